@@ -16,24 +16,27 @@ import (
 const (
 	// settleTime is how long changes are collected into one.
 	settleTime = 100 * time.Millisecond
-	// pollTime is how often the bus is polled where changes are not reported.
+	// pollTime is how often the bus is polled where changes are not reported, and treePoll
+	// how often another tree is.
 	pollTime = time.Minute
+	treePoll = 5 * time.Second
 )
 
 // Watch calls changed from the caller's goroutine, once at first, and then when a PCI
 // device appears, disappears, or is bound to a driver or unbound from it: then Scan may
-// return something else. It returns nil when ctx ends.
+// return something else. It returns when ctx ends.
 //
-// On sysfs the kernel reports changes as uevents. Where it does not, Watch logs why and
-// calls changed every minute. Other trees, of a simulated node, are watched with inotify;
-// only there can Watch return an error.
-func Watch(ctx context.Context, sysRoot string, log *slog.Logger, changed func()) error {
-	w := watch{devices: devicesDir(sysRoot), changed: changed, log: log, settle: settleTime, poll: pollTime}
+// On sysfs the kernel reports changes as uevents. Other trees, of a simulated node, are
+// watched with inotify. While neither works, Watch logs why and calls changed every minute,
+// or every 5 s for another tree, and tries again to watch each time.
+func Watch(ctx context.Context, sysRoot string, log *slog.Logger, changed func()) {
+	w := watch{devices: devicesDir(sysRoot), changed: changed, log: log, settle: settleTime, poll: treePoll, files: hostfs.NewWatcher}
 	if errors.Is(hostfs.Watchable(w.devices), hostfs.ErrUnwatchable) {
-		w.kernel(ctx, listen)
-		return nil
+		w.poll = pollTime
+		w.run(ctx, func(works func()) error { return w.uevents(ctx, listen, works) })
+		return
 	}
-	return w.tree(ctx)
+	w.run(ctx, func(works func()) error { return w.tree(ctx, works) })
 }
 
 // watch is one call of Watch.
@@ -41,45 +44,57 @@ type watch struct {
 	devices string
 	changed func()
 	log     *slog.Logger
+	// files is hostfs.NewWatcher.
+	files func(paths ...string) (*hostfs.Watcher, error)
 
 	settle, poll time.Duration
 }
 
-// kernel waits for uevents, or polls where there are none.
-func (w watch) kernel(ctx context.Context, listen func() (*listener, error)) {
-	err := w.uevents(ctx, listen)
-	if ctx.Err() != nil {
-		return
-	}
-	w.log.Warn("PCI hotplug events unavailable, polling", "every", w.poll, "err", err)
-	for w.changed(); pace.Pause(ctx, w.poll); {
+// run follows changes again and again. follow returns why it cannot go on, and calls works
+// once a change was reported.
+func (w watch) run(ctx context.Context, follow func(works func()) error) {
+	logged := ""
+	for {
+		err := follow(func() { logged = "" })
+		if ctx.Err() != nil {
+			return
+		}
+		if text := err.Error(); text != logged {
+			logged = text
+			w.log.Warn("cannot watch the PCI bus, polling", "every", w.poll, "err", err)
+		}
 		w.changed()
+		if !pace.Pause(ctx, w.poll) {
+			return
+		}
 	}
 }
 
 // uevents calls changed for each uevent. It returns why there are no more.
-func (w watch) uevents(ctx context.Context, listen func() (*listener, error)) error {
+func (w watch) uevents(ctx context.Context, listen func() (*listener, error), works func()) error {
 	l, err := listen()
 	if err != nil {
 		return err
 	}
 	defer l.close() //nolint:errcheck // it was only read
-	for err == nil {
-		w.changed()
-		err = l.next(ctx, w.settle)
-	}
-	return err
-}
-
-// tree watches folders outside sysfs.
-func (w watch) tree(ctx context.Context) error {
 	for {
-		err := w.treeChange(ctx)
-		if err != nil && ctx.Err() == nil {
+		w.changed()
+		if err := l.next(ctx, w.settle); err != nil {
 			return err
 		}
+		works()
+	}
+}
+
+// tree calls changed for each change in folders outside sysfs.
+func (w watch) tree(ctx context.Context, works func()) error {
+	for {
+		if err := w.treeChange(ctx); err != nil {
+			return err
+		}
+		works()
 		if !pace.Pause(ctx, w.settle) {
-			return nil
+			return ctx.Err()
 		}
 	}
 }
@@ -87,7 +102,7 @@ func (w watch) tree(ctx context.Context) error {
 // treeChange calls changed, and returns after the next change.
 func (w watch) treeChange(ctx context.Context) error {
 	folders := w.folders()
-	fw, err := hostfs.NewWatcher(folders...)
+	fw, err := w.files(folders...)
 	if err != nil {
 		return err
 	}
@@ -99,8 +114,7 @@ func (w watch) treeChange(ctx context.Context) error {
 		return err
 	}
 	w.changed()
-	err = fw.Next(ctx)
-	return err
+	return fw.Next(ctx)
 }
 
 // folders returns the folder of the bus, and those of the devices, in which the link to

@@ -187,9 +187,7 @@ func TestWatchHearsTheKernel(t *testing.T) {
 	changed, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := Watch(ctx, sys, slog.New(slog.NewTextHandler(&text, nil)), func() { changed <- struct{}{} }); err != nil {
-			t.Errorf("Watch() = %v", err)
-		}
+		Watch(ctx, sys, slog.New(slog.NewTextHandler(&text, nil)), func() { changed <- struct{}{} })
 	}()
 	want(t, changed, "first call")
 	announce(t, "add", 1)
@@ -215,9 +213,12 @@ func TestWatchWithoutUevents(t *testing.T) {
 		log:  slog.New(slog.NewTextHandler(&text, nil)),
 		poll: time.Millisecond,
 	}
-	w.kernel(ctx, func() (*listener, error) { return nil, errDeaf })
-	if calls < 3 {
-		t.Errorf("changed was called %d times, want it again and again", calls)
+	tried := 0
+	w.run(ctx, func(works func()) error {
+		return w.uevents(ctx, func() (*listener, error) { tried++; return nil, errDeaf }, works)
+	})
+	if calls < 3 || tried < 3 {
+		t.Errorf("changed was called %d times, and the socket opened %d times, want both again and again", calls, tried)
 	}
 	if got := text.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "hostUsers") {
 		t.Errorf("it logs %q, want one warning with the cause", got)
@@ -242,8 +243,52 @@ func TestWatchGoesOnWithoutSocket(t *testing.T) {
 		},
 		log: slog.New(slog.NewTextHandler(&text, nil)), settle: time.Millisecond, poll: time.Millisecond,
 	}
-	w.kernel(ctx, func() (*listener, error) { return broken, nil })
+	w.run(ctx, func(works func()) error {
+		return w.uevents(ctx, func() (*listener, error) { return broken, nil }, works)
+	})
 	if got := text.String(); calls < 3 || strings.Count(got, "level=WARN") != 1 {
 		t.Errorf("changed was called %d times, and it logs %q", calls, got)
+	}
+}
+
+// TestWatchTriesATreeAgain has no inotify instance at first, as if all of the user were in use.
+func TestWatchTriesATreeAgain(t *testing.T) {
+	var text bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	changed, ended := make(chan struct{}), make(chan struct{})
+	w := watch{
+		devices: filepath.Join(t.TempDir(), "devices"),
+		changed: func() { changed <- struct{}{} },
+		log:     slog.New(slog.NewTextHandler(&text, nil)), settle: time.Millisecond, poll: time.Millisecond,
+	}
+	failures := 2
+	w.files = func(paths ...string) (*hostfs.Watcher, error) {
+		if failures > 0 {
+			failures--
+			return nil, hostfs.InotifyError(unix.EMFILE)
+		}
+		return hostfs.NewWatcher(paths...)
+	}
+	go func() {
+		defer close(ended)
+		w.run(ctx, func(works func()) error { return w.tree(ctx, works) })
+	}()
+	for range 3 {
+		want(t, changed, "call while the tree cannot be watched, and once it is")
+	}
+	must(t, os.Mkdir(w.devices, 0o755))
+	want(t, changed, "call after a change")
+	cancel()
+	for open := true; open; {
+		select {
+		case <-changed:
+		case <-ended:
+			open = false
+		case <-time.After(patience):
+			t.Fatal("it does not end with its context")
+		}
+	}
+	if got := text.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "max_user_instances") {
+		t.Errorf("it logs %q, want one warning with the fix", got)
 	}
 }

@@ -14,11 +14,7 @@ import (
 func (l *Loader) Run(ctx context.Context) error {
 	watched, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() {
-		if err := pci.Watch(watched, l.cfg.Kernel.Sys, l.cfg.Log, func() { pace.Signal(l.again) }); err != nil {
-			l.cfg.Log.Warn("cannot watch the PCI bus, polling", "err", err)
-		}
-	})
+	watching.Go(func() { pci.Watch(watched, l.cfg.Kernel.Sys, l.cfg.Log, func() { pace.Signal(l.again) }) })
 	defer watching.Wait()
 	defer stop()
 	retry := pace.Backoff{First: 5 * time.Second, Most: 10 * time.Minute}

@@ -45,7 +45,7 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	})
 	p := presence.New(presence.Config{
 		Scan:   func() ([]pci.Device, error) { return pci.Scan(host.SysRoot) },
-		Watch:  func(ctx context.Context, changed func()) error { return pci.Watch(ctx, host.SysRoot, log, changed) },
+		Watch:  func(ctx context.Context, changed func()) { pci.Watch(ctx, host.SysRoot, log, changed) },
 		System: func() (machine.System, error) { return machine.ReadSystem(root) },
 		Node:   node,
 		Grace:  presence.Grace,

@@ -48,7 +48,7 @@ type Config struct {
 	Scan func() ([]pci.Device, error)
 	// Watch calls changed at the start and whenever a device appears or disappears.
 	// It returns when ctx ends.
-	Watch func(ctx context.Context, changed func()) error
+	Watch func(ctx context.Context, changed func())
 	// System reads kernel and distribution.
 	System func() (machine.System, error)
 	Node   Node
@@ -105,13 +105,7 @@ func (p *Presence) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
-	watching.Go(func() {
-		err := p.cfg.Watch(ctx, p.Reload)
-		if err != nil && ctx.Err() == nil {
-			p.cfg.Log.Error("cannot watch the PCI bus: restart the pod after a GPU is added or removed", "err", err)
-			p.Reload()
-		}
-	})
+	watching.Go(func() { p.cfg.Watch(ctx, p.Reload) })
 	p.again = time.AfterFunc(retryMax, p.Reload)
 	defer p.again.Stop()
 	for wait := p.cfg.Grace; p.absent(ctx, wait); wait = 0 {

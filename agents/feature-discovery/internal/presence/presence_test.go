@@ -116,11 +116,11 @@ func start(t *testing.T, b bus) *rig {
 	return r
 }
 
-func (r *rig) watch(ctx context.Context, changed func()) error {
+func (r *rig) watch(ctx context.Context, changed func()) {
 	for changed(); ; changed() {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-r.changed:
 		}
 	}
