@@ -24,8 +24,9 @@ import (
 type kind struct {
 	name string
 	args func(dir string) []string
-	// kubelet is set for an agent that registers with one.
-	kubelet bool
+	// kubelet is set for an agent that registers with one as a device plugin, and slices for one
+	// that does as a plugin for ResourceSlices, which it publishes.
+	kubelet, slices bool
 	// period is longer than the time between two readings of the agent.
 	period time.Duration
 	// published adds what the agent has published to its state.
@@ -45,6 +46,7 @@ type process struct {
 	dir     string
 	log     string
 	kubelet *kubelettest.Kubelet
+	api     *sliceServer
 	ended   chan struct{}
 	err     error
 }
@@ -52,17 +54,21 @@ type process struct {
 // start starts an agent on the node, with files in the empty folder dir.
 func start(ctx context.Context, k *kind, n *node, dir string) (*process, error) {
 	p := &process{kind: k, dir: dir, log: filepath.Join(dir, "log"), ended: make(chan struct{})}
-	for _, folder := range []string{"k", "run", "cdi"} {
+	for _, folder := range []string{"k", "run", "cdi", "reg"} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
 			return nil, err
 		}
 	}
+	var err error
 	if k.kubelet {
-		kubelet, err := kubelettest.Start(filepath.Join(dir, "k"))
-		if err != nil {
-			return nil, err
-		}
-		p.kubelet = kubelet
+		p.kubelet, err = kubelettest.Start(filepath.Join(dir, "k"))
+	}
+	if k.slices {
+		p.api = newSliceServer()
+		err = p.api.kubeconfig(filepath.Join(dir, "kubeconfig"))
+	}
+	if err != nil {
+		return nil, err
 	}
 	log, err := os.Create(p.log) //nolint:forbidigo // nobody reads it before it is whole
 	if err != nil {
@@ -77,8 +83,18 @@ func start(ctx context.Context, k *kind, n *node, dir string) (*process, error) 
 	if err := errors.Join(p.cmd.Start(), log.Close()); err != nil {
 		return nil, err
 	}
+	alive, end := context.WithCancel(ctx)
+	accepted := make(chan error, 1)
 	go func() {
-		p.err = p.cmd.Wait()
+		if k.slices {
+			accepted <- acceptPlugin(alive, filepath.Join(dir, "reg", registration))
+		}
+		close(accepted)
+	}()
+	go func() {
+		err := p.cmd.Wait()
+		end()
+		p.err = errors.Join(err, <-accepted)
 		close(p.ended)
 	}()
 	return p, nil
@@ -99,7 +115,7 @@ func alone(user int) []string {
 func (p *process) stop() error {
 	select {
 	case <-p.ended:
-		p.stopKubelet()
+		p.stopServers()
 		return fmt.Errorf("%s ended by itself: %w", p.kind.name, p.err)
 	default:
 	}
@@ -107,13 +123,16 @@ func (p *process) stop() error {
 	defer late.Stop()
 	err := p.cmd.Process.Signal(syscall.SIGTERM)
 	<-p.ended
-	p.stopKubelet()
+	p.stopServers()
 	return errors.Join(err, p.err)
 }
 
-func (p *process) stopKubelet() {
+func (p *process) stopServers() {
 	if p.kubelet != nil {
 		p.kubelet.Stop()
+	}
+	if p.api != nil {
+		p.api.close()
 	}
 }
 

@@ -30,6 +30,15 @@ func kinds() []*kind {
 			},
 		},
 		{
+			name: "dra-plugin", slices: true, published: advertised, period: 5 * time.Second, reports: withdrawn,
+			args: func(dir string) []string {
+				return []string{
+					"--node-name=node1", "--kubeconfig=" + filepath.Join(dir, "kubeconfig"), "--cdi-root=" + filepath.Join(dir, "cdi"),
+					"--kubelet-plugins-dir=" + filepath.Join(dir, "k"), "--kubelet-registry-dir=" + filepath.Join(dir, "reg"),
+				}
+			},
+		},
+		{
 			name: "feature-discovery", published: labels, period: 5 * time.Second,
 			args: func(dir string) []string {
 				return []string{"--publish=nfd-file", "--output-file=" + filepath.Join(dir, "labels"), "--mig-strategy=mixed"}
@@ -65,10 +74,15 @@ func devices(p *process, s state) error {
 			}
 		}
 	}
-	s["plugin-ready"] = string(contract.Dir{Root: filepath.Join(p.dir, "run")}.Read(contract.PluginReady).State)
 	if err := preferred(p, gpus, s); err != nil {
 		return err
 	}
+	return files(p, contract.PluginReady, s)
+}
+
+// files adds the fact of a plugin, and its CDI specs.
+func files(p *process, fact contract.Name, s state) error {
+	s[string(fact)] = string(contract.Dir{Root: filepath.Join(p.dir, "run")}.Read(fact).State)
 	specs, err := os.ReadDir(filepath.Join(p.dir, "cdi"))
 	for _, spec := range specs {
 		data, err := os.ReadFile(filepath.Join(p.dir, "cdi", spec.Name()))
@@ -114,6 +128,16 @@ func unhealthy(s state) bool {
 		}
 	}
 	return n == 1
+}
+
+// advertised adds the devices in the ResourceSlices of the node, and the plugin's files.
+func advertised(p *process, s state) error {
+	return errors.Join(p.api.devices(s), files(p, contract.DRAReady, s))
+}
+
+// withdrawn tells whether exactly the device of GPU 0 is not published.
+func withdrawn(s state) bool {
+	return s["device gpu-0"] == "" && s["device gpu-2"] != "" && s["device gpu-3"] != ""
 }
 
 // labels adds the labels of the node.
