@@ -5,8 +5,11 @@ import (
 	"maps"
 	"path/filepath"
 	"reflect"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/pace"
 )
 
 // factMask has the events after which a fact may have changed: files and folders that
@@ -46,6 +49,20 @@ func (d Dir) WatchFiles(ctx context.Context, check func(), paths ...string) erro
 	}
 	_ = d.changes(folders...).rarely(paths...).wait(ctx, func() bool { check(); return false })
 	return nil
+}
+
+// factPause keeps two programs from fighting about a fact.
+const factPause = time.Second
+
+// WatchFact is WatchFiles for the writer of a fact that stays valid after its writer ends.
+// check makes the writer publish the fact again if another program has removed or changed
+// it, and returns whether it has: then WatchFact waits a second before the next call.
+func (d Dir) WatchFact(ctx context.Context, n Name, check func() (lost bool)) {
+	_ = d.WatchFiles(ctx, func() { // it ends with ctx
+		if check() {
+			pace.Pause(ctx, factPause)
+		}
+	}, d.Path(n))
 }
 
 // changes returns a wait for the changes of facts in these folders.

@@ -2,6 +2,8 @@ package loader_test
 
 import (
 	"context"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -9,7 +11,9 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
 )
 
@@ -85,5 +89,37 @@ func TestOneProcessTakesSteps(t *testing.T) {
 	<-ended
 	if step := loader.New(cfg, "x86_64").Settle(t.Context()); step.Causes[0].Code != kernel.InUse {
 		t.Errorf("after it: %s %v", step, step.Causes)
+	}
+}
+
+// The fact is there again, whoever removes it.
+func TestTheFactHeals(t *testing.T) {
+	n := loadertest.New(t)
+	n.Stock(t, one)
+	cfg := n.Config("", slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := loader.New(cfg, loadertest.Machine).Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer running.Wait()
+	defer stop()
+	published := func(when string) {
+		t.Helper()
+		agenttest.Poll(t, "driver-ready "+when, func() bool { return n.Published() == one })
+	}
+	published("once the driver is loaded")
+	fact := cfg.Contract.Path(contract.DriverReady)
+	for what, damage := range map[string]func() error{
+		"it was removed":         func() error { return os.Remove(fact) },
+		"it was truncated":       func() error { return os.Truncate(fact, 0) },
+		"its folder was removed": func() error { return os.RemoveAll(filepath.Dir(fact)) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		published("after " + what)
 	}
 }

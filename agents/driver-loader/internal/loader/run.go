@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/pci"
 )
@@ -15,6 +16,7 @@ func (l *Loader) Run(ctx context.Context) error {
 	watched, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { pci.Watch(watched, l.cfg.Kernel.Sys, l.cfg.Log, func() { pace.Signal(l.again) }) })
+	watching.Go(func() { l.cfg.Contract.WatchFact(watched, contract.DriverReady, l.lost) })
 	defer watching.Wait()
 	defer stop()
 	retry := pace.Backoff{First: 5 * time.Second, Most: 10 * time.Minute}
@@ -48,6 +50,17 @@ func (l *Loader) Run(ctx context.Context) error {
 		timer.Stop()
 	}
 	return nil
+}
+
+// lost makes Run look at the node again if another program has removed or changed the fact of
+// a driver that works, and returns whether it has.
+func (l *Loader) lost() bool {
+	fact := l.cfg.Contract.Read(contract.DriverReady)
+	lost := l.State().Kind == Done && (fact.State != contract.Valid || fact.Stamp.Writer != Name)
+	if lost {
+		l.Again()
+	}
+	return lost
 }
 
 // usersAgain is how often a node is looked at whose driver is to go when nothing uses it.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
-	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
@@ -20,14 +18,13 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) time.Duratio
 	switch a.Kind {
 	case Rest:
 		if a.Clear {
-			m.settled("")
+			return soonest(a.After, m.settled(""))
 		}
 		return a.After
 	case Settle:
 		m.attempt, m.inEffect = attempt{}, o.Wanted
 		m.forgetReboot()
-		m.settled(o.Wanted)
-		return a.After
+		return soonest(a.After, m.settled(o.Wanted))
 	case Hold:
 		return a.After
 	case Cordon:
@@ -201,31 +198,4 @@ func (m *Manager) evictPod(ctx context.Context, namespace, name string) error {
 	}
 	m.cfg.Log.Info("evicting pod", "pod", namespace+"/"+name, "config", m.wanted)
 	return nil
-}
-
-// KeyConfig is the key of the fact mig-ready with the config that is in effect.
-const KeyConfig = "OUTRIGGER_MIG_CONFIG"
-
-// KeyLoaded is the key of the fact mig-ready with Config.Loaded at that time: a driver that is loaded again
-// may have lost the layouts.
-const KeyLoaded = "OUTRIGGER_MIG_DRIVER_LOADED"
-
-// settled publishes the fact that the layouts are as the config asks.
-func (m *Manager) settled(config string) {
-	f := m.cfg.Contract.Read(contract.MIGReady)
-	r := contract.Record{Writer: Name, DriverVersion: m.cfg.DriverVersion(), Values: map[string]string{KeyConfig: config, KeyLoaded: m.loaded}}
-	if f.State == contract.Valid && f.Values[KeyConfig] == config && f.Values[KeyLoaded] == r.Values[KeyLoaded] && f.Stamp.DriverVersion == r.DriverVersion {
-		return
-	}
-	err := m.cfg.Contract.Write(contract.MIGReady, r)
-	if err != nil && !errors.Is(err, contract.ErrNoRunRoot) {
-		m.cfg.Log.Warn("cannot publish a fact to other agents", "fact", string(contract.MIGReady), "err", strings.TrimSpace(err.Error()))
-	}
-}
-
-// withdraw removes the fact.
-func (m *Manager) withdraw() {
-	if err := m.cfg.Contract.Remove(contract.MIGReady); err != nil && !errors.Is(err, contract.ErrNoRunRoot) {
-		m.cfg.Log.Warn("cannot withdraw a fact", "fact", string(contract.MIGReady), "err", err)
-	}
 }

@@ -117,6 +117,7 @@ type Manager struct {
 	notBefore time.Time
 	// overloaded is until when the API server has asked to be left alone.
 	overloaded time.Time
+	fact       fact
 	// reported and logged are the last Event and the last line of the log about a state.
 	reported *incident
 	logged   incident
@@ -160,7 +161,7 @@ func New(cfg Config) *Manager {
 	return &Manager{
 		cfg: cfg, wake: make(chan struct{}, 1), now: time.Now, boottime: contract.Boottime, nodes: pace.NewLatest[Node](),
 		ready: pace.NewReadiness(errStarting), recovery: recovery{retry: cfg.Retry}, rejected: pace.Backoff{First: time.Second, Most: time.Minute},
-		rewrites: pace.Budget{Burst: rewriteBurst, Every: rewriteEvery}, unwritten: pace.Backoff{First: retryPublish, Most: retryPublishMost},
+		fact: fact{retry: pace.Backoff{First: retryFact, Most: retryFactMost}}, rewrites: pace.Budget{Burst: rewriteBurst, Every: rewriteEvery}, unwritten: pace.Backoff{First: retryPublish, Most: retryPublishMost},
 		stats: Stats{Changes: map[string]uint64{"success": 0, "failed": 0, "busy": 0}},
 	}
 }
@@ -187,6 +188,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	watching.Go(func() { m.watch(ctx) })
+	watching.Go(func() { m.watchFact(ctx) })
 	for ctx.Err() == nil {
 		after := m.step(ctx)
 		if !m.wait(ctx, after) {

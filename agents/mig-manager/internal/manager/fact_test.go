@@ -1,0 +1,53 @@
+package manager_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+// The fact is there again, whoever removes it, and once it can be written.
+func TestTheFactHeals(t *testing.T) {
+	for name, labels := range map[string]map[string]string{
+		"of a config":      {manager.ConfigLabel: "all-balanced"},
+		"without a config": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := nodeOn(t, kubetest.New(t, "n1", labels))
+			n.is = "all-balanced"
+			fact := n.cfg.Contract.Path(contract.MIGReady)
+			folder := filepath.Dir(fact)
+			valid := func(when string) {
+				t.Helper()
+				n.until("published "+when, func(shown) bool {
+					f := n.cfg.Contract.Read(contract.MIGReady)
+					return f.State == contract.Valid && f.Stamp.Writer == manager.Name
+				})
+			}
+			if err := os.WriteFile(folder, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			n.start()
+			n.until("looked at", func(shown) bool { return len(n.seen(&n.log)) > 0 })
+			if err := os.Remove(folder); err != nil {
+				t.Fatal(err)
+			}
+			valid("once it can be written")
+			for what, damage := range map[string]func() error{
+				"it was removed":          func() error { return os.Remove(fact) },
+				"it was truncated":        func() error { return os.Truncate(fact, 0) },
+				"its folder was removed":  func() error { return os.RemoveAll(folder) },
+				"another agent's was put": func() error { return n.cfg.Contract.Write(contract.MIGReady, contract.Record{Writer: "other"}) },
+			} {
+				if err := damage(); err != nil {
+					t.Fatal(err)
+				}
+				valid("after " + what)
+			}
+		})
+	}
+}
