@@ -14,7 +14,7 @@ import (
 	"outrigger.dev/pkg/gpu/simtest"
 )
 
-func TestMain(m *testing.M) { agenttest.Main(m, main) }
+func TestMain(m *testing.M) { agenttest.Main(m, agenttest.Pod(main)) }
 
 // defaults is the default config of NVIDIA's GPU Operator.
 const defaults = "internal/migconfig/testdata/default-config.yaml"

@@ -97,6 +97,7 @@ func where(j upgrade.Journal) string {
 type upgrades struct {
 	*upgrade.Upgrade
 	events *kube.Events
+	client *kube.Client
 }
 
 // upgrader returns the part of the agent that upgrades the node with a loader.
@@ -105,7 +106,7 @@ func (s settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error
 	if err != nil {
 		return nil, agent.Usagef("flag --upgrade-policy: it needs the API server, and %s", err)
 	}
-	u := &upgrades{events: kube.NewEvents(client)}
+	u := &upgrades{events: kube.NewEvents(client), client: client}
 	plugin := &pluginFact{dir: s.config.Contract, log: log}
 	u.Upgrade = upgrade.New(upgrade.Config{
 		Client: client, Events: u.events, Driver: swapper{l, plugin}, Log: log, Moved: l.Again,
@@ -120,15 +121,17 @@ func (s settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error
 	return u, nil
 }
 
-// ready is the answer of a loader, with where the upgrade is.
+// ready is the answer of a loader, with where the upgrade is, and why changes on the API server
+// are not seen.
 func (u *upgrades) ready(of error) error {
+	unseen := u.client.Failing()
 	j := u.Journal()
 	if of == nil || !j.State.Active() {
-		return of
+		return errors.Join(of, unseen)
 	}
 	at := errors.New(where(j))
 	if j.Cause != nil {
-		return errors.Join(of, at, *j.Cause)
+		return errors.Join(of, at, *j.Cause, unseen)
 	}
-	return errors.Join(of, at)
+	return errors.Join(of, at, unseen)
 }

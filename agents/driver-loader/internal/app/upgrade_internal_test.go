@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -19,12 +21,14 @@ import (
 
 	"outrigger.dev/agents/driver-loader/drain"
 	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
+	"outrigger.dev/pkg/kube/kubetest"
 )
 
 const (
@@ -232,7 +236,7 @@ func TestReadyzSaysWhereTheUpgradeIs(t *testing.T) {
 	if err := j.Write(journal); err != nil {
 		t.Fatal(err)
 	}
-	u := upgrades{Upgrade: upgrade.New(upgrade.Config{Journal: journal, Log: slog.New(slog.DiscardHandler)})}
+	u := upgrades{Upgrade: upgrade.New(upgrade.Config{Journal: journal, Log: slog.New(slog.DiscardHandler)}), client: &kube.Client{}}
 	if err := u.ready(nil); err != nil {
 		t.Errorf("while the driver works: %v", err)
 	}
@@ -240,6 +244,32 @@ func TestReadyzSaysWhereTheUpgradeIs(t *testing.T) {
 	if err := u.ready(errors.New("not loaded")); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
+}
+
+func TestReadyzSaysThatTheAPIServerIsAway(t *testing.T) {
+	t.Parallel()
+	api := kubetest.New(t, "n1", nil)
+	api.Unavailable(math.MaxInt)
+	log := slog.New(slog.DiscardHandler)
+	client, err := kube.New(kube.Config{Server: api.URL(), Dir: api.Dir(t), Node: "n1", Agent: loader.Name, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := upgrades{
+		Upgrade: upgrade.New(upgrade.Config{Journal: filepath.Join(t.TempDir(), "upgrade.json"), Log: log}), client: client,
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { kube.Watch(ctx, client, kube.Query{Object: client.Node()}, func([]struct{}) {}) })
+	defer watching.Wait()
+	defer stop()
+	if err := u.ready(nil); err != nil {
+		t.Errorf("at the start: %v", err)
+	}
+	agenttest.Poll(t, "/readyz to say that the API server is away", func() bool {
+		err := u.ready(nil)
+		return err != nil && strings.Contains(err.Error(), "changes on the API server are not seen")
+	})
 }
 
 func TestTheAgentUpgradesItsNode(t *testing.T) {

@@ -78,7 +78,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			cluster.OwnerOf(c, r.api, log).IfLeft(ctx, r.manager.Withdraw)
 			return err
 		},
-		Ready: r.manager.Ready, Health: driver.Checks(r.source),
+		Ready: func() error { return errors.Join(r.manager.Ready(), r.api.Failing()) }, Health: driver.Checks(r.source),
 		Collectors: []prometheus.Collector{manager.NewMetrics(r.manager)},
 		Reload:     func(context.Context) error { r.manager.Changed(); return nil },
 		Effective:  r.driver.Effective(),

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/kube/kubetest"
+)
+
+// An agent that does not see changes of its label says so.
+func TestReadinessSaysThatTheAPIServerIsAway(t *testing.T) {
+	r := newRig(t, "h100-80", 1)
+	api := kubetest.New(t, "n1", nil)
+	cmd := agenttest.Command(t, r.Node, "--node-name", "n1", "--run-root", t.TempDir(), "--state-dir", r.state,
+		"--host-root-mount", filepath.Join(t.TempDir(), "host"), "--listen", "127.0.0.1:0")
+	agenttest.InPod(t, cmd, api.URL(), api.Dir(t))
+	p := agenttest.Start(t, cmd)
+	readyz := func(text string) {
+		t.Helper()
+		agenttest.Poll(t, "/readyz to say "+text, func() bool { return strings.Contains(p.Get("/readyz"), text) })
+	}
+	p.Said("serving")
+	readyz("ok\n")
+	api.Unavailable(math.MaxInt)
+	api.EndWatches()
+	readyz("changes on the API server are not seen")
+	api.Unavailable(0)
+	readyz("ok\n")
+}
