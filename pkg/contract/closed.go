@@ -79,8 +79,7 @@ func (c closes) rarely(files ...string) closes {
 
 // wait calls done at the start, after each event on one of the paths, and after a path
 // itself is removed. It returns nil when done returns true, and the error of ctx when that
-// ends. It begins to watch after the first call, or with rarely at the second one, a moment
-// later.
+// ends. It watches from the first call on, or with rarely from the second one, a moment later.
 //
 // While it cannot watch, for example because all inotify instances of the user are in use,
 // it logs why and calls done every second instead. It tries again to watch each time.
