@@ -311,13 +311,14 @@ func TestWhatFailsCostsItsValue(t *testing.T) {
 func TestWhatFailsForAWhileHeals(t *testing.T) {
 	r := newRigOf(t, simtest.New(t, "--gpus=2", "--model=h100-80"))
 	known, fields := r.gpu(), append(every(), telemetry.PeerStatus)
+	r.node.Run("proc add", "--sm", "50", "--memory", "100", "0")
 	r.node.Calls()
 	p := r.patient(known, fields)
 	want := p.later()
 	symbols := r.node.Calls()
 	delete(symbols, "nvmlErrorString")
-	if len(symbols) < 40 || len(want.peers) != 1 {
-		t.Fatalf("a sample calls only %d symbols, and has the peers %v", len(symbols), want.peers)
+	if len(symbols) < 40 || len(want.peers) != 1 || want.processes != 1 {
+		t.Fatalf("a sample calls only %d symbols, and has the peers %v and %d processes", len(symbols), want.peers, want.processes)
 	}
 	for _, symbol := range slices.Sorted(maps.Keys(symbols)) {
 		for _, code := range []int{1, 4, 10, 15, 16, 999} {
@@ -326,8 +327,8 @@ func TestWhatFailsForAWhileHeals(t *testing.T) {
 			_, _ = p.sampler.Sample(t.Context(), p.task)
 			r.node.Run("set", symbol+".return=0")
 			if got := p.later(); !reflect.DeepEqual(got, want) {
-				t.Errorf("20 s after %s returned %d there are %d values, peers %v and %d absent values; want %d, %v, %d",
-					symbol, code, len(got.fields), got.peers, len(got.absent), len(want.fields), want.peers, len(want.absent))
+				t.Errorf("20 s after %s returned %d there are %d values, peers %v, %d processes and %d absent values; want %d, %v, %d, %d",
+					symbol, code, len(got.fields), got.peers, got.processes, len(got.absent), len(want.fields), want.peers, want.processes, len(want.absent))
 			}
 		}
 	}
@@ -342,7 +343,7 @@ type patient struct {
 }
 
 func (r *rig) patient(known gpu.GPU, fields []telemetry.Field) *patient {
-	p := &patient{t: r.t, task: telemetry.Task{GPU: known, Seen: time.Unix(1, 0)}}
+	p := &patient{t: r.t, task: telemetry.Task{GPU: known, Seen: time.Unix(1, 0), Processes: true}}
 	now := func() time.Time { return time.Now().Add(p.passed) }
 	p.sampler = telemetry.New(telemetry.Config{Session: r.session, GPU: known.UUID, Fields: fields, Now: now})
 	return p
@@ -352,6 +353,7 @@ func (r *rig) patient(known gpu.GPU, fields []telemetry.Field) *patient {
 type had struct {
 	fields, absent []telemetry.Field
 	peers          []int
+	processes      int
 }
 
 // later returns what a sample has 20 s later. What GPM measures needs two.
@@ -367,6 +369,7 @@ func (p *patient) later() had {
 	}
 	return had{
 		fields: slices.Concat(slices.Sorted(maps.Keys(s.GPU)), slices.Sorted(maps.Keys(s.Texts))), absent: slices.Sorted(maps.Keys(s.Absent)), peers: slices.Sorted(maps.Keys(s.Peers)),
+		processes: len(s.Processes),
 	}
 }
 
