@@ -17,11 +17,14 @@ func (s *session) completionCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "completion",
 		Usage:     "print a script that completes commands and flags in a shell: " + text.OneOf(shells),
-		ArgsUsage: "SHELL",
+		ArgsUsage: "SHELL", Description: completion.Hint(s.app.Name),
 		Action: func(c *cli.Context) error {
 			script, ok := completion.Script(c.Args().First(), s.app.Name)
-			if !ok || c.NArg() != 1 {
-				return Usagef("command completion: needs the name of a shell: %s", text.OneOf(shells))
+			switch {
+			case c.NArg() > 1:
+				return Usagef("unexpected argument %q after \"completion %s\"", c.Args().Get(1), c.Args().First())
+			case !ok:
+				return Usagef("argument of completion: invalid value %q: must be %s", c.Args().First(), text.OneOf(shells))
 			}
 			if _, err := fmt.Fprint(s.stdout, script); err != nil {
 				return fmt.Errorf("print the script: %w", err)

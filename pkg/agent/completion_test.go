@@ -45,9 +45,13 @@ func TestCompletion(t *testing.T) {
 	if code, out := run("completion", "bash"); code != 0 || !strings.Contains(out, "complete -o default -F _test-agent_complete test-agent\n") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	for _, words := range [][]string{{"completion"}, {"completion", "fish"}, {"completion", "bash", "zsh"}} {
-		if code, out := run(words...); code != 2 || !strings.Contains(out, "bash or zsh") {
-			t.Errorf("%q: exit code %d: %s", words, code, out)
+	for line, want := range map[string]string{
+		"completion":          `argument of completion: invalid value "": must be bash, zsh or fish`,
+		"completion tcsh":     `argument of completion: invalid value "tcsh": must be bash, zsh or fish`,
+		"completion bash zsh": `unexpected argument "zsh" after "completion bash"`,
+	} {
+		if code, out := run(strings.Fields(line)...); code != 2 || out != "test-agent: "+want+"\n" {
+			t.Errorf("%s: exit code %d: %s", line, code, out)
 		}
 	}
 }

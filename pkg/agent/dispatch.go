@@ -172,6 +172,9 @@ func (s *session) commandHelp(cmd *cli.Command) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s\n\nUsage: %s [options] %s\n", s.app.Name, cmd.Name, cmd.Usage,
 		s.app.Name, strings.TrimSpace(cmd.Name+" [command options] "+cmd.ArgsUsage))
+	if cmd.Description != "" {
+		fmt.Fprintf(&b, "\n%s\n", cmd.Description)
+	}
 	return s.printHelp(&b, cmd.Flags, "")
 }
 

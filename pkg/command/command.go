@@ -155,7 +155,7 @@ func (c *Context) Args() []string { return c.set.Args() }
 func scripts(program string) *Command {
 	out := &Command{
 		Name: "completion", Usage: "print a script that completes commands and flags in a shell",
-		Description: "Load it with: source <(" + program + " completion bash)",
+		Description: completion.Hint(program),
 	}
 	for _, shell := range completion.Shells() {
 		out.Subcommands = append(out.Subcommands, &Command{

@@ -62,7 +62,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"two names of a flag":           {"show -o 1 --from 2", `show: -from and -o are the same flag: use one; see "tool show --help"`},
 		"a value that is no time":       {"show --wait soon", `show: invalid value "soon" for flag -wait: parse error; see "tool show --help"`},
 		"help of an unknown command":    {"help shwo", `unknown command "shwo"; see "tool --help"`},
-		"a shell without a script":      {"completion fish", `completion: unknown command "fish"; see "tool completion --help"`},
+		"a shell without a script":      {"completion tcsh", `completion: unknown command "tcsh"; see "tool completion --help"`},
 		"the version of a command":      {"show --version", `show: flag provided but not defined: -version; see "tool show --help"`},
 	} {
 		t.Run(name, func(t *testing.T) {

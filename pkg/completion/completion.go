@@ -10,11 +10,11 @@ import (
 // lists what may follow, one per line. The name is that of urfave/cli.
 const Flag = "--generate-bash-completion"
 
-// script completes the words of a program in bash, and in zsh with its bashcompinit. The
-// program lists its commands, and its flags if the last word begins with "-". It is not
-// asked after "--", where it would run the command. The default of the shell completes
-// everything else: names of files.
-const script = `_NAME_complete() {
+// Each script completes the words of a program in one shell. The program lists its
+// commands, and its flags if the last word begins with "-". It is not asked after "--",
+// where it would run the command. The shell completes everything else: names of files.
+const (
+	bash = `_NAME_complete() {
   local word=${COMP_WORDS[COMP_CWORD]} before=("${COMP_WORDS[@]:0:COMP_CWORD}") ask=() item
   COMPREPLY=()
   for item in "${before[@]}"; do [ "$item" != -- ] || return 0; done
@@ -26,18 +26,52 @@ const script = `_NAME_complete() {
 }
 complete -o default -F _NAME_complete NAME
 `
-
-// zsh loads what the script needs.
-const zsh = "autoload -U +X bashcompinit && bashcompinit\n"
+	zsh = `_NAME_complete() {
+  local word=${words[CURRENT]}
+  local -a before=("${(@Q)words[1,CURRENT-1]}") ask items
+  if (( ! ${before[(Ie)--]} )); then
+    case $word in --) ask=(-) ;; -*) ask=("$word") ;; esac
+    items=(${(f)"$("${before[@]}" "${ask[@]}" FLAG 2>/dev/null)"})
+  fi
+  compadd -- "${(@)items%%:*}" || _files
+}
+(( $+functions[compdef] )) || { autoload -U compinit && compinit; }
+compdef _NAME_complete NAME
+`
+	fish = `function _NAME_complete
+  set -l before (commandline -opc)
+  set -l word (commandline -ct)
+  set -l ask
+  set -l items
+  switch $word
+    case --
+      set ask -
+    case '-*'
+      set ask $word
+  end
+  if not contains -- -- $before
+    set items ($before $ask FLAG 2>/dev/null | string replace -r ':.*' '' | string match -- "$word*")
+  end
+  if set -q items[1]
+    string collect -- $items
+  else
+    __fish_complete_path $word
+  end
+end
+complete --command NAME --no-files --arguments '(_NAME_complete)'
+`
+)
 
 // Shells returns the shells that have a script.
-func Shells() []string { return []string{"bash", "zsh"} }
+func Shells() []string { return []string{"bash", "zsh", "fish"} }
 
 // Script returns the script for a shell, and whether there is one.
 func Script(shell, program string) (string, bool) {
-	text := strings.NewReplacer("NAME", program, "FLAG", Flag).Replace(script)
-	if shell == "zsh" {
-		text = zsh + text
-	}
-	return text, slices.Contains(Shells(), shell)
+	script := map[string]string{"bash": bash, "zsh": zsh, "fish": fish}[shell]
+	return strings.NewReplacer("NAME", program, "FLAG", Flag).Replace(script), slices.Contains(Shells(), shell)
+}
+
+// Hint says how to load the scripts of a program.
+func Hint(program string) string {
+	return "Load it with: source <(" + program + " completion bash), in zsh with zsh in place of bash.\nIn fish: " + program + " completion fish | source"
 }

@@ -13,7 +13,7 @@ func scripts(program string) *cli.Command {
 	cmd := &cli.Command{
 		Name:        "completion",
 		Usage:       "print a script that completes commands and flags in a shell",
-		Description: "Load it with: source <(" + program + " completion bash)",
+		Description: completion.Hint(program),
 	}
 	for _, shell := range completion.Shells() {
 		cmd.Subcommands = append(cmd.Subcommands, &cli.Command{
