@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/pkg/agent/footprint"
+	"outrigger.dev/pkg/flagerr"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/version"
 )
@@ -233,7 +234,7 @@ func (s *session) report(err error) int {
 	s.mu.Lock()
 	log := s.log
 	s.mu.Unlock()
-	text := s.nameVariables(oneLine(err))
+	text := flagerr.Named(oneLine(err), s.variables)
 	code, usage := exitCode(err), isUsage(err)
 	if usage && code == 2 {
 		code = cmp.Or(s.app.UsageCode, code)

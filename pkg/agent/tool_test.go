@@ -92,8 +92,8 @@ func TestExitCodes(t *testing.T) {
 		text  string
 	}{
 		"an error with a code":                  {toolApp(), []string{"do", "-f", "fails"}, 7, "tool: no such thing\n"},
-		"a wrong command line":                  {toolApp(), []string{"do", "-x"}, 2, "tool: unknown flag --x: see 'tool do --help'\n"},
-		"a wrong command line of another code":  {other, []string{"do", "-x"}, 1, "tool: unknown flag --x: see 'tool do --help'\n"},
+		"a wrong command line":                  {toolApp(), []string{"do", "-x"}, 2, "tool: unknown flag -x: see 'tool do --help'\n"},
+		"a wrong command line of another code":  {other, []string{"do", "-x"}, 1, "tool: unknown flag -x: see 'tool do --help'\n"},
 		"an error with a code of another usage": {other, []string{"do", "-f", "fails"}, 7, "tool: no such thing\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

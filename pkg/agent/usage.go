@@ -4,12 +4,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/flagerr"
 	"outrigger.dev/pkg/text"
 )
 
@@ -27,7 +28,7 @@ func Usagef(format string, args ...any) error {
 // BadFlag returns the error for a flag with an invalid value; allowed describes the
 // valid ones.
 func BadFlag(flag, value, allowed string) error {
-	return Usagef("flag --%s: invalid value %q: must be %s", flag, value, allowed)
+	return &usageError{msg: flagerr.Invalid(flag, value, allowed)}
 }
 
 // Choice returns the value of a flag that accepts one of a few words.
@@ -44,59 +45,15 @@ func Choice(c *cli.Context, flag string, allowed ...string) (string, error) {
 func parseError(path string, flags []cli.Flag, err error) error {
 	msg := err.Error()
 	if name, ok := strings.CutPrefix(msg, "flag provided but not defined: -"); ok {
-		return Usagef("unknown flag --%s: see '%s --help'", strings.TrimLeft(name, "-"), path)
+		return Usagef("unknown flag %s: see '%s --help'", flagerr.Dashed(strings.TrimLeft(name, "-")), path)
 	}
 	if name, ok := strings.CutPrefix(msg, "flag needs an argument: -"); ok {
-		return Usagef("flag --%s: needs a value", strings.TrimLeft(name, "-"))
+		return Usagef("flag %s: needs a value", flagerr.Dashed(strings.TrimLeft(name, "-")))
 	}
-	var value, name string
-	if _, e := fmt.Sscanf(msg, "invalid value %q for flag -%s", &value, &name); e == nil {
-		return BadFlag(strings.TrimSuffix(name, ":"), value, kind(flags, strings.TrimSuffix(name, ":")))
-	}
-	if _, e := fmt.Sscanf(msg, "invalid boolean value %q for -%s", &value, &name); e == nil {
-		return BadFlag(strings.TrimSuffix(name, ":"), value, "true or false")
-	}
-	// From an environment variable: could not parse "x" as int value from
-	// environment variable "REPLICAS" for flag replicas: parse error.
-	if rest, ok := strings.CutPrefix(msg, "could not parse "); ok {
-		if _, e := fmt.Sscanf(rest, "%q", &value); e == nil {
-			env := between(rest, "environment variable \"", "\"")
-			name = between(rest, " for flag ", ":")
-			return Usagef("environment variable %s (flag --%s): invalid value %q: must be %s",
-				env, name, value, kind(flags, name))
-		}
+	if text := flagerr.Value(flags, err); text != "" {
+		msg = text
 	}
 	return &usageError{msg: msg}
-}
-
-func between(s, before, after string) string {
-	_, s, _ = strings.Cut(s, before)
-	s, _, _ = strings.Cut(s, after)
-	return s
-}
-
-// kind describes the valid values of a flag.
-func kind(flags []cli.Flag, name string) string {
-	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
-	if i < 0 {
-		return "a value of the flag's type"
-	}
-	switch flags[i].(type) {
-	case *cli.BoolFlag:
-		return "true or false"
-	case *cli.IntFlag, *cli.Int64Flag:
-		return "an integer"
-	case *cli.UintFlag, *cli.Uint64Flag:
-		return "an integer of at least 0"
-	case *cli.IntSliceFlag:
-		return "a comma-separated list of integers"
-	case *cli.Float64Flag:
-		return "a number"
-	case *cli.DurationFlag:
-		return "a duration such as 500ms, 30s or 5m"
-	default:
-		return "a value of the flag's type"
-	}
 }
 
 // oneLine folds joined errors into one line of at most maxText bytes.
@@ -107,32 +64,9 @@ func oneLine(err error) string {
 
 // note records which variables set flags that the command line does not set.
 func (s *session) note(flags []cli.Flag, set *flag.FlagSet) {
-	onLine := map[string]bool{}
-	set.Visit(func(f *flag.Flag) { onLine[f.Name] = true })
-	for _, f := range flags {
-		if !f.IsSet() {
-			continue
-		}
-		name, e := f.Names()[0], f.(envFlag) //nolint:forcetypeassert // CheckFlags has checked it
-		if onLine[name] {
-			continue
-		}
-		for _, env := range e.GetEnvVars() {
-			if _, ok := os.LookupEnv(env); ok {
-				s.variables[name] = env
-				break
-			}
-		}
-	}
-}
-
-// nameVariables makes errors about flags name the variables that set them: users
-// search for what they wrote.
-func (s *session) nameVariables(text string) string {
-	for name, env := range s.variables {
-		text = strings.ReplaceAll(text, "flag --"+name+": ", "environment variable "+env+" (flag --"+name+"): ")
-	}
-	return text
+	var onLine []string
+	set.Visit(func(f *flag.Flag) { onLine = append(onLine, f.Name) })
+	maps.Copy(s.variables, flagerr.Variables(flags, onLine))
 }
 
 // ExitError is an error after which the program ends with an exit code of its own.

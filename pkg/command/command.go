@@ -44,9 +44,11 @@ type Context struct {
 	path  []string
 	above *Context
 	set   *flag.FlagSet
-	// given are the flags that the command line or a variable has set.
-	given  map[Flag]bool
-	stdout io.Writer
+	// given are the flags that the command line or a variable has set, and variables are
+	// those of the latter.
+	given     map[Flag]bool
+	variables map[Flag]string
+	stdout    io.Writer
 }
 
 // Run runs the program with the arguments args, of which the first is not read. It adds
@@ -92,25 +94,28 @@ func (c *Context) run(args []string) error {
 	if c.command.Action == nil {
 		return c.help(c.command)
 	}
-	return c.command.Action(c)
+	return c.act()
 }
 
 // parse reads the flags of the command from variables, then from its arguments.
 func (c *Context) parse(args []string) error {
-	c.set, c.given = flag.NewFlagSet(c.command.Name, flag.ContinueOnError), map[Flag]bool{}
+	c.set, c.given, c.variables = flag.NewFlagSet(c.command.Name, flag.ContinueOnError), map[Flag]bool{}, map[Flag]string{}
 	c.set.SetOutput(io.Discard)
 	for _, f := range c.flags() {
-		set, err := f.define(c.set)
+		variable, err := f.define(c.set)
 		if err != nil {
 			return err
 		}
-		c.given[f] = set
+		c.given[f] = variable != ""
+		if variable != "" {
+			c.variables[f] = variable
+		}
 	}
 	if c.command.SkipFlagParsing {
 		args = append([]string{"--"}, args...)
 	}
 	if err := c.set.Parse(args); err != nil {
-		return err
+		return c.reword(err)
 	}
 	used := map[Flag]string{}
 	var err error
@@ -120,7 +125,34 @@ func (c *Context) parse(args []string) error {
 			err = errors.Join(err, fmt.Errorf("-%s and -%s are the same flag: use one", other, s.Name))
 		}
 		used[f], c.given[f] = s.Name, true
+		delete(c.variables, f)
 	})
+	return err
+}
+
+// reword returns an error of package flag about a value in the form of our errors.
+func (c *Context) reword(err error) error {
+	var value, name string
+	for _, form := range []string{"invalid value %q for flag -%s", "invalid boolean value %q for -%s"} {
+		if _, e := fmt.Sscanf(err.Error(), form, &value, &name); e != nil {
+			continue
+		}
+		if f := c.byName(strings.TrimSuffix(name, ":")); f != nil {
+			_, cause, _ := strings.Cut(err.Error(), name+" ")
+			return invalid(f, strings.TrimSuffix(name, ":"), value, errors.New(cause))
+		}
+	}
+	return err
+}
+
+// act does the work of the command.
+func (c *Context) act() error {
+	err := c.command.Action(c)
+	for level := c; level != nil && err != nil; level = level.above {
+		for f, variable := range level.variables {
+			err = named(err, f.names()[0], variable)
+		}
+	}
 	return err
 }
 

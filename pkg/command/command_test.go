@@ -18,6 +18,9 @@ import (
 func newTool(out *bytes.Buffer) *command.Command {
 	none := func(*command.Context) error { return nil }
 	show := func(c *command.Context) error {
+		if of := c.String("of"); of == "nothing" {
+			return fmt.Errorf("flag --of: invalid value %q: must be a thing", of)
+		}
 		_, err := fmt.Fprintf(out, "json=%v of=%s in=%q wait=%s quiet=%v set=%v,%v,%v args=%q", c.Bool("json"), c.String("of"), c.StringSlice("in"), c.Duration("wait"),
 			c.Bool("quiet"), c.IsSet("of"), c.IsSet("in"), c.IsSet("none"), c.Args())
 		return err
@@ -57,10 +60,12 @@ func TestWrongCommandLines(t *testing.T) {
 		"an unknown flag of a command":  {"show --jsno", `show: flag provided but not defined: -jsno; see "tool show --help"`},
 		"an unknown command of a group": {"g lsit", `group: unknown command "lsit"; see "tool group --help"`},
 		"an argument of a command":      {"group list all", `group list: unexpected argument "all"; see "tool group list --help"`},
-		"help of two commands":          {"help show group", `help: unexpected argument "group"; see "tool --help"`},
+		"help of two commands":          {"help show group", `show: unknown command "group"; see "tool show --help"`},
 		"a flag without a value":        {"group list --of", `group list: flag needs an argument: -of; see "tool group list --help"`},
 		"two names of a flag":           {"show -o 1 --from 2", `show: -from and -o are the same flag: use one; see "tool show --help"`},
-		"a value that is no time":       {"show --wait soon", `show: invalid value "soon" for flag -wait: parse error; see "tool show --help"`},
+		"a value that is no time":       {"show --wait soon", `show: flag --wait: invalid value "soon": must be a duration such as 500ms, 30s or 5m; see "tool show --help"`},
+		"a value that is no switch":     {"show --json=perhaps", `show: flag --json: invalid value "perhaps": must be true or false; see "tool show --help"`},
+		"a value that means nothing":    {"show --from nothing", `flag --of: invalid value "nothing": must be a thing`},
 		"help of an unknown command":    {"help shwo", `unknown command "shwo"; see "tool --help"`},
 		"a shell without a script":      {"completion tcsh", `completion: unknown command "tcsh"; see "tool completion --help"`},
 		"the version of a command":      {"show --version", `show: flag provided but not defined: -version; see "tool show --help"`},
@@ -111,7 +116,20 @@ func mustScript(shell string) string {
 func TestAVariableThatIsWrong(t *testing.T) {
 	t.Setenv("TOOL_QUIET", "maybe")
 	_, err := run("show")
-	if want := `variable TOOL_QUIET: invalid value "maybe": parse error; see "tool --help"`; err == nil || err.Error() != want {
+	if want := `environment variable TOOL_QUIET (flag --quiet): invalid value "maybe": must be true or false; see "tool --help"`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// TestAVariableThatMeansNothing names the variable, unless the command line sets the flag too.
+func TestAVariableThatMeansNothing(t *testing.T) {
+	t.Setenv("OF", "nothing")
+	_, err := run("show")
+	if want := `environment variable OF (flag --of): invalid value "nothing": must be a thing`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	_, err = run("show --of nothing")
+	if want := `flag --of: invalid value "nothing": must be a thing`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
@@ -179,6 +197,10 @@ GLOBAL OPTIONS:
 				t.Errorf("error %v and output\n%s, want\n%s", err, out, want)
 			}
 		})
+	}
+	below, err := run("help group list")
+	if want, _ := run("group list --help"); err != nil || below != want {
+		t.Errorf("error %v and output\n%s, want\n%s", err, below, want)
 	}
 }
 

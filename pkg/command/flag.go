@@ -11,8 +11,10 @@ import (
 
 // Flag is a flag of a command, which is one of the types of this file.
 type Flag interface {
-	// define adds the flag, and reports whether a variable sets it.
-	define(*flag.FlagSet) (bool, error)
+	// define adds the flag, and returns the variable that sets it, or "".
+	define(*flag.FlagSet) (variable string, err error)
+	// allowed describes the values that the type allows, or is "" if only their parser can.
+	allowed() string
 	names() []string
 	visible() bool
 	// describe returns the names and the text of the help.
@@ -51,7 +53,18 @@ func (f *flagOf[T]) names() []string { return append([]string{f.Name}, f.Aliases
 
 func (f *flagOf[T]) visible() bool { return !f.Hidden }
 
-func (f *flagOf[T]) define(set *flag.FlagSet) (given bool, err error) {
+func (f *flagOf[T]) allowed() string {
+	switch any(f.Value).(type) {
+	case bool:
+		return "true or false"
+	case time.Duration:
+		return "a duration such as 500ms, 30s or 5m"
+	default:
+		return ""
+	}
+}
+
+func (f *flagOf[T]) define(set *flag.FlagSet) (from string, err error) {
 	switch v := any(f.Value).(type) {
 	case string:
 		set.String(f.Name, v, "")
@@ -74,18 +87,44 @@ func (f *flagOf[T]) define(set *flag.FlagSet) (given bool, err error) {
 			text = "false"
 		}
 		if err := value.Set(text); err != nil {
-			return false, fmt.Errorf("variable %s: invalid value %q: %w", variable, text, err)
+			return "", named(invalid(f, f.Name, text, err), f.Name, variable)
 		}
 		if l, ok := value.(*list); ok {
 			l.replaced = false
 		}
-		given = true
+		from = variable
 		break
 	}
 	for _, alias := range f.Aliases {
 		set.Var(value, alias, "")
 	}
-	return given, nil
+	return from, nil
+}
+
+// invalid returns the error about the value of a flag, which its parser has rejected.
+func invalid(f Flag, name, value string, cause error) error {
+	if allowed := f.allowed(); allowed != "" {
+		return fmt.Errorf("flag %s: invalid value %q: must be %s", dashes(name), value, allowed)
+	}
+	return fmt.Errorf("flag %s: invalid value %q: %w", dashes(name), value, cause)
+}
+
+// namedError is an error whose text names a variable.
+type namedError struct {
+	error
+
+	text string
+}
+
+func (e *namedError) Error() string { return e.text }
+
+func (e *namedError) Unwrap() error { return e.error }
+
+// named makes an error about a flag name the variable that has set it: people search for what
+// they wrote.
+func named(err error, flag, variable string) error {
+	of := "flag " + dashes(flag)
+	return &namedError{error: err, text: strings.ReplaceAll(err.Error(), of+": ", "environment variable "+variable+" ("+of+"): ")}
 }
 
 // list is the value of a StringSliceFlag. The first value replaces the default.

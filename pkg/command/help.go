@@ -27,20 +27,17 @@ type plainFlag struct{ *BoolFlag }
 
 func (f plainFlag) describe() (names, text string) { return prefixed(f.names(), ""), f.Usage }
 
-// helpOf prints the help of the subcommand that words name, or of the command itself if there
-// are none.
+// helpOf prints the help of the command below this one that words name, or of this one if
+// there are none.
 func (c *Context) helpOf(words []string) error {
 	if len(words) == 0 {
 		return c.help(c.command)
-	}
-	if len(words) > 1 {
-		return c.wrong(fmt.Errorf("help: unexpected argument %q", words[1]))
 	}
 	sub := c.command.sub(words[0])
 	if sub == nil {
 		return c.wrong(fmt.Errorf("unknown command %q", words[0]))
 	}
-	return c.below(sub).help(sub)
+	return c.below(sub).helpOf(words[1:])
 }
 
 // help prints the help of the command.

@@ -2,6 +2,7 @@ package program_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,20 @@ func newApp() *cli.App {
 		Commands: []*cli.Command{
 			{Name: "show", Flags: []cli.Flag{&cli.BoolFlag{Name: "json"}}, Action: none},
 			{Name: "set", ArgsUsage: "KEY=VALUE", Action: none},
-			{Name: "group", Subcommands: []*cli.Command{{Name: "list", Flags: []cli.Flag{&cli.StringFlag{Name: "of"}}, Action: none}}},
+			{Name: "pass", ArgsUsage: "WORDS…", SkipFlagParsing: true, Action: none},
+			{Name: "group", Subcommands: []*cli.Command{{
+				Name: "list", Usage: "list things",
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "of", EnvVars: []string{"TOOL_OF"}},
+					&cli.IntFlag{Name: "count", EnvVars: []string{"TOOL_COUNT"}, Value: 1},
+				},
+				Action: func(c *cli.Context) error {
+					if of := c.String("of"); of == "nothing" {
+						return fmt.Errorf("list: %w", program.BadFlag("of", of, "a thing"))
+					}
+					return nil
+				},
+			}}},
 		},
 	})
 }
@@ -55,6 +69,12 @@ func TestWrongCommandLines(t *testing.T) {
 		"an unknown command of a group":     {"group lsit", `group: unknown command "lsit"; see "tool group --help"`},
 		"an argument below a group":         {"group list all", `group list: unexpected argument "all"; see "tool group list --help"`},
 		"a flag without a value":            {"group list --of", `group list: flag needs an argument: -of; see "tool group list --help"`},
+		"help of an unknown command":        {"help shwo", `unknown command "shwo"; see "tool --help"`},
+		"help of an unknown subcommand":     {"help group lsit", `group: unknown command "lsit"; see "tool group --help"`},
+		"help of a word after a command":    {"help show all", `show: unknown command "all"; see "tool show --help"`},
+		"help in a group":                   {"group help lsit", `group: unknown command "lsit"; see "tool group --help"`},
+		"a value of the wrong type":         {"group list --count x", `group list: flag --count: invalid value "x": must be an integer; see "tool group list --help"`},
+		"a value that means nothing":        {"group list --of nothing", `list: flag --of: invalid value "nothing": must be a thing`},
 		"a shell without a script":          {"completion tcsh", `completion: unknown command "tcsh"; see "tool completion --help"`},
 		"an argument of a command's script": {"completion bash tool", `completion bash: unexpected argument "tool"; see "tool completion bash --help"`},
 	} {
@@ -69,16 +89,22 @@ func TestWrongCommandLines(t *testing.T) {
 
 func TestRightCommandLines(t *testing.T) {
 	for name, test := range map[string]struct{ line, want string }{
-		"the version":              {"--version", "tool version " + version.String() + "\n"},
-		"help without a command":   {"", "do things"},
-		"help of a group":          {"group", "list"},
-		"a command":                {"show --json", ""},
-		"arguments that it takes":  {"set a=b c=d", ""},
-		"a command of a group":     {"group list", ""},
-		"the script for bash":      {"completion bash", "complete -o default -F _tool_complete tool\n"},
-		"the script for zsh":       {"completion zsh", "compdef _tool_complete tool\n"},
-		"the script for fish":      {"completion fish", "complete --command tool "},
-		"help of the command that": {"completion", "source <(tool completion bash)"},
+		"the version":               {"--version", "tool version " + version.String() + "\n"},
+		"help without a command":    {"", "do things"},
+		"help of a group":           {"group", "list"},
+		"a command":                 {"show --json", ""},
+		"arguments that it takes":   {"set a=b c=d", ""},
+		"a command of a group":      {"group list", ""},
+		"help":                      {"help", "do things"},
+		"help of a command":         {"help show", "tool show [command options]"},
+		"help of a group's command": {"help group list", "tool group list - list things"},
+		"help below a group":        {"group help list", "tool group list - list things"},
+		"help of a group alone":     {"group help", "tool group [command options]"},
+		"help that is passed on":    {"help pass", "tool pass [command options] WORDS…"},
+		"the script for bash":       {"completion bash", "complete -o default -F _tool_complete tool\n"},
+		"the script for zsh":        {"completion zsh", "compdef _tool_complete tool\n"},
+		"the script for fish":       {"completion fish", "complete --command tool "},
+		"help of the command that":  {"completion", "source <(tool completion bash)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := run(strings.Fields(test.line)...)
@@ -86,5 +112,22 @@ func TestRightCommandLines(t *testing.T) {
 				t.Errorf("error %v and output %q, want %q", err, out, test.want)
 			}
 		})
+	}
+}
+
+// TestVariablesAreNamed names the variable of a flag, which is what people have written.
+func TestVariablesAreNamed(t *testing.T) {
+	t.Setenv("TOOL_OF", "nothing")
+	_, err := run("group", "list")
+	if want := `list: environment variable TOOL_OF (flag --of): invalid value "nothing": must be a thing`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	if _, err := run("group", "list", "--of", "it"); err != nil {
+		t.Errorf("the command line does not take precedence: %v", err)
+	}
+	t.Setenv("TOOL_COUNT", "x")
+	_, err = run("group", "list")
+	if want := `group list: environment variable TOOL_COUNT (flag --count): invalid value "x": must be an integer; see "tool group list --help"`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }

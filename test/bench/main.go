@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/program"
+	"outrigger.dev/pkg/text"
 	"outrigger.dev/test/bench/internal/containertoolkit"
 	"outrigger.dev/test/bench/internal/dcgmexporter"
 	"outrigger.dev/test/bench/internal/deviceplugin"
@@ -39,9 +40,8 @@ func main() {
 
 func app() *cli.App {
 	return program.Prepare(&cli.App{
-		Name:            "bench",
-		Usage:           "measure the agents on a simulated node, and the orchestrator on a cluster",
-		HideHelpCommand: true,
+		Name:  "bench",
+		Usage: "measure the agents on a simulated node, and the orchestrator on a cluster",
 		Flags: append(scaleFlags(), []cli.Flag{
 			&cli.PathFlag{
 				Name: "bin", EnvVars: []string{"BENCH_BIN"}, DefaultText: "the folder of bench",
@@ -128,7 +128,7 @@ func chosen(c *cli.Context) ([]string, error) {
 	case slices.Contains(agents(), only):
 		return []string{only}, nil
 	default:
-		return nil, fmt.Errorf("read flag --agent: %s: must be %s", only, strings.Join(append(agents(), orchestrator.Name), " or "))
+		return nil, program.BadFlag("agent", only, text.OneOf(append(agents(), orchestrator.Name)))
 	}
 }
 
@@ -182,7 +182,7 @@ func each(ctx context.Context, names []string, of func(agent string) runner) err
 // of this process.
 func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err error) {
 	if n := c.Int("runs"); n < 1 {
-		return fmt.Errorf("read flag --runs: %d: must be at least 1", n)
+		return program.BadFlag("runs", n, "at least 1")
 	}
 	bin, err := folder(c)
 	if err != nil {
@@ -239,7 +239,7 @@ func soak(c *cli.Context, node *simnode.Node) error {
 	const least = 1000
 	for _, flag := range []string{"allocations", "events", "changes", "scrapes", "readings"} {
 		if n := c.Int(flag); n < least {
-			return fmt.Errorf("read flag --%s: %d: must be at least %d", flag, n, least)
+			return program.BadFlag(flag, n, fmt.Sprintf("at least %d", least))
 		}
 	}
 	names, err := chosen(c)

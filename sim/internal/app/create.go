@@ -6,11 +6,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"outrigger.dev/pkg/program"
+	"outrigger.dev/pkg/text"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
 )
@@ -43,12 +46,17 @@ func createCommand() *cli.Command {
 	}
 }
 
-func modelFlag() cli.Flag {
-	var models []string
+// models returns the names of all products.
+func models() []string {
+	var out []string
 	for _, m := range state.Models() {
-		models = append(models, m.ID)
+		out = append(out, m.ID)
 	}
-	return &cli.StringFlag{Name: "model", Usage: "product: " + strings.Join(models, ", "), Value: models[0], EnvVars: []string{"GPU_SIM_MODEL"}}
+	return out
+}
+
+func modelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "model", Usage: "product: " + strings.Join(models(), ", "), Value: models()[0], EnvVars: []string{"GPU_SIM_MODEL"}}
 }
 
 func driverFlag() cli.Flag {
@@ -56,32 +64,36 @@ func driverFlag() cli.Flag {
 }
 
 func createConfig(c *cli.Context) (node.Config, error) {
-	on, err := parseSwitch("driver", c.String("driver"))
+	driver, model := c.String("driver"), c.String("model")
+	on, err := parseSwitch("driver", driver)
 	if err != nil {
-		return node.Config{}, err
+		return node.Config{}, program.BadFlag("driver", driver, "on or off")
 	}
-	if n := c.Int("gpus"); n < 0 {
-		return node.Config{}, fmt.Errorf("--gpus %d: want 0 to %d", n, state.MaxGPUs)
+	if !slices.Contains(models(), model) {
+		return node.Config{}, program.BadFlag("model", model, text.OneOf(models()))
 	}
-	program, err := os.Executable()
+	if n := c.Int("gpus"); n < 0 || n > state.MaxGPUs {
+		return node.Config{}, program.BadFlag("gpus", n, fmt.Sprintf("0 to %d", state.MaxGPUs))
+	}
+	self, err := os.Executable()
 	if err != nil {
 		return node.Config{}, fmt.Errorf("find gpu-sim itself: %w", err)
 	}
-	if program, err = filepath.EvalSymlinks(program); err != nil {
+	if self, err = filepath.EvalSymlinks(self); err != nil {
 		return node.Config{}, fmt.Errorf("find gpu-sim itself: %w", err)
 	}
 	libs := c.String("lib-dir")
 	if libs == "" {
-		libs = filepath.Join(filepath.Dir(program), "lib")
+		libs = filepath.Join(filepath.Dir(self), "lib")
 	}
-	spec := state.NewSpec(c.String("model"), c.Int("gpus"))
+	spec := state.NewSpec(model, c.Int("gpus"))
 	spec.Node = c.String("name")
 	if spec.Node == "" {
 		spec.Node = filepath.Base(c.String("root"))
 	}
 	spec.DriverVersion = c.String("driver-version")
 	spec.DriverOff = !on
-	return node.Config{Root: c.String("root"), Spec: spec, Libraries: libs, Program: program, Host: node.Machine()}, nil
+	return node.Config{Root: c.String("root"), Spec: spec, Libraries: libs, Program: self, Host: node.Machine()}, nil
 }
 
 // parseSwitch reads a setting that is on or off.

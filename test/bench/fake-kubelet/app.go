@@ -15,6 +15,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/kubelettest"
+	"outrigger.dev/pkg/program"
 )
 
 const description = `It creates kubelet.sock in a new folder, waits for a plugin, and prints
@@ -38,15 +39,13 @@ type config struct {
 
 func app() *cli.App {
 	var c config
-	return &cli.App{
-		Name:            "fake-kubelet",
-		Usage:           "call a device plugin as the kubelet does, and print its answers",
-		Description:     description,
-		HideHelpCommand: true,
-		HideVersion:     true,
+	return program.Prepare(&cli.App{
+		Name:        "fake-kubelet",
+		Usage:       "call a device plugin as the kubelet does, and print its answers",
+		Description: description,
 		Flags: []cli.Flag{
 			&cli.PathFlag{
-				Name: "dir", EnvVars: []string{"FAKE_KUBELET_DIR"}, Required: true, Destination: &c.dir,
+				Name: "dir", EnvVars: []string{"FAKE_KUBELET_DIR"}, Destination: &c.dir,
 				Usage: "`FOLDER` for kubelet.sock and the plugin's sockets; it must not exist yet",
 			},
 			&cli.StringFlag{
@@ -62,12 +61,14 @@ func app() *cli.App {
 				Usage: "time limit for each wait for the plugin",
 			},
 		},
-		Action:         func(ctx *cli.Context) error { return c.run(ctx.Context, ctx.App.Writer) },
-		ExitErrHandler: func(*cli.Context, error) {},
-	}
+		Action: func(ctx *cli.Context) error { return c.run(ctx.Context, ctx.App.Writer) },
+	})
 }
 
 func (c config) run(ctx context.Context, out io.Writer) error {
+	if c.dir == "" {
+		return program.BadFlag("dir", c.dir, "a new folder")
+	}
 	// A kubelet empties its folder, so reject an existing one.
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
 		return fmt.Errorf("create the folder of the sockets: %w: set --dir to a new folder", err)

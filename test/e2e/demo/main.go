@@ -9,18 +9,31 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/program"
 )
 
 func main() {
-	if len(os.Args) > 1 {
-		fmt.Fprintln(os.Stderr, "usage: demo\n\nShows a GPU pod on a real Kubernetes with simulated GPUs. It takes no arguments.")
-		os.Exit(2)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := demo(ctx, os.Stdout); err != nil {
-		fmt.Fprintf(os.Stderr, "demo: %v\nStart afresh:  make demo-down && make demo\n", err)
+	if err := app().RunContext(ctx, os.Args); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
 		stop()
 		os.Exit(1)
 	}
+}
+
+func app() *cli.App {
+	return program.Prepare(&cli.App{
+		Name:  "demo",
+		Usage: "show a GPU pod on a real Kubernetes with simulated GPUs, on a cluster that stays up",
+		Action: func(c *cli.Context) error {
+			if err := demo(c.Context, c.App.Writer); err != nil {
+				return fmt.Errorf("%w\nStart afresh:  make demo-down && make demo", err)
+			}
+			return nil
+		},
+	})
 }

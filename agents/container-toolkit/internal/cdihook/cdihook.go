@@ -23,8 +23,7 @@ const timeout = 30 * time.Second
 // a later version still works.
 func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	set := flag.NewFlagSet(name, flag.ContinueOnError)
-	set.SetOutput(stderr)
-	set.Usage = func() { usage(stderr, name, set) }
+	set.SetOutput(io.Discard)
 	var quiet, showVersion bool
 	set.Bool("debug", false, "accepted for NVIDIA's specs")
 	set.Bool("d", false, "the same as --debug")
@@ -32,14 +31,16 @@ func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer)
 	set.BoolVar(&showVersion, "version", false, "print the version")
 	switch err := set.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
+		usage(stderr, name, set)
 		return 0
 	case err != nil:
+		fmt.Fprintf(stderr, "%s: %s; see %q\n", name, text.Printable(err.Error()), name+" --help")
 		return 2
 	case showVersion:
 		fmt.Fprintln(stdout, version.Line(name))
 		return 0
 	case set.NArg() == 0:
-		set.Usage()
+		usage(stderr, name, set)
 		return 0
 	}
 	warn := func(w string) {
@@ -67,6 +68,7 @@ func usage(w io.Writer, name string, set *flag.FlagSet) {
 		fmt.Fprintf(w, "  %-34s%s\n", h.name, h.usage)
 	}
 	fmt.Fprintln(w, "\nFlags:")
+	set.SetOutput(w)
 	set.PrintDefaults()
 }
 

@@ -81,7 +81,8 @@ func TestHooks(t *testing.T) {
 		"the help of a hook":                 {args: []string{"chmod", "--help"}, out: "octal MODE"},
 		"NVIDIA's flag":                      {args: []string{"--debug", "noop"}},
 		"no hook":                            {out: "Usage: nvidia-cdi-hook"},
-		"a flag that does not exist":         {args: []string{"--colour", "noop"}, code: 2, out: "not defined"},
+		"a flag that does not exist":         {args: []string{"--colour", "noop"}, code: 2, out: "nvidia-cdi-hook: flag provided but not defined: -colour; see \"nvidia-cdi-hook --help\"\n"},
+		"help":                               {args: []string{"--help"}, out: "print errors only"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBundle(t)
