@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"outrigger.dev/samples/vectoradd/internal/cuda"
+	"outrigger.dev/samples/vectoradd/internal/devnode"
 )
 
 // advice returns the fix for a CUDA result whose cause is outside of this program, and
@@ -67,7 +68,7 @@ func explain(err error, fault string) error {
 	switch {
 	case errors.Is(err, cuda.ErrNoLibrary):
 		return fmt.Errorf("%w: the driver's libraries are not in this container or on this host: request a GPU for the container "+
-			"(resources.limits: nvidia.com/gpu: 1; docker run --gpus 1), install the driver, or name the file with --cuda-library", err)
+			"%s, install the driver, or name the file with --cuda-library", err, devnode.Request())
 	case errors.Is(err, errNoDevice):
 		return fmt.Errorf("%w: %s", err, cmp.Or(fault, advice(cuda.CodeNoDevice)))
 	case errors.Is(err, cuda.ErrNoSymbol):

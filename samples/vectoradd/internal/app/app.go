@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/program"
 	"outrigger.dev/samples/vectoradd/internal/cuda"
 	"outrigger.dev/samples/vectoradd/internal/devnode"
 	"outrigger.dev/samples/vectoradd/internal/kernel"
@@ -50,10 +51,10 @@ type Config struct {
 func (c Config) Validate() error {
 	var errs []error
 	if c.Elements < 1 || c.Elements > kernel.MaxElements {
-		errs = append(errs, fmt.Errorf("--elements is %d: give 1 to %d", c.Elements, kernel.MaxElements))
+		errs = append(errs, program.BadFlag("elements", c.Elements, fmt.Sprintf("1 to %d", kernel.MaxElements)))
 	}
 	if c.Device < 0 {
-		errs = append(errs, fmt.Errorf("--device is %d: give the index of a device that --list shows", c.Device))
+		errs = append(errs, program.BadFlag("device", c.Device, "the index of a device that --list shows"))
 	}
 	if c.Report && c.List {
 		errs = append(errs, errors.New("--report and --list are both given: --list computes nothing that could be reported; remove one of them"))
@@ -65,7 +66,7 @@ func (c Config) Validate() error {
 func Main(args []string, stdout, stderr io.Writer) int {
 	var c Config
 	out := &output{w: stdout}
-	app := &cli.App{
+	app := program.Prepare(&cli.App{
 		Name:        "vectoradd",
 		Usage:       "check that a GPU computes",
 		UsageText:   "vectoradd [--list] [--device N] [--elements N]",
@@ -73,17 +74,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		Flags:       flags(&c),
 		Writer:      out,
 		ErrWriter:   stderr,
-		HideVersion: true,
-		// Errors are printed below, once.
-		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return err },
-		Action: func(ctx *cli.Context) error {
-			if ctx.Args().Present() {
-				return fmt.Errorf("read the command line: unknown argument %q: vectoradd --help lists the flags", ctx.Args().First())
-			}
-			return Run(c, out)
-		},
-	}
+		Action:      func(*cli.Context) error { return Run(c, out) },
+	})
 	err := app.Run(args)
 	if err == nil && out.err != nil {
 		err = fmt.Errorf("print the result: %w: free space, or redirect the output", out.err)

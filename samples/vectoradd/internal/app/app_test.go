@@ -110,8 +110,8 @@ func TestErrorsNameTheCauseAndTheFix(t *testing.T) {
 	}{
 		"a kernel that gets the last element wrong": {[]string{"-DKERNEL=1"}, nil, []string{"element 49999", "computes wrong results"}},
 		"a kernel that writes nothing":              {[]string{"-DKERNEL=2"}, nil, []string{"element 0 is NaN"}},
-		"no device for cuInit, no device nodes":     {[]string{"-DFAIL_cuInit=100"}, nil, []string{"cuInit", "(100)", "no node of a GPU", "nvidia.com/gpu: 1"}},
-		"a driver that lists no device":             {[]string{"-DDEVICES=0"}, nil, []string{"no device is visible", "nvidia.com/gpu: 1"}},
+		"no device for cuInit, no device nodes":     {[]string{"-DFAIL_cuInit=100"}, nil, []string{"cuInit", "(100)", "no node of a GPU", "(docker run --gpus 1)"}},
+		"a driver that lists no device":             {[]string{"-DDEVICES=0"}, nil, []string{"no device is visible", "(docker run --gpus 1)"}},
 		"a driver that is too old":                  {[]string{"-DVERSION=7050"}, nil, []string{"CUDA 7.5", "9.2 or newer", "update the NVIDIA driver"}},
 		"a library without a symbol":                {[]string{"-DWITHOUT_LAUNCH"}, nil, []string{"cuLaunchKernel", "symbol missing", "update the driver"}},
 		"a GPU that the kernel does not support":    {[]string{"-DFAIL_cuModuleLoadData=209"}, nil, []string{"cuModuleLoadData", "not supported by this GPU", "5.2"}},
@@ -119,8 +119,8 @@ func TestErrorsNameTheCauseAndTheFix(t *testing.T) {
 		"no memory left":                            {[]string{"-DFAIL_cuMemAlloc=2"}, nil, []string{"cuMemAlloc", "in use", "nvidia-smi"}},
 		"a GPU that fails while it computes":        {[]string{"-DFAIL_cuCtxSynchronize=719"}, nil, []string{"cuCtxSynchronize", "(719)", "dmesg"}},
 		"a device that does not exist":              {nil, []string{"--device", "3"}, []string{"device 3", "only 1 visible", "--list"}},
-		"no elements":                               {nil, []string{"--elements", "0"}, []string{"--elements is 0", "1 to"}},
-		"a negative device":                         {nil, []string{"--device=-1"}, []string{"--device is -1"}},
+		"no elements":                               {nil, []string{"--elements", "0"}, []string{`flag --elements: invalid value "0"`, "1 to"}},
+		"a negative device":                         {nil, []string{"--device=-1"}, []string{`flag --device: invalid value "-1"`}},
 		"an unknown flag":                           {nil, []string{"--gpus", "1"}, []string{"-gpus"}},
 		"an argument":                               {nil, []string{"now"}, []string{`"now"`, "--help"}},
 	}
@@ -145,6 +145,29 @@ func TestErrorsNameTheCauseAndTheFix(t *testing.T) {
 	}
 }
 
+// TestAPodGetsNoAdviceForDocker runs where the kubelet has set its variables.
+func TestAPodGetsNoAdviceForDocker(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	for name, args := range map[string][]string{
+		"no device nodes": {"--cuda-library", fakeCUDA(t, "-DFAIL_cuInit=100")}, "no library": {"--cuda-library", "libcuda-of-nobody.so.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, stderr := run(t, args...)
+			if !strings.Contains(stderr, "(resources.limits: nvidia.com/gpu: 1)") || strings.Contains(stderr, "docker") {
+				t.Errorf("stderr is no advice for a pod: %s", stderr)
+			}
+		})
+	}
+}
+
+// TestAVariableIsNamed sets a flag by its variable, as a manifest does.
+func TestAVariableIsNamed(t *testing.T) {
+	t.Setenv("VECTORADD_ELEMENTS", "0")
+	if _, _, stderr := run(t); !strings.HasPrefix(stderr, "vectoradd: environment variable VECTORADD_ELEMENTS (flag --elements): ") {
+		t.Errorf("stderr does not name the variable first: %s", stderr)
+	}
+}
+
 func TestErrorNamesTheLibraryThatDoesNotLoad(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "libcuda.so.1")
 	if err := os.WriteFile(text, []byte("no ELF file, but long enough to be read as one"), 0o600); err != nil {
@@ -160,7 +183,7 @@ func TestErrorNamesTheLibraryThatDoesNotLoad(t *testing.T) {
 			if code != 1 || stdout != "" {
 				t.Errorf("exit code %d, stdout %q", code, stdout)
 			}
-			for _, want := range []string{library, "not loadable", "nvidia.com/gpu: 1", "--cuda-library"} {
+			for _, want := range []string{library, "not loadable", "(docker run --gpus 1)", "--cuda-library"} {
 				if !strings.Contains(stderr, want) {
 					t.Errorf("stderr lacks %q: %s", want, stderr)
 				}

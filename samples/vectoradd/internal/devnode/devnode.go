@@ -62,7 +62,7 @@ func open(path string) State {
 func (n Nodes) Fault() string {
 	if len(n.GPUs) == 0 {
 		return "there is no node of a GPU (/dev/nvidia0, …): request one for this container " +
-			"(resources.limits: nvidia.com/gpu: 1; docker run --gpus 1), or load the driver on this host"
+			Request() + ", or load the driver on this host"
 	}
 	for _, state := range []State{n.Control, n.UVM} {
 		if state.Err != nil {
@@ -76,13 +76,21 @@ func (n Nodes) Fault() string {
 	return n.GPUs[0].fault()
 }
 
+// Request says in parentheses how a container gets a GPU: in a pod, or else in Docker.
+func Request() string {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" { // the kubelet sets it
+		return "(resources.limits: nvidia.com/gpu: 1)"
+	}
+	return "(docker run --gpus 1)"
+}
+
 func (s State) fault() string {
 	switch {
 	case errors.Is(s.Err, fs.ErrNotExist):
 		return fmt.Sprintf("%s is missing: add it to this container, or create it on this host with nvidia-modprobe -c 0 -u", s.Path)
 	case errors.Is(s.Err, unix.EPERM):
 		return fmt.Sprintf("no permission on %s (EPERM): this container may not use the device; request it "+
-			"(resources.limits: nvidia.com/gpu: 1), and if the container has already requested it, restart the container", s.Path)
+			"%s, and if the container has already requested it, restart the container", s.Path, Request())
 	case errors.Is(s.Err, unix.EACCES):
 		return fmt.Sprintf("no permission on %s (EACCES): user %d cannot read and write it; run as a user of its group, or load the "+
 			"nvidia module with NVreg_DeviceFileMode=0666", s.Path, os.Getuid())

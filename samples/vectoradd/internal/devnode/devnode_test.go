@@ -17,6 +17,7 @@ func TestFaultNamesTheNodeAndTheFix(t *testing.T) {
 		return devnode.State{Path: path, Err: &fs.PathError{Op: "open", Path: path, Err: errno}}
 	}
 	control, uvm, gpu := ok("/dev/nvidiactl"), ok("/dev/nvidia-uvm"), ok("/dev/nvidia0")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	tests := map[string]struct {
 		nodes devnode.Nodes
 		want  []string
