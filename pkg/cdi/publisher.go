@@ -50,6 +50,9 @@ func (p *Publisher) Scan(hookPath string) (*driverroot.Content, error) {
 	}
 	var err error
 	p.content, err = p.cfg.Root.Find()
+	if missing, is := errors.AsType[*driverroot.MissingError](err); is {
+		p.cfg.Log.Debug("the driver root is incomplete", "searched", missing.Searched())
+	}
 	return p.content, err
 }
 

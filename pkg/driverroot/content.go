@@ -3,6 +3,7 @@ package driverroot
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -101,17 +102,40 @@ type MissingError struct {
 	Optional []string
 }
 
-// Error lists every missing part, the folders that were searched, and the fix.
+// Error lists every missing part, where it should be, and the fix, in one short line. Parts
+// that were searched in the same folders are named together. Searched has all folders.
 func (e *MissingError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "driver root %s is incomplete", e.Root)
 	sep := ": "
-	for _, m := range e.Required {
-		fmt.Fprintf(&b, "%s%s not found in %s (%s)", sep, m.What, strings.Join(m.In, ", "), m.Fix)
+	for rest := e.Required; len(rest) > 0; {
+		var parts []string
+		first := rest[0]
+		for len(rest) > 0 && rest[0].Fix == first.Fix && slices.Equal(rest[0].In, first.In) {
+			parts, rest = append(parts, rest[0].What), rest[1:]
+		}
+		fmt.Fprintf(&b, "%s%s not found in %s (%s)", sep, strings.Join(parts, ", "), few(first.In), first.Fix)
 		sep = "; "
 	}
 	if len(e.Optional) > 0 {
 		fmt.Fprintf(&b, "; also absent: %s", strings.Join(e.Optional, ", "))
 	}
 	return b.String()
+}
+
+// few names one or two folders, or the first of more.
+func few(folders []string) string {
+	if len(folders) < 3 {
+		return strings.Join(folders, ", ")
+	}
+	return fmt.Sprintf("%s and %d other folders", folders[0], len(folders)-1)
+}
+
+// Searched lists all folders in which each required part was searched.
+func (e *MissingError) Searched() string {
+	parts := make([]string, len(e.Required))
+	for i, m := range e.Required {
+		parts[i] = m.What + ": " + strings.Join(m.In, ", ")
+	}
+	return strings.Join(parts, "; ")
 }

@@ -285,14 +285,19 @@ func TestFindNamesWhatIsMissing(t *testing.T) {
 		render func(r *rendered)
 		want   []string
 		not    []string
+		// searched are parts of what the log has at debug.
+		searched []string
 	}{
 		"an empty root": {
 			render: func(*rendered) {},
 			want: []string{
-				"driver root /run/nvidia/driver is incomplete", "libcuda.so.<version> not found in", "/run/nvidia/driver/opt/nvidia/lib64",
-				"libnvidia-ml.so.<version>", "device node nvidiactl not found in /run/nvidia/driver/dev, /dev", "nvidia-modprobe -c 0 -u",
-				"device node nvidia-uvm", "also absent: nvidia-smi",
+				"driver root /run/nvidia/driver is incomplete: libcuda.so.<version>, libnvidia-ml.so.<version> not found in " +
+					"/run/nvidia/driver/usr/lib/x86_64-linux-gnu and ",
+				" other folders (install the driver, ", "device node nvidia-uvm, device node nvidiactl not found in /run/nvidia/driver/dev, /dev (load ",
+				"nvidia-modprobe -c 0 -u", "also absent: nvidia-smi",
 			},
+			not:      []string{"/run/nvidia/driver/opt/nvidia/lib64", "nvidia-modprobe -c 0 -u); device node"},
+			searched: []string{"libcuda.so.<version>: ", "libnvidia-ml.so.<version>: ", "/run/nvidia/driver/opt/nvidia/lib64, "},
 		},
 		"a root without libcuda": {
 			render: func(r *rendered) {
@@ -345,6 +350,11 @@ func TestFindNamesWhatIsMissing(t *testing.T) {
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("Find() = %q, want %q in it", err, want)
+				}
+			}
+			for _, searched := range c.searched {
+				if !strings.Contains(missing.Searched(), searched) {
+					t.Errorf("Searched() = %q, want %q in it", missing.Searched(), searched)
 				}
 			}
 			for _, not := range c.not {

@@ -109,6 +109,9 @@ func (c command) start(g global, args []string, stdout io.Writer) error {
 	if err != nil {
 		err = fmt.Errorf("%s: %w", c.Name(), err)
 		log.printf("%v", err)
+		if missing, is := errors.AsType[*driverroot.MissingError](err); is {
+			log.printf("searched: %s", missing.Searched())
+		}
 	}
 	return err
 }

@@ -56,6 +56,20 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 }
 
+// TestTheLogHasTheFoldersThatWereSearched looks for a driver where there is none: the error is
+// one short line.
+func TestTheLogHasTheFoldersThatWereSearched(t *testing.T) {
+	root, log := t.TempDir(), filepath.Join(t.TempDir(), "log")
+	_, stderr, code := run("--root="+root, "--debug="+log, "info")
+	assert.Equal(t, code, 1)
+	const folder = "/opt/nvidia/lib64"
+	assert.Assert(t, strings.Contains(stderr, "libcuda.so.<version>, libnvidia-ml.so.<version> not found in "+root), stderr)
+	assert.Assert(t, !strings.Contains(stderr, root+folder), stderr)
+	text, err := os.ReadFile(log)
+	assert.NilError(t, err)
+	assert.Assert(t, strings.Contains(string(text), " searched: libcuda.so.<version>: ") && strings.Contains(string(text), root+folder), string(text))
+}
+
 func TestHelp(t *testing.T) {
 	for _, command := range []string{"", "configure", "info", "list"} {
 		stdout, stderr, code := run(append(strings.Fields(command), "--help")...)

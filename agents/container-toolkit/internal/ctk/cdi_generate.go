@@ -42,6 +42,9 @@ func (g *generation) run(c *command.Context) error {
 		return err
 	}
 	content, err := root.Find()
+	if missing, is := errors.AsType[*driverroot.MissingError](err); is && c.Bool("debug") {
+		fmt.Fprintln(g.stderr, "nvidia-ctk: searched:", missing.Searched())
+	}
 	if err != nil {
 		return err
 	}
