@@ -3,6 +3,7 @@ package cdifile
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -24,19 +25,17 @@ const (
 // FormatOf returns the format of the file at path, which its extension decides; name is
 // the format of a file with another extension, YAML if it is empty.
 func FormatOf(path, name string) (Format, error) {
+	format := cmp.Or(Format(name), YAML)
+	if format != JSON && format != YAML {
+		return "", fmt.Errorf("flag --format: %q: must be json or yaml", name)
+	}
 	switch filepath.Ext(path) {
 	case ".json":
 		return JSON, nil
 	case ".yaml", ".yml":
 		return YAML, nil
 	}
-	switch name {
-	case "json":
-		return JSON, nil
-	case "yaml", "":
-		return YAML, nil
-	}
-	return "", fmt.Errorf("flag --format: %q: must be json or yaml", name)
+	return format, nil
 }
 
 // WithExtension returns path with the extension of the format, unless it has one: CDI

@@ -181,7 +181,8 @@ func TestGenerateRejects(t *testing.T) {
 			[]string{"--device-name-strategy=name", "--format=toml", "--feature-flag=fast", "--enable-hook=all"},
 			[]string{"flag --device-name-strategy: \"name\"", `flag --format: "toml"`, `unknown value "fast"`, `flag --enable-hook: "all"`},
 		},
-		"a relative root": {[]string{"--driver-root=driver"}, []string{"driver root", "absolute"}},
+		"a format beside an extension": {[]string{"--output=/nonexistent/nvidia.yaml", "--format=toml"}, []string{`flag --format: "toml": must be json or yaml`}},
+		"a relative root":              {[]string{"--driver-root=driver"}, []string{"driver root", "absolute"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdout, stderr, code := run("", append([]string{"cdi", "generate"}, c.args...)...)
@@ -194,6 +195,19 @@ func TestGenerateRejects(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGenerateNamesTheFoldersWithDebug generates without a driver: the error is one short line.
+func TestGenerateNamesTheFoldersWithDebug(t *testing.T) {
+	root := t.TempDir()
+	const folder, searched = "/opt/nvidia/lib64", "nvidia-ctk: searched: libcuda.so.<version>: "
+	if _, stderr, code := run("", "cdi", "generate", "--mode=management", "--driver-root="+root); code != 1 || strings.Contains(stderr, root+folder) {
+		t.Errorf("exit code %d, and the error lists all folders: %s", code, stderr)
+	}
+	_, stderr, _ := run("", "--debug", "cdi", "generate", "--mode=management", "--driver-root="+root)
+	if !strings.Contains(stderr, searched) || !strings.Contains(stderr, root+folder) {
+		t.Errorf("with --debug, not all folders are listed: %s", stderr)
 	}
 }
 
