@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/account"
@@ -32,6 +33,7 @@ type device struct {
 
 // observed takes a snapshot of the node.
 func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing, nothing]) {
+	e.reportTrouble(obs)
 	e.trouble = obs.Err
 	if obs.Node == nil {
 		return
@@ -61,6 +63,19 @@ func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing
 	}
 	e.book.Keep(func(d account.Device) bool { return e.gpus[d.GPU] != nil })
 	e.ask(ctx)
+}
+
+// reportTrouble logs that the driver does not answer, and that it answers again: once each.
+func (e *Exporter) reportTrouble(obs observe.Observation[nothing, nothing]) {
+	switch {
+	case obs.Err == nil && e.trouble != nil:
+		e.log.Info("the driver answers", "version", obs.Node.Driver.Version, "gpus", len(obs.Node.GPUs))
+	case errors.Is(obs.Err, gpu.ErrClosed):
+		// A GPU was added or removed, and the driver is opened again.
+		e.log.Debug("driver closed, waiting until it is opened again", "err", obs.Err)
+	case obs.Err != nil && (e.trouble == nil || e.trouble.Error() != obs.Err.Error()):
+		e.log.Warn("the driver does not answer, gpus have no metrics until it does", "err", obs.Err)
+	}
 }
 
 // failed reports whether a GPU did not work any more.

@@ -1,10 +1,13 @@
 package exporter_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,6 +39,8 @@ type rig struct {
 	out atomic.Bool
 
 	mu sync.Mutex
+	// log is what the exporter has logged.
+	log bytes.Buffer
 	// read is what each GPU answers.
 	read map[gpu.UUID]func(context.Context) (telemetry.Sample, error)
 }
@@ -72,7 +77,7 @@ func start(t *testing.T) *rig {
 			Devices: exposition.Selector{Flexible: true}, XIDWindow: time.Minute, ClockWindow: time.Minute,
 		},
 		Interval: interval, Host: "node1", Pods: r.pods,
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), r), nil)),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -84,6 +89,30 @@ func start(t *testing.T) *rig {
 		}
 	})
 	return r
+}
+
+// Write records what the exporter logs.
+func (r *rig) Write(line []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.Write(line)
+}
+
+// logs waits until the exporter has logged a text n times.
+func (r *rig) logs(text string, n int) {
+	r.t.Helper()
+	got := 0
+	deadline := time.Now().Add(20 * time.Second)
+	for time.Now().Before(deadline) {
+		r.mu.Lock()
+		got = strings.Count(r.log.String(), text)
+		r.mu.Unlock()
+		if got == n {
+			return
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	r.t.Fatalf("%q was logged %d times, want %d", text, got, n)
 }
 
 type sampler struct {
@@ -207,6 +236,22 @@ func TestAClaimedDriverIsNoLostGPU(t *testing.T) {
 	}
 	r.answers(id(0), nil)
 	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "40")
+}
+
+// TestADriverThatDoesNotAnswerIsLogged once, with the cause, and when it answers again.
+func TestADriverThatDoesNotAnswerIsLogged(t *testing.T) {
+	r := start(t)
+	r.has("gpu_up", "0", "1")
+	r.logs("the driver", 0)
+	r.fake.SetDriver(false)
+	r.Reload()
+	r.logs(`level=WARN msg="the driver does not answer, gpus have no metrics until it does" err=`, 1)
+	r.Reload()
+	r.fake.SetDriver(true)
+	r.Reload()
+	r.logs(`level=INFO msg="the driver answers" version=`, 1)
+	r.has("gpu_up", "0", "1")
+	r.logs("does not answer", 1)
 }
 
 func TestXIDsAndPods(t *testing.T) {
