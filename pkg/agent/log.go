@@ -49,11 +49,12 @@ func Logger(c *cli.Context) (*slog.Logger, error) {
 }
 
 // logAttr cuts the texts of a log line: an error may quote what another program sent. It
-// writes a duration as 1s, for which the JSON handler has a number of nanoseconds.
+// writes a duration as 1s, for which the JSON handler has a number of nanoseconds, and
+// without digits that say nothing: a pause with jitter is 1.932s, not 1.932034838s.
 func logAttr(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case time.Duration:
-		a.Value = slog.StringValue(v.String())
+		a.Value = slog.StringValue(rounded(v).String())
 	case string:
 		if len(v) > maxText {
 			a.Value = slog.StringValue(text.Cut(v, maxText))
@@ -64,4 +65,16 @@ func logAttr(_ []string, a slog.Attr) slog.Attr {
 		}
 	}
 	return a
+}
+
+// rounded returns a duration with at most three digits after the point.
+func rounded(d time.Duration) time.Duration {
+	switch size := d.Abs(); {
+	case size >= time.Second:
+		return d.Round(time.Millisecond)
+	case size >= time.Millisecond:
+		return d.Round(time.Microsecond)
+	default:
+		return d
+	}
 }

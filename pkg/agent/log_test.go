@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -41,5 +42,24 @@ func TestLongTexts(t *testing.T) {
 	var out, errs strings.Builder
 	if code := agent.Exec(t.Context(), app, []string{"x"}, &out, &errs); code != 1 || errs.Len() > 16<<10 || strings.Count(errs.String(), "\n") != 1 {
 		t.Errorf("exit code %d with an error of %d bytes", code, errs.Len())
+	}
+}
+
+// TestDurations logs pauses with jitter, which have nine digits after the point.
+func TestDurations(t *testing.T) {
+	app := testApp()
+	app.New = func(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+		log.Warn("retrying", "in", 1932034838*time.Nanosecond, "took", 2034838*time.Nanosecond, "every", time.Minute, "least", 999*time.Nanosecond)
+		return nil, errors.New("no more")
+	}
+	for format, want := range map[string]string{
+		"json": `"in":"1.932s","took":"2.035ms","every":"1m0s","least":"999ns"`,
+		"text": "in=1.932s took=2.035ms every=1m0s least=999ns",
+	} {
+		var out, errs strings.Builder
+		agent.Exec(t.Context(), app, []string{"x", "--log-format", format}, &out, &errs)
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: want %s in %s", format, want, errs.String())
+		}
 	}
 }
