@@ -80,7 +80,7 @@ func parse(args []string) (query, error) {
 		case "--format":
 			format = value
 		default:
-			return q, notSimulated(arg)
+			return q, notSimulated(strings.Join(args, " "))
 		}
 	}
 	switch format {
@@ -102,7 +102,7 @@ func parse(args []string) (query, error) {
 }
 
 func notSimulated(what string) error {
-	return fmt.Errorf("%s: not simulated; there are the table without arguments, -q, -L, -r -i GPU,… and --query-gpu=%s --format=csv[,noheader]", what, strings.Join(fields(), ","))
+	return fmt.Errorf("%s: not simulated; there are the table without arguments, -q and -L alone, -r -i GPU,… and --query-gpu=%s --format=csv[,noheader]", what, strings.Join(fields(), ","))
 }
 
 func (q query) run(out io.Writer) (err error) {

@@ -16,11 +16,11 @@ func TestRunRejectsWhatItCannotPlay(t *testing.T) {
 		want    string
 	}{
 		"another program":   {"nvidia-xconfig", nil, "nvidia-xconfig: not simulated"},
-		"another option":    {"nvidia-smi", []string{"-pm", "1"}, "-pm: not simulated"},
+		"another option":    {"nvidia-smi", []string{"-pm", "1"}, "-pm 1: not simulated"},
 		"another field":     {"nvidia-smi", []string{"--query-gpu=index,temperature.gpu", "--format=csv"}, "--query-gpu=temperature.gpu: not simulated"},
 		"another format":    {"nvidia-smi", []string{"--query-gpu=index", "--format=csv,nounits"}, "--format=csv,nounits: not simulated"},
 		"a format only":     {"nvidia-smi", []string{"--format=csv"}, "no --query-gpu: not simulated"},
-		"list and one more": {"nvidia-smi", []string{"-L", "-i", "0"}, "-L: not simulated"},
+		"list and one more": {"nvidia-smi", []string{"-L", "-i", "0"}, "-L -i 0: not simulated"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
