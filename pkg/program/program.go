@@ -26,6 +26,7 @@ import (
 func Prepare(app *cli.App) *cli.App {
 	app.Version = version.String()
 	app.EnableBashCompletion = true
+	app.Flags = append(app.Flags, cli.HelpFlag) // which the library adds only with its own command help
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.Commands = append(app.Commands, scripts(app.Name), helpCommand(app.Name, "", func() []*cli.Command { return app.Commands }))
 	app.OnUsageError = usageError(app.Name, "", app.Flags)
