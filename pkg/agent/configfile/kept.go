@@ -26,13 +26,18 @@ func newKept(runRoot, label string) kept {
 }
 
 // read returns the last known value, which is empty if the Node did not have the
-// label, and whether there is one.
+// label, and whether there is one. The file has one line: what is left of a damaged one
+// is not known.
 func (k kept) read() (value string, known bool) {
 	if k.path == "" {
 		return "", false
 	}
 	data, err := Read(k.path)
-	return strings.TrimSuffix(string(data), "\n"), err == nil
+	value, whole := strings.CutSuffix(string(data), "\n")
+	if err != nil || !whole || strings.Contains(value, "\n") {
+		return "", false
+	}
+	return value, true
 }
 
 // write replaces the last known value.

@@ -133,3 +133,54 @@ func TestAStartWaitsForALabelThatIsNotKnown(t *testing.T) {
 		t.Errorf("config %v, want level 10: %s", live, text)
 	}
 }
+
+// What is left of the file of the last known label is not taken for that of a node without the
+// label.
+func TestADamagedLastKnownLabelIsNotUsed(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"truncated": "", "cut off": "man", "overwritten": "many\nmore\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runRoot := t.TempDir()
+			api := kubetest.New(t, "node1", map[string]string{key: "many"})
+			labels, flags := labelsOf(t, api), selected(t, runRoot)
+			if live, text := load(t, labels, flags...); live == nil {
+				t.Fatal(text)
+			}
+			put(t, filepath.Join(runRoot, "node-labels", "example.com_config"), content)
+			api.Unavailable(2)
+			live, text := load(t, labels, flags...)
+			if live == nil || live.Config.N != 10 || !strings.Contains(text, "advertising nothing until it is known") {
+				t.Errorf("config %v, want level 10: %s", live, text)
+			}
+		})
+	}
+}
+
+// The next start may be without the API server, whoever removes the file of the label.
+func TestTheLastKnownLabelIsKeptAgain(t *testing.T) {
+	t.Parallel()
+	runRoot := t.TempDir()
+	file := filepath.Join(runRoot, "node-labels", "example.com_config")
+	api := kubetest.New(t, "node1", map[string]string{key: "many"})
+	follow(t, labelsOf(t, api), selected(t, runRoot)...)
+	for what, damage := range map[string]func() error{
+		"removed":                  func() error { return os.Remove(file) },
+		"truncated":                func() error { return os.Truncate(file, 0) },
+		"removed with its folder":  func() error { return os.RemoveAll(filepath.Dir(file)) },
+		"replaced by another file": func() error { return os.WriteFile(file, []byte("other\n"), 0o600) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(20 * time.Second); ; <-time.After(time.Millisecond) {
+			data, err := os.ReadFile(file)
+			if err == nil && string(data) == "many\n" {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: the file has %q, %v", what, data, err)
+			}
+		}
+	}
+}

@@ -183,18 +183,28 @@ func (l *Live[T]) Run(ctx context.Context, to Follower[T]) error {
 	return g.Wait()
 }
 
+// watch reads the file again when something in its folder changes, and keeps the label
+// again if another program has removed or changed what is kept.
 func (l *Live[T]) watch(ctx context.Context, dir string) {
+	paths := []string{dir}
+	if l.File.Dir != "" && l.kept.path != "" {
+		paths = append(paths, l.kept.path)
+	}
 	hostfs.Watch(ctx, l.spec.Log, func() {
+		if len(paths) > 1 {
+			l.keep(*l.label.Load())
+		}
 		if pace.Pause(ctx, settle) {
 			pace.Signal(l.changed)
 		}
-	}, dir)
+	}, paths...)
 }
 
 func (l *Live[T]) labelled(all map[string]string) {
 	value := all[l.File.label]
+	was := l.label.Swap(&value) // before watch sees the file change
 	l.keep(value)
-	if was := l.label.Swap(&value); *was != value {
+	if *was != value {
 		pace.Signal(l.changed)
 	}
 }
