@@ -139,16 +139,29 @@ func (e *Exporter) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// logRetry is the pause after the kernel's log could not be read.
+const logRetry = time.Minute
+
 // watchLog takes errors from the kernel's log until ctx ends.
 func (e *Exporter) watchLog(ctx context.Context) {
-	err := e.cfg.WatchLog(ctx, func(x kernellog.XID) {
-		select {
-		case e.xids <- x:
-		case <-ctx.Done():
+	logged := ""
+	for {
+		err := e.cfg.WatchLog(ctx, func(x kernellog.XID) {
+			select {
+			case e.xids <- x:
+			case <-ctx.Done():
+			}
+		})
+		if ctx.Err() != nil {
+			return
 		}
-	})
-	if err != nil && ctx.Err() == nil {
-		e.log.Warn("errors that only the kernel's log has are not counted: XIDs 79, 119 and 120", "err", err)
+		if text := err.Error(); text != logged {
+			logged = text
+			e.log.Warn("errors that only the kernel's log has are not counted: XIDs 79, 119 and 120, retrying", "every", logRetry, "err", err)
+		}
+		if !pace.Pause(ctx, logRetry) {
+			return
+		}
 	}
 }
 

@@ -80,10 +80,13 @@ func Watch(ctx context.Context, path string, deliver func(XID)) error {
 	}
 	lines := bufio.NewReaderSize(f, mostLine)
 	for {
-		line, err := lines.ReadString('\n')
+		data, err := lines.ReadSlice('\n')
+		line := string(data)
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			return fmt.Errorf("read the kernel's log %s: it is no kernel log: it has a line of more than %d bytes", path, mostLine)
 		case errors.Is(err, syscall.EPIPE):
 			continue // the kernel has written over what was to be read next
 		case err != nil:

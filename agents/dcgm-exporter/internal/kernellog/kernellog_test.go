@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -90,5 +91,8 @@ func TestWatch(t *testing.T) {
 func TestALogThatCannotBeRead(t *testing.T) {
 	if err := kernellog.Watch(t.Context(), filepath.Join(t.TempDir(), "none"), func(kernellog.XID) {}); err == nil {
 		t.Error("no error")
+	}
+	if err := kernellog.Watch(t.Context(), "/dev/zero", func(kernellog.XID) {}); err == nil || !strings.Contains(err.Error(), "no kernel log") {
+		t.Errorf("Watch() of /dev/zero = %v", err)
 	}
 }
