@@ -52,6 +52,12 @@ func TestWhatCannotBeDoneChangesNothing(t *testing.T) {
 			r.untouched(func() { r.fails(1, tc.want, "apply", "-f", tc.config) })
 		})
 	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.fails(1, "it is a named pipe", "apply", "-f", pipe)
+	r.fails(1, "flag --snapshot: open /dev/zero: it is a device", "plan", "-f", defaults, "-c", "all-disabled", "--snapshot", "/dev/zero")
 	r.fails(2, "flag --config-file: is missing", "apply")
 	r.as("nvidia-mig-parted").fails(1, "flag --config-file: is missing", "apply")
 	if after := r.devices(); after != before {

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/hostfs"
 )
 
 func tlsFlags() []cli.Flag {
@@ -44,13 +46,32 @@ func newCertificate(c *cli.Context, log *slog.Logger) (*certificate, error) {
 	case t.certFile == "" || t.keyFile == "":
 		return nil, Usagef("flags --tls-cert-file and --tls-private-key-file: set both or neither")
 	}
-	seen := t.identify()
-	pair, err := tls.LoadX509KeyPair(t.certFile, t.keyFile)
-	if err != nil {
-		return nil, fmt.Errorf("load TLS certificate %s: %w", t.certFile, err)
+	t.seen = t.identify()
+	var err error
+	if t.pair, err = t.load(); err != nil {
+		return nil, fmt.Errorf("load TLS certificate: %w", err)
 	}
-	t.pair, t.seen = &pair, seen
 	return t, nil
+}
+
+// maxPEM is the largest size of a file with a certificate chain or a key: that of a Secret.
+const maxPEM = 1 << 20
+
+// load returns the key pair that the files have now.
+func (t *certificate) load() (*tls.Certificate, error) {
+	cert, err := hostfs.ReadFile(t.certFile, maxPEM)
+	if err != nil {
+		return nil, err
+	}
+	key, err := hostfs.ReadFile(t.keyFile, maxPEM)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("read %s, %s: %w", t.certFile, t.keyFile, err)
+	}
+	return &pair, nil
 }
 
 // listener returns l with TLS; a nil certificate leaves it as it is.
@@ -71,12 +92,12 @@ func (t *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return t.pair, nil
 	}
 	t.seen = seen
-	pair, err := tls.LoadX509KeyPair(t.certFile, t.keyFile)
+	pair, err := t.load()
 	if err != nil {
 		t.log.Warn("cannot load the changed tls certificate, keeping the last one", "file", t.certFile, "err", err)
 		return t.pair, nil
 	}
-	t.pair = &pair
+	t.pair = pair
 	t.log.Info("tls certificate reloaded", "file", t.certFile)
 	return t.pair, nil
 }

@@ -12,8 +12,10 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -73,10 +75,17 @@ func TestTLS(t *testing.T) {
 	if got := serial(t, url); got != 2 {
 		t.Errorf("after a change certificate %d, want 2", got)
 	}
-	must(t, hostfs.WriteFile(certFile, []byte("none"), 0o600))
-	if got := serial(t, url); got != 2 {
-		t.Errorf("with a broken file certificate %d, want the last good one, 2", got)
+	for what, breaks := range map[string]func() error{
+		"no certificate": func() error { return hostfs.WriteFile(certFile, []byte("none"), 0o600) },
+		"a named pipe":   func() error { return syscall.Mkfifo(certFile, 0o600) },
+	} {
+		must(t, os.Remove(certFile))
+		must(t, breaks())
+		if got := serial(t, url); got != 2 {
+			t.Errorf("with %s certificate %d, want the last good one, 2", what, got)
+		}
 	}
+	must(t, os.Remove(certFile))
 	issue(t, certFile, keyFile, 3)
 	if got := serial(t, url); got != 3 {
 		t.Errorf("after the repair certificate %d, want 3", got)
@@ -84,14 +93,17 @@ func TestTLS(t *testing.T) {
 }
 
 func TestBadTLS(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "none")
+	missing, pipe := filepath.Join(t.TempDir(), "none"), filepath.Join(t.TempDir(), "pipe")
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	for name, tc := range map[string]struct {
 		args []string
 		code int
 		want string
 	}{
 		"half a pair":    {[]string{"--tls-cert-file", missing}, 2, "flags --tls-cert-file and --tls-private-key-file: set both or neither"},
-		"a missing file": {[]string{"--tls-cert-file", missing, "--tls-private-key-file", missing}, 1, "load TLS certificate " + missing + ": "},
+		"a missing file": {[]string{"--tls-cert-file", missing, "--tls-private-key-file", missing}, 1, "load TLS certificate: open " + missing + ": "},
+		"a named pipe":   {[]string{"--tls-cert-file", pipe, "--tls-private-key-file", pipe}, 1, "it is a named pipe"},
+		"an endless key": {[]string{"--tls-cert-file", missing, "--tls-private-key-file", "/dev/zero"}, 1, "load TLS certificate: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, _, errs := run(t, append(tc.args, "--listen=127.0.0.1:0")...)

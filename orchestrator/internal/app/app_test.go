@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"outrigger.dev/orchestrator/internal/app"
@@ -57,4 +58,10 @@ func TestValuesOfSeveralFiles(t *testing.T) {
 		}
 	}
 	agenttest.Fails(t, agenttest.Command(t, nil, "render", "-f", values(t, "a: 1\na: 2")), 1, "read values", "already set")
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agenttest.Fails(t, agenttest.Command(t, nil, "render", "-f", pipe), 1, "read values", "it is a named pipe")
+	agenttest.Fails(t, agenttest.Command(t, nil, "render", "-f", "/dev/zero"), 1, "read values", "it is a device")
 }

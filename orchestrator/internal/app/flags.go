@@ -3,7 +3,6 @@ package app
 import (
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/urfave/cli/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
@@ -15,6 +14,7 @@ import (
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/hostfs"
 )
 
 const (
@@ -71,8 +71,11 @@ func stages(c *cli.Context, kubernetes string) ([]model.Stage, error) {
 	}})
 }
 
+// maxValues bounds a file of values. A release of Helm has 1 MiB at most.
+const maxValues = 1 << 20
+
 func readValues(file string) (map[string]any, error) {
-	text, err := os.ReadFile(file)
+	text, err := hostfs.ReadFile(file, maxValues)
 	if err != nil {
 		return nil, fmt.Errorf("read values: %w", err)
 	}

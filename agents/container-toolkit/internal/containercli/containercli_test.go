@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -68,6 +69,15 @@ func TestTheLogHasTheFoldersThatWereSearched(t *testing.T) {
 	text, err := os.ReadFile(log)
 	assert.NilError(t, err)
 	assert.Assert(t, strings.Contains(string(text), " searched: libcuda.so.<version>: ") && strings.Contains(string(text), root+folder), string(text))
+}
+
+// A log that nobody reads does not hold up the start of a container.
+func TestALogThatNobodyReads(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	assert.NilError(t, syscall.Mkfifo(pipe, 0o600))
+	_, stderr, code := run("--debug", pipe, "configure", "--pid=4194305", t.TempDir())
+	assert.Equal(t, code, 1)
+	assert.Assert(t, strings.Contains(stderr, "open the log of --debug: open "+pipe+": no such device or address: no process reads it"), stderr)
 }
 
 func TestHelp(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/hostfs"
 )
 
 // logFile is the file of --debug, or nothing.
@@ -15,7 +17,7 @@ func openLog(path string) (logFile, error) {
 	if path == "" || path == "/dev/null" {
 		return logFile{}, nil
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o640)
+	f, err := hostfs.OpenLog(path, 0o640, unix.O_NOFOLLOW)
 	if err != nil {
 		return logFile{}, fmt.Errorf("open the log of --debug: %w", err)
 	}

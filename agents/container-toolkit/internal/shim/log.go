@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"outrigger.dev/pkg/hostfs"
 )
 
 // Levels of log messages, the most severe first.
@@ -36,7 +38,7 @@ func (l *logger) open(path, level string) error {
 	if path == "" || path == os.DevNull {
 		return nil
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	f, err := hostfs.OpenLog(path, 0o644, 0)
 	if err != nil {
 		return fmt.Errorf("open log file: %w (nvidia-container-runtime.debug in config.toml)", err)
 	}
@@ -56,7 +58,7 @@ func (l *logger) log(level int, message string) {
 	if l.call.log == "" || level > levelWarn && !l.call.debug {
 		return
 	}
-	f, err := os.OpenFile(l.call.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	f, err := hostfs.OpenLog(l.call.log, 0o644, 0)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "nvidia-container-runtime: open log file: %v\n", err)
 		return

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -355,13 +356,20 @@ func TestDecisionsAreLogged(t *testing.T) {
 }
 
 func TestALogFileThatCannotBeWritten(t *testing.T) {
-	n := newNode(t)
-	if err := os.Mkdir(n.path("debug.log"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	n.bundle("NVIDIA_VISIBLE_DEVICES=0")
-	if r := n.create(program); r.path == "" || !strings.Contains(n.read("log.json"), `"level":"warning","msg":"open log file: `) {
-		t.Errorf("create = %+v, log %s", r, n.read("log.json"))
+	for what, spoil := range map[string]func(path string) error{
+		"a folder":                       func(path string) error { return os.Mkdir(path, 0o755) },
+		"a named pipe that nobody reads": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			n := newNode(t)
+			if err := spoil(n.path("debug.log")); err != nil {
+				t.Fatal(err)
+			}
+			n.bundle("NVIDIA_VISIBLE_DEVICES=0")
+			if r := n.create(program); r.path == "" || !strings.Contains(n.read("log.json"), `"level":"warning","msg":"open log file: `) {
+				t.Errorf("create = %+v, log %s", r, n.read("log.json"))
+			}
+		})
 	}
 }
 

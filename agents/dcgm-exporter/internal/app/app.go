@@ -23,6 +23,7 @@ import (
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
+	"outrigger.dev/pkg/hostfs"
 )
 
 const name = "dcgm-exporter"
@@ -179,6 +180,9 @@ const index = `<!DOCTYPE html>
 <p><a href="metrics">Metrics</a></p>
 `
 
+// maxWebConfig bounds the file of --web-config-file: that of a Secret.
+const maxWebConfig = 1 << 20
+
 // server returns what serves HTTP with the settings of --web-config-file, nil without it.
 func server(c *cli.Context, log *slog.Logger) (func(*http.Server, net.Listener) error, error) {
 	file := c.Path("web-config-file")
@@ -188,7 +192,11 @@ func server(c *cli.Context, log *slog.Logger) (func(*http.Server, net.Listener) 
 	if c.Path("tls-cert-file") != "" {
 		return nil, agent.Usagef("flags --web-config-file and --tls-cert-file: both say which certificate to use; set one of them")
 	}
-	if err := web.Validate(file); err != nil {
+	_, err := hostfs.ReadFile(file, maxWebConfig) // the library reads whatever is there
+	if err == nil {
+		err = web.Validate(file)
+	}
+	if err != nil {
 		return nil, agent.Usagef("flag --web-config-file: %s: %s", file, err)
 	}
 	addresses, systemd := []string{}, false

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/golden"
@@ -43,6 +44,10 @@ func TestBadFlags(t *testing.T) {
 	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: /none}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args string
 		code int
@@ -60,6 +65,7 @@ func TestBadFlags(t *testing.T) {
 		{"--collectors=/none/list.csv", 1, []string{"list of metrics", "/none/list.csv", "DCGM_EXPORTER_COLLECTORS"}},
 		{"--collectors=/dev/zero", 1, []string{"list of metrics", "/dev/zero"}},
 		{"--strict --collectors=" + bad, 1, []string{bad, "line 2", "DCGM_FI_DEV_NONE", "--strict"}},
+		{"--web-config-file=" + pipe, 2, []string{"web-config-file", "named pipe"}},
 		{"--web-config-file=/none", 2, []string{"web-config-file", "/none"}},
 		{"--web-config-file=" + web, 2, []string{"web-config-file", web}},
 		{"--kubernetes --kubernetes-enable-pod-labels --kubernetes-pod-label-allowlist-regex=(", 2, []string{"kubernetes-pod-label-allowlist-regex"}},

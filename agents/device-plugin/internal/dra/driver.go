@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"reflect"
 	"sync"
 	"time"
@@ -67,11 +66,14 @@ var _ kubeletplugin.DRAPlugin = (*Driver)(nil)
 // lookupLimit is how long a claim may be looked up to explain an error.
 const lookupLimit = 5 * time.Second
 
+// maxLedger bounds the file of the ledger. A claim takes some hundred bytes.
+const maxLedger = 16 << 20
+
 // New returns a Driver with the claims that an earlier process prepared since the node
 // booted.
 func New(cfg Config) (*Driver, error) {
 	d := &Driver{cfg: cfg, ledger: Ledger{}, changed: make(chan struct{})}
-	data, err := os.ReadFile(cfg.LedgerPath)
+	data, err := hostfs.ReadFile(cfg.LedgerPath, maxLedger)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return d, nil

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -200,6 +201,13 @@ func TestADamagedLedgerIsNamed(t *testing.T) {
 	_, err := dra.New(dra.Config{LedgerPath: path})
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("New() = %v", err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dra.New(dra.Config{LedgerPath: pipe}); err == nil || !strings.Contains(err.Error(), "it is a named pipe") {
+		t.Errorf("New() with a named pipe = %v", err)
 	}
 }
 

@@ -57,10 +57,13 @@ type modesFile struct {
 
 const modesVersion = "v1"
 
+// maxModes bounds the file. A GPU takes less than 100 bytes.
+const maxModes = 1 << 20
+
 // newModes returns modes with the changes that an earlier process left.
 func newModes(path string, p Programs, log *slog.Logger) *modes {
 	m := &modes{path: path, programs: p, log: log, before: map[gpu.UUID]string{}}
-	data, err := os.ReadFile(path)
+	data, err := hostfs.ReadFile(path, maxModes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m
 	}

@@ -10,6 +10,7 @@ import (
 
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/text"
 )
 
@@ -67,29 +68,25 @@ func action(run func(c *cli.Context, log *slog.Logger) error) cli.ActionFunc {
 // maxFile bounds files that a command reads.
 const maxFile = 16 << 20
 
-// readFile returns the content of the file that a flag names, and what errors call it.
+// readFile returns the content of the regular file that a flag names, or of standard input, and
+// what errors call it.
 func readFile(c *cli.Context, flag string) (name string, data []byte, err error) {
-	name = c.Path(flag)
-	if name == "" {
+	switch name = c.Path(flag); name {
+	case "":
 		return "", nil, agent.Usagef("flag --%s: is missing: it must name a file", flag)
-	}
-	var in io.Reader = os.Stdin
-	if name == "-" {
+	case "-":
 		name = "standard input"
-	} else {
-		f, err := os.Open(name)
+		data, err = io.ReadAll(io.LimitReader(os.Stdin, maxFile+1))
+		if err == nil && len(data) > maxFile {
+			err = fmt.Errorf("it has more than %d MiB", maxFile>>20)
+		}
 		if err != nil {
+			return "", nil, fmt.Errorf("read %s: %w", name, err)
+		}
+	default:
+		if data, err = hostfs.ReadFile(name, maxFile); err != nil {
 			return "", nil, fmt.Errorf("flag --%s: %w", flag, err)
 		}
-		defer f.Close()
-		in = f
-	}
-	data, err = io.ReadAll(io.LimitReader(in, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("it has more than %d MiB", maxFile>>20)
-	}
-	if err != nil {
-		return "", nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return name, data, nil
 }
