@@ -165,10 +165,10 @@ func TestMistakes(t *testing.T) {
 		want string
 	}{
 		"create where a node is":     {[]string{"create"}, "gpu-sim delete --root " + s.root},
-		"too many GPUs":              {[]string{"create", "--root", s.root + "2", "--gpus", "17"}, "at most 16"},
-		"less than no GPU":           {[]string{"create", "--root", s.root + "2", "--gpus", "-1"}, "want 0 to 16"},
-		"unknown model":              {[]string{"create", "--root", s.root + "2", "--model", "g80"}, "want one of a100-40"},
-		"unknown driver state":       {[]string{"create", "--root", s.root + "2", "--driver", "maybe"}, `want "on" or "off"`},
+		"too many GPUs":              {[]string{"create", "--root", s.root + "2", "--gpus", "17"}, `flag --gpus: invalid value "17": must be 0 to 16`},
+		"less than no GPU":           {[]string{"create", "--root", s.root + "2", "--gpus", "-1"}, `must be 0 to 16`},
+		"unknown model":              {[]string{"create", "--root", s.root + "2", "--model", "g80"}, `flag --model: invalid value "g80": must be a100-40, `},
+		"unknown driver state":       {[]string{"create", "--root", s.root + "2", "--driver", "maybe"}, `flag --driver: invalid value "maybe": must be on or off`},
 		"libraries not built":        {[]string{"create", "--root", s.root + "2", "--lib-dir", "/nowhere"}, "make sim"},
 		"no node":                    {[]string{"show", "--root", s.root + "2"}, "gpu-sim create --root " + s.root + "2"},
 		"delete what is no node":     {[]string{"delete", "--root", filepath.Dir(s.root)}, "no simulated node"},
