@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -67,6 +68,41 @@ func TestACopyWithoutLinksNamesTheFix(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: error is %v, want one that contains %q", name, err, want)
 			}
+		}
+	}
+}
+
+// TestACopyWithLinksThatLeadNowhereNamesTheFix loads each chart as cp -r copies its folder. Helm's
+// own error names the first link that it follows.
+func TestACopyWithLinksThatLeadNowhereNamesTheFix(t *testing.T) {
+	for _, name := range names(t) {
+		dir := filepath.Join(t.TempDir(), name)
+		if out, err := exec.CommandContext(t.Context(), "cp", "-r", name, dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if _, err := loader.LoadDir(dir); err == nil || !strings.Contains(err.Error(), "copy-charts-with-cp-rL: lstat") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestACopyOfWhatTheLinksLeadToIsWhole loads each chart as cp -rL copies its folder.
+func TestACopyOfWhatTheLinksLeadToIsWhole(t *testing.T) {
+	for _, name := range names(t) {
+		dir := filepath.Join(t.TempDir(), name)
+		if out, err := exec.CommandContext(t.Context(), "cp", "-rL", name, dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		got, err := loader.LoadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := charts.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Raw) != len(want.Raw) {
+			t.Errorf("%s: the copy has %d files, want %d", name, len(got.Raw), len(want.Raw))
 		}
 	}
 }

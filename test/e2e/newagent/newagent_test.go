@@ -62,9 +62,10 @@ func newTree(t *testing.T) tree {
 		}
 	}
 	copyDir(t, "testdata/throwaway", c.root)
-	link := filepath.Join(c.root, "charts/throwaway/templates/common")
-	if err := os.Symlink("../../common", link); err != nil {
-		t.Fatal(err)
+	for name, to := range map[string]string{"common": "../../common", ".copy-charts-with-cp-rL": "../../common/_names.tpl"} {
+		if err := os.Symlink(to, filepath.Join(c.root, "charts/throwaway/templates", name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.edit(t, "charts/throwaway/Chart.yaml", "VERSION", c.version(t))
 	c.edit(t, "go.work", "use (\n", "use (\n\t./agents/throwaway\n")
