@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"outrigger.dev/charts"
 )
 
 // TestTheReadmeHasTheDefaults compares the table of each README with values.yaml.
@@ -34,6 +36,26 @@ func TestTheReadmeHasTheDefaults(t *testing.T) {
 				if says := row.says(i); !documents(says, got, set) {
 					t.Errorf("%s/README.md: the default of %s is %s, in values.yaml it is %v", name, path, says, got)
 				}
+			}
+		}
+	}
+}
+
+// TestTheReadmeSaysHowToGetImageAndPackage has what differs from one build to the next, and what
+// works where a copy of the folder does not.
+func TestTheReadmeSaysHowToGetImageAndPackage(t *testing.T) {
+	for _, name := range names(t) {
+		readme, err := os.ReadFile(filepath.Join(name, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := charts.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"`make charts` writes `out/charts/" + name + "-" + c.Metadata.Version + ".tgz`", "such as `" + c.Metadata.AppVersion + "-"} {
+			if !strings.Contains(string(readme), want) {
+				t.Errorf("%s/README.md lacks %q", name, want)
 			}
 		}
 	}

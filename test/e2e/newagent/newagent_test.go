@@ -67,7 +67,9 @@ func newTree(t *testing.T) tree {
 			t.Fatal(err)
 		}
 	}
-	c.edit(t, "charts/throwaway/Chart.yaml", "VERSION", c.version(t))
+	for _, file := range []string{"Chart.yaml", "README.md"} {
+		c.edit(t, "charts/throwaway/"+file, "VERSION", c.version(t))
+	}
 	c.edit(t, "go.work", "use (\n", "use (\n\t./agents/throwaway\n")
 	return c
 }
