@@ -11,9 +11,8 @@ import (
 )
 
 // toolkitFiles are what nvcdi of nvidia-container-toolkit v1.20.1 searches for in a driver
-// installation (pkg/nvcdi/driver-nvml.go, internal/discover/graphics.go and ipc.go), and
-// what was in its spec for a node with all of the driver's libraries. VERSION is that of
-// the driver. A word with ".so" is a library, one without a slash a program.
+// installation, and what was in its spec for a node with all of the driver's libraries; test/nvcdi
+// asks newer versions themselves. VERSION is that of the driver. A word with ".so" is a library, one without a slash a program.
 const toolkitFiles = `
 	nvidia-smi nvidia-debugdump nvidia-persistenced nvidia-cuda-mps-control nvidia-cuda-mps-server nvidia-imex nvidia-imex-ctl
 	libEGL_nvidia.so.VERSION libGLESv1_CM_nvidia.so.VERSION libGLESv2_nvidia.so.VERSION libGLX_nvidia.so.VERSION

@@ -164,13 +164,17 @@ func TestContainersGetWhatNVIDIAsLibraryGivesThem(t *testing.T) {
 	if len(nvidia.Missing) > 0 {
 		t.Errorf("nvcdi does not find %q where the test has put it", nvidia.Missing)
 	}
-	mine := ours(t, n, root)
-	for name, their := range gives(nvidia.Spec) {
-		want := slices.DeleteFunc(their, func(what string) bool { return leftOut(what) != "" })
-		got := gives(mine)[name]
-		got = slices.DeleteFunc(got, func(what string) bool { return added(what) != "" })
-		if diff := cmp.Diff(want, got); diff != "" {
+	want, got := gives(nvidia.Spec), gives(ours(t, n, root))
+	for name := range want {
+		want[name] = slices.DeleteFunc(want[name], func(what string) bool { return leftOut(what) != "" })
+		got[name] = slices.DeleteFunc(got[name], func(what string) bool { return added(what) != "" })
+		if diff := cmp.Diff(want[name], got[name]); diff != "" {
 			t.Errorf("device %q gives containers something else than that of nvcdi (-nvcdi +ours):\n%s", name, diff)
+		}
+	}
+	for name := range got {
+		if want[name] == nil && addedDevice[name] == "" {
+			t.Errorf("nvcdi has no device %q", name)
 		}
 	}
 }
@@ -236,6 +240,13 @@ func added(what string) string {
 		return "nvcdi links only libraries of the driver's version by their SONAME, and leaves these to ldconfig, which distroless images lack"
 	}
 	return ""
+}
+
+// addedDevice has why our specs have devices that nvcdi's lack.
+var addedDevice = map[string]string{
+	"1":    "a GPU in MIG mode, which the device plugin advertises whole with the strategy none",
+	"all":  "as NVIDIA's nvidia-ctk adds it",
+	"none": "the files of the driver, without a GPU",
 }
 
 // ofDaemon reports whether a file is a socket, which is there while a daemon of the driver runs.
