@@ -16,9 +16,6 @@ import (
 // TestTheSameCommitGivesTheSameRelease makes two releases of the commit that is checked out, in folders
 // of different depth, for users with different homes, time zones and umasks, and compares every file.
 func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(repository(t), ".git")); err != nil {
-		t.Skip("this machine has no checkout of git, and a release names its commit")
-	}
 	first := release(t, t.TempDir(), "TZ=UTC0", "022")
 	second := release(t, filepath.Join(t.TempDir(), "deeper", "and deeper"), "TZ=Asia/Tokyo", "077")
 	if strings.Count(first, "\n") < 100 {
@@ -32,23 +29,39 @@ func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
 // release makes a release for this architecture in a clone in a new folder, and returns its checksums.
 func release(t *testing.T, parent, zone, umask string) string {
 	t.Helper()
-	root := filepath.Join(parent, "outrigger")
-	c := checkout{t: t, root: root}
-	if err := os.MkdirAll(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	c.git("clone", "--quiet", "--no-hardlinks", repository(t), root)
-	cmd := exec.CommandContext(t.Context(), "bash", "-c", "umask "+umask+" && make release ARCHS="+runtime.GOARCH)
-	cmd.Dir = root
-	cmd.Env = append(goCaches(t), "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), zone)
-	out, err := cmd.CombinedOutput()
-	if strings.Contains(string(out), "this machine makes them for") {
+	root := clone(t, parent)
+	out, err := makeIn(t, root, "release ARCHS="+runtime.GOARCH, zone, umask)
+	if strings.Contains(out, "this machine makes them for") {
 		t.Skip("this machine makes other images than those that the charts name")
 	}
 	if err != nil {
 		t.Fatalf("make release: %v\n%s", err, out)
 	}
-	return c.read("out/release/stable/SHA256SUMS")
+	return checkout{t: t, root: root}.read("out/release/stable/SHA256SUMS")
+}
+
+// clone clones the repository into a new folder, without what is built.
+func clone(t *testing.T, parent string) string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(repository(t), ".git")); err != nil {
+		t.Skip("this machine has no checkout of git")
+	}
+	root := filepath.Join(parent, "outrigger")
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	checkout{t: t, root: root}.git("clone", "--quiet", "--no-hardlinks", repository(t), root)
+	return root
+}
+
+// makeIn runs make in a clone, with a new home.
+func makeIn(t *testing.T, root, targets, zone, umask string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", "umask "+umask+" && make "+targets)
+	cmd.Dir = root
+	cmd.Env = append(goCaches(t), "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir(), zone)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // goCaches returns the variables by which Go finds what it has downloaded and compiled before.
