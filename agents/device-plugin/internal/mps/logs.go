@@ -37,7 +37,8 @@ func cutLog(path string) error {
 	if err != nil || stored(info) <= maxLog {
 		return err
 	}
-	if err := copyEnd(path, info.Size()); err != nil {
+	// Where the logs fill their file system, less is kept.
+	if err := copyEnd(path, info.Size()); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("truncate log of MPS daemon: %w", err)
 	}
 	return os.Truncate(path, 0)

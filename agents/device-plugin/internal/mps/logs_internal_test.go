@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestLogsAreCut(t *testing.T) {
@@ -62,5 +64,33 @@ func TestLogsAreCut(t *testing.T) {
 	cut()
 	if data, err := os.ReadFile(filepath.Join(dir, "control.log")); err != nil || !bytes.HasSuffix(data, []byte("end")) {
 		t.Errorf("the log lacks what was written after the cut: %v", err)
+	}
+}
+
+// A daemon whose file system is full would log nothing more, for ever.
+func TestLogsThatFillTheirFileSystemAreCut(t *testing.T) {
+	dir := t.TempDir()
+	if err := (tmpfs{path: dir, mode: 0o755, bytes: 2 * maxLog, files: 10}).mount(); errors.Is(err, unix.EPERM) {
+		t.Skipf("this machine has no right to mount: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	log := filepath.Join(dir, "server.log")
+	text := bytes.Repeat([]byte("1"), 2*maxLog)
+	for range 2 {
+		if err := os.WriteFile(log, text, 0o600); !errors.Is(err, unix.ENOSPC) && err != nil {
+			t.Fatal(err)
+		}
+		if err := cutLogs(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(log, text[:maxLog/2], 0o600); err != nil {
+			t.Errorf("there is no room after the logs were cut: %v", err)
+		}
 	}
 }
