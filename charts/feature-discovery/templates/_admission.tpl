@@ -7,7 +7,7 @@
 {{- if include "feature-discovery.writesNode" . }}
 # A token stolen from one node must not change other nodes, nor change more on its
 # own node than the agent does.
-{{ include "feature-discovery.nodePolicy" (dict "root" $ "name" $name "labels" $labels "account" $account
+{{ include "outrigger.nodePolicy" (dict "root" $ "name" $name "labels" $labels "account" $account
   "manager" "feature-discovery" "own" (eq .Values.publish "node" | ternary (include "feature-discovery.ownLabel" .) "false")
   "taint" (include "feature-discovery.taint" .)
   "condition" (include "feature-discovery.readyChain" . | empty | ternary "" "GPUReady")) }}
@@ -64,7 +64,7 @@ spec:
 {{- $name := include "feature-discovery.presenceRBACName" . }}
 {{- $labels := include "feature-discovery.presenceLabels" . }}
 ---
-{{ include "feature-discovery.nodePolicy" (dict "root" $ "name" $name "labels" $labels
+{{ include "outrigger.nodePolicy" (dict "root" $ "name" $name "labels" $labels
   "account" (include "feature-discovery.presenceServiceAccountName" .)
   "manager" "feature-discovery-presence" "own" (include "feature-discovery.presenceOwnLabel" .) "taint" "" "condition" "") }}
 ---

@@ -6,54 +6,9 @@
 {{- $labels := include "outrigger.labels" . }}
 # A token stolen from one node must not cordon other nodes, nor change more on its own node than
 # a change of MIG layouts does.
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata:
-  name: {{ $name }}
-  labels:
-    {{- $labels | nindent 4 }}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules:
-      - apiGroups: [""]
-        apiVersions: [v1]
-        operations: [UPDATE]
-        resources: [nodes, nodes/status]
-  {{- include "outrigger.policySubject" (dict "root" $ "account" $account) | nindent 2 }}
-  variables:
-    {{- include "outrigger.policyNode" . | nindent 4 }}
-    # As maps, because maps can be listed, including fields that later versions of
-    # Kubernetes add.
-    - name: old
-      expression: dyn(oldObject)
-    - name: new
-      expression: dyn(object)
-    - name: labels
-      expression: |-
-        {{- include "outrigger.changedFields" (list "metadata.?labels" "'nvidia.com/mig.config.state'") | nindent 8 }}
-    - name: annotations
-      expression: |-
-        {{- include "outrigger.changedFields" (list "metadata.?annotations" "'outrigger.dev/mig-config-cause', 'outrigger.dev/mig-config-cordoned'") | nindent 8 }}
-    - name: metadata
-      expression: |-
-        {{- include "outrigger.changedFields" (list "metadata" "'labels', 'annotations', 'managedFields', 'resourceVersion', 'generation'") | nindent 8 }}
-    - name: spec
-      expression: |-
-        {{- include "outrigger.changedFields" (list "spec" "'unschedulable'") | nindent 8 }}
-    - name: status
-      expression: |-
-        {{- include "outrigger.changedFields" (list "status" "") | nindent 8 }}
-  validations:
-    {{- include "outrigger.policyBound" . | nindent 4 }}
-    - expression: object.metadata.name == variables.node
-      messageExpression: "'the agent on node ' + variables.node + ' does not write to other Nodes'"
-    - expression: variables.labels.size() == 0
-      messageExpression: "'the agent may not change these labels: ' + variables.labels.join(', ')"
-    - expression: variables.annotations.size() == 0
-      messageExpression: "'the agent may not change these annotations: ' + variables.annotations.join(', ')"
-    - expression: variables.metadata.size() + variables.spec.size() + variables.status.size() == 0
-      messageExpression: "'the agent may not change ' + (variables.metadata + variables.spec + variables.status).join(', ')"
+{{ include "outrigger.nodePolicy" (dict "root" $ "name" $name "labels" $labels "account" $account "manager" "mig-manager"
+  "own" "k == 'nvidia.com/mig.config.state'"
+  "annotations" (list "outrigger.dev/mig-config-cause" "outrigger.dev/mig-config-cordoned") "cordon" true) }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 {{- if eq .Values.gpuPods "evict" }}

@@ -1,34 +1,36 @@
 package admission_test
 
-import "testing"
+import (
+	"maps"
+	"testing"
+)
 
 func TestTheDriverLoaderChangesWhatAnUpgradeDoes(t *testing.T) {
 	const (
 		labels      = "the agent may not change these labels: "
 		annotations = "the agent may not change these annotations: "
-		others      = "the agent may not change "
+		metadata    = "the agent changes only labels and annotations in the metadata, not "
+		cordoned    = "outrigger.dev/driver-upgrade-cordoned"
 	)
 	p := load(t, "driver-loader/defaults.golden", "outrigger-driver-loader.gpu-operator-resources")
 	in := func(value any, name string, path ...string) func(fields) {
 		return func(o fields) { part(o, path...)[name] = value }
 	}
-	changes := map[string]change{
+	changes := foreignOwners("driver-loader")
+	maps.Copy(changes, cordons("driver-loader", cordoned))
+	maps.Copy(changes, map[string]change{
 		"the state of an upgrade": {of: in("upgrade-required", "nvidia.com/gpu-driver-upgrade-state", "metadata", "labels")},
 		"its cause":               {of: in("c", "outrigger.dev/driver-upgrade-cause", "metadata", "annotations")},
-		"cordon, and who did it": {of: func(o fields) {
-			set(o, "spec", "unschedulable", true)
-			part(o, "metadata", "annotations")["outrigger.dev/driver-upgrade-cordoned"] = "580.95.05"
-		}},
-		"the first annotation":   {of: in(fields{"a": "b", "nvidia.com/gpu-driver-upgrade-requested": "true"}, "annotations", "metadata")},
-		"a label of GPUs":        {in("9", "nvidia.com/gpu.count", "metadata", "labels"), labels + "nvidia.com/gpu.count"},
-		"no labels":              {func(o fields) { delete(part(o, "metadata"), "labels") }, labels},
-		"another annotation":     {in("c", "a", "metadata", "annotations"), annotations + "a"},
-		"no annotations":         {func(o fields) { delete(part(o, "metadata"), "annotations") }, annotations + "a"},
-		"a finalizer":            {in([]any{"a.b/c"}, "finalizers", "metadata"), others + "finalizers"},
-		"a taint":                {in([]any{}, "taints", "spec"), others + "taints"},
-		"a field of tomorrow":    {in("x", "tomorrow", "spec"), others + "tomorrow"},
-		"what the kubelet tells": {in(fields{"nvidia.com/gpu": "9"}, "capacity", "status"), others + "capacity"},
-	}
+		"the first annotation":    {of: in(fields{"a": "b", "nvidia.com/gpu-driver-upgrade-requested": "true"}, "annotations", "metadata")},
+		"a label of GPUs":         {in("9", "nvidia.com/gpu.count", "metadata", "labels"), labels + "nvidia.com/gpu.count"},
+		"no labels":               {func(o fields) { delete(part(o, "metadata"), "labels") }, labels},
+		"another annotation":      {in("c", "a", "metadata", "annotations"), annotations + "a"},
+		"no annotations":          {func(o fields) { delete(part(o, "metadata"), "annotations") }, annotations + "a"},
+		"a finalizer":             {in([]any{"a.b/c"}, "finalizers", "metadata"), metadata + "finalizers"},
+		"a taint":                 {in([]any{}, "taints", "spec"), noSpec + ", but for its cordon: taints"},
+		"a field of tomorrow":     {in("x", "tomorrow", "spec"), noSpec + ", but for its cordon: tomorrow"},
+		"what the kubelet tells":  {in(fields{"nvidia.com/gpu": "9"}, "capacity", "status"), noStatus + ": capacity"},
+	})
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
 			p.check(t, request{account: "outrigger-driver-loader", bound: "n1", old: node(), new: with(t, node(), c.of)}, c.want)

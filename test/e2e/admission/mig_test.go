@@ -1,25 +1,36 @@
 package admission_test
 
-import "testing"
+import (
+	"maps"
+	"testing"
+)
 
 func TestTheMIGManagerChangesWhatAChangeOfLayoutsDoes(t *testing.T) {
 	const others = "the agent may not change "
+	const cause, cordoned = "outrigger.dev/mig-config-cause", "outrigger.dev/mig-config-cordoned"
 	p := load(t, "mig-manager/defaults.golden", "outrigger-mig-manager.gpu-operator-resources")
 	in := func(value any, name string, path ...string) func(fields) {
 		return func(o fields) { part(o, path...)[name] = value }
 	}
-	for name, c := range map[string]change{
+	changes := foreignOwners("mig-manager")
+	maps.Copy(changes, cordons("mig-manager", cordoned))
+	maps.Copy(changes, map[string]change{
 		"the state of a config": {of: in("pending", "nvidia.com/mig.config.state", "metadata", "labels")},
-		"its cause":             {of: in("c", "outrigger.dev/mig-config-cause", "metadata", "annotations")},
-		"cordon, and who did it": {of: func(o fields) {
-			set(o, "spec", "unschedulable", true)
-			part(o, "metadata", "annotations")["outrigger.dev/mig-config-cordoned"] = "all-balanced"
+		"its cause":             {of: in("c", cause, "metadata", "annotations")},
+		"the state and its cause, with their ownership": {of: func(o fields) {
+			part(o, "metadata", "labels")["nvidia.com/mig.config.state"] = "failed"
+			part(o, "metadata", "annotations")[cause] = "c"
+			own("mig-manager", "Apply", fields{"f:metadata": fields{
+				"f:labels":      fields{"f:nvidia.com/mig.config.state": fields{}},
+				"f:annotations": fields{"f:" + cause: fields{}},
+			}})(o)
 		}},
 		"the config itself":      {in("all-disabled", "nvidia.com/mig.config", "metadata", "labels"), others + "these labels: nvidia.com/mig.config"},
 		"another annotation":     {in("c", "a", "metadata", "annotations"), others + "these annotations: a"},
-		"a taint":                {in([]any{}, "taints", "spec"), others + "taints"},
-		"what the kubelet tells": {in(fields{"nvidia.com/gpu": "9"}, "capacity", "status"), others + "capacity"},
-	} {
+		"a taint":                {in([]any{}, "taints", "spec"), noSpec + ", but for its cordon: taints"},
+		"what the kubelet tells": {in(fields{"nvidia.com/gpu": "9"}, "capacity", "status"), noStatus + ": capacity"},
+	})
+	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
 			p.check(t, request{account: "outrigger-mig-manager", bound: "n1", old: node(), new: with(t, node(), c.of)}, c.want)
 		})
@@ -28,7 +39,7 @@ func TestTheMIGManagerChangesWhatAChangeOfLayoutsDoes(t *testing.T) {
 	mine := with(t, node(), func(o fields) {
 		set(o, "spec", "unschedulable", true)
 		part(o, "metadata", "labels")["nvidia.com/mig.config.state"] = "pending"
-		part(o, "metadata", "annotations")["outrigger.dev/mig-config-cordoned"] = "all-balanced"
+		part(o, "metadata", "annotations")[cordoned] = "all-balanced"
 	})
 	p.check(t, request{account: "outrigger-mig-manager", bound: "n1", old: mine, new: node()}, "")
 }

@@ -25,6 +25,9 @@ func node() fields {
 				owner("gitops", "Apply", "", fields{"f:metadata": fields{"f:labels": fields{"f:" + restricted: fields{}, "f:nvidia.com/gpu.product": fields{}}}}),
 				owner("kubelet", "Update", "", fields{"f:metadata": fields{"f:labels": fields{".": fields{}, "f:kubernetes.io/arch": fields{}}}, "f:spec": fields{"f:taints": fields{}}}),
 				owner("kubelet", "Update", "status", fields{"f:status": fields{"f:conditions": fields{`k:{"type":"Ready"}`: ready, `k:{"type":"GPUReady"}`: ready}, "f:capacity": fields{}}}),
+				owner("kubectl", "Update", "", fields{"f:spec": fields{"f:unschedulable": fields{}}, "f:metadata": fields{"f:annotations": fields{
+					"f:a": fields{}, "f:outrigger.dev/mig-config-cordoned": fields{}, "f:outrigger.dev/driver-upgrade-cordoned": fields{},
+				}}}),
 			},
 		},
 		"spec": fields{"podCIDR": "10.0.0.0/24", "taints": []any{
@@ -91,15 +94,21 @@ func foreign() map[string]change {
 		"images":                          {in("status", "images", []any{}), noStatus},
 		"addresses":                       {in("status", "addresses", []any{fields{"address": "10.0.0.1"}}), noStatus},
 		"volumes":                         {in("status", "volumesAttached", []any{fields{"name": "x"}}), noStatus},
+	}
+}
+
+// foreignOwners are changes of who owns which fields that are nobody's of these agents.
+func foreignOwners(agent string) map[string]change {
+	return map[string]change{
 		"more for another owner":          {func(o fields) { owned(o, 1)["f:spec"] = fields{"f:taints": fields{}} }, noOwner + "gitops"},
 		"another label for another owner": {func(o fields) { part(owned(o, 1), "f:metadata", "f:labels")["f:kubernetes.io/arch"] = fields{} }, noOwner + "gitops"},
 		"another part of another's status": {func(o fields) {
 			part(owned(o, 3), "f:status", "f:conditions", `k:{"type":"Ready"}`)["f:message"] = fields{}
 		}, noOwner + "kubelet"},
 		"a field of another owner":  {func(o fields) { delete(part(owned(o, 1), "f:metadata", "f:labels"), "f:"+restricted) }, noTheft + "gitops"},
-		"all fields of the kubelet": {func(o fields) { dropOwners(o, func(m fields) bool { return m["subresource"] == "status" }) }, noTheft + "kubelet"},
-		"all fields of all owners":  {func(o fields) { dropOwners(o, func(fields) bool { return true }) }, noTheft + "gitops, kubelet, kubelet"},
-		"no owners":                 {func(o fields) { delete(part(o, "metadata"), "managedFields") }, "gitops, kubelet, kubelet"},
+		"all fields of the kubelet": {func(o fields) { dropOwners(o, agent, func(m fields) bool { return m["subresource"] == "status" }) }, noTheft + "kubelet"},
+		"all fields of all owners":  {func(o fields) { dropOwners(o, agent, func(fields) bool { return true }) }, "gitops, kubelet, kubelet, kubectl"},
+		"no owners":                 {func(o fields) { delete(part(o, "metadata"), "managedFields") }, "gitops, kubelet, kubelet, kubectl"},
 		"everything for an owner from before": {func(o fields) {
 			addOwner(o, fields{"manager": "before-first-apply", "operation": "Update", "fieldsV1": fields{"f:spec": fields{"f:podCIDR": fields{}}}})
 		}, noOwner + "before-first-apply"},
@@ -115,6 +124,15 @@ func foreign() map[string]change {
 				set(o, "metadata", "managedFields", append(all, fields{"manager": "somebody", "operation": "Apply", "fieldsV1": fields{}}))
 			}, noOwner + "somebody",
 		},
+		"another label for itself": {
+			own(agent, "Apply", fields{"f:metadata": fields{"f:labels": fields{"f:" + restricted: fields{}}}}), notItsOwn,
+		},
+		"all labels for itself":             {own(agent, "Apply", fields{"f:metadata": fields{"f:labels": fields{".": fields{}}}}), notItsOwn},
+		"all annotations for itself":        {own(agent, "Apply", fields{"f:metadata": fields{"f:annotations": fields{".": fields{}}}}), notItsOwn},
+		"another annotation for itself":     {own(agent, "Apply", fields{"f:metadata": fields{"f:annotations": fields{"f:a": fields{}}}}), notItsOwn},
+		"an address range for itself":       {own(agent, "Apply", fields{"f:spec": fields{"f:podCIDR": fields{}}}), notItsOwn},
+		"the capacity for itself":           {own(agent, "Apply", fields{"f:status": fields{"f:capacity": fields{}}}), notItsOwn},
+		"another label for itself, updated": {own(agent, "Update", fields{"f:metadata": fields{"f:labels": fields{"f:" + restricted: fields{}}}}), notItsOwn},
 	}
 }
 
@@ -123,9 +141,9 @@ func addOwner(o, owner fields) {
 	set(o, "metadata", "managedFields", append(part(o, "metadata")["managedFields"].([]any), owner))
 }
 
-func dropOwners(o fields, which func(fields) bool) {
+func dropOwners(o fields, agent string, which func(fields) bool) {
 	set(o, "metadata", "managedFields", slices.DeleteFunc(part(o, "metadata")["managedFields"].([]any), func(m any) bool {
-		return m.(fields)["manager"] != "feature-discovery" && which(m.(fields))
+		return m.(fields)["manager"] != agent && which(m.(fields))
 	}))
 }
 
@@ -136,6 +154,36 @@ func own(agent, operation string, owned fields) func(fields) {
 	}
 }
 
+// cordons are changes of an agent that cordons its node, and says so in an annotation.
+func cordons(agent, annotation string) map[string]change {
+	marked := fields{"f:metadata": fields{"f:annotations": fields{"f:" + annotation: fields{}}}, "f:spec": fields{"f:unschedulable": fields{}}}
+	return map[string]change{
+		"cordon, and who did it": {of: func(o fields) {
+			set(o, "spec", "unschedulable", true)
+			part(o, "metadata", "annotations")[annotation] = "x"
+			own(agent, "Update", marked)(o)
+		}},
+		"cordon, with the first annotation": {of: func(o fields) {
+			set(o, "spec", "unschedulable", true)
+			part(o, "metadata", "annotations")[annotation] = "x"
+			part(marked, "f:metadata", "f:annotations")["."] = fields{}
+			own(agent, "Update", marked)(o)
+		}},
+		"a cordon that kubectl owned": {of: func(o fields) {
+			set(o, "spec", "unschedulable", true)
+			own(agent, "Update", fields{"f:spec": fields{"f:unschedulable": fields{}}})(o)
+			delete(owned(o, 4), "f:spec")
+			delete(part(owned(o, 4), "f:metadata", "f:annotations"), "f:"+annotation)
+		}},
+		"another annotation that kubectl owned": {func(o fields) {
+			delete(part(owned(o, 4), "f:metadata", "f:annotations"), "f:a")
+		}, noTheft + "kubectl"},
+		"a cordon for another owner": {func(o fields) {
+			addOwner(o, fields{"manager": "gitops", "operation": "Update", "fieldsV1": fields{"f:spec": fields{"f:unschedulable": fields{}}}})
+		}, noOwner + "gitops"},
+	}
+}
+
 func TestTheLabelsPartChangesItsOwnOnly(t *testing.T) {
 	of := func(list func(fields) []any, in, name string, change func([]any) []any) func(fields) {
 		return func(o fields) { set(o, in, name, change(list(o))) }
@@ -143,6 +191,7 @@ func TestTheLabelsPartChangesItsOwnOnly(t *testing.T) {
 	onTaints := func(c func([]any) []any) func(fields) { return of(taints, "spec", "taints", c) }
 	onConditions := func(c func([]any) []any) func(fields) { return of(conditions, "status", "conditions", c) }
 	changes := foreign()
+	maps.Copy(changes, foreignOwners("feature-discovery"))
 	maps.Copy(changes, map[string]change{
 		"nothing": {of: nil},
 		"labels of GPUs": {of: func(o fields) {
@@ -207,6 +256,7 @@ func TestTheLabelsPartChangesItsOwnOnly(t *testing.T) {
 
 func TestThePresencePartChangesItsOwnOnly(t *testing.T) {
 	changes := foreign()
+	maps.Copy(changes, foreignOwners("feature-discovery-presence"))
 	maps.Copy(changes, map[string]change{
 		"its labels": {of: func(o fields) {
 			part(o, "metadata", "labels")["nvidia.com/gpu.present"] = "true"

@@ -100,18 +100,22 @@ type site struct {
 // server is how to reach the API server.
 type server struct{ host, account, kubeconfig string }
 
-func (r server) site(t *testing.T, operator *kube.Client, name string) *site {
+// newSite returns a site whose agent is restricted by the admission policies of the chart.
+func newSite(t *testing.T, operator *kube.Client, restricted apitest.Restricted) *site {
 	t.Helper()
-	s := &site{T: t, Node: loadertest.New(t), server: r, operator: operator, name: name}
+	name := operator.Node().Name
+	s := &site{T: t, Node: loadertest.New(t), operator: operator, name: name}
 	s.Stock(t, one)
 	s.Stock(t, two)
+	s.create("namespaces", map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": name}})
+	s.create("nodes", map[string]any{"kind": "Node", "metadata": map[string]any{"name": name}})
+	rc := restricted(t, name)
+	s.server = server{host: rc.Host, account: apitest.Account(t, rc), kubeconfig: apitest.Kubeconfig(t, rc)}
 	s.drain = filepath.Join(t.TempDir(), "drain")
 	script := fmt.Sprintf("#!/bin/sh\n%s=1 KUBECONFIG=%s exec %s \"$@\"\n", asDrain, s.kubeconfig, os.Args[0])
 	if err := os.WriteFile(s.drain, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s.create("namespaces", map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": name}})
-	s.create("nodes", map[string]any{"kind": "Node", "metadata": map[string]any{"name": name}})
 	s.create("pods", map[string]any{
 		"kind": "Pod", "metadata": map[string]any{"name": "gpu", "namespace": name},
 		"spec": map[string]any{"nodeName": name, "terminationGracePeriodSeconds": 0, "containers": []any{map[string]any{
@@ -274,7 +278,7 @@ func TestReadyzSaysThatTheAPIServerIsAway(t *testing.T) {
 
 func TestTheAgentUpgradesItsNode(t *testing.T) {
 	rc := apitest.Start(t)
-	r := server{host: rc.Host, account: apitest.Account(t, rc), kubeconfig: apitest.Kubeconfig(t, rc)}
+	restricted := apitest.Restrict(t, rc, "../../../../charts/testdata/driver-loader/defaults.golden", "gpu-operator-resources/outrigger-driver-loader")
 	for name, test := range map[string]func(*site){
 		"upgrade":    (*site).testsAnUpgrade,
 		"fail":       (*site).testsADriverThatFails,
@@ -282,7 +286,7 @@ func TestTheAgentUpgradesItsNode(t *testing.T) {
 		"kill":       (*site).testsEachKill,
 		"kill-again": (*site).testsADriverThatKillsTheAgent,
 	} {
-		t.Run(name, func(t *testing.T) { test(r.site(t, apitest.Client(t, rc, name, "kubectl"), name)) })
+		t.Run(name, func(t *testing.T) { test(newSite(t, apitest.Client(t, rc, name, "kubectl"), restricted)) })
 	}
 }
 

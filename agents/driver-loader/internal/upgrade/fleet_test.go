@@ -31,19 +31,25 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// server is a real API server. Its cluster has no kubelet.
+// policies is the file with the objects that the chart renders, and account the one that its
+// admission policies are for.
+const (
+	policies = "../../../../charts/testdata/driver-loader/defaults.golden"
+	account  = "gpu-operator-resources/outrigger-driver-loader"
+)
+
+// server is a real API server, with the admission policies of the chart. Its cluster has no kubelet.
 type server struct {
-	host, account, kubeconfig string
-	// agent and operator are clients of the agent of a node, and of somebody else.
-	agent, operator func(t *testing.T, node string) *kube.Client
+	// agent is how the agent of a node connects, and operator a client of somebody else.
+	agent    apitest.Restricted
+	operator func(t *testing.T, node string) *kube.Client
 }
 
 func newServer(t *testing.T) *server {
 	rc := apitest.Start(t)
 	t.Setenv(asDrain, "yes")
 	return &server{
-		host: rc.Host, account: apitest.Account(t, rc), kubeconfig: apitest.Kubeconfig(t, rc),
-		agent:    func(t *testing.T, node string) *kube.Client { return apitest.Client(t, rc, node, "driver-loader") },
+		agent:    apitest.Restrict(t, rc, policies, account),
 		operator: func(t *testing.T, node string) *kube.Client { return apitest.Client(t, rc, node, "kubectl") },
 	}
 }
@@ -232,7 +238,7 @@ func (m *machine) RollBack(ctx context.Context, previous string) error {
 // show reads the Node.
 func (m *machine) show() (s shown) {
 	m.Helper()
-	c := m.agent(m.T, m.name)
+	c := m.operator(m.T, m.name)
 	if err := c.Get(m.Context(), c.Node(), &s); err != nil {
 		m.Fatal(err)
 	}
@@ -252,8 +258,9 @@ func config(c *kube.Client, log *slog.Logger, namespace, kubeconfig string) upgr
 
 // start runs an agent of the node until stop is called.
 func (m *machine) start() (stop func()) {
-	c := m.agent(m.T, m.name)
-	cfg := config(c, slog.New(slog.DiscardHandler), m.namespace, m.kubeconfig)
+	rc := m.agent(m.T, m.name)
+	c := apitest.Client(m.T, rc, m.name, "driver-loader")
+	cfg := config(c, slog.New(slog.DiscardHandler), m.namespace, apitest.Kubeconfig(m.T, rc))
 	cfg.Driver, cfg.Journal, cfg.Offered = m, m.journal, m.offered
 	cfg.Desired = func(upgrade.State) (upgrade.Desired, error) {
 		return upgrade.Desired{Driver: m.desired, Policy: m.policy}, nil

@@ -15,6 +15,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 // asAgent makes the test binary the agent of a node. Its value is a mortal.
@@ -130,7 +131,9 @@ func TestAKilledAgentGoesOn(t *testing.T) {
 			node := f.node("node", false)
 			pod := "gpu-" + node.name
 			f.pod(node.name, pod, true)
-			m.Server, m.Account, m.Namespace, m.Node, m.Kubeconfig = f.host, f.account, f.namespace, node.name, f.kubeconfig
+			rc := f.agent(t, node.name)
+			m.Server, m.Account, m.Kubeconfig = rc.Host, apitest.Account(t, rc), apitest.Kubeconfig(t, rc)
+			m.Namespace, m.Node = f.namespace, node.name
 			m.Journal, m.Driver = node.journal, filepath.Join(dir, "driver")
 			if err := m.set("1"); err != nil {
 				t.Fatal(err)

@@ -200,7 +200,7 @@ func (f *fleet) testsABudgetHoldsTheUpgrade() {
 	})
 	// The label that excludes the node ends the wait.
 	skip := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": m.name, "labels": map[string]any{upgrade.SkipLabel: "true"}}}
-	if err := f.operator(f.T, m.name).Apply(f.Context(), m.agent(f.T, m.name).Node(), skip); err != nil {
+	if err := f.operator(f.T, m.name).Apply(f.Context(), f.operator(f.T, m.name).Node(), skip); err != nil {
 		f.Fatal(err)
 	}
 	s := m.until("the node left the upgrade", func(s shown) bool { return !s.Spec.Unschedulable && s.state() == "" })

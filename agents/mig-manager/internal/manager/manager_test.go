@@ -17,9 +17,18 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// TestManager runs managers of nodes against a real API server.
+// policies is the file with the objects that the chart renders, and account the one that its
+// admission policies are for.
+const (
+	policies = "../../../../charts/testdata/mig-manager/evict.golden"
+	account  = "gpu-operator-resources/outrigger-mig-manager"
+)
+
+// TestManager runs managers of nodes against a real API server, with the admission policies of the
+// chart.
 func TestManager(t *testing.T) {
 	rc := apitest.Start(t)
+	restricted := apitest.Restrict(t, rc, policies, account)
 	for name, test := range map[string]func(*node){
 		"label":   (*node).testsALabelIsFollowed,
 		"unknown": (*node).testsAnUnknownConfigFails,
@@ -39,9 +48,16 @@ func TestManager(t *testing.T) {
 		"left":    (*node).testsNothingIsLeft,
 		"others":  (*node).testsACordonOfOthersStays,
 		"static":  (*node).testsAStaticPodIsNotEvicted,
+		"forged":  (*node).testsForgedOwnersAreDenied,
+		"many":    (*node).testsOwnersThatArePutTogether,
 	} {
 		t.Run(name, func(t *testing.T) {
-			test(newNode(t, name, func(agent string) *kube.Client { return apitest.Client(t, rc, name, agent) }))
+			test(newNode(t, name, func(agent string) *kube.Client {
+				if agent == manager.Name {
+					return apitest.Client(t, restricted(t, name), name, agent)
+				}
+				return apitest.Client(t, rc, name, agent)
+			}))
 		})
 	}
 }

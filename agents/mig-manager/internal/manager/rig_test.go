@@ -25,7 +25,9 @@ import (
 type node struct {
 	*testing.T
 	admin *kube.Client
-	cfg   manager.Config
+	// client returns a client of a program.
+	client func(string) *kube.Client
+	cfg    manager.Config
 
 	mu sync.Mutex
 	// is is the config that is in effect, and applied how often one was applied.
@@ -44,8 +46,9 @@ type node struct {
 
 // newNode returns a node with a namespace of its own.
 func newNode(t *testing.T, name string, client func(string) *kube.Client) *node {
-	n := nodeOf(t, client)
+	n := &node{T: t, admin: client("kubectl")}
 	n.create("v1", "nodes", "", map[string]any{"kind": "Node", "metadata": map[string]any{"name": name}})
+	n = nodeOf(t, client)
 	n.create("v1", "namespaces", "", map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": "of-" + name}})
 	return n
 }
@@ -63,7 +66,7 @@ func nodeOn(t *testing.T, api *kubetest.Server) *node {
 
 // nodeOf returns a node whose Node exists.
 func nodeOf(t *testing.T, client func(string) *kube.Client) *node {
-	n := &node{T: t, admin: client("kubectl"), is: "all-disabled"}
+	n := &node{T: t, admin: client("kubectl"), client: client, is: "all-disabled"}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "run"), 0o755); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,133 @@
+package apitest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"outrigger.dev/pkg/pace"
+)
+
+// Restricted returns how an agent connects from a node, whose Node has to exist: it may do what
+// admission policies let it do.
+type Restricted func(t testing.TB, node string) *rest.Config
+
+// Restrict puts the admission policies of a file in force, such as those in a golden file of a
+// chart, for the account that they are for: "namespace/name".
+func Restrict(t testing.TB, rc *rest.Config, file, account string) Restricted {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policies []string
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		if strings.Contains(document, "\nkind: ValidatingAdmissionPolicy") {
+			policies = append(policies, document)
+		}
+	}
+	list := filepath.Join(t.TempDir(), "policies.yaml")
+	write(t, list, []byte(strings.Join(policies, "\n---\n")))
+	namespace, name, _ := strings.Cut(account, "/")
+	Script(t, rc, fmt.Sprintf(`
+		namespace=%q name=%q
+		kubectl create namespace "$namespace"
+		kubectl create serviceaccount "$name" --namespace "$namespace"
+		kubectl create clusterrolebinding "$name" --clusterrole cluster-admin --serviceaccount "$namespace:$name"
+		kubectl apply -f %q`, namespace, name, list))
+	return func(t testing.TB, node string) *rest.Config {
+		t.Helper()
+		restricted := *rc
+		restricted.BearerToken = boundToken(t, rc, namespace, name, node)
+		enforced(t, &restricted, node)
+		return &restricted
+	}
+}
+
+// boundToken returns a token of an account that is bound to a node, as that of a pod there.
+func boundToken(t testing.TB, rc *rest.Config, namespace, name, node string) string {
+	t.Helper()
+	var of struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
+	}
+	var issued struct {
+		Status struct {
+			Token string `json:"token"`
+		} `json:"status"`
+	}
+	decode(t, ask(t, rc, http.MethodGet, "/api/v1/nodes/"+node, nil), &of)
+	decode(t, ask(t, rc, http.MethodPost, "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+name+"/token", map[string]any{
+		"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": map[string]any{
+			"boundObjectRef": map[string]any{"kind": "Node", "apiVersion": "v1", "name": node, "uid": of.Metadata.UID},
+		},
+	}), &issued)
+	if issued.Status.Token == "" {
+		t.Fatalf("no token of %s/%s for node %s", namespace, name, node)
+	}
+	return issued.Status.Token
+}
+
+// enforced waits until the policies are enforced, some time after the API server has them: the
+// account must not annotate its Node.
+func enforced(t testing.TB, rc *rest.Config, node string) {
+	t.Helper()
+	var said []byte
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline) && pace.Pause(t.Context(), poll); {
+		said = ask(t, rc, http.MethodPatch, "/api/v1/nodes/"+node+"?dryRun=All",
+			map[string]any{"metadata": map[string]any{"annotations": map[string]any{"forged": "yes"}}})
+		if strings.Contains(string(said), "ValidatingAdmissionPolicy") {
+			return
+		}
+	}
+	t.Fatalf("no policy is enforced: %s", said)
+}
+
+// ask sends a request, and returns its answer, whatever that is.
+func ask(t testing.TB, rc *rest.Config, method, path string, body any) []byte {
+	t.Helper()
+	client, err := rest.HTTPClientFor(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdleConnections()
+	sent, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, rc.Host+path, bytes.NewReader(sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func decode(t testing.TB, text []byte, to any) {
+	t.Helper()
+	if err := json.Unmarshal(text, to); err != nil {
+		t.Fatalf("decode %s: %v", text, err)
+	}
+}
