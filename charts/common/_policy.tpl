@@ -90,6 +90,11 @@ spec:
         object.?source.?component.orValue('') == '{{ .agent }}' && object.?source.?host.orValue('') == variables.node &&
         object.?reportingComponent.orValue('') == '{{ .agent }}' && object.?reportingInstance.orValue('') == variables.node
       message: the agent sends Events in its own name, {{ .agent }}, only
+    # The API server keeps Events for an hour, and each can have a megabyte.
+    - expression: >-
+        object.?message.orValue('').size() <= 1024 && object.?reason.orValue('').size() <= 128 && object.?action.orValue('').size() <= 128 &&
+        object.metadata.?labels.orValue({}).size() == 0 && object.metadata.?annotations.orValue({}).size() == 0
+      message: the agent sends Events of at most 1024 characters, without labels and annotations
     {{- include "outrigger.policyNoFinalizer" . | nindent 4 }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}

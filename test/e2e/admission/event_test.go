@@ -1,6 +1,9 @@
 package admission_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func event(agent string) fields {
 	return fields{
@@ -16,11 +19,12 @@ func TestEventsAreAboutTheOwnNodeInTheOwnName(t *testing.T) {
 	const (
 		ownNode = "the agent on node n1 sends Events about its own Node only"
 		ownName = "the agent sends Events in its own name, "
+		short   = "the agent sends Events of at most 1024 characters, without labels and annotations"
 	)
 	at := func(value any, name string, path ...string) func(fields) {
 		return func(o fields) { part(o, path...)[name] = value }
 	}
-	for _, agent := range []string{"device-plugin", "feature-discovery", "driver-loader"} {
+	for _, agent := range []string{"device-plugin", "feature-discovery", "driver-loader", "mig-manager"} {
 		p := load(t, agent+"/defaults.golden", "events.outrigger-"+agent+".gpu-operator-resources")
 		for name, c := range map[string]change{
 			"an Event of the agent":       {},
@@ -36,6 +40,12 @@ func TestEventsAreAboutTheOwnNodeInTheOwnName(t *testing.T) {
 			"of no source":                {func(o fields) { delete(o, "source") }, ownName + agent},
 			"of another controller":       {func(o fields) { o["reportingComponent"] = "kubelet" }, ownName + agent},
 			"of another instance":         {func(o fields) { o["reportingInstance"] = "n2" }, ownName + agent},
+			"with all it has to say":      {of: func(o fields) { o["message"] = strings.Repeat("ä", 1024) }},
+			"with more":                   {func(o fields) { o["message"] = strings.Repeat("m", 1025) }, short},
+			"with a long reason":          {func(o fields) { o["reason"] = strings.Repeat("R", 129) }, short},
+			"with a long action":          {func(o fields) { o["action"] = strings.Repeat("a", 129) }, short},
+			"with an annotation":          {at(fields{"a": "b"}, "annotations", "metadata"), short},
+			"with a label":                {at(fields{"a": "b"}, "labels", "metadata"), short},
 			"it cannot go":                {at([]any{"a.b/c"}, "finalizers", "metadata"), "adds no finalizers"},
 		} {
 			t.Run(agent+"/"+name, func(t *testing.T) {
