@@ -11,10 +11,56 @@
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 ---
+{{ include "driver-loader.slotPolicy" (dict "root" $ "name" (printf "leases.%s" $name) "labels" $labels "account" $account) }}
+---
 {{ include "outrigger.evictionPolicy" (dict "root" $ "account" $account) }}
 ---
 {{ include "outrigger.eventPolicy" (dict "root" $ "account" $account "agent" "driver-loader") }}
 {{- end }}
+{{- end -}}
+
+{{- /* The policy for the upgrade slots, with its binding, of (dict "root" $ "name" … "labels" … "account" …). */ -}}
+{{- define "driver-loader.slotPolicy" -}}
+# The role cannot name the Leases, because it creates them. Others in the namespace are those of
+# other programs.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- .labels | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [coordination.k8s.io]
+        apiVersions: ["*"]
+        operations: [CREATE, UPDATE]
+        resources: [leases]
+  {{- include "outrigger.policySubject" . | nindent 2 }}
+  variables:
+    {{- include "outrigger.policyNode" . | nindent 4 }}
+    - name: holder
+      expression: object.?spec.?holderIdentity.orValue('')
+    - name: oldHolder
+      expression: "oldObject == null ? '' : oldObject.?spec.?holderIdentity.orValue('')"
+    - name: annotations
+      expression: object.metadata.?annotations.orValue({})
+  validations:
+    {{- include "outrigger.policyBound" . | nindent 4 }}
+    - expression: object.metadata.name.matches('^driver-upgrade-[0-9]+$')
+      message: the agent writes only the Leases driver-upgrade-0, driver-upgrade-1, …
+    - expression: >-
+        variables.holder == variables.oldHolder || variables.holder == variables.node ||
+        variables.holder == '' && variables.oldHolder == variables.node
+      messageExpression: "'the agent on node ' + variables.node + ' takes and gives back slots for its own node only'"
+    - expression: >-
+        variables.annotations.all(k, k == 'outrigger.dev/driver-upgrade-failures' && variables.annotations[k].size() <= 65536 ||
+          oldObject != null && oldObject.metadata.?annotations[?k].orValue('') == variables.annotations[k])
+      message: the agent annotates a slot with the failures of upgrades only
+    {{- include "outrigger.policyNoFinalizer" . | nindent 4 }}
+---
+{{ include "outrigger.policyBinding" (dict "name" .name "labels" .labels) }}
 {{- end -}}
 
 {{- /* The annotations of an upgrade. */ -}}
