@@ -66,8 +66,11 @@ func newStatusError(resp *http.Response) *StatusError {
 	}
 	e := s.err()
 	e.Code = resp.StatusCode
-	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+	after := resp.Header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(after); err == nil {
 		e.RetryAfter = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(after); err == nil { // of a proxy
+		e.RetryAfter = time.Until(at)
 	}
 	return e
 }

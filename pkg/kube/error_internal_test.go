@@ -103,6 +103,8 @@ func TestRetriesAreSpreadAndHonourRetryAfter(t *testing.T) {
 		"a failure":                        {io.ErrUnexpectedEOF, 4 * time.Second, 8 * time.Second},
 		"no failure":                       {nil, 4 * time.Second, 8 * time.Second},
 		"a server that asks for more time": {resp("30"), 30 * time.Second, 34 * time.Second},
+		"a proxy that names the time":      {resp(time.Now().Add(31 * time.Second).UTC().Format(http.TimeFormat)), 20 * time.Second, 35 * time.Second},
+		"a time that is over":              {resp(time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)), 4 * time.Second, 8 * time.Second},
 		"a server that asks for less time": {resp("1"), 4 * time.Second, 8 * time.Second},
 		"a server that asks for days":      {resp("86400"), maxRetryAfter, maxRetryAfter + 4*time.Second},
 		"a server that asks for nonsense":  {resp("-9"), 4 * time.Second, 8 * time.Second},

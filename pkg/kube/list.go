@@ -48,32 +48,41 @@ func (q Query) request(query url.Values) request {
 }
 
 // List returns the selected objects as they are now, in the order of the API server. It
-// requests them in pages, all of which have the same resource version. It needs the verb
-// list.
+// needs the verb list.
 func List[T any](ctx context.Context, c *Client, q Query) ([]T, error) {
 	conn, err := c.connect()
 	if err != nil {
 		return nil, err
 	}
 	defer conn.close()
-	var all []T
+	all, _, err := list[T](ctx, conn, q)
+	return all, err
+}
+
+// list requests the selected objects in pages, because one answer is limited in size. All
+// pages have the same resource version, which it returns.
+func list[T any](ctx context.Context, conn *connection, q Query) (all []T, version string, err error) {
 	for next := ""; ; {
-		query := url.Values{"limit": {strconv.Itoa(page)}}
+		query := url.Values{}
+		if q.Name == "" {
+			query.Set("limit", strconv.Itoa(page))
+		}
 		if next != "" {
 			query.Set("continue", next)
 		}
 		var list struct {
 			Metadata struct {
-				Continue string `json:"continue"`
+				Continue        string `json:"continue"`
+				ResourceVersion string `json:"resourceVersion"`
 			} `json:"metadata"`
 			Items []T `json:"items"`
 		}
 		if err := conn.call(ctx, q.request(query), &list); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		all = append(all, list.Items...)
 		if next = list.Metadata.Continue; next == "" {
-			return all, nil
+			return all, list.Metadata.ResourceVersion, nil
 		}
 	}
 }

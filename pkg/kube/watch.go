@@ -88,7 +88,7 @@ func (w *watcher[T]) run(ctx context.Context) {
 }
 
 // works records that the watch works, or why it does not.
-func (w *watcher[T]) works(err error) { w.client.failing.set(w, err, time.Now()) }
+func (w *watcher[T]) works(err error) { w.client.failing.Set(w, err, time.Now()) }
 
 // follow lists the objects, if version is empty, and watches them until the watch
 // ends. It returns nil if the watch ended without an error.
@@ -115,37 +115,46 @@ func (w *watcher[T]) follow(ctx context.Context) error {
 }
 
 func (w *watcher[T]) list(ctx context.Context, conn *connection) error {
-	var list struct {
-		envelope
-		Items []json.RawMessage `json:"items"`
-	}
-	if err := conn.call(ctx, w.query.request(url.Values{}), &list); err != nil {
+	items, version, err := list[item[T]](ctx, conn, w.query)
+	if err != nil {
 		return err
 	}
 	was := w.objects
-	w.objects = make(map[string]T, len(list.Items))
-	for _, item := range list.Items {
-		if _, err := w.put(item); err != nil {
-			return err
-		}
+	w.objects = make(map[string]T, len(items))
+	for _, i := range items {
+		w.objects[i.of.key()] = i.object
 	}
-	w.version = list.Metadata.ResourceVersion
+	w.version = version
 	if !w.delivered || !reflect.DeepEqual(was, w.objects) {
 		w.notify()
 	}
 	return nil
 }
 
+// item is a T with its envelope. It does not keep what is in neither, so that a list takes
+// no more memory than one of its pages.
+type item[T any] struct {
+	of     envelope
+	object T
+}
+
+// UnmarshalJSON decodes an object.
+func (i *item[T]) UnmarshalJSON(data []byte) error {
+	if err := errors.Join(json.Unmarshal(data, &i.of), json.Unmarshal(data, &i.object)); err != nil {
+		return fmt.Errorf("decode an object: %w", err)
+	}
+	return nil
+}
+
 // put decodes an object into objects, and reports whether its T changed.
 func (w *watcher[T]) put(data []byte) (changed bool, err error) {
-	var of envelope
-	var object T
-	if err := errors.Join(json.Unmarshal(data, &of), json.Unmarshal(data, &object)); err != nil {
-		return false, fmt.Errorf("decode an object: %w", err)
+	var i item[T]
+	if err := json.Unmarshal(data, &i); err != nil {
+		return false, err
 	}
-	was, known := w.objects[of.key()]
-	w.objects[of.key()] = object
-	return !known || !reflect.DeepEqual(was, object), nil
+	was, known := w.objects[i.of.key()]
+	w.objects[i.of.key()] = i.object
+	return !known || !reflect.DeepEqual(was, i.object), nil
 }
 
 func (w *watcher[T]) notify() {

@@ -201,9 +201,31 @@ func TestWatchManyObjects(t *testing.T) {
 	want(t, state{"b": "2", "c": "1"}, states)
 	want(t, state{"c": "1"}, states)
 	const path = "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode1"
+	const list = path + "&limit=100"
 	for _, want := range []string{
-		path, path + "&resourceVersion=10&watch=true", path + "&resourceVersion=15&watch=true", path, path + "&resourceVersion=30&watch=true",
+		list, path + "&resourceVersion=10&watch=true", path + "&resourceVersion=15&watch=true", list, path + "&resourceVersion=30&watch=true",
 	} {
+		if got := <-queries; got != want {
+			t.Errorf("request %s\nwant    %s", got, want)
+		}
+	}
+}
+
+// The objects of a node can be larger together than one answer may be.
+func TestWatchListsInPages(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", 3<<20)
+	page := func(next string, pods ...string) string {
+		return fmt.Sprintf(`{"kind":"PodList","metadata":{"resourceVersion":"7","continue":%q},"items":[%s]}`, next, strings.Join(pods, ","))
+	}
+	c, _, queries := play(t, page("more", pod("a", large, 1)), page("last", pod("b", large, 2)), page("", pod("c", "3", 3)),
+		events("DELETED", pod("a", large, 8), "DELETED", pod("b", large, 9))+"\n")
+	states := follow(t, c, kube.Query{Object: kube.Object{API: "v1", Resource: "pods"}})
+	want(t, state{"a": large, "b": large, "c": "3"}, states)
+	want(t, state{"b": large, "c": "3"}, states)
+	want(t, state{"c": "3"}, states)
+	const path = "/api/v1/pods?"
+	for _, want := range []string{path + "limit=100", path + "continue=more&limit=100", path + "continue=last&limit=100", path + "resourceVersion=7&watch=true"} {
 		if got := <-queries; got != want {
 			t.Errorf("request %s\nwant    %s", got, want)
 		}
