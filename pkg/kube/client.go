@@ -59,7 +59,7 @@ type Config struct {
 type Client struct {
 	cfg     Config
 	ping    http.HTTP2Config
-	failing failing
+	failing Failures
 }
 
 // New returns a Client. It does not connect.

@@ -10,8 +10,9 @@ import (
 // end when an API server is updated, and the next one works.
 const failingAfter = 5 * time.Second
 
-// failing holds the watches that do not work.
-type failing struct {
+// Failures holds the watches that do not work. Its zero value has none. It is safe for
+// concurrent use.
+type Failures struct {
 	mu sync.Mutex
 	// watches has the failures by watcher.
 	watches map[any]failure
@@ -23,8 +24,9 @@ type failure struct {
 	since time.Time
 }
 
-// set records why a watch does not work at this time, nil if it does.
-func (f *failing) set(watch any, err error, now time.Time) {
+// Set records why a watch does not work, nil if it does. since is when that began, unless
+// it did not work before.
+func (f *Failures) Set(watch any, err error, since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {
@@ -34,7 +36,6 @@ func (f *failing) set(watch any, err error, now time.Time) {
 	if f.watches == nil {
 		f.watches = map[any]failure{}
 	}
-	since := now
 	if was, ok := f.watches[watch]; ok {
 		since = was.since
 	}
@@ -43,7 +44,7 @@ func (f *failing) set(watch any, err error, now time.Time) {
 
 // at returns why the watch that fails longest does not work, if that is failingAfter
 // or more.
-func (f *failing) at(now time.Time) error {
+func (f *Failures) at(now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var longest failure
@@ -58,11 +59,15 @@ func (f *failing) at(now time.Time) error {
 	return longest.err
 }
 
-// Failing returns why objects that the client watches are not known as they are now:
-// a watch has failed for 5 s. It returns nil while all watches work.
-func (c *Client) Failing() error {
-	if err := c.failing.at(time.Now()); err != nil {
+// Err returns why objects that are watched are not known as they are now: a watch has
+// failed for 5 s. It returns nil while all watches work.
+func (f *Failures) Err() error {
+	if err := f.at(time.Now()); err != nil {
 		return fmt.Errorf("changes on the API server are not seen: %w", err)
 	}
 	return nil
 }
+
+// Failing returns why objects that the client watches are not known as they are now, see
+// Failures.Err.
+func (c *Client) Failing() error { return c.failing.Err() }

@@ -8,7 +8,7 @@ import (
 )
 
 func TestFailing(t *testing.T) {
-	var f failing
+	var f Failures
 	start := time.Now()
 	check := func(after time.Duration, want error) {
 		t.Helper()
@@ -18,18 +18,18 @@ func TestFailing(t *testing.T) {
 	}
 	lost, forbidden := io.ErrUnexpectedEOF, errors.New("forbidden")
 	check(0, nil)
-	f.set("nodes", lost, start)
+	f.Set("nodes", lost, start)
 	check(failingAfter-1, nil) // the next connection may work
 	check(failingAfter, lost)
 	// The newest reason counts, and the time of the first.
-	f.set("nodes", forbidden, start.Add(failingAfter))
+	f.Set("nodes", forbidden, start.Add(failingAfter))
 	check(failingAfter, forbidden)
 	// Another watch that has just failed hides nothing.
-	f.set("pods", lost, start.Add(failingAfter))
+	f.Set("pods", lost, start.Add(failingAfter))
 	check(failingAfter, forbidden)
-	f.set("nodes", nil, start.Add(failingAfter))
+	f.Set("nodes", nil, start.Add(failingAfter))
 	check(failingAfter, nil)
 	check(2*failingAfter, lost)
-	f.set("pods", nil, start)
+	f.Set("pods", nil, start)
 	check(3*failingAfter, nil)
 }

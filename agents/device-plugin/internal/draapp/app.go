@@ -65,7 +65,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if s.node, err = cluster.NodeName(c); err != nil {
 		return nil, err
 	}
-	client, err := typed.New(typed.Config{Kubeconfig: c.Path("kubeconfig"), Agent: name, Log: log})
+	client, err := typed.New(typed.Config{Kubeconfig: c.Path("kubeconfig"), Agent: name, Followed: "resourceslices", Log: log})
 	if err != nil {
 		return nil, err
 	}

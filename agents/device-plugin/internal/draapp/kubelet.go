@@ -23,7 +23,7 @@ import (
 // kubelet connects the driver with the kubelet and the API server.
 type kubelet struct {
 	settings  settings
-	client    typed.Interface
+	client    *typed.Client
 	inventory *inventory.Inventory
 	recorder  *metrics.Recorder
 	// failed gets the fatal error of the library's background work.
@@ -34,13 +34,13 @@ type kubelet struct {
 	log  *slog.Logger
 }
 
-// isReady returns nil while the devices are published and the kubelet has registered
-// the plugin, and otherwise what is missing.
+// isReady returns nil while there are devices, the kubelet has registered the plugin, and
+// the API server takes the devices, and otherwise what is missing.
 func (k *kubelet) isReady() error {
 	if err := k.inventory.Hangs(); err != nil {
 		return err
 	}
-	return k.ready.Err()
+	return errors.Join(k.ready.Err(), k.client.Failing())
 }
 
 // registerCheck is how often the plugin checks whether the kubelet has accepted its
@@ -70,6 +70,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
+	k.ready.Set(errUnregistered)
 	helper, err := kubeletplugin.Start(ctx, d, k.options(dir)...)
 	if err != nil {
 		return fmt.Errorf("serve the kubelet: %w", err)

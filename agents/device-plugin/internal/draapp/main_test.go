@@ -3,7 +3,9 @@ package draapp_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"outrigger.dev/agents/device-plugin/internal/draapp"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { agenttest.Main(m, func() { agent.Main(draapp.App()) }) }

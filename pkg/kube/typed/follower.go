@@ -1,0 +1,49 @@
+package typed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"outrigger.dev/pkg/kube"
+)
+
+// follower notes how the requests for a resource end. client-go notices a connection whose
+// server hangs within 45 s (see package kube), and tries again what has failed.
+type follower struct {
+	next http.RoundTripper
+	// path is in the paths of the resource.
+	path     string
+	failures *kube.Failures
+}
+
+// RoundTrip sends a request.
+func (f follower) RoundTrip(r *http.Request) (*http.Response, error) {
+	begun := time.Now()
+	resp, err := f.next.RoundTrip(r)
+	if !strings.Contains(r.URL.Path+"/", f.path+"/") {
+		return resp, err
+	}
+	why := err
+	if err == nil && refused(resp.StatusCode) {
+		why = fmt.Errorf("%s %s: the API server answers %s", r.Method, r.URL.Path, resp.Status)
+	}
+	if !errors.Is(err, context.Canceled) { // nobody waits for the answer
+		f.failures.Set(f.path, why, begun)
+	}
+	return resp, err
+}
+
+// refused reports whether the server does not do what it is asked for. Other errors, such as
+// a conflict, are answers to one request, which the client has to change.
+func refused(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	default:
+		return status >= http.StatusInternalServerError
+	}
+}
