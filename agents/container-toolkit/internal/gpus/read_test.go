@@ -99,7 +99,7 @@ func TestErrorsNameTheProgram(t *testing.T) {
 	for line, want := range map[string]string{
 		"--colour":     "toolkit-gpus: flag provided but not defined: -colour; see \"toolkit-gpus --help\"\n",
 		"now":          "toolkit-gpus: unknown command \"now\"; see \"toolkit-gpus --help\"\n",
-		"--timeout=no": "toolkit-gpus: invalid value \"no\" for flag -timeout: parse error; see \"toolkit-gpus --help\"\n",
+		"--timeout=no": "toolkit-gpus: flag --timeout: invalid value \"no\": must be a duration such as 500ms, 30s or 5m; see \"toolkit-gpus --help\"\n",
 	} {
 		var out, errs strings.Builder
 		if code := program.Main(t.Context(), []string{gpus.Program, line}, &out, &errs); code != 1 || out.Len() > 0 || errs.String() != want {
