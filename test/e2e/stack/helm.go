@@ -75,6 +75,17 @@ func (h *Helm) InstallChart(ctx context.Context, name string, c chart.Charter, v
 	return nil
 }
 
+// Test runs the test pods of a release, as "helm test" does.
+func (h *Helm) Test(name string) error {
+	test := action.NewReleaseTesting(h.config)
+	test.Namespace, test.Timeout = h.Namespace, helmLimit
+	_, end, err := test.Run(name)
+	if err := errors.Join(err, end()); err != nil {
+		return fmt.Errorf("helm test %s: %w", name, err)
+	}
+	return nil
+}
+
 // Uninstall removes a release, if there is one, after its hooks. Its objects are gone soon: Helm's
 // own wait for that fails now and then on a busy machine, because it ends once all objects that it
 // has heard of are gone.
