@@ -3,10 +3,13 @@ package agent_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"encoding/binary"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,5 +110,43 @@ func TestAFloodOfRequests(t *testing.T) {
 	asking.Wait()
 	if code, _ := fetch(t, url+"/metrics"); code != http.StatusOK {
 		t.Errorf("/metrics answers %d afterwards", code)
+	}
+}
+
+// A connection of HTTP/2 has many requests at once: without a limit on them, the limit on
+// connections would limit nothing.
+func TestRequestsInOneConnectionAreLimited(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	issue(t, certFile, keyFile, 1)
+	app := testApp()
+	create := app.New
+	app.New = func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+		a, err := create(c, log)
+		a.HTTP.Serve = func(s *http.Server, l net.Listener) error { return s.ServeTLS(l, certFile, keyFile) }
+		return a, err
+	}
+	url, stop := serveApp(t, app)
+	defer stop()
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(url, "http://"), //nolint:noctx // the server answers at once
+		&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // a test
+	must(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+	must(t, err)
+	// The first frame of the server has its settings (RFC 9113, 3.4 and 6.5).
+	head := make([]byte, 9)
+	_, err = io.ReadFull(conn, head)
+	must(t, err)
+	settings := make([]byte, int(head[1])<<8|int(head[2]))
+	_, err = io.ReadFull(conn, settings)
+	must(t, err)
+	limits := map[uint16]uint32{}
+	for ; len(settings) >= 6; settings = settings[6:] {
+		limits[binary.BigEndian.Uint16(settings)] = binary.BigEndian.Uint32(settings[2:])
+	}
+	const maxConcurrentStreams = 3
+	if got := limits[maxConcurrentStreams]; head[3] != 4 || got != 8 {
+		t.Errorf("the frame of type %d limits requests in one connection to %d, want 8", head[3], got)
 	}
 }

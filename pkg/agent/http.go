@@ -243,6 +243,7 @@ func (s *server) run(ctx context.Context) error {
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog:          slog.NewLogLogger(ServerLog(s.log), slog.LevelWarn),
 	}
 	requests := track(srv)

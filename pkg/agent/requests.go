@@ -13,6 +13,9 @@ const (
 	// maxRequests is the number of requests that are answered at a time, without the
 	// probes of the kubelet, which cost nothing.
 	maxRequests = 16
+	// maxStreams is the number of requests at a time in one connection of HTTP/2, which only a
+	// server of HTTP.Serve has.
+	maxStreams = 8
 	// requestWait is how long a request waits for its turn: Prometheus gives a scrape 10 s by
 	// default. Connections are limited, and with them the requests that wait.
 	requestWait = 8 * time.Second
