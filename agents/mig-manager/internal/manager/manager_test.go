@@ -66,8 +66,9 @@ func (n *node) testsALabelIsFollowed() {
 	n.ask("all-disabled")
 	stop := n.start()
 	before := n.succeeds()
-	if n.applied != 0 || n.cfg.Contract.Read(contract.MIGReady).State != contract.Valid {
-		n.Errorf("a layout that is in effect was applied, or is not reported: %v", n.cfg.Contract.Read(contract.MIGReady))
+	n.until("reported", func(shown) bool { return n.cfg.Contract.Read(contract.MIGReady).State == contract.Valid })
+	if n.applied != 0 {
+		n.Error("a layout that is in effect was applied")
 	}
 	n.ask("all-balanced")
 	n.until("all-balanced", func(shown) bool {
@@ -82,7 +83,7 @@ func (n *node) testsALabelIsFollowed() {
 		n.Errorf("a change is made without regard to what containers hold: %v", n.spared)
 	}
 	n.mu.Unlock()
-	if got := n.seen(&n.events); !slices.Equal(got, []string{"MIGConfigApplied: MIG config all-balanced is in effect"}) {
+	if got := n.sent(1); !slices.Equal(got, []string{"MIGConfigApplied: MIG config all-balanced is in effect"}) {
 		n.Errorf("events %q", got)
 	}
 	// A manager that starts on a node that is as desired writes nothing.
@@ -100,7 +101,7 @@ func (n *node) testsAnUnknownConfigFails() {
 	n.until("failed", func(s shown) bool { return s.state() == manager.Failed && strings.Contains(s.cause(), "all-balanced") })
 	n.ask("all-balanced")
 	n.succeeds()
-	if got := n.seen(&n.events); len(got) != 2 || !strings.HasPrefix(got[0], "MIGConfigFailed: MIG config nonsense: ") {
+	if got := n.sent(2); len(got) != 2 || !strings.HasPrefix(got[0], "MIGConfigFailed: MIG config nonsense: ") {
 		n.Errorf("events %q", got)
 	}
 }
@@ -117,7 +118,7 @@ func (n *node) testsAPodHoldsItBack() {
 	}
 	n.set(func() { n.users = nil })
 	n.succeeds()
-	if got := n.seen(&n.events); len(got) != 2 || !strings.HasPrefix(got[0], "MIGConfigWaiting: ") {
+	if got := n.sent(2); len(got) != 2 || !strings.HasPrefix(got[0], "MIGConfigWaiting: ") {
 		n.Errorf("events %q", got)
 	}
 }
@@ -167,7 +168,7 @@ func (n *node) testsAFailureIsRetried() {
 	})
 	n.set(func() { n.fails = nil })
 	n.succeeds()
-	if got := n.seen(&n.events); len(got) != 2 {
+	if got := n.sent(2); len(got) != 2 {
 		n.Errorf("events %q, want one for the failure and one for the success", got)
 	}
 }

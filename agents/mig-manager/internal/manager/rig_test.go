@@ -120,6 +120,13 @@ func (n *node) seen(of *[]string) []string {
 	return slices.Clone(*of)
 }
 
+// sent waits for so many Events, which follow what the Node shows, and returns all.
+func (n *node) sent(number int) []string {
+	n.Helper()
+	n.until("reported", func(shown) bool { return len(n.seen(&n.events)) >= number })
+	return n.seen(&n.events)
+}
+
 // Read, Plan and Apply are those of manager.GPUs.
 func (n *node) Read(context.Context) ([]mig.GPU, error) { return []mig.GPU{{}}, nil }
 
