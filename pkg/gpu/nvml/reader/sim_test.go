@@ -62,8 +62,21 @@ func (s *sim) reader(cfg nvml.Config) *reader.Reader {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.t.Cleanup(func() { s.down(session) })
 	src := reader.New(reader.Config{Session: session, Proc: cfg.Proc, SysRoot: filepath.Join(s.root, "sys"), Log: cfg.Log})
 	return src.Hurry(rest, probe)
+}
+
+// down waits until a session that is closed has shut NVML down: Close does not wait for a thread that
+// waits for an event. go-nvml has variables that all libraries of a process share.
+func (s *sim) down(session *nvml.Session) {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); !session.Idle(); <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Error("NVML is still in use after a minute")
+			return
+		}
+	}
 }
 
 // shown is what gpu-sim reports of a node.
