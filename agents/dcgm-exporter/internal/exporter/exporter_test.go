@@ -62,12 +62,18 @@ func (p *fakePods) Last() podresources.Map {
 // start starts an exporter of a node with two GPUs.
 func start(t *testing.T) *rig {
 	t.Helper()
+	return startWith(t, func(*rig, *exporter.Config) {})
+}
+
+// startWith is start with a changed config.
+func startWith(t *testing.T, change func(*rig, *exporter.Config)) *rig {
+	t.Helper()
 	metrics, _, err := counters.Parse([]byte("DCGM_FI_DEV_GPU_TEMP, gauge, t\nDCGM_FI_DEV_XID_ERRORS, gauge, x\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, fake: gputest.New(gputest.Node("h100-80", 2)), pods: &fakePods{}, read: map[gpu.UUID]func(context.Context) (telemetry.Sample, error){}}
-	r.Exporter = exporter.New(exporter.Config{
+	cfg := exporter.Config{
 		Source:      r.fake,
 		WatchDriver: func(ctx context.Context, changed func()) error { changed(); <-ctx.Done(); return nil },
 		OnBus:       func(string) bool { return !r.out.Load() },
@@ -78,7 +84,9 @@ func start(t *testing.T) *rig {
 		},
 		Interval: interval, Host: "node1", Pods: r.pods,
 		Log: slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), r), nil)),
-	})
+	}
+	change(r, &cfg)
+	r.Exporter = exporter.New(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -198,6 +206,24 @@ func TestAHangingGPUHoldsUpNoOther(t *testing.T) {
 	close(release)
 	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "50")
 	r.has("gpu_up", "0", "1")
+}
+
+// GPM measures between two readings.
+func TestWhatAReadingBeginsIsReadSoon(t *testing.T) {
+	var readings atomic.Int32
+	r := startWith(t, func(r *rig, c *exporter.Config) {
+		c.Interval = time.Hour
+		r.answers(id(0), func(context.Context) (telemetry.Sample, error) {
+			if readings.Add(1) == 1 {
+				return telemetry.Sample{At: time.Now(), GPU: telemetry.Values{}, Begun: true}, nil
+			}
+			return warm(50), nil
+		})
+	})
+	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "50")
+	if n := readings.Load(); n != 2 {
+		t.Errorf("%d readings, want 2", n)
+	}
 }
 
 func TestALostGPUStays(t *testing.T) {

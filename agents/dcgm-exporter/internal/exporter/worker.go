@@ -35,8 +35,11 @@ type reading struct {
 // errSlow is reported for a GPU that does not answer in time.
 var errSlow = errors.New("the GPU has not answered in time")
 
-// run reads the GPU at once and then at each interval, until ctx ends. A reading that takes
-// longer than limit is reported as failed; the next one begins when it has ended.
+// soon is the time until the next reading after one that begins to measure something.
+const soon = time.Second
+
+// run reads the GPU at once and then at each interval, or soon, until ctx ends. A reading that
+// takes longer than limit is reported as failed; the next one begins when it has ended.
 func (w *worker) run(ctx context.Context, sampler Sampler, interval, limit time.Duration, report chan<- reading) {
 	var now telemetry.Task
 	select {
@@ -47,10 +50,15 @@ func (w *worker) run(ctx context.Context, sampler Sampler, interval, limit time.
 	for {
 		done := make(chan reading, 1)
 		go func() { done <- w.read(ctx, sampler, now) }()
-		if !w.await(ctx, done, limit, report) {
+		begun, ok := w.await(ctx, done, limit, report)
+		if !ok {
 			return
 		}
-		next := time.NewTimer(pace.Aligned(interval))
+		pause := pace.Aligned(interval)
+		if begun {
+			pause = min(pause, soon)
+		}
+		next := time.NewTimer(pause)
 		for waiting := true; waiting; {
 			select {
 			case <-ctx.Done():
@@ -82,15 +90,16 @@ func (w *worker) read(ctx context.Context, sampler Sampler, t telemetry.Task) re
 	return r
 }
 
-// await reports a reading when it ends, and that it is late if it takes longer than limit.
-func (w *worker) await(ctx context.Context, done <-chan reading, limit time.Duration, report chan<- reading) bool {
+// await reports a reading when it ends, and that it is late if it takes longer than limit. It returns
+// whether the reading begins to measure something, and false if ctx has ended.
+func (w *worker) await(ctx context.Context, done <-chan reading, limit time.Duration, report chan<- reading) (begun, ok bool) {
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	for {
 		var r reading
 		select {
 		case <-ctx.Done():
-			return false
+			return false, false
 		case r = <-done:
 			done = nil
 		case <-late.C:
@@ -99,10 +108,10 @@ func (w *worker) await(ctx context.Context, done <-chan reading, limit time.Dura
 		select {
 		case report <- r:
 		case <-ctx.Done():
-			return false
+			return false, false
 		}
 		if done == nil {
-			return true
+			return r.sample.Begun, true
 		}
 	}
 }

@@ -89,6 +89,7 @@ func (r *reading) gauge(g *gauge, instance int, wanted []unit, into Values) erro
 		return r.done(err, symGPM, fields...)
 	}
 	if !ready {
+		r.sample.Begun = true
 		return nil
 	}
 	for i, m := range metrics {

@@ -131,6 +131,9 @@ func TestCountersAndGPM(t *testing.T) {
 	before := r.sample(false)
 	<-time.After(300 * time.Millisecond)
 	after := r.sample(false)
+	if !before.Begun || after.Begun {
+		t.Errorf("something is measured from the first reading on: %t, from the second: %t", before.Begun, after.Begun)
+	}
 	took := after.At.Sub(before.At).Seconds()
 	for f, rate := range map[telemetry.Field]float64{telemetry.NVLinkTxBytes: 4_096_000, telemetry.PCIeTxBytes: 1_000_000} {
 		if got := (after.GPU[f] - before.GPU[f]) / took; got < 0.5*rate || got > 1.5*rate {

@@ -87,6 +87,8 @@ type Sample struct {
 	Processes []Process
 	// Absent says why a field that is wanted has no value.
 	Absent map[Field]string
+	// Begun is set if this reading begins to measure values that the next one has: it should come soon.
+	Begun bool
 	// Failed counts the calls that failed, by symbol, apart from those that the GPU does
 	// not support.
 	Failed map[string]int

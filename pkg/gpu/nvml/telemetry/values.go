@@ -76,6 +76,8 @@ func (r *reading) linkRate(refused map[Field]gonvml.Return) {
 		}
 	} else if perSecond, ok := r.sampler.bandwidth.next(tx+rx, r.sample.At); ok {
 		v.put(NVLinkBandwidth, math.Floor(perSecond/1024/1000))
+	} else {
+		r.sample.Begun = true
 	}
 	for _, f := range []Field{NVLinkTxBytes, NVLinkRxBytes} {
 		if !r.sampler.wanted[f] {
