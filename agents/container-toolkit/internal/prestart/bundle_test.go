@@ -120,8 +120,11 @@ func (b *bundle) run(env []string, args ...string) (string, error) {
 	b.t.Cleanup(func() {
 		_ = b.node.Command(context.WithoutCancel(b.t.Context()), b.runc, append(runc, "delete", "--force", id)...).Run()
 	})
-	// What is written to /etc of the node is there for this command only.
-	const withSpecs = `mkdir -p /etc/cdi && cp -r "$1"/cdi/. /etc/cdi && shift && exec "$@"`
+	// What is written to /etc of the node, and what is mounted on it, is there for this
+	// command only. The node's /var/run is that of the machine, which may have specs.
+	const withSpecs = `mkdir -p /etc/cdi && cp -r "$1"/cdi/. /etc/cdi && shift
+if [ -d /var/run/cdi ]; then mount -t tmpfs tmpfs /var/run/cdi; fi
+exec "$@"`
 	assert.NilError(b.t, os.MkdirAll(filepath.Join(b.dir, "cdi"), 0o755))
 	cmd := b.node.Command(b.t.Context(), "sh", append([]string{"-ec", withSpecs, "sh", b.dir, b.runc}, append(runc, "run", "--bundle", b.dir, id)...)...)
 	var out bytes.Buffer
