@@ -90,11 +90,18 @@ func TestAPluginThatStartsWithoutTheAPIServerKeepsItsConfig(t *testing.T) {
 	logged("using its last known value", "ready: devices are registered and listed")
 	allocatable(t, gpus/2, limit)
 
-	// Without a value, another config could advertise what this node excludes.
+	// Without a value, another config could advertise what this node excludes. A plugin that runs
+	// keeps the value again.
+	gone := pluginPod(t)
+	place := func(selector string) {
+		kubectl(t, "-n", stack.Namespace, "patch", daemonset, "--type=merge", `--patch={"spec":{"template":{"spec":{"nodeSelector":`+selector+`}}}}`)
+	}
+	place(`{"outrigger.dev/none":"true"}`)
+	kubectl(t, "-n", stack.Namespace, "wait", "pod/"+gone, "--for=delete", "--timeout="+limit.String())
 	if _, err := shared.Exec(t.Context(), gpuNode(), "rm", "/run/nvidia/node-labels/"+strings.ReplaceAll(configLabel, "/", "_")); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "-n", stack.Namespace, "delete", "pod", pluginPod(t))
+	place(`{"outrigger.dev/none":null}`)
 	logged("advertising nothing until it is known")
 	allocatable(t, 0, limit)
 	kubectl(t, "-n", stack.Namespace, "set", "env", daemonset, "KUBERNETES_SERVICE_HOST-")

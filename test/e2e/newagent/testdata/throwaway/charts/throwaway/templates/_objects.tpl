@@ -1,3 +1,3 @@
 {{- define "throwaway.objects" -}}
-{{- include "outrigger.parts" (dict "root" . "parts" (list "throwaway.daemonset" "throwaway.serviceaccount")) -}}
+{{- include "outrigger.parts" (dict "root" . "parts" (list "throwaway.daemonset" "throwaway.networkpolicy" "throwaway.serviceaccount")) -}}
 {{- end -}}
