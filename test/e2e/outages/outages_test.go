@@ -5,6 +5,7 @@ package outages_test
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -18,8 +19,8 @@ import (
 )
 
 const (
-	// promised is the time after which what an agent publishes is right again. limit is that
-	// of the test, for a machine that does other things too.
+	// promised is the time after which what an agent publishes is right again. Who takes longer,
+	// but not longer than limit, is tried once more: this machine does other things too.
 	promised = 30 * time.Second
 	limit    = 2 * promised
 	// brief is the length of an outage, and long that of one in which all pauses have grown.
@@ -54,6 +55,10 @@ func TestWhatFailsForAWhileHeals(t *testing.T) {
 	f := newField(t)
 	todo := f.scenarios(rand.New(rand.NewPCG(seed, 0)), os.Getenv("OUTRIGGER_OUTAGES") == "all")
 	results := f.run(todo)
+	if slow, others := late(results); len(slow) > 0 {
+		t.Logf("%d agents took longer than %s: once more", len(slow), promised)
+		results = slices.Concat(others, f.run(slow))
+	}
 	report(t, results)
 	var agents, self syscall.Rusage
 	if err := errors.Join(syscall.Getrusage(syscall.RUSAGE_CHILDREN, &agents), syscall.Getrusage(syscall.RUSAGE_SELF, &self)); err != nil {
@@ -206,6 +211,17 @@ func (f *field) run(todo []scenario) []result {
 	return slices.Concat(results...)
 }
 
+// late returns what took longer than promised, and the results of all others.
+func late(results []result) (slow []scenario, others []result) {
+	for _, r := range results {
+		if r.err == nil && r.took > promised && !slices.Contains(slow, r.scenario) {
+			slow = append(slow, r.scenario)
+		}
+	}
+	others = slices.DeleteFunc(slices.Clone(results), func(r result) bool { return slices.Contains(slow, r.scenario) })
+	return slow, others
+}
+
 // report says how long healing took, and what did not heal.
 func report(t *testing.T, results []result) {
 	t.Helper()
@@ -229,6 +245,9 @@ func report(t *testing.T, results []result) {
 		}
 	}
 	for _, r := range results {
+		if r.err == nil && r.took > promised {
+			r.err = fmt.Errorf("it published the same as before after %s only", r.took)
+		}
 		if r.err != nil {
 			t.Errorf("%s, %s with %d for %s, phase %d: %v", r.kind.name, r.symbol, r.code, r.outage, r.phase, r.err)
 		}

@@ -27,6 +27,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"outrigger.dev/pkg/pace"
 )
 
 // sliceServer is an API server with ResourceSlices, for one agent.
@@ -205,23 +207,23 @@ func (s *sliceServer) devices(to state) error {
 // registration is the name of the socket at which the DRA plugin waits for the kubelet.
 const registration = "gpu.nvidia.com-reg.sock"
 
-// acceptPlugin registers the plugin of a socket as the kubelet does, once it is there. It returns nil
-// if ctx ends before.
+// acceptPlugin registers the plugin of a socket as the kubelet does: it tries until it has, or ctx ends.
 func acceptPlugin(ctx context.Context, socket string) error {
 	const pause = time.Second / 5
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: pause, Multiplier: 1, MaxDelay: pause}}))
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: pause, Multiplier: 1, MaxDelay: pause}, MinConnectTimeout: promised}))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	client := registerapi.NewRegistrationClient(conn)
-	_, err = client.GetInfo(ctx, &registerapi.InfoRequest{}, grpc.WaitForReady(true))
-	if err == nil {
-		_, err = client.NotifyRegistrationStatus(ctx, &registerapi.RegistrationStatus{PluginRegistered: true})
+	for {
+		_, err := client.GetInfo(ctx, &registerapi.InfoRequest{}, grpc.WaitForReady(true))
+		if err == nil {
+			_, err = client.NotifyRegistrationStatus(ctx, &registerapi.RegistrationStatus{PluginRegistered: true})
+		}
+		if err == nil || !pace.Pause(ctx, pause) {
+			return nil
+		}
 	}
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("register the plugin: %w", err)
-	}
-	return nil
 }
