@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -21,10 +22,14 @@ import (
 const soleRetry = time.Second
 
 // Lock is the file whose lock only one toolkit of a node has. NVIDIA's toolkit takes the
-// same lock on the same file, so that the two do not undo each other's work.
+// same lock on the same file, so that the two do not undo each other's work. It is a flock,
+// which whoever can read the file can take: the file is for root only, and a lock of another
+// process than its owner does not outlast the owner.
 type Lock struct {
 	Path string
 	file *os.File
+	// ended is an owner that was seen to have ended, while the file was locked.
+	ended int
 }
 
 // Take waits until no other process has the lock. Until then, it calls waiting with the
@@ -52,16 +57,19 @@ func (l *Lock) try() error {
 	if err := os.Mkdir(filepath.Dir(l.Path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("take the lock of the node's toolkit: %w: mount the host's folder, or set --toolkit-pid-file", err)
 	}
-	f, err := os.OpenFile(l.Path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	f, err := os.OpenFile(l.Path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l.create()
+	}
 	if err != nil {
 		return fmt.Errorf("take the lock of the node's toolkit: %w", err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = errors.Join(f.Chmod(0o600), unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
 	if err == nil && !l.current(f) {
 		err = unix.EWOULDBLOCK // its owner has removed it meanwhile
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = fmt.Errorf("another container toolkit runs on this node%s: remove it, or wait until it ends (it has locked %s)", owner(f), l.Path)
+		err = l.busy(f)
 	}
 	if err == nil {
 		err = errors.Join(f.Truncate(0), write(f, strconv.Itoa(os.Getpid())+"\n"))
@@ -71,6 +79,46 @@ func (l *Lock) try() error {
 	}
 	l.file = f
 	return nil
+}
+
+// create creates the file, which nobody can lock before it is locked.
+func (l *Lock) create() error {
+	r, err := hostfs.Replace(l.Path, 0o600)
+	if err != nil {
+		return fmt.Errorf("take the lock of the node's toolkit: %w", err)
+	}
+	err = errors.Join(unix.Flock(int(r.Fd()), unix.LOCK_EX|unix.LOCK_NB), write(r.File, strconv.Itoa(os.Getpid())+"\n"))
+	if err == nil {
+		err = r.ShowNew()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("take the lock of the node's toolkit: %w", err), r.Close())
+	}
+	l.file = r.File
+	return nil
+}
+
+// busy returns why the file cannot be locked. It removes one whose owner has ended: then the
+// lock is that of a process which may only read it. A toolkit that takes the lock now has
+// named itself by the second time.
+func (l *Lock) busy(f *os.File) error {
+	pid := owner(f)
+	if pid == 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		by := ""
+		if pid > 0 {
+			by = fmt.Sprintf(" (process %d)", pid)
+		}
+		l.ended = 0
+		return fmt.Errorf("another container toolkit runs on this node%s: remove it, or wait until it ends (it has locked %s)", by, l.Path)
+	}
+	if l.ended != pid {
+		l.ended = pid
+	} else if l.current(f) {
+		if err := os.Remove(l.Path); err != nil {
+			return fmt.Errorf("take the lock of the node's toolkit: %w", err)
+		}
+	}
+	return fmt.Errorf("process %d, a container toolkit, has ended, and another process has locked %s (find it with lslocks): replacing the file", pid, l.Path)
 }
 
 func write(f *os.File, text string) error {
@@ -88,14 +136,15 @@ func (l *Lock) current(f *os.File) bool {
 	return err == nil && os.SameFile(there, own)
 }
 
-// owner returns " (process 42)", as far as the file says so.
-func owner(f *os.File) string {
+// owner returns the process that has the lock, as far as the file says so, or else 0.
+func owner(f *os.File) int {
 	data := make([]byte, 16)
 	n, _ := f.ReadAt(data, 0)
-	if pid, err := strconv.Atoi(strings.TrimSpace(string(data[:n]))); err == nil {
-		return fmt.Sprintf(" (process %d)", pid)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data[:n])))
+	if err != nil {
+		return 0
 	}
-	return ""
+	return max(pid, 0)
 }
 
 // Release removes the file, and gives the lock back.

@@ -1,0 +1,108 @@
+package upkeep_test
+
+import (
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/agents/container-toolkit/internal/upkeep"
+)
+
+// ended returns the number of a process that has ended.
+func ended(t *testing.T) int {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
+}
+
+// readerLocks writes the file of a toolkit, and locks it as a process that may only read it.
+func readerLocks(t *testing.T, path string, pid int) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(strconv.Itoa(pid)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // as an earlier version and NVIDIA's toolkit leave it
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAReaderCannotKeepTheLockOfAKilledToolkit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "toolkit.pid")
+	killed := ended(t)
+	readerLocks(t, path, killed)
+	lock := &upkeep.Lock{Path: path}
+	reason := ""
+	if err := lock.Take(t.Context(), slog.New(slog.DiscardHandler), func(err error) { reason = err.Error() }); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(reason, "process "+strconv.Itoa(killed)) || !strings.Contains(reason, "another process has locked "+path) {
+		t.Errorf("it waited because of %q", reason)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil || string(content) != strconv.Itoa(os.Getpid())+"\n" {
+		t.Errorf("the file has %q (error %v), want this process", content, err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A toolkit that lives may be of another version, or NVIDIA's.
+func TestTheLockOfAToolkitThatLivesIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "toolkit.pid")
+	readerLocks(t, path, os.Getpid())
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, tries := &upkeep.Lock{Path: path}, make(chan error, 10)
+	go func() { _ = lock.Take(t.Context(), slog.New(slog.DiscardHandler), func(err error) { tries <- err }) }()
+	for range 3 {
+		if err := <-tries; !strings.Contains(err.Error(), "another container toolkit runs on this node (process "+strconv.Itoa(os.Getpid())+")") {
+			t.Errorf("it waits because of %v", err)
+		}
+	}
+	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the file was replaced (error %v)", err)
+	}
+}
+
+func TestOnlyRootMayOpenTheLock(t *testing.T) {
+	for name, make := range map[string]func(path string) error{
+		"a new file": func(string) error { return nil },
+		"a file of an earlier version": func(path string) error {
+			return os.WriteFile(path, nil, 0o644) //nolint:gosec // as it left it
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lock := &upkeep.Lock{Path: filepath.Join(t.TempDir(), "toolkit.pid")}
+			if err := make(lock.Path); err != nil {
+				t.Fatal(err)
+			}
+			if err := lock.Take(t.Context(), slog.New(slog.DiscardHandler), func(err error) { t.Error(err) }); err != nil {
+				t.Fatal(err)
+			}
+			defer lock.Release()
+			if info, err := os.Stat(lock.Path); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("it has mode %v (error %v), want 0600", info.Mode(), err)
+			}
+		})
+	}
+}
