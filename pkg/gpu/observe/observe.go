@@ -223,6 +223,7 @@ func (o *Observer[D, P]) observation(ctx context.Context) Observation[D, P] {
 	}
 	d, preparer := o.Desired(), o.cfg.Preparer
 	scan := sync.OnceValue(func() func(*gpu.Node) (P, error) { return preparer.Scan(d) })
+	back := o.away.Load()
 	if o.done == nil {
 		// There is something to prepare: read what does not depend on the GPUs
 		// while NVML reads those.
@@ -253,7 +254,12 @@ func (o *Observer[D, P]) observation(ctx context.Context) Observation[D, P] {
 		}
 		return *o.done
 	}
-	return o.prepare(Observation[D, P]{At: at, Desired: d, Node: n, Linked: linked}, scan())
+	rest := scan()
+	if back && preparer.Outdated() {
+		// Who loaded the driver or changed its GPUs made files meanwhile.
+		rest = preparer.Scan(d)
+	}
+	return o.prepare(Observation[D, P]{At: at, Desired: d, Node: n, Linked: linked}, rest)
 }
 
 // wait waits until it is time to refresh after a refresh that failed, and returns

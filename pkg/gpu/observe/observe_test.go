@@ -152,6 +152,64 @@ func TestTheFirstRefreshFollowsTheWatch(t *testing.T) {
 	})
 }
 
+// files is a Preparer that reads a count of files.
+type files struct {
+	preparer
+
+	count, scanned atomic.Int32
+}
+
+func (f *files) Scan(int) func(*gpu.Node) (string, error) {
+	count := f.count.Load()
+	f.scanned.Store(count)
+	return func(*gpu.Node) (string, error) { return fmt.Sprintf("%d files", count), nil }
+}
+
+func (f *files) Outdated() bool { return f.scanned.Load() != f.count.Load() }
+
+// late is a source that another agent has claimed at first, and whose files appear while it
+// waits for that agent.
+type late struct {
+	gpu.Source
+
+	files *files
+	asked bool
+}
+
+func (l *late) Snapshot(ctx context.Context) (*gpu.Node, error) {
+	if !l.asked {
+		l.asked = true
+		return nil, errors.New("claimed")
+	}
+	time.Sleep(100 * time.Millisecond) // the files are read meanwhile
+	l.files.count.Store(2)
+	return l.Source.Snapshot(ctx)
+}
+
+func TestWhatWasReadBeforeTheNodeIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &files{}
+		f.count.Store(1)
+		observer := observe.New(observe.Config[int, string]{
+			Source: &late{Source: gputest.New(gputest.Node(gputest.A100, 2)), files: f}, Preparer: f, Log: slog.New(slog.DiscardHandler),
+			WatchChanges: func(ctx context.Context, changed func()) error { changed(); <-ctx.Done(); return nil },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- observer.Run(ctx) }()
+		if obs := <-observer.Observations(); obs.Err == nil {
+			t.Errorf("the first observation is %+v, want that the driver is claimed", obs)
+		}
+		if obs := <-observer.Observations(); obs.Err != nil || obs.Prepared != "2 files" {
+			t.Errorf("the second observation is %+v, want the 2 files that are there with the node", obs)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAtRestNothingIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
