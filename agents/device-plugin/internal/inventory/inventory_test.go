@@ -73,6 +73,9 @@ func TestAClaimOfNVMLLeavesTheGPUsHealthy(t *testing.T) {
 		if got, want := r.recorder.waited(), []health.Kind{"", health.KindClaimed}; !slices.Equal(got, want) {
 			t.Errorf("recorded %q, want %q", got, want)
 		}
+		if got := r.reports.kinds(); len(got) != 0 {
+			t.Errorf("reported %q, although what is advertised stays", got)
+		}
 	})
 }
 
@@ -233,11 +236,11 @@ func TestAGPUOfAnotherProcessIsNotAdvertised(t *testing.T) {
 	})
 }
 
-// preparer fails while err is set, and leaves out a device.
+// preparer fails while err is set, and leaves out devices, each for a reason of its own.
 type preparer struct {
 	inventory.Unprepared
 	err        atomic.Pointer[error]
-	unresolved gpu.UUID
+	unresolved map[gpu.UUID]string
 }
 
 func (p *preparer) Scan(config.Config) func(*gpu.Node) (inventory.Prepared, error) {
@@ -245,14 +248,14 @@ func (p *preparer) Scan(config.Config) func(*gpu.Node) (inventory.Prepared, erro
 		if err := p.err.Load(); err != nil {
 			return inventory.Prepared{}, *err
 		}
-		return inventory.Prepared{Unresolved: map[gpu.UUID]string{p.unresolved: "/dev/nvidia1 is missing"}}, nil
+		return inventory.Prepared{Unresolved: p.unresolved}, nil
 	}
 }
 
 func TestOnlyPreparedDevicesAreAdvertised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := errors.New("no space left on device")
-		p := &preparer{unresolved: gputest.Node(gputest.A100, 2).GPUs[1].UUID}
+		p := &preparer{unresolved: map[gpu.UUID]string{gputest.Node(gputest.A100, 2).GPUs[1].UUID: "/dev/nvidia1 is missing"}}
 		p.err.Store(&full)
 		r := newRig(t, 2, func(c *inventory.Config) { c.Preparer = p })
 		r.run()
@@ -266,6 +269,21 @@ func TestOnlyPreparedDevicesAreAdvertised(t *testing.T) {
 		}
 		if got, want := r.recorder.waited(), []health.Kind{health.KindUnprepared, ""}; !slices.Equal(got, want) {
 			t.Errorf("recorded %q, want %q", got, want)
+		}
+	})
+}
+
+// TestWhatDevicesLackIsOneReport has a node without the device nodes of two of its GPUs.
+func TestWhatDevicesLackIsOneReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gpus := gputest.Node(gputest.A100, 3).GPUs
+		p := &preparer{unresolved: map[gpu.UUID]string{gpus[1].UUID: "/dev/nvidia1 is missing", gpus[2].UUID: "/dev/nvidia2 is missing"}}
+		r := newRig(t, 3, func(c *inventory.Config) { c.Preparer = p })
+		r.run()
+		r.settled()
+		want := fmt.Sprintf("nvidia.com/gpu 1 %s, 2 %s: /dev/nvidia1 is missing; the others in the same way, see the log", gpus[1].UUID, gpus[2].UUID)
+		if all := r.reports.all; len(all) != 1 || all[0].String() != want {
+			t.Errorf("reported %v, want one report: %s", all, want)
 		}
 	})
 }

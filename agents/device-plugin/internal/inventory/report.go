@@ -34,6 +34,9 @@ type Report struct {
 	Devices   []resource.Device
 	// Reason is empty for ReportHealthy.
 	Reason string
+	// Others is set if Reason is that of the first device, and the others have one of their
+	// own: the device node that each of them lacks.
+	Others bool
 }
 
 // Normal reports whether no one has to act.
@@ -63,6 +66,8 @@ func (r Report) String() string {
 		return r.Reason
 	case r.Kind == ReportHealthy:
 		return text + ": healthy again"
+	case r.Others:
+		return fmt.Sprintf("%s: %s; the others in the same way, see the log", text, r.Reason)
 	default:
 		return fmt.Sprintf("%s: %s", text, r.Reason)
 	}
@@ -113,7 +118,11 @@ type grouped []Report
 func (g *grouped) add(kind ReportKind, res string, d resource.Device) {
 	for i := range *g {
 		r := &(*g)[i]
-		if r.Kind == kind && r.Reason == d.Health.Reason {
+		same := r.Reason == d.Health.Reason
+		// What devices lack at once has one cause, and each reason names another file.
+		alike := d.Health.Kind == health.KindUnprepared && r.Devices[0].Health.Kind == health.KindUnprepared
+		if r.Kind == kind && (same || alike) {
+			r.Others = r.Others || !same
 			r.add(res, d)
 			return
 		}

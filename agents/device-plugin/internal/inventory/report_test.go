@@ -29,6 +29,10 @@ func TestReportAsASentence(t *testing.T) {
 			inventory.Report{Kind: inventory.ReportUnhealthy, Resources: []string{"nvidia.com/gpu", "nvidia.com/mig-1g.5gb"}, Devices: devices, Reason: "xid 79"},
 			"nvidia.com/gpu, nvidia.com/mig-1g.5gb 0 GPU-a, 1:0 MIG-b: xid 79",
 		},
+		"devices with reasons of their own": {
+			inventory.Report{Kind: inventory.ReportUnhealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices, Reason: "node a is missing", Others: true},
+			"nvidia.com/gpu 0 GPU-a, 1:0 MIG-b: node a is missing; the others in the same way, see the log",
+		},
 		"a device that is healthy again": {
 			inventory.Report{Kind: inventory.ReportHealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices[:1]},
 			"nvidia.com/gpu 0 GPU-a: healthy again",

@@ -34,6 +34,9 @@ func (v *Inventory) reportTrouble(before, err error) {
 	case err == nil:
 		v.cfg.Recorder.Waiting("")
 	case before != nil && before.Error() == err.Error():
+	case v.kind == health.KindClaimed && v.state.Node != nil:
+		v.cfg.Recorder.Waiting(v.kind)
+		v.log.Info("nvml is claimed by another agent, advertising the gpus as before", "err", err)
 	default:
 		v.cfg.Recorder.Waiting(v.kind)
 		v.report(Report{Kind: ReportWaiting, Reason: err.Error()})
