@@ -103,7 +103,7 @@ func (l *Lock) create() error {
 // named itself by the second time.
 func (l *Lock) busy(f *os.File) error {
 	pid := owner(f)
-	if pid == 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+	if pid == 0 || !seesAll() || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 		by := ""
 		if pid > 0 {
 			by = fmt.Sprintf(" (process %d)", pid)
@@ -119,6 +119,13 @@ func (l *Lock) busy(f *os.File) error {
 		}
 	}
 	return fmt.Errorf("process %d, a container toolkit, has ended, and another process has locked %s (find it with lslocks): replacing the file", pid, l.Path)
+}
+
+// seesAll reports whether this process sees those of all PID namespaces: it is in the first
+// one, which has the same number on all machines (PROC_PID_INIT_INO of Linux).
+func seesAll() bool {
+	ns, err := os.Readlink("/proc/self/ns/pid")
+	return err == nil && ns == "pid:[4026531836]"
 }
 
 func write(f *os.File, text string) error {

@@ -1,12 +1,15 @@
 package upkeep_test
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +47,9 @@ func readerLocks(t *testing.T, path string, pid int) {
 }
 
 func TestAReaderCannotKeepTheLockOfAKilledToolkit(t *testing.T) {
+	if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns != "pid:[4026531836]" {
+		t.Skipf("this test does not see the processes of the host: it runs in %s (error %v)", ns, err)
+	}
 	path := filepath.Join(t.TempDir(), "toolkit.pid")
 	killed := ended(t)
 	readerLocks(t, path, killed)
@@ -104,5 +110,35 @@ func TestOnlyRootMayOpenTheLock(t *testing.T) {
 				t.Errorf("it has mode %v (error %v), want 0600", info.Mode(), err)
 			}
 		})
+	}
+}
+
+// A process that does not see the toolkit which has the lock leaves it the lock.
+func TestAToolkitOfAnotherPIDNamespaceKeepsTheLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "toolkit.pid")
+	if os.Getenv("OUTRIGGER_TEST_LOCK") != "" {
+		path = os.Getenv("OUTRIGGER_TEST_LOCK")
+		ctx, cancel := context.WithCancel(t.Context())
+		tries := 0
+		err := (&upkeep.Lock{Path: path}).Take(ctx, slog.New(slog.DiscardHandler), func(error) {
+			if tries++; tries == 3 {
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it took the lock (error %v)", err)
+		}
+		return
+	}
+	readerLocks(t, path, os.Getpid())
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), "OUTRIGGER_TEST_LOCK="+path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("only root can make a PID namespace")
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
