@@ -4,13 +4,17 @@ package e2e_test
 
 import (
 	"context"
+	"maps"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"outrigger.dev/test/e2e/stack"
 )
 
 // fault is something that goes wrong on the cluster.
@@ -20,6 +24,9 @@ type fault struct {
 	// undo is nil if the agents have to mend it by themselves.
 	undo func(context.Context) error
 }
+
+// overwrites reports whether it overwrites what feature discovery has written to the Node.
+func (f fault) overwrites() bool { return strings.HasPrefix(f.name, overwrite) }
 
 const (
 	// swapConfig gives all agents another folder of configs, as the kubelet does when a
@@ -34,7 +41,16 @@ const (
 	lockAll = `for path in $(find /run/nvidia /run/cdi ` + nfdFolder + ` 2>/dev/null); do flock "$path" sleep 60 2>/dev/null & done; wait`
 
 	freezePlugin = "freeze device-plugin"
+	freezeAPI    = "freeze the API server"
 	raiseXID     = "raise an XID"
+
+	overwrite = "overwrite "
+	// mostOverwrites of the Node are answered within 7 s each.
+	mostOverwrites = 3
+
+	// smallFolders are full soon.
+	smallFolders = "/run/nvidia " + cdiFolder + " " + nfdFolder
+	cdiFolder    = "/var/run/cdi"
 
 	kubeletSockets = "/var/lib/kubelet/device-plugins/"
 )
@@ -54,8 +70,10 @@ func chaosFaults(t *testing.T, files []string) []fault {
 		{"kill feature-discovery", script("busybox killall -KILL feature-discovery"), nil},
 		{freezePlugin, script("busybox killall -STOP device-plugin"), script("busybox killall -CONT device-plugin || :")},
 		{"freeze feature-discovery", script("busybox killall -STOP feature-discovery"), script("busybox killall -CONT feature-discovery || :")},
-		{"freeze the API server", api("STOP"), api("CONT")},
-		{"fill the run root", script("! busybox dd if=/dev/zero of=/run/nvidia/full bs=4k 2>/dev/null"), script("rm -f /run/nvidia/full")},
+		{freezeAPI, api("STOP"), api("CONT")},
+		fill("/run/nvidia", "/run/nvidia/validations/*"),
+		fill(cdiFolder, pluginSpec),
+		fill(nfdFolder, nfdFolder+"/gfd"),
 		{"empty the run root", script("find /run/nvidia -mindepth 1 -delete"), nil},
 		{"remove the claims of GPUs", script("rm /run/nvidia/leases/offer.*"), nil},
 		{"truncate the claims of GPUs", script("for claim in /run/nvidia/leases/offer.*; do truncate -cs 0 \"$claim\"; done"), nil},
@@ -76,6 +94,38 @@ func chaosFaults(t *testing.T, files []string) []fault {
 		faults = append(faults,
 			fault{"remove " + file, script("rm -f " + file), nil},
 			fault{"truncate " + file, script(": >" + file), nil})
+	}
+	return faults
+}
+
+// fill fills a small folder, without the files of a pattern in it: an agent has to write
+// them again once there is space.
+func fill(folder, files string) fault {
+	return fault{
+		"fill " + folder, script("rm -f " + files + "; ! busybox dd if=/dev/zero of=" + folder + "/full bs=4k 2>/dev/null"),
+		script("rm -f " + folder + "/full"),
+	}
+}
+
+// overwrites returns what others can do to the labels and the condition of the Node.
+func (c *chaos) overwrites() []fault {
+	node := "/api/v1/nodes/" + gpuNode()
+	patch := func(path, kind string, object any) func(context.Context) error {
+		return func(ctx context.Context) error { return c.api.Patch(ctx, path, kind, object) }
+	}
+	condition := func(of map[string]any) func(context.Context) error {
+		of["type"] = gpuReady
+		return patch(node+"/status", stack.StrategicPatch, map[string]any{"status": map[string]any{"conditions": []any{of}}})
+	}
+	faults := []fault{
+		{overwrite + "the condition", condition(map[string]any{"status": "False", "reason": "Chaos"}), nil},
+		{overwrite + "the condition with none", condition(map[string]any{"$patch": "delete"}), nil},
+	}
+	if keys := slices.Sorted(maps.Keys(c.want.Labels)); len(keys) > 0 {
+		label := func(value any) func(context.Context) error {
+			return patch(node, stack.MergePatch, map[string]any{"metadata": map[string]any{"labels": map[string]any{keys[0]: value}}})
+		}
+		faults = append(faults, fault{overwrite + "a label", label("chaos"), nil}, fault{overwrite + "a label with none", label(nil), nil})
 	}
 	return faults
 }

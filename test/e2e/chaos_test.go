@@ -43,6 +43,7 @@ func TestChaos(t *testing.T) {
 		t.Run(output, func(t *testing.T) {
 			t.Logf("the faults are those of OUTRIGGER_CHAOS_SEED=%d", seed)
 			c := newChaos(t, output)
+			c.seed = seed
 			c.run(t, rand.New(rand.NewPCG(seed, 0)), time.Now().Add(lasts/2))
 			c.report(t)
 			if _, err := shared.RunVectorAdd(t.Context(), "after-chaos", limit); err != nil {
@@ -55,16 +56,19 @@ func TestChaos(t *testing.T) {
 // chaos is one run of faults.
 type chaos struct {
 	api    *stack.API
+	seed   uint64
 	want   state
 	faults []fault
 	// present are the faults that are not undone.
 	present []fault
+	// overwritten counts the faults that overwrite the Node.
+	overwritten int
 	// took has the recovery after each round with a fault, by the fault's name.
 	took map[string][]time.Duration
 }
 
-// newChaos installs both agents with a config that must not get lost, and a small run
-// root that can be filled. All of it goes when the test ends.
+// newChaos installs both agents with a config that must not get lost, and small folders
+// that can be filled. All of it goes when the test ends.
 func newChaos(t *testing.T, output string) *chaos {
 	t.Helper()
 	c := &chaos{took: map[string][]time.Duration{}}
@@ -76,13 +80,13 @@ func newChaos(t *testing.T, output string) *chaos {
 				t.Error(err)
 			}
 		}
-		script := "umount /run/nvidia; rm -rf " + nfdFolder
+		script := "for dir in " + smallFolders + "; do umount $dir || exit 1; done; rm -rf " + nfdFolder
 		if _, err := shared.Exec(ctx, gpuNode(), "sh", "-c", script); err != nil {
 			t.Error(err)
 		}
 	})
 	c.api = bare(t)
-	onNode(t, "sh", "-c", "mkdir -p /run/nvidia && mount -t tmpfs -o size=1m,mode=755 chaos /run/nvidia")
+	onNode(t, "sh", "-c", "for dir in "+smallFolders+"; do mkdir -p $dir && mount -t tmpfs -o size=1m,mode=755 chaos $dir || exit 1; done")
 	installDiscovery(t, false, timeSlicing, "publish="+output, "readyChain={driver,plugin}")
 	pluginWith(t, timeSlicing)
 	allocatable(t, 2*gpus, limit)
@@ -92,7 +96,7 @@ func newChaos(t *testing.T, output string) *chaos {
 		c.want, err = readState(t.Context(), c.api)
 		return err == nil && c.want.complete(output)
 	})
-	c.faults = chaosFaults(t, slices.Sorted(maps.Keys(c.want.Files)))
+	c.faults = append(chaosFaults(t, slices.Sorted(maps.Keys(c.want.Files))), c.overwrites()...)
 	t.Cleanup(func() { c.undo(context.WithoutCancel(t.Context()), t) })
 	return c
 }
@@ -101,7 +105,8 @@ func newChaos(t *testing.T, output string) *chaos {
 type state struct {
 	GPUs, Ready string
 	Labels      map[string]string
-	// Files are the facts, the claims of GPUs, the CDI specs and the features file.
+	// Files are the facts, the claims of GPUs, the last known label, the CDI specs and the
+	// features file.
 	Files map[string]string
 }
 
@@ -123,7 +128,7 @@ func readState(ctx context.Context, api *stack.API) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	const script = `for file in $(find /run/nvidia/validations /run/nvidia/leases/offer.* /var/run/cdi/ ` + nfdFolder + ` -type f 2>/dev/null); do
+	const script = `for file in $(find /run/nvidia/validations /run/nvidia/leases/offer.* /run/nvidia/node-labels /var/run/cdi/ ` + nfdFolder + ` -type f 2>/dev/null); do
 		echo "=== $file"; cat "$file"; echo; done`
 	out, err := shared.Exec(ctx, gpuNode(), "sh", "-c", script)
 	if err != nil {
@@ -171,13 +176,24 @@ func (c *chaos) run(t *testing.T, random *rand.Rand, end time.Time) {
 }
 
 // compatible takes an XID away where the plugin is frozen: it would be told of the XID
-// after the GPU was reset, and wait whether another one follows.
+// after the GPU was reset, and wait whether another one follows. It takes away what
+// overwrites the Node while the API server is frozen, and after that was done several
+// times: feature discovery answers each overwrite within ten minutes after twice the time.
 func (c *chaos) compatible(picked []int) []int {
-	is := func(name string) func(int) bool { return func(i int) bool { return c.faults[i].name == name } }
-	if !slices.ContainsFunc(picked, is(freezePlugin)) {
-		return picked
+	has := func(name string) bool {
+		return slices.ContainsFunc(picked, func(i int) bool { return c.faults[i].name == name })
 	}
-	return slices.DeleteFunc(slices.Clone(picked), is(raiseXID))
+	return slices.DeleteFunc(slices.Clone(picked), func(i int) bool {
+		switch f := c.faults[i]; {
+		case f.name == raiseXID:
+			return has(freezePlugin)
+		case f.overwrites() && (has(freezeAPI) || c.overwritten == mostOverwrites):
+			return true
+		case f.overwrites():
+			c.overwritten++
+		}
+		return false
+	})
 }
 
 // undo ends all faults, the last one first.
@@ -237,5 +253,5 @@ func (c *chaos) report(t *testing.T) {
 		t.Logf("%4d × %-70s slowest recovery %s", len(all), name, slices.Max(all).Round(time.Millisecond))
 		total, slowest = total+len(all), max(slowest, slices.Max(all))
 	}
-	t.Logf("%d faults of %d kinds; slowest recovery %s", total, len(c.took), slowest.Round(time.Millisecond))
+	t.Logf("%d faults of %d kinds, seed %d; slowest recovery %s", total, len(c.took), c.seed, slowest.Round(time.Millisecond))
 }
