@@ -135,6 +135,17 @@ func TestAKeptFactWaitsForTheDisk(t *testing.T) {
 			},
 			whole: func(t *testing.T, root string) { must(t, os.Remove(filepath.Join(root, "full"))) },
 		},
+		"a full disk on which others make space": {
+			broken: func(t *testing.T, root string) {
+				must(t, os.Mkdir(filepath.Join(root, "others"), 0o755))
+				err := os.WriteFile(filepath.Join(root, "others", "full"), make([]byte, 1<<20), 0o600)
+				if err == nil || !strings.Contains(err.Error(), "no space") {
+					t.Fatalf("the disk is not full: %v", err)
+				}
+			},
+			// The kernel reports nothing of it to who watches the root.
+			whole: func(t *testing.T, root string) { must(t, os.Remove(filepath.Join(root, "others", "full"))) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

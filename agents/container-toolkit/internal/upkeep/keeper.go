@@ -33,11 +33,13 @@ type Keeper struct {
 	watching      sync.WaitGroup
 	stop          context.CancelFunc
 	paths         []string
+	// entries is hostfs.WatchEntries.
+	entries func(ctx context.Context, changed func(), paths ...string) error
 }
 
 // NewKeeper returns a Keeper. It does nothing before Run.
 func NewKeeper(k Keeping) *Keeper {
-	return &Keeper{Keeping: k, wanted: make(chan struct{}, 1), found: make(chan struct{}, 1), stop: func() {}}
+	return &Keeper{Keeping: k, wanted: make(chan struct{}, 1), found: make(chan struct{}, 1), stop: func() {}, entries: hostfs.WatchEntries}
 }
 
 // Again causes another call of Put. It does not block.
@@ -91,7 +93,7 @@ func (k *Keeper) watch(ctx context.Context, wrote bool) {
 	// The first signal, when the watch begins, finds what has changed since Put.
 	k.watching.Go(func() {
 		for {
-			err := hostfs.WatchEntries(ctx, func() { pace.Signal(k.found) }, paths...)
+			err := k.entries(ctx, func() { pace.Signal(k.found) }, paths...)
 			if ctx.Err() != nil {
 				return
 			}
