@@ -34,9 +34,9 @@ check() {
       complain "$chart takes images for $base, this machine makes them for $OS_BASE: build on $base, or change the chart"
   done
   tools/cross.sh -- "$@" || status=1
-  [ $status -eq 0 ] || exit $status
   # No image of a release comes from a registry: this is for those who build its sources.
-  tools/pins.sh --check || true
+  tools/pins.sh --check || status=1
+  [ $status -eq 0 ] || exit $status
 }
 
 # package CHART: packages the chart in a folder. Helm puts the charts within a chart into its

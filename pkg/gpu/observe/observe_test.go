@@ -181,7 +181,7 @@ func (l *late) Snapshot(ctx context.Context) (*gpu.Node, error) {
 		l.asked = true
 		return nil, errors.New("claimed")
 	}
-	time.Sleep(100 * time.Millisecond) // the files are read meanwhile
+	<-time.After(100 * time.Millisecond) // the files are read meanwhile
 	l.files.count.Store(2)
 	return l.Source.Snapshot(ctx)
 }

@@ -90,8 +90,8 @@ func newField(t *testing.T) *field {
 		bin = dir
 	}
 	// In memory, as /run of a node is: a busy disk keeps the close of a removed file waiting for
-	// seconds, and so the end of an agent. t.TempDir is too long for a socket.
-	dir, err := os.MkdirTemp("/dev/shm", "out")
+	// seconds, and so the end of an agent.
+	dir, err := os.MkdirTemp("/dev/shm", "out") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,6 +65,7 @@ func TestAReleaseIsMadeOfACommit(t *testing.T) {
 		"a machine with another base":              {env: []string{"OS_BASE=debian13"}, want: "charts/agent/Chart.yaml takes images for debian12"},
 		"an unknown architecture":                  {archs: []string{runtime.GOARCH, "riscv64"}, want: "nothing is built for the architecture riscv64"},
 		"no architecture":                          {archs: []string{}, want: "name the architectures"},
+		"images without a digest":                  {env: []string{"GOLANG_IMAGE=golang:1.26-bookworm"}, want: "GOLANG_IMAGE in versions.mk is golang:1.26-bookworm, without a digest"},
 		"no compiler for another architecture": {
 			change: func(c checkout) {
 				c.write("bin/"+compiler, "#!/bin/sh\nexit 127\n")
