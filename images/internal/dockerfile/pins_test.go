@@ -15,10 +15,11 @@ import (
 var (
 	from     = regexp.MustCompile(`(?m)^FROM (\S+)`)
 	argument = regexp.MustCompile(`(?m)^ARG (GOLANG_IMAGE|DEBIAN_IMAGE)=(\S+)$`)
+	pinned   = regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
 )
 
 // TestBaseImagesAreThoseOfVersions holds that each image of another registry is an argument
-// whose default is the value in versions.mk, and so has its digest once that does.
+// whose default is the value in versions.mk, with a digest.
 func TestBaseImagesAreThoseOfVersions(t *testing.T) {
 	versions, err := os.ReadFile("../../../versions.mk")
 	if err != nil {
@@ -38,6 +39,9 @@ func TestBaseImagesAreThoseOfVersions(t *testing.T) {
 			defaults["${"+match[1]+"}"] = match[2]
 			if !bytes.Contains(versions, []byte("\n"+match[1]+" := "+match[2]+"\n")) {
 				t.Errorf("%s: versions.mk does not set %s to %s: run: make pins", file, match[1], match[2])
+			}
+			if !pinned.MatchString(match[2]) {
+				t.Errorf("%s: %s is %s, without a digest", file, match[1], match[2])
 			}
 		}
 		for _, match := range from.FindAllStringSubmatch(string(text), -1) {

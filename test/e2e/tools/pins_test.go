@@ -1,7 +1,6 @@
 package tools_test
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -47,17 +46,5 @@ func TestPinnedImagesHaveDigests(t *testing.T) {
 	}
 	if out, err := c.pins(golang, debian, "--chekc"); err == nil || !strings.Contains(out, "unknown arguments: --chekc") {
 		t.Errorf("with an unknown argument: %v: %s", err, out)
-	}
-}
-
-// TestTheImagesArePinned is for the images that versions.mk and the Dockerfiles have.
-func TestTheImagesArePinned(t *testing.T) {
-	c := checkout{t: t, root: repository(t)}
-	images := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^(GOLANG|DEBIAN)_IMAGE := (\S+)$`).FindAllStringSubmatch(c.read("versions.mk"), -1) {
-		images[m[1]] = m[2]
-	}
-	if out, err := c.pins(images["GOLANG"], images["DEBIAN"], "--check"); err != nil {
-		t.Errorf("%v: %s", err, out)
 	}
 }
