@@ -1,7 +1,9 @@
 package app_test
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,4 +66,40 @@ func TestValuesOfSeveralFiles(t *testing.T) {
 	}
 	agenttest.Fails(t, agenttest.Command(t, nil, "render", "-f", pipe), 1, "read values", "it is a named pipe")
 	agenttest.Fails(t, agenttest.Command(t, nil, "render", "-f", "/dev/zero"), 1, "read values", "it is a device")
+}
+
+func TestWrongInputIsNamed(t *testing.T) {
+	away := values(t, `{"apiVersion": "v1", "kind": "Config", "current-context": "a",
+		"clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
+		"contexts": [{"name": "a", "context": {"cluster": "a"}}]}`)
+	fix := "reach the API server http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; check that it runs"
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"a list as values":                      {[]string{"render", "-f", values(t, "- a")}, 1, "values.yaml: it has no keys; write values as in global:"},
+		"a release that is no name":             {[]string{"render", "--release=A B"}, 2, `flag --release: invalid value "A B"`},
+		"a namespace that is no name":           {[]string{"render", "--namespace=Bad_NS"}, 2, `flag --namespace: invalid value "Bad_NS"`},
+		"a namespace of status":                 {[]string{"status", "--namespace=Bad_NS", "--kubeconfig=" + away}, 2, "flag --namespace"},
+		"an apply that may take no time":        {[]string{"apply", "--timeout=0s", "--kubeconfig=" + away}, 2, `flag --timeout: invalid value "0s"`},
+		"a delete that may take no time":        {[]string{"delete", "--timeout=-1s", "--kubeconfig=" + away}, 2, `flag --timeout: invalid value "-1s"`},
+		"apply without an API server":           {[]string{"apply", "--kubeconfig=" + away}, 1, fix},
+		"apply --dry-run without an API server": {[]string{"apply", "--dry-run", "--kubeconfig=" + away}, 1, fix},
+		"status without an API server":          {[]string{"status", "--kubeconfig=" + away}, 1, fix},
+		"delete without an API server":          {[]string{"delete", "--verify", "--kubeconfig=" + away}, 1, fix},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var errs strings.Builder
+			cmd := agenttest.Command(t, nil, c.args...)
+			cmd.Stderr = &errs
+			err := cmd.Run()
+			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != c.code {
+				t.Errorf("ended with %v, want exit code %d", err, c.code)
+			}
+			if got := errs.String(); !strings.Contains(got, c.want) || strings.Count(got, "\n") != 1 {
+				t.Errorf("it said\n%s\nwant one line with %q", got, c.want)
+			}
+		})
+	}
 }

@@ -35,6 +35,9 @@ const renderVersion = "v1.36.0"
 // applyTimeout bounds how long all stages may take.
 const applyTimeout = 15 * time.Minute
 
+// statusTimeout bounds how long reading the cluster may take.
+const statusTimeout = time.Minute
+
 // deleteTimeout bounds how long pods may take to end.
 const deleteTimeout = 5 * time.Minute
 
@@ -86,15 +89,20 @@ func renderCommand(c *cli.Context) error {
 }
 
 func applyCommand(c *cli.Context) error {
+	ctx, cancel, err := limited(c)
+	if err != nil {
+		return err
+	}
+	defer cancel()
 	store, log, err := open(c)
 	if err != nil {
 		return err
 	}
-	version, err := store.Client.Version(c.Context)
+	version, err := reach(ctx, store.Client)
 	if err != nil {
 		return err
 	}
-	if err := unowned(c.Context, store.Client); err != nil {
+	if err := unowned(ctx, store.Client); err != nil {
 		return err
 	}
 	list, err := stages(c, version)
@@ -106,10 +114,8 @@ func applyCommand(c *cli.Context) error {
 		Adopt: c.Bool(flagAdopt), Prune: c.Bool(flagPrune), Wait: c.Bool(flagWait),
 	}
 	if c.Bool(flagDryRun) {
-		return a.Diff(c.Context)
+		return a.Diff(ctx)
 	}
-	ctx, cancel := context.WithTimeout(c.Context, c.Duration(flagTimeout))
-	defer cancel()
 	status, err := a.Run(ctx, log)
 	if a.Wait && len(status.Stages) > 0 {
 		fmt.Fprintln(c.App.Writer)
@@ -124,7 +130,12 @@ func statusCommand(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	policy, ok, err := inEffect(c.Context, store.Client)
+	ctx, cancel := context.WithTimeout(c.Context, statusTimeout)
+	defer cancel()
+	if _, err := reach(ctx, store.Client); err != nil {
+		return err
+	}
+	policy, ok, err := inEffect(ctx, store.Client)
 	if err != nil {
 		return err
 	}
@@ -134,14 +145,14 @@ func statusCommand(c *cli.Context) error {
 		}
 		return report.Write(c.App.Writer, policy.Status)
 	}
-	rec, err := store.Load(c.Context)
+	rec, err := store.Load(ctx)
 	if err != nil {
 		return err
 	}
 	if len(rec.Stages) == 0 {
 		return fmt.Errorf("nothing is installed: there is no ClusterPolicy, and no ConfigMap %s in the namespace %s; run apply, or set --namespace", once.Name, store.Namespace)
 	}
-	status, err := once.Status(c.Context, store, rec, log)
+	status, err := once.Status(ctx, store, rec, log)
 	if err != nil {
 		return err
 	}
@@ -159,7 +170,7 @@ func unowned(ctx context.Context, client *cluster.Client) error {
 
 // inEffect returns the oldest ClusterPolicy; false if there is none.
 func inEffect(ctx context.Context, client *cluster.Client) (policy model.Policy, ok bool, err error) {
-	gvr, _, err := client.Mapping(cluster.PolicyRef(""))
+	gvr, _, err := client.Mapping(ctx, cluster.PolicyRef(""))
 	if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
 		return policy, false, nil
 	}

@@ -22,12 +22,18 @@ import (
 // deleteCommand deletes all ClusterPolicies and what apply has applied. Helm runs it before it
 // deletes the orchestrator.
 func deleteCommand(c *cli.Context) error {
+	ctx, cancel, err := limited(c)
+	if err != nil {
+		return err
+	}
+	defer cancel()
 	store, log, err := open(c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Context, c.Duration(flagTimeout))
-	defer cancel()
+	if _, err := reach(ctx, store.Client); err != nil {
+		return err
+	}
 	own, err := namespaces(ctx, store)
 	if err != nil {
 		return err

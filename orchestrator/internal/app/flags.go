@@ -1,11 +1,15 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/urfave/cli/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/charts"
@@ -52,12 +56,52 @@ func open(c *cli.Context) (once.Store, *slog.Logger, error) {
 	if err != nil {
 		return once.Store{}, nil, err
 	}
+	release, err := named(c)
+	if err != nil {
+		return once.Store{}, nil, err
+	}
 	client, err := cluster.Open(c.String(flagKubeconfig), name, log)
-	return once.Store{Client: client, Namespace: c.String(flagNamespace)}, log, err
+	return once.Store{Client: client, Namespace: release.Namespace}, log, err
+}
+
+// named returns a release with the name and the namespace of the flags. With a wrong name, apply could write
+// no object, and delete those that it has applied under the right one.
+func named(c *cli.Context) (charts.Release, error) {
+	r := charts.Release{Name: c.String(flagRelease), Namespace: c.String(flagNamespace)}
+	if chartutil.ValidateReleaseName(r.Name) != nil {
+		return r, agent.BadFlag(flagRelease, r.Name, "at most 53 lower-case letters, digits, - and .")
+	}
+	if len(validation.IsDNS1123Label(r.Namespace)) > 0 {
+		return r, agent.BadFlag(flagNamespace, r.Namespace, "at most 63 lower-case letters, digits and -")
+	}
+	return r, nil
+}
+
+// reach returns the version of the API server. An error that it does not answer has the fix.
+func reach(ctx context.Context, client *cluster.Client) (string, error) {
+	version, err := client.Version(ctx)
+	if away := (*cluster.UnreachableError)(nil); errors.As(err, &away) {
+		err = fmt.Errorf("%w; check that it runs and that the kubeconfig is of the right cluster, or set --kubeconfig", err)
+	}
+	return version, err
+}
+
+// limited returns the context of a command with the flag --timeout.
+func limited(c *cli.Context) (context.Context, context.CancelFunc, error) {
+	timeout := c.Duration(flagTimeout)
+	if timeout <= 0 {
+		return nil, nil, agent.BadFlag(flagTimeout, timeout.String(), "longer than 0s")
+	}
+	ctx, cancel := context.WithTimeout(c.Context, timeout)
+	return ctx, cancel, nil
 }
 
 // stages renders the values for a version of Kubernetes.
 func stages(c *cli.Context, kubernetes string) ([]model.Stage, error) {
+	release, err := named(c)
+	if err != nil {
+		return nil, err
+	}
 	values := map[string]any{}
 	for _, file := range agent.Words(c, flagValues) {
 		more, err := readValues(file)
@@ -66,9 +110,8 @@ func stages(c *cli.Context, kubernetes string) ([]model.Stage, error) {
 		}
 		values = loader.MergeMaps(values, more)
 	}
-	return render.Stages(render.Config{Release: charts.Release{
-		Name: c.String(flagRelease), Namespace: c.String(flagNamespace), Kubernetes: kubernetes, Values: values,
-	}})
+	release.Kubernetes, release.Values = kubernetes, values
+	return render.Stages(render.Config{Release: release})
 }
 
 // maxValues bounds a file of values. A release of Helm has 1 MiB at most.
@@ -79,9 +122,15 @@ func readValues(file string) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read values: %w", err)
 	}
-	values := map[string]any{}
+	var values any
 	if err := yaml.UnmarshalStrict(text, &values); err != nil {
 		return nil, fmt.Errorf("read values %s: %w", file, err)
 	}
-	return values, nil
+	switch values := values.(type) {
+	case nil:
+		return map[string]any{}, nil
+	case map[string]any:
+		return values, nil
+	}
+	return nil, fmt.Errorf("read values %s: it has no keys; write values as in global: {registry: REGISTRY}", file)
 }

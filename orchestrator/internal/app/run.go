@@ -108,7 +108,7 @@ func (o *operator) install(ctx context.Context) error {
 	backoff := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
 	for {
 		o.store.Client.Refresh()
-		_, _, err := o.store.Client.Mapping(cluster.PolicyRef(""))
+		_, _, err := o.store.Client.Mapping(waiting, cluster.PolicyRef(""))
 		if err == nil {
 			return nil
 		}

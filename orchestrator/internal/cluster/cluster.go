@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"os"
 	"sync"
 	"time"
 
@@ -31,6 +33,10 @@ const (
 	requestsPerSecond = 50
 	requestsAtOnce    = 100
 )
+
+// answerWithin bounds a request for the version or the kinds of the API server. Other requests have the
+// context of their caller.
+const answerWithin = 30 * time.Second
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
@@ -63,7 +69,7 @@ func Open(kubeconfig, agent string, log *slog.Logger) (*Client, error) {
 	rules.ExplicitPath = kubeconfig
 	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("no cluster is known: this is no pod, and there is no ~/.kube/config; set --kubeconfig")
+		return nil, nowhere(rules)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w; set --kubeconfig", err)
@@ -72,6 +78,20 @@ func Open(kubeconfig, agent string, log *slog.Logger) (*Client, error) {
 	klog.SetSlogLogger(log.With("library", "client-go"))
 	rc.WarningHandler = rest.NoWarnings{}
 	return New(rc)
+}
+
+// nowhere returns the error about files of rules that name no cluster.
+func nowhere(rules *clientcmd.ClientConfigLoadingRules) error {
+	files := rules.Precedence
+	if rules.ExplicitPath != "" {
+		files = []string{rules.ExplicitPath}
+	}
+	for _, file := range files {
+		if _, err := os.Stat(file); err == nil {
+			return fmt.Errorf("read kubeconfig: %s names no cluster, and this is no pod; set --kubeconfig", file)
+		}
+	}
+	return errors.New("no cluster is known: this is no pod, and there is no ~/.kube/config; set --kubeconfig")
 }
 
 // New returns a client that connects as rc describes.
@@ -88,7 +108,9 @@ func New(rc *rest.Config) (*Client, error) {
 	c.Metadata, errs[1] = metadata.NewForConfigAndClient(rc, http)
 	core, noCore := corev1.NewForConfigAndClient(typed, http)
 	apps, noApps := appsv1.NewForConfigAndClient(typed, http)
-	kinds, noKinds := discovery.NewDiscoveryClientForConfigAndClient(rc, http)
+	brief := *http
+	brief.Timeout = answerWithin
+	kinds, noKinds := discovery.NewDiscoveryClientForConfigAndClient(rc, &brief)
 	if err := errors.Join(errs[0], errs[1], noCore, noApps, noKinds); err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
@@ -98,9 +120,13 @@ func New(rc *rest.Config) (*Client, error) {
 	return c, nil
 }
 
-// Version returns the version of the API server: "v1.36.3".
-func (c *Client) Version(context.Context) (string, error) {
-	v, err := c.discovery.ServerVersion()
+// Version returns the version of the API server: "v1.36.3". The error is an UnreachableError if it does not
+// answer.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	v, err := discovery.ToServerVersionInterfaceWithContext(c.discovery).ServerVersionWithContext(ctx)
+	if failed := (*url.Error)(nil); errors.As(err, &failed) {
+		return "", &UnreachableError{Server: c.REST.Host, Cause: failed.Err}
+	}
 	if err != nil {
 		return "", fmt.Errorf("ask the API server for its version: %w", err)
 	}
@@ -111,16 +137,16 @@ func (c *Client) Version(context.Context) (string, error) {
 func (c *Client) Refresh() { c.mapper.Reset() }
 
 // Mapping returns the resource of an object's kind, and whether it has a namespace.
-func (c *Client) Mapping(r model.Ref) (schema.GroupVersionResource, bool, error) {
+func (c *Client) Mapping(ctx context.Context, r model.Ref) (schema.GroupVersionResource, bool, error) {
 	gv, err := schema.ParseGroupVersion(r.APIVersion)
 	if err != nil {
 		return schema.GroupVersionResource{}, false, fmt.Errorf("read apiVersion of %s: %w", r, err)
 	}
 	kind := schema.GroupKind{Group: gv.Group, Kind: r.Kind}
-	m, err := c.mapper.RESTMapping(kind, gv.Version)
+	m, err := c.mapper.RESTMappingWithContext(ctx, kind, gv.Version)
 	if meta.IsNoMatchError(err) && c.mayAsk() {
 		c.Refresh()
-		m, err = c.mapper.RESTMapping(kind, gv.Version)
+		m, err = c.mapper.RESTMappingWithContext(ctx, kind, gv.Version)
 	}
 	if meta.IsNoMatchError(err) {
 		return schema.GroupVersionResource{}, false, &NoKindError{Ref: r}
@@ -141,6 +167,18 @@ func (c *Client) mayAsk() bool {
 	c.asked = time.Now()
 	return true
 }
+
+// UnreachableError says that no API server answers at an address.
+type UnreachableError struct {
+	Server string
+	Cause  error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("reach the API server %s: %v", e.Server, e.Cause)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Cause }
 
 // NoKindError says that the API server does not have the kind of an object.
 type NoKindError struct{ Ref model.Ref }

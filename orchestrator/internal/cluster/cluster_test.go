@@ -1,11 +1,17 @@
 package cluster_test
 
 import (
+	"context"
+	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/rest"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 )
@@ -19,7 +25,12 @@ func TestOpenSaysWhichKubeconfigIsMissing(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	noKubeconfig := filepath.Join(home, "values.yaml")
+	if err := os.WriteFile(noKubeconfig, []byte("global: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for file, want := range map[string]string{
+		noKubeconfig:                  noKubeconfig + " names no cluster",
 		"":                            "no cluster is known",
 		filepath.Join(home, "absent"): "no such file",
 		bad:                           "error loading config file",
@@ -28,5 +39,40 @@ func TestOpenSaysWhichKubeconfigIsMissing(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "; set --kubeconfig") {
 			t.Errorf("%q: %v, want %q", file, err, want)
 		}
+	}
+}
+
+func TestAnAPIServerThatDoesNotAnswerIsNamed(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer hangs.Close()
+	client, err := cluster.New(&rest.Config{Host: hangs.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ask := range map[string]func(context.Context) error{
+		"its version": func(ctx context.Context) error { _, err := client.Version(ctx); return err },
+		"its kinds":   func(ctx context.Context) error { _, _, err := client.Mapping(ctx, cluster.PolicyRef("")); return err },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-asked; cancel() }()
+		if err := ask(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want the end of the context", name, err)
+		}
+		cancel()
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	client, err = cluster.New(&rest.Config{Host: gone.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Version(t.Context())
+	want := "reach the API server " + gone.URL + ": dial tcp "
+	if away := (*cluster.UnreachableError)(nil); !errors.As(err, &away) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }

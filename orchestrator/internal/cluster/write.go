@@ -27,8 +27,8 @@ type Mode struct {
 }
 
 // resource returns the access to the objects of r's kind in r's namespace.
-func (c *Client) resource(r model.Ref) (dynamic.ResourceInterface, error) {
-	gvr, namespaced, err := c.Mapping(r)
+func (c *Client) resource(ctx context.Context, r model.Ref) (dynamic.ResourceInterface, error) {
+	gvr, namespaced, err := c.Mapping(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (c *Client) resource(r model.Ref) (dynamic.ResourceInterface, error) {
 
 // Get returns an object, or nil if it does not exist or its kind does not.
 func (c *Client) Get(ctx context.Context, r model.Ref) (*unstructured.Unstructured, error) {
-	resource, err := c.resource(r)
+	resource, err := c.resource(ctx, r)
 	if no := (*NoKindError)(nil); errors.As(err, &no) {
 		return nil, nil
 	}
@@ -62,7 +62,7 @@ func (c *Client) Get(ctx context.Context, r model.Ref) (*unstructured.Unstructur
 // else is used as it is.
 func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode) (*unstructured.Unstructured, error) {
 	r := model.RefOf(o)
-	resource, err := c.resource(r)
+	resource, err := c.resource(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode
 // Create creates an object. One that exists already is left as it is.
 func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured) error {
 	r := model.RefOf(o)
-	resource, err := c.resource(r)
+	resource, err := c.resource(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured) error
 // Delete deletes an object with this UID, or of this name if the UID is empty. An object
 // that runs pods stays, marked as being deleted, until its pods are gone.
 func (c *Client) Delete(ctx context.Context, r model.Ref, uid types.UID) error {
-	resource, err := c.resource(r)
+	resource, err := c.resource(ctx, r)
 	if no := (*NoKindError)(nil); errors.As(err, &no) {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (c *Client) Delete(ctx context.Context, r model.Ref, uid types.UID) error {
 // Patch changes an object, or its subresource: "status" or "". A list is a JSON patch, and anything else is
 // merged into the object.
 func (c *Client) Patch(ctx context.Context, r model.Ref, subresource string, patch any) (*unstructured.Unstructured, error) {
-	resource, err := c.resource(r)
+	resource, err := c.resource(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (r *rig) in(t *testing.T) *rig { return &rig{r.Cluster.In(t)} }
 // writeAs makes an object so as another field manager, which takes over all fields.
 func (r *rig) writeAs(manager string, o *unstructured.Unstructured) {
 	r.Helper()
-	gvr, _, err := r.Client.Mapping(model.RefOf(o))
+	gvr, _, err := r.Client.Mapping(r.Context(), model.RefOf(o))
 	if err != nil {
 		r.Fatal(err)
 	}

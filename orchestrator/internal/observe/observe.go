@@ -85,7 +85,7 @@ func (o *Observer) signal() { pace.Signal(o.Changed) }
 func (o *Observer) Follow(ctx context.Context, refs []model.Ref, labels []string) error {
 	o.followNodes(ctx, labels)
 	for _, r := range refs {
-		gvr, namespaced, err := o.client.Mapping(r)
+		gvr, namespaced, err := o.client.Mapping(ctx, r)
 		if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
 			continue // Applying the object names the cause.
 		}

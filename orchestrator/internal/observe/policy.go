@@ -27,7 +27,7 @@ const (
 
 // FollowPolicies starts to observe the ClusterPolicies until ctx ends.
 func (o *Observer) FollowPolicies(ctx context.Context) error {
-	gvr, _, err := o.client.Mapping(cluster.PolicyRef(""))
+	gvr, _, err := o.client.Mapping(ctx, cluster.PolicyRef(""))
 	if err != nil {
 		return err
 	}
