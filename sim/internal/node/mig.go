@@ -135,12 +135,12 @@ func FollowInstances(root string, host Host) error {
 	if err := n.state.ShowAt(n.path(procDir), ""); err != nil {
 		return err
 	}
-	for seen := uint64(0); ; {
-		seen = n.state.WaitEvent(seen)
+	for seen := uint64(0); ; seen = n.state.WaitEvent(seen) {
 		// What is repaired before a change includes what is shown.
 		if err := n.exclusive(func() error { return nil }); err != nil {
 			return fmt.Errorf("show MIG instances: %w", err)
 		}
+		n.state.Follow(seen)
 	}
 }
 

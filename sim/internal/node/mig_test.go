@@ -154,26 +154,40 @@ func TestInstancesAreFollowed(t *testing.T) {
 	const files = `drwxr-xr-x proc/driver/nvidia/capabilities/gpu0/mig/gi7
 -r--r--r-- proc/driver/nvidia/capabilities/gpu0/mig/gi7/access
 `
-	shows := func(want string) {
+	change := func(made, gone func()) {
 		t.Helper()
-		got := ""
+		gi, err := other.CreateGPUInstance(0, profile, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made()
+		if err := other.DestroyGPUInstance(0, gi); err != nil {
+			t.Fatal(err)
+		}
+		gone()
+	}
+	access := filepath.Join(n.Root(), "proc/driver/nvidia/capabilities/gpu0/mig/gi7")
+	begun := func() { // the kernel
 		for range 500 {
-			if got = lines(tree(t, n), before); got == want {
+			if _, err := os.Lstat(access); err == nil {
 				return
 			}
 			<-time.After(10 * time.Millisecond)
 		}
-		t.Errorf("the kernel shows %q, want %q", got, want)
+		t.Fatal("the kernel shows no instance")
 	}
-	gi, err := other.CreateGPUInstance(0, profile, 0)
-	if err != nil {
-		t.Fatal(err)
+	change(begun, func() {})
+	shows := func(want string) func() {
+		return func() {
+			t.Helper()
+			if got := lines(tree(t, n), before); got != want {
+				t.Errorf("the kernel shows %q, want %q", got, want)
+			}
+		}
 	}
-	shows(files)
-	if err := other.DestroyGPUInstance(0, gi); err != nil {
-		t.Fatal(err)
+	for range 20 {
+		change(shows(files), shows(""))
 	}
-	shows("")
 }
 
 // A program that has no place to write to leaves it to the next command.

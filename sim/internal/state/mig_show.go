@@ -120,6 +120,10 @@ func (s *State) ShowInstances() error {
 	})
 }
 
+// Follow says that ShowInstances was called after the events up to this one. Whoever changes
+// instances waits for that from now on.
+func (s *State) Follow(number uint64) { C.sim_follow(s.sim, C.uint64_t(number)) }
+
 // WaitEvent waits for an event after the first seen ones, and returns how many
 // there are then.
 func (s *State) WaitEvent(seen uint64) uint64 {

@@ -131,17 +131,32 @@ static int show_nodes(const struct sim *sim, const struct sim_mig *mig, uint32_t
 	return result;
 }
 
+/* shown_in finds the folder with the access files of a GPU. False: no driver,
+ * no MIG, or it is not to be seen from here. */
+static bool shown_in(const struct sim *sim, uint32_t slot, char *base, size_t size)
+{
+	struct stat st;
+
+	if (sim->proc == NULL || sim->dev == NULL)
+		return false;
+	snprintf(base, size, "%s/driver/nvidia/capabilities/gpu%u/mig", sim->proc, slot);
+	return stat(base, &st) == 0;
+}
+
+bool sim_shows(const struct sim *sim, uint32_t slot)
+{
+	char base[PATH_MAX];
+
+	return shown_in(sim, slot, base, sizeof(base));
+}
+
 int sim_show(struct sim *sim, uint32_t slot)
 {
 	char base[PATH_MAX - 32], dir[PATH_MAX];
 	struct sim_mig mig;
-	struct stat st;
 
-	if (sim->proc == NULL || sim->dev == NULL)
+	if (!shown_in(sim, slot, base, sizeof(base)))
 		return 0;
-	snprintf(base, sizeof(base), "%s/driver/nvidia/capabilities/gpu%u/mig", sim->proc, slot);
-	if (stat(base, &st) != 0)
-		return 0; /* no driver, no MIG, or not to be seen from here */
 	sim_read_mig(sim, slot, &mig);
 	int result = sim->dev[0] != '\0' ? show_nodes(sim, &mig, slot) : 0;
 	for (uint32_t gi = 0; gi < MAX_GI_NUMBER; gi++) {

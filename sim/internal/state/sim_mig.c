@@ -54,13 +54,18 @@ void sim_post_mig_change(struct sim *sim, struct sim_ref ref)
 }
 
 /* publish ends a change of the instances or the mode. The fact comes first,
- * then what the kernel shows of it, then the event. */
+ * then what the kernel shows of it, then the event. Where another process is
+ * the kernel, publish waits for it: on hardware, the access files are there
+ * when NVML returns. */
 static enum sim_status publish(struct sim_change *change)
 {
 	sim_write_mig(change->sim, change->ref.slot, &change->mig);
 	sim_show(change->sim, change->ref.slot); /* where it fails, gpu-sim does it later */
 	sim_post_mig_change(change->sim, change->ref);
+	uint64_t number = sim_posted(change->sim);
 	sim_unlock(change->sim);
+	if (!sim_shows(change->sim, change->ref.slot))
+		sim_wait_followed(change->sim, number);
 	return SIM_SUCCESS;
 }
 

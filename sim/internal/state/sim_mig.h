@@ -134,6 +134,8 @@ uint32_t sim_ci_minor(uint32_t gpu_minor, uint32_t gi, uint32_t ci);
  * write to. It needs sim_lock. */
 int sim_show_at(struct sim *sim, const char *proc, const char *dev);
 int sim_show(struct sim *sim, uint32_t slot);
+/* sim_shows tells whether sim_show has a place for one GPU. */
+bool sim_shows(const struct sim *sim, uint32_t slot);
 
 /* sim_mig.c: changes. Each posts nvmlEventMigConfigChange where it changed
  * something. Any of them answers GPU_IS_LOST for a GPU that is lost or gone,

@@ -95,3 +95,24 @@ bool sim_wait_event(struct sim *sim, uint64_t seen, int64_t deadline_ns)
 			return false;
 	}
 }
+
+/* sim_follow says that the kernel shows what the events up to number have changed. */
+void sim_follow(struct sim *sim, uint64_t number)
+{
+	__atomic_store_n(&sim->state->ring.followed, number + 1, __ATOMIC_RELEASE);
+}
+
+/* sim_wait_followed waits until the kernel, if there is one, has followed an
+ * event. A kernel that was killed follows none: then it gives up. */
+void sim_wait_followed(struct sim *sim, uint64_t number)
+{
+	const struct timespec pause = {.tv_nsec = NS_PER_S / 10000};
+	int64_t end = sim_now_ns() + NS_PER_S;
+
+	for (;;) {
+		uint64_t followed = __atomic_load_n(&sim->state->ring.followed, __ATOMIC_ACQUIRE);
+		if (followed == 0 || followed > number || sim_now_ns() >= end)
+			return;
+		nanosleep(&pause, NULL);
+	}
+}

@@ -217,6 +217,9 @@ struct sim_event {
 
 struct sim_ring {
 	uint64_t posted; /* number of the latest event */
+	/* 1 + number of the latest event that "gpu-sim kernel" has followed; 0:
+	 * there is no kernel. */
+	uint64_t followed;
 	uint32_t wake;   /* futex: the low word of posted */
 	uint32_t pad;
 	struct sim_event event[SIM_RING];
@@ -292,6 +295,8 @@ uint64_t sim_posted(struct sim *sim);
 void sim_post(struct sim *sim, const struct sim_event *event);
 bool sim_next_event(struct sim *sim, uint64_t *seen, struct sim_event *out);
 bool sim_wait_event(struct sim *sim, uint64_t seen, int64_t deadline_ns);
+void sim_follow(struct sim *sim, uint64_t number);
+void sim_wait_followed(struct sim *sim, uint64_t number);
 int64_t sim_now_ns(void);
 
 #include "sim_mig.h"
