@@ -48,9 +48,9 @@ const (
 	// mostOverwrites of the Node are answered within 7 s each.
 	mostOverwrites = 3
 
-	// smallFolders are full soon.
-	smallFolders = "/run/nvidia " + cdiFolder + " " + nfdFolder
-	cdiFolder    = "/var/run/cdi"
+	// smallFolders are full soon. That of CDI specs is none: containerd would not see what is mounted
+	// there.
+	smallFolders = "/run/nvidia " + nfdFolder
 
 	kubeletSockets = "/var/lib/kubelet/device-plugins/"
 )
@@ -72,7 +72,6 @@ func chaosFaults(t *testing.T, files []string) []fault {
 		{"freeze feature-discovery", script("busybox killall -STOP feature-discovery"), script("busybox killall -CONT feature-discovery || :")},
 		{freezeAPI, api("STOP"), api("CONT")},
 		fill("/run/nvidia", "/run/nvidia/validations/*"),
-		fill(cdiFolder, pluginSpec),
 		fill(nfdFolder, nfdFolder+"/gfd"),
 		{"empty the run root", script("find /run/nvidia -mindepth 1 -delete"), nil},
 		{"remove the claims of GPUs", script("rm /run/nvidia/leases/offer.*"), nil},
