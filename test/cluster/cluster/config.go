@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"outrigger.dev/test/cluster/internal/image"
 	"outrigger.dev/test/cluster/internal/plan"
@@ -130,11 +132,31 @@ func (c Config) checkPrograms() error {
 	if c.GPUNodes > 0 {
 		programs = append(programs, "gpu-sim")
 	}
-	var errs []error
+	var missing, fixes []string
 	for _, name := range programs {
 		if _, err := os.Stat(filepath.Join(c.BinDir, name)); err != nil {
-			errs = append(errs, fmt.Errorf("find program: %w: build it with make, and set BinDir to its folder", err))
+			missing = append(missing, name)
+			if fix := c.build(filepath.Base(name)); !slices.Contains(fixes, fix) {
+				fixes = append(fixes, fix)
+			}
 		}
 	}
-	return errors.Join(errs...)
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s has no %s; in the folder of the repository, run: %s", c.BinDir, strings.Join(missing, ", "), strings.Join(fixes, " && "))
+}
+
+// build is the command that builds a program.
+func (c Config) build(program string) string {
+	component := ""
+	switch {
+	case slices.Contains(enginePrograms(plan.CRIO), program):
+		component = "crio"
+	case strings.HasPrefix(program, "kwok"):
+		component = "kwok"
+	default:
+		return "make cluster"
+	}
+	return fmt.Sprintf("tools/download.sh test/cluster/components/%s && test/cluster/build.sh %s %[1]s", component, filepath.Join(c.BinDir, componentFolder))
 }

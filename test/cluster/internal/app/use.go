@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -156,6 +157,9 @@ func logsCommand() *cli.Command {
 				return err
 			}
 			f, err := os.Open(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("there is no log of %s: cluster status lists the components of each node", components[0])
+			}
 			if err != nil {
 				return fmt.Errorf("open log: %w", err)
 			}
