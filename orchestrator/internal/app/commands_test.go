@@ -222,6 +222,20 @@ func testAdopt(w *world) {
 	if w.Get(daemonSet("device-plugin")) != nil || w.Get(model.Ref{APIVersion: "v1", Kind: "ServiceAccount", Namespace: agents, Name: "gpu-operator-device-plugin"}) != nil {
 		w.Error("something was applied")
 	}
+	plugin := daemonSet("device-plugin")
+	labels := map[string]any{"app": "theirs"}
+	w.Create(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": plugin.APIVersion, "kind": plugin.Kind, "metadata": map[string]any{"name": plugin.Name, "namespace": plugin.Namespace},
+		"spec": map[string]any{
+			"selector": map[string]any{"matchLabels": labels},
+			"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{
+				"containers": []any{map[string]any{"name": "theirs", "image": "theirs"}},
+			}},
+		},
+	}})
+	agenttest.Fails(w, w.program("apply", "--adopt"), 1, "field is immutable; delete it, and it is made anew: kubectl delete daemonset "+plugin.Name+" -n "+plugin.Namespace)
+	w.Delete(plugin)
+	agenttest.Poll(w, "the end of their DaemonSet", func() bool { return w.Get(plugin) == nil })
 	w.must("apply", "--adopt")
 	if o := w.Get(role); !cluster.Ours(o) {
 		w.Error("the Role is not taken over")

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,12 +63,16 @@ type Client struct {
 // askAgain is how long a kind that is missing counts as missing, unless Refresh is called.
 const askAgain = 30 * time.Second
 
-// Open returns a client of the cluster that a kubeconfig describes. Without a kubeconfig it
-// is that of $KUBECONFIG or ~/.kube/config, or else of the pod that the process runs in.
-// It does not connect.
+// Open returns a client of the cluster that a kubeconfig describes, or a list of them as in
+// $KUBECONFIG. Without a kubeconfig it is that of $KUBECONFIG or ~/.kube/config, or else of the
+// pod that the process runs in. It does not connect.
 func Open(kubeconfig, agent string, log *slog.Logger) (*Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
+	if files := filepath.SplitList(kubeconfig); len(files) > 1 {
+		rules.Precedence, rules.WarnIfAllMissing = files, false // the error says it
+	} else {
+		rules.ExplicitPath = kubeconfig
+	}
 	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, nowhere(rules)
@@ -91,7 +97,7 @@ func nowhere(rules *clientcmd.ClientConfigLoadingRules) error {
 			return fmt.Errorf("read kubeconfig: %s names no cluster, and this is no pod; set --kubeconfig", file)
 		}
 	}
-	return errors.New("no cluster is known: this is no pod, and there is no ~/.kube/config; set --kubeconfig")
+	return fmt.Errorf("no cluster is known: this is no pod, and there is no %s; set --kubeconfig", strings.Join(files, ", "))
 }
 
 // New returns a client that connects as rc describes.

@@ -34,11 +34,25 @@ func TestOpenSaysWhichKubeconfigIsMissing(t *testing.T) {
 		"":                            "no cluster is known",
 		filepath.Join(home, "absent"): "no such file",
 		bad:                           "error loading config file",
+		home + "/a:" + home + "/b":    "there is no " + home + "/a, " + home + "/b;",
 	} {
 		_, err := cluster.Open(file, "test", slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "; set --kubeconfig") {
 			t.Errorf("%q: %v, want %q", file, err, want)
 		}
+	}
+}
+
+func TestOpenReadsAListOfKubeconfigs(t *testing.T) {
+	home := t.TempDir()
+	file := filepath.Join(home, "b")
+	text := `{"current-context": "a", "clusters": [{"name": "a", "cluster": {"server": "https://b:1"}}], "contexts": [{"name": "a", "context": {"cluster": "a"}}]}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, err := cluster.Open(filepath.Join(home, "absent")+":"+file, "test", slog.New(slog.DiscardHandler))
+	if err != nil || client.REST.Host != "https://b:1" {
+		t.Errorf("got %+v, %v", client, err)
 	}
 }
 

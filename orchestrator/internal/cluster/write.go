@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,10 +91,21 @@ func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode
 		options.DryRun = []string{metav1.DryRunAll}
 	}
 	applied, err := resource.Apply(ctx, r.Name, o, options)
+	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "field is immutable") {
+		return nil, fmt.Errorf("apply %s: %w; delete it, and it is made anew: %s", r, err, deletion(r))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("apply %s: %w", r, err)
 	}
 	return applied, nil
+}
+
+func deletion(r model.Ref) string {
+	command := "kubectl delete " + strings.ToLower(r.Kind) + " " + r.Name
+	if r.Namespace != "" {
+		command += " -n " + r.Namespace
+	}
+	return command
 }
 
 // Create creates an object. One that exists already is left as it is.
