@@ -255,15 +255,17 @@ func TestEndures(t *testing.T) {
 			return now == right
 		})
 	}
-	trouble(1)
-	trouble(2)
+	const first, all = 10, 40
+	for i := range first { // All that the agent watches begins meanwhile.
+		trouble(i + 1)
+	}
 	files, routines := 0, 0
 	for range 20 { // Each look, every 50 ms, opens files.
 		files, routines = max(files, p.Gauge("process_open_fds")), max(routines, p.Gauge("go_goroutines"))
 		<-time.After(10 * time.Millisecond)
 	}
-	for i := range 30 {
-		trouble(i + 3)
+	for i := first; i < all; i++ {
+		trouble(i + 1)
 	}
 	p.Falls("process_open_fds", files)
 	p.Falls("go_goroutines", routines)
