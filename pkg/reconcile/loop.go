@@ -1,0 +1,208 @@
+// Package reconcile has the loop in which the programs of this repository make things as
+// desired: again after a wake-up, after an error, and when a step asks for it.
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"outrigger.dev/pkg/pace"
+)
+
+const (
+	// retryFirst and retryMost are the delays after errors if a Config has none.
+	retryFirst, retryMost = time.Second, 5 * time.Second
+	// recheckFirst and recheckMost are the pauses between steps after calls of Recheck, and
+	// recheckQuiet is the time without one after which the pauses are short again.
+	recheckFirst, recheckMost = 10 * time.Millisecond, 5 * time.Second
+	recheckQuiet              = 30 * time.Second
+)
+
+// Result is when to call a step again that returned no error.
+type Result struct {
+	// After is the time until the next step without a wake-up: 0 for none, less than 0 for at
+	// once.
+	After time.Duration
+	// Rest is the time before the next step even if the loop is woken, also after an error.
+	Rest time.Duration
+	// Pending is why the loop is not ready although the step returned no error.
+	Pending error
+}
+
+// Config describes a Loop.
+type Config struct {
+	// Name identifies the loop in logs, metrics and the reason why it is not ready.
+	Name string
+	// Step observes, derives and acts once. It does nothing if everything is as desired. A loop
+	// never calls it twice at the same time.
+	Step func(ctx context.Context) (Result, error)
+	// Retry has the delays after errors; zero for 1 s to 5 s. A random time of up to half of the
+	// delay is added.
+	Retry pace.Backoff
+	// Delays returns how long no step may follow an error, even if the loop is woken, and the
+	// longest delay after it; 0 for no limits of the error. It may be nil.
+	Delays func(error) (least, most time.Duration)
+	// Patient is set if wake-ups do not end the delay after an error.
+	Patient bool
+	// Starting is why the loop is not ready before the first step ends. It may be nil.
+	Starting error
+	// Failed logs an error that differs from the one before, if the default does not suit.
+	Failed func(err error, in time.Duration)
+	// Observe records each step, for metrics: see agent.LoopMetrics. It may be nil.
+	Observe func(loop string, took time.Duration, err error)
+	Log     *slog.Logger
+}
+
+// Loop calls a step again and again. Its methods are safe for concurrent use.
+type Loop struct {
+	cfg           Config
+	wake, recheck chan struct{}
+	status        *Status
+	// rechecks has the pauses between steps after calls of Recheck, and rechecked is when the
+	// last of these steps began.
+	rechecks  pace.Backoff
+	rechecked time.Time
+}
+
+// New returns a Loop. It does nothing before Run.
+func New(cfg Config) *Loop {
+	if cfg.Retry.First == 0 {
+		cfg.Retry = pace.Backoff{First: retryFirst, Most: retryMost}
+	}
+	if cfg.Delays == nil {
+		cfg.Delays = func(error) (least, most time.Duration) { return 0, 0 }
+	}
+	if cfg.Failed == nil {
+		cfg.Failed = func(err error, in time.Duration) {
+			cfg.Log.Warn("cannot reconcile, retrying", "loop", cfg.Name, "in", in, "err", err)
+		}
+	}
+	if cfg.Observe == nil {
+		cfg.Observe = func(string, time.Duration, error) {}
+	}
+	starting := cfg.Starting
+	if starting == nil {
+		starting = fmt.Errorf("start: %s has not been reconciled yet", cfg.Name)
+	}
+	return &Loop{
+		cfg: cfg, wake: make(chan struct{}, 1), recheck: make(chan struct{}, 1), status: NewStatus(starting),
+		rechecks: pace.Backoff{First: recheckFirst, Most: recheckMost},
+	}
+}
+
+// Wake causes a step: now, or after the one that runs. Wake-ups that no step has answered yet
+// count as one. It does not block.
+func (l *Loop) Wake() { pace.Signal(l.wake) }
+
+// Recheck is Wake for a change that may be the work of another program, which may undo what
+// the step does, or of the step itself: the pauses between the steps that it causes grow up to
+// 5 s while the calls come fast.
+func (l *Loop) Recheck() { pace.Signal(l.recheck) }
+
+// Ready returns nil after a step without an error. Otherwise it returns the error, why the
+// step is not content, or that no step has ended yet.
+func (l *Loop) Ready() error { return l.status.Err() }
+
+// Run calls the step at once, and then again as Config and Result say, until ctx ends or the
+// step returns an error of Fatal, which Run returns. The end of ctx is no error.
+func (l *Loop) Run(ctx context.Context) error {
+	failing, retry := false, l.cfg.Retry
+	for ctx.Err() == nil {
+		pace.Drain(l.wake)
+		pace.Drain(l.recheck)
+		begin := time.Now()
+		r, err := l.cfg.Step(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		l.cfg.Observe(l.cfg.Name, time.Since(begin), err)
+		if f, is := errors.AsType[*fatalError](err); is {
+			return f.error
+		}
+		var in, hold time.Duration
+		if err != nil {
+			in, hold = l.delay(&retry, err)
+			r.After, r.Rest = in, max(r.Rest, hold)
+		} else {
+			retry.Reset()
+		}
+		if changed := l.status.Set(cmp.Or(err, r.Pending)); err != nil && (changed || !failing) {
+			l.cfg.Failed(err, in)
+		} else if err == nil && failing {
+			l.cfg.Log.Info("reconciled again after errors", "loop", l.cfg.Name)
+		}
+		failing = err != nil
+		l.wait(ctx, r)
+	}
+	return nil
+}
+
+// delay returns the delay after an error, and how long wake-ups do not end it.
+func (l *Loop) delay(retry *pace.Backoff, err error) (in, hold time.Duration) {
+	least, most := l.cfg.Delays(err)
+	if in = retry.Next(); most > 0 {
+		in = min(in, most)
+	}
+	in = max(in, least) + rand.N(in/2+1) //nolint:gosec,mnd // no secret depends on it
+	if least > 0 || l.cfg.Patient {
+		hold = in
+	}
+	return in, hold
+}
+
+// wait returns when the next step is due, or when ctx ends.
+func (l *Loop) wait(ctx context.Context, r Result) {
+	begin := time.Now()
+	timer := time.NewTimer(r.After)
+	defer timer.Stop()
+	var due time.Time
+	// by makes the next step due in a time, unless it is due sooner.
+	by := func(in time.Duration) {
+		at := begin.Add(max(r.Rest, time.Since(begin)+in))
+		if due.IsZero() || at.Before(due) {
+			due = at
+			timer.Reset(time.Until(at))
+		}
+	}
+	if timer.Stop(); r.After != 0 {
+		by(r.After)
+	}
+	recheck := l.recheck
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+			by(0)
+		case <-recheck:
+			recheck = nil // one counts, however many come before the step
+			by(l.pause())
+			defer func() { l.rechecked = time.Now() }()
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// pause returns the time until a call of Recheck is answered.
+func (l *Loop) pause() time.Duration {
+	since := time.Since(l.rechecked)
+	if since > recheckQuiet {
+		l.rechecks.Reset()
+		return 0
+	}
+	return l.rechecks.Next() - since
+}
+
+// fatalError is an error that ends a Loop.
+type fatalError struct{ error }
+
+func (e *fatalError) Unwrap() error { return e.error }
+
+// Fatal returns an error that ends the Run of a Loop whose step returns it. Run returns err.
+func Fatal(err error) error { return &fatalError{err} }
