@@ -59,10 +59,15 @@ type App struct {
 	UsageCode int
 }
 
-// Agent is an agent that is ready to run. Only Run is required.
+// Agent is an agent that is ready to run. It ends when all of its parts have returned, or
+// one has failed.
 type Agent struct {
-	// Once says that Run ends by itself. The agent serves no HTTP then.
+	// Once says that the parts end by themselves. The agent serves no HTTP then.
 	Once bool
+	// Parts start in this order, and then run concurrently.
+	Parts []Part
+	// Owner decides whether Part.Withdraw is called. If it is nil, nothing is withdrawn.
+	Owner Owner
 	// Run does the agent's work until ctx ends, and then returns nil or ctx's error
 	// within a second, or within App.StopLimit. Any other error ends the process.
 	Run func(ctx context.Context) error

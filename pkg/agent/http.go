@@ -104,15 +104,15 @@ func newHandler(name string, a *Agent, log *slog.Logger) (http.Handler, error) {
 	metrics := a.HTTP.Metrics
 	if metrics == nil {
 		var err error
-		if metrics, err = newMetrics(name, a.Collectors, log); err != nil {
+		if metrics, err = newMetrics(name, a.collectors(), log); err != nil {
 			return nil, err
 		}
 	}
 	limit := newRequestLimit()
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", limit.handler(metrics))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, a.Health) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, a.Ready) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, a.health()) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, a.ready()) })
 	for pattern, handler := range a.HTTP.Routes {
 		mux.Handle(pattern, limit.handler(handler))
 	}
@@ -170,12 +170,10 @@ func answerHealth(w http.ResponseWriter, checks map[string]func() error) {
 	answer(w, code, body)
 }
 
-func answerReady(w http.ResponseWriter, ready func() error) {
-	if ready != nil {
-		if err := ready(); err != nil {
-			answer(w, http.StatusServiceUnavailable, oneLine(err)+"\n")
-			return
-		}
+func answerReady(w http.ResponseWriter, err error) {
+	if err != nil {
+		answer(w, http.StatusServiceUnavailable, oneLine(err)+"\n")
+		return
 	}
 	answer(w, http.StatusOK, "ok\n")
 }

@@ -152,19 +152,15 @@ func (s *session) run(c *cli.Context) error {
 	if srv != nil {
 		s.part(g, "http server", func() error { return srv.run(ctx) })
 	}
-	s.part(g, "reload", func() error { return reload(ctx, hup, a.Reload, log) })
+	s.part(g, "reload", func() error { return reload(ctx, hup, a.reload(), log) })
 	if !a.Once {
-		s.part(g, "trim", func() error { return trim(ctx, a.Ready, log) })
+		s.part(g, "trim", func() error { return trim(ctx, a.ready, log) })
 	}
-	s.part(g, "agent", func() error {
+	g.Go(func() error {
 		defer cancel()
-		return a.Run(ctx)
+		return s.runParts(ctx, a)
 	})
-	err = g.Wait()
-	if errors.Is(err, context.Canceled) && c.Context.Err() != nil {
-		err = nil
-	}
-	if err == nil {
+	if err = g.Wait(); err == nil {
 		log.Info("stopped")
 	}
 	return err
@@ -173,7 +169,7 @@ func (s *session) run(c *cli.Context) error {
 // trim reduces the resident memory once the agent is ready.
 func trim(ctx context.Context, ready func() error, log *slog.Logger) error {
 	for b := (pace.Backoff{First: 2 * time.Second, Most: time.Minute}); b.Pause(ctx); {
-		if ready != nil && ready() != nil {
+		if ready() != nil {
 			continue
 		}
 		if err := footprint.Trim(); err != nil {
@@ -194,16 +190,24 @@ func (s *session) create(c *cli.Context, at endpoint, log *slog.Logger) (*Agent,
 
 // part runs f in the group and records that it runs.
 func (s *session) part(g *errgroup.Group, name string, f func() error) {
-	set := func(on bool) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.running[name] = on
-	}
-	set(true)
+	s.record(name, true)
 	g.Go(func() error {
-		defer set(false)
+		defer s.record(name, false)
 		return f()
 	})
+}
+
+// during runs f and records that it runs.
+func (s *session) during(name string, f func()) {
+	s.record(name, true)
+	defer s.record(name, false)
+	f()
+}
+
+func (s *session) record(name string, runs bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running[name] = runs
 }
 
 // reload calls f for each signal until ctx ends.

@@ -56,7 +56,7 @@ func (w *waiting) start(ctx context.Context) {
 	var serving sync.WaitGroup
 	w.stop = func() { cancel(); serving.Wait() }
 	serving.Go(func() {
-		srv, err := w.endpoint.server(ctx, &Agent{Ready: w.reason.Err})
+		srv, err := w.endpoint.server(ctx, &Agent{Parts: []Part{{Name: "start", Ready: w.reason.Err}}})
 		if err == nil && srv != nil {
 			err = srv.run(ctx)
 		}

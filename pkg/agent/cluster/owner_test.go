@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -62,29 +61,33 @@ func listNode(t *testing.T, w http.ResponseWriter, r *http.Request, node labels.
 	_ = json.NewEncoder(w).Encode(map[string]any{"items": items})
 }
 
-// stop lets an agent end, and reports whether it withdraws what it has published.
-func stop(t *testing.T, api *cluster.API, name string, end func(cluster.Owner, context.Context, func(context.Context) error)) (withdraws bool) {
+// ownerOf returns the owner of an agent with flags for the DaemonSet gpus/NAME.
+func ownerOf(t *testing.T, api *cluster.API, name string) *cluster.Owner {
 	t.Helper()
-	stopped, cancel := context.WithCancel(t.Context())
-	cancel()
+	var owner *cluster.Owner
 	app := &cli.App{
 		Flags: []cli.Flag{cluster.OwnerFlag("is deleted"), &cli.StringFlag{Name: "namespace"}},
 		Action: func(c *cli.Context) error {
-			end(cluster.OwnerOf(c, api, slog.New(slog.DiscardHandler)), stopped, func(ctx context.Context) error {
-				withdraws = true
-				return ctx.Err()
-			})
+			owner = cluster.OwnerOf(c, api, slog.New(slog.DiscardHandler))
 			return nil
 		},
 	}
 	if err := app.Run([]string{"test-agent", "--namespace=gpus", "--daemonset-name=" + name}); err != nil {
 		t.Fatal(err)
 	}
-	return withdraws
+	return owner
 }
 
-func TestAnAgentWithdrawsOnlyIfItsDaemonSetIsDeleted(t *testing.T) {
-	const gone = `{"kind": "Status", "code": 404}`
+// gone asks once, with Left or without.
+func gone(t *testing.T, api *cluster.API, name string, left bool) bool {
+	t.Helper()
+	owner := ownerOf(t, api, name)
+	owner.Left = left
+	return owner.Gone(t.Context())
+}
+
+func TestAnOwnerIsGoneIfItIsDeleted(t *testing.T) {
+	const missing = `{"kind": "Status", "code": 404}`
 	for name, tc := range map[string]struct {
 		set  answer
 		name string
@@ -92,10 +95,10 @@ func TestAnAgentWithdrawsOnlyIfItsDaemonSetIsDeleted(t *testing.T) {
 	}{
 		"it is there":             {answer{http.StatusOK, `{"metadata": {"name": "mine"}}`}, "mine", false},
 		"it is being deleted":     {answer{http.StatusOK, `{"metadata": {"deletionTimestamp": "2026-11-22T12:00:00Z"}}`}, "mine", true},
-		"it is gone":              {answer{http.StatusNotFound, gone}, "mine", true},
+		"it is gone":              {answer{http.StatusNotFound, missing}, "mine", true},
 		"the rights are gone":     {answer{http.StatusForbidden, `{"kind": "Status", "code": 403}`}, "mine", false},
 		"the API server fails":    {answer{http.StatusInternalServerError, ""}, "mine", false},
-		"its name is not known":   {answer{http.StatusNotFound, gone}, "", false},
+		"its name is not known":   {answer{http.StatusNotFound, missing}, "", false},
 		"there is no API server ": {answer{}, "mine", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,17 +106,16 @@ func TestAnAgentWithdrawsOnlyIfItsDaemonSetIsDeleted(t *testing.T) {
 			if tc.set.status != 0 {
 				api = apiServer(t, tc.set, labels.Set{})
 			}
-			if got := stop(t, api, tc.name, cluster.Owner.IfDeleted); got != tc.want {
-				t.Errorf("IfDeleted withdraws: %t, want %t", got, tc.want)
-			}
-			if got := stop(t, api, tc.name, cluster.Owner.IfLeft); got != tc.want {
-				t.Errorf("IfLeft withdraws: %t, want %t", got, tc.want)
+			for _, left := range []bool{false, true} {
+				if got := gone(t, api, tc.name, left); got != tc.want {
+					t.Errorf("with Left %t, it is gone: %t, want %t", left, got, tc.want)
+				}
 			}
 		})
 	}
 }
 
-func TestAnAgentWithdrawsIfItsDaemonSetDoesNotSelectItsNodeAnyMore(t *testing.T) {
+func TestAnOwnerIsGoneIfItDoesNotSelectTheNodeAnyMore(t *testing.T) {
 	node := labels.Set{"pool": "gpu", "gpus": "8", "empty": "", "cordoned": "true"}
 	in := func(key, operator, values string) string {
 		return `{"matchExpressions": [{"key": "` + key + `", "operator": "` + operator + `", "values": [` + values + `]}]}`
@@ -153,11 +155,11 @@ func TestAnAgentWithdrawsIfItsDaemonSetDoesNotSelectItsNodeAnyMore(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := apiServer(t, answer{http.StatusOK, `{"spec": {"template": {"spec": {` + tc.pod + `}}}}`}, tc.node)
-			if got := stop(t, api, "mine", cluster.Owner.IfLeft); got != tc.want {
-				t.Errorf("IfLeft withdraws: %t, want %t", got, tc.want)
+			if got := gone(t, api, "mine", true); got != tc.want {
+				t.Errorf("it is gone: %t, want %t", got, tc.want)
 			}
-			if stop(t, api, "mine", cluster.Owner.IfDeleted) {
-				t.Error("IfDeleted withdraws")
+			if gone(t, api, "mine", false) {
+				t.Error("it is gone without Left")
 			}
 		})
 	}

@@ -1,0 +1,174 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+)
+
+// Part is a part of an agent. Any field but Name may be zero.
+type Part struct {
+	// Name says which part it is, in the log.
+	Name string
+	// Run does the work of the part until ctx ends, and then returns nil or ctx's error
+	// within a second, or within App.StopLimit. A part that has nothing more to do returns
+	// nil earlier. Any other error ends the agent.
+	Run func(ctx context.Context) error
+	// Started is closed by Run once the parts after this one may start. If it is nil, they
+	// start at once.
+	Started <-chan struct{}
+	// Ready returns nil while the output of the part exists on this node, and otherwise
+	// what the part waits for. It answers /readyz, must not block, and is called
+	// concurrently with Run.
+	Ready func() error
+	// Health holds checks by name. If one returns an error, /healthz fails and the
+	// kubelet restarts the agent. The rules of Ready apply.
+	Health map[string]func() error
+	// Reload is called for each SIGHUP, concurrently with Run. It must not block.
+	Reload func()
+	// Collectors are served on /metrics, with those of build, Go and process.
+	Collectors []prometheus.Collector
+	// Withdraw removes what the part has published. It is called after all parts have
+	// ended, if Agent.Owner is gone, and ends with ctx.
+	Withdraw func(ctx context.Context) error
+	// Close releases what the part holds. It is called last, after all parts have ended.
+	Close func() error
+}
+
+// Owner is what an agent belongs to: the DaemonSet of its pod. cluster.Owner implements it.
+type Owner interface {
+	// Watch follows the owner until ctx ends, if Gone needs that. It begins before all parts,
+	// and ends after Gone.
+	Watch(ctx context.Context)
+	// Gone reports whether the agent will not run on this node again, and logs why.
+	Gone(ctx context.Context) bool
+}
+
+// withdrawMargin is the part of App.StopLimit that is left when Withdraw has to end.
+const withdrawMargin = 300 * time.Millisecond
+
+// runParts runs the parts of an agent until ctx ends, one of them fails, or all have
+// returned. Then it withdraws and closes them, in reverse order.
+func (s *session) runParts(ctx context.Context, a *Agent) error {
+	parts := a.parts()
+	watched, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop()
+	if a.Owner != nil {
+		watching.Go(func() { a.Owner.Watch(watched) })
+	}
+	err := s.runAll(ctx, parts)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = nil
+	}
+	slices.Reverse(parts)
+	if a.Owner != nil {
+		s.withdraw(watched, a.Owner, parts)
+	}
+	errs := []error{err}
+	for _, p := range parts {
+		if p.Close != nil {
+			s.during("close "+p.Name, func() { errs = append(errs, p.Close()) })
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *session) runAll(ctx context.Context, parts []Part) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, p := range parts {
+		if p.Run == nil {
+			continue
+		}
+		s.part(g, p.Name, func() error { return p.Run(ctx) })
+		if p.Started == nil {
+			continue
+		}
+		select {
+		case <-p.Started:
+		case <-ctx.Done():
+			return g.Wait()
+		}
+	}
+	return g.Wait()
+}
+
+// withdraw withdraws the parts if the owner is gone.
+func (s *session) withdraw(ctx context.Context, owner Owner, parts []Part) {
+	parts = slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return p.Withdraw == nil })
+	if len(parts) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(s.stopLimit()-withdrawMargin, s.stopLimit()/2))
+	defer cancel()
+	gone := false
+	s.during("owner", func() { gone = owner.Gone(ctx) })
+	if !gone {
+		return
+	}
+	for _, p := range parts {
+		s.during("withdraw "+p.Name, func() {
+			if err := p.Withdraw(ctx); err != nil {
+				s.log.Error("cannot remove what this agent has published: remove it by hand, as the documentation of the agent says", "part", p.Name, "err", err)
+			}
+		})
+	}
+}
+
+// parts returns the parts of the agent, also those that its other fields describe.
+func (a *Agent) parts() []Part {
+	if a.Run == nil {
+		return slices.Clone(a.Parts)
+	}
+	return append(slices.Clone(a.Parts), Part{Name: "agent", Run: a.Run, Ready: a.Ready, Health: a.Health, Collectors: a.Collectors})
+}
+
+// reload returns the function that reloads all parts, nil if none can.
+func (a *Agent) reload() func(context.Context) error {
+	parts := slices.DeleteFunc(a.parts(), func(p Part) bool { return p.Reload == nil })
+	if len(parts) == 0 {
+		return a.Reload
+	}
+	return func(context.Context) error {
+		for _, p := range parts {
+			p.Reload()
+		}
+		return nil
+	}
+}
+
+// ready returns what the parts wait for, nil if they are all ready.
+func (a *Agent) ready() error {
+	var errs []error
+	for _, p := range a.parts() {
+		if p.Ready != nil {
+			errs = append(errs, p.Ready())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// health returns the checks of all parts.
+func (a *Agent) health() map[string]func() error {
+	all := map[string]func() error{}
+	for _, p := range a.parts() {
+		maps.Copy(all, p.Health)
+	}
+	return all
+}
+
+// collectors returns those of all parts.
+func (a *Agent) collectors() []prometheus.Collector {
+	var all []prometheus.Collector
+	for _, p := range a.parts() {
+		all = append(all, p.Collectors...)
+	}
+	return all
+}
