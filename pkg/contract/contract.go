@@ -96,11 +96,8 @@ type Stamp struct {
 	// DriverVersion is the version that the writer found. It is empty if the fact does
 	// not depend on the driver.
 	DriverVersion string
-	// Held is set if the writer keeps the file locked while it lives.
+	// Held is set if the writer keeps the file locked while it lives, see hostfs.LockWrite.
 	Held bool
-	// WriteLocked is set if that lock is a write lock, see hostfs.LockWrite. Earlier
-	// versions have only a flock, which any process that can read the file can take too.
-	WriteLocked bool
 }
 
 // Fact is what a reader learns about one fact.

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,44 +55,22 @@ func (d Dir) ReadFile(path string) Fact { return d.read(path) }
 // waits neither for other processes nor for the disk: the stamp makes it a fact of this
 // boot only.
 func (d Dir) put(path string, r Record, held bool) (*Held, error) {
-	b, err := d.batch(path)
+	boot, err := d.BootID()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	return b.put(path, r, held)
-}
-
-// batch has what is the same for all files that are written to one folder at once.
-type batch struct {
-	dir  Dir
-	boot string
-}
-
-// batch prepares the folder of the files at these paths.
-func (d Dir) batch(paths ...string) (batch, error) {
-	boot, err := d.bootID()
-	if err != nil {
-		return batch{}, fmt.Errorf("write %s: %w", paths[0], err)
-	}
-	folder := filepath.Dir(paths[0])
-	if err := d.makeFolder(folder); err != nil {
-		return batch{}, d.unwritable(err)
-	}
-	_ = hostfs.RemoveLeftoversIn(folder, paths...) // what cannot be removed now does no harm
-	return batch{dir: d, boot: boot}, nil
-}
-
-// put is Dir.put for one of the files of the batch.
-func (b batch) put(path string, r Record, held bool) (_ *Held, err error) {
 	data, err := format(r.Values, Stamp{
-		BootID: b.boot, Writer: r.Writer, Time: time.Now(), DriverVersion: r.DriverVersion, Held: held, WriteLocked: held,
+		BootID: boot, Writer: r.Writer, Time: time.Now(), DriverVersion: r.DriverVersion, Held: held,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	f, err := hostfs.Create(path, 0o644)
+	if err := d.makeFolder(filepath.Dir(path)); err != nil {
+		return nil, d.unwritable(err)
+	}
+	f, err := hostfs.Replace(path, 0o644)
 	if err != nil {
-		return nil, b.dir.unwritable(err)
+		return nil, d.unwritable(err)
 	}
 	h := &Held{file: f.File, path: path}
 	err = func() error {
@@ -99,20 +78,18 @@ func (b batch) put(path string, r Record, held bool) (_ *Held, err error) {
 			if err := f.Locked(); err != nil {
 				return fmt.Errorf("write %s: %w", path, err)
 			}
-			// For readers of earlier versions, which ask for nothing else.
-			_ = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		}
 		if _, err := f.Write(data); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
-		// Before it can be seen: whoever changes it afterwards has damaged it.
+		// The file is not visible yet: any later change is made by another program.
 		if h.shown, err = f.Stat(); err != nil {
 			return err
 		}
 		return f.Show()
 	}()
 	if err != nil {
-		return nil, errors.Join(b.dir.unwritable(err), f.Close())
+		return nil, errors.Join(d.unwritable(err), f.Close())
 	}
 	return h, nil
 }
@@ -133,13 +110,8 @@ func (d Dir) makeFolder(dir string) error {
 	if dir == d.leases() {
 		mode = 0o700
 	}
-	err := os.Mkdir(dir, mode)
-	if !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(dir, mode); !errors.Is(err, fs.ErrExist) {
 		return err
-	}
-	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&^mode != 0 && dir == d.leases() {
-		// An earlier version created it. On a read-only mount it stays as it is.
-		_ = os.Chmod(dir, mode)
 	}
 	return nil
 }
@@ -190,7 +162,7 @@ func (d Dir) read(path string) Fact {
 	}
 	f := Fact{State: Valid, Stamp: stamp, Values: values}
 	if stamp.BootID != "" {
-		boot, err := d.bootID()
+		boot, err := d.BootID()
 		if err != nil {
 			f.State, f.Reason = Unreadable, err.Error()
 			return f
@@ -204,22 +176,27 @@ func (d Dir) read(path string) Fact {
 	if !stamp.Held {
 		return f
 	}
-	switch alive, err := writerLives(file, stamp); {
+	switch locked, err := hostfs.WriteLocked(file); {
 	case err != nil:
 		f.State, f.Reason = Unreadable, err.Error()
-	case !alive:
+	case !locked:
 		f.State, f.Reason = WriterDead, fmt.Sprintf("%s was written by %s, which has ended since", path, stamp.Writer)
 	}
 	return f
 }
 
-// writerLives reports whether the writer of a held file still has it locked.
-func writerLives(f *os.File, s Stamp) (bool, error) {
-	if s.WriteLocked {
-		return hostfs.WriteLocked(f)
+// holder returns the agent that holds a file, and whether there is one. The lock decides:
+// another program may have truncated the file.
+func (d Dir) holder(path string) (by string, held bool) {
+	file, err := hostfs.Open(path)
+	if err != nil {
+		return "", false
 	}
-	// The flock of an earlier version. Closing the file releases the shared lock.
-	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil, nil
+	defer file.Close()
+	if locked, err := hostfs.WriteLocked(file); err != nil || !locked {
+		return "", false
+	}
+	return cmp.Or(d.read(path).Stamp.Writer, "another process"), true
 }
 
 func (d Dir) whyMissing(path string) string {
@@ -229,7 +206,8 @@ func (d Dir) whyMissing(path string) string {
 	return path + " has not been written yet"
 }
 
-func (d Dir) bootID() (string, error) {
+// BootID identifies this boot of the node. It is the same in all containers.
+func (d Dir) BootID() (string, error) {
 	file := d.BootIDFile
 	if file == "" {
 		file = "/proc/sys/kernel/random/boot_id"

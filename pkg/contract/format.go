@@ -18,13 +18,7 @@ const (
 	keyTime          = "OUTRIGGER_TIME"
 	keyDriverVersion = "OUTRIGGER_DRIVER_VERSION"
 	keyHeld          = "OUTRIGGER_HELD"
-	// keyLock says which lock the writer of a held file has, in addition to the flock
-	// that it had before there was this key.
-	keyLock = "OUTRIGGER_LOCK"
 )
-
-// lockWrite is the value of keyLock for a write lock, see hostfs.LockWrite.
-const lockWrite = "write"
 
 // maxFile is the largest size of a file. The agents write less than 1 KiB.
 const maxFile = 64 << 10
@@ -41,9 +35,6 @@ func format(values map[string]string, s Stamp) ([]byte, error) {
 	}
 	if s.Held {
 		stamp[keyHeld] = "true"
-	}
-	if s.WriteLocked {
-		stamp[keyLock] = lockWrite
 	}
 	for k := range values {
 		if _, ours := stamp[k]; ours || !isKey(k) {
@@ -95,10 +86,7 @@ func parse(data []byte) (values map[string]string, s Stamp, err error) {
 
 // takeStamp moves the keys of the stamp out of values.
 func takeStamp(values map[string]string) (Stamp, error) {
-	s := Stamp{
-		BootID: values[keyBootID], Writer: values[keyWriter], DriverVersion: values[keyDriverVersion],
-		WriteLocked: values[keyLock] == lockWrite,
-	}
+	s := Stamp{BootID: values[keyBootID], Writer: values[keyWriter], DriverVersion: values[keyDriverVersion]}
 	if t, ok := values[keyTime]; ok {
 		var err error
 		if s.Time, err = time.Parse(time.RFC3339Nano, t); err != nil {
@@ -111,7 +99,7 @@ func takeStamp(values map[string]string) (Stamp, error) {
 			return Stamp{}, fmt.Errorf("value of %s: %q is not true or false", keyHeld, h)
 		}
 	}
-	for _, k := range []string{keyBootID, keyWriter, keyTime, keyDriverVersion, keyHeld, keyLock} {
+	for _, k := range []string{keyBootID, keyWriter, keyTime, keyDriverVersion, keyHeld} {
 		delete(values, k)
 	}
 	return s, nil

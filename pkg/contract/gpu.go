@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -77,12 +76,8 @@ func (c *Claims) claimAll(devices []string, denied map[string]error) error {
 		return err
 	}
 	defer turn.end() //nolint:errcheck // nothing more is written through it
-	files, err := c.dir.batch(c.dir.gpus(devices)...)
-	if err != nil {
-		return err
-	}
 	for _, device := range devices {
-		if err := c.claim(device, files); err != nil {
+		if err := c.claim(device); err != nil {
 			denied[device] = err
 		}
 	}
@@ -90,37 +85,22 @@ func (c *Claims) claimAll(devices []string, denied map[string]error) error {
 }
 
 // claim claims a GPU. The caller has the turn.
-func (c *Claims) claim(device string, files batch) error {
+func (c *Claims) claim(device string) error {
 	path, lost := c.dir.gpu(device), c.held[device]
 	defer func() { _ = lost.Release() }() // of a file that is not at the path any more
 	delete(c.held, device)
-	if by, claimed := c.dir.claimant(path); claimed && (lost == nil || lost.replaced(c.dir)) {
+	if by, claimed := c.dir.holder(path); claimed && (lost == nil || lost.replaced(c.dir)) {
 		return AdvertisedError{Device: device, By: by}
 	}
 	if lost != nil {
 		c.dir.log().Warn("another program removed or changed the claim of a gpu, claiming it again", "gpu", device)
 	}
-	held, err := files.put(path, Record{Writer: c.writer}, true)
+	held, err := c.dir.put(path, Record{Writer: c.writer}, true)
 	if err != nil {
 		return err
 	}
 	c.held[device] = held
 	return nil
-}
-
-// claimant returns the agent that has the claim in a file, and whether it lives. The lock
-// decides: another program may have truncated the file, with or without a living claimant.
-func (d Dir) claimant(path string) (by string, claimed bool) {
-	if f := d.read(path); f.State != Unreadable && (f.State != Valid || f.Stamp.Held) {
-		return f.Stamp.Writer, f.State == Valid
-	}
-	file, err := hostfs.Open(path)
-	if err != nil {
-		return "", false
-	}
-	defer file.Close()
-	locked, err := hostfs.WriteLocked(file)
-	return "another process", err == nil && locked
 }
 
 // lostPause keeps two programs from fighting about a file.
@@ -132,17 +112,16 @@ const lostPause = 100 * time.Millisecond
 func (c *Claims) Wait(ctx context.Context, denied []string) error {
 	c.mu.Lock()
 	held := slices.Collect(maps.Values(c.held))
-	files := c.dir.gpus(slices.AppendSeq(slices.Clone(denied), maps.Keys(c.held)))
 	c.mu.Unlock()
 	if len(held)+len(denied) == 0 {
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	lost := false
-	err := c.dir.changes(c.dir.leases()).rarely(files...).wait(ctx, func() bool {
+	err := c.dir.changes(c.dir.leases()).wait(ctx, func() bool {
 		lost = slices.ContainsFunc(held, func(h *Held) bool { return !h.Intact() })
 		return lost || slices.ContainsFunc(denied, func(device string) bool {
-			_, claimed := c.dir.claimant(c.dir.gpu(device))
+			_, claimed := c.dir.holder(c.dir.gpu(device))
 			return !claimed
 		})
 	})
@@ -173,11 +152,3 @@ func (c *Claims) release(device string) {
 
 // gpu returns the path of the claim's file. Other processes depend on its name.
 func (d Dir) gpu(device string) string { return filepath.Join(d.leases(), "offer."+device) }
-
-func (d Dir) gpus(devices []string) []string {
-	paths := make([]string, len(devices))
-	for i, device := range devices {
-		paths[i] = d.gpu(device)
-	}
-	return paths
-}

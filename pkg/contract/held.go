@@ -28,8 +28,8 @@ func (h *Held) replaced(d Dir) bool {
 	if err != nil || os.SameFile(h.shown, there) {
 		return false
 	}
-	f := d.read(h.path)
-	return f.State == Valid && f.Stamp.Held
+	_, held := d.holder(h.path)
+	return held
 }
 
 // Release deletes the file, unless another writer has replaced it, and unlocks it. It waits

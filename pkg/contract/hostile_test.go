@@ -118,20 +118,31 @@ func TestTheDeadlineIsForAllGPUs(t *testing.T) {
 	}
 }
 
-// TestOnlyRootMayOpenLeases, also in a folder that an earlier version created.
 func TestOnlyRootMayOpenLeases(t *testing.T) {
 	d := newDir(t)
-	leases := filepath.Join(d.Root, "leases")
-	for _, name := range []string{"a new folder", "a folder of an earlier version"} {
-		claims := d.NewClaims("device-plugin")
-		claim(t, claims, claimedGPU)
-		claims.Release()
-		info, err := os.Stat(leases)
-		must(t, err)
-		if info.Mode().Perm() != 0o700 {
-			t.Errorf("%s has mode %o, want 700", name, info.Mode().Perm())
+	claims := d.NewClaims("device-plugin")
+	claim(t, claims, claimedGPU)
+	defer claims.Release()
+	info, err := os.Stat(filepath.Join(d.Root, "leases"))
+	must(t, err)
+	if info.Mode().Perm() != 0o700 {
+		t.Errorf("leases has mode %o, want 700", info.Mode().Perm())
+	}
+}
+
+// TestAClaimWithoutLockIsNone: another program has written or truncated the file, and no
+// process claims NVML.
+func TestAClaimWithoutLockIsNone(t *testing.T) {
+	d := newDir(t)
+	l := d.NVML()
+	must(t, os.MkdirAll(filepath.Dir(l.Path()), 0o700))
+	for _, content := range []string{"", "OUTRIGGER_WRITER=mig-manager\n", "OUTRIGGER_HELD=true\n"} {
+		must(t, os.WriteFile(l.Path()+".claim", []byte(content), 0o600))
+		share, err := l.Share()
+		if err != nil {
+			t.Errorf("Share() = %v while the claim is %q, want a share", err, content)
 		}
-		must(t, os.Chmod(leases, 0o755))
+		must(t, share.Release())
 	}
 }
 

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/pace"
 )
 
 // The keys of a claim, in addition to the stamp.
@@ -23,15 +25,17 @@ const (
 	keyDeadline = "OUTRIGGER_DEADLINE_BOOTTIME_NS"
 )
 
+// claimPoll is how often a claimer checks whether all users have closed their handles.
+const claimPoll = 5 * time.Millisecond
+
 // Lease is the right to use NVML on this node. Agents with NVML handles share it. An
 // agent that needs NVML for itself, to reset a GPU or to replace the driver, claims it, and
 // the others close their handles.
 //
 // The lease consists of two files. Users hold read locks on leases/nvml, which is empty
-// and never replaced: a lock of fcntl(2), and a flock for claimers of earlier versions. The
-// claimer publishes its claim in leases/nvml.claim, which it keeps locked while it lives,
-// and then takes both write locks on leases/nvml. If a user or the claimer crashes, the
-// kernel releases its locks. A user that starts in the meantime sees the claim, because it
+// and never replaced. The claimer publishes its claim in leases/nvml.claim, which it keeps
+// locked while it lives, and then takes the write lock on leases/nvml. If a user or the
+// claimer crashes, the kernel releases its locks. A user that starts in the meantime sees the claim, because it
 // takes its lock first and then checks for a claim. A process that may only read
 // leases/nvml cannot keep a user out.
 type Lease struct {
@@ -131,15 +135,11 @@ func (l *Lease) open(access int) (*os.File, error) {
 // Claimed returns the claim, and whether there is one whose owner lives.
 func (l *Lease) Claimed() (Claim, bool) {
 	f := l.dir.read(l.claimPath())
-	if f.State != Valid {
+	if f.State != Valid || !f.Stamp.Held {
 		return Claim{}, false
 	}
-	return claimOf(f), true
-}
-
-func claimOf(f Fact) Claim {
 	ns, _ := strconv.ParseInt(f.Values[keyDeadline], 10, 64)
-	return Claim{Owner: f.Stamp.Writer, Reason: f.Values[keyReason], Deadline: time.Duration(ns)}
+	return Claim{Owner: f.Stamp.Writer, Reason: f.Values[keyReason], Deadline: time.Duration(ns)}, true
 }
 
 // Grant is the exclusive use of NVML, which the owner of the claim holds.
@@ -165,14 +165,11 @@ func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Dura
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var lockErr error
-	err = l.dir.closesOf(unix.IN_CLOSE_NOWRITE, l.path).wait(ctx, func() bool {
-		if lockErr = hostfs.LockWrite(f); lockErr == nil {
-			lockErr = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		}
-		return !errors.Is(lockErr, hostfs.ErrLocked) && !errors.Is(lockErr, unix.EWOULDBLOCK)
-	})
-	if err = errors.Join(err, lockErr); err != nil {
+	err = hostfs.LockWrite(f)
+	for errors.Is(err, hostfs.ErrLocked) && pace.Pause(ctx, claimPoll) {
+		err = hostfs.LockWrite(f)
+	}
+	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return nil, errors.Join(fmt.Errorf("claim lease %s: NVML is still in use (see lslocks): %w", l.path, err), unlock(f), held.Release())
 	}
 	return &Grant{file: f, claim: held}, nil

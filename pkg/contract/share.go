@@ -6,8 +6,6 @@ import (
 	"os"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -27,7 +25,7 @@ type Share struct {
 // ends.
 func (s *Share) Keep(ctx context.Context) (claim Claim, err error) {
 	l := s.lease
-	err = l.dir.changes(l.dir.leases()).rarely(l.path, l.claimPath()).wait(ctx, func() (ok bool) {
+	err = l.dir.changes(l.dir.leases()).wait(ctx, func() (ok bool) {
 		if claim, ok = s.lease.Claimed(); !ok {
 			_ = s.take() // it is tried again after the next change
 		}
@@ -70,13 +68,6 @@ func (s *Share) take() error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	// For claimers of earlier versions. A claimer publishes its claim first.
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		if _, ok := s.lease.Claimed(); !ok {
-			s.lease.dir.log().Warn("another process locks the nvml lease and has not claimed it, using nvml nevertheless (find it with lslocks)",
-				"lease", s.lease.path, "err", err)
-		}
-	}
 	if s.file != nil {
 		_ = unlock(s.file) // it is not at the path any more
 	}
@@ -94,8 +85,5 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// unlock releases all locks of a file and closes it. It is unlocked before it is closed,
-// because the close wakes waiters.
-func unlock(f *os.File) error {
-	return errors.Join(hostfs.Unlock(f), unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
-}
+// unlock unlocks a file and closes it, in this order because the close wakes waiters.
+func unlock(f *os.File) error { return errors.Join(hostfs.Unlock(f), f.Close()) }

@@ -67,7 +67,7 @@ func nextTurn(dir string, n uint64, writer string) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = hostfs.LockWrite(f.File)
+	err = f.Locked()
 	if err == nil {
 		_, err = f.WriteString(writer)
 	}

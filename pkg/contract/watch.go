@@ -7,16 +7,8 @@ import (
 	"reflect"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"outrigger.dev/pkg/pace"
 )
-
-// factMask has the events after which a fact may have changed: files and folders that
-// are created, deleted or moved, and closes by writers, including a writer that dies.
-// Readers cause none of them, and neither does a write in progress, because the files
-// are written atomically.
-const factMask = unix.IN_CLOSE_WRITE | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
 
 // Watch calls deliver with all facts, once at the start and again whenever one of them
 // changes, including when the writer of a held file dies. It calls deliver in the
@@ -40,14 +32,13 @@ func (d Dir) Watch(ctx context.Context, deliver func(map[Name]Fact)) error {
 
 // WatchFiles calls check, in the caller's goroutine, once at the start and again whenever
 // one of these files may have changed, including when the writer of a held file dies.
-// It returns nil when ctx ends. It notices changes as Watch does, but mounts only within
-// five minutes.
+// It returns nil when ctx ends. It notices changes as Watch does.
 func (d Dir) WatchFiles(ctx context.Context, check func(), paths ...string) error {
 	var folders []string
 	for _, p := range paths {
 		folders = append(folders, filepath.Dir(p))
 	}
-	_ = d.changes(folders...).rarely(paths...).wait(ctx, func() bool { check(); return false })
+	_ = d.changes(folders...).wait(ctx, func() bool { check(); return false })
 	return nil
 }
 
@@ -63,11 +54,6 @@ func (d Dir) WatchFact(ctx context.Context, n Name, check func() (lost bool)) {
 			pace.Pause(ctx, factPause)
 		}
 	}, d.Path(n))
-}
-
-// changes returns a wait for the changes of facts in these folders.
-func (d Dir) changes(folders ...string) closes {
-	return d.closesOf(factMask, append([]string{d.Root}, folders...)...)
 }
 
 // all reads all facts.

@@ -68,7 +68,7 @@ func WatchEntries(ctx context.Context, changed func(), paths ...string) error {
 // of the paths, or events were lost.
 func anyMoved(events []byte) bool {
 	const mask = selfMask | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ATTRIB | unix.IN_IGNORED | unix.IN_UNMOUNT | unix.IN_Q_OVERFLOW
-	for e := range InotifyEvents(events) {
+	for e := range inotifyEvents(events) {
 		if e.Mask&mask != 0 {
 			return true
 		}

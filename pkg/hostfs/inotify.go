@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InotifyEvent is what a read of an inotify instance says, see inotify(7).
-type InotifyEvent struct {
+// inotifyEvent is what a read of an inotify instance says, see inotify(7).
+type inotifyEvent struct {
 	Mask uint32
 	// Name is the name of the entry of a watched folder. It is empty for the watched file or
 	// folder itself, and if events were lost.
 	Name string
 }
 
-// InotifyEvents returns the events in data, which a read of an inotify instance has returned.
-func InotifyEvents(data []byte) iter.Seq[InotifyEvent] {
-	return func(yield func(InotifyEvent) bool) {
+// inotifyEvents returns the events in data, which a read of an inotify instance has returned.
+func inotifyEvents(data []byte) iter.Seq[inotifyEvent] {
+	return func(yield func(inotifyEvent) bool) {
 		for len(data) >= unix.SizeofInotifyEvent {
 			size := min(unix.SizeofInotifyEvent+uint64(binary.NativeEndian.Uint32(data[12:])), uint64(len(data)))
 			name := bytes.TrimRight(data[unix.SizeofInotifyEvent:size], "\x00")
-			if !yield(InotifyEvent{Mask: binary.NativeEndian.Uint32(data[4:]), Name: string(name)}) {
+			if !yield(inotifyEvent{Mask: binary.NativeEndian.Uint32(data[4:]), Name: string(name)}) {
 				return
 			}
 			data = data[size:]

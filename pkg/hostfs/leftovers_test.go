@@ -38,7 +38,7 @@ func TestRemoveLeftoversOfSeveralFiles(t *testing.T) {
 	dir := t.TempDir()
 	paths := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")}
 	for _, path := range paths {
-		left, err := hostfs.Create(path, 0o644)
+		left, err := hostfs.Replace(path, 0o644)
 		must(t, err)
 		must(t, left.Locked())
 		must(t, left.File.Close())

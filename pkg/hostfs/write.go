@@ -71,24 +71,12 @@ func Replace(path string, mode fs.FileMode) (*Replacement, error) {
 // ReplaceFrom is Replace with the temporary file in another folder of the same file system:
 // for files in a folder in which a program reads every file, under whatever name.
 func ReplaceFrom(dir, path string, mode fs.FileMode) (*Replacement, error) {
-	return replace(dir, path, mode, true)
-}
-
-// Create is Replace for a caller that has removed leftovers, of several files at once, with
-// RemoveLeftoversIn.
-func Create(path string, mode fs.FileMode) (*Replacement, error) {
-	return replace(filepath.Dir(path), path, mode, false)
-}
-
-func replace(dir, path string, mode fs.FileMode, clean bool) (*Replacement, error) {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		if err := checkRegular(info); err != nil {
 			return nil, fmt.Errorf("write %s: %w", path, err)
 		}
 	}
-	if clean {
-		_ = RemoveLeftoversIn(dir, path) // what cannot be removed now does no harm
-	}
+	_ = RemoveLeftoversIn(dir, path) // what cannot be removed now does no harm
 	f, err := os.CreateTemp(dir, tempPrefix(path)+"*")
 	if err != nil {
 		return nil, writeError(path, err)

@@ -33,7 +33,7 @@ func readerLocks(t *testing.T, path string, pid int) {
 	if err := os.WriteFile(path, []byte(strconv.Itoa(pid)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // as an earlier version and NVIDIA's toolkit leave it
+	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // as NVIDIA's toolkit leaves it
 		t.Fatal(err)
 	}
 	f, err := os.Open(path)
@@ -93,7 +93,7 @@ func TestTheLockOfAToolkitThatLivesIsKept(t *testing.T) {
 func TestOnlyRootMayOpenTheLock(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"a new file": func(string) error { return nil },
-		"a file of an earlier version": func(path string) error {
+		"a file of NVIDIA's toolkit": func(path string) error {
 			return os.WriteFile(path, nil, 0o644) //nolint:gosec // as it left it
 		},
 	} {

@@ -2,11 +2,13 @@ package contract
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -108,87 +110,22 @@ func TestReadersWakeNobody(t *testing.T) {
 	}
 }
 
-// TestOnlyChangesOfItsFilesWake: agents that start at the same time write many files.
-func TestOnlyChangesOfItsFilesWake(t *testing.T) {
-	write := func(n Name) func(Dir) error {
-		return func(d Dir) error { return d.Write(n, Record{Writer: "device-plugin"}) }
-	}
-	for name, tc := range map[string]struct {
-		before, change func(Dir) error
-		want           bool
-	}{
-		"another fact is written":   {change: write(ToolkitReady)},
-		"another fact is removed":   {before: write(ToolkitReady), change: func(d Dir) error { return d.Remove(ToolkitReady) }},
-		"a folder comes":            {change: func(d Dir) error { return os.Mkdir(filepath.Join(d.Root, "mps"), 0o755) }},
-		"the fact is written":       {change: write(PluginReady), want: true},
-		"the fact is removed":       {before: write(PluginReady), change: func(d Dir) error { return d.Remove(PluginReady) }, want: true},
-		"its writer dies":           {before: write(PluginReady), change: closeWriter, want: true},
-		"its folder appears":        {before: func(d Dir) error { return os.Remove(d.folder()) }, change: func(d Dir) error { return os.Mkdir(d.folder(), 0o755) }, want: true},
-		"its folder is removed":     {change: func(d Dir) error { return os.Remove(d.folder()) }, want: true},
-		"the run root has a change": {change: func(d Dir) error { return os.Chmod(d.Root, 0o700) }, want: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := Dir{Root: filepath.Join(t.TempDir(), "nvidia")}
-			if err := os.MkdirAll(d.folder(), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if tc.before != nil {
-				if err := tc.before(d); err != nil {
-					t.Fatal(err)
-				}
-			}
-			c := d.changes(d.folder()).rarely(d.Path(PluginReady))
-			fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer unix.Close(fd)
-			if _, err := c.add(fd, map[int]bool{}); err != nil {
-				t.Fatal(err)
-			}
-			if err := tc.change(d); err != nil {
-				t.Fatal(err)
-			}
-			buf := make([]byte, 4096)
-			n, err := unix.Read(fd, buf)
-			if err != nil {
-				t.Fatalf("read the events of the change: %v", err)
-			}
-			if got := c.matters(buf[:n]); got != tc.want {
-				t.Errorf("matters() = %v, want %v, for %q", got, tc.want, buf[:n])
-			}
-		})
-	}
-}
-
-// closeWriter closes a fact that was open for writing.
-func closeWriter(d Dir) error {
-	f, err := os.OpenFile(d.Path(PluginReady), os.O_WRONLY, 0)
-	return errors.Join(err, f.Close())
-}
-
-func TestLostEventsWake(t *testing.T) {
-	c := Dir{Root: t.TempDir()}.changes().rarely("plugin-ready")
-	lost := make([]byte, unix.SizeofInotifyEvent)
-	binary.NativeEndian.PutUint32(lost[4:], unix.IN_Q_OVERFLOW)
-	if !c.matters(lost) {
-		t.Error("events that were lost do not matter")
-	}
-}
-
-// An agent that starts has other things to do than to watch.
-func TestARareWaitBeginsWithoutAWatch(t *testing.T) {
-	c := Dir{Root: t.TempDir()}.changes().rarely("plugin-ready")
-	watched := false
-	c.init = func(flags int) (int, error) {
-		watched = true
-		return unix.InotifyInit1(flags)
-	}
-	if err := c.wait(t.Context(), func() bool { return true }); err != nil || watched {
-		t.Errorf("wait() = %v, watched before the first check: %v", err, watched)
-	}
-	checks := 0
-	if err := c.wait(t.Context(), func() bool { checks++; return watched }); err != nil || checks != 2 {
-		t.Errorf("wait() = %v after %d checks, want the second one to be watched", err, checks)
-	}
+// TestAWatchThatFailedIsTriedAgain: while all inotify instances are in use, changes are
+// polled, and from then on they are watched.
+func TestAWatchThatFailedIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Dir{Root: t.TempDir()}.changes()
+		failures, asked, log := 0, 0, &strings.Builder{}
+		c.log = slog.New(slog.NewTextHandler(log, nil))
+		c.init = func(int) (int, error) {
+			failures++
+			return 0, unix.EMFILE
+		}
+		if err := c.wait(t.Context(), func() bool { asked++; return asked == 4 }); err != nil {
+			t.Errorf("wait() = %v", err)
+		}
+		if failures != 4 || strings.Count(log.String(), "fs.inotify.max_user_instances") != 1 {
+			t.Errorf("tried %d times to watch, want 4, and logged %q, want the cause once", failures, log)
+		}
+	})
 }

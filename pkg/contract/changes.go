@@ -1,0 +1,160 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/pace"
+)
+
+// When a process dies, the kernel reports the close of a file to inotify a moment
+// before it releases the file's locks. Each event is therefore followed by several
+// checks: the first after firstCheck, each later one after twice the time, up to
+// settledCheck. From then on, a check every lastCheck covers events that a file system
+// does not deliver. While none of the folders exists, there are no events, and the
+// longest time is lastCheckAbsent.
+const (
+	firstCheck      = time.Millisecond
+	settledCheck    = time.Second
+	lastCheck       = 30 * time.Second
+	lastCheckAbsent = time.Second
+)
+
+// factMask has the events after which a fact may have changed: files and folders that
+// are created, deleted or moved, and closes by writers, including a writer that dies.
+// Readers cause none of them, and neither does a write in progress, because the files
+// are written atomically. The last three are events after which there may be another folder
+// at a path.
+const factMask = unix.IN_CLOSE_WRITE | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+	unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
+
+// changes waits for changes of the files in folders. It uses inotify itself because fsnotify
+// does not report closes.
+type changes struct {
+	// folders need not exist.
+	folders []string
+	// first and last are the times between checks after an event.
+	first, last time.Duration
+	// init opens an inotify instance.
+	init func(flags int) (fd int, err error)
+	log  *slog.Logger
+}
+
+// changes returns a wait for the changes of facts in these folders and in the run root.
+func (d Dir) changes(folders ...string) changes {
+	return changes{
+		folders: append([]string{d.Root}, folders...),
+		first:   firstCheck, last: lastCheck, init: unix.InotifyInit1, log: d.log(),
+	}
+}
+
+// wait calls done at the start, after each event in one of the folders, and after a folder
+// itself is removed. It returns nil when done returns true, and the error of ctx when that
+// ends.
+//
+// While it cannot watch, for example because all inotify instances of the user are in use,
+// it logs why and calls done every second instead. It tries again to watch each time.
+func (c changes) wait(ctx context.Context, done func() bool) error {
+	logged := false
+	for {
+		err := c.watch(ctx, done)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if !logged {
+			logged = true
+			c.log.Warn("cannot watch files, polling", "every", lastCheckAbsent, "err", err)
+		}
+		if done() {
+			return nil
+		}
+		if !pace.Pause(ctx, lastCheckAbsent) {
+			return ctx.Err()
+		}
+	}
+}
+
+// watch is wait, but returns an error if it cannot watch.
+func (c changes) watch(ctx context.Context, done func() bool) error {
+	fd, err := c.init(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return c.failed(err)
+	}
+	// The runtime's poller wakes the read below, also for its deadline.
+	in := os.NewFile(uintptr(fd), "inotify")
+	watches := map[int]bool{}
+	defer func() { hostfs.EndInotify(in, maps.Keys(watches)) }()
+	stop := context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	next := c.first
+	buf := make([]byte, 4<<10)
+	for {
+		last := c.last
+		watching, err := c.add(fd, watches)
+		if err != nil {
+			return c.failed(err)
+		}
+		if !watching {
+			last = min(last, lastCheckAbsent)
+		}
+		if done() {
+			return nil
+		}
+		if err := in.SetReadDeadline(time.Now().Add(pause(next, last))); err != nil {
+			return c.failed(err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		switch _, err := in.Read(buf); {
+		case err == nil:
+			next = c.first
+			// Events come in bursts: one check suffices for those that come within a moment.
+			pace.Pause(ctx, min(c.first, firstCheck))
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			next = min(2*next, 2*settledCheck)
+		default:
+			return c.failed(err)
+		}
+	}
+}
+
+// pause returns the time until the next check, which is next unless that is long after the
+// last event.
+func pause(next, last time.Duration) time.Duration {
+	if next > settledCheck {
+		return pace.Aligned(last)
+	}
+	return min(next, last)
+}
+
+// add watches the folders that exist, and reports whether there are any. It adds their
+// descriptors to watches. watch calls it before each check, because there may be another
+// folder, or another file system, at a path by then.
+func (c changes) add(fd int, watches map[int]bool) (watching bool, err error) {
+	for _, folder := range c.folders {
+		wd, err := unix.InotifyAddWatch(fd, folder, factMask)
+		switch {
+		case err == nil:
+			watching = true
+			watches[wd] = true
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR):
+			return false, err
+		}
+	}
+	return watching, nil
+}
+
+func (c changes) failed(err error) error {
+	return fmt.Errorf("watch %s: %w", strings.Join(c.folders, ", "), hostfs.InotifyError(err))
+}
