@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p out/charts
-# What an earlier version has left is no package of this one.
+# Packages of another version would be part of this one.
 rm -f out/charts/*.tgz
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -18,7 +18,7 @@ type MIG struct {
 	// for a GPU whose mode is on and which has no instances.
 	Devices []MIGDevice `json:"devices,omitempty"`
 	// GPUInstances is ordered by id. It has those of the devices, and those without
-	// a compute instance. Snapshots of versions before 26.11 do not list any.
+	// a compute instance.
 	GPUInstances []GPUInstance `json:"gpuInstances,omitempty"`
 }
 

@@ -39,7 +39,6 @@ for package in ./*.deb; do dpkg -x "$package" root; done
 # The packages of a version that is older than the headers are of no use with them.
 [ -s "root/boot/vmlinuz-$release" ] && [ -s "root/usr/src/linux-headers-$release/.config" ] && [ -d "root/lib/modules/$release/kernel" ] ||
   { echo "kernel.sh: the packages $image linux-headers-$release $parts lack the kernel, its modules or its headers" >&2; exit 1; }
-# What an earlier version of this script wrote.
 rm -rf "$folder/modules" "$folder/vmlinuz"
 ln -s "root/boot/vmlinuz-$release" "$folder/vmlinuz"
 ln -s "root/lib/modules/$release/kernel" "$folder/modules"

@@ -16,7 +16,6 @@ import (
 	"outrigger.dev/orchestrator/internal/app"
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
-	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/agenttest"
 )
@@ -79,27 +78,6 @@ func (w *world) nothingLeft() {
 	}
 }
 
-// inOldFormat rewrites the record as the format before the one with a status had it.
-func (w *world) inOldFormat() {
-	w.Helper()
-	var rec once.Record
-	text, _, _ := unstructured.NestedString(w.Get(inventoryRef()).Object, "data", "inventory.json")
-	if err := json.Unmarshal([]byte(text), &rec); err != nil {
-		w.Fatal(err)
-	}
-	gone := slices.DeleteFunc(rec.Status.Inventory, func(r model.Ref) bool {
-		return slices.ContainsFunc(rec.Stages, func(s once.Stage) bool { return slices.Contains(s.Objects, r) })
-	})
-	if len(gone) == 0 {
-		w.Error("no object left the values")
-	}
-	old, err := json.Marshal(map[string]any{"release": rec.Release, "stages": append([]once.Stage{{Objects: gone}}, rec.Stages...)})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Patch(inventoryRef(), "", map[string]any{"data": map[string]any{"inventory.json": string(old)}})
-}
-
 // TestCommands runs the commands on one API server, one after the other, without a node.
 func TestCommands(t *testing.T) {
 	t.Parallel()
@@ -138,7 +116,6 @@ func TestCommands(t *testing.T) {
 		if w.Get(daemonSet("device-plugin")) == nil || !w.listed(daemonSet("device-plugin")) {
 			t.Error("the device plugin is deleted, or not listed any more")
 		}
-		w.inOldFormat()
 		if out := w.must("status"); !strings.Contains(out, "container-toolkit") {
 			t.Errorf("status printed\n%s", out)
 		}

@@ -87,7 +87,7 @@ func (o *operator) run(ctx context.Context) error {
 	})
 }
 
-// install applies the CRD of ClusterPolicy, also over that of an older version.
+// install applies the CRD of ClusterPolicy. An upgrade of the orchestrator changes it.
 func (o *operator) install(ctx context.Context) error {
 	text, err := charts.CRDs()
 	if err != nil {

@@ -61,9 +61,6 @@ func (rec Record) listed() []model.Stage {
 	}
 	var stages []model.Stage
 	for _, s := range rec.Stages {
-		if s.Name == "" {
-			continue // The format before this one lists here what left the values.
-		}
 		stage := model.Stage{Name: s.Name, Pool: s.Pool, Needs: s.Needs, Validations: validations[s.Name]}
 		for _, r := range s.Objects {
 			stage.Objects = append(stage.Objects, r.Object())

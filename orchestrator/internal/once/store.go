@@ -69,13 +69,6 @@ func (s Store) Load(ctx context.Context) (Record, error) {
 	if err != nil {
 		return rec, fmt.Errorf("read %s: %w; it lists what the orchestrator has applied: restore it, or delete it and run apply --adopt", s.ref(), err)
 	}
-	if len(rec.Status.Inventory) == 0 {
-		// The format before this one has no status: its stages list all objects, also those that
-		// are in none any more.
-		for _, stage := range rec.Stages {
-			rec.Status.Inventory = append(rec.Status.Inventory, stage.Objects...)
-		}
-	}
 	return rec, nil
 }
 
