@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/pkg/config"
@@ -13,10 +12,6 @@ import (
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/resource"
 )
-
-// gatePoll is how often the Gate reads the daemons' files on a node where it
-// cannot watch them.
-const gatePoll = time.Second
 
 // Gate closes a device that is shared by MPS while its daemon does not answer.
 // It is safe for concurrent use.
@@ -77,7 +72,7 @@ func (g *Gate) follow(ctx context.Context) {
 	defer watching.Wait()
 	defer cancel()
 	if files := g.files(); len(files) > 0 {
-		watching.Go(func() { g.watch(ctx, files) })
+		watching.Go(func() { _ = g.dir.WatchFiles(ctx, g.check, files...) }) // it ends with ctx
 	}
 	select {
 	case <-ctx.Done():
@@ -89,14 +84,6 @@ func (g *Gate) files() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Sorted(maps.Keys(g.closed))
-}
-
-func (g *Gate) watch(ctx context.Context, files []string) {
-	for g.dir.WatchFiles(ctx, g.check, files...) != nil {
-		if !pace.Pause(ctx, gatePoll) {
-			return
-		}
-	}
 }
 
 // check reads the files, and sends a signal if one of them says something else.

@@ -131,28 +131,6 @@ func TestNoConditionBeforeTheFactsAreRead(t *testing.T) {
 	})
 }
 
-// A node that has run out of inotify instances, for example.
-func TestAWatchOfFactsThatFailsBeginsAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := start(t, gputest.Node(gputest.H100, 8), plugged)
-		r.changed <- plugin(contract.Valid)
-		checkReady(t, r.published(t), ready.True, ready.GPUsReady)
-		for _, state := range []contract.State{contract.WriterDead, contract.Valid, contract.WriterDead, contract.Valid} {
-			r.broken <- errors.New("inotify_init1: too many open files")
-			r.quiet(t)
-			f := plugin(state)
-			r.facts.Store(&f)
-			pass(t, time.Minute)
-			if w := r.published(t); w.Ready == nil || (w.Ready.Status == ready.True) != (state == contract.Valid) {
-				t.Errorf("condition %+v while plugin-ready is %s", w.Ready, state)
-			}
-		}
-		if n := r.watches.Load(); n != 5 {
-			t.Errorf("facts were watched %d times, want 5", n)
-		}
-	})
-}
-
 func TestWithoutAChainNothingIsSaidOfReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, gputest.Node(gputest.H100, 8), func(c *discovery.Config) { c.Chain = nil })

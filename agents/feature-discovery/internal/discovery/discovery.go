@@ -55,7 +55,7 @@ type Config struct {
 	// ReadMachine returns the state of the machine.
 	ReadMachine func() Machine
 	// WatchFacts delivers the facts of the node's agents, at the start and whenever
-	// they change. It returns when ctx ends.
+	// they change, until ctx ends.
 	WatchFacts func(ctx context.Context, deliver func(map[contract.Name]contract.Fact)) error
 	// WatchLabels delivers the labels of the Node, at the start and whenever they change, until
 	// ctx ends. It is nil if there is no Node.
@@ -170,7 +170,7 @@ func (d *Discovery) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.observer.Run(ctx) })
 	if len(d.cfg.Chain) > 0 {
-		g.Go(func() error { d.watchFacts(ctx); return nil })
+		g.Go(func() error { return d.cfg.WatchFacts(ctx, d.facts.Put) })
 	}
 	if d.asksLabels() {
 		g.Go(func() error { return d.cfg.WatchLabels(ctx, d.deliver) })
@@ -189,23 +189,6 @@ func (d *Discovery) deliver(labels map[string]string) {
 		labels = map[string]string{} // they are known
 	}
 	d.labelled.Put(labels)
-}
-
-// watchFacts delivers facts until ctx ends. It restarts a watch that fails, which
-// then delivers all facts again.
-func (d *Discovery) watchFacts(ctx context.Context) {
-	retry := pace.Backoff{First: time.Second, Most: time.Minute}
-	for {
-		err := d.cfg.WatchFacts(ctx, d.facts.Put)
-		if ctx.Err() != nil {
-			return
-		}
-		in := retry.Next()
-		d.log.Warn("cannot watch the facts of other agents, retrying", "in", in, "err", err)
-		if !pace.Pause(ctx, in) {
-			return
-		}
-	}
 }
 
 func (d *Discovery) loop(ctx context.Context) error {

@@ -36,12 +36,10 @@ type rig struct {
 	bus    atomic.Pointer[discovery.Machine]
 	// driver reports changes after which there may be one.
 	driver chan struct{}
-	// facts are those that a watch delivers at first, watches counts these, and
-	// broken ends one.
+	// facts are those that a watch delivers at first, and watches counts these.
 	facts   atomic.Pointer[facts]
 	changed chan facts
 	watches atomic.Int32
-	broken  chan error
 	// wants and configs are what was published, and what became of configs.
 	wants, recorded chan publish.Desired
 	configs         chan error
@@ -54,7 +52,6 @@ func newRig(node *gpu.Node, change func(*discovery.Config)) *rig {
 		source:   gputest.New(node),
 		driver:   make(chan struct{}),
 		changed:  make(chan facts),
-		broken:   make(chan error),
 		wants:    make(chan publish.Desired, 64),
 		recorded: make(chan publish.Desired, 64),
 		configs:  make(chan error, 64),
@@ -117,8 +114,6 @@ func (r *rig) watchFacts(ctx context.Context, deliver func(facts)) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-r.broken:
-			return err
 		case f := <-r.changed:
 			deliver(f)
 		}
