@@ -38,7 +38,7 @@ func parse(id string) (name, bool) {
 		return parseMinor(rest)
 	}
 	n := name{gi: gpu.NoInstance, ci: gpu.NoInstance}
-	uuid, replica, ok := resource.SplitID([]byte(id))
+	uuid, replica, ok := resource.SplitID(id)
 	if ok {
 		n.replica = strconv.Itoa(replica)
 	}

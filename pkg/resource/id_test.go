@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"testing"
 
-	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -19,9 +18,9 @@ func FuzzSplitID(f *testing.F) {
 	}
 	written := regexp.MustCompile(`(?s)^.*::(0|[1-9][0-9]{0,8})$`)
 	f.Fuzz(func(t *testing.T, id string) {
-		uuid, replica, ok := resource.SplitID([]byte(id))
+		uuid, replica, ok := resource.SplitID(id)
 		if ok {
-			d := resource.Device{UUID: gpu.UUID(uuid), Replicas: replica + 2}
+			d := resource.Device{UUID: uuid, Replicas: replica + 2}
 			if got := d.ID(replica); got != id {
 				t.Errorf("%q is replica %d of %q, whose id is %q", id, replica, uuid, got)
 			}

@@ -10,6 +10,7 @@ package resource
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -61,36 +62,28 @@ const replicaSep = "::"
 // ID returns the kubelet's name of replica n, from 0 to Replicas-1. It is the UUID if
 // there is only one replica.
 func (d Device) ID(n int) string {
-	var room [64]byte // enough for the UUIDs of NVIDIA
-	return string(d.AppendID(room[:0], n))
+	if d.Replicas <= 1 {
+		return string(d.UUID)
+	}
+	return string(d.UUID) + replicaSep + strconv.Itoa(n)
 }
 
-// AppendID appends what ID returns to b.
-func (d Device) AppendID(b []byte, n int) []byte {
-	b = append(b, d.UUID...)
-	if d.Replicas <= 1 {
-		return b
-	}
-	return strconv.AppendInt(append(b, replicaSep...), int64(n), 10)
-}
+// maxReplica is more than the number of any replica.
+const maxReplica = 1_000_000_000
 
 // SplitID returns the UUID and the number of the replica of an ID, or the ID itself and
-// false if it has no such number. It is the inverse of Device.ID, and parses the ID from
-// its end because a request can name thousands.
-func SplitID(id []byte) (uuid []byte, replica int, ok bool) {
-	const most = 9 // digits: replicas have smaller numbers
-	at, unit := len(id), 1
-	for at > 0 && len(id)-at < most && id[at-1] >= '0' && id[at-1] <= '9' {
-		at--
-		replica += int(id[at]-'0') * unit
-		unit *= 10
+// false if it has no such number. It is the inverse of Device.ID.
+func SplitID(id string) (uuid gpu.UUID, replica int, ok bool) {
+	at := strings.LastIndex(id, replicaSep)
+	if at < 0 {
+		return gpu.UUID(id), 0, false
 	}
-	written := at == len(id)-1 || at < len(id) && id[at] != '0' // as ID writes it
-	end := at - len(replicaSep)
-	if !written || end < 0 || string(id[end:at]) != replicaSep {
-		return id, 0, false
+	digits := id[at+len(replicaSep):]
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 0 || n >= maxReplica || strconv.Itoa(n) != digits {
+		return gpu.UUID(id), 0, false
 	}
-	return id[:end], replica, true
+	return gpu.UUID(id[:at]), n, true
 }
 
 // Kind says what keeps a device from being advertised, and so who can change that.

@@ -61,7 +61,7 @@ func app() *cli.App {
 			},
 		}...),
 		Action:   benchAll,
-		Commands: []*cli.Command{soakCommand(), blankCommand(), onceCommand()},
+		Commands: []*cli.Command{soakCommand(), onceCommand()},
 	})
 }
 
@@ -78,25 +78,6 @@ func soakCommand() *cli.Command {
 			&cli.PathFlag{Name: "out", EnvVars: []string{"SOAK_OUT"}, Value: "out/soak", Usage: "`FOLDER` for logs and memory samples"},
 		},
 		Action: func(c *cli.Context) error { return inNode(c, soak) },
-	}
-}
-
-// blankCommand returns the command that bench runs to measure only the transport.
-func blankCommand() *cli.Command {
-	return &cli.Command{
-		Name: "blank", Hidden: true, Usage: "serve a device plugin that does nothing",
-		Flags: []cli.Flag{
-			&cli.PathFlag{Name: "kubelet-socket", Required: true, Usage: "`SOCKET` of the kubelet"},
-			&cli.IntFlag{Name: "devices", Required: true, Usage: "`NUMBER` of devices"},
-			&cli.IntFlag{Name: "unhealthy", Required: true, Usage: "`NUMBER` of devices that are unhealthy in every second list"},
-		},
-		Action: func(c *cli.Context) error {
-			b, err := deviceplugin.NewBlank(c.Path("kubelet-socket"), c.Int("devices"), c.Int("unhealthy"))
-			if err != nil {
-				return err
-			}
-			return b.Run(c.Context)
-		},
 	}
 }
 

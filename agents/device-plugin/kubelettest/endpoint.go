@@ -20,7 +20,7 @@ type endpoint struct {
 	conn   *grpc.ClientConn
 	client pluginapi.DevicePluginClient
 
-	last *list
+	last *Update
 	// forgotten is set when the kubelet does not disconnect it when its stream ends.
 	forgotten bool
 }
@@ -95,36 +95,26 @@ func (k *Kubelet) rejected() error {
 func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
 	k.opened(name, 1)
 	defer k.ended(ctx, name)
-	stream, err := e.watch(ctx)
+	stream, err := e.client.ListAndWatch(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true))
 	if err != nil {
 		return
 	}
 	for {
-		l := &list{}
-		if err := stream.RecvMsg(&l.wire); err != nil {
+		list, err := stream.Recv()
+		if err != nil {
 			return
 		}
-		l.at = time.Now()
+		u := &Update{Resource: name, Devices: list.GetDevices(), At: time.Now()}
 		k.mu.Lock()
 		k.lists[name]++
-		k.newest[name] = l
+		k.newest[name] = u
 		// A list is that of the resource, whatever stream it came through.
 		if e := k.endpoints[name]; e != nil {
-			e.last = l
+			e.last = u
 		}
 		k.notify()
 		k.mu.Unlock()
 	}
-}
-
-// watch calls ListAndWatch.
-func (e *endpoint) watch(ctx context.Context) (grpc.ClientStream, error) {
-	stream, err := e.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true},
-		pluginapi.DevicePlugin_ListAndWatch_FullMethodName, grpc.WaitForReady(true), inWire())
-	if err != nil {
-		return nil, err
-	}
-	return stream, errors.Join(stream.SendMsg(&pluginapi.Empty{}), stream.CloseSend())
 }
 
 func (k *Kubelet) opened(name string, n int) {

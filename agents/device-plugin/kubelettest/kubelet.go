@@ -23,8 +23,7 @@ type Registration struct {
 	At      time.Time
 }
 
-// Update is a list of devices that a plugin sent. At is when it arrived, before it was
-// decoded.
+// Update is a list of devices that a plugin sent. At is when the kubelet had it.
 type Update struct {
 	Resource string
 	Devices  []*pluginapi.Device
@@ -41,7 +40,7 @@ type Kubelet struct {
 	endpoints     map[string]*endpoint // by resource
 	streams       map[string]int       // by resource
 	lists         map[string]int       // by resource
-	newest        map[string]*list     // by resource, also of one that is gone
+	newest        map[string]*Update   // by resource, also of one that is gone
 	rejection     error
 	rejections    int
 	onePerSocket  bool
@@ -72,7 +71,7 @@ func Start(dir string) (*Kubelet, error) {
 func New(dir string) *Kubelet {
 	return &Kubelet{
 		dir: dir, endpoints: map[string]*endpoint{}, streams: map[string]int{},
-		lists: map[string]int{}, newest: map[string]*list{}, changed: make(chan struct{}),
+		lists: map[string]int{}, newest: map[string]*Update{}, changed: make(chan struct{}),
 	}
 }
 
@@ -179,19 +178,18 @@ func (k *Kubelet) WaitRejections(ctx context.Context, n int) error {
 // returns it.
 func (k *Kubelet) WaitDevices(ctx context.Context, resource string, ok func([]*pluginapi.Device) bool) (Update, error) {
 	var last Update
-	var bad error
 	err := k.wait(ctx, "devices of "+resource, func() bool {
 		e := k.endpoints[resource]
 		if e == nil || e.last == nil {
 			return false
 		}
-		last, bad = e.last.update(resource)
-		return bad != nil || ok(last.Devices)
+		last = *e.last
+		return ok(last.Devices)
 	})
 	if err != nil {
 		return last, fmt.Errorf("%w; the last list was %v", err, last.Devices)
 	}
-	return last, bad
+	return last, nil
 }
 
 // Streams returns how many streams of the resource are open: more than one if a
@@ -211,8 +209,8 @@ func (k *Kubelet) WaitUnlisted(ctx context.Context, resource string) error {
 // devices, and no plugin is connected.
 func (k *Kubelet) WaitWithdrawn(ctx context.Context, resource string) error {
 	return k.wait(ctx, "the withdrawal of "+resource, func() bool {
-		l := k.newest[resource]
-		return l != nil && l.empty() && k.endpoints[resource] == nil
+		u := k.newest[resource]
+		return u != nil && len(u.Devices) == 0 && k.endpoints[resource] == nil
 	})
 }
 

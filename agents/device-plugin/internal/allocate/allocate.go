@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -33,7 +34,7 @@ type Options struct {
 	// config.PolicyDistributed.
 	Policy config.Policy
 	// Topology scores the links between GPUs. Nil if they are unknown.
-	Topology *Topology
+	Topology Topology
 }
 
 // Extras are the optional devices that containers get with their GPUs.
@@ -69,10 +70,8 @@ func (e TooManySharedError) Error() string {
 type Allocator struct {
 	opts Options
 	res  resource.Resource
-	// index maps a UUID to the position of its device in the resource.
-	index index
-	// slots[i] is the number of replicas of all devices before device i.
-	slots []int
+	// position of a device in the resource, by its UUID.
+	position map[gpu.UUID]int
 	// gpus are the physical GPUs, in the order of the resource.
 	gpus []physical
 	// home[i] is the position in gpus of the GPU of device i.
@@ -81,35 +80,25 @@ type Allocator struct {
 
 // physical is a GPU and its devices.
 type physical struct {
-	// row is its row in the Topology, -1 if it has none.
-	row int
+	// index is its NVML index.
+	index int
 	// devices are positions in the resource, in order.
 	devices []int
-	// total counts the replicas of all devices.
-	total int
 }
 
 // New returns the Allocator for one state of a resource.
 func New(r resource.Resource, opts Options) *Allocator {
-	a := &Allocator{
-		opts:  opts,
-		res:   r,
-		index: newIndex(r.Devices),
-		slots: make([]int, len(r.Devices)+1),
-		home:  make([]int, len(r.Devices)),
-	}
+	a := &Allocator{opts: opts, res: r, position: map[gpu.UUID]int{}, home: make([]int, len(r.Devices))}
 	places := map[int]int{}
 	for i, d := range r.Devices {
-		a.slots[i+1] = a.slots[i] + replicas(d)
+		a.position[d.UUID] = i
 		place, ok := places[d.GPU]
 		if !ok {
 			place = len(a.gpus)
 			places[d.GPU] = place
-			a.gpus = append(a.gpus, physical{row: opts.Topology.row(d.GPU)})
+			a.gpus = append(a.gpus, physical{index: d.GPU})
 		}
-		p := &a.gpus[place]
-		p.devices = append(p.devices, i)
-		p.total += replicas(d)
+		a.gpus[place].devices = append(a.gpus[place].devices, i)
 		a.home[i] = place
 	}
 	return a
@@ -123,12 +112,12 @@ func replicas(d resource.Device) int { return max(d.Replicas, 1) }
 
 // find returns the position of the device that the kubelet's id names, and the number
 // of the replica.
-func (a *Allocator) find(id []byte) (device, replica int, ok bool) {
+func (a *Allocator) find(id string) (device, replica int, ok bool) {
 	uuid, replica, shared := resource.SplitID(id)
-	device, ok = a.index.find(uuid)
+	device, ok = a.position[uuid]
 	if !ok {
 		return 0, 0, false
 	}
-	advertised := a.slots[device+1] - a.slots[device]
+	advertised := replicas(a.res.Devices[device])
 	return device, replica, shared == (advertised > 1) && replica < advertised
 }

@@ -89,16 +89,17 @@ func (a *Allocator) annotations(devices []string, token string) map[string]strin
 func (a *Allocator) lookup(ids []string) ([]resource.Device, error) {
 	var (
 		devices []resource.Device
-		seen    = newBits(len(a.res.Devices))
+		seen    = map[int]bool{}
 		shared  bool
 	)
 	for _, id := range ids {
-		i, _, ok := a.find([]byte(id))
+		i, _, ok := a.find(id)
 		if !ok {
 			return nil, UnknownDeviceError{ID: id}
 		}
 		shared = shared || a.res.Devices[i].Replicas > 1 || a.res.Devices[i].MPS
-		if seen.add(i) {
+		if !seen[i] {
+			seen[i] = true
 			devices = append(devices, a.res.Devices[i])
 		}
 	}

@@ -1,5 +1,7 @@
 package allocate
 
+import "slices"
+
 const (
 	// maxSets is the largest number of sets of GPUs that are compared one by one. It
 	// covers sets of any size among 16 GPUs, of which 8 of 16 are the most, and takes a
@@ -14,10 +16,9 @@ const (
 // the edges between them.
 type search struct {
 	n, size int
-	// weight has, for each number of points chosen, what one more is worth.
-	weight [][]int64
+	weight  []int64
 	// edge has n rows.
-	edge []int64
+	edge [][]int64
 
 	chosen []int
 	best   []int
@@ -28,40 +29,39 @@ type search struct {
 // Preferred. The class has more GPUs than that.
 func (c *choice) closest(class []int, size int) []int {
 	n := len(class)
-	s := &search{n: n, size: size, weight: [][]int64{make([]int64, n)}, edge: make([]int64, n*n)}
+	s := &search{n: n, size: size, weight: make([]int64, n), edge: make([][]int64, n)}
 	for i, g := range class {
 		for h, t := range c.gpus {
-			score := int64(c.between(g, h))
+			score := c.score(g, h)
 			if t.picked > 0 {
-				s.weight[0][i] += score * primary
+				s.weight[i] += score * primary
 			}
 			// The sum of the links of a set's GPUs to all free or taken GPUs counts
 			// the links within the set twice. Among sets whose links within are
 			// equal, this sum orders by the links to the GPUs that stay free.
 			if t.free > 0 || t.picked > 0 {
-				s.weight[0][i] -= score
+				s.weight[i] -= score
 			}
 		}
-		for j, h := range class {
-			s.edge[i*n+j] = int64(c.between(g, h)) * primary
+		for _, h := range class {
+			s.edge[i] = append(s.edge[i], c.score(g, h)*primary)
 		}
 	}
-	var best []int
 	if fewSets(n, size) {
-		best = s.exact()
+		s.exact(0, 0)
 	} else {
-		best = s.good()
+		s.greedy()
 	}
 	out := make([]int, 0, size)
-	for _, i := range best {
+	for _, i := range s.best {
 		out = append(out, class[i])
 	}
 	return out
 }
 
-// between returns the score of two GPUs of the resource.
-func (c *choice) between(g, h int) int32 {
-	return c.opts.Topology.between(c.Allocator.gpus[g].row, c.Allocator.gpus[h].row)
+// score returns how well two GPUs of the resource are connected.
+func (c *choice) score(g, h int) int64 {
+	return int64(c.opts.Topology.Score(c.Allocator.gpus[g].index, c.Allocator.gpus[h].index))
 }
 
 // fewSets reports whether there are at most maxSets sets of size among n.
@@ -76,36 +76,50 @@ func fewSets(n, size int) bool {
 	return true
 }
 
-// exact returns the best of all sets, the first of equal ones.
-func (s *search) exact() []int {
-	for range s.size {
-		s.weight = append(s.weight, make([]int64, s.n))
-	}
-	s.chosen = make([]int, s.size)
-	s.extend(0, 0, 0)
-	return s.best
-}
-
-// extend tries each point from the given one on as the next point of the set. The points
-// chosen before are worth value.
-func (s *search) extend(depth, from int, value int64) {
-	weight := s.weight[depth]
-	left := s.size - depth
-	if left == 1 {
-		for v := from; v < s.n; v++ {
-			if s.best == nil || value+weight[v] > s.value {
-				s.chosen[depth] = v
-				s.best, s.value = append(s.best[:0], s.chosen...), value+weight[v]
-			}
+// exact finds the best of all sets, the first of equal ones. It adds each point from the
+// given one on to the points that are chosen already, which are worth value.
+func (s *search) exact(from int, value int64) {
+	left := s.size - len(s.chosen)
+	if left == 0 {
+		if s.best == nil || value > s.value {
+			s.best, s.value = slices.Clone(s.chosen), value
 		}
 		return
 	}
 	for v := from; v <= s.n-left; v++ {
-		s.chosen[depth] = v
-		next, edge := s.weight[depth+1], s.edge[v*s.n:(v+1)*s.n]
-		for w := v + 1; w < s.n; w++ {
-			next[w] = weight[w] + edge[w]
+		more := s.weight[v]
+		for _, w := range s.chosen {
+			more += s.edge[v][w]
 		}
-		s.extend(depth+1, v+1, value+weight[v])
+		s.chosen = append(s.chosen, v)
+		s.exact(v+1, value+more)
+		s.chosen = s.chosen[:len(s.chosen)-1]
 	}
+}
+
+// greedy repeatedly removes the point that is worth least, the last of equal ones, until
+// size points are left. The groups that remain are larger and closer than others. It is
+// for more than maxSets sets.
+func (s *search) greedy() {
+	worth := slices.Clone(s.weight)
+	var set []int
+	for v := range s.n {
+		set = append(set, v)
+		for w := range s.n {
+			worth[v] += s.edge[v][w]
+		}
+	}
+	for len(set) > s.size {
+		least := 0
+		for i, v := range set {
+			if worth[v] <= worth[set[least]] {
+				least = i
+			}
+		}
+		for _, w := range set {
+			worth[w] -= s.edge[set[least]][w]
+		}
+		set = slices.Delete(set, least, least+1)
+	}
+	s.best = set
 }

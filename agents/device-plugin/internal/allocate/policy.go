@@ -6,17 +6,30 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// choice is the state of one request. A slot is one replica of a device; the slots of a
-// resource are numbered.
+// choice is the state of one request.
 type choice struct {
 	*Allocator
-	// free and picked are slots.
-	free, picked bitset
-	// count is the number of slots that were picked.
-	count int
 	// devices and gpus have the same positions as in the Allocator.
-	devices, gpus []tally
+	devices []device
+	gpus    []tally
+	// count is the number of replicas that were picked.
+	count int
 }
+
+// device is a device of which the container can get replicas.
+type device struct {
+	tally
+	replicas []state
+}
+
+// state is the state of a replica in a request.
+type state byte
+
+const (
+	unavailable state = iota
+	free
+	picked
+)
 
 // tally counts the replicas of one device, or of all devices of one GPU.
 type tally struct {
@@ -27,39 +40,37 @@ type tally struct {
 // counts as used.
 func (t tally) used() int { return t.total - t.free }
 
-func newChoice(a *Allocator) *choice {
-	slots := a.slots[len(a.res.Devices)]
-	c := &choice{
-		Allocator: a,
-		free:      newBits(slots),
-		picked:    newBits(slots),
-		devices:   make([]tally, len(a.res.Devices)),
-		gpus:      make([]tally, len(a.gpus)),
+// newChoice returns a choice among the available devices. It ignores unknown ones, because
+// the kubelet may be a moment behind.
+func newChoice(a *Allocator, available []string) *choice {
+	c := &choice{Allocator: a, devices: make([]device, len(a.res.Devices)), gpus: make([]tally, len(a.gpus))}
+	for i, d := range a.res.Devices {
+		n := replicas(d)
+		c.devices[i] = device{tally: tally{total: n}, replicas: make([]state, n)}
+		c.gpus[a.home[i]].total += n
 	}
-	for i := range c.devices {
-		c.devices[i].total = a.slots[i+1] - a.slots[i]
-	}
-	for i := range c.gpus {
-		c.gpus[i].total = a.gpus[i].total
+	for _, id := range available {
+		d, n, ok := a.find(id)
+		if ok && c.devices[d].replicas[n] == unavailable {
+			c.devices[d].replicas[n] = free
+			c.devices[d].free++
+			c.gpus[a.home[d]].free++
+		}
 	}
 	return c
 }
 
-// home returns the tally of the GPU of a device.
-func (c *choice) home(device int) *tally { return &c.gpus[c.Allocator.home[device]] }
-
-// take picks a slot, which must be free.
-func (c *choice) take(device, slot int) {
-	c.free.remove(slot)
-	c.picked.add(slot)
+// pick picks replica n of device d, which must be free.
+func (c *choice) pick(d, n int) {
+	c.devices[d].replicas[n] = picked
 	c.count++
-	for _, t := range []*tally{&c.devices[device], c.home(device)} {
+	for _, t := range []*tally{&c.devices[d].tally, &c.gpus[c.home[d]]} {
 		t.free--
 		t.picked++
 	}
 }
 
-// choose picks n slots, or all that are free. It proceeds by classes of GPUs that are
+// choose picks n replicas, or all that are free. It proceeds by classes of GPUs that are
 // equal for the policy, and takes either all GPUs of a class or those with the best links
 // to each other.
 func (c *choice) choose(n int) {
@@ -68,7 +79,7 @@ func (c *choice) choose(n int) {
 		if len(class) == 0 {
 			return
 		}
-		// A slot that is taken makes its GPU a worse choice for the policies that spread,
+		// A replica that is picked makes its GPU a worse choice for the policies that spread,
 		// and a better one for the policy that packs.
 		each := 1
 		if c.opts.Policy == config.PolicyPacked {
@@ -79,7 +90,7 @@ func (c *choice) choose(n int) {
 		}
 		for _, g := range class {
 			for range min(each, n) {
-				c.takeFrom(g)
+				c.pickFrom(g)
 				n--
 			}
 		}
@@ -107,23 +118,23 @@ func (c *choice) class() []int {
 	return class
 }
 
-// takeFrom picks the lowest free replica of the best device of a GPU. The GPU must have a
+// pickFrom picks the lowest free replica of the best device of a GPU. The GPU must have a
 // free one.
-func (c *choice) takeFrom(g int) {
+func (c *choice) pickFrom(g int) {
 	var (
-		device = -1
+		chosen = -1
 		best   rank
 	)
 	for _, d := range c.Allocator.gpus[g].devices {
 		if c.devices[d].free == 0 {
 			continue
 		}
-		r := c.rank(c.devices[d], false)
-		if device < 0 || slices.Compare(r[:], best[:]) < 0 {
-			device, best = d, r
+		r := c.rank(c.devices[d].tally, false)
+		if chosen < 0 || slices.Compare(r[:], best[:]) < 0 {
+			chosen, best = d, r
 		}
 	}
-	c.take(device, c.free.next(c.slots[device]))
+	c.pick(chosen, slices.Index(c.devices[chosen].replicas, free))
 }
 
 // fresh reports whether a GPU has a free device that this container does not use yet.

@@ -38,7 +38,7 @@ func randomNode(r *rand.Rand, n int) *gpu.Node {
 type order struct{ inside, outside int }
 
 // measure returns the order of a set among the available GPUs, both as masks.
-func measure(t *allocate.Topology, set, available uint) order {
+func measure(t allocate.Topology, set, available uint) order {
 	var o order
 	for a := range 16 {
 		for b := range 16 {
@@ -55,7 +55,7 @@ func measure(t *allocate.Topology, set, available uint) order {
 }
 
 // bruteForce returns the best set by trying all.
-func bruteForce(t *allocate.Topology, available, must uint, size int) uint {
+func bruteForce(t allocate.Topology, available, must uint, size int) uint {
 	var (
 		best  uint
 		value order

@@ -14,70 +14,52 @@ const (
 	scoreSwitch     = 50
 	scoreBoard      = 60
 	scoreNVLink     = 100
-	// maxNVLinks is more than any GPU has. It keeps sums of scores in an int32
-	// on the largest node.
+	// maxNVLinks is more than any GPU has. It keeps sums of scores below 2^31 on the
+	// largest node.
 	maxNVLinks = 100
 )
 
-// Topology scores how well the GPUs of a node are connected. It does not change, and is
-// safe for concurrent use.
-type Topology struct {
-	// place is the row of a GPU in scores, by its NVML index.
-	place  map[int]int
-	size   int
-	scores []int32
-}
+// Topology has, for pairs of GPUs, how well they are connected. The lower NVML index of a
+// pair comes first. A Topology does not change.
+type Topology map[[2]int]int
 
 // NewTopology returns the topology of a node. Build it once for each snapshot.
-func NewTopology(n *gpu.Node) *Topology {
-	size := len(n.GPUs)
-	t := &Topology{place: make(map[int]int, size), size: size, scores: make([]int32, size*size)}
+func NewTopology(n *gpu.Node) Topology {
+	t, gpus := Topology{}, map[int]*gpu.GPU{}
 	for i := range n.GPUs {
-		t.place[n.GPUs[i].Index] = i
-		for j := range i {
+		g := &n.GPUs[i]
+		for index, other := range gpus {
 			// The score of two GPUs between which the driver reports no link.
-			t.set(i, j, pciScore(gpu.PathUndetermined, &n.GPUs[i], &n.GPUs[j]))
+			t.set(index, g.Index, pciScore(gpu.PathUndetermined, other, g))
 		}
+		gpus[g.Index] = g
 	}
 	for _, l := range n.Links {
-		a, okA := t.place[l.A]
-		b, okB := t.place[l.B]
-		if !okA || !okB || a == b {
+		a, b := gpus[l.A], gpus[l.B]
+		if a == nil || b == nil {
 			continue
 		}
 		links := min(max(l.NVLinks, 0)+max(l.NVSwitch, 0), maxNVLinks)
-		t.set(a, b, pciScore(l.Path, &n.GPUs[a], &n.GPUs[b])+int32(links)*scoreNVLink) //nolint:gosec // at most maxNVLinks
+		t.set(l.A, l.B, pciScore(l.Path, a, b)+links*scoreNVLink)
 	}
 	return t
 }
 
-func (t *Topology) set(a, b int, score int32) {
-	t.scores[a*t.size+b], t.scores[b*t.size+a] = score, score
+func (t Topology) set(a, b, score int) {
+	if a != b {
+		t[pair(a, b)] = score
+	}
 }
 
-// row returns the row of a GPU in scores, -1 if it has none.
-func (t *Topology) row(index int) int {
-	if t == nil {
-		return -1
-	}
-	if i, ok := t.place[index]; ok {
-		return i
-	}
-	return -1
-}
+// Score returns how well two GPUs, named by their NVML indices, are connected: higher is
+// better, and 0 is for unknown GPUs and for one and the same GPU.
+func (t Topology) Score(a, b int) int { return t[pair(a, b)] }
 
-// between returns how well the GPUs of two rows are connected: higher is better, and 0 is
-// for unknown GPUs and for one and the same GPU.
-func (t *Topology) between(a, b int) int32 {
-	if a < 0 || b < 0 {
-		return 0
-	}
-	return t.scores[a*t.size+b]
-}
+func pair(a, b int) [2]int { return [2]int{min(a, b), max(a, b)} }
 
 // pciScore returns the part of the score that depends on the PCI bus. If the driver does
 // not report the path, the NUMA nodes decide.
-func pciScore(p gpu.Path, a, b *gpu.GPU) int32 {
+func pciScore(p gpu.Path, a, b *gpu.GPU) int {
 	switch p {
 	case gpu.PathBoard:
 		return scoreBoard

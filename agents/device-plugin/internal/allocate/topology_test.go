@@ -53,7 +53,7 @@ func TestScoreOrdersPairs(t *testing.T) {
 
 func TestScoreOfWhatIsNotKnownIsZero(t *testing.T) {
 	known := allocate.NewTopology(pair(0, 0, gpu.Link{A: 3, B: 99, NVLinks: 4}, gpu.Link{A: 3, B: 3, NVLinks: 4}))
-	var none *allocate.Topology
+	var none allocate.Topology
 	for name, got := range map[string]int{
 		"an unknown GPU":   known.Score(3, 99),
 		"another one":      known.Score(99, 3),

@@ -68,12 +68,9 @@ type Plugin struct {
 	linked     chan struct{}
 	markLinked func()
 
-	// kubelet is for the first registration, nil for a plugin that only serves.
-	kubelet *server.Connection
-
 	// What follows is owned by the goroutine of Run.
 	state    inventory.State
-	topology *allocate.Topology
+	topology allocate.Topology
 	// gap is set for a while after the kubelet went away. A kubelet that restarts is back
 	// before it ends.
 	gap     <-chan time.Time
@@ -104,10 +101,6 @@ func (p *Plugin) Wake() { pace.Signal(p.wake) }
 
 // Run advertises the node's GPUs until ctx ends. Then it removes its sockets.
 func (p *Plugin) Run(ctx context.Context) error {
-	if p.cfg.Register {
-		p.kubelet = server.Connect(p.cfg.KubeletSocket)
-		defer p.kubelet.Close()
-	}
 	g, ctx := errgroup.WithContext(ctx)
 	p.group = g
 	g.Go(func() error {

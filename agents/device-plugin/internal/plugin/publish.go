@@ -38,7 +38,6 @@ func (p *Plugin) serve(ctx context.Context, r resource.Resource, opts allocate.O
 		Resource:      r.Name,
 		KubeletSocket: p.cfg.KubeletSocket,
 		Register:      p.cfg.Register,
-		Connection:    p.kubelet,
 		Recorder:      p.cfg.Recorder,
 		WaitLinks:     p.waitLinks,
 		Changed:       func() { pace.Signal(p.status) },

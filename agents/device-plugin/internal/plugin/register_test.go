@@ -1,16 +1,10 @@
 package plugin_test
 
 import (
-	"context"
-	"errors"
-	"log/slog"
 	"net"
 	"os"
 	"testing"
 	"time"
-
-	"outrigger.dev/agents/device-plugin/internal/inventory"
-	"outrigger.dev/agents/device-plugin/internal/plugin"
 )
 
 // once wants one registration, and one stream of the kubelet.
@@ -85,42 +79,5 @@ func TestReturnsAfterAnotherPluginHasTakenTheSocket(t *testing.T) {
 	r.marker.wait(t, true)
 	if n := r.kubelet.Streams(resourceName); n != 1 {
 		t.Errorf("%d streams, want 1", n)
-	}
-}
-
-// reading is an inventory that still reads the GPUs.
-type reading struct{}
-
-func (reading) States() <-chan inventory.State { return nil }
-func (reading) Hangs() error                   { return nil }
-func (reading) Link()                          {}
-
-// The kubelet is connected to while the GPUs are read, which takes about as long.
-func TestConnectsToTheKubeletBeforeTheGPUsAreKnown(t *testing.T) {
-	r := newRig(t, 1, nil)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: r.kubelet.Socket(), Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	p := plugin.New(plugin.Config{
-		Inventory: reading{}, KubeletSocket: r.kubelet.Socket(), Register: true, Marker: r.marker,
-		WatchSockets: func(ctx context.Context, _ func()) { <-ctx.Done() },
-		Log:          slog.New(slog.DiscardHandler),
-	})
-	go func() { ended <- p.Run(ctx) }()
-	if err := l.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := l.Accept()
-	if err != nil {
-		t.Errorf("no connection: %v", err)
-	} else if err := conn.Close(); err != nil {
-		t.Error(err)
-	}
-	cancel()
-	if err := errors.Join(<-ended, l.Close()); err != nil {
-		t.Error(err)
 	}
 }

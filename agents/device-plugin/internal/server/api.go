@@ -4,31 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
-
-	"outrigger.dev/agents/device-plugin/internal/wire"
 )
 
 var _ pluginapi.DevicePluginServer = (*Server)(nil)
-
-// service returns the device plugin API as the Server serves it: a
-// wire.PreferredRequest takes the place of the generated type.
-func (s *Server) service() *grpc.ServiceDesc {
-	desc := pluginapi.DevicePlugin_ServiceDesc
-	desc.Methods = slices.Clone(desc.Methods)
-	for i := range desc.Methods {
-		if desc.Methods[i].MethodName == "GetPreferredAllocation" {
-			desc.Methods[i].Handler = func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-				return s.preferred(ctx, decode)
-			}
-		}
-	}
-	return &desc
-}
 
 // GetDevicePluginOptions returns which optional calls the Server answers.
 func (s *Server) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
@@ -45,7 +27,7 @@ func (s *Server) ListAndWatch(_ *pluginapi.Empty, to grpc.ServerStreamingServer[
 	defer s.registration.close(stream)
 	for {
 		st, changed := s.feed.get()
-		if err := to.SendMsg(st.list); err != nil {
+		if err := to.Send(st.list); err != nil {
 			return fmt.Errorf("send devices of %s: %w", s.cfg.Resource, err)
 		}
 		s.registration.sent(stream, st.number)
@@ -78,16 +60,17 @@ func (s *Server) linked(ctx context.Context) state {
 	return st
 }
 
-// preferred answers GetPreferredAllocation: which of the free devices fit best together.
-func (s *Server) preferred(ctx context.Context, decode func(any) error) (*pluginapi.PreferredAllocationResponse, error) {
+// GetPreferredAllocation answers which of the free devices fit best together, for each
+// container.
+func (s *Server) GetPreferredAllocation(ctx context.Context, req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	st := s.linked(ctx)
-	req := wire.NewPreferredRequest(st.allocator)
-	if err := decode(req); err != nil {
-		return nil, err
-	}
-	resp, err := req.Answer()
-	if err != nil {
-		return nil, fmt.Errorf("choose devices of %q: %w", s.cfg.Resource, err)
+	resp := &pluginapi.PreferredAllocationResponse{}
+	for _, c := range req.GetContainerRequests() {
+		ids, err := st.allocator.Preferred(c.GetAvailableDeviceIDs(), c.GetMustIncludeDeviceIDs(), int(c.GetAllocationSize()))
+		if err != nil {
+			return nil, fmt.Errorf("choose devices of %q: %w", s.cfg.Resource, err)
+		}
+		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
 	}
 	return resp, nil
 }
@@ -104,22 +87,11 @@ func (s *Server) allocate(req *pluginapi.AllocateRequest) (*pluginapi.AllocateRe
 	st, _ := s.feed.get()
 	resp := &pluginapi.AllocateResponse{}
 	for _, c := range req.GetContainerRequests() {
-		answer, err := st.allocator.Allocate(c.GetDevicesIds(), newToken())
+		answer, err := st.allocator.Allocate(c.GetDevicesIds(), rand.Text())
 		if err != nil {
 			return nil, fmt.Errorf("invalid allocation request for %q: %w", s.cfg.Resource, err)
 		}
 		resp.ContainerResponses = append(resp.ContainerResponses, answer)
 	}
 	return resp, nil
-}
-
-// newToken returns what makes the CDI annotation of a container unique: a random UUID,
-// as in NVIDIA's device plugin. The usual library for UUIDs links database/sql, which is
-// a lot for these lines.
-func newToken() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:])  // it never fails, see its documentation
-	b[6] = b[6]&0x0f | 0x40 // version 4
-	b[8] = b[8]&0x3f | 0x80 // variant of RFC 9562
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

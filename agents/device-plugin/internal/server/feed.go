@@ -1,17 +1,20 @@
 package server
 
 import (
+	"slices"
 	"sync"
 
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/wire"
 	"outrigger.dev/pkg/resource"
 )
 
 // state is what is served at one moment. It is never changed.
 type state struct {
 	allocator *allocate.Allocator
-	list      wire.List
+	devices   []resource.Device
+	list      *pluginapi.ListAndWatchResponse
 	// number grows with each new list.
 	number uint64
 }
@@ -25,7 +28,7 @@ type feed struct {
 
 func newFeed() feed {
 	return feed{
-		state:   state{allocator: allocate.New(resource.Resource{}, allocate.Options{})},
+		state:   state{allocator: allocate.New(resource.Resource{}, allocate.Options{}), list: &pluginapi.ListAndWatchResponse{}},
 		changed: make(chan struct{}),
 	}
 }
@@ -38,21 +41,40 @@ func (f *feed) get() (state, <-chan struct{}) {
 	return f.state, f.changed
 }
 
-// put makes r the newest state, and wakes the readers if its list changed. Only one
-// goroutine may call it: readers do not wait while it works.
+// put makes r the newest state, and wakes the readers if its list changed.
 func (f *feed) put(r resource.Resource, opts allocate.Options) {
-	before, _ := f.get()
-	next := state{allocator: allocate.New(r, opts), number: before.number}
-	var changed bool
-	if next.list, changed = before.list.Next(r.Devices); changed {
-		next.number++
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state = next
-	if !changed {
+	same := slices.EqualFunc(f.state.devices, r.Devices, sameEntries)
+	f.state.allocator, f.state.devices = allocate.New(r, opts), r.Devices
+	if same {
 		return
 	}
+	f.state.list = list(r.Devices)
+	f.state.number++
 	close(f.changed)
 	f.changed = make(chan struct{})
+}
+
+// sameEntries reports whether two devices have the same entries in a list.
+func sameEntries(a, b resource.Device) bool {
+	return a.UUID == b.UUID && a.Replicas == b.Replicas && a.NUMANode == b.NUMANode && a.Health.Healthy == b.Health.Healthy
+}
+
+// list returns the devices as the kubelet gets them.
+func list(devices []resource.Device) *pluginapi.ListAndWatchResponse {
+	resp := &pluginapi.ListAndWatchResponse{}
+	for _, d := range devices {
+		health, topology := pluginapi.Unhealthy, (*pluginapi.TopologyInfo)(nil)
+		if d.Health.Healthy {
+			health = pluginapi.Healthy
+		}
+		if d.NUMANode >= 0 {
+			topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: int64(d.NUMANode)}}}
+		}
+		for n := range max(d.Replicas, 1) {
+			resp.Devices = append(resp.Devices, &pluginapi.Device{ID: d.ID(n), Health: health, Topology: topology})
+		}
+	}
+	return resp
 }

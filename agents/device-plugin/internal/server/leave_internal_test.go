@@ -10,7 +10,6 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/wire"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -18,14 +17,14 @@ import (
 type slowStream struct {
 	grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]
 	ctx   context.Context
-	lists chan wire.List
+	lists chan *pluginapi.ListAndWatchResponse
 }
 
 func (s slowStream) Context() context.Context { return s.ctx }
 
-func (s slowStream) SendMsg(m any) error {
+func (s slowStream) Send(m *pluginapi.ListAndWatchResponse) error {
 	select {
-	case s.lists <- m.(wire.List):
+	case s.lists <- m:
 		return nil
 	case <-s.ctx.Done():
 		return s.ctx.Err()
@@ -42,7 +41,7 @@ func TestLeaveWaitsForASlowKubelet(t *testing.T) {
 	})
 	s.Publish(resource.Resource{Name: "nvidia.com/gpu", Devices: []resource.Device{{UUID: "GPU-a"}, {UUID: "GPU-b"}}}, allocate.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	stream := slowStream{ctx: ctx, lists: make(chan wire.List)}
+	stream := slowStream{ctx: ctx, lists: make(chan *pluginapi.ListAndWatchResponse)}
 	done := make(chan error, 1)
 	go func() { done <- s.ListAndWatch(nil, stream) }()
 	t.Cleanup(func() { cancel(); <-done })
@@ -57,7 +56,7 @@ func TestLeaveWaitsForASlowKubelet(t *testing.T) {
 	if wait, leaves := parting(); !leaves || wait <= 0 {
 		t.Fatalf("parting() = %v, %t before the kubelet received the empty list", wait, leaves)
 	}
-	if l := <-stream.lists; l.Len() != 0 {
+	if l := <-stream.lists; len(l.GetDevices()) != 0 {
 		t.Error("the last list has devices")
 	}
 	for end := time.Now().Add(leaveGrace / 2); ; {

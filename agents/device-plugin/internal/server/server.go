@@ -18,7 +18,6 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
-	"outrigger.dev/agents/device-plugin/internal/wire"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/resource"
 )
@@ -38,9 +37,7 @@ type Config struct {
 	KubeletSocket string
 	// Register is false for a Server that only serves.
 	Register bool
-	// Connection is used for the first registration. It may be nil.
-	Connection *Connection
-	Recorder   Recorder
+	Recorder Recorder
 	// WaitLinks returns once the published options have the links of the GPUs, or when
 	// ctx ends. It is nil if they always have them.
 	WaitLinks func(ctx context.Context)
@@ -104,24 +101,12 @@ func (s *Server) Status() Status { return s.registration.now() }
 // Run serves and registers until ctx ends. Then it ends all streams and removes its
 // socket.
 func (s *Server) Run(ctx context.Context) error {
-	k := &keeper{server: s, grpc: grpc.NewServer(serverOptions()...), log: s.cfg.Log}
-	k.grpc.RegisterService(s.service(), s)
+	k := &keeper{server: s, grpc: grpc.NewServer(), log: s.cfg.Log}
+	pluginapi.RegisterDevicePluginServer(k.grpc, s)
 	err := k.run(ctx)
 	s.registration.stop()
 	if err != nil {
 		return fmt.Errorf("serve %s at %s: %w", s.cfg.Resource, s.path, err)
 	}
 	return nil
-}
-
-// serverOptions make room for a whole request: one for preferred devices names as much
-// as a list, for which the default window of 64 KiB would be extended again and again. A
-// window is a limit, not memory; buffers are held only while something is read or
-// written.
-func serverOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(wire.NewCodec()),
-		grpc.StaticStreamWindowSize(resource.MaxListBytes),
-		grpc.StaticConnWindowSize(resource.MaxListBytes),
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/test/bench/internal/report"
@@ -101,19 +100,16 @@ func (b *Bench) preferred(ctx context.Context, p *plugin, s scene, latency time.
 }
 
 // prefer returns the duration of requests for size of the devices: from the call to the
-// answer, with the client's part of gRPC, without the encoding of the request.
+// answer, with the client's part of gRPC.
 func (b *Bench) prefer(ctx context.Context, p *plugin, ids []string, size int) ([]time.Duration, error) {
 	client, err := p.kubelet.Plugin(resource)
 	if err != nil {
 		return nil, err
 	}
-	req, err := encoded(&pluginapi.PreferredAllocationRequest{
+	req := &pluginapi.PreferredAllocationRequest{
 		ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{{
 			AvailableDeviceIDs: ids, AllocationSize: int32(size), //nolint:gosec // at most 160
 		}},
-	})
-	if err != nil {
-		return nil, err
 	}
 	runtime.GC()
 	var times []time.Duration
@@ -124,22 +120,9 @@ func (b *Bench) prefer(ctx context.Context, p *plugin, ids []string, size int) (
 		if err != nil {
 			return nil, fmt.Errorf("prefer %d of %d devices: %w", size, len(ids), err)
 		}
-		if got := resp.GetContainerResponses(); size > 0 && (len(got) != 1 || len(got[0].GetDeviceIDs()) != size) {
+		if got := resp.GetContainerResponses(); len(got) != 1 || len(got[0].GetDeviceIDs()) != size {
 			return nil, fmt.Errorf("prefer %d of %d devices: the answer is %v", size, len(ids), got)
 		}
 	}
 	return times, nil
-}
-
-// encoded returns a request that is already encoded, because the encoding of 11,200
-// devices is work of the kubelet, not of the plugin.
-func encoded(req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationRequest, error) {
-	wire, err := proto.Marshal(req)
-	if err != nil {
-		return nil, fmt.Errorf("encode request: %w", err)
-	}
-	// Unknown fields are sent unchanged.
-	out := &pluginapi.PreferredAllocationRequest{}
-	out.ProtoReflect().SetUnknown(wire)
-	return out, nil
 }

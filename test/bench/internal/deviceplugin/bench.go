@@ -50,7 +50,6 @@ func (b *Bench) Run(ctx context.Context) error {
 		b.Node.Partition,
 		func(ctx context.Context) error { return b.scenes(ctx, dense()) },
 		b.file,
-		b.transport,
 		b.Node.Unpartition,
 		func(ctx context.Context) error { return b.Node.Unplug(ctx, 8) },
 	} {
