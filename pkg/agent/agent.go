@@ -5,8 +5,7 @@
 //
 // It does not tune the garbage collector: the heap of an idle agent is below the
 // first threshold, and most of the resident memory is the binary itself, so that
-// GOGC=25 saved nothing when it was measured. Fewer packages save memory, and
-// unmapping what only the start needed.
+// GOGC=25 saved nothing when it was measured. Fewer packages save memory.
 package agent
 
 import (

@@ -19,9 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
-	"outrigger.dev/pkg/agent/footprint"
 	"outrigger.dev/pkg/flagerr"
-	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/version"
 )
 
@@ -153,9 +151,6 @@ func (s *session) run(c *cli.Context) error {
 		s.part(g, "http server", func() error { return srv.run(ctx) })
 	}
 	s.part(g, "reload", func() error { return reload(ctx, hup, a.reload(), log) })
-	if !a.Once {
-		s.part(g, "trim", func() error { return trim(ctx, a.ready, log) })
-	}
 	g.Go(func() error {
 		defer cancel()
 		return s.runParts(ctx, a)
@@ -164,20 +159,6 @@ func (s *session) run(c *cli.Context) error {
 		log.Info("stopped")
 	}
 	return err
-}
-
-// trim reduces the resident memory once the agent is ready.
-func trim(ctx context.Context, ready func() error, log *slog.Logger) error {
-	for b := (pace.Backoff{First: 2 * time.Second, Most: time.Minute}); b.Pause(ctx); {
-		if ready() != nil {
-			continue
-		}
-		if err := footprint.Trim(); err != nil {
-			log.Debug("resident memory not trimmed", "err", err)
-		}
-		break
-	}
-	return nil
 }
 
 // create makes the agent, and serves its probes while New waits.

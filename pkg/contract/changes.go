@@ -133,7 +133,7 @@ func (c changes) watch(ctx context.Context, done func() bool) error {
 // last event.
 func pause(next, last time.Duration) time.Duration {
 	if next > settledCheck {
-		return pace.Aligned(last)
+		return last
 	}
 	return min(next, last)
 }

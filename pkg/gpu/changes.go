@@ -42,6 +42,7 @@ func Changes(from, to *Node) []Event {
 
 // onlyMIG reports whether the MIG state of a GPU differs, and nothing else.
 func onlyMIG(was, is *GPU) bool {
+	// Reflection here and below, because a GPU is a tree: a new field of it counts without a line here.
 	if was.MIG == nil || is.MIG == nil || reflect.DeepEqual(was.MIG, is.MIG) {
 		return false
 	}

@@ -23,9 +23,6 @@ type Keeping struct {
 	Found <-chan struct{}
 	// Every is the time between calls of Put without a signal; 0 for no such calls.
 	Every time.Duration
-	// Aligned is set if these calls happen together with other checks, see the function
-	// Aligned.
-	Aligned bool
 	// Retry has the delays after errors; zero for 1 s to 5 s.
 	Retry Backoff
 	// RetryIn returns the next delay of Retry, or another one that the error asks for. Nil
@@ -75,7 +72,7 @@ func Keep(ctx context.Context, k Keeping) {
 		if err == nil {
 			failed = ""
 			k.Retry.Reset()
-			next.set(k.every())
+			next.set(k.Every)
 			continue
 		}
 		in := k.RetryIn(&k.Retry, err)
@@ -89,14 +86,6 @@ func Keep(ctx context.Context, k Keeping) {
 			k.Failed(err, in)
 		}
 	}
-}
-
-// every returns the time until the next call of Put without a signal; 0 for no such call.
-func (k *Keeping) every() time.Duration {
-	if k.Aligned && k.Every > 0 {
-		return Aligned(k.Every)
-	}
-	return k.Every
 }
 
 // alarm is a timer that may be off.

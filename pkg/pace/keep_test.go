@@ -138,17 +138,3 @@ func TestKeepChecksAtTimes(t *testing.T) {
 		}
 	})
 }
-
-func TestKeepChecksTogetherWithOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		desired := make(chan struct{}, 1)
-		var last time.Time
-		calls := keep(t, pace.Keeping{Desired: desired, Every: time.Minute, Aligned: true}, func() error { last = time.Now(); return nil })
-		pace.Pause(t.Context(), 7*time.Second)
-		pace.Signal(desired)
-		pace.Pause(t.Context(), time.Minute)
-		if n := calls(); n != 2 || last.Second() != 0 {
-			t.Errorf("%d calls, the last at %s, want 2, and that at a full minute", n, last)
-		}
-	})
-}

@@ -37,24 +37,6 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// alignedMin is the shortest time that Aligned returns for a d that is much longer.
-const alignedMin = 10 * time.Millisecond
-
-// Aligned returns the time until the clock shows a multiple of d: at most d and 10 ms. Use
-// it for periodic checks that can happen at any time. If all of them happen at the same
-// times, a process at rest wakes up once for all of them. That is worth it: a timer of Go
-// that ends a sleep of a minute costs 2 ms of CPU, because the kernel may end the sleep of
-// epoll_wait(2) a thousandth later, and until then the runtime checks again and again
-// whether somebody handles the timer. Do not use it for requests to a server that all nodes
-// share: their clocks agree.
-func Aligned(d time.Duration) time.Duration {
-	left := d - time.Duration(time.Now().UnixNano())%d
-	if left < min(alignedMin, d/10) {
-		left += d
-	}
-	return left
-}
-
 // Backoff is the delay between attempts, which doubles with each attempt. It is not
 // safe for concurrent use.
 type Backoff struct {

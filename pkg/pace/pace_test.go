@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"outrigger.dev/pkg/pace"
@@ -46,32 +45,4 @@ func TestBackoffDoubles(t *testing.T) {
 	if want := []time.Duration{2, 4, 8, 9, 2}; !slices.Equal(got, want) {
 		t.Errorf("times between tries %v, want %v", got, want)
 	}
-}
-
-// Checks with different periods happen together, and never twice at once.
-func TestAlignedChecksHappenTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pace.Pause(t.Context(), 7*time.Second)
-		times := map[time.Time]bool{}
-		for _, d := range []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute} {
-			begin := time.Now()
-			for n := 1; n <= 10; n++ {
-				left := pace.Aligned(d)
-				if left <= 0 || left > d+10*time.Millisecond {
-					t.Fatalf("Aligned(%s) = %s", d, left)
-				}
-				// A timer may ring a little early, by another clock.
-				pace.Pause(t.Context(), left-time.Millisecond)
-				times[time.Now()] = true
-			}
-			if took := time.Since(begin); took > 10*d {
-				t.Errorf("10 checks every %s took %s", d, took)
-			}
-		}
-		for at := range times {
-			if off := at.Add(time.Millisecond).Sub(at.Add(time.Millisecond).Truncate(30 * time.Second)); off != 0 {
-				t.Errorf("a check at %s, %s after the others", at, off)
-			}
-		}
-	})
 }

@@ -27,7 +27,8 @@ type table[T any] struct {
 	complete bool
 }
 
-// equal reports whether two values are the same in all fields.
+// equal reports whether two values are the same in all fields. It uses reflection, because the
+// values of the tables have slices and maps.
 func equal[T any](a, b T) bool { return reflect.DeepEqual(a, b) }
 
 func newTable[T any](o *Observer, name string, compact func(metav1.Object) (T, bool), equal func(a, b T) bool) *table[T] {

@@ -223,6 +223,7 @@ func (l *Live[T]) update(to Follower[T]) error {
 		}
 		return nil
 	}
+	// Reflection, because each agent has its own type of config, with slices and maps.
 	if l.rejected == "" && reflect.DeepEqual(l.last, next) {
 		return nil
 	}

@@ -134,6 +134,7 @@ func (a *Adopted) Run(ctx context.Context, to configfile.Follower[config.Config]
 			case <-ctx.Done():
 				return nil
 			case <-changed:
+				// Reflection here and below, because a config has slices of slices.
 				if next := a.adopt(last); !reflect.DeepEqual(last, next) {
 					last = next
 					to.Configure(next)

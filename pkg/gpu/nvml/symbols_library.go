@@ -48,5 +48,5 @@ func (l Library) Device(index int) (Device, error) {
 // NewEventSet returns a new event set. The caller frees it.
 func (l Library) NewEventSet() (EventSet, error) {
 	h, err := sub(l.handle, "nvmlEventSetCreate", gonvml.Interface.EventSetCreate)
-	return EventSet{handle: h, waits: &waits{}}, err
+	return EventSet{h}, err
 }

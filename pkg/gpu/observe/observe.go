@@ -168,7 +168,6 @@ func (o *Observer[D, P]) Run(ctx context.Context) error {
 		g.Go(func() error { o.watchHangs(ctx, c); return nil })
 	}
 	g.Go(func() error { return o.observe(ctx) })
-	// The last one, which Go's scheduler runs first: observe waits for it.
 	g.Go(func() error { return o.watch(ctx) })
 	return g.Wait()
 }

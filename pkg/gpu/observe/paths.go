@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"time"
-
-	"outrigger.dev/pkg/pace"
 )
 
 // paths watches the files and folders on which what was prepared depends. It
@@ -32,7 +30,7 @@ func (p *paths) follow(ctx context.Context, list func() []string, of int) {
 	p.of, p.list = of, list()
 	if len(p.list) > 0 {
 		p.start(ctx, slog.LevelWarn)
-		p.timer = time.NewTimer(pace.Aligned(recheck))
+		p.timer = time.NewTimer(recheck)
 	}
 }
 
@@ -54,7 +52,7 @@ func (p *paths) schedule() bool {
 	if broken {
 		p.timer.Reset(poll)
 	} else {
-		p.timer.Reset(pace.Aligned(recheck))
+		p.timer.Reset(recheck)
 	}
 	return !broken
 }

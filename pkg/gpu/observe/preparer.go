@@ -87,6 +87,7 @@ func (o *Observer[D, P]) rest(ctx context.Context, incomplete <-chan time.Time) 
 		}
 		was := *o.done
 		obs := o.prepare(was, o.cfg.Preparer.Scan(was.Desired))
+		// Reflection, because each agent has its own type of what is prepared.
 		if obs.Err != nil || !reflect.DeepEqual(was.Prepared, obs.Prepared) {
 			o.renewed = &obs
 			return true

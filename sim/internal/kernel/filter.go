@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"unsafe"
+	"unsafe" // seccomp(2) takes the address of a program
 
 	"golang.org/x/sys/unix"
 )

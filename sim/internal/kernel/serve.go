@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"unsafe"
+	"unsafe" // ioctl(2) takes the addresses of structs
 
 	"golang.org/x/sys/unix"
 

@@ -3,7 +3,7 @@ package smi
 import (
 	"fmt"
 	"time"
-	"unsafe"
+	"unsafe" // for the size of a struct of NVML
 )
 
 // unknown stands for a value that NVML does not have.

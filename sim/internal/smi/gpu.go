@@ -2,7 +2,7 @@ package smi
 
 import (
 	"errors"
-	"unsafe"
+	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
 // gpu is what NVML says of one GPU. A GPU that does not answer has err.

@@ -39,7 +39,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unsafe"
+	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
 const textSize = 256 // more than each string of NVML

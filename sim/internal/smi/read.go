@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unsafe"
+	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
 // reader reads the values of one device.

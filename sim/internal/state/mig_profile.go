@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unsafe"
+	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
 // Board says what a product can be divided into: a row of mig_tables.h.

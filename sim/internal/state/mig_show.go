@@ -6,7 +6,7 @@ import "C"
 
 import (
 	"fmt"
-	"unsafe"
+	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
 // MIG returns the Multi-Instance state of a GPU. ErrIndivisible: it has none.

@@ -17,7 +17,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"unsafe"
+	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
 var (

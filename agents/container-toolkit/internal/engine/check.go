@@ -125,6 +125,7 @@ func isZero(v any) bool {
 	if v == nil {
 		return true
 	}
+	// Reflection, because a value of a document has any type.
 	r := reflect.ValueOf(v)
 	return r.IsZero() || (r.Kind() == reflect.Slice || r.Kind() == reflect.Map) && r.Len() == 0
 }
@@ -139,7 +140,7 @@ func firstDifference(a, b map[string]any, path []string) string {
 			if d := firstDifference(x, y, here); d != "" {
 				return d
 			}
-		} else if !reflect.DeepEqual(a[k], b[k]) {
+		} else if !reflect.DeepEqual(a[k], b[k]) { // values of any type
 			return strings.Join(here, ".")
 		}
 	}

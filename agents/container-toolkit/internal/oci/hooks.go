@@ -38,6 +38,7 @@ func (p patch) removePrestart(hooks *array) error {
 func addHook(hooks *array, h specs.Hook) error {
 	for _, raw := range *hooks {
 		var old specs.Hook
+		// Reflection, because a hook of the runtime-spec has slices and a pointer, and no Equal.
 		if json.Unmarshal(raw, &old) == nil && reflect.DeepEqual(old, h) {
 			return nil
 		}

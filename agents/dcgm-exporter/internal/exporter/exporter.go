@@ -197,7 +197,7 @@ func (e *Exporter) loop(ctx context.Context) error {
 				e.assign(d)
 			}
 		case <-tick.C:
-			tick.Reset(pace.Aligned(e.cfg.Interval))
+			tick.Reset(e.cfg.Interval)
 			e.ask(ctx)
 		case <-publish.C:
 			pending = false

@@ -54,7 +54,7 @@ func (w *worker) run(ctx context.Context, sampler Sampler, interval, limit time.
 		if !ok {
 			return
 		}
-		pause := pace.Aligned(interval)
+		pause := interval
 		if begun {
 			pause = min(pause, soon)
 		}

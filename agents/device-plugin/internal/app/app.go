@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
@@ -25,14 +24,9 @@ import (
 	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
-	"outrigger.dev/pkg/pace"
 )
 
 const name = "device-plugin"
-
-// watchAfter is the time from the start of the plugin until it watches the sockets, which
-// would delay the registration.
-const watchAfter = 50 * time.Millisecond
 
 // App describes the device plugin.
 func App() agent.App {
@@ -113,10 +107,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		KubeletSocket: s.live.Config.KubeletSocket,
 		Register:      s.live.Config.Register,
 		WatchSockets: func(ctx context.Context, changed func()) {
-			// What happens before is seen then, and by the streams of the kubelet.
-			if pace.Pause(ctx, watchAfter) {
-				hostfs.Watch(ctx, log, changed, s.socketDir())
-			}
+			hostfs.Watch(ctx, log, changed, s.socketDir())
 		},
 		Recorder: parts.recorder,
 		Marker:   ready,
@@ -133,7 +124,6 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			g.Go(func() error { return ready.Run(ctx) })
 			g.Go(func() error { return gate.Run(ctx) })
 			g.Go(func() error { return p.Run(ctx) })
-			// The last one, which Go's scheduler runs first: all others wait for the GPUs.
 			g.Go(func() error { return inv.Run(ctx) })
 			err := g.Wait()
 			own.Release()

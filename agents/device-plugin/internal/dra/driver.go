@@ -101,6 +101,7 @@ func (d *Driver) Advertise(ctx context.Context, devices []Device, to Publisher) 
 		}
 	}
 	d.mu.Lock()
+	// Reflection here and below, because devices of the Kubernetes API are trees without an Equal.
 	if !reflect.DeepEqual(d.devices, devices) {
 		d.devices = devices
 		close(d.changed)

@@ -107,7 +107,7 @@ func (k *keeper) run(ctx context.Context) error {
 		}
 		k.logged, k.troubled = "", time.Time{}
 		retry = retryMin
-		timer.Reset(min(next, pace.Aligned(Recheck)))
+		timer.Reset(min(next, Recheck))
 	}
 }
 

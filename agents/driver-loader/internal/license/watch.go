@@ -72,7 +72,7 @@ func (w *Watch) Run(ctx context.Context, undisturbed Undisturbed) error {
 	for ctx.Err() == nil {
 		var timer <-chan time.Time
 		if w.cfg.Configured() {
-			pause := pace.Aligned(every)
+			pause := every
 			if !w.look(ctx, undisturbed) {
 				pause = sooner.Next()
 			}

@@ -36,7 +36,7 @@ func (l *Loader) Run(ctx context.Context) error {
 		last = step
 		pause := retry.Next()
 		if rested {
-			pause = pace.Aligned(rest)
+			pause = rest
 		}
 		if step.Users {
 			pause = min(pause, usersAgain)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"strconv"
 	"strings"
 
@@ -115,7 +114,7 @@ func only(of, keys map[string]string) map[string]string {
 // reports whether it did. At rest it does so once, whatever other tools write.
 func (u *Upgrade) publish(ctx context.Context, n object) (wrote bool, err error) {
 	f := published(u.journal)
-	known := u.shown != nil && reflect.DeepEqual(*u.shown, f)
+	known := u.shown != nil && maps.Equal(u.shown.Labels, f.Labels) && maps.Equal(u.shown.Annotations, f.Annotations)
 	switch j := u.journal; {
 	case j.State == Idle && j.Settled && u.shown == nil:
 		return false, nil // nothing was ever published

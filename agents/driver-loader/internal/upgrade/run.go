@@ -187,7 +187,7 @@ func (u *Upgrade) step(ctx context.Context) (more bool, err error) {
 	if failed != nil && next.State == j.State && failed.Code != CodeWaiting {
 		return false, failed // with a pause
 	}
-	return a.Kind != Wait || !reflect.DeepEqual(j, next), nil
+	return a.Kind != Wait || !reflect.DeepEqual(j, next), nil // a journal has a cause behind a pointer
 }
 
 // write writes a journal that differs.

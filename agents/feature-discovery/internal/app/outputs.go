@@ -47,7 +47,7 @@ func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 	}
 	if o.labels != nil {
 		o.keeper = publish.NewKeeper(publish.KeeperConfig{
-			Output: o.labels, Every: s.live.Config.GFD.SleepInterval, Local: s.publish != publishNodeFeature, Log: log,
+			Output: o.labels, Every: s.live.Config.GFD.SleepInterval, Log: log,
 		})
 	}
 	switch {

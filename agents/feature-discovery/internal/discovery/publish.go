@@ -18,6 +18,7 @@ func (d *Discovery) publish() {
 	if w.Labels == nil {
 		unknown = d.unlabelled()
 	}
+	// Reflection, because the desired state has maps and slices: a new field counts without a line here.
 	if !reflect.DeepEqual(d.desired, w) {
 		d.desired = w
 		d.cfg.Recorder.Published(w)

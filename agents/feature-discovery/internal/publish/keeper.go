@@ -20,8 +20,6 @@ type KeeperConfig struct {
 	Output Output
 	// Every is the time between checks of the published labels; 0 for no checks.
 	Every time.Duration
-	// Local is set if nothing but this node has to do with these checks.
-	Local bool
 	Log   *slog.Logger
 }
 
@@ -46,7 +44,7 @@ func NewKeeper(cfg KeeperConfig) *Keeper {
 // Run keeps the labels until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	keeping := pace.Keeping{
-		Put: k.put, Desired: k.changed, Every: k.cfg.Every, Aligned: k.cfg.Local,
+		Put: k.put, Desired: k.changed, Every: k.cfg.Every,
 		Retry: pace.Backoff{First: retryMin, Most: retryMax}, RetryIn: kube.RetryIn, Busy: kube.RetryAfter,
 		Failed: func(err error, in time.Duration) {
 			k.cfg.Log.Error("cannot publish labels, retrying", "in", in, "err", err)

@@ -166,6 +166,7 @@ func (n *Node) step(ctx context.Context, k *keeping) time.Duration {
 		return 0
 	}
 	now := n.cfg.Time()
+	// Reflection, because the desired state has maps and slices: a new field counts without a line here.
 	again := k.tried != nil && reflect.DeepEqual(*k.tried, desired)
 	// The Node was written and differs: another writer has changed it, or the Node
 	// that was seen is older than the write. Neither is answered at once.

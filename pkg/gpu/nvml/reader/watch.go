@@ -138,7 +138,7 @@ func (w *watch) run(ctx context.Context) error {
 
 // next waits for one event and delivers it.
 func (w *watch) next(ctx context.Context) error {
-	limit := pace.Aligned(w.times.rest)
+	limit := w.times.rest
 	if w.expecting() {
 		limit = w.soon.Next()
 	} else {
@@ -153,8 +153,9 @@ func (w *watch) next(ctx context.Context) error {
 	switch {
 	case err == nil:
 		w.event(event)
-	case nvml.Code(err) == gonvml.ERROR_TIMEOUT && time.Since(start) < limit/2:
-		// A library that does not wait is not asked all the time.
+	case nvml.Code(err) == gonvml.ERROR_TIMEOUT && time.Since(start) < min(limit, w.times.probe)/20:
+		// A library that does not wait is not asked all the time. A wait that a signal
+		// to this process has ended begins again at once.
 		pace.Pause(ctx, min(limit, w.times.probe))
 	}
 	return err

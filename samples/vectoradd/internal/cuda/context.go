@@ -7,7 +7,7 @@ import "C"
 import (
 	"errors"
 	"runtime"
-	"unsafe"
+	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
 // Context is a CUDA context on a device. CUDA binds it to an operating system thread,

@@ -12,7 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unsafe"
+	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
 // Library is an opened libcuda.so.1.
