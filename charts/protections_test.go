@@ -3,6 +3,7 @@ package charts_test
 import (
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,7 +37,10 @@ type listener struct {
 	Resources struct{ Limits struct{ Memory string } }
 
 	LivenessProbe, ReadinessProbe struct {
-		HTTPGet struct{ Path, Scheme string }
+		HTTPGet struct {
+			Path string
+			Port int
+		}
 		Exec    struct{ Command []string }
 	}
 }
@@ -141,11 +145,12 @@ func protected(t *testing.T, w workload, c listener) {
 			t.Errorf("%s has the certificate %q", c.Name, v.Secret.SecretName)
 		}
 	}
-	if get := c.ReadinessProbe.HTTPGet; get.Path != "/readyz" || get.Scheme != "HTTPS" {
-		t.Errorf("%s has the readiness probe %+v", c.Name, get)
+	_, probes, _ := strings.Cut(c.env("PROBE_ADDRESS"), ":")
+	if get := c.ReadinessProbe.HTTPGet; get.Path != "/readyz" || strconv.Itoa(get.Port) != probes || strings.HasSuffix(c.env("LISTEN_ADDRESS"), ":"+probes) {
+		t.Errorf("%s has the readiness probe %+v, and answers probes on port %q", c.Name, get, probes)
 	}
-	if get := c.LivenessProbe.HTTPGet; get.Path != "" && get.Scheme != "HTTPS" {
-		t.Errorf("%s has the liveness probe %+v", c.Name, get)
+	if get := c.LivenessProbe.HTTPGet; get.Path != "" && strconv.Itoa(get.Port) != probes {
+		t.Errorf("%s has the liveness probe %+v, and answers probes on port %q", c.Name, get, probes)
 	}
 }
 
@@ -154,6 +159,9 @@ func onLocalhost(t *testing.T, c listener) {
 	t.Helper()
 	if !strings.HasPrefix(c.env("LISTEN_ADDRESS"), "127.0.0.1:") || len(c.Ports) > 0 {
 		t.Errorf("%s listens on %q, with the ports %v", c.Name, c.env("LISTEN_ADDRESS"), c.Ports)
+	}
+	if !strings.HasPrefix(c.env("PROBE_ADDRESS"), "127.0.0.1:") {
+		t.Errorf("%s answers probes on %q", c.Name, c.env("PROBE_ADDRESS"))
 	}
 	if c.ReadinessProbe.HTTPGet.Path+c.LivenessProbe.HTTPGet.Path != "" {
 		t.Errorf("%s has a probe that the kubelet sends to a port that it does not reach", c.Name)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -276,16 +275,10 @@ func TestTwoHundredScrapesAtOnce(t *testing.T) {
 	n := simtest.New(t, "--gpus=8", "--model=h100-80")
 	p := start(t, n)
 	agenttest.Poll(t, "all GPUs", func() bool { return strings.Contains(p.Get("/metrics"), `gpu_up{gpu="7"`) })
-	// A client has 200 requests at once, and then one in 10 ms: after 2 s it has all of them again,
-	// even if the agent started so slowly that the poll used them up.
-	<-time.After(2 * time.Second)
 	var g sync.WaitGroup
 	for range 200 {
 		g.Go(func() {
 			status, body := p.Ask("/metrics")
-			for status == http.StatusServiceUnavailable { // on a busy machine, some wait longer than the agent lets them
-				status, body = p.Ask("/metrics")
-			}
 			if !strings.Contains(body, `DCGM_FI_DEV_GPU_TEMP{gpu="7"`) {
 				t.Errorf("a scrape got %d %.200s", status, body)
 			}

@@ -1,4 +1,5 @@
-{{- /* The variables that every agent has, of (dict "root" $ "port" its port). */ -}}
+{{- /* The variables that every agent has, of (dict "root" $ "port" its port
+"hostNetwork" whether the pod uses the host's network). */ -}}
 {{- define "outrigger.podEnv" -}}
 - name: NODE_NAME
   valueFrom:
@@ -18,6 +19,10 @@
   value: {{ .root.Values.logFormat }}
 - name: LISTEN_ADDRESS
   value: {{ .root.Values.metrics.port | empty | ternary "" (printf "%s:%d" (include "outrigger.localhost" .root | empty | ternary "" "127.0.0.1") (int .port)) | quote }}
+{{- if .root.Values.metrics.port }}
+- name: PROBE_ADDRESS
+  value: {{ printf "%s:%s" (include "outrigger.probeHost" .) (include "outrigger.probePort" .) | quote }}
+{{- end }}
 {{- if include "outrigger.tlsSecret" .root }}
 - name: TLS_CERT_FILE
   value: /tls/tls.crt
@@ -45,8 +50,8 @@ default applies. */ -}}
 {{- toYaml $env -}}
 {{- end -}}
 
-{{- /* The variables of a container, of (dict "root" $ "port" its port "more" its own
-variables "theirs" the user's). The user's replace others of the same name, because
+{{- /* The variables of a container, of (dict "root" $ "port" its port "hostNetwork" whether
+the pod uses the host's network "more" its own variables "theirs" the user's). The user's replace others of the same name, because
 server-side apply rejects duplicates. */ -}}
 {{- define "outrigger.env" -}}
 {{- $taken := list -}}

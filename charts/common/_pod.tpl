@@ -116,9 +116,20 @@ terminationMessagePath: /run/termination-log
 terminationMessagePolicy: FallbackToLogsOnError
 {{- end -}}
 
+{{- /* Where a container answers probes, of (dict "root" $ "port" that of the container "hostNetwork"
+whether the pod uses the host's network): on a port of its own, which scrapes cannot fill, and inside of
+the pod or the node if nobody else has to reach it. */ -}}
+{{- define "outrigger.probeHost" -}}
+{{- if or .hostNetwork (include "outrigger.localhost" .root) }}127.0.0.1{{ end -}}
+{{- end -}}
+
+{{- define "outrigger.probePort" -}}
+{{- gt (int .port) 64535 | ternary (sub .port 1000) (add .port 1000) -}}
+{{- end -}}
+
 {{- /* The readiness probe of a container, and its port, of (dict "root" $ "port" that of the
-container "program" its program, if it is not named as the chart "path" that of the program, if it is not
-in /usr/bin). */ -}}
+container "hostNetwork" whether the pod uses the host's network "program" its program, if it is not named as the chart
+"path" that of the program, if it is not in /usr/bin). */ -}}
 {{- define "outrigger.readinessProbe" -}}
 {{- if not (include "outrigger.localhost" .root) -}}
 ports:
@@ -126,34 +137,34 @@ ports:
     containerPort: {{ .port }}
 {{ end -}}
 readinessProbe:
-  {{- include "outrigger.probe" (dict "root" .root "program" .program "path" .path "page" "readyz" "period" 5) | nindent 2 }}
+  {{- include "outrigger.probe" (merge (dict "page" "readyz" "period" 5) .) | nindent 2 }}
 {{- end -}}
 
-{{- /* A probe of (dict "root" $ "program" … "page" "healthz" or "readyz" "period" in seconds).
-The kubelet does not reach a port on localhost: then the program asks the one that runs, half as
-often, because each probe starts a process. */ -}}
+{{- /* A probe of the same dict, and "page" "healthz" or "readyz" "period" in seconds. The kubelet
+does not reach a port inside of the pod: then the program asks the one that runs, half as often,
+because each probe starts a process. */ -}}
 {{- define "outrigger.probe" -}}
-{{- if include "outrigger.localhost" .root -}}
+{{- if and (include "outrigger.localhost" .root) (not .hostNetwork) -}}
 exec:
   command: [{{ .path | default (printf "/usr/bin/%s" (default .root.Chart.Name .program)) }}, probe, {{ .page }}]
-timeoutSeconds: 5
 periodSeconds: {{ mul 2 .period }}
 {{- else -}}
 httpGet:
-  path: /{{ .page }}
-  port: metrics
-  {{- if include "outrigger.tlsSecret" .root }}
-  scheme: HTTPS
+  {{- with include "outrigger.probeHost" . }}
+  host: {{ . }}
   {{- end }}
+  path: /{{ .page }}
+  port: {{ include "outrigger.probePort" . }}
 periodSeconds: {{ .period }}
-{{- end -}}
+{{- end }}
+timeoutSeconds: 5
 {{- end -}}
 
 {{- /* The ports and probes of a container, of the same dict. */ -}}
 {{- define "outrigger.probes" -}}
 {{ include "outrigger.readinessProbe" . }}
 livenessProbe:
-  {{- include "outrigger.probe" (dict "root" .root "program" .program "path" .path "page" "healthz" "period" 20) | nindent 2 }}
+  {{- include "outrigger.probe" (merge (dict "page" "healthz" "period" 20) .) | nindent 2 }}
   failureThreshold: 3
 {{- end -}}
 

@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -9,108 +8,159 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
 )
 
-// hold opens connections that stay open: each has got an answer, and could send the
-// next request for minutes. It returns how many of them are open.
-func hold(t *testing.T, addr string, number int) (open func() int) {
-	t.Helper()
-	var left atomic.Int64
-	var reading sync.WaitGroup
-	t.Cleanup(reading.Wait)
-	for range number {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-		must(t, err)
-		t.Cleanup(func() { conn.Close() })
-		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: agent\r\n\r\n"); err != nil {
-			continue // closed already
-		}
-		left.Add(1)
-		reading.Go(func() {
-			_, _ = io.Copy(io.Discard, bufio.NewReader(conn)) // until it is closed
-			left.Add(-1)
-		})
+// TestProbesOfASaturatedServer: three neighbours use all connections of --listen, and have more in
+// the queue, with requests that are slow, unfinished or pipelined and whose answers nobody reads.
+func TestProbesOfASaturatedServer(t *testing.T) {
+	const most = 16
+	app := testApp()
+	create := app.New
+	slow := make(chan struct{}, 3*most)
+	app.New = func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+		a, err := create(c, log)
+		a.HTTP.Routes = map[string]http.Handler{"GET /slow": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			slow <- struct{}{}
+			<-r.Context().Done()
+		})}
+		return a, err
 	}
-	return func() int { return int(left.Load()) }
-}
-
-func TestAFloodOfConnections(t *testing.T) {
-	logs := newBuffer()
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan int)
+	logs, done := newBuffer(), make(chan int)
 	go func() {
-		done <- agent.Exec(ctx, testApp(), []string{"x", "--listen=127.0.0.1:0"}, io.Discard, logs)
+		done <- agent.Exec(ctx, app, []string{"x", "--listen=127.0.0.1:0", "--probe-address=127.0.0.1:0"}, io.Discard, logs)
 	}()
-	addr := logs.wait(t, "msg=serving address=")
-	open := hold(t, addr, 600)
-	late := time.After(patience)
-	for open() > 64 {
-		select {
-		case <-late:
-			t.Fatalf("%d connections are open, want 64 at most", open())
-		case <-time.After(time.Millisecond):
-		}
+	addr, probes := logs.wait(t, "msg=serving address="), logs.wait(t, `msg="serving probes" address=`)
+	for i := range most {
+		send(t, addr, i, "GET /slow HTTP/1.1\r\nHost: agent\r\n\r\n")
+		<-slow
 	}
-	if code, body := fetch(t, "http://"+addr+"/healthz"); code != http.StatusOK {
-		t.Errorf("/healthz answers %d %q", code, body)
+	for i := range most {
+		send(t, addr, i, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: agent\r\n\r\n", 100))
+		send(t, addr, i, "GET /metrics HTTP/1.1\r\n")
+		send(t, addr, i, "GET /slow HTTP/1.1\r\nHost: agent\r\n\r\n")
+	}
+	if len(slow) > 0 {
+		t.Errorf("more than %d connections are served", most)
+	}
+	for page, want := range map[string]string{"healthz": "inotify: ok\nnvml: ok\nok\n", "readyz": "ok\n"} {
+		if code, body := fetch(t, "http://"+probes+"/"+page); code != http.StatusOK || body != want {
+			t.Errorf("%s answers %d %q, want %q", page, code, body, want)
+		}
+		code, out, errs := run(t, "probe", page, "--listen", addr, "--probe-address", probes)
+		if code != 0 || out != want {
+			t.Errorf("probe %s: exit code %d, %q, %q, want %q", page, code, out, errs, want)
+		}
 	}
 	cancel()
 	if code := <-done; code != 0 {
 		t.Errorf("want exit code 0, got %d: %s", code, logs)
 	}
-	if n := strings.Count(logs.String(), "too many connections"); n != 1 {
-		t.Errorf("%d warnings about 500 connections, want one", n)
-	}
 }
 
-func TestAFloodOfRequests(t *testing.T) {
-	app := testApp()
-	create := app.New
-	running, end := make(chan struct{}, 100), make(chan struct{})
-	app.New = func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-		a, err := create(c, log)
-		a.HTTP.Routes = map[string]http.Handler{"GET /slow": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			running <- struct{}{}
-			select {
-			case <-end:
-			case <-time.After(patience): // nothing limits the requests
-			}
-		})}
-		return a, err
-	}
-	url, stop := serveApp(t, app)
-	defer stop()
-	var asking sync.WaitGroup
-	for range 16 {
-		asking.Go(func() {
-			if code, _ := fetch(t, url+"/slow"); code != http.StatusOK {
-				t.Errorf("/slow answers %d", code)
-			}
-		})
-	}
-	for range 16 {
-		<-running
-	}
-	for path, want := range map[string]int{"/slow": 503, "/metrics": 503, "/healthz": 200, "/readyz": 200} {
-		if code, body := fetch(t, url+path); code != want {
+// send sends a request as one of three neighbours, over a connection that stays open.
+func send(t *testing.T, addr string, neighbour int, request string) {
+	t.Helper()
+	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+neighbour%3))}
+	conn, err := (&net.Dialer{LocalAddr: from}).DialContext(t.Context(), "tcp", addr)
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = io.WriteString(conn, request)
+	must(t, err)
+}
+
+// TestProbesOnly: the address for probes has nothing but probes, over HTTP, for one request each.
+func TestProbesOnly(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	issue(t, certFile, keyFile, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	logs, done := newBuffer(), make(chan int)
+	go func() {
+		done <- agent.Exec(ctx, testApp(), []string{
+			"x", "--listen=", "--probe-address=127.0.0.1:0", "--tls-cert-file", certFile, "--tls-private-key-file", keyFile,
+		}, io.Discard, logs)
+	}()
+	addr := logs.wait(t, `msg="serving probes" address=`)
+	for path, want := range map[string]int{"/readyz": 200, "/healthz": 200, "/metrics": 404, "/": 404} {
+		if code, body := fetch(t, "http://"+addr+path); code != want {
 			t.Errorf("%s answers %d %q, want %d", path, code, body, want)
 		}
 	}
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	must(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, strings.Repeat("GET /readyz HTTP/1.1\r\nHost: agent\r\n\r\n", 3))
+	must(t, err)
+	answers, _ := io.ReadAll(conn) // the server resets the connection, because it does not read all of it
+	if n := strings.Count(string(answers), "HTTP/1.1 200 OK"); n != 1 {
+		t.Errorf("%d answers in one connection, want 1: %q", n, answers)
+	}
+	cancel()
+	if code := <-done; code != 0 || strings.Contains(logs.String(), "msg=serving ") {
+		t.Errorf("want exit code 0 and no other address, got %d: %s", code, logs)
+	}
+}
+
+func TestScrapesAtATimeAreLimited(t *testing.T) {
+	const most = 16
+	running, end := make(chan struct{}, most), make(chan struct{})
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "slow", Help: "Slow."}, func() float64 {
+		running <- struct{}{}
+		<-end
+		return 1
+	}))
+	h := agent.MetricsHandler(reg, promhttp.HandlerOpts{}, slog.New(slog.DiscardHandler))
+	scrape := func() int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+		return w.Code
+	}
+	var scraping sync.WaitGroup
+	for range most {
+		scraping.Go(func() {
+			if code := scrape(); code != http.StatusOK {
+				t.Errorf("/metrics answers %d", code)
+			}
+		})
+	}
+	for range most {
+		<-running
+	}
+	if code := scrape(); code != http.StatusServiceUnavailable {
+		t.Errorf("while %d scrapes run, another one gets %d, want 503", most, code)
+	}
 	close(end)
-	asking.Wait()
-	if code, _ := fetch(t, url+"/metrics"); code != http.StatusOK {
+	scraping.Wait()
+	if code := scrape(); code != http.StatusOK {
 		t.Errorf("/metrics answers %d afterwards", code)
 	}
+}
+
+func TestMoreScrapesThanConnections(t *testing.T) {
+	url, stop := serve(t)
+	defer stop()
+	var scraping sync.WaitGroup
+	for range 200 {
+		scraping.Go(func() {
+			if code, _ := fetch(t, url+"/metrics"); code != http.StatusOK {
+				t.Errorf("/metrics answers %d", code)
+			}
+		})
+	}
+	scraping.Wait()
 }
 
 // A connection of HTTP/2 has many requests at once: without a limit on them, the limit on

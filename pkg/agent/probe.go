@@ -26,7 +26,7 @@ const (
 func (s *session) probeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "probe",
-		Usage:     "ask the agent that runs on --listen for healthz or readyz, for exec probes",
+		Usage:     "ask the agent that runs on --probe-address, or else on --listen, for healthz or readyz, for exec probes",
 		ArgsUsage: "healthz|readyz",
 		Action:    s.probe,
 	}
@@ -37,18 +37,11 @@ func (s *session) probe(c *cli.Context) error {
 	if pages := []string{"healthz", "readyz"}; c.NArg() != 1 || page != pages[0] && page != pages[1] {
 		return Usagef("arguments of probe: invalid value %q: must be %s", strings.Join(c.Args().Slice(), " "), text.OneOf(pages))
 	}
-	addr, err := listenAddress(c)
+	base, err := probedURL(c)
 	if err != nil {
 		return err
 	}
-	if addr == "" {
-		return Usagef("flag --listen: needs a value: the address that the running agent has")
-	}
-	url := "http://" + addr + "/" + page
-	if c.Path("tls-cert-file") != "" {
-		url = strings.Replace(url, "http:", "https:", 1)
-	}
-	code, body, err := ask(c, url)
+	code, body, err := ask(c, base+"/"+page)
 	if err != nil {
 		return fmt.Errorf("probe the agent: %w", err)
 	}
@@ -59,6 +52,28 @@ func (s *session) probe(c *cli.Context) error {
 		return fmt.Errorf("print the answer: %w", err)
 	}
 	return nil
+}
+
+// probedURL returns where the running agent answers probes.
+func probedURL(c *cli.Context) (string, error) {
+	addr, err := listenAddress(c, "probe-address")
+	if err != nil {
+		return "", err
+	}
+	if addr != "" {
+		return "http://" + addr, nil
+	}
+	addr, err = listenAddress(c, "listen")
+	if err != nil {
+		return "", err
+	}
+	if addr == "" {
+		return "", Usagef("flag --listen: needs a value: the address that the running agent has")
+	}
+	if c.Path("tls-cert-file") != "" {
+		return "https://" + addr, nil
+	}
+	return "http://" + addr, nil
 }
 
 // ask returns the answer to a GET.

@@ -52,7 +52,7 @@ type session struct {
 func (s *session) setup() error {
 	s.flags = slices.Clone(s.app.Flags)
 	if s.app.New != nil {
-		s.flags = slices.Concat(s.flags, []cli.Flag{listenFlag(s.app.Listen, s.app.ListenVariables...)}, tlsFlags())
+		s.flags = slices.Concat(s.flags, listenFlags(s.app.Listen, s.app.ListenVariables...), tlsFlags())
 	}
 	s.flags = append(s.flags, logFlags()...)
 	s.running = map[string]bool{}
@@ -136,9 +136,6 @@ func (s *session) run(c *cli.Context) error {
 	s.mu.Unlock()
 	log.Info("starting", "agent", s.app.Name, "version", version.String(), "config", s.effective(c, a.Effective))
 	s.noteIgnored(c, log)
-	if a.Once {
-		at.addr = ""
-	}
 	srv, err := at.server(c.Context, a)
 	if err != nil {
 		return err
@@ -147,9 +144,7 @@ func (s *session) run(c *cli.Context) error {
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
-	if srv != nil {
-		s.part(g, "http server", func() error { return srv.run(ctx) })
-	}
+	s.part(g, "http server", func() error { return srv.run(ctx) })
 	s.part(g, "reload", func() error { return reload(ctx, hup, a.reload(), log) })
 	g.Go(func() error {
 		defer cancel()

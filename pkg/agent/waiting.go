@@ -57,7 +57,7 @@ func (w *waiting) start(ctx context.Context) {
 	w.stop = func() { cancel(); serving.Wait() }
 	serving.Go(func() {
 		srv, err := w.endpoint.server(ctx, &Agent{Parts: []Part{{Name: "start", Ready: w.reason.Err}}})
-		if err == nil && srv != nil {
+		if err == nil {
 			err = srv.run(ctx)
 		}
 		if err != nil && ctx.Err() == nil {

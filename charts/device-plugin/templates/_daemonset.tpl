@@ -1,14 +1,15 @@
 {{- define "device-plugin.daemonset" -}}
 {{- include "device-plugin.check" . -}}
 {{- if .Values.devicePlugin.enabled -}}
-{{- $env := include "device-plugin.env" (dict "root" $ "port" .Values.metrics.port "own" (include "device-plugin.pluginEnv" . | fromYamlArray)) -}}
+{{- $hostNetwork := or .Values.devicePlugin.enableHostNetwork .Values.hostNetwork -}}
+{{- $env := include "device-plugin.env" (dict "root" $ "port" .Values.metrics.port "hostNetwork" $hostNetwork "own" (include "device-plugin.pluginEnv" . | fromYamlArray)) -}}
 {{ include "outrigger.daemonset" (dict "root" $ "name" (include "outrigger.fullname" .) "labels" (include "outrigger.labels" .)
   "selector" (include "outrigger.selectorLabels" .) "updateStrategy" (include "outrigger.updateStrategy" . | fromYaml)) }}
     spec:
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .)
         "api" (or .Values.events.enabled (include "outrigger.configMapName" .)) "grace" 5) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
-      {{- if (or .Values.devicePlugin.enableHostNetwork .Values.hostNetwork) }}
+      {{- if $hostNetwork }}
       hostNetwork: true
       {{- end }}
       containers:
@@ -18,7 +19,7 @@
             {{- toYaml . | nindent 12 }}
           {{- end }}
           {{- if .Values.metrics.port }}
-          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port) | nindent 10 }}
+          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port "hostNetwork" $hostNetwork) | nindent 10 }}
           {{- end }}
           volumeMounts:
             {{- include "device-plugin.volumeMounts" . | nindent 12 }}

@@ -68,5 +68,5 @@ the two for NVIDIA's runtime need a runtime class. */ -}}
 variables). */ -}}
 {{- define "device-plugin.env" -}}
 {{- $more := concat (include "device-plugin.commonEnv" .root | fromYamlArray) .own (include "device-plugin.choices" .root | fromYamlArray) -}}
-{{- include "outrigger.env" (dict "root" .root "port" .port "more" $more "theirs" (include "device-plugin.userEnv" .root | fromYamlArray)) -}}
+{{- include "outrigger.env" (dict "root" .root "port" .port "hostNetwork" .hostNetwork "more" $more "theirs" (include "device-plugin.userEnv" .root | fromYamlArray)) -}}
 {{- end -}}

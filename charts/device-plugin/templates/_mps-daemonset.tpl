@@ -1,7 +1,7 @@
 {{- define "device-plugin.mps-daemonset" -}}
 {{- if include "device-plugin.mps" . -}}
 {{- $part := dict "root" $ "part" "mps-control-daemon" -}}
-{{- $env := include "device-plugin.env" (dict "root" $ "port" .Values.mps.port "own" list) -}}
+{{- $env := include "device-plugin.env" (dict "root" $ "port" .Values.mps.port "hostNetwork" .Values.mps.enableHostNetwork "own" list) -}}
 # A separate DaemonSet: an update of the plugin does not stop the daemons, nor the
 # containers that compute through them. The labels contain no version, so that a
 # new version of the chart does not change these pods.
@@ -29,7 +29,7 @@
           {{- if .Values.metrics.port }}
           # No liveness probe: a restart ends all containers that compute through a
           # daemon. The agent restarts only the daemon that does not answer.
-          {{- include "outrigger.readinessProbe" (dict "root" $ "port" .Values.mps.port "program" "mps-control-daemon") | nindent 10 }}
+          {{- include "outrigger.readinessProbe" (dict "root" $ "port" .Values.mps.port "hostNetwork" .Values.mps.enableHostNetwork "program" "mps-control-daemon") | nindent 10 }}
           {{- end }}
           volumeMounts:
             {{- include "device-plugin.mpsMounts" . | nindent 12 }}

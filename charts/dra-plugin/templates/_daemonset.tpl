@@ -1,13 +1,14 @@
 {{- define "dra-plugin.daemonset" -}}
 {{- include "dra-plugin.check" . -}}
 {{- $more := concat (include "dra-plugin.env" . | fromYamlArray) (include "dra-plugin.choices" . | fromYamlArray) -}}
-{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "more" $more "theirs" .Values.env) -}}
+{{- $hostNetwork := or .Values.enableHostNetwork .Values.hostNetwork -}}
+{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "hostNetwork" $hostNetwork "more" $more "theirs" .Values.env) -}}
 {{ include "outrigger.daemonset" (dict "root" $ "name" (include "outrigger.fullname" .) "labels" (include "outrigger.labels" .)
   "selector" (include "outrigger.selectorLabels" .) "updateStrategy" (include "outrigger.updateStrategy" . | fromYaml)) }}
     spec:
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .) "api" true "grace" 5) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
-      {{- if (or .Values.enableHostNetwork .Values.hostNetwork) }}
+      {{- if $hostNetwork }}
       hostNetwork: true
       {{- end }}
       containers:
@@ -17,7 +18,7 @@
             {{- toYaml . | nindent 12 }}
           {{- end }}
           {{- if .Values.metrics.port }}
-          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port) | nindent 10 }}
+          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port "hostNetwork" $hostNetwork) | nindent 10 }}
           {{- end }}
           volumeMounts:
             {{- include "dra-plugin.volumeMounts" . | nindent 12 }}

@@ -1,14 +1,15 @@
 {{- define "feature-discovery.daemonset" -}}
 {{- include "feature-discovery.check" . -}}
 {{- $more := concat (include "feature-discovery.env" . | fromYamlArray) (include "feature-discovery.choices" . | fromYamlArray) -}}
-{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "more" $more "theirs" .Values.env) -}}
+{{- $hostNetwork := include "feature-discovery.hostNetwork" . -}}
+{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "hostNetwork" $hostNetwork "more" $more "theirs" .Values.env) -}}
 {{ include "outrigger.daemonset" (dict "root" $ "name" (include "outrigger.fullname" .) "labels" (include "outrigger.labels" .)
   "selector" (include "outrigger.selectorLabels" .) "updateStrategy" (include "outrigger.updateStrategy" . | fromYaml)) }}
     spec:
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .)
         "api" (include "feature-discovery.usesAPI" .) "grace" 5) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
-      {{- if include "feature-discovery.hostNetwork" . }}
+      {{- if $hostNetwork }}
       hostNetwork: true
       {{- end }}
       containers:
@@ -18,7 +19,7 @@
             {{- toYaml . | nindent 12 }}
           {{- end }}
           {{- if .Values.metrics.port }}
-          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port) | nindent 10 }}
+          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port "hostNetwork" $hostNetwork) | nindent 10 }}
           {{- end }}
           volumeMounts:
             {{- include "feature-discovery.volumeMounts" . | nindent 12 }}

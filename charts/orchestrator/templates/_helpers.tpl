@@ -70,6 +70,11 @@ terminationMessagePolicy: FallbackToLogsOnError
   value: {{ .Values.logFormat }}
 - name: LISTEN_ADDRESS
   value: {{ .Values.metrics.port | empty | ternary "" (printf "%s:%d" (include "outrigger.localhost" . | empty | ternary "" "127.0.0.1") (int .Values.metrics.port)) | quote }}
+{{- if .Values.metrics.port }}
+{{- $probes := dict "root" . "port" .Values.metrics.port }}
+- name: PROBE_ADDRESS
+  value: {{ printf "%s:%s" (include "outrigger.probeHost" $probes) (include "outrigger.probePort" $probes) | quote }}
+{{- end }}
 {{- if include "outrigger.tlsSecret" . }}
 - name: TLS_CERT_FILE
   value: /tls/tls.crt

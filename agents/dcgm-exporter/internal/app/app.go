@@ -132,8 +132,6 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			Metrics: scrape.Handler(p.exporter.Served, own, log),
 			Routes:  routes(),
 			Serve:   serve,
-			// More than 200 scrapes at once, of which each takes milliseconds.
-			Connections: 256,
 		},
 		Effective: p.host.Effective(),
 	}, nil

@@ -21,14 +21,9 @@ import (
 
 // Handler returns the handler of GET /metrics. own are the metrics of the exporter itself.
 func Handler(served func() *exporter.Served, own prometheus.Gatherer, log *slog.Logger) http.Handler {
-	options := promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(agent.ServerLog(log), slog.LevelWarn),
-		// A collector that fails must not hide the others.
-		ErrorHandling:     promhttp.ContinueOnError,
-		EnableOpenMetrics: true,
-	}
-	plain := promhttp.HandlerFor(gatherer{served, own, false}, options)
-	open := promhttp.HandlerFor(gatherer{served, own, true}, options)
+	options := promhttp.HandlerOpts{EnableOpenMetrics: true}
+	plain := agent.MetricsHandler(gatherer{served, own, false}, options, log)
+	open := agent.MetricsHandler(gatherer{served, own, true}, options, log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...).FormatType() == expfmt.TypeOpenMetrics {
 			open.ServeHTTP(w, r)

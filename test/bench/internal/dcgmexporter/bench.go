@@ -23,7 +23,7 @@ const (
 	interval = 10 * time.Second
 	// restFor is how long its processor time and its calls are counted.
 	restFor = time.Minute
-	// scrapes is how many are measured. The agent limits the rate of one client.
+	// scrapes is how many are measured.
 	scrapes = 200
 	// gpus is the number of GPUs of the node.
 	gpus = 8

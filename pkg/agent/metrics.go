@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+
+	"outrigger.dev/pkg/version"
+)
+
+// maxScrapes is the number of scrapes that a handler of metrics answers at a time, also if
+// connections of HTTP/2 have more. It bounds the memory for their answers.
+const maxScrapes = maxConnections
+
+// MetricsHandler returns a handler of GET /metrics. It serves what g gathers, without the
+// collectors that fail, and answers 503 to more than maxScrapes requests at a time. Of the
+// options, it sets the limit, and how errors are handled and logged.
+func MetricsHandler(g prometheus.Gatherer, options promhttp.HandlerOpts, log *slog.Logger) http.Handler {
+	options.ErrorHandling = promhttp.ContinueOnError
+	options.MaxRequestsInFlight = maxScrapes
+	// promhttp would log a line for each metric family that a client does not read.
+	options.ErrorLog = nil
+	return promhttp.HandlerFor(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		families, err := g.Gather()
+		if err != nil {
+			log.Warn("cannot collect all metrics, serving the others", "err", err)
+		}
+		return families, err
+	}), options)
+}
+
+// ProcessCollectors returns the collectors of build info, Go and process, for an agent with a
+// registry of its own.
+func ProcessCollectors(name string) []prometheus.Collector {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "outrigger_build_info",
+		Help: "Always 1; the labels say which agent this is and how it was built.",
+		ConstLabels: prometheus.Labels{
+			"agent": name, "version": version.String(), "goversion": runtime.Version(),
+		},
+	})
+	info.Set(1)
+	return []prometheus.Collector{
+		info,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	}
+}
+
+// newMetrics returns the handler of /metrics for collectors, build info, Go and
+// process.
+func newMetrics(name string, own []prometheus.Collector, log *slog.Logger) (http.Handler, error) {
+	reg := prometheus.NewRegistry()
+	for _, c := range slices.Concat(ProcessCollectors(name), own) {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return MetricsHandler(reg, promhttp.HandlerOpts{Registry: reg}, log), nil
+}
