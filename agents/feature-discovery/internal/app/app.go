@@ -5,14 +5,12 @@ package app
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/machine"
@@ -106,37 +104,39 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 		Log:         log,
 	})
 	if s.live.Config.GFD.OneShot {
-		return &agent.Agent{
-			Once: true,
-			Run: func(ctx context.Context) error {
-				labels, err := d.Once(ctx)
-				if err == nil {
-					err = out.once(ctx, publish.Desired{Labels: labels})
-				}
-				return errors.Join(err, src.Close())
-			},
-			Effective: s.effective(c),
-		}, nil
+		once := func(ctx context.Context) error {
+			labels, err := d.Once(ctx)
+			if err != nil {
+				return err
+			}
+			return out.once(ctx, publish.Desired{Labels: labels})
+		}
+		return &agent.Agent{Once: true, Parts: []agent.Part{{Name: "labels", Run: once, Close: src.Close}}, Effective: s.effective(c)}, nil
 	}
-	return &agent.Agent{
-		Run: func(ctx context.Context) error {
-			g, ctx := errgroup.WithContext(ctx)
-			g.Go(func() error { return d.Run(ctx) })
-			g.Go(func() error { return s.adopted.Run(ctx, s.follower(d)) })
-			g.Go(func() error { return out.run(ctx) })
-			g.Go(func() error { return s.api.Run(ctx) })
-			err := g.Wait()
-			cluster.OwnerOf(c, s.api, log).IfLeft(ctx, func(ctx context.Context) error {
-				return out.withdraw(ctx, s.publish == publishNode, len(s.chain) > 0)
-			})
-			return errors.Join(err, src.Close())
+	parts := []agent.Part{
+		{
+			Name: "discovery", Run: d.Run, Ready: d.Unknown, Health: driver.Checks(src), Reload: d.Reload,
+			Collectors: []prometheus.Collector{recorder}, Close: src.Close,
 		},
-		Ready:      func() error { return errors.Join(d.Unknown(), out.err(), s.api.Failing()) },
-		Health:     driver.Checks(src),
-		Reload:     func(context.Context) error { s.live.Reload(); d.Reload(); return nil },
-		Collectors: []prometheus.Collector{recorder},
-		Effective:  s.effective(c),
+		{
+			Name: "config", Reload: s.live.Reload,
+			Run: func(ctx context.Context) error { return s.adopted.Run(ctx, s.follower(d)) },
+		},
+	}
+	parts = append(parts, out.parts(s.publish == publishNode, len(s.chain) > 0)...)
+	return &agent.Agent{
+		Parts:     append(parts, agent.Part{Name: "events", Run: s.api.Run, Ready: s.api.Failing}),
+		Owner:     ownerOf(c, s.api, log),
+		Effective: s.effective(c),
 	}, nil
+}
+
+// ownerOf returns the DaemonSet of the agent, which removes what it has published also when it
+// leaves the node.
+func ownerOf(c *cli.Context, api *cluster.API, log *slog.Logger) *cluster.Owner {
+	owner := cluster.OwnerOf(c, api, log)
+	owner.Left = true
+	return owner
 }
 
 // watchLabels returns the function that watches the labels of the Node, nil without one.

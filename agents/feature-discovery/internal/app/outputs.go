@@ -7,22 +7,10 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
-)
-
-// keeper keeps labels or a condition published.
-type keeper interface {
-	Set(publish.Desired)
-	Run(ctx context.Context) error
-	Err() error
-}
-
-var (
-	_ keeper = (*publish.Node)(nil)
-	_ keeper = (*publish.Keeper)(nil)
+	"outrigger.dev/pkg/agent"
 )
 
 // outputs are the destinations of labels and condition.
@@ -72,47 +60,27 @@ func (o *outputs) want(w publish.Desired) {
 	}
 }
 
-// withdraw removes what is published on the Node, and the features file or the NodeFeature.
-func (o *outputs) withdraw(ctx context.Context, labels, condition bool) error {
-	var errs []error
-	switch out := o.labels.(type) {
-	case publish.File:
-		errs = append(errs, out.Remove())
-	case publish.NodeFeature:
-		errs = append(errs, out.Withdraw(ctx))
-	}
-	if o.node != nil {
-		errs = append(errs, o.node.Withdraw(ctx, labels, condition))
-	}
-	return errors.Join(errs...)
-}
-
-func (o *outputs) keepers() []keeper {
-	var out []keeper
+// parts returns the parts that publish. labels and condition say what they remove from the Node
+// when they withdraw.
+func (o *outputs) parts(labels, condition bool) []agent.Part {
+	var parts []agent.Part
 	if o.keeper != nil {
-		out = append(out, o.keeper)
+		p := agent.Part{Name: "labels", Run: o.keeper.Run, Ready: o.keeper.Err}
+		switch out := o.labels.(type) {
+		case publish.File:
+			p.Withdraw = func(context.Context) error { return out.Remove() }
+		case publish.NodeFeature:
+			p.Withdraw = out.Withdraw
+		}
+		parts = append(parts, p)
 	}
 	if o.node != nil {
-		out = append(out, o.node)
+		parts = append(parts, agent.Part{
+			Name: "node", Run: o.node.Run, Ready: o.node.Err,
+			Withdraw: func(ctx context.Context) error { return o.node.Withdraw(ctx, labels, condition) },
+		})
 	}
-	return out
-}
-
-func (o *outputs) run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for _, k := range o.keepers() {
-		g.Go(func() error { return k.Run(ctx) })
-	}
-	return g.Wait()
-}
-
-// err returns why the desired state is not published completely.
-func (o *outputs) err() error {
-	var errs []error
-	for _, k := range o.keepers() {
-		errs = append(errs, k.Err())
-	}
-	return errors.Join(errs...)
+	return parts
 }
 
 // onceLimit bounds a single publication: a job must not wait forever for an API

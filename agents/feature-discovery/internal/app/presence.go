@@ -52,13 +52,14 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Log:    log,
 	})
 	return &agent.Agent{
-		Run: func(ctx context.Context) error {
-			err := p.Run(ctx)
-			cluster.OwnerOf(c, api, log).IfLeft(ctx, func(ctx context.Context) error { return node.Withdraw(ctx, true, false) })
-			return err
+		Parts: []agent.Part{
+			{
+				Name: "presence", Run: p.Run, Ready: p.Ready, Reload: p.Reload,
+				Withdraw: func(ctx context.Context) error { return node.Withdraw(ctx, true, false) },
+			},
+			{Name: "watches", Ready: api.Failing},
 		},
-		Ready:     func() error { return errors.Join(p.Ready(), api.Failing()) },
-		Reload:    func(context.Context) error { p.Reload(); return nil },
+		Owner:     ownerOf(c, api, log),
 		Effective: []slog.Attr{slog.String(agent.SettingKey("host-root"), root)},
 	}, nil
 }
