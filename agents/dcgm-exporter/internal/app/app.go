@@ -4,7 +4,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,8 +12,8 @@ import (
 
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
+	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
 	"outrigger.dev/agents/dcgm-exporter/internal/kernellog"
 	"outrigger.dev/agents/dcgm-exporter/internal/scrape"
@@ -56,17 +55,7 @@ func openDriver(host agent.Host) (*driver.Driver, error) {
 	return driver.New(host, config.Driver{Root: host.DriverRoot, CtrRoot: host.DriverRootCtrPath, DevRoot: host.DevRoot})
 }
 
-// parts are what an exporter consists of.
-type parts struct {
-	settings
-	source   gpu.Source
-	pods     kubernetes
-	exporter *exporter.Exporter
-	log      *slog.Logger
-}
-
-// newParts makes the parts of an exporter from the flags. It starts nothing.
-func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
+func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	s, err := read(c, log)
 	if err != nil {
 		return nil, err
@@ -79,22 +68,56 @@ func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{settings: s, source: d.Reader(session, log), log: log}
-	if p.pods, err = openKubernetes(c, log); err != nil {
+	pods, err := openKubernetes(c, log)
+	if err != nil {
 		return nil, err
 	}
-	cfg := exporter.Config{
-		Source: p.source, WatchDriver: d.WatchChanges,
-		Sampler: func(id gpu.UUID, fields []telemetry.Field) exporter.Sampler {
-			return telemetry.New(telemetry.Config{Session: session, GPU: id, Fields: fields})
+	serve, err := server(c, log)
+	if err != nil {
+		return nil, err
+	}
+	own, err := newRegistry(pods.kubelet)
+	if err != nil {
+		return nil, err
+	}
+	source := d.Reader(session, log)
+	cfg := s.exporter(c, log)
+	cfg.Source, cfg.WatchDriver = source, d.WatchChanges
+	cfg.Sampler = func(id gpu.UUID, fields []telemetry.Field) exporter.Sampler {
+		return telemetry.New(telemetry.Config{Session: session, GPU: id, Fields: fields})
+	}
+	pods.connect(&cfg)
+	e := exporter.New(cfg)
+	return &agent.Agent{
+		Parts: []agent.Part{
+			{Name: "exporter", Run: e.Run, Ready: e.Ready, Reload: e.Reload, Close: source.Close},
+			{Name: "metrics list", Reload: s.list.reload, Run: func(ctx context.Context) error {
+				return s.list.follow(ctx, func(metrics []counters.Metric) {
+					o := s.options
+					o.Metrics = metrics
+					e.Configure(o)
+				})
+			}},
+			{Name: "pods", Run: pods.run, Ready: pods.failing, Close: pods.kubelet.Close},
 		},
+		HTTP: agent.HTTP{
+			Metrics: scrape.Handler(e.Served, own, log),
+			Routes:  routes(),
+			Serve:   serve,
+		},
+		Effective: s.host.Effective(),
+	}, nil
+}
+
+// exporter returns the part of the config of an exporter that the flags describe.
+func (s settings) exporter(c *cli.Context, log *slog.Logger) exporter.Config {
+	cfg := exporter.Config{
 		OnBus: func(busID string) bool {
 			_, err := os.Lstat(filepath.Join(s.host.SysRoot, "bus/pci/devices", filepath.Base(busID)))
 			return err == nil
 		},
 		Options: s.options, Interval: s.interval, Host: s.name, Log: log,
 	}
-	p.pods.connect(&cfg)
 	if dir := c.Path("hpc-job-mapping-dir"); dir != "" {
 		cfg.Jobs = newJobs(dir, log).read
 	}
@@ -103,60 +126,7 @@ func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
 			return kernellog.Watch(ctx, file, deliver)
 		}
 	}
-	p.exporter = exporter.New(cfg)
-	return p, nil
-}
-
-func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	p, err := newParts(c, log)
-	if err != nil {
-		return nil, err
-	}
-	own, err := newRegistry(p.pods.kubelet)
-	if err != nil {
-		return nil, err
-	}
-	serve, err := server(c, log)
-	if err != nil {
-		return nil, err
-	}
-	return &agent.Agent{
-		Run:   p.run,
-		Ready: func() error { return errors.Join(p.exporter.Ready(), p.pods.failing()) },
-		Reload: func(ctx context.Context) error {
-			p.reload(ctx)
-			p.exporter.Reload()
-			return nil
-		},
-		HTTP: agent.HTTP{
-			Metrics: scrape.Handler(p.exporter.Served, own, log),
-			Routes:  routes(),
-			Serve:   serve,
-		},
-		Effective: p.host.Effective(),
-	}, nil
-}
-
-// run runs all parts until ctx ends.
-func (p *parts) run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.exporter.Run(ctx) })
-	g.Go(func() error { p.list.watch(ctx, func() { p.reload(ctx) }); return nil })
-	g.Go(func() error { p.pods.run(ctx); return nil })
-	err := g.Wait()
-	return errors.Join(err, p.source.Close(), p.pods.kubelet.Close())
-}
-
-// reload reads the list of metrics again. If it is wrong, the one of before stays.
-func (p *parts) reload(ctx context.Context) {
-	metrics, err := p.list.read(ctx)
-	if err != nil {
-		p.log.Error("new list of metrics rejected, keeping the previous one", "err", err)
-		return
-	}
-	o := p.options
-	o.Metrics = metrics
-	p.exporter.Configure(o)
+	return cfg
 }
 
 // routes are the paths of NVIDIA's DCGM Exporter beside /metrics.

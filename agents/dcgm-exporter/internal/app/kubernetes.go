@@ -87,19 +87,15 @@ func (k kubernetes) labelsOf(u podresources.User) []exposition.Label {
 }
 
 // run follows the pods of the node until ctx ends.
-func (k kubernetes) run(ctx context.Context) {
+func (k kubernetes) run(ctx context.Context) error {
 	if k.info != nil {
 		k.info.Run(ctx)
 	}
+	return nil
 }
 
 // failing returns why changes of pods are not seen, nil if they are.
-func (k kubernetes) failing() error {
-	if k.api == nil {
-		return nil
-	}
-	return k.api.Failing()
-}
+func (k kubernetes) failing() error { return k.api.Failing() }
 
 // jobReader reads the jobs of a batch system.
 type jobReader struct {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -17,6 +18,7 @@ import (
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/pace"
 )
 
 // noConfigMap is the value of --configmap-data without one.
@@ -33,11 +35,13 @@ type list struct {
 	// configMap is read first if api is not nil.
 	configMap kube.Object
 	api       *cluster.API
+	// changed has a signal when the list is to be read again.
+	changed chan struct{}
 }
 
 // openList returns the list that the flags name. It reads nothing.
 func openList(c *cli.Context, log *slog.Logger) (list, error) {
-	l := list{path: c.Path("collectors"), strict: c.Bool("strict"), log: log}
+	l := list{path: c.Path("collectors"), strict: c.Bool("strict"), log: log, changed: make(chan struct{}, 1)}
 	name := c.String("configmap-data")
 	if name == noConfigMap || name == "" {
 		return l, nil
@@ -106,14 +110,35 @@ func (l list) ofConfigMap(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// watch calls changed after each change of the file, until ctx ends.
-func (l list) watch(ctx context.Context, changed func()) {
-	first := true
-	hostfs.Watch(ctx, l.log, func() {
-		// The first call is for the list as it was read already.
-		if !first {
-			changed()
+// reload makes follow read the list again. It does not block.
+func (l list) reload() { pace.Signal(l.changed) }
+
+// follow passes the list on after each change of its file and each reload, until ctx ends. If it is
+// wrong, the one of before stays.
+func (l list) follow(ctx context.Context, configure func([]counters.Metric)) error {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() {
+		first := true
+		hostfs.Watch(ctx, l.log, func() {
+			// The first call is for the list as it was read already.
+			if !first {
+				l.reload()
+			}
+			first = false
+		}, l.path)
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.changed:
 		}
-		first = false
-	}, l.path)
+		metrics, err := l.read(ctx)
+		if err != nil {
+			l.log.Error("new list of metrics rejected, keeping the previous one", "err", err)
+			continue
+		}
+		configure(metrics)
+	}
 }
