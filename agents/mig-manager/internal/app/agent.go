@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/clients"
@@ -72,16 +71,22 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	r.observer = watching.New(watching.Config[struct{}, struct{}]{
 		Source: r.source, Preparer: watching.Unprepared[struct{}, struct{}]{}, WatchChanges: r.driver.WatchChanges, Log: log,
 	})
+	owner := cluster.OwnerOf(c, r.api, log)
+	owner.Left = true
 	return &agent.Agent{
-		Run: func(ctx context.Context) error {
-			err := r.run(ctx)
-			cluster.OwnerOf(c, r.api, log).IfLeft(ctx, r.manager.Withdraw)
-			return err
+		Parts: []agent.Part{
+			{Name: "gpus", Run: r.observer.Run, Health: driver.Checks(r.source), Close: r.source.Close},
+			{Name: "changes of gpus", Run: r.follow},
+			{Name: "config files", Run: r.watchFiles},
+			{
+				Name: "manager", Run: r.manager.Run, Ready: r.manager.Ready, Reload: r.manager.Changed, Withdraw: r.manager.Withdraw,
+				Collectors: []prometheus.Collector{manager.NewMetrics(r.manager)},
+			},
+			{Name: "kubelet", Close: r.kubelet.Close},
+			{Name: "events", Run: r.api.Run, Ready: r.api.Failing},
 		},
-		Ready: func() error { return errors.Join(r.manager.Ready(), r.api.Failing()) }, Health: driver.Checks(r.source),
-		Collectors: []prometheus.Collector{manager.NewMetrics(r.manager)},
-		Reload:     func(context.Context) error { r.manager.Changed(); return nil },
-		Effective:  r.driver.Effective(),
+		Owner:     owner,
+		Effective: r.driver.Effective(),
 	}, nil
 }
 
@@ -192,25 +197,20 @@ func (r *running) driverVersion() string {
 	return ""
 }
 
-// run runs all parts until ctx ends.
-func (r *running) run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.observer.Run(ctx) })
-	g.Go(func() error { r.follow(ctx); return nil })
-	g.Go(func() error { return r.api.Run(ctx) })
+// watchFiles wakes the manager when a config file changes.
+func (r *running) watchFiles(ctx context.Context) error {
 	if len(r.folders) > 0 {
-		g.Go(func() error { hostfs.Watch(ctx, r.log, r.manager.Changed, r.folders...); return nil })
+		hostfs.Watch(ctx, r.log, r.manager.Changed, r.folders...)
 	}
-	g.Go(func() error { return r.manager.Run(ctx) })
-	return errors.Join(g.Wait(), r.source.Close(), r.kubelet.Close())
+	return nil
 }
 
 // follow wakes the manager when the GPUs change.
-func (r *running) follow(ctx context.Context) {
+func (r *running) follow(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case o := <-r.observer.Observations():
 			if o.Node != nil {
 				r.version.Store(&o.Node.Driver.Version)
