@@ -5,12 +5,10 @@ package app
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
@@ -115,30 +113,27 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	})
 	shared := gpuconfig.NewPublisher(d.Contract, name, s.live.Config, log)
 	return &agent.Agent{
-		Run: func(ctx context.Context) error {
-			g, ctx := errgroup.WithContext(ctx)
-			g.Go(func() error { return s.live.Run(ctx, shared.Follow(s.follower(inv, log))) })
-			g.Go(func() error { return shared.Run(ctx) })
-			g.Go(func() error { return api.Run(ctx) })
-			g.Go(func() error { return own.Run(ctx) })
-			g.Go(func() error { return ready.Run(ctx) })
-			g.Go(func() error { return gate.Run(ctx) })
-			g.Go(func() error { return p.Run(ctx) })
-			g.Go(func() error { return inv.Run(ctx) })
-			err := g.Wait()
-			own.Release()
-			cluster.OwnerOf(c, api, log).IfDeleted(ctx, func(context.Context) error { return preparer.Withdraw(s.live.Config.CDIRoot) })
-			return errors.Join(err, parts.source.Close())
+		Parts: []agent.Part{
+			// First, as all others wait for the GPUs.
+			{
+				Name: "inventory", Run: inv.Run, Health: driver.Checks(parts.source), Reload: inv.Reload,
+				Collectors: []prometheus.Collector{parts.recorder}, Close: parts.source.Close,
+			},
+			{
+				Name: "plugin", Run: p.Run, Ready: p.Ready, Reload: p.Wake,
+				Withdraw: func(context.Context) error { return preparer.Withdraw(s.live.Config.CDIRoot) },
+			},
+			{Name: "mps gate", Run: gate.Run},
+			{Name: "fact plugin-ready", Run: ready.Run},
+			{Name: "gpu locks", Run: own.Run, Close: own.Close},
+			{Name: "published config", Run: shared.Run},
+			{
+				Name: "config", Reload: s.live.Reload,
+				Run: func(ctx context.Context) error { return s.live.Run(ctx, shared.Follow(s.follower(inv, log))) },
+			},
+			{Name: "events", Run: api.Run, Ready: api.Failing},
 		},
-		Ready:  func() error { return errors.Join(p.Ready(), api.Failing()) },
-		Health: driver.Checks(parts.source),
-		Reload: func(context.Context) error {
-			s.live.Reload()
-			inv.Reload()
-			p.Wake()
-			return nil
-		},
-		Collectors: []prometheus.Collector{parts.recorder},
-		Effective:  s.effective(c),
+		Owner:     cluster.OwnerOf(c, api, log),
+		Effective: s.effective(c),
 	}, nil
 }

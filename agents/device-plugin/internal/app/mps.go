@@ -2,13 +2,11 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/mps"
@@ -53,17 +51,15 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	inv := inventory.New(parts.inventory(log))
 	m := &mpsAgent{settings: s, inventory: inv, ready: pace.NewReadiness(inventory.State{}.Unusable()), log: log}
 	return &agent.Agent{
-		Run: func(ctx context.Context) error {
-			g, ctx := errgroup.WithContext(ctx)
-			g.Go(func() error { return inv.Run(ctx) })
-			g.Go(func() error { return s.live.Run(ctx, s.follower(inv, log)) })
-			g.Go(func() error { return m.run(ctx) })
-			return errors.Join(g.Wait(), parts.source.Close())
-		},
-		Ready:  func() error { return errors.Join(m.isReady(), parts.api.Failing()) },
-		Health: driver.Checks(parts.source),
-		Reload: func(context.Context) error { s.live.Reload(); inv.Reload(); return nil },
 		// The plugin serves the metrics of devices.
+		Parts: []agent.Part{
+			{Name: "inventory", Run: inv.Run, Health: driver.Checks(parts.source), Reload: inv.Reload, Close: parts.source.Close},
+			{Name: "daemons", Run: m.run, Ready: m.isReady},
+			{
+				Name: "config", Ready: parts.api.Failing, Reload: s.live.Reload,
+				Run: func(ctx context.Context) error { return s.live.Run(ctx, s.follower(inv, log)) },
+			},
+		},
 		Effective: s.effective(c),
 	}, nil
 }

@@ -96,14 +96,16 @@ func newAgent(c *cli.Context, labels opener, log *slog.Logger) (*agent.Agent, er
 	w := &writer{to: c.Path("config-file-dst"), log: log}
 	return &agent.Agent{
 		Once: c.Bool("oneshot"),
-		Run: func(ctx context.Context) error {
-			if err := w.write(live.Config); err != nil || c.Bool("oneshot") {
-				return err
-			}
-			log.Info("following the label and the files; the agents of this project do so themselves with --config-dir, and need no config manager")
-			return w.follow(ctx, live)
-		},
-		Reload: func(context.Context) error { live.Reload(); return nil },
+		Parts: []agent.Part{{
+			Name: "config", Reload: live.Reload,
+			Run: func(ctx context.Context) error {
+				if err := w.write(live.Config); err != nil || c.Bool("oneshot") {
+					return err
+				}
+				log.Info("following the label and the files; the agents of this project do so themselves with --config-dir, and need no config manager")
+				return w.follow(ctx, live)
+			},
+		}},
 	}, nil
 }
 

@@ -4,7 +4,6 @@ package draapp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -93,21 +91,16 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		ready: pace.NewReadiness(inventory.State{}.Unusable()), fact: s.driver.Contract.NewKeeper(s.driver.Contract.Path(contract.DRAReady), log), log: log,
 	}
 	return &agent.Agent{
-		Run: func(ctx context.Context) error {
-			g, ctx := errgroup.WithContext(ctx)
-			g.Go(func() error { return inv.Run(ctx) })
-			g.Go(func() error { return own.Run(ctx) })
-			g.Go(func() error { return k.run(ctx) })
-			g.Go(func() error { return k.fact.Run(ctx) })
-			err := g.Wait()
-			own.Release()
-			return errors.Join(err, src.Close())
+		Parts: []agent.Part{
+			{
+				Name: "inventory", Run: inv.Run, Health: driver.Checks(src), Reload: inv.Reload,
+				Collectors: []prometheus.Collector{recorder}, Close: src.Close,
+			},
+			{Name: "gpu locks", Run: own.Run, Close: own.Close},
+			{Name: "kubelet", Run: k.run, Ready: k.isReady},
+			{Name: "fact dra-ready", Run: k.fact.Run},
 		},
-		Ready:      k.isReady,
-		Health:     driver.Checks(src),
-		Reload:     func(context.Context) error { inv.Reload(); return nil },
-		Collectors: []prometheus.Collector{recorder},
-		Effective:  append(gpuconfig.Effective(c, s.config), s.driver.Effective()...),
+		Effective: append(gpuconfig.Effective(c, s.config), s.driver.Effective()...),
 	}, nil
 }
 

@@ -154,5 +154,8 @@ func (o *Owner) signal(ctx context.Context, w wait) {
 	}
 }
 
-// Release releases all GPUs.
-func (o *Owner) Release() { o.claims.Release() }
+// Close releases all GPUs.
+func (o *Owner) Close() error {
+	o.claims.Release()
+	return nil
+}

@@ -39,7 +39,7 @@ func TestAGPUIsClaimedOnce(t *testing.T) {
 	if got := second.Own([]gpu.UUID{a, b}); len(got) != 1 || got[b].Reason == "" {
 		t.Errorf("Own() = %v, want b to be rejected", got)
 	}
-	first.Release()
+	_ = first.Close()
 	select {
 	case <-second.Freed():
 	case <-ctx.Done():
@@ -48,7 +48,7 @@ func TestAGPUIsClaimedOnce(t *testing.T) {
 	if got := second.Own([]gpu.UUID{a, b}); len(got) != 0 {
 		t.Errorf("Own() = %v, want both", got)
 	}
-	second.Release()
+	_ = second.Close()
 	left, err := os.ReadDir(filepath.Join(dir.Root, "leases"))
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func run(t *testing.T, dir contract.Dir, writer string) *owner.Owner {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		o.Release()
+		_ = o.Close()
 	})
 	return o
 }
