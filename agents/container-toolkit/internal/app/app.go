@@ -6,12 +6,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/agents/container-toolkit/internal/generate"
 	"outrigger.dev/agents/container-toolkit/internal/install"
@@ -52,7 +50,6 @@ func App() agent.App {
 type toolkit struct {
 	settings settings
 	log      *slog.Logger
-	owner    *upkeep.Owner
 	lock     *upkeep.Lock
 	status   *upkeep.Status
 	fact     *contract.Keeper
@@ -65,8 +62,9 @@ type toolkit struct {
 	engine    *engineKeeper
 	// nri is nil unless it is turned on.
 	nri *nri.Plugin
-	// installed is closed once the tools are there, to which specs and engine refer.
-	installed chan struct{}
+	// locked is closed once this is the only toolkit of the node, and installed once the tools are
+	// there, to which specs and engine refer.
+	locked, installed chan struct{}
 }
 
 func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
@@ -78,29 +76,19 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.owner, err = s.owner(c, log); err != nil {
+	if c.Bool("no-daemon") {
+		return &agent.Agent{Once: true, Parts: []agent.Part{{Name: "toolkit", Run: t.once}}, Effective: s.host.Effective()}, nil
+	}
+	owner, err := s.owner(c, log)
+	if err != nil {
 		return nil, err
 	}
-	a := &agent.Agent{
-		Run: t.run, Ready: t.status.Err, Effective: s.host.Effective(),
-		Collectors: []prometheus.Collector{upkeep.NewMetrics(t.status, t.specs)},
-		Reload: func(context.Context) error {
-			log.Info("reloading")
-			t.tools.Again()
-			t.specs.Reload()
-			t.engine.again()
-			return nil
-		},
-	}
-	if c.Bool("no-daemon") {
-		a.Once, a.Run = true, t.once
-	}
-	return a, nil
+	return &agent.Agent{Parts: t.parts(), Owner: owner, Effective: s.host.Effective()}, nil
 }
 
 func newToolkit(s settings, log *slog.Logger) (*toolkit, error) {
 	t := &toolkit{
-		settings: s, log: log, lock: &upkeep.Lock{Path: s.pidFile}, installed: make(chan struct{}),
+		settings: s, log: log, lock: &upkeep.Lock{Path: s.pidFile}, locked: make(chan struct{}), installed: make(chan struct{}),
 		installer: install.New(install.Config{
 			Dir: s.dir, HostDir: s.hostDir(), Source: s.sourceRoot, Config: s.config, Log: log,
 		}),
@@ -180,66 +168,58 @@ func (t *toolkit) install(context.Context) (wrote bool, again time.Duration, err
 	return wrote, again, err
 }
 
-func (t *toolkit) run(ctx context.Context) error {
-	// The watch of the owner outlives ctx: when the agent is stopped, the end of the
-	// DaemonSet may be on its way.
-	watched, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var watching sync.WaitGroup
-	watching.Go(func() { t.owner.Watch(watched) })
-	defer watching.Wait()
-	defer stop()
-	err := t.lock.Take(ctx, t.log, func(err error) { t.status.Set(upkeep.Sole, err) })
-	if err != nil {
-		return nil // ctx has ended
+// parts returns the parts of the agent. Before anything is changed, it is the only toolkit of the
+// node; before anything refers to the tools, they are there.
+func (t *toolkit) parts() []agent.Part {
+	parts := []agent.Part{
+		{
+			Name: "lock", Run: t.take, Started: t.locked, Ready: t.status.Err, Withdraw: t.undo, Close: t.lock.Release,
+			Collectors: []prometheus.Collector{upkeep.NewMetrics(t.status, t.specs)},
+		},
+		{Name: "fact toolkit-ready", Run: t.fact.Keep},
+	}
+	if t.nri != nil {
+		// Before the tools: until it is connected, containers start without their GPUs.
+		parts = append(parts, agent.Part{Name: "nri", Run: t.nri.Run})
+	}
+	specs := agent.Part{Name: "specs", Run: t.specs.Run, Reload: t.specs.Reload}
+	if !t.settings.cdi {
+		specs = agent.Part{Name: "specs", Run: t.removeSpecs}
+	}
+	return append(parts,
+		agent.Part{Name: "tools", Run: t.tools.Run, Started: t.installed, Reload: t.tools.Again},
+		specs,
+		agent.Part{Name: "engine", Run: t.engine.run, Reload: t.engine.again},
+	)
+}
+
+// take takes the lock.
+func (t *toolkit) take(ctx context.Context) error {
+	if err := t.lock.Take(ctx, t.log, func(err error) { t.status.Set(upkeep.Sole, err) }); err != nil {
+		return err
 	}
 	t.status.Set(upkeep.Sole, nil)
-	err = t.keep(ctx)
-	// Otherwise the fact stays: what it names does, and the next pod takes it over.
-	if t.owner.Deleted(context.WithoutCancel(ctx)) {
-		t.withdraw()
-		err = errors.Join(err, t.undoing().Run(ctx))
-	}
-	return errors.Join(err, t.lock.Release())
-}
-
-// keep keeps all parts until ctx ends.
-func (t *toolkit) keep(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return t.fact.Keep(ctx) })
-	g.Go(func() error { return t.tools.Run(ctx) })
-	if t.nri != nil {
-		// At once: until it is connected, containers start without their GPUs.
-		g.Go(func() error { return t.nri.Run(ctx) })
-	}
-	g.Go(t.after(ctx, func() error {
-		if !t.settings.cdi {
-			return t.leave(ctx)
-		}
-		return t.specs.Run(ctx)
-	}))
-	g.Go(t.after(ctx, func() error { return t.engine.run(ctx) }))
-	return g.Wait()
-}
-
-// leave removes the specs of an earlier start.
-func (t *toolkit) leave(ctx context.Context) error {
-	if err := t.writer.Remove(); err != nil {
-		t.log.Error("cannot remove the CDI specs of an earlier start", "err", err)
-	}
-	<-ctx.Done()
+	close(t.locked)
 	return nil
 }
 
-// after returns a function that calls f once the tools are installed.
-func (t *toolkit) after(ctx context.Context, f func() error) func() error {
-	return func() error {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.installed:
-			return f()
-		}
+// undo takes everything back, if this process could change it.
+func (t *toolkit) undo(ctx context.Context) error {
+	select {
+	case <-t.locked:
+	default:
+		return nil
 	}
+	t.withdraw()
+	return t.undoing().Run(ctx)
+}
+
+// removeSpecs removes the specs of an earlier start.
+func (t *toolkit) removeSpecs(context.Context) error {
+	if err := t.writer.Remove(); err != nil {
+		t.log.Error("cannot remove the CDI specs of an earlier start", "err", err)
+	}
+	return nil
 }
 
 // once does everything once.

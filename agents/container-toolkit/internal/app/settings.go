@@ -200,11 +200,10 @@ func (s settings) watchDriver(log *slog.Logger) func(context.Context, func()) er
 	}
 }
 
-// owner returns the DaemonSet of the agent, nil if it is not known.
-func (s settings) owner(c *cli.Context, log *slog.Logger) (*upkeep.Owner, error) {
-	set := c.String("daemonset-name")
-	if set == "" {
-		return nil, nil //nolint:nilnil // a nil Owner is never deleted
+// owner returns the DaemonSet of the agent.
+func (s settings) owner(c *cli.Context, log *slog.Logger) (*cluster.Owner, error) {
+	if c.String("daemonset-name") == "" {
+		return cluster.OwnerOf(c, nil, log), nil
 	}
 	api, err := cluster.Open(c, name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
@@ -213,8 +212,7 @@ func (s settings) owner(c *cli.Context, log *slog.Logger) (*upkeep.Owner, error)
 	if err != nil {
 		return nil, err
 	}
-	return &upkeep.Owner{
-		Client: api.Client, ToolsDir: s.dir.Tools(), Log: log,
-		Object: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: c.String("namespace"), Name: set},
-	}, nil
+	owner := cluster.OwnerOf(c, api, log)
+	owner.Watched, owner.ByHand = true, upkeep.Unconfigure(s.dir.Tools())
+	return owner, nil
 }

@@ -49,7 +49,7 @@ func (u Undoing) Run(ctx context.Context) error {
 	}
 	if len(errs) > 0 {
 		u.Log.Error("the tools stay, since a part that refers to them could not be taken back: take it back by hand, then remove the folder",
-			"command", unconfigure(u.ToolsDir), "folder", u.ToolsDir)
+			"command", Unconfigure(u.ToolsDir), "folder", u.ToolsDir)
 		return errors.Join(errs...)
 	}
 	if users := u.Users(); len(users) > 0 {
@@ -60,6 +60,6 @@ func (u Undoing) Run(ctx context.Context) error {
 	return u.RemoveTools()
 }
 
-// unconfigure returns the command that takes back the config of the container engine on a
+// Unconfigure returns the command that takes back the config of the container engine on a
 // node, where dir is the folder of the tools.
-func unconfigure(dir string) string { return dir + "/nvidia-ctk runtime unconfigure" }
+func Unconfigure(dir string) string { return dir + "/nvidia-ctk runtime unconfigure" }
