@@ -5,7 +5,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
@@ -57,46 +56,34 @@ func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 	}
 	s.config.Started = licenses.Again
 	l := loader.New(s.config, s.machine)
-	a := &agent.Agent{
-		Run: func(ctx context.Context) error {
+	ready := l.Ready
+	imported := make(chan struct{})
+	parts := []agent.Part{
+		{Name: "import", Started: imported, Run: func(ctx context.Context) error {
+			defer close(imported)
 			if s.payload != "" {
 				l.Import(ctx, s.importPayload)
 			}
-			others := []func(context.Context) error{func(ctx context.Context) error { return licenses.Run(ctx, l.Undisturbed) }}
-			if up != nil {
-				others = append(others, up.events.Run, up.Run)
-			}
-			return beside(ctx, l.Run, others)
-		},
-		Ready: l.Ready, Collectors: []prometheus.Collector{loader.NewMetrics(l), license.NewMetrics(licenses)},
-		Reload: func(context.Context) error {
-			l.Retry()
-			licenses.Again()
 			return nil
-		},
+		}},
+		{Name: "licenses", Reload: licenses.Again, Collectors: []prometheus.Collector{license.NewMetrics(licenses)}, Run: func(ctx context.Context) error {
+			return licenses.Run(ctx, l.Undisturbed)
+		}},
 	}
-	if s.place == nil {
-		return a, nil
+	if s.place != nil {
+		var err error
+		if up, err = s.upgrader(l, log); err != nil {
+			return nil, err
+		}
+		ready = func() error { return up.ready(l.Ready()) }
+		parts = append(parts,
+			agent.Part{Name: "events", Run: up.events.Run},
+			agent.Part{Name: "upgrade", Run: up.Run, Collectors: []prometheus.Collector{upgrade.NewMetrics(up.Upgrade)}},
+		)
 	}
-	var err error
-	if up, err = s.upgrader(l, log); err != nil {
-		return nil, err
-	}
-	a.Ready = func() error { return up.ready(l.Ready()) }
-	a.Collectors = append(a.Collectors, upgrade.NewMetrics(up.Upgrade))
-	return a, nil
-}
-
-// beside runs functions that end with their context while another one runs.
-func beside(ctx context.Context, run func(context.Context) error, others []func(context.Context) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	for _, other := range others {
-		running.Go(func() { _ = other(ctx) })
-	}
-	return run(ctx)
+	return &agent.Agent{Parts: append(parts, agent.Part{
+		Name: "loader", Run: l.Run, Ready: ready, Reload: l.Retry, Collectors: []prometheus.Collector{loader.NewMetrics(l)},
+	})}, nil
 }
 
 // importPayload imports the driver that the flags name.
