@@ -43,7 +43,9 @@ func newOperator(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		return nil, err
 	}
 	o := connect(once.Store{Client: client, Namespace: c.String(flagNamespace)}, log)
-	return &agent.Agent{Run: o.run, Ready: o.ready, Collectors: []prometheus.Collector{o.controller.Metrics}}, nil
+	return &agent.Agent{Parts: []agent.Part{{
+		Name: "controller", Run: o.run, Ready: o.ready, Collectors: []prometheus.Collector{o.controller.Metrics},
+	}}}, nil
 }
 
 // connect returns the operator of a cluster.
