@@ -21,10 +21,12 @@ func App() agent.App {
 			&cli.StringFlag{Name: "sys-root", EnvVars: []string{"SYS_ROOT"}, Usage: "`FOLDER` of the node's /sys"},
 		},
 		New: func(*cli.Context, *slog.Logger) (*agent.Agent, error) {
-			return &agent.Agent{Run: func(ctx context.Context) error {
-				<-ctx.Done()
-				return nil
-			}}, nil
+			return &agent.Agent{Parts: []agent.Part{{Name: "wait", Run: wait}}}, nil
 		},
 	}
+}
+
+func wait(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
 }
