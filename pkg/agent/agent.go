@@ -15,7 +15,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/gpu"
@@ -67,21 +66,6 @@ type Agent struct {
 	Parts []Part
 	// Owner decides whether Part.Withdraw is called. If it is nil, nothing is withdrawn.
 	Owner Owner
-	// Run does the agent's work until ctx ends, and then returns nil or ctx's error
-	// within a second, or within App.StopLimit. Any other error ends the process.
-	Run func(ctx context.Context) error
-	// Ready returns nil while the agent's output exists on this node, and otherwise
-	// what the agent waits for. It answers /readyz, must not block, and is called
-	// concurrently with Run. If it is nil, the agent is always ready.
-	Ready func() error
-	// Health holds checks by name. If one returns an error, /healthz fails and the
-	// kubelet restarts the agent. The rules of Ready apply.
-	Health map[string]func() error
-	// Reload is called for each SIGHUP, one call at a time, concurrently with Run.
-	// The chassis logs its error, and the agent continues as before.
-	Reload func(ctx context.Context) error
-	// Collectors are served on /metrics, with those of build, Go and process.
-	Collectors []prometheus.Collector
 	// HTTP changes what the server of --listen serves.
 	HTTP HTTP
 	// Effective holds settings in effect that differ from the flags, by the keys of

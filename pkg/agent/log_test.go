@@ -20,7 +20,7 @@ func TestLongTexts(t *testing.T) {
 	app.New = func(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		log.Warn("an error", "err", errors.New(long))
 		log.Warn("in a group", slog.Group("of", "text", long, "err", errors.New("short")))
-		return &agent.Agent{Run: func(context.Context) error { return errors.New(long) }}, nil
+		return &agent.Agent{Parts: []agent.Part{{Name: "fails", Run: func(context.Context) error { return errors.New(long) }}}}, nil
 	}
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {

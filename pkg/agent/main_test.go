@@ -39,10 +39,10 @@ func TestMain(m *testing.M) {
 			app.StopLimit = 10 * time.Millisecond
 		}
 		app.New = func(*cli.Context, *slog.Logger) (*agent.Agent, error) {
-			return &agent.Agent{Run: func(context.Context) error {
+			return &agent.Agent{Parts: []agent.Part{{Name: "first", Run: func(context.Context) error {
 				fmt.Println("running")
 				select {}
-			}}, nil
+			}}}}, nil
 		}
 		agent.Main(app)
 	case "hang in New":
@@ -119,7 +119,8 @@ func testApp() agent.App {
 func newTestAgent(c *cli.Context, log *slog.Logger) *agent.Agent {
 	fail, out := c.String("fail"), c.App.Writer
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "test_total", Help: "A counter."})
-	a := &agent.Agent{
+	part := agent.Part{
+		Name: "test",
 		Run: func(ctx context.Context) error {
 			fmt.Fprintln(out, "running")
 			switch fail {
@@ -146,26 +147,21 @@ func newTestAgent(c *cli.Context, log *slog.Logger) *agent.Agent {
 				return nil
 			},
 		},
-		Reload: func(context.Context) error {
-			fmt.Fprintln(out, "reloaded")
-			if fail == "reload" {
-				return errors.New("read config: no such file")
-			}
-			return nil
-		},
+		Reload:     func() { fmt.Fprintln(out, "reloaded") },
 		Collectors: []prometheus.Collector{counter},
 	}
+	var effective []slog.Attr
 	switch fail {
 	case "metrics":
-		a.Collectors = append(a.Collectors, counter)
+		part.Collectors = append(part.Collectors, counter)
 	case "config":
-		a.Effective = append(a.Effective, slog.Int("replicas", 7), slog.String("resource", "nvidia.com/gpu"))
+		effective = []slog.Attr{slog.Int("replicas", 7), slog.String("resource", "nvidia.com/gpu")}
 	case "no reload":
-		a.Reload = nil
+		part.Reload = nil
 	case "bare":
-		return &agent.Agent{Run: a.Run}
+		part = agent.Part{Name: "bare", Run: part.Run}
 	}
-	return a
+	return &agent.Agent{Parts: []agent.Part{part}, Effective: effective}
 }
 
 // process is an agent that runs as a process of its own.

@@ -35,7 +35,7 @@ type Part struct {
 	// Collectors are served on /metrics, with those of build, Go and process.
 	Collectors []prometheus.Collector
 	// Withdraw removes what the part has published. It is called after all parts have
-	// ended, if Agent.Owner is gone, and ends with ctx.
+	// ended, if Agent.Owner is gone. ctx ends after 4 s, or before App.StopLimit.
 	Withdraw func(ctx context.Context) error
 	// Close releases what the part holds. It is called last, after all parts have ended.
 	Close func() error
@@ -50,13 +50,17 @@ type Owner interface {
 	Gone(ctx context.Context) bool
 }
 
-// withdrawMargin is the part of App.StopLimit that is left when Withdraw has to end.
-const withdrawMargin = 300 * time.Millisecond
+// withdrawLimit bounds what is withdrawn, also for an agent with a long App.StopLimit: pods have a
+// grace period of 5 s or more. withdrawMargin is what is left of a shorter App.StopLimit.
+const (
+	withdrawLimit  = 4 * time.Second
+	withdrawMargin = 300 * time.Millisecond
+)
 
 // runParts runs the parts of an agent until ctx ends, one of them fails, or all have
 // returned. Then it withdraws and closes them, in reverse order.
 func (s *session) runParts(ctx context.Context, a *Agent) error {
-	parts := a.parts()
+	parts := slices.Clone(a.Parts)
 	watched, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -106,7 +110,7 @@ func (s *session) withdraw(ctx context.Context, owner Owner, parts []Part) {
 	if len(parts) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(s.stopLimit()-withdrawMargin, s.stopLimit()/2))
+	ctx, cancel := context.WithTimeout(ctx, min(withdrawLimit, s.stopLimit()-withdrawMargin))
 	defer cancel()
 	gone := false
 	s.during("owner", func() { gone = owner.Gone(ctx) })
@@ -122,32 +126,22 @@ func (s *session) withdraw(ctx context.Context, owner Owner, parts []Part) {
 	}
 }
 
-// parts returns the parts of the agent, also those that its other fields describe.
-func (a *Agent) parts() []Part {
-	if a.Run == nil {
-		return slices.Clone(a.Parts)
-	}
-	return append(slices.Clone(a.Parts), Part{Name: "agent", Run: a.Run, Ready: a.Ready, Health: a.Health, Collectors: a.Collectors})
-}
-
-// reload returns the function that reloads all parts, nil if none can.
-func (a *Agent) reload() func(context.Context) error {
-	parts := slices.DeleteFunc(a.parts(), func(p Part) bool { return p.Reload == nil })
-	if len(parts) == 0 {
-		return a.Reload
-	}
-	return func(context.Context) error {
-		for _, p := range parts {
+// reload reloads the parts, and reports whether there are any to reload.
+func (a *Agent) reload() bool {
+	found := false
+	for _, p := range a.Parts {
+		if p.Reload != nil {
 			p.Reload()
+			found = true
 		}
-		return nil
 	}
+	return found
 }
 
 // ready returns what the parts wait for, nil if they are all ready.
 func (a *Agent) ready() error {
 	var errs []error
-	for _, p := range a.parts() {
+	for _, p := range a.Parts {
 		if p.Ready != nil {
 			errs = append(errs, p.Ready())
 		}
@@ -158,7 +152,7 @@ func (a *Agent) ready() error {
 // health returns the checks of all parts.
 func (a *Agent) health() map[string]func() error {
 	all := map[string]func() error{}
-	for _, p := range a.parts() {
+	for _, p := range a.Parts {
 		maps.Copy(all, p.Health)
 	}
 	return all
@@ -167,7 +161,7 @@ func (a *Agent) health() map[string]func() error {
 // collectors returns those of all parts.
 func (a *Agent) collectors() []prometheus.Collector {
 	var all []prometheus.Collector
-	for _, p := range a.parts() {
+	for _, p := range a.Parts {
 		all = append(all, p.Collectors...)
 	}
 	return all

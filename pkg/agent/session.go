@@ -145,7 +145,7 @@ func (s *session) run(c *cli.Context) error {
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	s.part(g, "http server", func() error { return srv.run(ctx) })
-	s.part(g, "reload", func() error { return reload(ctx, hup, a.reload(), log) })
+	s.part(g, "reload", func() error { return reload(ctx, hup, a, log) })
 	g.Go(func() error {
 		defer cancel()
 		return s.runParts(ctx, a)
@@ -186,23 +186,19 @@ func (s *session) record(name string, runs bool) {
 	s.running[name] = runs
 }
 
-// reload calls f for each signal until ctx ends.
-func reload(ctx context.Context, hup <-chan os.Signal, f func(context.Context) error, log *slog.Logger) error {
+// reload reloads the agent for each signal until ctx ends.
+func reload(ctx context.Context, hup <-chan os.Signal, a *Agent, log *slog.Logger) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-hup:
 		}
-		if f == nil {
+		if a.reload() {
+			log.Info("reloaded")
+		} else {
 			log.Info("ignoring SIGHUP, there is nothing to reload")
-			continue
 		}
-		if err := f(ctx); err != nil {
-			log.Error("cannot reload the configuration, keeping the last one", "err", err)
-			continue
-		}
-		log.Info("reloaded")
 	}
 }
 

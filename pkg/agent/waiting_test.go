@@ -32,7 +32,7 @@ func TestProbesWhileNewWaits(t *testing.T) {
 				case <-next:
 				}
 				a, err := create(c, log)
-				a.Ready = func() error {
+				a.Parts[0].Ready = func() error {
 					agent.Waiting(c.Context, errors.New("too late"))
 					return nil
 				}

@@ -2,7 +2,6 @@ package cluster_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -22,7 +21,7 @@ func run(t *testing.T, f func(c *cli.Context, log *slog.Logger) error, args ...s
 		Name:  "test-agent",
 		Flags: []cli.Flag{cluster.NodeNameFlag(), cluster.EventsFlag("changes"), cluster.KubeconfigFlag()},
 		New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-			return &agent.Agent{Run: func(context.Context) error { return nil }}, f(c, log)
+			return &agent.Agent{}, f(c, log)
 		},
 	}
 	var out, errs bytes.Buffer

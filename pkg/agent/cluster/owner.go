@@ -178,21 +178,3 @@ func (o *Owner) selects(ctx context.Context, selector string) (bool, error) {
 	}
 	return len(found) > 0, nil
 }
-
-// IfDeleted calls withdraw if the DaemonSet is deleted. ctx may have ended.
-func (o *Owner) IfDeleted(ctx context.Context, withdraw func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*askLimit)
-	defer cancel()
-	if !o.Gone(ctx) {
-		return
-	}
-	if err := withdraw(ctx); err != nil {
-		o.log.Error("cannot remove what this agent has published: remove it by hand, as the documentation of the agent says", "err", err)
-	}
-}
-
-// IfLeft is as IfDeleted, also for pods that are not for the agent's node any more.
-func (o *Owner) IfLeft(ctx context.Context, withdraw func(context.Context) error) {
-	o.Left = true
-	o.IfDeleted(ctx, withdraw)
-}
