@@ -65,23 +65,13 @@ func (d Dir) changes(folders ...string) changes {
 // While it cannot watch, for example because all inotify instances of the user are in use,
 // it logs why and calls done every second instead. It tries again to watch each time.
 func (c changes) wait(ctx context.Context, done func() bool) error {
-	logged := false
-	for {
+	return hostfs.Rewatch(ctx, c.log, lastCheckAbsent, func(func()) error {
 		err := c.watch(ctx, done)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		if !logged {
-			logged = true
-			c.log.Warn("cannot watch files, polling", "every", lastCheckAbsent, "err", err)
-		}
-		if done() {
+		if err != nil && ctx.Err() == nil && done() {
 			return nil
 		}
-		if !pace.Pause(ctx, lastCheckAbsent) {
-			return ctx.Err()
-		}
-	}
+		return err
+	})
 }
 
 // watch is wait, but returns an error if it cannot watch.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // ErrUnwatchable is returned for a path on procfs or sysfs, where the kernel changes files
@@ -36,26 +37,13 @@ type watching struct {
 }
 
 func (w watching) run(ctx context.Context) {
-	logged := ""
-	for {
-		err := w.watch(ctx, func() {
-			if logged != "" {
-				logged = ""
-				w.log.Info("watching files again", "paths", w.paths)
-			}
-		})
-		if ctx.Err() != nil {
-			return
+	_ = Rewatch(ctx, w.log, w.poll, func(works func()) error { // it ends with ctx
+		err := w.watch(ctx, works)
+		if ctx.Err() == nil {
+			w.changed()
 		}
-		if text := err.Error(); text != logged {
-			logged = text
-			w.log.Warn("cannot watch files, polling", "every", w.poll, "err", err)
-		}
-		w.changed()
-		if !pace.Pause(ctx, w.poll) {
-			return
-		}
-	}
+		return err
+	})
 }
 
 // watch watches until it fails, and returns why. It calls begun once it watches.
@@ -71,5 +59,27 @@ func (w watching) watch(ctx context.Context, begun func()) error {
 			return err
 		}
 		w.changed()
+	}
+}
+
+// Rewatch calls watch, and after a pause again, until it returns nil or ctx ends. watch calls
+// works once it watches, and returns why it cannot, which Rewatch logs once.
+func Rewatch(ctx context.Context, log *slog.Logger, pause time.Duration, watch func(works func()) error) error {
+	var status reconcile.Status
+	for {
+		err := watch(func() {
+			if status.Set(nil) {
+				log.Info("watching for changes again")
+			}
+		})
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if status.Set(err) {
+			log.Warn("cannot watch for changes, polling", "every", pause, "err", err)
+		}
+		if !pace.Pause(ctx, pause) {
+			return ctx.Err()
+		}
 	}
 }

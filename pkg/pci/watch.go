@@ -53,21 +53,13 @@ type watch struct {
 // run follows changes again and again. follow returns why it cannot go on, and calls works
 // once a change was reported.
 func (w watch) run(ctx context.Context, follow func(works func()) error) {
-	logged := ""
-	for {
-		err := follow(func() { logged = "" })
-		if ctx.Err() != nil {
-			return
+	_ = hostfs.Rewatch(ctx, w.log, w.poll, func(works func()) error { // it ends with ctx
+		err := follow(works)
+		if ctx.Err() == nil {
+			w.changed()
 		}
-		if text := err.Error(); text != logged {
-			logged = text
-			w.log.Warn("cannot watch the PCI bus, polling", "every", w.poll, "err", err)
-		}
-		w.changed()
-		if !pace.Pause(ctx, w.poll) {
-			return
-		}
-	}
+		return err
+	})
 }
 
 // uevents calls changed for each uevent. It returns why there are no more.
