@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // Keeper keeps a held fact published while it is desired, whoever removes, truncates or
@@ -15,10 +16,10 @@ import (
 // publishes the same fact, the Keeper leaves that alone, and publishes its own when that
 // process ends.
 type Keeper struct {
-	dir     Dir
-	path    string
-	log     *slog.Logger
-	desired chan struct{}
+	dir  Dir
+	path string
+	log  *slog.Logger
+	loop *reconcile.Loop
 
 	mu sync.Mutex
 	// record is the desired fact, nil for none, and published the one that is held.
@@ -31,7 +32,12 @@ type Keeper struct {
 // NewKeeper returns a Keeper without a desired fact. path is that of a fact, see
 // Path, or as for HoldFile.
 func (d Dir) NewKeeper(path string, log *slog.Logger) *Keeper {
-	return &Keeper{dir: d, path: path, log: log, desired: make(chan struct{}, 1)}
+	k := &Keeper{dir: d, path: path, log: log}
+	k.loop = reconcile.New(reconcile.Config{
+		Name: "fact " + filepath.Base(path), Failed: k.failed, Log: log,
+		Step: func(context.Context) (reconcile.Result, error) { return reconcile.Result{}, k.put() },
+	})
+	return k
 }
 
 // Publish makes r the fact. If it cannot be written now, Run writes it later.
@@ -49,7 +55,7 @@ func (k *Keeper) want(r *Record) {
 	}
 	// At once, so that the fact is there when the caller goes on. Run reports an error.
 	_ = k.putLocked()
-	pace.Signal(k.desired)
+	k.loop.Wake()
 }
 
 // Run keeps the fact until ctx ends, and then withdraws it.
@@ -62,15 +68,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 // Keep is Run for a caller that withdraws the fact itself, or leaves its file: that says
 // that the writer has ended, once the process has.
 func (k *Keeper) Keep(ctx context.Context) error {
-	found := make(chan struct{}, 1)
 	var watching sync.WaitGroup
-	watching.Go(func() { _ = k.dir.WatchFiles(ctx, func() { pace.Signal(found) }, k.path) }) // it ends with ctx
-	pace.Keep(ctx, pace.Keeping{
-		Put:     func(context.Context) error { return k.put() },
-		Desired: k.desired, Found: found, Failed: k.failed,
-	})
-	watching.Wait()
-	return nil
+	defer watching.Wait()
+	watching.Go(func() { _ = k.dir.WatchFiles(ctx, k.loop.Recheck, k.path) }) // it ends with ctx
+	return k.loop.Run(ctx)
 }
 
 func (k *Keeper) failed(err error, in time.Duration) {
