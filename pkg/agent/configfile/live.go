@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // labelPatience is how long Load waits for the Node's labels before it uses the last
@@ -70,13 +71,14 @@ type Live[T any] struct {
 	// Config is the config at the start. Run passes later ones to the Follower.
 	Config T
 
-	spec    Spec[T]
-	kept    kept
-	changed chan struct{}
-	label   atomic.Pointer[string]
-	// last is the config in effect, and rejected the last error passed to Reject.
+	spec  Spec[T]
+	kept  kept
+	loop  *reconcile.Loop
+	label atomic.Pointer[string]
+	to    Follower[T]
+	// last is the config in effect, and rejected why a newer one is not.
 	last     T
-	rejected string
+	rejected reconcile.Status
 }
 
 // Load returns the config that the flags select. If a label of the Node selects the
@@ -88,7 +90,8 @@ func Load[T any](c *cli.Context, spec Spec[T]) (*Live[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Live[T]{File: file, spec: spec, kept: newKept(c.Path("run-root"), file.label), changed: make(chan struct{}, 1)}
+	l := &Live[T]{File: file, spec: spec, kept: newKept(c.Path("run-root"), file.label)}
+	l.loop = reconcile.New(reconcile.Config{Name: "config file", Step: l.update, Log: spec.Log})
 	label := ""
 	if file.Dir != "" {
 		if label, err = l.firstLabel(c.Context); err != nil {
@@ -168,71 +171,56 @@ func (l *Live[T]) Run(ctx context.Context, to Follower[T]) error {
 	if dir := l.File.folder(); dir != "" {
 		g.Go(func() error { l.watch(ctx, dir); return nil })
 	}
-	g.Go(func() error {
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-l.changed:
-				if err := l.update(to); err != nil {
-					return err
-				}
-			}
-		}
-	})
+	l.to = to
+	g.Go(func() error { return l.loop.Run(ctx) })
 	return g.Wait()
 }
 
-// watch reads the file again when something in its folder changes, and keeps the label
-// again if another program has removed or changed what is kept.
+// watch wakes the loop when something in the folder of the file changes, or when another
+// program has removed or changed what is kept of the label.
 func (l *Live[T]) watch(ctx context.Context, dir string) {
 	paths := []string{dir}
 	if l.File.Dir != "" && l.kept.path != "" {
 		paths = append(paths, l.kept.path)
 	}
-	hostfs.Watch(ctx, l.spec.Log, func() {
-		if len(paths) > 1 {
-			l.keep(*l.label.Load())
-		}
-		if pace.Pause(ctx, settle) {
-			pace.Signal(l.changed)
-		}
-	}, paths...)
+	hostfs.Watch(ctx, l.spec.Log, l.loop.Wake, paths...)
 }
 
 func (l *Live[T]) labelled(all map[string]string) {
 	value := all[l.File.label]
-	was := l.label.Swap(&value) // before watch sees the file change
-	l.keep(value)
-	if *was != value {
-		pace.Signal(l.changed)
+	if was := l.label.Swap(&value); *was != value {
+		l.loop.Wake()
 	}
 }
 
 // Reload makes Run read the file again, for example after SIGHUP. It does not block.
-func (l *Live[T]) Reload() { pace.Signal(l.changed) }
+func (l *Live[T]) Reload() { l.loop.Wake() }
 
-// update reads the config and passes it on if it differs from the last one, or
-// rejects it.
-func (l *Live[T]) update(to Follower[T]) error {
+// update keeps the label, reads the config, and passes it on if it differs from the last one,
+// or rejects it.
+func (l *Live[T]) update(ctx context.Context) (reconcile.Result, error) {
+	pace.Pause(ctx, settle)
+	if l.File.Dir != "" {
+		l.keep(*l.label.Load())
+	}
 	next, err := l.read()
 	if err != nil {
-		if l.rejected != err.Error() {
-			l.rejected = err.Error()
-			to.Reject(err)
+		if l.rejected.Set(err) {
+			l.to.Reject(err)
 		}
-		return nil
+		return reconcile.Result{}, nil
 	}
 	// Reflection, because each agent has its own type of config, with slices and maps.
-	if l.rejected == "" && reflect.DeepEqual(l.last, next) {
-		return nil
+	if l.rejected.Err() == nil && reflect.DeepEqual(l.last, next) {
+		return reconcile.Result{}, nil
 	}
 	if l.spec.NeedsRestart != nil {
 		if names := l.spec.NeedsRestart(l.last, next); len(names) > 0 {
-			return fmt.Errorf("apply the changed config: %s cannot change in a running process, exiting to be restarted with the new config", strings.Join(names, ", "))
+			return reconcile.Result{}, reconcile.Fatal(fmt.Errorf("apply the changed config: %s cannot change in a running process, exiting to be restarted with the new config", strings.Join(names, ", ")))
 		}
 	}
-	l.last, l.rejected = next, ""
-	to.Configure(next)
-	return nil
+	l.last = next
+	l.rejected.Set(nil)
+	l.to.Configure(next)
+	return reconcile.Result{}, nil
 }

@@ -14,7 +14,6 @@ import (
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
-	"outrigger.dev/pkg/pace"
 )
 
 // advertised is the part of a config that decides which devices the device plugin
@@ -122,25 +121,16 @@ func (a *Adopted) Run(ctx context.Context, to configfile.Follower[config.Config]
 		return a.live.Run(ctx, to)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	changed := make(chan struct{}, 1)
 	g.Go(func() error { return a.live.Run(ctx, to) })
+	last := a.Config
 	g.Go(func() error {
-		return a.dir.WatchFiles(ctx, func() { pace.Signal(changed) }, a.dir.Path(contract.PluginConfig))
-	})
-	g.Go(func() error {
-		last := a.Config
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-changed:
-				// Reflection here and below, because a config has slices of slices.
-				if next := a.adopt(last); !reflect.DeepEqual(last, next) {
-					last = next
-					to.Configure(next)
-				}
+		return a.dir.WatchFiles(ctx, func() {
+			// Reflection here and below, because a config has slices of slices.
+			if next := a.adopt(last); !reflect.DeepEqual(last, next) {
+				last = next
+				to.Configure(next)
 			}
-		}
+		}, a.dir.Path(contract.PluginConfig))
 	})
 	return g.Wait()
 }
