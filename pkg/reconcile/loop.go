@@ -47,6 +47,8 @@ type Config struct {
 	// Delays returns how long no step may follow an error, even if the loop is woken, and the
 	// longest delay after it; 0 for no limits of the error. It may be nil.
 	Delays func(error) (least, most time.Duration)
+	// Wakes is the channel of Wake, if somebody has one with a capacity of one already.
+	Wakes chan struct{}
 	// Patient is set if wake-ups do not end the delay after an error.
 	Patient bool
 	// Starting is why the loop is not ready before the first step ends. It may be nil.
@@ -90,7 +92,7 @@ func New(cfg Config) *Loop {
 		starting = fmt.Errorf("start: %s has not been reconciled yet", cfg.Name)
 	}
 	return &Loop{
-		cfg: cfg, wake: make(chan struct{}, 1), recheck: make(chan struct{}, 1), status: NewStatus(starting),
+		cfg: cfg, wake: cmp.Or(cfg.Wakes, make(chan struct{}, 1)), recheck: make(chan struct{}, 1), status: NewStatus(starting),
 		rechecks: pace.Backoff{First: recheckFirst, Most: recheckMost},
 	}
 }

@@ -98,6 +98,18 @@ func TestALoopRestsUntilItIsWoken(t *testing.T) {
 	})
 }
 
+func TestALoopIsWokenByAChannelThatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		changed := make(chan struct{}, 1)
+		r := start(t, reconcile.Config{Wakes: changed}, nil)
+		r.after(time.Hour)
+		pace.Signal(changed)
+		r.want(time.Hour, 1, "after a signal")
+		r.Wake()
+		r.want(time.Hour, 1, "after a wake-up")
+	})
+}
+
 func TestAWakeUpDuringAStepLeadsToOneMore(t *testing.T) {
 	for name, wake := range map[string]func(*reconcile.Loop){"Wake": (*reconcile.Loop).Wake, "Recheck": (*reconcile.Loop).Recheck} {
 		t.Run(name, func(t *testing.T) {
