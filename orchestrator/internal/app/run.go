@@ -23,6 +23,7 @@ import (
 	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // established is how long the API server may take to serve a new CRD.
@@ -33,7 +34,7 @@ type operator struct {
 	store      once.Store
 	controller *controller.Controller
 	observer   *observe.Observer
-	waiting    *pace.Readiness
+	waiting    *reconcile.Status
 	log        *slog.Logger
 }
 
@@ -53,7 +54,7 @@ func connect(store once.Store, log *slog.Logger) *operator {
 	client := store.Client
 	o := &operator{
 		store: store, log: log,
-		waiting: pace.NewReadiness(errors.New("waiting for the Lease " + lease.Name)),
+		waiting: reconcile.NewStatus(errors.New("waiting for the Lease " + lease.Name)),
 	}
 	o.observer = observe.New(client, log)
 	o.controller = controller.New(controller.Config{
@@ -66,7 +67,7 @@ func connect(store once.Store, log *slog.Logger) *operator {
 // ready returns nil also while another orchestrator works: this one waits as it should.
 func (o *operator) ready() error {
 	if o.waiting.Err() == nil {
-		return o.controller.Ready.Err()
+		return o.controller.Ready()
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/orchestrator/internal/validation"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 const (
@@ -70,9 +71,8 @@ type Config struct {
 
 // Controller keeps a cluster as asked for.
 type Controller struct {
-	cfg Config
-	// Ready says why the controller does not work, for /readyz.
-	Ready   *pace.Readiness
+	cfg     Config
+	loop    *reconcile.Loop
 	Metrics *metrics.Recorder
 
 	rendered rendered
@@ -81,12 +81,6 @@ type Controller struct {
 	failures   map[model.Ref]*failure
 	budget     pace.Budget
 	repairs    repairs
-	// retry has the delays after errors that are about no object.
-	retry pace.Backoff
-	// blocked is what the last pass could not be made without, nil if it was made.
-	blocked error
-	// took is the duration of the last pass, without its writes.
-	took time.Duration
 }
 
 // rendered are the stages of a policy, for as long as it does not change.
@@ -111,85 +105,51 @@ func New(cfg Config) *Controller {
 	if cfg.Passed == nil {
 		cfg.Passed = func(model.State, model.Plan) {}
 	}
-	return &Controller{
-		cfg: cfg, Ready: pace.NewReadiness(errors.New("the first pass has not ended")), Metrics: metrics.New(time.Now), failures: map[model.Ref]*failure{},
+	c := &Controller{
+		cfg: cfg, Metrics: metrics.New(time.Now), failures: map[model.Ref]*failure{},
 		budget: pace.Budget{Burst: statusBurst, Every: statusEvery}, repairs: repairs{},
-		retry: pace.Backoff{First: first, Most: most},
 	}
+	c.loop = reconcile.New(reconcile.Config{
+		Name: "policy", Step: c.once, Wakes: cfg.Observer.Changed, Retry: pace.Backoff{First: first, Most: most}, Patient: true,
+		Starting: errors.New("the first pass has not ended"), Log: cfg.Log,
+		Failed: func(err error, in time.Duration) { cfg.Log.Warn("a pass failed, retrying", "in", in, "err", err) },
+	})
+	return c
 }
+
+// Ready says why the controller does not work, for /readyz.
+func (c *Controller) Ready() error { return c.loop.Ready() }
 
 // Run makes passes until ctx ends: after each change in the cluster, after errors with growing
 // pauses, and when a plan asks for it.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.cfg.Observer.Wait()
-	for {
-		in, err := c.once(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			in = jitter(c.retry.Next())
-			if before := c.Ready.Swap(err); before == nil || before.Error() != err.Error() {
-				c.cfg.Log.Warn("a pass failed, retrying", "in", in, "err", err)
-			}
-		default:
-			c.retry.Reset()
-			c.Ready.Set(c.blocked)
-		}
-		if !c.wait(ctx, in, err != nil) {
-			return ctx.Err()
-		}
-	}
+	return c.loop.Run(ctx)
 }
 
-// wait waits for a change, or for in, if that is not 0. After an error a change does not end it.
-func (c *Controller) wait(ctx context.Context, in time.Duration, failed bool) bool {
-	least := max(pause, rest*c.took)
-	if !pace.Pause(ctx, least) {
-		return false
-	}
-	var timer <-chan time.Time
-	if in > 0 {
-		timer = time.After(max(0, in-least))
-	}
-	changed := c.cfg.Observer.Changed
-	if failed {
-		changed = nil
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-changed:
-	case <-timer:
-	}
-	return true
-}
-
-// once makes one pass, and returns after which time to make the next one without a change.
-func (c *Controller) once(ctx context.Context) (time.Duration, error) {
+// once makes one pass.
+func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 	policy, ok, err := c.cfg.Policies.Current(ctx)
 	if err != nil {
-		return 0, err
+		return reconcile.Result{}, err
 	}
 	if !ok {
 		c.Metrics.NoPolicy()
-		return 0, nil
+		return reconcile.Result{Rest: pause}, nil
 	}
 	if err := c.askVersion(ctx); err != nil {
-		return 0, err
+		return reconcile.Result{}, err
 	}
 	c.render(policy)
 	policy.Refused = c.rendered.refused
 	refs := append(render.Inventory(c.rendered.stages), policy.Status.Inventory...)
 	if err := c.cfg.Observer.Follow(ctx, refs, model.NodeLabels(c.rendered.stages)); err != nil {
-		return 0, err
+		return reconcile.Result{}, err
 	}
-	err = c.cfg.Observer.Listed()
-	c.blocked = err
-	if err != nil {
+	if err := c.cfg.Observer.Listed(); err != nil {
 		// The list is a change, which starts the next pass.
 		c.cfg.Log.Debug("waiting", "err", err)
-		return most, nil
+		return reconcile.Result{After: most, Rest: pause, Pending: err}, nil
 	}
 	now := time.Now()
 	state := c.cfg.Observer.State(policy, now)
@@ -199,13 +159,13 @@ func (c *Controller) once(ctx context.Context) (time.Duration, error) {
 	}
 	c.repairs.observe(state)
 	plan := pass.Next(c.rendered.stages, state, validation.Next)
-	c.took = time.Since(now)
+	took := time.Since(now)
 	in, err := c.write(ctx, state, plan)
 	c.Metrics.Passed(plan.Status, time.Since(now), err)
 	if err == nil {
 		c.cfg.Passed(state, plan)
 	}
-	return in, err
+	return reconcile.Result{After: in, Rest: max(pause, rest*took)}, err
 }
 
 // askVersion asks the API server for its version, if it may have been restarted since.

@@ -57,7 +57,7 @@ func TestUnreadableInventoryStopsAll(t *testing.T) {
 		if r.Get(ref) == nil {
 			t.Fatal("the policy is gone, and what it had applied is not")
 		}
-		err := c.Ready.Err()
+		err := c.Ready()
 		return err != nil && strings.Contains(err.Error(), "status.inventory")
 	})
 	// Whoever mends the inventory lets it go on.

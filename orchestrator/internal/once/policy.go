@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,11 +30,11 @@ func (a *Apply) work(ctx context.Context, log *slog.Logger) error {
 		Client: client, Observer: observe.New(client, log), Policies: a, Log: log,
 		Render: func(model.Policy, string) ([]model.Stage, error) { return a.Stages, nil }, Wrote: a.wrote, Passed: a.passed,
 	})
-	err := c.Run(ctx)
+	err := cmp.Or(c.Run(ctx), ctx.Err())
 	if ended {
 		return result
 	}
-	if reason := c.Ready.Err(); reason != nil {
+	if reason := c.Ready(); reason != nil {
 		err = reason
 	} else if ready := meta.FindStatusCondition(a.policy.Status.Conditions, model.ConditionReady); ready != nil {
 		err = fmt.Errorf("%s: %s", ready.Reason, ready.Message)
