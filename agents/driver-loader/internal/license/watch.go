@@ -12,6 +12,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 const (
@@ -42,7 +43,7 @@ type Watch struct {
 	running chan struct{}
 
 	states map[string]state
-	failed string
+	failed reconcile.Status
 
 	mu       sync.Mutex
 	products []Product
@@ -156,12 +157,10 @@ func (w *Watch) query(ctx context.Context) (string, error) {
 
 // fail logs why the licenses cannot be read, once for each reason.
 func (w *Watch) fail(err error) {
-	if err == nil || errors.Is(err, loader.ErrNotDone) {
-		w.failed = ""
-		return
+	if errors.Is(err, loader.ErrNotDone) {
+		err = nil
 	}
-	if w.failed != err.Error() {
-		w.failed = err.Error()
+	if w.failed.Set(err) && err != nil {
 		w.cfg.Log.Warn("cannot read the state of the vgpu license, trying again", "err", err)
 	}
 }
