@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"k8s.io/klog/v2" //nolint:depguard // libraries log there, and get our log
 
 	"outrigger.dev/pkg/text"
 )
@@ -27,7 +28,7 @@ func logFlags() []cli.Flag {
 }
 
 // Logger returns the logger that --log-format and --log-level describe. It writes to
-// standard error.
+// standard error, also what the libraries of Kubernetes log.
 func Logger(c *cli.Context) (*slog.Logger, error) {
 	format, err := Choice(c, "log-format", "text", "json")
 	if err != nil {
@@ -42,10 +43,12 @@ func Logger(c *cli.Context) (*slog.Logger, error) {
 		return nil, BadFlag("log-level", word, err.Error())
 	}
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: logAttr}
+	log := slog.New(slog.NewTextHandler(c.App.ErrWriter, opts))
 	if format == "json" {
-		return slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts)), nil
+		log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts))
 	}
-	return slog.New(slog.NewTextHandler(c.App.ErrWriter, opts)), nil
+	klog.SetSlogLogger(log.With("library", "client-go"))
+	return log, nil
 }
 
 // logAttr cuts the texts of a log line: an error may quote what another program sent. It

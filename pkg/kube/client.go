@@ -2,13 +2,12 @@
 // creates and watches objects of any resource, decoded into the caller's types, and
 // sends Events about the agent's Node.
 //
-// The client uses HTTP/2 through net/http. ADR 14 compares its cost with that of
-// client-go. A program whose libraries need client-go uses package typed.
+// It is client-go's REST client and reflector without the types of the API: ADR 14
+// says what they cost. A program whose libraries take client-go's types makes its own
+// client with Config.REST.
 package kube
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,8 +15,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // ErrNotInCluster is returned by New if the process does not run in a pod.
@@ -30,22 +32,24 @@ const ServiceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 const (
 	// answerLimit bounds a request and its answer, except a watch.
 	answerLimit = 30 * time.Second
-	// connectLimit bounds each step of making a connection.
+	// connectLimit bounds a connection attempt. client-go pings a connection that is
+	// silent for 30 s and waits 15 s for the answer, so a watch notices a dead or hanging
+	// API server within 45 s, and reports it within a minute.
 	connectLimit = 10 * time.Second
-	// A connection that is silent for pingAfter is pinged, and closed if no answer
-	// arrives within pingLimit: a watch notices a dead or hanging API server within
-	// 45 seconds. client-go has the same limits.
-	pingAfter = 30 * time.Second
-	pingLimit = 15 * time.Second
+	// The limit is for a loop that nobody foresaw.
+	requestsPerSecond = 20
+	requestsAtOnce    = 50
 )
 
 // Config describes how to reach the API server.
 type Config struct {
+	// Kubeconfig is a file. If empty, the pod's service account is used.
+	Kubeconfig string
 	// Server is the URL of the API server. If empty, it is derived from the variables
 	// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which the kubelet sets.
 	Server string
 	// Dir is the folder with the files "token" and "ca.crt". If empty, it is
-	// ServiceAccountDir.
+	// ServiceAccountDir. Both files are read again when they change.
 	Dir string
 	// Node is the name of the Node that this process runs on.
 	Node string
@@ -55,82 +59,72 @@ type Config struct {
 	Log   *slog.Logger
 }
 
+// REST returns client-go's form of the configuration. It returns ErrNotInCluster for a
+// process that runs in no pod and has no kubeconfig.
+func (c Config) REST() (*rest.Config, error) {
+	rc, err := c.load()
+	if err != nil {
+		return nil, err
+	}
+	rc.UserAgent, rc.QPS, rc.Burst = c.Agent, requestsPerSecond, requestsAtOnce
+	rc.WarningHandler = rest.NoWarnings{}
+	rc.Dial = (&net.Dialer{Timeout: connectLimit}).DialContext
+	return rc, nil
+}
+
+func (c Config) load() (*rest.Config, error) {
+	if c.Kubeconfig != "" {
+		rc, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("read kubeconfig %s: %w", c.Kubeconfig, err)
+		}
+		return rc, nil
+	}
+	if c.Server == "" {
+		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+		if host == "" || port == "" {
+			return nil, ErrNotInCluster
+		}
+		c.Server = "https://" + net.JoinHostPort(host, port)
+	}
+	if c.Dir == "" {
+		c.Dir = ServiceAccountDir
+	}
+	return &rest.Config{
+		Host: c.Server, BearerTokenFile: filepath.Join(c.Dir, "token"),
+		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(c.Dir, "ca.crt")},
+	}, nil
+}
+
 // Client is a client of the API server. It is safe for concurrent use.
 type Client struct {
 	cfg     Config
-	ping    http.HTTP2Config
+	api     rest.Interface
 	failing Failures
 }
 
 // New returns a Client. It does not connect.
 func New(cfg Config) (*Client, error) {
-	if cfg.Server == "" {
-		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
-		if host == "" || port == "" {
-			return nil, ErrNotInCluster
-		}
-		cfg.Server = "https://" + net.JoinHostPort(host, port)
-	}
-	if cfg.Dir == "" {
-		cfg.Dir = ServiceAccountDir
+	rc, err := cfg.REST()
+	if err != nil {
+		return nil, err
 	}
 	if cfg.Node == "" {
 		return nil, errors.New("connect to the API server: the name of this node is unknown: set NODE_NAME, from spec.nodeName")
 	}
-	return &Client{cfg: cfg, ping: http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingLimit}}, nil
+	return connect(cfg, rc)
+}
+
+func connect(cfg Config, rc *rest.Config) (*Client, error) {
+	rc.Wrap(func(next http.RoundTripper) http.RoundTripper { return limiter{next} })
+	api, err := rest.UnversionedRESTClientFor(dynamic.ConfigFor(rc))
+	if err != nil {
+		return nil, fmt.Errorf("read the account of the pod: %w (is automountServiceAccountToken off?)", err)
+	}
+	return &Client{cfg: cfg, api: api}, nil
 }
 
 // Node returns the Object of the Node that the process runs on.
 func (c *Client) Node() Object {
 	return Object{API: "v1", Resource: "nodes", Name: c.cfg.Node}
 }
-
-// connection is a connection to the API server with the current token and
-// authority. Both are renewed while a pod runs, so each call and each watch has a
-// connection of its own. An agent writes seldom, so that keeping a connection would
-// save little more than a handshake.
-type connection struct {
-	client *http.Client
-	cfg    Config
-	token  string
-}
-
-func (c *Client) connect() (*connection, error) {
-	token, err := os.ReadFile(filepath.Join(c.cfg.Dir, "token"))
-	if err != nil {
-		return nil, fmt.Errorf("read the pod's token: %w (is automountServiceAccountToken off?)", err)
-	}
-	roots, err := c.authority()
-	if err != nil {
-		return nil, fmt.Errorf("read the certificate of the API server's authority: %w", err)
-	}
-	transport := &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: connectLimit}).DialContext,
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
-		TLSHandshakeTimeout:   connectLimit,
-		ResponseHeaderTimeout: answerLimit,
-		// A header that is too large is part of the error.
-		MaxResponseHeaderBytes: maxFailure,
-		ForceAttemptHTTP2:      true,
-		HTTP2:                  &c.ping,
-	}
-	return &connection{
-		client: &http.Client{Transport: transport}, cfg: c.cfg, token: strings.TrimSpace(string(token)),
-	}, nil
-}
-
-// authority returns the certificates by which that of the API server is verified.
-func (c *Client) authority() (*x509.CertPool, error) {
-	path := filepath.Join(c.cfg.Dir, "ca.crt")
-	pem, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s has none", path)
-	}
-	return roots, nil
-}
-
-func (c *connection) close() { c.client.CloseIdleConnections() }

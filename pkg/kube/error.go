@@ -1,93 +1,44 @@
 package kube
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/text"
 )
 
-const (
-	// maxFailure is how much of the header or the body of a failure is read at most.
-	maxFailure = 16 << 10
-	// maxStatus and maxPage are the longest messages of errors: that of a Status, and
-	// that of anything else, for example the HTML page of a proxy.
-	maxStatus = 1024
-	maxPage   = 256
-)
+// maxStatus is the longest message of an answer in an error.
+const maxStatus = 1024
 
-// StatusError is a failure with which the API server answers a request, or which it
-// sends in a watch.
-type StatusError struct {
-	// Code is the HTTP status.
-	Code int
-	// Message explains the failure to people. It is cut to 1024 bytes.
-	Message string
-	// Name is the name of the object that the failure concerns. It is empty if the API
-	// server does not serve the path of the request.
-	Name string
-	// RetryAfter is the time after which the API server asks the client to try again.
-	RetryAfter time.Duration
-}
-
-// status is the Status object that the API server sends for a failure (API
-// reference, Status).
-type status struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-	Details struct {
-		Name              string `json:"name"`
-		RetryAfterSeconds int    `json:"retryAfterSeconds"`
-	} `json:"details"`
-}
-
-func (s status) err() *StatusError {
-	return &StatusError{
-		Code: s.Code, Message: text.Cut(s.Message, maxStatus), Name: s.Details.Name,
-		RetryAfter: time.Duration(s.Details.RetryAfterSeconds) * time.Second,
+// explain returns an error of the API server with its status and, if that follows from
+// the answer, the fix. Its message is one line of limited length.
+func explain(err error) error {
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	if !is {
+		return err
 	}
+	answer := *status
+	code, message := int(answer.ErrStatus.Code), answer.ErrStatus.Message
+	answer.ErrStatus.Message = fmt.Sprintf("the API server answers %d %s: %s%s", code, http.StatusText(code),
+		text.Cut(text.Printable(strings.Join(strings.Fields(message), " ")), maxStatus), fix(code, message))
+	return &answer
 }
 
-// newStatusError reads a failure. If it is not a Status, for example because a proxy
-// sent it, the message is the body.
-func newStatusError(resp *http.Response) *StatusError {
-	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxFailure)) // a part suffices
-	var s status
-	if json.Unmarshal(data, &s) != nil || s.Message == "" {
-		s = status{Message: text.Cut(text.Printable(strings.Join(strings.Fields(string(data)), " ")), maxPage)}
-	}
-	e := s.err()
-	e.Code = resp.StatusCode
-	after := resp.Header.Get("Retry-After")
-	if seconds, err := strconv.Atoi(after); err == nil {
-		e.RetryAfter = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(after); err == nil { // of a proxy
-		e.RetryAfter = time.Until(at)
-	}
-	return e
-}
-
-func (e *StatusError) Error() string {
-	return fmt.Sprintf("the API server answers %d %s: %s%s", e.Code, http.StatusText(e.Code), e.Message, e.fix())
-}
-
-// fix returns the fix, if it follows from the answer.
-func (e *StatusError) fix() string {
+func fix(code int, message string) string {
 	switch {
-	case e.Code != http.StatusForbidden:
+	case code != http.StatusForbidden:
 		return ""
-	case strings.Contains(e.Message, `cannot create resource "nodes"`):
+	case strings.Contains(message, `cannot create resource "nodes"`):
 		// An apply to an object that does not exist creates it.
 		return " (there is no such node: is NODE_NAME right?)"
-	case strings.Contains(e.Message, `User "`) && strings.Contains(e.Message, " cannot "):
+	case strings.Contains(message, `User "`) && strings.Contains(message, " cannot "):
 		return " (no role of the pod's service account allows that verb: does the chart that is installed fit this version?)"
 	default:
 		return "" // an admission policy, whose message names the cause
@@ -99,15 +50,15 @@ func (e *StatusError) fix() string {
 // temporary: a token that is about to be renewed, a conflict with another writer, or
 // an API server that is unavailable or overloaded.
 func rejected(err error) bool {
-	status, is := errors.AsType[*StatusError](err)
+	status, is := errors.AsType[*apierrors.StatusError](err)
 	if !is {
 		return false
 	}
-	switch status.Code {
+	switch code := status.ErrStatus.Code; code {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
 		return false
 	default:
-		return status.Code >= 400 && status.Code < 500
+		return code >= 400 && code < 500
 	}
 }
 
@@ -136,9 +87,6 @@ func RetryIn(b *pace.Backoff, err error) time.Duration {
 // RetryAfter returns how long the API server asks to wait after err, also before another
 // request: 0 if it does not ask, and at most 5 minutes.
 func RetryAfter(err error) time.Duration {
-	status, is := errors.AsType[*StatusError](err)
-	if !is {
-		return 0
-	}
-	return max(0, min(status.RetryAfter, maxRetryAfter))
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return max(0, min(time.Duration(seconds)*time.Second, maxRetryAfter))
 }

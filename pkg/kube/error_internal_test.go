@@ -4,15 +4,44 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"outrigger.dev/pkg/pace"
 )
 
-func TestStatusErrors(t *testing.T) {
+// answers returns the error of a Get that an API server answers so.
+func answers(t *testing.T, code int, retryAfter, body string) error {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if retryAfter != "" {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		if strings.HasPrefix(body, "{") {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}))
+	defer server.Close()
+	c, err := New(Config{Server: server.URL, Dir: podDir(t, server), Node: "node1", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Get(t.Context(), c.Node(), &struct{}{})
+}
+
+func TestAnswersThatAreErrors(t *testing.T) {
+	status := func(message, details string) string {
+		return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":%q,"details":{%s}}`, message, details)
+	}
 	for name, tc := range map[string]struct {
 		code     int
 		body     string
@@ -21,43 +50,42 @@ func TestStatusErrors(t *testing.T) {
 		want     string
 	}{
 		"a path of no API": {
-			404, "404 page not found\n", true, 0, "the API server answers 404 Not Found: 404 page not found",
-		},
-		"a kind that its API does not have": {
-			404, `{"kind":"Status","message":"the server could not find the requested resource","details":{}}`, true, 0,
-			"the API server answers 404 Not Found: the server could not find the requested resource",
+			404, "404 page not found\n", true, 0, "the API server answers 404 Not Found: the server could not find the requested resource",
 		},
 		"an object that is not there": {
-			404, `{"kind":"Status","message":"pods \"a\" not found","details":{"name":"a","kind":"pods"}}`, true, 0,
+			404, strings.Replace(status(`pods "a" not found`, `"name":"a","kind":"pods"`), `"details"`, `"code":404,"details"`, 1), true, 0,
 			`the API server answers 404 Not Found: pods "a" not found`,
 		},
 		"nothing at all":           {403, "", true, 0, "the API server answers 403 Forbidden: "},
-		"a proxy's page":           {502, "<html>bad gateway</html>", false, 0, "the API server answers 502 Bad Gateway: <html>bad gateway</html>"},
-		"a token that has expired": {401, `{"message":"Unauthorized"}`, false, 0, "the API server answers 401 Unauthorized: Unauthorized"},
-		"a time-out":               {408, `{"message":"slow"}`, false, 0, "the API server answers 408 Request Timeout: slow"},
-		"too many requests":        {429, `{"message":"later","details":{"retryAfterSeconds":7}}`, false, 7 * time.Second, "the API server answers 429 Too Many Requests: later"},
-		"a page of many lines":     {502, "<html>\r\n<p>\tbad\x07\n", false, 0, "the API server answers 502 Bad Gateway: <html> <p> bad?"},
-		"a long page": {
-			503, strings.Repeat("x", 20<<10), false, 0, "the API server answers 503 Service Unavailable: " + strings.Repeat("x", maxPage-3) + "...",
+		"a proxy's page":           {502, "<html>bad gateway</html>", false, 0, "the API server answers 502 Bad Gateway: "},
+		"a token that has expired": {401, status("Unauthorized", ""), false, 0, "the API server answers 401 Unauthorized: "},
+		"too many requests":        {429, status("later", `"retryAfterSeconds":7`), false, 7 * time.Second, "the API server answers 429 Too Many Requests: later"},
+		"a page of many lines":     {502, "<html>\r\n<p>\tbad\x07\n", false, 0, "the API server answers 502 Bad Gateway: "},
+		"a conflict":               {409, status("changed", ""), false, 0, "the API server answers 409 Conflict: changed"},
+		"a verb that no role has": {
+			403, status(`nodes "n" is forbidden: User "a" cannot get resource "nodes"`, ""), true, 0,
+			`the API server answers 403 Forbidden: nodes "n" is forbidden: User "a" cannot get resource "nodes" (no role of the pod's service account allows that verb`,
+		},
+		"a node that is not there": {
+			403, status(`User "a" cannot create resource "nodes"`, ""), true, 0,
+			`the API server answers 403 Forbidden: User "a" cannot create resource "nodes" (there is no such node: is NODE_NAME right?)`,
 		},
 		"a long message": {
-			503, `{"message":"` + strings.Repeat("x", 2000) + `"}`, false, 0,
+			503, status(strings.Repeat("x", 2000), ""), false, 0,
 			"the API server answers 503 Service Unavailable: " + strings.Repeat("x", maxStatus-3) + "...",
 		},
-		"a conflict": {409, `{"message":"changed"}`, false, 0, "the API server answers 409 Conflict: changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp := &http.Response{StatusCode: tc.code, Body: io.NopCloser(strings.NewReader(tc.body))}
-			err := fmt.Errorf("do it: %w", newStatusError(resp))
-			if err.Error() != "do it: "+tc.want {
-				t.Errorf("got  %v\nwant do it: %s", err, tc.want)
+			body := strings.Replace(tc.body, `"details"`, fmt.Sprintf(`"code":%d,"details"`, tc.code), 1)
+			err := fmt.Errorf("do it: %w", answers(t, tc.code, "", body))
+			if !strings.HasPrefix(err.Error(), "do it: "+tc.want) || strings.ContainsAny(err.Error(), "\n\r\x07") || len(err.Error()) > 2*maxStatus {
+				t.Errorf("got  %q\nwant do it: %s", err, tc.want)
 			}
 			if rejected(err) != tc.rejected {
 				t.Errorf("rejected() = %t", !tc.rejected)
 			}
-			var status *StatusError
-			if !errors.As(err, &status) || status.RetryAfter != tc.after {
-				t.Errorf("error %+v, want to retry after %v", status, tc.after)
+			if got := RetryAfter(err); got != tc.after {
+				t.Errorf("retry after %v, want %v", got, tc.after)
 			}
 		})
 	}
@@ -68,8 +96,19 @@ func TestStatusErrors(t *testing.T) {
 	}
 }
 
+// An answer that never ends must not fill the memory, whatever its status.
+func TestAnAnswerIsLimited(t *testing.T) {
+	for _, code := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+		if err := answers(t, code, "", `{"a":"`+strings.Repeat("x", maxValue+1)); err == nil || !strings.Contains(err.Error(), "more than 4 MiB") {
+			t.Errorf("answer %d that is too large: %v", code, err)
+		}
+	}
+}
+
 func TestRetriesAfterAnOutageComeSoon(t *testing.T) {
-	status := func(code int) error { return &StatusError{Code: code} }
+	status := func(code int32) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code}}
+	}
 	for name, tc := range map[string]struct {
 		err error
 		max time.Duration
@@ -91,11 +130,7 @@ func TestRetriesAfterAnOutageComeSoon(t *testing.T) {
 }
 
 func TestRetriesAreSpreadAndHonourRetryAfter(t *testing.T) {
-	resp := func(after string) error {
-		return newStatusError(&http.Response{
-			StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {after}}, Body: http.NoBody,
-		})
-	}
+	resp := func(after string) error { return answers(t, http.StatusTooManyRequests, after, "") }
 	for name, tc := range map[string]struct {
 		err      error
 		min, max time.Duration

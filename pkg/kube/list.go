@@ -3,8 +3,9 @@ package kube
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strconv"
+
+	"k8s.io/client-go/rest"
 )
 
 // Query selects the objects to list or watch.
@@ -24,25 +25,22 @@ type Query struct {
 // page is the number of objects that are listed with one request.
 const page = 100
 
-// request returns the request for a list of the selected objects, or for a watch if
-// the values have "watch".
-func (q Query) request(query url.Values) request {
-	of, selector := q.Object, q.FieldSelector
+// query begins a request for the selected objects. metadata is the media type for
+// Query.Metadata.
+func (c *Client) query(q Query, metadata string) *rest.Request {
+	of, selector, accept := q.Object, q.FieldSelector, asJSON
 	if of.Name != "" {
 		of.Name, selector = "", "metadata.name="+of.Name
 	}
+	if q.Metadata {
+		accept = metadata
+	}
+	r := c.request(http.MethodGet, of).SetHeader("Accept", accept)
 	if selector != "" {
-		query.Set("fieldSelector", selector)
+		r.Param("fieldSelector", selector)
 	}
 	if q.LabelSelector != "" {
-		query.Set("labelSelector", q.LabelSelector)
-	}
-	r := request{method: http.MethodGet, path: of.path(), query: query, accept: asJSON}
-	switch {
-	case q.Metadata && query.Has("watch"):
-		r.accept = asMetadata
-	case q.Metadata:
-		r.accept = asMetadataList
+		r.Param("labelSelector", q.LabelSelector)
 	}
 	return r
 }
@@ -50,25 +48,20 @@ func (q Query) request(query url.Values) request {
 // List returns the selected objects as they are now, in the order of the API server. It
 // needs the verb list.
 func List[T any](ctx context.Context, c *Client, q Query) ([]T, error) {
-	conn, err := c.connect()
-	if err != nil {
-		return nil, err
-	}
-	defer conn.close()
-	all, _, err := list[T](ctx, conn, q)
+	all, _, err := list[T](ctx, c, q)
 	return all, err
 }
 
 // list requests the selected objects in pages, because one answer is limited in size. All
 // pages have the same resource version, which it returns.
-func list[T any](ctx context.Context, conn *connection, q Query) (all []T, version string, err error) {
+func list[T any](ctx context.Context, c *Client, q Query) (all []T, version string, err error) {
 	for next := ""; ; {
-		query := url.Values{}
+		r := c.query(q, asMetadataList)
 		if q.Name == "" {
-			query.Set("limit", strconv.Itoa(page))
+			r.Param("limit", strconv.Itoa(page))
 		}
 		if next != "" {
-			query.Set("continue", next)
+			r.Param("continue", next)
 		}
 		var list struct {
 			Metadata struct {
@@ -77,7 +70,7 @@ func list[T any](ctx context.Context, conn *connection, q Query) (all []T, versi
 			} `json:"metadata"`
 			Items []T `json:"items"`
 		}
-		if err := conn.call(ctx, q.request(query), &list); err != nil {
+		if err := call(ctx, r, &list); err != nil {
 			return nil, "", err
 		}
 		all = append(all, list.Items...)

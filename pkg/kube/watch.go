@@ -5,14 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"math/rand/v2"
-	"net/url"
+	"net/http"
 	"reflect"
 	"slices"
-	"strconv"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2" //nolint:depguard // it takes the reflector its log
 
 	"outrigger.dev/pkg/pace"
 )
@@ -20,11 +24,6 @@ import (
 const (
 	retryMin = time.Second
 	retryMax = time.Minute
-	// A watch lasts between watchMin and twice that, at random, so that the watches of
-	// a cluster do not end together. The next watch uses the token that is valid then.
-	watchMin = 5 * time.Minute
-	// watchGrace is how much longer than requested an API server may keep a watch open.
-	watchGrace = 30 * time.Second
 )
 
 // Watch calls deliver with all selected objects, ordered by namespace and name: once
@@ -35,130 +34,160 @@ const (
 // Watch keeps one T for each object, so T should have only the fields that the caller
 // needs. It needs the verbs list and watch.
 func Watch[T any](ctx context.Context, c *Client, q Query, deliver func([]T)) {
-	w := watcher[T]{client: c, query: q, deliver: deliver, objects: map[string]T{}}
-	w.run(ctx)
+	w := &watcher[T]{client: c, query: q, deliver: deliver}
+	defer w.works(nil)
+	from := paged{&cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}}
+	r := cache.NewReflectorWithOptions(from, nil, w, cache.ReflectorOptions{Name: q.Resource})
+	r.RunWithContext(klog.NewContext(ctx, klog.Logger{})) // watcher logs failures
 }
 
-// watcher follows objects.
+// paged makes a reflector list in pages. What it would get in a stream, a WatchList, is
+// kept whole until its end.
+type paged struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported tells the reflector not to ask for a stream.
+func (paged) IsWatchListSemanticsUnSupported() bool { return true }
+
+// watcher gives a reflector objects as items, and is the store in which it puts them.
 type watcher[T any] struct {
 	client  *Client
 	query   Query
 	deliver func([]T)
-
-	// objects are the selected ones, by namespace and name.
+	// objects are the selected ones, by namespace and name. They are nil until they are
+	// known.
 	objects map[string]T
-	// version is the resource version after which the watch continues. If empty, the
-	// objects must be listed first.
-	version   string
-	delivered bool
 }
 
-// envelope is what Watch reads of each object.
-type envelope struct {
-	Metadata struct {
-		Name            string `json:"name"`
-		Namespace       string `json:"namespace"`
-		ResourceVersion string `json:"resourceVersion"`
-	} `json:"metadata"`
-}
-
-func (e envelope) key() string { return e.Metadata.Namespace + "/" + e.Metadata.Name }
-
-func (w *watcher[T]) run(ctx context.Context) {
-	retry := pace.Backoff{First: retryMin, Most: retryMax}
-	defer w.works(nil)
-	for {
-		start := time.Now()
-		err := w.follow(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if time.Since(start) > retryMax {
-			retry.Reset()
-		}
-		in := RetryIn(&retry, err)
-		if err != nil {
-			w.works(err)
-			w.client.cfg.Log.Warn("cannot watch objects, retrying", "resource", w.query.Resource, "name", w.query.Name, "in", in, "err", err)
-		}
-		if !pace.Pause(ctx, in) {
-			return
-		}
-	}
-}
-
-// works records that the watch works, or why it does not.
-func (w *watcher[T]) works(err error) { w.client.failing.Set(w, err, time.Now()) }
-
-// follow lists the objects, if version is empty, and watches them until the watch
-// ends. It returns nil if the watch ended without an error.
-func (w *watcher[T]) follow(ctx context.Context) error {
-	conn, err := w.client.connect()
-	if err != nil {
-		return err
-	}
-	defer conn.close()
-	if w.version == "" {
-		if err := w.list(ctx, conn); err != nil {
-			return fmt.Errorf("list %s: %w", w.query.Resource, err)
-		}
-	}
-	err = w.watch(ctx, conn)
-	if _, is := errors.AsType[*StatusError](err); is {
-		// The version may be too old, or is not served for another reason.
-		w.version = ""
-	}
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", w.query.Resource, err)
-	}
-	return nil
-}
-
-func (w *watcher[T]) list(ctx context.Context, conn *connection) error {
-	items, version, err := list[item[T]](ctx, conn, w.query)
-	if err != nil {
-		return err
-	}
-	was := w.objects
-	w.objects = make(map[string]T, len(items))
-	for _, i := range items {
-		w.objects[i.of.key()] = i.object
-	}
-	w.version = version
-	if !w.delivered || !reflect.DeepEqual(was, w.objects) {
-		w.notify()
-	}
-	return nil
-}
-
-// item is a T with its envelope. It does not keep what is in neither, so that a list takes
-// no more memory than one of its pages.
+// item is a T with the part of its metadata that a reflector reads.
 type item[T any] struct {
-	of     envelope
+	metav1.PartialObjectMetadata
 	object T
 }
 
 // UnmarshalJSON decodes an object.
 func (i *item[T]) UnmarshalJSON(data []byte) error {
-	if err := errors.Join(json.Unmarshal(data, &i.of), json.Unmarshal(data, &i.object)); err != nil {
+	var of struct {
+		Metadata struct {
+			Name            string `json:"name"`
+			Namespace       string `json:"namespace"`
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if err := errors.Join(json.Unmarshal(data, &of), json.Unmarshal(data, &i.object)); err != nil {
 		return fmt.Errorf("decode an object: %w", err)
+	}
+	i.Name, i.Namespace, i.ResourceVersion = of.Metadata.Name, of.Metadata.Namespace, of.Metadata.ResourceVersion
+	return nil
+}
+
+func (w *watcher[T]) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+	items, version, err := list[item[T]](ctx, w.client, w.query)
+	if err != nil {
+		return nil, w.failed(ctx, "list", err)
+	}
+	all := &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: version}}
+	for i := range items {
+		all.Items = append(all.Items, runtime.RawExtension{Object: &items[i]})
+	}
+	return all, nil
+}
+
+func (w *watcher[T]) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch = true
+	r := w.client.query(w.query, asMetadata).SpecificallyVersionedParams(&options, metav1.ParameterCodec, metav1.SchemeGroupVersion)
+	streaming, stop := context.WithCancelCause(ctx)
+	silent := time.AfterFunc(answerLimit, func() { stop(errSilent) })
+	body, err := r.Stream(streaming)
+	if err != nil {
+		if !silent.Stop() {
+			err = errSilent
+		}
+		stop(nil)
+		return nil, w.failed(ctx, "watch", explain(err))
+	}
+	silent.Stop()
+	w.works(nil)
+	limit := &limited{ReadCloser: body}
+	s := &stream[T]{watcher: w, ctx: streaming, stop: stop, body: limit, json: json.NewDecoder(limit)}
+	return watch.NewStreamWatcher(s, apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")), nil
+}
+
+var errSilent = errors.New("the API server does not answer within " + answerLimit.String())
+
+// failed records and logs a failure. It returns after the time that the API server asks for.
+func (w *watcher[T]) failed(ctx context.Context, verb string, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	err = fmt.Errorf("%s %s: %w", verb, w.query.Resource, err)
+	w.works(err)
+	w.client.cfg.Log.Warn("cannot watch objects, retrying", "resource", w.query.Resource, "name", w.query.Name, "err", err)
+	pace.Pause(ctx, RetryAfter(err))
+	return err
+}
+
+// works records that the watch works, or why it does not.
+func (w *watcher[T]) works(err error) { w.client.failing.Set(w, err, time.Now()) }
+
+// Add stores an object, and delivers all if its T is new.
+func (w *watcher[T]) Add(object any) error {
+	i, key, err := itemOf[T](object)
+	if err != nil {
+		return err
+	}
+	was, known := w.objects[key]
+	w.objects[key] = i.object
+	if !known || !reflect.DeepEqual(was, i.object) {
+		w.notify()
 	}
 	return nil
 }
 
-// put decodes an object into objects, and reports whether its T changed.
-func (w *watcher[T]) put(data []byte) (changed bool, err error) {
-	var i item[T]
-	if err := json.Unmarshal(data, &i); err != nil {
-		return false, err
+// Update is Add.
+func (w *watcher[T]) Update(object any) error { return w.Add(object) }
+
+// Delete removes an object, and delivers the others.
+func (w *watcher[T]) Delete(object any) error {
+	_, key, err := itemOf[T](object)
+	if err != nil {
+		return err
 	}
-	was, known := w.objects[i.of.key()]
-	w.objects[i.of.key()] = i.object
-	return !known || !reflect.DeepEqual(was, i.object), nil
+	if _, known := w.objects[key]; known {
+		delete(w.objects, key)
+		w.notify()
+	}
+	return nil
+}
+
+// Replace stores a list in place of all objects, and delivers it if it differs.
+func (w *watcher[T]) Replace(list []any, _ string) error {
+	was := w.objects
+	w.objects = make(map[string]T, len(list))
+	for _, object := range list {
+		i, key, err := itemOf[T](object)
+		if err != nil {
+			return err
+		}
+		w.objects[key] = i.object
+	}
+	if was == nil || !reflect.DeepEqual(was, w.objects) {
+		w.notify()
+	}
+	return nil
+}
+
+// Resync does nothing: the reflector never asks for it.
+func (w *watcher[T]) Resync() error { return nil }
+
+func itemOf[T any](object any) (i *item[T], key string, err error) {
+	i, is := object.(*item[T])
+	if !is {
+		return nil, "", fmt.Errorf("the reflector hands on a %T", object)
+	}
+	return i, i.Namespace + "/" + i.Name, nil
 }
 
 func (w *watcher[T]) notify() {
-	w.delivered = true
 	all := make([]T, 0, len(w.objects))
 	for _, key := range slices.Sorted(maps.Keys(w.objects)) {
 		all = append(all, w.objects[key])
@@ -167,67 +196,4 @@ func (w *watcher[T]) notify() {
 		w.client.cfg.Log.Warn("watched object does not exist, waiting for it", "resource", w.query.Resource, "name", w.query.Name)
 	}
 	w.deliver(all)
-}
-
-func (w *watcher[T]) watch(ctx context.Context, conn *connection) error {
-	lasts := watchMin + rand.N(watchMin) //nolint:gosec // no secret depends on it
-	ctx, cancel := context.WithTimeout(ctx, lasts+watchGrace)
-	defer cancel()
-	body, err := conn.do(ctx, w.query.request(url.Values{
-		"watch": {"true"}, "resourceVersion": {w.version}, "timeoutSeconds": {strconv.Itoa(int(lasts.Seconds()))},
-	}))
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	w.works(nil)
-	for dec := newDecoder(body); ; {
-		var ev event
-		err := dec.decode(&ev)
-		switch {
-		case errors.Is(err, io.EOF), ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := w.take(ev); err != nil {
-			return err
-		}
-	}
-}
-
-// event is an event of a watch (API reference, WatchEvent).
-type event struct {
-	Type   string          `json:"type"`
-	Object json.RawMessage `json:"object"`
-}
-
-// take applies an event to objects, and calls notify if it changed them.
-func (w *watcher[T]) take(ev event) error {
-	changed := false
-	var of envelope
-	if err := json.Unmarshal(ev.Object, &of); err != nil {
-		return fmt.Errorf("decode an event: %w", err)
-	}
-	switch ev.Type {
-	case "ERROR":
-		var s status
-		if err := json.Unmarshal(ev.Object, &s); err != nil {
-			return fmt.Errorf("decode a failure: %w", err)
-		}
-		return s.err()
-	case "ADDED", "MODIFIED":
-		var err error
-		if changed, err = w.put(ev.Object); err != nil {
-			return err
-		}
-	case "DELETED":
-		_, changed = w.objects[of.key()]
-		delete(w.objects, of.key())
-	}
-	w.version = of.Metadata.ResourceVersion
-	if changed {
-		w.notify()
-	}
-	return nil
 }

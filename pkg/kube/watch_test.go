@@ -123,6 +123,7 @@ type script struct {
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	query.Del("timeoutSeconds")
+	query.Del("allowWatchBookmarks")
 	s.queries <- r.URL.Path + "?" + query.Encode()
 	if len(s.answers) > 0 {
 		answer := s.answers[0]
@@ -189,7 +190,7 @@ func TestWatchManyObjects(t *testing.T) {
 		list(10, pod("x", "1", 4), pod("b", "1", 7)),
 		events("ADDED", pod("c", "1", 11), "MODIFIED", pod("x", "1", 12), "MODIFIED", pod("b", "2", 13), "DELETED", pod("x", "1", 14),
 			"BOOKMARK", `{"metadata":{"resourceVersion":"15"}}`),
-		events("ERROR", `{"kind":"Status","status":"Failure","code":410,"message":"too old"}`),
+		events("ERROR", `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old"}`),
 		list(30, pod("b", "2", 13), pod("c", "1", 11)),
 		events("DELETED", pod("b", "2", 31))+"\n",
 	)

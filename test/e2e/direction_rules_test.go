@@ -27,6 +27,8 @@ const (
 	fsnotify  = "github.com/fsnotify/fsnotify/..."
 	anyCgo    = "C"
 	hostTools = "outrigger.dev/agents/*/tools/..."
+	kubeTypes = "k8s.io/api/..."
+	draPlugin = "outrigger.dev/agents/device-plugin/internal/draapp"
 	drainer   = "outrigger.dev/agents/driver-loader/drain/..."
 )
 
@@ -55,10 +57,10 @@ func rules() []rule {
 		{of: []string{"outrigger.dev/orchestrator/..."}, never: []string{"outrigger.dev/agents/..."}},
 		// NVML, and with it cgo, is reached through one package and those below it.
 		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/gpu/nvml/..."}, never: []string{goNVML}},
-		// client-go costs an agent more memory than the agent itself. The driver loader starts a
-		// program that has it, while it upgrades a node.
-		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/kube/typed", "outrigger.dev/pkg/kube/apitest", "outrigger.dev/orchestrator/...", drainer}, never: []string{clientGo}},
-		{of: []string{"outrigger.dev/agents/driver-loader/..."}, but: []string{drainer}, neverLinked: []string{clientGo}},
+		// Agents reach the API server through pkg/kube, except programs whose libraries take
+		// client-go's types. Those types would cost another agent megabytes.
+		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/kube/...", "outrigger.dev/orchestrator/...", draPlugin, drainer}, never: []string{clientGo}},
+		{of: []string{outrigger}, but: []string{"outrigger.dev/orchestrator/...", "outrigger.dev/agents/device-plugin/dra-plugin", drainer}, mains: true, neverLinked: []string{kubeTypes}},
 		// Charts are rendered by the orchestrator alone.
 		{of: []string{outrigger}, but: []string{"outrigger.dev/charts/...", "outrigger.dev/orchestrator/..."}, never: []string{helm}},
 		{of: []string{"outrigger.dev/orchestrator/..."}, neverLinked: []string{goNVML, anyCgo}},

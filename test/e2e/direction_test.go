@@ -120,10 +120,18 @@ func TestDirectionRules(t *testing.T) {
 		},
 		"a host tool with client-go by way of pkg": {
 			all: pkgs{
-				tool:                           {Main: true, Imports: []string{"outrigger.dev/pkg/kube/typed"}},
-				"outrigger.dev/pkg/kube/typed": {Imports: []string{"k8s.io/client-go/rest"}},
+				tool:                     {Main: true, Imports: []string{"outrigger.dev/pkg/kube"}},
+				"outrigger.dev/pkg/kube": {Imports: []string{"k8s.io/client-go/rest"}},
 			},
-			want: []string{tool + " links outrigger.dev/pkg/kube/typed links k8s.io/client-go/rest"},
+			want: []string{tool + " links outrigger.dev/pkg/kube links k8s.io/client-go/rest"},
+		},
+		"an agent with the types of the API": {
+			all: pkgs{
+				plugin:                          {Main: true, Imports: []string{"outrigger.dev/pkg/kube"}},
+				"outrigger.dev/pkg/kube":        {Imports: []string{"k8s.io/client-go/tools/record"}},
+				"k8s.io/client-go/tools/record": {Imports: []string{"k8s.io/api/core/v1"}},
+			},
+			want: []string{plugin + " links outrigger.dev/pkg/kube links k8s.io/client-go/tools/record links k8s.io/api/core/v1"},
 		},
 		"the agent of the toolkit with cgo": {
 			all: pkgs{toolkit: {Main: true, Imports: []string{"outrigger.dev/pkg/gpu/nvml"}}, "outrigger.dev/pkg/gpu/nvml": {Imports: []string{"github.com/NVIDIA/go-nvml"}}, "github.com/NVIDIA/go-nvml": nvml},

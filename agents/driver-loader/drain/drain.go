@@ -19,11 +19,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubectl/pkg/drain"
 
 	"outrigger.dev/agents/driver-loader/internal/eviction"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
-	"outrigger.dev/pkg/kube/typed"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -41,7 +41,7 @@ const again = time.Second
 
 // drainer is one run.
 type drainer struct {
-	client  typed.Interface
+	client  kubernetes.Interface
 	request eviction.Request
 	report  *reporter
 	// retry is the time after which a rejected eviction, or a look at pods, is repeated.

@@ -9,9 +9,12 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2" //nolint:depguard // client-go logs there, and gets our log
+
 	"outrigger.dev/agents/driver-loader/internal/eviction"
 	"outrigger.dev/pkg/command"
-	"outrigger.dev/pkg/kube/typed"
+	"outrigger.dev/pkg/kube"
 )
 
 // maxRequest is the most bytes of a request.
@@ -70,7 +73,8 @@ func (s server) serve(ctx context.Context) (int, error) {
 		return eviction.ExitUsage, fmt.Errorf("reject the request: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(s.stderr, nil))
-	client, err := typed.New(typed.Config{Kubeconfig: s.kubeconfig, Agent: eviction.Program, Log: log})
+	klog.SetSlogLogger(log.With("library", "client-go"))
+	client, err := connect(s.kubeconfig)
 	if err != nil {
 		return eviction.ExitUsage, err
 	}
@@ -85,4 +89,16 @@ func (s server) serve(ctx context.Context) (int, error) {
 	default:
 		return eviction.ExitTemporary, err
 	}
+}
+
+func connect(kubeconfig string) (kubernetes.Interface, error) {
+	rc, err := kube.Config{Kubeconfig: kubeconfig, Agent: eviction.Program}.REST()
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	return client, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -17,10 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
 
 	"outrigger.dev/agents/driver-loader/drain"
 	"outrigger.dev/agents/driver-loader/internal/eviction"
-	"outrigger.dev/pkg/kube/typed"
+	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -29,15 +29,18 @@ import (
 type rig struct {
 	*testing.T
 	kubeconfig string
-	client     typed.Interface
+	client     kubernetes.Interface
 	name       string
 	set        *appsv1.ReplicaSet
 }
 
 func newRig(t *testing.T, kubeconfig, name string) *rig {
 	r := &rig{T: t, kubeconfig: kubeconfig, name: name}
-	var err error
-	if r.client, err = typed.New(typed.Config{Kubeconfig: kubeconfig, Agent: "test", Log: slog.New(slog.DiscardHandler)}); err != nil {
+	rc, err := kube.Config{Kubeconfig: kubeconfig, Agent: "test"}.REST()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.client, err = kubernetes.NewForConfig(rc); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {

@@ -60,7 +60,7 @@ func open(c *cli.Context) (once.Store, *slog.Logger, error) {
 	if err != nil {
 		return once.Store{}, nil, err
 	}
-	client, err := cluster.Open(c.String(flagKubeconfig), name, log)
+	client, err := cluster.Open(c.String(flagKubeconfig), name)
 	return once.Store{Client: client, Namespace: release.Namespace}, log, err
 }
 

@@ -39,7 +39,7 @@ type operator struct {
 }
 
 func newOperator(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	client, err := cluster.Open(c.String(flagKubeconfig), name, log)
+	client, err := cluster.Open(c.String(flagKubeconfig), name)
 	if err != nil {
 		return nil, err
 	}

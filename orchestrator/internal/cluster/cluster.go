@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -25,7 +24,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2" //nolint:depguard // client-go logs there, and gets our log
 
 	"outrigger.dev/orchestrator/internal/model"
 )
@@ -66,7 +64,7 @@ const askAgain = 30 * time.Second
 // Open returns a client of the cluster that a kubeconfig describes, or a list of them as in
 // $KUBECONFIG. Without a kubeconfig it is that of $KUBECONFIG or ~/.kube/config, or else of the
 // pod that the process runs in. It does not connect.
-func Open(kubeconfig, agent string, log *slog.Logger) (*Client, error) {
+func Open(kubeconfig, agent string) (*Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	if files := filepath.SplitList(kubeconfig); len(files) > 1 {
 		rules.Precedence, rules.WarnIfAllMissing = files, false // the error says it
@@ -81,7 +79,6 @@ func Open(kubeconfig, agent string, log *slog.Logger) (*Client, error) {
 		return nil, fmt.Errorf("read kubeconfig: %w; set --kubeconfig", err)
 	}
 	rc.UserAgent, rc.QPS, rc.Burst = agent, requestsPerSecond, requestsAtOnce
-	klog.SetSlogLogger(log.With("library", "client-go"))
 	rc.WarningHandler = rest.NoWarnings{}
 	return New(rc)
 }

@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -36,7 +35,7 @@ func TestOpenSaysWhichKubeconfigIsMissing(t *testing.T) {
 		bad:                           "error loading config file",
 		home + "/a:" + home + "/b":    "there is no " + home + "/a, " + home + "/b;",
 	} {
-		_, err := cluster.Open(file, "test", slog.New(slog.DiscardHandler))
+		_, err := cluster.Open(file, "test")
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "; set --kubeconfig") {
 			t.Errorf("%q: %v, want %q", file, err, want)
 		}
@@ -50,7 +49,7 @@ func TestOpenReadsAListOfKubeconfigs(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client, err := cluster.Open(filepath.Join(home, "absent")+":"+file, "test", slog.New(slog.DiscardHandler))
+	client, err := cluster.Open(filepath.Join(home, "absent")+":"+file, "test")
 	if err != nil || client.REST.Host != "https://b:1" {
 		t.Errorf("got %+v, %v", client, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/kube"
@@ -144,7 +145,7 @@ func (o *Owner) ask(ctx context.Context) (string, error) {
 	var set daemonSet
 	err := o.client.Get(ctx, o.set, &set)
 	switch {
-	case kube.Missing(err), set.Metadata.DeletionTimestamp != "":
+	case apierrors.IsNotFound(err), set.Metadata.DeletionTimestamp != "":
 		return deletedSet, nil
 	case err != nil:
 		return "", fmt.Errorf("read the DaemonSet %s/%s: %w", o.set.Namespace, o.set.Name, err)

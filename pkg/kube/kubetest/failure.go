@@ -30,7 +30,8 @@ func (f *failure) write(w http.ResponseWriter) {
 func (f *failure) status() map[string]any {
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Status", "metadata": map[string]any{}, "status": "Failure",
-		"message": f.message, "code": f.code, "details": map[string]any{"name": f.name, "kind": f.kind},
+		"message": f.message, "code": f.code,
+		"details": map[string]any{"name": f.name, "kind": f.kind, "retryAfterSeconds": int(f.after.Seconds())},
 	}
 }
 

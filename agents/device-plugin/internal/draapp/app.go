@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"outrigger.dev/agents/device-plugin/internal/dra"
@@ -30,7 +31,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/hostfs"
-	"outrigger.dev/pkg/kube/typed"
+	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -63,9 +64,14 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if s.node, err = cluster.NodeName(c); err != nil {
 		return nil, err
 	}
-	client, err := typed.New(typed.Config{Kubeconfig: c.Path("kubeconfig"), Agent: name, Followed: "resourceslices", Log: log})
+	rc, err := kube.Config{Kubeconfig: c.Path("kubeconfig"), Agent: name}.REST()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	failures := kube.Follow(rc, "resourceslices")
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	src, err := s.driver.Source(c, log)
 	if err != nil {
@@ -87,7 +93,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Log:          log,
 	})
 	k := &kubelet{
-		settings: s, client: client, inventory: inv, recorder: recorder, failed: make(chan error, 1),
+		settings: s, client: client, failures: failures, inventory: inv, recorder: recorder, failed: make(chan error, 1),
 		ready: pace.NewReadiness(inventory.State{}.Unusable()), fact: s.driver.Contract.NewKeeper(s.driver.Contract.Path(contract.DRAReady), log), log: log,
 	}
 	return &agent.Agent{

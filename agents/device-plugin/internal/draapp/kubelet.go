@@ -10,20 +10,22 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
 	"outrigger.dev/agents/device-plugin/internal/dra"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/pkg/contract"
-	"outrigger.dev/pkg/kube/typed"
+	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
 
 // kubelet connects the driver with the kubelet and the API server.
 type kubelet struct {
 	settings  settings
-	client    *typed.Client
+	client    kubernetes.Interface
+	failures  *kube.Failures
 	inventory *inventory.Inventory
 	recorder  *metrics.Recorder
 	// failed gets the fatal error of the library's background work.
@@ -40,7 +42,7 @@ func (k *kubelet) isReady() error {
 	if err := k.inventory.Hangs(); err != nil {
 		return err
 	}
-	return errors.Join(k.ready.Err(), k.client.Failing())
+	return errors.Join(k.ready.Err(), k.failures.Err())
 }
 
 // registerCheck is how often the plugin checks whether the kubelet has accepted its

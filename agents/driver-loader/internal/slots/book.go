@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
@@ -216,11 +217,8 @@ func (b *Book) write(ctx context.Context, name string, ops []kube.Operation) err
 
 // raced returns errLost for the answers to a write that another one was before.
 func raced(err error) error {
-	if status, is := errors.AsType[*kube.StatusError](err); is {
-		switch status.Code {
-		case http.StatusConflict, http.StatusNotFound, http.StatusUnprocessableEntity:
-			return fmt.Errorf("%w (%s)", errLost, status.Message)
-		}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+		return fmt.Errorf("%w (%w)", errLost, err)
 	}
 	return err
 }

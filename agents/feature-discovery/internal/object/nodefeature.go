@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/pkg/kube"
 )
@@ -34,7 +35,7 @@ func (c *Client) NodeFeatureLabels(ctx context.Context, namespace string) (label
 	of := c.nodeFeature(namespace)
 	err = c.api.Get(ctx, of, &feature)
 	switch {
-	case code(err) == http.StatusNotFound && !unserved(err):
+	case apierrors.IsNotFound(err) && !unserved(err):
 		return nil, false, nil
 	case err != nil:
 		return nil, false, fmt.Errorf("read NodeFeature %s/%s: %w", namespace, of.Name, withoutNFD(err))
@@ -105,8 +106,8 @@ func (c *Client) nodeFeature(namespace string) kube.Object {
 // unserved reports whether err is the answer to a path that the API server does
 // not serve: the answer about a missing object names it.
 func unserved(err error) bool {
-	status, is := errors.AsType[*kube.StatusError](err)
-	return is && status.Code == http.StatusNotFound && status.Name == ""
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	return is && apierrors.IsNotFound(err) && (apierrors.IsUnexpectedServerError(err) || status.ErrStatus.Details.Name == "")
 }
 
 // withoutNFD explains the answer of an API server that does not serve NodeFeatures.

@@ -3,10 +3,10 @@ package object
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/pkg/kube"
 )
@@ -36,7 +36,7 @@ func (c *Client) removeTaint(ctx context.Context, t Taint) error {
 		if err != nil || test == nil {
 			return err
 		}
-		if code(failure) == http.StatusUnprocessableEntity && test.Path == last.Path && slices.Equal(test.Value, last.Value) {
+		if apierrors.IsInvalid(failure) && test.Path == last.Path && slices.Equal(test.Value, last.Value) {
 			// The taint is where it was: the API server rejects not the test, but the change.
 			return failure
 		}
@@ -44,19 +44,11 @@ func (c *Client) removeTaint(ctx context.Context, t Taint) error {
 		failure = c.api.Patch(ctx, c.api.Node(), []kube.Operation{*test, {Op: "remove", Path: test.Path}})
 		// The API server answers 422 to a test that fails, and 409 where it has lost
 		// against other writers itself.
-		if is := code(failure); is != http.StatusUnprocessableEntity && is != http.StatusConflict {
+		if !apierrors.IsInvalid(failure) && !apierrors.IsConflict(failure) {
 			return failure
 		}
 	}
 	return fmt.Errorf("the node changed at each of %d tries: %w", taintTries, failure)
-}
-
-// code returns the HTTP status of a failure, 0 for an error of another kind.
-func code(err error) int {
-	if status, is := errors.AsType[*kube.StatusError](err); is {
-		return status.Code
-	}
-	return 0
 }
 
 // taintTest returns the operation that tests where the Node has the taint now, nil

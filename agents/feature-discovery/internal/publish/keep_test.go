@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
-	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -263,7 +266,7 @@ func TestAnotherWriterIsMetSlowerAndSlower(t *testing.T) {
 		says string
 	}{
 		"and else all is well":      {nil, "another writer"},
-		"and the taint is rejected": {&kube.StatusError{Code: 403}, "403"},
+		"and the taint is rejected": {refused(403), "403"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -304,7 +307,7 @@ func TestAnotherWriterIsMetSlowerAndSlower(t *testing.T) {
 
 func TestWhatFailsIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		denied := fmt.Errorf("apply labels to node n1: %w", &kube.StatusError{Code: 403})
+		denied := fmt.Errorf("apply labels to node n1: %w", refused(403))
 		c := &cluster{fail: denied}
 		n := startNode(t, c)
 		n.Set(publish.Desired{Labels: one})
@@ -346,7 +349,11 @@ func TestAnOutageIsOverSoonAfterItsEnd(t *testing.T) {
 	})
 }
 
-func busy() error { return &kube.StatusError{Code: 429, RetryAfter: 30 * time.Second} }
+func busy() error { return apierrors.NewTooManyRequests("busy", 30) }
+
+func refused(code int32) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Message: strconv.Itoa(int(code))}}
+}
 
 func TestAnAPIServerThatAsksToWaitIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
@@ -180,7 +182,7 @@ func (m *Manager) evictPod(ctx context.Context, namespace, name string) error {
 	}
 	object := kube.Object{API: "v1", Resource: "pods", Namespace: namespace, Name: name}
 	if err := m.cfg.Client.Get(ctx, object, &pod); err != nil {
-		if kube.Missing(err) {
+		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
@@ -46,7 +48,7 @@ func (m *Manager) unpublish(ctx context.Context) error {
 	retry := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
 	for {
 		n, err := m.fetch(ctx)
-		if kube.Missing(err) {
+		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		if err == nil {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/kube"
@@ -138,11 +140,11 @@ func (f *Finder) ended(ctx context.Context, u manager.User) bool {
 	}
 	var pod pod
 	err := f.Client.Get(ctx, kube.Object{API: "v1", Resource: "pods", Namespace: u.Namespace, Name: u.Pod}, &pod)
-	if kube.Missing(err) || err == nil && (pod.Status.Phase == "Succeeded" || pod.Status.Phase == "Failed") {
+	if apierrors.IsNotFound(err) || err == nil && (pod.Status.Phase == "Succeeded" || pod.Status.Phase == "Failed") {
 		delete(f.running, name(u))
 		return true
 	}
-	if _, answered := errors.AsType[*kube.StatusError](err); err != nil && !answered {
+	if _, answered := errors.AsType[*apierrors.StatusError](err); err != nil && !answered {
 		f.away = time.Now().Add(askMost)
 	}
 	if !asked {

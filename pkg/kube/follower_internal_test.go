@@ -1,4 +1,4 @@
-package typed
+package kube
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"outrigger.dev/pkg/kube"
 )
 
 // server answers one request after the other: with a status, or an error.
@@ -44,7 +42,7 @@ func TestFollower(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var failures kube.Failures
+				var failures Failures
 				f := follower{next: &tc.server, path: "/resourceslices", failures: &failures}
 				ask := func() {
 					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api"+tc.path, nil)

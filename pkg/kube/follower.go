@@ -1,4 +1,4 @@
-package typed
+package kube
 
 import (
 	"context"
@@ -8,8 +8,19 @@ import (
 	"strings"
 	"time"
 
-	"outrigger.dev/pkg/kube"
+	"k8s.io/client-go/rest"
 )
+
+// Follow returns the failures of all requests about a resource, such as
+// "resourceslices", that clients made from rc send. It is for programs whose libraries
+// watch and write it.
+func Follow(rc *rest.Config, resource string) *Failures {
+	failures := &Failures{}
+	rc.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return follower{next: next, path: "/" + resource, failures: failures}
+	})
+	return failures
+}
 
 // follower notes how the requests for a resource end. client-go notices a connection whose
 // server hangs within 45 s (see package kube), and tries again what has failed.
@@ -17,7 +28,7 @@ type follower struct {
 	next http.RoundTripper
 	// path is in the paths of the resource.
 	path     string
-	failures *kube.Failures
+	failures *Failures
 }
 
 // RoundTrip sends a request.

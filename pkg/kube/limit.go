@@ -1,0 +1,47 @@
+package kube
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// maxValue bounds the size of one answer or of one event of a watch. It is far above
+// the size of any object: etcd accepts 1.5 MiB by default. client-go has no limit.
+const maxValue = 4 << 20
+
+// limiter bounds answers. That of a watch is bounded by its reader, event by event.
+type limiter struct{ next http.RoundTripper }
+
+// RoundTrip sends a request.
+func (l limiter) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK || !r.URL.Query().Has("watch") {
+		resp.Body = &limited{ReadCloser: resp.Body, left: maxValue}
+	}
+	// A proxy may name the time, which client-go does not read.
+	if at, err := http.ParseTime(resp.Header.Get("Retry-After")); err == nil {
+		resp.Header.Set("Retry-After", strconv.Itoa(int(time.Until(at).Seconds())))
+	}
+	return resp, nil
+}
+
+// limited reads at most left bytes.
+type limited struct {
+	io.ReadCloser
+	left int
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, fmt.Errorf("the API server sent more than %d MiB for one object or list", maxValue>>20)
+	}
+	n, err := l.ReadCloser.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}

@@ -1,0 +1,149 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// The media types of an object, and of its metadata alone (Kubernetes API
+// concepts, "Resource representation": PartialObjectMetadata).
+const (
+	asJSON         = "application/json"
+	asMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	asMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
+
+// Object names an object of the API, or all objects of a resource.
+type Object struct {
+	// API is the group and version: "v1" or "coordination.k8s.io/v1".
+	API string
+	// Resource is the plural name of the resource, as in the path: "nodes".
+	Resource string
+	// Namespace is empty for cluster-scoped objects, and for the objects of all
+	// namespaces.
+	Namespace string
+	// Name is empty for all objects of the resource.
+	Name string
+	// Subresource is "status" or "eviction", and usually empty.
+	Subresource string
+}
+
+// request begins a request about the object. The callers retry, with RetryIn: client-go
+// does not.
+func (c *Client) request(verb string, o Object) *rest.Request {
+	group := "/apis/"
+	if o.API == "v1" {
+		group = "/api/"
+	}
+	r := c.api.Verb(verb).MaxRetries(0).AbsPath(group + o.API).Resource(o.Resource)
+	if o.Namespace != "" {
+		r.Namespace(o.Namespace)
+	}
+	if o.Name != "" {
+		r.Name(o.Name)
+	}
+	if o.Subresource != "" {
+		r.SubResource(o.Subresource)
+	}
+	return r
+}
+
+// write begins a request that sends a body as the field manager Config.Agent.
+func (c *Client) write(verb string, o Object, content string, body any) (*rest.Request, error) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode what to write: %w", err)
+	}
+	return c.request(verb, o).Param("fieldManager", c.cfg.Agent).
+		SetHeader("Accept", asMetadata).SetHeader("Content-Type", content).Body(data), nil
+}
+
+// call sends a request and decodes the answer into to, unless that is nil.
+func call(ctx context.Context, r *rest.Request, to any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	result := r.Do(ctx)
+	if err := result.Error(); err != nil {
+		return explain(err)
+	}
+	if to == nil {
+		return nil
+	}
+	data, err := result.Raw()
+	if err == nil {
+		err = json.Unmarshal(data, to)
+	}
+	if err != nil {
+		return fmt.Errorf("decode the answer of the API server: %w", err)
+	}
+	return nil
+}
+
+// Get decodes the object into to. It needs the verb get.
+func (c *Client) Get(ctx context.Context, o Object, to any) error {
+	return call(ctx, c.request(http.MethodGet, o).SetHeader("Accept", asJSON), to)
+}
+
+// Apply applies config to the object with server-side apply, as the field manager
+// Config.Agent. It removes the fields that the agent applied before and that config
+// omits, unless another field manager owns them too. It takes over the fields of
+// config that other field managers own (force), and does not change their other
+// fields.
+//
+// It needs the verb patch, and the verb create if the object does not exist.
+func (c *Client) Apply(ctx context.Context, o Object, config any) error {
+	r, err := c.write(http.MethodPatch, o, string(types.ApplyYAMLPatchType), config)
+	if err != nil {
+		return err
+	}
+	return call(ctx, r.Param("force", "true"), nil)
+}
+
+// Operation is one step of a JSON patch (RFC 6902).
+type Operation struct {
+	// Op is the operation: "test", "remove", "add" or "replace".
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// Patch applies all operations to the object, or none. If a test fails, the API
+// server answers 422. It needs the verb patch.
+func (c *Client) Patch(ctx context.Context, o Object, ops []Operation) error {
+	r, err := c.write(http.MethodPatch, o, string(types.JSONPatchType), ops)
+	if err != nil {
+		return err
+	}
+	return call(ctx, r, nil)
+}
+
+// Create creates an object of a resource, whose name is in the object. If there is one
+// already, the API server answers 409. It needs the verb create.
+func (c *Client) Create(ctx context.Context, of Object, object any) error {
+	r, err := c.write(http.MethodPost, of, asJSON, object)
+	if err != nil {
+		return err
+	}
+	return call(ctx, r, nil)
+}
+
+// Deleted reports whether an object is being deleted, or does not exist. It needs the verb
+// get.
+func (c *Client) Deleted(ctx context.Context, o Object) (bool, error) {
+	var found struct {
+		Metadata struct {
+			DeletionTimestamp string `json:"deletionTimestamp"`
+		} `json:"metadata"`
+	}
+	err := c.Get(ctx, o, &found)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return found.Metadata.DeletionTimestamp != "", err
+}
