@@ -20,11 +20,11 @@ func TestBadCommandLine(t *testing.T) {
 		env  string
 		want []string
 	}{
-		"an unknown flag":           {args: []string{"--colour", "red"}, want: []string{"unknown flag --colour", "--help"}},
+		"an unknown flag":           {args: []string{"--colour", "red"}, want: []string{"-colour", "--help"}},
 		"an unknown list strategy":  {args: []string{"--device-list-strategy", "cdi"}, want: []string{`device-list-strategy: invalid value "cdi"`, "envvar, volume-mounts, cdi-annotations or cdi-cri"}},
-		"one of several":            {env: "DEVICE_LIST_STRATEGY=envvar,nope", want: []string{`environment variable DEVICE_LIST_STRATEGY (flag --device-list-strategy): invalid value "nope"`}},
+		"one of several":            {env: "DEVICE_LIST_STRATEGY=envvar,nope", want: []string{`flag --device-list-strategy (environment variable DEVICE_LIST_STRATEGY): invalid value "nope"`}},
 		"an unknown MIG strategy":   {args: []string{"--mig-strategy", "some"}, want: []string{`mig-strategy: invalid value "some"`, "none, single or mixed"}},
-		"an unknown id strategy":    {env: "DEVICE_ID_STRATEGY=minor", want: []string{`environment variable DEVICE_ID_STRATEGY (flag --device-id-strategy): invalid value "minor"`, "uuid or index"}},
+		"an unknown id strategy":    {env: "DEVICE_ID_STRATEGY=minor", want: []string{`flag --device-id-strategy (environment variable DEVICE_ID_STRATEGY): invalid value "minor"`, "uuid or index"}},
 		"a word that is no boolean": {env: "FAIL_ON_INIT_ERROR=maybe", want: []string{"FAIL_ON_INIT_ERROR", `"maybe"`, "true or false"}},
 		"a relative socket":         {args: []string{"--kubelet-socket", "kubelet.sock"}, want: []string{`kubelet-socket: invalid value "kubelet.sock": must be an absolute path`}},
 		"a source that is none":     {args: []string{"--gpu-source", "dcgm"}, want: []string{"--gpu-source", `"dcgm"`, "nvml or file:PATH"}},

@@ -57,9 +57,9 @@ func TestWhatCannotBeDoneChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.fails(1, "it is a named pipe", "apply", "-f", pipe)
-	r.fails(1, "flag --snapshot: open /dev/zero: it is a device", "plan", "-f", defaults, "-c", "all-disabled", "--snapshot", "/dev/zero")
-	r.fails(2, "flag --config-file: is missing", "apply")
-	r.as("nvidia-mig-parted").fails(1, "flag --config-file: is missing", "apply")
+	r.fails(1, "flag --snapshot (environment variable MIG_PARTED_SNAPSHOT): open /dev/zero: it is a device", "plan", "-f", defaults, "-c", "all-disabled", "--snapshot", "/dev/zero")
+	r.fails(2, "flag --config-file (environment variable MIG_PARTED_CONFIG_FILE): is missing", "apply")
+	r.as("nvidia-mig-parted").fails(1, "flag --config-file (environment variable MIG_PARTED_CONFIG_FILE): is missing", "apply")
 	if after := r.devices(); after != before {
 		t.Errorf("the GPUs have\n%shad\n%s", after, before)
 	}

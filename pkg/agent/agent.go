@@ -31,8 +31,7 @@ type App struct {
 	// HostFlags and GPUFlags return the flags that describe the host.
 	Flags []cli.Flag
 	// Aliases maps names that flags have in other programs to flags of the agent.
-	// The agent accepts them and does not show them in --help. NVIDIA's names for
-	// flags of HostFlags need no entry.
+	// NVIDIA's names for flags of HostFlags need no entry.
 	Aliases map[string]string
 	// Listen is the default of --listen, for example ":9410"; "" turns the server off.
 	Listen string
@@ -49,9 +48,9 @@ type App struct {
 	Source func(c *cli.Context, log *slog.Logger) (gpu.Source, error)
 	// StopLimit is how long the agent may take to stop after a signal. Default: 1.8 s.
 	StopLimit time.Duration
-	// Commands are the agent's own, in addition to version, probe, snapshot and
+	// Commands are the agent's own, in addition to version, completion, probe, snapshot and
 	// wait. Their Actions get the logger from Logger, and c.Context ends on a signal. A
-	// command without an Action runs the agent. Flags of commands may have several names.
+	// command without an Action runs the agent.
 	Commands []*cli.Command
 	// UsageCode is the exit code for a wrong command line. Default: 2.
 	UsageCode int
@@ -86,6 +85,6 @@ func Main(app App) {
 // program's name, and returns the exit code. The end of ctx, SIGTERM and SIGINT
 // stop the agent; Exec returns within App.StopLimit after that.
 func Exec(ctx context.Context, app App, args []string, stdout, stderr io.Writer) int {
-	s := &session{app: app, stdout: stdout, stderr: stderr}
+	s := &session{app: app, stdout: stdout, stderr: stderr, running: map[string]bool{}}
 	return s.exec(ctx, args)
 }

@@ -3,179 +3,36 @@ package agent_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"gotest.tools/v3/golden"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline/cmdlinetest"
 	"outrigger.dev/pkg/contract"
 )
 
-func TestHelp(t *testing.T) {
-	for line, file := range map[string]string{
-		"--help":      "help",
-		"help":        "help",
-		"wait --help": "help-wait",
-		"help wait":   "help-wait",
-		"help help":   "help",
-	} {
-		t.Run(line, func(t *testing.T) {
-			code, out, errs := run(t, strings.Fields(line)...)
-			if code != 0 || errs != "" {
-				t.Errorf("want exit code 0 and nothing on standard error, got %d and %q", code, errs)
-			}
-			golden.Assert(t, out, file+".golden")
-		})
-	}
-}
-
-func TestUsageErrors(t *testing.T) {
-	cases := map[string]struct {
-		args []string
-		env  map[string]string
-		want string
-	}{
-		"unknown flag": {
-			args: []string{"--colour", "red"}, want: "unknown flag --colour: see 'test-agent --help'",
-		},
-		"unknown flag of a command": {
-			args: []string{"wait", "--colour"}, want: "unknown flag --colour: see 'test-agent wait --help'",
-		},
-		"unknown flag before a command": {
-			args: []string{"--colour", "wait"}, want: "unknown flag --colour: see 'test-agent --help'",
-		},
-		"help of an unknown command": {
-			args: []string{"help", "dance"}, want: `unknown command "dance": must be version, completion, probe, snapshot, wait, extra or help`,
-		},
-		"help of two commands": {
-			args: []string{"help", "wait", "version"}, want: `unexpected argument "version" after "help wait"`,
-		},
-		"unknown flag of help": {
-			args: []string{"help", "--colour"}, want: "unknown flag --colour: see 'test-agent help --help'",
-		},
-		"unknown command": {
-			args: []string{"dance"}, want: `unknown command "dance": must be version, completion, probe, snapshot, wait, extra or help`,
-		},
-		"argument too many": {
-			args: []string{"version", "now"}, want: `unexpected argument "now" after "version"`,
-		},
-		"a flag without its value": {
-			args: []string{"--replicas"}, want: "flag --replicas: needs a value",
-		},
-		"an integer": {
-			args: []string{"--replicas", "two"}, want: `flag --replicas: invalid value "two": must be an integer`,
-		},
-		"an integer of an alias": {
-			args: []string{"--copies=two"}, want: `flag --replicas: invalid value "two": must be an integer`,
-		},
-		"an integer from the environment": {
-			env:  map[string]string{"REPLICAS": "two"},
-			want: `environment variable REPLICAS (flag --replicas): invalid value "two": must be an integer`,
-		},
-		"a duration": {
-			args: []string{"--interval=5"}, want: `flag --interval: invalid value "5": must be a duration such as 500ms, 30s or 5m`,
-		},
-		"a truth": {
-			args: []string{"--strict=maybe"}, want: `flag --strict: invalid value "maybe": must be true or false`,
-		},
-		"a truth from the environment": {
-			env:  map[string]string{"STRICT": "maybe"},
-			want: `environment variable STRICT (flag --strict): invalid value "maybe": must be true or false`,
-		},
-		"an integer below 0": {
-			args: []string{"--port=-1"}, want: `flag --port: invalid value "-1": must be an integer of at least 0`,
-		},
-		"several integers": {
-			args: []string{"--ids", "1,two"}, want: `flag --ids: invalid value "1,two": must be a comma-separated list of integers`,
-		},
-		"several integers from the environment": {
-			env:  map[string]string{"IDS": "1,two"},
-			want: `environment variable IDS (flag --ids): invalid value "1,two": must be a comma-separated list of integers`,
-		},
-		"a number": {
-			args: []string{"--share=x"}, want: `flag --share: invalid value "x": must be a number`,
-		},
-		"an integer of an agent's own command": {
-			args: []string{"extra", "--count=x"}, want: `flag --count: invalid value "x": must be an integer`,
-		},
-		"a word that is none of the allowed": {
-			args: []string{"--log-level", "loud"}, want: `flag --log-level: invalid value "loud": must be debug, info, warn or error`,
-		},
-		"a log format": {
-			args: []string{"version", "--log-format=xml"}, want: "",
-		},
-		"a log format of a command that logs": {
-			args: []string{"snapshot", "--log-format=xml"}, want: `flag --log-format: invalid value "xml": must be text or json`,
-		},
-		"a log format of wait": {
-			args: []string{"--log-format=xml", "wait"}, want: `flag --log-format: invalid value "xml": must be text or json`,
-		},
-		"a word from the environment": {
-			env: map[string]string{"LOG_FORMAT": "xml"}, want: `environment variable LOG_FORMAT (flag --log-format): invalid value "xml": must be text or json`,
-		},
-		"a word from the environment that the command line replaces": {
-			args: []string{"--log-format=yaml"}, env: map[string]string{"LOG_FORMAT": "xml"}, want: `flag --log-format: invalid value "yaml": must be text or json`,
-		},
-		"a flag of a command from the environment": {
-			args: []string{"wait"}, env: map[string]string{"WAIT_FOR": "godot"},
-			want: `environment variable WAIT_FOR (flag --for): invalid value "godot": must be driver-ready, mig-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready`,
-		},
-		"an address": {
-			args: []string{"--listen", "9410"}, want: `flag --listen: invalid value "9410": must be host:port, :port, or empty for off`,
-		},
-		"relative paths, all of them": {
-			args: []string{"--driver-root", "x", "--sys-root=y"},
-			want: `flag --driver-root: invalid value "x": must be an absolute path; flag --sys-root: invalid value "y": must be an absolute path`,
-		},
-		"a source of GPUs": {
-			args: []string{"--gpu-source", "file:"}, want: `flag --gpu-source: invalid value "file:": must be nvml or file:PATH`,
-		},
-		"wait for nothing": {
-			args: []string{"wait"}, want: "flag --for: needs a value: driver-ready, mig-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready",
-		},
-		"wait for what there is not": {
-			args: []string{"wait", "--for", "godot"},
-			want: `flag --for: invalid value "godot": must be driver-ready, mig-ready, toolkit-ready, plugin-ready, dra-ready or cuda-ready`,
-		},
-		"wait for less than no time": {
-			args: []string{"wait", "--for=cuda-ready", "--timeout=-1s"}, want: `flag --timeout: invalid value "-1s": must be a duration of at least 0`,
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			for k, v := range tc.env {
-				t.Setenv(k, v)
-			}
-			code, out, errs := run(t, tc.args...)
-			if tc.want == "" {
-				if code != 0 {
-					t.Errorf("want exit code 0, got %d: %s", code, errs)
-				}
-				return
-			}
-			if code != 2 || out != "" {
-				t.Errorf("want exit code 2 and nothing on standard output, got %d and %q", code, out)
-			}
-			if want := "test-agent: " + tc.want + "\n"; errs != want {
-				t.Errorf("want %q, got %q", want, errs)
-			}
-		})
-	}
-}
-
-func TestVersion(t *testing.T) {
-	want := "test-agent dev " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + "\n"
-	for _, args := range [][]string{{"version"}, {"--version"}, {"-v"}, {"--replicas=2", "--version"}, {"wait", "--version"}} {
-		code, out, errs := run(t, args...)
-		if code != 0 || out != want || errs != "" {
-			t.Errorf("%q: want %q, got %d, %q, %q", args, want, code, out, errs)
-		}
-	}
+func TestCommandLine(t *testing.T) {
+	p := cmdlinetest.Program{Name: "test-agent", Usage: 2, Run: func(args []string, stdout, stderr io.Writer) int {
+		return agent.Exec(t.Context(), testApp(), args, stdout, stderr)
+	}}
+	p.Agent(t, map[string]cmdlinetest.Case{
+		"an integer":                       {Line: "--replicas two", Code: 2, Want: []string{"replicas", `"two"`}},
+		"an integer of an alias":           {Line: "--copies=two", Code: 2, Want: []string{`"two"`}},
+		"an integer by variable":           {Env: map[string]string{"REPLICAS": "two"}, Code: 2, Want: []string{"replicas", "REPLICAS", `"two"`}},
+		"an integer of a command":          {Line: "extra --count=x", Code: 2, Want: []string{"count", `"x"`}},
+		"a level goes before its variable": {Line: "--log-format=yaml", Env: map[string]string{"LOG_FORMAT": "xml"}, Code: 2, Want: []string{"--log-format", `"yaml"`}},
+		"a relative path":                  {Line: "--driver-root x", Code: 2, Want: []string{"--driver-root", `"x"`, "an absolute path"}},
+		"a source of GPUs":                 {Line: "--gpu-source file:", Code: 2, Want: []string{"--gpu-source", "GPU_SOURCE", `"file:"`, "nvml or file:PATH"}},
+		"wait for nothing":                 {Line: "wait", Code: 2, Want: []string{"--for", "WAIT_FOR", "cuda-ready"}},
+		"wait for what there is not":       {Line: "wait --for godot", Code: 2, Want: []string{"--for", "WAIT_FOR", `"godot"`}},
+		"wait for less than no time":       {Line: "wait --for=cuda-ready --timeout=-1s", Code: 2, Want: []string{"--timeout", "WAIT_TIMEOUT", `"-1s"`}},
+		"a word after a command":           {Line: "wait --version", Want: []string{"test-agent "}},
+	})
 }
 
 func TestSnapshot(t *testing.T) {

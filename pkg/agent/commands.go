@@ -5,23 +5,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/text"
 	"outrigger.dev/pkg/version"
 )
 
-// commands returns the commands of every agent: version, completion, probe, snapshot for agents
-// with GPUs, and wait for agents with a run root. An App that is no agent has the first two.
+// commands returns the commands of every agent: version, probe, snapshot for agents with GPUs,
+// and wait for agents with a run root. An App that is no agent has the first one.
 func (s *session) commands() []*cli.Command {
 	cmds := []*cli.Command{{
 		Name:   "version",
 		Usage:  "print name, version, Go version and platform",
 		Action: s.version,
-	}, s.completionCommand()}
+	}}
 	if s.app.New == nil {
 		return cmds
 	}
@@ -33,21 +35,21 @@ func (s *session) commands() []*cli.Command {
 			Action: s.snapshot,
 		})
 	}
-	if s.index["run-root"] == nil {
+	if !slices.ContainsFunc(s.app.Flags, func(f cli.Flag) bool { return f.Names()[0] == "run-root" }) {
 		return cmds
 	}
 	return append(cmds, &cli.Command{
 		Name:  "wait",
 		Usage: "wait until a fact about the node holds, for example driver-ready",
 		Flags: []cli.Flag{
-			&cli.StringFlag{
+			cmdline.Enum(&cli.StringFlag{
 				Name: "for", EnvVars: []string{"WAIT_FOR"},
 				Usage: "`NAME` of the fact to wait for: " + text.OneOf(contract.Names()),
-			},
-			&cli.DurationFlag{
+			}, contract.Names()...),
+			cmdline.Least(&cli.DurationFlag{
 				Name: "timeout", EnvVars: []string{"WAIT_TIMEOUT"},
 				Usage: "`TIME` after which to give up; 0 waits forever",
-			},
+			}, 0),
 		},
 		Action: s.wait,
 	})
@@ -89,18 +91,11 @@ func (s *session) wait(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.String("for") == "" {
+	name := c.String("for")
+	if name == "" {
 		return Usagef("flag --for: needs a value: %s", text.OneOf(contract.Names()))
 	}
-	name, err := Choice(c, "for", contract.Names()...)
-	if err != nil {
-		return err
-	}
-	timeout := c.Duration("timeout")
-	if timeout < 0 {
-		return BadFlag("timeout", timeout.String(), "a duration of at least 0")
-	}
-	ctx := c.Context
+	ctx, timeout := c.Context, c.Duration("timeout")
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)

@@ -24,8 +24,9 @@ func (s *session) effective(c *cli.Context, over []slog.Attr) slog.Value {
 		at[a.Key] = len(attrs)
 		attrs = append(attrs, a)
 	}
-	for _, f := range s.named {
-		put(slog.Any(SettingKey(f.names[0]), flagValue(c.Value(f.names[0]))))
+	for _, f := range s.flags {
+		name := f.Names()[0]
+		put(slog.Any(SettingKey(name), flagValue(c.Value(name))))
 	}
 	for _, a := range over {
 		put(a)

@@ -34,15 +34,15 @@ const ctrDriverRoot = "/driver-root"
 func HostFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
-			Name: "driver-root", EnvVars: []string{"NVIDIA_DRIVER_ROOT"}, Value: "/",
+			Name: "driver-root", Aliases: []string{"nvidia-driver-root"}, EnvVars: []string{"NVIDIA_DRIVER_ROOT"}, Value: "/",
 			Usage: "root `FOLDER` of the driver installation on the host",
 		},
 		&cli.PathFlag{
-			Name: "driver-root-ctr-path", EnvVars: []string{"DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"}, Value: ctrDriverRoot,
+			Name: "driver-root-ctr-path", Aliases: []string{"container-driver-root"}, EnvVars: []string{"DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"}, Value: ctrDriverRoot,
 			Usage: "`FOLDER` at which the agent sees the driver root; if the default does not exist, driver-root itself",
 		},
 		&cli.PathFlag{
-			Name: "dev-root", EnvVars: []string{"NVIDIA_DEV_ROOT"}, Value: "/",
+			Name: "dev-root", Aliases: []string{"nvidia-dev-root"}, EnvVars: []string{"NVIDIA_DEV_ROOT"}, Value: "/",
 			Usage: "`FOLDER` on the host that contains dev/nvidia*",
 		},
 		&cli.PathFlag{
@@ -57,15 +57,6 @@ func HostFlags() []cli.Flag {
 			Name: "run-root", EnvVars: []string{"RUN_ROOT"}, Value: "/run/nvidia",
 			Usage: "`FOLDER` in which the agents of a node share files",
 		},
-	}
-}
-
-// hostAliases are NVIDIA's names for flags of HostFlags.
-func hostAliases() map[string]string {
-	return map[string]string{
-		"nvidia-driver-root":    "driver-root",
-		"container-driver-root": "driver-root-ctr-path",
-		"nvidia-dev-root":       "dev-root",
 	}
 }
 

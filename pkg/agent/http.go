@@ -13,6 +13,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/net/netutil"
+
+	"outrigger.dev/pkg/cmdline"
 )
 
 // HTTP changes what the server of --listen serves. Its zero value changes nothing.
@@ -149,7 +151,7 @@ func answerHealth(w http.ResponseWriter, checks map[string]func() error) {
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
 		if err := checks[name](); err != nil {
 			code = http.StatusServiceUnavailable
-			body += name + ": " + oneLine(err) + "\n"
+			body += name + ": " + cmdline.OneLine(err) + "\n"
 			continue
 		}
 		body += name + ": ok\n"
@@ -162,7 +164,7 @@ func answerHealth(w http.ResponseWriter, checks map[string]func() error) {
 
 func answerReady(w http.ResponseWriter, err error) {
 	if err != nil {
-		answer(w, http.StatusServiceUnavailable, oneLine(err)+"\n")
+		answer(w, http.StatusServiceUnavailable, cmdline.OneLine(err)+"\n")
 		return
 	}
 	answer(w, http.StatusOK, "ok\n")

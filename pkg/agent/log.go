@@ -7,44 +7,33 @@ import (
 	"github.com/urfave/cli/v2"
 	"k8s.io/klog/v2" //nolint:depguard // libraries log there, and get our log
 
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/text"
 )
 
-// maxText is the longest text of a log line or an error in bytes. Container runtimes
-// split lines of more than 16 KiB.
-const maxText = 8 << 10
-
 func logFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{
+		cmdline.Enum(&cli.StringFlag{
 			Name: "log-format", EnvVars: []string{"LOG_FORMAT"}, Value: "text",
 			Usage: "log `FORMAT`: text or json",
-		},
-		&cli.StringFlag{
+		}, "text", "json"),
+		cmdline.Enum(&cli.StringFlag{
 			Name: "log-level", EnvVars: []string{"LOG_LEVEL"}, Value: "info",
 			Usage: "lowest `LEVEL` to log: debug, info, warn or error",
-		},
+		}, "debug", "info", "warn", "error"),
 	}
 }
 
 // Logger returns the logger that --log-format and --log-level describe. It writes to
 // standard error, also what the libraries of Kubernetes log.
 func Logger(c *cli.Context) (*slog.Logger, error) {
-	format, err := Choice(c, "log-format", "text", "json")
-	if err != nil {
-		return nil, err
-	}
-	word, err := Choice(c, "log-level", "debug", "info", "warn", "error")
-	if err != nil {
-		return nil, err
-	}
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(word)); err != nil {
-		return nil, BadFlag("log-level", word, err.Error())
+	if err := level.UnmarshalText([]byte(c.String("log-level"))); err != nil {
+		return nil, err
 	}
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: logAttr}
 	log := slog.New(slog.NewTextHandler(c.App.ErrWriter, opts))
-	if format == "json" {
+	if c.String("log-format") == "json" {
 		log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts))
 	}
 	klog.SetSlogLogger(log.With("library", "client-go"))
@@ -59,12 +48,12 @@ func logAttr(_ []string, a slog.Attr) slog.Attr {
 	case time.Duration:
 		a.Value = slog.StringValue(rounded(v).String())
 	case string:
-		if len(v) > maxText {
-			a.Value = slog.StringValue(text.Cut(v, maxText))
+		if len(v) > cmdline.MaxText {
+			a.Value = slog.StringValue(text.Cut(v, cmdline.MaxText))
 		}
 	case error:
-		if msg := v.Error(); len(msg) > maxText {
-			a.Value = slog.StringValue(text.Cut(msg, maxText))
+		if msg := v.Error(); len(msg) > cmdline.MaxText {
+			a.Value = slog.StringValue(text.Cut(msg, cmdline.MaxText))
 		}
 	}
 	return a

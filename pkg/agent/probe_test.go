@@ -34,7 +34,7 @@ func TestProbe(t *testing.T) {
 		"no page":      {[]string{"--listen=:1"}, 2, `arguments of probe: invalid value "": must be healthz or readyz`},
 		"another page": {[]string{"metrics", "--listen=:1"}, 2, `arguments of probe: invalid value "metrics": must be healthz or readyz`},
 		"two pages":    {[]string{"healthz", "readyz"}, 2, `invalid value "healthz readyz"`},
-		"no address":   {[]string{"readyz"}, 2, "flag --listen: needs a value: the address that the running agent has"},
+		"no address":   {[]string{"readyz"}, 2, "flag --listen (environment variable LISTEN_ADDRESS): needs a value: the address that the running agent has"},
 		"bad address":  {[]string{"readyz", "--probe-address=9"}, 2, `probe-address`},
 		"no agent":     {[]string{"readyz", "--listen=127.0.0.1:1"}, 1, "probe the agent: "},
 	} {

@@ -7,13 +7,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/urfave/cli/v2"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/pkg/agent"
@@ -231,43 +229,4 @@ func TestServerEndsDespiteStuckPeer(t *testing.T) {
 	// The server has accepted that connection before it answers this one.
 	fetch(t, url+"/healthz")
 	stop()
-}
-
-func TestCheckAppFindsMistakes(t *testing.T) {
-	must(t, agent.CheckApp(testApp()))
-	app := testApp()
-	app.New = nil
-	app.Aliases = map[string]string{"old": "none", "interval": "replicas"}
-	app.Flags = append(app.Flags, brokenFlags()...)
-	app.Commands[0].Flags, app.Commands[0].Action = brokenFlags()[:1], nil
-	err := agent.CheckApp(app)
-	if err == nil {
-		t.Fatal("want errors")
-	}
-	golden.Assert(t, err.Error()+"\n", "check-app.golden")
-	var out, errs bytes.Buffer
-	if code := agent.Exec(t.Context(), app, []string{"x"}, &out, &errs); code != 1 || strings.Count(errs.String(), "\n") != 1 {
-		t.Errorf("want exit code 1 and one line, got %d: %s", code, errs.String())
-	}
-}
-
-func TestCommandsNeedTheirFlags(t *testing.T) {
-	app := testApp()
-	app.Flags = []cli.Flag{&cli.StringFlag{Name: "fail", EnvVars: []string{"FAIL"}}}
-	app.Aliases, app.Source = nil, nil
-	var out, errs bytes.Buffer
-	code := agent.Exec(t.Context(), app, []string{"x", "wait"}, &out, &errs)
-	want := "test-agent: unknown command \"wait\": must be version, completion, probe, extra or help\n"
-	if code != 2 || errs.String() != want {
-		t.Errorf("want exit code 2 and %q, got %d and %q", want, code, errs.String())
-	}
-}
-
-func TestGoldenFilesAreUsed(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.golden")
-	must(t, err)
-	want := []string{"testdata/check-app.golden", "testdata/first-line.golden", "testdata/help-wait.golden", "testdata/help.golden"}
-	if diff := cmp.Diff(want, files); diff != "" {
-		t.Errorf("golden files (-want +got):\n%s", diff)
-	}
 }

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,7 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
-	"outrigger.dev/pkg/flagerr"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/version"
 )
 
@@ -30,16 +30,10 @@ const stopLimit = 1800 * time.Millisecond
 // session is one run of an App.
 type session struct {
 	app App
-	// flags and named are those of the agent; every adds those of its commands.
-	flags   []cli.Flag
-	named   []namedFlag
-	every   []cli.Flag
-	index   map[string]cli.Flag
-	aliases map[string]string
-	// variables has the environment variables that set flags, by the flags' names.
-	variables map[string]string
-	stdout    io.Writer
-	stderr    io.Writer
+	// flags are those of the agent.
+	flags  []cli.Flag
+	stdout io.Writer
+	stderr io.Writer
 
 	mu sync.Mutex
 	// log is set once the flags are parsed.
@@ -48,51 +42,37 @@ type session struct {
 	running map[string]bool
 }
 
-// setup completes the App and checks it.
-func (s *session) setup() error {
-	s.flags = slices.Clone(s.app.Flags)
+// commandLine returns what the App is to the library.
+func (s *session) commandLine() *cli.App {
+	app := &cli.App{
+		Name: s.app.Name, Usage: s.app.Usage, Writer: s.stdout, ErrWriter: s.stderr,
+		Version:     strings.TrimPrefix(version.Line(s.app.Name), s.app.Name+" "),
+		Description: "Options may precede or follow the command.",
+		Flags:       slices.Concat(s.app.Flags, logFlags()),
+		Commands:    slices.Concat(s.commands(), s.app.Commands),
+	}
 	if s.app.New != nil {
-		s.flags = slices.Concat(s.flags, listenFlags(s.app.Listen, s.app.ListenVariables...), tlsFlags())
-	}
-	s.flags = append(s.flags, logFlags()...)
-	s.running = map[string]bool{}
-	s.variables = map[string]string{}
-	s.aliases = maps.Clone(s.app.Aliases)
-	if s.aliases == nil {
-		s.aliases = map[string]string{}
-	}
-	s.named = named(s.flags)
-	index, err := byName(s.named)
-	s.index = index
-	errs := []error{err, checkFlags(s.named)}
-	for alias, flag := range hostAliases() {
-		if index[flag] != nil && index[alias] == nil {
-			s.aliases[alias] = flag
+		app.Description = "Without a command, the agent runs. " + app.Description
+		app.Flags = slices.Concat(s.app.Flags, listenFlags(s.app.Listen, s.app.ListenVariables...), tlsFlags(), logFlags())
+		app.Action = s.run
+		for _, cmd := range app.Commands {
+			if cmd.Action == nil && len(cmd.Subcommands) == 0 {
+				cmd.Action = s.run
+			}
 		}
 	}
-	errs = append(errs, checkAliases(s.aliases, index))
-	s.every = slices.Clone(s.flags)
-	for _, c := range s.allCommands() {
-		s.every = append(s.every, c.Flags...)
-		if err := checkVariables(named(c.Flags)); err != nil {
-			errs = append(errs, fmt.Errorf("check command %s: %w", c.Name, err))
-		}
-		if c.Action == nil && s.app.New == nil {
-			errs = append(errs, fmt.Errorf("check command %s: it runs the agent, and the app has no New", c.Name))
-		}
-	}
-	return errors.Join(errs...)
+	cmdline.Alias(app.Flags, s.app.Aliases)
+	s.flags = app.Flags
+	return app
 }
 
 func (s *session) exec(ctx context.Context, args []string) int {
-	if err := s.setup(); err != nil {
-		return s.report(err)
-	}
+	app := s.commandLine()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	done := make(chan error, 1)
 	go func() {
-		done <- s.dispatch(ctx, args[1:])
+		done <- cmdline.Run(ctx, app, args)
 	}()
 	select {
 	case err := <-done:
@@ -210,12 +190,9 @@ func (s *session) report(err error) int {
 	s.mu.Lock()
 	log := s.log
 	s.mu.Unlock()
-	text := flagerr.Named(oneLine(err), s.variables)
-	code, usage := exitCode(err), isUsage(err)
-	if usage && code == 2 {
-		code = cmp.Or(s.app.UsageCode, code)
-	}
-	if log == nil || usage {
+	text := cmdline.OneLine(err)
+	code := cmdline.Code(err, cmp.Or(s.app.UsageCode, 2))
+	if log == nil || cmdline.IsUsage(err) {
 		_, _ = fmt.Fprintf(s.stderr, "%s: %s\n", s.app.Name, text)
 		return code
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"outrigger.dev/orchestrator/internal/app"
-	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
@@ -35,7 +34,7 @@ func words(text string) string {
 }
 
 func TestApp(t *testing.T) {
-	if err := agent.CheckApp(app.App()); err != nil {
+	if err := agenttest.CheckApp(app.App()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -79,11 +78,11 @@ func TestWrongInputIsNamed(t *testing.T) {
 		want string
 	}{
 		"a list as values":                      {[]string{"render", "-f", values(t, "- a")}, 1, "values.yaml: it has no keys; write values as in global:"},
-		"a release that is no name":             {[]string{"render", "--release=A B"}, 2, `flag --release: invalid value "A B"`},
-		"a namespace that is no name":           {[]string{"render", "--namespace=Bad_NS"}, 2, `flag --namespace: invalid value "Bad_NS"`},
+		"a release that is no name":             {[]string{"render", "--release=A B"}, 2, `flag --release (environment variable RELEASE): invalid value "A B"`},
+		"a namespace that is no name":           {[]string{"render", "--namespace=Bad_NS"}, 2, `flag --namespace (environment variable OPERATOR_NAMESPACE): invalid value "Bad_NS"`},
 		"a namespace of status":                 {[]string{"status", "--namespace=Bad_NS", "--kubeconfig=" + away}, 2, "flag --namespace"},
-		"an apply that may take no time":        {[]string{"apply", "--timeout=0s", "--kubeconfig=" + away}, 2, `flag --timeout: invalid value "0s"`},
-		"a delete that may take no time":        {[]string{"delete", "--timeout=-1s", "--kubeconfig=" + away}, 2, `flag --timeout: invalid value "-1s"`},
+		"an apply that may take no time":        {[]string{"apply", "--timeout=0s", "--kubeconfig=" + away}, 2, `flag --timeout (environment variable TIMEOUT): invalid value "0s"`},
+		"a delete that may take no time":        {[]string{"delete", "--timeout=-1s", "--kubeconfig=" + away}, 2, `flag --timeout (environment variable TIMEOUT): invalid value "-1s"`},
 		"apply without an API server":           {[]string{"apply", "--kubeconfig=" + away}, 1, fix},
 		"apply --dry-run without an API server": {[]string{"apply", "--dry-run", "--kubeconfig=" + away}, 1, fix},
 		"status without an API server":          {[]string{"status", "--kubeconfig=" + away}, 1, fix},

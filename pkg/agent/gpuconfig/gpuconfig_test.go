@@ -214,7 +214,7 @@ func TestExitCodes(t *testing.T) {
 		code int
 	}{
 		"a file": {[]string{"--config-file", bad}, bad + ":2: flags.migStrategy: invalid value", 1},
-		"a flag": {[]string{"--mig-strategy=some"}, "flag --mig-strategy: invalid value", 2},
+		"a flag": {[]string{"--mig-strategy=some"}, "flag --mig-strategy (environment variable GFD_MIG_STRATEGY): invalid value", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := agent.App{Name: "x", Flags: flags(), New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestAppIsValid(t *testing.T) {
-	if err := agent.CheckApp(app.App()); err != nil {
+	if err := agenttest.CheckApp(app.App()); err != nil {
 		t.Error(err)
 	}
 }

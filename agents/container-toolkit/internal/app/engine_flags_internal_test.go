@@ -8,7 +8,6 @@ import (
 	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/engine"
-	"outrigger.dev/pkg/agent"
 )
 
 func TestEngineConfig(t *testing.T) {
@@ -68,8 +67,4 @@ func TestEngineConfig(t *testing.T) {
 			assert.NilError(t, app.Run(append([]string{"test"}, tc.args...)))
 		})
 	}
-}
-
-func TestFlagsAreAsOfAgents(t *testing.T) {
-	assert.NilError(t, agent.CheckFlags(engineFlags()))
 }

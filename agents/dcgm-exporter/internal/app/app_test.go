@@ -12,6 +12,7 @@ import (
 
 	"outrigger.dev/agents/dcgm-exporter/internal/app"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 func run(t *testing.T, args ...string) (code int, out, errs string) {
@@ -22,7 +23,7 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestAppIsValid(t *testing.T) {
-	if err := agent.CheckApp(app.App()); err != nil {
+	if err := agenttest.CheckApp(app.App()); err != nil {
 		t.Error(err)
 	}
 }

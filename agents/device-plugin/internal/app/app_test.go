@@ -7,11 +7,11 @@ import (
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/device-plugin/internal/app"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 func TestAppIsValid(t *testing.T) {
-	if err := agent.CheckApp(app.App()); err != nil {
+	if err := agenttest.CheckApp(app.App()); err != nil {
 		t.Error(err)
 	}
 }
@@ -34,7 +34,7 @@ func TestHelp(t *testing.T) {
 func TestASocketWhosePathIsTooLongIsRejected(t *testing.T) {
 	socket := "/" + strings.Repeat("d", 100) + "/kubelet.sock"
 	code, _, errs := run(t, "--listen=", "--kubelet-socket="+socket)
-	if want := "flag --kubelet-socket: path " + socket + " has 114 bytes and that of a unix socket at most 107: use a shorter one"; code != 2 || !strings.Contains(errs, want) {
+	if want := "flag --kubelet-socket (environment variable KUBELET_SOCKET): path " + socket + " has 114 bytes and that of a unix socket at most 107: use a shorter one"; code != 2 || !strings.Contains(errs, want) {
 		t.Errorf("exit code %d, %q, want 2 and %q", code, errs, want)
 	}
 }

@@ -52,7 +52,7 @@ func TestValidate(t *testing.T) {
 		"flags that go with what is named in the file": {args: []string{"validate", "--config", good, "--resource-config=big:small:2"}, out: good + ": valid\n"},
 		"a variable that is wrong": {
 			args: []string{"validate", "--config", good}, env: map[string]string{"DEVICE_ID_STRATEGY": "minor"},
-			code: 2, errs: "device-plugin: environment variable DEVICE_ID_STRATEGY (flag --device-id-strategy): invalid value \"minor\": must be uuid or index\n",
+			code: 2, errs: "device-plugin: flag --device-id-strategy (environment variable DEVICE_ID_STRATEGY): invalid value \"minor\": must be uuid or index\n",
 		},
 		"a file that is not what it seems": {
 			args: []string{"validate", "--config", odd},
@@ -68,7 +68,7 @@ func TestValidate(t *testing.T) {
 		},
 		"a file without flag": {
 			args: []string{"validate", good}, code: 2,
-			errs: "device-plugin: unexpected argument \"" + good + "\" after \"validate\"\n",
+			errs: "device-plugin: unexpected argument \"" + good + "\"",
 		},
 		"a folder without files": {args: []string{"validate", "--config-dir", t.TempDir()}, code: 1, errs: "device-plugin: no file in "},
 	} {
@@ -166,8 +166,8 @@ func TestExplainRejects(t *testing.T) {
 		code int
 		want string
 	}{
-		"a format":               {[]string{"explain", "--node", node, "--output", "yaml"}, 2, `flag --output: invalid value "yaml": must be table or json`},
-		"a word too many":        {[]string{"explain", node}, 2, `unexpected argument "` + node + `" after "explain"`},
+		"a format":               {[]string{"explain", "--node", node, "--output", "yaml"}, 2, `flag --output (environment variable EXPLAIN_OUTPUT): invalid value "yaml": must be table or json`},
+		"a word too many":        {[]string{"explain", node}, 2, `unexpected argument "` + node},
 		"a snapshot":             {[]string{"explain", "--node", broken}, 1, broken},
 		"a source":               {[]string{"explain", "--gpu-source", "x"}, 2, "--gpu-source"},
 		"a config":               {[]string{"explain", "--node", node, "--config", broken}, 1, broken + ":1: gpus: unknown key"},

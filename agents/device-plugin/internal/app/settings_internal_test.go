@@ -98,8 +98,8 @@ func TestBadSettings(t *testing.T) {
 		"a folder for a file":      {[]string{"--config-file", dir}, 1, "read config file: open " + dir + ": it is a folder, not a regular file: remove it, or use another path"},
 		"a file too large":         {[]string{"--config-file", large}, 1, "read config file: read " + large + ": it is larger than 1 MiB"},
 		"a bad file":               {[]string{"--config-file", bad}, 1, bad + `:2: flags.migStrategy: invalid value "some": must be none, single or mixed`},
-		"a bad flag":               {[]string{"--mig-strategy", "some"}, 2, `flag --mig-strategy: invalid value "some": must be none, single or mixed`},
-		"a number that is none":    {[]string{"--imex-channel-ids", "0,x"}, 2, `flag --imex-channel-ids: invalid value "x": must be empty or 0: it is the only channel that containers of a node share`},
+		"a bad flag":               {[]string{"--mig-strategy", "some"}, 2, `flag --mig-strategy (environment variable MIG_STRATEGY): invalid value "some": must be none, single or mixed`},
+		"a number that is none":    {[]string{"--imex-channel-ids", "0,x"}, 2, `flag --imex-channel-ids (environment variable IMEX_CHANNEL_IDS): invalid value "x": must be empty or 0: it is the only channel that containers of a node share`},
 		"two ways to share": {
 			[]string{"--config-file", sharing, "--resource-config", "gpu:a:2"},
 			2,
@@ -110,7 +110,7 @@ func TestBadSettings(t *testing.T) {
 			[]string{"--config-dir", dir + "/none"}, 1, "read config folder: open " + dir + "/none: no such file or directory",
 		},
 		"a fallback that is none": {
-			[]string{"--fallback-strategies", "first"}, 2, `flag --fallback-strategies: invalid value "first": must be named, single or empty`,
+			[]string{"--fallback-strategies", "first"}, 2, `flag --fallback-strategies (environment variable FALLBACK_STRATEGIES): invalid value "first": must be named, single or empty`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func wait(t *testing.T, file, content string) {
 }
 
 func TestFlags(t *testing.T) {
-	if err := agent.CheckApp(App()); err != nil {
+	if err := agenttest.CheckApp(App()); err != nil {
 		t.Error(err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 const page = "../../../../docs/driver-loader.md"
 
 func TestAppIsValid(t *testing.T) {
-	if err := agent.CheckApp(app.App()); err != nil {
+	if err := agenttest.CheckApp(app.App()); err != nil {
 		t.Error(err)
 	}
 }
@@ -57,7 +57,7 @@ func TestAPolicyNeedsACluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var out, errs bytes.Buffer
 	code := agent.Exec(t.Context(), app.App(), []string{"driver-loader", "--upgrade-policy", `{"maxUnavailable": 1}`, "--node-name", "x", "--listen", ""}, &out, &errs)
-	if code != 2 || !strings.Contains(errs.String(), "flag --upgrade-policy: it needs the API server, and this process runs in no pod") {
+	if code != 2 || !strings.Contains(errs.String(), "flag --upgrade-policy (environment variable UPGRADE_POLICY): it needs the API server, and this process runs in no pod") {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/app"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
@@ -24,7 +25,7 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestAppIsValid(t *testing.T) {
-	if err := agent.CheckApp(app.App("feature-discovery")); err != nil {
+	if err := agenttest.CheckApp(app.App("feature-discovery")); err != nil {
 		t.Error(err)
 	}
 }
@@ -151,13 +152,13 @@ func TestBadFlags(t *testing.T) {
 		want string
 		code int
 	}{
-		"an output that there is not":     {[]string{"--publish=file"}, "flag --publish: invalid value \"file\": must be node, nfd-file, nodefeature or stdout", 2},
+		"an output that there is not":     {[]string{"--publish=file"}, "flag --publish (environment variable PUBLISH): invalid value \"file\": must be node, nfd-file, nodefeature or stdout", 2},
 		"the Node outside of a cluster":   {[]string{"--publish=node"}, "use --publish=stdout", 2},
 		"a link that there is not":        {[]string{"--ready-chain=driver,gpu", "--publish=stdout"}, "flag --ready-chain", 2},
 		"a taint without effect":          {[]string{"--startup-taint=a", "--publish=stdout"}, "flag --startup-taint", 2},
 		"an interval that is none":        {[]string{"--sleep-interval=often", "--publish=stdout"}, "flag --sleep-interval", 2},
 		"presence and a file":             {[]string{"--presence", "--publish=nfd-file"}, "does not go with --presence", 2},
-		"presence outside of a cluster":   {[]string{"--presence"}, "flag --presence: it needs the API server", 2},
+		"presence outside of a cluster":   {[]string{"--presence"}, "flag --presence (environment variable PRESENCE): it needs the API server", 2},
 		"a snapshot that is not there":    {[]string{"--oneshot", "--publish=stdout", "--gpu-source=file:/none.json"}, "/none.json", 1},
 		"a relative features file":        {[]string{"--output-file=gfd"}, "flag --output-file", 2},
 		"a config file that is not there": {[]string{"--config-file=/none.yaml", "--publish=stdout"}, "/none.yaml", 1},

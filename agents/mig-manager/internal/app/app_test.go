@@ -11,6 +11,7 @@ import (
 
 	"outrigger.dev/agents/mig-manager/internal/app"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // run runs nvidia-mig-parted.
@@ -84,7 +85,7 @@ func TestFlagsOfNVIDIAsMIGManager(t *testing.T) {
 
 func TestAppIsValid(t *testing.T) {
 	for _, a := range []agent.App{app.App(), app.Parted()} {
-		if err := agent.CheckApp(a); err != nil {
+		if err := agenttest.CheckApp(a); err != nil {
 			t.Error(err)
 		}
 	}
@@ -155,18 +156,18 @@ func TestPlanRejects(t *testing.T) {
 			"GPU 0 (a100-80-0): fit 2 × 3g.40gb + 3 × 1g.10gb on one GPU: 3 × 1g.10gb is too much: 9 compute slices are needed, and the GPU has 7",
 		},
 		"another board":        {[]string{"-f", defaults, "-c", "all-1g.5gb", "--board", "a30"}, `config "all-1g.5gb" selects no GPU of the node, which has GPU 0 (0x20B710DE, a30): add an item for it`},
-		"an unknown board":     {[]string{"-f", defaults, "-c", "all-1g.5gb", "--board", "a300"}, `flag --board: invalid value "a300": must be a100-40, `},
+		"an unknown board":     {[]string{"-f", defaults, "-c", "all-1g.5gb", "--board", "a300"}, `flag --board (environment variable MIG_PARTED_BOARD): invalid value "a300": must be a100-40, `},
 		"two sources":          {[]string{"-f", defaults, "-c", "all-1g.5gb", "--board", "a30", "--snapshot", "x"}, "flags --snapshot and --board: set only one of them"},
-		"no file":              {[]string{"-c", "x"}, "flag --config-file: is missing: it must name a file"},
-		"a missing file":       {[]string{"-f", "/nowhere"}, "flag --config-file: open /nowhere: no such file or directory"},
-		"no name":              {[]string{"-f", defaults}, "flag --selected-config: is missing: the file has several configs: must be all-1g.10gb, "},
+		"no file":              {[]string{"-c", "x"}, "flag --config-file (environment variable MIG_PARTED_CONFIG_FILE): is missing: it must name a file"},
+		"a missing file":       {[]string{"-f", "/nowhere"}, "flag --config-file (environment variable MIG_PARTED_CONFIG_FILE): open /nowhere: no such file or directory"},
+		"no name":              {[]string{"-f", defaults}, "flag --selected-config (environment variable MIG_PARTED_SELECTED_CONFIG): is missing: the file has several configs: must be all-1g.10gb, "},
 		"another name":         {[]string{"-f", defaults, "-c", "all"}, `selected mig-config not present: "all": must be all-1g.10gb, `},
 		"a broken config":      {[]string{"-f", file(t, "version: v1\n")}, "mig-configs: is missing: must be at least one config by its name"},
 		"a snapshot of others": {[]string{"-f", impossible, "--snapshot", file(t, `{"gpus": []}`)}, "it must be the output of the command snapshot"},
 		"an empty snapshot":    {[]string{"-f", impossible, "--snapshot", file(t, `[]`)}, "it has no GPUs"},
 		"a GPU twice":          {[]string{"-f", impossible, "--snapshot", file(t, `[{"uuid": "GPU-1"}, {"index": 1, "uuid": "GPU-1"}]`)}, "GPU 1 has no UUID of its own"},
-		"a format":             {[]string{"-f", impossible, "-o", "xml"}, `flag --output-format: invalid value "xml": must be text or json`},
-		"an argument":          {[]string{"now"}, `unexpected argument "now" after "plan"`},
+		"a format":             {[]string{"-f", impossible, "-o", "xml"}, `flag --output-format (environment variable MIG_PLAN_OUTPUT_FORMAT): invalid value "xml": must be text or json`},
+		"an argument":          {[]string{"now"}, `unexpected argument "now"`},
 	} {
 		t.Run(name, func(t *testing.T) { fails(t, tc.want, append([]string{"plan"}, tc.args...)...) })
 	}
@@ -210,5 +211,5 @@ func TestAssertOfAConfigNeedsNoGPU(t *testing.T) {
 	if code, _, _ := run(t, "assert", "--exit-codes", "detailed"); code != 2 {
 		t.Errorf("exit code %d, want 2 for an error", code)
 	}
-	fails(t, `flag --exit-codes: invalid value "both": must be mig-parted or detailed`, "assert", "--exit-codes", "both")
+	fails(t, `flag --exit-codes (environment variable MIG_PARTED_EXIT_CODES): invalid value "both": must be mig-parted or detailed`, "assert", "--exit-codes", "both")
 }

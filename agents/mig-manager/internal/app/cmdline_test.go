@@ -1,0 +1,42 @@
+package app_test
+
+import (
+	"io"
+	"maps"
+	"testing"
+
+	"outrigger.dev/agents/mig-manager/internal/app"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline/cmdlinetest"
+)
+
+func TestCommandLine(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	commands := func(code int) map[string]cmdlinetest.Case {
+		return map[string]cmdlinetest.Case{
+			"a format that is none of plan":  {Line: "plan -f x -c y --board h100-80 -o xml", Code: code, Want: []string{"--output-format", `"xml"`, "text or json"}},
+			"an option before the command":   {Line: "-d plan -o xml", Code: code, Want: []string{"--output-format", `"xml"`}},
+			"an option after the command":    {Line: "plan -o xml -d", Code: code, Want: []string{"--output-format", `"xml"`}},
+			"a format by variable":           {Line: "plan -f x -c y --board h100-80", Env: map[string]string{"MIG_PLAN_OUTPUT_FORMAT": "xml"}, Code: code, Want: []string{"--output-format", "MIG_PLAN_OUTPUT_FORMAT", `"xml"`}},
+			"a command without its file":     {Line: "apply", Code: code, Want: []string{"--config-file"}},
+			"a file that is not there":       {Line: "plan --board=a30 -f /no/such", Code: 1, Want: []string{"--config-file", "/no/such"}},
+			"a word too many for a command":  {Line: "export nonsense", Code: code, Want: []string{"nonsense"}},
+			"a relative root of a command":   {Line: "-sys-root=x export", Code: code, Want: []string{"--sys-root", `"x"`}},
+			"a letter that no command knows": {Line: "plan -y", Code: code, Want: []string{"-y"}},
+		}
+	}
+	agentOf := func(name string, a func() agent.App, code int) cmdlinetest.Program {
+		return cmdlinetest.Program{Name: name, Usage: code, Run: func(args []string, stdout, stderr io.Writer) int {
+			return agent.Exec(t.Context(), a(), args, stdout, stderr)
+		}}
+	}
+	t.Run("agent", func(t *testing.T) {
+		cases := commands(2)
+		maps.Copy(cases, map[string]cmdlinetest.Case{
+			"pods that are none":             {Line: "--listen= --node-name=n --gpu-pods=shoot", Code: 2, Want: []string{"--gpu-pods", `"shoot"`}},
+			"pods that are none by variable": {Line: "--listen= -n n", Env: map[string]string{"GPU_PODS": "shoot"}, Code: 2, Want: []string{"--gpu-pods", "GPU_PODS", `"shoot"`}},
+		})
+		agentOf("mig-manager", app.App, 2).Agent(t, cases)
+	})
+	t.Run("parted", func(t *testing.T) { agentOf("nvidia-mig-parted", app.Parted, 1).Tool(t, commands(1)) })
+}

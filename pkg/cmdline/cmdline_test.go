@@ -1,0 +1,120 @@
+package cmdline_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/cmdlinetest"
+)
+
+// newApp is a tool with commands, a group, and flags of all kinds.
+func newApp(stdout, stderr io.Writer) *cli.App {
+	none := func(*cli.Context) error { return nil }
+	var words []string
+	return &cli.App{
+		Name: "tool", Usage: "do things", Writer: stdout, ErrWriter: stderr,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}},
+			&cli.PathFlag{Name: "file", Aliases: []string{"f"}, EnvVars: []string{"TOOL_FILE"}},
+		},
+		Commands: []*cli.Command{
+			{Name: "show", Flags: []cli.Flag{&cli.BoolFlag{Name: "json"}}, Action: none},
+			{Name: "set", ArgsUsage: "KEY=VALUE", Action: none},
+			{Name: "pass", ArgsUsage: "WORDS…", SkipFlagParsing: true, Action: func(c *cli.Context) error {
+				_, err := fmt.Fprintf(stdout, "%q", c.Args().Slice())
+				return err
+			}},
+			{Name: "group", Subcommands: []*cli.Command{{
+				Name: "list", Aliases: []string{"ls"}, Usage: "list things", ArgsUsage: "[WORD]",
+				Flags: []cli.Flag{
+					&cli.PathFlag{Name: "file", Aliases: []string{"f"}, EnvVars: []string{"TOOL_LIST_FILE"}},
+					cmdline.Enum(&cli.StringFlag{Name: "of", EnvVars: []string{"TOOL_OF", "OF"}, Value: "all"}, "all", "some"),
+					cmdline.Absolute(&cli.PathFlag{Name: "root", EnvVars: []string{"TOOL_ROOT"}}),
+					cmdline.Least(&cli.DurationFlag{Name: "wait"}, 1),
+					cmdline.Range(&cli.IntFlag{Name: "count", EnvVars: []string{"TOOL_COUNT"}, Value: 1}, 1, 3),
+					cmdline.List(&cli.StringSliceFlag{Name: "in", EnvVars: []string{"TOOL_IN"}}, &words),
+				},
+				Action: func(c *cli.Context) error {
+					switch c.Path("file") {
+					case "none":
+						return errors.New("flag --file: open none")
+					case "seven":
+						return &cmdline.ExitError{Code: 7, Err: errors.New("first\nsecond")}
+					}
+					_, err := fmt.Fprintf(stdout, "quiet=%t file=%q of=%s in=%q args=%q", c.Bool("quiet"), c.Path("file"), c.String("of"), words, c.Args().Slice())
+					return err
+				},
+			}}},
+		},
+	}
+}
+
+// TestMain is the tool itself if a test runs it by its name.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "tool" {
+		os.Exit(m.Run())
+	}
+	os.Exit(cmdline.Exec(context.Background(), newApp(os.Stdout, os.Stderr), os.Args))
+}
+
+func TestCommandLines(t *testing.T) {
+	p := cmdlinetest.Program{Name: "tool", Usage: 1, Run: func(args []string, stdout, stderr io.Writer) int {
+		return cmdline.Exec(t.Context(), newApp(stdout, stderr), args)
+	}}
+	p.Tool(t, map[string]cmdlinetest.Case{
+		"nothing prints help":                  {Want: []string{"do things"}},
+		"a group prints help":                  {Line: "group", Want: []string{"tool group", "list"}},
+		"help of a command by its flag":        {Line: "show -h", Want: []string{"tool show"}},
+		"help in a group":                      {Line: "group help list", Want: []string{"tool group list"}},
+		"help of no command in a group":        {Line: "group help lsit", Code: 1, Want: []string{`"lsit"`}},
+		"an unknown flag of a command":         {Line: "group list --jsno", Code: 1, Want: []string{"-jsno", "'tool group list --help'"}},
+		"an unknown command of a group":        {Line: "group lsit", Code: 1, Want: []string{`"lsit"`, "'tool group --help'"}},
+		"an argument of a command":             {Line: "show all", Code: 1, Want: []string{`"all"`, "'tool show --help'"}},
+		"a flag without a value":               {Line: "group list --of", Code: 1, Want: []string{"-of", "'tool group list --help'"}},
+		"two names of a flag":                  {Line: "group list -f 1 --file 2", Code: 1, Want: []string{"two forms of the same flag"}},
+		"options on both sides":                {Line: "group ls -f a -q x", Want: []string{`quiet=true file="a" of=all in=[] args=["x"]`}},
+		"the app's option of the same name":    {Line: "-f x group ls -q --of=some", Want: []string{`quiet=true file="" of=some`}},
+		"a value that looks like an option":    {Line: "group ls -f -q", Want: []string{`quiet=false file="-q"`}},
+		"a value that is standard input":       {Line: "group ls -f - -q", Want: []string{`quiet=true file="-"`}},
+		"no option after two dashes":           {Line: "group ls -- -q", Want: []string{`quiet=false file="" of=all in=[] args=["-q"]`}},
+		"options that are arguments":           {Line: "-q pass --json -q -- -x", Want: []string{`["--json" "-q" "--" "-x"]`}},
+		"one dash":                             {Line: "group ls -of some -in a,,b -in= -in c", Want: []string{`of=some in=["a" "b" "c"]`}},
+		"an empty list by variable":            {Line: "group ls", Env: map[string]string{"TOOL_IN": ""}, Want: []string{`in=[]`}},
+		"a word":                               {Line: "group ls --of most", Code: 1, Want: []string{`flag --of (environment variable TOOL_OF): invalid value "most": must be all or some`}},
+		"a word by the second variable":        {Line: "group ls", Env: map[string]string{"OF": "most"}, Code: 1, Want: []string{`flag --of (environment variable OF): invalid value "most"`}},
+		"the command line goes first":          {Line: "group ls --of some", Env: map[string]string{"OF": "most"}, Want: []string{"of=some"}},
+		"a path":                               {Line: "group ls --root x", Code: 1, Want: []string{`flag --root (environment variable TOOL_ROOT): invalid value "x": must be an absolute path`}},
+		"a duration":                           {Line: "group ls --wait -1s", Code: 1, Want: []string{`flag --wait: invalid value "-1s": must be a duration of at least 1ns`}},
+		"a number":                             {Line: "group ls --count 4", Code: 1, Want: []string{`invalid value "4": must be 1 to 3`}},
+		"a number that is none":                {Line: "group ls --count x", Code: 1, Want: []string{"count", `"x"`, "'tool group list --help'"}},
+		"a number that is none by variable":    {Line: "group ls", Env: map[string]string{"TOOL_COUNT": "x"}, Code: 1, Want: []string{"TOOL_COUNT", `"x"`}},
+		"an action's error names the variable": {Line: "group ls --file none", Code: 1, Want: []string{"flag --file (environment variable TOOL_LIST_FILE): open none"}},
+		"a code of its own, in one line":       {Line: "group ls --file seven", Code: 7, Want: []string{"tool: first; second\n"}},
+	})
+}
+
+func scriptOf(t *testing.T, shell string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := cmdline.Exec(t.Context(), newApp(&out, &errs), []string{"tool", "completion", shell}); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs.String())
+	}
+	return out.String()
+}
+
+func TestAliasOfSharedFlags(t *testing.T) {
+	flags := []cli.Flag{&cli.StringFlag{Name: "node-name"}}
+	cmdline.Alias(flags, map[string]string{"n": "node-name"})
+	if got := fmt.Sprint(flags[0].Names()); got != "[node-name n]" {
+		t.Errorf("names %s", got)
+	}
+}

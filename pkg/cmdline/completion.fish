@@ -1,0 +1,22 @@
+# Completes the words of NAME. It is not asked after --, where it would run the command.
+function _NAME_complete
+  set -l before (commandline -opc)
+  set -l word (commandline -ct)
+  set -l ask
+  set -l items
+  switch $word
+    case --
+      set ask -
+    case '-*'
+      set ask $word
+  end
+  if not contains -- -- $before
+    set items ($before $ask FLAG 2>/dev/null | string replace -r ':.*' '' | string match -- "$word*")
+  end
+  if set -q items[1]
+    string collect -- $items
+  else
+    __fish_complete_path $word
+  end
+end
+complete --command NAME --no-files --arguments '(_NAME_complete)'
