@@ -10,12 +10,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/pkg/program"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/text"
 	"outrigger.dev/test/bench/internal/containertoolkit"
 	"outrigger.dev/test/bench/internal/dcgmexporter"
@@ -30,16 +31,13 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := app().RunContext(ctx, os.Args)
+	code := cmdline.Exec(ctx, app(), os.Args)
 	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	os.Exit(code)
 }
 
 func app() *cli.App {
-	return program.Prepare(&cli.App{
+	return &cli.App{
 		Name:  "bench",
 		Usage: "measure the agents on a simulated node, and the orchestrator on a cluster",
 		Flags: append(scaleFlags(), []cli.Flag{
@@ -62,7 +60,7 @@ func app() *cli.App {
 		}...),
 		Action:   benchAll,
 		Commands: []*cli.Command{soakCommand(), onceCommand()},
-	})
+	}
 }
 
 func soakCommand() *cli.Command {
@@ -109,7 +107,7 @@ func chosen(c *cli.Context) ([]string, error) {
 	case slices.Contains(agents(), only):
 		return []string{only}, nil
 	default:
-		return nil, program.BadFlag("agent", only, text.OneOf(append(agents(), orchestrator.Name)))
+		return nil, cmdline.BadFlag("agent", only, text.OneOf(append(agents(), orchestrator.Name)))
 	}
 }
 
@@ -163,7 +161,7 @@ func each(ctx context.Context, names []string, of func(agent string) runner) err
 // of this process.
 func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err error) {
 	if n := c.Int("runs"); n < 1 {
-		return program.BadFlag("runs", n, "at least 1")
+		return cmdline.BadFlag("runs", strconv.Itoa(n), "at least 1")
 	}
 	bin, err := folder(c)
 	if err != nil {
@@ -220,7 +218,7 @@ func soak(c *cli.Context, node *simnode.Node) error {
 	const least = 1000
 	for _, flag := range []string{"allocations", "events", "changes", "scrapes", "readings"} {
 		if n := c.Int(flag); n < least {
-			return program.BadFlag(flag, n, fmt.Sprintf("at least %d", least))
+			return cmdline.BadFlag(flag, strconv.Itoa(n), fmt.Sprintf("at least %d", least))
 		}
 	}
 	names, err := chosen(c)

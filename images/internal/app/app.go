@@ -18,7 +18,7 @@ import (
 
 	"outrigger.dev/images/internal/base"
 	"outrigger.dev/images/internal/chart"
-	"outrigger.dev/pkg/program"
+	"outrigger.dev/pkg/cmdline"
 )
 
 const description = `Each folder with a Dockerfile is a component. The program interprets the final
@@ -29,7 +29,7 @@ archive that is up to date is not written again.`
 
 // Main runs the program and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
-	app := program.Prepare(&cli.App{
+	return cmdline.Exec(context.Background(), &cli.App{
 		Name:      "images",
 		Usage:     "write the container images and charts as OCI archives",
 		Writer:    stdout,
@@ -48,12 +48,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 				return run(ctx.Context, c, ctx.Args().Slice(), stdout)
 			},
 		}, releaseCommand(), chartsCommand()},
-	})
-	if err := app.RunContext(context.Background(), args); err != nil {
-		fmt.Fprintln(stderr, "images:", err)
-		return 1
-	}
-	return 0
+	}, args)
 }
 
 // chartsCommand returns the command that writes packages of charts as an OCI layout.

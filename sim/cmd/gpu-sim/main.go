@@ -4,15 +4,11 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"outrigger.dev/sim/internal/app"
 )
 
 func main() {
-	if err := app.Run(os.Args, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "gpu-sim:", err)
-		os.Exit(1)
-	}
+	os.Exit(app.Main(os.Args, os.Stdout, os.Stderr))
 }

@@ -2,6 +2,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/pkg/program"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/smi"
 	"outrigger.dev/sim/internal/state"
@@ -19,26 +20,31 @@ import (
 // DefaultRoot is the folder of the node if --root is not set.
 const DefaultRoot = "/run/gpu-sim/node"
 
-// Run runs the command line args. args[0] decides which program it is.
-func Run(args []string, out io.Writer) error {
+// Main runs the command line args and returns its exit code. args[0] decides which program
+// it is.
+func Main(args []string, stdout, stderr io.Writer) int {
 	if name := filepath.Base(args[0]); smi.IsProgram(name) {
-		return smi.Run(name, args[1:], out)
+		if err := smi.Run(name, args[1:], stdout); err != nil {
+			_, _ = fmt.Fprintln(stderr, "gpu-sim:", err)
+			return 1
+		}
+		return 0
 	}
-	return newApp(out).Run(args)
+	return cmdline.Exec(context.Background(), newApp(stdout, stderr), args)
 }
 
-func newApp(out io.Writer) *cli.App {
-	return program.Prepare(&cli.App{
+func newApp(stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
 		Name:   "gpu-sim",
 		Usage:  "simulate a node with NVIDIA GPUs",
-		Writer: out,
+		Writer: stdout, ErrWriter: stderr,
 		Commands: []*cli.Command{
 			createCommand(), deleteCommand(), showCommand(),
 			setCommand(), xidCommand(), loseCommand(), healCommand(), plugCommand(), unplugCommand(),
 			migCommand(), procCommand(), resetCommand(), rebootCommand(),
 			callsCommand(), batchCommand(), execCommand(), mountCommand(), kernelCommand(), imageCommand(),
 		},
-	})
+	}
 }
 
 func rootFlag() cli.Flag {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -27,10 +26,7 @@ func TestMain(m *testing.M) {
 		m.Run()
 		return
 	}
-	if err := app.Run(os.Args, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "gpu-sim:", err)
-		os.Exit(1)
-	}
+	os.Exit(app.Main(os.Args, os.Stdout, os.Stderr))
 }
 
 // sim is a node in a new folder, and gpu-sim for it.
@@ -165,16 +161,16 @@ func TestMistakes(t *testing.T) {
 		want string
 	}{
 		"create where a node is":     {[]string{"create"}, "gpu-sim delete --root " + s.root},
-		"too many GPUs":              {[]string{"create", "--root", s.root + "2", "--gpus", "17"}, `flag --gpus: invalid value "17": must be 0 to 16`},
+		"too many GPUs":              {[]string{"create", "--root", s.root + "2", "--gpus", "17"}, `invalid value "17": must be 0 to 16`},
 		"less than no GPU":           {[]string{"create", "--root", s.root + "2", "--gpus", "-1"}, `must be 0 to 16`},
-		"unknown model":              {[]string{"create", "--root", s.root + "2", "--model", "g80"}, `flag --model: invalid value "g80": must be a100-40, `},
-		"unknown driver state":       {[]string{"create", "--root", s.root + "2", "--driver", "maybe"}, `flag --driver: invalid value "maybe": must be on or off`},
+		"unknown model":              {[]string{"create", "--root", s.root + "2", "--model", "g80"}, `flag --model (environment variable GPU_SIM_MODEL): invalid value "g80": must be a100-40, `},
+		"unknown driver state":       {[]string{"create", "--root", s.root + "2", "--driver", "maybe"}, `flag --driver (environment variable GPU_SIM_DRIVER): invalid value "maybe": must be on or off`},
 		"libraries not built":        {[]string{"create", "--root", s.root + "2", "--lib-dir", "/nowhere"}, "make sim"},
 		"no node":                    {[]string{"show", "--root", s.root + "2"}, "gpu-sim create --root " + s.root + "2"},
 		"delete what is no node":     {[]string{"delete", "--root", filepath.Dir(s.root)}, "no simulated node"},
 		"unknown command":            {[]string{"shwo"}, `unknown command "shwo"`},
 		"unknown flag":               {[]string{"show", "--jsno"}, "-jsno"},
-		"unknown flag of gpu-sim":    {[]string{"--jsno"}, `see "gpu-sim --help"`},
+		"unknown flag of gpu-sim":    {[]string{"--jsno"}, `see 'gpu-sim --help'`},
 		"create without a folder":    {[]string{"create", "--root", ""}, "--root"},
 		"unknown GPU":                {[]string{"lose", "7"}, `GPU "7": no such GPU; there are 1: 0 (GPU-`},
 		"unknown way to be lost":     {[]string{"lose", "--how", "well", "0"}, `want "handle" or "calls"`},

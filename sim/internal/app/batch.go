@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/cmdline"
 )
 
 // batchCommand runs commands without a process for each: what is measured is
@@ -39,6 +41,6 @@ func runInBatch(c *cli.Context, words []string) error {
 	case "batch", "exec":
 		return fmt.Errorf("%s uses standard input: run it outside of batch", words[0])
 	default:
-		return Run(append([]string{c.App.Name}, words...), c.App.Writer)
+		return cmdline.Run(c.Context, newApp(c.App.Writer, c.App.ErrWriter), append([]string{c.App.Name}, words...))
 	}
 }

@@ -6,14 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/pkg/program"
-	"outrigger.dev/pkg/text"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
 )
@@ -24,7 +22,7 @@ func createCommand() *cli.Command {
 		Usage: "create a simulated node",
 		Flags: []cli.Flag{
 			rootFlag(),
-			&cli.IntFlag{Name: "gpus", Usage: "number of GPUs, 0 to 16", Value: 8, EnvVars: []string{"GPU_SIM_GPUS"}},
+			cmdline.Range(&cli.IntFlag{Name: "gpus", Usage: "number of GPUs, 0 to 16", Value: 8, EnvVars: []string{"GPU_SIM_GPUS"}}, 0, state.MaxGPUs),
 			modelFlag(),
 			driverFlag(),
 			&cli.StringFlag{Name: "driver-version", Usage: "`VERSION` of the driver", Value: state.DefaultDriver, EnvVars: []string{"GPU_SIM_DRIVER_VERSION"}},
@@ -56,25 +54,14 @@ func models() []string {
 }
 
 func modelFlag() cli.Flag {
-	return &cli.StringFlag{Name: "model", Usage: "product: " + strings.Join(models(), ", "), Value: models()[0], EnvVars: []string{"GPU_SIM_MODEL"}}
+	return cmdline.Enum(&cli.StringFlag{Name: "model", Usage: "product: " + strings.Join(models(), ", "), Value: models()[0], EnvVars: []string{"GPU_SIM_MODEL"}}, models()...)
 }
 
 func driverFlag() cli.Flag {
-	return &cli.StringFlag{Name: "driver", Usage: "\"on\" (loaded) or \"off\"", Value: "on", EnvVars: []string{"GPU_SIM_DRIVER"}}
+	return cmdline.Enum(&cli.StringFlag{Name: "driver", Usage: "\"on\" (loaded) or \"off\"", Value: "on", EnvVars: []string{"GPU_SIM_DRIVER"}}, "on", "off")
 }
 
 func createConfig(c *cli.Context) (node.Config, error) {
-	driver, model := c.String("driver"), c.String("model")
-	on, err := parseSwitch("driver", driver)
-	if err != nil {
-		return node.Config{}, program.BadFlag("driver", driver, "on or off")
-	}
-	if !slices.Contains(models(), model) {
-		return node.Config{}, program.BadFlag("model", model, text.OneOf(models()))
-	}
-	if n := c.Int("gpus"); n < 0 || n > state.MaxGPUs {
-		return node.Config{}, program.BadFlag("gpus", n, fmt.Sprintf("0 to %d", state.MaxGPUs))
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return node.Config{}, fmt.Errorf("find gpu-sim itself: %w", err)
@@ -86,13 +73,13 @@ func createConfig(c *cli.Context) (node.Config, error) {
 	if libs == "" {
 		libs = filepath.Join(filepath.Dir(self), "lib")
 	}
-	spec := state.NewSpec(model, c.Int("gpus"))
+	spec := state.NewSpec(c.String("model"), c.Int("gpus"))
 	spec.Node = c.String("name")
 	if spec.Node == "" {
 		spec.Node = filepath.Base(c.String("root"))
 	}
 	spec.DriverVersion = c.String("driver-version")
-	spec.DriverOff = !on
+	spec.DriverOff = c.String("driver") == "off"
 	return node.Config{Root: c.String("root"), Spec: spec, Libraries: libs, Program: self, Host: node.Machine()}, nil
 }
 

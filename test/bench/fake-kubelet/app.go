@@ -15,7 +15,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/kubelettest"
-	"outrigger.dev/pkg/program"
+	"outrigger.dev/pkg/cmdline"
 )
 
 const description = `It creates kubelet.sock in a new folder, waits for a plugin, and prints
@@ -39,7 +39,7 @@ type config struct {
 
 func app() *cli.App {
 	var c config
-	return program.Prepare(&cli.App{
+	return &cli.App{
 		Name:        "fake-kubelet",
 		Usage:       "call a device plugin as the kubelet does, and print its answers",
 		Description: description,
@@ -62,12 +62,12 @@ func app() *cli.App {
 			},
 		},
 		Action: func(ctx *cli.Context) error { return c.run(ctx.Context, ctx.App.Writer) },
-	})
+	}
 }
 
 func (c config) run(ctx context.Context, out io.Writer) error {
 	if c.dir == "" {
-		return program.BadFlag("dir", c.dir, "a new folder")
+		return cmdline.BadFlag("dir", c.dir, "a new folder")
 	}
 	// A kubelet empties its folder, so reject an existing one.
 	if err := os.Mkdir(c.dir, 0o700); err != nil {

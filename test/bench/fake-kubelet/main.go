@@ -4,18 +4,16 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"outrigger.dev/pkg/cmdline"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := app().RunContext(ctx, os.Args)
+	code := cmdline.Exec(ctx, app(), os.Args)
 	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "fake-kubelet:", err)
-		os.Exit(1)
-	}
+	os.Exit(code)
 }

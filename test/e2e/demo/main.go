@@ -12,28 +12,25 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/pkg/program"
+	"outrigger.dev/pkg/cmdline"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := app().RunContext(ctx, os.Args); err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		stop()
-		os.Exit(1)
-	}
+	code := cmdline.Exec(ctx, app(), os.Args)
+	stop()
+	os.Exit(code)
 }
 
 func app() *cli.App {
-	return program.Prepare(&cli.App{
+	return &cli.App{
 		Name:  "demo",
 		Usage: "show a GPU pod on a real Kubernetes with simulated GPUs, on a cluster that stays up",
 		Action: func(c *cli.Context) error {
 			if err := demo(c.Context, c.App.Writer); err != nil {
-				return fmt.Errorf("%w\nStart afresh:  make demo-down && make demo", err)
+				return fmt.Errorf("%w; start afresh: make demo-down && make demo", err)
 			}
 			return nil
 		},
-	})
+	}
 }

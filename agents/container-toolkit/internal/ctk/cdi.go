@@ -3,14 +3,14 @@ package ctk
 import (
 	"io"
 
-	"outrigger.dev/pkg/command"
+	"github.com/urfave/cli/v2"
 )
 
 // cdiCommand returns "nvidia-ctk cdi".
-func cdiCommand(stdin io.Reader, stdout, stderr io.Writer) *command.Command {
-	return &command.Command{
+func cdiCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
 		Name:        "cdi",
 		Usage:       "generate, list and change CDI specs",
-		Subcommands: []*command.Command{generateCommand(stdout, stderr), listCommand(stdout, stderr), transformCommand(stdin, stdout)},
+		Subcommands: []*cli.Command{generateCommand(stdout, stderr), listCommand(stdout, stderr), transformCommand(stdin, stdout)},
 	}
 }

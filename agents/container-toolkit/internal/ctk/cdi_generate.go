@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"outrigger.dev/agents/container-toolkit/internal/cdifile"
@@ -16,7 +17,6 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/agents/container-toolkit/internal/inject"
 	"outrigger.dev/pkg/cdi"
-	"outrigger.dev/pkg/command"
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
@@ -36,7 +36,7 @@ type generation struct {
 }
 
 // run generates the spec and writes it.
-func (g *generation) run(c *command.Context) error {
+func (g *generation) run(c *cli.Context) error {
 	root, err := driverroot.New(g.driver)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (g *generation) spec(content *driverroot.Content, node *gpu.Node) (*specs.S
 }
 
 // write writes the spec, and the facts of its GPUs if it goes to a file.
-func (g *generation) write(c *command.Context, spec *specs.Spec, node *gpu.Node) error {
+func (g *generation) write(c *cli.Context, spec *specs.Spec, node *gpu.Node) error {
 	data, err := cdifile.Encode(spec, g.format)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func conflict(path string, spec *specs.Spec) error {
 }
 
 // generationOf reads the flags of "cdi generate".
-func generationOf(c *command.Context, stdout, stderr io.Writer) (*generation, error) {
+func generationOf(c *cli.Context, stdout, stderr io.Writer) (*generation, error) {
 	mode, modeErr := modeOf(c.String("mode"))
 	names, namesErr := namersOf(c.StringSlice("device-name-strategy"))
 	format, formatErr := cdifile.FormatOf(c.String("output"), c.String("format"))
@@ -158,7 +158,7 @@ func generationOf(c *command.Context, stdout, stderr io.Writer) (*generation, er
 }
 
 // output returns the file to write, empty for standard output.
-func output(c *command.Context, f cdifile.Format) string {
+func output(c *cli.Context, f cdifile.Format) string {
 	if path := c.String("output"); path != "" {
 		return cdifile.WithExtension(path, f)
 	}
@@ -200,7 +200,7 @@ func namersOf(strategies []string) ([]cdi.Namer, error) {
 }
 
 // deviceIDs returns the GPUs to describe, none for all.
-func deviceIDs(c *command.Context) []string {
+func deviceIDs(c *cli.Context) []string {
 	ids := values(c, "device-id")
 	if slices.Contains(ids, "all") {
 		return nil
@@ -209,7 +209,7 @@ func deviceIDs(c *command.Context) []string {
 }
 
 // csvErr rejects flags that only mean something for Tegra.
-func csvErr(c *command.Context) error {
+func csvErr(c *cli.Context) error {
 	for _, name := range []string{"csv.file", "csv.ignore-pattern", "csv.compat-container-root"} {
 		if c.IsSet(name) {
 			return fmt.Errorf("flag --%s: mode csv is not supported: use NVIDIA's nvidia-ctk on Tegra systems", name)
@@ -219,7 +219,7 @@ func csvErr(c *command.Context) error {
 }
 
 // values returns the values of a flag, also those of one value with commas.
-func values(c *command.Context, flag string) []string {
+func values(c *cli.Context, flag string) []string {
 	var out []string
 	for _, v := range c.StringSlice(flag) {
 		for part := range strings.SplitSeq(v, ",") {

@@ -10,8 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/urfave/cli/v2"
+
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
-	"outrigger.dev/pkg/command"
 )
 
 // hookName is the name of the program with the hooks, and defaultHook its path where a
@@ -25,7 +26,7 @@ const (
 const oneHook = "prepare-container"
 
 // enabledErr rejects values of --enable-hook that are no hook.
-func enabledErr(c *command.Context) error {
+func enabledErr(c *cli.Context) error {
 	for _, name := range values(c, "enable-hook") {
 		if name != oneHook && name != "chmod" {
 			return fmt.Errorf("flag --enable-hook: %q: must be %s or chmod; all other hooks are on", name, oneHook)
@@ -37,7 +38,7 @@ func enabledErr(c *command.Context) error {
 // hookOf returns the path of the hook for the spec, empty for none, and whether it is the
 // one of this project, which does all work in one call. Unless a flag names it, it is the
 // one that a package installed, or that is where the config file has nvidia-ctk.
-func hookOf(c *command.Context, cfg *toolconfig.Config, stderr io.Writer) (path string, one bool) {
+func hookOf(c *cli.Context, cfg *toolconfig.Config, stderr io.Writer) (path string, one bool) {
 	path = c.String("nvidia-cdi-hook-path")
 	if !c.IsSet("nvidia-cdi-hook-path") {
 		path = cmp.Or(existing(defaultHook), existing(filepath.Join(filepath.Dir(cfg.CTKPath), hookName)))

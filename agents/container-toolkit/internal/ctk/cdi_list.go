@@ -5,20 +5,21 @@ import (
 	"io"
 	"slices"
 
+	"github.com/urfave/cli/v2"
+
 	"outrigger.dev/agents/container-toolkit/internal/inject"
-	"outrigger.dev/pkg/command"
 )
 
 // listCommand returns "nvidia-ctk cdi list".
-func listCommand(stdout, stderr io.Writer) *command.Command {
-	return &command.Command{
+func listCommand(stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
 		Name:  "list",
 		Usage: "print the devices that the CDI specs of this node define",
-		Flags: []command.Flag{&command.StringSliceFlag{
-			Name: "spec-dir", EnvVars: []string{"NVIDIA_CTK_CDI_SPEC_DIRS"}, Value: []string{"/etc/cdi", "/var/run/cdi"},
+		Flags: []cli.Flag{&cli.StringSliceFlag{
+			Name: "spec-dir", EnvVars: []string{"NVIDIA_CTK_CDI_SPEC_DIRS"}, Value: cli.NewStringSlice("/etc/cdi", "/var/run/cdi"),
 			Usage: "`FOLDER` of specs; can be repeated, the last has precedence",
 		}},
-		Action: func(c *command.Context) error {
+		Action: func(c *cli.Context) error {
 			set := inject.Load(values(c, "spec-dir"), nil)
 			for _, err := range set.Problems {
 				fmt.Fprintln(stderr, "nvidia-ctk:", err)

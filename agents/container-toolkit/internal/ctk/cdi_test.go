@@ -174,14 +174,14 @@ func TestGenerateRejects(t *testing.T) {
 		want []string
 	}{
 		"Tegra":              {[]string{"--mode=csv"}, []string{"mode csv is for NVIDIA's Tegra systems, which are not supported"}},
-		"Tegra by its flags": {[]string{"--csv.file=/x"}, []string{"flag --csv.file: mode csv is not supported"}},
+		"Tegra by its flags": {[]string{"--csv.file=/x"}, []string{"flag --csv.file (environment variable NVIDIA_CTK_CDI_GENERATE_CSV_FILES): mode csv is not supported"}},
 		"Windows":            {[]string{"--discovery-mode=wsl"}, []string{"mode wsl is for the Windows Subsystem for Linux"}},
-		"an unknown mode":    {[]string{"--mode=nvml2"}, []string{`flag --mode: "nvml2": must be auto, nvml, management`}},
+		"an unknown mode":    {[]string{"--mode=nvml2"}, []string{`flag --mode (environment variable NVIDIA_CTK_CDI_GENERATE_MODE): "nvml2": must be auto, nvml, management`}},
 		"several bad values": {
 			[]string{"--device-name-strategy=name", "--format=toml", "--feature-flag=fast", "--enable-hook=all"},
-			[]string{"flag --device-name-strategy: \"name\"", `flag --format: "toml"`, `unknown value "fast"`, `flag --enable-hook: "all"`},
+			[]string{"flag --device-name-strategy (environment variable NVIDIA_CTK_CDI_GENERATE_DEVICE_NAME_STRATEGIES): \"name\"", `flag --format (environment variable NVIDIA_CTK_CDI_GENERATE_OUTPUT_FORMAT): "toml"`, `unknown value "fast"`, `flag --enable-hook (environment variable NVIDIA_CTK_CDI_GENERATE_ENABLED_HOOKS): "all"`},
 		},
-		"a format beside an extension": {[]string{"--output=/nonexistent/nvidia.yaml", "--format=toml"}, []string{`flag --format: "toml": must be json or yaml`}},
+		"a format beside an extension": {[]string{"--output=/nonexistent/nvidia.yaml", "--format=toml"}, []string{`flag --format (environment variable NVIDIA_CTK_CDI_GENERATE_OUTPUT_FORMAT): "toml": must be json or yaml`}},
 		"a relative root":              {[]string{"--driver-root=driver"}, []string{"driver root", "absolute"}},
 	} {
 		t.Run(name, func(t *testing.T) {

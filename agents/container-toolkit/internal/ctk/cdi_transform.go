@@ -7,11 +7,11 @@ import (
 	"path"
 	"strings"
 
+	"github.com/urfave/cli/v2"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"outrigger.dev/agents/container-toolkit/internal/cdifile"
 	"outrigger.dev/agents/container-toolkit/internal/inject"
-	"outrigger.dev/pkg/command"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -19,26 +19,26 @@ import (
 const maxSpec = 16 << 20
 
 // transformCommand returns "nvidia-ctk cdi transform".
-func transformCommand(stdin io.Reader, stdout io.Writer) *command.Command {
-	return &command.Command{
+func transformCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
+	return &cli.Command{
 		Name:  "transform",
 		Usage: "change CDI specs",
-		Subcommands: []*command.Command{{
+		Subcommands: []*cli.Command{{
 			Name:  "root",
 			Usage: "replace a folder in the paths of a CDI spec",
-			Flags: []command.Flag{
-				&command.StringFlag{Name: "from", EnvVars: []string{"NVIDIA_CTK_CDI_TRANSFORM_ROOT_FROM"}, Usage: "`FOLDER` to replace"},
-				&command.StringFlag{Name: "to", EnvVars: []string{"NVIDIA_CTK_CDI_TRANSFORM_ROOT_TO"}, Usage: "`FOLDER` to put in its place"},
-				&command.StringFlag{Name: "input", Value: "-", Usage: "`FILE` of the spec; - for standard input"},
-				&command.StringFlag{Name: "output", Usage: "`FILE` for the result; none for standard output"},
-				&command.StringFlag{Name: "relative-to", Value: "host", Usage: "which paths to change: host or container"},
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "from", EnvVars: []string{"NVIDIA_CTK_CDI_TRANSFORM_ROOT_FROM"}, Usage: "`FOLDER` to replace"},
+				&cli.StringFlag{Name: "to", EnvVars: []string{"NVIDIA_CTK_CDI_TRANSFORM_ROOT_TO"}, Usage: "`FOLDER` to put in its place"},
+				&cli.StringFlag{Name: "input", Value: "-", Usage: "`FILE` of the spec; - for standard input"},
+				&cli.StringFlag{Name: "output", Usage: "`FILE` for the result; none for standard output"},
+				&cli.StringFlag{Name: "relative-to", Value: "host", Usage: "which paths to change: host or container"},
 			},
-			Action: func(c *command.Context) error { return transform(c, stdin, stdout) },
+			Action: func(c *cli.Context) error { return transform(c, stdin, stdout) },
 		}},
 	}
 }
 
-func transform(c *command.Context, stdin io.Reader, stdout io.Writer) error {
+func transform(c *cli.Context, stdin io.Reader, stdout io.Writer) error {
 	r, err := rebaseOf(c)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ type rebase struct {
 }
 
 // rebaseOf reads the flags of "cdi transform root".
-func rebaseOf(c *command.Context) (rebase, error) {
+func rebaseOf(c *cli.Context) (rebase, error) {
 	r := rebase{from: path.Clean(c.String("from")), to: path.Clean(c.String("to")), container: c.String("relative-to") == "container"}
 	var errs []error
 	for _, flag := range []string{"from", "to"} {

@@ -9,8 +9,9 @@ import (
 	"os"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
-	"outrigger.dev/pkg/command"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -18,23 +19,23 @@ import (
 const maxConfig = 1 << 20
 
 // configCommand returns "nvidia-ctk config".
-func configCommand(stdout io.Writer) *command.Command {
+func configCommand(stdout io.Writer) *cli.Command {
 	changes := &changesFlag{}
-	return &command.Command{
+	return &cli.Command{
 		Name:  "config",
 		Usage: "print or change the config file of the tools",
-		Flags: []command.Flag{
-			&command.StringFlag{Name: "config-file", Aliases: []string{"config", "c"}, Usage: "config `FILE`; a file that does not exist has the defaults"},
-			&command.GenericFlag{Name: "set", Value: changes, Usage: "set `KEY[=VALUE]`; can be repeated; items of a list are separated by \":\" or \",\"; \"nil\" removes the key"},
-			&command.BoolFlag{Name: "in-place", Aliases: []string{"i"}, Usage: "change the config file"},
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config-file", Aliases: []string{"config", "c"}, Usage: "config `FILE`; a file that does not exist has the defaults"},
+			&cli.GenericFlag{Name: "set", Value: changes, Usage: "set `KEY[=VALUE]`; can be repeated; items of a list are separated by \":\" or \",\"; \"nil\" removes the key"},
+			&cli.BoolFlag{Name: "in-place", Aliases: []string{"i"}, Usage: "change the config file"},
 			outputFlag(),
 		},
-		Action: func(c *command.Context) error {
+		Action: func(c *cli.Context) error {
 			if c.Bool("in-place") && c.String("output") != "" {
 				return errors.New("config: --in-place and --output exclude each other: use one of them")
 			}
 			// An option of the command hides that of the program.
-			path := toolconfig.Path(cmp.Or(c.String("config-file"), c.Parent().String("config")), os.Getenv, toolconfig.Beside())
+			path := toolconfig.Path(cmp.Or(c.String("config-file"), c.Lineage()[1].String("config")), os.Getenv, toolconfig.Beside())
 			data, err := hostfs.ReadFile(path, maxConfig)
 			if errors.Is(err, fs.ErrNotExist) {
 				data, err = toolconfig.DefaultFile(), nil
@@ -51,20 +52,20 @@ func configCommand(stdout io.Writer) *command.Command {
 			}
 			return printOrWrite(stdout, output, data)
 		},
-		Subcommands: []*command.Command{{
+		Subcommands: []*cli.Command{{
 			Name:    "create-default",
 			Aliases: []string{"default"},
 			Usage:   "print a config file with the defaults, and what its keys mean",
-			Flags:   []command.Flag{outputFlag()},
-			Action: func(c *command.Context) error {
+			Flags:   []cli.Flag{outputFlag()},
+			Action: func(c *cli.Context) error {
 				return printOrWrite(stdout, c.String("output"), toolconfig.DefaultFile())
 			},
 		}},
 	}
 }
 
-func outputFlag() command.Flag {
-	return &command.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE` instead of the standard output"}
+func outputFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE` instead of the standard output"}
 }
 
 // printOrWrite writes data to a file, or prints it if there is no path.

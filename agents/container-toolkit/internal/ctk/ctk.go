@@ -4,42 +4,31 @@ package ctk
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 
-	"outrigger.dev/pkg/command"
+	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/cmdline"
 )
 
 // Main runs nvidia-ctk with the arguments args, of which the first is the name of the
 // program. It returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	err := command.Run(context.Background(), newProgram(stdin, stdout, stderr), args, stdout)
-	if code, ok := errors.AsType[exitCode](err); ok {
-		return int(code)
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "nvidia-ctk:", err)
-		return 1
-	}
-	return 0
+	return cmdline.Exec(context.Background(), newProgram(stdin, stdout, stderr), args)
 }
 
-// exitCode is the error of a command that has said what is wrong.
-type exitCode int
-
-func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
-
-func newProgram(stdin io.Reader, stdout, stderr io.Writer) *command.Command {
-	return &command.Command{
+func newProgram(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
 		Name:  "nvidia-ctk",
 		Usage: "configure container runtimes for NVIDIA GPUs, and generate CDI specs",
-		Flags: []command.Flag{
-			&command.BoolFlag{Name: "debug", Aliases: []string{"d"}, EnvVars: []string{"NVIDIA_CTK_DEBUG"}, Usage: "log more"},
-			&command.BoolFlag{Name: "quiet", EnvVars: []string{"NVIDIA_CTK_QUIET"}, Usage: "log errors only"},
-			&command.StringFlag{Name: "config", EnvVars: []string{"NVIDIA_CTK_CONFIG", "NVIDIA_CTK_CONFIG_FILE_PATH"}, Usage: "config `FILE` of the tools (config.toml)"},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "debug", Aliases: []string{"d"}, EnvVars: []string{"NVIDIA_CTK_DEBUG"}, Usage: "log more"},
+			&cli.BoolFlag{Name: "quiet", EnvVars: []string{"NVIDIA_CTK_QUIET"}, Usage: "log errors only"},
+			&cli.StringFlag{Name: "config", EnvVars: []string{"NVIDIA_CTK_CONFIG", "NVIDIA_CTK_CONFIG_FILE_PATH"}, Usage: "config `FILE` of the tools (config.toml)"},
 		},
-		Subcommands: []*command.Command{
+		Writer:    stdout,
+		ErrWriter: stderr,
+		Commands: []*cli.Command{
 			hookCommand(stdin, stdout, stderr),
 			cdiCommand(stdin, stdout, stderr),
 			configCommand(stdout),

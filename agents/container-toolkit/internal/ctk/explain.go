@@ -11,32 +11,32 @@ import (
 	"text/tabwriter"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/container-toolkit/internal/inject"
 	"outrigger.dev/agents/container-toolkit/internal/oci"
 	"outrigger.dev/agents/container-toolkit/internal/request"
 	"outrigger.dev/agents/container-toolkit/internal/shim"
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
-	"outrigger.dev/pkg/command"
 	"outrigger.dev/pkg/text"
 )
 
 // explainCommand returns "nvidia-ctk explain".
-func explainCommand(stdout, stderr io.Writer) *command.Command {
-	return &command.Command{
+func explainCommand(stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
 		Name:      "explain",
 		Usage:     "show what nvidia-container-runtime would give a container, and why",
 		ArgsUsage: "BUNDLE | NAME=VALUE…",
 		Description: "BUNDLE is the folder of a container with its config.json. NAME=VALUE are variables of a\n" +
 			"container, such as NVIDIA_VISIBLE_DEVICES=all. Nothing is changed. The exit code is 1 if the\n" +
 			"container would be refused.",
-		Flags: []command.Flag{
-			&command.StringFlag{Name: "mode", Usage: "use `MODE` instead of that of the config file: " + strings.Join(toolconfig.Modes(), ", ")},
-			&command.BoolFlag{Name: "compare", Usage: "show as well what the modes cdi and legacy give differently"},
-			&command.BoolFlag{Name: "privileged", Usage: "the container has CAP_SYS_ADMIN; only with variables"},
-			&command.StringSliceFlag{Name: "annotation", Usage: "`NAME=VALUE` of an annotation; can be repeated; only with variables"},
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "mode", Usage: "use `MODE` instead of that of the config file: " + strings.Join(toolconfig.Modes(), ", ")},
+			&cli.BoolFlag{Name: "compare", Usage: "show as well what the modes cdi and legacy give differently"},
+			&cli.BoolFlag{Name: "privileged", Usage: "the container has CAP_SYS_ADMIN; only with variables"},
+			&cli.StringSliceFlag{Name: "annotation", Usage: "`NAME=VALUE` of an annotation; can be repeated; only with variables"},
 		},
-		Action: func(c *command.Context) error {
+		Action: func(c *cli.Context) error {
 			cfg, err := configOf(c, stderr)
 			if err != nil {
 				return err
@@ -67,14 +67,14 @@ func explainCommand(stdout, stderr io.Writer) *command.Command {
 }
 
 // explained returns the container that the arguments describe.
-func explained(c *command.Context) (request.Container, inject.Target, error) {
+func explained(c *cli.Context) (request.Container, inject.Target, error) {
 	target := inject.Target{Stat: shim.HostNode, Public: shim.HostPublic}
-	if len(c.Args()) == 0 {
+	if c.NArg() == 0 {
 		return request.Container{}, target, errors.New("explain: name a bundle, or variables like NVIDIA_VISIBLE_DEVICES=all")
 	}
-	if first := c.Args()[0]; !strings.Contains(first, "=") {
-		if len(c.Args()) > 1 {
-			return request.Container{}, target, fmt.Errorf("explain: unexpected argument %q beside a bundle", c.Args()[1])
+	if first := c.Args().First(); !strings.Contains(first, "=") {
+		if c.NArg() > 1 {
+			return request.Container{}, target, fmt.Errorf("explain: unexpected argument %q beside a bundle", c.Args().Get(1))
 		}
 		spec, err := oci.Load(strings.TrimSuffix(first, "/config.json"))
 		if err != nil {
@@ -83,13 +83,13 @@ func explained(c *command.Context) (request.Container, inject.Target, error) {
 		target.User, target.UserNamespace = spec.User(), spec.UserNamespace()
 		return request.Of(spec), target, nil
 	}
-	for _, arg := range slices.Concat(c.Args(), c.StringSlice("annotation")) {
+	for _, arg := range slices.Concat(c.Args().Slice(), c.StringSlice("annotation")) {
 		if !strings.Contains(arg, "=") {
 			return request.Container{}, target, fmt.Errorf("explain: %q has no value: write NAME=VALUE", arg)
 		}
 	}
 	return request.Container{
-		Env:         request.Environment(c.Args()),
+		Env:         request.Environment(c.Args().Slice()),
 		Annotations: request.Environment(c.StringSlice("annotation")),
 		Privileged:  c.Bool("privileged"),
 	}, target, nil
@@ -204,11 +204,11 @@ func tail(args []string) []string {
 }
 
 // infoCommand returns "nvidia-ctk info".
-func infoCommand(stdout, stderr io.Writer) *command.Command {
-	return &command.Command{
+func infoCommand(stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
 		Name:  "info",
 		Usage: "show the programs, the config file and the CDI specs that nvidia-container-runtime would use",
-		Action: func(c *command.Context) error {
+		Action: func(c *cli.Context) error {
 			cfg, err := configOf(c, stderr)
 			if err != nil {
 				return err

@@ -3,24 +3,26 @@ package ctk
 import (
 	"io"
 
+	"github.com/urfave/cli/v2"
+
 	"outrigger.dev/agents/container-toolkit/internal/cdihook"
-	"outrigger.dev/pkg/command"
+	"outrigger.dev/pkg/cmdline"
 )
 
 // hookCommand runs the hooks of nvidia-cdi-hook: specs of older versions of NVIDIA's
 // toolkit name nvidia-ctk.
-func hookCommand(stdin io.Reader, stdout, stderr io.Writer) *command.Command {
-	return &command.Command{
+func hookCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
 		Name:            "hook",
 		Usage:           "run a hook of nvidia-cdi-hook; see \"nvidia-ctk hook --help\"",
 		ArgsUsage:       "HOOK [FLAGS]",
 		SkipFlagParsing: true,
-		Action: func(c *command.Context) error {
+		Action: func(c *cli.Context) error {
 			if err := cdihook.Confine(); err != nil {
 				return err
 			}
-			if code := cdihook.Main("nvidia-ctk hook", c.Args(), stdin, stdout, stderr); code != 0 {
-				return exitCode(code)
+			if code := cdihook.Main("nvidia-ctk hook", c.Args().Slice(), stdin, stdout, stderr); code != 0 {
+				return &cmdline.ExitError{Code: code}
 			}
 			return nil
 		},

@@ -7,14 +7,15 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/urfave/cli/v2"
+
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
-	"outrigger.dev/pkg/command"
 	"outrigger.dev/pkg/hostfs"
 )
 
 // configOf reads the config file of the tools. It prints what in it has no effect.
-func configOf(c *command.Context, stderr io.Writer) (*toolconfig.Config, error) {
+func configOf(c *cli.Context, stderr io.Writer) (*toolconfig.Config, error) {
 	cfg, warnings, err := toolconfig.Load(toolconfig.Path(c.String("config"), os.Getenv, toolconfig.Beside()))
 	for _, w := range warnings {
 		note(c, stderr, w)
@@ -23,7 +24,7 @@ func configOf(c *command.Context, stderr io.Writer) (*toolconfig.Config, error) 
 }
 
 // note prints what a person should know and is no error, unless --quiet is set.
-func note(c *command.Context, stderr io.Writer, text string) {
+func note(c *cli.Context, stderr io.Writer, text string) {
 	if !c.Bool("quiet") {
 		fmt.Fprintln(stderr, "nvidia-ctk:", text)
 	}
@@ -31,7 +32,7 @@ func note(c *command.Context, stderr io.Writer, text string) {
 
 // whereOf returns where the driver is, from the flags --driver-root and --dev-root and
 // the config file.
-func whereOf(c *command.Context, cfg *toolconfig.Config) gpus.Config {
+func whereOf(c *cli.Context, cfg *toolconfig.Config) gpus.Config {
 	root := cmp.Or(c.String("driver-root"), cfg.CLI.Root, "/")
 	return gpus.Config{
 		HostDriverRoot: root, DriverRootCtrPath: root, DevRoot: c.String("dev-root"),

@@ -6,64 +6,65 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/urfave/cli/v2"
+
 	"outrigger.dev/agents/container-toolkit/internal/engine"
-	"outrigger.dev/pkg/command"
 )
 
 // runtimeCommand returns the commands that change the configs of container engines.
-func runtimeCommand(stdout, stderr io.Writer) *command.Command {
-	return &command.Command{
+func runtimeCommand(stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
 		Name:  "runtime",
 		Usage: "register the NVIDIA runtime with a container engine",
-		Subcommands: []*command.Command{
+		Subcommands: []*cli.Command{
 			{
 				Name:   "configure",
 				Usage:  "add the NVIDIA runtime to the config of a container engine, and keep everything else",
 				Flags:  append(engineFlags(), configureFlags()...),
-				Action: func(c *command.Context) error { return configure(c, stdout, stderr) },
+				Action: func(c *cli.Context) error { return configure(c, stdout, stderr) },
 			},
 			{
 				Name:   "unconfigure",
 				Usage:  "take back byte for byte what configure did, or the container toolkit's agent; without --runtime and --config for all engines",
 				Flags:  append(engineFlags(), runtimeFlags()...),
-				Action: func(c *command.Context) error { return unconfigure(c, stdout, stderr) },
+				Action: func(c *cli.Context) error { return unconfigure(c, stdout, stderr) },
 			},
 		},
 	}
 }
 
 // engineFlags are the flags that say which config.
-func engineFlags() []command.Flag {
-	return []command.Flag{
-		&command.BoolFlag{Name: "dry-run", Usage: "print the changes as a diff, and write nothing"},
-		&command.StringFlag{Name: "runtime", Value: "docker", Usage: "container `ENGINE`: docker, containerd or crio"},
-		&command.PathFlag{Name: "config", Usage: "config `FILE` of the engine; if it is empty, that of the running engine, or /etc/docker/daemon.json, /etc/containerd/config.toml, /etc/crio/crio.conf"},
-		&command.PathFlag{Name: "drop-in-config", Usage: "drop-in `FILE` for the runtime; if it is empty, /etc/containerd/conf.d/99-nvidia.toml or /etc/crio/crio.conf.d/99-nvidia.toml"},
-		&command.PathFlag{Name: "executable-path", Usage: "program `FILE` of the engine, with which the config is checked; if it is empty, that of the running engine"},
+func engineFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "dry-run", Usage: "print the changes as a diff, and write nothing"},
+		&cli.StringFlag{Name: "runtime", Value: "docker", Usage: "container `ENGINE`: docker, containerd or crio"},
+		&cli.PathFlag{Name: "config", Usage: "config `FILE` of the engine; if it is empty, that of the running engine, or /etc/docker/daemon.json, /etc/containerd/config.toml, /etc/crio/crio.conf"},
+		&cli.PathFlag{Name: "drop-in-config", Usage: "drop-in `FILE` for the runtime; if it is empty, /etc/containerd/conf.d/99-nvidia.toml or /etc/crio/crio.conf.d/99-nvidia.toml"},
+		&cli.PathFlag{Name: "executable-path", Usage: "program `FILE` of the engine, with which the config is checked; if it is empty, that of the running engine"},
 	}
 }
 
 // runtimeFlags are the flags that say what the runtime is.
-func runtimeFlags() []command.Flag {
-	return []command.Flag{
-		&command.StringFlag{Name: "nvidia-runtime-name", Value: "nvidia", Usage: "`NAME` of the runtime"},
-		&command.PathFlag{Name: "nvidia-runtime-path", Value: "/usr/bin/nvidia-container-runtime", Usage: "program `FILE` of the runtime"},
+func runtimeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "nvidia-runtime-name", Value: "nvidia", Usage: "`NAME` of the runtime"},
+		&cli.PathFlag{Name: "nvidia-runtime-path", Value: "/usr/bin/nvidia-container-runtime", Usage: "program `FILE` of the runtime"},
 	}
 }
 
-func configureFlags() []command.Flag {
+func configureFlags() []cli.Flag {
 	return append(runtimeFlags(),
-		&command.BoolFlag{Name: "nvidia-set-as-default", Aliases: []string{"set-as-default"}, Usage: "make it the default runtime"},
-		&command.BoolFlag{Name: "cdi.enabled", Aliases: []string{"cdi.enable", "enable-cdi"}, Usage: "turn CDI on in the engine (docker, containerd)"},
-		&command.StringFlag{Name: "config-mode", Value: "config-file", Usage: "`MODE`: config-file; oci-hook is not supported"},
-		&command.StringFlag{Name: "config-source", Value: "file", Usage: "accepted for compatibility: settings are always read from the engine's files"},
-		&command.PathFlag{Name: "oci-hook-path", Usage: "not supported: see config-mode"},
-		&command.PathFlag{Name: "nvidia-runtime-hook-path", Usage: "not supported: see config-mode"},
+		&cli.BoolFlag{Name: "nvidia-set-as-default", Aliases: []string{"set-as-default"}, Usage: "make it the default runtime"},
+		&cli.BoolFlag{Name: "cdi.enabled", Aliases: []string{"cdi.enable", "enable-cdi"}, Usage: "turn CDI on in the engine (docker, containerd)"},
+		&cli.StringFlag{Name: "config-mode", Value: "config-file", Usage: "`MODE`: config-file; oci-hook is not supported"},
+		&cli.StringFlag{Name: "config-source", Value: "file", Usage: "accepted for compatibility: settings are always read from the engine's files"},
+		&cli.PathFlag{Name: "oci-hook-path", Usage: "not supported: see config-mode"},
+		&cli.PathFlag{Name: "nvidia-runtime-hook-path", Usage: "not supported: see config-mode"},
 	)
 }
 
 // engineOf returns the engine that a flag names.
-func engineOf(c *command.Context) engine.Name {
+func engineOf(c *cli.Context) engine.Name {
 	if name := c.String("runtime"); name != "cri-o" {
 		return engine.Name(name)
 	}
@@ -72,7 +73,7 @@ func engineOf(c *command.Context) engine.Name {
 
 // changedEngines returns the engines whose config is to be taken back: the one that a flag
 // names, else all of which a change is recorded.
-func changedEngines(c *command.Context) ([]engine.Name, error) {
+func changedEngines(c *cli.Context) ([]engine.Name, error) {
 	if c.IsSet("runtime") || c.IsSet("config") {
 		return []engine.Name{engineOf(c)}, nil
 	}
@@ -84,7 +85,7 @@ func changedEngines(c *command.Context) ([]engine.Name, error) {
 }
 
 // keeperOf returns the Keeper of an engine that the flags describe.
-func keeperOf(c *command.Context, name engine.Name, stderr io.Writer) (*engine.Keeper, error) {
+func keeperOf(c *cli.Context, name engine.Name, stderr io.Writer) (*engine.Keeper, error) {
 	level := slog.LevelWarn
 	if c.Bool("debug") {
 		level = slog.LevelDebug
@@ -103,7 +104,7 @@ func keeperOf(c *command.Context, name engine.Name, stderr io.Writer) (*engine.K
 	}, log)
 }
 
-func configure(c *command.Context, stdout, stderr io.Writer) error {
+func configure(c *cli.Context, stdout, stderr io.Writer) error {
 	switch c.String("config-mode") {
 	case "config-file", "config":
 	default:
@@ -126,7 +127,7 @@ func configure(c *command.Context, stdout, stderr io.Writer) error {
 	return printPlan(c, stdout, p, err, "changed")
 }
 
-func unconfigure(c *command.Context, stdout, stderr io.Writer) error {
+func unconfigure(c *cli.Context, stdout, stderr io.Writer) error {
 	names, err := changedEngines(c)
 	errs := []error{err}
 	for _, name := range names {
@@ -135,7 +136,7 @@ func unconfigure(c *command.Context, stdout, stderr io.Writer) error {
 	return errors.Join(errs...)
 }
 
-func unconfigureOne(c *command.Context, name engine.Name, stdout, stderr io.Writer) error {
+func unconfigureOne(c *cli.Context, name engine.Name, stdout, stderr io.Writer) error {
 	k, err := keeperOf(c, name, stderr)
 	if err != nil {
 		return err
@@ -149,7 +150,7 @@ func unconfigureOne(c *command.Context, name engine.Name, stdout, stderr io.Writ
 }
 
 // printPlan prints what was or would be written, and what to do next.
-func printPlan(c *command.Context, stdout io.Writer, p engine.Plan, err error, did string) error {
+func printPlan(c *cli.Context, stdout io.Writer, p engine.Plan, err error, did string) error {
 	if err != nil || c.Bool("quiet") {
 		return err
 	}

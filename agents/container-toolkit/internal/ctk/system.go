@@ -7,46 +7,47 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/urfave/cli/v2"
+
 	"outrigger.dev/agents/container-toolkit/internal/modprobe"
-	"outrigger.dev/pkg/command"
 	"outrigger.dev/pkg/devnode"
 )
 
 // systemCommand returns "nvidia-ctk system".
-func systemCommand(stdout io.Writer) *command.Command {
-	return &command.Command{
+func systemCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{
 		Name:        "system",
 		Usage:       "make device nodes of the driver, and links to them",
-		Subcommands: []*command.Command{nodesCommand(stdout), linksCommand(stdout)},
+		Subcommands: []*cli.Command{nodesCommand(stdout), linksCommand(stdout)},
 	}
 }
 
 // systemFlags returns the flags that both commands have.
-func systemFlags() []command.Flag {
-	return []command.Flag{
-		&command.StringFlag{
+func systemFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{
 			Name: "driver-root", Aliases: []string{"root"}, EnvVars: []string{"NVIDIA_DRIVER_ROOT", "DRIVER_ROOT"}, Value: "/",
 			Usage: "root `FOLDER` of the driver, whose modprobe loads kernel modules",
 		},
-		&command.StringFlag{
+		&cli.StringFlag{
 			Name: "dev-root", EnvVars: []string{"NVIDIA_DEV_ROOT", "DEV_ROOT"}, DefaultText: "the driver root",
 			Usage: "`FOLDER` in which dev has the device nodes",
 		},
-		&command.BoolFlag{Name: "load-kernel-modules", EnvVars: []string{"LOAD_KERNEL_MODULES"}, Usage: "first load nvidia, nvidia-uvm and nvidia-modeset, with modprobe of the driver root"},
-		&command.BoolFlag{Name: "dry-run", EnvVars: []string{"DRY_RUN"}, Usage: "print what would be done, and do nothing"},
+		&cli.BoolFlag{Name: "load-kernel-modules", EnvVars: []string{"LOAD_KERNEL_MODULES"}, Usage: "first load nvidia, nvidia-uvm and nvidia-modeset, with modprobe of the driver root"},
+		&cli.BoolFlag{Name: "dry-run", EnvVars: []string{"DRY_RUN"}, Usage: "print what would be done, and do nothing"},
 	}
 }
 
-func nodesCommand(stdout io.Writer) *command.Command {
-	return &command.Command{
+func nodesCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{
 		Name:  "create-device-nodes",
 		Usage: "make the device nodes of the driver",
 		Flags: append(
 			systemFlags(),
-			&command.BoolFlag{Name: "control-devices", EnvVars: []string{"CREATE_CONTROL_DEVICES"}, Usage: "make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
-			&command.BoolFlag{Name: "gpu-devices", EnvVars: []string{"CREATE_GPU_DEVICES"}, Usage: "make the nodes of the GPUs and of MIG capabilities"},
+			&cli.BoolFlag{Name: "control-devices", EnvVars: []string{"CREATE_CONTROL_DEVICES"}, Usage: "make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
+			&cli.BoolFlag{Name: "gpu-devices", EnvVars: []string{"CREATE_GPU_DEVICES"}, Usage: "make the nodes of the GPUs and of MIG capabilities"},
 		),
-		Action: func(c *command.Context) error {
+		Action: func(c *cli.Context) error {
 			s := systemOf(c, stdout)
 			if !c.Bool("control-devices") && !c.Bool("gpu-devices") && !s.load {
 				return errors.New("there is nothing to do: use --control-devices, --gpu-devices or --load-kernel-modules")
@@ -59,17 +60,17 @@ func nodesCommand(stdout io.Writer) *command.Command {
 	}
 }
 
-func linksCommand(stdout io.Writer) *command.Command {
-	return &command.Command{
+func linksCommand(stdout io.Writer) *cli.Command {
+	return &cli.Command{
 		Name:  "create-dev-char-symlinks",
 		Usage: "make the links in /dev/char to the driver's device nodes, without which systemd takes them away from running containers",
 		Flags: append(
 			systemFlags(),
-			&command.StringFlag{Name: "dev-char-path", EnvVars: []string{"DEV_CHAR_PATH"}, Value: "/dev/char", Usage: "`FOLDER` of the links"},
-			&command.BoolFlag{Name: "create-all", EnvVars: []string{"CREATE_ALL"}, Usage: "also make links for nodes that do not exist yet: those of all GPUs and possible MIG instances"},
-			&command.BoolFlag{Name: "create-device-nodes", EnvVars: []string{"CREATE_DEVICE_NODES"}, Usage: "first make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
+			&cli.StringFlag{Name: "dev-char-path", EnvVars: []string{"DEV_CHAR_PATH"}, Value: "/dev/char", Usage: "`FOLDER` of the links"},
+			&cli.BoolFlag{Name: "create-all", EnvVars: []string{"CREATE_ALL"}, Usage: "also make links for nodes that do not exist yet: those of all GPUs and possible MIG instances"},
+			&cli.BoolFlag{Name: "create-device-nodes", EnvVars: []string{"CREATE_DEVICE_NODES"}, Usage: "first make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
 		),
-		Action: func(c *command.Context) error {
+		Action: func(c *cli.Context) error {
 			s := systemOf(c, stdout)
 			if err := s.modules(c); err != nil {
 				return err
@@ -90,7 +91,7 @@ type system struct {
 	stdout          io.Writer
 }
 
-func systemOf(c *command.Context, stdout io.Writer) system {
+func systemOf(c *cli.Context, stdout io.Writer) system {
 	root := c.String("driver-root")
 	return system{
 		driverRoot: root, dev: filepath.Join(cmp.Or(c.String("dev-root"), root), "dev"),
@@ -99,7 +100,7 @@ func systemOf(c *command.Context, stdout io.Writer) system {
 }
 
 // modules loads the kernel modules that are missing, if a flag asks for that.
-func (s system) modules(c *command.Context) error {
+func (s system) modules(c *cli.Context) error {
 	if !s.load {
 		return nil
 	}

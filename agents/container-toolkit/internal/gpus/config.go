@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"outrigger.dev/pkg/command"
 	"outrigger.dev/pkg/driverroot"
 )
 
@@ -20,7 +19,7 @@ const Program = "toolkit-gpus"
 // seconds for each of them.
 const Timeout = 60 * time.Second
 
-// Config says where the driver is, as flags of the same names do.
+// Config says where the driver is, as the flags of Program do.
 type Config struct {
 	// Program is the path of toolkit-gpus. If it is empty, Read finds it.
 	Program string
@@ -36,41 +35,6 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// flag is a flag of Program with the field that it sets.
-type flag struct {
-	name, value, usage string
-	field              func(*Config) *string
-}
-
-func flags() []flag {
-	return []flag{
-		{"driver-root", "/", "root `FOLDER` of the driver on the host", func(c *Config) *string { return &c.HostDriverRoot }},
-		{"driver-root-ctr-path", "", "`FOLDER` at which this process sees the driver root", func(c *Config) *string { return &c.DriverRootCtrPath }},
-		{"dev-root", "", "`FOLDER` on the host that contains dev/nvidia*", func(c *Config) *string { return &c.DevRoot }},
-		{"proc-root", "/proc", "`FOLDER` at which this process sees /proc of the host", func(c *Config) *string { return &c.ProcRoot }},
-		{"sys-root", "/sys", "`FOLDER` at which this process sees /sys of the host", func(c *Config) *string { return &c.SysRoot }},
-		{"run-root", "/run/nvidia", "`FOLDER` in which the agents of a node share files", func(c *Config) *string { return &c.RunRoot }},
-	}
-}
-
-// Flags returns the flags of Program that ConfigOf reads.
-func Flags() []command.Flag {
-	var out []command.Flag
-	for _, f := range flags() {
-		out = append(out, &command.StringFlag{Name: f.name, Value: f.value, Usage: f.usage})
-	}
-	return out
-}
-
-// ConfigOf reads the flags of Flags.
-func ConfigOf(c *command.Context) Config {
-	var cfg Config
-	for _, f := range flags() {
-		*f.field(&cfg) = c.String(f.name)
-	}
-	return cfg
-}
-
 // DriverRoot returns the driver installation.
 func (c Config) DriverRoot() driverroot.Config {
 	return driverroot.Config{
@@ -81,9 +45,16 @@ func (c Config) DriverRoot() driverroot.Config {
 // Command returns a call of Program for the driver, with more arguments.
 func (c Config) Command(ctx context.Context, args ...string) *exec.Cmd {
 	var all []string
-	for _, f := range flags() {
-		if value := *f.field(&c); value != "" {
-			all = append(all, "--"+f.name+"="+value)
+	for _, f := range []struct{ name, value string }{
+		{"driver-root", c.HostDriverRoot},
+		{"driver-root-ctr-path", c.DriverRootCtrPath},
+		{"dev-root", c.DevRoot},
+		{"proc-root", c.ProcRoot},
+		{"sys-root", c.SysRoot},
+		{"run-root", c.RunRoot},
+	} {
+		if f.value != "" {
+			all = append(all, "--"+f.name+"="+f.value)
 		}
 	}
 	return exec.CommandContext(ctx, c.program(), append(all, args...)...)

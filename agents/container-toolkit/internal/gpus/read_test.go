@@ -3,6 +3,7 @@ package gpus_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/agents/container-toolkit/internal/gpus/program"
+	"outrigger.dev/pkg/cmdline/cmdlinetest"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/simtest"
 )
@@ -94,18 +96,11 @@ func TestReadWithoutNVML(t *testing.T) {
 	}
 }
 
-// The errors of the program have its name, once.
-func TestErrorsNameTheProgram(t *testing.T) {
-	for line, want := range map[string]string{
-		"--colour":     "toolkit-gpus: flag provided but not defined: -colour; see \"toolkit-gpus --help\"\n",
-		"now":          "toolkit-gpus: unknown command \"now\"; see \"toolkit-gpus --help\"\n",
-		"--timeout=no": "toolkit-gpus: flag --timeout: invalid value \"no\": must be a duration such as 500ms, 30s or 5m; see \"toolkit-gpus --help\"\n",
-	} {
-		var out, errs strings.Builder
-		if code := program.Main(t.Context(), []string{gpus.Program, line}, &out, &errs); code != 1 || out.Len() > 0 || errs.String() != want {
-			t.Errorf("%s: code %d, %q and %q, want 1 and %q", line, code, out.String(), errs.String(), want)
-		}
-	}
+func TestCommandLine(t *testing.T) {
+	p := cmdlinetest.Program{Name: gpus.Program, Usage: 1, Run: func(args []string, stdout, stderr io.Writer) int {
+		return program.Main(t.Context(), args, stdout, stderr)
+	}}
+	p.Tool(t, map[string]cmdlinetest.Case{"a time that is none": {Line: "--timeout=no", Code: 1, Want: []string{"timeout", `"no"`}}})
 }
 
 // A node that cannot be read as a whole is an error that says what is missing.

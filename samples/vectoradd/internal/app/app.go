@@ -3,14 +3,16 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/contract"
-	"outrigger.dev/pkg/program"
 	"outrigger.dev/samples/vectoradd/internal/cuda"
 	"outrigger.dev/samples/vectoradd/internal/devnode"
 	"outrigger.dev/samples/vectoradd/internal/kernel"
@@ -47,26 +49,11 @@ type Config struct {
 	ProcRoot string
 }
 
-// Validate reports all invalid values of c.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Elements < 1 || c.Elements > kernel.MaxElements {
-		errs = append(errs, program.BadFlag("elements", c.Elements, fmt.Sprintf("1 to %d", kernel.MaxElements)))
-	}
-	if c.Device < 0 {
-		errs = append(errs, program.BadFlag("device", c.Device, "the index of a device that --list shows"))
-	}
-	if c.Report && c.List {
-		errs = append(errs, errors.New("--report and --list are both given: --list computes nothing that could be reported; remove one of them"))
-	}
-	return errors.Join(errs...)
-}
-
 // Main runs the program and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	var c Config
 	out := &output{w: stdout}
-	app := program.Prepare(&cli.App{
+	app := &cli.App{
 		Name:        "vectoradd",
 		Usage:       "check that a GPU computes",
 		UsageText:   "vectoradd [--list] [--device N] [--elements N]",
@@ -75,16 +62,14 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		Writer:      out,
 		ErrWriter:   stderr,
 		Action:      func(*cli.Context) error { return Run(c, out) },
-	})
-	err := app.Run(args)
-	if err == nil && out.err != nil {
-		err = fmt.Errorf("print the result: %w: free space, or redirect the output", out.err)
+		After: func(*cli.Context) error {
+			if out.err != nil {
+				return fmt.Errorf("print the result: %w: free space, or redirect the output", out.err)
+			}
+			return nil
+		},
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "vectoradd:", err)
-		return 1
-	}
-	return 0
+	return cmdline.Exec(context.Background(), app, args)
 }
 
 // output keeps the first error of w, because a result that cannot be printed is a
@@ -106,14 +91,14 @@ func flags(c *Config) []cli.Flag {
 			Name: "list", EnvVars: []string{"VECTORADD_LIST"}, Destination: &c.List,
 			Usage: "print the visible devices, one per line, as nvidia-smi -L does, and exit",
 		},
-		&cli.IntFlag{
+		cmdline.Range(&cli.IntFlag{
 			Name: "device", EnvVars: []string{"VECTORADD_DEVICE"}, Destination: &c.Device,
 			Usage: "`INDEX` of the device to use, as shown by --list",
-		},
-		&cli.IntFlag{
+		}, 0, math.MaxInt32),
+		cmdline.Range(&cli.IntFlag{
 			Name: "elements", EnvVars: []string{"VECTORADD_ELEMENTS"}, Destination: &c.Elements, Value: 50_000,
 			Usage: "length of the vectors",
-		},
+		}, 1, kernel.MaxElements),
 		&cli.StringFlag{
 			Name: "cuda-library", EnvVars: []string{"CUDA_LIBRARY"}, Destination: &c.Library, Value: "libcuda.so.1",
 			Usage: "CUDA driver library: a `FILE`, or a name that the dynamic linker finds",
@@ -139,8 +124,8 @@ func flags(c *Config) []cli.Flag {
 
 // Run runs vectoradd with the configuration c and explains its errors.
 func Run(c Config, stdout io.Writer) error {
-	if err := c.Validate(); err != nil {
-		return err
+	if c.Report && c.List {
+		return errors.New("--report and --list are both given: --list computes nothing that could be reported; remove one of them")
 	}
 	if c.Report {
 		// First, because a run that fails or is killed must not leave an earlier report.

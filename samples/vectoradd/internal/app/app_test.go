@@ -119,8 +119,8 @@ func TestErrorsNameTheCauseAndTheFix(t *testing.T) {
 		"no memory left":                            {[]string{"-DFAIL_cuMemAlloc=2"}, nil, []string{"cuMemAlloc", "in use", "nvidia-smi"}},
 		"a GPU that fails while it computes":        {[]string{"-DFAIL_cuCtxSynchronize=719"}, nil, []string{"cuCtxSynchronize", "(719)", "dmesg"}},
 		"a device that does not exist":              {nil, []string{"--device", "3"}, []string{"device 3", "only 1 visible", "--list"}},
-		"no elements":                               {nil, []string{"--elements", "0"}, []string{`flag --elements: invalid value "0"`, "1 to"}},
-		"a negative device":                         {nil, []string{"--device=-1"}, []string{`flag --device: invalid value "-1"`}},
+		"no elements":                               {nil, []string{"--elements", "0"}, []string{"--elements", "VECTORADD_ELEMENTS", `invalid value "0"`, "1 to"}},
+		"a negative device":                         {nil, []string{"--device=-1"}, []string{"--device", "VECTORADD_DEVICE", `invalid value "-1"`}},
 		"an unknown flag":                           {nil, []string{"--gpus", "1"}, []string{"-gpus"}},
 		"an argument":                               {nil, []string{"now"}, []string{`"now"`, "--help"}},
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/pkg/program"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/test/cluster/internal/nodeinit"
 )
 
@@ -20,15 +20,11 @@ import (
 func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := newApp().RunContext(ctx, args); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "cluster:", err)
-		return 1
-	}
-	return 0
+	return cmdline.Exec(ctx, newApp(), args)
 }
 
 func newApp() *cli.App {
-	return program.Prepare(&cli.App{
+	return &cli.App{
 		Name:  "cluster",
 		Usage: "run a real Kubernetes cluster of one or more nodes on this machine",
 		Commands: []*cli.Command{
@@ -37,7 +33,7 @@ func newApp() *cli.App {
 			restartCommand(), stopCommand(), startCommand(), logsCommand(),
 			nodeInitCommand(), nodeRestartCommand(),
 		},
-	})
+	}
 }
 
 // nodeInitCommand returns the command with which up starts the first process of a node.

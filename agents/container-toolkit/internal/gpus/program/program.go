@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 
+	"github.com/urfave/cli/v2"
+
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
-	"outrigger.dev/pkg/command"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/driverroot"
@@ -20,27 +22,37 @@ import (
 // Main runs toolkit-gpus with the arguments args, of which the first is the name of the
 // program, until ctx ends. It returns the exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	program := &command.Command{
+	cfg := gpus.Config{}
+	return cmdline.Exec(ctx, &cli.App{
 		Name:   gpus.Program,
 		Usage:  "print the GPUs of the node, as NVML shows them, as JSON",
-		Flags:  append(gpus.Flags(), &command.DurationFlag{Name: "timeout", Value: gpus.Timeout, Usage: "`TIME` after which to give up"}),
-		Action: func(c *command.Context) error { return show(c, stdout) }, //nolint:contextcheck // it is in the Context
+		Writer: stdout, ErrWriter: stderr,
+		Flags:  flags(&cfg),
+		Action: func(c *cli.Context) error { return show(c.Context, cfg, stdout) },
+	}, args)
+}
+
+// flags returns the flags that gpus.Config.Command sets, and --timeout.
+func flags(c *gpus.Config) []cli.Flag {
+	return []cli.Flag{
+		&cli.PathFlag{Name: "driver-root", Destination: &c.HostDriverRoot, Value: "/", Usage: "root `FOLDER` of the driver on the host"},
+		&cli.PathFlag{Name: "driver-root-ctr-path", Destination: &c.DriverRootCtrPath, Usage: "`FOLDER` at which this process sees the driver root"},
+		&cli.PathFlag{Name: "dev-root", Destination: &c.DevRoot, Usage: "`FOLDER` on the host that contains dev/nvidia*"},
+		&cli.PathFlag{Name: "proc-root", Destination: &c.ProcRoot, Value: "/proc", Usage: "`FOLDER` at which this process sees /proc of the host"},
+		&cli.PathFlag{Name: "sys-root", Destination: &c.SysRoot, Value: "/sys", Usage: "`FOLDER` at which this process sees /sys of the host"},
+		&cli.PathFlag{Name: "run-root", Destination: &c.RunRoot, Value: "/run/nvidia", Usage: "`FOLDER` in which the agents of a node share files"},
+		&cli.DurationFlag{Name: "timeout", Destination: &c.Timeout, Value: gpus.Timeout, Usage: "`TIME` after which to give up"},
 	}
-	if err := command.Run(ctx, program, args, stdout); err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", gpus.Program, err)
-		return 1
-	}
-	return 0
 }
 
 // show prints the GPUs as one line of JSON. It does not close the source: a call that
 // hangs would hold that up, and the end of the process frees all.
-func show(c *command.Context, stdout io.Writer) error {
-	src, err := source(gpus.ConfigOf(c))
+func show(ctx context.Context, cfg gpus.Config, stdout io.Writer) error {
+	src, err := source(cfg)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c, c.Duration("timeout"))
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
 	node, err := src.Snapshot(ctx)
 	if err != nil {
