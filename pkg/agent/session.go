@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -46,7 +45,6 @@ type session struct {
 func (s *session) commandLine() *cli.App {
 	app := &cli.App{
 		Name: s.app.Name, Usage: s.app.Usage, Writer: s.stdout, ErrWriter: s.stderr,
-		Version:     strings.TrimPrefix(version.Line(s.app.Name), s.app.Name+" "),
 		Description: "Options may precede or follow the command.",
 		Flags:       slices.Concat(s.app.Flags, logFlags()),
 		Commands:    slices.Concat(s.commands(), s.app.Commands),

@@ -163,8 +163,8 @@ func TestAPodGetsNoAdviceForDocker(t *testing.T) {
 // TestAVariableIsNamed sets a flag by its variable, as a manifest does.
 func TestAVariableIsNamed(t *testing.T) {
 	t.Setenv("VECTORADD_ELEMENTS", "0")
-	if _, _, stderr := run(t); !strings.HasPrefix(stderr, "vectoradd: environment variable VECTORADD_ELEMENTS (flag --elements): ") {
-		t.Errorf("stderr does not name the variable first: %s", stderr)
+	if _, _, stderr := run(t); !strings.HasPrefix(stderr, "vectoradd: flag --elements (environment variable VECTORADD_ELEMENTS): ") {
+		t.Errorf("stderr does not name the variable: %s", stderr)
 	}
 }
 
