@@ -135,7 +135,7 @@ func TestUninstall(t *testing.T) {
 	p.ready()
 	api.delete()
 	p.Stop()
-	p.Said("taking back all changes")
+	p.Said("removing what this agent has published")
 	if d := cmp.Diff(before, h.content()); d != "" {
 		t.Errorf("after the removal (-before +after):\n%s", d)
 	}
@@ -194,5 +194,32 @@ func TestUninstallLeavesToolsThatAreInUse(t *testing.T) {
 	maps.DeleteFunc(after, func(path, _ string) bool { return strings.HasPrefix(path, h.path("nvidia")) })
 	if d := cmp.Diff(before, after); d != "" {
 		t.Errorf("besides the tools, after the removal (-before +after):\n%s", d)
+	}
+}
+
+// An engine that starts containers through the tools needs them.
+func TestUninstallLeavesToolsThatAPartRefersTo(t *testing.T) {
+	h := newHost(t, "--gpus", "1")
+	api := newAPIServer(t)
+	p := h.startInPod(api)
+	p.ready()
+	records, err := filepath.Glob(h.path("host/var/lib/nvidia-container-toolkit/engine/*.json"))
+	if err != nil || len(records) == 0 {
+		t.Fatalf("there are no records of the engine's config: %v", err)
+	}
+	for _, path := range records {
+		if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api.delete()
+	p.Stop()
+	p.Said("cannot remove what this agent has published", "part=runtime")
+	p.Said("the tools stay, since a part that refers to them could not be taken back", h.path("nvidia/toolkit")+"/nvidia-ctk runtime unconfigure")
+	if got := h.installed("nvidia-ctk"); got != "nvidia-ctk 1" {
+		t.Errorf("nvidia-ctk is %q", got)
+	}
+	if f := h.fact(); f.State != contract.Missing {
+		t.Errorf("toolkit-ready is %s", f.State)
 	}
 }

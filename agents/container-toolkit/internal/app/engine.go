@@ -39,74 +39,36 @@ func readEngine(c *cli.Context, tools string) (engineSettings, error) {
 	return engineSettings{Config: config, enabled: enabled, detect: c.Bool("detect-runtime")}, nil
 }
 
-// engineKeeper keeps the config of the container engine. If that is to be left alone, it
-// takes back what an earlier start has changed in it.
-type engineKeeper struct {
-	enabled bool
-	log     *slog.Logger
-	keeper  *engine.Keeper
-	loop    *upkeep.Keeper
-	watched []string
-}
-
-func newEngineKeeper(s settings, status *upkeep.Status, log *slog.Logger) (*engineKeeper, error) {
-	k := &engineKeeper{enabled: s.engine.enabled, log: log}
-	config := s.engine.Config
-	if s.engine.detect {
+// keeper returns the Keeper of the engine's config.
+func (s engineSettings) keeper(log *slog.Logger) (*engine.Keeper, error) {
+	config := s.Config
+	if s.detect {
 		config = config.Detect(log)
 	}
-	var err error
-	if k.keeper, err = engine.New(config, log); err != nil {
+	k, err := engine.New(config, log)
+	if err != nil {
 		return nil, agent.Usagef("%s", err)
 	}
-	k.loop = upkeep.NewKeeper(upkeep.Keeping{
-		Part: upkeep.Engine, Put: k.put, Watched: func() []string { return k.watched }, Status: status, Log: log,
-	})
 	return k, nil
 }
 
-// again causes another look at the config. It does not block.
-func (k *engineKeeper) again() { k.loop.Again() }
-
-// run keeps the config until ctx ends.
-func (k *engineKeeper) run(ctx context.Context) error {
-	if k.enabled {
-		return k.loop.Run(ctx)
-	}
-	if err := k.undo(ctx); err != nil {
-		k.log.Error("cannot take back what an earlier start changed in the container engine's config", "err", err)
-	}
-	<-ctx.Done()
-	return nil
-}
-
-func (k *engineKeeper) put(ctx context.Context) (wrote bool, again time.Duration, err error) {
+// configureEngine makes the engine's config as it should be.
+func (t *toolkit) configureEngine(ctx context.Context) (upkeep.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineLimit)
 	defer cancel()
-	p, err := k.keeper.Keep(ctx)
-	if wrote = !p.Empty(); wrote {
+	p, err := t.engine.Keep(ctx)
+	if !p.Empty() {
 		for _, note := range p.Notes {
-			k.log.Info("container engine configured with a restriction", "note", note)
+			t.log.Info("container engine configured with a restriction", "note", note)
 		}
 	}
-	if watched, err := k.keeper.Watch(ctx); err == nil {
-		k.watched = watched
-	}
-	return wrote, engineCheck, err
+	watched, _ := t.engine.Watch(ctx) // while that is not known, the files are those of before
+	return upkeep.Result{Wrote: !p.Empty(), After: engineCheck, Watched: watched}, err
 }
 
-// once configures the engine once.
-func (k *engineKeeper) once(ctx context.Context) error {
-	if !k.enabled {
-		return k.undo(ctx)
-	}
-	_, _, err := k.put(ctx)
-	return err
-}
-
-// undo takes back all changes of the config.
-func (k *engineKeeper) undo(ctx context.Context) error {
-	if _, err := k.keeper.Withdraw(ctx); err != nil {
+// restoreEngine takes back all changes of the engine's config.
+func (t *toolkit) restoreEngine(ctx context.Context) error {
+	if _, err := t.engine.Withdraw(ctx); err != nil {
 		return fmt.Errorf("take back the config of the container engine: %w", err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // maxLinks bounds the record of links.
@@ -25,7 +26,7 @@ type nodeKeeper struct {
 	// with the next boot, as the links do.
 	record string
 	log    *slog.Logger
-	logged string
+	last   reconcile.Status
 }
 
 // nodeKeeper returns nil if nodes are to be left alone.
@@ -52,14 +53,12 @@ func (k *nodeKeeper) keep() {
 		err = errors.Join(err, k.remember(done))
 	}
 	err = errors.Join(err, k.config.Left())
-	text := ""
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // there is no driver
-		text = err.Error()
+	if errors.Is(err, fs.ErrNotExist) { // there is no driver
+		err = nil
 	}
-	if text != "" && text != k.logged {
+	if k.last.Set(err) && err != nil {
 		k.log.Warn("cannot make all device nodes of the driver", "err", err)
 	}
-	k.logged = text
 }
 
 // remember adds the links of a plan to the record.

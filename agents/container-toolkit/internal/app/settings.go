@@ -14,7 +14,6 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/agents/container-toolkit/internal/install"
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
-	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/cdi"
@@ -213,6 +212,6 @@ func (s settings) owner(c *cli.Context, log *slog.Logger) (*cluster.Owner, error
 		return nil, err
 	}
 	owner := cluster.OwnerOf(c, api, log)
-	owner.Watched, owner.ByHand = true, upkeep.Unconfigure(s.dir.Tools())
+	owner.Watched, owner.ByHand = true, unconfigure(s.dir.Tools())
 	return owner, nil
 }

@@ -55,9 +55,9 @@ func New(cfg Config) *Specs {
 // Scan finds the driver's files. The function that it returns writes the specs for the
 // GPUs of a node, unless they are there already, or removes them and returns what is
 // missing.
-func (s *Specs) Scan() func(*gpu.Node) error {
+func (s *Specs) Scan(struct{}) func(*gpu.Node) (struct{}, error) {
 	content, err := s.publisher.Scan(s.cfg.HookPath)
-	return func(n *gpu.Node) error {
+	return func(n *gpu.Node) (struct{}, error) {
 		if err == nil {
 			err = CheckHidden(s.cfg.Proc, content, n)
 		}
@@ -65,9 +65,9 @@ func (s *Specs) Scan() func(*gpu.Node) error {
 			err = s.publish(n)
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("generate CDI specs: %w", err), s.Remove())
+			err = errors.Join(fmt.Errorf("generate CDI specs: %w", err), s.Remove())
 		}
-		return nil
+		return struct{}{}, err
 	}
 }
 

@@ -73,7 +73,12 @@ func (k *kept) outdated(cause string) error {
 	if !k.specs.Outdated() {
 		k.t.Errorf("not outdated after %s", cause)
 	}
-	return k.specs.Scan()(k.node)
+	return k.write()
+}
+
+func (k *kept) write() error {
+	_, err := k.specs.Scan(struct{}{})(k.node)
+	return err
 }
 
 func (k *kept) has(want ...string) {
@@ -93,11 +98,11 @@ func must(t *testing.T, err error) {
 func TestSpecsAreKept(t *testing.T) {
 	k := newKept(t)
 	all := []string{"management.nvidia.com-gpu.json", "management.nvidia.com-mig.json", "nvidia.com-gpu.facts", "nvidia.com-gpu.json"}
-	must(t, k.specs.Scan()(k.node))
+	must(t, k.write())
 	k.has(all...)
 	if k.specs.Outdated() {
 		// The simulated node is younger than the clock of its folders is exact.
-		must(t, k.specs.Scan()(k.node))
+		must(t, k.write())
 	}
 
 	facts := filepath.Join(k.folder, "nvidia.com-gpu.facts")
@@ -154,7 +159,7 @@ func TestSpecsGoWhenSomethingIsMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKept(t)
-			must(t, k.specs.Scan()(k.node))
+			must(t, k.write())
 			at := filepath.Join(k.sim.Root, c.path)
 			must(t, os.Rename(at, at+".away"))
 			err := k.outdated(name + " was removed")
@@ -163,7 +168,7 @@ func TestSpecsGoWhenSomethingIsMissing(t *testing.T) {
 			}
 			k.has()
 			must(t, os.Rename(at+".away", at))
-			must(t, k.specs.Scan()(k.node))
+			must(t, k.write())
 			k.factsFit()
 		})
 	}
@@ -174,7 +179,7 @@ func TestHiddenGPUs(t *testing.T) {
 	k := newKept(t)
 	must(t, os.Remove(filepath.Join(k.sim.Root, "dev/nvidia1")))
 	k.node.GPUs = k.node.GPUs[:1]
-	if err := k.specs.Scan()(k.node); err == nil || !strings.Contains(err.Error(), "nvidia1 is missing") {
+	if err := k.write(); err == nil || !strings.Contains(err.Error(), "nvidia1 is missing") {
 		t.Errorf("error is %v, want the GPU that is hidden", err)
 	}
 	k.has()

@@ -9,6 +9,7 @@ import (
 
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/pace"
 )
 
 const (
@@ -74,18 +75,12 @@ func (s *Source) stale() bool {
 // the kernel does not show. It delivers no errors of GPUs.
 func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
-	tick := time.NewTicker(pollTime)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	for pace.Pause(ctx, pollTime) {
 		if s.stale() {
 			deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 		}
 	}
+	return nil
 }
 
 // Close does nothing.

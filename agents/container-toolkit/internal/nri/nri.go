@@ -21,6 +21,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // Name is the name of the plugin, which administrators use in required_plugins of the
@@ -79,33 +80,30 @@ func New(c Config) *Plugin {
 
 // Run serves the engine until ctx ends, and connects again when the engine has restarted.
 func (p *Plugin) Run(ctx context.Context) error {
-	appeared := make(chan struct{}, 1)
-	var watching sync.WaitGroup
-	watching.Go(func() { hostfs.Watch(ctx, p.Log, func() { pace.Signal(appeared) }, p.Socket) })
-	defer watching.Wait()
-	retry := pace.Backoff{First: retryFirst, Most: retryMost}
-	last := ""
-	for {
-		asked, err := p.session(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if asked {
-			retry.Reset()
-		}
-		p.Report(err)
-		if asked || err.Error() != last {
-			last = err.Error()
-			p.Log.Warn("the container engine does not ask the nri plugin, connecting again", "err", err)
-		}
-		timer := time.NewTimer(retry.Next())
-		select {
-		case <-ctx.Done():
-		case <-appeared:
-		case <-timer.C:
-		}
-		timer.Stop()
+	away := func(err error) {
+		p.Log.Warn("the container engine does not ask the nri plugin, connecting again", "err", err)
 	}
+	loop := reconcile.New(reconcile.Config{
+		Name: Name, Log: slog.New(slog.DiscardHandler), // a session logs that it has begun
+		Retry:  pace.Backoff{First: retryFirst, Most: retryMost},
+		Failed: func(err error, _ time.Duration) { away(err) },
+		Step: func(ctx context.Context) (reconcile.Result, error) {
+			asked, err := p.session(ctx)
+			if ctx.Err() != nil {
+				return reconcile.Result{}, err
+			}
+			p.Report(err)
+			if asked {
+				away(err)
+				return reconcile.Result{After: retryFirst, Pending: err}, nil
+			}
+			return reconcile.Result{}, err
+		},
+	})
+	var watching sync.WaitGroup
+	watching.Go(func() { hostfs.Watch(ctx, p.Log, loop.Wake, p.Socket) })
+	defer watching.Wait()
+	return loop.Run(ctx)
 }
 
 // session serves the engine until the connection ends. It returns whether the engine has

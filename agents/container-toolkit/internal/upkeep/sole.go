@@ -1,25 +1,18 @@
 package upkeep
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/pkg/hostfs"
-	"outrigger.dev/pkg/pace"
 )
-
-// soleRetry is how often the lock is tried while another process has it.
-const soleRetry = time.Second
 
 // Lock is the file whose lock only one toolkit of a node has. NVIDIA's toolkit takes the
 // same lock on the same file, so that the two do not undo each other's work. It is a flock,
@@ -32,27 +25,8 @@ type Lock struct {
 	ended int
 }
 
-// Take waits until no other process has the lock. Until then, it calls waiting with the
-// reason, whenever that changes.
-func (l *Lock) Take(ctx context.Context, log *slog.Logger, waiting func(error)) error {
-	logged := ""
-	for {
-		err := l.try()
-		if err == nil {
-			return nil
-		}
-		waiting(err)
-		if err.Error() != logged {
-			logged = err.Error()
-			log.Warn("cannot begin, retrying", "every", soleRetry, "err", err)
-		}
-		if !pace.Pause(ctx, soleRetry) {
-			return ctx.Err()
-		}
-	}
-}
-
-func (l *Lock) try() error {
+// Acquire takes the lock, or returns why that is not possible now.
+func (l *Lock) Acquire() error {
 	// The run root is not created: without it, no other process would see the lock.
 	if err := os.Mkdir(filepath.Dir(l.Path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("take the lock of the node's toolkit: %w: mount the host's folder, or set --toolkit-pid-file", err)
@@ -154,9 +128,12 @@ func owner(f *os.File) int {
 	return max(pid, 0)
 }
 
+// Held reports whether this process has the lock.
+func (l *Lock) Held() bool { return l.file != nil }
+
 // Release removes the file, and gives the lock back.
 func (l *Lock) Release() error {
-	if l.file == nil {
+	if !l.Held() {
 		return nil
 	}
 	err := os.Remove(l.Path)

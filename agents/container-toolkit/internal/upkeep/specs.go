@@ -7,26 +7,23 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/health"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
-// Writer writes what containers need to use the GPUs of a node.
-type Writer interface {
-	// Scan, Outdated and Watched are those of observe.Preparer.
-	Scan() func(*gpu.Node) error
-	Outdated() bool
-	Watched() []string
-}
+// none is what this agent derives from a node: it writes files.
+type none = struct{}
 
 // SpecsConfig configures a SpecsKeeper.
 type SpecsConfig struct {
 	Source gpu.Source
-	Writer Writer
+	// Writer writes what containers need to use the GPUs of a node.
+	Writer observe.Preparer[none, none]
 	// WatchChanges is that of observe.Config.
 	WatchChanges func(ctx context.Context, changed func()) error
 	Status       *Status
@@ -37,28 +34,32 @@ type SpecsConfig struct {
 // has.
 type SpecsKeeper struct {
 	cfg      SpecsConfig
-	observer *observe.Observer[nothing, nothing]
-	reload   chan struct{}
+	observer *observe.Observer[none, none]
 	node     atomic.Pointer[gpu.Node]
-	trouble  error
+	last     reconcile.Status
+	// gpus has no value while there are no complete specs.
+	gpus *prometheus.GaugeVec
 }
-
-// nothing is what this agent derives from a node.
-type nothing struct{}
 
 // NewSpecsKeeper returns a SpecsKeeper. It does nothing before Run.
 func NewSpecsKeeper(cfg SpecsConfig) *SpecsKeeper {
 	return &SpecsKeeper{
-		cfg:    cfg,
-		reload: make(chan struct{}, 1),
-		observer: observe.New(observe.Config[nothing, nothing]{
-			Source: cfg.Source, Preparer: preparer{cfg.Writer}, WatchChanges: cfg.WatchChanges, Log: cfg.Log,
+		cfg: cfg,
+		observer: observe.New(observe.Config[none, none]{
+			Source: cfg.Source, Preparer: cfg.Writer, WatchChanges: cfg.WatchChanges, Log: cfg.Log,
 		}),
+		gpus: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "gpus",
+			Help: "Number of GPUs that the CDI specs describe; absent while there are no complete specs.",
+		}, nil),
 	}
 }
 
+// Metrics returns the number of GPUs.
+func (k *SpecsKeeper) Metrics() prometheus.Collector { return k.gpus }
+
 // Reload reads everything again. It does not block.
-func (k *SpecsKeeper) Reload() { pace.Signal(k.reload) }
+func (k *SpecsKeeper) Reload() { k.observer.Reload() }
 
 // Node returns the GPUs that the specs describe, nil while there are none.
 func (k *SpecsKeeper) Node() *gpu.Node { return k.node.Load() }
@@ -69,7 +70,7 @@ func (k *SpecsKeeper) Once(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the GPUs of the node: %w", err)
 	}
-	_, err = preparer{k.cfg.Writer}.Scan(nothing{})(n)
+	_, err = k.cfg.Writer.Scan(none{})(n)
 	return err
 }
 
@@ -94,37 +95,27 @@ func (k *SpecsKeeper) Run(ctx context.Context) error {
 				if err != nil {
 					k.cfg.Log.Error("the driver hangs, waiting", "err", err)
 				}
-			case <-k.reload:
-				k.observer.Reload()
 			}
 		}
 	})
 	return g.Wait()
 }
 
-func (k *SpecsKeeper) observed(obs observe.Observation[nothing, nothing]) {
-	switch was := k.trouble; {
-	case obs.Err == nil && was != nil:
+func (k *SpecsKeeper) observed(obs observe.Observation[none, none]) {
+	switch changed := k.last.Set(obs.Err); {
+	case obs.Err == nil && changed:
 		k.cfg.Log.Info("the driver answers, and the CDI specs are complete", "version", obs.Node.Driver.Version, "gpus", len(obs.Node.GPUs))
 	case errors.Is(obs.Err, gpu.ErrClosed):
 		k.cfg.Log.Debug("driver closed, waiting until it is opened again", "err", obs.Err)
-	case obs.Err != nil && (was == nil || was.Error() != obs.Err.Error()):
+	case obs.Err != nil && changed:
 		k.cfg.Log.Warn("containers cannot use all GPUs of the node, retrying", "err", obs.Err)
 	}
-	k.trouble = obs.Err
 	if obs.Err == nil {
 		k.node.Store(obs.Node)
+		k.gpus.WithLabelValues().Set(float64(len(obs.Node.GPUs)))
 	} else {
 		k.node.Store(nil)
+		k.gpus.Reset()
 	}
 	k.cfg.Status.Set(Specs, obs.Err)
-}
-
-// preparer is a Writer as an observe.Preparer.
-type preparer struct{ Writer }
-
-// Scan is that of the Writer, which derives nothing but files.
-func (p preparer) Scan(nothing) func(*gpu.Node) (nothing, error) {
-	write := p.Writer.Scan()
-	return func(n *gpu.Node) (nothing, error) { return nothing{}, write(n) }
 }

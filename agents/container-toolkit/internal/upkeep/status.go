@@ -1,6 +1,5 @@
 // Package upkeep keeps the parts of the container toolkit on a node as they should be: the
-// tools, the CDI specs and device nodes, and the config of the container engine. It takes
-// all of it back when the toolkit is uninstalled.
+// tools, the CDI specs and device nodes, and the config of the container engine.
 package upkeep
 
 import (
@@ -8,7 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"outrigger.dev/pkg/reconcile"
 )
+
+// namespace begins the names of all metrics.
+const namespace = "outrigger_container_toolkit"
 
 // Part is the name of a part.
 type Part string
@@ -32,58 +38,60 @@ type Status struct {
 	// changed is called with the result of Err after each change of it, by one caller at a
 	// time.
 	changed func(error)
+	ready   *prometheus.GaugeVec
 
 	mu    sync.Mutex
 	parts []Part
 	errs  map[Part]error
-	last  string
+	all   *reconcile.Status
 }
 
 // NewStatus returns the Status of parts that are not done yet.
 func NewStatus(log *slog.Logger, changed func(error), parts ...Part) *Status {
 	s := &Status{log: log, changed: changed, parts: parts, errs: map[Part]error{}}
+	s.ready = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "part_ready",
+		Help: "1 while a part of the toolkit is as it should be: lock, tools, cdi, runtime or nri; 0 while it is not, as /readyz explains.",
+	}, []string{"part"})
 	for _, p := range parts {
 		s.errs[p] = ErrPending
+		s.ready.WithLabelValues(string(p)).Set(0)
 	}
-	s.last = s.err().Error()
+	s.all = reconcile.NewStatus(s.err())
 	return s
 }
 
-// Set records why a part is not as it should be, nil if it is.
+// Metrics returns the metrics of the parts.
+func (s *Status) Metrics() prometheus.Collector { return s.ready }
+
+// Set records why a part is not as it should be, nil if it is. Others than the parts of NewStatus
+// do not count.
 func (s *Status) Set(p Part, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.errs[p] = err
-	now := s.err()
-	text := ""
-	if now != nil {
-		text = now.Error()
-	}
-	if text == s.last {
+	if _, counts := s.errs[p]; !counts {
 		return
 	}
-	if text == "" {
+	s.errs[p] = err
+	value := 0.0
+	if err == nil {
+		value = 1
+	}
+	s.ready.WithLabelValues(string(p)).Set(value)
+	was, now := s.all.Err(), s.err()
+	if !s.all.Set(now) {
+		return
+	}
+	if now == nil {
 		s.log.Info("the toolkit is ready")
-	} else if s.last == "" {
+	} else if was == nil {
 		s.log.Warn("the toolkit is not ready any more", "err", now)
 	}
-	s.last = text
 	s.changed(now)
 }
 
 // Err returns why the toolkit is not ready, nil if it is.
-func (s *Status) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err()
-}
-
-// Of returns why a part is not as it should be.
-func (s *Status) Of(p Part) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.errs[p]
-}
+func (s *Status) Err() error { return s.all.Err() }
 
 func (s *Status) err() error {
 	var errs []error

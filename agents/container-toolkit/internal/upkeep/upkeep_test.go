@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -47,13 +46,13 @@ func TestStatus(t *testing.T) {
 }
 
 // keeper runs a Keeper of a file until the test ends.
-func keeper(t *testing.T, put func() (bool, time.Duration, error), watched func() []string) *upkeep.Status {
+func keeper(t *testing.T, put func() (upkeep.Result, error)) (*upkeep.Keeper, *upkeep.Status) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	s := upkeep.NewStatus(log, func(error) {}, upkeep.Tools)
 	k := upkeep.NewKeeper(upkeep.Keeping{
-		Part: upkeep.Tools, Watched: watched, Status: s, Log: log,
-		Put: func(context.Context) (bool, time.Duration, error) { return put() },
+		Part: upkeep.Tools, Status: s, Log: log,
+		Put: func(context.Context) (upkeep.Result, error) { return put() },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -64,22 +63,28 @@ func keeper(t *testing.T, put func() (bool, time.Duration, error), watched func(
 			t.Error(err)
 		}
 	})
-	return s
+	return k, s
 }
 
 func TestKeeperRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
-		s := keeper(t, func() (bool, time.Duration, error) {
+		k, s := keeper(t, func() (upkeep.Result, error) {
 			if calls.Add(1) < 3 {
-				return false, 0, errTest
+				return upkeep.Result{}, errTest
 			}
-			return false, 0, nil
-		}, func() []string { return nil })
+			return upkeep.Result{}, nil
+		})
 		synctest.Wait()
+		select {
+		case <-k.Done():
+			t.Error("done after an error")
+		default:
+		}
 		if err := s.Err(); err == nil {
 			t.Error("ready after an error")
 		}
+		<-k.Done()
 		pace.Pause(t.Context(), time.Minute)
 		if err := s.Err(); err != nil || calls.Load() != 3 {
 			t.Errorf("%v after %d calls", err, calls.Load())
@@ -90,12 +95,12 @@ func TestKeeperRetries(t *testing.T) {
 func TestKeeperComesBackWhenItIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
-		keeper(t, func() (bool, time.Duration, error) {
+		keeper(t, func() (upkeep.Result, error) {
 			if calls.Add(1) == 1 {
-				return true, time.Minute, nil
+				return upkeep.Result{Wrote: true, After: time.Minute}, nil
 			}
-			return false, 0, nil
-		}, func() []string { return nil })
+			return upkeep.Result{}, nil
+		})
 		pace.Pause(t.Context(), 59*time.Second)
 		if n := calls.Load(); n != 1 {
 			t.Errorf("%d calls in the first minute, want 1", n)
@@ -107,16 +112,37 @@ func TestKeeperComesBackWhenItIsAsked(t *testing.T) {
 	})
 }
 
+func TestKeeperEndsOnceThePartIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		log := slog.New(slog.DiscardHandler)
+		k := upkeep.NewKeeper(upkeep.Keeping{
+			Part: upkeep.Sole, Once: true, Status: upkeep.NewStatus(log, func(error) {}), Log: log,
+			Put: func(context.Context) (upkeep.Result, error) {
+				if calls++; calls < 3 {
+					return upkeep.Result{}, errTest
+				}
+				return upkeep.Result{}, nil
+			},
+		})
+		if err := k.Run(t.Context()); err != nil || calls != 3 {
+			t.Errorf("Run() = %v after %d calls, want nil after 3", err, calls)
+		}
+	})
+}
+
 // A folder that was removed and made again is watched again.
 func TestKeeperFollowsWhatItMakes(t *testing.T) {
 	dir := t.TempDir()
 	folder, file := filepath.Join(dir, "a"), filepath.Join(dir, "a/b")
-	s := keeper(t, func() (bool, time.Duration, error) {
+	_, s := keeper(t, func() (upkeep.Result, error) {
+		r := upkeep.Result{Watched: []string{dir, folder, file}}
 		if _, err := os.Stat(file); err == nil {
-			return false, 0, nil
+			return r, nil
 		}
-		return true, 0, errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(file, nil, 0o600))
-	}, func() []string { return []string{dir, folder, file} })
+		r.Wrote = true
+		return r, errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(file, nil, 0o600))
+	})
 	there := func() bool {
 		_, err := os.Stat(file)
 		return err == nil && s.Err() == nil
@@ -147,60 +173,23 @@ func until(t *testing.T, ok func() bool) {
 
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolkit/toolkit.pid")
-	log := slog.New(slog.DiscardHandler)
 	first, second := &upkeep.Lock{Path: path}, &upkeep.Lock{Path: path}
-	if err := first.Take(t.Context(), log, func(error) { t.Error("waits") }); err != nil {
+	if err := first.Acquire(); err != nil {
 		t.Fatal(err)
 	}
-	waits := make(chan error, 100)
-	taken := make(chan error)
-	go func() { taken <- second.Take(t.Context(), log, func(err error) { waits <- err }) }()
-	if err := <-waits; !strings.Contains(err.Error(), "another container toolkit runs on this node (process") {
-		t.Errorf("waits because of %v", err)
+	if err := second.Acquire(); err == nil || !strings.Contains(err.Error(), "another container toolkit runs on this node (process") {
+		t.Errorf("the second toolkit waits because of %v", err)
 	}
 	if err := first.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-taken; err != nil {
-		t.Fatal(err)
+	if err := second.Acquire(); err != nil || first.Held() || !second.Held() {
+		t.Fatalf("after the end of the first: %v, held %v, %v", err, first.Held(), second.Held())
 	}
 	if err := second.Release(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the file is left")
-	}
-}
-
-func TestUndo(t *testing.T) {
-	for name, c := range map[string]struct {
-		users []string
-		err   error
-		want  []string
-	}{
-		"nobody needs the tools": {nil, nil, []string{"runtime", "cdi", "tools"}},
-		"somebody does":          {[]string{"process 42"}, nil, []string{"runtime", "cdi"}},
-		"the engine still does":  {nil, errTest, []string{"runtime", "cdi"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			step := func(p upkeep.Part, err error) upkeep.Undo {
-				return upkeep.Undo{Part: p, Do: func(ctx context.Context) error {
-					got = append(got, string(p))
-					return errors.Join(err, ctx.Err())
-				}}
-			}
-			ended, cancel := context.WithCancel(t.Context())
-			cancel()
-			err := upkeep.Undoing{
-				Steps:       []upkeep.Undo{step(upkeep.Engine, c.err), step(upkeep.Specs, nil)},
-				Users:       func() []string { return c.users },
-				RemoveTools: func() error { got = append(got, "tools"); return nil },
-				Log:         slog.New(slog.DiscardHandler),
-			}.Run(ended)
-			if !errors.Is(err, c.err) || errors.Is(err, context.Canceled) || !slices.Equal(got, c.want) {
-				t.Errorf("took back %q, error %v; want %q, and the error of the first, %v", got, err, c.want, c.err)
-			}
-		})
 	}
 }

@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"outrigger.dev/agents/container-toolkit/internal/install"
+	"outrigger.dev/agents/container-toolkit/internal/upkeep"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/pace"
+)
+
+const (
+	// lockRetry is how often the lock is tried while another process has it.
+	lockRetry = time.Second
+	// undoLimit bounds the removal, which has to end within the grace period of the pod.
+	undoLimit = 20 * time.Second
+)
+
+// parts returns the parts of the agent, in the order in which they start: before anything is
+// changed, it is the only toolkit of the node; before anything refers to the tools, they are there.
+// What they have made is taken back in reverse order.
+func (t *toolkit) parts() []agent.Part {
+	parts := []agent.Part{t.lockPart()}
+	if t.nri != nil {
+		// Before the tools: until it is connected, containers start without their GPUs.
+		parts = append(parts, agent.Part{Name: string(upkeep.NRI), Run: t.nri.Run})
+	}
+	tools := t.keeper(upkeep.Keeping{Part: upkeep.Tools, Put: t.install})
+	return append(parts,
+		agent.Part{
+			Name: string(upkeep.Tools), Run: tools.Run, Started: tools.Done(), Reload: tools.Reload, Withdraw: t.undo(t.removeTools),
+		},
+		t.specsPart(),
+		t.enginePart(),
+		agent.Part{
+			Name: "fact toolkit-ready", Run: t.fact.Keep, Ready: t.status.Err, Collectors: []prometheus.Collector{t.status.Metrics()},
+			Withdraw: t.undo(func(context.Context) error { return t.withdraw() }),
+		},
+	)
+}
+
+func (t *toolkit) keeper(k upkeep.Keeping) *upkeep.Keeper {
+	k.Status, k.Log = t.status, t.log
+	return upkeep.NewKeeper(k)
+}
+
+// lockPart waits until this is the only toolkit of the node.
+func (t *toolkit) lockPart() agent.Part {
+	k := t.keeper(upkeep.Keeping{
+		Part: upkeep.Sole, Once: true, Retry: pace.Backoff{First: lockRetry, Most: lockRetry},
+		Put: func(context.Context) (upkeep.Result, error) { return upkeep.Result{}, t.lock.Acquire() },
+	})
+	return agent.Part{
+		Name: string(upkeep.Sole), Run: k.Run, Started: k.Done(), Close: t.lock.Release,
+		Reload: func() { t.log.Info("reloading") },
+	}
+}
+
+func (t *toolkit) specsPart() agent.Part {
+	p := agent.Part{Name: string(upkeep.Specs), Withdraw: t.undo(func(context.Context) error {
+		// CUDA has run through the runtime, whoever has reported that.
+		return errors.Join(t.writer.Remove(), t.nodes.undo(), t.settings.contract.Remove(contract.CUDAReady))
+	})}
+	if t.settings.cdi {
+		p.Run, p.Reload, p.Collectors = t.specs.Run, t.specs.Reload, []prometheus.Collector{t.specs.Metrics()}
+		return p
+	}
+	p.Run = func(context.Context) error {
+		if err := t.writer.Remove(); err != nil {
+			t.log.Error("cannot remove the CDI specs of an earlier start", "err", err)
+		}
+		return nil
+	}
+	return p
+}
+
+func (t *toolkit) enginePart() agent.Part {
+	p := agent.Part{Name: string(upkeep.Engine), Withdraw: t.undo(t.restoreEngine)}
+	if t.settings.engine.enabled {
+		k := t.keeper(upkeep.Keeping{Part: upkeep.Engine, Put: t.configureEngine})
+		p.Run, p.Reload = k.Run, k.Reload
+		return p
+	}
+	p.Run = func(ctx context.Context) error {
+		if err := t.restoreEngine(ctx); err != nil {
+			t.log.Error("cannot take back what an earlier start changed in the container engine's config", "err", err)
+		}
+		return nil
+	}
+	return p
+}
+
+// install installs the tools.
+func (t *toolkit) install(context.Context) (upkeep.Result, error) {
+	wrote, after, err := t.installer.Install()
+	return upkeep.Result{Wrote: wrote, After: after, Watched: t.installer.Watched()}, err
+}
+
+// once does everything once.
+func (t *toolkit) once(ctx context.Context) error {
+	_, err := t.install(ctx)
+	if err == nil && t.settings.cdi {
+		err = t.specs.Once(ctx)
+	}
+	switch {
+	case err != nil:
+		return err
+	case t.settings.engine.enabled:
+		_, err = t.configureEngine(ctx)
+		return err
+	default:
+		return t.restoreEngine(ctx)
+	}
+}
+
+// undo returns a function that takes a part back as f does, if this process could change it. An
+// engine may need longer than ctx to load its config.
+func (t *toolkit) undo(f func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !t.lock.Held() {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+		defer cancel()
+		err := f(ctx)
+		t.referred = t.referred || err != nil
+		return err
+	}
+}
+
+// removeTools removes the tools. They stay while there are containers that were started through
+// them: to stop such a container, its engine starts the same tool again. They also stay if a part
+// that refers to them could not be taken back: an engine with a runtime that is gone starts nothing.
+func (t *toolkit) removeTools(context.Context) error {
+	s := t.settings
+	dir := s.dir.Tools()
+	if t.referred {
+		t.log.Error("the tools stay, since a part that refers to them could not be taken back: take it back by hand, then remove the folder",
+			"command", unconfigure(dir), "folder", dir)
+		return nil
+	}
+	if users := install.Users(s.host.ProcRoot, s.hostRoot, dir); len(users) > 0 {
+		t.log.Warn("the tools stay, since containers that were started through them still run: remove the folder when they have ended",
+			"folder", dir, "containers", strings.Join(users, ", "))
+		return nil
+	}
+	return t.installer.Remove()
+}
+
+// unconfigure returns the command that takes back the config of the container engine on a
+// node, where dir is the folder of the tools.
+func unconfigure(dir string) string { return dir + "/nvidia-ctk runtime unconfigure" }
