@@ -63,7 +63,7 @@ func (t *toolkit) configureEngine(ctx context.Context) (upkeep.Result, error) {
 		}
 	}
 	watched, _ := t.engine.Watch(ctx) // while that is not known, the files are those of before
-	return upkeep.Result{Wrote: !p.Empty(), After: engineCheck, Watched: watched}, err
+	return upkeep.Result{After: engineCheck, Watched: watched}, err
 }
 
 // restoreEngine takes back all changes of the engine's config.

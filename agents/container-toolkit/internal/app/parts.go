@@ -98,8 +98,8 @@ func (t *toolkit) enginePart() agent.Part {
 
 // install installs the tools.
 func (t *toolkit) install(context.Context) (upkeep.Result, error) {
-	wrote, after, err := t.installer.Install()
-	return upkeep.Result{Wrote: wrote, After: after, Watched: t.installer.Watched()}, err
+	_, after, err := t.installer.Install()
+	return upkeep.Result{After: after, Watched: t.installer.Watched()}, err
 }
 
 // once does everything once.

@@ -14,8 +14,6 @@ import (
 
 // Result is the result of a call of Keeping.Put.
 type Result struct {
-	// Wrote is set if files were written.
-	Wrote bool
 	// After is the time until the next call although nothing changes, 0 for none.
 	After time.Duration
 	// Watched are the files and folders after whose change Put is called again; nil for those of
@@ -42,19 +40,15 @@ type Keeper struct {
 	loop *reconcile.Loop
 	// done is closed by the first Put without an error.
 	done chan struct{}
-	// cancel ends Run, and unwatch the watch of the paths.
+	// cancel ends Run, and unwatch the watch of paths.
 	cancel, unwatch context.CancelFunc
 	watching        sync.WaitGroup
 	paths           []string
-	// watch is why the paths cannot be watched.
-	watch reconcile.Status
-	// entries is hostfs.WatchEntries.
-	entries func(ctx context.Context, changed func(), paths ...string) error
 }
 
 // NewKeeper returns a Keeper. It does nothing before Run.
 func NewKeeper(cfg Keeping) *Keeper {
-	k := &Keeper{Keeping: cfg, done: make(chan struct{}), unwatch: func() {}, entries: hostfs.WatchEntries}
+	k := &Keeper{Keeping: cfg, done: make(chan struct{}), unwatch: func() {}}
 	k.loop = reconcile.New(reconcile.Config{
 		Name: string(k.Part), Step: k.step, Retry: k.Retry, Log: k.Log,
 		Failed: func(err error, in time.Duration) {
@@ -87,7 +81,7 @@ func (k *Keeper) step(ctx context.Context) (reconcile.Result, error) {
 	if err == nil {
 		k.finish()
 	}
-	k.follow(ctx, r.Watched, r.Wrote || err != nil)
+	k.follow(ctx, r.Watched)
 	return reconcile.Result{After: r.After}, err
 }
 
@@ -103,32 +97,15 @@ func (k *Keeper) finish() {
 	}
 }
 
-// follow watches paths. If afresh is set, there may be other files and folders at the same paths,
-// so that the watch begins anew.
-func (k *Keeper) follow(ctx context.Context, paths []string, afresh bool) {
-	if paths == nil {
-		paths = k.paths
-	}
+// follow watches paths from now on.
+func (k *Keeper) follow(ctx context.Context, paths []string) {
 	slices.Sort(paths)
-	if !afresh && slices.Equal(paths, k.paths) && k.watch.Err() == nil {
+	if paths == nil || slices.Equal(paths, k.paths) {
 		return
 	}
 	k.unwatch()
 	k.watching.Wait()
 	k.paths = paths
-	if len(paths) == 0 {
-		return
-	}
 	ctx, k.unwatch = context.WithCancel(ctx)
-	k.watching.Go(func() {
-		// The first call, when the watch begins, finds what has changed since Put.
-		err := k.entries(ctx, func() { k.watch.Set(nil); k.loop.Recheck() }, paths...)
-		if ctx.Err() != nil {
-			return
-		}
-		if k.watch.Set(err) {
-			k.Log.Warn("cannot watch a part of the toolkit, polling", "part", string(k.Part), "err", err)
-		}
-		k.loop.Recheck()
-	})
+	k.watching.Go(func() { hostfs.Watch(ctx, k.Log, k.loop.Recheck, paths...) })
 }

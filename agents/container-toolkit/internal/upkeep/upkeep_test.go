@@ -97,7 +97,7 @@ func TestKeeperComesBackWhenItIsAsked(t *testing.T) {
 		var calls atomic.Int32
 		keeper(t, func() (upkeep.Result, error) {
 			if calls.Add(1) == 1 {
-				return upkeep.Result{Wrote: true, After: time.Minute}, nil
+				return upkeep.Result{After: time.Minute}, nil
 			}
 			return upkeep.Result{}, nil
 		})
@@ -140,7 +140,6 @@ func TestKeeperFollowsWhatItMakes(t *testing.T) {
 		if _, err := os.Stat(file); err == nil {
 			return r, nil
 		}
-		r.Wrote = true
 		return r, errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(file, nil, 0o600))
 	})
 	there := func() bool {
