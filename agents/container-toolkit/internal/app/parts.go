@@ -98,7 +98,7 @@ func (t *toolkit) enginePart() agent.Part {
 
 // install installs the tools.
 func (t *toolkit) install(context.Context) (upkeep.Result, error) {
-	_, after, err := t.installer.Install()
+	after, err := t.installer.Install()
 	return upkeep.Result{After: after, Watched: t.installer.Watched()}, err
 }
 

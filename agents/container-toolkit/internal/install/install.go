@@ -50,18 +50,18 @@ func (i *Installer) Tools() string { return i.cfg.Dir.Tools() }
 
 // Install makes the tools on the host those of the source: the whole version, or single
 // files of it that were removed or changed. It writes nothing if everything is as it should
-// be. It returns whether it has written, and when to call it again, to remove versions that
-// are no longer in use, 0 if there are none.
-func (i *Installer) Install() (wrote bool, again time.Duration, err error) {
+// be. It returns when to call it again, to remove versions that are no longer in use, 0 if
+// there are none.
+func (i *Installer) Install() (again time.Duration, err error) {
 	now := time.Now()
 	if !i.Outdated() && (i.due.IsZero() || now.Before(i.due)) {
-		return false, i.again(now), nil
+		return i.again(now), nil
 	}
 	i.seen = nil
 	if i.content == nil {
 		c, err := Read(i.cfg.Source, i.cfg.Config)
 		if err != nil {
-			return wrote, 0, err
+			return 0, err
 		}
 		i.content = &c
 	}
@@ -70,7 +70,7 @@ func (i *Installer) Install() (wrote bool, again time.Duration, err error) {
 		seen := i.stamps()
 		s, err := i.cfg.Dir.observe(*i.content, now)
 		if err != nil {
-			return wrote, 0, err
+			return 0, err
 		}
 		steps := plan(i.content.id, s)
 		if len(steps) == 0 {
@@ -78,14 +78,13 @@ func (i *Installer) Install() (wrote bool, again time.Duration, err error) {
 			if in := due(i.content.id, s); in > 0 {
 				i.due = now.Add(in)
 			}
-			return wrote, i.again(now), nil
+			return i.again(now), nil
 		}
-		wrote = true
 		if err := i.apply(steps, now); err != nil {
-			return wrote, 0, err
+			return 0, err
 		}
 	}
-	return wrote, 0, fmt.Errorf("install the tools: another program changes %s at the same time", i.cfg.Dir)
+	return 0, fmt.Errorf("install the tools: another program changes %s at the same time", i.cfg.Dir)
 }
 
 // attempts is how often Install tries to find everything as it should be.

@@ -67,7 +67,7 @@ func (r *rig) installer(config string) *install.Installer {
 func (r *rig) install(config string) *install.Installer {
 	r.Helper()
 	i := r.installer(config)
-	if _, _, err := i.Install(); err != nil {
+	if _, err := i.Install(); err != nil {
 		r.Fatal(err)
 	}
 	return i
@@ -147,7 +147,7 @@ func TestInstall(t *testing.T) {
 	}
 	before := r.tree()
 	r.install("a = 1\n")
-	if _, _, err := i.Install(); err != nil {
+	if _, err := i.Install(); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(before, r.tree()); d != "" {
@@ -164,7 +164,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	r.release("2")
 	i := r.installer("a = 2\n")
-	if _, again, err := i.Install(); err != nil || again <= 0 || again > install.Grace {
+	if again, err := i.Install(); err != nil || again <= 0 || again > install.Grace {
 		t.Errorf("the removal of the old version is due in %v, %v", again, err)
 	}
 	r.check("2", "a = 2\n")
@@ -203,7 +203,7 @@ func TestAnInstalledFileThatChangesIsMended(t *testing.T) {
 				if !i.Outdated() {
 					t.Error("not outdated")
 				}
-				if _, _, err := i.Install(); err != nil {
+				if _, err := i.Install(); err != nil {
 					t.Fatal(err)
 				}
 				r.check("1", "a = 1\n")
@@ -274,7 +274,7 @@ func TestRemoveAFolderThatIsAMountPoint(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Unmount(string(r.dir), unix.MNT_DETACH) })
 	r.remove(filepath.Join(host, "theirs"))
 	i := install.New(install.Config{Dir: r.dir, HostDir: host, Source: r.source, Log: slog.New(slog.DiscardHandler)})
-	if _, _, err := i.Install(); err != nil {
+	if _, err := i.Install(); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.Remove(); err != nil {
@@ -290,7 +290,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	if err := os.Remove(filepath.Join(r.source, "nvidia-ctk")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.installer("").Install(); err == nil || !strings.Contains(err.Error(), "--toolkit-source-root") {
+	if _, err := r.installer("").Install(); err == nil || !strings.Contains(err.Error(), "--toolkit-source-root") {
 		t.Errorf("without a tool: %v", err)
 	}
 }
@@ -309,7 +309,7 @@ func TestAFileThatChangesMeanwhileIsMended(t *testing.T) {
 		}
 		return rewrite(written[0])
 	})
-	if _, _, err := i.Install(); err != nil {
+	if _, err := i.Install(); err != nil {
 		t.Fatal(err)
 	}
 	r.check("1", "a = 1\n")

@@ -70,7 +70,7 @@ func (r *rig) killedAt(step int, before map[string]string) (done bool) {
 		}
 		return nil
 	})
-	_, _, err := i.Install()
+	_, err := i.Install()
 	if err != nil && !errors.Is(err, errKilled) {
 		r.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,89 +44,32 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// keeper runs a Keeper of a file until the test ends.
-func keeper(t *testing.T, put func() (upkeep.Result, error)) (*upkeep.Keeper, *upkeep.Status) {
-	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	s := upkeep.NewStatus(log, func(error) {}, upkeep.Tools)
-	k := upkeep.NewKeeper(upkeep.Keeping{
-		Part: upkeep.Tools, Status: s, Log: log,
-		Put: func(context.Context) (upkeep.Result, error) { return put() },
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- k.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return k, s
-}
-
-func TestKeeperRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var calls atomic.Int32
-		k, s := keeper(t, func() (upkeep.Result, error) {
-			if calls.Add(1) < 3 {
-				return upkeep.Result{}, errTest
-			}
-			return upkeep.Result{}, nil
-		})
-		synctest.Wait()
-		select {
-		case <-k.Done():
-			t.Error("done after an error")
-		default:
-		}
-		if err := s.Err(); err == nil {
-			t.Error("ready after an error")
-		}
-		<-k.Done()
-		pace.Pause(t.Context(), time.Minute)
-		if err := s.Err(); err != nil || calls.Load() != 3 {
-			t.Errorf("%v after %d calls", err, calls.Load())
-		}
-	})
-}
-
-func TestKeeperComesBackWhenItIsAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var calls atomic.Int32
-		keeper(t, func() (upkeep.Result, error) {
-			if calls.Add(1) == 1 {
-				return upkeep.Result{After: time.Minute}, nil
-			}
-			return upkeep.Result{}, nil
-		})
-		pace.Pause(t.Context(), 59*time.Second)
-		if n := calls.Load(); n != 1 {
-			t.Errorf("%d calls in the first minute, want 1", n)
-		}
-		pace.Pause(t.Context(), time.Hour)
-		if n := calls.Load(); n != 2 {
-			t.Errorf("%d calls in an hour, want 2", n)
-		}
-	})
-}
-
 func TestKeeperEndsOnceThePartIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		log := slog.New(slog.DiscardHandler)
-		k := upkeep.NewKeeper(upkeep.Keeping{
-			Part: upkeep.Sole, Once: true, Status: upkeep.NewStatus(log, func(error) {}), Log: log,
+		calls, log := 0, slog.New(slog.DiscardHandler)
+		status := upkeep.NewStatus(log, func(error) {}, upkeep.Sole)
+		var k *upkeep.Keeper
+		k = upkeep.NewKeeper(upkeep.Keeping{
+			Part: upkeep.Sole, Once: true, Status: status, Log: log,
 			Put: func(context.Context) (upkeep.Result, error) {
+				select {
+				case <-k.Done():
+					t.Error("done before a success")
+				default:
+				}
+				if status.Err() == nil {
+					t.Error("ready before a success")
+				}
 				if calls++; calls < 3 {
 					return upkeep.Result{}, errTest
 				}
 				return upkeep.Result{}, nil
 			},
 		})
-		if err := k.Run(t.Context()); err != nil || calls != 3 {
-			t.Errorf("Run() = %v after %d calls, want nil after 3", err, calls)
+		if err := k.Run(t.Context()); err != nil || status.Err() != nil || calls != 3 {
+			t.Errorf("Run() = %v, not ready because of %v after %d calls, want nil after 3", err, status.Err(), calls)
 		}
+		<-k.Done()
 	})
 }
 
@@ -135,13 +77,27 @@ func TestKeeperEndsOnceThePartIsDone(t *testing.T) {
 func TestKeeperFollowsWhatItMakes(t *testing.T) {
 	dir := t.TempDir()
 	folder, file := filepath.Join(dir, "a"), filepath.Join(dir, "a/b")
-	_, s := keeper(t, func() (upkeep.Result, error) {
-		r := upkeep.Result{Watched: []string{dir, folder, file}}
-		if _, err := os.Stat(file); err == nil {
-			return r, nil
-		}
-		return r, errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(file, nil, 0o600))
+	log := slog.New(slog.DiscardHandler)
+	s := upkeep.NewStatus(log, func(error) {}, upkeep.Tools)
+	k := upkeep.NewKeeper(upkeep.Keeping{
+		Part: upkeep.Tools, Status: s, Log: log,
+		Put: func(context.Context) (upkeep.Result, error) {
+			r := upkeep.Result{Watched: []string{dir, folder, file}}
+			if _, err := os.Stat(file); err == nil {
+				return r, nil
+			}
+			return r, errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(file, nil, 0o600))
+		},
 	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- k.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
 	there := func() bool {
 		_, err := os.Stat(file)
 		return err == nil && s.Err() == nil
