@@ -19,6 +19,7 @@ require (
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	gotest.tools/v3 v3.5.2
+	k8s.io/cri-api v0.37.2
 	k8s.io/kubelet v0.37.2
 	outrigger.dev/pkg v0.0.0
 	tags.cncf.io/container-device-interface v1.1.1

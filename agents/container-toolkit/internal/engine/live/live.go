@@ -3,14 +3,10 @@
 package live
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -18,7 +14,9 @@ import (
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
-	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"outrigger.dev/agents/container-toolkit/internal/engine"
 )
@@ -49,55 +47,24 @@ func get(ctx context.Context, socket, url string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, _, err := send(socket, req, nil)
-	return data, err
-}
-
-// call calls a method of gRPC, and returns the answer's message.
-func call(ctx context.Context, socket, method string, message []byte) ([]byte, error) {
-	const prefix = 5 // a flag, and the length
-	body := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://engine"+method, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/grpc")
-	req.Header.Set("Te", "trailers")
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	data, header, err := send(socket, req, protocols)
-	if err != nil {
-		return nil, err
-	}
-	if code := header.Get("Grpc-Status"); code != "0" {
-		return nil, fmt.Errorf("status %s: %s", code, header.Get("Grpc-Message"))
-	}
-	if len(data) < prefix || data[0] != 0 || int(binary.BigEndian.Uint32(data[1:])) != len(data)-prefix {
-		return nil, errors.New("the answer is cut off")
-	}
-	return data[prefix:], nil
-}
-
-// send sends a request to a socket. It returns the body, and the headers with the trailers.
-func send(socket string, req *http.Request, protocols *http.Protocols) ([]byte, http.Header, error) {
-	transport := &http.Transport{
-		Protocols: protocols,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dial(ctx, socket)
+	}}
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = errors.New(resp.Status)
 	}
-	maps.Copy(resp.Header, resp.Trailer)
-	return data, resp.Header, err
+	return data, err
+}
+
+func dial(ctx context.Context, socket string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 }
 
 // askDocker asks dockerd (GET /info).
@@ -152,24 +119,24 @@ func askCRIO(ctx context.Context, socket string) (engine.Live, error) {
 	return l, nil
 }
 
-// The fields of the messages of the CRI that are read and written here:
-// StatusRequest.verbose, and StatusResponse.info, a map from names to JSON.
-const (
-	verboseField = 1
-	infoField    = 2
-)
-
-// askContainerd asks containerd's CRI plugin for its status, which has its config (the
-// method Status of runtime.v1.RuntimeService; "crictl info" prints the answer).
+// askContainerd asks containerd's CRI plugin for its status, which has its config ("crictl info"
+// prints the answer).
 func askContainerd(ctx context.Context, socket string) (engine.Live, error) {
-	message := protowire.AppendVarint(protowire.AppendTag(nil, verboseField, protowire.VarintType), 1)
-	answer, err := call(ctx, socket, "/runtime.v1.RuntimeService/Status", message)
+	conn, err := grpc.NewClient("passthrough:///containerd",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx, socket) }))
 	if err != nil {
 		return engine.Live{}, err
 	}
-	text, err := infoOf(answer, "config")
+	defer func() { _ = conn.Close() }()
+	answer, err := cri.NewRuntimeServiceClient(conn).Status(ctx, &cri.StatusRequest{Verbose: true})
 	if err != nil {
 		return engine.Live{}, err
+	}
+	text, has := answer.GetInfo()["config"]
+	if !has {
+		return engine.Live{}, errors.New("the answer has no config")
 	}
 	var config struct {
 		Containerd struct {
@@ -189,50 +156,6 @@ func askContainerd(ctx context.Context, socket string) (engine.Live, error) {
 		l.Programs[name] = r.Options.BinaryName
 	}
 	return l, nil
-}
-
-// infoOf returns an entry of the map info of a StatusResponse.
-func infoOf(message []byte, name string) (string, error) {
-	entries, err := fields(message, infoField)
-	if err != nil {
-		return "", err
-	}
-	for _, entry := range entries {
-		const keyField, valueField = 1, 2
-		key, err := fields(entry, keyField)
-		if err != nil {
-			return "", err
-		}
-		value, err := fields(entry, valueField)
-		if err != nil {
-			return "", err
-		}
-		if len(key) == 1 && string(key[0]) == name && len(value) == 1 {
-			return string(value[0]), nil
-		}
-	}
-	return "", fmt.Errorf("the answer has no %q", name)
-}
-
-// fields returns the values of a field of a message that has bytes.
-func fields(message []byte, number protowire.Number) ([][]byte, error) {
-	var out [][]byte
-	for len(message) > 0 {
-		num, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return nil, protowire.ParseError(n)
-		}
-		message = message[n:]
-		if num == number && kind == protowire.BytesType {
-			value, _ := protowire.ConsumeBytes(message)
-			out = append(out, value)
-		}
-		if n = protowire.ConsumeFieldValue(num, kind, message); n < 0 {
-			return nil, protowire.ParseError(n)
-		}
-		message = message[n:]
-	}
-	return out, nil
 }
 
 // major returns the first number of a version; 0 if it has none.
