@@ -2,11 +2,10 @@ package contract
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +34,8 @@ type Claims struct {
 
 	mu   sync.Mutex
 	held map[string]*Held
+	// denied has the GPUs of the last call of Claim that another process has claimed.
+	denied []string
 }
 
 // NewClaims returns Claims without GPUs. writer is the name of the agent.
@@ -57,13 +58,18 @@ func (c *Claims) Claim(devices []string) (denied map[string]error) {
 	missing := slices.DeleteFunc(slices.Clone(devices), func(device string) bool {
 		return c.held[device] != nil && c.held[device].Intact()
 	})
-	denied = map[string]error{}
+	denied, c.denied = map[string]error{}, nil
 	if len(missing) == 0 {
 		return denied
 	}
 	if err := c.claimAll(missing, denied); err != nil {
 		for _, device := range missing {
 			denied[device] = err
+		}
+	}
+	for device, err := range denied {
+		if _, is := errors.AsType[AdvertisedError](err); is {
+			c.denied = append(c.denied, device)
 		}
 	}
 	return denied
@@ -106,32 +112,33 @@ func (c *Claims) claim(device string) error {
 // lostPause keeps two programs from fighting about a file.
 const lostPause = 100 * time.Millisecond
 
-// Wait waits until another call of Claim may have another result: one of the denied GPUs
-// is not claimed by a living process any more, or another program has removed or changed
-// the file of a claim. One watch suffices for all GPUs.
-func (c *Claims) Wait(ctx context.Context, denied []string) error {
-	c.mu.Lock()
-	held := slices.Collect(maps.Values(c.held))
-	c.mu.Unlock()
-	if len(held)+len(denied) == 0 {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	lost := false
-	err := c.dir.changes(c.dir.leases()).wait(ctx, func() bool {
-		lost = slices.ContainsFunc(held, func(h *Held) bool { return !h.Intact() })
-		return lost || slices.ContainsFunc(denied, func(device string) bool {
-			_, claimed := c.dir.holder(c.dir.gpu(device))
-			return !claimed
-		})
+// Watch calls changed whenever another call of Claim may have another result: one of the
+// denied GPUs is not claimed by a living process any more, or another program has removed or
+// changed the file of a claim. It returns when ctx ends.
+func (c *Claims) Watch(ctx context.Context, changed func()) {
+	_ = c.dir.changes(c.dir.leases()).wait(ctx, func() bool { // it ends with ctx
+		free, lost := c.outdated()
+		if free || lost {
+			changed()
+		}
+		if lost {
+			pace.Pause(ctx, lostPause)
+		}
+		return false
 	})
-	if err != nil {
-		return fmt.Errorf("wait for gpus %s: %w", strings.Join(denied, ", "), err)
+}
+
+// outdated reports whether a denied GPU is free, and whether a claim is lost.
+func (c *Claims) outdated() (free, lost bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range c.held {
+		lost = lost || !h.Intact()
 	}
-	if lost {
-		pace.Pause(ctx, lostPause)
-	}
-	return nil
+	return slices.ContainsFunc(c.denied, func(device string) bool {
+		_, claimed := c.dir.holder(c.dir.gpu(device))
+		return !claimed
+	}), lost
 }
 
 // Release releases all GPUs.

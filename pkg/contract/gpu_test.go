@@ -10,6 +10,7 @@ import (
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/hostfs"
+	"outrigger.dev/pkg/pace"
 )
 
 const claimedGPU = "GPU-00000000-0000-4000-8000-000000000000"
@@ -20,6 +21,14 @@ func claim(t *testing.T, c *contract.Claims, devices ...string) {
 	for device, err := range c.Claim(devices) {
 		t.Fatalf("claim %s: %v", device, err)
 	}
+}
+
+// outdated has a signal when another call of Claim may have another result.
+func outdated(t *testing.T, c *contract.Claims) <-chan struct{} {
+	t.Helper()
+	changed := make(chan struct{}, 1)
+	go c.Watch(t.Context(), func() { pace.Signal(changed) })
+	return changed
 }
 
 func TestOneProcessClaimsAGPU(t *testing.T) {
@@ -33,10 +42,9 @@ func TestOneProcessClaimsAGPU(t *testing.T) {
 			if !errors.As(denied[claimedGPU], &by) || by.By != "dra-plugin" || by.Device != claimedGPU || len(denied) != 1 {
 				t.Fatalf("Claim() = %v, want that dra-plugin has one", denied)
 			}
-			free := make(chan error, 1)
-			go func() { free <- mine.Wait(t.Context(), []string{claimedGPU}) }()
+			changed := outdated(t, mine)
 			end(other)
-			must(t, <-free)
+			inTime(t, "Watch", func() { <-changed })
 			claim(t, mine, "GPU-1", claimedGPU)
 			mine.Release()
 		})
@@ -85,10 +93,9 @@ func TestALostClaimIsClaimedAgain(t *testing.T) {
 			d := newDir(t)
 			mine, other := d.NewClaims("device-plugin"), d.NewClaims("dra-plugin")
 			claim(t, mine, claimedGPU, "GPU-1")
-			lost := make(chan error, 1)
-			go func() { lost <- mine.Wait(t.Context(), nil) }()
+			changed := outdated(t, mine)
 			damage(t, filepath.Join(d.Root, "leases", "offer."+claimedGPU))
-			inTime(t, "Wait", func() { must(t, <-lost) })
+			inTime(t, "Watch", func() { <-changed })
 			claim(t, mine, claimedGPU, "GPU-1")
 			if denied := other.Claim([]string{claimedGPU, "GPU-1"}); len(denied) != 2 {
 				t.Errorf("Claim() of another process = %v, want both denied", denied)
@@ -113,10 +120,9 @@ func TestADamagedClaim(t *testing.T) {
 			if denied := mine.Claim([]string{claimedGPU}); !errors.As(denied[claimedGPU], &by) || by.By != "another process" {
 				t.Fatalf("Claim() = %v, want that another process has it", denied)
 			}
-			free := make(chan error, 1)
-			go func() { free <- mine.Wait(t.Context(), []string{claimedGPU}) }()
+			changed := outdated(t, mine)
 			other.kill()
-			inTime(t, "Wait", func() { must(t, <-free) })
+			inTime(t, "Watch", func() { <-changed })
 			claim(t, mine, claimedGPU)
 			mine.Release()
 		})

@@ -17,11 +17,13 @@ func Signal(c chan struct{}) {
 	}
 }
 
-// Drain removes a signal that nobody has received.
-func Drain(c chan struct{}) {
+// Drain removes a signal that nobody has received, and reports whether there was one.
+func Drain(c chan struct{}) bool {
 	select {
 	case <-c:
+		return true
 	default:
+		return false
 	}
 }
 

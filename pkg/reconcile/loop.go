@@ -51,6 +51,8 @@ type Config struct {
 	Wakes chan struct{}
 	// Patient is set if wake-ups do not end the delay after an error.
 	Patient bool
+	// Eager is set if the delays after errors are short again after a wake-up.
+	Eager bool
 	// Starting is why the loop is not ready before the first step ends. It may be nil.
 	Starting error
 	// Failed logs an error that differs from the one before, if the default does not suit.
@@ -139,7 +141,9 @@ func (l *Loop) Run(ctx context.Context) error {
 			l.cfg.Log.Info("reconciled again after errors", "loop", l.cfg.Name)
 		}
 		failing = err != nil
-		l.wait(ctx, r)
+		if woken := l.wait(ctx, r) || pace.Drain(l.wake); woken && l.cfg.Eager {
+			retry.Reset()
+		}
 	}
 	return nil
 }
@@ -157,8 +161,9 @@ func (l *Loop) delay(retry *pace.Backoff, err error) (in, hold time.Duration) {
 	return in, hold
 }
 
-// wait returns when the next step is due, or when ctx ends.
-func (l *Loop) wait(ctx context.Context, r Result) {
+// wait returns when the next step is due, or when ctx ends. It reports whether the loop was
+// woken meanwhile.
+func (l *Loop) wait(ctx context.Context, r Result) (woken bool) {
 	begin := time.Now()
 	timer := time.NewTimer(r.After)
 	defer timer.Stop()
@@ -178,15 +183,16 @@ func (l *Loop) wait(ctx context.Context, r Result) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return woken
 		case <-l.wake:
+			woken = true
 			by(0)
 		case <-recheck:
 			recheck = nil // one counts, however many come before the step
 			by(l.pause())
 			defer func() { l.rechecked = time.Now() }()
 		case <-timer.C:
-			return
+			return woken
 		}
 	}
 }

@@ -221,6 +221,17 @@ func TestAPatientLoopWaitsAfterAnError(t *testing.T) {
 	})
 }
 
+func TestAnEagerLoopTriesOftenAfterAWakeUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, reconcile.Config{Eager: true, Retry: pace.Backoff{First: time.Millisecond, Most: time.Hour}}, nil)
+		r.answer(reconcile.Result{}, errFull)
+		r.after(time.Hour)
+		r.Wake()
+		r.want(0, 1, "at once")
+		r.want(2*time.Millisecond, 1, "after the first delay")
+	})
+}
+
 func TestAnErrorLimitsItsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var least, most time.Duration

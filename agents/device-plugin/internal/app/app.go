@@ -7,18 +7,15 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/agents/device-plugin/internal/mps"
-	"outrigger.dev/agents/device-plugin/internal/owner"
+	"outrigger.dev/agents/device-plugin/internal/parts"
 	"outrigger.dev/agents/device-plugin/internal/plugin"
-	"outrigger.dev/agents/device-plugin/internal/prepare"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
-	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
@@ -46,15 +43,14 @@ func App() agent.App {
 	}
 }
 
-// parts is what the plugin and the supervisor of MPS daemons have in common.
-type parts struct {
+// shared is what the plugin and the supervisor of MPS daemons have in common.
+type shared struct {
 	settings settings
 	api      *cluster.API
-	source   gpu.Source
-	recorder *metrics.Recorder
+	base     parts.Config
 }
 
-func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
+func newShared(c *cli.Context, log *slog.Logger) (*shared, error) {
 	api, err := openAPI(c, log)
 	if err != nil {
 		return nil, err
@@ -67,72 +63,52 @@ func newParts(c *cli.Context, log *slog.Logger) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parts{settings: s, api: api, source: src, recorder: metrics.New("outrigger_device_plugin")}, nil
-}
-
-// inventory returns the config of an inventory that prepares no CDI specs and has no
-// reporter.
-func (p *parts) inventory(log *slog.Logger) inventory.Config {
-	return inventory.Config{
-		Config:       p.settings.live.Config,
-		Rules:        p.settings.rules(p.settings.live.Config, log),
-		Source:       p.source,
-		Preparer:     inventory.Unprepared{},
-		WatchChanges: p.settings.driver.WatchChanges,
-		Recorder:     p.recorder,
-		Log:          log,
-	}
+	return &shared{settings: s, api: api, base: parts.Config{
+		Config:   inventory.Config{Config: s.live.Config, Rules: s.rules(s.live.Config, log), Source: src, Log: log},
+		Driver:   s.driver,
+		Recorder: metrics.New("outrigger_device_plugin"),
+	}}, nil
 }
 
 func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	parts, err := newParts(c, log)
+	shared, err := newShared(c, log)
 	if err != nil {
 		return nil, err
 	}
-	s, d, api := parts.settings, parts.settings.driver, parts.api
+	s, d, api, cfg := shared.settings, shared.settings.driver, shared.api, shared.base
 	gate := mps.NewGate(d.Contract)
-	own := owner.New(d.Contract, name, log)
+	cfg.Advertiser, cfg.Reporter, cfg.Gate = name, reporter{api}, gate
+	base := parts.New(cfg)
 	ready := newMarker(d.Contract, log)
-	cfg := parts.inventory(log)
-	preparer := prepare.New(prepare.Config{
-		Root: d.Root, DevRoot: s.live.Config.Driver.DevRoot, Toolkit: prepare.Toolkit{Contract: d.Contract, Root: d.Root}, Log: log,
-	})
-	cfg.Preparer = preparer
-	cfg.Reporter, cfg.Owner, cfg.Gate = reporter{api}, own, gate
-	inv := inventory.New(cfg)
 	p := plugin.New(plugin.Config{
-		Inventory:     inv,
+		Inventory:     base.Inventory,
 		KubeletSocket: s.live.Config.KubeletSocket,
 		Register:      s.live.Config.Register,
 		WatchSockets: func(ctx context.Context, changed func()) {
 			hostfs.Watch(ctx, log, changed, s.socketDir())
 		},
-		Recorder: parts.recorder,
+		Recorder: cfg.Recorder,
 		Marker:   ready,
 		Log:      log,
 	})
-	shared := gpuconfig.NewPublisher(d.Contract, name, s.live.Config, log)
+	published := gpuconfig.NewPublisher(d.Contract, name, s.live.Config, log)
 	return &agent.Agent{
-		Parts: []agent.Part{
-			// First, as all others wait for the GPUs.
-			{
-				Name: "inventory", Run: inv.Run, Health: driver.Checks(parts.source), Reload: inv.Reload,
-				Collectors: []prometheus.Collector{parts.recorder}, Close: parts.source.Close,
-			},
-			{
+		Parts: append(base.Parts,
+			agent.Part{
 				Name: "plugin", Run: p.Run, Ready: p.Ready, Reload: p.Wake,
-				Withdraw: func(context.Context) error { return preparer.Withdraw(s.live.Config.CDIRoot) },
+				Withdraw: func(context.Context) error { return base.Specs.Withdraw(s.live.Config.CDIRoot) },
 			},
-			{Name: "mps gate", Run: gate.Run},
-			{Name: "fact plugin-ready", Run: ready.Run},
-			{Name: "gpu locks", Run: own.Run, Close: own.Close},
-			{Name: "published config", Run: shared.Run},
-			{
+			agent.Part{Name: "mps gate", Run: gate.Run},
+			agent.Part{Name: "fact plugin-ready", Run: ready.Run},
+			agent.Part{Name: "published config", Run: published.Run},
+			agent.Part{
 				Name: "config", Reload: s.live.Reload,
-				Run: func(ctx context.Context) error { return s.live.Run(ctx, shared.Follow(s.follower(inv, log))) },
+				Run: func(ctx context.Context) error {
+					return s.live.Run(ctx, published.Follow(s.follower(base.Inventory, log)))
+				},
 			},
-			{Name: "events", Run: api.Run, Ready: api.Failing},
-		},
+			agent.Part{Name: "events", Run: api.Run, Ready: api.Failing},
+		),
 		Owner:     cluster.OwnerOf(c, api, log),
 		Effective: s.effective(c),
 	}, nil

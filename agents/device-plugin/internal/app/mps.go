@@ -10,10 +10,11 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/mps"
+	"outrigger.dev/agents/device-plugin/internal/parts"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/config"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 const mpsName = "mps-control-daemon"
@@ -43,88 +44,76 @@ func mountShm(c *cli.Context) error {
 }
 
 func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	parts, err := newParts(c, log)
+	shared, err := newShared(c, log)
 	if err != nil {
 		return nil, err
 	}
-	s := parts.settings
-	inv := inventory.New(parts.inventory(log))
-	m := &mpsAgent{settings: s, inventory: inv, ready: pace.NewReadiness(inventory.State{}.Unusable()), log: log}
+	s, base := shared.settings, parts.New(shared.base)
+	m := &mpsAgent{driver: s.driver, log: log}
+	m.loop = reconcile.New(reconcile.Config{
+		Name: "daemons", Starting: inventory.State{}.Unusable(), Log: log,
+		Step: func(ctx context.Context) (reconcile.Result, error) { return m.serve(ctx, base.Inventory.State()) },
+	})
+	base.Inventory.Notify(m.loop.Wake)
 	return &agent.Agent{
 		// The plugin serves the metrics of devices.
-		Parts: []agent.Part{
-			{Name: "inventory", Run: inv.Run, Health: driver.Checks(parts.source), Reload: inv.Reload, Close: parts.source.Close},
-			{Name: "daemons", Run: m.run, Ready: m.isReady},
-			{
-				Name: "config", Ready: parts.api.Failing, Reload: s.live.Reload,
-				Run: func(ctx context.Context) error { return s.live.Run(ctx, s.follower(inv, log)) },
+		Parts: append(base.Parts,
+			agent.Part{Name: "daemons", Run: m.run, Ready: m.ready},
+			agent.Part{
+				Name: "config", Ready: shared.api.Failing, Reload: s.live.Reload,
+				Run: func(ctx context.Context) error { return s.live.Run(ctx, s.follower(base.Inventory, log)) },
 			},
-		},
+		),
 		Effective: s.effective(c),
 	}, nil
 }
 
 // mpsAgent runs the daemons for the newest state of the inventory.
 type mpsAgent struct {
-	settings  settings
-	inventory *inventory.Inventory
+	driver *driver.Driver
+	loop   *reconcile.Loop
 	// supervisor is nil until something is shared by MPS. It is set once.
 	supervisor atomic.Pointer[mps.Supervisor]
-	// ready is what is missing before there are daemons to ask.
-	ready *pace.Readiness
 	// idle is set once the log says that no GPU is shared by MPS.
 	idle bool
 	log  *slog.Logger
 }
 
 func (m *mpsAgent) run(ctx context.Context) error {
-	defer func() {
-		if s := m.supervisor.Load(); s != nil {
-			s.Wait()
-		}
-	}()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case s := <-m.inventory.States():
-			if err := m.take(ctx, s); err != nil {
-				return err
-			}
-		}
+	err := m.loop.Run(ctx)
+	if s := m.supervisor.Load(); s != nil {
+		s.Wait()
 	}
+	return err
 }
 
-// take runs the daemons that s needs.
-func (m *mpsAgent) take(ctx context.Context, s inventory.State) error {
+// serve runs the daemons that s needs.
+func (m *mpsAgent) serve(ctx context.Context, s inventory.State) (reconcile.Result, error) {
 	if s.Node == nil {
-		m.ready.Set(s.Unusable())
-		return nil
+		return reconcile.Result{Pending: s.Unusable()}, nil
 	}
 	if m.supervisor.Load() == nil {
 		shared := s.Config.Sharing.Strategy == config.SharingMPS
-		if !shared && !mps.LeftModes(m.settings.driver.Contract) {
+		if !shared && !mps.LeftModes(m.driver.Contract) {
 			m.rest()
-			return nil
+			return reconcile.Result{}, nil
 		}
 		err := m.start(s.Config.MPSRoot)
 		if err != nil && !shared {
 			m.log.Warn("cannot restore the compute modes of gpus that an earlier process shared by mps", "err", err)
 			m.rest()
-			return nil
+			return reconcile.Result{}, nil
 		}
 		if err != nil {
-			return fmt.Errorf("start MPS: %w", err)
+			return reconcile.Result{}, reconcile.Fatal(fmt.Errorf("start MPS: %w", err))
 		}
 	}
 	m.supervisor.Load().Apply(ctx, mps.Plan(s.Node, s.Set))
-	m.ready.Set(nil)
-	return nil
+	return reconcile.Result{}, nil
 }
 
 // rest waits until GPUs are shared by MPS.
 func (m *mpsAgent) rest() {
-	m.ready.Set(nil)
 	if !m.idle {
 		m.idle = true
 		m.log.Info("no gpus of this node are shared by mps, waiting for a change")
@@ -132,21 +121,19 @@ func (m *mpsAgent) rest() {
 }
 
 func (m *mpsAgent) start(root string) error {
-	programs, err := mps.FindPrograms(m.settings.driver.Root.CtrPath(), root)
+	programs, err := mps.FindPrograms(m.driver.Root.CtrPath(), root)
 	if err != nil {
 		return err
 	}
-	m.supervisor.Store(mps.NewSupervisor(mps.Config{Root: root, Programs: programs, Contract: m.settings.driver.Contract, Log: m.log}))
+	m.supervisor.Store(mps.NewSupervisor(mps.Config{Root: root, Programs: programs, Contract: m.driver.Contract, Log: m.log}))
 	return nil
 }
 
-// isReady returns nil while every daemon answers, and otherwise what is missing.
-func (m *mpsAgent) isReady() error {
-	if err := m.ready.Err(); err != nil {
-		return err
-	}
-	if s := m.supervisor.Load(); s != nil {
+// ready returns nil while every daemon answers, and otherwise what is missing.
+func (m *mpsAgent) ready() error {
+	err := m.loop.Ready()
+	if s := m.supervisor.Load(); s != nil && err == nil {
 		return s.Ready()
 	}
-	return nil
+	return err
 }

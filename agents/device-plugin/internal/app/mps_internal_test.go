@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu/gputest"
-	"outrigger.dev/pkg/pace"
 )
 
 // newMPSAgent returns an agent on a node whose GPU-a was left in another compute mode.
@@ -31,9 +29,8 @@ func newMPSAgent(t *testing.T) (*mpsAgent, contract.Dir) {
 		t.Fatal(err)
 	}
 	return &mpsAgent{
-		settings: settings{driver: &driver.Driver{Root: root, Contract: dir}},
-		ready:    pace.NewReadiness(errors.New("starting")),
-		log:      slog.New(slog.DiscardHandler),
+		driver: &driver.Driver{Root: root, Contract: dir},
+		log:    slog.New(slog.DiscardHandler),
 	}, dir
 }
 
@@ -59,31 +56,28 @@ func TestModesThatAKilledProcessLeftAreSetBackWithoutMPS(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := m.take(t.Context(), unshared(t)); err != nil {
-			t.Fatal(err)
+		if r, err := m.serve(t.Context(), unshared(t)); err != nil || r.Pending != nil {
+			t.Fatalf("serve() = %v, %v", r, err)
 		}
 	}
 	calls, err := os.ReadFile(filepath.Join(bin, "calls"))
 	if err != nil || string(calls) != "-i GPU-a -c PROHIBITED\n" {
 		t.Errorf("nvidia-smi was called with %q (error %v), want the mode of GPU-a to be restored once", calls, err)
 	}
-	if err := m.isReady(); err != nil || mps.LeftModes(dir) {
-		t.Errorf("ready: %v, modes left: %v", err, mps.LeftModes(dir))
+	if mps.LeftModes(dir) {
+		t.Error("the modes are still recorded as changed")
 	}
 }
 
 func TestWithoutTheDriversProgramsModesStayLeft(t *testing.T) {
 	m, dir := newMPSAgent(t)
 	t.Setenv("PATH", t.TempDir())
-	if err := m.take(t.Context(), unshared(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.isReady(); err != nil || !mps.LeftModes(dir) {
-		t.Errorf("ready: %v, modes left: %v", err, mps.LeftModes(dir))
+	if r, err := m.serve(t.Context(), unshared(t)); err != nil || r.Pending != nil || !mps.LeftModes(dir) {
+		t.Errorf("serve() = %v, %v, modes left: %v", r, err, mps.LeftModes(dir))
 	}
 	shared := unshared(t)
 	shared.Config.Sharing.Strategy = config.SharingMPS
-	if err := m.take(t.Context(), shared); err == nil || !strings.Contains(err.Error(), "find nvidia-cuda-mps-control") {
-		t.Errorf("take() = %v with MPS", err)
+	if _, err := m.serve(t.Context(), shared); err == nil || !strings.Contains(err.Error(), "find nvidia-cuda-mps-control") {
+		t.Errorf("serve() = %v with MPS", err)
 	}
 }

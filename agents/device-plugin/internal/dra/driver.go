@@ -52,11 +52,10 @@ type Config struct {
 type Driver struct {
 	cfg Config
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// devices is nil until some were advertised.
 	devices []Device
 	ledger  Ledger
-	// published is what was published last, nil if nothing was.
-	published []resourceapi.Device
 	// changed is closed and replaced when the devices change.
 	changed chan struct{}
 }
@@ -90,28 +89,18 @@ func New(cfg Config) (*Driver, error) {
 	return d, nil
 }
 
-// Advertise replaces the devices that claims can get, and publishes the healthy ones if
-// they have changed. An unhealthy device is not published, so no new claim gets it;
-// claims that have it keep it.
+// Advertise replaces the devices that claims can get, and publishes the healthy ones. It
+// does nothing if they are as before. An unhealthy device is not published, so no new claim
+// gets it; claims that have it keep it.
 func (d *Driver) Advertise(ctx context.Context, devices []Device, to Publisher) error {
+	if !d.replace(devices) {
+		return nil
+	}
 	healthy := []resourceapi.Device{}
 	for _, dev := range devices {
 		if dev.Health.Healthy {
 			healthy = append(healthy, dev.Spec)
 		}
-	}
-	d.mu.Lock()
-	// Reflection here and below, because devices of the Kubernetes API are trees without an Equal.
-	if !reflect.DeepEqual(d.devices, devices) {
-		d.devices = devices
-		close(d.changed)
-		d.changed = make(chan struct{})
-	}
-	same := d.published != nil && reflect.DeepEqual(d.published, healthy)
-	d.published = healthy
-	d.mu.Unlock()
-	if same {
-		return nil
 	}
 	err := to.PublishResources(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{
 		d.cfg.Node: {Slices: slicesOf(healthy)},
@@ -121,6 +110,20 @@ func (d *Driver) Advertise(ctx context.Context, devices []Device, to Publisher) 
 	}
 	d.cfg.Log.Info("devices published", "pool", d.cfg.Node, "devices", len(healthy), "unhealthy", len(devices)-len(healthy))
 	return nil
+}
+
+// replace replaces the devices, and reports whether they were others before.
+func (d *Driver) replace(devices []Device) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// Reflection, because devices of the Kubernetes API are trees without an Equal.
+	if d.devices != nil && reflect.DeepEqual(d.devices, devices) {
+		return false
+	}
+	d.devices = devices
+	close(d.changed)
+	d.changed = make(chan struct{})
+	return true
 }
 
 // slicesOf splits the devices into ResourceSlices of the size that the API accepts. A

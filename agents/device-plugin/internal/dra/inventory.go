@@ -53,7 +53,7 @@ func (d Device) CDI() string { return CDIVendor + "/" + CDIClass + "=" + string(
 // Inventory returns the devices of a set that was derived from n, in the order of
 // their names. It does not return a GPU in MIG mode, only its MIG devices.
 func Inventory(n *gpu.Node, set advertised.Set) []Device {
-	var out []Device
+	out := []Device{}
 	for _, r := range set.Resources {
 		for _, d := range r.Devices {
 			if dev, ok := find(n, d); ok {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +19,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/dra"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
-	"outrigger.dev/agents/device-plugin/internal/owner"
-	"outrigger.dev/agents/device-plugin/internal/prepare"
+	"outrigger.dev/agents/device-plugin/internal/parts"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/driver"
@@ -32,7 +30,7 @@ import (
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 const name = "dra-plugin"
@@ -77,35 +75,25 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorder := metrics.New("outrigger_dra_plugin")
-	own := owner.New(s.driver.Contract, name, log)
-	inv := inventory.New(inventory.Config{
-		Config: s.config,
-		Rules:  s.rules,
-		Source: src,
-		Preparer: prepare.New(prepare.Config{
-			Root: s.driver.Root, DevRoot: s.config.Driver.DevRoot, Vendor: dra.CDIVendor,
-			Toolkit: prepare.Toolkit{Contract: s.driver.Contract, Root: s.driver.Root}, Log: log,
-		}),
-		WatchChanges: s.driver.WatchChanges,
-		Recorder:     recorder,
-		Owner:        own,
-		Log:          log,
+	base := parts.New(parts.Config{
+		Config:     inventory.Config{Config: s.config, Rules: s.rules, Source: src, Log: log},
+		Driver:     s.driver,
+		Advertiser: name,
+		Vendor:     dra.CDIVendor,
+		Recorder:   metrics.New("outrigger_dra_plugin"),
 	})
 	k := &kubelet{
-		settings: s, client: client, failures: failures, inventory: inv, recorder: recorder, failed: make(chan error, 1),
-		ready: pace.NewReadiness(inventory.State{}.Unusable()), fact: s.driver.Contract.NewKeeper(s.driver.Contract.Path(contract.DRAReady), log), log: log,
+		settings: s, client: client, failures: failures, inventory: base.Inventory, log: log,
+		missed: reconcile.NewStatus(inventory.State{}.Unusable()),
+		fact:   s.driver.Contract.NewKeeper(s.driver.Contract.Path(contract.DRAReady), log),
 	}
+	k.loop = reconcile.New(reconcile.Config{Name: "kubelet", Step: k.step, Log: log})
+	base.Inventory.Notify(k.loop.Wake)
 	return &agent.Agent{
-		Parts: []agent.Part{
-			{
-				Name: "inventory", Run: inv.Run, Health: driver.Checks(src), Reload: inv.Reload,
-				Collectors: []prometheus.Collector{recorder}, Close: src.Close,
-			},
-			{Name: "gpu locks", Run: own.Run, Close: own.Close},
-			{Name: "kubelet", Run: k.run, Ready: k.isReady},
-			{Name: "fact dra-ready", Run: k.fact.Run},
-		},
+		Parts: append(base.Parts,
+			agent.Part{Name: "kubelet", Run: k.run, Ready: k.ready},
+			agent.Part{Name: "fact dra-ready", Run: k.fact.Run},
+		),
 		Effective: append(gpuconfig.Effective(c, s.config), s.driver.Effective()...),
 	}, nil
 }

@@ -8,19 +8,17 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/gputest"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // Feature discovery waits for the fact before it calls the node ready.
 func TestTheFactHoldsWhileThePluginIsReady(t *testing.T) {
 	dir := contract.Dir{Root: t.TempDir()}
 	log := slog.New(slog.DiscardHandler)
-	k := &kubelet{ready: pace.NewReadiness(errUnregistered), fact: dir.NewKeeper(dir.Path(contract.DRAReady), log), log: log}
+	k := &kubelet{missed: reconcile.NewStatus(errUnregistered), fact: dir.NewKeeper(dir.Path(contract.DRAReady), log), log: log}
 	state := inventory.State{Node: gputest.Node(gputest.A100, 1)}
 	for _, missing := range []error{errUnregistered, nil, nil, errors.New("no driver"), nil, errUnregistered} {
-		if ready := k.settle(state, missing); ready != (missing == nil) {
-			t.Errorf("ready: %v while %v is missing", ready, missing)
-		}
+		k.settle(state, missing)
 		f := dir.Read(contract.DRAReady)
 		if valid := f.State == contract.Valid; valid != (missing == nil) {
 			t.Errorf("the fact is %s (%s) while %v is missing", f.State, f.Reason, missing)

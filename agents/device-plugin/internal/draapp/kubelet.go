@@ -15,10 +15,9 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/dra"
 	"outrigger.dev/agents/device-plugin/internal/inventory"
-	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // kubelet connects the driver with the kubelet and the API server.
@@ -27,22 +26,28 @@ type kubelet struct {
 	client    kubernetes.Interface
 	failures  *kube.Failures
 	inventory *inventory.Inventory
-	recorder  *metrics.Recorder
-	// failed gets the fatal error of the library's background work.
-	failed chan error
-	ready  *pace.Readiness
-	// fact is dra-ready, which holds while ready does.
+	loop      *reconcile.Loop
+	// failed is the fatal error of the library's background work.
+	failed reconcile.Status
+	// missed is what is missing.
+	missed *reconcile.Status
+	// fact is dra-ready, which holds while nothing is missing.
 	fact *contract.Keeper
 	log  *slog.Logger
+
+	// What follows is owned by the loop.
+	driver *dra.Driver
+	// helper is nil until the devices are known.
+	helper *kubeletplugin.Helper
 }
 
-// isReady returns nil while there are devices, the kubelet has registered the plugin, and
+// ready returns nil while there are devices, the kubelet has registered the plugin, and
 // the API server takes the devices, and otherwise what is missing.
-func (k *kubelet) isReady() error {
+func (k *kubelet) ready() error {
 	if err := k.inventory.Hangs(); err != nil {
 		return err
 	}
-	return errors.Join(k.ready.Err(), k.failures.Err())
+	return errors.Join(k.missed.Err(), k.failures.Err())
 }
 
 // registerCheck is how often the plugin checks whether the kubelet has accepted its
@@ -54,31 +59,21 @@ func (k *kubelet) run(ctx context.Context) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("create the plugin's folder: %w: mount the kubelet's folder, or set --kubelet-plugins-dir", err)
 	}
-	d, err := dra.New(dra.Config{
+	var err error
+	k.driver, err = dra.New(dra.Config{
 		Node: k.settings.node, LedgerPath: filepath.Join(dir, "claims.json"), BootID: k.bootID(), Exists: k.claimExists,
-		Failed: func(err error) {
-			select {
-			case k.failed <- err:
-			default:
-			}
-		},
-		Log: k.log,
+		Failed: func(err error) { k.failed.Set(err); k.loop.Wake() },
+		Log:    k.log,
 	})
 	if err != nil {
 		return err
 	}
-	// The plugin cannot prepare claims before it knows the devices.
-	state, ok := k.first(ctx)
-	if !ok {
-		return nil
+	err = k.loop.Run(ctx)
+	k.fact.Withdraw()
+	if k.helper != nil {
+		k.helper.Stop()
 	}
-	k.ready.Set(errUnregistered)
-	helper, err := kubeletplugin.Start(ctx, d, k.options(dir)...)
-	if err != nil {
-		return fmt.Errorf("serve the kubelet: %w", err)
-	}
-	defer helper.Stop()
-	return k.follow(ctx, d, helper, state)
+	return err
 }
 
 // bootID returns the id of this boot, empty if it cannot be read.
@@ -90,52 +85,40 @@ func (k *kubelet) bootID() string {
 	return id
 }
 
-// first waits for the first state that has the GPUs of the node.
-func (k *kubelet) first(ctx context.Context) (inventory.State, bool) {
-	for {
-		select {
-		case <-ctx.Done():
-			return inventory.State{}, false
-		case s := <-k.inventory.States():
-			if s.Node != nil {
-				return s, true
-			}
-			k.ready.Set(s.Unusable())
-		}
+// step advertises the newest state, and checks whether the kubelet knows the plugin.
+func (k *kubelet) step(ctx context.Context) (reconcile.Result, error) {
+	if err := k.failed.Err(); err != nil {
+		return reconcile.Result{}, reconcile.Fatal(err)
 	}
+	s := k.inventory.State()
+	if s.Node == nil {
+		k.missed.Set(s.Unusable())
+		return reconcile.Result{}, nil
+	}
+	if k.helper == nil { // it cannot prepare claims before it knows the devices
+		k.missed.Set(errUnregistered) // the start waits for the API server
+		helper, err := kubeletplugin.Start(ctx, k.driver, k.options(k.settings.dir())...)
+		if err != nil {
+			return reconcile.Result{}, reconcile.Fatal(fmt.Errorf("serve the kubelet: %w", err))
+		}
+		k.helper = helper
+	}
+	if err := k.driver.Advertise(ctx, dra.Inventory(s.Node, s.Set), k.helper); err != nil {
+		return reconcile.Result{}, reconcile.Fatal(err)
+	}
+	err := k.missing(s)
+	k.settle(s, err)
+	if err != nil {
+		return reconcile.Result{After: registerCheck}, nil
+	}
+	return reconcile.Result{}, nil
 }
 
-func (k *kubelet) follow(ctx context.Context, d *dra.Driver, helper *kubeletplugin.Helper, state inventory.State) error {
-	tick := time.NewTicker(registerCheck)
-	defer tick.Stop()
-	defer k.fact.Withdraw()
-	if err := d.Advertise(ctx, dra.Inventory(state.Node, state.Set), helper); err != nil {
-		return err
-	}
-	for {
-		if k.settle(state, k.missing(state, helper)) {
-			tick.Stop()
-		} else {
-			tick.Reset(registerCheck)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-k.failed:
-			return err
-		case <-tick.C:
-		case state = <-k.inventory.States():
-			if err := d.Advertise(ctx, dra.Inventory(state.Node, state.Set), helper); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// settle reports readiness for a state of which err is missing, and returns whether the
-// plugin is ready.
-func (k *kubelet) settle(s inventory.State, err error) bool {
-	was := k.ready.Swap(err)
+// settle logs whether the plugin is ready, for a state of which err is missing, and keeps
+// the fact.
+func (k *kubelet) settle(s inventory.State, err error) {
+	was := k.missed.Err()
+	k.missed.Set(err)
 	switch {
 	case err == nil && was != nil:
 		k.log.Info("ready, devices are published and the plugin is registered")
@@ -144,16 +127,15 @@ func (k *kubelet) settle(s inventory.State, err error) bool {
 		k.log.Warn("not ready, retrying", "err", err)
 		k.fact.Withdraw()
 	}
-	return err == nil
 }
 
 var errUnregistered = errors.New("register with the kubelet: it has not accepted the plugin yet")
 
-func (k *kubelet) missing(s inventory.State, helper *kubeletplugin.Helper) error {
+func (k *kubelet) missing(s inventory.State) error {
 	if err := s.Unusable(); err != nil {
 		return err
 	}
-	st := helper.RegistrationStatus()
+	st := k.helper.RegistrationStatus()
 	switch {
 	case st == nil:
 		return errUnregistered

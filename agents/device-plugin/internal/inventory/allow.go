@@ -10,10 +10,12 @@ import (
 // Owner claims the GPUs that this process advertises.
 type Owner interface {
 	// Own claims exactly these GPUs, releases all others, and returns a reason for
-	// each GPU that it could not claim. It must not block for long.
-	Own(gpus []gpu.UUID) map[gpu.UUID]Rejection
-	// Freed has a signal when a GPU that could not be claimed may be free.
-	Freed() <-chan struct{}
+	// each GPU that it could not claim. After an error it is called again. It must not
+	// block for long.
+	Own(gpus []gpu.UUID) (map[gpu.UUID]Rejection, error)
+	// Notify sets what is called when a GPU that could not be claimed may be free, and
+	// when a claim is lost.
+	Notify(func())
 }
 
 // Rejection is why a GPU could not be claimed.
@@ -28,28 +30,15 @@ type Rejection struct {
 type Gate interface {
 	// Closed returns why the device of the resource cannot be allocated, empty if it can.
 	Closed(resource.Resource, resource.Device, config.Config) string
-	// Changed has a signal when Closed may return something else than before.
-	Changed() <-chan struct{}
+	// Notify sets what is called when Closed may return something else than before.
+	Notify(func())
 }
 
-func (v *Inventory) freed() <-chan struct{} {
+// owned returns the set without the GPUs that could not be claimed, and why the claims
+// should be tried again.
+func (v *Inventory) owned(set resource.Set) (resource.Set, error) {
 	if v.cfg.Owner == nil {
-		return nil
-	}
-	return v.cfg.Owner.Freed()
-}
-
-func (v *Inventory) gates() <-chan struct{} {
-	if v.cfg.Gate == nil {
-		return nil
-	}
-	return v.cfg.Gate.Changed()
-}
-
-// owned returns the set without the GPUs that could not be claimed.
-func (v *Inventory) owned(set resource.Set) resource.Set {
-	if v.cfg.Owner == nil {
-		return set
+		return set, nil
 	}
 	uuids := map[int]gpu.UUID{}
 	for i := range v.state.Node.GPUs {
@@ -65,9 +54,9 @@ func (v *Inventory) owned(set resource.Set) resource.Set {
 			}
 		}
 	}
-	rejected := v.cfg.Owner.Own(desired)
+	rejected, err := v.cfg.Owner.Own(desired)
 	if len(rejected) == 0 {
-		return set
+		return set, err
 	}
 	return set.Without(func(d resource.Device) (resource.Kind, string) {
 		r := rejected[uuids[d.GPU]]
@@ -75,7 +64,7 @@ func (v *Inventory) owned(set resource.Set) resource.Set {
 			return resource.KindFault, r.Reason
 		}
 		return resource.KindExcluded, r.Reason
-	})
+	}), err
 }
 
 // gated returns the set in which devices that are closed are unhealthy.

@@ -3,7 +3,7 @@
 // pure packages, and delivers each State to its publisher: the device plugin, the DRA
 // plugin, or the supervisor of the MPS daemons.
 //
-// One goroutine owns the state; it waits for nothing but its inputs.
+// One loop owns the state: it applies what has happened, and derives the next State.
 package inventory
 
 import (
@@ -11,15 +11,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/health"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -59,21 +62,24 @@ type Inventory struct {
 	cfg      Config
 	log      *slog.Logger
 	observer *observe.Observer[config.Config, Prepared]
-	reload   chan struct{}
-	choices  choices
-	// chosen has a signal when there is something in choices.
-	chosen chan struct{}
-	states pace.Latest[State]
+	loop     *reconcile.Loop
+	newest   atomic.Pointer[State]
+	// notify is called after each new State.
+	notify func()
 
-	// What follows is owned by the goroutine of Run.
+	mu sync.Mutex
+	// inputs apply what has happened since the last step, in order.
+	inputs []func() error
+
+	// What follows is owned by the loop.
 	health *health.Machine
 	// state is the newest State, and kind the class of its Trouble.
 	state State
 	kind  health.Kind
 	// layout is what the state's node advertises with its config, without health.
 	layout resource.Layout
-	// refresh rings when the node is to be read again without an event.
-	refresh *alarm
+	// refreshed is the last time of health.Next at which the node was read again.
+	refreshed time.Time
 }
 
 // State is what is advertised at one moment. It is never changed.
@@ -111,28 +117,47 @@ func (s State) Unusable() error {
 
 // New returns an Inventory. It does nothing before Run.
 func New(cfg Config) *Inventory {
-	return &Inventory{
+	v := &Inventory{
 		cfg: cfg,
 		log: cfg.Log,
 		observer: observe.New(observe.Config[config.Config, Prepared]{
 			Source: cfg.Source, Preparer: cfg.Preparer, Desired: cfg.Config, WatchChanges: cfg.WatchChanges, Log: cfg.Log,
 		}),
-		reload: make(chan struct{}, 1),
-		chosen: make(chan struct{}, 1),
-		states: pace.NewLatest[State](),
+		notify: func() {},
 		health: health.New(cfg.Rules),
 		state:  State{Config: cfg.Config},
 	}
+	v.newest.Store(&State{Config: cfg.Config})
+	v.loop = reconcile.New(reconcile.Config{Name: "inventory", Step: v.step, Failed: v.failed, Log: cfg.Log})
+	if cfg.Owner != nil {
+		cfg.Owner.Notify(v.loop.Wake)
+	}
+	if cfg.Gate != nil {
+		cfg.Gate.Notify(v.loop.Wake)
+	}
+	return v
 }
 
-// States delivers the newest State. A State that was not received yet is replaced.
-func (v *Inventory) States() <-chan State { return v.states }
+// State returns the newest State.
+func (v *Inventory) State() State { return *v.newest.Load() }
+
+// Notify sets what is called after each new State. It must not block. Call Notify before
+// Run.
+func (v *Inventory) Notify(f func()) { v.notify = f }
 
 // Link has the States that follow show the links of the GPUs. It does not block.
 func (v *Inventory) Link() { v.observer.Link() }
 
-// Reload reads the node again, and forgets the events that made GPUs unhealthy.
-func (v *Inventory) Reload() { pace.Signal(v.reload) }
+// Reload reads the node again, and forgets the events that made GPUs unhealthy. It does
+// not block.
+func (v *Inventory) Reload() {
+	v.apply(func() error {
+		v.log.Info("reloading")
+		v.health.Reset()
+		v.observer.Reload()
+		return nil
+	})
+}
 
 // Hangs returns an error that wraps gpu.ErrHangs while the driver hangs.
 func (v *Inventory) Hangs() error {
@@ -145,44 +170,73 @@ func (v *Inventory) Hangs() error {
 // Run keeps the inventory up to date until ctx ends.
 func (v *Inventory) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return v.loop(ctx) })
 	g.Go(func() error { return v.observer.Run(ctx) })
+	g.Go(func() error { v.receive(ctx); return nil })
+	g.Go(func() error { return v.loop.Run(ctx) })
 	return g.Wait()
 }
 
-func (v *Inventory) loop(ctx context.Context) error {
-	v.refresh = newAlarm()
-	defer v.refresh.stop()
+// receive passes on what the observer delivers.
+func (v *Inventory) receive(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case obs := <-v.observer.Observations():
-			if err := v.observed(obs); err != nil {
-				return err
-			}
+			v.apply(func() error { return v.observed(obs) })
 		case ev := <-v.observer.Events():
-			v.event(ev)
-		case <-v.reload:
-			v.log.Info("reloading")
-			v.health.Reset()
-			v.observer.Reload()
-		case <-v.chosen:
-			v.choose()
+			v.apply(func() error { v.event(ev); return nil })
 		case err := <-v.observer.Hangs():
-			v.hangs(err)
-		case <-v.freed():
-			v.publish()
-		case <-v.gates():
-			v.publish()
-		case <-v.refresh.rings():
-			v.observer.Refresh()
-		}
-		v.refresh.set(v.health.Next())
-		if ctx.Err() != nil {
-			return nil
+			v.apply(func() error { v.hangs(err); return nil })
 		}
 	}
+}
+
+// apply has the loop call an input before it derives the next State.
+func (v *Inventory) apply(input func() error) {
+	v.mu.Lock()
+	v.inputs = append(v.inputs, input)
+	v.mu.Unlock()
+	v.loop.Wake()
+}
+
+// step applies what has happened, and derives the State.
+func (v *Inventory) step(context.Context) (reconcile.Result, error) {
+	v.mu.Lock()
+	inputs := v.inputs
+	v.inputs = nil
+	v.mu.Unlock()
+	for _, input := range inputs {
+		if err := input(); err != nil {
+			return reconcile.Result{}, reconcile.Fatal(err)
+		}
+	}
+	err := v.publish()
+	return reconcile.Result{After: v.refresh()}, err
+}
+
+// failed logs why GPUs cannot be claimed.
+func (v *Inventory) failed(err error, _ time.Duration) {
+	if errors.Is(err, contract.ErrNoRunRoot) {
+		v.log.Warn("cannot see whether another agent advertises the same gpus, advertising them and retrying", "err", err)
+		return
+	}
+	v.log.Warn("cannot claim gpus, retrying", "err", err)
+}
+
+// refresh reads the node again when that is due without an event, once for each time. It
+// returns how long it is until then, 0 if it is not due.
+func (v *Inventory) refresh() time.Duration {
+	at, ok := v.health.Next()
+	if !ok || at.Equal(v.refreshed) {
+		return 0
+	}
+	if in := time.Until(at); in > 0 {
+		return in
+	}
+	v.refreshed = at
+	v.observer.Refresh()
+	return 0
 }
 
 func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) error {
@@ -207,7 +261,6 @@ func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) e
 		// stays advertised, with its health.
 		v.health.Observe(obs.Node, obs.At)
 	}
-	v.publish()
 	v.log.Debug("gpus read", "err", obs.Err)
 	v.reportTrouble(before, obs.Err)
 	return nil
@@ -227,14 +280,10 @@ func (v *Inventory) hangs(err error) {
 		v.log.Info("driver answers again")
 		v.reportTrouble(nil, v.state.Trouble)
 	}
-	v.publish()
 }
 
 func (v *Inventory) event(ev gpu.Event) {
 	counts := v.health.Apply(ev, time.Now())
-	if counts {
-		v.publish()
-	}
 	v.cfg.Recorder.Event(ev)
 	if ev.Kind == gpu.EventXID && !counts {
 		v.log.Info("xid ignored", "gpu", ev.GPU, "xid", ev.XID)
@@ -244,16 +293,20 @@ func (v *Inventory) event(ev gpu.Event) {
 	}
 }
 
-// publish derives the State and delivers it. Events change nothing but the health of
-// what is advertised.
-func (v *Inventory) publish() {
+// publish derives the State and delivers it. It returns why the GPUs should be claimed
+// again. Events change nothing but the health of what is advertised.
+func (v *Inventory) publish() (err error) {
 	was := v.state.Set
 	if v.state.Node != nil {
 		view := v.state.Prepared.fit(v.state.Node, v.health.View())
-		v.state.Set = v.gated(v.owned(v.layout.Set(view)))
+		v.state.Set, err = v.owned(v.layout.Set(view))
+		v.state.Set = v.gated(v.state.Set)
 		v.cfg.Recorder.Advertised(v.state.Set)
 	}
-	v.states.Put(v.state)
+	next := v.state
+	v.newest.Store(&next)
+	v.notify()
 	logChanges(v.log, was, v.state.Set)
 	v.report(reports(was, v.state.Set)...)
+	return err
 }

@@ -148,22 +148,6 @@ func TestADriverThatHangs(t *testing.T) {
 	})
 }
 
-func TestAStateThatNobodyReceivesIsReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 4)
-		r.run()
-		synctest.Wait()
-		node := gputest.Node(gputest.A100, 4)
-		for i := range node.GPUs {
-			r.source.PostXID(node.GPUs[i].UUID, 79)
-			synctest.Wait()
-		}
-		if bad := unhealthy(r.settled()); len(bad) != 4 {
-			t.Errorf("unhealthy %v in the first State that is received, want all of them", bad)
-		}
-	})
-}
-
 func TestFailOnInitError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 1, func(c *inventory.Config) { c.Config.FailOnInitError = true })
@@ -208,16 +192,18 @@ func TestAConfigIsAppliedAndAWrongOneRejected(t *testing.T) {
 // owner rejects what is in it.
 type owner struct {
 	rejected atomic.Pointer[map[gpu.UUID]inventory.Rejection]
-	freed    chan struct{}
+	freed    func()
 }
 
-func (o *owner) Own([]gpu.UUID) map[gpu.UUID]inventory.Rejection { return *o.rejected.Load() }
-func (o *owner) Freed() <-chan struct{}                          { return o.freed }
+func (o *owner) Own([]gpu.UUID) (map[gpu.UUID]inventory.Rejection, error) {
+	return *o.rejected.Load(), nil
+}
+func (o *owner) Notify(f func()) { o.freed = f }
 
 func TestAGPUOfAnotherProcessIsNotAdvertised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := gputest.Node(gputest.A100, 3)
-		own := &owner{freed: make(chan struct{}, 1)}
+		own := &owner{}
 		own.rejected.Store(&map[gpu.UUID]inventory.Rejection{
 			node.GPUs[0].UUID: {Reason: "is advertised by dra-plugin"},
 			node.GPUs[1].UUID: {Reason: "disk is full", Fault: true},
@@ -229,7 +215,7 @@ func TestAGPUOfAnotherProcessIsNotAdvertised(t *testing.T) {
 			t.Errorf("%d devices, unlisted %+v", devices(s), s.Set.Unlisted)
 		}
 		own.rejected.Store(&map[gpu.UUID]inventory.Rejection{})
-		own.freed <- struct{}{}
+		own.freed()
 		if s = r.settled(); devices(s) != 3 {
 			t.Errorf("%d devices after the GPUs are free, want 3", devices(s))
 		}
@@ -291,7 +277,7 @@ func TestWhatDevicesLackIsOneReport(t *testing.T) {
 // gate closes devices that MPS shares until it opens.
 type gate struct {
 	open    atomic.Bool
-	changed chan struct{}
+	changed func()
 }
 
 func (g *gate) Closed(_ resource.Resource, d resource.Device, _ config.Config) string {
@@ -300,11 +286,11 @@ func (g *gate) Closed(_ resource.Resource, d resource.Device, _ config.Config) s
 	}
 	return "the MPS control daemon is not ready"
 }
-func (g *gate) Changed() <-chan struct{} { return g.changed }
+func (g *gate) Notify(f func()) { g.changed = f }
 
 func TestAClosedGateMakesSharedDevicesUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{changed: make(chan struct{}, 1)}
+		g := &gate{}
 		r := newRig(t, 2, func(c *inventory.Config) {
 			c.Gate = g
 			c.Config.Sharing = config.Sharing{Strategy: config.SharingMPS, Shares: []config.Share{{
@@ -316,7 +302,7 @@ func TestAClosedGateMakesSharedDevicesUnhealthy(t *testing.T) {
 			t.Errorf("unhealthy %v, want the shared GPU alone", bad)
 		}
 		g.open.Store(true)
-		g.changed <- struct{}{}
+		g.changed()
 		if bad := unhealthy(r.settled()); len(bad) != 0 {
 			t.Errorf("unhealthy %v with an open gate", bad)
 		}

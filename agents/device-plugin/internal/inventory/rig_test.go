@@ -25,7 +25,6 @@ type rig struct {
 	recorder *recorder
 	reports  *reports
 	ended    chan error
-	state    inventory.State
 }
 
 func newRig(t *testing.T, gpus int, change ...func(*inventory.Config)) *rig {
@@ -68,11 +67,7 @@ func (r *rig) run() {
 func (r *rig) settled() inventory.State {
 	r.t.Helper()
 	synctest.Wait()
-	select {
-	case r.state = <-r.inv.States():
-	default:
-	}
-	return r.state
+	return r.inv.State()
 }
 
 // after is settled after a time.

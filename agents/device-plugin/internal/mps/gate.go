@@ -16,8 +16,8 @@ import (
 // Gate closes a device that is shared by MPS while its daemon does not answer.
 // It is safe for concurrent use.
 type Gate struct {
-	dir     contract.Dir
-	changed chan struct{}
+	dir    contract.Dir
+	notify func()
 	// asked has a signal when closed has other files than before.
 	asked chan struct{}
 
@@ -31,10 +31,12 @@ type gated struct{ root, folder, reason string }
 
 // NewGate returns a Gate. It notices changes while Run runs.
 func NewGate(dir contract.Dir) *Gate {
-	return &Gate{
-		dir: dir, changed: make(chan struct{}, 1), asked: make(chan struct{}, 1), closed: map[string]gated{},
-	}
+	return &Gate{dir: dir, notify: func() {}, asked: make(chan struct{}, 1), closed: map[string]gated{}}
 }
+
+// Notify sets what Run calls when Closed may return something else than before. It must not
+// block.
+func (g *Gate) Notify(f func()) { g.notify = f }
 
 // Closed returns why the device cannot be allocated, empty if it can.
 func (g *Gate) Closed(r resource.Resource, d resource.Device, c config.Config) string {
@@ -52,9 +54,6 @@ func (g *Gate) Closed(r resource.Resource, d resource.Device, c config.Config) s
 	g.closed[path] = x
 	return x.reason
 }
-
-// Changed has a signal when Closed may return something else than before.
-func (g *Gate) Changed() <-chan struct{} { return g.changed }
 
 // Run watches the daemons' files until ctx ends. Where nothing is shared by MPS it
 // sleeps.
@@ -86,7 +85,7 @@ func (g *Gate) files() []string {
 	return slices.Sorted(maps.Keys(g.closed))
 }
 
-// check reads the files, and sends a signal if one of them says something else.
+// check reads the files, and notifies if one of them says something else.
 func (g *Gate) check() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,7 +95,7 @@ func (g *Gate) check() {
 		}
 		// Closed is called again for each device that is still shared by MPS.
 		delete(g.closed, path)
-		pace.Signal(g.changed)
+		g.notify()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/mps"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -20,7 +21,7 @@ func TestGateFollowsTheDaemon(t *testing.T) {
 	r := resource.Resource{Name: shared, Sharing: config.SharingMPS}
 	d := resource.Device{UUID: "GPU-a", Replicas: 2, MPS: true}
 	gate := mps.NewGate(dir)
-	runGate(t, gate)
+	changed := runGate(t, gate)
 
 	closed := func(want string) {
 		t.Helper()
@@ -38,12 +39,12 @@ func TestGateFollowsTheDaemon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signalled(t, gate)
+		signalled(t, changed)
 		closed("")
 		if err := held.Release(); err != nil {
 			t.Fatal(err)
 		}
-		signalled(t, gate)
+		signalled(t, changed)
 		closed("has not been written yet")
 	}
 }
@@ -58,8 +59,12 @@ func TestGateIgnoresWhatIsNotSharedByMPS(t *testing.T) {
 	}
 }
 
-func runGate(t *testing.T, gate *mps.Gate) {
+// runGate runs a gate until the test ends. The channel has a signal when Closed may return
+// something else.
+func runGate(t *testing.T, gate *mps.Gate) <-chan struct{} {
 	t.Helper()
+	changed := make(chan struct{}, 1)
+	gate.Notify(func() { pace.Signal(changed) })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- gate.Run(ctx) }()
@@ -69,13 +74,14 @@ func runGate(t *testing.T, gate *mps.Gate) {
 			t.Errorf("Run() = %v", err)
 		}
 	})
+	return changed
 }
 
 // signalled waits until the gate says that Closed may return something else.
-func signalled(t *testing.T, gate *mps.Gate) {
+func signalled(t *testing.T, changed <-chan struct{}) {
 	t.Helper()
 	select {
-	case <-gate.Changed():
+	case <-changed:
 	case <-time.After(20 * time.Second):
 		t.Fatal("no signal after the ready file changed")
 	}

@@ -2,6 +2,7 @@ package owner_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -9,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/owner"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/pace"
 )
 
 const a, b = gpu.UUID("GPU-a"), gpu.UUID("GPU-b")
@@ -21,31 +24,31 @@ func TestAGPUIsClaimedOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 
-	if got := first.Own([]gpu.UUID{a, b}); len(got) != 0 {
+	if got := own(first, a, b); len(got) != 0 {
 		t.Fatalf("nobody has the GPUs, and Own() = %v", got)
 	}
-	got := second.Own([]gpu.UUID{a, b})
+	got := own(second, a, b)
 	if len(got) != 2 || !strings.Contains(got[a].Reason, "gpu GPU-a is advertised by device-plugin") {
 		t.Fatalf("Own() = %v, want that device-plugin has both", got)
 	}
-	if got := first.Own([]gpu.UUID{b}); len(got) != 0 {
+	if got := own(first, b); len(got) != 0 {
 		t.Fatalf("Own() = %v of what it has", got)
 	}
 	select {
-	case <-second.Freed():
+	case <-second.freed:
 	case <-ctx.Done():
 		t.Fatal("a GPU was released without a signal")
 	}
-	if got := second.Own([]gpu.UUID{a, b}); len(got) != 1 || got[b].Reason == "" {
+	if got := own(second, a, b); len(got) != 1 || got[b].Reason == "" {
 		t.Errorf("Own() = %v, want b to be rejected", got)
 	}
 	_ = first.Close()
 	select {
-	case <-second.Freed():
+	case <-second.freed:
 	case <-ctx.Done():
 		t.Fatal("all GPUs were released without a signal")
 	}
-	if got := second.Own([]gpu.UUID{a, b}); len(got) != 0 {
+	if got := own(second, a, b); len(got) != 0 {
 		t.Errorf("Own() = %v, want both", got)
 	}
 	_ = second.Close()
@@ -60,10 +63,24 @@ func TestAGPUIsClaimedOnce(t *testing.T) {
 	}
 }
 
+// process is an Owner that runs.
+type process struct {
+	*owner.Owner
+	// freed has a signal after a call of what Notify was called with.
+	freed chan struct{}
+}
+
+// own returns the GPUs that a process could not claim.
+func own(p *process, gpus ...gpu.UUID) map[gpu.UUID]inventory.Rejection {
+	rejected, _ := p.Own(gpus)
+	return rejected
+}
+
 // run returns an owner that runs until the test ends.
-func run(t *testing.T, dir contract.Dir, writer string) *owner.Owner {
+func run(t *testing.T, dir contract.Dir, writer string) *process {
 	t.Helper()
-	o := owner.New(dir, writer, slog.New(slog.DiscardHandler))
+	o := &process{Owner: owner.New(dir, writer, slog.New(slog.DiscardHandler)), freed: make(chan struct{}, 1)}
+	o.Notify(func() { pace.Signal(o.freed) })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- o.Run(ctx) }()
@@ -78,16 +95,16 @@ func run(t *testing.T, dir contract.Dir, writer string) *owner.Owner {
 }
 
 // running returns two owners of one node.
-func running(t *testing.T) (dir contract.Dir, first, second *owner.Owner) {
+func running(t *testing.T) (dir contract.Dir, first, second *process) {
 	t.Helper()
 	dir = contract.Dir{Root: t.TempDir()}
 	return dir, run(t, dir, "device-plugin"), run(t, dir, "dra-plugin")
 }
 
-func freed(t *testing.T, o *owner.Owner) {
+func freed(t *testing.T, o *process) {
 	t.Helper()
 	select {
-	case <-o.Freed():
+	case <-o.freed:
 	case <-time.After(10 * time.Second):
 		t.Fatal("a GPU was released without a signal")
 	}
@@ -95,11 +112,11 @@ func freed(t *testing.T, o *owner.Owner) {
 
 func TestAnyReleasedGPUCausesASignal(t *testing.T) {
 	_, first, second := running(t)
-	first.Own([]gpu.UUID{a, b})
-	second.Own([]gpu.UUID{a, b})
-	first.Own([]gpu.UUID{a})
+	own(first, a, b)
+	own(second, a, b)
+	own(first, a)
 	freed(t, second)
-	if got := second.Own([]gpu.UUID{a, b}); len(got) != 1 || got[a].Reason == "" {
+	if got := own(second, a, b); len(got) != 1 || got[a].Reason == "" {
 		t.Errorf("Own() = %v, want a to be rejected", got)
 	}
 }
@@ -108,41 +125,36 @@ func TestAnyReleasedGPUCausesASignal(t *testing.T) {
 func TestOwnedGPUsAreNotWaitedFor(t *testing.T) {
 	_, first, second := running(t)
 	for range 50 {
-		first.Own([]gpu.UUID{a, b})
-		second.Own([]gpu.UUID{a, b})
-		second.Own([]gpu.UUID{a, b})
-		first.Own(nil)
-		second.Own([]gpu.UUID{a, b}) // before the signal
-		second.Own(nil)
+		own(first, a, b)
+		own(second, a, b)
+		own(second, a, b)
+		own(first)
+		own(second, a, b) // before the signal
+		own(second)
 	}
-	first.Own([]gpu.UUID{b})
-	second.Own([]gpu.UUID{b})
+	own(first, b)
+	own(second, b)
 	for drained := false; !drained; {
 		select {
-		case <-second.Freed():
+		case <-second.freed:
 		default:
 			drained = true
 		}
 	}
-	first.Own(nil)
+	own(first)
 	freed(t, second)
 }
 
 // A claim that fails for another reason than another process is a fault, and is
-// retried after a while.
+// retried.
 func TestAFailedClaimIsAFault(t *testing.T) {
 	dir, _, second := running(t)
 	if err := os.MkdirAll(filepath.Join(dir.Root, "leases", "offer."+string(a), "full"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	got := second.Own([]gpu.UUID{a, b})
-	if len(got) != 1 || !got[a].Fault || !strings.Contains(got[a].Reason, "offer.GPU-a") {
-		t.Fatalf("Own() = %v, want a fault that names the file", got)
-	}
-	select {
-	case <-second.Freed():
-		t.Error("the claim is retried at once")
-	case <-time.After(300 * time.Millisecond):
+	got, err := second.Own([]gpu.UUID{a, b})
+	if len(got) != 1 || !got[a].Fault || !strings.Contains(got[a].Reason, "offer.GPU-a") || err == nil {
+		t.Fatalf("Own() = %v, %v, want a fault that names the file, and an error", got, err)
 	}
 }
 
@@ -151,18 +163,17 @@ func TestAFailedClaimIsAFault(t *testing.T) {
 func TestARunRootThatAppearsIsUsed(t *testing.T) {
 	dir := contract.Dir{Root: filepath.Join(t.TempDir(), "run")}
 	o := run(t, dir, "device-plugin")
-	if got := o.Own([]gpu.UUID{a}); len(got) != 0 {
-		t.Errorf("Own() = %v without a run root", got)
+	if got, err := o.Own([]gpu.UUID{a}); len(got) != 0 || !errors.Is(err, contract.ErrNoRunRoot) {
+		t.Errorf("Own() = %v, %v without a run root", got, err)
 	}
 	if err := os.Mkdir(dir.Root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	freed(t, o)
-	if got := o.Own([]gpu.UUID{a}); len(got) != 0 {
-		t.Errorf("Own() = %v with a run root", got)
+	if got, err := o.Own([]gpu.UUID{a}); len(got) != 0 || err != nil {
+		t.Errorf("Own() = %v, %v with a run root", got, err)
 	}
 	other := run(t, dir, "dra-plugin")
-	if got := other.Own([]gpu.UUID{a}); len(got) != 1 {
+	if got := own(other, a); len(got) != 1 {
 		t.Errorf("Own() = %v of another process, want that the GPU is claimed", got)
 	}
 }
@@ -170,15 +181,15 @@ func TestARunRootThatAppearsIsUsed(t *testing.T) {
 // A claim whose file another program removed would let a second process advertise the GPU.
 func TestALostClaimCausesASignal(t *testing.T) {
 	dir, first, second := running(t)
-	second.Own([]gpu.UUID{a, b})
+	own(second, a, b)
 	if err := os.RemoveAll(filepath.Join(dir.Root, "leases")); err != nil {
 		t.Fatal(err)
 	}
 	freed(t, second)
-	if got := second.Own([]gpu.UUID{a, b}); len(got) != 0 {
+	if got := own(second, a, b); len(got) != 0 {
 		t.Errorf("Own() = %v of what it had", got)
 	}
-	if got := first.Own([]gpu.UUID{a, b}); len(got) != 2 {
+	if got := own(first, a, b); len(got) != 2 {
 		t.Errorf("Own() = %v of another process, want both rejected", got)
 	}
 }

@@ -1,7 +1,5 @@
 // Package plugin advertises the resources of the newest State to the kubelet, with one
 // server for each.
-//
-// One goroutine owns the servers; it waits for nothing but its inputs.
 package plugin
 
 import (
@@ -16,16 +14,17 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
-// Inventory delivers what the node advertises.
+// Inventory is what the node advertises. Its methods may be called at any time.
 type Inventory interface {
-	States() <-chan inventory.State
-	// Hangs returns an error while the driver hangs. It may be called at any time.
+	State() inventory.State
+	// Notify sets what is called after each new State.
+	Notify(func())
+	// Hangs returns an error while the driver hangs.
 	Hangs() error
-	// Link has the States that follow show the links of the GPUs. It may be called at
-	// any time, and does not block.
+	// Link has the States that follow show the links of the GPUs. It does not block.
 	Link()
 }
 
@@ -54,101 +53,68 @@ type Config struct {
 
 // Plugin is the device plugin of one node.
 type Plugin struct {
-	cfg     Config
-	log     *slog.Logger
-	wake    chan struct{}
-	sockets chan struct{}
-	status  chan struct{}
-	// left has the names of servers that have ended because their resource was
-	// withdrawn.
-	left  chan string
-	ready *pace.Readiness
+	cfg  Config
+	log  *slog.Logger
+	loop *reconcile.Loop
+	// ready is what is missing. It changes before the Marker is called.
+	ready *reconcile.Status
 	// linked is closed once the servers know the links of the GPUs, as far as they can
 	// be read. markLinked closes it.
 	linked     chan struct{}
 	markLinked func()
 
-	// What follows is owned by the goroutine of Run.
+	mu      sync.Mutex
+	servers map[string]*server.Server
+
+	// What follows is owned by the loop.
 	state    inventory.State
 	topology allocate.Topology
-	// gap is set for a while after the kubelet went away. A kubelet that restarts is back
-	// before it ends.
-	gap     <-chan time.Time
-	servers map[string]*server.Server
-	group   *errgroup.Group
+	// gap ends a while after the kubelet went away, zero while it is there. A kubelet that
+	// restarts is back before that.
+	gap   time.Time
+	group *errgroup.Group
 }
 
 // New returns a Plugin. It does nothing before Run.
 func New(cfg Config) *Plugin {
 	linked := make(chan struct{})
-	return &Plugin{
+	p := &Plugin{
 		cfg:     cfg,
 		log:     cfg.Log,
-		wake:    make(chan struct{}, 1),
-		left:    make(chan string),
-		sockets: make(chan struct{}, 1),
-		status:  make(chan struct{}, 1),
+		ready:   reconcile.NewStatus(inventory.State{}.Unusable()),
 		linked:  linked,
 		servers: map[string]*server.Server{},
-		ready:   pace.NewReadiness(inventory.State{}.Unusable()),
 
 		markLinked: sync.OnceFunc(func() { close(linked) }),
 	}
+	p.loop = reconcile.New(reconcile.Config{Name: "plugin", Step: p.step, Log: cfg.Log})
+	cfg.Inventory.Notify(p.loop.Wake)
+	return p
 }
 
 // Wake makes all servers check their sockets now.
-func (p *Plugin) Wake() { pace.Signal(p.wake) }
-
-// Run advertises the node's GPUs until ctx ends. Then it removes its sockets.
-func (p *Plugin) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	p.group = g
-	g.Go(func() error {
-		p.loop(ctx)
-		return nil
-	})
-	g.Go(func() error {
-		p.cfg.WatchSockets(ctx, func() { pace.Signal(p.sockets) })
-		return nil
-	})
-	err := g.Wait()
-	p.cfg.Marker.NotReady()
-	return err
-}
-
-func (p *Plugin) loop(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case s := <-p.cfg.Inventory.States():
-			p.take(ctx, s)
-		case <-p.sockets:
-			p.wakeAll()
-		case <-p.wake:
-			p.wakeAll()
-		case name := <-p.left:
-			delete(p.servers, name)
-			p.publish(ctx)
-		case <-p.status:
-		case <-p.gap:
-			p.gapOver()
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		p.mark()
-	}
-}
-
-func (p *Plugin) wakeAll() {
+func (p *Plugin) Wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, s := range p.servers {
 		s.Wake()
 	}
 }
 
-// take advertises s from now on.
-func (p *Plugin) take(ctx context.Context, s inventory.State) {
+// Run advertises the node's GPUs until ctx ends. Then it removes its sockets.
+func (p *Plugin) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	p.group = g
+	g.Go(func() error { return p.loop.Run(ctx) })
+	g.Go(func() error { p.cfg.WatchSockets(ctx, p.Wake); return nil })
+	err := g.Wait()
+	p.cfg.Marker.NotReady()
+	return err
+}
+
+// step advertises the newest State.
+func (p *Plugin) step(ctx context.Context) (reconcile.Result, error) {
+	s := p.cfg.Inventory.State()
 	if s.Node != nil && s.Node != p.state.Node {
 		p.topology = allocate.NewTopology(s.Node)
 	}
@@ -157,6 +123,7 @@ func (p *Plugin) take(ctx context.Context, s inventory.State) {
 	if s.Linked {
 		p.markLinked()
 	}
+	return reconcile.Result{After: p.mark()}, nil
 }
 
 // waitLinks returns once the servers know the links of the GPUs, as far as they can be

@@ -5,7 +5,6 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/agents/device-plugin/internal/server"
-	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -14,6 +13,8 @@ func (p *Plugin) publish(ctx context.Context) {
 	if p.state.Node == nil {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	opts := p.options()
 	named := map[string]bool{}
 	for _, r := range p.state.Set.Resources {
@@ -40,17 +41,17 @@ func (p *Plugin) serve(ctx context.Context, r resource.Resource, opts allocate.O
 		Register:      p.cfg.Register,
 		Recorder:      p.cfg.Recorder,
 		WaitLinks:     p.waitLinks,
-		Changed:       func() { pace.Signal(p.status) },
+		Changed:       p.loop.Wake,
 		Log:           p.log,
 	})
 	s.Publish(r, opts)
 	p.servers[r.Name] = s
 	p.group.Go(func() error {
 		err := s.Run(ctx)
-		select {
-		case p.left <- r.Name:
-		case <-ctx.Done():
-		}
+		p.mu.Lock()
+		delete(p.servers, r.Name)
+		p.mu.Unlock()
+		p.loop.Wake()
 		return err
 	})
 }

@@ -17,37 +17,36 @@ func (p *Plugin) Ready() error {
 	return p.ready.Err()
 }
 
-// mark updates Ready, and the Marker when readiness changes.
-func (p *Plugin) mark() {
-	err := p.missing()
-	was := p.ready.Swap(err)
-	if (err == nil) == (was == nil) {
-		return
-	}
-	if err != nil {
-		if p.state.Unusable() == nil {
-			p.gap = time.After(server.Patience)
+// mark updates Ready, and the Marker when readiness changes. It returns the time until it
+// has to look again, 0 for none.
+func (p *Plugin) mark() time.Duration {
+	err, was := p.missing(), p.ready.Err()
+	p.ready.Set(err)
+	switch {
+	case err == nil && was == nil:
+	case err == nil:
+		p.cfg.Marker.Ready(p.state.Node)
+		if p.gap.IsZero() {
+			p.log.Info("ready: devices are registered and listed")
 		} else {
-			p.log.Warn("not ready", "err", err)
+			p.log.Debug("ready again: the kubelet has restarted")
 		}
+		p.gap = time.Time{}
+	case was == nil:
 		p.cfg.Marker.NotReady()
-		return
-	}
-	p.cfg.Marker.Ready(p.state.Node)
-	if p.gap != nil {
-		p.gap = nil
-		p.log.Debug("ready again: the kubelet has restarted")
-		return
-	}
-	p.log.Info("ready: devices are registered and listed")
-}
-
-// gapOver logs that the kubelet has not come back in time.
-func (p *Plugin) gapOver() {
-	p.gap = nil
-	if err := p.missing(); err != nil {
+		if p.state.Unusable() == nil {
+			p.gap = time.Now().Add(server.Patience)
+			return server.Patience
+		}
+		p.log.Warn("not ready", "err", err)
+	case !p.gap.IsZero():
+		if in := time.Until(p.gap); in > 0 {
+			return in
+		}
+		p.gap = time.Time{}
 		p.log.Warn("not ready", "err", err)
 	}
+	return 0
 }
 
 // missing returns why the devices are not registered and listed.
@@ -55,11 +54,8 @@ func (p *Plugin) missing() error {
 	if err := p.state.Unusable(); err != nil {
 		return err
 	}
-	return p.unlisted()
-}
-
-// unlisted returns what the kubelet has not done yet, nil if it has listed all.
-func (p *Plugin) unlisted() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, r := range p.state.Set.Resources {
 		name := r.Name
 		st := server.Status{}

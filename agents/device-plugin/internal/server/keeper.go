@@ -18,6 +18,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 const (
@@ -47,8 +48,8 @@ var (
 // socket for the resource.
 const counted = "device plugin already connected"
 
-// keeper keeps the socket in place and the resource registered. One goroutine owns it;
-// what the kubelet knows is in the server's registration.
+// keeper keeps the socket in place and the resource registered. The loop of the server owns
+// it; what the kubelet knows is in the server's registration.
 type keeper struct {
 	server *Server
 	grpc   *grpc.Server
@@ -61,54 +62,51 @@ type keeper struct {
 	taken bool
 	// troubled is when the present trouble began, and logged its last warning.
 	troubled time.Time
-	logged   string
+	logged   reconcile.Status
 	serving  sync.WaitGroup
 	crashed  chan error
+	// leave ends the loop.
+	leave context.CancelFunc
 }
 
 func (k *keeper) run(ctx context.Context) error {
-	k.crashed = make(chan error, 1)
+	k.grpc = grpc.NewServer()
+	pluginapi.RegisterDevicePluginServer(k.grpc, k.server)
 	defer k.stop()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	retry := retryMin
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-k.crashed:
-			return err
-		case <-k.server.registration.wake:
-			retry = retryMin
-		case <-timer.C:
-		}
-		st, _ := k.server.feed.get()
-		if wait, leaves := k.server.registration.parting(st.number); leaves {
-			if wait <= 0 {
-				k.part(ctx)
-				return nil
-			}
-			timer.Reset(wait)
-			continue
-		}
-		next, err := k.check(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			k.warn(err)
-			if errors.Is(err, errCounted) && time.Since(k.troubled) >= Patience {
-				k.move()
-				retry = retryMin
-			}
-			timer.Reset(retry)
-			retry = min(2*retry, retryMax)
-			continue
-		}
-		k.logged, k.troubled = "", time.Time{}
-		retry = retryMin
-		timer.Reset(min(next, Recheck))
+	ctx, k.leave = context.WithCancel(ctx)
+	defer k.leave()
+	return k.server.loop.Run(ctx)
+}
+
+// step does what is due.
+func (k *keeper) step(ctx context.Context) (reconcile.Result, error) {
+	select {
+	case err := <-k.crashed:
+		return reconcile.Result{}, reconcile.Fatal(err)
+	default:
 	}
+	st, _ := k.server.feed.get()
+	if wait, leaves := k.server.registration.parting(st.number); leaves {
+		if wait <= 0 {
+			k.part(ctx)
+			k.leave()
+		}
+		return reconcile.Result{After: wait}, nil
+	}
+	next, err := k.check(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			k.warn(err)
+		}
+		if errors.Is(err, errCounted) && time.Since(k.troubled) >= Patience {
+			k.move()
+			return reconcile.Result{After: retryMin}, nil
+		}
+		return reconcile.Result{}, err
+	}
+	k.logged.Set(nil)
+	k.troubled = time.Time{}
+	return reconcile.Result{After: min(next, Recheck)}, nil
 }
 
 // check serves and registers if that is due, and returns when to check again.
@@ -182,7 +180,8 @@ func (k *keeper) move() {
 	k.closeSocket()
 	k.server.registration.serves(false)
 	k.moves++
-	k.logged, k.troubled = "", time.Time{}
+	k.logged.Set(nil)
+	k.troubled = time.Time{}
 	k.log.Warn("the kubelet still counts an earlier connection to the socket, registering at another one",
 		"resource", k.server.cfg.Resource, "socket", old, "other", k.path())
 }
@@ -224,6 +223,7 @@ func (k *keeper) serve() error {
 		}
 		select {
 		case k.crashed <- err:
+			k.server.loop.Wake()
 		default:
 		}
 	})
@@ -258,11 +258,10 @@ func (k *keeper) warn(err error) {
 	if k.troubled.IsZero() {
 		k.troubled = time.Now()
 	}
-	if k.logged == err.Error() || time.Since(k.troubled) < Patience {
+	if time.Since(k.troubled) < Patience || !k.logged.Set(err) {
 		k.log.Debug("not registered with the kubelet yet", "resource", k.server.cfg.Resource, "err", err)
 		return
 	}
-	k.logged = err.Error()
 	k.log.Warn("not registered with the kubelet, retrying", "resource", k.server.cfg.Resource, "err", err)
 }
 

@@ -10,6 +10,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
+	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -39,6 +40,8 @@ func TestLeaveWaitsForASlowKubelet(t *testing.T) {
 		Resource: "nvidia.com/gpu", KubeletSocket: "/none/kubelet.sock",
 		Changed: func() { changed <- struct{}{} }, Log: slog.New(slog.DiscardHandler),
 	})
+	woken := make(chan struct{}, 1)
+	s.registration.wake = func() { pace.Signal(woken) }
 	s.Publish(resource.Resource{Name: "nvidia.com/gpu", Devices: []resource.Device{{UUID: "GPU-a"}, {UUID: "GPU-b"}}}, allocate.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	stream := slowStream{ctx: ctx, lists: make(chan *pluginapi.ListAndWatchResponse)}
@@ -67,6 +70,6 @@ func TestLeaveWaitsForASlowKubelet(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("parting() = %v, %t after the kubelet received the empty list", wait, leaves)
 		}
-		<-s.registration.wake
+		<-woken
 	}
 }

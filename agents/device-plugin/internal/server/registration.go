@@ -4,8 +4,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"outrigger.dev/pkg/pace"
 )
 
 const (
@@ -39,8 +37,8 @@ type Status struct {
 type registration struct {
 	// changed is called after the Status changed, without the lock.
 	changed func()
-	// wake has a signal when the keeper has something to do.
-	wake chan struct{}
+	// wake is called when the keeper has something to do. It does not block.
+	wake func()
 
 	mu     sync.Mutex
 	status Status
@@ -76,10 +74,10 @@ type stream struct {
 	over <-chan struct{}
 }
 
-func newRegistration(changed func()) *registration {
+func newRegistration(changed, wake func()) *registration {
 	return &registration{
 		changed: changed,
-		wake:    make(chan struct{}, 1),
+		wake:    wake,
 		streams: map[*stream]uint64{},
 		over:    make(chan struct{}),
 	}
@@ -167,7 +165,7 @@ func (r *registration) open() *stream {
 func (r *registration) sent(s *stream, number uint64) {
 	r.update(func() {
 		if _, known := r.streams[s]; !known || r.phase == leaving {
-			pace.Signal(r.wake)
+			r.wake()
 		}
 		r.streams[s] = number
 		r.status.Listed = true
@@ -183,7 +181,7 @@ func (r *registration) close(s *stream) {
 		delete(r.streams, s)
 		r.status.Listed = len(r.streams) > 0
 	})
-	pace.Signal(r.wake)
+	r.wake()
 }
 
 // endStreams ends the open streams.
@@ -207,7 +205,7 @@ func (r *registration) leave() {
 	defer r.mu.Unlock()
 	if r.phase == staying {
 		r.phase, r.leaveBy = leaving, time.Now().Add(leaveGrace)
-		pace.Signal(r.wake)
+		r.wake()
 	}
 }
 
@@ -217,7 +215,7 @@ func (r *registration) stay() bool {
 	defer r.mu.Unlock()
 	if r.phase == leaving {
 		r.phase = staying
-		pace.Signal(r.wake)
+		r.wake()
 	}
 	return r.phase == staying
 }

@@ -22,7 +22,7 @@ func registered(t *testing.T) (*registration, os.FileInfo) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRegistration(func() {})
+	r := newRegistration(func() {}, func() {})
 	if wait := r.due(kubelet); wait != 0 {
 		t.Fatalf("due() = %v before the first registration, want 0", wait)
 	}

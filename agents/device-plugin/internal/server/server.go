@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"outrigger.dev/agents/device-plugin/internal/allocate"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -54,16 +54,26 @@ type Server struct {
 	path         string
 	feed         feed
 	registration *registration
+	keeper       *keeper
+	loop         *reconcile.Loop
 }
 
 // New returns a Server. It does nothing before Run.
 func New(cfg Config) *Server {
-	return &Server{
-		cfg:          cfg,
-		path:         filepath.Join(filepath.Dir(cfg.KubeletSocket), SocketName(cfg.Resource)),
-		feed:         newFeed(),
-		registration: newRegistration(cfg.Changed),
+	s := &Server{
+		cfg:  cfg,
+		path: filepath.Join(filepath.Dir(cfg.KubeletSocket), SocketName(cfg.Resource)),
+		feed: newFeed(),
 	}
+	k := &keeper{server: s, log: cfg.Log, crashed: make(chan error, 1)}
+	s.keeper, s.loop = k, reconcile.New(reconcile.Config{
+		Name: "server of " + cfg.Resource, Step: k.step,
+		Retry: pace.Backoff{First: retryMin, Most: retryMax}, Eager: true,
+		// The keeper logs its errors itself, when they last.
+		Failed: func(error, time.Duration) {}, Log: slog.New(slog.DiscardHandler),
+	})
+	s.registration = newRegistration(cfg.Changed, s.loop.Wake)
+	return s
 }
 
 // SocketName returns the name that NVIDIA's device plugin gives the socket of a
@@ -93,7 +103,7 @@ func (s *Server) Leave() {
 }
 
 // Wake makes the Server check its sockets now. Call it when one of them changed.
-func (s *Server) Wake() { pace.Signal(s.registration.wake) }
+func (s *Server) Wake() { s.loop.Wake() }
 
 // Status returns how far the kubelet knows the resource at this moment.
 func (s *Server) Status() Status { return s.registration.now() }
@@ -101,9 +111,7 @@ func (s *Server) Status() Status { return s.registration.now() }
 // Run serves and registers until ctx ends. Then it ends all streams and removes its
 // socket.
 func (s *Server) Run(ctx context.Context) error {
-	k := &keeper{server: s, grpc: grpc.NewServer(), log: s.cfg.Log}
-	pluginapi.RegisterDevicePluginServer(k.grpc, s)
-	err := k.run(ctx)
+	err := s.keeper.run(ctx)
 	s.registration.stop()
 	if err != nil {
 		return fmt.Errorf("serve %s at %s: %w", s.cfg.Resource, s.path, err)

@@ -1,0 +1,57 @@
+// Package parts has the parts that the programs of this module share.
+package parts
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/agents/device-plugin/internal/metrics"
+	"outrigger.dev/agents/device-plugin/internal/owner"
+	"outrigger.dev/agents/device-plugin/internal/prepare"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/driver"
+)
+
+// Config describes what a program does with the GPUs of its node.
+type Config struct {
+	// Config has the config, the rules and the source of the GPUs, and what only some programs
+	// have. New adds the rest.
+	inventory.Config
+	Driver *driver.Driver
+	// Advertiser is the name of a program that advertises the GPUs: it claims them, writes CDI
+	// specs, and serves metrics of them.
+	Advertiser string
+	// Vendor is that of the CDI specs, see prepare.Config.
+	Vendor   string
+	Recorder *metrics.Recorder
+}
+
+// Base is what the programs share.
+type Base struct {
+	Inventory *inventory.Inventory
+	// Specs is nil for a program that does not advertise GPUs.
+	Specs *prepare.Preparer
+	// Parts are the first ones of the agent, as all others wait for the GPUs.
+	Parts []agent.Part
+}
+
+// New returns the Base of a program.
+func New(cfg Config) Base {
+	var b Base
+	part := agent.Part{Name: "inventory", Health: driver.Checks(cfg.Source), Close: cfg.Source.Close}
+	cfg.Config.WatchChanges, cfg.Config.Recorder, cfg.Preparer = cfg.Driver.WatchChanges, cfg.Recorder, inventory.Unprepared{}
+	if cfg.Advertiser != "" {
+		b.Specs = prepare.New(prepare.Config{
+			Root: cfg.Driver.Root, DevRoot: cfg.Config.Config.Driver.DevRoot, Vendor: cfg.Vendor,
+			Toolkit: prepare.Toolkit{Contract: cfg.Driver.Contract, Root: cfg.Driver.Root}, Log: cfg.Log,
+		})
+		own := owner.New(cfg.Driver.Contract, cfg.Advertiser, cfg.Log)
+		cfg.Preparer, cfg.Owner = b.Specs, own
+		b.Parts = []agent.Part{{Name: "gpu locks", Run: own.Run, Close: own.Close}}
+		part.Collectors = []prometheus.Collector{cfg.Recorder}
+	}
+	b.Inventory = inventory.New(cfg.Config)
+	part.Run, part.Reload = b.Inventory.Run, b.Inventory.Reload
+	b.Parts = append([]agent.Part{part}, b.Parts...)
+	return b
+}
