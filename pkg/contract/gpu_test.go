@@ -51,6 +51,21 @@ func TestOneProcessClaimsAGPU(t *testing.T) {
 	}
 }
 
+func TestAnyReleasedGPUCausesASignal(t *testing.T) {
+	d := newDir(t)
+	first, second := d.NewClaims("device-plugin"), d.NewClaims("dra-plugin")
+	changed := outdated(t, second)
+	claim(t, first, "GPU-1", "GPU-2")
+	for _, left := range [][]string{{"GPU-1"}, nil} {
+		second.Claim([]string{"GPU-1", "GPU-2"})
+		claim(t, first, left...)
+		inTime(t, "Watch", func() { <-changed })
+		if denied := second.Claim([]string{"GPU-1", "GPU-2"}); len(denied) != len(left) {
+			t.Errorf("Claim() = %v, want %v denied", denied, left)
+		}
+	}
+}
+
 func TestClaimsWithoutRunRoot(t *testing.T) {
 	c := contract.Dir{Root: filepath.Join(t.TempDir(), "none")}.NewClaims("device-plugin")
 	if err := c.Claim([]string{claimedGPU})[claimedGPU]; !errors.Is(err, contract.ErrNoRunRoot) {

@@ -17,6 +17,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/gpuconfig"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
 )
@@ -79,7 +80,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	gate := mps.NewGate(d.Contract)
 	cfg.Advertiser, cfg.Reporter, cfg.Gate = name, reporter{api}, gate
 	base := parts.New(cfg)
-	ready := newMarker(d.Contract, log)
+	fact := d.Contract.NewKeeper(d.Contract.Path(contract.PluginReady), log)
 	p := plugin.New(plugin.Config{
 		Inventory:     base.Inventory,
 		KubeletSocket: s.live.Config.KubeletSocket,
@@ -88,8 +89,14 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			hostfs.Watch(ctx, log, changed, s.socketDir())
 		},
 		Recorder: cfg.Recorder,
-		Marker:   ready,
-		Log:      log,
+		Ready: func(n *gpu.Node) {
+			if n == nil {
+				fact.Withdraw()
+				return
+			}
+			fact.Publish(contract.Record{Writer: name, DriverVersion: n.Driver.Version})
+		},
+		Log: log,
 	})
 	published := gpuconfig.NewPublisher(d.Contract, name, s.live.Config, log)
 	return &agent.Agent{
@@ -98,8 +105,8 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 				Name: "plugin", Run: p.Run, Ready: p.Ready, Reload: p.Wake,
 				Withdraw: func(context.Context) error { return base.Specs.Withdraw(s.live.Config.CDIRoot) },
 			},
-			agent.Part{Name: "mps gate", Run: gate.Run},
-			agent.Part{Name: "fact plugin-ready", Run: ready.Run},
+			agent.Part{Name: "mps gate", Run: func(ctx context.Context) error { gate.Run(ctx, base.Inventory.Wake); return nil }},
+			agent.Part{Name: "fact plugin-ready", Run: fact.Run},
 			agent.Part{Name: "published config", Run: published.Run},
 			agent.Part{
 				Name: "config", Reload: s.live.Reload,

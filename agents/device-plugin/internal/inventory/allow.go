@@ -1,70 +1,72 @@
 package inventory
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
 	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
 )
 
-// Owner claims the GPUs that this process advertises.
-type Owner interface {
-	// Own claims exactly these GPUs, releases all others, and returns a reason for
-	// each GPU that it could not claim. After an error it is called again. It must not
-	// block for long.
-	Own(gpus []gpu.UUID) (map[gpu.UUID]Rejection, error)
-	// Notify sets what is called when a GPU that could not be claimed may be free, and
-	// when a claim is lost.
-	Notify(func())
-}
-
-// Rejection is why a GPU could not be claimed.
-type Rejection struct {
-	Reason string
-	// Fault is set if the claim failed, rather than that another process has the
-	// GPU.
-	Fault bool
+// Claims are the GPUs that this process advertises. contract.Claims implements it.
+type Claims interface {
+	// Claim claims exactly these GPUs, releases all others, and returns why it could not
+	// claim some. It must not block for long.
+	Claim(devices []string) (denied map[string]error)
 }
 
 // Gate closes resources that a container could not use yet.
 type Gate interface {
 	// Closed returns why the device of the resource cannot be allocated, empty if it can.
 	Closed(resource.Resource, resource.Device, config.Config) string
-	// Notify sets what is called when Closed may return something else than before.
-	Notify(func())
 }
 
-// owned returns the set without the GPUs that could not be claimed, and why the claims
-// should be tried again.
-func (v *Inventory) owned(set resource.Set) (resource.Set, error) {
-	if v.cfg.Owner == nil {
+// claimed returns the set without the GPUs that could not be claimed. It returns an error
+// if claims failed, rather than that another process has the GPU. On a node without a run
+// root no other process could see a claim: no GPU is left out, and that is an error, too.
+func (v *Inventory) claimed(set resource.Set) (resource.Set, error) {
+	if v.cfg.Claims == nil {
 		return set, nil
 	}
 	uuids := map[int]gpu.UUID{}
 	for i := range v.state.Node.GPUs {
 		uuids[v.state.Node.GPUs[i].Index] = v.state.Node.GPUs[i].UUID
 	}
-	var desired []gpu.UUID
-	seen := map[int]bool{}
+	var desired []string
 	for _, r := range set.Resources {
 		for _, d := range r.Devices {
-			if !seen[d.GPU] {
-				seen[d.GPU] = true
-				desired = append(desired, uuids[d.GPU])
+			if id := uuids[d.GPU]; id.Valid() && !slices.Contains(desired, string(id)) {
+				desired = append(desired, string(id))
 			}
 		}
 	}
-	rejected, err := v.cfg.Owner.Own(desired)
-	if len(rejected) == 0 {
-		return set, err
+	denied := v.cfg.Claims.Claim(desired)
+	if len(denied) == 0 {
+		return set, nil
+	}
+	var failed error
+	for _, device := range slices.Sorted(maps.Keys(denied)) {
+		if _, is := errors.AsType[contract.AdvertisedError](denied[device]); !is {
+			failed = cmp.Or(failed, denied[device])
+		}
 	}
 	return set.Without(func(d resource.Device) (resource.Kind, string) {
-		r := rejected[uuids[d.GPU]]
-		if r.Fault {
-			return resource.KindFault, r.Reason
+		err := denied[string(uuids[d.GPU])]
+		by, is := errors.AsType[contract.AdvertisedError](err)
+		switch {
+		case is:
+			return resource.KindExcluded, by.Error() + ", and is not advertised twice"
+		case err == nil, errors.Is(err, contract.ErrNoRunRoot):
+			return "", ""
 		}
-		return resource.KindExcluded, r.Reason
-	}), err
+		return resource.KindFault, fmt.Sprintf("find out whether another agent advertises it: %v", err)
+	}), failed
 }
 
 // gated returns the set in which devices that are closed are unhealthy.

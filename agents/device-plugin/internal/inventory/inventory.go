@@ -50,8 +50,8 @@ type Config struct {
 	Recorder     Recorder
 	// Reporter is nil if nobody reads reports.
 	Reporter Reporter
-	// Owner is nil for a process that advertises nothing itself.
-	Owner Owner
+	// Claims is nil for a process that advertises nothing itself.
+	Claims Claims
 	// Gate is nil if containers need nothing but the GPUs.
 	Gate Gate
 	Log  *slog.Logger
@@ -129,12 +129,6 @@ func New(cfg Config) *Inventory {
 	}
 	v.newest.Store(&State{Config: cfg.Config})
 	v.loop = reconcile.New(reconcile.Config{Name: "inventory", Step: v.step, Failed: v.failed, Log: cfg.Log})
-	if cfg.Owner != nil {
-		cfg.Owner.Notify(v.loop.Wake)
-	}
-	if cfg.Gate != nil {
-		cfg.Gate.Notify(v.loop.Wake)
-	}
 	return v
 }
 
@@ -144,6 +138,10 @@ func (v *Inventory) State() State { return *v.newest.Load() }
 // Notify sets what is called after each new State. It must not block. Call Notify before
 // Run.
 func (v *Inventory) Notify(f func()) { v.notify = f }
+
+// Wake derives the State again: claims of GPUs or the Gate may have changed. It does not
+// block.
+func (v *Inventory) Wake() { v.loop.Wake() }
 
 // Link has the States that follow show the links of the GPUs. It does not block.
 func (v *Inventory) Link() { v.observer.Link() }
@@ -299,7 +297,7 @@ func (v *Inventory) publish() (err error) {
 	was := v.state.Set
 	if v.state.Node != nil {
 		view := v.state.Prepared.fit(v.state.Node, v.health.View())
-		v.state.Set, err = v.owned(v.layout.Set(view))
+		v.state.Set, err = v.claimed(v.layout.Set(view))
 		v.state.Set = v.gated(v.state.Set)
 		v.cfg.Recorder.Advertised(v.state.Set)
 	}

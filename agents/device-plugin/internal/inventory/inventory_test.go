@@ -189,35 +189,61 @@ func TestAConfigIsAppliedAndAWrongOneRejected(t *testing.T) {
 	})
 }
 
-// owner rejects what is in it.
-type owner struct {
-	rejected atomic.Pointer[map[gpu.UUID]inventory.Rejection]
-	freed    func()
+// claims denies what is in it.
+type claims struct {
+	denied atomic.Pointer[map[string]error]
 }
 
-func (o *owner) Own([]gpu.UUID) (map[gpu.UUID]inventory.Rejection, error) {
-	return *o.rejected.Load(), nil
-}
-func (o *owner) Notify(f func()) { o.freed = f }
+func (c *claims) Claim([]string) map[string]error { return *c.denied.Load() }
 
 func TestAGPUOfAnotherProcessIsNotAdvertised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := gputest.Node(gputest.A100, 3)
-		own := &owner{}
-		own.rejected.Store(&map[gpu.UUID]inventory.Rejection{
-			node.GPUs[0].UUID: {Reason: "is advertised by dra-plugin"},
-			node.GPUs[1].UUID: {Reason: "disk is full", Fault: true},
+		first, second := string(node.GPUs[0].UUID), string(node.GPUs[1].UUID)
+		c := &claims{}
+		c.denied.Store(&map[string]error{
+			first:  contract.AdvertisedError{Device: first, By: "dra-plugin"},
+			second: errors.New("disk is full"),
 		})
-		r := newRig(t, 3, func(c *inventory.Config) { c.Owner = own })
+		r := newRig(t, 3, func(cfg *inventory.Config) { cfg.Claims = c })
 		r.run()
 		s := r.settled()
 		if devices(s) != 1 || len(s.Set.Unlisted) != 2 || s.Set.Unlisted[0].Kind != resource.KindExcluded || s.Set.Unlisted[1].Kind != resource.KindFault {
 			t.Errorf("%d devices, unlisted %+v", devices(s), s.Set.Unlisted)
 		}
-		own.rejected.Store(&map[gpu.UUID]inventory.Rejection{})
-		own.freed()
+		if want := "gpu " + first + " is advertised by dra-plugin, and is not advertised twice"; s.Set.Unlisted[0].Reason != want {
+			t.Errorf("the reason is %q, want %q", s.Set.Unlisted[0].Reason, want)
+		}
+		c.denied.Store(&map[string]error{first: contract.AdvertisedError{Device: first, By: "dra-plugin"}})
+		if s = r.after(10 * time.Second); devices(s) != 2 {
+			t.Errorf("%d devices a while after a claim that failed, want 2", devices(s))
+		}
+		c.denied.Store(&map[string]error{})
+		if s = r.after(time.Hour); devices(s) != 2 {
+			t.Errorf("%d devices without a wake-up, want 2", devices(s))
+		}
+		r.inv.Wake()
 		if s = r.settled(); devices(s) != 3 {
 			t.Errorf("%d devices after the GPUs are free, want 3", devices(s))
+		}
+	})
+}
+
+// Without a run root no other process could see a claim. It may have been away for moments
+// only.
+func TestWithoutARunRootNoGPUIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		id := string(gputest.Node(gputest.A100, 1).GPUs[0].UUID)
+		c := &claims{}
+		c.denied.Store(&map[string]error{id: fmt.Errorf("claim: %w", contract.ErrNoRunRoot)})
+		r := newRig(t, 1, func(cfg *inventory.Config) { cfg.Claims = c })
+		r.run()
+		if s := r.settled(); devices(s) != 1 {
+			t.Errorf("%d devices without a run root, want 1", devices(s))
+		}
+		c.denied.Store(&map[string]error{id: contract.AdvertisedError{Device: id, By: "dra-plugin"}})
+		if s := r.after(10 * time.Second); devices(s) != 0 {
+			t.Errorf("%d devices a while after there is a run root, and another process has the GPU", devices(s))
 		}
 	})
 }
@@ -275,10 +301,7 @@ func TestWhatDevicesLackIsOneReport(t *testing.T) {
 }
 
 // gate closes devices that MPS shares until it opens.
-type gate struct {
-	open    atomic.Bool
-	changed func()
-}
+type gate struct{ open atomic.Bool }
 
 func (g *gate) Closed(_ resource.Resource, d resource.Device, _ config.Config) string {
 	if g.open.Load() || !d.MPS {
@@ -286,7 +309,6 @@ func (g *gate) Closed(_ resource.Resource, d resource.Device, _ config.Config) s
 	}
 	return "the MPS control daemon is not ready"
 }
-func (g *gate) Notify(f func()) { g.changed = f }
 
 func TestAClosedGateMakesSharedDevicesUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -302,7 +324,7 @@ func TestAClosedGateMakesSharedDevicesUnhealthy(t *testing.T) {
 			t.Errorf("unhealthy %v, want the shared GPU alone", bad)
 		}
 		g.open.Store(true)
-		g.changed()
+		r.inv.Wake()
 		if bad := unhealthy(r.settled()); len(bad) != 0 {
 			t.Errorf("unhealthy %v with an open gate", bad)
 		}

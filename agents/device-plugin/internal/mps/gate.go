@@ -16,8 +16,7 @@ import (
 // Gate closes a device that is shared by MPS while its daemon does not answer.
 // It is safe for concurrent use.
 type Gate struct {
-	dir    contract.Dir
-	notify func()
+	dir contract.Dir
 	// asked has a signal when closed has other files than before.
 	asked chan struct{}
 
@@ -31,12 +30,8 @@ type gated struct{ root, folder, reason string }
 
 // NewGate returns a Gate. It notices changes while Run runs.
 func NewGate(dir contract.Dir) *Gate {
-	return &Gate{dir: dir, notify: func() {}, asked: make(chan struct{}, 1), closed: map[string]gated{}}
+	return &Gate{dir: dir, asked: make(chan struct{}, 1), closed: map[string]gated{}}
 }
-
-// Notify sets what Run calls when Closed may return something else than before. It must not
-// block.
-func (g *Gate) Notify(f func()) { g.notify = f }
 
 // Closed returns why the device cannot be allocated, empty if it can.
 func (g *Gate) Closed(r resource.Resource, d resource.Device, c config.Config) string {
@@ -55,23 +50,22 @@ func (g *Gate) Closed(r resource.Resource, d resource.Device, c config.Config) s
 	return x.reason
 }
 
-// Run watches the daemons' files until ctx ends. Where nothing is shared by MPS it
-// sleeps.
-func (g *Gate) Run(ctx context.Context) error {
+// Run calls changed when Closed may return something else than before, until ctx ends. It
+// must not block. Where nothing is shared by MPS, Run sleeps.
+func (g *Gate) Run(ctx context.Context, changed func()) {
 	for ctx.Err() == nil {
-		g.follow(ctx)
+		g.follow(ctx, changed)
 	}
-	return nil
 }
 
 // follow watches the files that are known now, until there are others.
-func (g *Gate) follow(ctx context.Context) {
+func (g *Gate) follow(ctx context.Context, changed func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
 	if files := g.files(); len(files) > 0 {
-		watching.Go(func() { _ = g.dir.WatchFiles(ctx, g.check, files...) }) // it ends with ctx
+		watching.Go(func() { _ = g.dir.WatchFiles(ctx, func() { g.check(changed) }, files...) }) // it ends with ctx
 	}
 	select {
 	case <-ctx.Done():
@@ -85,8 +79,8 @@ func (g *Gate) files() []string {
 	return slices.Sorted(maps.Keys(g.closed))
 }
 
-// check reads the files, and notifies if one of them says something else.
-func (g *Gate) check() {
+// check reads the files, and calls changed if one of them says something else.
+func (g *Gate) check(changed func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for path, x := range g.closed {
@@ -95,7 +89,7 @@ func (g *Gate) check() {
 		}
 		// Closed is called again for each device that is still shared by MPS.
 		delete(g.closed, path)
-		g.notify()
+		changed()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,17 +64,11 @@ func TestGateIgnoresWhatIsNotSharedByMPS(t *testing.T) {
 // something else.
 func runGate(t *testing.T, gate *mps.Gate) <-chan struct{} {
 	t.Helper()
-	changed := make(chan struct{}, 1)
-	gate.Notify(func() { pace.Signal(changed) })
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- gate.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run() = %v", err)
-		}
-	})
+	changed := make(chan struct{}, 1)
+	var running sync.WaitGroup
+	running.Go(func() { gate.Run(ctx, func() { pace.Signal(changed) }) })
+	t.Cleanup(func() { cancel(); running.Wait() })
 	return changed
 }
 

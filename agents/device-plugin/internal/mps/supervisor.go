@@ -13,6 +13,7 @@ import (
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 const (
@@ -38,15 +39,13 @@ type Supervisor struct {
 	mu sync.Mutex
 	// running has the daemons by their folders.
 	running map[string]*keeper
-	// status has for each folder why its daemon does not answer.
-	status map[string]error
 }
 
 // NewSupervisor returns a Supervisor without daemons.
 func NewSupervisor(cfg Config) *Supervisor {
 	return &Supervisor{
 		cfg: cfg, modes: newModes(modesPath(cfg.Contract), cfg.Programs, cfg.Log),
-		running: map[string]*keeper{}, status: map[string]error{},
+		running: map[string]*keeper{},
 	}
 }
 
@@ -55,8 +54,10 @@ type keeper struct {
 	// desired is what the next start runs, and daemon what the last one ran. Both are
 	// guarded by Supervisor.mu.
 	desired, daemon Daemon
-	stop            context.CancelFunc
-	done            chan struct{}
+	// status is why the daemon does not answer.
+	status *reconcile.Status
+	stop   context.CancelFunc
+	done   chan struct{}
 }
 
 var errStarting = errors.New("the MPS control daemon is starting")
@@ -86,7 +87,6 @@ func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 		k.stop()
 		stopped = append(stopped, k)
 		delete(s.running, name)
-		delete(s.status, name)
 	}
 	s.mu.Unlock()
 	for _, k := range stopped {
@@ -100,8 +100,10 @@ func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		k := &keeper{desired: d, daemon: d.answering(), stop: cancel, done: make(chan struct{})}
-		s.running[name], s.status[name] = k, errStarting
+		k := &keeper{
+			desired: d, daemon: d.answering(), status: reconcile.NewStatus(errStarting), stop: cancel, done: make(chan struct{}),
+		}
+		s.running[name] = k
 		go func() {
 			defer close(k.done)
 			s.keep(ctx, k)
@@ -112,10 +114,7 @@ func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 // Wait returns when every daemon has ended, after the context of Apply has.
 func (s *Supervisor) Wait() {
 	s.mu.Lock()
-	keepers := make([]*keeper, 0, len(s.running))
-	for _, k := range s.running {
-		keepers = append(keepers, k)
-	}
+	keepers := slices.Collect(maps.Values(s.running))
 	s.mu.Unlock()
 	for _, k := range keepers {
 		k.stop()
@@ -130,20 +129,13 @@ func (s *Supervisor) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
-	for _, folder := range slices.Sorted(maps.Keys(s.status)) {
-		if err := s.status[folder]; err != nil {
-			errs = append(errs, fmt.Errorf("serve %s: %w", s.running[folder].desired, err))
+	for _, folder := range slices.Sorted(maps.Keys(s.running)) {
+		k := s.running[folder]
+		if err := k.status.Err(); err != nil {
+			errs = append(errs, fmt.Errorf("serve %s: %w", k.desired, err))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func (s *Supervisor) set(k *keeper, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running[k.desired.Folder] == k {
-		s.status[k.desired.Folder] = err
-	}
 }
 
 // next returns what to start now, without GPUs that were lost meanwhile: they would keep
@@ -162,7 +154,7 @@ func (s *Supervisor) keep(ctx context.Context, k *keeper) {
 		start, d := time.Now(), s.next(k)
 		log := s.cfg.Log.With("daemon", d.String())
 		err := s.serve(ctx, d, func() {
-			s.set(k, nil)
+			k.status.Set(nil)
 			log.Info("mps daemon answers", "gpus", len(d.GPUs), "active_thread_percentage", d.ActiveThreadPercentage)
 		})
 		if ctx.Err() != nil {
@@ -171,7 +163,7 @@ func (s *Supervisor) keep(ctx context.Context, k *keeper) {
 		if time.Since(start) > retryMax {
 			retry.Reset()
 		}
-		s.set(k, err)
+		k.status.Set(err)
 		in := retry.Next()
 		log.Error("mps daemon ended, restarting it", "in", in, "err", err)
 		if !pace.Pause(ctx, in) {

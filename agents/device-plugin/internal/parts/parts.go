@@ -2,11 +2,12 @@
 package parts
 
 import (
+	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
-	"outrigger.dev/agents/device-plugin/internal/owner"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
@@ -36,8 +37,8 @@ type Base struct {
 }
 
 // New returns the Base of a program.
-func New(cfg Config) Base {
-	var b Base
+func New(cfg Config) *Base {
+	b := &Base{}
 	part := agent.Part{Name: "inventory", Health: driver.Checks(cfg.Source), Close: cfg.Source.Close}
 	cfg.Config.WatchChanges, cfg.Config.Recorder, cfg.Preparer = cfg.Driver.WatchChanges, cfg.Recorder, inventory.Unprepared{}
 	if cfg.Advertiser != "" {
@@ -45,9 +46,15 @@ func New(cfg Config) Base {
 			Root: cfg.Driver.Root, DevRoot: cfg.Config.Config.Driver.DevRoot, Vendor: cfg.Vendor,
 			Toolkit: prepare.Toolkit{Contract: cfg.Driver.Contract, Root: cfg.Driver.Root}, Log: cfg.Log,
 		})
-		own := owner.New(cfg.Driver.Contract, cfg.Advertiser, cfg.Log)
-		cfg.Preparer, cfg.Owner = b.Specs, own
-		b.Parts = []agent.Part{{Name: "gpu locks", Run: own.Run, Close: own.Close}}
+		dir := cfg.Driver.Contract
+		dir.Log = cfg.Log
+		claims := dir.NewClaims(cfg.Advertiser)
+		cfg.Preparer, cfg.Claims = b.Specs, claims
+		b.Parts = []agent.Part{{
+			Name:  "gpu claims",
+			Run:   func(ctx context.Context) error { claims.Watch(ctx, b.Inventory.Wake); return nil },
+			Close: func() error { claims.Release(); return nil },
+		}}
 		part.Collectors = []prometheus.Collector{cfg.Recorder}
 	}
 	b.Inventory = inventory.New(cfg.Config)

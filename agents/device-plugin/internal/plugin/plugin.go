@@ -28,13 +28,6 @@ type Inventory interface {
 	Link()
 }
 
-// Marker publishes to the other agents of the node whether the plugin is ready. It must
-// not block for long.
-type Marker interface {
-	Ready(*gpu.Node)
-	NotReady()
-}
-
 // Config configures a Plugin.
 type Config struct {
 	Inventory Inventory
@@ -47,8 +40,10 @@ type Config struct {
 	// returns when ctx ends.
 	WatchSockets func(ctx context.Context, changed func())
 	Recorder     server.Recorder
-	Marker       Marker
-	Log          *slog.Logger
+	// Ready is called with the node when the plugin becomes ready, and with nil when it no
+	// longer is. It must not block for long.
+	Ready func(*gpu.Node)
+	Log   *slog.Logger
 }
 
 // Plugin is the device plugin of one node.
@@ -56,7 +51,7 @@ type Plugin struct {
 	cfg  Config
 	log  *slog.Logger
 	loop *reconcile.Loop
-	// ready is what is missing. It changes before the Marker is called.
+	// ready is what is missing. It changes before Config.Ready is called.
 	ready *reconcile.Status
 	// linked is closed once the servers know the links of the GPUs, as far as they can
 	// be read. markLinked closes it.
@@ -108,7 +103,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	g.Go(func() error { return p.loop.Run(ctx) })
 	g.Go(func() error { p.cfg.WatchSockets(ctx, p.Wake); return nil })
 	err := g.Wait()
-	p.cfg.Marker.NotReady()
+	p.cfg.Ready(nil)
 	return err
 }
 

@@ -17,7 +17,7 @@ func (p *Plugin) Ready() error {
 	return p.ready.Err()
 }
 
-// mark updates Ready, and the Marker when readiness changes. It returns the time until it
+// mark updates Ready, and calls Config.Ready when readiness changes. It returns the time until it
 // has to look again, 0 for none.
 func (p *Plugin) mark() time.Duration {
 	err, was := p.missing(), p.ready.Err()
@@ -25,7 +25,7 @@ func (p *Plugin) mark() time.Duration {
 	switch {
 	case err == nil && was == nil:
 	case err == nil:
-		p.cfg.Marker.Ready(p.state.Node)
+		p.cfg.Ready(p.state.Node)
 		if p.gap.IsZero() {
 			p.log.Info("ready: devices are registered and listed")
 		} else {
@@ -33,7 +33,7 @@ func (p *Plugin) mark() time.Duration {
 		}
 		p.gap = time.Time{}
 	case was == nil:
-		p.cfg.Marker.NotReady()
+		p.cfg.Ready(nil)
 		if p.state.Unusable() == nil {
 			p.gap = time.Now().Add(server.Patience)
 			return server.Patience

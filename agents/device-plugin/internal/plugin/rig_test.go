@@ -42,9 +42,6 @@ func (m *marker) set(ready bool) {
 	m.changed = make(chan struct{})
 }
 
-func (m *marker) Ready(*gpu.Node) { m.set(true) }
-func (m *marker) NotReady()       { m.set(false) }
-
 func (m *marker) wait(t *testing.T, want bool) {
 	t.Helper()
 	for {
@@ -123,7 +120,7 @@ func newRig(t *testing.T, n int, change func(*inventory.Config)) *rig {
 		Register:      cfg.Config.Register,
 		WatchSockets:  func(ctx context.Context, changed func()) { _ = forward(r.sockets)(ctx, changed) },
 		Recorder:      recorder,
-		Marker:        r.marker,
+		Ready:         func(n *gpu.Node) { r.marker.set(n != nil) },
 		Log:           cfg.Log,
 	})
 	return r
