@@ -186,7 +186,7 @@ func TestBootGoesOn(t *testing.T) {
 	for _, tc := range []struct{ hooks, config, want string }{
 		{"", "{devices: all, mig-enabled: maybe}", "/etc/nvidia-mig-manager/config.yaml:2: mig-configs.a[0].mig-enabled: "},
 		{"", "{devices: all, mig-enabled: true, mig-devices: {7g.80gb: 2}}", "fit 2 × 7g.80gb on one GPU"},
-		{"/none", "{devices: all, mig-enabled: false}", "(flag --hooks-file): lstat /none: no such file or directory"},
+		{"/none", "{devices: all, mig-enabled: false}", "flag --hooks-file (environment variable MIG_PARTED_HOOKS_FILE): lstat /none: no such file or directory"},
 	} {
 		text := "version: v1\nmig-configs: {a: [" + tc.config + "]}\n"
 		if err := os.WriteFile(filepath.Join(h.conf, "config.yaml"), []byte(text), 0o600); err != nil {
