@@ -14,6 +14,7 @@ package contract
 
 import (
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"time"
 )
@@ -120,6 +121,10 @@ type Record struct {
 	DriverVersion string
 	// Values are written as KEY=value lines, which a shell can source.
 	Values map[string]string
+}
+
+func (r Record) equal(o Record) bool {
+	return r.Writer == o.Writer && r.DriverVersion == o.DriverVersion && maps.Equal(r.Values, o.Values)
 }
 
 // Dir is the folder of the contract on one node.

@@ -32,9 +32,11 @@ func (d Dir) Write(n Name, r Record) error {
 }
 
 // Remove deletes the file of a fact. It returns nil if there is none.
-func (d Dir) Remove(n Name) error {
-	if err := os.Remove(d.Path(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("withdraw %s: %w", n, err)
+func (d Dir) Remove(n Name) error { return remove(d.Path(n)) }
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("withdraw %s: %w", filepath.Base(path), err)
 	}
 	return nil
 }

@@ -11,15 +11,17 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Keeper keeps a held fact published while it is desired, whoever removes, truncates or
+// Keeper keeps a fact published while it is desired, whoever removes, truncates or
 // replaces its file, and until the run root can be written. If another living process
-// publishes the same fact, the Keeper leaves that alone, and publishes its own when that
+// holds the same fact, the Keeper leaves that alone, and publishes its own when that
 // process ends.
 type Keeper struct {
 	dir  Dir
 	path string
-	log  *slog.Logger
-	loop *reconcile.Loop
+	// lasting is set for a fact that stays valid after its writer ends.
+	lasting bool
+	log     *slog.Logger
+	loop    *reconcile.Loop
 
 	mu sync.Mutex
 	// record is the desired fact, nil for none, and published the one that is held.
@@ -29,8 +31,16 @@ type Keeper struct {
 	lost bool
 }
 
-// NewKeeper returns a Keeper without a desired fact. path is that of a fact, see
-// Path, or as for HoldFile.
+// NewLastingKeeper returns a Keeper of a fact that stays valid after its writer ends. Its
+// Withdraw also removes the file of another writer.
+func (d Dir) NewLastingKeeper(n Name, log *slog.Logger) *Keeper {
+	k := d.NewKeeper(d.Path(n), log)
+	k.lasting = true
+	return k
+}
+
+// NewKeeper returns a Keeper of a held fact, without a desired one. path is that of a fact,
+// see Path, or as for HoldFile.
 func (d Dir) NewKeeper(path string, log *slog.Logger) *Keeper {
 	k := &Keeper{dir: d, path: path, log: log}
 	k.loop = reconcile.New(reconcile.Config{
@@ -40,7 +50,7 @@ func (d Dir) NewKeeper(path string, log *slog.Logger) *Keeper {
 	return k
 }
 
-// Publish makes r the fact. If it cannot be written now, Run writes it later.
+// Publish makes r the fact, if it is not. If it cannot be written now, Run writes it later.
 func (k *Keeper) Publish(r Record) { k.want(&r) }
 
 // Withdraw removes the fact.
@@ -49,9 +59,11 @@ func (k *Keeper) Withdraw() { k.want(nil) }
 func (k *Keeper) want(r *Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.record = r
 	if r == nil {
-		k.release()
+		k.release(k.lasting)
+	}
+	if r == nil || k.record == nil || !r.equal(*k.record) {
+		k.record = r
 	}
 	// At once, so that the fact is there when the caller goes on. Run reports an error.
 	_ = k.putLocked()
@@ -102,18 +114,22 @@ func (k *Keeper) putLocked() error {
 			k.log.Warn("another program removed or changed a fact, publishing it again", "fact", k.path)
 		}
 	}
-	held, err := k.dir.put(k.path, *k.record, true)
+	held, err := k.dir.put(k.path, *k.record, !k.lasting)
 	if err != nil {
 		return err
 	}
-	k.release() // of the file that this one replaces
+	k.release(false) // of the file that this one replaces
 	k.held, k.published, k.lost = held, k.record, false
 	return nil
 }
 
-// release withdraws what is published.
-func (k *Keeper) release() {
-	if err := k.held.Release(); err != nil {
+// release withdraws what is published, or all that is at the path.
+func (k *Keeper) release(all bool) {
+	err := k.held.Release()
+	if all {
+		err = errors.Join(err, remove(k.path))
+	}
+	if err != nil {
 		k.log.Error("cannot withdraw a fact, other agents may see it until this process ends", "fact", k.path, "err", err)
 	}
 	k.held = nil

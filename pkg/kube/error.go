@@ -76,12 +76,23 @@ const (
 // RetryIn adds a random time of up to the delay of b, so that the agents of a cluster
 // do not all retry at once.
 func RetryIn(b *pace.Backoff, err error) time.Duration {
+	least, most := Delays(err)
 	in := b.Next()
-	if !rejected(err) {
-		in = min(in, maxOutage)
+	if most > 0 {
+		in = min(in, most)
 	}
 	jitter := rand.N(max(in, 1)) //nolint:gosec // no secret depends on it
-	return max(in, RetryAfter(err)) + jitter
+	return max(in, least) + jitter
+}
+
+// Delays is that of a reconcile.Config whose step asks the API server: no step follows an
+// error for as long as RetryAfter says, and the next one follows after 30 s at the latest
+// unless the API server rejected the request.
+func Delays(err error) (least, most time.Duration) {
+	if !rejected(err) {
+		most = maxOutage
+	}
+	return RetryAfter(err), most
 }
 
 // RetryAfter returns how long the API server asks to wait after err, also before another
