@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
@@ -48,6 +47,7 @@ type running struct {
 	kubelet  *podresources.Client
 	api      *cluster.API
 	observer *watching.Observer[struct{}, struct{}]
+	loops    *agent.LoopMetrics
 	// version is that of the driver, as last observed.
 	version atomic.Pointer[string]
 	// folders are those with config files.
@@ -59,7 +59,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &running{log: log}
+	r := &running{log: log, loops: agent.NewLoopMetrics("outrigger_mig_manager")}
 	if r.driver, err = driver.New(host, config.Driver{Root: host.DriverRoot, DevRoot: host.DevRoot}); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			{Name: "config files", Run: r.watchFiles},
 			{
 				Name: "manager", Run: r.manager.Run, Ready: r.manager.Ready, Reload: r.manager.Changed, Withdraw: r.manager.Withdraw,
-				Collectors: []prometheus.Collector{manager.NewMetrics(r.manager)},
+				Collectors: append(r.manager.Collectors(), r.loops),
 			},
 			{Name: "kubelet", Close: r.kubelet.Close},
 			{Name: "events", Run: r.api.Run, Ready: r.api.Failing},
@@ -118,17 +118,16 @@ func (r *running) config(c *cli.Context, host agent.Host) (_ manager.Config, err
 	if err != nil {
 		return manager.Config{}, err
 	}
-	gpus := &partitioner{Applier: applier}
 	files := newConfigs(c.Path("default-config-file"), c.Path("config-file"), r.log)
 	r.folders = files.folders()
 	systemd := clients.Systemd{Socket: filepath.Join(c.Path("host-root-mount"), "run/dbus/system_bus_socket")}
 	holders := &users.Finder{Source: r.source, Kubelet: r.kubelet, Client: r.api.Client}
+	gpus := &partitioner{Applier: applier, holdings: holders.All}
 	cfg := manager.Config{
-		Client: r.api.Client, Report: r.api.Event, GPUs: gpus, Recover: gpus.recoverer(holders.All), Select: files.selected,
-		Held: holders.Held, Users: holders.Of,
+		Client: r.api.Client, Report: r.api.Event, GPUs: gpus, Recover: gpus.Recover, Select: files.selected, Users: holders.Of,
 		Reboot: systemd.Reboot, Default: c.String("default-config"), Options: options, Contract: r.driver.Contract,
 		DriverVersion: r.driverVersion, Loaded: func() string { return loadedAs(host) }, RebootFile: filepath.Join(c.Path("state-dir"), "reboot.json"),
-		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Log: r.log,
+		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Observe: r.loops.Observe, Log: r.log,
 	}
 	return cfg, r.hostUnits(c, systemd, &cfg)
 }

@@ -17,7 +17,11 @@ import (
 // observes is what the plans start from, until the next one.
 type partitioner struct {
 	*apply.Applier
-	seen *apply.Observation
+	// holdings returns the MIG devices and GPUs that containers hold.
+	holdings func(context.Context) (map[gpu.UUID][]users.Holding, error)
+	seen     *apply.Observation
+	// held is what the last plan spares.
+	held apply.Held
 }
 
 var _ manager.GPUs = (*partitioner)(nil)
@@ -31,9 +35,21 @@ func (p *partitioner) Read(ctx context.Context) ([]mig.GPU, error) {
 	return p.seen.GPUs(), nil
 }
 
-// Plan is that of manager.GPUs.
-func (p *partitioner) Plan(ctx context.Context, wish manager.Wish, held manager.Held) (manager.Change, error) {
-	plan, err := p.Applier.Plan(ctx, p.request(wish, held))
+// Plan is that of manager.GPUs. It asks for what containers hold if anything is destroyed. Without
+// an answer, nothing is changed: see manager.Observation.Unknown.
+func (p *partitioner) Plan(ctx context.Context, wish manager.Wish) (manager.Change, error) {
+	p.held = nil
+	change, err := p.plan(ctx, wish)
+	if err == nil && change.Destroys() {
+		if p.held, _ = p.holders(ctx); len(p.held) > 0 {
+			return p.plan(ctx, wish)
+		}
+	}
+	return change, err
+}
+
+func (p *partitioner) plan(ctx context.Context, wish manager.Wish) (manager.Change, error) {
+	plan, err := p.Applier.Plan(ctx, p.request(wish))
 	if err != nil {
 		return manager.Change{}, err
 	}
@@ -41,43 +57,34 @@ func (p *partitioner) Plan(ctx context.Context, wish manager.Wish, held manager.
 }
 
 // Apply is that of manager.GPUs.
-func (p *partitioner) Apply(ctx context.Context, wish manager.Wish, held manager.Held) error {
-	result, err := p.Applier.Apply(ctx, p.request(wish, held))
+func (p *partitioner) Apply(ctx context.Context, wish manager.Wish) error {
+	result, err := p.Applier.Apply(ctx, p.request(wish))
 	return failure(result, err)
 }
 
-func (p *partitioner) request(wish manager.Wish, held manager.Held) apply.Request {
-	return apply.Request{Seen: p.seen, Desired: wish, Held: heldOf(held)}
+func (p *partitioner) request(wish manager.Wish) apply.Request {
+	return apply.Request{Seen: p.seen, Desired: wish, Held: p.held}
 }
 
-func heldOf(held manager.Held) apply.Held {
+// Recover is that of manager.Config. What containers hold is spared.
+func (p *partitioner) Recover(ctx context.Context, wish manager.Wish) error {
+	result, err := p.Applier.Recover(ctx, wish, p.holders)
+	return failure(result, err)
+}
+
+// holders returns the holdings as users that the driver does not know.
+func (p *partitioner) holders(ctx context.Context) (apply.Held, error) {
+	all, err := p.holdings(ctx)
 	out := apply.Held{}
-	for id, devices := range held {
-		for _, d := range devices {
-			out[id] = append(out[id], apply.Holder{GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance})
+	for id, holdings := range all {
+		for _, h := range holdings {
+			out[id] = append(out[id], apply.Holder{
+				Process:     procowner.Process{Pod: procowner.Pod{Namespace: h.Namespace, Name: h.Pod}},
+				GPUInstance: h.GPUInstance, ComputeInstance: h.ComputeInstance,
+			})
 		}
 	}
-	return out
-}
-
-// recoverer returns that of manager.Config. What held returns is spared.
-func (p *partitioner) recoverer(held func(context.Context) (map[gpu.UUID][]users.Holding, error)) func(context.Context, manager.Wish) error {
-	return func(ctx context.Context, wish manager.Wish) error {
-		result, err := p.Applier.Recover(ctx, wish, func(ctx context.Context) (apply.Held, error) {
-			list, err := held(ctx)
-			out := apply.Held{}
-			for id, holdings := range list {
-				for _, h := range holdings {
-					out[id] = append(out[id], apply.Holder{
-						Process:     procowner.Process{Pod: procowner.Pod{Namespace: h.Namespace, Name: h.Pod}},
-						GPUInstance: h.GPUInstance, ComputeInstance: h.ComputeInstance,
-					})
-				}
-			}
-			return out, err
-		})
-		return failure(result, err)
-	}
+	return out, err
 }
 
 // changeOf returns what the manager has to know of a plan.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/clients"
 	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/agents/mig-manager/internal/users"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -163,5 +165,20 @@ func TestUnitsThatStayedStopped(t *testing.T) {
 	}
 	if stopped, err := cfg.Units.Stopped(); err != nil || !slices.Equal(stopped, []string{"nvsm.service"}) {
 		t.Errorf("Stopped() = %v, %v", stopped, err)
+	}
+}
+
+// TestHolders: what containers hold of a GPU and of MIG devices is spared.
+func TestHolders(t *testing.T) {
+	pod := manager.User{Namespace: "team", Pod: "train-0", Container: "main"}
+	p := partitioner{holdings: func(context.Context) (map[gpu.UUID][]users.Holding, error) {
+		return map[gpu.UUID][]users.Holding{"GPU-1": {{User: pod, Device: manager.Device{GPUInstance: 3, ComputeInstance: 1}}}}, nil
+	}}
+	got, err := p.holders(t.Context())
+	want := apply.Held{"GPU-1": {{
+		Process: procowner.Process{Pod: procowner.Pod{Namespace: "team", Name: "train-0"}}, GPUInstance: 3, ComputeInstance: 1,
+	}}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("holders() = %v (-want +got):\n%s", err, diff)
 	}
 }

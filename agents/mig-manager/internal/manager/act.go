@@ -9,66 +9,39 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/pace"
 )
 
-// act takes an action, and returns when to look again.
-func (m *Manager) act(ctx context.Context, o Observation, a Action) time.Duration {
+// nodeSeen is the time after which a Node that follows from a write has woken the loop.
+const nodeSeen = time.Second
+
+// act takes an action. It returns after which time to look again; 0 for none.
+func (m *Manager) act(ctx context.Context, o Observation, a Action) (time.Duration, error) {
 	if o.unsure() && a.Kind != Settle {
-		m.withdraw()
+		m.fact.Withdraw()
 	}
 	switch a.Kind {
 	case Rest:
 		if a.Clear {
-			return soonest(a.After, m.settled(""))
+			m.settled("")
 		}
-		return a.After
 	case Settle:
 		m.attempt, m.inEffect = attempt{}, o.Wanted
 		m.forgetReboot()
-		return soonest(a.After, m.settled(o.Wanted))
+		m.settled(o.Wanted)
 	case Hold:
-		return a.After
 	case Cordon:
 		m.cordoned = true
-		return m.try(ctx, "cordon", m.cordon)
+		return nodeSeen, m.cordon(ctx)
 	case Uncordon:
-		return m.try(ctx, "uncordon", m.uncordon)
+		return nodeSeen, m.uncordon(ctx)
 	case Evict:
 		m.evict(ctx, a.Users)
-		return a.After
 	case Apply:
-		return m.apply(ctx, o)
+		return m.apply(ctx, o), nil
 	case Reboot:
-		return m.reboot(ctx)
+		return m.reboot(ctx), nil
 	}
-	return 0
-}
-
-// try writes to the Node, unless the API server has asked for a pause, and returns when to look
-// again. The Node that follows from the write wakes the loop before that. A write that is rejected
-// is repeated after longer and longer pauses.
-func (m *Manager) try(ctx context.Context, what string, write func(context.Context) error) time.Duration {
-	if wait := m.overloaded.Sub(m.now()); wait > 0 {
-		return wait
-	}
-	err := write(ctx)
-	if err == nil {
-		m.rejected.Reset()
-		return time.Second
-	}
-	in := m.retryIn(&m.rejected, err)
-	if ctx.Err() == nil {
-		m.cfg.Log.Warn("cannot change the node, retrying", "what", what, "in", in, "err", err)
-	}
-	return in
-}
-
-// retryIn returns when to repeat a write to the Node that has failed. No other write is made before
-// the time for which the API server asks.
-func (m *Manager) retryIn(retry *pace.Backoff, err error) time.Duration {
-	m.overloaded = m.now().Add(kube.RetryAfter(err))
-	return kube.RetryIn(retry, err)
+	return a.After, nil
 }
 
 // apply makes a change. Units of the host that it stops run again before it returns.
@@ -77,9 +50,10 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 	if err != nil {
 		return retryDriver
 	}
+	m.loop.Wake() // what comes next is decided by what is there then
 	wish, err := m.cfg.Select(o.Wanted, gpus)
 	if err != nil && wish == nil {
-		return again // the config has changed
+		return 0 // the config has changed
 	}
 	m.remember(wish)
 	began := m.now()
@@ -91,16 +65,16 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 		}
 	}
 	if err == nil {
-		err = m.cfg.GPUs.Apply(ctx, wish, o.Held)
+		err = m.cfg.GPUs.Apply(ctx, wish)
 	}
 	m.startUnits(context.WithoutCancel(ctx))
 	if err != nil {
 		m.failed(ctx, err, stops)
-		return again
+		return 0
 	}
-	m.count("success", time.Since(began))
+	m.metrics.count(succeeded, time.Since(began))
 	m.attempt = attempt{}
-	return again
+	return 0
 }
 
 // unused returns a *Busy if containers have come to hold what a change destroys, while units of the host
@@ -122,17 +96,17 @@ func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 	}
 	t := &m.attempt
 	t.Attempt = Attempt{Err: err, Reboot: errors.Is(err, ErrNeedsReboot)}
-	if busy, ok := errors.AsType[*Busy](err); ok && len(busy.Users) > 0 {
-		t.Users = busy.Users
+	if used, ok := errors.AsType[*Busy](err); ok && len(used.Users) > 0 {
+		t.Users = used.Users
 		in := m.cfg.Options.Poll
 		if stopped {
 			in = t.retry.Next()
 		}
 		t.until = m.now().Add(in)
-		for _, u := range busy.Users {
+		for _, u := range used.Users {
 			m.stopUnits = m.stopUnits || m.cfg.OfHost != nil && m.cfg.OfHost(u.Unit)
 		}
-		m.count("busy", 0)
+		m.metrics.count(busy, 0)
 		return
 	}
 	if t.Reboot {
@@ -141,16 +115,7 @@ func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 	} else {
 		t.until = m.now().Add(t.retry.Next())
 	}
-	m.count("failed", 0)
-}
-
-func (m *Manager) count(result string, took time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.stats.Changes[result]++
-	if result == "success" {
-		m.stats.Took = took
-	}
+	m.metrics.count(failed, 0)
 }
 
 // evict asks the API server to evict pods. PodDisruptionBudgets count: it is asked again.

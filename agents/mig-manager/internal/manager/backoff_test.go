@@ -65,8 +65,8 @@ type held struct {
 	id gpu.UUID
 }
 
-func (h held) Plan(ctx context.Context, w manager.Wish, held manager.Held) (manager.Change, error) {
-	c, err := h.node.Plan(ctx, w, held)
+func (h held) Plan(ctx context.Context, w manager.Wish) (manager.Change, error) {
+	c, err := h.node.Plan(ctx, w)
 	for i := range c.GPUs {
 		c.GPUs[i].UUID = h.id
 	}

@@ -13,18 +13,17 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// leave uncordons the node if this agent has cordoned it: nobody may come to do it later. An agent
-// that starts again cordons it again. Until a reboot it stays cordoned: pods that come now would be
-// in the way after it.
-func (m *Manager) leave(ctx context.Context) {
-	select {
-	case m.node = <-m.nodes:
-	default:
-	}
-	if !m.node.Cordoned && !m.cordoned || m.attempt.Rebooting {
+// endLimit bounds the requests at the end.
+const endLimit = 10 * time.Second
+
+// uncordonAtEnd uncordons the node if this agent has cordoned it: nobody may come to do it later. An
+// agent that starts again cordons it again. Until a reboot it stays cordoned: pods that come now
+// would be in the way after it.
+func (m *Manager) uncordonAtEnd(ctx context.Context) {
+	if !m.delivered.Load().Cordoned && !m.cordoned || m.attempt.Rebooting {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaveLimit)
+	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
 	if err := m.uncordon(ctx); err != nil {
 		m.cfg.Log.Error("cannot uncordon the node at the end: unless the agent starts again, uncordon it by hand", "err", err)
@@ -35,11 +34,7 @@ func (m *Manager) leave(ctx context.Context) {
 // fact mig-ready. The label of the config is the user's, and the layouts stay. It is for an agent
 // that does not come back to the node, after Run.
 func (m *Manager) Withdraw(ctx context.Context) error {
-	err := m.cfg.Contract.Remove(contract.MIGReady)
-	if errors.Is(err, contract.ErrNoRunRoot) {
-		err = nil
-	}
-	return errors.Join(err, m.unpublish(ctx))
+	return errors.Join(m.cfg.Contract.Remove(contract.MIGReady), m.unpublish(ctx))
 }
 
 // unpublish takes back what is written to the Node. A heartbeat of the kubelet between reading
@@ -51,11 +46,7 @@ func (m *Manager) unpublish(ctx context.Context) error {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		if err == nil {
-			ops := n.unpublished()
-			if len(ops) == 0 {
-				return nil
-			}
+		if ops := n.unpublished(); err == nil && len(ops) > 0 {
 			err = m.cfg.Client.Patch(ctx, m.cfg.Client.Node(), ops)
 		}
 		if err == nil {

@@ -2,9 +2,10 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"outrigger.dev/pkg/contract"
@@ -12,6 +13,7 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // Name is the name of the agent: its field manager, and the writer of its facts.
@@ -20,17 +22,16 @@ const Name = "mig-manager"
 // Wish is what the config asks of the GPUs that it selects.
 type Wish map[gpu.UUID]mig.Desired
 
-// Held are MIG devices that containers hold, with a process or without.
-type Held map[gpu.UUID][]Device
-
 // GPUs reads and changes the GPUs of the node.
 type GPUs interface {
 	Read(ctx context.Context) ([]mig.GPU, error)
 	// Plan returns the change that the wish takes, and touches nothing. Where it can be reached
-	// in several ways, it spares what is held. Its error says why the wish cannot be.
-	Plan(ctx context.Context, wish Wish, held Held) (Change, error)
-	// Apply makes the change. Its error is a *Busy, or wraps ErrNeedsReboot, where they say why.
-	Apply(ctx context.Context, wish Wish, held Held) error
+	// in several ways, it spares what containers hold, with a process or without. Its error says
+	// why the wish cannot be.
+	Plan(ctx context.Context, wish Wish) (Change, error)
+	// Apply makes the change, and spares what the last Plan did. Its error is a *Busy, or wraps
+	// ErrNeedsReboot, where they say why.
+	Apply(ctx context.Context, wish Wish) error
 }
 
 // Units are those of the host's systemd that use GPUs.
@@ -54,8 +55,6 @@ type Config struct {
 	// Select returns what the config of a name asks of the GPUs. With an error, the wish is what
 	// can be done nevertheless, nil for nothing. It is called again for each observation.
 	Select func(name string, gpus []mig.GPU) (Wish, error)
-	// Held returns the MIG devices that containers hold, by the kubelet.
-	Held func(ctx context.Context) (Held, error)
 	// Users returns the containers that hold devices of a change, by the kubelet.
 	Users func(ctx context.Context, c Change) ([]User, error)
 	// Units is nil if those of the host are left alone.
@@ -77,18 +76,23 @@ type Config struct {
 	RebootFile string
 	// Retry has the pauses between attempts.
 	Retry pace.Backoff
-	Log   *slog.Logger
+	// Observe is that of reconcile.Config.
+	Observe func(loop string, took time.Duration, err error)
+	Log     *slog.Logger
 }
 
-// Manager is the loop. Other goroutines call its exported methods.
+// Manager keeps the layouts. Other goroutines than its loop call its exported methods.
 type Manager struct {
 	cfg  Config
-	wake chan struct{}
+	loop *reconcile.Loop
 	// now and boottime are the clocks.
 	now      func() time.Time
 	boottime func() time.Duration
-	nodes    pace.Latest[Node]
-	ready    *pace.Readiness
+	// delivered is the Node as the watch has last delivered it.
+	delivered atomic.Pointer[Node]
+	ready     *reconcile.Status
+	fact      *contract.Keeper
+	metrics   metrics
 
 	// The loop owns these.
 	node     Node
@@ -103,8 +107,6 @@ type Manager struct {
 	loaded string
 	// cordoned is set once this process has asked for a cordon, which the watch may not have shown yet.
 	cordoned bool
-	// rejected has the pauses between writes of the cordon.
-	rejected pace.Backoff
 	// shown is what the Node was made to show, about what that is, and wrote when it was written. shown
 	// is nil if it is not known what the Node shows.
 	shown *published
@@ -112,159 +114,111 @@ type Manager struct {
 	wrote time.Time
 	// rewrites limits how often a cause is written again.
 	rewrites pace.Budget
-	// unwritten has the pauses after writes that were rejected, and notBefore is when the next may be.
-	unwritten pace.Backoff
-	notBefore time.Time
-	// overloaded is until when the API server has asked to be left alone.
-	overloaded time.Time
-	fact       fact
 	// reported and logged are the last Event and the last line of the log about a state.
 	reported *incident
 	logged   incident
-
-	// mu guards what metrics read.
-	mu    sync.Mutex
-	stats Stats
 }
+
+// pause is the time between two attempts.
+type pause struct {
+	until time.Time
+	retry pace.Backoff
+}
+
+// left returns how long the pause takes still, 0 if it is over.
+func (p pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
 // recovery is what is remembered of the attempts to end what a process before left.
 type recovery struct {
-	done  bool
-	until time.Time
-	retry pace.Backoff
+	pause
+	done bool
 }
 
 // attempt is what is remembered of the last attempt.
 type attempt struct {
 	Attempt
+	pause
 	// of names the change.
-	of    string
-	until time.Time
-	retry pace.Backoff
+	of string
 }
 
-// Stats are what metrics show.
-type Stats struct {
-	State State
-	// Config is the one that is wanted.
-	Config string
-	// Users is how many the change waits for.
-	Users int
-	// Changes counts attempts, by result: success, failed, busy.
-	Changes map[string]uint64
-	// Took is how long the last change took that succeeded.
-	Took time.Duration
-}
+// The delays after a write to the Node that failed.
+const (
+	retryWrite     = time.Second
+	retryWriteMost = time.Minute
+)
 
 // New returns a Manager.
 func New(cfg Config) *Manager {
-	return &Manager{
-		cfg: cfg, wake: make(chan struct{}, 1), now: time.Now, boottime: contract.Boottime, nodes: pace.NewLatest[Node](),
-		ready: pace.NewReadiness(errStarting), recovery: recovery{retry: cfg.Retry}, rejected: pace.Backoff{First: time.Second, Most: time.Minute},
-		fact: fact{retry: pace.Backoff{First: retryFact, Most: retryFactMost}}, rewrites: pace.Budget{Burst: rewriteBurst, Every: rewriteEvery}, unwritten: pace.Backoff{First: retryPublish, Most: retryPublishMost},
-		stats: Stats{Changes: map[string]uint64{"success": 0, "failed": 0, "busy": 0}},
+	m := &Manager{
+		cfg: cfg, now: time.Now, boottime: contract.Boottime, ready: reconcile.NewStatus(errStarting), metrics: newMetrics(),
+		fact:     cfg.Contract.NewLastingKeeper(contract.MIGReady, cfg.Log),
+		recovery: recovery{pause: pause{retry: cfg.Retry}}, rewrites: pace.Budget{Burst: rewriteBurst, Every: rewriteEvery},
 	}
+	m.delivered.Store(&Node{})
+	m.loop = reconcile.New(reconcile.Config{
+		Name: "mig config", Step: m.step, Retry: pace.Backoff{First: retryWrite, Most: retryWriteMost}, Delays: kube.Delays,
+		Failed: func(err error, in time.Duration) {
+			cfg.Log.Warn("cannot change the node, retrying", "in", in, "err", err)
+		},
+		Observe: cfg.Observe, Log: cfg.Log,
+	})
+	return m
 }
 
 // Ready returns nil while the layouts are as the config asks, and otherwise why they are not.
 func (m *Manager) Ready() error { return m.ready.Err() }
 
 // Changed makes the manager look again: at the config, or at the GPUs.
-func (m *Manager) Changed() { pace.Signal(m.wake) }
-
-// Stats returns what metrics show.
-func (m *Manager) Stats() Stats {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.stats
-	s.Changes = maps.Clone(m.stats.Changes)
-	return s
-}
+func (m *Manager) Changed() { m.loop.Wake() }
 
 // Run keeps the layouts until ctx ends. A change that has begun is ended first.
 func (m *Manager) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	watching.Go(func() { m.watch(ctx) })
-	watching.Go(func() { m.watchFact(ctx) })
-	for ctx.Err() == nil {
-		after := m.step(ctx)
-		if !m.wait(ctx, after) {
-			break
-		}
-	}
-	m.leave(context.WithoutCancel(ctx))
-	return nil
+	watching.Go(func() { _ = m.fact.Keep(ctx) }) // it ends with ctx
+	err := m.loop.Run(ctx)
+	m.uncordonAtEnd(context.WithoutCancel(ctx))
+	return err
 }
 
-// wait waits for a change, or for the time after; 0 for no limit, less for no wait.
-func (m *Manager) wait(ctx context.Context, after time.Duration) bool {
-	if after < 0 {
-		return ctx.Err() == nil
-	}
-	var alarm <-chan time.Time
-	if after > 0 {
-		t := time.NewTimer(after)
-		defer t.Stop()
-		alarm = t.C
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case m.node = <-m.nodes:
-	case <-m.wake:
-	case <-alarm:
-	}
-	return true
-}
-
-// again is the result of step for a look without a wait.
-const again = -1
-
-// step observes, derives and acts once. It returns when to do so again if nothing changes.
-func (m *Manager) step(ctx context.Context) time.Duration {
-	select {
-	case m.node = <-m.nodes:
-	default:
-	}
+// step observes, derives and acts once. Its errors are about writes to the Node.
+func (m *Manager) step(ctx context.Context) (reconcile.Result, error) {
+	m.node = *m.delivered.Load()
 	started := m.startUnits(ctx)
 	o := m.observe(ctx)
 	if ctx.Err() != nil {
-		return 0 // what was not read says nothing about the node
+		return reconcile.Result{}, nil // what was not read says nothing about the node
 	}
 	a := Next(o)
 	a.Cause = oneLine(a.Cause)
-	m.note(o, a)
+	m.show(o, a)
 	m.log(o, a)
-	unpublished, err := m.publish(ctx, o, a)
-	if err != nil && ctx.Err() == nil {
-		m.cfg.Log.Warn("cannot publish the state of the mig config, retrying", "in", unpublished, "err", err)
-	}
-	after := soonest(soonest(m.act(ctx, o, a), started), unpublished)
+	unpublished := m.publish(ctx, o, a)
+	acted, err := m.act(ctx, o, a)
+	var recovers, written time.Duration
 	if o.Node.Known && !m.recovery.done {
-		after = soonest(after, max(time.Millisecond, m.recovery.until.Sub(m.now())))
+		recovers = max(time.Millisecond, m.recovery.left(m.now()))
 	}
 	if m.shown != nil && *m.shown != (published{State: o.Node.State, Cause: o.Node.Cause}) {
-		after = soonest(after, writeSeen) // the watch wakes the loop before that
+		written = writeSeen // the watch wakes the loop before that
 	}
-	return after
+	return reconcile.Result{After: earliest(acted, started, recovers, written)}, errors.Join(unpublished, err)
 }
 
-const (
-	// leaveLimit bounds the requests at the end.
-	leaveLimit = 10 * time.Second
-	// retryUnits is how soon a unit of the host that does not start is started again.
-	retryUnits = 15 * time.Second
-)
+// retryUnits is how soon a unit of the host that does not start is started again.
+const retryUnits = 15 * time.Second
 
-// soonest returns the sooner of two results of step.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
+// earliest returns the shortest time, but for 0, which is none.
+func earliest(times ...time.Duration) time.Duration {
+	var out time.Duration
+	for _, t := range times {
+		if t > 0 && (out == 0 || t < out) {
+			out = t
+		}
 	}
-	return a
+	return out
 }
 
 // startUnits starts units of the host that an attempt, or a process before, has left stopped.

@@ -1,46 +1,67 @@
 package manager
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
 
-// Metrics exports the state of a Manager on /metrics.
-type Metrics struct {
-	manager                     *Manager
-	state, users, changes, took *prometheus.Desc
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// namespace is the first part of the names of metrics.
+const namespace = "outrigger_mig_manager"
+
+// The results of attempts.
+const (
+	succeeded = "success"
+	failed    = "failed"
+	busy      = "busy"
+)
+
+// metrics are those of a Manager.
+type metrics struct {
+	state       *prometheus.GaugeVec
+	users, took prometheus.Gauge
+	changes     *prometheus.CounterVec
 }
 
-// NewMetrics returns the metrics of a Manager.
-func NewMetrics(m *Manager) *Metrics {
-	const namespace = "outrigger_mig_manager_"
-	return &Metrics{
-		manager: m,
-		state:   prometheus.NewDesc(namespace+"config_state", "1 for the state that nvidia.com/mig.config.state shows, 0 for the others.", []string{"state"}, nil),
-		users:   prometheus.NewDesc(namespace+"waiting_for_users", "Number of containers and processes for which the change of the MIG layout waits.", nil, nil),
-		changes: prometheus.NewDesc(namespace+"changes_total", "Attempts to change the MIG layouts, by result: success, failed, or busy if something in use was in the way.", []string{"result"}, nil),
-		took:    prometheus.NewDesc(namespace+"last_change_seconds", "How long the last change took that succeeded; 0 if there was none.", nil, nil),
+func newMetrics() metrics {
+	gauge := func(name, help string) prometheus.GaugeOpts {
+		return prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}
 	}
+	m := metrics{
+		state: prometheus.NewGaugeVec(gauge("config_state", "1 for the state that nvidia.com/mig.config.state shows, 0 for the others."), []string{"state"}),
+		users: prometheus.NewGauge(gauge("waiting_for_users", "Number of containers and processes for which the change of the MIG layout waits.")),
+		took:  prometheus.NewGauge(gauge("last_change_seconds", "How long the last change took that succeeded; 0 if there was none.")),
+		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "changes_total", Help: "Attempts to change the MIG layouts, by result: success, failed, or busy if something in use was in the way.",
+		}, []string{"result"}),
+	}
+	m.show("")
+	for _, result := range []string{succeeded, failed, busy} {
+		m.changes.WithLabelValues(result)
+	}
+	return m
 }
 
-// Describe sends the descriptions of all metrics.
-func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	ch <- m.state
-	ch <- m.users
-	ch <- m.changes
-	ch <- m.took
-}
-
-// Collect sends the current metrics.
-func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	s := m.manager.Stats()
+// show exports the state that the Node shows.
+func (m metrics) show(is State) {
 	for _, state := range []State{Pending, Rebooting, Success, Failed} {
 		value := 0.0
-		if s.State == state {
+		if state == is {
 			value = 1
 		}
-		ch <- prometheus.MustNewConstMetric(m.state, prometheus.GaugeValue, value, string(state))
+		m.state.WithLabelValues(string(state)).Set(value)
 	}
-	ch <- prometheus.MustNewConstMetric(m.users, prometheus.GaugeValue, float64(s.Users))
-	for result, n := range s.Changes {
-		ch <- prometheus.MustNewConstMetric(m.changes, prometheus.CounterValue, float64(n), result)
+}
+
+// count counts an attempt, which took a time.
+func (m metrics) count(result string, took time.Duration) {
+	m.changes.WithLabelValues(result).Inc()
+	if result == succeeded {
+		m.took.Set(took.Seconds())
 	}
-	ch <- prometheus.MustNewConstMetric(m.took, prometheus.GaugeValue, s.Took.Seconds())
+}
+
+// Collectors returns the metrics.
+func (m *Manager) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.metrics.state, m.metrics.users, m.metrics.changes, m.metrics.took}
 }

@@ -12,42 +12,47 @@ import (
 // maxCause is the most bytes of CauseAnnotation.
 const maxCause = 1024
 
+// metadata is that of a Node without what changes with each heartbeat, and spec what is read of its spec.
+type (
+	metadata struct {
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+	}
+	spec struct {
+		Unschedulable bool `json:"unschedulable"`
+	}
+)
+
 // object is what is read of the Node.
 type object struct {
 	Metadata struct {
-		ResourceVersion string            `json:"resourceVersion"`
-		Labels          map[string]string `json:"labels"`
-		Annotations     map[string]string `json:"annotations"`
+		metadata
+		ResourceVersion string `json:"resourceVersion"`
 	} `json:"metadata"`
-	Spec struct {
-		Unschedulable bool `json:"unschedulable"`
-	} `json:"spec"`
+	Spec spec `json:"spec"`
 }
 
-// seen is object without what changes with each heartbeat.
+// seen is what is watched of the Node.
 type seen struct {
-	Metadata struct {
-		Labels      map[string]string `json:"labels"`
-		Annotations map[string]string `json:"annotations"`
-	} `json:"metadata"`
-	Spec struct {
-		Unschedulable bool `json:"unschedulable"`
-	} `json:"spec"`
+	Metadata metadata `json:"metadata"`
+	Spec     spec     `json:"spec"`
+}
+
+// node returns what decides.
+func (n seen) node() Node {
+	return Node{
+		Known: true, Config: n.Metadata.Labels[ConfigLabel], State: State(n.Metadata.Labels[StateLabel]),
+		Cause:         n.Metadata.Annotations[CauseAnnotation],
+		Unschedulable: n.Spec.Unschedulable, Cordoned: n.Metadata.Annotations[CordonedAnnotation] != "",
+	}
 }
 
 // watch follows the Node until ctx ends.
 func (m *Manager) watch(ctx context.Context) {
-	last := Node{}
 	kube.Watch(ctx, m.cfg.Client, kube.Query{Object: m.cfg.Client.Node()}, func(nodes []seen) {
 		for _, n := range nodes {
-			is := Node{
-				Known: true, Config: n.Metadata.Labels[ConfigLabel], State: State(n.Metadata.Labels[StateLabel]),
-				Cause:         n.Metadata.Annotations[CauseAnnotation],
-				Unschedulable: n.Spec.Unschedulable, Cordoned: n.Metadata.Annotations[CordonedAnnotation] != "",
-			}
-			if is != last {
-				last = is
-				m.nodes.Put(is)
+			if is := n.node(); *m.delivered.Swap(&is) != is {
+				m.loop.Wake()
 			}
 		}
 	})

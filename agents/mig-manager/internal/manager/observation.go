@@ -30,9 +30,6 @@ type Observation struct {
 	Lacking error
 	// Change is what it takes to get there, as far as possible.
 	Change Change
-	// Held are the MIG devices that containers hold, if Change destroys any. Change spares them
-	// where it can.
-	Held Held
 	// Users are those of what Change destroys, or Unknown says why they are not known.
 	Users   []User
 	Unknown error

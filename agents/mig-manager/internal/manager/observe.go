@@ -33,32 +33,17 @@ func (m *Manager) observe(ctx context.Context) Observation {
 		return o
 	}
 	o.Reloaded = m.reloaded()
-	wish, change, held, err := m.plan(ctx)
-	switch {
-	case err.driver != nil:
-		o.Driver = err.driver
-		return o
-	case err.wish != nil:
-		o.Refused = err.wish
+	if m.plan(ctx, &o); o.Driver != nil || o.Refused != nil {
 		return o
 	}
-	o.Change, o.Held, o.Lacking = change, held, err.lacking
-	m.remember(wish)
 	m.noted()
 	o.Attempt = m.attempt.Attempt
-	o.Attempt.Wait = max(0, m.attempt.until.Sub(m.now()))
-	if change.Destroys() {
-		o.Users, o.Unknown = m.cfg.Users(ctx, change)
+	o.Attempt.Wait = m.attempt.left(m.now())
+	if o.Change.Destroys() {
+		o.Users, o.Unknown = m.cfg.Users(ctx, o.Change)
 		o.Users = slices.DeleteFunc(o.Users, m.isStopped)
 	}
 	return o
-}
-
-// reloaded reports whether the fact is about another loading of the driver than the current one. Earlier
-// versions of the agent did not write which one it is about.
-func (m *Manager) reloaded() bool {
-	of := m.cfg.Contract.Read(contract.MIGReady).Values[KeyLoaded]
-	return of != "" && of != m.loaded
 }
 
 // isStopped reports whether a user is a unit of the host that the next attempt stops.
@@ -74,7 +59,7 @@ func (m *Manager) isStopped(u User) bool {
 // as a GPU that does not answer, does not keep the others from their layouts.
 func (m *Manager) recover(ctx context.Context, wish Wish) {
 	r := &m.recovery
-	if r.done || m.now().Before(r.until) {
+	if r.done || r.left(m.now()) > 0 {
 		return
 	}
 	err := ErrNeedsReboot
@@ -92,32 +77,28 @@ func (m *Manager) recover(ctx context.Context, wish Wish) {
 	m.cfg.Log.Warn("cannot end the change that was interrupted, retrying", "in", in, "err", err)
 }
 
-// planError is why there is no plan.
-type planError struct{ driver, wish, lacking error }
-
-// plan returns what is wanted, and what it takes.
-func (m *Manager) plan(ctx context.Context) (Wish, Change, Held, planError) {
+// plan adds what is wanted, and what it takes.
+func (m *Manager) plan(ctx context.Context, o *Observation) {
 	gpus, err := m.cfg.GPUs.Read(ctx)
 	if err != nil {
-		return nil, Change{}, nil, planError{driver: err}
+		o.Driver = err
+		return
 	}
 	wish, lacking := m.cfg.Select(m.wanted, gpus)
 	m.recover(ctx, wish)
 	if lacking != nil && wish == nil {
-		return nil, Change{}, nil, planError{wish: lacking}
+		o.Refused = lacking
+		return
 	}
-	var held Held
-	change, err := m.cfg.GPUs.Plan(ctx, wish, nil)
-	if err == nil && change.Destroys() {
-		// Without an answer of the kubelet, nothing is changed: see Observation.Unknown.
-		if held, _ = m.cfg.Held(ctx); len(held) > 0 {
-			change, err = m.cfg.GPUs.Plan(ctx, wish, held)
-		}
+	switch change, err := m.cfg.GPUs.Plan(ctx, wish); {
+	case away(err):
+		o.Driver = err
+	case err != nil:
+		o.Refused = err
+	default:
+		o.Change, o.Lacking = change, lacking
+		m.remember(wish)
 	}
-	if away(err) {
-		return nil, Change{}, nil, planError{driver: err}
-	}
-	return wish, change, held, planError{wish: err, lacking: lacking}
 }
 
 // away reports whether an error is that of a driver that is not there now, and not of the wish.
@@ -130,7 +111,7 @@ func (m *Manager) remember(wish Wish) {
 	// Maps are in the order of their keys.
 	data, err := json.Marshal(wish)
 	if of := m.wanted + "\n" + string(data); err != nil || of != m.attempt.of {
-		m.attempt = attempt{of: of, retry: m.cfg.Retry}
+		m.attempt = attempt{of: of, pause: pause{retry: m.cfg.Retry}}
 		m.stopUnits = false
 	}
 }

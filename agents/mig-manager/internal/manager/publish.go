@@ -30,18 +30,14 @@ const (
 	// rewriteEvery how often on. A change can wait for days, for pods that come and go.
 	rewriteBurst = 5
 	rewriteEvery = 2 * time.Minute
-	// retryPublish and retryPublishMost are how soon an API server that rejects the state is asked
-	// again at the earliest.
-	retryPublish     = 2 * time.Second
-	retryPublishMost = 15 * time.Second
 )
 
 // publish applies the state and its cause, unless the Node has them. It writes again what
-// another program has changed. It returns when to try again after an error.
-func (m *Manager) publish(ctx context.Context, o Observation, a Action) (time.Duration, error) {
+// another program has changed.
+func (m *Manager) publish(ctx context.Context, o Observation, a Action) error {
 	p := published{State: a.State, Cause: a.Cause}
 	if p.State == "" && !a.Clear {
-		return 0, nil
+		return nil
 	}
 	is := published{State: o.Node.State, Cause: o.Node.Cause}
 	if m.shown != nil && *m.shown != is && m.now().Sub(m.wrote) < writeSeen {
@@ -49,24 +45,18 @@ func (m *Manager) publish(ctx context.Context, o Observation, a Action) (time.Du
 	}
 	about := incident{Config: o.Wanted, State: a.State, About: a.substance()}
 	if is != p {
-		if wait := max(m.notBefore.Sub(m.now()), m.overloaded.Sub(m.now())); wait > 0 {
-			return wait, nil
-		}
 		if m.keeps(is, about) {
-			return 0, nil
+			return nil
 		}
 		if err := m.write(ctx, p); err != nil {
 			m.shown = nil
-			in := m.retryIn(&m.unwritten, err)
-			m.notBefore = m.now().Add(in)
-			return in, err
+			return err
 		}
-		m.unwritten.Reset()
 		m.wrote = m.now()
 	}
 	m.shown, m.about = &p, about
 	m.event(o, a)
-	return 0, nil
+	return nil
 }
 
 // keeps reports whether the Node keeps what it shows, although another cause is known: it

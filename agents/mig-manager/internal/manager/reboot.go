@@ -103,7 +103,8 @@ func (m *Manager) reboot(ctx context.Context) time.Duration {
 		m.cfg.Log.Error("cannot reboot the host", "err", err)
 		t.Refused = errors.Join(err, m.noteReboot(true))
 		t.until = m.now().Add(t.retry.Next())
-		return again
+		m.loop.Wake()
+		return 0
 	}
 	t.Refused, t.Rebooting = nil, true
 	t.until = m.now().Add(m.cfg.Options.RebootPause)

@@ -13,14 +13,12 @@ const (
 	ReasonRebooting = "MIGConfigRebooting"
 )
 
-// note keeps what metrics and /readyz show.
-func (m *Manager) note(o Observation, a Action) {
-	m.mu.Lock()
-	m.stats.Config, m.stats.Users = o.Wanted, len(a.Users)
+// show keeps what metrics and /readyz show.
+func (m *Manager) show(o Observation, a Action) {
+	m.metrics.users.Set(float64(len(a.Users)))
 	if a.State != "" || a.Clear {
-		m.stats.State = a.State
+		m.metrics.show(a.State)
 	}
-	m.mu.Unlock()
 	switch {
 	case !o.Node.Known:
 		m.ready.Set(errors.New("the API server has not answered yet"))

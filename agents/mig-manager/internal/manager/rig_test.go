@@ -34,11 +34,9 @@ type node struct {
 	is      string
 	applied int
 	// fails is what Apply returns.
-	fails error
-	users []manager.User
-	// planned and spared are what was held at the last Plan and the last Apply.
-	planned, spared manager.Held
-	stopped         []string
+	fails   error
+	users   []manager.User
+	stopped []string
 	// log has what was done, in order.
 	log    []string
 	events []string
@@ -79,9 +77,6 @@ func nodeOf(t *testing.T, client func(string) *kube.Client) *node {
 				return nil, errors.New("config " + name + " does not exist: must be all-disabled or all-balanced")
 			}
 			return manager.Wish{gpu.UUID(name): {Enabled: true}}, nil
-		},
-		Held: func(context.Context) (manager.Held, error) {
-			return manager.Held{"GPU-1": {{GPUInstance: 3}}}, nil
 		},
 		Users: func(context.Context, manager.Change) ([]manager.User, error) {
 			n.mu.Lock()
@@ -130,10 +125,9 @@ func (n *node) sent(number int) []string {
 // Read, Plan and Apply are those of manager.GPUs.
 func (n *node) Read(context.Context) ([]mig.GPU, error) { return []mig.GPU{{}}, nil }
 
-func (n *node) Plan(_ context.Context, w manager.Wish, held manager.Held) (manager.Change, error) {
+func (n *node) Plan(_ context.Context, w manager.Wish) (manager.Change, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.planned = held
 	for name := range w {
 		if string(name) != n.is {
 			return manager.Change{GPUs: []manager.GPUChange{{Mode: true, Reset: true}}}, nil
@@ -142,14 +136,10 @@ func (n *node) Plan(_ context.Context, w manager.Wish, held manager.Held) (manag
 	return manager.Change{}, nil
 }
 
-func (n *node) Apply(_ context.Context, w manager.Wish, held manager.Held) error {
+func (n *node) Apply(_ context.Context, w manager.Wish) error {
 	n.did("apply")
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.planned) != len(held) {
-		n.Errorf("applied with %v, and planned with %v", held, n.planned)
-	}
-	n.spared = held
 	n.applied++
 	if n.fails != nil {
 		return n.fails

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,11 +34,11 @@ type hour struct {
 // Read, Plan and Apply are those of GPUs.
 func (*hour) Read(context.Context) ([]mig.GPU, error) { return []mig.GPU{{}}, nil }
 
-func (*hour) Plan(context.Context, Wish, Held) (Change, error) {
+func (*hour) Plan(context.Context, Wish) (Change, error) {
 	return Change{GPUs: []GPUChange{{UUID: "GPU-1", Goes: []Device{{GPUInstance: 1}}}}}, nil
 }
 
-func (h *hour) Apply(context.Context, Wish, Held) error { return &Busy{Users: h.busy(h.looks)} }
+func (h *hour) Apply(context.Context, Wish) error { return &Busy{Users: h.busy(h.looks)} }
 
 func none(int) []User { return nil }
 
@@ -52,7 +53,6 @@ func newHour(t *testing.T) *hour {
 		Client: client, Report: func(e kube.Event) { h.events = append(h.events, e.Reason) }, GPUs: h,
 		Recover: func(context.Context, Wish) error { return nil },
 		Select:  func(string, []mig.GPU) (Wish, error) { return Wish{"GPU-1": {Enabled: true}}, nil },
-		Held:    func(context.Context) (Held, error) { return nil, nil },
 		Users: func(context.Context, Change) ([]User, error) {
 			h.looks++
 			return h.users(h.looks), nil
@@ -70,14 +70,14 @@ func newHour(t *testing.T) *hour {
 func (h *hour) passes(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := h.now.Add(d); h.now.Before(end); {
-		if now := h.api.Requests()["patch nodes"]; now != h.writes || !h.node.Known {
-			h.writes, h.node = now, h.reads(t)
+		if now := h.api.Requests()["patch nodes"]; now != h.writes || !h.delivered.Load().Known {
+			is := h.reads(t)
+			h.writes = now
+			h.delivered.Store(&is)
 		}
-		after := h.step(t.Context())
-		if after < 0 {
-			continue
-		}
-		h.now = h.now.Add(max(after, time.Second))
+		r, err := h.step(t.Context())
+		least, _ := kube.Delays(err) // as the loop waits
+		h.now = h.now.Add(max(r.After, least, time.Second))
 	}
 }
 
@@ -88,10 +88,7 @@ func (h *hour) reads(t *testing.T) Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Node{
-		Known: true, Config: n.Metadata.Labels[ConfigLabel], State: State(n.Metadata.Labels[StateLabel]),
-		Cause: n.Metadata.Annotations[CauseAnnotation],
-	}
+	return seen{Metadata: n.Metadata.metadata, Spec: n.Spec}.node()
 }
 
 // TestWritesOfAnHour counts the writes to the Node while a change waits for an hour, with a look
@@ -190,21 +187,25 @@ func TestAnIncidentIsOneEvent(t *testing.T) {
 // settled has nothing to change.
 type settled struct{ *hour }
 
-func (settled) Plan(context.Context, Wish, Held) (Change, error) { return Change{}, nil }
+func (settled) Plan(context.Context, Wish) (Change, error) { return Change{}, nil }
 
-// TestARejectedCordonIsRetriedLater, and not at each look.
-func TestARejectedCordonIsRetriedLater(t *testing.T) {
+// TestARejectedWriteIsAnError, after which the loop pauses: of the state, and of the cordon.
+func TestARejectedWriteIsAnError(t *testing.T) {
 	h := newHour(t)
 	h.cfg.Options.Cordon = true
 	h.users = func(int) []User { return []User{{Namespace: "team", Pod: "train-0"}} }
 	h.passes(t, time.Second)
 	// This server rejects a patch that tests the version of the Node, as one does after a change.
-	before := h.api.Requests()["patch nodes"]
-	h.passes(t, 10*time.Minute)
-	if got := h.api.Requests()["patch nodes"] - before; got < 8 || got > 15 {
-		t.Errorf("%d attempts to cordon in 10 minutes, want after 1, 2, 4, … 60 s, and up to as much again", got)
+	_, err := h.step(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "cordon node n1: ") || strings.Contains(err.Error(), "publish") {
+		t.Errorf("the error is %v, want one of the cordon", err)
 	}
-	if got := h.reads(t); got.State != Pending || h.rejected.Next() != time.Minute {
-		t.Errorf("the state is %q, want the pause to be the longest", got.State)
+	if got := h.reads(t); got.State != Pending {
+		t.Errorf("the state is %q, want %q", got.State, Pending)
+	}
+	h.api.Answer("patch nodes", 500, "no leader")
+	h.users = func(int) []User { return []User{{Namespace: "team", Pod: "train-1"}} }
+	if _, err = h.step(t.Context()); err == nil || !strings.Contains(err.Error(), "publish \"pending\"") || !strings.Contains(err.Error(), "cordon node n1: ") {
+		t.Errorf("the error is %v, want one of the state and the cordon", err)
 	}
 }

@@ -89,20 +89,6 @@ func (f *Finder) All(ctx context.Context) (map[gpu.UUID][]Holding, error) {
 	return out, nil
 }
 
-// Held returns the MIG devices that containers hold whose pods have not ended.
-func (f *Finder) Held(ctx context.Context) (manager.Held, error) {
-	all, err := f.All(ctx)
-	out := manager.Held{}
-	for id, list := range all {
-		for _, h := range list {
-			if h.GPUInstance != gpu.NoInstance && !slices.Contains(out[id], h.Device) {
-				out[id] = append(out[id], h.Device)
-			}
-		}
-	}
-	return out, err
-}
-
 // read returns the GPUs of the node, and to which containers the kubelet has allocated them.
 func (f *Finder) read(ctx context.Context) (*gpu.Node, podresources.Map, error) {
 	node, err := f.Source.Snapshot(ctx)

@@ -113,20 +113,22 @@ func TestPodsThatHaveEnded(t *testing.T) {
 		podresourcestest.Pod("default", "gone", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))),
 		podresourcestest.Pod("default", "idle", podresourcestest.Container("main", "nvidia.com/mig-"+device.Profile.String(), string(device.UUID))),
 	)
-	if held, err := f.Held(t.Context()); err != nil || len(held) != 0 {
-		t.Errorf("Held() = %v, %v, want nothing: no pod exists", held, err)
+	if all, err := f.All(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("All() = %v, %v, want nothing: no pod exists", all, err)
 	}
 	server.Answer("get pods", 500, "overloaded")
-	want := manager.Held{first.UUID: {{GPUInstance: device.GPUInstance, ComputeInstance: device.ComputeInstance}}}
-	if held, err := f.Held(t.Context()); err != nil || cmp.Diff(want, held) != "" {
-		t.Errorf("Held() = %v, %v, want %v", held, err, want)
+	want := map[gpu.UUID][]users.Holding{
+		g.UUID: {{
+			User:   manager.User{Namespace: "default", Pod: "gone", Container: "main", GPU: g.Index},
+			Device: manager.Device{GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance},
+		}},
+		first.UUID: {{
+			User:   manager.User{Namespace: "default", Pod: "idle", Container: "main", GPU: first.Index, Device: device.Profile.String()},
+			Device: manager.Device{GPUInstance: device.GPUInstance, ComputeInstance: device.ComputeInstance},
+		}},
 	}
-	whole := []users.Holding{{
-		User:   manager.User{Namespace: "default", Pod: "gone", Container: "main", GPU: g.Index},
-		Device: manager.Device{GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance},
-	}}
-	if all, err := f.All(t.Context()); err != nil || len(all) != 2 || cmp.Diff(whole, all[g.UUID]) != "" || len(all[first.UUID]) != 1 || all[first.UUID][0].Pod != "idle" {
-		t.Errorf("All() = %+v, %v", all, err)
+	if all, err := f.All(t.Context()); err != nil || cmp.Diff(want, all) != "" {
+		t.Errorf("All() = %v (-want +got):\n%s", err, cmp.Diff(want, all))
 	}
 	kubelet.Set(podresourcestest.Pod("default", "gone", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))))
 	got, err := f.Of(t.Context(), change)
@@ -137,7 +139,7 @@ func TestPodsThatHaveEnded(t *testing.T) {
 	if _, err := f.Of(t.Context(), change); err == nil {
 		t.Error("no error without the kubelet")
 	}
-	if _, err := f.Held(t.Context()); err == nil {
+	if _, err := f.All(t.Context()); err == nil {
 		t.Error("no error without the kubelet")
 	}
 }
