@@ -95,15 +95,6 @@ func Delays(err error) (least, most time.Duration) {
 	return RetryAfter(err), most
 }
 
-// Delays returns the limits of the delay after err, which RetryIn has too: it is the Delays of a
-// reconcile.Config.
-func Delays(err error) (least, most time.Duration) {
-	if !rejected(err) {
-		most = maxOutage
-	}
-	return RetryAfter(err), most
-}
-
 // RetryAfter returns how long the API server asks to wait after err, also before another
 // request: 0 if it does not ask, and at most 5 minutes.
 func RetryAfter(err error) time.Duration {
