@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/agent/gpuconfig"
 )
 
 // The manifests of NVIDIA's GPU Feature Discovery set MIG_STRATEGY, and those of its
 // chart also the names of node, namespace and pod.
 func TestOutputThatNoFlagSelects(t *testing.T) {
-	t.Setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
-	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
 	t.Setenv("MIG_STRATEGY", "none")
 	for name, tc := range map[string]struct {
 		program, node, useAPI string
@@ -38,9 +39,13 @@ func TestOutputThatNoFlagSelects(t *testing.T) {
 			}
 			c := cli.NewContext(&cli.App{Flags: all}, set, &cli.Context{Context: t.Context()})
 			c.Command = &cli.Command{Flags: all}
-			s, err := read(c, outputOf(tc.program), slog.New(slog.DiscardHandler))
-			if err != nil || s.publish != tc.want {
-				t.Errorf("the output is %q, %v, want %q", s.publish, err, tc.want)
+			live, err := gpuconfig.Load(c, (*cluster.API)(nil), slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := settings{live: live}
+			if s.choose(outputOf(tc.program)); s.publish != tc.want {
+				t.Errorf("the output is %q, want %q", s.publish, tc.want)
 			}
 		})
 	}

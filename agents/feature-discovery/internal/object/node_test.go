@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -161,34 +159,4 @@ func TestWatchNodeIsRetried(t *testing.T) {
 			want(t, map[string]string{"a": "1"}, next(t, nodes).Labels)
 		})
 	}
-}
-
-func TestWatchNodeTakesTheTokenThatIsNew(t *testing.T) {
-	t.Parallel()
-	s := kubetest.New(t, "node1", nil)
-	dir := s.Dir(t)
-	nodes, lines := watched(t, s, dir)
-	next(t, nodes)
-	s.SetLabels(map[string]string{"a": "0"})
-	next(t, nodes) // by the watch, which is open
-	s.RotateToken(t, dir)
-	s.SetLabels(map[string]string{"a": "1"})
-	want(t, map[string]string{"a": "1"}, next(t, nodes).Labels) // it goes on
-	s.EndWatches()
-	s.SetLabels(map[string]string{"a": "2"})
-	want(t, map[string]string{"a": "2"}, next(t, nodes).Labels)
-	if len(lines) > 0 {
-		t.Errorf("log line %q", <-lines)
-	}
-	// A token that is not of this server is reported, and the right one is used.
-	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("another"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.EndWatches()
-	if line := <-lines; !strings.Contains(line, "401 Unauthorized") {
-		t.Errorf("log line %q", line)
-	}
-	s.RotateToken(t, dir)
-	s.SetLabels(map[string]string{"a": "3"})
-	want(t, map[string]string{"a": "3"}, next(t, nodes).Labels)
 }
