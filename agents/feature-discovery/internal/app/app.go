@@ -23,6 +23,7 @@ import (
 	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/pci"
+	"outrigger.dev/pkg/reconcile"
 )
 
 const name = "feature-discovery"
@@ -89,8 +90,8 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 		return nil, err
 	}
 	recorder := metrics.New()
-	out := s.outputs(c, log)
-	news := &news{out: out, api: s.api}
+	loops := agent.NewLoopMetrics(metrics.Namespace)
+	out := s.outputs(c, loops, log)
 	d := discovery.New(discovery.Config{
 		Config:      s.adopted.Config,
 		Source:      src,
@@ -99,7 +100,7 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 		WatchFacts:  s.driver.Contract.Watch,
 		WatchLabels: s.watchLabels(),
 		Chain:       s.chain,
-		Publish:     news.want,
+		Publish:     out.want,
 		Recorder:    recorder,
 		Log:         log,
 	})
@@ -116,7 +117,7 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 	parts := []agent.Part{
 		{
 			Name: "discovery", Run: d.Run, Ready: d.Unknown, Health: driver.Checks(src), Reload: d.Reload,
-			Collectors: []prometheus.Collector{recorder}, Close: src.Close,
+			Collectors: []prometheus.Collector{recorder, loops}, Close: src.Close,
 		},
 		{
 			Name: "config", Reload: s.live.Reload,
@@ -149,32 +150,19 @@ func (s settings) watchLabels() func(context.Context, func(map[string]string)) e
 
 // machine returns the function that reads what is known without a driver.
 func (s settings) machine(log *slog.Logger) func() discovery.Machine {
-	bus, model := changedError(), changedError()
+	var bus, model reconcile.Status
 	return func() discovery.Machine {
 		var m discovery.Machine
 		var err error
-		if m.Product, err = machine.ReadProduct(s.machineFile()); model(err) {
+		if m.Product, err = machine.ReadProduct(s.machineFile()); model.Set(err) && err != nil {
 			log.Warn("cannot read the machine type, labelling it as unknown", "err", err)
 		}
 		m.PCI, err = pci.Scan(s.host.SysRoot)
 		m.Unknown = err != nil
-		if bus(err) {
+		if bus.Set(err) && err != nil {
 			log.Warn("cannot read the whole PCI bus, retrying", "err", err)
 		}
 		return m
-	}
-}
-
-// changedError returns a function that reports whether an error is to be logged: it is not nil,
-// and not the one of the last call.
-func changedError() func(error) bool {
-	last := ""
-	return func(err error) bool {
-		was := last
-		if last = ""; err != nil {
-			last = err.Error()
-		}
-		return last != "" && last != was
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/kube"
 )
 
 // outputs are the destinations of labels and condition.
@@ -20,11 +22,14 @@ type outputs struct {
 	// labels is the destination of labels other than the Node.
 	labels publish.Output
 	keeper *publish.Keeper
+	// api gets an Event for each change of the condition, and last is the condition.
+	api  *cluster.API
+	last object.Condition
 }
 
 // outputs returns the outputs of the settings.
-func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
-	o := &outputs{}
+func (s settings) outputs(c *cli.Context, loops *agent.LoopMetrics, log *slog.Logger) *outputs {
+	o := &outputs{api: s.api}
 	switch s.publish {
 	case publishFile:
 		o.labels = publish.File{Stamper: s.stamper(), Path: s.live.Config.GFD.OutputFile}
@@ -35,13 +40,14 @@ func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 	}
 	if o.labels != nil {
 		o.keeper = publish.NewKeeper(publish.KeeperConfig{
-			Output: o.labels, Every: s.live.Config.GFD.SleepInterval, Log: log,
+			Output: o.labels, Every: s.live.Config.GFD.SleepInterval, Observe: loops.Observe, Log: log,
 		})
 	}
 	switch {
 	case s.publish == publishNode || len(s.chain) > 0 && s.api != nil:
 		o.node = publish.NewNode(publish.NodeConfig{
-			Stamper: s.stamper(), API: object.New(s.api.Client), Manager: name, Taint: s.taint, Time: time.Now, Log: log,
+			Stamper: s.stamper(), API: object.New(s.api.Client), Manager: name, Taint: s.taint, Time: time.Now,
+			Observe: loops.Observe, Log: log,
 		})
 	case len(s.chain) > 0:
 		log.Info("not in a cluster, not writing the condition GPUReady")
@@ -49,8 +55,15 @@ func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 	return o
 }
 
-// want passes the desired state to the keepers.
+// want passes the desired state to the keepers, and reports changes of the condition as Events
+// of the Node. The first state is no change: the condition shows it.
 func (o *outputs) want(w publish.Desired) {
+	if w.Ready != nil {
+		if was := o.last.Reason; was != "" && was != w.Ready.Reason {
+			o.api.Event(kube.Event{Warning: w.Ready.Status != "True", Reason: w.Ready.Reason, Message: w.Ready.Message})
+		}
+		o.last = *w.Ready
+	}
 	if o.keeper != nil {
 		o.keeper.Set(w)
 		w.Labels = nil

@@ -24,6 +24,7 @@ import (
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/pci"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // Machine is the state of the machine that needs no driver to be read.
@@ -90,7 +91,7 @@ type Discovery struct {
 	configs  pace.Latest[config.Config]
 	facts    pace.Latest[map[contract.Name]contract.Fact]
 	labelled pace.Latest[map[string]string]
-	unknown  *pace.Readiness
+	unknown  *reconcile.Status
 
 	// What follows is owned by the goroutine of Run.
 	config  config.Config
@@ -100,9 +101,10 @@ type Discovery struct {
 	// GPUs bound to the driver, which failed to start them.
 	node, has *gpu.Node
 	// trouble and hang are why the driver does not answer now.
-	trouble, hang error
-	refreshed     bool
-	known         map[contract.Name]contract.Fact
+	trouble   reconcile.Status
+	hang      error
+	refreshed bool
+	known     map[contract.Name]contract.Fact
 	// on are the labels of the Node, nil before they are known.
 	on      map[string]string
 	desired publish.Desired
@@ -120,7 +122,7 @@ func New(cfg Config) *Discovery {
 		configs:  pace.NewLatest[config.Config](),
 		facts:    pace.NewLatest[map[contract.Name]contract.Fact](),
 		labelled: pace.NewLatest[map[string]string](),
-		unknown:  pace.NewReadiness(errStarting),
+		unknown:  reconcile.NewStatus(errStarting),
 		config:   cfg.Config,
 	}
 }
@@ -224,19 +226,17 @@ func (d *Discovery) observed(obs observe.Observation[nothing, nothing]) error {
 	if obs.Err != nil && d.cfg.Config.FailOnInitError && !d.refreshed {
 		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
 	}
-	before := d.trouble
-	d.refreshed, d.trouble = true, obs.Err
-	d.machine = d.cfg.ReadMachine()
+	d.refreshed, d.machine = true, d.cfg.ReadMachine()
 	if obs.Node != nil {
 		d.take(obs.Node)
 	}
-	switch {
-	case obs.Err == nil && before != nil:
+	switch changed := d.trouble.Set(obs.Err); {
+	case changed && obs.Err == nil:
 		d.log.Info("the driver answers", "version", obs.Node.Driver.Version, "gpus", len(obs.Node.GPUs))
 	case errors.Is(obs.Err, gpu.ErrClosed):
 		// A GPU was added or removed, and the driver is opened again.
 		d.log.Debug("driver closed, waiting until it is opened again", "err", obs.Err)
-	case obs.Err != nil && (before == nil || before.Error() != obs.Err.Error()):
+	case changed:
 		d.log.Warn("the driver does not answer, waiting", "err", obs.Err)
 	}
 	return nil

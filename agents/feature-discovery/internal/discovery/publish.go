@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 
@@ -35,11 +36,8 @@ func (d *Discovery) unlabelled() error {
 		return d.hang
 	case !d.refreshed:
 		return errStarting
-	case d.trouble == nil:
-		return errNoGPU
-	default:
-		return d.trouble
 	}
+	return cmp.Or(d.trouble.Err(), errNoGPU)
 }
 
 var errNoGPU = errors.New("the driver answers and reports no GPU, although GPUs on the PCI bus are bound to it: see GPUReady, and the kernel log (dmesg | grep NVRM)")
@@ -50,7 +48,7 @@ var errNoGPU = errors.New("the driver answers and reports no GPU, although GPUs 
 // earlier process stay until the driver answers. They are removed when the bus has
 // no GPUs any more.
 func (d *Discovery) labels() map[string]string {
-	none := errors.Is(d.trouble, gpu.ErrNoDriver) || d.node != nil && len(d.node.GPUs) == 0
+	none := errors.Is(d.trouble.Err(), gpu.ErrNoDriver) || d.node != nil && len(d.node.GPUs) == 0
 	switch {
 	case !d.refreshed:
 		return nil
@@ -69,6 +67,6 @@ func (d *Discovery) ready() *object.Condition {
 	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.known == nil || d.asksLabels() && d.on == nil {
 		return nil
 	}
-	c := ready.Derive(d.cfg.Chain, ready.Observed{Node: d.node, Err: d.trouble, Hang: d.hang, Facts: d.known, Labels: d.on})
+	c := ready.Derive(d.cfg.Chain, ready.Observed{Node: d.node, Err: d.trouble.Err(), Hang: d.hang, Facts: d.known, Labels: d.on})
 	return &c
 }

@@ -12,7 +12,8 @@ import (
 	"outrigger.dev/pkg/agent/configfile"
 )
 
-const namespace = "outrigger_feature_discovery"
+// Namespace is what the names of all metrics begin with.
+const Namespace = "outrigger_feature_discovery"
 
 // Recorder records what feature discovery publishes, and exports it as metrics.
 type Recorder struct {
@@ -33,10 +34,10 @@ var (
 // New returns a Recorder without any state.
 func New() *Recorder {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+		return prometheus.NewDesc(prometheus.BuildFQName(Namespace, "", name), help, labels, nil)
 	}
 	return &Recorder{
-		Metrics: configfile.NewMetrics(namespace),
+		Metrics: configfile.NewMetrics(Namespace),
 		labels:  desc("labels", "Number of labels of the node; absent while they are not known."),
 		ready:   desc("gpu_ready", "1 while the GPUs of the node can be used, 0 while they cannot, with the reason of the condition GPUReady.", "reason"),
 	}

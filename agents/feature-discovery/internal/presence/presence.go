@@ -8,7 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,8 +16,10 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/agents/feature-discovery/internal/machine"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/pci"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // Grace is how long the GPUs have to be absent before their labels are removed. A reset
@@ -54,209 +56,135 @@ type Config struct {
 	Node   Node
 	// Grace is usually the constant Grace.
 	Grace time.Duration
-	Log   *slog.Logger
+	// Observe is that of the reconcile.Config.
+	Observe func(loop string, took time.Duration, err error)
+	Log     *slog.Logger
 }
 
 // Presence keeps the labels by which charts select nodes.
 type Presence struct {
-	cfg     Config
-	changed chan struct{}
+	cfg  Config
+	loop *reconcile.Loop
+	// kept is set while cfg.Node runs.
+	kept atomic.Bool
 
-	// again and retry schedule the next scan of a bus that could not be read. The
-	// goroutine that scans owns them.
-	again *time.Timer
-	retry pace.Backoff
-
-	mu  sync.Mutex
-	err error
-	// keeps is set while cfg.Node runs.
-	keeps bool
+	// What follows is owned by the goroutine of Run. stop ends cfg.Node, nil while it does not run.
+	group *errgroup.Group
+	stop  func()
+	// gone is when the last GPU was gone, zero while there is one.
+	gone time.Time
+	// removed is set once the Node has no labels.
+	removed bool
 }
-
-var errStarting = errors.New("start: the PCI bus has not been scanned yet")
 
 // New returns a Presence; it does nothing before Run.
 func New(cfg Config) *Presence {
-	return &Presence{
-		cfg:     cfg,
-		changed: make(chan struct{}, 1),
-		retry:   pace.Backoff{First: retryMin, Most: retryMax},
-		err:     errStarting,
-	}
+	p := &Presence{cfg: cfg}
+	p.loop = reconcile.New(reconcile.Config{
+		Name: "presence", Step: p.step, Starting: errors.New("start: the PCI bus has not been scanned yet"),
+		// Devices that come and go are no reason to hurry after an error.
+		Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays, Patient: true, Observe: cfg.Observe, Log: cfg.Log,
+		Failed: func(err error, in time.Duration) {
+			cfg.Log.Error("cannot verify node labels against the PCI bus, retrying", "in", in, "err", err)
+		},
+	})
+	return p
 }
 
 // Ready returns nil while the labels match the PCI bus, and otherwise why they do
 // not.
 func (p *Presence) Ready() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil && p.keeps {
-		return p.cfg.Node.Err()
+	if err := p.loop.Ready(); err != nil || !p.kept.Load() {
+		return err
 	}
-	return p.err
+	return p.cfg.Node.Err()
 }
 
 // Reload scans the bus again. It does not block.
-func (p *Presence) Reload() { pace.Signal(p.changed) }
+func (p *Presence) Reload() { p.loop.Wake() }
 
 // Run keeps the labels until ctx ends.
 func (p *Presence) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer cancel()
-	watching.Go(func() { p.cfg.Watch(ctx, p.Reload) })
-	p.again = time.AfterFunc(retryMax, p.Reload)
-	defer p.again.Stop()
-	for wait := p.cfg.Grace; p.absent(ctx, wait); wait = 0 {
-		if err := p.present(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	p.group, ctx = errgroup.WithContext(ctx)
+	p.group.Go(func() error { p.cfg.Watch(ctx, p.loop.Wake); return nil })
+	p.group.Go(func() error { return p.loop.Run(ctx) })
+	return p.group.Wait()
 }
 
-// scan returns the labels for the GPUs on the bus, and whether they are known. If
-// they are not, it schedules another scan.
-func (p *Presence) scan() (labels map[string]string, known bool) {
-	p.again.Stop()
+// step makes the labels as the bus is. It removes them once GPUs have been absent for Grace,
+// also after a start, when they may be left from a time with GPUs.
+func (p *Presence) step(ctx context.Context) (reconcile.Result, error) {
+	labels, err := p.scan()
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(labels) > 0 {
+		p.gone, p.removed = time.Time{}, false
+		p.keep(ctx, labels)
+		return reconcile.Result{}, nil
+	}
+	if p.gone.IsZero() {
+		p.gone = time.Now()
+		if p.stop != nil {
+			p.cfg.Log.Warn("no NVIDIA GPU on the PCI bus any more, keeping the labels for a while", "for", p.cfg.Grace)
+		} else {
+			p.cfg.Log.Info("no NVIDIA GPU on the PCI bus, waiting for one")
+		}
+	}
+	if in := p.cfg.Grace - time.Since(p.gone); in > 0 {
+		return reconcile.Result{After: in}, nil
+	}
+	return reconcile.Result{}, p.remove(ctx)
+}
+
+// scan returns the labels for the GPUs on the bus.
+func (p *Presence) scan() (map[string]string, error) {
 	devices, err := p.cfg.Scan()
-	switch {
-	case err == nil:
-	case slices.ContainsFunc(devices, pci.Device.GPU):
+	if err != nil {
+		if !slices.ContainsFunc(devices, pci.Device.GPU) {
+			return nil, err
+		}
 		// One device that cannot be read does not hide the others.
 		p.cfg.Log.Warn("cannot read some devices of the PCI bus", "err", err)
-	default:
-		p.fail(err)
-		p.again.Reset(p.retry.Next())
-		return nil, false
 	}
-	p.retry.Reset()
 	system, err := p.cfg.System()
 	if err != nil {
 		p.cfg.Log.Warn("cannot read kernel or distribution", "err", err)
 	}
-	return label.Presence(devices, system), true
+	return label.Presence(devices, system), nil
 }
 
-// absent waits until there are GPUs, and returns false if ctx ends before. After
-// wait it removes labels that are left from a time with GPUs.
-func (p *Presence) absent(ctx context.Context, wait time.Duration) bool {
-	remove := time.NewTimer(wait)
-	defer remove.Stop()
-	retry := pace.Backoff{First: retryMin, Most: retryMax}
-	for due, failed, logged := false, false, false; ; {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-p.changed:
-		case <-remove.C:
-			due = true
-		}
-		labels, known := p.scan()
-		if len(labels) > 0 {
-			return true
-		}
-		if !known {
-			continue
-		}
-		if !logged {
-			logged = true
-			p.cfg.Log.Info("no NVIDIA GPU on the PCI bus, waiting for one")
-		}
-		if due {
-			due, failed = false, !p.remove(ctx)
-			if failed {
-				remove.Reset(retry.Next())
-			}
-		}
-		if !failed {
-			p.set(nil)
-		}
+// keep keeps the labels on the Node until p.stop is called.
+func (p *Presence) keep(ctx context.Context, labels map[string]string) {
+	p.cfg.Node.Set(publish.Desired{Labels: labels})
+	if p.stop != nil {
+		return
 	}
-}
-
-// remove removes the labels from a Node without GPUs, and reports whether that
-// succeeded.
-func (p *Presence) remove(ctx context.Context) bool {
-	err := p.cfg.Node.Once(ctx, publish.Desired{Labels: map[string]string{}})
-	if err != nil && ctx.Err() == nil {
-		p.fail(err)
-	}
-	return err == nil
-}
-
-// present keeps the labels while there are GPUs, and for Grace after that.
-func (p *Presence) present(ctx context.Context) error {
-	p.keep(true)
-	defer p.keep(false)
-	g, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	g.Go(func() error { return p.cfg.Node.Run(ctx) })
-	g.Go(func() error {
-		defer cancel()
-		p.follow(ctx)
-		return nil
+	ended := make(chan struct{})
+	p.group.Go(func() error {
+		defer close(ended)
+		return p.cfg.Node.Run(ctx)
 	})
-	return g.Wait()
-}
-
-// follow sets the labels for the GPUs on the bus until these have been absent for
-// Grace, or ctx ends.
-func (p *Presence) follow(ctx context.Context) {
-	gone := time.NewTimer(0)
-	gone.Stop()
-	defer gone.Stop()
-	pace.Signal(p.changed)
-	for absent, over := false, false; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.changed:
-		case <-gone.C:
-			over = true
-		}
-		labels, known := p.scan()
-		if !known {
-			continue
-		}
-		p.set(nil)
-		switch {
-		case len(labels) > 0:
-			gone.Stop()
-			absent, over = false, false
-			p.cfg.Node.Set(publish.Desired{Labels: labels})
-		case over:
-			p.cfg.Log.Warn("no NVIDIA GPU on the PCI bus, removing the labels")
-			return
-		case !absent:
-			absent = true
-			p.cfg.Log.Warn("no NVIDIA GPU on the PCI bus any more, keeping the labels for a while", "for", p.cfg.Grace)
-			gone.Reset(p.cfg.Grace)
-		}
+	p.kept.Store(true)
+	p.stop = func() {
+		p.kept.Store(false)
+		cancel()
+		<-ended
 	}
 }
 
-// fail records why the labels may not match the bus, and logs it once.
-func (p *Presence) fail(err error) {
-	p.mu.Lock()
-	was := p.err
-	p.err = err
-	p.mu.Unlock()
-	if was == nil || was.Error() != err.Error() {
-		p.cfg.Log.Error("cannot verify node labels against the PCI bus, retrying", "err", err)
+// remove removes the labels from a Node without GPUs.
+func (p *Presence) remove(ctx context.Context) error {
+	if p.stop != nil {
+		p.cfg.Log.Warn("no NVIDIA GPU on the PCI bus, removing the labels")
+		p.stop()
+		p.stop = nil
 	}
-}
-
-func (p *Presence) set(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.err = err
-}
-
-func (p *Presence) keep(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.keeps = on
+	if p.removed {
+		return nil
+	}
+	err := p.cfg.Node.Once(ctx, publish.Desired{Labels: map[string]string{}})
+	p.removed = err == nil
+	return err
 }

@@ -9,64 +9,57 @@ import (
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
-
-// retryFile is the longest delay after a failure to write a file of the node: another
-// attempt costs nothing.
-const retryFile = 5 * time.Second
 
 // KeeperConfig describes a Keeper.
 type KeeperConfig struct {
 	Output Output
 	// Every is the time between checks of the published labels; 0 for no checks.
 	Every time.Duration
-	Log   *slog.Logger
+	// Observe is that of the reconcile.Config.
+	Observe func(loop string, took time.Duration, err error)
+	Log     *slog.Logger
 }
 
 // Keeper keeps labels published at an Output, whoever removes or changes them. It notices
-// at once what happens to a Watched output, and to other ones with the next check.
+// at once what happens to a File, and to other outputs with the next check.
 type Keeper struct {
-	*target
+	target
 	cfg KeeperConfig
-}
-
-// Watched is an Output that is a file of the node.
-type Watched interface {
-	// WatchedFile returns the path of the file.
-	WatchedFile() string
 }
 
 // NewKeeper returns a Keeper; it does nothing before Run.
 func NewKeeper(cfg KeeperConfig) *Keeper {
-	return &Keeper{target: newTarget(nil), cfg: cfg}
+	k := &Keeper{cfg: cfg}
+	loop := reconcile.Config{
+		Name: "labels", Starting: errPending, Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays,
+		Observe: cfg.Observe, Log: cfg.Log,
+		Failed: func(err error, in time.Duration) {
+			cfg.Log.Error("cannot publish labels, retrying", "in", in, "err", err)
+		},
+	}
+	if _, ok := cfg.Output.(File); ok {
+		loop.Retry = pace.Backoff{} // to try again costs nothing
+	}
+	k.reconcile(loop, k.put)
+	return k
 }
 
 // Run keeps the labels until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
-	keeping := pace.Keeping{
-		Put: k.put, Desired: k.changed, Every: k.cfg.Every,
-		Retry: pace.Backoff{First: retryMin, Most: retryMax}, RetryIn: kube.RetryIn, Busy: kube.RetryAfter,
-		Failed: func(err error, in time.Duration) {
-			k.cfg.Log.Error("cannot publish labels, retrying", "in", in, "err", err)
-		},
-	}
-	if w, ok := k.cfg.Output.(Watched); ok {
-		found := make(chan struct{}, 1)
-		keeping.Found, keeping.Retry.Most = found, retryFile
+	if f, ok := k.cfg.Output.(File); ok {
 		var watching sync.WaitGroup
 		defer watching.Wait()
-		watching.Go(func() { hostfs.Watch(ctx, k.cfg.Log, func() { pace.Signal(found) }, w.WatchedFile()) })
+		watching.Go(func() { hostfs.Watch(ctx, k.cfg.Log, k.loop.Recheck, f.Path) })
 	}
-	pace.Keep(ctx, keeping)
-	return nil
+	return k.loop.Run(ctx)
 }
 
-func (k *Keeper) put(ctx context.Context) error {
-	desired, report := k.take()
+func (k *Keeper) put(ctx context.Context, desired Desired) (reconcile.Result, error) {
 	var err error
 	if desired.Labels != nil {
 		err = k.cfg.Output.Put(ctx, desired.Labels)
 	}
-	report(err)
-	return err
+	return reconcile.Result{After: k.cfg.Every}, err
 }

@@ -8,13 +8,14 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 const (
@@ -50,20 +51,42 @@ type NodeConfig struct {
 	Taint object.Taint
 	// Time is the clock of condition transitions and retries.
 	Time Clock
-	Log  *slog.Logger
+	// Observe is that of the reconcile.Config.
+	Observe func(loop string, took time.Duration, err error)
+	Log     *slog.Logger
 }
 
 // Node keeps the Node object as desired, whoever changes it. It sends no request
 // while the object is as desired.
 type Node struct {
-	*target
-	cfg   NodeConfig
-	there pace.Latest[object.Node]
+	target
+	cfg NodeConfig
+	// seen is the Node that was observed last, nil once a step has it.
+	seen atomic.Pointer[object.Node]
+	// failed is why the last write failed in part.
+	failed reconcile.Status
+
+	// What follows is owned by the goroutine of Run. there is the Node as it was last seen,
+	// with what was written since.
+	there *object.Node
+	// tried is the desired state that was last written, at is when, and due is when it may be
+	// written again if another writer has changed it.
+	tried       *Desired
+	at, due     time.Time
+	overwritten pace.Backoff
 }
 
 // NewNode returns a Node; it does nothing before Run or Once.
 func NewNode(cfg NodeConfig) *Node {
-	return &Node{target: newTarget(errUnread), cfg: cfg, there: pace.NewLatest[object.Node]()}
+	n := &Node{cfg: cfg, overwritten: pace.Backoff{First: retryMin, Most: retryMax}}
+	n.reconcile(reconcile.Config{
+		Name: "node", Starting: errUnread, Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays, Observe: cfg.Observe,
+		Log: cfg.Log,
+		Failed: func(err error, in time.Duration) {
+			cfg.Log.Error("cannot write the node, retrying", "in", in, "err", err)
+		},
+	}, n.step)
+	return n
 }
 
 var (
@@ -85,12 +108,24 @@ func (n *Node) Withdraw(ctx context.Context, labels, condition bool) error {
 
 // Run keeps the Node until ctx ends.
 func (n *Node) Run(ctx context.Context) error {
-	_, report := n.take()
-	report(errUnread) // the Node of an earlier Run is outdated
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { n.cfg.API.WatchNode(ctx, n.there.Put); return nil })
-	g.Go(func() error { n.keep(ctx); return nil })
-	return g.Wait()
+	// The Node of an earlier Run is outdated.
+	n.seen.Store(nil)
+	n.there, n.tried = nil, nil
+	n.failed.Set(nil)
+	n.published.Store(nil)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { n.cfg.API.WatchNode(ctx, n.observe) })
+	return n.loop.Run(ctx)
+}
+
+// observe takes the Node as it is now. It does not end the delay after a write that failed: a
+// Node that others change all the time is no reason to hurry.
+func (n *Node) observe(there object.Node) {
+	n.seen.Store(&there)
+	if n.failed.Err() == nil {
+		n.loop.Wake()
+	}
 }
 
 // Once makes the Node as desired, and returns nil once it is.
@@ -111,101 +146,46 @@ func (n *Node) Once(ctx context.Context, w Desired) error {
 	return n.do(ctx, n.planOf(there, w), &there)
 }
 
-// keeping is the state of keep.
-type keeping struct {
-	// there is the Node as it was last seen, with what was written since.
-	there *object.Node
-	// tried is the desired state that was last written, at is when, and due is when
-	// it may be written again.
-	tried   *Desired
-	at, due time.Time
-	// failed is why the last write failed in part.
-	failed error
-	// failing and overwritten are the delays after failures, and after overwrites
-	// by others.
-	failing, overwritten pace.Backoff
-}
-
-func (n *Node) keep(ctx context.Context) {
-	k := keeping{
-		failing:     pace.Backoff{First: retryMin, Most: retryMax},
-		overwritten: pace.Backoff{First: retryMin, Most: retryMax},
+// step writes what is due.
+func (n *Node) step(ctx context.Context, desired Desired) (reconcile.Result, error) {
+	if there := n.seen.Swap(nil); there != nil {
+		n.there = there
 	}
-	again := time.NewTimer(0)
-	again.Stop()
-	defer again.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case there := <-n.there:
-			k.there = &there
-		case <-n.changed:
-		case <-again.C:
-		}
-		if in := n.step(ctx, &k); in > 0 {
-			again.Reset(in)
-		} else {
-			again.Stop()
-		}
+	if n.there == nil {
+		return reconcile.Result{Pending: errUnread}, nil
 	}
-}
-
-// step writes what is due, and returns when to call it again; 0 means after the
-// next change.
-func (n *Node) step(ctx context.Context, k *keeping) time.Duration {
-	desired, report := n.take()
-	if k.there == nil {
-		return 0
-	}
-	p := n.planOf(*k.there, desired)
+	p := n.planOf(*n.there, desired)
 	if p.empty() {
-		report(nil)
-		k.failed = nil
-		k.failing.Reset()
-		return 0
+		return n.result(nil)
 	}
 	now := n.cfg.Time()
 	// Reflection, because the desired state has maps and slices: a new field counts without a line here.
-	again := k.tried != nil && reflect.DeepEqual(*k.tried, desired)
-	// The Node was written and differs: another writer has changed it, or the Node
-	// that was seen is older than the write. Neither is answered at once.
-	overwritten := again && k.failed == nil
-	if overwritten {
-		report(errOverwritten)
+	again := n.tried != nil && reflect.DeepEqual(*n.tried, desired)
+	if again && n.failed.Err() == nil {
+		// The Node was written and differs: another writer has changed it, or the Node
+		// that was seen is older than the write. Neither is answered at once.
+		if in := n.due.Sub(now); in > 0 {
+			return reconcile.Result{After: in, Pending: errOverwritten}, nil
+		}
+		n.cfg.Log.Warn("another writer has changed the node, writing it again", "plan", p, "wrote_before", now.Sub(n.at).Round(time.Second))
 	}
-	if (again || kube.RetryAfter(k.failed) > 0) && now.Before(k.due) {
-		return k.due.Sub(now)
+	if !again || now.Sub(n.at) > stable {
+		n.overwritten.Reset()
 	}
-	if overwritten {
-		n.cfg.Log.Warn("another writer has changed the node, writing it again", "plan", p, "wrote_before", now.Sub(k.at).Round(time.Second))
+	err := n.do(ctx, p, n.there)
+	n.tried, n.at = &desired, now
+	if err == nil {
+		n.due = now.Add(n.overwritten.Next())
 	}
-	if !again || now.Sub(k.at) > stable {
-		k.overwritten.Reset()
-	}
-	in := n.write(ctx, k, p)
-	report(k.failed)
-	k.tried, k.at, k.due = &desired, now, now.Add(in)
-	if k.failed == nil {
-		return 0 // until another writer changes it
-	}
-	return in
+	return n.result(err)
 }
 
-// write carries out a plan, and returns when the same state may be written again.
-// It logs a failure once.
-func (n *Node) write(ctx context.Context, k *keeping, p plan) time.Duration {
-	was := k.failed
-	k.failed = n.do(ctx, p, k.there)
-	if k.failed == nil {
-		k.failing.Reset()
-		return k.overwritten.Next()
+// result records the result of a step.
+func (n *Node) result(err error) (reconcile.Result, error) {
+	if n.failed.Set(err) && err == nil {
+		return reconcile.Result{After: -1}, nil // what was observed meanwhile has caused no step
 	}
-	in := kube.RetryIn(&k.failing, k.failed)
-	if ctx.Err() == nil && (was == nil || was.Error() != k.failed.Error()) {
-		n.cfg.Log.Error("cannot write the node, retrying", "in", in, "err", k.failed)
-	}
-	return in
+	return reconcile.Result{}, err
 }
 
 // do carries out a plan, and updates there with each write that succeeds. It goes on

@@ -1,59 +1,50 @@
 package publish
 
 import (
+	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
-// target is the desired state, and the result of publishing it.
+// target is the desired state, and the loop that publishes it.
 type target struct {
-	// changed has a signal after each Set.
-	changed chan struct{}
-
-	mu      sync.Mutex
-	desired Desired
-	// set counts the calls of Set. reported is the count that err belongs to.
-	set, reported int
-	err           error
-}
-
-// newTarget returns a target whose Err is err until the first report.
-func newTarget(err error) *target {
-	return &target{changed: make(chan struct{}, 1), err: err}
+	loop    *reconcile.Loop
+	desired atomic.Pointer[Desired]
+	// published is the desired state that was published last.
+	published atomic.Pointer[Desired]
 }
 
 var errPending = errors.New("the desired state has not been published yet")
 
+// reconcile makes publish the step of the loop. It is called before anything else.
+func (t *target) reconcile(cfg reconcile.Config, publish func(context.Context, Desired) (reconcile.Result, error)) {
+	t.desired.Store(&Desired{})
+	cfg.Step = func(ctx context.Context) (reconcile.Result, error) {
+		d := t.desired.Load()
+		r, err := publish(ctx, *d)
+		if err == nil && r.Pending == nil {
+			t.published.Store(d)
+		}
+		return r, err
+	}
+	t.loop = reconcile.New(cfg)
+}
+
 // Set makes d the desired state. It does not block.
 func (t *target) Set(d Desired) {
-	t.mu.Lock()
-	t.desired = d
-	t.set++
-	t.mu.Unlock()
-	pace.Signal(t.changed)
+	t.desired.Store(&d)
+	t.loop.Wake()
 }
 
 // Err returns nil if the desired state is published, and otherwise why it is not.
 func (t *target) Err() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.err == nil && t.reported != t.set {
+	if err := t.loop.Ready(); err != nil {
+		return err
+	}
+	if t.published.Load() != t.desired.Load() {
 		return errPending
 	}
-	return t.err
-}
-
-// take returns the desired state, and a function that records the result of
-// publishing it.
-func (t *target) take() (desired Desired, report func(error)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	taken := t.set
-	return t.desired, func(err error) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.reported, t.err = taken, err
-	}
+	return nil
 }

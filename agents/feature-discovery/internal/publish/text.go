@@ -45,13 +45,7 @@ type File struct {
 	Path string
 }
 
-var (
-	_ Output  = File{}
-	_ Watched = File{}
-)
-
-// WatchedFile returns the path of the file.
-func (f File) WatchedFile() string { return f.Path }
+var _ Output = File{}
 
 // Remove removes the file. It returns nil if there is none.
 func (f File) Remove() error {
