@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
@@ -12,6 +11,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/podresources"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // kubelet asks the kubelet which containers use the GPUs. A nil *kubelet is that of an exporter
@@ -20,10 +20,9 @@ type kubelet struct {
 	client    *podresources.Client
 	resources []string
 	// ended reports whether a pod has ended; nil if that is not known.
-	ended func(namespace, pod string) bool
-	log   *slog.Logger
-	// logged is the class of the failure that was logged last, nil while there is none.
-	logged atomic.Pointer[string]
+	ended  func(namespace, pod string) bool
+	log    *slog.Logger
+	status reconcile.Status
 
 	up, errors *prometheus.Desc
 }
@@ -51,13 +50,9 @@ func (k *kubelet) Refresh(ctx context.Context, n *gpu.Node) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	switch before := k.logged.Load(); {
-	case err != nil && (before == nil || *before != err.Error()):
-		text := err.Error()
-		k.logged.Store(&text)
+	if changed := k.status.Set(err); changed && err != nil {
 		k.log.Warn("cannot ask the kubelet which pods use the gpus, retrying", "err", err)
-	case err == nil && before != nil:
-		k.logged.Store(nil)
+	} else if changed {
 		k.log.Info("the kubelet answers again")
 	}
 	return err

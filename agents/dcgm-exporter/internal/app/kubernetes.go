@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,6 +14,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/podresources"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // kubernetes is what the exporter knows of pods. Its zero value knows nothing.
@@ -51,7 +51,7 @@ func openKubernetes(c *cli.Context, log *slog.Logger) (kubernetes, error) {
 		return k, err
 	}
 	k.info = podinfo.New(podinfo.Config{
-		Client: k.api.Client, Node: node, Rules: podinfo.Rules{Allow: allow, Reserved: exposition.Reserved()}, Status: true,
+		Client: k.api.Client, Node: node, Rules: podinfo.Rules{Allow: allow, Reserved: exposition.Reserved()},
 	})
 	k.processes.Pods, k.kubelet.ended = k.info, k.info.Ended
 	return k, nil
@@ -99,22 +99,15 @@ func (k kubernetes) failing() error { return k.api.Failing() }
 
 // jobReader reads the jobs of a batch system.
 type jobReader struct {
-	dir string
-	log *slog.Logger
-	// logged is the error that was logged last, "" while there is none.
-	logged atomic.Pointer[string]
+	dir    string
+	log    *slog.Logger
+	status reconcile.Status
 }
-
-func newJobs(dir string, log *slog.Logger) *jobReader { return &jobReader{dir: dir, log: log} }
 
 // read returns the jobs that could be read. It logs the first of a row of equal failures.
 func (j *jobReader) read() jobs.Jobs {
 	found, err := jobs.Read(j.dir)
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if before := j.logged.Swap(&text); err != nil && (before == nil || *before != text) {
+	if j.status.Set(err) && err != nil {
 		j.log.Warn("cannot read all jobs of the batch system, retrying", "folder", j.dir, "err", err)
 	}
 	return found

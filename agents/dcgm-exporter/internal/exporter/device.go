@@ -14,7 +14,7 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 	"outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/health"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // device is a GPU that was seen, and what is known of it.
@@ -34,7 +34,6 @@ type device struct {
 // observed takes a snapshot of the node.
 func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing, nothing]) {
 	e.reportTrouble(obs)
-	e.trouble = obs.Err
 	if obs.Node == nil {
 		return
 	}
@@ -67,13 +66,13 @@ func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing
 
 // reportTrouble logs that the driver does not answer, and that it answers again: once each.
 func (e *Exporter) reportTrouble(obs observe.Observation[nothing, nothing]) {
-	switch {
-	case obs.Err == nil && e.trouble != nil:
+	switch changed := e.trouble.Set(obs.Err); {
+	case changed && obs.Err == nil:
 		e.log.Info("the driver answers", "version", obs.Node.Driver.Version, "gpus", len(obs.Node.GPUs))
 	case errors.Is(obs.Err, gpu.ErrClosed):
 		// A GPU was added or removed, and the driver is opened again.
 		e.log.Debug("driver closed, waiting until it is opened again", "err", obs.Err)
-	case obs.Err != nil && (e.trouble == nil || e.trouble.Error() != obs.Err.Error()):
+	case changed:
 		e.log.Warn("the driver does not answer, gpus have no metrics until it does", "err", obs.Err)
 	}
 }
@@ -97,14 +96,15 @@ func (e *Exporter) have(ctx context.Context, g gpu.GPU, seen time.Time) {
 	d.gpu, d.seen, d.lost = g, seen, false
 	if d.worker == nil {
 		e.start(ctx, d)
+	} else {
+		e.assign(d)
 	}
-	e.assign(d)
 }
 
 // assign tells the worker of a GPU what to read from now on.
 func (e *Exporter) assign(d *device) {
 	if d.worker != nil {
-		d.worker.current.Put(telemetry.Task{GPU: d.gpu, Seen: d.seen, Processes: e.shared(d)})
+		d.worker.assign(telemetry.Task{GPU: d.gpu, Seen: d.seen, Processes: e.shared(d)})
 	}
 }
 
@@ -132,12 +132,17 @@ func (e *Exporter) shared(d *device) bool {
 // start starts the worker of a GPU.
 func (e *Exporter) start(ctx context.Context, d *device) {
 	ctx, stop := context.WithCancel(ctx)
-	w := &worker{gpu: d.gpu.UUID, current: pace.NewLatest[telemetry.Task](), stop: stop}
+	w := &worker{
+		gpu: d.gpu.UUID, sampler: e.cfg.Sampler(d.gpu.UUID, e.current.Wanted()), interval: e.cfg.Interval, limit: e.limit(),
+		report: e.readings, stop: stop,
+	}
+	w.loop = reconcile.New(reconcile.Config{Name: "gpu", Step: w.step, Log: e.log})
 	if e.cfg.Processes != nil {
 		w.resolver = processes.New(*e.cfg.Processes)
 	}
 	d.worker = w
-	go w.run(ctx, e.cfg.Sampler(w.gpu, e.current.Wanted()), e.cfg.Interval, e.limit(), e.readings)
+	e.assign(d)
+	go func() { _ = w.loop.Run(ctx) }() // its step returns no error
 }
 
 // limit is how long a reading may take: a GPU that needs longer is not up.

@@ -25,6 +25,7 @@ import (
 	"outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/podresources"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // Config describes an Exporter.
@@ -82,13 +83,13 @@ type Exporter struct {
 	readings chan reading
 	xids     chan kernellog.XID
 	answers  pace.Latest[answer]
-	ready    *pace.Readiness
+	ready    *reconcile.Status
 	served   atomic.Pointer[Served]
 
 	// What follows is owned by the goroutine of Run.
 	current exposition.Options
 	node    *gpu.Node
-	trouble error
+	trouble reconcile.Status
 	gpus    map[gpu.UUID]*device
 	jobs    jobs.Jobs
 	book    account.Book
@@ -107,7 +108,7 @@ func New(cfg Config) *Exporter {
 		readings: make(chan reading),
 		xids:     make(chan kernellog.XID),
 		answers:  pace.NewLatest[answer](),
-		ready:    pace.NewReadiness(errStarting),
+		ready:    reconcile.NewStatus(errStarting),
 		gpus:     map[gpu.UUID]*device{},
 	}
 	e.served.Store(&Served{})
@@ -133,36 +134,32 @@ func (e *Exporter) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return e.observer.Run(ctx) })
 	if e.cfg.WatchLog != nil {
-		g.Go(func() error { e.watchLog(ctx); return nil })
+		g.Go(func() error { return e.watchLog(ctx) })
 	}
 	g.Go(func() error { return e.loop(ctx) })
 	return g.Wait()
 }
 
-// logRetry is the pause after the kernel's log could not be read.
+// logRetry is the least pause after the kernel's log could not be read.
 const logRetry = time.Minute
 
 // watchLog takes errors from the kernel's log until ctx ends.
-func (e *Exporter) watchLog(ctx context.Context) {
-	logged := ""
-	for {
-		err := e.cfg.WatchLog(ctx, func(x kernellog.XID) {
-			select {
-			case e.xids <- x:
-			case <-ctx.Done():
-			}
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		if text := err.Error(); text != logged {
-			logged = text
-			e.log.Warn("errors that only the kernel's log has are not counted: XIDs 79, 119 and 120, retrying", "every", logRetry, "err", err)
-		}
-		if !pace.Pause(ctx, logRetry) {
-			return
+func (e *Exporter) watchLog(ctx context.Context) error {
+	deliver := func(x kernellog.XID) {
+		select {
+		case e.xids <- x:
+		case <-ctx.Done():
 		}
 	}
+	return reconcile.New(reconcile.Config{
+		Name: "kernel log", Log: e.log, Retry: pace.Backoff{First: logRetry, Most: logRetry},
+		Step: func(ctx context.Context) (reconcile.Result, error) {
+			return reconcile.Result{}, e.cfg.WatchLog(ctx, deliver)
+		},
+		Failed: func(err error, in time.Duration) {
+			e.log.Warn("errors that only the kernel's log has are not counted: XIDs 79, 119 and 120, retrying", "in", in, "err", err)
+		},
+	}).Run(ctx)
 }
 
 // pause is how long readings are collected before what is served is derived again: the
@@ -222,7 +219,6 @@ func (e *Exporter) configure(ctx context.Context, o exposition.Options) {
 		if d.worker != nil {
 			d.worker.stop()
 			e.start(ctx, d)
-			e.assign(d)
 		}
 	}
 }

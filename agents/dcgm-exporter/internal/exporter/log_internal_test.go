@@ -27,13 +27,15 @@ func TestTheKernelsLogIsTriedAgain(t *testing.T) {
 			return nil
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { defer close(ended); e.watchLog(ctx) }()
+		ended := make(chan error, 1)
+		go func() { ended <- e.watchLog(ctx) }()
 		if x := <-e.xids; x.Code != 79 {
 			t.Errorf("XID %d, want 79", x.Code)
 		}
 		cancel()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Errorf("watchLog() = %v", err)
+		}
 		if n := strings.Count(text.String(), "level=WARN"); n != 1 || !strings.Contains(text.String(), "79, 119 and 120") {
 			t.Errorf("the log has %d warnings, want one that names the XIDs:\n%s", n, text.String())
 		}

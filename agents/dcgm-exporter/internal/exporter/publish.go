@@ -40,7 +40,7 @@ func (e *Exporter) publish() {
 	served := &Served{}
 	read := false
 	for _, d := range e.ordered() {
-		if e.trouble != nil && nodeTrouble(e.trouble) {
+		if nodeTrouble(e.trouble.Err()) {
 			continue
 		}
 		g := exposition.GPU{GPU: d.gpu, Up: d.err == nil && d.sample != nil && !d.lost, Errors: d.errors}
@@ -65,9 +65,9 @@ func (e *Exporter) publish() {
 
 // unready returns why the metrics are not there.
 func (e *Exporter) unready(read bool) error {
-	switch {
-	case e.trouble != nil:
-		return e.trouble
+	switch err := e.trouble.Err(); {
+	case err != nil:
+		return err
 	case e.node == nil:
 		return errStarting
 	case !read && len(e.gpus) > 0:

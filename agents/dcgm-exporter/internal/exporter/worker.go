@@ -4,23 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/processes"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // worker reads one GPU again and again. Each GPU has its own, so that one that hangs holds
 // up no other.
 type worker struct {
 	gpu     gpu.UUID
-	current pace.Latest[telemetry.Task]
-	stop    context.CancelFunc
+	sampler Sampler
+	// interval is the time between two readings, and limit how long one may take.
+	interval, limit time.Duration
+	report          chan<- reading
 	// resolver is nil if nothing is known of processes.
 	resolver *processes.Resolver
+	stop     context.CancelFunc
+	loop     *reconcile.Loop
+	task     atomic.Pointer[telemetry.Task]
 }
 
 // reading is what a worker reports.
@@ -38,47 +44,27 @@ var errSlow = errors.New("the GPU has not answered in time")
 // soon is the time until the next reading after one that begins to measure something.
 const soon = time.Second
 
-// run reads the GPU at once and then at each interval, or soon, until ctx ends. A reading that
-// takes longer than limit is reported as failed; the next one begins when it has ended.
-func (w *worker) run(ctx context.Context, sampler Sampler, interval, limit time.Duration, report chan<- reading) {
-	var now telemetry.Task
-	select {
-	case now = <-w.current:
-	case <-ctx.Done():
-		return
-	}
-	for {
-		done := make(chan reading, 1)
-		go func() { done <- w.read(ctx, sampler, now) }()
-		begun, ok := w.await(ctx, done, limit, report)
-		if !ok {
-			return
-		}
-		pause := interval
-		if begun {
-			pause = min(pause, soon)
-		}
-		next := time.NewTimer(pause)
-		for waiting := true; waiting; {
-			select {
-			case <-ctx.Done():
-				next.Stop()
-				return
-			case changed := <-w.current:
-				waiting = changed.GPU.Fault == nil && sameInstances(now.GPU, changed.GPU)
-				now = changed
-			case <-next.C:
-				waiting = false
-			}
-		}
-		next.Stop()
+// assign changes what the worker reads. It reads at once if the GPU is faulty or divided anew.
+func (w *worker) assign(t telemetry.Task) {
+	if was := w.task.Swap(&t); was != nil && (t.GPU.Fault != nil || !sameInstances(was.GPU, t.GPU)) {
+		w.loop.Wake()
 	}
 }
 
+// step makes a reading, and reports it. The next one is due at the next interval, or soon.
+func (w *worker) step(ctx context.Context) (reconcile.Result, error) {
+	done, task := make(chan reading, 1), *w.task.Load()
+	go func() { done <- w.read(ctx, task) }()
+	if w.await(ctx, done) {
+		return reconcile.Result{After: min(w.interval, soon)}, nil
+	}
+	return reconcile.Result{After: w.interval}, nil
+}
+
 // read reads the GPU once, and whose its processes are.
-func (w *worker) read(ctx context.Context, sampler Sampler, t telemetry.Task) reading {
+func (w *worker) read(ctx context.Context, t telemetry.Task) reading {
 	t.Processes = t.Processes && w.resolver != nil
-	sample, err := sampler.Sample(ctx, t)
+	sample, err := w.sampler.Sample(ctx, t)
 	r := reading{worker: w, sample: sample, err: err}
 	if len(sample.Processes) > 0 {
 		pids := make([]int, len(sample.Processes))
@@ -90,28 +76,28 @@ func (w *worker) read(ctx context.Context, sampler Sampler, t telemetry.Task) re
 	return r
 }
 
-// await reports a reading when it ends, and that it is late if it takes longer than limit. It returns
-// whether the reading begins to measure something, and false if ctx has ended.
-func (w *worker) await(ctx context.Context, done <-chan reading, limit time.Duration, report chan<- reading) (begun, ok bool) {
-	late := time.NewTimer(limit)
+// await reports a reading when it ends, and that it failed if it takes longer than limit. It returns
+// whether the reading begins to measure something.
+func (w *worker) await(ctx context.Context, done <-chan reading) (begun bool) {
+	late := time.NewTimer(w.limit)
 	defer late.Stop()
 	for {
 		var r reading
 		select {
 		case <-ctx.Done():
-			return false, false
+			return false
 		case r = <-done:
 			done = nil
 		case <-late.C:
-			r = reading{worker: w, err: fmt.Errorf("%w (%s)", errSlow, limit)}
+			r = reading{worker: w, err: fmt.Errorf("%w (%s)", errSlow, w.limit)}
 		}
 		select {
-		case report <- r:
+		case w.report <- r:
 		case <-ctx.Done():
-			return false, false
+			return false
 		}
 		if done == nil {
-			return r.sample.Begun, true
+			return r.sample.Begun
 		}
 	}
 }

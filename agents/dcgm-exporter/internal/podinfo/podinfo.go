@@ -1,5 +1,5 @@
-// Package podinfo knows the pods of this node by the API server: their UIDs and labels, and, if
-// asked for, which have ended and the names of their containers. The exporter works without it:
+// Package podinfo knows the pods of this node by the API server: their UIDs and labels, which
+// have ended, and the names of their containers. The exporter works without it:
 // the methods of a nil *Pods know no pod.
 package podinfo
 
@@ -19,9 +19,6 @@ type Config struct {
 	Node string
 	// Rules say which labels of pods are known.
 	Rules Rules
-	// Status requests whole pods, for the fields of Pod that say so. Otherwise the API server
-	// sends the metadata of pods only.
-	Status bool
 }
 
 // Pod is what is known of a pod.
@@ -31,10 +28,9 @@ type Pod struct {
 	// gives it.
 	UID    string
 	Labels []Label
-	// Ended is set for a pod whose containers have all ended for good. It needs Config.Status.
+	// Ended is set for a pod whose containers have all ended for good.
 	Ended bool
-	// Containers has the names of the containers, by their ids without the engine's name. It
-	// needs Config.Status.
+	// Containers has the names of the containers, by their ids without the engine's name.
 	Containers map[string]string
 }
 
@@ -61,7 +57,6 @@ func (p *Pods) Run(ctx context.Context) {
 	kube.Watch(ctx, p.cfg.Client, kube.Query{
 		Object:        kube.Object{API: "v1", Resource: "pods"},
 		FieldSelector: "spec.nodeName=" + p.cfg.Node,
-		Metadata:      !p.cfg.Status,
 	}, func(all []object) { p.known.Store(p.derive(all)) })
 }
 

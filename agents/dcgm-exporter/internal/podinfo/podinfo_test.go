@@ -2,7 +2,6 @@ package podinfo_test
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -115,7 +114,7 @@ func TestPodsAreFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := follow(t, s, podinfo.Config{Rules: podinfo.Rules{Allow: allow}, Status: true})
+	p := follow(t, s, podinfo.Config{Rules: podinfo.Rules{Allow: allow}})
 	until(t, "the list", p.Known)
 	if seen := <-s.seen; seen[0] != "spec.nodeName=node1" || strings.Contains(seen[1], "PartialObjectMetadata") {
 		t.Errorf("request %q", seen)
@@ -147,26 +146,6 @@ func TestPodsAreFollowed(t *testing.T) {
 	}
 	if _, ok := p.Pod("kube-system", "etcd-node1"); !ok {
 		t.Error("the other pod is gone")
-	}
-}
-
-func TestMetadataIsEnoughForLabels(t *testing.T) {
-	t.Parallel()
-	var of struct {
-		Metadata json.RawMessage `json:"metadata"`
-	}
-	if err := json.Unmarshal([]byte(pod), &of); err != nil {
-		t.Fatal(err)
-	}
-	s := &server{pods: `{"metadata":` + string(of.Metadata) + `}`}
-	p := follow(t, s, podinfo.Config{})
-	until(t, "the list", p.Known)
-	if seen := <-s.seen; !strings.Contains(seen[1], "PartialObjectMetadata") {
-		t.Errorf("request %q, want only metadata", seen)
-	}
-	got, ok := p.Pod("ml", "train-0")
-	if !ok || got.UID != "uid-1" || len(got.Labels) != 2 || got.Ended {
-		t.Errorf("pod %+v", got)
 	}
 }
 
