@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // Waiting reports why App.New has not returned yet; ctx is the context of its
@@ -27,7 +27,7 @@ type waiting struct {
 	// ended is set once New has returned.
 	ended bool
 	// reason and stop, which stops the server, are nil before the first report.
-	reason *pace.Readiness
+	reason *reconcile.Status
 	stop   func()
 }
 
@@ -44,7 +44,7 @@ func (w *waiting) report(ctx context.Context, reason error) {
 	case w.reason != nil:
 		w.reason.Set(reason)
 	default:
-		w.reason = pace.NewReadiness(reason)
+		w.reason = reconcile.NewStatus(reason)
 		w.start(ctx)
 	}
 }

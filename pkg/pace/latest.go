@@ -1,7 +1,5 @@
 package pace
 
-import "sync/atomic"
-
 // Latest is a channel for values of which only the newest counts. A value that
 // nobody has received yet is replaced by the next one, so that a slow receiver
 // never holds up a sender. Make it with NewLatest and receive from it as from any
@@ -26,23 +24,3 @@ func (l Latest[T]) Put(v T) {
 		}
 	}
 }
-
-// Readiness holds the reason why an agent is not ready. The loop of the agent
-// sets it, and /readyz reads it from another goroutine.
-type Readiness struct{ err atomic.Pointer[error] }
-
-// NewReadiness returns a Readiness with a first reason.
-func NewReadiness(err error) *Readiness {
-	r := &Readiness{}
-	r.err.Store(&err)
-	return r
-}
-
-// Set replaces the reason, nil for ready.
-func (r *Readiness) Set(err error) { r.err.Store(&err) }
-
-// Swap is Set, and returns the reason before.
-func (r *Readiness) Swap(err error) (before error) { return *r.err.Swap(&err) }
-
-// Err returns the reason, nil while the agent is ready.
-func (r *Readiness) Err() error { return *r.err.Load() }

@@ -1,7 +1,6 @@
 package pace_test
 
 import (
-	"errors"
 	"sync"
 	"testing"
 
@@ -66,18 +65,4 @@ func TestLatestTakesConcurrentSenders(t *testing.T) {
 		}
 	}
 	t.Errorf("the newest values are %v, want the last one of a sender among them", last)
-}
-
-func TestReadinessReturnsTheReasonBefore(t *testing.T) {
-	starting := errors.New("starting")
-	r := pace.NewReadiness(starting)
-	if err := r.Err(); !errors.Is(err, starting) {
-		t.Errorf("Err() = %v, want %v", err, starting)
-	}
-	if before := r.Swap(nil); !errors.Is(before, starting) {
-		t.Errorf("Swap(nil) = %v, want %v", before, starting)
-	}
-	if err := r.Err(); err != nil {
-		t.Errorf("Err() = %v, want nil", err)
-	}
 }

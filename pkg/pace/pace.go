@@ -1,5 +1,5 @@
 // Package pace connects the goroutines of an agent: coalesced signals, values of
-// which only the newest counts, readiness, pauses that end with a context, and
+// which only the newest counts, pauses that end with a context, and
 // delays between attempts that grow.
 package pace
 
