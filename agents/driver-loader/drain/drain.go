@@ -19,12 +19,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubectl/pkg/drain"
 
 	"outrigger.dev/agents/driver-loader/internal/eviction"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
-	"outrigger.dev/pkg/pace"
 )
 
 // The failures that have exit codes of their own.
@@ -59,18 +59,14 @@ func (d *drainer) run(ctx context.Context) error {
 	if d.request.Mode == eviction.Await {
 		step, every = d.await, d.retry
 	}
-	for {
+	err := wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
 		left, err := step(ctx)
-		switch {
-		case errors.Is(context.Cause(ctx), errTimeout):
-			return errTimeout
-		case err != nil, left == 0:
-			return err
-		}
-		if !pace.Pause(ctx, every) && !errors.Is(context.Cause(ctx), errTimeout) {
-			return ctx.Err()
-		}
+		return left == 0, err
+	})
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		return errTimeout
 	}
+	return err
 }
 
 // await returns how many of the pods have not ended.

@@ -3,14 +3,12 @@ package app
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/loader"
-	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/progress"
 	"outrigger.dev/pkg/agent"
 )
 
@@ -61,7 +59,7 @@ func with(run func(c *cli.Context, s settings) error) cli.ActionFunc {
 		if err != nil {
 			return err
 		}
-		s.config.Builder.Progress = progress(log)
+		s.config.Builder.Progress = progress.Log(log, "building")
 		return run(c, s)
 	}
 }
@@ -93,30 +91,6 @@ func fromSource(run func(c *cli.Context, s settings) error) func(c *cli.Context,
 	}
 }
 
-// progress logs each step of a build, and each tenth of its objects.
-func progress(log *slog.Logger) func(build.Progress) {
-	last := build.Progress{}
-	return func(p build.Progress) {
-		if p.Step == last.Step && p.Note == last.Note && p.Done < p.Total && p.Done-last.Done < max(p.Total/10, 1) {
-			return
-		}
-		last = p
-		log.Info("building", "progress", p.String())
-	}
-}
-
-// importing logs each step of an import, and each tenth of what it reads.
-func importing(log *slog.Logger) func(payload.Progress) {
-	last := payload.Progress{}
-	return func(p payload.Progress) {
-		if p.Step == last.Step && p.Done-last.Done < max(p.Total/10, 1) {
-			return
-		}
-		last = p
-		log.Info("importing", "progress", p.String())
-	}
-}
-
 func importPayload(c *cli.Context, s settings) error {
 	from := s.payload
 	if c.Args().Len() > 0 {
@@ -126,7 +100,7 @@ func importPayload(c *cli.Context, s settings) error {
 		return agent.Usagef("import needs one PATH: a .run archive, a folder with its content, the root of a driver image, or NVIDIA's sources")
 	}
 	store := s.store()
-	store.Progress = importing(s.config.Log)
+	store.Progress = progress.Log(s.config.Log, "importing")
 	p, err := store.Import(c.Context, from)
 	if err != nil {
 		return err

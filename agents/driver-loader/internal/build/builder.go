@@ -1,3 +1,6 @@
+// Package build makes kernel modules from NVIDIA's sources: it finds or fetches the
+// headers of a kernel, chooses the compiler that the kernel was built with, runs make, and
+// signs the result.
 package build
 
 import (
@@ -16,7 +19,17 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/progress"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+)
+
+// The steps of a build, in their order.
+const (
+	StepHeaders = "headers"
+	StepSources = "sources"
+	StepCompile = "compile"
+	StepSign    = "sign"
+	StepStore   = "store"
 )
 
 // Builder builds modules into the cache of a node.
@@ -26,7 +39,7 @@ type Builder struct {
 	Repositories *Repositories
 	Log          *slog.Logger
 	// Progress is called from one goroutine with each step and each object; nil for none.
-	Progress func(Progress)
+	Progress func(progress.Progress)
 }
 
 // Request is what to build.
@@ -59,7 +72,7 @@ func (r Request) Key(compiler string) cache.Key {
 // about are Causes, and a *FailedError if the compiler failed. After an error the cache is
 // as before, and nothing of the build is left but its log.
 func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
-	report := &reporter{report: b.Progress, began: time.Now()}
+	report := reporter(progress.Since(time.Now(), b.Progress))
 	var misfit *cause.Cause
 	if dir := r.Payload.Precompiled[r.Release]; dir != "" && r.Banner != "" {
 		set, why, err := b.take(ctx, r, dir, report)
@@ -79,7 +92,7 @@ func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 	if err != nil {
 		return cache.Set{}, err
 	}
-	compiler, err := chooseCompiler(ctx, headers.Compiler)
+	compiler, err := ChooseCompiler(ctx, headers.Compiler)
 	if err != nil {
 		return cache.Set{}, err
 	}
@@ -87,8 +100,8 @@ func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 	if err != nil {
 		return cache.Set{}, err
 	}
-	b.Log.Info("building modules", "kernel", r.Release, "driver", r.Payload.Version, "type", r.Flavour, "headers", headers.Build, "compiler", compiler.version)
-	w := work{Request: r, headers: headers, compiler: compiler, stage: stage, reporter: report}
+	b.Log.Info("building modules", "kernel", r.Release, "driver", r.Payload.Version, "type", r.Flavour, "headers", headers.Build, "compiler", compiler.Version)
+	w := work{Request: r, headers: headers, compiler: compiler, stage: stage, report: report}
 	set, err := w.build(ctx, source)
 	if err == nil {
 		report.step(StepStore, "")
@@ -121,7 +134,7 @@ func (r Request) source() (string, error) {
 }
 
 // headers finds the headers of the kernel, or fetches them.
-func (b *Builder) headers(ctx context.Context, r Request, report *reporter) (Headers, error) {
+func (b *Builder) headers(ctx context.Context, r Request, report reporter) (Headers, error) {
 	report.step(StepHeaders, "")
 	h, err := b.Places.Headers(r.Release)
 	if err != nil && b.Repositories != nil {
@@ -152,23 +165,23 @@ func (b *Builder) headers(ctx context.Context, r Request, report *reporter) (Hea
 type work struct {
 	Request
 	headers  Headers
-	compiler chosen
+	compiler Chosen
 	stage    *staging.Stage
-	*reporter
+	report   reporter
 }
 
 func (w work) build(ctx context.Context, source string) (cache.Set, error) {
-	w.step(StepSources, "")
+	w.report.step(StepSources, "")
 	dir := filepath.Join(w.stage.Dir, "modules")
 	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
 		return cache.Set{}, staging.Explain(w.stage.Dir, err)
 	}
 	subject := fmt.Sprintf("modules of driver %s for kernel %s", w.Payload.Version, w.Release)
 	err := makeRun{
-		dir: dir, headers: w.headers, compiler: w.compiler.program, exclude: w.Exclude, jobs: w.Jobs, subject: subject,
+		dir: dir, headers: w.headers, compiler: w.compiler.Program, exclude: w.Exclude, jobs: w.Jobs, subject: subject,
 		log: filepath.Join(filepath.Dir(w.stage.Dir), w.Release+".log"),
 		progress: func(done, total int) {
-			w.put(Progress{Step: StepCompile, Done: done, Total: total})
+			w.report(progress.Progress{Step: StepCompile, Done: done, Total: total})
 		},
 	}.run(ctx)
 	if err != nil {
@@ -188,9 +201,9 @@ func (w work) collect(ctx context.Context, dir string) (cache.Set, error) {
 	}
 	set := cache.Set{
 		Key: w.Key(w.headers.Compiler), Built: time.Now().UTC().Truncate(time.Second),
-		BuiltWith: w.compiler.version, Prebuilt: w.Banner == "",
+		BuiltWith: w.compiler.Version, Prebuilt: w.Banner == "",
 	}
-	w.step(StepSign, "")
+	w.report.step(StepSign, "")
 	for _, file := range files {
 		m, err := w.finish(ctx, file)
 		if err != nil {
@@ -230,15 +243,6 @@ func (w work) finish(ctx context.Context, file string) (cache.Module, error) {
 }
 
 // reporter reports progress.
-type reporter struct {
-	report func(Progress)
-	began  time.Time
-}
+type reporter func(progress.Progress)
 
-func (r *reporter) step(s Step, note string) { r.put(Progress{Step: s, Note: note}) }
-
-func (r *reporter) put(p Progress) {
-	if p.Elapsed = time.Since(r.began); r.report != nil {
-		r.report(p)
-	}
-}
+func (r reporter) step(step, note string) { r(progress.Progress{Step: step, Note: note}) }

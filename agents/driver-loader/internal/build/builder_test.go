@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/progress"
 )
 
 var allButNVIDIA = []string{"nvidia-uvm", "nvidia-modeset", "nvidia-drm", "nvidia-peermem"}
@@ -74,9 +75,9 @@ func newBuilder(t *testing.T, root string) *build.Builder {
 func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 	root, release := headersOf(t)
 	b := newBuilder(t, root)
-	var steps []build.Step
-	var last build.Progress
-	b.Progress = func(p build.Progress) {
+	var steps []string
+	var last progress.Progress
+	b.Progress = func(p progress.Progress) {
 		if !slices.Contains(steps, p.Step) {
 			steps = append(steps, p.Step)
 		}
@@ -94,7 +95,7 @@ func TestModulesAreBuiltSignedAndCached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []build.Step{build.StepHeaders, build.StepSources, build.StepCompile, build.StepSign, build.StepStore}; !slices.Equal(steps, want) {
+	if want := []string{build.StepHeaders, build.StepSources, build.StepCompile, build.StepSign, build.StepStore}; !slices.Equal(steps, want) {
 		t.Errorf("%v", steps)
 	}
 	if last.Done < 10 || last.Done != last.Total { // five modules
@@ -197,7 +198,7 @@ func TestABuildEndsWithItsContext(t *testing.T) {
 	pid := filepath.Join(t.TempDir(), "pid")
 	from := edited(t, "Makefile", "modules:\n\t@echo $$$$ > "+pid+".new; mv "+pid+".new "+pid+"; echo '  CC [M]  x.o'; sleep 600 & wait\n")
 	ctx, cancel := context.WithCancel(t.Context())
-	b.Progress = func(p build.Progress) {
+	b.Progress = func(p progress.Progress) {
 		if p.Done > 0 {
 			cancel()
 		}

@@ -54,21 +54,22 @@ func major(compiler string) string {
 	return before
 }
 
-// chosen is the compiler for a build.
-type chosen struct {
-	// program is its path, and version its first line of --version.
-	program, version string
+// Chosen is the compiler for a build.
+type Chosen struct {
+	// Program is its path, and Version its first line of --version.
+	Program, Version string
 }
 
-// chooseCompiler finds the compiler for a kernel: of the same name and first number as the
-// kernel's own, the same version if there is one. The kernel's options for the compiler
-// differ between first numbers.
-func chooseCompiler(ctx context.Context, kernel string) (chosen, error) {
+// ChooseCompiler finds the compiler for a kernel, by /proc/version or Headers.Compiler: of the
+// same name and first number as the kernel's own, the same version if there is one. The
+// kernel's options for the compiler differ between first numbers. The error is a Cause with
+// the code NoCompiler if there is none.
+func ChooseCompiler(ctx context.Context, kernel string) (Chosen, error) {
 	want := Compiler(kernel)
 	family, version, _ := strings.Cut(want, " ")
 	number, _, _ := strings.Cut(version, ".")
 	own, _, _ := strings.Cut(kernel, " ")
-	var near chosen
+	var near Chosen
 	var seen []string
 	for _, name := range []string{own, family + "-" + number, family, "cc"} {
 		program, err := exec.LookPath(name)
@@ -77,25 +78,25 @@ func chooseCompiler(ctx context.Context, kernel string) (chosen, error) {
 		}
 		first, err := versionOf(ctx, program)
 		if err != nil {
-			return chosen{}, err
+			return Chosen{}, err
 		}
 		is := Compiler(first)
 		if is == want {
-			return chosen{program, first}, nil
+			return Chosen{program, first}, nil
 		}
-		if near.program == "" && major(is) == major(want) {
-			near = chosen{program, first}
+		if near.Program == "" && major(is) == major(want) {
+			near = Chosen{program, first}
 		}
 		seen = append(seen, name+" is "+cmp.Or(is, "of an unknown kind"))
 	}
-	if near.program != "" {
+	if near.Program != "" {
 		return near, nil
 	}
 	has := "there is none"
 	if len(seen) > 0 {
 		has = "here " + strings.Join(seen, ", ")
 	}
-	return chosen{}, cause.Cause{
+	return Chosen{}, cause.Cause{
 		Code: NoCompiler, Subject: "compiler", Text: text.Printable(fmt.Sprintf("the kernel was built with %s, %s", want, has)),
 		Fix: "use the agent's image for the node's distribution, or add " + strings.Replace(major(want), " ", "-", 1) + " to the image",
 	}

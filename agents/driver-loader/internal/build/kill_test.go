@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/agents/driver-loader/internal/progress"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -25,7 +26,7 @@ func TestBuildToBeKilled(t *testing.T) {
 		return // another test starts it
 	}
 	b, r := buildIn(t, store)
-	b.Progress = func(p build.Progress) { fmt.Println("step", p.Step, p.Done) }
+	b.Progress = func(p progress.Progress) { fmt.Println("step", p.Step, p.Done) }
 	if _, err := b.Build(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}

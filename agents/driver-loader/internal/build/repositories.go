@@ -75,7 +75,7 @@ func (r *Repositories) fill(ctx context.Context, release, dir string) error {
 		return err
 	}
 	var unpack func(context.Context, string, string) error
-	switch r.manager() {
+	switch r.Program() {
 	case "apt":
 		unpack, err = unpackDeb, apt{r, work, trusted}.download(ctx, release)
 	case "dnf":
@@ -98,7 +98,8 @@ func (r *Repositories) fill(ctx context.Context, release, dir string) error {
 	return os.RemoveAll(work)
 }
 
-func (r *Repositories) manager() string {
+// Program returns the package manager that fetches headers: "apt", "dnf", or "" if there is none.
+func (r *Repositories) Program() string {
 	if r.Manager != "" {
 		return r.Manager
 	}

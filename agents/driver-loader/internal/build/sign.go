@@ -18,16 +18,11 @@ import (
 	"math/big"
 
 	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/pkg/hostfs"
 )
 
-const (
-	// signatureMark ends a signed module: MODULE_SIG_STRING of the kernel.
-	signatureMark = "~Module signature appended~\n"
-	// idPKCS7 is PKEY_ID_PKCS7 in the kernel's struct module_signature.
-	idPKCS7 = 2
-	maxPEM  = 1 << 20
-)
+const maxPEM = 1 << 20
 
 // BadKey is the code of the cause for a key or certificate that cannot sign modules.
 const BadKey cause.Code = "SigningKeyInvalid"
@@ -125,9 +120,9 @@ func HashFor(name string) crypto.Hash {
 
 // Sign returns a module with a signature behind it, in the form of the kernel: PKCS#7
 // without the content, struct module_signature, and a mark.
-func (s *Signer) Sign(module []byte, hash crypto.Hash) ([]byte, error) {
+func (s *Signer) Sign(data []byte, hash crypto.Hash) ([]byte, error) {
 	h := hash.New()
-	h.Write(module)
+	h.Write(data)
 	signature, err := s.key.Sign(rand.Reader, h.Sum(nil), hash)
 	if err != nil {
 		return nil, fmt.Errorf("sign a module: %w", err)
@@ -136,11 +131,11 @@ func (s *Signer) Sign(module []byte, hash crypto.Hash) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode a signature: %w", err)
 	}
-	signed := make([]byte, 0, len(module)+len(message)+64)
-	signed = append(append(signed, module...), message...)
-	signed = append(signed, 0, 0, idPKCS7, 0, 0, 0, 0, 0)
+	signed := make([]byte, 0, len(data)+len(message)+64)
+	signed = append(append(signed, data...), message...)
+	signed = append(signed, 0, 0, module.PKCS7, 0, 0, 0, 0, 0)
 	signed = binary.BigEndian.AppendUint32(signed, uint32(len(message))) //nolint:gosec // some hundred bytes
-	return append(signed, signatureMark...), nil
+	return append(signed, module.SignatureMark...), nil
 }
 
 // The structures of PKCS#7, RFC 2315, in the part that the kernel reads.

@@ -3,7 +3,10 @@
 // line, the log, metrics, Events and the status of a node say the same.
 package cause
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // Code is the class of a cause, in the form of a reason of a Kubernetes condition. It is
 // the label of metrics and never changes: text does.
@@ -28,4 +31,19 @@ func (c Cause) Error() string {
 		parts = append(parts, c.Fix)
 	}
 	return strings.Join(parts, ": ")
+}
+
+// Is reports whether an error has a cause with a code.
+func Is(err error, code Code) bool {
+	c, is := errors.AsType[Cause](err)
+	return is && c.Code == code
+}
+
+// Errors returns causes as errors.
+func Errors(causes []Cause) []error {
+	var errs []error
+	for _, c := range causes {
+		errs = append(errs, c)
+	}
+	return errs
 }

@@ -32,18 +32,20 @@ type Config struct {
 	Query func(context.Context) (string, error)
 	// Report sends an Event.
 	Report func(kube.Event)
-	Log    *slog.Logger
+	// Observe records the steps of Run, see reconcile.Config; nil for nothing.
+	Observe func(loop string, took time.Duration, err error)
+	Log     *slog.Logger
 }
 
 // Watch reads the licenses from time to time, and tells people what has changed.
 type Watch struct {
-	cfg   Config
-	again chan struct{}
+	cfg         Config
+	loop        *reconcile.Loop
+	undisturbed Undisturbed
 	// running is held by a query, also by one that was given up because the driver does not answer.
 	running chan struct{}
 
 	states map[string]state
-	failed reconcile.Status
 
 	mu       sync.Mutex
 	products []Product
@@ -51,11 +53,20 @@ type Watch struct {
 
 // New returns a Watch. It does nothing before Run.
 func New(cfg Config) *Watch {
-	return &Watch{cfg: cfg, again: make(chan struct{}, 1), running: make(chan struct{}, 1)}
+	w := &Watch{cfg: cfg, running: make(chan struct{}, 1)}
+	w.loop = reconcile.New(reconcile.Config{
+		Name: "licenses", Step: w.look, Retry: pace.Backoff{First: soon, Most: every}, Eager: true, Observe: cfg.Observe, Log: cfg.Log,
+		Failed: func(err error, _ time.Duration) {
+			if !errors.Is(err, errUnlicensed) { // tell has logged that
+				cfg.Log.Warn("cannot read the state of the vgpu license, trying again", "err", err)
+			}
+		},
+	})
+	return w
 }
 
 // Again makes Run read the licenses now: the driver or the license client has started.
-func (w *Watch) Again() { pace.Signal(w.again) }
+func (w *Watch) Again() { w.loop.Wake() }
 
 // Products returns the products as they were read last. It returns none while they cannot be read.
 func (w *Watch) Products() []Product {
@@ -69,49 +80,44 @@ type Undisturbed func(ctx context.Context, f func(context.Context) error) error
 
 // Run reads the licenses until ctx ends. It does nothing on a node without a configured one.
 func (w *Watch) Run(ctx context.Context, undisturbed Undisturbed) error {
-	sooner := pace.Backoff{First: soon, Most: every}
-	for ctx.Err() == nil {
-		var timer <-chan time.Time
-		if w.cfg.Configured() {
-			pause := every
-			if !w.look(ctx, undisturbed) {
-				pause = sooner.Next()
-			}
-			timer = time.After(pause)
-		}
-		select {
-		case <-ctx.Done():
-		case <-w.again:
-			sooner.Reset()
-		case <-timer:
-		}
-	}
-	return nil
+	w.undisturbed = undisturbed
+	return w.loop.Run(ctx)
 }
 
-// look reads the licenses once, and reports whether all are there.
-func (w *Watch) look(ctx context.Context, undisturbed Undisturbed) (all bool) {
+// errUnlicensed is the result of a step that has found a product without a license.
+var errUnlicensed = errors.New("a virtual gpu has no license")
+
+// look reads the licenses once.
+func (w *Watch) look(ctx context.Context) (reconcile.Result, error) {
+	if !w.cfg.Configured() {
+		return reconcile.Result{}, nil
+	}
 	var products []Product
-	err := undisturbed(ctx, func(ctx context.Context) (err error) {
+	err := w.undisturbed(ctx, func(ctx context.Context) (err error) {
 		products, err = Read(ctx, w.query)
 		return err
 	})
 	if ctx.Err() != nil {
-		return true
+		return reconcile.Result{}, ctx.Err()
 	}
 	w.mu.Lock()
 	w.products = products
 	w.mu.Unlock()
-	w.fail(err)
+	if errors.Is(err, loader.ErrNotDone) {
+		return reconcile.Result{After: soon}, nil
+	}
 	if err != nil {
-		return false
+		return reconcile.Result{}, err
 	}
 	var changes []change
 	w.states, changes = next(w.states, products, time.Now())
 	for _, c := range changes {
 		w.tell(c)
 	}
-	return !slices.ContainsFunc(products, func(p Product) bool { return !p.Licensed() })
+	if slices.ContainsFunc(products, func(p Product) bool { return !p.Licensed() }) {
+		return reconcile.Result{}, errUnlicensed
+	}
+	return reconcile.Result{After: every}, nil
 }
 
 // Read returns the licensed products in what a query of nvidia-smi -q returns. It returns an error
@@ -152,16 +158,6 @@ func (w *Watch) query(ctx context.Context) (string, error) {
 		return a.output, a.err
 	case <-ctx.Done():
 		return "", fmt.Errorf("run nvidia-smi: the driver does not answer: %w", ctx.Err())
-	}
-}
-
-// fail logs why the licenses cannot be read, once for each reason.
-func (w *Watch) fail(err error) {
-	if errors.Is(err, loader.ErrNotDone) {
-		err = nil
-	}
-	if w.failed.Set(err) && err != nil {
-		w.cfg.Log.Warn("cannot read the state of the vgpu license, trying again", "err", err)
 	}
 }
 

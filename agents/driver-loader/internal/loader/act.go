@@ -149,11 +149,7 @@ func (l *Loader) restore(ctx context.Context) error {
 func (l *Loader) unload(modules []string) error {
 	for _, name := range modules {
 		l.cfg.Log.Info("unloading module", "module", name)
-		if err := l.calls.Unload(name); err != nil {
-			var c cause.Cause
-			if errors.As(err, &c) && c.Code == kernel.NotLoaded {
-				continue
-			}
+		if err := l.calls.Unload(name); err != nil && !cause.Is(err, kernel.NotLoaded) {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
+	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/stack"
 )
@@ -64,11 +65,7 @@ func (l *Loader) Unload(ctx context.Context) ([]string, error) {
 	o, err = l.Observe(ctx)
 	order = stack.UnloadOrder(o.Modules)
 	if used := stack.Used(o.Modules, order); len(used) > 0 {
-		var errs []error
-		for _, c := range InUse(used, o.Holders) {
-			errs = append(errs, c)
-		}
-		return nil, errors.Join(append(errs, err)...)
+		return nil, errors.Join(append(cause.Errors(InUse(used, o.Holders)), err)...)
 	}
 	if err := l.unload(order); err != nil {
 		after, _ := l.Observe(ctx)

@@ -64,3 +64,12 @@ func (j journal) edit(change func(r *record)) error {
 	}
 	return nil
 }
+
+// forgive forgets a change that has failed.
+func (j journal) forgive() error {
+	return j.edit(func(r *record) {
+		if r.Change != nil && r.Change.Failed != nil {
+			r.Change = nil
+		}
+	})
+}

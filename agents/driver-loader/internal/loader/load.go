@@ -79,9 +79,7 @@ func (l *Loader) rehearse(ctx context.Context, o Observation, d Driver) error {
 	order, _, others := stack.LoadOrder(b.modules, wanted)
 	errs = append(errs, l.installed(o, others)...)
 	for _, name := range order {
-		for _, c := range check.Module(b.modules[name], k, d.Params[name], symbols) {
-			errs = append(errs, c)
-		}
+		errs = append(errs, cause.Errors(check.Module(b.modules[name], k, d.Params[name], symbols))...)
 		export(symbols, b.modules[name])
 	}
 	return errors.Join(errs...)
@@ -135,16 +133,12 @@ func (l *Loader) loadOne(ctx context.Context, file string, params []string, symb
 	if err != nil {
 		return err
 	}
-	var errs []error
 	k, err := kernel.Observe(l.cfg.Kernel)
 	if err != nil {
 		return err
 	}
-	for _, c := range check.Module(m, k, params, symbols) {
-		errs = append(errs, c)
-	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	if causes := check.Module(m, k, params, symbols); len(causes) > 0 {
+		return errors.Join(cause.Errors(causes)...)
 	}
 	l.cfg.Log.Info("loading module", "module", m.Name, "version", m.Version, "parameters", strings.Join(params, " "))
 	return l.calls.Load(ctx, m, params)
@@ -168,10 +162,9 @@ func (l *Loader) loadKernels(ctx context.Context, o Observation, needed []string
 		if err != nil && slices.Contains(needed, name) {
 			return err
 		}
-		var c cause.Cause
 		switch {
 		case err == nil:
-		case errors.As(err, &c) && c.Code == depmod.Missing:
+		case cause.Is(err, depmod.Missing):
 			l.cfg.Log.Debug("a module of the kernel is not installed, going on without it", "module", name)
 		default:
 			l.cfg.Log.Warn("cannot load a module of the kernel, going on without it", "module", name, "err", err)
@@ -212,8 +205,7 @@ func (l *Loader) loadFiles(ctx context.Context, files []depmod.File, loaded map[
 			l.cfg.Log.Info("loading module", "module", f.Name)
 			err = l.calls.Load(ctx, m, nil)
 		}
-		var c cause.Cause
-		if err != nil && (!errors.As(err, &c) || c.Code != kernel.AlreadyLoaded) {
+		if err != nil && !cause.Is(err, kernel.AlreadyLoaded) {
 			return err
 		}
 		loaded[f.Name] = kernel.Loaded{Name: f.Name}

@@ -17,7 +17,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/root"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
-	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // Name of the agent, in facts, claims and logs.
@@ -65,6 +65,8 @@ type Config struct {
 	Settled func()
 	// Started is called after daemons were started; nil for nothing.
 	Started func()
+	// Observe records the steps of Run, see reconcile.Config; nil for nothing.
+	Observe func(loop string, took time.Duration, err error)
 	// Patience is how long Swap waits for what uses the driver; 0 for 5 minutes.
 	Patience time.Duration
 	// Calls are the system calls; nil for those of the running kernel. Open opens a device and
@@ -88,7 +90,7 @@ type Loader struct {
 	grant     *contract.Grant
 	validated Driver
 
-	again chan struct{}
+	loop  *reconcile.Loop
 	mu    sync.Mutex
 	state Step
 	// kernel is the running one, which was observed once.
@@ -106,8 +108,9 @@ type Loader struct {
 func New(cfg Config, machine string) *Loader {
 	l := &Loader{
 		cfg: cfg, journal: newJournal(cfg.Store), payloads: payload.Store{Dir: cfg.Store, Machine: machine},
-		cache: cache.Cache{Dir: cfg.Store}, calls: cfg.Calls, again: make(chan struct{}, 1),
+		cache: cache.Cache{Dir: cfg.Store}, calls: cfg.Calls,
 	}
+	l.loop = l.newLoop()
 	if l.cfg.Open == nil {
 		l.cfg.Open = openDevice
 	}
@@ -250,11 +253,7 @@ func (l *Loader) Ready() error {
 	case Done:
 		return nil
 	case Wait:
-		var errs []error
-		for _, c := range s.Causes {
-			errs = append(errs, c)
-		}
-		return errors.Join(errs...)
+		return errors.Join(cause.Errors(s.Causes)...)
 	case "":
 		return errors.New("the node was not looked at yet")
 	default:
@@ -263,14 +262,14 @@ func (l *Loader) Ready() error {
 }
 
 // Again makes Run look at the node again now.
-func (l *Loader) Again() { pace.Signal(l.again) }
+func (l *Loader) Again() { l.loop.Wake() }
 
 // Retry makes Run look at the node again now, and forget that a driver does not work.
 func (l *Loader) Retry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget = true
-	pace.Signal(l.again)
+	l.Again()
 }
 
 // forgive does what Retry asks for.
@@ -281,9 +280,5 @@ func (l *Loader) forgive() error {
 		return nil
 	}
 	l.forget = false
-	return l.journal.edit(func(r *record) {
-		if r.Change != nil && r.Change.Failed != nil {
-			r.Change = nil
-		}
-	})
+	return l.journal.forgive()
 }

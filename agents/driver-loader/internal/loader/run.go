@@ -2,54 +2,86 @@ package loader
 
 import (
 	"context"
-	"slices"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/pci"
+	"outrigger.dev/pkg/reconcile"
+)
+
+const (
+	// rest is how often a node whose driver works is looked at: nothing reports that a module was
+	// unloaded.
+	rest = time.Minute
+	// usersAgain is how often a node is looked at whose driver is to go when nothing uses it.
+	usersAgain = 15 * time.Second
+	// retryFirst and retryMost are the delays while something else is in the way.
+	retryFirst, retryMost = 5 * time.Second, 10 * time.Minute
 )
 
 // Run keeps the node as desired until ctx ends. Its end changes nothing on the node.
 func (l *Loader) Run(ctx context.Context) error {
-	watched, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { pci.Watch(watched, l.cfg.Kernel.Sys, l.cfg.Log, func() { pace.Signal(l.again) }) })
-	watching.Go(func() { l.cfg.Contract.WatchFact(watched, contract.DriverReady, l.lost) })
 	defer watching.Wait()
-	defer stop()
-	retry := pace.Backoff{First: 5 * time.Second, Most: 10 * time.Minute}
-	var last Step
-	for ctx.Err() == nil {
-		pace.Drain(l.again)
-		was := l.stood()
-		step := l.Settle(ctx)
-		rested := step.Kind == Done && !step.ahead
-		if rested {
-			retry.Reset()
-		}
-		l.log(step, last)
-		if l.cfg.Settled != nil && (last.Kind == "" || was != l.stood()) {
-			l.cfg.Settled()
-		}
-		last = step
-		pause := retry.Next()
-		if rested {
-			pause = rest
-		}
-		if step.Users {
-			pause = min(pause, usersAgain)
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-l.again:
-		case <-timer.C:
-		}
-		timer.Stop()
+	watching.Go(func() { pci.Watch(ctx, l.cfg.Kernel.Sys, l.cfg.Log, l.Again) })
+	watching.Go(func() { l.cfg.Contract.WatchFact(ctx, contract.DriverReady, l.lost) })
+	return l.loop.Run(ctx)
+}
+
+// newLoop returns the loop of Run.
+func (l *Loader) newLoop() *reconcile.Loop {
+	return reconcile.New(reconcile.Config{
+		Name: "driver", Step: l.once, Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Delays: delays,
+		Failed: l.warn, Observe: l.cfg.Observe, Log: l.cfg.Log,
+	})
+}
+
+// unsettled is the last step of a node that is not as desired, as an error.
+type unsettled struct{ Step }
+
+func (u unsettled) Error() string { return fmt.Sprint(cause.Errors(u.Causes)) }
+
+// once brings the node as far as it can.
+func (l *Loader) once(ctx context.Context) (reconcile.Result, error) {
+	stood, last := l.stood(), l.State()
+	step := l.Settle(ctx)
+	if step.Kind == Done && (last.Kind != Done || !step.Driver.same(last.Driver)) {
+		l.cfg.Log.Info("driver is ready", "driver", step.Driver.Version, "modules", step.Driver.Flavour)
 	}
-	return nil
+	if l.cfg.Settled != nil && l.stood() != stood {
+		l.cfg.Settled()
+	}
+	if step.Kind != Done || len(step.Causes) > 0 {
+		return reconcile.Result{}, unsettled{step}
+	}
+	return reconcile.Result{After: rest}, nil
+}
+
+// delays returns the limits of the delay after an unsettled step.
+func delays(err error) (least, most time.Duration) {
+	switch u, _ := errors.AsType[unsettled](err); {
+	case u.Users:
+		return 0, usersAgain
+	case u.Kind == Done && !u.ahead:
+		return 0, rest
+	}
+	return 0, 0
+}
+
+// warn logs what is in the way.
+func (l *Loader) warn(err error, _ time.Duration) {
+	u, _ := errors.AsType[unsettled](err)
+	for _, c := range u.Causes {
+		if c.Code == Upgrading {
+			continue // the upgrade logs what it does
+		}
+		l.cfg.Log.Warn("something is in the way", "subject", c.Subject, "cause", c.Text, "fix", c.Fix, "code", c.Code)
+	}
 }
 
 // lost makes Run look at the node again if another program has removed or changed the fact of
@@ -61,27 +93,4 @@ func (l *Loader) lost() bool {
 		l.Again()
 	}
 	return lost
-}
-
-// usersAgain is how often a node is looked at whose driver is to go when nothing uses it.
-const usersAgain = 15 * time.Second
-
-// rest is how often a node that is as desired is looked at: nothing reports that a module
-// was unloaded.
-const rest = time.Minute
-
-// log logs how the node is, if that has changed.
-func (l *Loader) log(step, last Step) {
-	if step.Kind == Done && (last.Kind != Done || !step.Driver.same(last.Driver)) {
-		l.cfg.Log.Info("driver is ready", "driver", step.Driver.Version, "modules", step.Driver.Flavour)
-	}
-	if slices.Equal(step.Causes, last.Causes) {
-		return
-	}
-	for _, c := range step.Causes {
-		if c.Code == Upgrading {
-			continue // the upgrade logs what it does
-		}
-		l.cfg.Log.Warn("something is in the way", "subject", c.Subject, "cause", c.Text, "fix", c.Fix, "code", c.Code)
-	}
 }

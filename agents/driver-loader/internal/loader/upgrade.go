@@ -72,14 +72,7 @@ func (l *Loader) Swap(ctx context.Context, target string) error {
 			Fix: "nothing: the upgrade to that one follows",
 		}
 	}
-	again := func() error {
-		return l.journal.edit(func(r *record) {
-			if r.Change != nil && r.Change.Failed != nil {
-				r.Change = nil
-			}
-		})
-	}
-	step, err := l.drive(ctx, d.only(next, true), again)
+	step, err := l.drive(ctx, d.only(next, true), l.journal.forgive)
 	return outcome(step, err)
 }
 

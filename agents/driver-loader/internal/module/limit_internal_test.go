@@ -16,10 +16,10 @@ func TestDecompressedSizeIsLimited(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := decompress(packed.Bytes(), 1<<20); err != nil || len(out) != 1<<20 {
+	if out, err := decompressed(packed.Bytes(), 1<<20); err != nil || len(out) != 1<<20 {
 		t.Errorf("%d bytes, %v", len(out), err)
 	}
-	if _, err := decompress(packed.Bytes(), 1<<20-1); !errors.Is(err, errTooLarge) {
+	if _, err := decompressed(packed.Bytes(), 1<<20-1); !errors.Is(err, errTooLarge) {
 		t.Error(err)
 	}
 }

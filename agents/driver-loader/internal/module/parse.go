@@ -38,7 +38,7 @@ func Parse(name string, data []byte) (*Module, error) {
 }
 
 func parse(name string, data []byte) (*Module, error) {
-	data, err := decompress(data, maxSize)
+	data, err := decompressed(data, maxSize)
 	if err != nil {
 		return nil, err
 	}

@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// signatureMark ends a signed module: MODULE_SIG_STRING of the kernel.
-	signatureMark = "~Module signature appended~\n"
+	// SignatureMark ends a signed module: MODULE_SIG_STRING of the kernel.
+	SignatureMark = "~Module signature appended~\n"
 	// trailerSize is that of the kernel's struct module_signature.
 	trailerSize = 12
-	// pkcs7 is PKEY_ID_PKCS7, the only form that kernels since 4.3 take.
-	pkcs7 = 2
+	// PKCS7 is PKEY_ID_PKCS7 in the kernel's struct module_signature, the only form that kernels
+	// since 4.3 take.
+	PKCS7 = 2
 )
 
 // cutSignature returns a module without its signature, and the signature, nil if there is
 // none. The signature is followed by the kernel's struct module_signature, and a mark.
 func cutSignature(data []byte) ([]byte, *Signature, error) {
-	body, ok := bytes.CutSuffix(data, []byte(signatureMark))
+	body, ok := bytes.CutSuffix(data, []byte(SignatureMark))
 	if !ok {
 		return data, nil, nil
 	}
@@ -34,7 +35,7 @@ func cutSignature(data []byte) ([]byte, *Signature, error) {
 	}
 	trailer, body := body[len(body)-trailerSize:], body[:len(body)-trailerSize]
 	// algo, hash, id_type, signer_len, key_id_len, three bytes of padding, sig_len
-	if trailer[2] != pkcs7 {
+	if trailer[2] != PKCS7 {
 		return nil, nil, fmt.Errorf("its signature has the form %d: kernels since 4.3 take PKCS #7 only: sign the module again", trailer[2])
 	}
 	size := uint64(binary.BigEndian.Uint32(trailer[8:]))

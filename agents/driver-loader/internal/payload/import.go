@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"outrigger.dev/agents/driver-loader/internal/progress"
 	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/hostfs"
 )
@@ -64,14 +65,18 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 	if err != nil {
 		return Payload{}, err
 	}
-	f := filler{ctx: ctx, writer: w, src: src, machine: s.Machine, progress: newMeter(src.size, s.Progress)}
+	report := progress.Since(time.Now(), s.Progress)
+	f := filler{ctx: ctx, writer: w, src: src, machine: s.Machine, meter: &meter{
+		Progress: progress.Progress{Step: StepCopy, Total: int(src.size), Bytes: true}, report: report,
+	}}
+	f.meter.read(0)
 	r, err := f.fill()
 	if err = errors.Join(err, w.Close()); err != nil {
 		return Payload{}, err
 	}
 	r.Imported, r.Origin, r.Stamp = time.Now().UTC().Round(0), src.path, src.stamp
 	r.Dir = stage.Dir
-	f.progress.step(StepSync)
+	report(progress.Progress{Step: StepSync})
 	if err := r.seal(ctx, w.sums); err != nil {
 		return Payload{}, staging.Explain(stage.Dir, err)
 	}
@@ -122,9 +127,9 @@ func (r *record) importAgain(stamp string) error {
 type filler struct {
 	ctx context.Context //nolint:containedctx // it has the life of one import
 	*writer
-	src      source
-	machine  string
-	progress *meter
+	src     source
+	machine string
+	meter   *meter
 }
 
 func (f filler) fill() (record, error) {

@@ -12,6 +12,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+	"outrigger.dev/agents/driver-loader/internal/progress"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -86,16 +87,22 @@ func TestAnImportSaysHowFarItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, total := range map[string]int64{archive: info.Size(), folder: 0} {
+	for path, total := range map[string]int{archive: int(info.Size()), folder: 0} {
 		s := newStore(t)
-		var seen []payload.Progress
-		s.Progress = func(p payload.Progress) { seen = append(seen, p) }
+		var seen []progress.Progress
+		s.Progress = func(p progress.Progress) { seen = append(seen, p) }
 		if _, err := s.Import(t.Context(), path); err != nil {
 			t.Fatal(err)
 		}
-		last := payload.Progress{}
+		last := progress.Progress{}
 		for i, p := range seen {
-			if want := payload.StepSync; i < len(seen)-1 && p.Step == want || i == len(seen)-1 && p.Step != want || p.Done < last.Done || p.Done > p.Total {
+			if i == len(seen)-1 {
+				if p.Step != payload.StepSync {
+					t.Errorf("%s: %s at the end", path, p)
+				}
+				break
+			}
+			if p.Step != payload.StepCopy || p.Done < last.Done || p.Done > p.Total {
 				t.Errorf("%s: %s after %s, %+v", path, p, last, p)
 			}
 			last = p
@@ -104,7 +111,7 @@ func TestAnImportSaysHowFarItIs(t *testing.T) {
 			t.Errorf("%s: %+v, want %d bytes", path, last, total)
 		}
 	}
-	p := payload.Progress{Step: payload.StepCopy, Done: 412 << 20, Total: 1398 << 20, Elapsed: 12345678901}
+	p := progress.Progress{Step: payload.StepCopy, Done: 412 << 20, Total: 1398 << 20, Bytes: true, Elapsed: 12345678901}
 	if got := p.String(); got != "copy 412/1398 MiB, 12s" {
 		t.Error(got)
 	}

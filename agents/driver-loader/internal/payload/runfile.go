@@ -4,8 +4,6 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
-	"compress/bzip2"
-	"compress/gzip"
 	"crypto/md5" //nolint:gosec // the checksum that these archives have
 	"encoding/hex"
 	"errors"
@@ -15,8 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
+	"outrigger.dev/agents/driver-loader/internal/decompress"
 )
 
 // Bounds of the script at the begin of an archive, with the decompressor in it.
@@ -25,8 +22,6 @@ const (
 	maxStubLine = 1 << 20
 	// checkedFrom is the line from which on the archive's checksum counts.
 	checkedFrom = 4
-	// maxWindow bounds the memory of decompressors. xz -9 needs 64 MiB.
-	maxWindow = 256 << 20
 )
 
 // stub is what the script at the begin of a .run archive says. The archive is one of
@@ -101,10 +96,14 @@ func (a *archive) extract(each func(*tar.Header, io.Reader) error) error {
 	checked := io.TeeReader(a.raw, a.sum)
 	// Decompressors read ahead: what they leave is read below.
 	buffered := bufio.NewReader(checked)
-	plain, err := decompress(buffered)
-	if err != nil {
-		return a.damaged(err)
+	if _, err := buffered.Peek(1); err != nil {
+		return a.damaged(io.ErrUnexpectedEOF)
 	}
+	compressed, _, err := decompress.Reader(buffered)
+	if err != nil {
+		return a.damaged(wrap(err))
+	}
+	plain := reading{compressed}
 	defer plain.Close()
 	files := tar.NewReader(plain)
 	for {
@@ -148,82 +147,15 @@ func (a *archive) damaged(err error) error {
 	return err
 }
 
-// decompress returns the tar archive in r, whose compression its first bytes tell.
-func decompress(r *bufio.Reader) (io.ReadCloser, error) {
-	magic, err := r.Peek(6)
-	if err != nil {
-		return nil, io.ErrUnexpectedEOF
-	}
-	switch {
-	case bytes.HasPrefix(magic, []byte("\xfd7zXZ\x00")):
-		return decompressXZ(r)
-	case bytes.HasPrefix(magic, []byte("\x28\xb5\x2f\xfd")):
-		plain, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return nil, wrap(err)
-		}
-		return reading{plain, plain.Close}, nil
-	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
-		plain, err := gzip.NewReader(r)
-		if err != nil {
-			return nil, wrap(err)
-		}
-		return reading{plain, nil}, nil
-	case bytes.HasPrefix(magic, []byte("BZh")):
-		return reading{bzip2.NewReader(r), nil}, nil
-	}
-	return reading{r, nil}, nil
-}
-
-// decompressXZ decompresses xz. The library takes as much memory as the first block asks
-// for, up to 4 GiB, so that is looked at before.
-func decompressXZ(r *bufio.Reader) (io.ReadCloser, error) {
-	// The header of a stream has 12 bytes, that of a block its size in the first byte.
-	head, err := r.Peek(13)
-	if err == nil {
-		head, err = r.Peek(12 + (int(head[12])+1)*4)
-	}
-	if err != nil {
-		return nil, io.ErrUnexpectedEOF
-	}
-	// The filter LZMA2 has the number 0x21, one byte of properties, and in it the size of the
-	// dictionary: 2 or 3, shifted.
-	if at := bytes.Index(head[13:], []byte{0x21, 1}); at >= 0 && 13+at+2 < len(head) {
-		if bits := head[13+at+2]; (2|uint64(bits)&1)<<(bits/2+11) > maxWindow {
-			return nil, wrap(fmt.Errorf("xz needs a dictionary of more than %d MiB", maxWindow>>20))
-		}
-	}
-	plain, err := xz.NewReader(r)
-	if err != nil {
-		return nil, wrap(err)
-	}
-	return reading{plain, nil}, nil
-}
-
-func wrap(err error) error {
-	if err == nil {
-		return nil
-	}
-	return readError{fmt.Errorf("read the archive: %w", err)}
-}
+func wrap(err error) error { return readError{fmt.Errorf("read the archive: %w", err)} }
 
 // reading marks the errors of a decompressor.
-type reading struct {
-	io.Reader
-	close func()
-}
+type reading struct{ io.ReadCloser }
 
 func (r reading) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
+	n, err := r.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = wrap(err)
 	}
 	return n, err
-}
-
-func (r reading) Close() error {
-	if r.close != nil {
-		r.close()
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"outrigger.dev/agents/driver-loader/internal/progress"
 	"outrigger.dev/agents/driver-loader/internal/staging"
 	"outrigger.dev/pkg/hostfs"
 )
@@ -35,7 +36,7 @@ type Store struct {
 	// MaxBytes is the most that one payload may need, by default 16 GiB.
 	MaxBytes int64
 	// Progress is called from the goroutine of Import while it reads; nil for none.
-	Progress func(Progress)
+	Progress func(progress.Progress)
 }
 
 // record is what payload.json says.

@@ -21,7 +21,8 @@ func Observe(ctx context.Context, l *loader.Loader, cfg loader.Config, o loader.
 	if f.Headers, f.HeadersErr = h.Build, err; err == nil {
 		compiler = h.Compiler
 	}
-	f.Compiler, f.CompilerErr = build.CompilerFor(ctx, compiler)
+	chosen, err := build.ChooseCompiler(ctx, compiler)
+	f.Compiler, f.CompilerErr = chosen.Version, err
 	f.Free, f.FreeErr = free(cfg.Store)
 	f.Parts = parts(cfg, o)
 	if o.Running.Version != "" {

@@ -129,7 +129,7 @@ func Remove(path string) error {
 		return err
 	}
 	stage, err := New(filepath.Dir(path))
-	if busy, is := errors.AsType[cause.Cause](err); is && busy.Code == Busy {
+	if cause.Is(err, Busy) {
 		return nil
 	}
 	if err != nil {

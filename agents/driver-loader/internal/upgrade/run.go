@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"reflect"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/slots"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
 )
 
 // Driver is the part of the loader that an upgrade needs. Each method may be called again
@@ -60,8 +62,11 @@ type Config struct {
 	// Offered returns when the device plugin of the node offers its GPUs. It is asked on a Node
 	// that has GPUs in its capacity, before pods may come back. nil does not wait.
 	Offered func(ctx context.Context) error
-	// Retry has the delays after errors, and while the node waits for a slot; zero for 5 s to a minute.
+	// Retry has the delays after errors, and the longest one while the node waits for a slot; zero
+	// for 5 s to a minute.
 	Retry pace.Backoff
+	// Observe records the steps of Run, see reconcile.Config; nil for nothing.
+	Observe func(loop string, took time.Duration, err error)
 	// Slice is the longest run of the drain program; 0 for a minute.
 	Slice time.Duration
 }
@@ -69,7 +74,7 @@ type Config struct {
 // Upgrade upgrades the driver of the node.
 type Upgrade struct {
 	cfg  Config
-	wake chan struct{}
+	loop *reconcile.Loop
 	// mu guards the journal, which Run writes and reads, for other goroutines.
 	mu      sync.Mutex
 	journal Journal
@@ -94,7 +99,14 @@ func New(cfg Config) *Upgrade {
 	if err != nil {
 		cfg.Log.Warn("the journal of the upgrade is lost, beginning again", "err", err)
 	}
-	return &Upgrade{cfg: cfg, wake: make(chan struct{}, 1), journal: j, blocked: map[string]string{}}
+	u := &Upgrade{cfg: cfg, journal: j, blocked: map[string]string{}}
+	u.loop = reconcile.New(reconcile.Config{
+		Name: "upgrade", Step: u.step, Retry: cfg.Retry, Delays: kube.Delays, Patient: true, Observe: cfg.Observe, Log: cfg.Log,
+		Failed: func(err error, in time.Duration) {
+			cfg.Log.Warn("cannot upgrade the driver, retrying", "state", u.journal.State, "in", in, "err", err)
+		},
+	})
+	return u
 }
 
 // Journal returns where the upgrade is.
@@ -105,89 +117,64 @@ func (u *Upgrade) Journal() Journal {
 }
 
 // Changed makes Run look again. It is safe for concurrent use.
-func (u *Upgrade) Changed() { pace.Signal(u.wake) }
+func (u *Upgrade) Changed() { u.loop.Wake() }
 
 // Run upgrades the node whenever that is desired, until ctx ends. The end of ctx changes nothing
 // on the node: the next Run goes on.
 func (u *Upgrade) Run(ctx context.Context) error {
 	var following sync.WaitGroup
 	defer following.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	following.Go(func() {
 		kube.Watch(ctx, u.cfg.Client, kube.Query{Object: u.cfg.Client.Node()}, func([]seen) { u.Changed() })
 	})
 	following.Go(func() { u.cfg.Slots.Watch(ctx, u.Changed) })
 	u.moved()
-	retry := u.cfg.Retry
-	for ctx.Err() == nil {
-		pace.Drain(u.wake)
-		more, err := u.step(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			in := kube.RetryIn(&retry, err)
-			u.cfg.Log.Warn("cannot upgrade the driver, retrying", "state", u.journal.State, "in", in, "err", err)
-			pace.Pause(ctx, in)
-		case more:
-			retry.Reset()
-		case u.journal.State == Required:
-			u.sleep(ctx, kube.RetryIn(&retry, nil))
-		default:
-			u.sleep(ctx, 0)
-		}
-	}
-	return nil
+	return u.loop.Run(ctx)
 }
 
-// sleep waits for a change, and at most for a time if that is not 0.
-func (u *Upgrade) sleep(ctx context.Context, most time.Duration) {
-	var timeout <-chan time.Time
-	if most > 0 {
-		timeout = time.After(most)
-	}
-	select {
-	case <-ctx.Done():
-	case <-u.wake:
-	case <-timeout:
-	}
-}
-
-// step takes one action, and reports whether there may be another one.
-func (u *Upgrade) step(ctx context.Context) (more bool, err error) {
+// step takes one action.
+func (u *Upgrade) step(ctx context.Context) (reconcile.Result, error) {
+	more, none := reconcile.Result{After: -1}, reconcile.Result{}
 	node, o, p, err := u.observe(ctx)
 	if err != nil {
-		return false, err
+		return none, err
 	}
 	j := u.journal
 	if node.read().Requested && (j.State.Active() || j.State == Done) {
-		return true, u.accept(ctx, node)
+		return more, u.accept(ctx, node)
 	}
 	if wrote, err := u.publish(ctx, node); err != nil {
-		return false, err
+		return none, err
 	} else if wrote {
 		// The Node is another one now, and what follows writes only to the one that it knows.
 		if node, o, p, err = u.observe(ctx); err != nil {
-			return false, err
+			return none, err
 		}
 	}
 	a := Next(j, o, p)
 	if err := u.write(Begin(j, a)); err != nil {
-		return false, err
+		return none, err
 	}
 	failed, err := u.do(ctx, node, a, p)
 	if err != nil {
-		return false, err
+		return none, err
 	}
 	next := After(u.journal, o, a, p, Result{Failed: failed, At: time.Now()})
 	if err := u.write(next); err != nil {
-		return false, err
+		return none, err
 	}
 	u.tell(j, next)
-	if failed != nil && next.State == j.State && failed.Code != CodeWaiting {
-		return false, failed // with a pause
+	switch {
+	case failed != nil && next.State == j.State && failed.Code != CodeWaiting:
+		return none, failed // with a pause
+	case a.Kind != Wait || !reflect.DeepEqual(j, next): // a journal has a cause behind a pointer
+		return more, nil
+	case next.State == Required:
+		// No change of a slot or of this Node shows that other nodes can be scheduled again.
+		most := u.cfg.Retry.Most
+		return reconcile.Result{After: most/2 + rand.N(most/2)}, nil //nolint:gosec // no secret depends on it
 	}
-	return a.Kind != Wait || !reflect.DeepEqual(j, next), nil // a journal has a cause behind a pointer
+	return none, nil
 }
 
 // write writes a journal that differs.

@@ -1,0 +1,60 @@
+// Package progress says how far work is that takes minutes: the import of a driver, and its build.
+package progress
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Progress is how far the work is.
+type Progress struct {
+	// Step is what is done now.
+	Step string
+	// Done and Total count what the step has to do. Total is an estimate until the end; 0 if it is
+	// not known.
+	Done, Total int
+	// Bytes is set if these are bytes.
+	Bytes bool
+	// Note is what is worked on, such as a package that is fetched.
+	Note string
+	// Elapsed is the time since the work began.
+	Elapsed time.Duration
+}
+
+// String is the progress in a few words: "compile 12/80, 35s".
+func (p Progress) String() string {
+	text := p.Step
+	switch {
+	case p.Bytes:
+		text += fmt.Sprintf(" %d/%d MiB", p.Done>>20, p.Total>>20)
+	case p.Total > 0:
+		text += fmt.Sprintf(" %d/%d", p.Done, p.Total)
+	}
+	if p.Note != "" {
+		text += " " + p.Note
+	}
+	return text + ", " + p.Elapsed.Round(time.Second).String()
+}
+
+// Since returns a function that adds the time since now to a Progress, and reports it. report may
+// be nil.
+func Since(now time.Time, report func(Progress)) func(Progress) {
+	return func(p Progress) {
+		if p.Elapsed = time.Since(now); report != nil {
+			report(p)
+		}
+	}
+}
+
+// Log returns a function that logs each step, and each tenth of it.
+func Log(log *slog.Logger, message string) func(Progress) {
+	last := Progress{}
+	return func(p Progress) {
+		if p.Step == last.Step && p.Note == last.Note && (p.Done == last.Done || p.Done < p.Total && p.Done-last.Done < max(p.Total/10, 1)) {
+			return
+		}
+		last = p
+		log.Info(message, "progress", p.String())
+	}
+}
