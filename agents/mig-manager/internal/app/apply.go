@@ -1,8 +1,6 @@
 package app
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"strconv"
 
@@ -28,35 +26,19 @@ func applyCommand() *cli.Command {
 	}
 }
 
-func applyConfig(c *cli.Context, log *slog.Logger) (err error) {
+func applyConfig(c *cli.Context, log *slog.Logger) error {
 	config, name, err := selected(c)
 	if err != nil {
 		return err
 	}
-	r, err := runner(c, log, map[string]string{
+	env := map[string]string{
 		"MIG_PARTED_CONFIG_FILE": c.Path("config-file"), "MIG_PARTED_SELECTED_CONFIG": name,
 		"MIG_PARTED_SKIP_RESET": strconv.FormatBool(c.Bool("skip-reset")),
-	})
-	if err != nil {
-		return err
 	}
-	n, err := openNode(c, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, n.Close()) }()
-	request := func(ctx context.Context) (apply.Request, error, error) {
-		seen, err := n.Observe(ctx)
-		if err != nil {
-			return apply.Request{}, nil, err
-		}
-		s, err := choose(config, name, seen.GPUs(), log)
-		return apply.Request{Seen: seen, Desired: s.Want, ModeOnly: c.Bool("mode-only"), SkipReset: c.Bool("skip-reset")}, unreadable(s.Faulty), err
-	}
-	if err := (change{node: n, hooks: r, request: request, log: log}).do(c.Context); err != nil {
-		return err
-	}
-	return say(c, "MIG configuration applied successfully")
+	return change{log: log, done: "MIG configuration applied successfully", request: func(gpus []mig.GPU) (apply.Request, error, error) {
+		s, err := choose(config, name, gpus, log)
+		return apply.Request{Desired: s.Want, SkipReset: c.Bool("skip-reset")}, unreadable(s.Faulty), err
+	}}.run(c, env)
 }
 
 func restoreCommand() *cli.Command {
@@ -70,7 +52,7 @@ func restoreCommand() *cli.Command {
 	}
 }
 
-func restore(c *cli.Context, log *slog.Logger) (err error) {
+func restore(c *cli.Context, log *slog.Logger) error {
 	file, data, err := readFile(c, "checkpoint-file")
 	if err != nil {
 		return err
@@ -79,30 +61,14 @@ func restore(c *cli.Context, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := runner(c, log, map[string]string{"MIG_PARTED_CHECKPOINT_FILE": c.Path("checkpoint-file")})
-	if err != nil {
-		return err
-	}
-	n, err := openNode(c, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, n.Close()) }()
-	request := func(ctx context.Context) (apply.Request, error, error) {
-		seen, err := n.Observe(ctx)
-		if err != nil {
-			return apply.Request{}, nil, err
-		}
-		req := apply.Request{Seen: seen, Desired: map[gpu.UUID]mig.Desired{}, Layouts: map[gpu.UUID]mig.Layout{}, ModeOnly: c.Bool("mode-only")}
-		states, err := saved.States(seen.GPUs())
+	env := map[string]string{"MIG_PARTED_CHECKPOINT_FILE": c.Path("checkpoint-file")}
+	return change{log: log, done: "MIG configuration restored successfully", request: func(gpus []mig.GPU) (apply.Request, error, error) {
+		req := apply.Request{Desired: map[gpu.UUID]mig.Desired{}, Layouts: map[gpu.UUID]mig.Layout{}}
+		states, err := saved.States(gpus)
 		for id, s := range states {
 			req.Desired[id] = mig.Desired{Enabled: s.Enabled, Devices: s.Layout.Devices()}
 			req.Layouts[id] = s.Layout
 		}
 		return req, nil, err
-	}
-	if err := (change{node: n, hooks: r, request: request, log: log}).do(c.Context); err != nil {
-		return err
-	}
-	return say(c, "MIG configuration restored successfully")
+	}}.run(c, env)
 }

@@ -52,7 +52,7 @@ func assert(c *cli.Context, log *slog.Logger) error {
 	return &agent.ExitError{Code: 2, Err: err}
 }
 
-func assertConfig(c *cli.Context, log *slog.Logger) (err error) {
+func assertConfig(c *cli.Context, log *slog.Logger) error {
 	config, name, err := selected(c)
 	if err != nil {
 		return err
@@ -60,12 +60,7 @@ func assertConfig(c *cli.Context, log *slog.Logger) (err error) {
 	if c.Bool("valid-config") {
 		return say(c, "Selected MIG configuration is valid")
 	}
-	n, err := openNode(c, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, n.Close()) }()
-	gpus, err := n.GPUs(c.Context)
+	gpus, err := observe(c, log)
 	if err != nil {
 		return err
 	}

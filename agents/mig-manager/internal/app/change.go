@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/hooks"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu/mig"
 )
 
 // hookFlags are those of commands that run hooks.
@@ -54,10 +55,29 @@ func runner(c *cli.Context, log *slog.Logger, env map[string]string) (hooks.Runn
 type change struct {
 	node  *node
 	hooks hooks.Runner
-	// request reads the node and returns what shall be changed. The error leftOut is for GPUs
+	// request returns what shall be changed of the GPUs of the node. The error leftOut is for GPUs
 	// of which nothing can be asked; the others are changed all the same.
-	request func(ctx context.Context) (req apply.Request, leftOut, err error)
-	log     *slog.Logger
+	request func([]mig.GPU) (req apply.Request, leftOut, err error)
+	// modeOnly is that of the request, and done what is printed at the end.
+	modeOnly bool
+	done     string
+	log      *slog.Logger
+}
+
+// run makes the change of the node, and with the hooks, that the flags name. Each hook gets the
+// variables env.
+func (ch change) run(c *cli.Context, env map[string]string) (err error) {
+	if ch.hooks, err = runner(c, ch.log, env); err != nil {
+		return err
+	}
+	ch.modeOnly = c.Bool("mode-only")
+	return onNode(c, ch.log, func(n *node) error {
+		ch.node = n
+		if err := ch.do(c.Context); err != nil {
+			return err
+		}
+		return say(c, ch.done)
+	})
 }
 
 // do makes the change: mig-parted's order of hooks, except that the mode and the layout change
@@ -67,10 +87,15 @@ func (ch change) do(ctx context.Context) (err error) {
 	if err := ch.hooks.Run(ctx, hooks.ApplyStart); err != nil {
 		return err
 	}
-	req, leftOut, err := ch.request(ctx)
+	seen, err := ch.node.Observe(ctx)
 	if err != nil {
 		return err
 	}
+	req, leftOut, err := ch.request(seen.GPUs())
+	if err != nil {
+		return err
+	}
+	req.Seen, req.ModeOnly = seen, ch.modeOnly
 	if err := ch.recover(ctx, req); err != nil {
 		ch.log.Warn("cannot end all of an earlier change of mig layouts, continuing with this one", "err", err)
 	}

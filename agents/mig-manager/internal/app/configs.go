@@ -13,27 +13,24 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/reconcile"
 )
 
-// configs are the files with MIG configs. Each path may be empty. It is not safe for concurrent use.
+// configs are the files with MIG configs: base, over which generated ones take precedence, and user,
+// which takes precedence over these. It is not safe for concurrent use.
 type configs struct {
-	base, user string
+	base, user configFile
 	log        *slog.Logger
-	// texts are the files as they were last read, and rejected what was logged about them, by path.
-	texts    map[string][]byte
-	rejected map[string]string
 }
 
-// newConfigs returns the files with configs: base, over which generated ones take precedence, and
-// user, which takes precedence over these.
 func newConfigs(base, user string, log *slog.Logger) *configs {
-	return &configs{base: base, user: user, log: log, texts: map[string][]byte{}, rejected: map[string]string{}}
+	return &configs{base: configFile{path: base}, user: configFile{path: user}, log: log}
 }
 
 // folders returns those to watch: a file that is mounted is replaced, not written.
 func (f *configs) folders() []string {
 	var out []string
-	for _, path := range []string{f.base, f.user} {
+	for _, path := range []string{f.base.path, f.user.path} {
 		if path != "" {
 			out = append(out, filepath.Dir(path))
 		}
@@ -48,19 +45,21 @@ func (f *configs) selected(name string, gpus []mig.GPU) (manager.Wish, error) {
 	if err != nil && !errors.Is(err, migconfig.ErrNoProfiles) {
 		return nil, err
 	}
-	base, user := f.read(f.base), f.read(f.user)
-	if user.err != nil && user.names(name) {
-		return nil, user.err
+	base, user := &f.base, &f.user
+	base.read(f.log)
+	user.read(f.log)
+	if user.rejected.Err() != nil && user.names(name) {
+		return nil, user.rejected.Err()
 	}
 	all := base.Merge(generated).Merge(user.Config)
 	if _, ok := all.Entries[name]; !ok {
-		if base.err != nil && base.names(name) {
-			return nil, base.err
+		if base.rejected.Err() != nil && base.names(name) {
+			return nil, base.rejected.Err()
 		}
 		err := fmt.Errorf("config %q does not exist: the GPUs of the node have %s", name, strings.Join(order(all, user.Config), ", "))
-		for _, of := range []layer{user, base} {
-			if of.err != nil {
-				err = fmt.Errorf("%w; a file with more configs cannot be used: %w", err, of.err)
+		for _, of := range []*configFile{user, base} {
+			if bad := of.rejected.Err(); bad != nil {
+				err = fmt.Errorf("%w; a file with more configs cannot be used: %w", err, bad)
 			}
 		}
 		return nil, err
@@ -83,38 +82,33 @@ func order(all, user migconfig.Config) []string {
 	return names
 }
 
-// layer is a file with configs, or why it has none. text is what it had when it could last be read.
-type layer struct {
+// configFile is a file with configs, none if it has no path.
+type configFile struct {
 	migconfig.Config
-	text []byte
-	err  error
+	path string
+	// text is what it had when it could last be read, and rejected why it has no configs.
+	text     []byte
+	rejected reconcile.Status
 }
 
 // names reports whether the file may have a config of a name, wherever it is wrong.
-func (l layer) names(name string) bool {
+func (f *configFile) names(name string) bool {
 	key := regexp.MustCompile(`(^|[^A-Za-z0-9._-])["']?` + regexp.QuoteMeta(name) + `["']?\s*:`)
-	return key.Match(l.text)
+	return key.Match(f.text)
 }
 
-// read reads a file. It logs an error once.
-func (f *configs) read(path string) layer {
-	if path == "" {
-		return layer{}
+// read reads the file again. It logs an error once.
+func (f *configFile) read(log *slog.Logger) {
+	if f.path == "" {
+		return
 	}
-	l := layer{text: f.texts[path]}
-	data, err := configfile.Read(path)
+	f.Config = migconfig.Config{}
+	data, err := configfile.Read(f.path)
 	if err == nil {
-		l.text, f.texts[path] = data, data
-		l.Config, err = migconfig.Read(path, data)
+		f.text = data
+		f.Config, err = migconfig.Read(f.path, data)
 	}
-	if err == nil {
-		delete(f.rejected, path)
-		return l
+	if f.rejected.Set(err) && err != nil {
+		log.Error("config file rejected, its configs cannot be used until it is valid", "file", f.path, "err", err)
 	}
-	l.err = err
-	if f.rejected[path] != err.Error() {
-		f.rejected[path] = err.Error()
-		f.log.Error("config file rejected, its configs cannot be used until it is valid", "file", path, "err", err)
-	}
-	return l
 }

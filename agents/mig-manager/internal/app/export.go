@@ -1,8 +1,6 @@
 package app
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -129,23 +127,18 @@ func snapshotCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			data, err := json.MarshalIndent(gpus, "", "  ")
-			if err != nil {
-				return fmt.Errorf("print snapshot: %w", err)
-			}
-			return write(c, "", append(data, '\n'))
+			return printJSON(c.App.Writer, gpus)
 		}),
 	}
 }
 
 // observe returns the GPUs of the node.
 func observe(c *cli.Context, log *slog.Logger) (gpus []mig.GPU, err error) {
-	n, err := openNode(c, log)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, n.Close()) }()
-	return n.GPUs(c.Context)
+	err = onNode(c, log, func(n *node) error {
+		gpus, err = n.GPUs(c.Context)
+		return err
+	})
+	return gpus, err
 }
 
 // write writes a file, or to standard output.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -29,7 +30,7 @@ type node struct {
 	runRoot string
 }
 
-// openNode opens the node that the flags describe. The caller closes it.
+// openNode opens the node that the flags describe. The caller closes its session.
 func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
 	host, err := agent.HostOf(c)
 	if err != nil {
@@ -55,8 +56,14 @@ func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
 	return &node{Applier: a, session: session, runRoot: host.RunRoot}, nil
 }
 
-// Close ends the use of NVML.
-func (n *node) Close() error { return n.session.Close() }
+// onNode opens the node that the flags describe for do.
+func onNode(c *cli.Context, log *slog.Logger, do func(*node) error) error {
+	n, err := openNode(c, log)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(n), n.session.Close())
+}
 
 // devicesOf says where the device nodes of the driver are.
 func devicesOf(host agent.Host, root *driverroot.Root) devnode.Config {

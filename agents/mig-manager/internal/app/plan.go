@@ -52,7 +52,7 @@ func planConfig(c *cli.Context, log *slog.Logger) error {
 		return err
 	}
 	if format == "json" {
-		return printJSON(c.App.Writer, p)
+		return printPlanJSON(c.App.Writer, p)
 	}
 	return printPlan(c.App.Writer, p, c.Bool("draw"))
 }
@@ -72,26 +72,24 @@ func changes(c *cli.Context, config migconfig.Config, name string, log *slog.Log
 	if gpus != nil {
 		return offline(c, config, name, gpus, log)
 	}
-	return onNode(c, config, name, log)
+	return planNode(c, config, name, log)
 }
 
-// onNode plans for the GPUs of the node, and finds the processes that are in the way.
-func onNode(c *cli.Context, config migconfig.Config, name string, log *slog.Logger) (p apply.Plan, err error) {
-	n, err := openNode(c, log)
-	if err != nil {
-		return p, err
-	}
-	defer func() { err = errors.Join(err, n.Close()) }()
-	seen, err := n.Observe(c.Context)
-	if err != nil {
-		return p, err
-	}
-	s, err := choose(config, name, seen.GPUs(), log)
-	if err != nil {
-		return p, err
-	}
-	p, err = n.Plan(c.Context, apply.Request{Seen: seen, Desired: s.Want, ModeOnly: c.Bool("mode-only")})
-	return p, errors.Join(err, p.Err(), unreadable(s.Faulty))
+// planNode plans for the GPUs of the node, and finds the processes that are in the way.
+func planNode(c *cli.Context, config migconfig.Config, name string, log *slog.Logger) (p apply.Plan, err error) {
+	err = onNode(c, log, func(n *node) error {
+		seen, err := n.Observe(c.Context)
+		if err != nil {
+			return err
+		}
+		s, err := choose(config, name, seen.GPUs(), log)
+		if err != nil {
+			return err
+		}
+		p, err = n.Plan(c.Context, apply.Request{Seen: seen, Desired: s.Want, ModeOnly: c.Bool("mode-only")})
+		return errors.Join(err, p.Err(), unreadable(s.Faulty))
+	})
+	return p, err
 }
 
 // offline plans for GPUs that are not there.

@@ -104,8 +104,8 @@ type changeFields struct {
 	Holders []string   `json:"holders"`
 }
 
-// printJSON prints a plan for programs.
-func printJSON(w io.Writer, p apply.Plan) error {
+// printPlanJSON prints a plan for programs.
+func printPlanJSON(w io.Writer, p apply.Plan) error {
 	out := make([]changeFields, 0, len(p.GPUs))
 	for _, c := range p.GPUs {
 		f := changeFields{
@@ -117,11 +117,15 @@ func printJSON(w io.Writer, p apply.Plan) error {
 		}
 		out = append(out, f)
 	}
+	return printJSON(w, out)
+}
+
+func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(out); err != nil {
-		return fmt.Errorf("print plan: %w", err)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
 	}
 	return nil
 }

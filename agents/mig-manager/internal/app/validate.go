@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -199,9 +198,7 @@ func noteUnknown(config migconfig.Config, names []string, log *slog.Logger) {
 
 func printVerdicts(c *cli.Context, verdicts []verdict, format string) error {
 	if format == "json" {
-		enc := json.NewEncoder(c.App.Writer)
-		enc.SetIndent("", "  ")
-		return enc.Encode(verdicts)
+		return printJSON(c.App.Writer, verdicts)
 	}
 	table := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "CONFIG\tVALID\tBOARDS")

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"outrigger.dev/pkg/devnode"
@@ -153,12 +154,7 @@ func (c Change) Needed() bool { return c.Mode || c.Reset || len(c.Steps) > 0 }
 
 // Needed reports whether the request changes anything. If not, it is in force.
 func (p Plan) Needed() bool {
-	for _, c := range p.GPUs {
-		if c.Needed() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.GPUs, Change.Needed)
 }
 
 // Err returns an error for the GPUs that do not answer, or nil.
@@ -209,16 +205,6 @@ type Outcomes struct {
 	Steps int
 	// Err is set for all but Unchanged, Applied and Pending. It names the GPU.
 	Err error
-}
-
-// Changed reports whether a GPU was touched.
-func (r Result) Changed() bool {
-	for _, o := range r.GPUs {
-		if o.Outcome != Unchanged && o.Outcome != Unreadable {
-			return true
-		}
-	}
-	return false
 }
 
 // Err returns the errors of all GPUs, or nil.

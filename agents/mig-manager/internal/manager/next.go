@@ -238,12 +238,7 @@ func (a Action) substance() string {
 
 // evictable reports whether evictions free all that they use.
 func evictable(users []User) bool {
-	for _, u := range users {
-		if u.Pod == "" || u.Stays || u.system() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(users, func(u User) bool { return u.Pod == "" || u.Stays || u.system() })
 }
 
 // maxListed is how many users a cause names.

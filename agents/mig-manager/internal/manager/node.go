@@ -69,11 +69,7 @@ func (m *Manager) cordon(ctx context.Context) error {
 	if err != nil || n.Spec.Unschedulable {
 		return err
 	}
-	ops := n.cordoned().Cordon(n.Metadata.Annotations != nil, m.wanted)
-	if err := m.cfg.Client.Patch(ctx, m.cfg.Client.Node(), ops); err != nil {
-		return fmt.Errorf("cordon node %s: %w", m.cfg.Client.Node().Name, err)
-	}
-	return nil
+	return m.patch(ctx, "cordon", n.cordoned().Cordon(n.Metadata.Annotations != nil, m.wanted))
 }
 
 // uncordon takes back what cordon wrote, and nothing else.
@@ -82,9 +78,13 @@ func (m *Manager) uncordon(ctx context.Context) error {
 	if err != nil || n.Metadata.Annotations[CordonedAnnotation] == "" {
 		return err
 	}
-	ops := n.cordoned().Uncordon(n.Spec.Unschedulable)
-	if err := m.cfg.Client.Patch(ctx, m.cfg.Client.Node(), ops); err != nil {
-		return fmt.Errorf("uncordon node %s: %w", m.cfg.Client.Node().Name, err)
+	return m.patch(ctx, "uncordon", n.cordoned().Uncordon(n.Spec.Unschedulable))
+}
+
+func (m *Manager) patch(ctx context.Context, what string, ops []kube.Operation) error {
+	node := m.cfg.Client.Node()
+	if err := m.cfg.Client.Patch(ctx, node, ops); err != nil {
+		return fmt.Errorf("%s node %s: %w", what, node.Name, err)
 	}
 	return nil
 }

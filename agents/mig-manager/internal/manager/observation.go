@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,22 +102,12 @@ func (c Change) Empty() bool { return len(c.GPUs) == 0 }
 
 // Destroys reports whether the change destroys anything that can be in use.
 func (c Change) Destroys() bool {
-	for _, g := range c.GPUs {
-		if g.Mode || len(g.Goes) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.GPUs, func(g GPUChange) bool { return g.Mode || len(g.Goes) > 0 })
 }
 
 // Resets reports whether a GPU is reset.
 func (c Change) Resets() bool {
-	for _, g := range c.GPUs {
-		if g.Reset {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.GPUs, func(g GPUChange) bool { return g.Reset })
 }
 
 // User is a container or a process that uses what a change destroys.
