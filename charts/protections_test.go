@@ -41,7 +41,7 @@ type listener struct {
 			Path string
 			Port int
 		}
-		Exec    struct{ Command []string }
+		Exec struct{ Command []string }
 	}
 }
 
