@@ -119,7 +119,7 @@ func (s settings) exporter(c *cli.Context, log *slog.Logger) exporter.Config {
 		Options: s.options, Interval: s.interval, Host: s.name, Log: log,
 	}
 	if dir := c.Path("hpc-job-mapping-dir"); dir != "" {
-		cfg.Jobs = (&jobReader{dir: dir, log: log}).read
+		cfg.Jobs = jobsOf(dir, log)
 	}
 	if file := c.Path("kernel-log"); file != "" {
 		cfg.WatchLog = func(ctx context.Context, deliver func(kernellog.XID)) error {

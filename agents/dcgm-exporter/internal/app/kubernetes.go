@@ -97,18 +97,15 @@ func (k kubernetes) run(ctx context.Context) error {
 // failing returns why changes of pods are not seen, nil if they are.
 func (k kubernetes) failing() error { return k.api.Failing() }
 
-// jobReader reads the jobs of a batch system.
-type jobReader struct {
-	dir    string
-	log    *slog.Logger
-	status reconcile.Status
-}
-
-// read returns the jobs that could be read. It logs the first of a row of equal failures.
-func (j *jobReader) read() jobs.Jobs {
-	found, err := jobs.Read(j.dir)
-	if j.status.Set(err) && err != nil {
-		j.log.Warn("cannot read all jobs of the batch system, retrying", "folder", j.dir, "err", err)
+// jobsOf returns a function that reads the jobs of a batch system, as far as they can be read. It
+// logs an error that differs from the one before.
+func jobsOf(dir string, log *slog.Logger) func() jobs.Jobs {
+	var status reconcile.Status
+	return func() jobs.Jobs {
+		found, err := jobs.Read(dir)
+		if status.Set(err) && err != nil {
+			log.Warn("cannot read all jobs of the batch system, retrying", "folder", dir, "err", err)
+		}
+		return found
 	}
-	return found
 }

@@ -82,7 +82,7 @@ type Exporter struct {
 	options  pace.Latest[exposition.Options]
 	readings chan reading
 	xids     chan kernellog.XID
-	answers  pace.Latest[answer]
+	answers  pace.Latest[jobs.Jobs]
 	ready    *reconcile.Status
 	served   atomic.Pointer[Served]
 
@@ -107,7 +107,7 @@ func New(cfg Config) *Exporter {
 		options:  pace.NewLatest[exposition.Options](),
 		readings: make(chan reading),
 		xids:     make(chan kernellog.XID),
-		answers:  pace.NewLatest[answer](),
+		answers:  pace.NewLatest[jobs.Jobs](),
 		ready:    reconcile.NewStatus(errStarting),
 		gpus:     map[gpu.UUID]*device{},
 	}
@@ -188,8 +188,7 @@ func (e *Exporter) loop(ctx context.Context) error {
 			e.logged(x)
 		case r := <-e.readings:
 			e.read(r)
-		case a := <-e.answers:
-			e.jobs = a.jobs
+		case e.jobs = <-e.answers:
 			for _, d := range e.gpus {
 				e.assign(d)
 			}
@@ -223,23 +222,20 @@ func (e *Exporter) configure(ctx context.Context, o exposition.Options) {
 	}
 }
 
-// answer is which containers and jobs use the GPUs. The containers are where Pods has them.
-type answer struct{ jobs jobs.Jobs }
-
-// ask asks which containers and jobs use the GPUs, in the background.
+// ask asks which containers and jobs use the GPUs, in the background. Pods keeps the containers.
 func (e *Exporter) ask(ctx context.Context) {
 	if e.cfg.Pods == nil && e.cfg.Jobs == nil || e.node == nil {
 		return
 	}
 	node := e.node
 	go func() {
-		var a answer
+		var found jobs.Jobs
 		if e.cfg.Pods != nil {
 			_ = e.cfg.Pods.Refresh(ctx, node) // it counts and logs its failures, and keeps the last answer
 		}
 		if e.cfg.Jobs != nil {
-			a.jobs = e.cfg.Jobs()
+			found = e.cfg.Jobs()
 		}
-		e.answers.Put(a)
+		e.answers.Put(found)
 	}()
 }

@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -79,18 +81,7 @@ func (e *Exporter) unready(read bool) error {
 
 // ordered returns the GPUs by their index.
 func (e *Exporter) ordered() []*device {
-	out := make([]*device, 0, len(e.gpus))
-	for _, d := range e.gpus {
-		out = append(out, d)
-	}
-	slices.SortFunc(out, func(a, b *device) int {
-		if a.gpu.Index != b.gpu.Index {
-			return a.gpu.Index - b.gpu.Index
-		}
-		if a.gpu.UUID < b.gpu.UUID {
-			return -1
-		}
-		return 1
+	return slices.SortedFunc(maps.Values(e.gpus), func(a, b *device) int {
+		return cmp.Or(cmp.Compare(a.gpu.Index, b.gpu.Index), cmp.Compare(a.gpu.UUID, b.gpu.UUID))
 	})
-	return out
 }

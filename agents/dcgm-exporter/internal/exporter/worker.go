@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -104,21 +105,11 @@ func (w *worker) await(ctx context.Context, done <-chan reading) (begun bool) {
 
 // sameInstances reports whether a GPU is divided as before.
 func sameInstances(a, b gpu.GPU) bool {
-	if (a.MIG == nil) != (b.MIG == nil) {
-		return false
+	if a.MIG == nil || b.MIG == nil {
+		return a.MIG == b.MIG
 	}
-	if a.MIG == nil {
-		return true
-	}
-	if a.MIG.Enabled != b.MIG.Enabled || len(a.MIG.Devices) != len(b.MIG.Devices) || len(a.MIG.GPUInstances) != len(b.MIG.GPUInstances) {
-		return false
-	}
-	for i := range a.MIG.Devices {
-		if a.MIG.Devices[i].UUID != b.MIG.Devices[i].UUID {
-			return false
-		}
-	}
-	return true
+	same := func(x, y gpu.MIGDevice) bool { return x.UUID == y.UUID }
+	return a.MIG.Enabled == b.MIG.Enabled && len(a.MIG.GPUInstances) == len(b.MIG.GPUInstances) && slices.EqualFunc(a.MIG.Devices, b.MIG.Devices, same)
 }
 
 // nodeTrouble reports whether an error concerns the driver of the node, not the GPU.

@@ -3,7 +3,7 @@ package metrics
 
 import (
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,8 +22,7 @@ type Recorder struct {
 	labels *prometheus.Desc
 	ready  *prometheus.Desc
 
-	mu      sync.Mutex
-	desired publish.Desired
+	desired atomic.Pointer[publish.Desired]
 }
 
 var (
@@ -44,11 +43,7 @@ func New() *Recorder {
 }
 
 // Published records w as the current state.
-func (r *Recorder) Published(w publish.Desired) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.desired = w
-}
+func (r *Recorder) Published(w publish.Desired) { r.desired.Store(&w) }
 
 // Describe sends the descriptions of all metrics that Collect may send.
 func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
@@ -60,9 +55,10 @@ func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
 // Collect sends the current metrics.
 func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 	r.Metrics.Collect(ch)
-	r.mu.Lock()
-	w := r.desired
-	r.mu.Unlock()
+	w := r.desired.Load()
+	if w == nil {
+		return
+	}
 	if w.Labels != nil {
 		ch <- prometheus.MustNewConstMetric(r.labels, prometheus.GaugeValue, float64(len(w.Labels)))
 	}

@@ -132,18 +132,17 @@ func (n *Node) observe(there object.Node) {
 func (n *Node) Once(ctx context.Context, w Desired) error {
 	watch, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var there object.Node
-	known := false
+	var there *object.Node
 	n.cfg.API.WatchNode(watch, func(node object.Node) {
-		if !known {
-			there, known = node, true
+		if there == nil {
+			there = &node
 			cancel()
 		}
 	})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return n.do(ctx, n.planOf(there, w), &there)
+	return n.do(ctx, n.planOf(*there, w), there)
 }
 
 // step writes what is due.
