@@ -28,7 +28,7 @@ const (
 	anyCgo    = "C"
 	hostTools = "outrigger.dev/agents/*/tools/..."
 	kubeTypes = "k8s.io/api/..."
-	draPlugin = "outrigger.dev/agents/device-plugin/internal/draapp"
+	draApp = "outrigger.dev/agents/device-plugin/internal/draapp"
 	drainer   = "outrigger.dev/agents/driver-loader/drain/..."
 )
 
@@ -59,7 +59,7 @@ func rules() []rule {
 		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/gpu/nvml/..."}, never: []string{goNVML}},
 		// Agents reach the API server through pkg/kube, except programs whose libraries take
 		// client-go's types. Those types would cost another agent megabytes.
-		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/kube/...", "outrigger.dev/orchestrator/...", draPlugin, drainer}, never: []string{clientGo}},
+		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/kube/...", "outrigger.dev/orchestrator/...", draApp, drainer}, never: []string{clientGo}},
 		{of: []string{outrigger}, but: []string{"outrigger.dev/orchestrator/...", "outrigger.dev/agents/device-plugin/dra-plugin", drainer}, mains: true, neverLinked: []string{kubeTypes}},
 		// Charts are rendered by the orchestrator alone.
 		{of: []string{outrigger}, but: []string{"outrigger.dev/charts/...", "outrigger.dev/orchestrator/..."}, never: []string{helm}},
