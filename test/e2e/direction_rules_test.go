@@ -28,7 +28,7 @@ const (
 	anyCgo    = "C"
 	hostTools = "outrigger.dev/agents/*/tools/..."
 	kubeTypes = "k8s.io/api/..."
-	draApp = "outrigger.dev/agents/device-plugin/internal/draapp"
+	draApp    = "outrigger.dev/agents/device-plugin/internal/draapp"
 	drainer   = "outrigger.dev/agents/driver-loader/drain/..."
 )
 
