@@ -13,7 +13,7 @@ import (
 
 // maxProgram is the size of a program in bytes. The agent copies the tools to each node, and
 // containers wait for their start.
-const maxProgram = 6_000_000
+const maxProgram = 12_000_000
 
 // The programs in bin, as make build makes them, are small; the tools need no libc, no
 // loader and no other file of the host.

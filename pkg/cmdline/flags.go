@@ -2,6 +2,7 @@ package cmdline
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,10 +66,11 @@ func List(f *cli.StringSliceFlag, list *[]string) *cli.StringSliceFlag {
 // Alias adds names to flags, by the name that a flag has, unless a flag has the name already.
 // It is for flags that several programs share; others have their Aliases.
 func Alias(flags []cli.Flag, names map[string]string) {
-	for alias, name := range names {
+	for _, alias := range slices.Sorted(maps.Keys(names)) { // as the help shows them
 		if find(flags, alias) != nil {
 			continue
 		}
+		name := names[alias]
 		switch f := find(flags, name).(type) {
 		case *cli.BoolFlag:
 			f.Aliases = append(f.Aliases, alias)
