@@ -27,7 +27,7 @@ func Main(m *testing.M, main func()) {
 }
 
 // limit bounds every wait of a test.
-const limit = 20 * time.Second
+const limit = time.Minute
 
 // Deadline returns the context for a wait of a test.
 func Deadline(t testing.TB) context.Context {
