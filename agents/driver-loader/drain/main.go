@@ -89,6 +89,9 @@ func connect(kubeconfig string) (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
+	// The steps have pauses of their own. A limit fails a request that it would delay beyond
+	// the time-out of the run, before that time-out is over.
+	rc.QPS = -1
 	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
