@@ -54,8 +54,8 @@ func (m *marker) wait(t *testing.T, want bool) {
 		select {
 		case <-t.Context().Done():
 			t.Fatal("test ended")
-		case <-time.After(10 * time.Second):
-			t.Fatalf("ready is %v for 10 s, want %v", ready, want)
+		case <-time.After(time.Minute):
+			t.Fatalf("ready is %v for a minute, want %v", ready, want)
 		case <-changed:
 		}
 	}
@@ -246,7 +246,7 @@ func (r *rig) otherPlugin(t *testing.T) string {
 
 func limit(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errors.New("not within 10 s"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("not within a minute"))
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -153,7 +153,7 @@ func (r *rig) plugin(t testing.TB) pluginapi.DevicePluginClient {
 
 func limit(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errors.New("not within 10 s"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("not within a minute"))
 	t.Cleanup(cancel)
 	return ctx
 }
