@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"reflect"
+	"reflect" // T is the type of the caller, which need not be comparable
 	"slices"
 	"time"
 
