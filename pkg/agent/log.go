@@ -2,6 +2,7 @@ package agent
 
 import (
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -36,7 +37,10 @@ func Logger(c *cli.Context) (*slog.Logger, error) {
 	if c.String("log-format") == "json" {
 		log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts))
 	}
-	klog.SetSlogLogger(log.With("library", "client-go"))
+	// These libraries have one logger in a process, and tests run agents side by side.
+	if c.App.ErrWriter == os.Stderr {
+		klog.SetSlogLogger(log.With("library", "client-go"))
+	}
 	return log, nil
 }
 

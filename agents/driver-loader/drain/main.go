@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"github.com/urfave/cli/v2"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/klog/v2" //nolint:depguard // client-go logs there, and gets our log
 
 	"outrigger.dev/agents/driver-loader/internal/eviction"
 	"outrigger.dev/pkg/cmdline"
@@ -65,8 +63,6 @@ func (s server) serve(ctx context.Context) error {
 	if err := check(r); err != nil {
 		return cmdline.Usagef("reject the request: %w", err)
 	}
-	log := slog.New(slog.NewTextHandler(s.stderr, nil))
-	klog.SetSlogLogger(log.With("library", "client-go"))
 	client, err := connect(s.kubeconfig)
 	if err != nil {
 		return &cmdline.ExitError{Code: eviction.ExitUsage, Err: err}

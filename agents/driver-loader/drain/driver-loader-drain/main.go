@@ -4,9 +4,12 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"k8s.io/klog/v2" //nolint:depguard // client-go logs there, and gets our log
 
 	"outrigger.dev/agents/driver-loader/drain"
 )
@@ -14,5 +17,6 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	klog.SetSlogLogger(slog.New(slog.NewTextHandler(os.Stderr, nil)).With("library", "client-go"))
 	os.Exit(drain.Main(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)) //nolint:gocritic // the process ends
 }
