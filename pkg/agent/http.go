@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/net/netutil"
 
@@ -19,9 +21,9 @@ import (
 
 // HTTP changes what the server of --listen serves. Its zero value changes nothing.
 type HTTP struct {
-	// Metrics answers GET /metrics in place of the chassis, for an agent that has a
-	// registry of its own. The chassis does not serve the collectors of parts then.
-	Metrics http.Handler
+	// Metrics returns what answers GET /metrics in place of the chassis, for an agent that
+	// serves more than own: the collectors of its parts and of the chassis.
+	Metrics func(own prometheus.Gatherer) http.Handler
 	// Routes are more handlers, by patterns of http.ServeMux that do not conflict
 	// with GET /healthz, GET /readyz and GET /metrics.
 	Routes map[string]http.Handler
@@ -67,7 +69,9 @@ type endpoint struct {
 	// addr and probes are the addresses of listenFlags.
 	addr, probes string
 	cert         *certificate
-	log          *slog.Logger
+	// loops counts the steps of all loops of the agent.
+	loops *loopMetrics
+	log   *slog.Logger
 }
 
 func newEndpoint(c *cli.Context, name string, log *slog.Logger) (endpoint, error) {
@@ -80,7 +84,7 @@ func newEndpoint(c *cli.Context, name string, log *slog.Logger) (endpoint, error
 		return endpoint{}, err
 	}
 	cert, err := newCertificate(c, log)
-	return endpoint{agent: name, addr: addr, probes: probes, cert: cert, log: log}, err
+	return endpoint{agent: name, addr: addr, probes: probes, cert: cert, loops: newLoopMetrics(name), log: log}, err
 }
 
 // server returns the server of an agent, which listens already on all addresses of the endpoint.
@@ -99,7 +103,7 @@ func (e endpoint) server(ctx context.Context, a *Agent) (*server, error) {
 		s.add(l, probeServer(a, e.log), nil)
 	}
 	if e.addr != "" {
-		handler, err := newHandler(e.agent, a, e.log)
+		handler, err := e.handler(a)
 		if err != nil {
 			return nil, errors.Join(err, s.close())
 		}
@@ -121,14 +125,15 @@ func listen(ctx context.Context, addr, setting string) (net.Listener, error) {
 	return netutil.LimitListener(l, maxConnections), nil
 }
 
-// newHandler returns the handler of --listen, for Prometheus and for probes.
-func newHandler(name string, a *Agent, log *slog.Logger) (http.Handler, error) {
-	metrics := a.HTTP.Metrics
-	if metrics == nil {
-		var err error
-		if metrics, err = newMetrics(name, a.collectors(), log); err != nil {
-			return nil, err
-		}
+// handler returns the handler of --listen, for Prometheus and for probes.
+func (e endpoint) handler(a *Agent) (http.Handler, error) {
+	own, err := newRegistry(slices.Concat(processCollectors(e.agent), e.loops.collectors(), a.collectors()))
+	if err != nil {
+		return nil, err
+	}
+	metrics := MetricsHandler(own, promhttp.HandlerOpts{Registry: own}, e.log)
+	if a.HTTP.Metrics != nil {
+		metrics = a.HTTP.Metrics(own)
 	}
 	mux := newProbes(a)
 	mux.Handle("GET /metrics", metrics)

@@ -1,23 +1,21 @@
 package agent
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// LoopMetrics counts the steps of the loops of a program, see package reconcile.
-type LoopMetrics struct {
+// loopMetrics counts the steps of the loops of an agent, see package reconcile.
+type loopMetrics struct {
 	steps *prometheus.CounterVec
 	took  *prometheus.HistogramVec
 }
 
-var _ prometheus.Collector = (*LoopMetrics)(nil)
-
-// NewLoopMetrics returns LoopMetrics whose names begin with namespace, for example
-// "outrigger_device_plugin".
-func NewLoopMetrics(namespace string) *LoopMetrics {
-	return &LoopMetrics{
+func newLoopMetrics(agent string) *loopMetrics {
+	namespace := "outrigger_" + strings.ReplaceAll(agent, "-", "_")
+	return &loopMetrics{
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "reconcile_total", Help: "Reconciliations, by loop and result: ok or error.",
 		}, []string{"loop", "result"}),
@@ -28,8 +26,8 @@ func NewLoopMetrics(namespace string) *LoopMetrics {
 	}
 }
 
-// Observe records a step. It is the Observe of a reconcile.Config.
-func (m *LoopMetrics) Observe(loop string, took time.Duration, err error) {
+// observe is the reconcile.Observer of the loops of an agent.
+func (m *loopMetrics) observe(loop string, took time.Duration, err error) {
 	result := "ok"
 	if err != nil {
 		result = "error"
@@ -38,14 +36,6 @@ func (m *LoopMetrics) Observe(loop string, took time.Duration, err error) {
 	m.took.WithLabelValues(loop).Observe(took.Seconds())
 }
 
-// Describe sends the descriptions of all metrics.
-func (m *LoopMetrics) Describe(ch chan<- *prometheus.Desc) {
-	m.steps.Describe(ch)
-	m.took.Describe(ch)
-}
-
-// Collect sends the metrics with their current values.
-func (m *LoopMetrics) Collect(ch chan<- prometheus.Metric) {
-	m.steps.Collect(ch)
-	m.took.Collect(ch)
+func (m *loopMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.steps, m.took}
 }

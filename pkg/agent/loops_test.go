@@ -1,48 +1,41 @@
 package agent_test
 
 import (
+	"context"
 	"errors"
-	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/reconcile"
 )
 
-func TestLoopMetricsCountSteps(t *testing.T) {
-	metrics := agent.NewLoopMetrics("outrigger_agent")
-	metrics.Observe("labels", time.Second, nil)
-	metrics.Observe("labels", time.Second, errors.New("no space left on device"))
-	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(metrics)
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			line := f.GetName()
-			for _, l := range m.GetLabel() {
-				line += fmt.Sprintf(" %s=%s", l.GetName(), l.GetValue())
+func TestStepsOfLoopsAreCounted(t *testing.T) {
+	app := testApp()
+	create := app.New
+	app.New = func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+		a, err := create(c, log)
+		failed := false
+		loop := reconcile.New(reconcile.Config{Name: "labels", Log: log, Step: func(context.Context) (reconcile.Result, error) {
+			if failed {
+				return reconcile.Result{}, nil
 			}
-			if h := m.GetHistogram(); h != nil {
-				line += fmt.Sprintf(": %d, %g s", h.GetSampleCount(), h.GetSampleSum())
-			} else {
-				line += fmt.Sprintf(": %g", m.GetCounter().GetValue())
-			}
-			got = append(got, line)
-		}
+			failed = true
+			return reconcile.Result{}, errors.New("no space left on device")
+		}})
+		a.Parts = append(a.Parts, agent.Part{Name: "labels", Run: loop.Run})
+		return a, err
 	}
-	want := []string{
-		"outrigger_agent_reconcile_duration_seconds loop=labels: 2, 2 s",
-		"outrigger_agent_reconcile_total loop=labels result=error: 1",
-		"outrigger_agent_reconcile_total loop=labels result=ok: 1",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
-	}
+	url, stop := serveApp(t, app)
+	defer stop()
+	agenttest.Poll(t, "both steps are counted", func() bool {
+		_, body := fetch(t, url+"/metrics")
+		return strings.Contains(body, `outrigger_test_agent_reconcile_total{loop="labels",result="error"} 1`) &&
+			strings.Contains(body, `outrigger_test_agent_reconcile_total{loop="labels",result="ok"} 1`) &&
+			strings.Contains(body, `outrigger_test_agent_reconcile_duration_seconds_count{loop="labels"} 2`)
+	})
 }

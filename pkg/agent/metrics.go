@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -36,9 +35,8 @@ func MetricsHandler(g prometheus.Gatherer, options promhttp.HandlerOpts, log *sl
 	}), options)
 }
 
-// ProcessCollectors returns the collectors of build info, Go and process, for an agent with a
-// registry of its own.
-func ProcessCollectors(name string) []prometheus.Collector {
+// processCollectors returns the collectors of build info, Go and process.
+func processCollectors(name string) []prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "outrigger_build_info",
 		Help: "Always 1; the labels say which agent this is and how it was built.",
@@ -54,14 +52,13 @@ func ProcessCollectors(name string) []prometheus.Collector {
 	}
 }
 
-// newMetrics returns the handler of /metrics for collectors, build info, Go and
-// process.
-func newMetrics(name string, own []prometheus.Collector, log *slog.Logger) (http.Handler, error) {
+// newRegistry returns a registry of collectors.
+func newRegistry(all []prometheus.Collector) (*prometheus.Registry, error) {
 	reg := prometheus.NewRegistry()
-	for _, c := range slices.Concat(ProcessCollectors(name), own) {
+	for _, c := range all {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	return MetricsHandler(reg, promhttp.HandlerOpts{Registry: reg}, log), nil
+	return reg, nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // gone is the answer to a client that has closed its connection.
@@ -23,10 +24,11 @@ func (gone) Write([]byte) (int, error) {
 
 func TestAScrapeOfAClientThatHasGoneIsNotLogged(t *testing.T) {
 	var log bytes.Buffer
-	h, err := newMetrics("a", nil, slog.New(slog.NewTextHandler(&log, nil)))
+	reg, err := newRegistry(processCollectors("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	h := MetricsHandler(reg, promhttp.HandlerOpts{}, slog.New(slog.NewTextHandler(&log, nil)))
 	h.ServeHTTP(gone{httptest.NewRecorder()}, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
 	if log.Len() > 0 {
 		t.Errorf("it logs\n%s", &log)
@@ -52,10 +54,11 @@ func TestWhatAClientCausesIsNoWarning(t *testing.T) {
 func TestACollectorThatFailsIsAWarning(t *testing.T) {
 	var log bytes.Buffer
 	broken := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "b", Help: "h"}, func() float64 { return 0 })
-	h, err := newMetrics("a", []prometheus.Collector{failing{broken}}, slog.New(slog.NewTextHandler(&log, nil)))
+	reg, err := newRegistry([]prometheus.Collector{failing{broken}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	h := MetricsHandler(reg, promhttp.HandlerOpts{}, slog.New(slog.NewTextHandler(&log, nil)))
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
 	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "no sensor") {
 		t.Errorf("%q", log.String())

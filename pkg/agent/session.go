@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/reconcile"
 	"outrigger.dev/pkg/version"
 )
 
@@ -97,6 +98,7 @@ func (s *session) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	c.Context = reconcile.WithObserver(c.Context, at.loops.observe)
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)

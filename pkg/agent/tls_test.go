@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
@@ -124,7 +125,7 @@ func TestHTTPOptions(t *testing.T) {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) })
 		}
 		a.HTTP = agent.HTTP{
-			Metrics: say("own metrics"),
+			Metrics: func(prometheus.Gatherer) http.Handler { return say("own metrics") },
 			Routes:  map[string]http.Handler{"GET /": say("a page")},
 			Serve: func(s *http.Server, l net.Listener) error {
 				served++

@@ -57,9 +57,7 @@ type Config struct {
 	Starting error
 	// Failed logs an error that differs from the one before, if the default does not suit.
 	Failed func(err error, in time.Duration)
-	// Observe records each step, for metrics: see agent.LoopMetrics. It may be nil.
-	Observe func(loop string, took time.Duration, err error)
-	Log     *slog.Logger
+	Log    *slog.Logger
 }
 
 // Loop calls a step again and again. Its methods are safe for concurrent use.
@@ -85,9 +83,6 @@ func New(cfg Config) *Loop {
 		cfg.Failed = func(err error, in time.Duration) {
 			cfg.Log.Warn("cannot reconcile, retrying", "loop", cfg.Name, "in", in, "err", err)
 		}
-	}
-	if cfg.Observe == nil {
-		cfg.Observe = func(string, time.Duration, error) {}
 	}
 	starting := cfg.Starting
 	if starting == nil {
@@ -124,7 +119,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		l.cfg.Observe(l.cfg.Name, time.Since(begin), err)
+		observe(ctx, l.cfg.Name, time.Since(begin), err)
 		if f, is := errors.AsType[*fatalError](err); is {
 			return f.error
 		}

@@ -29,6 +29,8 @@ type rig struct {
 	// ended has the result of Run.
 	ended chan error
 	stop  context.CancelFunc
+	// observed has what the observer of the loop got.
+	observed []string
 
 	mu     sync.Mutex
 	steps  []time.Time
@@ -53,6 +55,9 @@ func start(t *testing.T, cfg reconcile.Config, step func(r *rig)) *rig {
 	r.Loop = reconcile.New(cfg)
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
+	ctx = reconcile.WithObserver(ctx, func(loop string, took time.Duration, err error) {
+		r.observed = append(r.observed, fmt.Sprint(loop, " ", took, " ", err))
+	})
 	go func() { r.ended <- r.Run(ctx) }()
 	t.Cleanup(stop)
 	return r
@@ -398,15 +403,12 @@ func TestAFatalErrorEndsTheLoop(t *testing.T) {
 
 func TestEachStepIsObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var got []string
-		r := start(t, reconcile.Config{Observe: func(loop string, took time.Duration, err error) {
-			got = append(got, fmt.Sprint(loop, " ", took, " ", err))
-		}}, func(*rig) { pace.Pause(t.Context(), time.Second) })
+		r := start(t, reconcile.Config{}, func(*rig) { pace.Pause(t.Context(), time.Second) })
 		r.after(time.Minute)
 		r.answer(reconcile.Result{}, errFull)
 		r.Wake()
 		r.after(time.Second)
-		if diff := cmp.Diff([]string{"labels 1s <nil>", "labels 1s no space left on device"}, got); diff != "" {
+		if diff := cmp.Diff([]string{"labels 1s <nil>", "labels 1s no space left on device"}, r.observed); diff != "" {
 			t.Errorf("observed (-want +got):\n%s", diff)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/urfave/cli/v2"
 
@@ -76,10 +77,6 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := newRegistry(pods.kubelet)
-	if err != nil {
-		return nil, err
-	}
 	source := d.Reader(session, log)
 	cfg := s.exporter(c, log)
 	cfg.Source, cfg.WatchDriver = source, d.WatchChanges
@@ -98,10 +95,10 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 					e.Configure(o)
 				})
 			}},
-			{Name: "pods", Run: pods.run, Ready: pods.failing, Close: pods.kubelet.Close},
+			{Name: "pods", Run: pods.run, Ready: pods.failing, Collectors: pods.collectors(), Close: pods.kubelet.Close},
 		},
 		HTTP: agent.HTTP{
-			Metrics: scrape.Handler(e.Served, own, log),
+			Metrics: func(own prometheus.Gatherer) http.Handler { return scrape.Handler(e.Served, own, log) },
 			Routes:  routes(),
 			Serve:   serve,
 		},

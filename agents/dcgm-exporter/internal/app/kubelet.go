@@ -72,6 +72,13 @@ func (k *kubelet) Close() error {
 	return nil
 }
 
+func (k *kubelet) collectors() []prometheus.Collector {
+	if k == nil {
+		return nil
+	}
+	return []prometheus.Collector{k}
+}
+
 // Describe sends the descriptions of all metrics that Collect may send.
 func (k *kubelet) Describe(ch chan<- *prometheus.Desc) {
 	ch <- k.up

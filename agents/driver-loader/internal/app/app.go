@@ -39,11 +39,9 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 
 // agent returns the agent that the settings describe.
 func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
-	loops := agent.NewLoopMetrics("outrigger_driver_loader")
-	s.config.Observe = loops.Observe
 	var up *upgrades
 	licenses := license.New(license.Config{
-		Configured: s.daemons.Licensed, Query: s.daemons.Query, Observe: loops.Observe, Log: log,
+		Configured: s.daemons.Licensed, Query: s.daemons.Query, Log: log,
 		Report: func(e kube.Event) {
 			if up != nil {
 				up.events.Report(e)
@@ -84,7 +82,7 @@ func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 		)
 	}
 	return &agent.Agent{Parts: append(parts, agent.Part{
-		Name: "loader", Run: l.Run, Ready: ready, Reload: l.Retry, Collectors: []prometheus.Collector{loader.NewMetrics(l), loops},
+		Name: "loader", Run: l.Run, Ready: ready, Reload: l.Retry, Collectors: []prometheus.Collector{loader.NewMetrics(l)},
 	})}, nil
 }
 

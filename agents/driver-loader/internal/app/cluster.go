@@ -109,7 +109,7 @@ func (s settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error
 	u := &upgrades{events: kube.NewEvents(client), client: client}
 	plugin := &pluginFact{dir: s.config.Contract, log: log}
 	u.Upgrade = upgrade.New(upgrade.Config{
-		Client: client, Events: u.events, Driver: swapper{l, plugin}, Observe: s.config.Observe, Log: log, Moved: l.Again,
+		Client: client, Events: u.events, Driver: swapper{l, plugin}, Log: log, Moved: l.Again,
 		Slots: slots.New(slots.Config{Client: client, Namespace: s.place.daemonSet.Namespace, Node: s.place.nodeName, Log: log}),
 		Desired: func(state upgrade.State) (upgrade.Desired, error) {
 			target, err := l.Target(state.Active())

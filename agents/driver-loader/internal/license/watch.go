@@ -32,9 +32,7 @@ type Config struct {
 	Query func(context.Context) (string, error)
 	// Report sends an Event.
 	Report func(kube.Event)
-	// Observe records the steps of Run, see reconcile.Config; nil for nothing.
-	Observe func(loop string, took time.Duration, err error)
-	Log     *slog.Logger
+	Log    *slog.Logger
 }
 
 // Watch reads the licenses from time to time, and tells people what has changed.
@@ -55,7 +53,7 @@ type Watch struct {
 func New(cfg Config) *Watch {
 	w := &Watch{cfg: cfg, running: make(chan struct{}, 1)}
 	w.loop = reconcile.New(reconcile.Config{
-		Name: "licenses", Step: w.look, Retry: pace.Backoff{First: soon, Most: every}, Eager: true, Observe: cfg.Observe, Log: cfg.Log,
+		Name: "licenses", Step: w.look, Retry: pace.Backoff{First: soon, Most: every}, Eager: true, Log: cfg.Log,
 		Failed: func(err error, _ time.Duration) {
 			if !errors.Is(err, errUnlicensed) { // tell has logged that
 				cfg.Log.Warn("cannot read the state of the vgpu license, trying again", "err", err)

@@ -65,8 +65,6 @@ type Config struct {
 	Settled func()
 	// Started is called after daemons were started; nil for nothing.
 	Started func()
-	// Observe records the steps of Run, see reconcile.Config; nil for nothing.
-	Observe func(loop string, took time.Duration, err error)
 	// Patience is how long Swap waits for what uses the driver; 0 for 5 minutes.
 	Patience time.Duration
 	// Calls are the system calls; nil for those of the running kernel. Open opens a device and

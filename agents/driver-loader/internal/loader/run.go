@@ -37,7 +37,7 @@ func (l *Loader) Run(ctx context.Context) error {
 func (l *Loader) newLoop() *reconcile.Loop {
 	return reconcile.New(reconcile.Config{
 		Name: "driver", Step: l.once, Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Delays: delays,
-		Failed: l.warn, Observe: l.cfg.Observe, Log: l.cfg.Log,
+		Failed: l.warn, Log: l.cfg.Log,
 	})
 }
 

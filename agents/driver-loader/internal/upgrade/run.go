@@ -65,8 +65,6 @@ type Config struct {
 	// Retry has the delays after errors, and the longest one while the node waits for a slot; zero
 	// for 5 s to a minute.
 	Retry pace.Backoff
-	// Observe records the steps of Run, see reconcile.Config; nil for nothing.
-	Observe func(loop string, took time.Duration, err error)
 	// Slice is the longest run of the drain program; 0 for a minute.
 	Slice time.Duration
 }
@@ -101,7 +99,7 @@ func New(cfg Config) *Upgrade {
 	}
 	u := &Upgrade{cfg: cfg, journal: j, blocked: map[string]string{}}
 	u.loop = reconcile.New(reconcile.Config{
-		Name: "upgrade", Step: u.step, Retry: cfg.Retry, Delays: kube.Delays, Patient: true, Observe: cfg.Observe, Log: cfg.Log,
+		Name: "upgrade", Step: u.step, Retry: cfg.Retry, Delays: kube.Delays, Patient: true, Log: cfg.Log,
 		Failed: func(err error, in time.Duration) {
 			cfg.Log.Warn("cannot upgrade the driver, retrying", "state", u.journal.State, "in", in, "err", err)
 		},

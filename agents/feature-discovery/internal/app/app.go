@@ -90,8 +90,7 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 		return nil, err
 	}
 	recorder := metrics.New()
-	loops := agent.NewLoopMetrics(metrics.Namespace)
-	out := s.outputs(c, loops, log)
+	out := s.outputs(c, log)
 	d := discovery.New(discovery.Config{
 		Config:      s.adopted.Config,
 		Source:      src,
@@ -117,7 +116,7 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 	parts := []agent.Part{
 		{
 			Name: "discovery", Run: d.Run, Ready: d.Unknown, Health: driver.Checks(src), Reload: d.Reload,
-			Collectors: []prometheus.Collector{recorder, loops}, Close: src.Close,
+			Collectors: []prometheus.Collector{recorder}, Close: src.Close,
 		},
 		{
 			Name: "config", Reload: s.live.Reload,

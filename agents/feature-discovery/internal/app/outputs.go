@@ -28,7 +28,7 @@ type outputs struct {
 }
 
 // outputs returns the outputs of the settings.
-func (s settings) outputs(c *cli.Context, loops *agent.LoopMetrics, log *slog.Logger) *outputs {
+func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
 	o := &outputs{api: s.api}
 	switch s.publish {
 	case publishFile:
@@ -40,14 +40,14 @@ func (s settings) outputs(c *cli.Context, loops *agent.LoopMetrics, log *slog.Lo
 	}
 	if o.labels != nil {
 		o.keeper = publish.NewKeeper(publish.KeeperConfig{
-			Output: o.labels, Every: s.live.Config.GFD.SleepInterval, Observe: loops.Observe, Log: log,
+			Output: o.labels, Every: s.live.Config.GFD.SleepInterval, Log: log,
 		})
 	}
 	switch {
 	case s.publish == publishNode || len(s.chain) > 0 && s.api != nil:
 		o.node = publish.NewNode(publish.NodeConfig{
 			Stamper: s.stamper(), API: object.New(s.api.Client), Manager: name, Taint: s.taint, Time: time.Now,
-			Observe: loops.Observe, Log: log,
+			Log: log,
 		})
 	case len(s.chain) > 0:
 		log.Info("not in a cluster, not writing the condition GPUReady")

@@ -7,11 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/feature-discovery/internal/machine"
-	"outrigger.dev/agents/feature-discovery/internal/metrics"
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/presence"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
@@ -41,24 +39,23 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, loops := hostRoot(c), agent.NewLoopMetrics(metrics.Namespace)
+	root := hostRoot(c)
 	node := publish.NewNode(publish.NodeConfig{
 		API: object.New(api.Client), Manager: presenceName, Yields: yields, Time: time.Now,
-		Observe: loops.Observe, Log: log,
+		Log: log,
 	})
 	p := presence.New(presence.Config{
-		Scan:    func() ([]pci.Device, error) { return pci.Scan(host.SysRoot) },
-		Watch:   func(ctx context.Context, changed func()) { pci.Watch(ctx, host.SysRoot, log, changed) },
-		System:  func() (machine.System, error) { return machine.ReadSystem(root) },
-		Node:    node,
-		Grace:   presence.Grace,
-		Observe: loops.Observe,
-		Log:     log,
+		Scan:   func() ([]pci.Device, error) { return pci.Scan(host.SysRoot) },
+		Watch:  func(ctx context.Context, changed func()) { pci.Watch(ctx, host.SysRoot, log, changed) },
+		System: func() (machine.System, error) { return machine.ReadSystem(root) },
+		Node:   node,
+		Grace:  presence.Grace,
+		Log:    log,
 	})
 	return &agent.Agent{
 		Parts: []agent.Part{
 			{
-				Name: "presence", Run: p.Run, Ready: p.Ready, Reload: p.Reload, Collectors: []prometheus.Collector{loops},
+				Name: "presence", Run: p.Run, Ready: p.Ready, Reload: p.Reload,
 				Withdraw: func(ctx context.Context) error { return node.Withdraw(ctx, true, false) },
 			},
 			{Name: "watches", Ready: api.Failing},

@@ -56,9 +56,7 @@ type Config struct {
 	Node   Node
 	// Grace is usually the constant Grace.
 	Grace time.Duration
-	// Observe is that of the reconcile.Config.
-	Observe func(loop string, took time.Duration, err error)
-	Log     *slog.Logger
+	Log   *slog.Logger
 }
 
 // Presence keeps the labels by which charts select nodes.
@@ -83,7 +81,7 @@ func New(cfg Config) *Presence {
 	p.loop = reconcile.New(reconcile.Config{
 		Name: "presence", Step: p.step, Starting: errors.New("start: the PCI bus has not been scanned yet"),
 		// Devices that come and go are no reason to hurry after an error.
-		Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays, Patient: true, Observe: cfg.Observe, Log: cfg.Log,
+		Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays, Patient: true, Log: cfg.Log,
 		Failed: func(err error, in time.Duration) {
 			cfg.Log.Error("cannot verify node labels against the PCI bus, retrying", "in", in, "err", err)
 		},

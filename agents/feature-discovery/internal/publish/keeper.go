@@ -17,9 +17,7 @@ type KeeperConfig struct {
 	Output Output
 	// Every is the time between checks of the published labels; 0 for no checks.
 	Every time.Duration
-	// Observe is that of the reconcile.Config.
-	Observe func(loop string, took time.Duration, err error)
-	Log     *slog.Logger
+	Log   *slog.Logger
 }
 
 // Keeper keeps labels published at an Output, whoever removes or changes them. It notices
@@ -34,7 +32,7 @@ func NewKeeper(cfg KeeperConfig) *Keeper {
 	k := &Keeper{cfg: cfg}
 	loop := reconcile.Config{
 		Name: "labels", Starting: errPending, Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays,
-		Observe: cfg.Observe, Log: cfg.Log,
+		Log: cfg.Log,
 		Failed: func(err error, in time.Duration) {
 			cfg.Log.Error("cannot publish labels, retrying", "in", in, "err", err)
 		},

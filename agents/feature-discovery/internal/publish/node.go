@@ -51,9 +51,7 @@ type NodeConfig struct {
 	Taint object.Taint
 	// Time is the clock of condition transitions and retries.
 	Time Clock
-	// Observe is that of the reconcile.Config.
-	Observe func(loop string, took time.Duration, err error)
-	Log     *slog.Logger
+	Log  *slog.Logger
 }
 
 // Node keeps the Node object as desired, whoever changes it. It sends no request
@@ -80,7 +78,7 @@ type Node struct {
 func NewNode(cfg NodeConfig) *Node {
 	n := &Node{cfg: cfg, overwritten: pace.Backoff{First: retryMin, Most: retryMax}}
 	n.reconcile(reconcile.Config{
-		Name: "node", Starting: errUnread, Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays, Observe: cfg.Observe,
+		Name: "node", Starting: errUnread, Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays,
 		Log: cfg.Log,
 		Failed: func(err error, in time.Duration) {
 			cfg.Log.Error("cannot write the node, retrying", "in", in, "err", err)

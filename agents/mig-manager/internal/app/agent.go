@@ -47,7 +47,6 @@ type running struct {
 	kubelet  *podresources.Client
 	api      *cluster.API
 	observer *watching.Observer[struct{}, struct{}]
-	loops    *agent.LoopMetrics
 	// version is that of the driver, as last observed.
 	version atomic.Pointer[string]
 	// folders are those with config files.
@@ -59,7 +58,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &running{log: log, loops: agent.NewLoopMetrics("outrigger_mig_manager")}
+	r := &running{log: log}
 	if r.driver, err = driver.New(host, config.Driver{Root: host.DriverRoot, DevRoot: host.DevRoot}); err != nil {
 		return nil, err
 	}
@@ -80,7 +79,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			{Name: "config files", Run: r.watchFiles},
 			{
 				Name: "manager", Run: r.manager.Run, Ready: r.manager.Ready, Reload: r.manager.Changed, Withdraw: r.manager.Withdraw,
-				Collectors: append(r.manager.Collectors(), r.loops),
+				Collectors: r.manager.Collectors(),
 			},
 			{Name: "kubelet", Close: r.kubelet.Close},
 			{Name: "events", Run: r.api.Run, Ready: r.api.Failing},
@@ -127,7 +126,7 @@ func (r *running) config(c *cli.Context, host agent.Host) (_ manager.Config, err
 		Client: r.api.Client, Report: r.api.Event, GPUs: gpus, Recover: gpus.Recover, Select: files.selected, Users: holders.Of,
 		Reboot: systemd.Reboot, Default: c.String("default-config"), Options: options, Contract: r.driver.Contract,
 		DriverVersion: r.driverVersion, Loaded: func() string { return loadedAs(host) }, RebootFile: filepath.Join(c.Path("state-dir"), "reboot.json"),
-		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Observe: r.loops.Observe, Log: r.log,
+		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Log: r.log,
 	}
 	return cfg, r.hostUnits(c, systemd, &cfg)
 }

@@ -76,9 +76,7 @@ type Config struct {
 	RebootFile string
 	// Retry has the pauses between attempts.
 	Retry pace.Backoff
-	// Observe is that of reconcile.Config.
-	Observe func(loop string, took time.Duration, err error)
-	Log     *slog.Logger
+	Log   *slog.Logger
 }
 
 // Manager keeps the layouts. Other goroutines than its loop call its exported methods.
@@ -161,7 +159,7 @@ func New(cfg Config) *Manager {
 		Failed: func(err error, in time.Duration) {
 			cfg.Log.Warn("cannot change the node, retrying", "in", in, "err", err)
 		},
-		Observe: cfg.Observe, Log: cfg.Log,
+		Log: cfg.Log,
 	})
 	return m
 }
