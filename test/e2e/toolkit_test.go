@@ -48,7 +48,7 @@ func toolkit(t *testing.T, values ...string) {
 func toolkitIsReplaced(t *testing.T) {
 	t.Helper()
 	settled := onGPUNode(t, toolkitTimes)
-	kubectl(t, "-n", stack.Namespace, "delete", "pod", "--wait", "--selector=app.kubernetes.io/name=container-toolkit")
+	kubectl(t, "-n", stack.Namespace, "rollout", "restart", "daemonset/container-toolkit")
 	kubectl(t, "-n", stack.Namespace, "rollout", "status", "daemonset/container-toolkit", "--timeout=90s")
 	if now := onGPUNode(t, toolkitTimes); now != settled {
 		t.Errorf("the node was\n%s\nand is\n%s", settled, now)

@@ -197,7 +197,7 @@ func namesMissing(n node) {
 // replaced replaces the pod of the agent.
 func replaced(n node) {
 	before := n.files(config + " " + tools)
-	n.MustKubectl("-n", stack.Namespace, "delete", "pod", "--wait", "--selector=app.kubernetes.io/name=container-toolkit")
+	n.MustKubectl("-n", stack.Namespace, "rollout", "restart", "daemonset/container-toolkit")
 	n.MustKubectl("-n", stack.Namespace, "rollout", "status", "daemonset/container-toolkit", "--timeout=90s")
 	if after := n.files(config + " " + tools); after != before {
 		n.T.Errorf("the files were\n%s\nand are\n%s", before, after)
