@@ -64,7 +64,7 @@ func (b *Bench) Run(ctx context.Context) error {
 // ratios adds the costs of the largest node relative to a usual one.
 func (b *Bench) ratios() {
 	at := simnode.Latencies()[0]
-	for _, figure := range []string{"Allocate", "plugin idle RSS"} {
+	for _, figure := range []string{"Allocate", "plugin anonymous memory at rest"} {
 		b.Report.AddRatio(report.Title(figure, denseName, at), report.Title(figure, "8 GPUs", at))
 	}
 	for _, size := range []string{"16 GPUs", "8 GPUs × 7 MIG"} {
@@ -110,7 +110,7 @@ func (b *Bench) scene(ctx context.Context, s scene, latency time.Duration) error
 		return err
 	}
 	for _, figure := range []func(context.Context, *plugin, scene, time.Duration) error{
-		b.rss, b.back, b.allocates, b.preferred, b.hits, b.peak,
+		b.memory, b.back, b.allocates, b.preferred, b.hits, b.peak,
 	} {
 		if err := figure(ctx, p, s, latency); err != nil {
 			return errors.Join(err, p.stop())

@@ -7,8 +7,8 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-func (b *Bench) rss(ctx context.Context, p *plugin, s scene, latency time.Duration) error {
-	if s.rss == (report.Goal{}) {
+func (b *Bench) memory(ctx context.Context, p *plugin, s scene, latency time.Duration) error {
+	if s.memory == (report.Goal{}) {
 		return nil
 	}
 	m, err := p.Idle(ctx)
@@ -16,14 +16,14 @@ func (b *Bench) rss(ctx context.Context, p *plugin, s scene, latency time.Durati
 		return err
 	}
 	b.Report.Add(report.Row{
-		Operation: report.Title("plugin idle RSS", s.name, latency), Value: m.RSS, Unit: "MiB", Goal: s.rss, Note: m.Shares(),
+		Operation: report.Title("plugin anonymous memory at rest", s.name, latency), Value: m.Anonymous, Unit: "MiB", Goal: s.memory, Note: m.Resident(),
 	})
 	return nil
 }
 
 // peak adds the peak memory of the plugin, after all requests of this run.
 func (b *Bench) peak(_ context.Context, p *plugin, s scene, latency time.Duration) error {
-	if s.rss == (report.Goal{}) {
+	if s.memory == (report.Goal{}) {
 		return nil
 	}
 	m, err := p.Memory()

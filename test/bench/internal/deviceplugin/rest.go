@@ -14,7 +14,7 @@ const restFor = time.Minute
 func goalRest(peer string) report.Goal { return report.Goal{Peer: peer, Target: 12} }
 
 // atRest counts the NVML calls of the plugin while nothing changes, with those that wait
-// for events.
+// for events, and its processor time.
 func (b *Bench) atRest(ctx context.Context, name string, goal report.Goal) (err error) {
 	p, err := start(ctx, b.Node, "--mig-strategy", "single")
 	if err != nil {
@@ -25,10 +25,21 @@ func (b *Bench) atRest(ctx context.Context, name string, goal report.Goal) (err 
 	if _, err := p.Idle(ctx); err != nil {
 		return err
 	}
+	before, err := p.CPUClock()
+	if err != nil {
+		return err
+	}
 	total, err := b.Node.CallsDuring(ctx, restFor)
 	if err != nil {
 		return err
 	}
+	after, err := p.CPUClock()
+	if err != nil {
+		return err
+	}
+	b.Report.Add(report.Row{
+		Operation: "plugin CPU in a minute at rest, " + name, Value: 1000 * (after - before).Seconds(), Unit: "ms", Goal: report.Goal{Target: 20},
+	})
 	b.Report.Add(report.Row{
 		Operation: "plugin NVML calls in a minute at rest, " + name, Value: float64(total), Unit: "calls", Goal: goal,
 	})

@@ -24,7 +24,7 @@ type scene struct {
 	requests []request
 	allocate report.Goal
 	hits     []hit
-	rss      report.Goal
+	memory   report.Goal
 	peak     report.Goal
 }
 
@@ -63,7 +63,7 @@ func goalBack() report.Goal                 { return report.Goal{Peer: "5 ms to 
 func goalXID(peer string) report.Goal       { return report.Goal{Peer: peer, Target: 3} }
 func goalPreferred(peer string) report.Goal { return report.Goal{Peer: peer, Target: 1} }
 func goalAllocate() report.Goal             { return report.Goal{Peer: "0.11–0.18 ms", Target: 1} }
-func goalRSS(peer string) report.Goal       { return report.Goal{Peer: peer, Target: 18} }
+func goalMemory(peer string) report.Goal    { return report.Goal{Peer: peer, Target: 6} }
 
 func upTo(n int) []int {
 	sizes := make([]int, n)
@@ -104,7 +104,7 @@ func eight() []scene {
 			},
 			allocate: goalAllocate(),
 			hits:     []hit{{"XID", false, 1, goalXID("1.6–2.9 ms")}},
-			rss:      goalRSS("21 MB"), peak: report.Goal{Peer: "26–27 MB"},
+			memory:   goalMemory("3.5 MiB"), peak: report.Goal{Peer: "26–27 MB"},
 		},
 		{
 			name: "8 GPUs × 10 replicas", config: replicated(10), gpus: 8, entries: 80,
@@ -129,7 +129,7 @@ func eightPartitioned() []scene {
 			{"XID of the GPU", false, 7, goalXID("")},
 			{"XID of an instance", true, 1, goalXID("missed")},
 		},
-		rss: goalRSS("25 MB"), peak: report.Goal{},
+		memory: goalMemory(""), peak: report.Goal{},
 	}}
 }
 
@@ -143,7 +143,7 @@ func sixteen() []scene {
 				{"size 3", []int{3}, goalPreferred("66 s")},
 				{"sizes 1 to 16", upTo(16), goalPreferred("66 s")},
 			},
-			rss: goalRSS(""),
+			memory: goalMemory(""),
 		},
 		{
 			name: "16 GPUs × 10 replicas", config: replicated(10), gpus: 16, entries: 160,
@@ -161,13 +161,13 @@ func dense() []scene {
 		name: denseName, args: []string{"--mig-strategy", "single"}, config: replicated(100), gpus: 16, entries: 11200,
 		starts:   starts(report.Goal{}, report.Goal{}),
 		back:     goalBack(),
-		requests: []request{{"sizes 1 to 112", []int{1, 8, 112}, goalPreferred("")}},
+		requests: []request{{"sizes 1 to 112", []int{1, 8, 112}, report.Goal{Target: 10}}},
 		allocate: goalAllocate(),
 		hits: []hit{
 			{"XID of the GPU", false, 700, goalXID("")},
 			{"XID of an instance", true, 100, goalXID("")},
 		},
-		rss: goalRSS(""), peak: report.Goal{},
+		memory: report.Goal{Target: 12}, peak: report.Goal{},
 	}}
 }
 

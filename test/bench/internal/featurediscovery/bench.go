@@ -81,17 +81,17 @@ func (b *Bench) daemon(ctx context.Context, s scene, o output, latency time.Dura
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.rss(ctx, a, s, latency), b.changes(ctx, a, s, latency), a.stop())
+	return errors.Join(b.memory(ctx, a, s, latency), b.changes(ctx, a, s, latency), a.stop())
 }
 
-func (b *Bench) rss(ctx context.Context, a *agent, s scene, latency time.Duration) error {
+func (b *Bench) memory(ctx context.Context, a *agent, s scene, latency time.Duration) error {
 	m, err := a.Idle(ctx)
 	if err != nil {
 		return err
 	}
 	b.Report.Add(report.Row{
-		Operation: report.Title(s.part+" idle RSS, labels in the "+a.output.name, s.name, latency),
-		Value:     m.RSS, Unit: "MiB", Goal: s.rss, Note: m.Shares(),
+		Operation: report.Title(s.part+" anonymous memory at rest, labels in the "+a.output.name, s.name, latency),
+		Value:     m.Anonymous, Unit: "MiB", Goal: s.memory, Note: m.Resident(),
 	})
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 // restFor is how long the agent is measured at rest.
 const restFor = time.Minute
 
-// atRest counts the NVML calls, with those that wait for events, and the API requests of
-// the agent while nothing changes.
+// atRest counts the NVML calls, with those that wait for events, and the API requests and
+// the processor time of the agent while nothing changes.
 func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	a, err := b.begin(ctx, s, onNode())
 	if err != nil {
@@ -27,14 +27,25 @@ func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	if _, err := a.Idle(ctx); err != nil {
 		return err
 	}
-	before := a.place.api.Requests()
+	asked := a.place.api.Requests()
+	before, err := a.CPUClock()
+	if err != nil {
+		return err
+	}
 	total, err := b.Node.CallsDuring(ctx, restFor)
 	if err != nil {
 		return err
 	}
+	after, err := a.CPUClock()
+	if err != nil {
+		return err
+	}
+	b.Report.Add(report.Row{
+		Operation: s.part + " CPU in a minute at rest, " + s.name, Value: 1000 * (after - before).Seconds(), Unit: "ms", Goal: report.Goal{Target: 20},
+	})
 	b.Report.Add(report.Row{
 		Operation: s.part + " NVML calls in a minute at rest, " + s.name, Value: float64(total), Unit: "calls", Goal: s.rest,
-		Note: "requests to the API server: " + requests(before, a.place.api.Requests()),
+		Note: "requests to the API server: " + requests(asked, a.place.api.Requests()),
 	})
 	return nil
 }

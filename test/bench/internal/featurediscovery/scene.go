@@ -18,7 +18,7 @@ type scene struct {
 	// most limits the number of runs for the changes; 0 is no limit.
 	most int
 
-	oneshot, rss report.Goal
+	oneshot, memory report.Goal
 	// calls is the goal for the NVML calls of a one-shot run, and rest that for a minute
 	// at rest.
 	calls, rest report.Goal
@@ -43,7 +43,7 @@ const (
 )
 
 func goalOneshot(peer string) report.Goal { return report.Goal{Peer: peer, Target: 30} }
-func goalRSS(peer string) report.Goal     { return report.Goal{Peer: peer, Target: 24} }
+func goalMemory(peer string) report.Goal  { return report.Goal{Peer: peer, Target: 12} }
 
 // shows returns a function that reports whether a Node has the label of the scene with
 // a value.
@@ -59,7 +59,7 @@ func eight() scene {
 			{"GPU unplugged", "unplug 8", "8", ""},
 		},
 		most:    3, // a plugged GPU is found at the next poll of the bus
-		oneshot: goalOneshot("275 ms"), rss: goalRSS("52 MB"),
+		oneshot: goalOneshot("275 ms"), memory: goalMemory("52 MB of RSS"),
 		calls: report.Goal{Peer: "135", Target: 134}, rest: report.Goal{Target: 12},
 	}
 }
@@ -72,12 +72,12 @@ func eightPartitioned() scene {
 			{"MIG device ended", "mig destroy 0 8", "55", ""},
 			{"MIG device made", "mig create 0 1g.5gb", "56", ""},
 		},
-		oneshot: goalOneshot("241 ms"), rss: goalRSS(""),
+		oneshot: goalOneshot("241 ms"), memory: goalMemory(""),
 	}
 }
 
 func sixteen() scene {
-	return scene{name: "16 GPUs", part: labelsPart, label: countLabel, value: "16", oneshot: goalOneshot("487 ms"), rss: goalRSS("")}
+	return scene{name: "16 GPUs", part: labelsPart, label: countLabel, value: "16", oneshot: goalOneshot("487 ms"), memory: goalMemory("")}
 }
 
 // presence returns the scene of the part that runs on every node, without a driver.

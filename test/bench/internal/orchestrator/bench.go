@@ -151,7 +151,7 @@ func (b *Bench) rest(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, b.program.Tail())
 	}
-	b.add("memory at rest", report.Row{Value: memory.RSS, Unit: "MiB", Goal: b.goals().memory, Note: memory.Shares()})
+	b.add("memory at rest", report.Row{Value: memory.RSS, Unit: "MiB", Goal: b.goals().memory, Note: fmt.Sprintf("%.1f MiB of it anonymous", memory.Anonymous)})
 	return nil
 }
 

@@ -22,10 +22,9 @@ type Memory struct {
 	Peak float64
 }
 
-// Shares describes the parts of RSS.
-func (m Memory) Shares() string {
-	return fmt.Sprintf("%.1f MiB of it anonymous, the rest mapped from files", m.Anonymous)
-}
+// Resident says how much memory is resident, with what the kernel shares among the processes of a
+// program and can read from its file again.
+func (m Memory) Resident() string { return fmt.Sprintf("RSS %.1f MiB", m.RSS) }
 
 // Memory returns the current memory of the process.
 func (p *Process) Memory() (Memory, error) { return memoryOf(p.cmd.Process.Pid) }
