@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/text"
 )
 
 // Names of the driver's programs.
@@ -86,7 +87,7 @@ func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, err
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	var said tail
+	var said text.Tail
 	cmd.Stdout, cmd.Stderr = &said, &said
 	proc := &process{ended: make(chan struct{})}
 	started := make(chan error)
@@ -100,7 +101,7 @@ func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, err
 			return
 		}
 		err = cmd.Wait()
-		proc.err = fmt.Errorf("%s ended: %s", controlName, reason(err, said.text()))
+		proc.err = fmt.Errorf("%s ended: %s", controlName, reason(err, said.String()))
 		close(proc.ended)
 	})
 	if err := <-started; err != nil {
@@ -180,14 +181,14 @@ func (p Programs) command(ctx context.Context, name string, args ...string) *exe
 // run returns the end of what a program prints.
 func run(ctx context.Context, cmd *exec.Cmd, what string) (string, error) {
 	// A container that takes the daemon's place could answer without end.
-	var out, errOut tail
+	var out, errOut text.Tail
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "", fmt.Errorf("%s: no answer in %s", what, askLimit)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %s", what, reason(err, errOut.text()+out.text()))
+		return "", fmt.Errorf("%s: %s", what, reason(err, errOut.String()+out.String()))
 	}
-	return out.text(), nil
+	return out.String(), nil
 }

@@ -27,9 +27,8 @@ const (
 	slice = time.Minute
 	// grace is how long the program has to end after a SIGTERM.
 	grace = 10 * time.Second
-	// maxLine is the most bytes of one line, and maxTail of standard error, that are read.
+	// maxLine is the most bytes of one line that are read.
 	maxLine = 64 << 10
-	maxTail = 4 << 10
 	// maxNamed is how many pods a cause names.
 	maxNamed = 5
 )
@@ -122,8 +121,8 @@ func (u *Upgrade) program(ctx context.Context, r eviction.Request) (map[string]e
 	cmd := exec.CommandContext(ctx, u.cfg.Drain[0], u.cfg.Drain[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, grace
-	tail := &tail{}
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(stdin), tail
+	var printed text.Tail
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(stdin), &printed
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, eviction.ExitTemporary, err
@@ -138,7 +137,7 @@ func (u *Upgrade) program(ctx context.Context, r eviction.Request) (map[string]e
 	case eviction.ExitDone, eviction.ExitTimeout, eviction.ExitRefused:
 		return lines, code, nil
 	}
-	if last := tail.last(); last != "" {
+	if last := lastLine(printed.String()); last != "" {
 		err = errors.New(last)
 	}
 	return lines, code, err
@@ -165,17 +164,8 @@ func (u *Upgrade) follow(stdout io.Reader) map[string]eviction.Line {
 	return lines
 }
 
-// tail keeps the end of what is written to it.
-type tail struct{ kept []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.kept = append(t.kept, p...)
-	t.kept = t.kept[max(0, len(t.kept)-maxTail):]
-	return len(p), nil
-}
-
-// last returns the last line.
-func (t *tail) last() string {
-	all := strings.Split(strings.TrimSpace(string(t.kept)), "\n")
+// lastLine returns the last line of what a program printed.
+func lastLine(printed string) string {
+	all := strings.Split(strings.TrimSpace(printed), "\n")
 	return text.Cut(text.Printable(all[len(all)-1]), maxCause)
 }

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -53,7 +52,7 @@ func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
 	}
 	cmd.WaitDelay = time.Second
-	var out tail
+	var out text.Tail
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := runUntil(cmd, limit+stuck)
 	said := text.Printable(strings.Join(strings.Fields(out.String()), " "))
@@ -103,31 +102,4 @@ func runUntil(cmd *exec.Cmd, limit time.Duration) error {
 	case <-timer.C:
 		return context.DeadlineExceeded
 	}
-}
-
-// tail is the end of what a program prints.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-// mostOutput is how much of it is kept.
-const mostOutput = 2000
-
-// Write keeps the end of what has been written.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if more := len(t.text) - mostOutput; more > 0 {
-		t.text = append(t.text[:0], t.text[more:]...)
-	}
-	return len(p), nil
-}
-
-// String returns what was kept.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
 }

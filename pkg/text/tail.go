@@ -1,0 +1,29 @@
+package text
+
+import "sync"
+
+// tailSize is how many bytes a Tail keeps.
+const tailSize = 4 << 10
+
+// Tail keeps the end of what is written to it, such as what a program prints before it fails. Its
+// zero value is ready, and its methods are safe for concurrent use.
+type Tail struct {
+	mu  sync.Mutex
+	end []byte
+}
+
+// Write never fails.
+func (t *Tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end = append(t.end, p[max(0, len(p)-tailSize):]...)
+	t.end = append(t.end[:0], t.end[max(0, len(t.end)-tailSize):]...)
+	return len(p), nil
+}
+
+// String returns the last 4 KiB that were written.
+func (t *Tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.end)
+}
