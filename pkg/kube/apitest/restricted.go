@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -66,12 +67,16 @@ func boundToken(t testing.TB, rc *rest.Config, namespace, name, node string) str
 			Token string `json:"token"`
 		} `json:"status"`
 	}
-	decode(t, ask(t, rc, http.MethodGet, "/api/v1/nodes/"+node, nil), &of)
-	decode(t, ask(t, rc, http.MethodPost, "/api/v1/namespaces/"+namespace+"/serviceaccounts/"+name+"/token", map[string]any{
+	client := connect(rc)
+	defer client.CloseIdleConnections()
+	_, got := ask(t, client, http.MethodGet, rc.Host+"/api/v1/nodes/"+node, nil)
+	decode(t, got, &of)
+	_, got = ask(t, client, http.MethodPost, rc.Host+"/api/v1/namespaces/"+namespace+"/serviceaccounts/"+name+"/token", map[string]any{
 		"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": map[string]any{
 			"boundObjectRef": map[string]any{"kind": "Node", "apiVersion": "v1", "name": node, "uid": of.Metadata.UID},
 		},
-	}), &issued)
+	})
+	decode(t, got, &issued)
 	if issued.Status.Token == "" {
 		t.Fatalf("no token of %s/%s for node %s", namespace, name, node)
 	}
@@ -83,8 +88,10 @@ func boundToken(t testing.TB, rc *rest.Config, namespace, name, node string) str
 func enforced(t testing.TB, rc *rest.Config, node string) {
 	t.Helper()
 	var said []byte
+	client := connect(rc)
+	defer client.CloseIdleConnections()
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline) && pace.Pause(t.Context(), poll); {
-		said = ask(t, rc, http.MethodPatch, "/api/v1/nodes/"+node+"?dryRun=All",
+		_, said = ask(t, client, http.MethodPatch, rc.Host+"/api/v1/nodes/"+node+"?dryRun=All",
 			map[string]any{"metadata": map[string]any{"annotations": map[string]any{"forged": "yes"}}})
 		if strings.Contains(string(said), "ValidatingAdmissionPolicy") {
 			return
@@ -93,19 +100,14 @@ func enforced(t testing.TB, rc *rest.Config, node string) {
 	t.Fatalf("no policy is enforced: %s", said)
 }
 
-// ask sends a request, and returns its answer, whatever that is.
-func ask(t testing.TB, rc *rest.Config, method, path string, body any) []byte {
+// ask sends a request, also in a cleanup, and returns its answer, whatever that is.
+func ask(t testing.TB, client *http.Client, method, url string, body any) (code int, text []byte) {
 	t.Helper()
-	client, err := rest.HTTPClientFor(rc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.CloseIdleConnections()
 	sent, err := json.Marshal(body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, rc.Host+path, bytes.NewReader(sent))
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, url, bytes.NewReader(sent))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,11 +120,11 @@ func ask(t testing.TB, rc *rest.Config, method, path string, body any) []byte {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
+	text, err = io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
+	return resp.StatusCode, text
 }
 
 func decode(t testing.TB, text []byte, to any) {

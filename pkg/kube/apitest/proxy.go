@@ -1,0 +1,198 @@
+package apitest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Proxy passes requests to an API server, counts them, and can fail them. A kind of request is
+// named in the terms of RBAC: "patch nodes/status".
+type Proxy struct {
+	http *httptest.Server
+
+	mu          sync.Mutex
+	requests    map[string]int
+	unavailable int
+	answers     map[string]metav1.Status
+	hooks       map[string]func()
+	// watching ends with EndWatches.
+	watching    context.Context //nolint:containedctx // that of the open watches
+	stopWatches context.CancelFunc
+}
+
+// newProxy returns a Proxy that ends with the test.
+func newProxy(t testing.TB, host string, transport http.RoundTripper) *Proxy {
+	t.Helper()
+	to, err := url.Parse(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{requests: map[string]int{}, answers: map[string]metav1.Status{}, hooks: map[string]func(){}}
+	p.watching, p.stopWatches = context.WithCancel(context.Background()) //nolint:usetesting // clients end later than the context of the test
+	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: transport, FlushInterval: -1, ErrorLog: quiet,
+		ModifyResponse: func(r *http.Response) error { r.Body = body{r.Body, r.Request.Context()}; return nil },
+	}
+	p.http = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind := kindOf(r)
+		failed, ctx := p.admit(kind)
+		if failed != nil {
+			answer(w, failed)
+			return
+		}
+		if strings.HasPrefix(kind, "watch ") {
+			watching, stop := context.WithCancel(r.Context())
+			defer context.AfterFunc(ctx, stop)()
+			r = r.WithContext(watching)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	p.http.Config.ErrorLog, p.http.EnableHTTP2 = quiet, true
+	p.http.StartTLS()
+	t.Cleanup(func() {
+		p.EndWatches()
+		p.http.Close()
+		p.stopWatches()
+	})
+	return p
+}
+
+// body ends in good order when its request does.
+type body struct {
+	io.ReadCloser
+	ctx context.Context //nolint:containedctx // that of the request
+}
+
+func (b body) Read(data []byte) (int, error) {
+	n, err := b.ReadCloser.Read(data)
+	if err != nil && b.ctx.Err() != nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// kindOf returns the kind of a request, its method and path if it is about no resource.
+func kindOf(r *http.Request) string {
+	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	path = path[min(map[string]int{"api": 2, "apis": 3}[path[0]], len(path)):]
+	if len(path) > 2 && path[0] == "namespaces" {
+		path = path[2:]
+	}
+	verb := map[string]string{
+		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
+	}[r.Method]
+	switch {
+	case len(path) == 0:
+		return r.Method + " " + r.URL.Path
+	case r.URL.Query().Get("watch") == "true":
+		verb = "watch"
+	case len(path) == 1 && verb == "get":
+		verb = "list"
+	case len(path) > 2:
+		path[0] += "/" + path[2]
+	}
+	return verb + " " + path[0]
+}
+
+// admit counts a request. It returns the answer if that is a failure, and the context of a watch.
+func (p *Proxy) admit(kind string) (*metav1.Status, context.Context) {
+	p.mu.Lock()
+	p.requests[kind]++
+	hook := p.hooks[kind]
+	delete(p.hooks, kind)
+	p.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unavailable > 0 {
+		p.unavailable--
+		return &metav1.Status{Code: http.StatusServiceUnavailable, Message: "not now"}, nil
+	}
+	if failed, fails := p.answers[kind]; fails {
+		return &failed, nil
+	}
+	return nil, p.watching
+}
+
+func answer(w http.ResponseWriter, failed *metav1.Status) {
+	failed.TypeMeta, failed.Status = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure
+	if failed.Details != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(failed.Details.RetryAfterSeconds))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(failed.Code))
+	_ = json.NewEncoder(w).Encode(failed) //nolint:errchkjson // a client that is gone
+}
+
+// Requests returns the number of requests of each kind. It includes requests that failed.
+func (p *Proxy) Requests() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.requests)
+}
+
+// Unavailable answers the next n requests with 503.
+func (p *Proxy) Unavailable(n int) { p.set(func() { p.unavailable = n }) }
+
+// Answer answers all requests of a kind with a code and a message, until it is called with the
+// code 0.
+func (p *Proxy) Answer(kind string, code int32, message string) {
+	p.set(func() {
+		delete(p.answers, kind)
+		if code != 0 {
+			p.answers[kind] = metav1.Status{Code: code, Message: message}
+		}
+	})
+}
+
+// Overload answers all requests of a kind with 429, as an API server does that has too many: the
+// client is to try again after a time. Answer ends it.
+func (p *Proxy) Overload(kind string, after time.Duration) {
+	p.set(func() {
+		p.answers[kind] = metav1.Status{
+			Code: http.StatusTooManyRequests, Message: "too many requests", Details: &metav1.StatusDetails{RetryAfterSeconds: int32(after.Seconds())},
+		}
+	})
+}
+
+// Forbid rejects all requests of a kind, as RBAC does.
+func (p *Proxy) Forbid(kind string) {
+	verb, resource, _ := strings.Cut(kind, " ")
+	p.Answer(kind, http.StatusForbidden, fmt.Sprintf(`%s is forbidden: User "system:serviceaccount:gpu:agent" cannot %s resource %q in API group "" at the cluster scope`,
+		resource, verb, resource))
+}
+
+// Before runs hook once, before the next request of a kind is passed on: it stands for another
+// client that writes at that moment.
+func (p *Proxy) Before(kind string, hook func()) { p.set(func() { p.hooks[kind] = hook }) }
+
+// EndWatches ends the open watches in good order.
+func (p *Proxy) EndWatches() {
+	p.set(func() {
+		p.stopWatches()
+		p.watching, p.stopWatches = context.WithCancel(context.Background()) //nolint:usetesting // see newProxy
+	})
+}
+
+func (p *Proxy) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
