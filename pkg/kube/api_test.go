@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"testing"
 
@@ -13,7 +14,10 @@ import (
 
 // TestCreateAndList runs against the real API server, which pages.
 func TestCreateAndList(t *testing.T) {
-	c := apitest.Client(t, apitest.Start(t), "node1", "test-agent")
+	s := apitest.New(t, nil)
+	s.Delete()
+	t.Cleanup(func() { s.Do(http.MethodDelete, "/api/v1/nodes?labelSelector=n", nil, &struct{}{}) })
+	c := apitest.Client(t, s.Config, s.Name, "test-agent")
 	type meta struct {
 		Name   string            `json:"name"`
 		Labels map[string]string `json:"labels,omitempty"`

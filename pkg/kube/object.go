@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
@@ -131,19 +130,4 @@ func (c *Client) Create(ctx context.Context, of Object, object any) error {
 		return err
 	}
 	return call(ctx, r, nil)
-}
-
-// Deleted reports whether an object is being deleted, or does not exist. It needs the verb
-// get.
-func (c *Client) Deleted(ctx context.Context, o Object) (bool, error) {
-	var found struct {
-		Metadata struct {
-			DeletionTimestamp string `json:"deletionTimestamp"`
-		} `json:"metadata"`
-	}
-	err := c.Get(ctx, o, &found)
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	return found.Metadata.DeletionTimestamp != "", err
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 // labelled is the part of an object that these tests watch.
@@ -71,14 +71,14 @@ func want(t *testing.T, want state, states <-chan state) {
 
 func TestWatchOneObject(t *testing.T) {
 	t.Parallel()
-	s := kubetest.New(t, "node1", map[string]string{"a": "1"})
-	c := client(t, s, "node1")
+	s := apitest.New(t, map[string]string{"a": "1"})
+	c := apitest.Client(t, s.Config, s.Name, "test-agent")
 	s.Unavailable(1) // it tries again
 	states := follow(t, c, kube.Query{Object: c.Node(), Metadata: true})
-	want(t, state{"node1": "1"}, states)
-	s.Touch() // changes nothing that is decoded
+	want(t, state{s.Name: "1"}, states)
+	s.Update("kubectl", func(n *apitest.Node) { n.Annotations = map[string]string{"b": "1"} }) // nothing that is decoded
 	s.SetLabels(map[string]string{"a": "2"})
-	want(t, state{"node1": "2"}, states)
+	want(t, state{s.Name: "2"}, states)
 	watches := func(n int) {
 		t.Helper()
 		for s.Requests()["watch nodes"] < n && t.Context().Err() == nil {
@@ -88,7 +88,7 @@ func TestWatchOneObject(t *testing.T) {
 	watches(1)
 	s.EndWatches()
 	s.SetLabels(map[string]string{"a": "3"})
-	want(t, state{"node1": "3"}, states)
+	want(t, state{s.Name: "3"}, states)
 	watches(2)
 	if n := s.Requests()["list nodes"]; n != 2 { // the first was answered with 503
 		t.Errorf("%d lists, want the second watch to go on where the first ended", n)
@@ -96,14 +96,7 @@ func TestWatchOneObject(t *testing.T) {
 }
 
 func TestWatchWaitsForAnObjectThatDoesNotExist(t *testing.T) {
-	s := kubetest.New(t, "node1", nil)
-	lines := make(seen, 8)
-	c, err := kube.New(kube.Config{
-		Server: s.URL(), Dir: s.Dir(t), Node: "other", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, lines := logged(t, apitest.New(t, nil).Config, "other")
 	states := follow(t, c, kube.Query{Object: c.Node()})
 	if line := <-lines; !strings.Contains(line, "watched object does not exist, waiting for it") || !strings.Contains(line, "name=other") {
 		t.Errorf("log line %q", line)
