@@ -70,22 +70,23 @@ current-context: test
 }
 
 // Script runs the text of a shell script, whose kubectl is that of the API server, and returns what
-// it prints. It skips the test on a machine without one of the other programs that it needs.
+// it prints. $COMPONENTS has the programs and manifests of a cluster. It skips the test on a machine without one of the other programs that it needs.
 func Script(t testing.TB, rc *rest.Config, script string, needs ...string) string {
 	t.Helper()
-	for _, program := range needs {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("this machine has no %s: install the packages of tools/packages-test.txt", program)
+	for _, need := range needs {
+		if _, err := exec.LookPath(need); err != nil {
+			t.Skipf("this machine has no %s: install the packages of tools/packages-test.txt", need)
 		}
 	}
 	dir := t.TempDir()
 	kubectl := filepath.Join(dir, "kubectl")
-	write(t, kubectl, fmt.Appendf(nil, "#!/bin/sh\nexec %q kubectl --kubeconfig %q \"$@\"\n", find(t), Kubeconfig(t, rc)))
+	program := find(t)
+	write(t, kubectl, fmt.Appendf(nil, "#!/bin/sh\nexec %q kubectl --kubeconfig %q \"$@\"\n", program, Kubeconfig(t, rc)))
 	if err := os.Chmod(kubectl, 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "COMPONENTS="+filepath.Dir(program))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -81,12 +81,13 @@ func New(t testing.TB, labels map[string]string) *API {
 	a.Proxy = newProxy(t, s.rc.Host, a.client.Transport)
 	a.Config.Host = a.http.URL
 	t.Cleanup(a.client.CloseIdleConnections)
-	n := Node{Metadata: Metadata{GenerateName: "node-", Labels: labels}, Status: Status{Conditions: []Condition{
-		{Type: "Ready", Status: "True", Reason: "KubeletReady", LastTransitionTime: "2026-01-02T03:04:05Z"},
-	}}}
+	n := Node{Metadata: Metadata{GenerateName: "node-", Labels: labels}}
 	a.Do(http.MethodPost, "/api/v1/nodes?fieldManager=kubelet", n, &n)
 	a.Name = n.Name
 	t.Cleanup(a.Delete)
+	a.UpdateStatus("kubelet", func(n *Node) {
+		n.Conditions = []Condition{{Type: "Ready", Status: "True", Reason: "KubeletReady", LastTransitionTime: "2026-01-02T03:04:05Z"}}
+	})
 	return a
 }
 

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 func TestApplyLabels(t *testing.T) {
-	s := kubetest.New(t, "node1", map[string]string{"zone": "a", "shared": "1", "taken": "old"})
-	c := client(t, s, "node1")
-	nodes, _ := watched(t, s, s.Dir(t))
+	s := apitest.New(t, map[string]string{"zone": "a", "shared": "1", "taken": "old"})
+	c := client(t, s)
+	nodes, _ := watched(t, s)
 	next(t, nodes)
 	apply := func(labels map[string]string) {
 		t.Helper()
@@ -32,7 +32,7 @@ func TestApplyLabels(t *testing.T) {
 	want(t, map[string]string{"zone": "a", "gpu": "4", "shared": "1"}, next(t, nodes).Labels)
 
 	apply(map[string]string{"gpu": "4", "shared": "1"}) // no change: no event
-	s.Update("kubectl", func(n *kubetest.Node) { n.Labels["gpu"] = "mine" })
+	s.Update("kubectl", func(n *apitest.Node) { n.Labels["gpu"] = "mine" })
 	want(t, []string{"kubectl"}, next(t, nodes).Owners["gpu"])
 	apply(nil)
 	n = next(t, nodes)
@@ -41,22 +41,22 @@ func TestApplyLabels(t *testing.T) {
 }
 
 func TestTheOwnersOfALabelAreEachNamedOnce(t *testing.T) {
-	s := kubetest.New(t, "node1", nil)
-	nodes, _ := watched(t, s, s.Dir(t))
+	s := apitest.New(t, nil)
+	nodes, _ := watched(t, s)
 	next(t, nodes)
-	s.Update("test-agent", func(n *kubetest.Node) { n.Labels = map[string]string{"a": "1"} })
+	s.Update("test-agent", func(n *apitest.Node) { n.Labels = map[string]string{"a": "1"} })
 	next(t, nodes)
 	// It owns the label as one that updates and as one that applies.
-	if err := client(t, s, "node1").ApplyLabels(t.Context(), map[string]string{"a": "1", "b": "1"}); err != nil {
+	if err := client(t, s).ApplyLabels(t.Context(), map[string]string{"a": "1", "b": "1"}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, map[string][]string{"a": {"test-agent"}, "b": {"test-agent"}}, next(t, nodes).Owners)
 }
 
 func TestApplyCondition(t *testing.T) {
-	s := kubetest.New(t, "node1", nil)
-	c := client(t, s, "node1")
-	nodes, _ := watched(t, s, s.Dir(t))
+	s := apitest.New(t, nil)
+	c := client(t, s)
+	nodes, _ := watched(t, s)
 	want(t, []object.Condition{ready}, next(t, nodes).Conditions)
 	at := time.Date(2026, 5, 6, 9, 8, 9, 999, time.FixedZone("", 7200))
 	gpu := object.Condition{Type: "GPUReady", Status: "False", Reason: "DriverNotReady", Message: "no driver", LastTransition: at}
@@ -75,7 +75,7 @@ func TestApplyCondition(t *testing.T) {
 	gpu.LastTransition = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 	want(t, []object.Condition{ready, gpu}, n.Conditions)
 	want(t, map[string]string{"a": "1"}, n.Labels) // what is applied apart stays
-	want(t, kubetest.Condition{
+	want(t, apitest.Condition{
 		Type: "GPUReady", Status: "False", Reason: "DriverNotReady", Message: "no driver",
 		LastTransitionTime: "2026-05-06T07:08:09Z", LastHeartbeatTime: "2026-05-06T07:08:09Z",
 	}, s.Node().Conditions[1])
@@ -92,9 +92,9 @@ func TestApplyCondition(t *testing.T) {
 }
 
 func TestRemoveCondition(t *testing.T) {
-	s := kubetest.New(t, "node1", map[string]string{"zone": "a"})
-	c := client(t, s, "node1")
-	nodes, _ := watched(t, s, s.Dir(t))
+	s := apitest.New(t, map[string]string{"zone": "a"})
+	c := client(t, s)
+	nodes, _ := watched(t, s)
 	next(t, nodes)
 	gpu := object.Condition{Type: "GPUReady", Status: "True", LastTransition: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)}
 	if err := c.ApplyCondition(t.Context(), gpu); err != nil {
@@ -113,75 +113,66 @@ func TestWhatIsWrittenAndFails(t *testing.T) {
 	cond := object.Condition{Type: "GPUReady", Status: "True", LastTransition: time.Now()}
 	taint := object.Taint{Key: "not-ready", Effect: "NoSchedule"}
 	for name, tc := range map[string]struct {
-		node  string
-		given func(*kubetest.Server)
+		// other is what distinguishes the Node from the one that is there.
+		other string
+		given func(*apitest.API)
 		do    func(*object.Client) error
 		want  string
 	}{
-		"labels of a node that is not there": {
-			node: "other",
-			do:   func(c *object.Client) error { return c.ApplyLabels(t.Context(), nil) },
-			want: "apply labels to node other: the API server answers 403 Forbidden: nodes is forbidden: " +
-				`User "system:serviceaccount:gpu:agent" cannot create resource "nodes" in API group "" at the cluster scope ` +
-				"(there is no such node: is NODE_NAME right?)",
-		},
 		"a condition of a node that is not there": {
-			node: "other",
-			do:   func(c *object.Client) error { return c.ApplyCondition(t.Context(), cond) },
-			want: `apply condition GPUReady to node other: the API server answers 404 Not Found: nodes "other" not found`,
+			other: "-other",
+			do:    func(c *object.Client) error { return c.ApplyCondition(t.Context(), cond) },
+			want:  `apply condition GPUReady to node NODE-other: the API server answers 404 Not Found: nodes "NODE-other" not found`,
 		},
 		"a label that none may have": {
 			do: func(c *object.Client) error {
 				return c.ApplyLabels(t.Context(), map[string]string{"good": "1", "nvidia.com/gpu.product": "To Be Filled."})
 			},
-			want: `apply labels to node node1: the API server answers 422 Unprocessable Entity: Node "node1" is invalid: ` +
-				`metadata.labels: Invalid value: "To Be Filled.": nvidia.com/gpu.product`,
+			want: `apply labels to node NODE: the API server answers 422 Unprocessable Entity: Node "NODE" is invalid: ` +
+				`metadata.labels: Invalid value: "To Be Filled.": a valid label must be`,
 		},
 		"no right to the status": {
-			given: func(s *kubetest.Server) { s.Forbid("patch nodes/status") },
+			given: func(s *apitest.API) { s.Forbid("patch nodes/status") },
 			do:    func(c *object.Client) error { return c.ApplyCondition(t.Context(), cond) },
-			want: "apply condition GPUReady to node node1: the API server answers 403 Forbidden: nodes/status is forbidden: " +
+			want: "apply condition GPUReady to node NODE: the API server answers 403 Forbidden: nodes/status is forbidden: " +
 				`User "system:serviceaccount:gpu:agent" cannot patch resource "nodes/status" in API group "" at the cluster scope ` +
 				"(no role of the pod's service account allows that verb: does the chart that is installed fit this version?)",
 		},
 		"an admission policy": {
-			given: func(s *kubetest.Server) {
+			given: func(s *apitest.API) {
 				s.Answer("patch nodes", http.StatusForbidden, "ValidatingAdmissionPolicy 'own-keys' denied request: not yours")
 			},
 			do: func(c *object.Client) error { return c.ApplyLabels(t.Context(), map[string]string{"a": "b"}) },
-			want: "apply labels to node node1: the API server answers 403 Forbidden: " +
+			want: "apply labels to node NODE: the API server answers 403 Forbidden: " +
 				"ValidatingAdmissionPolicy 'own-keys' denied request: not yours",
 		},
 		"an API server that is not ready": {
-			given: func(s *kubetest.Server) { s.Unavailable(1) },
+			given: func(s *apitest.API) { s.Unavailable(1) },
 			do:    func(c *object.Client) error { return c.ApplyLabels(t.Context(), nil) },
-			want:  "apply labels to node node1: the API server answers 503 Service Unavailable: not now",
+			want:  "apply labels to node NODE: the API server answers 503 Service Unavailable: not now",
 		},
 		"one that asks for patience": {
-			given: func(s *kubetest.Server) { s.Answer("patch nodes", http.StatusTooManyRequests, "later") },
+			given: func(s *apitest.API) { s.Answer("patch nodes", http.StatusTooManyRequests, "later") },
 			do:    func(c *object.Client) error { return c.ApplyLabels(t.Context(), nil) },
-			want:  "apply labels to node node1: the API server answers 429 Too Many Requests: later",
+			want:  "apply labels to node NODE: the API server answers 429 Too Many Requests: later",
 		},
 		"no right to the taints": {
-			given: func(s *kubetest.Server) { s.Forbid("get nodes") },
+			given: func(s *apitest.API) { s.Forbid("get nodes") },
 			do:    func(c *object.Client) error { return c.RemoveTaint(t.Context(), taint) },
-			want: "remove taint not-ready:NoSchedule from node node1: the API server answers 403 Forbidden: nodes is forbidden: " +
+			want: "remove taint not-ready:NoSchedule from node NODE: the API server answers 403 Forbidden: nodes is forbidden: " +
 				`User "system:serviceaccount:gpu:agent" cannot get resource "nodes" in API group "" at the cluster scope ` +
 				"(no role of the pod's service account allows that verb: does the chart that is installed fit this version?)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := kubetest.New(t, "node1", map[string]string{"zone": "a"})
+			s := apitest.New(t, map[string]string{"zone": "a"})
 			before := s.Node()
 			if tc.given != nil {
 				tc.given(s)
 			}
-			if tc.node == "" {
-				tc.node = "node1"
-			}
-			err := tc.do(client(t, s, tc.node))
-			if err == nil || err.Error() != tc.want {
-				t.Errorf("got  %v\nwant %s", err, tc.want)
+			err := tc.do(object.New(apitest.Client(t, s.Config, s.Name+tc.other, "test-agent")))
+			if message := strings.ReplaceAll(tc.want, "NODE", s.Name); err == nil || !strings.HasPrefix(err.Error(), message) {
+				t.Errorf("got  %v\nwant %s", err, message)
 			}
 			want(t, before, s.Node())
 		})

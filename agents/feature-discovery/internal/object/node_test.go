@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -13,18 +14,12 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
-func client(t *testing.T, s *kubetest.Server, node string) *object.Client {
+func client(t *testing.T, s *apitest.API) *object.Client {
 	t.Helper()
-	c, err := kube.New(kube.Config{
-		Server: s.URL(), Dir: s.Dir(t), Node: node, Agent: "test-agent", Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return object.New(c)
+	return object.New(apitest.Client(t, s.Config, s.Name, "test-agent"))
 }
 
 // seen hands on log lines.
@@ -37,11 +32,11 @@ func (s seen) Write(p []byte) (int, error) {
 
 // watched follows the Node until the test ends, and hands on what is delivered
 // and logged.
-func watched(t *testing.T, s *kubetest.Server, dir string) (nodes chan object.Node, lines seen) {
+func watched(t *testing.T, s *apitest.API) (nodes chan object.Node, lines seen) {
 	t.Helper()
 	nodes, lines = make(chan object.Node, 64), make(seen, 64)
 	c, err := kube.New(kube.Config{
-		Server: s.URL(), Dir: dir, Node: "node1", Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
+		Server: s.Config.Host, Dir: apitest.Account(t, s.Config), Node: s.Name, Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +60,7 @@ func next(t *testing.T, nodes <-chan object.Node) object.Node {
 	select {
 	case n := <-nodes:
 		return n
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no node was delivered")
 		return object.Node{}
 	}
@@ -84,26 +79,25 @@ var ready = object.Condition{
 
 func TestWatchNode(t *testing.T) {
 	t.Parallel()
-	s := kubetest.New(t, "node1", map[string]string{"a": "1"})
-	s.Update("kubelet", func(n *kubetest.Node) {
-		for i := range 500 {
-			n.Images = append(n.Images, fmt.Sprintf("registry.example/image-%d@sha256:%064d", i, i))
-		}
-	})
+	s := apitest.New(t, map[string]string{"a": "1"})
+	var images []map[string]any
+	for i := range 500 {
+		images = append(images, map[string]any{"names": []string{fmt.Sprintf("registry.example/image-%d@sha256:%064d", i, i)}})
+	}
+	s.Do(http.MethodPatch, "/api/v1/nodes/"+s.Name+"/status", map[string]any{"status": map[string]any{"images": images}}, &struct{}{})
 	s.Unavailable(1) // it tries again
-	nodes, _ := watched(t, s, s.Dir(t))
+	nodes, _ := watched(t, s)
 	node := object.Node{
 		Labels: map[string]string{"a": "1"}, Owners: map[string][]string{"a": {"kubelet"}}, Conditions: []object.Condition{ready},
 	}
 	want(t, node, next(t, nodes))
-	s.Touch()    // says nothing new
-	s.Bookmark() // neither does this
-	s.Update("kubelet", func(n *kubetest.Node) {
-		n.Images = n.Images[:1]
+	// Neither this nor fewer images say something new.
+	s.Update("kubelet", func(n *apitest.Node) { n.Annotations = map[string]string{"b": "1"} })
+	s.UpdateStatus("kubelet", func(n *apitest.Node) {
 		n.Conditions[0].LastHeartbeatTime = "2026-01-02T04:00:00Z"
 	})
-	s.Update("drainer", func(n *kubetest.Node) {
-		n.Taints = []kubetest.Taint{{Key: "a", Value: "b", Effect: "NoExecute", TimeAdded: "2026-01-02T03:04:05Z"}}
+	s.Update("drainer", func(n *apitest.Node) {
+		n.Taints = []apitest.Taint{{Key: "a", Value: "b", Effect: "NoExecute", TimeAdded: "2026-01-02T03:04:05Z"}}
 	})
 	node.Taints = []object.Taint{{Key: "a", Value: "b", Effect: "NoExecute"}}
 	want(t, node, next(t, nodes))
@@ -111,7 +105,7 @@ func TestWatchNode(t *testing.T) {
 	node.Labels = map[string]string{"a": "2", "b": ""}
 	node.Owners = map[string][]string{"a": {"kubectl"}, "b": {"kubectl"}}
 	want(t, node, next(t, nodes))
-	s.Update("kubelet", func(n *kubetest.Node) { n.Conditions[0].Status = "Unknown" })
+	s.UpdateStatus("kubelet", func(n *apitest.Node) { n.Conditions[0].Status = "Unknown" })
 	node.Conditions = []object.Condition{ready}
 	node.Conditions[0].Status = "Unknown"
 	want(t, node, next(t, nodes))
@@ -123,8 +117,8 @@ func TestWatchNode(t *testing.T) {
 
 func TestWatchNodeSurvivesTheNode(t *testing.T) {
 	t.Parallel()
-	s := kubetest.New(t, "node1", nil)
-	nodes, lines := watched(t, s, s.Dir(t))
+	s := apitest.New(t, nil)
+	nodes, lines := watched(t, s)
 	next(t, nodes)
 	s.Delete()
 	if line := <-lines; !strings.Contains(line, "watched object does not exist, waiting for it") {
@@ -135,26 +129,25 @@ func TestWatchNodeSurvivesTheNode(t *testing.T) {
 func TestWatchNodeIsRetried(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		interrupt func(*kubetest.Server)
+		interrupt func(*apitest.API)
 		want      string
 	}{
-		"after a version that is too old":  {(*kubetest.Server).Expire, "watch nodes: the API server answers 410 Gone: too old resource version"},
-		"after a watch that is not served": {func(s *kubetest.Server) { s.Answer("watch nodes", 410, "gone"); s.EndWatches() }, "410 Gone: gone"},
-		"after a right was taken":          {func(s *kubetest.Server) { s.Forbid("list nodes"); s.Expire() }, "no role of the pod's service account allows that verb"},
+		"after a version that is too old": {func(s *apitest.API) { s.Answer("watch nodes", 410, "too old resource version") }, "watch nodes: the API server answers 410 Gone: too old"},
+		"after a right was taken":         {func(s *apitest.API) { s.Forbid("watch nodes") }, "no role of the pod's service account allows that verb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := kubetest.New(t, "node1", nil)
-			nodes, lines := watched(t, s, s.Dir(t))
+			s := apitest.New(t, nil)
+			nodes, lines := watched(t, s)
 			next(t, nodes)
 			tc.interrupt(s)
+			s.EndWatches()
 			for line := <-lines; !strings.Contains(line, tc.want); line = <-lines {
 				if !strings.Contains(line, "cannot watch objects, retrying") {
 					t.Errorf("log line %q, want %q", line, tc.want)
 				}
 			}
 			s.Answer("watch nodes", 0, "")
-			s.Answer("list nodes", 0, "")
 			s.SetLabels(map[string]string{"a": "1"})
 			want(t, map[string]string{"a": "1"}, next(t, nodes).Labels)
 		})

@@ -1,53 +1,54 @@
 package object_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 func TestRemoveTaint(t *testing.T) {
 	ours := object.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
-	is := kubetest.Taint{Key: ours.Key, Value: "true", Effect: ours.Effect, TimeAdded: "2026-01-02T03:04:05Z"}
-	other := kubetest.Taint{Key: ours.Key, Effect: "NoExecute"}
-	disk, net := kubetest.Taint{Key: "disk", Effect: "NoSchedule"}, kubetest.Taint{Key: "net", Effect: "NoSchedule"}
+	is := apitest.Taint{Key: ours.Key, Value: "true", Effect: ours.Effect, TimeAdded: "2026-01-02T03:04:05Z"}
+	other := apitest.Taint{Key: ours.Key, Effect: "NoExecute"}
+	disk, net := apitest.Taint{Key: "disk", Effect: "NoSchedule"}, apitest.Taint{Key: "net", Effect: "NoSchedule"}
 	// to is what others make of the list between read and patch.
-	to := func(taints ...kubetest.Taint) func(*kubetest.Server) {
-		return func(s *kubetest.Server) {
+	to := func(taints ...apitest.Taint) func(*apitest.API) {
+		return func(s *apitest.API) {
 			s.Before("patch nodes", func() {
-				s.Update("drainer", func(n *kubetest.Node) { n.Taints = taints })
+				s.Update("drainer", func(n *apitest.Node) { n.Taints = taints })
 			})
 		}
 	}
 	for name, tc := range map[string]struct {
-		taints, want []kubetest.Taint
-		others       func(*kubetest.Server)
+		taints, want []apitest.Taint
+		others       func(*apitest.API)
 		patches      int
 	}{
-		"the only one":                      {taints: []kubetest.Taint{is}, patches: 1},
-		"one of three":                      {taints: []kubetest.Taint{disk, is, net}, want: []kubetest.Taint{disk, net}, patches: 1},
+		"the only one":                      {taints: []apitest.Taint{is}, patches: 1},
+		"one of three":                      {taints: []apitest.Taint{disk, is, net}, want: []apitest.Taint{disk, net}, patches: 1},
 		"none there":                        {},
-		"none of that effect":               {taints: []kubetest.Taint{other}, want: []kubetest.Taint{other}},
-		"while one before it goes":          {taints: []kubetest.Taint{disk, is, net}, others: to(is, net), want: []kubetest.Taint{net}, patches: 2},
-		"while one before it comes":         {taints: []kubetest.Taint{is}, others: to(disk, is), want: []kubetest.Taint{disk}, patches: 2},
-		"while one after it comes":          {taints: []kubetest.Taint{is}, others: to(is, disk), want: []kubetest.Taint{disk}, patches: 1},
-		"while it is removed, others stay":  {taints: []kubetest.Taint{disk, is}, others: to(disk), want: []kubetest.Taint{disk}, patches: 1},
-		"while the list is removed":         {taints: []kubetest.Taint{is}, others: to(), patches: 1},
-		"while it is given another value":   {taints: []kubetest.Taint{is}, others: to(kubetest.Taint{Key: ours.Key, Effect: ours.Effect}), patches: 2},
-		"while another takes its place":     {taints: []kubetest.Taint{is, disk}, others: to(net), want: []kubetest.Taint{net}, patches: 1},
-		"while one of another effect comes": {taints: []kubetest.Taint{is}, others: to(other, is), want: []kubetest.Taint{other}, patches: 2},
+		"none of that effect":               {taints: []apitest.Taint{other}, want: []apitest.Taint{other}},
+		"while one before it goes":          {taints: []apitest.Taint{disk, is, net}, others: to(is, net), want: []apitest.Taint{net}, patches: 2},
+		"while one before it comes":         {taints: []apitest.Taint{is}, others: to(disk, is), want: []apitest.Taint{disk}, patches: 2},
+		"while one after it comes":          {taints: []apitest.Taint{is}, others: to(is, disk), want: []apitest.Taint{disk}, patches: 1},
+		"while it is removed, others stay":  {taints: []apitest.Taint{disk, is}, others: to(disk), want: []apitest.Taint{disk}, patches: 1},
+		"while the list is removed":         {taints: []apitest.Taint{is}, others: to(), patches: 1},
+		"while it is given another value":   {taints: []apitest.Taint{is}, others: to(apitest.Taint{Key: ours.Key, Effect: ours.Effect}), patches: 2},
+		"while another takes its place":     {taints: []apitest.Taint{is, disk}, others: to(net), want: []apitest.Taint{net}, patches: 1},
+		"while one of another effect comes": {taints: []apitest.Taint{is}, others: to(other, is), want: []apitest.Taint{other}, patches: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := kubetest.New(t, "node1", map[string]string{"zone": "a"})
-			s.Update("kubelet", func(n *kubetest.Node) { n.Taints = tc.taints })
+			s := apitest.New(t, map[string]string{"zone": "a"})
+			s.Update("kubelet", func(n *apitest.Node) { n.Taints = tc.taints })
 			if tc.others != nil {
 				tc.others(s)
 			}
-			if err := client(t, s, "node1").RemoveTaint(t.Context(), ours); err != nil {
+			if err := client(t, s).RemoveTaint(t.Context(), ours); err != nil {
 				t.Fatal(err)
 			}
 			want(t, tc.want, s.Node().Taints)
@@ -60,17 +61,17 @@ func TestRemoveTaint(t *testing.T) {
 }
 
 func TestRemoveTaintGivesUp(t *testing.T) {
-	ours := kubetest.Taint{Key: "not-ready", Effect: "NoSchedule"}
-	remove := func(s *kubetest.Server) error {
-		s.Update("kubelet", func(n *kubetest.Node) { n.Taints = []kubetest.Taint{ours} })
-		return client(t, s, "node1").RemoveTaint(t.Context(), object.Taint{Key: ours.Key, Effect: ours.Effect})
+	ours := apitest.Taint{Key: "not-ready", Effect: "NoSchedule"}
+	remove := func(s *apitest.API) error {
+		s.Update("kubelet", func(n *apitest.Node) { n.Taints = []apitest.Taint{ours} })
+		return client(t, s).RemoveTaint(t.Context(), object.Taint{Key: ours.Key, Effect: ours.Effect})
 	}
 	t.Run("at once, when the change is rejected and not its test", func(t *testing.T) {
-		s := kubetest.New(t, "node1", nil)
+		s := apitest.New(t, nil)
 		const message = "ValidatingAdmissionPolicy 'own-taint' denied request: not yours"
 		s.Answer("patch nodes", http.StatusUnprocessableEntity, message)
 		err := remove(s)
-		if err == nil || !strings.Contains(err.Error(), "remove taint not-ready:NoSchedule from node node1") ||
+		if err == nil || !strings.Contains(err.Error(), "remove taint not-ready:NoSchedule from node "+s.Name) ||
 			!strings.Contains(err.Error(), message) {
 			t.Errorf("error %v", err)
 		}
@@ -79,11 +80,11 @@ func TestRemoveTaintGivesUp(t *testing.T) {
 		}
 	})
 	t.Run("when others never rest", func(t *testing.T) {
-		s := kubetest.New(t, "node1", nil)
+		s := apitest.New(t, nil)
 		var another func()
 		another = func() {
-			s.Update("drainer", func(n *kubetest.Node) {
-				n.Taints = slices.Insert(n.Taints, 0, kubetest.Taint{Key: "x", Effect: "NoExecute"})
+			s.Update("drainer", func(n *apitest.Node) {
+				n.Taints = slices.Insert(n.Taints, 0, apitest.Taint{Key: fmt.Sprintf("x-%d", len(n.Taints)), Effect: "NoExecute"})
 			})
 			s.Before("patch nodes", another)
 		}
@@ -96,7 +97,7 @@ func TestRemoveTaintGivesUp(t *testing.T) {
 		}
 	})
 	t.Run("not at a conflict that passes", func(t *testing.T) {
-		s := kubetest.New(t, "node1", nil)
+		s := apitest.New(t, nil)
 		s.Answer("patch nodes", http.StatusConflict, "another was faster")
 		s.Before("patch nodes", func() { s.Before("get nodes", func() { s.Answer("patch nodes", 0, "") }) })
 		if err := remove(s); err != nil {
