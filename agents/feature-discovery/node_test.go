@@ -3,29 +3,28 @@ package main
 import (
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 // startInPod starts feature discovery in the node, with an API server.
-func startInPod(t *testing.T, n *simtest.Node, api *kubetest.Server, args ...string) *process {
+func startInPod(t *testing.T, n *simtest.Node, api *apitest.API, args ...string) *process {
 	t.Helper()
 	cmd := agenttest.Command(t, n, append([]string{
-		"--node-name", nodeName, "--run-root", t.TempDir(), "--listen", "127.0.0.1:0",
+		"--node-name", api.Name, "--run-root", t.TempDir(), "--listen", "127.0.0.1:0",
 	}, args...)...)
-	agenttest.InPod(t, cmd, api.URL(), api.Dir(t))
+	agenttest.InPod(t, cmd, api.Config.Host, apitest.Account(t, api.Config))
 	return &process{Process: agenttest.Start(t, cmd), t: t}
 }
 
-const nodeName = "node-1"
-
 // node waits until ok holds for the Node.
-func (p *process) node(api *kubetest.Server, what string, ok func(kubetest.Node) bool) {
+func (p *process) node(api *apitest.API, what string, ok func(apitest.Node) bool) {
 	p.t.Helper()
 	defer func() {
 		if p.t.Failed() {
@@ -36,10 +35,10 @@ func (p *process) node(api *kubetest.Server, what string, ok func(kubetest.Node)
 }
 
 // gpuReady waits until the condition has the status and the reason.
-func (p *process) gpuReady(api *kubetest.Server, status, reason string) {
+func (p *process) gpuReady(api *apitest.API, status, reason string) {
 	p.t.Helper()
-	p.node(api, "GPUReady to be "+status+" "+reason, func(n kubetest.Node) bool {
-		return slices.ContainsFunc(n.Conditions, func(c kubetest.Condition) bool {
+	p.node(api, "GPUReady to be "+status+" "+reason, func(n apitest.Node) bool {
+		return slices.ContainsFunc(n.Conditions, func(c apitest.Condition) bool {
 			return c.Type == "GPUReady" && c.Status == status && c.Reason == reason
 		})
 	})
@@ -59,10 +58,10 @@ func ours(labels map[string]string) map[string]string {
 func TestNodeObject(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=2", "--model=l4", "--driver=off")
-	api := kubetest.New(t, nodeName, map[string]string{"zone": "a"})
-	taint := kubetest.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
-	other := kubetest.Taint{Key: "example.com/maintenance", Effect: "NoExecute"}
-	api.Update("kubelet", func(n *kubetest.Node) { n.Taints = []kubetest.Taint{taint, other} })
+	api := apitest.New(t, map[string]string{"zone": "a"})
+	taint := apitest.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
+	other := apitest.Taint{Key: "example.com/maintenance", Effect: "NoExecute"}
+	api.Update("kubelet", func(n *apitest.Node) { n.Taints = []apitest.Taint{taint, other} })
 	p := startInPod(t, n, api, "--ready-chain", "driver")
 	p.gpuReady(api, "False", "DriverNotFound")
 	if node := api.Node(); len(ours(node.Labels)) > 0 || len(node.Taints) != 2 {
@@ -72,14 +71,14 @@ func TestNodeObject(t *testing.T) {
 	n.Run("set", "driver=on")
 	p.gpuReady(api, "True", "GPUsReady")
 	want := simulated(t, n)
-	p.node(api, "the labels, and the taint to go", func(n kubetest.Node) bool {
-		return includes(ours(n.Labels), want) && slices.Equal(n.Taints, []kubetest.Taint{other})
+	p.node(api, "the labels, and the taint to go", func(n apitest.Node) bool {
+		return includes(ours(n.Labels), want) && slices.Equal(n.Taints, []apitest.Taint{other})
 	})
 	p.ready()
 	made := api.Node().Labels
 
-	api.Update("somebody", func(n *kubetest.Node) { delete(n.Labels, "nvidia.com/gpu.count") })
-	p.node(api, "the label to come back", func(n kubetest.Node) bool { return n.Labels["nvidia.com/gpu.count"] == "2" })
+	api.Update("somebody", func(n *apitest.Node) { delete(n.Labels, "nvidia.com/gpu.count") })
+	p.node(api, "the label to come back", func(n apitest.Node) bool { return n.Labels["nvidia.com/gpu.count"] == "2" })
 	n.Run("set", "driver=off")
 	p.gpuReady(api, "False", "DriverNotFound")
 	n.Run("set", "driver=on")
@@ -107,18 +106,17 @@ func TestNodeObject(t *testing.T) {
 // where the DaemonSet does: it is updated, or the node is drained, or its kubelet restarts.
 func TestWhatIsPublishedGoesWithTheNodeFromTheDaemonSet(t *testing.T) {
 	t.Parallel()
-	owner := []string{"--namespace", "gpu", "--daemonset-name", "fd"}
 	for name, tc := range map[string]struct {
 		args []string
 		// published says whether the Node has all that the part publishes, or nothing of it.
-		published func(n kubetest.Node) (all, none bool)
+		published func(n apitest.Node) (all, none bool)
 	}{
-		"labels": {append([]string{"--ready-chain", "driver"}, owner...), func(n kubetest.Node) (bool, bool) {
-			condition := slices.ContainsFunc(n.Conditions, func(c kubetest.Condition) bool { return c.Type == "GPUReady" })
+		"labels": {[]string{"--ready-chain", "driver"}, func(n apitest.Node) (bool, bool) {
+			condition := slices.ContainsFunc(n.Conditions, func(c apitest.Condition) bool { return c.Type == "GPUReady" })
 			labels := ours(n.Labels)
 			return condition && labels["gpu.count"] == "1", !condition && len(labels) == 0
 		}},
-		"presence": {append([]string{"--presence", "--host-root", "/"}, owner...), func(n kubetest.Node) (bool, bool) {
+		"presence": {[]string{"--presence", "--host-root", "/"}, func(n apitest.Node) (bool, bool) {
 			labels := ours(n.Labels)
 			return labels["gpu.present"] == "true", len(labels) == 0
 		}},
@@ -126,12 +124,16 @@ func TestWhatIsPublishedGoesWithTheNodeFromTheDaemonSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := simtest.New(t, "--gpus=1", "--model=l4")
-			api := kubetest.New(t, nodeName, map[string]string{"pool": "gpu"})
-			api.SetDaemonSet("gpu", "fd", forPool("gpu"))
-			stopped := func() kubetest.Node {
-				p := startInPod(t, n, api, tc.args...)
+			api := apitest.New(t, map[string]string{"pool": "gpu"})
+			const all = "/apis/apps/v1/namespaces/default/daemonsets"
+			api.Do(http.MethodPost, all, daemonSet(api.Name, "gpu"), &struct{}{})
+			becomes := func(pool string) {
+				api.Do(http.MethodPut, all+"/"+api.Name, daemonSet(api.Name, pool), &struct{}{})
+			}
+			stopped := func() apitest.Node {
+				p := startInPod(t, n, api, append(tc.args, "--namespace", "default", "--daemonset-name", api.Name)...)
 				p.ready()
-				p.node(api, "all to be published", func(n kubetest.Node) bool { return first(tc.published(n)) })
+				p.node(api, "all to be published", func(n apitest.Node) bool { return first(tc.published(n)) })
 				p.Stop()
 				return api.Node()
 			}
@@ -139,14 +141,14 @@ func TestWhatIsPublishedGoesWithTheNodeFromTheDaemonSet(t *testing.T) {
 				t.Errorf("a pod that the DaemonSet replaces leaves %+v", node)
 			}
 			// The template is another one, also for this node.
-			api.SetDaemonSet("gpu", "fd", map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{}}}})
-			api.Update("kubectl", func(n *kubetest.Node) {
-				n.Taints = []kubetest.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}, {Key: "out", Effect: "NoExecute"}}
+			becomes("")
+			api.Update("kubectl", func(n *apitest.Node) {
+				n.Taints = []apitest.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}, {Key: "out", Effect: "NoExecute"}}
 			})
 			if node := stopped(); !first(tc.published(node)) {
 				t.Errorf("a pod of a node that is drained leaves %+v", node)
 			}
-			api.SetDaemonSet("gpu", "fd", forPool("cpu"))
+			becomes("cpu")
 			node := stopped()
 			if _, none := tc.published(node); !none || node.Labels["pool"] != "gpu" {
 				t.Errorf("a pod of a node that the DaemonSet selects no more leaves %+v", node)
@@ -155,10 +157,16 @@ func TestWhatIsPublishedGoesWithTheNodeFromTheDaemonSet(t *testing.T) {
 	}
 }
 
-// forPool returns a DaemonSet for the nodes of a pool.
-func forPool(name string) map[string]any {
-	pod := map[string]any{"nodeSelector": map[string]any{"pool": name}}
-	return map[string]any{"spec": map[string]any{"template": map[string]any{"spec": pod}}}
+// daemonSet returns a DaemonSet for the nodes of a pool, or for all.
+func daemonSet(name, pool string) map[string]any {
+	labels, pod := map[string]any{"app": name}, map[string]any{"containers": []any{map[string]any{"name": "main", "image": "image"}}}
+	if pool != "" {
+		pod["nodeSelector"] = map[string]any{"pool": pool}
+	}
+	return map[string]any{"metadata": map[string]any{"name": name}, "spec": map[string]any{
+		"selector": map[string]any{"matchLabels": labels},
+		"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": pod},
+	}}
 }
 
 func first(all, _ bool) bool { return all }
@@ -170,7 +178,7 @@ func TestAnAPIServerThatGoesAwayIsShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := simtest.New(t, "--gpus=1", "--model=l4")
-			api := kubetest.New(t, nodeName, nil)
+			api := apitest.New(t, nil)
 			p := startInPod(t, n, api, args...)
 			p.ready()
 			api.Unavailable(math.MaxInt)
@@ -186,7 +194,7 @@ func TestAnAPIServerThatGoesAwayIsShown(t *testing.T) {
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=0", "--driver=off")
-	api := kubetest.New(t, nodeName, nil)
+	api := apitest.New(t, nil)
 	p := startInPod(t, n, api, "--presence", "--host-root", "/")
 	p.Said("no NVIDIA GPU on the PCI bus, waiting for one")
 	p.ready()
@@ -194,7 +202,7 @@ func TestPresence(t *testing.T) {
 		t.Errorf("a node without a GPU has the labels %v", got)
 	}
 	n.Run("plug", "--model=l4")
-	p.node(api, "the labels of presence", func(n kubetest.Node) bool {
+	p.node(api, "the labels of presence", func(n apitest.Node) bool {
 		return n.Labels["nvidia.com/gpu.present"] == "true" && n.Labels["feature.node.kubernetes.io/pci-10de.present"] == "true" &&
 			n.Labels["feature.node.kubernetes.io/kernel-version.full"] != ""
 	})
