@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"outrigger.dev/pkg/agent/agenttest"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 // An agent that does not see changes of its label says so.
 func TestReadinessSaysThatTheAPIServerIsAway(t *testing.T) {
 	r := newRig(t, "h100-80", 1)
-	api := kubetest.New(t, "n1", nil)
-	cmd := agenttest.Command(t, r.Node, "--node-name", "n1", "--run-root", t.TempDir(), "--state-dir", r.state,
+	api := apitest.New(t, nil)
+	cmd := agenttest.Command(t, r.Node, "--node-name", api.Name, "--run-root", t.TempDir(), "--state-dir", r.state,
 		"--host-root-mount", filepath.Join(t.TempDir(), "host"), "--listen", "127.0.0.1:0")
-	agenttest.InPod(t, cmd, api.URL(), api.Dir(t))
+	agenttest.InPod(t, cmd, api.Config.Host, apitest.Account(t, api.Config))
 	p := agenttest.Start(t, cmd)
 	readyz := func(text string) {
 		t.Helper()

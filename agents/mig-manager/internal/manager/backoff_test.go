@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/podresources/podresourcestest"
@@ -43,7 +43,7 @@ func TestUnitsAreNotStoppedAtEachLook(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := nodeOn(t, kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "all-balanced"}))
+			n := nodeOn(t, apitest.New(t, map[string]string{manager.ConfigLabel: "all-balanced"}))
 			n.cfg.Units, n.cfg.OfHost, n.fails = tc.units(n), func(unit string) bool { return unit == "nvsm.service" }, tc.fails
 			n.cfg.Retry = pace.Backoff{First: time.Minute, Most: time.Hour}
 			n.start()

@@ -9,7 +9,7 @@ import (
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 // driver is the driver of a node: why it cannot be asked, and which loading of it is the current one.
@@ -64,7 +64,7 @@ func TestAClaimLeavesTheNodeReady(t *testing.T) {
 		"the driver hangs":                       {away: gpu.ErrHangs, loaded: "580.95.05/7", want: contract.Missing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := nodeOn(t, kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "all-balanced"}))
+			n := nodeOn(t, apitest.New(t, map[string]string{manager.ConfigLabel: "all-balanced"}))
 			n.is = "all-balanced"
 			d := &driver{node: n, loaded: "580.95.05/7"}
 			n.cfg.GPUs, n.cfg.Loaded = d, d.loadedAs
@@ -93,7 +93,7 @@ func TestAClaimLeavesTheNodeReady(t *testing.T) {
 
 // TestADriverThatWasLoadedAgainIsNotReadyYet: nobody saw the claim, and the layouts are gone.
 func TestADriverThatWasLoadedAgainIsNotReadyYet(t *testing.T) {
-	n := nodeOn(t, kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "all-balanced"}))
+	n := nodeOn(t, apitest.New(t, map[string]string{manager.ConfigLabel: "all-balanced"}))
 	n.is = "all-balanced"
 	d := &driver{node: n, loaded: "580.95.05/7"}
 	n.cfg.GPUs, n.cfg.Loaded = d, d.loadedAs
@@ -112,7 +112,7 @@ func TestADriverThatWasLoadedAgainIsNotReadyYet(t *testing.T) {
 // TestAClaimLeavesAFailureAsItIs: what failed before a claim of NVML has failed after it too, unless
 // another config is asked for.
 func TestAClaimLeavesAFailureAsItIs(t *testing.T) {
-	n := nodeOn(t, kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "nonsense"}))
+	n := nodeOn(t, apitest.New(t, map[string]string{manager.ConfigLabel: "nonsense"}))
 	d := &driver{node: n, loaded: "580.95.05/7"}
 	n.cfg.GPUs, n.cfg.Loaded = d, d.loadedAs
 	m := manager.New(n.cfg)

@@ -7,7 +7,7 @@ import (
 
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 // The fact is there again, whoever removes it, and once it can be written.
@@ -17,7 +17,7 @@ func TestTheFactHeals(t *testing.T) {
 		"without a config": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := nodeOn(t, kubetest.New(t, "n1", labels))
+			n := nodeOn(t, apitest.New(t, labels))
 			n.is = "all-balanced"
 			fact := n.cfg.Contract.Path(contract.MIGReady)
 			folder := filepath.Dir(fact)

@@ -9,7 +9,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 // testsNothingIsLeft: an agent that is uninstalled takes back what it has published, also the
@@ -63,7 +63,7 @@ func (n *node) testsACordonOfOthersStays() {
 
 // TestWhatIsLeftIsNamed: the rights went with the agent. The fact goes nevertheless.
 func TestWhatIsLeftIsNamed(t *testing.T) {
-	api := kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "all-disabled"})
+	api := apitest.New(t, map[string]string{manager.ConfigLabel: "all-disabled"})
 	n := nodeOn(t, api)
 	stop := n.start()
 	n.succeeds()

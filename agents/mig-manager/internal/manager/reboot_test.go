@@ -10,13 +10,13 @@ import (
 
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/gpu/mig"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/pace"
 )
 
 // rebooting is a node whose GPUs need a reboot for the config all-balanced.
 func rebooting(t *testing.T) *node {
-	n := nodeOn(t, kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "all-balanced"}))
+	n := nodeOn(t, apitest.New(t, map[string]string{manager.ConfigLabel: "all-balanced"}))
 	n.fails = errors.Join(errors.New("GPU 0"), manager.ErrNeedsReboot)
 	selects := n.cfg.Select
 	n.cfg.Select = func(name string, gpus []mig.GPU) (manager.Wish, error) {
@@ -105,7 +105,7 @@ func (l late) Stop(ctx context.Context) error {
 
 // TestAPodThatComesWhileUnitsStopIsSpared: it has no process yet, which the driver could name.
 func TestAPodThatComesWhileUnitsStopIsSpared(t *testing.T) {
-	n := nodeOn(t, kubetest.New(t, "n1", map[string]string{manager.ConfigLabel: "all-balanced"}))
+	n := nodeOn(t, apitest.New(t, map[string]string{manager.ConfigLabel: "all-balanced"}))
 	n.cfg.Units = late{n}
 	n.start()
 	n.until("waiting", func(s shown) bool {

@@ -17,7 +17,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -52,14 +52,8 @@ func newNode(t *testing.T, name string, client func(string) *kube.Client) *node 
 }
 
 // nodeOn returns a node of a server that counts requests, and fails them.
-func nodeOn(t *testing.T, api *kubetest.Server) *node {
-	return nodeOf(t, func(agent string) *kube.Client {
-		c, err := kube.New(kube.Config{Server: api.URL(), Dir: api.Dir(t), Node: "n1", Agent: agent, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	})
+func nodeOn(t *testing.T, api *apitest.API) *node {
+	return nodeOf(t, func(agent string) *kube.Client { return apitest.Client(t, api.Config, api.Name, agent) })
 }
 
 // nodeOf returns a node whose Node exists.
@@ -258,7 +252,7 @@ func (s shown) cause() string        { return s.Metadata.Annotations[manager.Cau
 // until waits until the Node is as a function says.
 func (n *node) until(what string, is func(shown) bool) shown {
 	n.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		var s shown
 		if err := n.admin.Get(n.Context(), n.admin.Node(), &s); err != nil {
 			n.Fatal(err)

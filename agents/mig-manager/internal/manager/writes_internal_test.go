@@ -13,14 +13,14 @@ import (
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/pace"
 )
 
 // hour is a manager whose change waits, and a clock that the test moves.
 type hour struct {
 	*Manager
-	api    *kubetest.Server
+	api    *apitest.API
 	events []string
 	now    time.Time
 	// writes is at how many writes the Node was read.
@@ -44,13 +44,9 @@ func none(int) []User { return nil }
 
 func newHour(t *testing.T) *hour {
 	t.Helper()
-	h := &hour{api: kubetest.New(t, "n1", map[string]string{ConfigLabel: "all-balanced"}), now: time.Now(), users: none, busy: none}
-	client, err := kube.New(kube.Config{Server: h.api.URL(), Dir: h.api.Dir(t), Node: "n1", Agent: Name, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := &hour{api: apitest.New(t, map[string]string{ConfigLabel: "all-balanced"}), now: time.Now(), users: none, busy: none}
 	h.Manager = New(Config{
-		Client: client, Report: func(e kube.Event) { h.events = append(h.events, e.Reason) }, GPUs: h,
+		Client: apitest.Client(t, h.api.Config, h.api.Name, Name), Report: func(e kube.Event) { h.events = append(h.events, e.Reason) }, GPUs: h,
 		Recover: func(context.Context, Wish) error { return nil },
 		Select:  func(string, []mig.GPU) (Wish, error) { return Wish{"GPU-1": {Enabled: true}}, nil },
 		Users: func(context.Context, Change) ([]User, error) {
@@ -164,7 +160,7 @@ func TestAnIncidentIsOneEvent(t *testing.T) {
 	h.passes(t, time.Minute)
 	for range 3 {
 		h.api.Answer("patch nodes", 500, "no leader")
-		h.passes(t, 10*time.Minute)
+		h.passes(t, 3*time.Minute)
 		h.api.Answer("patch nodes", 0, "")
 		h.passes(t, 10*time.Minute)
 	}
@@ -192,12 +188,12 @@ func (settled) Plan(context.Context, Wish) (Change, error) { return Change{}, ni
 // TestARejectedWriteIsAnError, after which the loop pauses: of the state, and of the cordon.
 func TestARejectedWriteIsAnError(t *testing.T) {
 	h := newHour(t)
-	h.cfg.Options.Cordon = true
 	h.users = func(int) []User { return []User{{Namespace: "team", Pod: "train-0"}} }
 	h.passes(t, time.Second)
-	// This server rejects a patch that tests the version of the Node, as one does after a change.
+	h.cfg.Options.Cordon = true
+	h.api.Before("patch nodes", func() { h.api.Update("kubectl", func(n *apitest.Node) { n.Labels["new"] = "1" }) })
 	_, err := h.step(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "cordon node n1: ") || strings.Contains(err.Error(), "publish") {
+	if err == nil || !strings.Contains(err.Error(), "cordon node "+h.api.Name+": ") || strings.Contains(err.Error(), "publish") {
 		t.Errorf("the error is %v, want one of the cordon", err)
 	}
 	if got := h.reads(t); got.State != Pending {
@@ -205,7 +201,7 @@ func TestARejectedWriteIsAnError(t *testing.T) {
 	}
 	h.api.Answer("patch nodes", 500, "no leader")
 	h.users = func(int) []User { return []User{{Namespace: "team", Pod: "train-1"}} }
-	if _, err = h.step(t.Context()); err == nil || !strings.Contains(err.Error(), "publish \"pending\"") || !strings.Contains(err.Error(), "cordon node n1: ") {
+	if _, err = h.step(t.Context()); err == nil || !strings.Contains(err.Error(), "publish \"pending\"") || !strings.Contains(err.Error(), "cordon node "+h.api.Name+": ") {
 		t.Errorf("the error is %v, want one of the state and the cordon", err)
 	}
 }

@@ -2,7 +2,8 @@ package users_test
 
 import (
 	"log/slog"
-	"net"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -11,10 +12,11 @@ import (
 
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/agents/mig-manager/internal/users"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/podresources/podresourcestest"
 )
@@ -97,11 +99,8 @@ func TestPodsThatHaveEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	server := kubetest.New(t, "node1", nil)
-	api, err := kube.New(kube.Config{Server: server.URL(), Dir: server.Dir(t), Node: "node1", Agent: manager.Name, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := apitest.New(t, nil)
+	api := apitest.Client(t, server.Config, server.Name, manager.Name)
 	f := users.Finder{Source: gputest.New(n), Kubelet: client, Client: api}
 	change := manager.Change{GPUs: []manager.GPUChange{{UUID: g.UUID, Mode: true}}}
 	if got, err := f.Of(t.Context(), change); err != nil || len(got) != 0 {
@@ -157,11 +156,8 @@ func TestALongWaitAsksSeldom(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	server := kubetest.New(t, "node1", nil)
-	api, err := kube.New(kube.Config{Server: server.URL(), Dir: server.Dir(t), Node: "node1", Agent: manager.Name, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := apitest.New(t, nil)
+	api := apitest.Client(t, server.Config, server.Name, manager.Name)
 	server.Answer("get pods", 500, "overloaded")
 	f := users.Finder{Source: gputest.New(n), Kubelet: client, Client: api}
 	change := manager.Change{GPUs: []manager.GPUChange{{UUID: g.UUID, Mode: true}}}
@@ -184,23 +180,28 @@ func TestPodsThatComeBack(t *testing.T) {
 	n := node()
 	g := n.GPUs[1]
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
-	podresourcestest.Start(t, socket).Set(podresourcestest.Pod("default", "agent", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))))
 	client, err := podresources.New(podresources.Config{Socket: socket})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	server := kubetest.New(t, "node1", nil)
-	server.AddPod("default", "agent", "agents")
-	server.AddPod("default", "probe", "probes")
-	api, err := kube.New(kube.Config{Server: server.URL(), Dir: server.Dir(t), Node: "node1", Agent: manager.Name, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
+	server := apitest.New(t, nil)
+	agent, probe := server.Name+"-agent", server.Name+"-probe"
+	for _, name := range []string{agent, probe} {
+		server.Do(http.MethodPost, "/api/v1/namespaces/default/pods", map[string]any{
+			"metadata": map[string]any{"name": name, "ownerReferences": []any{
+				map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "notes", "uid": "uid-of-notes"},
+				map[string]any{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": "uid-of-" + name, "controller": true},
+			}},
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": "image"}}},
+		}, &struct{}{})
 	}
+	podresourcestest.Start(t, socket).Set(podresourcestest.Pod("default", agent, podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))))
+	api := apitest.Client(t, server.Config, server.Name, manager.Name)
 	f := users.Finder{Source: gputest.New(n), Kubelet: client, Client: api}
 	got, err := f.Of(t.Context(), manager.Change{
 		GPUs:    []manager.GPUChange{{UUID: g.UUID, Mode: true}},
-		Holders: []manager.User{{Namespace: "default", Pod: "probe", PID: 7, GPU: 1}, {Namespace: "default", Pod: "job", PID: 8, GPU: 1}, {PID: 9, GPU: 1}},
+		Holders: []manager.User{{Namespace: "default", Pod: probe, PID: 7, GPU: 1}, {Namespace: "default", Pod: "job", PID: 8, GPU: 1}, {PID: 9, GPU: 1}},
 	})
 	if err != nil || len(got) != 4 {
 		t.Fatalf("Of() = %v, %v, want 4 users", got, err)
@@ -227,22 +228,12 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	var asked atomic.Int32
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			asked.Add(1)
-			_ = conn.Close()
-		}
-	}()
-	api, err := kube.New(kube.Config{Server: "https://" + l.Addr().String(), Dir: kubetest.New(t, "node1", nil).Dir(t), Node: "node1", Agent: manager.Name, Log: slog.New(slog.DiscardHandler)})
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked.Add(1)
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(server.Close)
+	api, err := kube.New(kube.Config{Server: server.URL, Dir: agenttest.Account(t, server), Node: "node1", Agent: manager.Name, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
