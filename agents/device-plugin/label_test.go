@@ -10,7 +10,7 @@ import (
 
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
-	"outrigger.dev/pkg/kube/kubetest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
 // configLabel is the label that selects a config.
@@ -18,7 +18,7 @@ const configLabel = "nvidia.com/device-plugin.config"
 
 // runInPod starts the plugin of p with a folder of configs, of which the label of the
 // Node selects one.
-func (p *process) runInPod(n *simtest.Node, api *kubetest.Server) {
+func (p *process) runInPod(n *simtest.Node, api *apitest.API) {
 	p.t.Helper()
 	configs := p.t.TempDir()
 	for name, config := range map[string]string{
@@ -29,8 +29,8 @@ func (p *process) runInPod(n *simtest.Node, api *kubetest.Server) {
 			p.t.Fatal(err)
 		}
 	}
-	cmd := p.command(n, "--node-name", "node-1", "--config-dir", configs, "--default-config", "default")
-	agenttest.InPod(p.t, cmd, api.URL(), api.Dir(p.t))
+	cmd := p.command(n, "--node-name", api.Name, "--config-dir", configs, "--default-config", "default")
+	agenttest.InPod(p.t, cmd, api.Config.Host, apitest.Account(p.t, api.Config))
 	p.Process = agenttest.Start(p.t, cmd)
 }
 
@@ -44,7 +44,7 @@ func (p *process) readyz(text string) {
 func TestStartWithoutTheAPIServer(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus", "2")
-	api := kubetest.New(t, "node-1", map[string]string{configLabel: "shared"})
+	api := apitest.New(t, map[string]string{configLabel: "shared"})
 	p := newProcess(t)
 
 	// The label is not known.
