@@ -182,7 +182,7 @@ func TestAnAPIServerThatGoesAwayIsShown(t *testing.T) {
 			p := startInPod(t, n, api, args...)
 			p.ready()
 			api.Unavailable(math.MaxInt)
-			api.EndWatches()
+			api.Cut()
 			p.unready("changes on the API server are not seen: ", "nodes: the API server answers 503")
 			api.Unavailable(0)
 			p.ready()

@@ -25,7 +25,7 @@ func TestReadinessSaysThatTheAPIServerIsAway(t *testing.T) {
 	p.Said("serving")
 	readyz("ok\n")
 	api.Unavailable(math.MaxInt)
-	api.EndWatches()
+	api.Cut()
 	readyz("changes on the API server are not seen")
 	api.Unavailable(0)
 	readyz("ok\n")

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -24,19 +25,9 @@ type API struct {
 
 // Node is the part of a Node that tests read and change.
 type Node struct {
-	Metadata `json:"metadata"`
-	Spec     `json:"spec"`
-	Status   `json:"status"`
-}
-
-// Metadata is that of a Node.
-type Metadata struct {
-	Name            string            `json:"name,omitempty"`
-	GenerateName    string            `json:"generateName,omitempty"`
-	UID             string            `json:"uid,omitempty"`
-	ResourceVersion string            `json:"resourceVersion,omitempty"`
-	Labels          map[string]string `json:"labels,omitempty"`
-	Annotations     map[string]string `json:"annotations,omitempty"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              `json:"spec"`
+	Status            `json:"status"`
 }
 
 // Spec is that of a Node.
@@ -81,7 +72,7 @@ func New(t testing.TB, labels map[string]string) *API {
 	a.Proxy = newProxy(t, s.rc.Host, a.client.Transport)
 	a.Config.Host = a.http.URL
 	t.Cleanup(a.client.CloseIdleConnections)
-	n := Node{Metadata: Metadata{GenerateName: "node-", Labels: labels}}
+	n := Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-", Labels: labels}}
 	a.Do(http.MethodPost, "/api/v1/nodes?fieldManager=kubelet", n, &n)
 	a.Name = n.Name
 	t.Cleanup(a.Delete)

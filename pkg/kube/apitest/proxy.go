@@ -1,10 +1,8 @@
 package apitest
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -29,9 +27,6 @@ type Proxy struct {
 	unavailable int
 	answers     map[string]metav1.Status
 	hooks       map[string]func()
-	// watching ends with EndWatches.
-	watching    context.Context //nolint:containedctx // that of the open watches
-	stopWatches context.CancelFunc
 }
 
 // newProxy returns a Proxy that ends with the test.
@@ -42,49 +37,28 @@ func newProxy(t testing.TB, host string, transport http.RoundTripper) *Proxy {
 		t.Fatal(err)
 	}
 	p := &Proxy{requests: map[string]int{}, answers: map[string]metav1.Status{}, hooks: map[string]func(){}}
-	p.watching, p.stopWatches = context.WithCancel(context.Background()) //nolint:usetesting // clients end later than the context of the test
 	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: transport, FlushInterval: -1, ErrorLog: quiet,
-		ModifyResponse: func(r *http.Response) error { r.Body = body{r.Body, r.Request.Context()}; return nil },
 	}
 	p.http = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kind := kindOf(r)
-		failed, ctx := p.admit(kind)
-		if failed != nil {
+		if failed := p.admit(kindOf(r)); failed != nil {
 			answer(w, failed)
 			return
-		}
-		if strings.HasPrefix(kind, "watch ") {
-			watching, stop := context.WithCancel(r.Context())
-			defer context.AfterFunc(ctx, stop)()
-			r = r.WithContext(watching)
 		}
 		proxy.ServeHTTP(w, r)
 	}))
 	p.http.Config.ErrorLog, p.http.EnableHTTP2 = quiet, true
 	p.http.StartTLS()
 	t.Cleanup(func() {
-		p.EndWatches()
+		p.Cut()
 		p.http.Close()
-		p.stopWatches()
 	})
 	return p
 }
 
-// body ends in good order when its request does.
-type body struct {
-	io.ReadCloser
-	ctx context.Context //nolint:containedctx // that of the request
-}
-
-func (b body) Read(data []byte) (int, error) {
-	n, err := b.ReadCloser.Read(data)
-	if err != nil && b.ctx.Err() != nil {
-		err = io.EOF
-	}
-	return n, err
-}
+// Cut cuts the connections, and so ends the open watches.
+func (p *Proxy) Cut() { p.http.CloseClientConnections() }
 
 // kindOf returns the kind of a request, its method and path if it is about no resource.
 func kindOf(r *http.Request) string {
@@ -109,8 +83,8 @@ func kindOf(r *http.Request) string {
 	return verb + " " + path[0]
 }
 
-// admit counts a request. It returns the answer if that is a failure, and the context of a watch.
-func (p *Proxy) admit(kind string) (*metav1.Status, context.Context) {
+// admit counts a request. It returns its answer if that is a failure.
+func (p *Proxy) admit(kind string) *metav1.Status {
 	p.mu.Lock()
 	p.requests[kind]++
 	hook := p.hooks[kind]
@@ -123,12 +97,12 @@ func (p *Proxy) admit(kind string) (*metav1.Status, context.Context) {
 	defer p.mu.Unlock()
 	if p.unavailable > 0 {
 		p.unavailable--
-		return &metav1.Status{Code: http.StatusServiceUnavailable, Message: "not now"}, nil
+		return &metav1.Status{Code: http.StatusServiceUnavailable, Message: "not now"}
 	}
 	if failed, fails := p.answers[kind]; fails {
-		return &failed, nil
+		return &failed
 	}
-	return nil, p.watching
+	return nil
 }
 
 func answer(w http.ResponseWriter, failed *metav1.Status) {
@@ -182,14 +156,6 @@ func (p *Proxy) Forbid(kind string) {
 // Before runs hook once, before the next request of a kind is passed on: it stands for another
 // client that writes at that moment.
 func (p *Proxy) Before(kind string, hook func()) { p.set(func() { p.hooks[kind] = hook }) }
-
-// EndWatches ends the open watches in good order.
-func (p *Proxy) EndWatches() {
-	p.set(func() {
-		p.stopWatches()
-		p.watching, p.stopWatches = context.WithCancel(context.Background()) //nolint:usetesting // see newProxy
-	})
-}
 
 func (p *Proxy) set(change func()) {
 	p.mu.Lock()

@@ -109,7 +109,7 @@ func TestWatchNode(t *testing.T) {
 	node.Conditions = []object.Condition{ready}
 	node.Conditions[0].Status = "Unknown"
 	want(t, node, next(t, nodes))
-	s.EndWatches() // the next watch goes on where this one ended
+	s.Cut() // the next watch sees what changes meanwhile
 	s.SetLabels(nil)
 	node.Labels, node.Owners = nil, map[string][]string{}
 	want(t, node, next(t, nodes))
@@ -141,7 +141,7 @@ func TestWatchNodeIsRetried(t *testing.T) {
 			nodes, lines := watched(t, s)
 			next(t, nodes)
 			tc.interrupt(s)
-			s.EndWatches()
+			s.Cut()
 			for line := <-lines; !strings.Contains(line, tc.want); line = <-lines {
 				if !strings.Contains(line, "cannot watch objects, retrying") {
 					t.Errorf("log line %q, want %q", line, tc.want)

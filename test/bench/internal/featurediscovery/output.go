@@ -11,7 +11,6 @@ import (
 
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
-	"outrigger.dev/pkg/kube/kubetest"
 )
 
 // node is what is published of a node.
@@ -57,12 +56,12 @@ type place struct {
 	// ctx ends.
 	watch func(ctx context.Context, deliver func(node)) error
 	// api is the API server, nil for none.
-	api *kubetest.Server
+	api *api
 }
 
 func (p *place) close() {
 	if p.api != nil {
-		p.api.Close()
+		p.api.close()
 	}
 }
 
@@ -105,10 +104,9 @@ func openNode(*Bench) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	api := kubetest.Start(nodeName, map[string]string{"kubernetes.io/hostname": nodeName})
-	p := &place{api: api}
+	p := &place{api: startAPI()}
 	if err := p.join(dir); err != nil {
-		api.Close()
+		p.api.close()
 		return nil, err
 	}
 	return p, nil
@@ -124,23 +122,16 @@ func secrets() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// join makes the Node one that has just joined: with the start-up taint, and with 50
-// images, the most that kubelets report.
+// join makes agents publish on the Node.
 func (p *place) join(dir string) error {
-	p.api.Update("kubelet", func(n *kubetest.Node) {
-		n.Taints = []kubetest.Taint{{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}}
-		for i := range 50 {
-			n.Images = append(n.Images, fmt.Sprintf("registry.example.com/team/application-%d@sha256:%064x", i, i))
-		}
-	})
-	if err := p.api.WriteDir(dir); err != nil {
+	if err := p.api.account(dir); err != nil {
 		return fmt.Errorf("write the pod's credentials: %w", err)
 	}
-	at, err := url.Parse(p.api.URL())
+	at, err := url.Parse(p.api.http.URL)
 	if err != nil {
 		return err
 	}
-	watcher, err := kube.New(kube.Config{Server: p.api.URL(), Dir: dir, Node: nodeName, Agent: "bench", Log: slog.New(slog.DiscardHandler)})
+	watcher, err := kube.New(kube.Config{Server: p.api.http.URL, Dir: dir, Node: nodeName, Agent: "bench", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
