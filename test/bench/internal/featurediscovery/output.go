@@ -2,6 +2,7 @@ package featurediscovery
 
 import (
 	"context"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -61,7 +62,8 @@ type place struct {
 
 func (p *place) close() {
 	if p.api != nil {
-		p.api.close()
+		p.api.CloseClientConnections()
+		p.api.Close()
 	}
 }
 
@@ -106,7 +108,7 @@ func openNode(*Bench) (*place, error) {
 	}
 	p := &place{api: startAPI()}
 	if err := p.join(dir); err != nil {
-		p.api.close()
+		p.close()
 		return nil, err
 	}
 	return p, nil
@@ -124,14 +126,17 @@ func secrets() (string, error) {
 
 // join makes agents publish on the Node.
 func (p *place) join(dir string) error {
-	if err := p.api.account(dir); err != nil {
-		return fmt.Errorf("write the pod's credentials: %w", err)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.api.Certificate().Raw})
+	for name, data := range map[string][]byte{"token": []byte("token"), "ca.crt": authority} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return fmt.Errorf("write the pod's credentials: %w", err)
+		}
 	}
-	at, err := url.Parse(p.api.http.URL)
+	at, err := url.Parse(p.api.URL)
 	if err != nil {
 		return err
 	}
-	watcher, err := kube.New(kube.Config{Server: p.api.http.URL, Dir: dir, Node: nodeName, Agent: "bench", Log: slog.New(slog.DiscardHandler)})
+	watcher, err := kube.New(kube.Config{Server: p.api.URL, Dir: dir, Node: nodeName, Agent: "bench", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
