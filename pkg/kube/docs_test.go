@@ -26,7 +26,8 @@ func TestTheRemovalOfWhatFeatureDiscoveryLeft(t *testing.T) {
 	rc := apitest.New(t, nil).Config
 	const node = `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"zone": "a"}},
 		"spec": {"taints": [{"key": "mine", "effect": "NoSchedule"}]}}`
-	apitest.Script(t, rc, "kubectl delete node n --ignore-not-found; echo '"+node+"' | kubectl apply -f -")
+	defer apitest.Script(t, rc, "kubectl delete node n")
+	apitest.Script(t, rc, "echo '"+node+"' | kubectl apply -f -")
 	for agent, labels := range map[string]map[string]string{
 		"feature-discovery":          {"nvidia.com/gpu.count": "8", "shared": "1"},
 		"feature-discovery-presence": {"feature.node.kubernetes.io/pci-10de.present": "true", "nvidia.com/gpu.count": "8"},
