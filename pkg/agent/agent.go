@@ -28,17 +28,17 @@ type App struct {
 	Usage string
 	// Flags of the agent, in addition to those that every agent has (--listen,
 	// --tls-cert-file, --tls-private-key-file, --log-format, --log-level).
-	// HostFlags and GPUFlags return the flags that describe the host.
+	// They set the fields of a value that New and the Commands read, and that belongs to this
+	// App alone.
 	Flags []cli.Flag
-	// Aliases maps names that flags have in other programs to flags of the agent.
-	// NVIDIA's names for flags of HostFlags need no entry.
-	Aliases map[string]string
+	// Host is what flags of Host.Flags set. It is nil for a program without them.
+	Host *Host
 	// Listen is the default of --listen, for example ":9410"; "" turns the server off.
 	Listen string
-	// ListenVariables are environment variables that set --listen too, where LISTEN_ADDRESS
-	// does not: those that the flag has in other programs.
-	ListenVariables []string
-	// New reads the flags, once, and makes the agent. It starts nothing, and blocks
+	// ListenAliases are other names of --listen, and ListenVariables environment variables that
+	// set it too, where LISTEN_ADDRESS does not: those that the flag has in other programs.
+	ListenAliases, ListenVariables []string
+	// New makes the agent, once the flags are parsed. It starts nothing, and blocks
 	// only to read its configuration: for a bounded time, or after a call of Waiting
 	// until c.Context ends. It reports a bad value with BadFlag or Usagef. If it is nil, the
 	// program has commands only, and prints its help without one.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -35,24 +35,35 @@ func (s *session) commands() []*cli.Command {
 			Action: s.snapshot,
 		})
 	}
-	if !slices.ContainsFunc(s.app.Flags, func(f cli.Flag) bool { return f.Names()[0] == "run-root" }) {
-		return cmds
+	if s.app.Host != nil {
+		cmds = append(cmds, s.waitCommand())
 	}
-	return append(cmds, &cli.Command{
+	return cmds
+}
+
+func (s *session) waitCommand() *cli.Command {
+	var fact string
+	var timeout time.Duration
+	return &cli.Command{
 		Name:  "wait",
 		Usage: "wait until a fact about the node holds, for example driver-ready",
 		Flags: []cli.Flag{
 			cmdline.Enum(&cli.StringFlag{
-				Name: "for", EnvVars: []string{"WAIT_FOR"},
+				Name: "for", EnvVars: []string{"WAIT_FOR"}, Destination: &fact,
 				Usage: "`NAME` of the fact to wait for: " + text.OneOf(contract.Names()),
 			}, contract.Names()...),
-			cmdline.Least(&cli.DurationFlag{
-				Name: "timeout", EnvVars: []string{"WAIT_TIMEOUT"},
+			cmdline.Check(&cli.DurationFlag{
+				Name: "timeout", EnvVars: []string{"WAIT_TIMEOUT"}, Destination: &timeout,
 				Usage: "`TIME` after which to give up; 0 waits forever",
-			}, 0),
+			}, "a duration of at least 0s", func(d time.Duration) bool { return d >= 0 }),
 		},
-		Action: s.wait,
-	})
+		Action: func(c *cli.Context) error {
+			if fact == "" {
+				return Usagef("flag --for: needs a value: %s", text.OneOf(contract.Names()))
+			}
+			return s.wait(c, contract.Name(fact), timeout)
+		},
+	}
 }
 
 func (s *session) version(*cli.Context) error {
@@ -61,10 +72,7 @@ func (s *session) version(*cli.Context) error {
 }
 
 func (s *session) snapshot(c *cli.Context) (err error) {
-	log, err := Logger(c)
-	if err != nil {
-		return err
-	}
+	log := Logger(c)
 	src, err := s.app.Source(c, log)
 	if err != nil {
 		return err
@@ -86,23 +94,16 @@ func (s *session) snapshot(c *cli.Context) (err error) {
 	return nil
 }
 
-func (s *session) wait(c *cli.Context) error {
-	log, err := Logger(c)
-	if err != nil {
-		return err
-	}
-	name := c.String("for")
-	if name == "" {
-		return Usagef("flag --for: needs a value: %s", text.OneOf(contract.Names()))
-	}
-	ctx, timeout := c.Context, c.Duration("timeout")
+// wait waits until the fact holds, or the timeout, which may be 0 for none, has passed.
+func (s *session) wait(c *cli.Context, name contract.Name, timeout time.Duration) error {
+	ctx, log := c.Context, Logger(c)
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	dir := contract.Dir{Root: c.Path("run-root"), ProcRoot: c.Path("proc-root")}
-	fact, err := dir.Wait(ctx, contract.Name(name), func(f contract.Fact) {
+	dir := contract.Dir{Root: s.app.Host.RunRoot, ProcRoot: s.app.Host.ProcRoot}
+	fact, err := dir.Wait(ctx, name, func(f contract.Fact) {
 		log.Info("waiting", "for", name, "state", f.State, "reason", f.Reason)
 	})
 	switch {

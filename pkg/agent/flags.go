@@ -12,13 +12,13 @@ const noEffect = "Accepted without effect"
 // Ignored returns a flag of another program that this one accepts, so that manifests for
 // the other program work. It has no effect; why says what makes it unnecessary. The agent
 // logs that when it starts with the flag.
-func Ignored(name, env, why string) *cli.StringFlag {
-	return &cli.StringFlag{Name: name, EnvVars: []string{env}, Usage: why, Category: noEffect}
+func Ignored(name, env, why string, aliases ...string) *cli.StringFlag {
+	return &cli.StringFlag{Name: name, Aliases: aliases, EnvVars: []string{env}, Usage: why, Category: noEffect}
 }
 
 // IgnoredSwitch is Ignored for a flag that needs no value.
-func IgnoredSwitch(name, env, why string) *cli.BoolFlag {
-	return &cli.BoolFlag{Name: name, EnvVars: []string{env}, Usage: why, Category: noEffect}
+func IgnoredSwitch(name, env, why string, aliases ...string) *cli.BoolFlag {
+	return &cli.BoolFlag{Name: name, Aliases: aliases, EnvVars: []string{env}, Usage: why, Category: noEffect}
 }
 
 // noteIgnored logs the flags that are set and have no effect.

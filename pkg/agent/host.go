@@ -1,13 +1,13 @@
 package agent
 
 import (
-	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"outrigger.dev/pkg/cmdline"
 )
 
 // Host holds the folders through which an agent sees its node.
@@ -18,116 +18,87 @@ type Host struct {
 	DriverRoot string
 	// DriverRootCtrPath is the path at which the agent itself sees the driver root.
 	DriverRootCtrPath string
-	// DevRoot is the folder that contains "dev/nvidia*".
+	// DevRoot is the folder that contains "dev/nvidia*". It may be empty, for a root
+	// that the agent chooses itself.
 	DevRoot string
 	// ProcRoot and SysRoot are the host's /proc and /sys.
 	ProcRoot string
 	SysRoot  string
 	// RunRoot is the folder of the node contract, see package contract.
 	RunRoot string
+	// Snapshot is the file from which the agent reads the GPUs, "" for NVML.
+	Snapshot string
 }
 
 // ctrDriverRoot is where the agents' charts mount the driver root.
 const ctrDriverRoot = "/driver-root"
 
-// HostFlags returns the flags that HostOf reads.
-func HostFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.PathFlag{
-			Name: "driver-root", Aliases: []string{"nvidia-driver-root"}, EnvVars: []string{"NVIDIA_DRIVER_ROOT"}, Value: "/",
+// Flags returns the flags that set the folders. short are other names of the first ones.
+func (h *Host) Flags(short ...string) []cli.Flag {
+	paths := []*cli.PathFlag{
+		{
+			Name: "driver-root", Aliases: []string{"nvidia-driver-root"}, EnvVars: []string{"NVIDIA_DRIVER_ROOT"}, Value: "/", Destination: &h.DriverRoot,
 			Usage: "root `FOLDER` of the driver installation on the host",
 		},
-		&cli.PathFlag{
-			Name: "driver-root-ctr-path", Aliases: []string{"container-driver-root"}, EnvVars: []string{"DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"}, Value: ctrDriverRoot,
+		{
+			Name: "driver-root-ctr-path", Aliases: []string{"container-driver-root"}, EnvVars: []string{"DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"},
+			DefaultText: `"` + ctrDriverRoot + `"`, Destination: &h.DriverRootCtrPath,
 			Usage: "`FOLDER` at which the agent sees the driver root; if the default does not exist, driver-root itself",
 		},
-		&cli.PathFlag{
-			Name: "dev-root", Aliases: []string{"nvidia-dev-root"}, EnvVars: []string{"NVIDIA_DEV_ROOT"}, Value: "/",
+		{
+			Name: "dev-root", Aliases: []string{"nvidia-dev-root"}, EnvVars: []string{"NVIDIA_DEV_ROOT"}, Value: "/", Destination: &h.DevRoot,
 			Usage: "`FOLDER` on the host that contains dev/nvidia*",
 		},
-		&cli.PathFlag{
-			Name: "proc-root", EnvVars: []string{"PROC_ROOT"}, Value: "/proc",
+		{
+			Name: "proc-root", EnvVars: []string{"PROC_ROOT"}, Value: "/proc", Destination: &h.ProcRoot,
 			Usage: "`FOLDER` at which the agent sees /proc of the host",
 		},
-		&cli.PathFlag{
-			Name: "sys-root", EnvVars: []string{"SYS_ROOT"}, Value: "/sys",
+		{
+			Name: "sys-root", EnvVars: []string{"SYS_ROOT"}, Value: "/sys", Destination: &h.SysRoot,
 			Usage: "`FOLDER` at which the agent sees /sys of the host",
 		},
-		&cli.PathFlag{
-			Name: "run-root", EnvVars: []string{"RUN_ROOT"}, Value: "/run/nvidia",
+		{
+			Name: "run-root", EnvVars: []string{"RUN_ROOT"}, Value: "/run/nvidia", Destination: &h.RunRoot,
 			Usage: "`FOLDER` in which the agents of a node share files",
 		},
 	}
-}
-
-// HostOf reads the flags of HostFlags. All must be absolute paths, except that
-// dev-root may be empty, for a root that the agent chooses itself.
-func HostOf(c *cli.Context) (Host, error) {
-	h := Host{
-		DriverRoot:        c.Path("driver-root"),
-		DriverRootCtrPath: c.Path("driver-root-ctr-path"),
-		DevRoot:           c.Path("dev-root"),
-		ProcRoot:          c.Path("proc-root"),
-		SysRoot:           c.Path("sys-root"),
-		RunRoot:           c.Path("run-root"),
-	}
-	var errs []error
-	for _, p := range []struct {
-		flag string
-		path *string
-	}{
-		{"driver-root", &h.DriverRoot},
-		{"driver-root-ctr-path", &h.DriverRootCtrPath},
-		{"dev-root", &h.DevRoot},
-		{"proc-root", &h.ProcRoot},
-		{"sys-root", &h.SysRoot},
-		{"run-root", &h.RunRoot},
-	} {
-		if p.flag == "dev-root" && *p.path == "" {
-			continue
+	flags := make([]cli.Flag, len(paths))
+	for i, f := range paths {
+		if i < len(short) {
+			f.Aliases = append(f.Aliases, short[i])
 		}
-		if !filepath.IsAbs(*p.path) {
-			errs = append(errs, BadFlag(p.flag, *p.path, "an absolute path"))
-			continue
-		}
-		*p.path = filepath.Clean(*p.path)
+		flags[i] = cmdline.Check(f, "an absolute path", func(v string) bool {
+			if v == "" {
+				return f.Destination == &h.DevRoot
+			}
+			*f.Destination = filepath.Clean(v)
+			return filepath.IsAbs(v)
+		})
 	}
-	if !c.IsSet("driver-root-ctr-path") && !isDir(h.DriverRootCtrPath) {
-		h.DriverRootCtrPath = h.DriverRoot
-	}
-	return h, errors.Join(errs...)
+	return flags
 }
 
-func isDir(path string) bool {
-	fi, err := os.Stat(path)
-	return err == nil && fi.IsDir()
-}
-
-// Effective returns the roots in effect for Agent.Effective.
-func (h Host) Effective() []slog.Attr {
-	return []slog.Attr{
-		slog.String(SettingKey("driver-root"), h.DriverRoot),
-		slog.String(SettingKey("driver-root-ctr-path"), h.DriverRootCtrPath),
-	}
-}
-
-// GPUFlags returns HostFlags and the flag that GPUSource reads.
-func GPUFlags() []cli.Flag {
-	return append(HostFlags(), &cli.StringFlag{
+// GPUFlags returns Flags, and the flag that sets Snapshot.
+func (h *Host) GPUFlags() []cli.Flag {
+	return append(h.Flags(), cmdline.Check(&cli.StringFlag{
 		Name: "gpu-source", EnvVars: []string{"GPU_SOURCE"}, Value: "nvml",
 		Usage: "`SOURCE` of the state of GPUs: nvml, or file:PATH for a file with the output of the command snapshot",
-	})
+	}, "nvml or file:PATH", func(v string) bool {
+		path, isFile := strings.CutPrefix(v, "file:")
+		if isFile {
+			h.Snapshot = path
+		}
+		return v == "nvml" || h.Snapshot != ""
+	}))
 }
 
-// GPUSource reads --gpu-source. It returns the path of the snapshot for
-// "file:PATH", and "" for "nvml".
-func GPUSource(c *cli.Context) (file string, err error) {
-	v := c.String("gpu-source")
-	if v == "nvml" {
-		return "", nil
+// complete sets the folder that the command line does not, once the flags are parsed.
+func (h *Host) complete() {
+	if h.DriverRootCtrPath != "" {
+		return
 	}
-	if file, ok := strings.CutPrefix(v, "file:"); ok && file != "" {
-		return file, nil
+	h.DriverRootCtrPath = ctrDriverRoot
+	if fi, err := os.Stat(ctrDriverRoot); err != nil || !fi.IsDir() {
+		h.DriverRootCtrPath = filepath.Clean(h.DriverRoot)
 	}
-	return "", BadFlag("gpu-source", v, "nvml or file:PATH")
 }

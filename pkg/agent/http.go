@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/urfave/cli/v2"
 	"golang.org/x/net/netutil"
 
 	"outrigger.dev/pkg/cmdline"
@@ -37,54 +36,16 @@ type HTTP struct {
 // until one of them ends. A node has few: the kubelet, and some that read /metrics.
 const maxConnections = 16
 
-func listenFlags(value string, more ...string) []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{
-			Name: "listen", EnvVars: append([]string{"LISTEN_ADDRESS"}, more...), Value: value,
-			Usage: "`ADDRESS` to serve /healthz, /readyz and /metrics on; if empty, the agent serves none of them",
-		},
-		&cli.StringFlag{
-			Name: "probe-address", EnvVars: []string{"PROBE_ADDRESS"},
-			Usage: "second `ADDRESS` to serve /healthz and /readyz on, always over HTTP; clients of listen cannot delay the probes there",
-		},
-	}
-}
-
-// listenAddress reads a flag of listenFlags.
-func listenAddress(c *cli.Context, flag string) (string, error) {
-	addr := c.String(flag)
-	if addr == "" {
-		return "", nil
-	}
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return "", BadFlag(flag, addr, "host:port, :port, or empty for off")
-	}
-	return addr, nil
-}
-
 // endpoint is where an agent serves HTTP.
 type endpoint struct {
 	// agent is the name of the agent.
 	agent string
-	// addr and probes are the addresses of listenFlags.
+	// addr and probes are the addresses of the flags.
 	addr, probes string
 	cert         *certificate
 	// loops counts the steps of all loops of the agent.
 	loops *loopMetrics
 	log   *slog.Logger
-}
-
-func newEndpoint(c *cli.Context, name string, log *slog.Logger) (endpoint, error) {
-	addr, err := listenAddress(c, "listen")
-	if err != nil {
-		return endpoint{}, err
-	}
-	probes, err := listenAddress(c, "probe-address")
-	if err != nil {
-		return endpoint{}, err
-	}
-	cert, err := newCertificate(c, log)
-	return endpoint{agent: name, addr: addr, probes: probes, cert: cert, loops: newLoopMetrics(name), log: log}, err
 }
 
 // server returns the server of an agent, which listens already on all addresses of the endpoint.

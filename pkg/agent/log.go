@@ -12,36 +12,22 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-func logFlags() []cli.Flag {
-	return []cli.Flag{
-		cmdline.Enum(&cli.StringFlag{
-			Name: "log-format", EnvVars: []string{"LOG_FORMAT"}, Value: "text",
-			Usage: "log `FORMAT`: text or json",
-		}, "text", "json"),
-		cmdline.Enum(&cli.StringFlag{
-			Name: "log-level", EnvVars: []string{"LOG_LEVEL"}, Value: "info",
-			Usage: "lowest `LEVEL` to log: debug, info, warn or error",
-		}, "debug", "info", "warn", "error"),
-	}
-}
-
 // Logger returns the logger that --log-format and --log-level describe. It writes to
 // standard error, also what the libraries of Kubernetes log.
-func Logger(c *cli.Context) (*slog.Logger, error) {
+func Logger(c *cli.Context) *slog.Logger {
+	s, _ := c.Context.Value(settingsKey{}).(*settings)
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.String("log-level"))); err != nil {
-		return nil, err
-	}
+	_ = level.UnmarshalText([]byte(s.logLevel)) // the flag has checked it
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: logAttr}
 	log := slog.New(slog.NewTextHandler(c.App.ErrWriter, opts))
-	if c.String("log-format") == "json" {
+	if s.logFormat == "json" {
 		log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts))
 	}
 	// These libraries have one logger in a process, and tests run agents side by side.
 	if c.App.ErrWriter == os.Stderr {
 		klog.SetSlogLogger(log.With("library", "client-go"))
 	}
-	return log, nil
+	return log
 }
 
 // logAttr cuts the texts of a log line: an error may quote what another program sent. It

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -59,65 +60,52 @@ func TestMain(m *testing.M) {
 
 // testApp is an agent that prints the requests that it gets.
 func testApp() agent.App {
+	var host agent.Host
+	var fail string
+	var replicas, count int
+	var interval time.Duration
+	var strict bool
 	return agent.App{
 		Name:   "test-agent",
 		Usage:  "does what tests ask for",
 		Listen: "",
-		Flags: append(agent.GPUFlags(),
-			&cli.StringFlag{Name: "fail", EnvVars: []string{"FAIL"}, Usage: "`WHERE` to fail"},
-			&cli.IntFlag{Name: "replicas", EnvVars: []string{"REPLICAS"}, Value: 1, Usage: "replicas of each GPU"},
-			&cli.DurationFlag{Name: "interval", EnvVars: []string{"INTERVAL"}, Value: time.Minute, Usage: "time between refreshes"},
-			&cli.BoolFlag{Name: "strict", EnvVars: []string{"STRICT"}, Usage: "stop at the first error"},
+		Host:   &host,
+		Flags: append(host.GPUFlags(),
+			&cli.StringFlag{Name: "fail", EnvVars: []string{"FAIL"}, Usage: "`WHERE` to fail", Destination: &fail},
+			&cli.IntFlag{Name: "replicas", Aliases: []string{"copies"}, EnvVars: []string{"REPLICAS"}, Value: 1, Usage: "replicas of each GPU", Destination: &replicas},
+			&cli.DurationFlag{Name: "interval", EnvVars: []string{"INTERVAL"}, Value: time.Minute, Usage: "time between refreshes", Destination: &interval},
+			&cli.BoolFlag{Name: "strict", EnvVars: []string{"STRICT"}, Usage: "stop at the first error", Destination: &strict},
 			&cli.UintFlag{Name: "port", EnvVars: []string{"PORT"}, Usage: "a port"},
 			&cli.IntSliceFlag{Name: "ids", EnvVars: []string{"IDS"}, Value: cli.NewIntSlice(0, 1), Usage: "some numbers"},
 			&cli.Float64Flag{Name: "share", EnvVars: []string{"SHARE"}, Usage: "a share"},
 			agent.Ignored("burst", "BURST", "there is nothing to limit"),
 		),
-		Aliases: map[string]string{"copies": "replicas"},
-		New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-			host, err := agent.HostOf(c)
-			if err != nil {
-				return nil, err
-			}
-			if _, err := agent.GPUSource(c); err != nil {
-				return nil, err
-			}
-			if c.String("fail") == "new" {
+		New: func(c *cli.Context, _ *slog.Logger) (*agent.Agent, error) {
+			if fail == "new" {
 				return nil, errors.New("make agent: no reason")
 			}
-			fmt.Fprintf(c.App.Writer, "replicas %d strict %t driver-root %s\n", c.Int("replicas"), c.Bool("strict"), host.DriverRootCtrPath)
-			a := newTestAgent(c, log)
-			a.Effective = append(host.Effective(), a.Effective...)
-			return a, nil
+			fmt.Fprintf(c.App.Writer, "replicas %d strict %t driver-root %s\n", replicas, strict, host.DriverRootCtrPath)
+			return newTestAgent(fail, c.App.Writer), nil
 		},
-		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-			path, err := agent.GPUSource(c)
-			if err != nil {
-				return nil, err
-			}
-			if path == "" {
+		Source: func(_ *cli.Context, log *slog.Logger) (gpu.Source, error) {
+			if host.Snapshot == "" {
 				return nil, errors.New("this agent has no NVML")
 			}
-			return file.New(path, log), nil
+			return file.New(host.Snapshot, log), nil
 		},
 		Commands: []*cli.Command{{
 			Name:  "extra",
 			Usage: "an agent's own command",
-			Flags: []cli.Flag{&cli.IntFlag{Name: "count", EnvVars: []string{"EXTRA_COUNT"}, Usage: "how many"}},
+			Flags: []cli.Flag{&cli.IntFlag{Name: "count", EnvVars: []string{"EXTRA_COUNT"}, Usage: "how many", Destination: &count}},
 			Action: func(c *cli.Context) error {
-				log, err := agent.Logger(c)
-				if err != nil {
-					return err
-				}
-				log.Debug("extra", "count", c.Int("count"), "replicas", c.Int("replicas"), "interval", c.Duration("interval"))
+				agent.Logger(c).Debug("extra", "count", count, "replicas", replicas, "interval", interval)
 				return nil
 			},
 		}},
 	}
 }
 
-func newTestAgent(c *cli.Context, log *slog.Logger) *agent.Agent {
-	fail, out := c.String("fail"), c.App.Writer
+func newTestAgent(fail string, out io.Writer) *agent.Agent {
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "test_total", Help: "A counter."})
 	part := agent.Part{
 		Name: "test",

@@ -38,7 +38,7 @@ func (s *session) probe(c *cli.Context) error {
 	if pages := []string{"healthz", "readyz"}; c.NArg() != 1 || page != pages[0] && page != pages[1] {
 		return Usagef("arguments of probe: invalid value %q: must be %s", strings.Join(c.Args().Slice(), " "), text.OneOf(pages))
 	}
-	base, err := probedURL(c)
+	base, err := s.settings.probedURL()
 	if err != nil {
 		return err
 	}
@@ -56,25 +56,17 @@ func (s *session) probe(c *cli.Context) error {
 }
 
 // probedURL returns where the running agent answers probes.
-func probedURL(c *cli.Context) (string, error) {
-	addr, err := listenAddress(c, "probe-address")
-	if err != nil {
-		return "", err
-	}
-	if addr != "" {
-		return "http://" + addr, nil
-	}
-	addr, err = listenAddress(c, "listen")
-	if err != nil {
-		return "", err
-	}
-	if addr == "" {
+func (s *settings) probedURL() (string, error) {
+	switch {
+	case s.probeAddress != "":
+		return "http://" + s.probeAddress, nil
+	case s.listen == "":
 		return "", Usagef("flag --listen: needs a value: the address that the running agent has")
+	case s.certFile != "":
+		return "https://" + s.listen, nil
+	default:
+		return "http://" + s.listen, nil
 	}
-	if c.Path("tls-cert-file") != "" {
-		return "https://" + addr, nil
-	}
-	return "http://" + addr, nil
 }
 
 // ask returns the answer to a GET.

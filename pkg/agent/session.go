@@ -30,10 +30,11 @@ const stopLimit = 1800 * time.Millisecond
 // session is one run of an App.
 type session struct {
 	app App
-	// flags are those of the agent.
-	flags  []cli.Flag
-	stdout io.Writer
-	stderr io.Writer
+	// flags are those of the agent, and settings what those that every agent has set.
+	flags    []cli.Flag
+	settings settings
+	stdout   io.Writer
+	stderr   io.Writer
 
 	mu sync.Mutex
 	// log is set once the flags are parsed.
@@ -47,12 +48,15 @@ func (s *session) commandLine() *cli.App {
 	app := &cli.App{
 		Name: s.app.Name, Usage: s.app.Usage, Writer: s.stdout, ErrWriter: s.stderr,
 		Description: "Options may precede or follow the command.",
-		Flags:       slices.Concat(s.app.Flags, logFlags()),
+		Flags:       slices.Concat(s.app.Flags, s.settings.logFlags()),
 		Commands:    slices.Concat(s.commands(), s.app.Commands),
+	}
+	if host := s.app.Host; host != nil {
+		app.Before = func(*cli.Context) error { host.complete(); return nil }
 	}
 	if s.app.New != nil {
 		app.Description = "Without a command, the agent runs. " + app.Description
-		app.Flags = slices.Concat(s.app.Flags, listenFlags(s.app.Listen, s.app.ListenVariables...), tlsFlags(), logFlags())
+		app.Flags = slices.Concat(s.app.Flags, s.settings.listenFlags(s.app), s.settings.tlsFlags(), s.settings.logFlags())
 		app.Action = s.run
 		for _, cmd := range app.Commands {
 			if cmd.Action == nil && len(cmd.Subcommands) == 0 {
@@ -60,13 +64,13 @@ func (s *session) commandLine() *cli.App {
 			}
 		}
 	}
-	cmdline.Alias(app.Flags, s.app.Aliases)
 	s.flags = app.Flags
 	return app
 }
 
 func (s *session) exec(ctx context.Context, args []string) int {
 	app := s.commandLine()
+	ctx = context.WithValue(ctx, settingsKey{}, &s.settings)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	done := make(chan error, 1)
@@ -90,11 +94,8 @@ func (s *session) exec(ctx context.Context, args []string) int {
 
 // run runs the agent: the command line names no command.
 func (s *session) run(c *cli.Context) error {
-	log, err := Logger(c)
-	if err != nil {
-		return err
-	}
-	at, err := newEndpoint(c, s.app.Name, log)
+	log := Logger(c)
+	at, err := s.settings.endpoint(s.app.Name, log)
 	if err != nil {
 		return err
 	}

@@ -8,23 +8,8 @@ import (
 	"os"
 	"sync"
 
-	"github.com/urfave/cli/v2"
-
 	"outrigger.dev/pkg/hostfs"
 )
-
-func tlsFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.PathFlag{
-			Name: "tls-cert-file", EnvVars: []string{"TLS_CERT_FILE"},
-			Usage: "`FILE` with the certificate chain in PEM; listen then serves HTTPS. The agent loads certificate and key again when they change",
-		},
-		&cli.PathFlag{
-			Name: "tls-private-key-file", EnvVars: []string{"TLS_PRIVATE_KEY_FILE"},
-			Usage: "`FILE` with the private key of tls-cert-file in PEM",
-		},
-	}
-}
 
 // certificate is a key pair in two files that may be replaced at any time.
 type certificate struct {
@@ -38,8 +23,8 @@ type certificate struct {
 }
 
 // newCertificate returns the certificate that the flags name, nil for none.
-func newCertificate(c *cli.Context, log *slog.Logger) (*certificate, error) {
-	t := &certificate{certFile: c.Path("tls-cert-file"), keyFile: c.Path("tls-private-key-file"), log: log}
+func newCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, error) {
+	t := &certificate{certFile: certFile, keyFile: keyFile, log: log}
 	switch {
 	case t.certFile == "" && t.keyFile == "":
 		return nil, nil //nolint:nilnil // without a certificate the agent serves HTTP

@@ -39,7 +39,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 					&cli.PathFlag{Name: "file", Aliases: []string{"f"}, EnvVars: []string{"TOOL_LIST_FILE"}},
 					cmdline.Enum(&cli.StringFlag{Name: "of", EnvVars: []string{"TOOL_OF", "OF"}, Value: "all"}, "all", "some"),
 					cmdline.Absolute(&cli.PathFlag{Name: "root", EnvVars: []string{"TOOL_ROOT"}}),
-					cmdline.Least(&cli.DurationFlag{Name: "wait"}, 1),
+					cmdline.Positive(&cli.DurationFlag{Name: "wait"}),
 					cmdline.Range(&cli.IntFlag{Name: "count", EnvVars: []string{"TOOL_COUNT"}, Value: 1}, 1, 3),
 					cmdline.List(&cli.StringSliceFlag{Name: "in", EnvVars: []string{"TOOL_IN"}}, &words),
 				},
@@ -93,7 +93,7 @@ func TestCommandLines(t *testing.T) {
 		"a word by the second variable":        {Line: "group ls", Env: map[string]string{"OF": "most"}, Code: 1, Want: []string{`flag --of (environment variable OF): invalid value "most"`}},
 		"the command line goes first":          {Line: "group ls --of some", Env: map[string]string{"OF": "most"}, Want: []string{"of=some"}},
 		"a path":                               {Line: "group ls --root x", Code: 1, Want: []string{`flag --root (environment variable TOOL_ROOT): invalid value "x": must be an absolute path`}},
-		"a duration":                           {Line: "group ls --wait -1s", Code: 1, Want: []string{`flag --wait: invalid value "-1s": must be a duration of at least 1ns`}},
+		"a duration":                           {Line: "group ls --wait -1s", Code: 1, Want: []string{`flag --wait: invalid value "-1s": must be a duration of more than 0`}},
 		"a number":                             {Line: "group ls --count 4", Code: 1, Want: []string{`invalid value "4": must be 1 to 3`}},
 		"a number that is none":                {Line: "group ls --count x", Code: 1, Want: []string{"count", `"x"`, "'tool group list --help'"}},
 		"a number that is none by variable":    {Line: "group ls", Env: map[string]string{"TOOL_COUNT": "x"}, Code: 1, Want: []string{"TOOL_COUNT", `"x"`}},
@@ -109,12 +109,4 @@ func scriptOf(t *testing.T, shell string) string {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	return out.String()
-}
-
-func TestAliasOfSharedFlags(t *testing.T) {
-	flags := []cli.Flag{&cli.StringFlag{Name: "node-name"}}
-	cmdline.Alias(flags, map[string]string{"n": "node-name"})
-	if got := fmt.Sprint(flags[0].Names()); got != "[node-name n]" {
-		t.Errorf("names %s", got)
-	}
 }

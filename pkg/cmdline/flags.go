@@ -2,7 +2,6 @@ package cmdline
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,79 +12,77 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Enum makes a flag accept only some words.
-func Enum[T ~string](f *cli.StringFlag, words ...T) *cli.StringFlag {
-	f.Action = accept(f, text.OneOf(words), func(v string) bool { return slices.Contains(words, T(v)) })
-	return f
-}
-
-// Absolute makes a flag accept only an absolute path.
-func Absolute(f *cli.PathFlag) *cli.PathFlag {
-	f.Action = accept(f, "an absolute path", filepath.IsAbs)
-	return f
-}
-
-// Least makes a flag accept no shorter duration than least.
-func Least(f *cli.DurationFlag, least time.Duration) *cli.DurationFlag {
-	f.Action = accept(f, "a duration of at least "+least.String(), func(v time.Duration) bool { return v >= least })
-	return f
-}
-
-// Range makes a flag accept only numbers from least to most.
-func Range(f *cli.IntFlag, least, most int) *cli.IntFlag {
-	f.Action = accept(f, fmt.Sprintf("%d to %d", least, most), func(v int) bool { return least <= v && v <= most })
-	return f
-}
-
-// accept returns the action of a flag that has only valid values; allowed describes them. Run
-// does not see the errors of these actions, so they name the variable themselves.
-func accept[T any](f cli.Flag, allowed string, valid func(T) bool) func(*cli.Context, T) error {
-	return func(_ *cli.Context, v T) error {
+// Check makes a flag accept only values that are valid; allowed describes them. The default of a
+// flag is not checked. T is the type of the flag's value.
+func Check[T any](f cli.Flag, allowed string, valid func(T) bool) cli.Flag {
+	// Run does not see the errors of these actions, so they name the variable themselves.
+	action := any(func(_ *cli.Context, v T) error {
 		if valid(v) {
 			return nil
 		}
 		return Usagef("%s: invalid value %q: must be %s", title(f), fmt.Sprint(v), allowed)
+	})
+	switch f := f.(type) {
+	case *cli.DurationFlag:
+		f.Action = action.(func(*cli.Context, time.Duration) error)
+	case *cli.IntFlag:
+		f.Action = action.(func(*cli.Context, int) error)
+	case *cli.PathFlag:
+		f.Action = action.(func(*cli.Context, string) error)
+	case *cli.StringFlag:
+		f.Action = action.(func(*cli.Context, string) error)
+	default:
+		panic(fmt.Sprintf("flag --%s: no check for a %T", f.Names()[0], f))
 	}
+	return f
 }
 
-// List makes a flag set a list of its words without blank ones: with an empty value, the list
-// is empty, and without the flag it keeps its value.
-func List(f *cli.StringSliceFlag, list *[]string) *cli.StringSliceFlag {
-	f.Action = func(_ *cli.Context, words []string) error {
-		*list = []string{}
-		for _, v := range words {
-			if v = strings.TrimSpace(v); v != "" {
-				*list = append(*list, v)
-			}
+// Enum makes a flag accept only some words, and its default.
+func Enum[T ~string](f *cli.StringFlag, words ...T) cli.Flag {
+	value := f.Value
+	return Check(f, text.OneOf(words), func(v string) bool { return v == value || slices.Contains(words, T(v)) })
+}
+
+// Absolute makes a flag accept only an absolute path, and cleans it.
+func Absolute(f *cli.PathFlag) cli.Flag {
+	return Check(f, "an absolute path", func(v string) bool {
+		if f.Destination != nil {
+			*f.Destination = filepath.Clean(v)
 		}
+		return filepath.IsAbs(v)
+	})
+}
+
+// Range makes a flag accept only numbers from least to most.
+func Range(f *cli.IntFlag, least, most int) cli.Flag {
+	return Check(f, fmt.Sprintf("%d to %d", least, most), func(v int) bool { return least <= v && v <= most })
+}
+
+// Positive makes a flag accept only a duration of more than 0.
+func Positive(f *cli.DurationFlag) cli.Flag {
+	return Check(f, "a duration of more than 0", func(v time.Duration) bool { return v > 0 })
+}
+
+// List makes a flag set a list of its words without blank ones: with an empty value, the list is
+// empty, and without the flag it has its default, or is nil.
+func List(f *cli.StringSliceFlag, list *[]string) cli.Flag {
+	if f.Value != nil {
+		*list = f.Value.Value()
+	}
+	f.Action = func(_ *cli.Context, words []string) error {
+		*list = Words(words)
 		return nil
 	}
 	return f
 }
 
-// Alias adds names to flags, by the name that a flag has, unless a flag has the name already.
-// It is for flags that several programs share; others have their Aliases.
-func Alias(flags []cli.Flag, names map[string]string) {
-	for _, alias := range slices.Sorted(maps.Keys(names)) { // as the help shows them
-		if find(flags, alias) != nil {
-			continue
-		}
-		name := names[alias]
-		switch f := find(flags, name).(type) {
-		case *cli.BoolFlag:
-			f.Aliases = append(f.Aliases, alias)
-		case *cli.DurationFlag:
-			f.Aliases = append(f.Aliases, alias)
-		case *cli.IntFlag:
-			f.Aliases = append(f.Aliases, alias)
-		case *cli.PathFlag:
-			f.Aliases = append(f.Aliases, alias)
-		case *cli.StringFlag:
-			f.Aliases = append(f.Aliases, alias)
-		case *cli.StringSliceFlag:
-			f.Aliases = append(f.Aliases, alias)
-		default:
-			panic(fmt.Sprintf("alias --%s: no flag --%s of a type with aliases", alias, name))
+// Words returns the words of a list without blank ones, so that an empty value is an empty list.
+func Words(list []string) []string {
+	out := []string{}
+	for _, v := range list {
+		if v = strings.TrimSpace(v); v != "" {
+			out = append(out, v)
 		}
 	}
+	return out
 }

@@ -14,6 +14,8 @@ import (
 type Option struct {
 	// Name is the name of the flag, without dashes.
 	Name string
+	// Aliases are other names of the flag.
+	Aliases []string
 	// Variables are the environment variables, the preferred one first.
 	Variables []string
 	// Key is the path of the key in the config file, for example

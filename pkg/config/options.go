@@ -7,12 +7,12 @@ import (
 
 // Options returns all options.
 func Options() []Option {
-	return slices.Concat(driverOptions(), DeviceOptions(), PluginOptions(), GFDOptions())
+	return slices.Concat(DriverOptions(), DeviceOptions(), PluginOptions(), GFDOptions())
 }
 
-// driverOptions say where the driver is. They have the same flags, variables and defaults
-// as agent.HostFlags, which agents without a config file have too.
-func driverOptions() []Option {
+// DriverOptions say where the driver is. Their flags are those of agent.Host, which agents without
+// a config file have too.
+func DriverOptions() []Option {
 	return []Option{
 		{Name: "driver-root", Key: "flags.nvidiaDriverRoot", Restart: true, field: one(path(), func(c *Config) *string { return &c.Driver.Root })},
 		{Name: "driver-root-ctr-path", Key: "flags.plugin.containerDriverRoot", Restart: true, field: one(path(), func(c *Config) *string { return &c.Driver.CtrRoot })},
@@ -144,7 +144,7 @@ func CDIOptions() []Option {
 			field: one(optionalPath(), func(c *Config) *string { return &c.CDIRoot }),
 		},
 		{
-			Name: "nvidia-cdi-hook-path", Variables: []string{"NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"}, Key: "flags.plugin.nvidiaCTKPath",
+			Name: "nvidia-cdi-hook-path", Aliases: []string{"nvidia-ctk-path"}, Variables: []string{"NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"}, Key: "flags.plugin.nvidiaCTKPath",
 			Usage: "`FILE` of nvidia-cdi-hook or nvidia-ctk on the host, for the hooks of CDI specs; if empty, the specs need no hooks",
 			field: one(optionalPath(), func(c *Config) *string { return &c.HookPath }),
 		},
@@ -177,7 +177,7 @@ func specOptions() []Option {
 func GFDOptions() []Option {
 	return []Option{
 		{
-			Name: "output-file", Variables: []string{"GFD_OUTPUT_FILE"}, Key: "flags.gfd.outputFile", Restart: true,
+			Name: "output-file", Aliases: []string{"o", "output"}, Variables: []string{"GFD_OUTPUT_FILE"}, Key: "flags.gfd.outputFile", Restart: true,
 			Usage: "features `FILE` of Node Feature Discovery; if empty, labels go to standard output",
 			field: one(optionalPath(), func(c *Config) *string { return &c.GFD.OutputFile }),
 		},

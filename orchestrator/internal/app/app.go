@@ -7,13 +7,13 @@ const name = "orchestrator"
 
 // App describes the orchestrator.
 func App() agent.App {
+	s := &settings{}
 	return agent.App{
 		Name:     name,
 		Usage:    "applies the charts of all agents to a cluster in order, validates each stage, and reports",
-		Flags:    flags(),
-		Aliases:  map[string]string{"f": flagValues, "n": flagNamespace},
+		Flags:    s.flags(),
 		Listen:   ":9420",
-		New:      newOperator,
-		Commands: commands(),
+		New:      s.newOperator,
+		Commands: s.commands(),
 	}
 }

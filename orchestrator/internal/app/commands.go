@@ -18,15 +18,8 @@ import (
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/report"
-)
-
-const (
-	flagDryRun  = "dry-run"
-	flagWait    = "wait"
-	flagAdopt   = "adopt"
-	flagPrune   = "prune"
-	flagVerify  = "verify"
-	flagTimeout = "timeout"
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 )
 
 // renderVersion is the version of Kubernetes that is rendered for without a cluster.
@@ -41,36 +34,40 @@ const statusTimeout = time.Minute
 // deleteTimeout bounds how long pods may take to end.
 const deleteTimeout = 5 * time.Minute
 
-func commands() []*cli.Command {
+func (s *settings) commands() []*cli.Command {
 	return []*cli.Command{{
 		Name: "run", Usage: "keep the cluster as its ClusterPolicy says, as without a command",
 	}, {
-		Name: "render", Usage: "print all objects of the values, without a cluster", Action: renderCommand,
+		Name: "render", Usage: "print all objects of the values, without a cluster", Action: s.renderCommand,
 		Flags: []cli.Flag{&cli.StringFlag{
-			Name: flagKubernetes, EnvVars: []string{"KUBE_VERSION"}, Value: renderVersion, Usage: "`VERSION` of Kubernetes to render for",
+			Name: "kube-version", EnvVars: []string{"KUBE_VERSION"}, Value: renderVersion, Destination: &s.kubernetes, Usage: "`VERSION` of Kubernetes to render for",
 		}},
 	}, {
-		Name: "apply", Usage: "apply all objects of the values to the cluster, and remember them in the ConfigMap " + once.Name, Action: applyCommand,
+		Name: "apply", Usage: "apply all objects of the values to the cluster, and remember them in the ConfigMap " + once.Name, Action: s.applyCommand,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: flagDryRun, EnvVars: []string{"DRY_RUN"}, Usage: "print what would change, and change nothing"},
-			&cli.BoolFlag{Name: flagWait, EnvVars: []string{"WAIT"}, Usage: "apply stage by stage, and wait until each works and is validated"},
-			&cli.DurationFlag{Name: flagTimeout, EnvVars: []string{"TIMEOUT"}, Value: applyTimeout, Usage: "`TIME` after which it gives up"},
-			&cli.BoolFlag{Name: flagAdopt, EnvVars: []string{"ADOPT"}, Usage: "take over objects that others manage"},
-			&cli.BoolFlag{Name: flagPrune, EnvVars: []string{"PRUNE"}, Value: true, Usage: "delete objects that left the values"},
+			&cli.BoolFlag{Name: "dry-run", EnvVars: []string{"DRY_RUN"}, Destination: &s.dryRun, Usage: "print what would change, and change nothing"},
+			&cli.BoolFlag{Name: "wait", EnvVars: []string{"WAIT"}, Destination: &s.wait, Usage: "apply stage by stage, and wait until each works and is validated"},
+			s.timeoutFlag(applyTimeout, "`TIME` after which it gives up"),
+			&cli.BoolFlag{Name: "adopt", EnvVars: []string{"ADOPT"}, Destination: &s.adopt, Usage: "take over objects that others manage"},
+			&cli.BoolFlag{Name: "prune", EnvVars: []string{"PRUNE"}, Value: true, Destination: &s.prune, Usage: "delete objects that left the values"},
 		},
 	}, {
-		Name: "status", Usage: "print the stages, the numbers of nodes, and problems with their fixes", Action: statusCommand,
+		Name: "status", Usage: "print the stages, the numbers of nodes, and problems with their fixes", Action: s.statusCommand,
 	}, {
-		Name: "delete", Usage: "delete the ClusterPolicies and everything that is applied, after the agents have cleaned up their nodes", Action: deleteCommand,
+		Name: "delete", Usage: "delete the ClusterPolicies and everything that is applied, after the agents have cleaned up their nodes", Action: s.deleteCommand,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: flagVerify, EnvVars: []string{"VERIFY"}, Usage: "list what is left on the nodes, and fail if there is something"},
-			&cli.DurationFlag{Name: flagTimeout, EnvVars: []string{"TIMEOUT"}, Value: deleteTimeout, Usage: "`TIME` that the agents have to clean up"},
+			&cli.BoolFlag{Name: "verify", EnvVars: []string{"VERIFY"}, Destination: &s.verify, Usage: "list what is left on the nodes, and fail if there is something"},
+			s.timeoutFlag(deleteTimeout, "`TIME` that the agents have to clean up"),
 		},
 	}}
 }
 
-func renderCommand(c *cli.Context) error {
-	list, err := stages(c, c.String(flagKubernetes))
+func (s *settings) timeoutFlag(value time.Duration, usage string) cli.Flag {
+	return cmdline.Positive(&cli.DurationFlag{Name: "timeout", EnvVars: []string{"TIMEOUT"}, Value: value, Destination: &s.timeout, Usage: usage})
+}
+
+func (s *settings) renderCommand(c *cli.Context) error {
+	list, err := s.stages(s.kubernetes)
 	if err != nil {
 		return err
 	}
@@ -88,13 +85,10 @@ func renderCommand(c *cli.Context) error {
 	return nil
 }
 
-func applyCommand(c *cli.Context) error {
-	ctx, cancel, err := limited(c)
-	if err != nil {
-		return err
-	}
+func (s *settings) applyCommand(c *cli.Context) error {
+	ctx, cancel := context.WithTimeout(c.Context, s.timeout)
 	defer cancel()
-	store, log, err := open(c)
+	store, err := s.open()
 	if err != nil {
 		return err
 	}
@@ -105,18 +99,18 @@ func applyCommand(c *cli.Context) error {
 	if err := unowned(ctx, store.Client); err != nil {
 		return err
 	}
-	list, err := stages(c, version)
+	list, err := s.stages(version)
 	if err != nil {
 		return err
 	}
 	a := &once.Apply{
-		Store: store, Release: c.String(flagRelease), Stages: list, Out: c.App.Writer,
-		Adopt: c.Bool(flagAdopt), Prune: c.Bool(flagPrune), Wait: c.Bool(flagWait),
+		Store: store, Release: s.release.Name, Stages: list, Out: c.App.Writer,
+		Adopt: s.adopt, Prune: s.prune, Wait: s.wait,
 	}
-	if c.Bool(flagDryRun) {
+	if s.dryRun {
 		return a.Diff(ctx)
 	}
-	status, err := a.Run(ctx, log)
+	status, err := a.Run(ctx, agent.Logger(c))
 	if a.Wait && len(status.Stages) > 0 {
 		fmt.Fprintln(c.App.Writer)
 		err = errors.Join(report.Write(c.App.Writer, status), err)
@@ -125,8 +119,8 @@ func applyCommand(c *cli.Context) error {
 }
 
 // statusCommand prints the status of the ClusterPolicy in effect, or else of what apply has applied.
-func statusCommand(c *cli.Context) error {
-	store, log, err := open(c)
+func (s *settings) statusCommand(c *cli.Context) error {
+	store, err := s.open()
 	if err != nil {
 		return err
 	}
@@ -152,7 +146,7 @@ func statusCommand(c *cli.Context) error {
 	if len(rec.Stages) == 0 {
 		return fmt.Errorf("nothing is installed: there is no ClusterPolicy, and no ConfigMap %s in the namespace %s; run apply, or set --namespace", once.Name, store.Namespace)
 	}
-	status, err := once.Status(ctx, store, rec, log)
+	status, err := once.Status(ctx, store, rec, agent.Logger(c))
 	if err != nil {
 		return err
 	}

@@ -16,18 +16,17 @@ import (
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/uninstall"
+	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/pace"
 )
 
 // deleteCommand deletes all ClusterPolicies and what apply has applied. Helm runs it before it
 // deletes the orchestrator.
-func deleteCommand(c *cli.Context) error {
-	ctx, cancel, err := limited(c)
-	if err != nil {
-		return err
-	}
+func (s *settings) deleteCommand(c *cli.Context) error {
+	ctx, cancel := context.WithTimeout(c.Context, s.timeout)
 	defer cancel()
-	store, log, err := open(c)
+	log := agent.Logger(c)
+	store, err := s.open()
 	if err != nil {
 		return err
 	}
@@ -46,7 +45,7 @@ func deleteCommand(c *cli.Context) error {
 	if err == nil {
 		err = kept(ctx, store.Client, own, c.App.Writer)
 	}
-	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) || err == nil && !c.Bool(flagVerify) {
+	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) || err == nil && !s.verify {
 		return err
 	}
 	return verify(c, store.Client, left, err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
@@ -17,64 +17,51 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/render"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/hostfs"
 )
 
-const (
-	flagKubeconfig = "kubeconfig"
-	flagNamespace  = "namespace"
-	flagRelease    = "release"
-	flagValues     = "values"
-	flagKubernetes = "kube-version"
-)
+// settings is what the flags set.
+type settings struct {
+	kubeconfig string
+	// release has the name and the namespace of the flags.
+	release charts.Release
+	values  []string
 
-func flags() []cli.Flag {
+	// What follows is of commands.
+	kubernetes                 string
+	dryRun, wait, adopt, prune bool
+	verify                     bool
+	timeout                    time.Duration
+}
+
+func (s *settings) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
-			Name: flagKubeconfig, EnvVars: []string{"KUBECONFIG"},
+			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.kubeconfig,
 			Usage: "`FILE` that describes the cluster; by default ~/.kube/config, or that of the pod",
 		},
-		&cli.StringFlag{
-			Name: flagNamespace, EnvVars: []string{"OPERATOR_NAMESPACE", "NAMESPACE"}, Value: "gpu-operator",
+		cmdline.Check(&cli.StringFlag{
+			Name: "namespace", Aliases: []string{"n"}, EnvVars: []string{"OPERATOR_NAMESPACE", "NAMESPACE"}, Value: "gpu-operator", Destination: &s.release.Namespace,
 			Usage: "`NAMESPACE` of the orchestrator; the values name that of the agents",
-		},
-		&cli.StringFlag{
-			Name: flagRelease, EnvVars: []string{"RELEASE"}, Value: "gpu-operator",
+		}, "at most 63 lower-case letters, digits and -", func(v string) bool { return len(validation.IsDNS1123Label(v)) == 0 }),
+		// With a wrong name, apply could write no object, and delete those that it has applied under
+		// the right one.
+		cmdline.Check(&cli.StringFlag{
+			Name: "release", EnvVars: []string{"RELEASE"}, Value: "gpu-operator", Destination: &s.release.Name,
 			Usage: "`NAME` with which the names of objects begin, as that of a Helm release",
-		},
-		&cli.StringSliceFlag{
-			Name: flagValues, EnvVars: []string{"VALUES"},
+		}, "at most 53 lower-case letters, digits, - and .", func(v string) bool { return chartutil.ValidateReleaseName(v) == nil }),
+		cmdline.List(&cli.StringSliceFlag{
+			Name: "values", Aliases: []string{"f"}, EnvVars: []string{"VALUES"},
 			Usage: "`FILE` with values of the chart outrigger, also -f; of several files the last one decides",
-		},
+		}, &s.values),
 	}
 }
 
-// open returns where the cluster has what apply has applied, and the log.
-func open(c *cli.Context) (once.Store, *slog.Logger, error) {
-	log, err := agent.Logger(c)
-	if err != nil {
-		return once.Store{}, nil, err
-	}
-	release, err := named(c)
-	if err != nil {
-		return once.Store{}, nil, err
-	}
-	client, err := cluster.Open(c.String(flagKubeconfig), name)
-	return once.Store{Client: client, Namespace: release.Namespace}, log, err
-}
-
-// named returns a release with the name and the namespace of the flags. With a wrong name, apply could write
-// no object, and delete those that it has applied under the right one.
-func named(c *cli.Context) (charts.Release, error) {
-	r := charts.Release{Name: c.String(flagRelease), Namespace: c.String(flagNamespace)}
-	if chartutil.ValidateReleaseName(r.Name) != nil {
-		return r, agent.BadFlag(flagRelease, r.Name, "at most 53 lower-case letters, digits, - and .")
-	}
-	if len(validation.IsDNS1123Label(r.Namespace)) > 0 {
-		return r, agent.BadFlag(flagNamespace, r.Namespace, "at most 63 lower-case letters, digits and -")
-	}
-	return r, nil
+// open returns where the cluster has what apply has applied.
+func (s *settings) open() (once.Store, error) {
+	client, err := cluster.Open(s.kubeconfig, name)
+	return once.Store{Client: client, Namespace: s.release.Namespace}, err
 }
 
 // reach returns the version of the API server. An error that it does not answer has the fix.
@@ -86,24 +73,10 @@ func reach(ctx context.Context, client *cluster.Client) (string, error) {
 	return version, err
 }
 
-// limited returns the context of a command with the flag --timeout.
-func limited(c *cli.Context) (context.Context, context.CancelFunc, error) {
-	timeout := c.Duration(flagTimeout)
-	if timeout <= 0 {
-		return nil, nil, agent.BadFlag(flagTimeout, timeout.String(), "longer than 0s")
-	}
-	ctx, cancel := context.WithTimeout(c.Context, timeout)
-	return ctx, cancel, nil
-}
-
 // stages renders the values for a version of Kubernetes.
-func stages(c *cli.Context, kubernetes string) ([]model.Stage, error) {
-	release, err := named(c)
-	if err != nil {
-		return nil, err
-	}
-	values := map[string]any{}
-	for _, file := range agent.Words(c, flagValues) {
+func (s *settings) stages(kubernetes string) ([]model.Stage, error) {
+	release, values := s.release, map[string]any{}
+	for _, file := range s.values {
 		more, err := readValues(file)
 		if err != nil {
 			return nil, err

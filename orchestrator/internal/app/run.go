@@ -38,12 +38,12 @@ type operator struct {
 	log        *slog.Logger
 }
 
-func newOperator(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	client, err := cluster.Open(c.String(flagKubeconfig), name)
+func (s *settings) newOperator(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	store, err := s.open()
 	if err != nil {
 		return nil, err
 	}
-	o := connect(once.Store{Client: client, Namespace: c.String(flagNamespace)}, log)
+	o := connect(store, log)
 	return &agent.Agent{Parts: []agent.Part{{
 		Name: "controller", Run: o.run, Ready: o.ready, Collectors: []prometheus.Collector{o.controller.Metrics},
 	}}}, nil

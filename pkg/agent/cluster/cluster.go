@@ -13,52 +13,76 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// NodeNameFlag returns --node-name, which Open and NodeName read.
-func NodeNameFlag() cli.Flag {
+// Settings is what the flags of an agent in a cluster set. An agent has those flags that it needs.
+type Settings struct {
+	// NodeName is the name of the agent's Node.
+	NodeName string
+	// Events is set if the agent sends Events of the Node.
+	Events bool
+	// Namespace and DaemonSet name the agent's DaemonSet.
+	Namespace, DaemonSet string
+}
+
+// NodeNameFlag returns --node-name.
+func (s *Settings) NodeNameFlag(aliases ...string) cli.Flag {
 	return &cli.StringFlag{
-		Name: "node-name", EnvVars: []string{"NODE_NAME"},
+		Name: "node-name", Aliases: aliases, EnvVars: []string{"NODE_NAME"}, Destination: &s.NodeName,
 		Usage: "`NAME` of the Node object of this node",
 	}
 }
 
 // EventsFlag returns --report-events; events says which Events the agent sends.
-func EventsFlag(events string) cli.Flag {
+func (s *Settings) EventsFlag(events string) cli.Flag {
 	return &cli.BoolFlag{
-		Name: "report-events", EnvVars: []string{"REPORT_EVENTS"},
+		Name: "report-events", EnvVars: []string{"REPORT_EVENTS"}, Destination: &s.Events,
 		Usage: "report " + events + " as Events of the Node",
 	}
 }
 
-// KubeconfigFlag returns --kubeconfig, for agents that also run outside of a pod.
-func KubeconfigFlag() cli.Flag {
-	return &cli.PathFlag{
-		Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"},
-		Usage: "kubeconfig `FILE` for the API server; if empty, the pod's service account is used",
+// NamespaceFlag returns --namespace; of says what is in the namespace.
+func (s *Settings) NamespaceFlag(of string) cli.Flag {
+	return &cli.StringFlag{
+		Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default", Destination: &s.Namespace,
+		Usage: "`NAMESPACE` of " + of,
 	}
 }
 
-// NodeName returns --node-name for an agent that cannot work without it.
-func NodeName(c *cli.Context) (string, error) {
-	if name := c.String("node-name"); name != "" {
-		return name, nil
+// DaemonSetFlag returns --daemonset-name; use says what the agent does with the DaemonSet.
+func (s *Settings) DaemonSetFlag(use string) cli.Flag {
+	return &cli.StringFlag{
+		Name: "daemonset-name", EnvVars: []string{"DAEMONSET_NAME"}, Destination: &s.DaemonSet,
+		Usage: "`NAME` of the agent's DaemonSet" + use,
 	}
-	return "", agent.Usagef("flag --node-name is not set: set it to the name of this Node (NODE_NAME, from spec.nodeName)")
+}
+
+// OwnerFlag returns DaemonSetFlag for an agent that withdraws. when is the condition under which
+// it removes what it has published.
+func (s *Settings) OwnerFlag(when string) cli.Flag {
+	return s.DaemonSetFlag(": if that " + when + " when the agent stops, the agent removes what it has published; if empty, nothing is ever removed")
+}
+
+// Named returns an error without NodeName, for an agent that cannot work without it.
+func (s *Settings) Named() error {
+	if s.NodeName != "" {
+		return nil
+	}
+	return agent.Usagef("flag --node-name is not set: set it to the name of this Node (NODE_NAME, from spec.nodeName)")
 }
 
 // API is an agent's access to the API server. A nil *API belongs to an agent that
 // has none: it knows no labels of its Node, and Events go nowhere.
 type API struct {
 	*kube.Client
-	// events is nil without --report-events.
+	// events is nil for an agent that sends none.
 	events *kube.Events
 }
 
-// Open returns the access that the flags describe, and does not connect. The API
+// Open returns the access that the settings describe, and does not connect. The API
 // server knows the agent as manager: as the field manager of what it applies and
 // as the source of its Events. Open returns kube.ErrNotInCluster for a process
 // that runs in no pod.
-func Open(c *cli.Context, manager string, log *slog.Logger) (*API, error) {
-	client, err := kube.New(kube.Config{Node: c.String("node-name"), Agent: manager, Log: log})
+func (s *Settings) Open(manager string, log *slog.Logger) (*API, error) {
+	client, err := kube.New(kube.Config{Node: s.NodeName, Agent: manager, Log: log})
 	switch {
 	case errors.Is(err, kube.ErrNotInCluster):
 		return nil, err
@@ -66,7 +90,7 @@ func Open(c *cli.Context, manager string, log *slog.Logger) (*API, error) {
 		return nil, agent.Usagef("%s", err)
 	}
 	a := &API{Client: client}
-	if c.Bool("report-events") {
+	if s.Events {
 		a.events = kube.NewEvents(client)
 	}
 	return a, nil
@@ -109,7 +133,7 @@ func (a *API) Event(ev kube.Event) {
 	}
 }
 
-// Run sends Events until ctx ends. Without --report-events it returns at once.
+// Run sends Events until ctx ends. If the agent sends none, it returns at once.
 func (a *API) Run(ctx context.Context) error {
 	if a == nil || a.events == nil {
 		return nil

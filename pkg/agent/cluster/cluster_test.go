@@ -15,13 +15,14 @@ import (
 )
 
 // run runs an agent whose New is f, and returns its exit code and its error.
-func run(t *testing.T, f func(c *cli.Context, log *slog.Logger) error, args ...string) (int, string) {
+func run(t *testing.T, f func(s *cluster.Settings, log *slog.Logger) error, args ...string) (int, string) {
 	t.Helper()
+	var s cluster.Settings
 	app := agent.App{
 		Name:  "test-agent",
-		Flags: []cli.Flag{cluster.NodeNameFlag(), cluster.EventsFlag("changes"), cluster.KubeconfigFlag()},
-		New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-			return &agent.Agent{}, f(c, log)
+		Flags: []cli.Flag{s.NodeNameFlag(), s.EventsFlag("changes")},
+		New: func(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+			return &agent.Agent{}, f(&s, log)
 		},
 	}
 	var out, errs bytes.Buffer
@@ -30,8 +31,8 @@ func run(t *testing.T, f func(c *cli.Context, log *slog.Logger) error, args ...s
 }
 
 func TestOpen(t *testing.T) {
-	open := func(c *cli.Context, log *slog.Logger) error {
-		_, err := cluster.Open(c, "test-agent", log)
+	open := func(s *cluster.Settings, log *slog.Logger) error {
+		_, err := s.Open("test-agent", log)
 		if errors.Is(err, kube.ErrNotInCluster) {
 			return errors.New("outside of a cluster")
 		}
@@ -51,13 +52,13 @@ func TestOpen(t *testing.T) {
 
 func TestNodeName(t *testing.T) {
 	var name string
-	read := func(c *cli.Context, _ *slog.Logger) (err error) {
-		name, err = cluster.NodeName(c)
-		return err
+	read := func(s *cluster.Settings, _ *slog.Logger) (err error) {
+		name = s.NodeName
+		return s.Named()
 	}
 	t.Setenv("NODE_NAME", "from-the-pod")
 	if code, text := run(t, read); code != 0 || name != "from-the-pod" {
-		t.Errorf("NodeName() = %q, exit code %d: %s", name, code, text)
+		t.Errorf("NodeName = %q, exit code %d: %s", name, code, text)
 	}
 	t.Setenv("NODE_NAME", "")
 	if code, text := run(t, read); code != 2 || !strings.Contains(text, "flag --node-name is not set") {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/urfave/cli/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/pkg/agent"
@@ -16,15 +15,6 @@ import (
 
 // askLimit bounds the question whether the DaemonSet is gone.
 const askLimit = 2 * time.Second
-
-// OwnerFlag returns --daemonset-name, which OwnerOf reads, for an agent that also has
-// --namespace. when is the condition under which the agent removes what it has published.
-func OwnerFlag(when string) cli.Flag {
-	return &cli.StringFlag{
-		Name: "daemonset-name", EnvVars: []string{"DAEMONSET_NAME"},
-		Usage: "`NAME` of the agent's DaemonSet: if that " + when + " when the agent stops, the agent removes what it has published; if empty, nothing is ever removed",
-	}
-}
 
 // Owner is the DaemonSet to which the agent's pod belongs. If a pod ends for any other reason
 // than that it is gone, such as an update or the drain of its node, what the agent has published
@@ -54,15 +44,18 @@ type Owner struct {
 
 var _ agent.Owner = (*Owner)(nil)
 
-// OwnerOf returns the DaemonSet that the flags name. It is not known to an agent without an
+// Object returns the DaemonSet that the settings name.
+func (s *Settings) Object() kube.Object {
+	return kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: s.Namespace, Name: s.DaemonSet}
+}
+
+// Owner returns the DaemonSet that the settings name. It is not known to an agent without an
 // API server, where api is nil.
-func OwnerOf(c *cli.Context, api *API, log *slog.Logger) *Owner {
+func (s *Settings) Owner(api *API, log *slog.Logger) *Owner {
 	if api == nil {
 		return &Owner{}
 	}
-	return &Owner{client: api.Client, log: log, set: kube.Object{
-		API: "apps/v1", Resource: "daemonsets", Namespace: c.String("namespace"), Name: c.String("daemonset-name"),
-	}}
+	return &Owner{client: api.Client, log: log, set: s.Object()}
 }
 
 // daemonSet is what Owner reads.

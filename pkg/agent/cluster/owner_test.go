@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"outrigger.dev/pkg/agent/agenttest"
@@ -64,18 +63,8 @@ func listNode(t *testing.T, w http.ResponseWriter, r *http.Request, node labels.
 // ownerOf returns the owner of an agent with flags for the DaemonSet gpus/NAME.
 func ownerOf(t *testing.T, api *cluster.API, name string) *cluster.Owner {
 	t.Helper()
-	var owner *cluster.Owner
-	app := &cli.App{
-		Flags: []cli.Flag{cluster.OwnerFlag("is deleted"), &cli.StringFlag{Name: "namespace"}},
-		Action: func(c *cli.Context) error {
-			owner = cluster.OwnerOf(c, api, slog.New(slog.DiscardHandler))
-			return nil
-		},
-	}
-	if err := app.Run([]string{"test-agent", "--namespace=gpus", "--daemonset-name=" + name}); err != nil {
-		t.Fatal(err)
-	}
-	return owner
+	s := cluster.Settings{Namespace: "gpus", DaemonSet: name}
+	return s.Owner(api, slog.New(slog.DiscardHandler))
 }
 
 // gone asks once, with Left or without.

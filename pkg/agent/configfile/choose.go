@@ -10,17 +10,15 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// fallback chooses the config file of a node that has no label. The values are those
+// The fallbacks choose the config file of a node that has no label. The values are those
 // of the config manager of NVIDIA's device plugin.
-type fallback string
-
 const (
 	// fallbackNamed selects the file named "default".
-	fallbackNamed fallback = "named"
+	fallbackNamed = "named"
 	// fallbackSingle selects the only file of the folder.
-	fallbackSingle fallback = "single"
+	fallbackSingle = "single"
 	// fallbackEmpty selects no file.
-	fallbackEmpty fallback = "empty"
+	fallbackEmpty = "empty"
 )
 
 const fallbackName = "default"
@@ -30,15 +28,15 @@ type chooser struct {
 	// preferred is the file for nodes without the label, or empty.
 	preferred string
 	// fallbacks are tried in order if preferred is empty.
-	fallbacks []fallback
+	fallbacks []string
 }
 
 // check rejects values that are not a fallback.
 func (c chooser) check() error {
-	all := []fallback{fallbackNamed, fallbackSingle, fallbackEmpty}
+	all := []string{fallbackNamed, fallbackSingle, fallbackEmpty}
 	for _, f := range c.fallbacks {
 		if !slices.Contains(all, f) {
-			return agent.BadFlag("fallback-strategies", string(f), text.OneOf(all))
+			return agent.BadFlag("fallback-strategies", f, text.OneOf(all))
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 )
 
 func TestChoose(t *testing.T) {
-	all := []fallback{fallbackNamed, fallbackSingle, fallbackEmpty}
+	all := []string{fallbackNamed, fallbackSingle, fallbackEmpty}
 	two := []string{"shared", "default"}
 	for name, tc := range map[string]struct {
 		chooser chooser
@@ -32,11 +32,11 @@ func TestChoose(t *testing.T) {
 		},
 		"named":             {chooser: chooser{fallbacks: all}, files: two, want: "default"},
 		"single":            {chooser: chooser{fallbacks: all}, files: []string{"shared"}, want: "shared"},
-		"single before all": {chooser: chooser{fallbacks: []fallback{"single", "named"}}, files: []string{"default"}, want: "default"},
+		"single before all": {chooser: chooser{fallbacks: []string{"single", "named"}}, files: []string{"default"}, want: "default"},
 		"empty":             {chooser: chooser{fallbacks: all}, files: []string{"a", "b"}, want: ""},
-		"empty first":       {chooser: chooser{fallbacks: []fallback{"empty", "named"}}, files: two, want: ""},
+		"empty first":       {chooser: chooser{fallbacks: []string{"empty", "named"}}, files: two, want: ""},
 		"no fallback fits": {
-			chooser: chooser{fallbacks: []fallback{"named", "single"}}, files: []string{"a", "b"},
+			chooser: chooser{fallbacks: []string{"named", "single"}}, files: []string{"a", "b"},
 			err: "choose config: the node has no label that selects a config, and no file fits --fallback-strategies (named or single): found a, b; label the node, or set --default-config",
 		},
 		"no fallbacks": {
@@ -62,10 +62,10 @@ func TestChoose(t *testing.T) {
 }
 
 func TestChooserCheck(t *testing.T) {
-	if err := (chooser{fallbacks: []fallback{"named", "single", "empty"}}).check(); err != nil {
+	if err := (chooser{fallbacks: []string{"named", "single", "empty"}}).check(); err != nil {
 		t.Error(err)
 	}
-	err := chooser{fallbacks: []fallback{"named", "first"}}.check()
+	err := chooser{fallbacks: []string{"named", "first"}}.check()
 	if want := `flag --fallback-strategies: invalid value "first": must be named, single or empty`; err == nil || err.Error() != want {
 		t.Errorf("check() = %v, want %s", err, want)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -24,37 +25,32 @@ type File struct {
 }
 
 // Flags returns the flags that locate the config file. Each flag has its environment
-// variables and, if prefix is not empty, the first of them with the prefix.
-func Flags(prefix string) []cli.Flag {
+// variables and, if prefix is not empty, the first of them with the prefix. The aliases are the
+// names in NVIDIA's device plugin and its config manager.
+func (f *File) Flags(prefix string) []cli.Flag {
 	env := func(names ...string) []string { return Prefixed(prefix, names) }
 	return []cli.Flag{
 		&cli.PathFlag{
-			Name: "config-file", EnvVars: env("CONFIG_FILE"),
+			Name: "config-file", Aliases: []string{"config"}, EnvVars: env("CONFIG_FILE"), Destination: &f.Path,
 			Usage: "config `FILE` in YAML or JSON; flags and environment variables take precedence over it",
 		},
 		&cli.PathFlag{
-			Name: "config-dir", EnvVars: env("CONFIG_DIR", "CONFIG_FILE_SRCDIR"),
+			Name: "config-dir", Aliases: []string{"config-file-srcdir"}, EnvVars: env("CONFIG_DIR", "CONFIG_FILE_SRCDIR"), Destination: &f.Dir,
 			Usage: "`FOLDER` of config files, one of which the label node-label of the Node selects",
 		},
 		&cli.StringFlag{
-			Name: "default-config", EnvVars: env("DEFAULT_CONFIG"),
+			Name: "default-config", EnvVars: env("DEFAULT_CONFIG"), Destination: &f.chooser.preferred,
 			Usage: "`NAME` of the file in config-dir for a Node without the label",
 		},
-		&cli.StringSliceFlag{
+		cmdline.List(&cli.StringSliceFlag{
 			Name: "fallback-strategies", EnvVars: env("FALLBACK_STRATEGIES"),
 			Usage: "`STRATEGIES` to try in order if neither the label nor default-config selects a file: named (the file default), single (the only file), empty (no file)",
-		},
+		}, &f.chooser.fallbacks),
 		&cli.StringFlag{
-			Name: "node-label", EnvVars: env("NODE_LABEL"), Value: "nvidia.com/device-plugin.config",
+			Name: "node-label", EnvVars: env("NODE_LABEL"), Value: "nvidia.com/device-plugin.config", Destination: &f.label,
 			Usage: "`KEY` of the label that selects a file in config-dir",
 		},
 	}
-}
-
-// Aliases maps the names that these flags have in NVIDIA's device plugin and its config
-// manager to the names that Flags gives them.
-func Aliases() map[string]string {
-	return map[string]string{"config": "config-file", "config-file-srcdir": "config-dir"}
 }
 
 // Prefixed returns the environment variables of a flag, preceded by the first one with
@@ -66,26 +62,20 @@ func Prefixed(prefix string, names []string) []string {
 	return append([]string{prefix + names[0]}, names...)
 }
 
-// FileOf returns the File that the values of Flags describe.
-func FileOf(c *cli.Context) (File, error) {
-	f := File{
-		Path:    c.Path("config-file"),
-		Dir:     c.Path("config-dir"),
-		chooser: chooser{preferred: c.String("default-config")},
-		label:   c.String("node-label"),
-	}
-	for _, word := range agent.Words(c, "fallback-strategies") {
-		f.chooser.fallbacks = append(f.chooser.fallbacks, fallback(word))
-	}
+// check returns an error for flags that do not go together.
+func (f File) check() error {
 	if f.Path != "" && f.Dir != "" {
-		return File{}, agent.Usagef("flags --config-file and --config-dir are both set: remove one of them")
+		return agent.Usagef("flags --config-file and --config-dir are both set: remove one of them")
 	}
-	return f, f.chooser.check()
+	return f.chooser.check()
 }
 
 // All returns the paths of all files that can be selected. It returns an error if there
 // is none.
 func (f File) All() ([]string, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	if f.Path != "" {
 		return []string{f.Path}, nil
 	}

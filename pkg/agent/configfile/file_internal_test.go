@@ -49,7 +49,7 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "..file"), []byte("x"), 0o600), os.Symlink("..file", filepath.Join(dir, "only"))); err != nil {
 		t.Fatal(err)
 	}
-	f := File{Dir: dir, chooser: chooser{fallbacks: []fallback{fallbackSingle}}}
+	f := File{Dir: dir, chooser: chooser{fallbacks: []string{fallbackSingle}}}
 	if path, data, err := f.read(""); path != filepath.Join(dir, "only") || string(data) != "x" || err != nil {
 		t.Errorf("read() = %s, %q, %v, want the only regular file", path, data, err)
 	}

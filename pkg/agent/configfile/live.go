@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/pkg/agent"
@@ -50,7 +49,9 @@ type Spec[T any] struct {
 	// Patience is how long Load waits for the labels before it uses the last known
 	// value, 5 s if it is 0.
 	Patience time.Duration
-	Log      *slog.Logger
+	// RunRoot is the folder of the node contract, in which Load keeps the last known value.
+	RunRoot string
+	Log     *slog.Logger
 }
 
 // Follower receives the changes of the config while the agent runs. Its functions
@@ -81,20 +82,19 @@ type Live[T any] struct {
 	rejected reconcile.Status
 }
 
-// Load returns the config that the flags select. If a label of the Node selects the
-// file and the API server is away, Load uses the last known value of the label, which
-// it keeps below --run-root. Without one it waits until the label is known: another
-// config could advertise GPUs that this node must not.
-func Load[T any](c *cli.Context, spec Spec[T]) (*Live[T], error) {
-	file, err := FileOf(c)
+// Load returns the config that the file has. If a label of the Node selects the
+// file and the API server is away, Load uses the last known value of the label. Without one it
+// waits until the label is known: another config could advertise GPUs that this node must not.
+func Load[T any](ctx context.Context, file File, spec Spec[T]) (*Live[T], error) {
+	err := file.check()
 	if err != nil {
 		return nil, err
 	}
-	l := &Live[T]{File: file, spec: spec, kept: newKept(c.Path("run-root"), file.label)}
+	l := &Live[T]{File: file, spec: spec, kept: newKept(spec.RunRoot, file.label)}
 	l.loop = reconcile.New(reconcile.Config{Name: "config file", Step: l.update, Log: spec.Log})
 	label := ""
 	if file.Dir != "" {
-		if label, err = l.firstLabel(c.Context); err != nil {
+		if label, err = l.firstLabel(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -90,12 +90,13 @@ var errLoaded = errors.New("loaded")
 // load returns the config that a command line selects, or the error of the agent.
 func load(t *testing.T, labels configfile.Labels, args ...string) (live *configfile.Live[level], text string) {
 	t.Helper()
-	runRoot := &cli.PathFlag{Name: "run-root", EnvVars: []string{"RUN_ROOT"}}
+	var file configfile.File
+	var runRoot string
 	app := agent.App{
-		Name: "test-agent", Flags: append(configfile.Flags(""), runRoot),
+		Name: "test-agent", Flags: append(file.Flags(""), &cli.PathFlag{Name: "run-root", EnvVars: []string{"RUN_ROOT"}, Destination: &runRoot}),
 		New: func(c *cli.Context, log *slog.Logger) (_ *agent.Agent, err error) {
-			live, err = configfile.Load(c, configfile.Spec[level]{
-				Parse: parse, NeedsRestart: needsRestart, Labels: labels, Patience: time.Millisecond, Log: log,
+			live, err = configfile.Load(c.Context, file, configfile.Spec[level]{
+				Parse: parse, NeedsRestart: needsRestart, Labels: labels, Patience: time.Millisecond, RunRoot: runRoot, Log: log,
 			})
 			return nil, errors.Join(err, errLoaded)
 		},

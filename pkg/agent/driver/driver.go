@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/urfave/cli/v2"
-
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
@@ -35,7 +33,7 @@ type Driver struct {
 
 // New returns the driver of a host, at the place that d describes.
 func New(host agent.Host, d config.Driver) (*Driver, error) {
-	// HostOf puts the driver root in place of a default folder that does not exist.
+	// The driver root stands in for a default folder that does not exist.
 	follows := host.DriverRootCtrPath == host.DriverRoot
 	host.DriverRoot = d.Root
 	switch {
@@ -62,19 +60,21 @@ func New(host agent.Host, d config.Driver) (*Driver, error) {
 	}, nil
 }
 
-// Effective returns the roots of the driver in effect for agent.Agent.Effective.
-func (d *Driver) Effective() []slog.Attr { return d.host.Effective() }
+// Effective returns the roots of the driver for agent.Agent.Effective, of an agent whose config
+// may move them.
+func (d *Driver) Effective() []slog.Attr {
+	return []slog.Attr{
+		slog.String(agent.SettingKey("driver-root"), d.host.DriverRoot),
+		slog.String(agent.SettingKey("driver-root-ctr-path"), d.host.DriverRootCtrPath),
+	}
+}
 
 // Source returns the source of GPUs that the flag --gpu-source names. From then on, d logs
 // what holds it up.
-func (d *Driver) Source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-	d.log, d.Contract.Log = log, log
-	path, err := agent.GPUSource(c)
-	if err != nil {
-		return nil, err
-	}
-	if path != "" {
-		return file.New(path, log), nil
+func (d *Driver) Source(log *slog.Logger) (gpu.Source, error) {
+	if d.host.Snapshot != "" {
+		d.log, d.Contract.Log = log, log
+		return file.New(d.host.Snapshot, log), nil
 	}
 	session, err := d.Session(log)
 	if err != nil {

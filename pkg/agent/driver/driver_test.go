@@ -4,14 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
@@ -130,43 +127,32 @@ func awaitChange(t *testing.T, changed <-chan struct{}, what string) {
 	}
 }
 
-// command returns a parsed command line with --gpu-source.
-func command(t *testing.T, source string) *cli.Context {
-	t.Helper()
-	set := flag.NewFlagSet("test", flag.ContinueOnError)
-	for _, f := range agent.GPUFlags() {
-		must(t, f.Apply(set))
-	}
-	must(t, set.Parse([]string{"--gpu-source", source}))
-	return cli.NewContext(nil, set, nil)
-}
-
 func TestSource(t *testing.T) {
-	d, err := driver.New(newHost(t), config.Driver{})
-	must(t, err)
-	log := slog.New(slog.DiscardHandler)
+	host, log := newHost(t), slog.New(slog.DiscardHandler)
+	open := func(snapshot string) gpu.Source {
+		host.Snapshot = snapshot
+		d, err := driver.New(host, config.Driver{})
+		must(t, err)
+		source, err := d.Source(log)
+		must(t, err)
+		return source
+	}
 
 	snapshot := filepath.Join(t.TempDir(), "snapshot.json")
 	data, err := json.Marshal(gputest.Node(gputest.H100, 2))
 	must(t, err)
 	must(t, os.WriteFile(snapshot, data, 0o600))
-	fromFile, err := d.Source(command(t, "file:"+snapshot), log)
-	must(t, err)
+	fromFile := open(snapshot)
 	if n, err := fromFile.Snapshot(t.Context()); err != nil || len(n.GPUs) != 2 {
 		t.Errorf("Snapshot() of a file = %+v, %v; want 2 GPUs", n, err)
 	}
 	must(t, fromFile.Close())
 
-	fromNVML, err := d.Source(command(t, "nvml"), log)
-	must(t, err)
+	fromNVML := open("")
 	if _, err := fromNVML.Snapshot(t.Context()); !errors.Is(err, gpu.ErrNoDriver) {
 		t.Errorf("Snapshot() on a host without a driver = %v, want ErrNoDriver", err)
 	}
 	must(t, fromNVML.Close())
-
-	if _, err := d.Source(command(t, "telepathy"), log); err == nil {
-		t.Error("Source() takes a source that does not exist")
-	}
 }
 
 func TestChecks(t *testing.T) {

@@ -4,6 +4,7 @@
 package gpuconfig
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/config/strict"
 )
@@ -21,62 +23,84 @@ import (
 // Live is a Config that follows its file and the node's label.
 type Live = configfile.Live[config.Config]
 
+// Settings is what the flags of an agent with a Config set.
+type Settings struct {
+	// Host is where the node is, and File the config file.
+	Host agent.Host
+	File configfile.File
+	// options have flags, and set is what flags and environment set of them.
+	options []config.Option
+	set     config.Explicit
+}
+
 // Flags returns the flags of options. Each has its variables, and one more with
 // the prefix, if that is not empty.
-func Flags(prefix string, options ...config.Option) []cli.Flag {
+func (s *Settings) Flags(prefix string, options ...config.Option) []cli.Flag {
+	s.options = append(s.options, options...)
 	flags := make([]cli.Flag, len(options))
-	defaults := config.Default()
 	for i, o := range options {
-		values := o.Values(defaults)
-		env := configfile.Prefixed(prefix, o.Variables)
-		switch {
-		case o.Shape() == config.Bool:
-			flags[i] = &cli.BoolFlag{Name: o.Name, EnvVars: env, Usage: o.Usage, Value: values[0] == "true"}
-		case o.Shape() == config.List:
-			f := &cli.StringSliceFlag{Name: o.Name, EnvVars: env, Usage: o.Usage}
-			if len(values) > 0 {
-				f.Value = cli.NewStringSlice(values...)
+		flags[i] = s.flag(o, configfile.Prefixed(prefix, o.Variables))
+	}
+	return flags
+}
+
+// HostFlags returns the flags that set Host. Some of them are options too.
+func (s *Settings) HostFlags() []cli.Flag {
+	s.options = append(s.options, config.DriverOptions()...)
+	flags := s.Host.GPUFlags()
+	for _, f := range flags {
+		if f, ok := f.(*cli.PathFlag); ok {
+			check := f.Action
+			f.Action = func(c *cli.Context, v string) error {
+				s.record(f.Name, v)
+				return check(c, v)
 			}
-			flags[i] = f
-		default:
-			flags[i] = &cli.StringFlag{Name: o.Name, EnvVars: env, Usage: o.Usage, Value: strings.Join(values, "")}
 		}
 	}
 	return flags
 }
 
-// explicit returns what flags and environment set of options.
-func explicit(c *cli.Context, options []config.Option) config.Explicit {
-	out := config.Explicit{}
-	set := c.FlagNames() // IsSet goes through all flags for each one
-	for _, o := range options {
-		switch {
-		case !slices.Contains(set, o.Name):
-		case o.Shape() == config.Bool:
-			out[o.Name] = []string{strconv.FormatBool(c.Bool(o.Name))}
-		case o.Shape() == config.List:
-			out[o.Name] = agent.Words(c, o.Name)
-		default:
-			out[o.Name] = []string{c.String(o.Name)}
+// record records that the command line or the environment sets an option.
+func (s *Settings) record(option string, values ...string) {
+	if s.set == nil {
+		s.set = config.Explicit{}
+	}
+	s.set[option] = values
+}
+
+// flag returns the flag of an option. Its action runs if the command line or the environment sets
+// it.
+func (s *Settings) flag(o config.Option, env []string) cli.Flag {
+	values := o.Values(config.Default())
+	switch o.Shape() {
+	case config.Bool:
+		return &cli.BoolFlag{
+			Name: o.Name, Aliases: o.Aliases, EnvVars: env, Usage: o.Usage, Value: values[0] == "true",
+			Action: func(_ *cli.Context, v bool) error { s.record(o.Name, strconv.FormatBool(v)); return nil },
+		}
+	case config.List:
+		f := &cli.StringSliceFlag{
+			Name: o.Name, Aliases: o.Aliases, EnvVars: env, Usage: o.Usage,
+			Action: func(_ *cli.Context, v []string) error { s.record(o.Name, cmdline.Words(v)...); return nil },
+		}
+		if len(values) > 0 {
+			f.Value = cli.NewStringSlice(values...)
+		}
+		return f
+	default:
+		return &cli.StringFlag{
+			Name: o.Name, Aliases: o.Aliases, EnvVars: env, Usage: o.Usage, Value: strings.Join(values, ""),
+			Action: func(_ *cli.Context, v string) error { s.record(o.Name, v); return nil },
 		}
 	}
-	return out
 }
 
-// options returns the options that the agent has flags for.
-func options(c *cli.Context) []config.Option {
-	return slices.DeleteFunc(config.Options(), func(o config.Option) bool { return c.Value(o.Name) == nil })
-}
-
-// Load returns the config of flags, environment and the config file that the flags
-// of configfile.Flags select.
-func Load(c *cli.Context, labels configfile.Labels, log *slog.Logger) (*Live, error) {
-	has := options(c)
-	set := explicit(c, has)
+// Load returns the config of flags, environment and config file.
+func (s *Settings) Load(ctx context.Context, labels configfile.Labels, log *slog.Logger) (*Live, error) {
 	var warned []string
-	return configfile.Load(c, configfile.Spec[config.Config]{
+	return configfile.Load(ctx, s.File, configfile.Spec[config.Config]{
 		Parse: func(name string, data []byte) (config.Config, error) {
-			cfg, err := parse(set, name, data)
+			cfg, err := s.Parse(name, data)
 			if err == nil && !slices.Equal(warned, cfg.Warnings) {
 				warned = cfg.Warnings
 				warn(log, warned)
@@ -85,11 +109,12 @@ func Load(c *cli.Context, labels configfile.Labels, log *slog.Logger) (*Live, er
 		},
 		NeedsRestart: func(old, changed config.Config) []string {
 			return slices.DeleteFunc(config.NeedsRestart(old, changed), func(name string) bool {
-				return !slices.ContainsFunc(has, func(o config.Option) bool { return o.Name == name })
+				return !slices.ContainsFunc(s.options, func(o config.Option) bool { return o.Name == name })
 			})
 		},
-		Labels: labels,
-		Log:    log,
+		Labels:  labels,
+		RunRoot: s.Host.RunRoot,
+		Log:     log,
 	})
 }
 
@@ -100,15 +125,10 @@ func warn(log *slog.Logger, warnings []string) {
 }
 
 // Parse returns the config that a file with the name and the data makes of flags
-// and environment.
-func Parse(c *cli.Context, name string, data []byte) (config.Config, error) {
-	return parse(explicit(c, options(c)), name, data)
-}
-
-// parse returns an error of the command line for what is wrong in flags alone: a
+// and environment. The error is one of the command line for what is wrong in flags alone: a
 // wrong file is no fault of the command line.
-func parse(set config.Explicit, name string, data []byte) (config.Config, error) {
-	cfg, err := config.Load(set, data, name)
+func (s *Settings) Parse(name string, data []byte) (config.Config, error) {
+	cfg, err := config.Load(s.set, data, name)
 	if err != nil && !InFile(err) {
 		return cfg, agent.Usagef("%s", err)
 	}
@@ -124,9 +144,9 @@ func InFile(err error) bool {
 
 // Effective returns the settings in effect for the first line of the log: the
 // options that the agent has, and the sections of the config file that are set.
-func Effective(c *cli.Context, cfg config.Config) []slog.Attr {
+func (s *Settings) Effective(cfg config.Config) []slog.Attr {
 	var out []slog.Attr
-	for _, o := range options(c) {
+	for _, o := range s.options {
 		key, values := agent.SettingKey(o.Name), o.Values(cfg)
 		switch {
 		case values == nil:

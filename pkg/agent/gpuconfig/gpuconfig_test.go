@@ -25,24 +25,27 @@ import (
 
 var errLoaded = errors.New("loaded")
 
-// flags are those of an agent that has all options.
-func flags() []cli.Flag {
-	options := slices.Concat(config.DeviceOptions(), config.PluginOptions(), config.GFDOptions())
-	return slices.Concat(agent.GPUFlags(), configfile.Flags(""), gpuconfig.Flags("GFD_", options...))
+// options are all that have flags of package gpuconfig.
+func options() []config.Option {
+	return slices.Concat(config.DeviceOptions(), config.PluginOptions(), config.GFDOptions())
 }
 
-// load returns what an agent with the flags loads, and the settings in effect.
-func load(t *testing.T, flags []cli.Flag, args ...string) (live *gpuconfig.Live, effective []slog.Attr, text string) {
+// newApp is an agent that has these options.
+func newApp(s *gpuconfig.Settings, options []config.Option) agent.App {
+	return agent.App{Name: "test-agent", Host: &s.Host, Flags: slices.Concat(s.HostFlags(), s.File.Flags(""), s.Flags("GFD_", options...))}
+}
+
+// load returns what an agent with the options loads, and the settings in effect.
+func load(t *testing.T, options []config.Option, args ...string) (live *gpuconfig.Live, effective []slog.Attr, text string) {
 	t.Helper()
-	app := agent.App{
-		Name: "test-agent", Flags: flags,
-		New: func(c *cli.Context, log *slog.Logger) (_ *agent.Agent, err error) {
-			if live, err = gpuconfig.Load(c, (*cluster.API)(nil), log); err != nil {
-				return nil, err
-			}
-			effective = gpuconfig.Effective(c, live.Config)
-			return nil, errLoaded
-		},
+	var s gpuconfig.Settings
+	app := newApp(&s, options)
+	app.New = func(c *cli.Context, log *slog.Logger) (_ *agent.Agent, err error) {
+		if live, err = s.Load(c.Context, (*cluster.API)(nil), log); err != nil {
+			return nil, err
+		}
+		effective = s.Effective(live.Config)
+		return nil, errLoaded
 	}
 	var out, errs bytes.Buffer
 	agent.Exec(t.Context(), app, append([]string{"test-agent"}, args...), &out, &errs)
@@ -134,7 +137,7 @@ func TestEveryOption(t *testing.T) {
 		s.want(&want)
 		check := func(t *testing.T, args ...string) {
 			t.Helper()
-			live, effective, text := load(t, flags(), args...)
+			live, effective, text := load(t, options(), args...)
 			if text != errLoaded.Error() {
 				t.Fatal(text)
 			}
@@ -147,8 +150,9 @@ func TestEveryOption(t *testing.T) {
 			}
 		}
 		t.Run(o.Name, func(t *testing.T) { check(t, "--"+o.Name+"="+s.text) })
-		i := slices.IndexFunc(flags(), func(f cli.Flag) bool { return f.Names()[0] == o.Name })
-		for _, env := range flags()[i].(cli.DocGenerationFlag).GetEnvVars() {
+		flags := newApp(&gpuconfig.Settings{}, options()).Flags
+		i := slices.IndexFunc(flags, func(f cli.Flag) bool { return f.Names()[0] == o.Name })
+		for _, env := range flags[i].(cli.DocGenerationFlag).GetEnvVars() {
 			t.Run(env, func(t *testing.T) {
 				t.Setenv(env, s.text)
 				check(t)
@@ -167,8 +171,7 @@ func TestEveryOption(t *testing.T) {
 func TestOptionsOfOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.yaml")
 	put(t, path, "flags: {gfd: {oneshot: false}}\n")
-	own := slices.Concat(agent.GPUFlags(), configfile.Flags(""), gpuconfig.Flags("", config.DeviceOptions()...))
-	live, effective, text := load(t, own, "--config-file", path)
+	live, effective, text := load(t, config.DeviceOptions(), "--config-file", path)
 	if text != errLoaded.Error() {
 		t.Fatal(text)
 	}
@@ -217,10 +220,12 @@ func TestExitCodes(t *testing.T) {
 		"a flag": {[]string{"--mig-strategy=some"}, "flag --mig-strategy (environment variable GFD_MIG_STRATEGY): invalid value", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			app := agent.App{Name: "x", Flags: flags(), New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-				_, err := gpuconfig.Load(c, (*cluster.API)(nil), log)
+			var s gpuconfig.Settings
+			app := newApp(&s, options())
+			app.New = func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+				_, err := s.Load(c.Context, (*cluster.API)(nil), log)
 				return nil, err
-			}}
+			}
 			var out, errs bytes.Buffer
 			code := agent.Exec(t.Context(), app, append([]string{"x"}, tc.args...), &out, &errs)
 			if code != tc.code || !strings.Contains(errs.String(), tc.want) {

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
 	"outrigger.dev/pkg/agent/configfile"
@@ -106,9 +105,8 @@ type Adopted struct {
 
 // Adopt returns the config of an agent. A config file, or one of the flags
 // --mig-strategy and --resource-config, is a config of its own.
-func Adopt(c *cli.Context, live *Live, dir contract.Dir, log *slog.Logger) *Adopted {
-	set := explicit(c, config.DeviceOptions())
-	own := live.File.Path != "" || live.File.Dir != "" || set["mig-strategy"] != nil || set["resource-config"] != nil
+func (s *Settings) Adopt(live *Live, dir contract.Dir, log *slog.Logger) *Adopted {
+	own := s.File.Path != "" || s.File.Dir != "" || s.set["mig-strategy"] != nil || s.set["resource-config"] != nil
 	a := &Adopted{live: live, own: own, dir: dir, log: log}
 	a.Config = a.adopt(live.Config)
 	return a

@@ -40,13 +40,15 @@ func shared(n int) config.Config {
 func adopt(t *testing.T, dir contract.Dir, args ...string) *gpuconfig.Adopted {
 	t.Helper()
 	var adopted *gpuconfig.Adopted
-	app := agent.App{Name: "x", Flags: flags(), New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-		live, err := gpuconfig.Load(c, (*cluster.API)(nil), log)
+	var s gpuconfig.Settings
+	app := newApp(&s, options())
+	app.New = func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+		live, err := s.Load(c.Context, (*cluster.API)(nil), log)
 		if err == nil {
-			adopted, err = gpuconfig.Adopt(c, live, dir, log), errLoaded
+			adopted, err = s.Adopt(live, dir, log), errLoaded
 		}
 		return nil, err
-	}}
+	}
 	var out, errs bytes.Buffer
 	agent.Exec(t.Context(), app, append([]string{"x"}, args...), &out, &errs)
 	if adopted == nil {

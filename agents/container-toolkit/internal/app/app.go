@@ -28,17 +28,17 @@ const stopLimit = 25 * time.Second
 
 // App describes the agent.
 func App() agent.App {
+	s := &settings{}
 	return agent.App{
 		Name:      name,
 		Usage:     "installs the container toolkit on this node, and keeps CDI specs and the container engine's config up to date",
-		Flags:     flags(),
-		Aliases:   aliases(),
+		Flags:     s.flags(),
+		Host:      &s.host,
 		Listen:    ":9415",
-		New:       newAgent,
+		New:       s.newAgent,
 		StopLimit: stopLimit,
 		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-			s, err := read(c)
-			if err != nil {
+			if err := s.complete(c); err != nil {
 				return nil, err
 			}
 			return s.source(log), nil
@@ -48,7 +48,7 @@ func App() agent.App {
 
 // toolkit is the agent.
 type toolkit struct {
-	settings settings
+	settings *settings
 	log      *slog.Logger
 	lock     upkeep.Lock
 	status   *upkeep.Status
@@ -65,27 +65,26 @@ type toolkit struct {
 	referred bool
 }
 
-func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	s, err := read(c)
-	if err != nil {
+func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	if err := s.complete(c); err != nil {
 		return nil, err
 	}
 	t, err := newToolkit(s, log)
 	if err != nil {
 		return nil, err
 	}
-	if c.Bool("no-daemon") {
+	if s.once {
 		parts := []agent.Part{t.lockPart(), {Name: "toolkit", Run: t.once}}
-		return &agent.Agent{Once: true, Parts: parts, Effective: s.host.Effective()}, nil
+		return &agent.Agent{Once: true, Parts: parts}, nil
 	}
-	owner, err := s.owner(c, log)
+	owner, err := s.owner(log)
 	if err != nil {
 		return nil, err
 	}
-	return &agent.Agent{Parts: t.parts(), Owner: owner, Effective: s.host.Effective()}, nil
+	return &agent.Agent{Parts: t.parts(), Owner: owner}, nil
 }
 
-func newToolkit(s settings, log *slog.Logger) (*toolkit, error) {
+func newToolkit(s *settings, log *slog.Logger) (*toolkit, error) {
 	t := &toolkit{
 		settings: s, log: log, lock: upkeep.Lock{Path: s.pidFile}, nodes: s.nodeKeeper(log),
 		fact: s.contract.NewKeeper(s.contract.Path(contract.ToolkitReady), log),

@@ -6,10 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"outrigger.dev/agents/container-toolkit/internal/engine"
-	"outrigger.dev/agents/container-toolkit/internal/engine/live"
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 	"outrigger.dev/pkg/agent"
 )
@@ -25,18 +22,11 @@ const (
 // engineSettings say how to configure the container engine.
 type engineSettings struct {
 	engine.Config
-	enabled bool
+	// enabled says that an engine is configured. If not, the Config serves to take back what was
+	// configured before. untouched is set by the flags.
+	enabled, untouched bool
 	// detect finds the engine of the node, if that of the Config does not run.
 	detect bool
-}
-
-func readEngine(c *cli.Context, tools string) (engineSettings, error) {
-	config, enabled, err := engineConfig(c, tools)
-	if err != nil {
-		return engineSettings{}, agent.Usagef("%s", err)
-	}
-	config.Ask = live.Ask
-	return engineSettings{Config: config, enabled: enabled, detect: c.Bool("detect-runtime")}, nil
 }
 
 // keeper returns the Keeper of the engine's config.

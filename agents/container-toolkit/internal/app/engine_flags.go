@@ -1,71 +1,93 @@
 package app
 
 import (
-	"cmp"
-	"fmt"
 	"path"
 	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/container-toolkit/internal/engine"
+	"outrigger.dev/agents/container-toolkit/internal/engine/live"
+	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/text"
 )
 
-// engineFlags returns the flags that engineConfig reads. The variables are those of NVIDIA's
+// engineFlags returns the flags of the container engine. The variables are those of NVIDIA's
 // toolkit container; where several set a flag, the first one that is set wins.
-func engineFlags() []cli.Flag {
+func (s *settings) engineFlags() []cli.Flag {
+	e, engines := &s.engine, []engine.Name{engine.Docker, engine.Containerd, engine.CRIO}
 	return []cli.Flag{
-		&cli.StringFlag{Name: "runtime", EnvVars: []string{"RUNTIME"}, Value: string(engine.Docker), Usage: "container `ENGINE`: docker, containerd or crio"},
-		&cli.BoolFlag{Name: "detect-runtime", EnvVars: []string{"DETECT_RUNTIME"}, Usage: "if the container engine of --runtime does not run on the node, use the one that does; its paths are then found too"},
-		&cli.BoolFlag{Name: "no-runtime-config", EnvVars: []string{"NO_RUNTIME_CONFIG"}, Usage: "leave the config of the container engine as it is, and take back what an earlier start changed in it"},
-		&cli.PathFlag{Name: "runtime-config", EnvVars: []string{"RUNTIME_CONFIG", "CONTAINERD_CONFIG", "DOCKER_CONFIG"}, Usage: "config `FILE` of the container engine on the host; that of the running engine if it is empty"},
-		&cli.PathFlag{Name: "runtime-drop-in-config", EnvVars: []string{"RUNTIME_DROP_IN_CONFIG"}, Usage: "drop-in `FILE` for the runtimes on the host"},
-		&cli.PathFlag{Name: "runtime-executable-path", EnvVars: []string{"RUNTIME_EXECUTABLE_PATH"}, Usage: "program `FILE` of the container engine on the host, with which its config is checked; that of the running engine if it is empty"},
-		&cli.PathFlag{Name: "runtime-socket", EnvVars: []string{"RUNTIME_SOCKET", "CONTAINERD_SOCKET", "DOCKER_SOCKET"}, Usage: "`SOCKET` of the container engine on the host"},
-		&cli.StringFlag{Name: "runtime-restart-mode", EnvVars: []string{"RUNTIME_RESTART_MODE"}, Usage: "how the container engine is made to load its config: signal, systemd or none; systemd for crio, which takes no signal, and signal for the others"},
-		&cli.BoolFlag{Name: "runtime-enable-cdi", EnvVars: []string{"RUNTIME_ENABLE_CDI", "CDI_ENABLED", "ENABLE_CDI"}, Usage: "turn CDI on in the container engine"},
-		&cli.PathFlag{Name: "host-root-mount", EnvVars: []string{"HOST_ROOT_MOUNT"}, Value: "/host", Usage: "`FOLDER` at which the agent sees / of the host"},
-		&cli.StringFlag{Name: "nvidia-runtime-name", EnvVars: []string{"NVIDIA_RUNTIME_NAME", "CONTAINERD_RUNTIME_CLASS", "DOCKER_RUNTIME_NAME"}, Value: "nvidia", Usage: "`NAME` of the runtime"},
-		&cli.BoolFlag{Name: "nvidia-runtime-set-as-default", EnvVars: []string{"NVIDIA_RUNTIME_SET_AS_DEFAULT", "CONTAINERD_SET_AS_DEFAULT", "DOCKER_SET_AS_DEFAULT"}, Value: true, Usage: "make it the default runtime"},
-		&cli.StringFlag{Name: "containerd-runtime-type", EnvVars: []string{"CONTAINERD_RUNTIME_TYPE"}, Value: "io.containerd.runc.v2", Usage: "runtime_type in containerd's config, if the default runtime has none"},
-		&cli.StringSliceFlag{Name: "nvidia-container-runtime-modes-cdi-annotation-prefixes", EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_MODES_CDI_ANNOTATION_PREFIXES"}, Usage: "`PREFIXES` of annotations that containerd passes to the runtime"},
+		cmdline.Check(&cli.StringFlag{
+			Name: "runtime", EnvVars: []string{"RUNTIME"}, Value: string(engine.Docker), Destination: (*string)(&e.Engine),
+			Usage: "container `ENGINE`: docker, containerd or crio",
+		}, text.OneOf(engines), func(v string) bool { return v == "" || v == "cri-o" || slices.Contains(engines, engine.Name(v)) }),
+		&cli.BoolFlag{
+			Name: "detect-runtime", EnvVars: []string{"DETECT_RUNTIME"}, Destination: &e.detect,
+			Usage: "if the container engine of --runtime does not run on the node, use the one that does; its paths are then found too",
+		},
+		&cli.BoolFlag{
+			Name: "no-runtime-config", EnvVars: []string{"NO_RUNTIME_CONFIG"}, Destination: &e.untouched,
+			Usage: "leave the config of the container engine as it is, and take back what an earlier start changed in it",
+		},
+		&cli.PathFlag{
+			Name: "runtime-config", EnvVars: []string{"RUNTIME_CONFIG", "CONTAINERD_CONFIG", "DOCKER_CONFIG"}, Destination: &e.ConfigPath,
+			Usage: "config `FILE` of the container engine on the host; that of the running engine if it is empty",
+		},
+		&cli.PathFlag{
+			Name: "runtime-drop-in-config", EnvVars: []string{"RUNTIME_DROP_IN_CONFIG"}, Destination: &e.DropIn,
+			Usage: "drop-in `FILE` for the runtimes on the host",
+		},
+		&cli.PathFlag{
+			Name: "runtime-executable-path", EnvVars: []string{"RUNTIME_EXECUTABLE_PATH"}, Destination: &e.Executable,
+			Usage: "program `FILE` of the container engine on the host, with which its config is checked; that of the running engine if it is empty",
+		},
+		&cli.PathFlag{
+			Name: "runtime-socket", EnvVars: []string{"RUNTIME_SOCKET", "CONTAINERD_SOCKET", "DOCKER_SOCKET"}, Destination: &e.Socket,
+			Usage: "`SOCKET` of the container engine on the host",
+		},
+		cmdline.Enum(&cli.StringFlag{
+			Name: "runtime-restart-mode", EnvVars: []string{"RUNTIME_RESTART_MODE"}, Destination: (*string)(&e.Reload),
+			Usage: "how the container engine is made to load its config: signal, systemd or none; systemd for crio, which takes no signal, and signal for the others",
+		}, engine.Signal, engine.Systemd, engine.None),
+		&cli.BoolFlag{
+			Name: "runtime-enable-cdi", Aliases: []string{"enable-cdi-in-runtime"}, EnvVars: []string{"RUNTIME_ENABLE_CDI", "CDI_ENABLED", "ENABLE_CDI"}, Destination: &e.CDI,
+			Usage: "turn CDI on in the container engine",
+		},
+		&cli.PathFlag{
+			Name: "host-root-mount", EnvVars: []string{"HOST_ROOT_MOUNT"}, Value: "/host", Destination: &e.HostRoot,
+			Usage: "`FOLDER` at which the agent sees / of the host",
+		},
+		&cli.StringFlag{
+			Name: "nvidia-runtime-name", EnvVars: []string{"NVIDIA_RUNTIME_NAME", "CONTAINERD_RUNTIME_CLASS", "DOCKER_RUNTIME_NAME"}, Value: "nvidia", Destination: &e.RuntimeName,
+			Usage: "`NAME` of the runtime",
+		},
+		&cli.BoolFlag{
+			Name: "nvidia-runtime-set-as-default", EnvVars: []string{"NVIDIA_RUNTIME_SET_AS_DEFAULT", "CONTAINERD_SET_AS_DEFAULT", "DOCKER_SET_AS_DEFAULT"}, Value: true, Destination: &e.SetAsDefault,
+			Usage: "make it the default runtime",
+		},
+		&cli.StringFlag{
+			Name: "containerd-runtime-type", EnvVars: []string{"CONTAINERD_RUNTIME_TYPE"}, Value: "io.containerd.runc.v2", Destination: &e.RuntimeType,
+			Usage: "runtime_type in containerd's config, if the default runtime has none",
+		},
+		cmdline.List(&cli.StringSliceFlag{
+			Name: "nvidia-container-runtime-modes-cdi-annotation-prefixes", Aliases: []string{"nvidia-container-runtime.modes.cdi.annotation-prefixes"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_MODES_CDI_ANNOTATION_PREFIXES"},
+			Usage: "`PREFIXES` of annotations that containerd passes to the runtime",
+		}, &s.tools.prefixes),
 	}
 }
 
-// engineConfig reads the flags of engineFlags. It reports false if no engine is to be
-// configured; the Config then serves to take back what was configured before. toolkit is the
-// folder on the host that has nvidia-container-runtime.
-func engineConfig(c *cli.Context, toolkit string) (engine.Config, bool, error) {
-	name := engine.Name(cmp.Or(c.String("runtime"), string(engine.Docker)))
-	enabled := !c.Bool("no-runtime-config") && c.String("runtime") != ""
-	config := engine.Config{
-		Engine:       name,
-		HostRoot:     c.Path("host-root-mount"),
-		ConfigPath:   c.Path("runtime-config"),
-		DropIn:       c.Path("runtime-drop-in-config"),
-		Executable:   c.Path("runtime-executable-path"),
-		Socket:       c.Path("runtime-socket"),
-		RuntimeName:  c.String("nvidia-runtime-name"),
-		RuntimePath:  path.Join(cmp.Or(toolkit, "/usr/bin"), "nvidia-container-runtime"),
-		Modes:        true,
-		SetAsDefault: c.Bool("nvidia-runtime-set-as-default"),
-		CDI:          c.Bool("runtime-enable-cdi"),
-		RuntimeType:  c.String("containerd-runtime-type"),
-		Reload:       engine.ReloadMode(c.String("runtime-restart-mode")),
+// complete sets the rest of the config; prefixes are those of annotations that containerd passes to the
+// runtime, and tools is the folder on the host that has the runtime.
+func (e *engineSettings) complete(tools string, prefixes []string) {
+	e.enabled = e.Engine != "" && !e.untouched
+	switch e.Engine {
+	case "":
+		e.Engine = engine.Docker
+	case "cri-o":
+		e.Engine = engine.CRIO
 	}
-	for _, p := range c.StringSlice("nvidia-container-runtime-modes-cdi-annotation-prefixes") {
-		if p != "" {
-			config.Annotations = append(config.Annotations, p+"*")
-		}
+	e.RuntimePath, e.Modes, e.Ask = path.Join(tools, "nvidia-container-runtime"), true, live.Ask
+	for _, p := range prefixes {
+		e.Annotations = append(e.Annotations, p+"*")
 	}
-	if config.Engine == "cri-o" {
-		config.Engine = engine.CRIO
-	}
-	if !slices.Contains([]engine.Name{engine.Docker, engine.Containerd, engine.CRIO}, config.Engine) {
-		return config, false, fmt.Errorf("--runtime (RUNTIME) is %q: use docker, containerd or crio", config.Engine)
-	}
-	if modes := []engine.ReloadMode{"", engine.Signal, engine.Systemd, engine.None}; !slices.Contains(modes, config.Reload) {
-		return config, false, fmt.Errorf("--runtime-restart-mode (RUNTIME_RESTART_MODE) is %q: use signal, systemd or none", config.Reload)
-	}
-	return config, enabled, nil
 }

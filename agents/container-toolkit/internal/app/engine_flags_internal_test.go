@@ -41,30 +41,31 @@ func TestEngineConfig(t *testing.T) {
 			args: []string{"--runtime=cri-o", "--runtime-restart-mode=none"}, enabled: true,
 			change: func(c *engine.Config) { c.Engine, c.Reload = engine.CRIO, engine.None },
 		},
-		"another engine": {args: []string{"--runtime=podman"}, err: `--runtime (RUNTIME) is "podman": use docker, containerd or crio`},
-		"another mode":   {env: map[string]string{"RUNTIME_RESTART_MODE": "kill"}, err: `--runtime-restart-mode (RUNTIME_RESTART_MODE) is "kill": use signal, systemd or none`},
+		"another engine": {args: []string{"--runtime=podman"}, err: `flag --runtime (environment variable RUNTIME): invalid value "podman": must be docker, containerd or crio`},
+		"another mode":   {env: map[string]string{"RUNTIME_RESTART_MODE": "kill"}, err: `flag --runtime-restart-mode (environment variable RUNTIME_RESTART_MODE): invalid value "kill": must be signal, systemd or none`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for k, v := range tc.env {
 				t.Setenv(k, v)
 			}
-			app := cli.App{Name: "test", Flags: engineFlags(), Action: func(c *cli.Context) error {
-				got, enabled, err := engineConfig(c, "/usr/local/nvidia/toolkit")
-				if tc.err != "" {
-					assert.Error(t, err, tc.err)
-					return nil
-				}
-				assert.NilError(t, err)
+			var s settings
+			app := cli.App{Name: "test", Flags: s.engineFlags(), Action: func(*cli.Context) error {
+				s.engine.complete("/usr/local/nvidia/toolkit", s.tools.prefixes)
+				s.engine.Ask = nil
 				want := engine.Config{
 					Engine: engine.Docker, HostRoot: "/host", RuntimeName: "nvidia", Modes: true, SetAsDefault: true,
 					RuntimePath: "/usr/local/nvidia/toolkit/nvidia-container-runtime", RuntimeType: "io.containerd.runc.v2",
 				}
 				tc.change(&want)
-				assert.Equal(t, cmp.Diff(want, got), "")
-				assert.Equal(t, enabled, tc.enabled)
+				assert.Equal(t, cmp.Diff(want, s.engine.Config), "")
+				assert.Equal(t, s.engine.enabled, tc.enabled)
 				return nil
 			}}
-			assert.NilError(t, app.Run(append([]string{"test"}, tc.args...)))
+			if err := app.Run(append([]string{"test"}, tc.args...)); tc.err != "" {
+				assert.Error(t, err, tc.err)
+			} else {
+				assert.NilError(t, err)
+			}
 		})
 	}
 }

@@ -30,7 +30,7 @@ type nodeKeeper struct {
 }
 
 // nodeKeeper returns nil if nodes are to be left alone.
-func (s settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
+func (s *settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
 	if !s.control {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -17,27 +16,28 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 )
 
 // nriFlags are the flags of the NRI plugin.
-func nriFlags() []cli.Flag {
+func (s *nriSettings) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{
-			Name: "enable-nri-plugin", EnvVars: []string{"ENABLE_NRI_PLUGIN"},
+			Name: "enable-nri-plugin", EnvVars: []string{"ENABLE_NRI_PLUGIN"}, Destination: &s.enabled,
 			Usage: "give containers the GPUs that the kubelet allocated to them through NRI of containerd or CRI-O, and leave the engine's config as it is",
 		},
-		&cli.StringFlag{
-			Name: "nri-plugin-index", EnvVars: []string{"NRI_PLUGIN_INDEX"}, Value: "10",
+		cmdline.Check(&cli.StringFlag{
+			Name: "nri-plugin-index", EnvVars: []string{"NRI_PLUGIN_INDEX"}, Value: "10", Destination: &s.index,
 			Usage: "two `DIGITS`, the place of the plugin among those of the engine",
-		},
-		&cli.PathFlag{
-			Name: "nri-socket", EnvVars: []string{"NRI_SOCKET"}, Value: "/var/run/nri/nri.sock",
+		}, "two digits, such as 10", func(v string) bool { return nri.CheckIndex(v) == nil }),
+		cmdline.Absolute(&cli.PathFlag{
+			Name: "nri-socket", EnvVars: []string{"NRI_SOCKET"}, Value: "/var/run/nri/nri.sock", Destination: &s.socket,
 			Usage: "`SOCKET` of the engine's NRI on the host",
-		},
-		&cli.PathFlag{
-			Name: "pod-resources-socket", EnvVars: []string{"POD_RESOURCES_SOCKET"}, Value: "/var/lib/kubelet/pod-resources/kubelet.sock",
+		}),
+		cmdline.Absolute(&cli.PathFlag{
+			Name: "pod-resources-socket", EnvVars: []string{"POD_RESOURCES_SOCKET"}, Value: "/var/lib/kubelet/pod-resources/kubelet.sock", Destination: &s.kubelet,
 			Usage: "`SOCKET` on the host at which the kubelet says what it allocated",
-		},
+		}),
 		agent.Ignored("nri-namespace", "NRI_NAMESPACE", "the plugin reads no annotations"),
 		agent.Ignored("nri-management-cdi-device-namespaces", "NRI_MANAGEMENT_CDI_DEVICE_NAMESPACES", "the plugin reads no annotations, and gives no management devices"),
 	}
@@ -49,31 +49,20 @@ type nriSettings struct {
 	index, socket, kubelet string
 }
 
-func readNRI(c *cli.Context) (nriSettings, error) {
-	s := nriSettings{
-		enabled: c.Bool("enable-nri-plugin"), index: c.String("nri-plugin-index"),
-		socket: c.Path("nri-socket"), kubelet: c.Path("pod-resources-socket"),
+// checkNRI rejects settings with which the plugin cannot run.
+func (s *settings) checkNRI() error {
+	switch {
+	case s.nri.enabled && !s.cdi:
+		return agent.Usagef("flag --enable-nri-plugin: the plugin gives containers what CDI specs say: set --cdi-enabled too")
+	case s.nri.enabled && s.once:
+		return agent.Usagef("flag --enable-nri-plugin: the plugin is part of the agent: do not set --no-daemon")
+	default:
+		return nil
 	}
-	var errs []error
-	if nri.CheckIndex(s.index) != nil {
-		errs = append(errs, agent.BadFlag("nri-plugin-index", s.index, "two digits, such as 10"))
-	}
-	for _, flag := range []string{"nri-socket", "pod-resources-socket"} {
-		if !filepath.IsAbs(c.Path(flag)) {
-			errs = append(errs, agent.BadFlag(flag, c.Path(flag), "an absolute path"))
-		}
-	}
-	if s.enabled && !c.Bool("cdi-enabled") {
-		errs = append(errs, agent.Usagef("flag --enable-nri-plugin: the plugin gives containers what CDI specs say: set --cdi-enabled too"))
-	}
-	if s.enabled && c.Bool("no-daemon") {
-		errs = append(errs, agent.Usagef("flag --enable-nri-plugin: the plugin is part of the agent: do not set --no-daemon"))
-	}
-	return s, errors.Join(errs...)
 }
 
 // nriPlugin returns the NRI plugin, nil if it is turned off.
-func (s settings) nriPlugin(status *upkeep.Status, log *slog.Logger) (*nri.Plugin, error) {
+func (s *settings) nriPlugin(status *upkeep.Status, log *slog.Logger) (*nri.Plugin, error) {
 	if !s.nri.enabled {
 		return nil, nil //nolint:nilnil // a plugin that is turned off is none
 	}
@@ -81,11 +70,11 @@ func (s settings) nriPlugin(status *upkeep.Status, log *slog.Logger) (*nri.Plugi
 	if err != nil {
 		return nil, fmt.Errorf("config of the tools: %w", err)
 	}
-	socket, err := securejoin.SecureJoin(s.hostRoot, s.nri.socket)
+	socket, err := securejoin.SecureJoin(s.engine.HostRoot, s.nri.socket)
 	if err != nil {
 		return nil, fmt.Errorf("find the socket of NRI: %w", err)
 	}
-	kubelet, err := securejoin.SecureJoin(s.hostRoot, s.nri.kubelet)
+	kubelet, err := securejoin.SecureJoin(s.engine.HostRoot, s.nri.kubelet)
 	if err != nil {
 		return nil, fmt.Errorf("find the socket of the kubelet: %w", err)
 	}
@@ -97,8 +86,8 @@ func (s settings) nriPlugin(status *upkeep.Status, log *slog.Logger) (*nri.Plugi
 }
 
 // hostNode returns a device node of the host.
-func (s settings) hostNode(path string) (inject.Node, error) {
-	dir, err := securejoin.SecureJoin(s.hostRoot, filepath.Dir(path))
+func (s *settings) hostNode(path string) (inject.Node, error) {
+	dir, err := securejoin.SecureJoin(s.engine.HostRoot, filepath.Dir(path))
 	if err != nil {
 		return inject.Node{}, fmt.Errorf("find the device node %s of the host: %w", path, err)
 	}

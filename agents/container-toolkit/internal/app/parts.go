@@ -145,7 +145,7 @@ func (t *toolkit) removeTools(context.Context) error {
 			"command", unconfigure(dir), "folder", dir)
 		return nil
 	}
-	if users := install.Users(s.host.ProcRoot, s.hostRoot, dir); len(users) > 0 {
+	if users := install.Users(s.host.ProcRoot, s.engine.HostRoot, dir); len(users) > 0 {
 		t.log.Warn("the tools stay, since containers that were started through them still run: remove the folder when they have ended",
 			"folder", dir, "containers", strings.Join(users, ", "))
 		return nil

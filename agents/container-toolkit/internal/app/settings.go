@@ -33,96 +33,84 @@ const hookName = "nvidia-cdi-hook"
 
 // settings is what the flags set.
 type settings struct {
-	host     agent.Host
-	root     *driverroot.Root
-	contract contract.Dir
-	// hostRoot is where the agent sees the host's root.
-	hostRoot string
-	// dir is the folder of the installation, sourceRoot that of the tools to install, and
-	// config their config.toml.
+	host    agent.Host
+	cluster cluster.Settings
+	// dir is the folder of the installation, and sourceRoot that of the tools to install.
 	dir        install.Dir
 	sourceRoot string
-	config     []byte
 	pidFile    string
+	// once is set if the agent installs and configures once.
+	once        bool
+	cdi         bool
+	cdiDir      string
+	cdiKind     string
+	deviceNodes []string
+	engine      engineSettings
+	nri         nriSettings
+	tools       toolSettings
 
-	cdi      bool
-	cdiDir   string
+	// complete sets what follows. config is the config.toml of the tools.
+	root     *driverroot.Root
+	contract contract.Dir
+	config   []byte
 	kinds    generate.Options
 	control  bool
-	snapshot string
 	gpus     gpus.Config
-	engine   engineSettings
-	nri      nriSettings
 }
 
-// read reads the flags.
-func read(c *cli.Context) (settings, error) {
-	host, hostErr := agent.HostOf(c)
+// complete sets what depends on several flags or on the node.
+func (s *settings) complete(c *cli.Context) (err error) {
+	if s.sourceRoot == "" {
+		s.sourceRoot = defaultSourceRoot()
+	}
+	host := s.host
 	if !c.IsSet("dev-root") {
 		host.DevRoot = "" // the driver root, if it has device nodes
 	}
-	s := settings{
-		host: host, contract: contract.Dir{Root: host.RunRoot, ProcRoot: host.ProcRoot},
-		dir: install.Dir(c.Path("toolkit-install-dir")), sourceRoot: tools(c), pidFile: c.Path("toolkit-pid-file"),
-		cdi: c.Bool("cdi-enabled"), cdiDir: c.Path("cdi-output-dir"),
-		gpus: gpus.Config{
-			HostDriverRoot: host.DriverRoot, DriverRootCtrPath: host.DriverRootCtrPath, DevRoot: host.DevRoot,
-			ProcRoot: host.ProcRoot, SysRoot: host.SysRoot, RunRoot: host.RunRoot,
-		},
+	s.contract = contract.Dir{Root: host.RunRoot, ProcRoot: host.ProcRoot}
+	s.gpus = gpus.Config{
+		HostDriverRoot: host.DriverRoot, DriverRootCtrPath: host.DriverRootCtrPath, DevRoot: host.DevRoot,
+		ProcRoot: host.ProcRoot, SysRoot: host.SysRoot, RunRoot: host.RunRoot,
 	}
-	errs := []error{hostErr}
-	for _, flag := range []string{"toolkit-install-dir", "toolkit-pid-file", "cdi-output-dir"} {
-		if !filepath.IsAbs(c.Path(flag)) {
-			errs = append(errs, agent.BadFlag(flag, c.Path(flag), "an absolute path"))
-		}
-	}
-	var err error
-	s.snapshot, err = agent.GPUSource(c)
-	errs = append(errs, err, s.readCDI(c))
-	s.engine, err = readEngine(c, s.dir.Tools())
+	s.engine.complete(s.dir.Tools(), s.tools.prefixes)
 	s.engine.ProcRoot = host.ProcRoot
-	errs = append(errs, err)
-	s.hostRoot = c.Path("host-root-mount")
-	s.nri, err = readNRI(c)
-	errs = append(errs, err)
 	s.engine.enabled = s.engine.enabled && !s.nri.enabled
-	if s.config, err = s.tools(c).config(); err == nil {
+	if err := errors.Join(s.completeCDI(), s.checkNRI()); err != nil {
+		return err
+	}
+	s.tools.tools, s.tools.driverRoot, s.tools.specDirs = s.dir.Tools(), host.DriverRoot, specDirs(s.cdiDir)
+	if s.config, err = s.tools.config(); err == nil {
 		s.kinds.Features, err = specFeatures(s.config)
 	}
 	if err != nil {
-		errs = append(errs, agent.Usagef("config of the tools: %s", err))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return settings{}, err
+		return agent.Usagef("config of the tools: %s", err)
 	}
 	s.root, err = driverroot.New(s.gpus.DriverRoot())
-	return s, err
+	return err
 }
 
-// tools returns the folder with the tools to install.
-func tools(c *cli.Context) string {
-	dir := c.Path("toolkit-source-root")
-	if _, err := os.Stat(dir); err != nil && !c.IsSet("toolkit-source-root") {
+// defaultSourceRoot returns the folder with the tools to install that no flag names.
+func defaultSourceRoot() string {
+	if _, err := os.Stat(sourceRoot); err != nil {
 		if self, err := os.Executable(); err == nil {
 			return filepath.Dir(self)
 		}
 	}
-	return dir
+	return sourceRoot
 }
 
-func (s *settings) readCDI(c *cli.Context) error {
-	kind := c.String("cdi-kind")
-	of, managed := strings.CutPrefix(kind, "management.")
+func (s *settings) completeCDI() error {
+	of, managed := strings.CutPrefix(s.cdiKind, "management.")
 	vendor, class, ok := strings.Cut(of, "/")
 	if !managed || !ok || vendor == "" || class == "" {
-		return agent.BadFlag("cdi-kind", kind, "management.VENDOR/CLASS")
+		return agent.BadFlag("cdi-kind", s.cdiKind, "management.VENDOR/CLASS")
 	}
 	s.kinds = generate.Options{Vendor: vendor, Class: class, HookPath: s.hook(), OneHook: true}
-	for _, word := range c.StringSlice("create-device-nodes") {
-		switch strings.TrimSpace(word) {
+	for _, word := range s.deviceNodes {
+		switch word {
 		case "control":
 			s.control = true
-		case "", "none":
+		case "none":
 		default:
 			return agent.BadFlag("create-device-nodes", word, "control or none")
 		}
@@ -136,31 +124,13 @@ func (s *settings) hook() string { return filepath.Join(s.dir.Tools(), hookName)
 // hostDir returns where the agent sees the folder of the installation in the host's root,
 // empty if it does not.
 func (s *settings) hostDir() string {
-	dir := filepath.Join(s.hostRoot, string(s.dir))
+	dir := filepath.Join(s.engine.HostRoot, string(s.dir))
 	there, err := os.Stat(dir)
 	own, errOwn := os.Stat(string(s.dir))
 	if err != nil || errOwn != nil || !os.SameFile(there, own) {
 		return ""
 	}
 	return dir
-}
-
-// tools returns the settings of the tools.
-func (s *settings) tools(c *cli.Context) toolSettings {
-	return toolSettings{
-		tools: s.dir.Tools(), driverRoot: s.host.DriverRoot, specDirs: specDirs(s.cdiDir),
-		acceptEnv:    c.Bool("accept-nvidia-visible-devices-envvar-when-unprivileged"),
-		acceptMounts: c.Bool("accept-nvidia-visible-devices-as-volume-mounts"),
-		skipMode:     c.Bool("nvidia-container-runtime-hook-skip-mode-detection"),
-		runtimeDebug: c.String("nvidia-container-runtime-debug"),
-		logLevel:     c.String("nvidia-container-runtime-log-level"),
-		mode:         c.String("nvidia-container-runtime-mode"),
-		defaultKind:  c.String("nvidia-container-runtime-modes-cdi-default-kind"),
-		prefixes:     agent.Words(c, "nvidia-container-runtime-modes-cdi-annotation-prefixes"),
-		runtimes:     agent.Words(c, "nvidia-container-runtime-runtimes"),
-		cliDebug:     c.String("nvidia-container-cli-debug"),
-		features:     agent.Words(c, "opt-in-features"),
-	}
 }
 
 // specFeatures returns what the config of the tools says about CDI specs.
@@ -183,15 +153,15 @@ func specDirs(own string) []string {
 }
 
 // source returns the source of the GPUs.
-func (s settings) source(log *slog.Logger) gpu.Source {
-	if s.snapshot != "" {
-		return file.New(s.snapshot, log)
+func (s *settings) source(log *slog.Logger) gpu.Source {
+	if s.host.Snapshot != "" {
+		return file.New(s.host.Snapshot, log)
 	}
 	return gpus.New(s.gpus)
 }
 
 // watchDriver returns the function that reports when a driver may have been installed.
-func (s settings) watchDriver(log *slog.Logger) func(context.Context, func()) error {
+func (s *settings) watchDriver(log *slog.Logger) func(context.Context, func()) error {
 	paths := append(s.root.Changing(), s.contract.Path(contract.DriverReady), filepath.Dir(s.contract.NVML().Path()))
 	return func(ctx context.Context, changed func()) error {
 		hostfs.Watch(ctx, log, changed, paths...)
@@ -200,18 +170,18 @@ func (s settings) watchDriver(log *slog.Logger) func(context.Context, func()) er
 }
 
 // owner returns the DaemonSet of the agent.
-func (s settings) owner(c *cli.Context, log *slog.Logger) (*cluster.Owner, error) {
-	if c.String("daemonset-name") == "" {
-		return cluster.OwnerOf(c, nil, log), nil
+func (s *settings) owner(log *slog.Logger) (*cluster.Owner, error) {
+	if s.cluster.DaemonSet == "" {
+		return s.cluster.Owner(nil, log), nil
 	}
-	api, err := cluster.Open(c, name, log)
+	api, err := s.cluster.Open(name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
 		return nil, agent.Usagef("flag --daemonset-name: it needs the API server, and %s", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	owner := cluster.OwnerOf(c, api, log)
+	owner := s.cluster.Owner(api, log)
 	owner.Watched, owner.ByHand = true, unconfigure(s.dir.Tools())
 	return owner, nil
 }

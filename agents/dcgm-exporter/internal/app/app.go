@@ -30,38 +30,39 @@ const name = "dcgm-exporter"
 
 // App describes the exporter.
 func App() agent.App {
+	s := &settings{}
 	return agent.App{
 		Name:            name,
 		Usage:           "serves the metrics of this node's GPUs to Prometheus, under the names of NVIDIA's DCGM Exporter",
-		Flags:           flags(),
-		Aliases:         aliases(),
+		Flags:           s.flags(),
+		Host:            &s.host,
 		Listen:          ":9400",
+		ListenAliases:   []string{"a", "address"},
 		ListenVariables: []string{"DCGM_EXPORTER_LISTEN"},
-		New:             newAgent,
-		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-			host, err := agent.HostOf(c)
+		New:             s.newAgent,
+		Source: func(_ *cli.Context, log *slog.Logger) (gpu.Source, error) {
+			d, err := s.driver()
 			if err != nil {
 				return nil, err
 			}
-			d, err := openDriver(host)
-			if err != nil {
-				return nil, err
-			}
-			return d.Source(c, log)
+			return d.Source(log)
 		},
 	}
 }
 
-func openDriver(host agent.Host) (*driver.Driver, error) {
-	return driver.New(host, config.Driver{Root: host.DriverRoot, CtrRoot: host.DriverRootCtrPath, DevRoot: host.DevRoot})
+func (s *settings) driver() (*driver.Driver, error) {
+	return driver.New(s.host, config.Driver{Root: s.host.DriverRoot, CtrRoot: s.host.DriverRootCtrPath, DevRoot: s.host.DevRoot})
 }
 
-func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	s, err := read(c, log)
+func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
+	list, err := s.openList(c.Context, log)
 	if err != nil {
 		return nil, err
 	}
-	d, err := openDriver(s.host)
+	d, err := s.driver()
 	if err != nil {
 		return nil, err
 	}
@@ -69,16 +70,16 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := openKubernetes(c, log)
+	pods, err := s.openKubernetes(log)
 	if err != nil {
 		return nil, err
 	}
-	serve, err := server(c, log)
+	serve, err := s.server(c, log)
 	if err != nil {
 		return nil, err
 	}
 	source := d.Reader(session, log)
-	cfg := s.exporter(c, log)
+	cfg := s.exporter(log)
 	cfg.Source, cfg.WatchDriver = source, d.WatchChanges
 	cfg.Sampler = func(id gpu.UUID, fields []telemetry.Field) exporter.Sampler {
 		return telemetry.New(telemetry.Config{Session: session, GPU: id, Fields: fields})
@@ -88,8 +89,8 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	return &agent.Agent{
 		Parts: []agent.Part{
 			{Name: "exporter", Run: e.Run, Ready: e.Ready, Reload: e.Reload, Close: source.Close},
-			{Name: "metrics list", Reload: s.list.reload, Run: func(ctx context.Context) error {
-				return s.list.follow(ctx, func(metrics []counters.Metric) {
+			{Name: "metrics list", Reload: list.reload, Run: func(ctx context.Context) error {
+				return list.follow(ctx, func(metrics []counters.Metric) {
 					o := s.options
 					o.Metrics = metrics
 					e.Configure(o)
@@ -102,25 +103,24 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			Routes:  routes(),
 			Serve:   serve,
 		},
-		Effective: s.host.Effective(),
 	}, nil
 }
 
 // exporter returns the part of the config of an exporter that the flags describe.
-func (s settings) exporter(c *cli.Context, log *slog.Logger) exporter.Config {
+func (s *settings) exporter(log *slog.Logger) exporter.Config {
 	cfg := exporter.Config{
 		OnBus: func(busID string) bool {
 			_, err := os.Lstat(filepath.Join(s.host.SysRoot, "bus/pci/devices", filepath.Base(busID)))
 			return err == nil
 		},
-		Options: s.options, Interval: s.interval, Host: s.name, Log: log,
+		Options: s.options, Interval: milliseconds(s.interval), Host: s.name, Log: log,
 	}
-	if dir := c.Path("hpc-job-mapping-dir"); dir != "" {
-		cfg.Jobs = jobsOf(dir, log)
+	if s.jobsDir != "" {
+		cfg.Jobs = jobsOf(s.jobsDir, log)
 	}
-	if file := c.Path("kernel-log"); file != "" {
+	if s.kernelLog != "" {
 		cfg.WatchLog = func(ctx context.Context, deliver func(kernellog.XID)) error {
-			return kernellog.Watch(ctx, file, deliver)
+			return kernellog.Watch(ctx, s.kernelLog, deliver)
 		}
 	}
 	return cfg
@@ -149,12 +149,12 @@ const index = `<!DOCTYPE html>
 const maxWebConfig = 1 << 20
 
 // server returns what serves HTTP with the settings of --web-config-file, nil without it.
-func server(c *cli.Context, log *slog.Logger) (func(*http.Server, net.Listener) error, error) {
-	file := c.Path("web-config-file")
+func (s *settings) server(c *cli.Context, log *slog.Logger) (func(*http.Server, net.Listener) error, error) {
+	file := s.webConfig
 	if file == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	if c.Path("tls-cert-file") != "" {
+	if c.IsSet("tls-cert-file") {
 		return nil, agent.Usagef("flags --web-config-file and --tls-cert-file: both say which certificate to use; set one of them")
 	}
 	_, err := hostfs.ReadFile(file, maxWebConfig) // the library reads whatever is there

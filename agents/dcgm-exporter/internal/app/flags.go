@@ -5,8 +5,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/pkg/agent"
-	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/podresources"
 )
 
@@ -15,116 +16,117 @@ const listFile = "/etc/dcgm-exporter/default-counters.csv"
 
 // flags are the flags of the exporter. Names, variables and defaults are those of NVIDIA's
 // DCGM Exporter; docs/dcgm-exporter.md lists where they differ.
-func flags() []cli.Flag {
-	return slices.Concat(agent.GPUFlags(), metricFlags(), podFlags(), serverFlags(), ignoredFlags())
+func (s *settings) flags() []cli.Flag {
+	return slices.Concat(s.host.GPUFlags(), s.metricFlags(), s.podFlags(), s.serverFlags(), ignoredFlags())
 }
 
 // metricFlags say what is served.
-func metricFlags() []cli.Flag {
+func (s *settings) metricFlags() []cli.Flag {
+	positive := func(n int) bool { return n > 0 }
 	return []cli.Flag{
 		&cli.PathFlag{
-			Name: "collectors", EnvVars: []string{"DCGM_EXPORTER_COLLECTORS"}, Value: listFile,
+			Name: "collectors", Aliases: []string{"f"}, EnvVars: []string{"DCGM_EXPORTER_COLLECTORS"}, Value: listFile, Destination: &s.collectors,
 			Usage: "`FILE` with the list of metrics, as CSV; if a file in /etc/dcgm-exporter does not exist, the list of the program",
 		},
 		&cli.StringFlag{
-			Name: "configmap-data", EnvVars: []string{"DCGM_EXPORTER_CONFIGMAP_DATA"}, Value: noConfigMap,
+			Name: "configmap-data", Aliases: []string{"m"}, EnvVars: []string{"DCGM_EXPORTER_CONFIGMAP_DATA"}, Value: noConfigMap, Destination: &s.configMap,
 			Usage: "ConfigMap with the list of metrics, as `NAMESPACE:NAME`, under the key metrics; collectors counts if it cannot be read. It is read at start and after SIGHUP",
 		},
 		&cli.BoolFlag{
-			Name: "strict", EnvVars: []string{"DCGM_EXPORTER_STRICT"},
+			Name: "strict", EnvVars: []string{"DCGM_EXPORTER_STRICT"}, Destination: &s.strict,
 			Usage: "do not start with a list of metrics of which not all can be served",
 		},
-		&cli.IntFlag{
-			Name: "collect-interval", EnvVars: []string{"DCGM_EXPORTER_INTERVAL", "DCGM_EXPORTER_COLLECT_INTERVAL"}, Value: 10_000,
+		cmdline.Range(&cli.IntFlag{
+			Name: "collect-interval", Aliases: []string{"c"}, EnvVars: []string{"DCGM_EXPORTER_INTERVAL", "DCGM_EXPORTER_COLLECT_INTERVAL"}, Value: 10_000, Destination: &s.interval,
 			Usage: "`MILLISECONDS` between two readings of a GPU",
-		},
+		}, shortest, longest),
 		&cli.StringFlag{
-			Name: "devices", EnvVars: []string{"DCGM_EXPORTER_DEVICES_STR"}, Value: "f",
+			Name: "devices", Aliases: []string{"d"}, EnvVars: []string{"DCGM_EXPORTER_DEVICES_STR"}, Value: "f", Destination: &s.devices,
 			Usage: "`DEVICES` that have metrics: f (all), g[:LIST] (GPUs by index), i[:LIST] (GPU instances by id), or both with a +; for example g:0,2-3",
 		},
-		&cli.StringFlag{
-			Name: "metric-names", EnvVars: []string{"DCGM_EXPORTER_METRIC_NAMES"}, Value: "legacy",
+		cmdline.Enum(&cli.StringFlag{
+			Name: "metric-names", EnvVars: []string{"DCGM_EXPORTER_METRIC_NAMES"}, Value: "legacy", Destination: (*string)(&s.options.Names),
 			Usage: "`NAMES` of metrics: legacy (as the list has them), dcgm47 (those of DCGM 4.7, with its base units) or both",
-		},
-		&cli.StringFlag{
-			Name: "hostname-label", EnvVars: []string{"DCGM_EXPORTER_HOSTNAME_LABEL"}, Value: "Hostname",
+		}, exposition.Spelled, exposition.DCGM47, exposition.Both),
+		cmdline.Enum(&cli.StringFlag{
+			Name: "hostname-label", EnvVars: []string{"DCGM_EXPORTER_HOSTNAME_LABEL"}, Value: "Hostname", Destination: &s.hostname,
 			Usage: "`LABEL` with the name of the node: Hostname, hostname or both",
-		},
-		&cli.StringFlag{
-			Name: "mig-gpu-metrics", EnvVars: []string{"DCGM_EXPORTER_MIG_GPU_METRICS"}, Value: "duplicate",
+		}, "Hostname", "hostname", "both"),
+		cmdline.Enum(&cli.StringFlag{
+			Name: "mig-gpu-metrics", EnvVars: []string{"DCGM_EXPORTER_MIG_GPU_METRICS"}, Value: "duplicate", Destination: &s.mig,
 			Usage: "`HOW` to serve a value of a whole GPU, such as its power, in MIG mode: duplicate (with each GPU instance) or dedupe (once, so that sums are right)",
-		},
+		}, "duplicate", "dedupe"),
 		&cli.BoolFlag{
-			Name: "use-old-namespace", EnvVars: []string{"DCGM_EXPORTER_USE_OLD_NAMESPACE"},
+			Name: "use-old-namespace", Aliases: []string{"o"}, EnvVars: []string{"DCGM_EXPORTER_USE_OLD_NAMESPACE"}, Destination: &s.options.OldNamespace,
 			Usage: "name labels as DCGM Exporter 1.x did: uuid, pod_name, pod_namespace and container_name",
 		},
 		&cli.BoolFlag{
-			Name: "replace-blanks-in-model-name", EnvVars: []string{"DCGM_EXPORTER_REPLACE_BLANKS_IN_MODEL_NAME"},
+			Name: "replace-blanks-in-model-name", Aliases: []string{"rbmn"}, EnvVars: []string{"DCGM_EXPORTER_REPLACE_BLANKS_IN_MODEL_NAME"}, Destination: &s.options.ReplaceBlanks,
 			Usage: "put - in place of blanks in the label modelName",
 		},
 		&cli.PathFlag{
-			Name: "kernel-log", EnvVars: []string{"DCGM_EXPORTER_KERNEL_LOG"}, Value: "/dev/kmsg",
+			Name: "kernel-log", EnvVars: []string{"DCGM_EXPORTER_KERNEL_LOG"}, Value: "/dev/kmsg", Destination: &s.kernelLog,
 			Usage: "`FILE` with the kernel's log, which has the XIDs 79, 119 and 120: NVML does not report them; if empty, they are not looked for",
 		},
-		&cli.IntFlag{
-			Name: "xid-count-window-size", EnvVars: []string{"DCGM_EXPORTER_XID_COUNT_WINDOW_SIZE"}, Value: 300_000,
+		cmdline.Check(&cli.IntFlag{
+			Name: "xid-count-window-size", Aliases: []string{"x"}, EnvVars: []string{"DCGM_EXPORTER_XID_COUNT_WINDOW_SIZE"}, Value: 300_000, Destination: &s.xidWindow,
 			Usage: "`MILLISECONDS` for which an error counts in DCGM_EXP_XID_ERRORS_COUNT",
-		},
-		&cli.IntFlag{
-			Name: "clock-events-count-window-size", EnvVars: []string{"DCGM_EXPORTER_CLOCK_EVENTS_COUNT_WINDOW_SIZE"}, Value: 300_000,
+		}, "a number above 0", positive),
+		cmdline.Check(&cli.IntFlag{
+			Name: "clock-events-count-window-size", EnvVars: []string{"DCGM_EXPORTER_CLOCK_EVENTS_COUNT_WINDOW_SIZE"}, Value: 300_000, Destination: &s.clockWindow,
 			Usage: "`MILLISECONDS` for which a reading counts in DCGM_EXP_CLOCK_EVENTS_COUNT",
-		},
+		}, "a number above 0", positive),
 	}
 }
 
 // podFlags say how the pods of a GPU are found.
-func podFlags() []cli.Flag {
+func (s *settings) podFlags() []cli.Flag {
 	return []cli.Flag{
-		cluster.NodeNameFlag(),
+		s.cluster.NodeNameFlag(),
 		&cli.BoolFlag{
-			Name: "kubernetes", EnvVars: []string{"DCGM_EXPORTER_KUBERNETES"},
+			Name: "kubernetes", Aliases: []string{"k"}, EnvVars: []string{"DCGM_EXPORTER_KUBERNETES"}, Destination: &s.kubernetes,
 			Usage: "add the labels pod, namespace and container of the container that uses a GPU",
 		},
 		&cli.PathFlag{
-			Name: "pod-resources-kubelet-socket", EnvVars: []string{"DCGM_POD_RESOURCES_KUBELET_SOCKET"}, Value: podresources.Socket,
+			Name: "pod-resources-kubelet-socket", EnvVars: []string{"DCGM_POD_RESOURCES_KUBELET_SOCKET"}, Value: podresources.Socket, Destination: &s.kubeletSocket,
 			Usage: "`SOCKET` on which the kubelet says which containers use which GPUs",
 		},
-		&cli.StringSliceFlag{
+		cmdline.List(&cli.StringSliceFlag{
 			Name: "nvidia-resource-names", EnvVars: []string{"NVIDIA_RESOURCE_NAMES"},
 			Usage: "`RESOURCES` of Kubernetes that are GPUs, beside nvidia.com/gpu and nvidia.com/mig-<profile>",
-		},
+		}, &s.resources),
 		&cli.BoolFlag{
-			Name: "kubernetes-enable-pod-labels", EnvVars: []string{"DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS"},
+			Name: "kubernetes-enable-pod-labels", EnvVars: []string{"DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS"}, Destination: &s.podLabels,
 			Usage: "add the labels of the pod, which needs the verbs list and watch on pods",
 		},
-		&cli.StringSliceFlag{
+		cmdline.List(&cli.StringSliceFlag{
 			Name: "kubernetes-pod-label-allowlist-regex", EnvVars: []string{"DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX"},
 			Usage: "`EXPRESSIONS` for the keys of the labels of pods that are added; all by default",
-		},
+		}, &s.podLabelAllow),
 		&cli.BoolFlag{
-			Name: "kubernetes-enable-pod-uid", EnvVars: []string{"DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID"},
+			Name: "kubernetes-enable-pod-uid", EnvVars: []string{"DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID"}, Destination: &s.podUID,
 			Usage: "add the label pod_uid, which needs the verbs list and watch on pods",
 		},
 		&cli.PathFlag{
-			Name: "hpc-job-mapping-dir", EnvVars: []string{"DCGM_HPC_JOB_MAPPING_DIR"},
+			Name: "hpc-job-mapping-dir", EnvVars: []string{"DCGM_HPC_JOB_MAPPING_DIR"}, Destination: &s.jobsDir,
 			Usage: "`FOLDER` in which a batch system writes the jobs on each GPU",
 		},
 		&cli.PathFlag{
-			Name: "pod-logs-dir", EnvVars: []string{"POD_LOGS_DIR"}, Value: "/var/log/pods",
+			Name: "pod-logs-dir", EnvVars: []string{"POD_LOGS_DIR"}, Value: "/var/log/pods", Destination: &s.podLogs,
 			Usage: "`FOLDER` in which the kubelet has the logs of pods, whose names tell the pods of the processes on a shared GPU",
 		},
 		&cli.BoolFlag{
-			Name: "kubernetes-virtual-gpus", EnvVars: []string{"KUBERNETES_VIRTUAL_GPUS"},
+			Name: "kubernetes-virtual-gpus", EnvVars: []string{"KUBERNETES_VIRTUAL_GPUS"}, Destination: &s.options.VirtualGPUs,
 			Usage: "serve the metrics of a shared GPU once for each of its containers too, with the label vgpu",
 		},
 	}
 }
 
 // serverFlags configure the server.
-func serverFlags() []cli.Flag {
+func (s *settings) serverFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
-			Name: "web-config-file", EnvVars: []string{"DCGM_EXPORTER_WEB_CONFIG_FILE"},
+			Name: "web-config-file", EnvVars: []string{"DCGM_EXPORTER_WEB_CONFIG_FILE"}, Destination: &s.webConfig,
 			Usage: "`FILE` with certificates, client certificates and passwords of users, in the format of Prometheus exporters",
 		},
 	}
@@ -138,12 +140,12 @@ func ignoredFlags() []cli.Flag {
 		always   = "GPUs that come and go are always noticed"
 	)
 	return []cli.Flag{
-		agent.Ignored("remote-hostengine-info", "DCGM_REMOTE_HOSTENGINE_INFO", noEngine),
+		agent.Ignored("remote-hostengine-info", "DCGM_REMOTE_HOSTENGINE_INFO", noEngine, "r"),
 		agent.IgnoredSwitch("enable-dcgm-log", "DCGM_EXPORTER_ENABLE_DCGM_LOG", noEngine),
 		agent.Ignored("dcgm-log-level", "DCGM_EXPORTER_DCGM_LOG_LEVEL", noEngine),
-		agent.Ignored("switch-devices", "DCGM_EXPORTER_OTHER_SWITCH_DEVICES", "NVML has no metrics of switches"),
-		agent.Ignored("cpu-devices", "DCGM_EXPORTER_CPU_DEVICES_STR", "NVML has no metrics of CPUs"),
-		agent.IgnoredSwitch("no-hostname", "DCGM_EXPORTER_NO_HOSTNAME", "it has no effect in NVIDIA's exporter either"),
+		agent.Ignored("switch-devices", "DCGM_EXPORTER_OTHER_SWITCH_DEVICES", "NVML has no metrics of switches", "s"),
+		agent.Ignored("cpu-devices", "DCGM_EXPORTER_CPU_DEVICES_STR", "NVML has no metrics of CPUs", "p"),
+		agent.IgnoredSwitch("no-hostname", "DCGM_EXPORTER_NO_HOSTNAME", "it has no effect in NVIDIA's exporter either", "n"),
 		agent.IgnoredSwitch("disable-startup-validate", "DISABLE_STARTUP_VALIDATE", "the exporter waits for the driver"),
 		agent.Ignored("kubernetes-gpu-id-type", "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE", "all forms of ids are known"),
 		agent.IgnoredSwitch("kubernetes-enable-dra", "KUBERNETES_ENABLE_DRA", "the kubelet lists devices of claims too"),
@@ -157,14 +159,5 @@ func ignoredFlags() []cli.Flag {
 		agent.Ignored("dump-directory", "DCGM_EXPORTER_DUMP_DIRECTORY", noDump),
 		agent.Ignored("dump-retention", "DCGM_EXPORTER_DUMP_RETENTION", noDump),
 		agent.IgnoredSwitch("dump-compression", "DCGM_EXPORTER_DUMP_COMPRESSION", noDump),
-	}
-}
-
-// aliases are short and other names of flags in NVIDIA's DCGM Exporter.
-func aliases() map[string]string {
-	return map[string]string{
-		"address": "listen", "a": "listen", "f": "collectors", "c": "collect-interval", "k": "kubernetes",
-		"o": "use-old-namespace", "d": "devices", "r": "remote-hostengine-info", "s": "switch-devices", "p": "cpu-devices",
-		"m": "configmap-data", "n": "no-hostname", "x": "xid-count-window-size", "rbmn": "replace-blanks-in-model-name",
 	}
 }

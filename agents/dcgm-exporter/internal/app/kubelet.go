@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/gpu"
@@ -28,16 +27,16 @@ type kubelet struct {
 }
 
 // openKubelet returns the access that the flags describe. It does not connect.
-func openKubelet(c *cli.Context, log *slog.Logger) (*kubelet, error) {
-	if !c.Bool("kubernetes") {
+func (s *settings) openKubelet(log *slog.Logger) (*kubelet, error) {
+	if !s.kubernetes {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	client, err := podresources.New(podresources.Config{Socket: c.Path("pod-resources-kubelet-socket")})
+	client, err := podresources.New(podresources.Config{Socket: s.kubeletSocket})
 	if err != nil {
 		return nil, agent.Usagef("flag --pod-resources-kubelet-socket: %s", err)
 	}
 	return &kubelet{
-		client: client, resources: agent.Words(c, "nvidia-resource-names"), log: log,
+		client: client, resources: s.resources, log: log,
 		up: prometheus.NewDesc("exporter_pod_mapping_up", "1 while the kubelet says which containers use the GPUs, 0 while it does not.", nil, nil),
 		errors: prometheus.NewDesc("exporter_pod_mapping_errors_total",
 			"Times that the kubelet did not say which containers use the GPUs, by class of the failure.", []string{"class"}, nil),

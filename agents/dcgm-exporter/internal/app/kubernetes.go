@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/urfave/cli/v2"
-
 	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/agents/dcgm-exporter/internal/jobs"
@@ -29,29 +27,28 @@ type kubernetes struct {
 }
 
 // openKubernetes returns what the flags describe. It connects to nothing.
-func openKubernetes(c *cli.Context, log *slog.Logger) (kubernetes, error) {
+func (s *settings) openKubernetes(log *slog.Logger) (kubernetes, error) {
 	k := kubernetes{
-		labels: c.Bool("kubernetes-enable-pod-labels"), uid: c.Bool("kubernetes-enable-pod-uid"),
+		labels: s.podLabels, uid: s.podUID,
 		// Not the host's /proc of --proc-root, which may have the driver's files only.
-		processes: processes.Config{Logs: c.Path("pod-logs-dir")},
+		processes: processes.Config{Logs: s.podLogs},
 	}
 	var err error
-	if k.kubelet, err = openKubelet(c, log); err != nil || k.kubelet == nil || !k.labels && !k.uid {
+	if k.kubelet, err = s.openKubelet(log); err != nil || k.kubelet == nil || !k.labels && !k.uid {
 		return k, err
 	}
-	allow, err := podinfo.ParseAllow(agent.Words(c, "kubernetes-pod-label-allowlist-regex"))
+	allow, err := podinfo.ParseAllow(s.podLabelAllow)
 	if err != nil {
 		return k, agent.Usagef("flag --kubernetes-pod-label-allowlist-regex: %s", err)
 	}
-	node, err := cluster.NodeName(c)
-	if err != nil {
+	if err := s.cluster.Named(); err != nil {
 		return k, err
 	}
-	if k.api, err = cluster.Open(c, name, log); err != nil {
+	if k.api, err = s.cluster.Open(name, log); err != nil {
 		return k, err
 	}
 	k.info = podinfo.New(podinfo.Config{
-		Client: k.api.Client, Node: node, Rules: podinfo.Rules{Allow: allow, Reserved: exposition.Reserved()},
+		Client: k.api.Client, Node: s.cluster.NodeName, Rules: podinfo.Rules{Allow: allow, Reserved: exposition.Reserved()},
 	})
 	k.processes.Pods, k.kubelet.ended = k.info, k.info.Ended
 	return k, nil

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
@@ -39,23 +37,22 @@ type list struct {
 	changed chan struct{}
 }
 
-// openList returns the list that the flags name. It reads nothing.
-func openList(c *cli.Context, log *slog.Logger) (list, error) {
-	l := list{path: c.Path("collectors"), strict: c.Bool("strict"), log: log, changed: make(chan struct{}, 1)}
-	name := c.String("configmap-data")
-	if name == noConfigMap || name == "" {
-		return l, nil
+// openList returns the list that the flags name, and reads it into the options.
+func (s *settings) openList(ctx context.Context, log *slog.Logger) (l list, err error) {
+	l = list{path: s.collectors, strict: s.strict, log: log, changed: make(chan struct{}, 1)}
+	if s.configMap != noConfigMap && s.configMap != "" {
+		namespace, object, ok := strings.Cut(s.configMap, ":")
+		if !ok || namespace == "" || object == "" {
+			return l, agent.BadFlag("configmap-data", s.configMap, "NAMESPACE:NAME, or none")
+		}
+		l.configMap = kube.Object{API: "v1", Namespace: namespace, Resource: "configmaps", Name: object}
+		if l.api, err = s.cluster.Open(name, log); errors.Is(err, kube.ErrNotInCluster) {
+			log.Warn("cannot read the list of metrics from its ConfigMap, taking that of the file", "err", err)
+		} else if err != nil {
+			return l, err
+		}
 	}
-	namespace, name, ok := strings.Cut(name, ":")
-	if !ok || namespace == "" || name == "" {
-		return l, agent.BadFlag("configmap-data", c.String("configmap-data"), "NAMESPACE:NAME, or none")
-	}
-	l.configMap = kube.Object{API: "v1", Namespace: namespace, Resource: "configmaps", Name: name}
-	var err error
-	if l.api, err = cluster.Open(c, "dcgm-exporter", log); errors.Is(err, kube.ErrNotInCluster) {
-		log.Warn("cannot read the list of metrics from its ConfigMap, taking that of the file", "err", err)
-		return l, nil
-	}
+	s.options.Metrics, err = l.read(ctx)
 	return l, err
 }
 

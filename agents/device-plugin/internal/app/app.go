@@ -25,58 +25,53 @@ import (
 const name = "device-plugin"
 
 // App describes the device plugin.
-func App() agent.App {
+func App() agent.App { return newApp(&settings{}) }
+
+func newApp(s *settings) agent.App {
 	return agent.App{
 		Name:     name,
 		Usage:    "advertises the GPUs of this node to the kubelet",
-		Flags:    flags(),
-		Aliases:  aliases(),
-		Commands: commands(),
+		Flags:    s.flags(),
+		Host:     &s.gpus.Host,
+		Commands: s.commands(),
 		Listen:   ":9410",
-		New:      newAgent,
-		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-			s, err := read(c, nil, log)
-			if err != nil {
-				return nil, err
-			}
-			return s.driver.Source(c, log)
-		},
+		New:      s.newAgent,
+		Source:   s.source,
 	}
 }
 
-// shared is what the plugin and the supervisor of MPS daemons have in common.
-type shared struct {
-	settings settings
-	api      *cluster.API
-	base     parts.Config
+// source returns the GPUs without a label of the node, which the API server has.
+func (s *settings) source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
+	if err := s.load(c.Context, nil, log); err != nil {
+		return nil, err
+	}
+	return s.driver.Source(log)
 }
 
-func newShared(c *cli.Context, log *slog.Logger) (*shared, error) {
-	api, err := openAPI(c, log)
+// open loads the settings, and returns what the plugin and the supervisor of MPS daemons have in
+// common.
+func (s *settings) open(ctx context.Context, log *slog.Logger) (*cluster.API, parts.Config, error) {
+	api, err := s.openAPI(log)
 	if err != nil {
-		return nil, err
+		return nil, parts.Config{}, err
 	}
-	s, err := read(c, api, log)
-	if err != nil {
-		return nil, err
+	if err := s.load(ctx, api, log); err != nil {
+		return nil, parts.Config{}, err
 	}
-	src, err := s.driver.Source(c, log)
-	if err != nil {
-		return nil, err
-	}
-	return &shared{settings: s, api: api, base: parts.Config{
+	src, err := s.driver.Source(log)
+	return api, parts.Config{
 		Config:   inventory.Config{Config: s.live.Config, Rules: s.rules(s.live.Config, log), Source: src, Log: log},
 		Driver:   s.driver,
 		Recorder: metrics.New("outrigger_device_plugin"),
-	}}, nil
+	}, err
 }
 
-func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	shared, err := newShared(c, log)
+func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	api, cfg, err := s.open(c.Context, log)
 	if err != nil {
 		return nil, err
 	}
-	s, d, api, cfg := shared.settings, shared.settings.driver, shared.api, shared.base
+	d := s.driver
 	gate := mps.NewGate(d.Contract)
 	cfg.Advertiser, cfg.Reporter, cfg.Gate = name, reporter{api}, gate
 	base := parts.New(cfg)
@@ -116,7 +111,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			},
 			agent.Part{Name: "events", Run: api.Run, Ready: api.Failing},
 		),
-		Owner:     cluster.OwnerOf(c, api, log),
-		Effective: s.effective(c),
+		Owner:     s.cluster.Owner(api, log),
+		Effective: s.effective(),
 	}, nil
 }

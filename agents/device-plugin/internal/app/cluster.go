@@ -4,8 +4,6 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/urfave/cli/v2"
-
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/kube"
@@ -14,11 +12,11 @@ import (
 // openAPI returns what the flags ask for of the API server: the label that
 // chooses the config file, Events, and whether the DaemonSet is deleted. It returns nil
 // where they ask for none, or where there is no API server.
-func openAPI(c *cli.Context, log *slog.Logger) (*cluster.API, error) {
-	if !c.Bool("report-events") && c.Path("config-dir") == "" && c.String("daemonset-name") == "" {
+func (s *settings) openAPI(log *slog.Logger) (*cluster.API, error) {
+	if !s.cluster.Events && s.gpus.File.Dir == "" && s.cluster.DaemonSet == "" {
 		return nil, nil //nolint:nilnil // a nil API is an API that does nothing
 	}
-	api, err := cluster.Open(c, name, log)
+	api, err := s.cluster.Open(name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
 		log.Info("not in a cluster, ignoring the node's label and sending no events", "err", err)
 		return nil, nil //nolint:nilnil // as above

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/file"
 	"outrigger.dev/pkg/health"
@@ -25,21 +26,32 @@ const (
 	outputJSON  = "json"
 )
 
-// explain prints what the plugin advertises of a node.
-func explain(c *cli.Context) error {
-	output, err := agent.Choice(c, "output", outputTable, outputJSON)
-	if err != nil {
+func (s *settings) explainCommand() *cli.Command {
+	var file, output string
+	return &cli.Command{
+		Name:  "explain",
+		Usage: "print which devices of a node the flags and the config file --config advertise, and which they do not",
+		Flags: []cli.Flag{
+			&cli.PathFlag{
+				Name: "node", EnvVars: []string{"EXPLAIN_NODE"}, Destination: &file,
+				Usage: "`FILE` with the output of the command snapshot; if empty, the GPUs of gpu-source",
+			},
+			cmdline.Enum(&cli.StringFlag{
+				Name: "output", EnvVars: []string{"EXPLAIN_OUTPUT"}, Value: outputTable, Destination: &output,
+				Usage: "output `FORMAT`: table or json",
+			}, outputTable, outputJSON),
+		},
+		Action: func(c *cli.Context) error { return s.explain(c, file, output) },
+	}
+}
+
+// explain prints what the plugin advertises of the node in a file, or else of this node.
+func (s *settings) explain(c *cli.Context, file, output string) error {
+	log := agent.Logger(c)
+	if err := s.load(c.Context, nil, log); err != nil {
 		return err
 	}
-	log, err := agent.Logger(c)
-	if err != nil {
-		return err
-	}
-	s, err := read(c, nil, log)
-	if err != nil {
-		return err
-	}
-	node, err := s.node(c, log)
+	node, err := s.node(c.Context, file, log)
 	if err != nil {
 		return err
 	}
@@ -62,21 +74,14 @@ func explain(c *cli.Context) error {
 	return nil
 }
 
-// node reads the snapshot in the file --node, or takes one of this node.
-func (s settings) node(c *cli.Context, log *slog.Logger) (*gpu.Node, error) {
-	var src gpu.Source
-	if path := c.Path("node"); path != "" {
-		src = file.New(path, log)
-	} else {
-		var err error
-		if src, err = s.driver.Source(c, log); err != nil {
+// node reads a file with a snapshot, or takes a snapshot of this node.
+func (s *settings) node(ctx context.Context, path string, log *slog.Logger) (node *gpu.Node, err error) {
+	var src gpu.Source = file.New(path, log)
+	if path == "" {
+		if src, err = s.driver.Source(log); err != nil {
 			return nil, err
 		}
 	}
-	return snapshot(c.Context, src)
-}
-
-func snapshot(ctx context.Context, src gpu.Source) (node *gpu.Node, err error) {
 	defer func() { err = errors.Join(err, src.Close()) }()
 	return src.Snapshot(ctx)
 }

@@ -22,14 +22,15 @@ const mpsName = "mps-control-daemon"
 // MPS describes the supervisor of the MPS control daemons. It has the flags and the
 // config of the plugin, so that both derive the same resources.
 func MPS() agent.App {
+	s := &settings{}
 	return agent.App{
-		Name:    mpsName,
-		Usage:   "runs the MPS control daemons of the GPUs that the device plugin shares by MPS",
-		Flags:   flags(),
-		Aliases: aliases(),
-		Listen:  ":9412",
-		New:     newMPS,
-		Source:  App().Source,
+		Name:   mpsName,
+		Usage:  "runs the MPS control daemons of the GPUs that the device plugin shares by MPS",
+		Flags:  s.flags(),
+		Host:   &s.gpus.Host,
+		Listen: ":9412",
+		New:    s.newMPS,
+		Source: s.source,
 		Commands: []*cli.Command{{
 			Name:   "mount-shm",
 			Usage:  "do nothing: the init container of NVIDIA's chart calls it, and the agent mounts the shared memory itself",
@@ -43,12 +44,12 @@ func mountShm(c *cli.Context) error {
 	return nil
 }
 
-func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	shared, err := newShared(c, log)
+func (s *settings) newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	api, cfg, err := s.open(c.Context, log)
 	if err != nil {
 		return nil, err
 	}
-	s, base := shared.settings, parts.New(shared.base)
+	base := parts.New(cfg)
 	m := &mpsAgent{driver: s.driver, log: log}
 	m.loop = reconcile.New(reconcile.Config{
 		Name: "daemons", Starting: inventory.State{}.Unusable(), Log: log,
@@ -60,11 +61,11 @@ func newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 		Parts: append(base.Parts,
 			agent.Part{Name: "daemons", Run: m.run, Ready: m.ready},
 			agent.Part{
-				Name: "config", Ready: shared.api.Failing, Reload: s.live.Reload,
+				Name: "config", Ready: api.Failing, Reload: s.live.Reload,
 				Run: func(ctx context.Context) error { return s.live.Run(ctx, s.follower(base.Inventory, log)) },
 			},
 		),
-		Effective: s.effective(c),
+		Effective: s.effective(),
 	}, nil
 }
 

@@ -1,9 +1,10 @@
 package app
 
 import (
-	"errors"
+	"context"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,6 +15,7 @@ import (
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/agent/gpuconfig"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/hostfs"
@@ -21,35 +23,50 @@ import (
 
 // settings is what flags, environment and config file set.
 type settings struct {
-	live   *gpuconfig.Live
-	driver *driver.Driver
+	gpus    gpuconfig.Settings
+	cluster cluster.Settings
 	// quiet is the time without another XID after which a GPU is healthy again.
 	quiet time.Duration
+
+	// load sets what follows.
+	live   *gpuconfig.Live
+	driver *driver.Driver
 }
 
-// read reads flags, environment and config file. If a label of the node selects the
-// file, it comes from api.
-func read(c *cli.Context, api *cluster.API, log *slog.Logger) (settings, error) {
-	host, err := agent.HostOf(c)
-	s := settings{quiet: c.Duration("health-quiet-window")}
-	if s.quiet <= 0 {
-		err = errors.Join(err, agent.BadFlag("health-quiet-window", s.quiet.String(), "a time above 0, like 5m"))
-	}
-	if err != nil {
-		return settings{}, err
-	}
-	if s.live, err = gpuconfig.Load(c, api, log); err != nil {
-		return settings{}, err
+// flags are the flags of the device plugin. Names, environment variables and
+// defaults are those of NVIDIA's device plugin; docs/device-plugin.md lists where
+// they differ.
+func (s *settings) flags() []cli.Flag {
+	return slices.Concat(
+		s.gpus.HostFlags(),
+		s.gpus.File.Flags(""),
+		[]cli.Flag{
+			s.cluster.NodeNameFlag(), s.cluster.EventsFlag("changes of GPUs"), s.cluster.OwnerFlag("is deleted"),
+			s.cluster.NamespaceFlag("the DaemonSet"),
+		},
+		s.gpus.Flags("", slices.Concat(config.DeviceOptions(), config.PluginOptions())...),
+		[]cli.Flag{cmdline.Positive(&cli.DurationFlag{
+			Name: "health-quiet-window", EnvVars: []string{"HEALTH_QUIET_WINDOW"}, Value: health.DefaultQuiet, Destination: &s.quiet,
+			Usage: "`TIME` after which a GPU that answers is healthy again if it reported no other XID, for XIDs that need no reset",
+		})},
+	)
+}
+
+// load reads the config file, and opens the driver. If a label of the node selects the file, it
+// comes from api.
+func (s *settings) load(ctx context.Context, api *cluster.API, log *slog.Logger) (err error) {
+	if s.live, err = s.gpus.Load(ctx, api, log); err != nil {
+		return err
 	}
 	if err := hostfs.CheckSocketPath(s.live.Config.KubeletSocket); err != nil {
-		return settings{}, agent.Usagef("flag --kubelet-socket: %v", err)
+		return agent.Usagef("flag --kubelet-socket: %v", err)
 	}
-	s.driver, err = driver.New(host, s.live.Config.Driver)
-	return s, err
+	s.driver, err = driver.New(s.gpus.Host, s.live.Config.Driver)
+	return err
 }
 
 // rules returns the XIDs that make a device unhealthy, and for how long.
-func (s settings) rules(c config.Config, log *slog.Logger) health.Rules {
+func (s *settings) rules(c config.Config, log *slog.Logger) health.Rules {
 	rules, unknown := health.ParseRules(c.HealthChecks.Disable, c.HealthChecks.Enable)
 	if len(unknown) > 0 {
 		log.Warn("unknown words in the lists of XIDs, ignoring them", "items", unknown)
@@ -58,10 +75,10 @@ func (s settings) rules(c config.Config, log *slog.Logger) health.Rules {
 	return rules
 }
 
-func (s settings) socketDir() string { return filepath.Dir(s.live.Config.KubeletSocket) }
+func (s *settings) socketDir() string { return filepath.Dir(s.live.Config.KubeletSocket) }
 
 // follower makes an inventory follow the config, with the rules that come from it.
-func (s settings) follower(inv *inventory.Inventory, log *slog.Logger) configfile.Follower[config.Config] {
+func (s *settings) follower(inv *inventory.Inventory, log *slog.Logger) configfile.Follower[config.Config] {
 	return configfile.Follower[config.Config]{
 		Configure: func(c config.Config) { inv.Configure(c, s.rules(c, log)) },
 		Reject:    inv.Reject,
@@ -69,6 +86,6 @@ func (s settings) follower(inv *inventory.Inventory, log *slog.Logger) configfil
 }
 
 // effective returns the settings in effect.
-func (s settings) effective(c *cli.Context) []slog.Attr {
-	return append(gpuconfig.Effective(c, s.live.Config), s.driver.Effective()...)
+func (s *settings) effective() []slog.Attr {
+	return append(s.gpus.Effective(s.live.Config), s.driver.Effective()...)
 }

@@ -15,12 +15,12 @@ import (
 )
 
 // settingsOf is what the app reads from a command line; all errors go to text.
-func settingsOf(t *testing.T, args ...string) (s settings, code int, text string) {
+func settingsOf(t *testing.T, args ...string) (s *settings, code int, text string) {
 	t.Helper()
-	a := App()
+	s = &settings{}
+	a := newApp(s)
 	a.New = func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-		var err error
-		if s, err = read(c, nil, log); err != nil {
+		if err := s.load(c.Context, nil, log); err != nil {
 			return nil, err
 		}
 		return nil, errors.New("read")

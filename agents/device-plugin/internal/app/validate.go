@@ -12,40 +12,22 @@ import (
 )
 
 // commands are the commands of the plugin, in addition to those of every agent.
-func commands() []*cli.Command {
+func (s *settings) commands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name:   "validate",
 			Usage:  "validate the config file --config, or all files in --config-dir; needs no GPU",
-			Action: validate,
+			Action: s.validate,
 		},
-		{
-			Name:  "explain",
-			Usage: "print which devices of a node the flags and the config file --config advertise, and which they do not",
-			Flags: []cli.Flag{
-				&cli.PathFlag{
-					Name: "node", EnvVars: []string{"EXPLAIN_NODE"},
-					Usage: "`FILE` with the output of the command snapshot; if empty, the GPUs of gpu-source",
-				},
-				&cli.StringFlag{
-					Name: "output", EnvVars: []string{"EXPLAIN_OUTPUT"}, Value: outputTable,
-					Usage: "output `FORMAT`: table or json",
-				},
-			},
-			Action: explain,
-		},
+		s.explainCommand(),
 	}
 }
 
 // validate prints one line for each valid file, after its warnings, and one for each
 // error in the others.
 // It takes flags and variables into account, as the plugin does.
-func validate(c *cli.Context) error {
-	file, err := configfile.FileOf(c)
-	if err != nil {
-		return err
-	}
-	paths, err := file.All()
+func (s *settings) validate(c *cli.Context) error {
+	paths, err := s.gpus.File.All()
 	if err != nil {
 		return err
 	}
@@ -54,7 +36,7 @@ func validate(c *cli.Context) error {
 		var cfg config.Config
 		data, err := configfile.Read(path)
 		if err == nil {
-			cfg, err = gpuconfig.Parse(c, path, data)
+			cfg, err = s.gpus.Parse(path, data)
 			if err != nil && !gpuconfig.InFile(err) {
 				return err
 			}

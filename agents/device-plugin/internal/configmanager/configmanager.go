@@ -22,26 +22,31 @@ import (
 // Name is the name of the program in NVIDIA's chart.
 const Name = "config-manager"
 
-// opener returns the source of the node's labels.
-type opener func(*cli.Context, *slog.Logger) (configfile.Labels, error)
+// settings is what the flags set.
+type settings struct {
+	from    configfile.File
+	cluster cluster.Settings
+	// to is the file to write.
+	to   string
+	once bool
+	// labels, if it is not nil, is the source of the node's labels in place of the API server.
+	labels configfile.Labels
+}
 
 // App describes the config manager.
-func App() agent.App { return app(open) }
+func App() agent.App { return newApp(&settings{}) }
 
-func app(labels opener) agent.App {
+func newApp(s *settings) agent.App {
 	return agent.App{
-		Name:    Name,
-		Usage:   "writes the config file that the node's label selects, for the chart of NVIDIA's device plugin",
-		Flags:   slices.Concat(configfile.Flags(""), []cli.Flag{cluster.NodeNameFlag()}, flags()),
-		Aliases: configfile.Aliases(),
-		New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-			return newAgent(c, labels, log)
-		},
+		Name:  Name,
+		Usage: "writes the config file that the node's label selects, for the chart of NVIDIA's device plugin",
+		Flags: slices.Concat(s.from.Flags(""), []cli.Flag{s.cluster.NodeNameFlag()}, s.flags()),
+		New:   s.newAgent,
 	}
 }
 
 // flags are those of NVIDIA's config manager, as its chart sets their variables.
-func flags() []cli.Flag {
+func (s *settings) flags() []cli.Flag {
 	ignored := func(name, variable string) cli.Flag {
 		return &cli.StringFlag{
 			Name: name, EnvVars: []string{variable},
@@ -50,11 +55,11 @@ func flags() []cli.Flag {
 	}
 	return []cli.Flag{
 		&cli.PathFlag{
-			Name: "config-file-dst", EnvVars: []string{"CONFIG_FILE_DST"},
+			Name: "config-file-dst", EnvVars: []string{"CONFIG_FILE_DST"}, Destination: &s.to,
 			Usage: "`FILE` to write",
 		},
 		&cli.BoolFlag{
-			Name: "oneshot", EnvVars: []string{"ONESHOT"},
+			Name: "oneshot", EnvVars: []string{"ONESHOT"}, Destination: &s.once,
 			Usage: "write the file once, and exit",
 		},
 		&cli.StringFlag{
@@ -65,8 +70,11 @@ func flags() []cli.Flag {
 	}
 }
 
-func open(c *cli.Context, log *slog.Logger) (configfile.Labels, error) {
-	api, err := cluster.Open(c, Name, log)
+func (s *settings) open(log *slog.Logger) (configfile.Labels, error) {
+	if s.labels != nil {
+		return s.labels, nil
+	}
+	api, err := s.cluster.Open(Name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
 		log.Info("not in a cluster, ignoring the node's label", "err", err)
 		return (*cluster.API)(nil), nil
@@ -77,29 +85,29 @@ func open(c *cli.Context, log *slog.Logger) (configfile.Labels, error) {
 // selected is a config file with its content.
 type selected struct{ path, content string }
 
-func newAgent(c *cli.Context, labels opener, log *slog.Logger) (*agent.Agent, error) {
-	if c.Path("config-file-dst") == "" || c.Path("config-dir") == "" {
+func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	if s.to == "" || s.from.Dir == "" {
 		return nil, agent.Usagef("flags --config-file-srcdir and --config-file-dst: need values: the folder with the config files, and the file to write")
 	}
-	from, err := labels(c, log)
+	labels, err := s.open(log)
 	if err != nil {
 		return nil, err
 	}
-	live, err := configfile.Load(c, configfile.Spec[selected]{
+	live, err := configfile.Load(c.Context, s.from, configfile.Spec[selected]{
 		Parse:  func(path string, data []byte) (selected, error) { return selected{path, string(data)}, nil },
-		Labels: from,
+		Labels: labels,
 		Log:    log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{to: c.Path("config-file-dst"), log: log}
+	w := &writer{to: s.to, log: log}
 	return &agent.Agent{
-		Once: c.Bool("oneshot"),
+		Once: s.once,
 		Parts: []agent.Part{{
 			Name: "config", Reload: live.Reload,
 			Run: func(ctx context.Context) error {
-				if err := w.write(live.Config); err != nil || c.Bool("oneshot") {
+				if err := w.write(live.Config); err != nil || s.once {
 					return err
 				}
 				log.Info("following the label and the files; the agents of this project do so themselves with --config-dir, and need no config manager")

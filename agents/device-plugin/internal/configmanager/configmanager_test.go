@@ -3,18 +3,15 @@ package configmanager
 import (
 	"bytes"
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
 	"go.uber.org/goleak"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/agenttest"
-	"outrigger.dev/pkg/agent/configfile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,7 +49,7 @@ func chart(t *testing.T, oneshot string) (configs, file string) {
 // run runs the config manager until ctx ends.
 func run(ctx context.Context, l label) (int, string) {
 	var out bytes.Buffer
-	code := agent.Exec(ctx, app(func(*cli.Context, *slog.Logger) (configfile.Labels, error) { return l, nil }), []string{Name}, &out, &out)
+	code := agent.Exec(ctx, newApp(&settings{labels: l}), []string{Name}, &out, &out)
 	return code, out.String()
 }
 

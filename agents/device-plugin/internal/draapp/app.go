@@ -24,6 +24,7 @@ import (
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/agent/gpuconfig"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -37,32 +38,31 @@ const name = "dra-plugin"
 
 // App describes the DRA plugin.
 func App() agent.App {
+	s := &settings{}
 	return agent.App{
-		Name:    name,
-		Usage:   "advertises the GPUs of this node through Dynamic Resource Allocation",
-		Flags:   flags(),
-		Aliases: map[string]string{"nvidia-ctk-path": "nvidia-cdi-hook-path"},
-		Listen:  ":9411",
-		New:     newAgent,
-		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-			s, err := read(c)
-			if err != nil {
+		Name:   name,
+		Usage:  "advertises the GPUs of this node through Dynamic Resource Allocation",
+		Flags:  s.flags(),
+		Host:   &s.gpus.Host,
+		Listen: ":9411",
+		New:    s.newAgent,
+		Source: func(_ *cli.Context, log *slog.Logger) (gpu.Source, error) {
+			if err := s.load(); err != nil {
 				return nil, err
 			}
-			return s.driver.Source(c, log)
+			return s.driver.Source(log)
 		},
 	}
 }
 
-func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	s, err := read(c)
-	if err != nil {
+func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	if err := s.load(); err != nil {
 		return nil, err
 	}
-	if s.node, err = cluster.NodeName(c); err != nil {
+	if err := s.cluster.Named(); err != nil {
 		return nil, err
 	}
-	rc, err := kube.Config{Kubeconfig: c.Path("kubeconfig"), Agent: name}.REST()
+	rc, err := kube.Config{Kubeconfig: s.kubeconfig, Agent: name}.REST()
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
@@ -71,7 +71,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	src, err := s.driver.Source(c, log)
+	src, err := s.driver.Source(log)
 	if err != nil {
 		return nil, err
 	}
@@ -94,88 +94,84 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			agent.Part{Name: "kubelet", Run: k.run, Ready: k.ready},
 			agent.Part{Name: "fact dra-ready", Run: k.fact.Run},
 		),
-		Effective: append(gpuconfig.Effective(c, s.config), s.driver.Effective()...),
+		Effective: append(s.gpus.Effective(s.config), s.driver.Effective()...),
 	}, nil
-}
-
-// flags returns the flags of the DRA plugin. Those for the kubelet's folders have the
-// names of NVIDIA's DRA driver, all others those of the device plugin.
-func flags() []cli.Flag {
-	return slices.Concat(
-		agent.GPUFlags(),
-		[]cli.Flag{
-			cluster.NodeNameFlag(),
-			cluster.KubeconfigFlag(),
-			&cli.StringFlag{
-				Name: "pod-uid", EnvVars: []string{"POD_UID"},
-				Usage: "`UID` of the pod, which lets a new pod take over from it during an update; empty outside of a pod",
-			},
-			&cli.PathFlag{
-				Name: "kubelet-plugins-dir", EnvVars: []string{"KUBELET_PLUGINS_DIR"}, Value: "/var/lib/kubelet/plugins",
-				Usage: "`FOLDER` of the kubelet for the sockets and files of plugins",
-			},
-			&cli.PathFlag{
-				Name: "kubelet-registry-dir", EnvVars: []string{"KUBELET_REGISTRY_DIR"}, Value: "/var/lib/kubelet/plugins_registry",
-				Usage: "`FOLDER` of the kubelet for the registration of plugins",
-			},
-		},
-		gpuconfig.Flags("", config.CDIOptions()...),
-		[]cli.Flag{
-			&cli.StringSliceFlag{
-				Name: "include-devices", EnvVars: []string{"INCLUDE_DEVICES"},
-				Usage: "`DEVICES` to advertise, by index, UUID, product name or PCI address; if empty, all",
-			},
-			&cli.StringSliceFlag{
-				Name: "exclude-devices", EnvVars: []string{"EXCLUDE_DEVICES"},
-				Usage: "`DEVICES` not to advertise",
-			},
-		},
-	)
 }
 
 // settings has the values of flags and environment variables.
 type settings struct {
-	node, podUID string
+	gpus               gpuconfig.Settings
+	cluster            cluster.Settings
+	kubeconfig, podUID string
 	// plugins and registry are folders of the kubelet.
 	plugins, registry string
-	config            config.Config
-	rules             health.Rules
-	driver            *driver.Driver
+	filter            config.Filter
+
+	// load sets what follows.
+	config config.Config
+	rules  health.Rules
+	driver *driver.Driver
 }
 
-func read(c *cli.Context) (settings, error) {
-	host, err := agent.HostOf(c)
-	if err != nil {
-		return settings{}, err
-	}
-	for _, flag := range []string{"kubelet-plugins-dir", "kubelet-registry-dir", "cdi-root"} {
-		if !filepath.IsAbs(c.Path(flag)) {
-			return settings{}, agent.BadFlag(flag, c.Path(flag), "an absolute path")
-		}
-	}
-	s := settings{
-		podUID:  c.String("pod-uid"),
-		plugins: c.Path("kubelet-plugins-dir"), registry: c.Path("kubelet-registry-dir"),
-	}
+// flags returns the flags of the DRA plugin. Those for the kubelet's folders have the
+// names of NVIDIA's DRA driver, all others those of the device plugin.
+func (s *settings) flags() []cli.Flag {
+	return slices.Concat(
+		s.gpus.HostFlags(),
+		[]cli.Flag{
+			s.cluster.NodeNameFlag(),
+			&cli.PathFlag{
+				Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.kubeconfig,
+				Usage: "kubeconfig `FILE` for the API server; if empty, the pod's service account is used",
+			},
+			&cli.StringFlag{
+				Name: "pod-uid", EnvVars: []string{"POD_UID"}, Destination: &s.podUID,
+				Usage: "`UID` of the pod, which lets a new pod take over from it during an update; empty outside of a pod",
+			},
+			cmdline.Absolute(&cli.PathFlag{
+				Name: "kubelet-plugins-dir", EnvVars: []string{"KUBELET_PLUGINS_DIR"}, Value: "/var/lib/kubelet/plugins", Destination: &s.plugins,
+				Usage: "`FOLDER` of the kubelet for the sockets and files of plugins",
+			}),
+			cmdline.Absolute(&cli.PathFlag{
+				Name: "kubelet-registry-dir", EnvVars: []string{"KUBELET_REGISTRY_DIR"}, Value: "/var/lib/kubelet/plugins_registry", Destination: &s.registry,
+				Usage: "`FOLDER` of the kubelet for the registration of plugins",
+			}),
+		},
+		s.gpus.Flags("", config.CDIOptions()...),
+		[]cli.Flag{
+			cmdline.List(&cli.StringSliceFlag{
+				Name: "include-devices", EnvVars: []string{"INCLUDE_DEVICES"},
+				Usage: "`DEVICES` to advertise, by index, UUID, product name or PCI address; if empty, all",
+			}, &s.filter.Include),
+			cmdline.List(&cli.StringSliceFlag{
+				Name: "exclude-devices", EnvVars: []string{"EXCLUDE_DEVICES"},
+				Usage: "`DEVICES` not to advertise",
+			}, &s.filter.Exclude),
+		},
+	)
+}
+
+// load makes the config, and opens the driver.
+func (s *settings) load() (err error) {
 	for flag, socket := range s.sockets() {
 		if err := hostfs.CheckSocketPath(socket); err != nil {
-			return settings{}, agent.Usagef("flag --%s: %v", flag, err)
+			return agent.Usagef("flag --%s: %v", flag, err)
 		}
 	}
-	if s.config, err = gpuconfig.Parse(c, "", nil); err != nil {
-		return settings{}, err
+	if s.config, err = s.gpus.Parse("", nil); err != nil {
+		return err
 	}
 	s.config.MIGStrategy = config.MIGStrategyMixed
 	s.config.ListStrategies = []config.ListStrategy{config.ListCDICRI}
-	s.config.Filter = config.Filter{Include: agent.Words(c, "include-devices"), Exclude: agent.Words(c, "exclude-devices")}
+	s.config.Filter = s.filter
 	s.rules, _ = health.ParseRules("", "") // empty lists have no unknown words
-	s.driver, err = driver.New(host, s.config.Driver)
-	return s, err
+	s.driver, err = driver.New(s.gpus.Host, s.config.Driver)
+	return err
 }
 
 // sockets returns the paths of the sockets that the library creates, by the flags of their
 // folders.
-func (s settings) sockets() map[string]string {
+func (s *settings) sockets() map[string]string {
 	service, registration := "dra.sock", dra.DriverName+"-reg.sock"
 	if s.podUID != "" {
 		service = "dra-" + s.podUID + ".sock"
@@ -188,7 +184,7 @@ func (s settings) sockets() map[string]string {
 }
 
 // dir returns the folder of the plugin.
-func (s settings) dir() string { return filepath.Join(s.plugins, dra.DriverName) }
+func (s *settings) dir() string { return filepath.Join(s.plugins, dra.DriverName) }
 
 // claimExists reports whether the API server has the claim. It compares UIDs, because
 // another claim may have the same name by now.

@@ -22,7 +22,7 @@ import (
 
 // kubelet connects the driver with the kubelet and the API server.
 type kubelet struct {
-	settings  settings
+	settings  *settings
 	client    kubernetes.Interface
 	failures  *kube.Failures
 	inventory *inventory.Inventory
@@ -61,7 +61,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	}
 	var err error
 	k.driver, err = dra.New(dra.Config{
-		Node: k.settings.node, LedgerPath: filepath.Join(dir, "claims.json"), BootID: k.bootID(), Exists: k.claimExists,
+		Node: k.settings.cluster.NodeName, LedgerPath: filepath.Join(dir, "claims.json"), BootID: k.bootID(), Exists: k.claimExists,
 		Failed: func(err error) { k.failed.Set(err); k.loop.Wake() },
 		Log:    k.log,
 	})
@@ -148,7 +148,7 @@ func (k *kubelet) missing(s inventory.State) error {
 func (k *kubelet) options(dir string) []kubeletplugin.Option {
 	out := []kubeletplugin.Option{
 		kubeletplugin.DriverName(dra.DriverName),
-		kubeletplugin.NodeName(k.settings.node),
+		kubeletplugin.NodeName(k.settings.cluster.NodeName),
 		kubeletplugin.KubeClient(k.client),
 		kubeletplugin.RegistrarDirectoryPath(k.settings.registry),
 		kubeletplugin.PluginDataDirectoryPath(dir),

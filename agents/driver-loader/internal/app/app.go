@@ -18,27 +18,29 @@ import (
 )
 
 // App describes the agent.
-func App() agent.App {
+func App() agent.App { return newApp(&settings{}) }
+
+func newApp(s *settings) agent.App {
 	return agent.App{
 		Name:     loader.Name,
 		Usage:    "builds, checks and loads the NVIDIA driver's kernel modules on this node, and shows the driver root to other agents",
-		Flags:    flags(),
+		Flags:    s.flags(),
+		Host:     &s.host,
 		Listen:   ":9416",
-		New:      newAgent,
-		Commands: commands(),
+		New:      s.newAgent,
+		Commands: s.commands(),
 	}
 }
 
-func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	s, err := read(c, log)
-	if err != nil {
+func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	if err := s.complete(log); err != nil {
 		return nil, err
 	}
 	return s.agent(log)
 }
 
 // agent returns the agent that the settings describe.
-func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
+func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 	var up *upgrades
 	licenses := license.New(license.Config{
 		Configured: s.daemons.Licensed, Query: s.daemons.Query, Log: log,
@@ -70,7 +72,7 @@ func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 			return licenses.Run(ctx, l.Undisturbed)
 		}},
 	}
-	if s.place != nil {
+	if s.upgrading() {
 		var err error
 		if up, err = s.upgrader(l, log); err != nil {
 			return nil, err
@@ -87,7 +89,7 @@ func (s settings) agent(log *slog.Logger) (*agent.Agent, error) {
 }
 
 // importPayload imports the driver that the flags name.
-func (s settings) importPayload(ctx context.Context) error {
+func (s *settings) importPayload(ctx context.Context) error {
 	_, err := s.store().Import(ctx, s.payload)
 	return err
 }

@@ -15,72 +15,56 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/slots"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
-	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/kube"
 )
 
-func clusterFlags() []cli.Flag {
+func (s *settings) clusterFlags() []cli.Flag {
 	return []cli.Flag{
-		cluster.NodeNameFlag(),
+		s.cluster.NodeNameFlag(),
+		s.cluster.NamespaceFlag("the pod, in which the upgrade slots are"),
+		s.cluster.DaemonSetFlag(", whose nodes a percentage in upgrade-policy is of"),
 		&cli.StringFlag{
-			Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default",
-			Usage: "`NAMESPACE` of the pod, in which the upgrade slots are",
-		},
-		&cli.StringFlag{
-			Name: "daemonset-name", EnvVars: []string{"DAEMONSET_NAME"},
-			Usage: "`NAME` of the agent's DaemonSet, whose nodes a percentage in upgrade-policy is of",
-		},
-		&cli.StringFlag{
-			Name: "upgrade-policy", EnvVars: []string{"UPGRADE_POLICY"},
+			Name: "upgrade-policy", EnvVars: []string{"UPGRADE_POLICY"}, Destination: &s.upgradePolicy,
 			Usage: "`POLICY` of upgrades in a cluster, as JSON in the form of NVIDIA's driver.upgradePolicy; it replaces auto-upgrade. Empty for no cluster",
 		},
 		&cli.PathFlag{
-			Name: "drain-program", EnvVars: []string{"DRAIN_PROGRAM"},
+			Name: "drain-program", EnvVars: []string{"DRAIN_PROGRAM"}, Destination: &s.drain,
 			Usage: "`FILE` of the program that evicts pods; empty for driver-loader-drain in the folder of this program",
 		},
 	}
 }
 
-// place is where an agent upgrades its node: in a cluster.
-type place struct {
-	policy          upgrade.Policy
-	daemonSet       kube.Object
-	drain, nodeName string
-}
+// upgrading reports whether the agent upgrades its node: it is in a cluster.
+func (s *settings) upgrading() bool { return s.upgradePolicy != "" }
 
-// readPlace reads the flags of an agent in a cluster. It returns nil for one that is in none.
-func readPlace(c *cli.Context) (*place, error) {
-	text := c.String("upgrade-policy")
-	if text == "" {
-		return nil, nil //nolint:nilnil // a nil place is none
+// completeUpgrade reads the policy of an agent that upgrades its node.
+func (s *settings) completeUpgrade() error {
+	if !s.upgrading() {
+		return nil
 	}
-	var errs []error
-	policy, err := upgrade.ParsePolicy([]byte(text))
-	if err != nil {
-		errs = append(errs, agent.Usagef("flag --upgrade-policy: %s", err))
+	var err error
+	if s.policy, err = upgrade.ParsePolicy([]byte(s.upgradePolicy)); err != nil {
+		return agent.Usagef("flag --upgrade-policy: %s", err)
 	}
-	name, err := cluster.NodeName(c)
-	errs = append(errs, err)
-	p := &place{policy: policy, drain: c.Path("drain-program"), nodeName: name, daemonSet: kube.Object{
-		API: "apps/v1", Resource: "daemonsets", Namespace: c.String("namespace"), Name: c.String("daemonset-name"),
-	}}
-	if p.daemonSet.Name == "" && strings.HasSuffix(string(policy.MaxUnavailable), "%") {
-		errs = append(errs, agent.Usagef("flag --daemonset-name is not set, and maxUnavailable of --upgrade-policy is %s: set the name of the agent's DaemonSet, or a number of nodes", policy.MaxUnavailable))
+	if s.cluster.DaemonSet == "" && strings.HasSuffix(string(s.policy.MaxUnavailable), "%") {
+		return agent.Usagef("flag --daemonset-name is not set, and maxUnavailable of --upgrade-policy is %s: set the name of the agent's DaemonSet, or a number of nodes", s.policy.MaxUnavailable)
 	}
-	if p.drain == "" {
+	if s.drain == "" {
 		self, err := os.Executable()
-		errs = append(errs, err)
-		p.drain = filepath.Join(filepath.Dir(self), eviction.Program)
+		if err != nil {
+			return err
+		}
+		s.drain = filepath.Join(filepath.Dir(self), eviction.Program)
 	}
-	return p, errors.Join(errs...)
+	return s.cluster.Named()
 }
 
 // journal returns the path of the journal of upgrades.
-func (s settings) journal() string { return filepath.Join(s.config.Store, "upgrade.json") }
+func (s *settings) journal() string { return filepath.Join(s.config.Store, "upgrade.json") }
 
 // left says what an upgrade leaves to the loader. A journal that cannot be read is reported, and
 // replaced, by the upgrade.
-func (s settings) left(d *loader.Desired) {
+func (s *settings) left(d *loader.Desired) {
 	j, _ := upgrade.ReadJournal(s.journal())
 	d.Keep, d.Instead = true, j.Driver
 	if j.State.Changing() {
@@ -101,8 +85,8 @@ type upgrades struct {
 }
 
 // upgrader returns the part of the agent that upgrades the node with a loader.
-func (s settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error) {
-	client, err := kube.New(kube.Config{Node: s.place.nodeName, Agent: loader.Name, Log: log})
+func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error) {
+	client, err := kube.New(kube.Config{Node: s.cluster.NodeName, Agent: loader.Name, Log: log})
 	if err != nil {
 		return nil, agent.Usagef("flag --upgrade-policy: it needs the API server, and %s", err)
 	}
@@ -110,13 +94,13 @@ func (s settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error
 	plugin := &pluginFact{dir: s.config.Contract, log: log}
 	u.Upgrade = upgrade.New(upgrade.Config{
 		Client: client, Events: u.events, Driver: swapper{l, plugin}, Log: log, Moved: l.Again,
-		Slots: slots.New(slots.Config{Client: client, Namespace: s.place.daemonSet.Namespace, Node: s.place.nodeName, Log: log}),
+		Slots: slots.New(slots.Config{Client: client, Namespace: s.cluster.Namespace, Node: s.cluster.NodeName, Log: log}),
 		Desired: func(state upgrade.State) (upgrade.Desired, error) {
 			target, err := l.Target(state.Active())
-			return upgrade.Desired{Driver: target, Policy: s.place.policy}, err
+			return upgrade.Desired{Driver: target, Policy: s.policy}, err
 		},
 		Offered:   plugin.offered,
-		DaemonSet: s.place.daemonSet, Journal: s.journal(), Drain: []string{s.place.drain},
+		DaemonSet: s.cluster.Object(), Journal: s.journal(), Drain: []string{s.drain},
 	})
 	return u, nil
 }

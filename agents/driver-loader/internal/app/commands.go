@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,36 +11,50 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/progress"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 )
 
-func commands() []*cli.Command {
+func (s *settings) commands() []*cli.Command {
+	var output, release, source string
 	return []*cli.Command{
 		{
 			Name: "plan", Usage: "check the node, and say what the agent would do next and what is in its way; changes nothing",
-			Flags: []cli.Flag{
-				&cli.StringFlag{Name: "output", EnvVars: []string{"PLAN_OUTPUT"}, Value: "text", Usage: "`FORMAT` of the output, also as -o: text or json"},
-				// The chassis allows a flag one name.
-				&cli.StringFlag{Name: "o", EnvVars: []string{"PLAN_O"}, Value: "text", Hidden: true},
-			},
-			Action: with(plan),
+			Flags: []cli.Flag{cmdline.Enum(&cli.StringFlag{
+				Name: "output", Aliases: []string{"o"}, EnvVars: []string{"PLAN_OUTPUT"}, Value: "text", Destination: &output,
+				Usage: "`FORMAT` of the output: text or json",
+			}, "text", "json")},
+			Action: s.action(func(c *cli.Context) error { return s.plan(c, output) }),
 		},
 		{
 			Name: "import", Usage: "copy a driver into the store, and print its version", ArgsUsage: "PATH",
-			Action: with(importPayload),
+			Action: s.action(s.importArgument),
 		},
 		{
 			Name: "build", Usage: "build the modules of the driver into the store, also for a kernel that is not running",
-			Flags:  []cli.Flag{sourceFlag(), &cli.StringFlag{Name: "kernel", EnvVars: []string{"KERNEL_VERSION"}, Usage: "`RELEASE` of the kernel, as uname -r; empty for the running one"}},
-			Action: with(fromSource(buildModules)),
+			Flags: []cli.Flag{sourceFlag(&source), &cli.StringFlag{
+				Name: "kernel", EnvVars: []string{"KERNEL_VERSION"}, Destination: &release,
+				Usage: "`RELEASE` of the kernel, as uname -r; empty for the running one",
+			}},
+			Action: s.action(func(c *cli.Context) error {
+				if err := s.importSource(c.Context, source); err != nil {
+					return err
+				}
+				return s.build(c, release)
+			}),
 		},
 		{
 			Name: "load", Usage: "do what the agent would do, once: build, load, replace; fails if something is in the way",
-			Flags:  []cli.Flag{sourceFlag()},
-			Action: with(fromSource(load)),
+			Flags: []cli.Flag{sourceFlag(&source)},
+			Action: s.action(func(c *cli.Context) error {
+				if err := s.importSource(c.Context, source); err != nil {
+					return err
+				}
+				return s.load(c)
+			}),
 		},
 		{
 			Name: "unload", Usage: "unload the driver from the kernel, if nothing uses it; names what does",
-			Action: with(unload),
+			Action: s.action(s.unload),
 		},
 		{
 			Name: "install", Usage: "copy this program and driver-loader-drain into a folder, for a container of the driver's image", ArgsUsage: "DIR",
@@ -48,50 +63,42 @@ func commands() []*cli.Command {
 	}
 }
 
-// with gives a command its settings.
-func with(run func(c *cli.Context, s settings) error) cli.ActionFunc {
+// action completes the settings for a command.
+func (s *settings) action(run cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		log, err := agent.Logger(c)
-		if err != nil {
-			return err
-		}
-		s, err := read(c, log)
-		if err != nil {
+		log := agent.Logger(c)
+		if err := s.complete(log); err != nil {
 			return err
 		}
 		s.config.Builder.Progress = progress.Log(log, "building")
-		return run(c, s)
+		return run(c)
 	}
 }
 
-func sourceFlag() cli.Flag {
+func sourceFlag(source *string) cli.Flag {
 	return &cli.PathFlag{
-		Name: "source", EnvVars: []string{"DRIVER_SOURCE"},
+		Name: "source", EnvVars: []string{"DRIVER_SOURCE"}, Destination: source,
 		Usage: "`DIR` with NVIDIA's sources, or another driver, to import first; its version is the one to take",
 	}
 }
 
-// fromSource imports the driver of --source before a command, which then takes that one.
-func fromSource(run func(c *cli.Context, s settings) error) func(c *cli.Context, s settings) error {
-	return func(c *cli.Context, s settings) error {
-		from := c.Path("source")
-		if from == "" {
-			return run(c, s)
-		}
-		p, err := s.store().Import(c.Context, from)
-		if err != nil {
-			return err
-		}
-		if set := s.desired.Version; set != "" && set != p.Version {
-			return agent.Usagef("--source %s has driver %s, and --driver-version is %s: set only one of them", from, p.Version, set)
-		}
-		s.desired.Version = p.Version
-		s.config.Desired = s.observeDesired
-		return run(c, s)
+// importSource imports the driver of --source, if it is set, which is then the desired one.
+func (s *settings) importSource(ctx context.Context, from string) error {
+	if from == "" {
+		return nil
 	}
+	p, err := s.store().Import(ctx, from)
+	if err != nil {
+		return err
+	}
+	if set := s.desired.Version; set != "" && set != p.Version {
+		return agent.Usagef("--source %s has driver %s, and --driver-version is %s: set only one of them", from, p.Version, set)
+	}
+	s.desired.Version = p.Version
+	return nil
 }
 
-func importPayload(c *cli.Context, s settings) error {
+func (s *settings) importArgument(c *cli.Context) error {
 	from := s.payload
 	if c.Args().Len() > 0 {
 		from = c.Args().First()
@@ -109,9 +116,8 @@ func importPayload(c *cli.Context, s settings) error {
 	return err
 }
 
-func buildModules(c *cli.Context, s settings) error {
-	l := loader.New(s.config, s.machine)
-	set, err := l.Build(c.Context, c.String("kernel"))
+func (s *settings) build(c *cli.Context, release string) error {
+	set, err := loader.New(s.config, s.machine).Build(c.Context, release)
 	if err != nil {
 		return err
 	}
@@ -123,7 +129,7 @@ func buildModules(c *cli.Context, s settings) error {
 	return err
 }
 
-func load(c *cli.Context, s settings) error {
+func (s *settings) load(c *cli.Context) error {
 	step := loader.New(s.config, s.machine).Settle(c.Context)
 	if err := printStep(c.App.Writer, step); err != nil {
 		return err
@@ -134,7 +140,7 @@ func load(c *cli.Context, s settings) error {
 	return nil
 }
 
-func unload(c *cli.Context, s settings) error {
+func (s *settings) unload(c *cli.Context) error {
 	done, err := loader.New(s.config, s.machine).Unload(c.Context)
 	if err != nil {
 		return err

@@ -5,81 +5,79 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/pkg/cmdline"
 )
 
 // flags are the flags of the agent. Variables are those of NVIDIA's driver container where
 // it has the same setting.
-func flags() []cli.Flag {
-	return slices.Concat(hostFlags(), driverFlags(), buildFlags(), clusterFlags())
+func (s *settings) flags() []cli.Flag {
+	return slices.Concat(s.hostFlags(), s.driverFlags(), s.buildFlags(), s.clusterFlags())
 }
 
 // hostFlags are those of all agents that say where the host is, and the loader's own. The
 // driver root is an output of this agent, not an input.
-func hostFlags() []cli.Flag {
-	shared := slices.DeleteFunc(agent.HostFlags(), func(f cli.Flag) bool {
-		return slices.Contains([]string{"driver-root", "driver-root-ctr-path", "dev-root"}, f.Names()[0])
-	})
-	return append(shared,
-		&cli.PathFlag{
-			Name: "host-root", EnvVars: []string{"HOST_ROOT"}, Value: "/host",
+func (s *settings) hostFlags() []cli.Flag {
+	return append(s.host.Flags()[3:], // without --driver-root, --driver-root-ctr-path and --dev-root
+		cmdline.Absolute(&cli.PathFlag{
+			Name: "host-root", EnvVars: []string{"HOST_ROOT"}, DefaultText: `"` + defaultHostRoot + `"`, Destination: &s.config.HostRoot,
 			Usage: "`FOLDER` at which the agent sees the root of the host; if the default does not exist, /",
-		},
-		&cli.PathFlag{
-			Name: "store", EnvVars: []string{"DRIVER_STORE"}, Value: "/var/lib/outrigger/driver",
+		}),
+		cmdline.Absolute(&cli.PathFlag{
+			Name: "store", EnvVars: []string{"DRIVER_STORE"}, Value: "/var/lib/outrigger/driver", Destination: &s.config.Store,
 			Usage: "`FOLDER` of the host, at the same path in the agent's container, with drivers and built modules",
-		},
-		&cli.PathFlag{
-			Name: "driver-install-dir", EnvVars: []string{"DRIVER_INSTALL_DIR"}, Value: "/run/nvidia/driver",
+		}),
+		cmdline.Absolute(&cli.PathFlag{
+			Name: "driver-install-dir", EnvVars: []string{"DRIVER_INSTALL_DIR"}, Value: "/run/nvidia/driver", Destination: &s.config.Place.At,
 			Usage: "`FOLDER` of the host at which the driver root is shown",
-		},
+		}),
 	)
 }
 
-func driverFlags() []cli.Flag {
+func (s *settings) driverFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
-			Name: "driver-version", EnvVars: []string{"DRIVER_VERSION"},
+			Name: "driver-version", EnvVars: []string{"DRIVER_VERSION"}, Destination: &s.desired.Version,
 			Usage: "`VERSION` of the driver in the store to load; empty for the one that was imported last",
 		},
 		&cli.PathFlag{
-			Name: "payload", EnvVars: []string{"DRIVER_PAYLOAD"},
+			Name: "payload", EnvVars: []string{"DRIVER_PAYLOAD"}, Destination: &s.payload,
 			Usage: "`PATH` of a driver to import at start: a .run archive, a folder with its content, the root of a driver image, or NVIDIA's sources",
 		},
-		&cli.StringFlag{
-			Name: "kernel-module-type", EnvVars: []string{"KERNEL_MODULE_TYPE"}, Value: "auto",
+		cmdline.Enum(&cli.StringFlag{
+			Name: "kernel-module-type", EnvVars: []string{"KERNEL_MODULE_TYPE"}, Value: autoType, Destination: &s.moduleType,
 			Usage: "`TYPE` of the kernel modules: open, proprietary, or auto for open since driver 560",
-		},
-		&cli.PathFlag{
-			Name: "kernel-module-config", EnvVars: []string{"KERNEL_MODULE_CONFIG"}, Value: "/drivers",
+		}, autoType, string(payload.Open), string(payload.Proprietary)),
+		cmdline.Absolute(&cli.PathFlag{
+			Name: "kernel-module-config", EnvVars: []string{"KERNEL_MODULE_CONFIG"}, Value: "/drivers", Destination: &s.params,
 			Usage: "`FOLDER` with parameters of the modules, in files such as nvidia.conf and nvidia-uvm.conf: name=value",
-		},
+		}),
 		&cli.BoolFlag{
-			Name: "auto-upgrade", EnvVars: []string{"AUTO_UPGRADE"}, Value: true,
+			Name: "auto-upgrade", EnvVars: []string{"AUTO_UPGRADE"}, Value: true, Destination: &s.autoUpgrade,
 			Usage: "replace a loaded driver that is not the desired one, as soon as nothing uses it",
 		},
 		&cli.BoolFlag{
-			Name: "gpu-direct-rdma-enabled", EnvVars: []string{"GPU_DIRECT_RDMA_ENABLED"},
+			Name: "gpu-direct-rdma-enabled", EnvVars: []string{"GPU_DIRECT_RDMA_ENABLED"}, Destination: &s.desired.Options.RDMA,
 			Usage: "load nvidia_peermem, so that network adapters access the memory of GPUs",
 		},
-		&cli.BoolFlag{Name: "gds-enabled", EnvVars: []string{"GDS_ENABLED"}, Usage: "load nvidia_fs, for GPUDirect Storage"},
-		&cli.BoolFlag{Name: "gdrcopy-enabled", EnvVars: []string{"GDRCOPY_ENABLED"}, Usage: "load gdrdrv, for GDRCopy"},
-		&cli.BoolFlag{Name: "drm-enabled", EnvVars: []string{"DRM_ENABLED"}, Usage: "load nvidia_drm, for programs that draw"},
+		&cli.BoolFlag{Name: "gds-enabled", EnvVars: []string{"GDS_ENABLED"}, Destination: &s.desired.Options.Storage, Usage: "load nvidia_fs, for GPUDirect Storage"},
+		&cli.BoolFlag{Name: "gdrcopy-enabled", EnvVars: []string{"GDRCOPY_ENABLED"}, Destination: &s.desired.Options.GDRCopy, Usage: "load gdrdrv, for GDRCopy"},
+		&cli.BoolFlag{Name: "drm-enabled", EnvVars: []string{"DRM_ENABLED"}, Destination: &s.desired.Options.DRM, Usage: "load nvidia_drm, for programs that draw"},
 	}
 }
 
-func buildFlags() []cli.Flag {
+func (s *settings) buildFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{
-			Name: "max-threads", EnvVars: []string{"MAX_THREADS"},
+		cmdline.Check(&cli.IntFlag{
+			Name: "max-threads", EnvVars: []string{"MAX_THREADS"}, Destination: &s.config.Jobs,
 			Usage: "`NUMBER` of compilers that run at once; 0 for one for each processor",
-		},
+		}, "0 or more", func(n int) bool { return n >= 0 }),
 		&cli.PathFlag{
-			Name: "signing-key", EnvVars: []string{"MODULE_SIGNING_KEY"},
+			Name: "signing-key", EnvVars: []string{"MODULE_SIGNING_KEY"}, Destination: &s.signingKey,
 			Usage: "`FILE` with the private key, in PEM form, that signs the modules; its certificate must be enrolled on the node",
 		},
 		&cli.PathFlag{
-			Name: "signing-certificate", EnvVars: []string{"MODULE_SIGNING_CERTIFICATE"},
+			Name: "signing-certificate", EnvVars: []string{"MODULE_SIGNING_CERTIFICATE"}, Destination: &s.signingCertificate,
 			Usage: "`FILE` with the certificate of the signing key, in PEM form",
 		},
 	}

@@ -11,19 +11,10 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/preflight"
-	"outrigger.dev/pkg/agent"
 )
 
 // plan prints what is known about the next change of the node's driver.
-func plan(c *cli.Context, s settings) error {
-	flag := "output"
-	if c.IsSet("o") {
-		flag = "o"
-	}
-	format, err := agent.Choice(c, flag, "text", "json")
-	if err != nil {
-		return err
-	}
+func (s *settings) plan(c *cli.Context, format string) error {
 	l := loader.New(s.config, s.machine)
 	o, observed := l.Observe(c.Context)
 	desired, err := s.observeDesired()

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
@@ -16,9 +15,10 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
-	"outrigger.dev/agents/driver-loader/internal/root"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/hostfs"
@@ -29,79 +29,69 @@ const maxConfig = 1 << 20
 
 // settings is what the flags set.
 type settings struct {
+	host    agent.Host
 	config  loader.Config
-	daemons *daemons.Supervisor
 	desired loader.Desired
 	// params is the folder with the parameters of the modules.
-	params  string
-	payload string
+	params                         string
+	payload, moduleType            string
+	autoUpgrade                    bool
+	signingKey, signingCertificate string
+
+	// What follows is of an agent in a cluster.
+	cluster       cluster.Settings
+	upgradePolicy string
+	drain         string
+
+	// complete sets what follows, and the rest of the config.
+	policy  upgrade.Policy
+	daemons *daemons.Supervisor
 	machine string
-	// place is nil for an agent that is in no cluster.
-	place *place
 }
 
-// read reads the flags.
-func read(c *cli.Context, log *slog.Logger) (settings, error) {
-	var errs []error
-	path := func(flag string) string {
-		if p := c.Path(flag); !filepath.IsAbs(p) {
-			errs = append(errs, agent.BadFlag(flag, p, "an absolute path"))
+// defaultHostRoot is where the chart mounts the root of the host.
+const defaultHostRoot = "/host"
+
+// autoType is the type of the modules that the driver decides.
+const autoType = "auto"
+
+// complete sets what depends on several flags or on the node.
+func (s *settings) complete(log *slog.Logger) error {
+	cfg := &s.config
+	if cfg.HostRoot == "" {
+		cfg.HostRoot = defaultHostRoot
+		if _, err := os.Stat(cfg.HostRoot); err != nil {
+			cfg.HostRoot = "/"
 		}
-		return filepath.Clean(c.Path(flag))
 	}
-	host := path("host-root")
-	if _, err := os.Stat(host); err != nil && !c.IsSet("host-root") {
-		host = "/"
+	host, proc, sys := cfg.HostRoot, s.host.ProcRoot, s.host.SysRoot
+	s.machine = machine()
+	cfg.Kernel = kernel.Root{Proc: proc, Sys: sys, Modules: filepath.Join(host, "lib/modules"), Dev: filepath.Join(host, "dev")}
+	cfg.PodLogs, cfg.Log = filepath.Join(host, "var/log/pods"), log
+	cfg.Place.Proc, cfg.Place.Sys = proc, sys
+	cfg.Contract = contract.Dir{Root: s.host.RunRoot, ProcRoot: proc}
+	cfg.Nodes = devnode.Config{Proc: proc, Dev: cfg.Kernel.Dev, Char: filepath.Join(cfg.Kernel.Dev, "char")}
+	cfg.Builder = &build.Builder{Places: build.Places{Root: host, Store: cfg.Store}, Repositories: &build.Repositories{}, Log: log}
+	s.daemons = daemons.New(daemons.Config{Root: cfg.Place.At, Host: host, Proc: proc, Sys: sys})
+	cfg.Daemons = s.daemons
+	cfg.Desired = s.observeDesired
+	s.desired.Keep = !s.autoUpgrade
+	if s.moduleType != autoType {
+		s.desired.Flavour = payload.Flavour(s.moduleType)
 	}
-	roots := kernel.Root{
-		Proc: path("proc-root"), Sys: path("sys-root"), Modules: filepath.Join(host, "lib/modules"), Dev: filepath.Join(host, "dev"),
-	}
-	store := path("store")
-	s := settings{
-		params: path("kernel-module-config"), payload: c.Path("payload"), machine: machine(),
-		config: loader.Config{
-			Kernel: roots, HostRoot: host, PodLogs: filepath.Join(host, "var/log/pods"), Store: store, Jobs: c.Int("max-threads"), Log: log,
-			Place:    root.Driver{At: path("driver-install-dir"), Proc: roots.Proc, Sys: roots.Sys},
-			Contract: contract.Dir{Root: path("run-root"), ProcRoot: roots.Proc},
-			Nodes:    devnode.Config{Proc: roots.Proc, Dev: roots.Dev, Char: filepath.Join(roots.Dev, "char")},
-			Builder: &build.Builder{
-				Places: build.Places{Root: host, Store: store}, Repositories: &build.Repositories{}, Log: log,
-			},
-		},
-		desired: loader.Desired{
-			Version: c.String("driver-version"), Keep: !c.Bool("auto-upgrade"),
-			Options: stack.Options{
-				DRM: c.Bool("drm-enabled"), RDMA: c.Bool("gpu-direct-rdma-enabled"), Storage: c.Bool("gds-enabled"), GDRCopy: c.Bool("gdrcopy-enabled"),
-			},
-		},
-	}
-	s.daemons = daemons.New(daemons.Config{Root: s.config.Place.At, Host: host, Proc: roots.Proc, Sys: roots.Sys})
-	s.config.Daemons = s.daemons
-	kind, err := agent.Choice(c, "kernel-module-type", "auto", string(payload.Open), string(payload.Proprietary))
-	if kind != "auto" {
-		s.desired.Flavour = payload.Flavour(kind)
-	}
-	errs = append(errs, err, s.readSigner(c))
-	s.place, err = readPlace(c)
-	errs = append(errs, err)
-	if s.config.Jobs < 0 {
-		errs = append(errs, agent.BadFlag("max-threads", c.String("max-threads"), "0 or more"))
-	}
-	s.config.Desired = s.observeDesired
-	return s, errors.Join(errs...)
+	return errors.Join(s.completeSigner(), s.completeUpgrade())
 }
 
-func (s *settings) readSigner(c *cli.Context) error {
-	key, certificate := c.Path("signing-key"), c.Path("signing-certificate")
-	switch {
+func (s *settings) completeSigner() (err error) {
+	switch key, certificate := s.signingKey, s.signingCertificate; {
 	case key == "" && certificate == "":
 		return nil
 	case key == "" || certificate == "":
 		return agent.Usagef("--signing-key and --signing-certificate belong together: set both or none")
+	default:
+		s.config.Signer, err = build.NewSigner(key, certificate)
+		return err
 	}
-	var err error
-	s.config.Signer, err = build.NewSigner(key, certificate)
-	return err
 }
 
 // observeDesired returns what the node should run: the flags, and the parameters of the
@@ -126,7 +116,7 @@ func (s *settings) observeDesired() (loader.Desired, error) {
 			d.Params[stack.ModuleOf(name)] = params
 		}
 	}
-	if s.place != nil {
+	if s.upgrading() {
 		s.left(&d)
 	}
 	return d, errors.Join(errs...)

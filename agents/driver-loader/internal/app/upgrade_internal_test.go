@@ -76,10 +76,10 @@ func live() {
 			select {}
 		}
 	}
-	a := App()
-	a.New = func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-		s, err := read(c, log)
-		if err != nil {
+	s := &settings{}
+	a := newApp(s)
+	a.New = func(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+		if err := s.complete(log); err != nil {
 			return nil, err
 		}
 		s.config.Calls, s.config.Open = m.Node, m.Node.Open

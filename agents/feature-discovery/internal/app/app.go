@@ -18,9 +18,7 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
-	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
-	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/pci"
 	"outrigger.dev/pkg/reconcile"
@@ -32,30 +30,26 @@ const name = "feature-discovery"
 const GFD = "gpu-feature-discovery"
 
 // App describes feature discovery.
-func App(program string) agent.App {
+func App(program string) agent.App { return newApp(&settings{fallback: outputOf(program)}) }
+
+func newApp(s *settings) agent.App {
 	return agent.App{
-		Name:    name,
-		Usage:   "labels this node with the properties of its GPUs, and reports whether they can be used",
-		Flags:   flags(),
-		Aliases: aliases(),
-		Listen:  ":9413",
-		New: func(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-			return newAgent(c, outputOf(program), log)
-		},
+		Name:   name,
+		Usage:  "labels this node with the properties of its GPUs, and reports whether they can be used",
+		Flags:  s.flags(),
+		Host:   &s.gpus.Host,
+		Listen: ":9413",
+		New:    s.newAgent,
 		Source: func(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
-			host, err := agent.HostOf(c)
+			live, err := s.gpus.Load(c.Context, (*cluster.API)(nil), log)
 			if err != nil {
 				return nil, err
 			}
-			live, err := gpuconfig.Load(c, (*cluster.API)(nil), log)
+			d, err := driver.New(s.gpus.Host, live.Config.Driver)
 			if err != nil {
 				return nil, err
 			}
-			d, err := driver.New(host, live.Config.Driver)
-			if err != nil {
-				return nil, err
-			}
-			return d.Source(c, log)
+			return d.Source(log)
 		},
 	}
 }
@@ -70,27 +64,19 @@ func outputOf(program string) string {
 	return publishNode
 }
 
-// aliases are names of flags in NVIDIA's GPU Feature Discovery.
-func aliases() map[string]string {
-	names := configfile.Aliases()
-	names["output"], names["o"] = "output-file", "output-file"
-	return names
-}
-
-func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, error) {
-	if c.Bool("presence") {
-		return newPresence(c, log)
+func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	if s.presence {
+		return s.newPresence(log)
 	}
-	s, err := read(c, fallback, log)
-	if err != nil {
+	if err := s.load(c.Context, log); err != nil {
 		return nil, err
 	}
-	src, err := s.driver.Source(c, log)
+	src, err := s.driver.Source(log)
 	if err != nil {
 		return nil, err
 	}
 	recorder := metrics.New()
-	out := s.outputs(c, log)
+	out := s.outputs(c.App.Writer, log)
 	d := discovery.New(discovery.Config{
 		Config:      s.adopted.Config,
 		Source:      src,
@@ -111,7 +97,7 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 			}
 			return out.once(ctx, publish.Desired{Labels: labels})
 		}
-		return &agent.Agent{Once: true, Parts: []agent.Part{{Name: "labels", Run: once, Close: src.Close}}, Effective: s.effective(c)}, nil
+		return &agent.Agent{Once: true, Parts: []agent.Part{{Name: "labels", Run: once, Close: src.Close}}, Effective: s.effective()}, nil
 	}
 	parts := []agent.Part{
 		{
@@ -126,21 +112,21 @@ func newAgent(c *cli.Context, fallback string, log *slog.Logger) (*agent.Agent, 
 	parts = append(parts, out.parts(s.publish == publishNode, len(s.chain) > 0)...)
 	return &agent.Agent{
 		Parts:     append(parts, agent.Part{Name: "events", Run: s.api.Run, Ready: s.api.Failing}),
-		Owner:     ownerOf(c, s.api, log),
-		Effective: s.effective(c),
+		Owner:     s.owner(s.api, log),
+		Effective: s.effective(),
 	}, nil
 }
 
-// ownerOf returns the DaemonSet of the agent, which removes what it has published also when it
+// owner returns the DaemonSet of the agent, which removes what it has published also when it
 // leaves the node.
-func ownerOf(c *cli.Context, api *cluster.API, log *slog.Logger) *cluster.Owner {
-	owner := cluster.OwnerOf(c, api, log)
+func (s *settings) owner(api *cluster.API, log *slog.Logger) *cluster.Owner {
+	owner := s.cluster.Owner(api, log)
 	owner.Left = true
 	return owner
 }
 
 // watchLabels returns the function that watches the labels of the Node, nil without one.
-func (s settings) watchLabels() func(context.Context, func(map[string]string)) error {
+func (s *settings) watchLabels() func(context.Context, func(map[string]string)) error {
 	if s.api == nil {
 		return nil
 	}
@@ -148,7 +134,7 @@ func (s settings) watchLabels() func(context.Context, func(map[string]string)) e
 }
 
 // machine returns the function that reads what is known without a driver.
-func (s settings) machine(log *slog.Logger) func() discovery.Machine {
+func (s *settings) machine(log *slog.Logger) func() discovery.Machine {
 	var bus, model reconcile.Status
 	return func() discovery.Machine {
 		var m discovery.Machine
@@ -156,7 +142,7 @@ func (s settings) machine(log *slog.Logger) func() discovery.Machine {
 		if m.Product, err = machine.ReadProduct(s.machineFile()); model.Set(err) && err != nil {
 			log.Warn("cannot read the machine type, labelling it as unknown", "err", err)
 		}
-		m.PCI, err = pci.Scan(s.host.SysRoot)
+		m.PCI, err = pci.Scan(s.gpus.Host.SysRoot)
 		m.Unknown = err != nil
 		if bus.Set(err) && err != nil {
 			log.Warn("cannot read the whole PCI bus, retrying", "err", err)
@@ -166,7 +152,7 @@ func (s settings) machine(log *slog.Logger) func() discovery.Machine {
 }
 
 // stamper returns the Stamper for the label with the timestamp.
-func (s settings) stamper() publish.Stamper {
+func (s *settings) stamper() publish.Stamper {
 	if s.live.Config.GFD.NoTimestamp {
 		return publish.Stamper{}
 	}
@@ -174,8 +160,8 @@ func (s settings) stamper() publish.Stamper {
 }
 
 // effective returns the settings in effect.
-func (s settings) effective(c *cli.Context) []slog.Attr {
-	return slices.Concat(gpuconfig.Effective(c, s.adopted.Config), s.driver.Effective(), []slog.Attr{
+func (s *settings) effective() []slog.Attr {
+	return slices.Concat(s.gpus.Effective(s.adopted.Config), s.driver.Effective(), []slog.Attr{
 		slog.String(agent.SettingKey("publish"), s.publish),
 		slog.String(agent.SettingKey("machine-type-file"), s.machineFile()),
 	})

@@ -6,75 +6,70 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
-	"outrigger.dev/pkg/agent/cluster"
-	"outrigger.dev/pkg/agent/configfile"
-	"outrigger.dev/pkg/agent/gpuconfig"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 )
 
 // flags are the flags of feature discovery. Names and variables are those of
 // NVIDIA's GPU Feature Discovery; docs/feature-discovery.md lists where they differ.
-func flags() []cli.Flag {
+func (s *settings) flags() []cli.Flag {
 	return slices.Concat(
-		agent.GPUFlags(),
-		configfile.Flags("GFD_"),
-		gpuconfig.Flags("GFD_", config.DeviceOptions()...),
-		[]cli.Flag{publishFlag()},
-		gpuconfig.Flags("", config.GFDOptions()...),
-		readyFlags(), presenceFlags(), apiFlags(),
+		s.gpus.HostFlags(),
+		s.gpus.File.Flags("GFD_"),
+		s.gpus.Flags("GFD_", config.DeviceOptions()...),
+		[]cli.Flag{s.publishFlag()},
+		s.gpus.Flags("", config.GFDOptions()...),
+		s.readyFlags(), s.presenceFlags(), s.apiFlags(),
 	)
 }
 
-func publishFlag() cli.Flag {
-	return &cli.StringFlag{
-		Name: "publish", EnvVars: []string{"PUBLISH"},
+func (s *settings) publishFlag() cli.Flag {
+	return cmdline.Enum(&cli.StringFlag{
+		Name: "publish", EnvVars: []string{"PUBLISH"}, Destination: &s.publish,
 		Usage: "`OUTPUT` for labels: node (the Node object), nfd-file (the features file), nodefeature (a NodeFeature object of Node Feature Discovery) or stdout; " +
 			"if empty, output-file or use-node-feature-api selects the output if set, and node is the default",
-	}
+	}, publishNode, publishFile, publishNodeFeature, publishStdout)
 }
 
 // readyFlags configure the condition GPUReady.
-func readyFlags() []cli.Flag {
+func (s *settings) readyFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{
+		cmdline.List(&cli.StringSliceFlag{
 			Name: "ready-chain", EnvVars: []string{"READY_CHAIN"},
 			Usage: "`LINKS` that the condition GPUReady of the Node requires: driver, mig, toolkit, plugin and cuda, as far as they are installed; if empty, there is no condition",
-		},
+		}, &s.readyChain),
 		&cli.StringFlag{
-			Name: "startup-taint", EnvVars: []string{"STARTUP_TAINT"}, Value: "outrigger.dev/gpu-not-ready:NoSchedule",
+			Name: "startup-taint", EnvVars: []string{"STARTUP_TAINT"}, Value: "outrigger.dev/gpu-not-ready:NoSchedule", Destination: &s.startupTaint,
 			Usage: "`TAINT` of the Node, as key:effect, to remove once the condition is true; if empty, no taint",
 		},
-		cluster.EventsFlag("changes of the condition GPUReady and rejected configs"),
+		s.cluster.EventsFlag("changes of the condition GPUReady and rejected configs"),
 	}
 }
 
 // presenceFlags are for the part of feature discovery that runs on every node.
-func presenceFlags() []cli.Flag {
+func (s *settings) presenceFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{
-			Name: "presence", EnvVars: []string{"PRESENCE"},
+			Name: "presence", EnvVars: []string{"PRESENCE"}, Destination: &s.presence,
 			Usage: "only label the presence of GPUs on the PCI bus; needs neither a driver nor privileges",
 		},
 		&cli.PathFlag{
-			Name: "host-root", EnvVars: []string{"HOST_ROOT"}, Value: ctrHostRoot,
+			Name: "host-root", EnvVars: []string{"HOST_ROOT"}, DefaultText: `"` + ctrHostRoot + `"`, Destination: &s.hostRoot,
 			Usage: "`FOLDER` that contains etc/os-release or usr/lib/os-release of the host, for presence; if the default does not exist, /",
 		},
 	}
 }
 
 // apiFlags configure access to the API server.
-func apiFlags() []cli.Flag {
+func (s *settings) apiFlags() []cli.Flag {
 	return []cli.Flag{
-		cluster.NodeNameFlag(),
+		s.cluster.NodeNameFlag(),
+		s.cluster.NamespaceFlag("the pod, and of the NodeFeature object"),
 		&cli.StringFlag{
-			Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default",
-			Usage: "`NAMESPACE` of the pod, and of the NodeFeature object",
-		},
-		&cli.StringFlag{
-			Name: "pod-name", EnvVars: []string{"POD_NAME"},
+			Name: "pod-name", EnvVars: []string{"POD_NAME"}, Destination: &s.podName,
 			Usage: "`NAME` of the pod; the NodeFeature object gets the owner of the pod",
 		},
-		cluster.OwnerFlag("is deleted, or does not select the node any more,"),
+		s.cluster.OwnerFlag("is deleted, or does not select the node any more,"),
 		agent.Ignored("kubeconfig", "KUBECONFIG", "the agent uses the service account of its pod"),
 		agent.Ignored("kube-api-qps", "KUBE_API_QPS", "the agent sends requests only after changes"),
 		agent.Ignored("kube-api-burst", "KUBE_API_BURST", "the agent sends requests only after changes"),

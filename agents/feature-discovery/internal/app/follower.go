@@ -9,7 +9,7 @@ import (
 
 // follower makes discovery follow the config, and reports a rejected config as an
 // Event of the Node.
-func (s settings) follower(d *discovery.Discovery) configfile.Follower[config.Config] {
+func (s *settings) follower(d *discovery.Discovery) configfile.Follower[config.Config] {
 	return configfile.Follower[config.Config]{
 		Configure: d.Configure,
 		Reject: func(err error) {

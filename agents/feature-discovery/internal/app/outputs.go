@@ -3,10 +3,9 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"time"
-
-	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
@@ -28,15 +27,15 @@ type outputs struct {
 }
 
 // outputs returns the outputs of the settings.
-func (s settings) outputs(c *cli.Context, log *slog.Logger) *outputs {
+func (s *settings) outputs(stdout io.Writer, log *slog.Logger) *outputs {
 	o := &outputs{api: s.api}
 	switch s.publish {
 	case publishFile:
 		o.labels = publish.File{Stamper: s.stamper(), Path: s.live.Config.GFD.OutputFile}
 	case publishStdout:
-		o.labels = &publish.Text{Stamper: s.stamper(), To: c.App.Writer}
+		o.labels = &publish.Text{Stamper: s.stamper(), To: stdout}
 	case publishNodeFeature:
-		o.labels = publish.NodeFeature{Stamper: s.stamper(), API: object.New(s.api.Client), Namespace: c.String("namespace"), Pod: c.String("pod-name")}
+		o.labels = publish.NodeFeature{Stamper: s.stamper(), API: object.New(s.api.Client), Namespace: s.cluster.Namespace, Pod: s.podName}
 	}
 	if o.labels != nil {
 		o.keeper = publish.NewKeeper(publish.KeeperConfig{

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
-
-	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/feature-discovery/internal/machine"
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/presence"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent"
-	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pci"
 )
@@ -24,29 +22,25 @@ import (
 // names.
 const presenceName = name + "-presence"
 
-func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	host, err := agent.HostOf(c)
-	if err != nil {
-		return nil, err
-	}
-	if p := c.String("publish"); p != "" && p != publishNode {
+func (s *settings) newPresence(log *slog.Logger) (*agent.Agent, error) {
+	if p := s.publish; p != "" && p != publishNode {
 		return nil, agent.Usagef("flag --publish: %s does not go with --presence, which writes to the Node object: Node Feature Discovery has labels of its own for presence", p)
 	}
-	api, err := cluster.Open(c, presenceName, log)
+	api, err := s.cluster.Open(presenceName, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
 		return nil, agent.Usagef("flag --presence: it needs the API server, and %s", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	root := hostRoot(c)
+	root, sys := s.systemRoot(), s.gpus.Host.SysRoot
 	node := publish.NewNode(publish.NodeConfig{
 		API: object.New(api.Client), Manager: presenceName, Yields: yields, Time: time.Now,
 		Log: log,
 	})
 	p := presence.New(presence.Config{
-		Scan:   func() ([]pci.Device, error) { return pci.Scan(host.SysRoot) },
-		Watch:  func(ctx context.Context, changed func()) { pci.Watch(ctx, host.SysRoot, log, changed) },
+		Scan:   func() ([]pci.Device, error) { return pci.Scan(sys) },
+		Watch:  func(ctx context.Context, changed func()) { pci.Watch(ctx, sys, log, changed) },
 		System: func() (machine.System, error) { return machine.ReadSystem(root) },
 		Node:   node,
 		Grace:  presence.Grace,
@@ -60,9 +54,20 @@ func newPresence(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			},
 			{Name: "watches", Ready: api.Failing},
 		},
-		Owner:     ownerOf(c, api, log),
+		Owner:     s.owner(api, log),
 		Effective: []slog.Attr{slog.String(agent.SettingKey("host-root"), root)},
 	}, nil
+}
+
+// systemRoot returns the folder that contains etc/os-release.
+func (s *settings) systemRoot() string {
+	if s.hostRoot != "" {
+		return s.hostRoot
+	}
+	if fi, err := os.Stat(ctrHostRoot); err != nil || !fi.IsDir() {
+		return "/"
+	}
+	return ctrHostRoot
 }
 
 // yields reports whether a label belongs to Node Feature Discovery, if that runs.

@@ -1,14 +1,13 @@
 package app
 
 import (
-	"flag"
 	"log/slog"
 	"testing"
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
-	"outrigger.dev/pkg/agent/gpuconfig"
 )
 
 // The manifests of NVIDIA's GPU Feature Discovery set MIG_STRATEGY, and those of its
@@ -30,22 +29,16 @@ func TestOutputThatNoFlagSelects(t *testing.T) {
 			if tc.useAPI != "" {
 				t.Setenv("GFD_USE_NODE_FEATURE_API", tc.useAPI)
 			}
-			set := flag.NewFlagSet(tc.program, flag.ContinueOnError)
-			all := flags()
-			for _, f := range all {
-				if err := f.Apply(set); err != nil {
-					t.Fatal(err)
+			s := &settings{fallback: outputOf(tc.program)}
+			app := newApp(s)
+			app.New = func(c *cli.Context, log *slog.Logger) (_ *agent.Agent, err error) {
+				if s.live, err = s.gpus.Load(c.Context, (*cluster.API)(nil), log); err == nil {
+					s.choose()
 				}
+				return &agent.Agent{}, err
 			}
-			c := cli.NewContext(&cli.App{Flags: all}, set, &cli.Context{Context: t.Context()})
-			c.Command = &cli.Command{Flags: all}
-			live, err := gpuconfig.Load(c, (*cluster.API)(nil), slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := settings{live: live}
-			if s.choose(outputOf(tc.program)); s.publish != tc.want {
-				t.Errorf("the output is %q, want %q", s.publish, tc.want)
+			if code := agent.Exec(t.Context(), app, []string{tc.program, "--listen="}, t.Output(), t.Output()); code != 0 || s.publish != tc.want {
+				t.Errorf("exit code %d, the output is %q, want %q", code, s.publish, tc.want)
 			}
 		})
 	}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,14 +19,12 @@ import (
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
-	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	watching "outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/procowner"
-	"outrigger.dev/pkg/text"
 )
 
 // The pauses between attempts to make a change.
@@ -40,6 +37,7 @@ const (
 
 // running is an agent that is wired.
 type running struct {
+	settings *settings
 	log      *slog.Logger
 	manager  *manager.Manager
 	driver   *driver.Driver
@@ -53,16 +51,13 @@ type running struct {
 	folders []string
 }
 
-func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	host, err := agent.HostOf(c)
-	if err != nil {
+func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	r := &running{settings: s, log: log}
+	var err error
+	if r.driver, err = s.driver(); err != nil {
 		return nil, err
 	}
-	r := &running{log: log}
-	if r.driver, err = driver.New(host, config.Driver{Root: host.DriverRoot, DevRoot: host.DevRoot}); err != nil {
-		return nil, err
-	}
-	cfg, err := r.config(c, host)
+	cfg, err := r.config()
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +65,7 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	r.observer = watching.New(watching.Config[struct{}, struct{}]{
 		Source: r.source, Preparer: watching.Unprepared[struct{}, struct{}]{}, WatchChanges: r.driver.WatchChanges, Log: log,
 	})
-	owner := cluster.OwnerOf(c, r.api, log)
+	owner := s.cluster.Owner(r.api, log)
 	owner.Left = true
 	return &agent.Agent{
 		Parts: []agent.Part{
@@ -84,19 +79,17 @@ func newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			{Name: "kubelet", Close: r.kubelet.Close},
 			{Name: "events", Run: r.api.Run, Ready: r.api.Failing},
 		},
-		Owner:     owner,
-		Effective: r.driver.Effective(),
+		Owner: owner,
 	}, nil
 }
 
 // config wires the manager.
-func (r *running) config(c *cli.Context, host agent.Host) (_ manager.Config, err error) {
-	options, errOptions := options(c)
-	_, errName := cluster.NodeName(c)
-	if err := errors.Join(errOptions, errName); err != nil {
+func (r *running) config() (_ manager.Config, err error) {
+	s := r.settings
+	if err := s.cluster.Named(); err != nil {
 		return manager.Config{}, err
 	}
-	if r.api, err = cluster.Open(c, manager.Name, r.log); err != nil {
+	if r.api, err = s.cluster.Open(manager.Name, r.log); err != nil {
 		return manager.Config{}, agent.Usagef("the agent follows a label of its Node: %s; without Kubernetes, use the command apply", err)
 	}
 	session, err := r.driver.Session(r.log)
@@ -104,37 +97,37 @@ func (r *running) config(c *cli.Context, host agent.Host) (_ manager.Config, err
 		return manager.Config{}, err
 	}
 	r.source = r.driver.Reader(session, r.log)
-	if r.kubelet, err = podresources.New(podresources.Config{Socket: c.Path("pod-resources-kubelet-socket")}); err != nil {
+	if r.kubelet, err = podresources.New(podresources.Config{Socket: s.kubeletSocket}); err != nil {
 		return manager.Config{}, agent.Usagef("flag --pod-resources-kubelet-socket: %s", err)
 	}
 	applier, err := apply.New(apply.Config{
-		Session: session, StateDir: c.Path("state-dir"),
+		Session: session, StateDir: s.stateDir,
 		Reset:     apply.SMI{DriverRoot: r.driver.Root.CtrPath()},
-		Processes: apply.Processes{Root: procowner.Root{PodLogs: c.Path("pod-logs-dir")}, Driver: host.ProcRoot},
-		Sys:       host.SysRoot, Board: knownBoard, Log: r.log,
-		Devices: devicesOf(host, r.driver.Root),
+		Processes: apply.Processes{Root: procowner.Root{PodLogs: s.podLogs}, Driver: s.host.ProcRoot},
+		Sys:       s.host.SysRoot, Board: knownBoard, Log: r.log,
+		Devices: devicesOf(s.host, r.driver.Root),
 	})
 	if err != nil {
 		return manager.Config{}, err
 	}
-	files := newConfigs(c.Path("default-config-file"), c.Path("config-file"), r.log)
+	files := newConfigs(s.defaultFile, s.configFile, r.log)
 	r.folders = files.folders()
-	systemd := clients.Systemd{Socket: filepath.Join(c.Path("host-root-mount"), "run/dbus/system_bus_socket")}
+	systemd := clients.Systemd{Socket: filepath.Join(s.hostRoot, "run/dbus/system_bus_socket")}
 	holders := &users.Finder{Source: r.source, Kubelet: r.kubelet, Client: r.api.Client}
 	gpus := &partitioner{Applier: applier, holdings: holders.All}
 	cfg := manager.Config{
 		Client: r.api.Client, Report: r.api.Event, GPUs: gpus, Recover: gpus.Recover, Select: files.selected, Users: holders.Of,
-		Reboot: systemd.Reboot, Default: c.String("default-config"), Options: options, Contract: r.driver.Contract,
-		DriverVersion: r.driverVersion, Loaded: func() string { return loadedAs(host) }, RebootFile: filepath.Join(c.Path("state-dir"), "reboot.json"),
+		Reboot: systemd.Reboot, Default: s.defaultConfig, Options: s.options, Contract: r.driver.Contract,
+		DriverVersion: r.driverVersion, Loaded: func() string { return loadedAs(s.host) }, RebootFile: filepath.Join(s.stateDir, "reboot.json"),
 		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Log: r.log,
 	}
-	return cfg, r.hostUnits(c, systemd, &cfg)
+	return cfg, r.hostUnits(systemd, &cfg)
 }
 
 // hostUnits adds the units of the host that the flags name.
-func (r *running) hostUnits(c *cli.Context, systemd clients.Systemd, cfg *manager.Config) error {
-	journal := filepath.Join(c.Path("state-dir"), "clients.json")
-	units, err := unitsOf(c)
+func (r *running) hostUnits(systemd clients.Systemd, cfg *manager.Config) error {
+	journal := filepath.Join(r.settings.stateDir, "clients.json")
+	units, err := r.settings.units()
 	if err != nil {
 		return err
 	}
@@ -156,36 +149,19 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// unitsOf returns the units of the host that the flags let the agent stop.
-func unitsOf(c *cli.Context) ([]string, error) {
-	if !c.Bool("with-shutdown-host-gpu-clients") {
+// units returns the units of the host that the flags let the agent stop.
+func (s *settings) units() ([]string, error) {
+	if !s.stopClients {
 		return nil, nil
 	}
-	file := c.Path("gpu-clients-file")
-	if file == "" {
+	if s.gpuClients == "" {
 		return nil, agent.Usagef("flag --gpu-clients-file is not set, and --with-shutdown-host-gpu-clients is: name the file with the units")
 	}
-	data, err := configfile.Read(file)
+	data, err := configfile.Read(s.gpuClients)
 	if err != nil {
 		return nil, err
 	}
-	return clients.Parse(file, data)
-}
-
-// options returns those of the flags.
-func options(c *cli.Context) (manager.Options, error) {
-	o := manager.Options{
-		Policy: manager.Policy(c.String("gpu-pods")), Cordon: c.Bool("cordon"),
-		Reboot: c.Bool("with-reboot"), RebootPause: rebootPause, Poll: c.Duration("poll-interval"),
-	}
-	var errs []error
-	if !slices.Contains(manager.Policies(), o.Policy) {
-		errs = append(errs, agent.BadFlag("gpu-pods", string(o.Policy), text.OneOf(manager.Policies())))
-	}
-	if o.Poll <= 0 {
-		errs = append(errs, agent.BadFlag("poll-interval", o.Poll.String(), "a duration of more than 0"))
-	}
-	return o, errors.Join(errs...)
+	return clients.Parse(s.gpuClients, data)
 }
 
 func (r *running) driverVersion() string {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 )
 
 const (
@@ -30,58 +32,80 @@ func Named(program string) agent.App {
 	case parted:
 		return Parted()
 	case "nvidia-mig-manager", "k8s-mig-manager", "nvidia-k8s-mig-manager":
-		a := App()
-		a.Aliases["d"] = "with-shutdown-host-gpu-clients"
-		return a
+		return newApp(nil, []string{"d"})
 	default:
 		return App()
 	}
 }
 
 // App describes the agent.
-func App() agent.App {
+func App() agent.App { return newApp([]string{"d"}, nil) }
+
+// newApp returns the agent. The flags --debug and --with-shutdown-host-gpu-clients have other names.
+func newApp(debug, shutdown []string) agent.App {
+	s := &settings{options: manager.Options{RebootPause: rebootPause}}
 	return agent.App{
-		Name:      name,
-		Usage:     "divides the GPUs of this node into MIG devices, as a config and a label of the node say",
-		Flags:     slices.Concat(nodeFlags(), agentFlags()),
-		Aliases:   agentAliases(),
+		Name:  name,
+		Usage: "divides the GPUs of this node into MIG devices, as a config and a label of the node say",
+		Flags: slices.Concat(
+			s.host.Flags("t", "a", "b"), s.commandFlags(debug), s.followFlags(), s.usersFlags(), s.hostFlags(shutdown), ignoredFlags(),
+		),
+		Host:      &s.host,
 		Listen:    ":9417",
-		New:       newAgent,
-		Commands:  commands(),
+		New:       s.newAgent,
+		Commands:  s.commands(),
 		StopLimit: stopLimit,
 	}
 }
 
 // Parted describes the command line nvidia-mig-parted, which ends with 0 or 1.
 func Parted() agent.App {
+	s := &settings{}
 	return agent.App{
 		Name:      parted,
 		Usage:     "divides the GPUs of this node into MIG devices, as a config says",
-		Flags:     nodeFlags(),
-		Aliases:   map[string]string{"d": "debug"},
-		Commands:  commands(),
+		Flags:     append(s.host.Flags(), s.commandFlags([]string{"d"})...),
+		Host:      &s.host,
+		Commands:  s.commands(),
 		StopLimit: stopLimit,
 		UsageCode: 1,
 	}
 }
 
-// nodeFlags say where the node is, and what every command needs.
-func nodeFlags() []cli.Flag {
-	return append(agent.HostFlags(),
+// settings is what the flags of the program set.
+type settings struct {
+	host     agent.Host
+	stateDir string
+	debug    bool
+
+	// What follows is of the agent alone.
+	cluster                 cluster.Settings
+	options                 manager.Options
+	configFile, defaultFile string
+	defaultConfig           string
+	kubeletSocket, podLogs  string
+	hostRoot                string
+	gpuClients              string
+	stopClients             bool
+}
+
+// commandFlags are those that every command needs, beside those of the host.
+func (s *settings) commandFlags(debug []string) []cli.Flag {
+	return []cli.Flag{
 		&cli.PathFlag{
-			Name: "state-dir", EnvVars: []string{"STATE_DIR"}, Value: "/var/lib/nvidia-mig-manager",
+			Name: "state-dir", EnvVars: []string{"STATE_DIR"}, Value: "/var/lib/nvidia-mig-manager", Destination: &s.stateDir,
 			Usage: "`FOLDER` with what has to outlive the process: the journal of changes under way",
 		},
 		&cli.BoolFlag{
-			Name: "debug", EnvVars: []string{"MIG_PARTED_DEBUG"},
+			Name: "debug", Aliases: debug, EnvVars: []string{"MIG_PARTED_DEBUG"}, Destination: &s.debug,
 			Usage: "log what commands do, as --log-level debug does; also as -d",
 		},
-	)
+	}
 }
 
-func commands() []*cli.Command {
+func (s *settings) commands() []*cli.Command {
 	return []*cli.Command{
-		applyCommand(), assertCommand(), exportCommand(), planCommand(), validateCommand(),
-		generateCommand(), snapshotCommand(), checkpointCommand(), restoreCommand(),
+		s.applyCommand(), s.assertCommand(), s.exportCommand(), s.planCommand(), s.validateCommand(),
+		s.generateCommand(), s.snapshotCommand(), s.checkpointCommand(), s.restoreCommand(),
 	}
 }

@@ -12,48 +12,50 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-func applyCommand() *cli.Command {
-	flags := append(configFlags("to apply"),
+func (s *settings) applyCommand() *cli.Command {
+	o := &command{settings: s}
+	flags := append(o.configFlags("config to apply; may be left out if the file has only one"),
 		&cli.BoolFlag{
-			Name: "skip-reset", Aliases: []string{"s"}, EnvVars: []string{"MIG_PARTED_SKIP_RESET"},
+			Name: "skip-reset", Aliases: []string{"s"}, EnvVars: []string{"MIG_PARTED_SKIP_RESET"}, Destination: &o.skipReset,
 			Usage: "leave a change of the MIG mode that needs a reset of the GPU pending",
 		},
-		modeFlag("change only the MIG mode, and make no MIG devices"),
+		o.modeFlag("change only the MIG mode, and make no MIG devices"),
 	)
 	return &cli.Command{
 		Name: "apply", Usage: "bring the GPUs to the MIG devices of a config, if they do not have them",
-		Flags: append(flags, hookFlags()...), Action: action(applyConfig),
+		Flags: append(flags, o.hookFlags()...), Action: s.action(o.apply),
 	}
 }
 
-func applyConfig(c *cli.Context, log *slog.Logger) error {
-	config, name, err := selected(c)
+func (o *command) apply(c *cli.Context, log *slog.Logger) error {
+	config, name, err := o.selection()
 	if err != nil {
 		return err
 	}
 	env := map[string]string{
-		"MIG_PARTED_CONFIG_FILE": c.Path("config-file"), "MIG_PARTED_SELECTED_CONFIG": name,
-		"MIG_PARTED_SKIP_RESET": strconv.FormatBool(c.Bool("skip-reset")),
+		"MIG_PARTED_CONFIG_FILE": o.file, "MIG_PARTED_SELECTED_CONFIG": name,
+		"MIG_PARTED_SKIP_RESET": strconv.FormatBool(o.skipReset),
 	}
-	return change{log: log, done: "MIG configuration applied successfully", request: func(gpus []mig.GPU) (apply.Request, error, error) {
+	return change{command: o, log: log, done: "MIG configuration applied successfully", request: func(gpus []mig.GPU) (apply.Request, error, error) {
 		s, err := choose(config, name, gpus, log)
-		return apply.Request{Desired: s.Want, SkipReset: c.Bool("skip-reset")}, unreadable(s.Faulty), err
+		return apply.Request{Desired: s.Want, SkipReset: o.skipReset}, unreadable(s.Faulty), err
 	}}.run(c, env)
 }
 
-func restoreCommand() *cli.Command {
+func (s *settings) restoreCommand() *cli.Command {
+	o := &command{settings: s}
 	flags := []cli.Flag{
-		checkpointFlag("`FILE` with the checkpoint; - for standard input"),
-		modeFlag("restore only the MIG mode, and make no MIG devices"),
+		o.checkpointFlag("`FILE` with the checkpoint; - for standard input"),
+		o.modeFlag("restore only the MIG mode, and make no MIG devices"),
 	}
 	return &cli.Command{
 		Name: "restore", Usage: "bring the GPUs to the MIG modes and layouts of a checkpoint, each instance at its place",
-		Flags: append(flags, hookFlags()...), Action: action(restore),
+		Flags: append(flags, o.hookFlags()...), Action: s.action(o.restore),
 	}
 }
 
-func restore(c *cli.Context, log *slog.Logger) error {
-	file, data, err := readFile(c, "checkpoint-file")
+func (o *command) restore(c *cli.Context, log *slog.Logger) error {
+	file, data, err := readFile("checkpoint-file", o.checkpoint)
 	if err != nil {
 		return err
 	}
@@ -61,8 +63,8 @@ func restore(c *cli.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	env := map[string]string{"MIG_PARTED_CHECKPOINT_FILE": c.Path("checkpoint-file")}
-	return change{log: log, done: "MIG configuration restored successfully", request: func(gpus []mig.GPU) (apply.Request, error, error) {
+	env := map[string]string{"MIG_PARTED_CHECKPOINT_FILE": o.checkpoint}
+	return change{command: o, log: log, done: "MIG configuration restored successfully", request: func(gpus []mig.GPU) (apply.Request, error, error) {
 		req := apply.Request{Desired: map[gpu.UUID]mig.Desired{}, Layouts: map[gpu.UUID]mig.Layout{}}
 		states, err := saved.States(gpus)
 		for id, s := range states {

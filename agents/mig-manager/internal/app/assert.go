@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 )
 
 // notApplied is the error of an assert if the GPUs are not as the config says.
@@ -17,50 +18,47 @@ func (e *notApplied) Error() string {
 	return "assertion failure: selected configuration not currently applied: " + e.differences.Error()
 }
 
-func assertCommand() *cli.Command {
-	flags := append(configFlags("to compare with"),
-		modeFlag("compare only the MIG mode"),
+func (s *settings) assertCommand() *cli.Command {
+	o := &command{settings: s}
+	flags := append(o.configFlags("config to compare with; may be left out if the file has only one"),
+		o.modeFlag("compare only the MIG mode"),
 		&cli.BoolFlag{
-			Name: "valid-config", Aliases: []string{"a"}, EnvVars: []string{"MIG_PARTED_VALID_CONFIG"},
+			Name: "valid-config", Aliases: []string{"a"}, EnvVars: []string{"MIG_PARTED_VALID_CONFIG"}, Destination: &o.validOnly,
 			Usage: "only check that the file is valid and has the config",
 		},
 		&cli.BoolFlag{
-			Name: "all-gpus", EnvVars: []string{"MIG_PARTED_ALL_GPUS"},
+			Name: "all-gpus", EnvVars: []string{"MIG_PARTED_ALL_GPUS"}, Destination: &o.allGPUs,
 			Usage: "fail also if the config does not select each GPU of the node, as mig-parted does",
 		},
-		&cli.StringFlag{
-			Name: "exit-codes", EnvVars: []string{"MIG_PARTED_EXIT_CODES"}, Value: "mig-parted",
+		cmdline.Enum(&cli.StringFlag{
+			Name: "exit-codes", EnvVars: []string{"MIG_PARTED_EXIT_CODES"}, Value: "mig-parted", Destination: &o.exitCodes,
 			Usage: "`CODES` of the exit: mig-parted for 1 on any failure; detailed for 1 if the config is not applied, and 2 for an error",
-		},
+		}, "mig-parted", "detailed"),
 	)
 	return &cli.Command{
 		Name: "assert", Usage: "check that the GPUs have the MIG devices of a config",
-		Flags: flags, Action: action(assert),
+		Flags: flags, Action: s.action(o.assert),
 	}
 }
 
 // assert gives errors the exit code that the flags ask for.
-func assert(c *cli.Context, log *slog.Logger) error {
-	codes, err := agent.Choice(c, "exit-codes", "mig-parted", "detailed")
-	if err != nil {
-		return err
-	}
-	err = assertConfig(c, log)
-	if missed := (*notApplied)(nil); err == nil || errors.As(err, &missed) || codes != "detailed" {
+func (o *command) assert(c *cli.Context, log *slog.Logger) error {
+	err := o.assertConfig(c, log)
+	if missed := (*notApplied)(nil); err == nil || errors.As(err, &missed) || o.exitCodes != "detailed" {
 		return err
 	}
 	return &agent.ExitError{Code: 2, Err: err}
 }
 
-func assertConfig(c *cli.Context, log *slog.Logger) error {
-	config, name, err := selected(c)
+func (o *command) assertConfig(c *cli.Context, log *slog.Logger) error {
+	config, name, err := o.selection()
 	if err != nil {
 		return err
 	}
-	if c.Bool("valid-config") {
+	if o.validOnly {
 		return say(c, "Selected MIG configuration is valid")
 	}
-	gpus, err := observe(c, log)
+	gpus, err := o.observe(c.Context, log)
 	if err != nil {
 		return err
 	}
@@ -74,10 +72,10 @@ func assertConfig(c *cli.Context, log *slog.Logger) error {
 	var differences []error
 	for _, g := range gpus {
 		if want, ok := s.Want[g.UUID]; ok {
-			differences = append(differences, inForce(g, want, c.Bool("mode-only")))
+			differences = append(differences, inForce(g, want, o.modeOnly))
 		}
 	}
-	if c.Bool("all-gpus") {
+	if o.allGPUs {
 		for _, g := range s.Unmatched {
 			differences = append(differences, fmt.Errorf("GPU %d: the config does not select it", g.Index))
 		}
@@ -85,7 +83,7 @@ func assertConfig(c *cli.Context, log *slog.Logger) error {
 	if err := errors.Join(differences...); err != nil {
 		return &notApplied{err}
 	}
-	if c.Bool("mode-only") {
+	if o.modeOnly {
 		return say(c, "Selected MIG mode settings from configuration currently applied")
 	}
 	return say(c, "Selected MIG configuration currently applied")

@@ -14,38 +14,35 @@ import (
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/hooks"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/mig"
 )
 
 // hookFlags are those of commands that run hooks.
-func hookFlags() []cli.Flag {
+func (o *command) hookFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
-			Name: "hooks-file", Aliases: []string{"k"}, EnvVars: []string{"MIG_PARTED_HOOKS_FILE"},
+			Name: "hooks-file", Aliases: []string{"k"}, EnvVars: []string{"MIG_PARTED_HOOKS_FILE"}, Destination: &o.hooksFile,
 			Usage: "`FILE` with programs to run before and after changes",
 		},
-		&cli.DurationFlag{
-			Name: "hook-timeout", EnvVars: []string{"MIG_PARTED_HOOK_TIMEOUT"}, Value: 10 * time.Minute,
+		cmdline.Check(&cli.DurationFlag{
+			Name: "hook-timeout", EnvVars: []string{"MIG_PARTED_HOOK_TIMEOUT"}, Value: 10 * time.Minute, Destination: &o.hookLimit,
 			Usage: "`TIME` after which a hook is ended, and has failed; 0 for no limit",
-		},
+		}, "a duration of at least 0", func(d time.Duration) bool { return d >= 0 }),
 	}
 }
 
 // runner returns the hooks that the flags name. Each gets these variables.
-func runner(c *cli.Context, log *slog.Logger, env map[string]string) (hooks.Runner, error) {
-	r := hooks.Runner{Env: env, Limit: c.Duration("hook-timeout"), Log: log}
-	if r.Limit < 0 {
-		return r, agent.BadFlag("hook-timeout", r.Limit.String(), "a duration of at least 0")
-	}
-	env["MIG_PARTED_HOOKS_FILE"] = c.Path("hooks-file")
-	env["MIG_PARTED_MODE_CHANGE_ONLY"] = strconv.FormatBool(c.Bool("mode-only"))
-	if c.Path("hooks-file") == "" {
+func (o *command) runner(log *slog.Logger, env map[string]string) (hooks.Runner, error) {
+	r := hooks.Runner{Env: env, Limit: o.hookLimit, Log: log}
+	env["MIG_PARTED_HOOKS_FILE"] = o.hooksFile
+	env["MIG_PARTED_MODE_CHANGE_ONLY"] = strconv.FormatBool(o.modeOnly)
+	if o.hooksFile == "" {
 		return r, nil
 	}
 	var err error
-	if r.File, err = hooks.ReadFile(c.Path("hooks-file")); err != nil {
+	if r.File, err = hooks.ReadFile(o.hooksFile); err != nil {
 		return r, fmt.Errorf("flag --hooks-file: %w", err)
 	}
 	return r, nil
@@ -53,25 +50,24 @@ func runner(c *cli.Context, log *slog.Logger, env map[string]string) (hooks.Runn
 
 // change is a change of the node's MIG layouts between hooks.
 type change struct {
-	node  *node
-	hooks hooks.Runner
+	command *command
+	node    *node
+	hooks   hooks.Runner
 	// request returns what shall be changed of the GPUs of the node. The error leftOut is for GPUs
 	// of which nothing can be asked; the others are changed all the same.
 	request func([]mig.GPU) (req apply.Request, leftOut, err error)
-	// modeOnly is that of the request, and done what is printed at the end.
-	modeOnly bool
-	done     string
-	log      *slog.Logger
+	// done is printed at the end.
+	done string
+	log  *slog.Logger
 }
 
 // run makes the change of the node, and with the hooks, that the flags name. Each hook gets the
 // variables env.
 func (ch change) run(c *cli.Context, env map[string]string) (err error) {
-	if ch.hooks, err = runner(c, ch.log, env); err != nil {
+	if ch.hooks, err = ch.command.runner(ch.log, env); err != nil {
 		return err
 	}
-	ch.modeOnly = c.Bool("mode-only")
-	return onNode(c, ch.log, func(n *node) error {
+	return ch.command.onNode(ch.log, func(n *node) error {
 		ch.node = n
 		if err := ch.do(c.Context); err != nil {
 			return err
@@ -95,7 +91,7 @@ func (ch change) do(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	req.Seen, req.ModeOnly = seen, ch.modeOnly
+	req.Seen, req.ModeOnly = seen, ch.command.modeOnly
 	if err := ch.recover(ctx, req); err != nil {
 		ch.log.Warn("cannot end all of an earlier change of mig layouts, continuing with this one", "err", err)
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,22 +15,19 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-func exportCommand() *cli.Command {
+func (s *settings) exportCommand() *cli.Command {
+	o := &command{settings: s}
 	return &cli.Command{
 		Name: "export", Usage: "print the MIG modes and devices that the GPUs have, as a config file",
 		Flags: []cli.Flag{
-			formatFlag("MIG_PARTED_OUTPUT_FORMAT", "yaml", "json"),
+			o.formatFlag("MIG_PARTED_OUTPUT_FORMAT", "yaml", "json"),
 			&cli.StringFlag{
-				Name: "config-label", Aliases: []string{"l"}, EnvVars: []string{"MIG_PARTED_CONFIG_LABEL"}, Value: "current",
+				Name: "config-label", Aliases: []string{"l"}, EnvVars: []string{"MIG_PARTED_CONFIG_LABEL"}, Value: "current", Destination: &o.label,
 				Usage: "`NAME` of the config in the file",
 			},
 		},
-		Action: action(func(c *cli.Context, log *slog.Logger) error {
-			format, err := agent.Choice(c, "output-format", "yaml", "json")
-			if err != nil {
-				return err
-			}
-			gpus, err := observe(c, log)
+		Action: s.action(func(c *cli.Context, log *slog.Logger) error {
+			gpus, err := s.observe(c.Context, log)
 			if err != nil {
 				return err
 			}
@@ -38,68 +36,64 @@ func exportCommand() *cli.Command {
 					log.Warn("gpu cannot be read, it is left out", "gpu", g.Index, "err", g.Fault)
 				}
 			}
-			return printConfig(c, migconfig.Export(c.String("config-label"), gpus), format)
+			return o.printConfig(c, migconfig.Export(o.label, gpus))
 		}),
 	}
 }
 
-func generateCommand() *cli.Command {
+func (s *settings) generateCommand() *cli.Command {
+	o := &command{settings: s}
 	return &cli.Command{
 		Name: "generate", Aliases: []string{"generate-config"}, Usage: "print a config file with all profiles that the GPUs have; also as generate-config",
 		Flags: []cli.Flag{
 			&cli.PathFlag{
-				Name: "output-file", Aliases: []string{"f"}, EnvVars: []string{"MIG_PARTED_OUTPUT_FILE"},
+				Name: "output-file", Aliases: []string{"f"}, EnvVars: []string{"MIG_PARTED_OUTPUT_FILE"}, Destination: &o.output,
 				Usage: "`FILE` to write; empty or - for standard output",
 			},
-			formatFlag("MIG_PARTED_OUTPUT_FORMAT", "yaml", "json"),
-			boardFlag("`NAME` of a board to generate the file for, without a GPU"),
+			o.formatFlag("MIG_PARTED_OUTPUT_FORMAT", "yaml", "json"),
+			o.boardFlag("`NAME` of a board to generate the file for, without a GPU"),
 		},
-		Action: action(generate),
+		Action: s.action(o.generate),
 	}
 }
 
-func generate(c *cli.Context, log *slog.Logger) error {
-	format, err := agent.Choice(c, "output-format", "yaml", "json")
-	if err != nil {
-		return err
-	}
-	gpus, err := boardGPUs(c, 1)
-	if err == nil && gpus == nil {
-		gpus, err = observe(c, log)
-	}
-	if err != nil {
-		return err
+func (o *command) generate(c *cli.Context, log *slog.Logger) (err error) {
+	gpus := o.boardGPUs(1)
+	if gpus == nil {
+		if gpus, err = o.observe(c.Context, log); err != nil {
+			return err
+		}
 	}
 	config, err := migconfig.Generate(gpus)
 	if err != nil {
 		return fmt.Errorf("generate config: %w: turn the MIG mode on, or name the board with --board", err)
 	}
-	return printConfig(c, config, format)
+	return o.printConfig(c, config)
 }
 
 // printConfig writes a config file to standard output, or to the file that the flags name.
-func printConfig(c *cli.Context, config migconfig.Config, format string) error {
+func (o *command) printConfig(c *cli.Context, config migconfig.Config) error {
 	encode := config.YAML
-	if format == "json" {
+	if o.format == "json" {
 		encode = config.JSON
 	}
 	data, err := encode()
 	if err != nil {
 		return err
 	}
-	return write(c, c.Path("output-file"), data)
+	return write(c, o.output, data)
 }
 
-func checkpointCommand() *cli.Command {
+func (s *settings) checkpointCommand() *cli.Command {
+	o := &command{settings: s}
 	return &cli.Command{
 		Name: "checkpoint", Usage: "save the MIG modes and layouts that the GPUs have, for restore",
-		Flags: []cli.Flag{checkpointFlag("`FILE` to write; - for standard output")},
-		Action: action(func(c *cli.Context, log *slog.Logger) error {
-			file := c.Path("checkpoint-file")
-			if file == "" {
+		Flags: []cli.Flag{o.checkpointFlag("`FILE` to write; - for standard output")},
+		Action: s.action(func(c *cli.Context, log *slog.Logger) error {
+			if o.checkpoint == "" {
 				return agent.Usagef("flag --checkpoint-file: is missing: it must name a file")
 			}
-			gpus, err := observe(c, log)
+			gpus, err := s.observe(c.Context, log)
 			if err != nil {
 				return err
 			}
@@ -111,7 +105,7 @@ func checkpointCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if err := write(c, file, data); err != nil || file == "-" {
+			if err := write(c, o.checkpoint, data); err != nil || o.checkpoint == "-" {
 				return err
 			}
 			return say(c, "MIG configuration checkpointed successfully")
@@ -119,11 +113,11 @@ func checkpointCommand() *cli.Command {
 	}
 }
 
-func snapshotCommand() *cli.Command {
+func (s *settings) snapshotCommand() *cli.Command {
 	return &cli.Command{
 		Name: "snapshot", Usage: "print the GPUs with their boards and layouts as JSON, for plan --snapshot",
-		Action: action(func(c *cli.Context, log *slog.Logger) error {
-			gpus, err := observe(c, log)
+		Action: s.action(func(c *cli.Context, log *slog.Logger) error {
+			gpus, err := s.observe(c.Context, log)
 			if err != nil {
 				return err
 			}
@@ -133,9 +127,9 @@ func snapshotCommand() *cli.Command {
 }
 
 // observe returns the GPUs of the node.
-func observe(c *cli.Context, log *slog.Logger) (gpus []mig.GPU, err error) {
-	err = onNode(c, log, func(n *node) error {
-		gpus, err = n.GPUs(c.Context)
+func (s *settings) observe(ctx context.Context, log *slog.Logger) (gpus []mig.GPU, err error) {
+	err = s.onNode(log, func(n *node) error {
+		gpus, err = n.GPUs(ctx)
 		return err
 	})
 	return gpus, err

@@ -5,63 +5,79 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/text"
 )
 
-// The flags and variables of mig-parted.
+// command is what the flags of one command set. A command has those of the flags that it needs,
+// with the names and variables of mig-parted.
+type command struct {
+	*settings
 
-func configFlags(what string) []cli.Flag {
+	// file is the config file, and selected names a config in it.
+	file, selected           string
+	modeOnly, skipReset      bool
+	validOnly, allGPUs, draw bool
+	format, label, exitCodes string
+	board, snapshot          string
+	output, checkpoint       string
+	hooksFile                string
+	hookLimit                time.Duration
+}
+
+func (o *command) configFlags(selected string) []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
-			Name: "config-file", Aliases: []string{"f"}, EnvVars: []string{"MIG_PARTED_CONFIG_FILE"},
+			Name: "config-file", Aliases: []string{"f"}, EnvVars: []string{"MIG_PARTED_CONFIG_FILE"}, Destination: &o.file,
 			Usage: "`FILE` with MIG configs; - for standard input",
 		},
 		&cli.StringFlag{
-			Name: "selected-config", Aliases: []string{"c"}, EnvVars: []string{"MIG_PARTED_SELECTED_CONFIG"},
-			Usage: "`NAME` of the config " + what + "; may be left out if the file has only one",
+			Name: "selected-config", Aliases: []string{"c"}, EnvVars: []string{"MIG_PARTED_SELECTED_CONFIG"}, Destination: &o.selected,
+			Usage: "`NAME` of the " + selected,
 		},
 	}
 }
 
-func modeFlag(usage string) cli.Flag {
+func (o *command) modeFlag(usage string) cli.Flag {
 	return &cli.BoolFlag{
-		Name: "mode-only", Aliases: []string{"m"}, EnvVars: []string{"MIG_PARTED_MODE_CHANGE_ONLY", "MIG_PARTED_MODE_ONLY"},
+		Name: "mode-only", Aliases: []string{"m"}, EnvVars: []string{"MIG_PARTED_MODE_CHANGE_ONLY", "MIG_PARTED_MODE_ONLY"}, Destination: &o.modeOnly,
 		Usage: usage,
 	}
 }
 
-func formatFlag(env string, formats ...string) cli.Flag {
-	return &cli.StringFlag{
-		Name: "output-format", Aliases: []string{"o"}, EnvVars: []string{env}, Value: formats[0],
+func (o *command) formatFlag(env string, formats ...string) cli.Flag {
+	return cmdline.Enum(&cli.StringFlag{
+		Name: "output-format", Aliases: []string{"o"}, EnvVars: []string{env}, Value: formats[0], Destination: &o.format,
 		Usage: "`FORMAT` of the output: " + text.OneOf(formats),
+	}, formats...)
+}
+
+func (o *command) checkpointFlag(usage string) cli.Flag {
+	return &cli.PathFlag{
+		Name: "checkpoint-file", Aliases: []string{"f"}, EnvVars: []string{"MIG_PARTED_CHECKPOINT_FILE"}, Destination: &o.checkpoint, Usage: usage,
 	}
 }
 
-func checkpointFlag(usage string) cli.Flag {
-	return &cli.PathFlag{
-		Name: "checkpoint-file", Aliases: []string{"f"}, EnvVars: []string{"MIG_PARTED_CHECKPOINT_FILE"}, Usage: usage,
-	}
+func (o *command) boardFlag(usage string) cli.Flag {
+	return cmdline.Enum(&cli.StringFlag{Name: "board", EnvVars: []string{"MIG_PARTED_BOARD"}, Destination: &o.board, Usage: usage}, boardNames()...)
 }
 
 // action gives a command its log.
-func action(run func(c *cli.Context, log *slog.Logger) error) cli.ActionFunc {
+func (s *settings) action(run func(c *cli.Context, log *slog.Logger) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		if c.Bool("debug") {
+		if s.debug {
 			if err := c.Set("log-level", "debug"); err != nil {
 				return err
 			}
 		}
-		log, err := agent.Logger(c)
-		if err != nil {
-			return err
-		}
-		return run(c, log)
+		return run(c, agent.Logger(c))
 	}
 }
 
@@ -70,8 +86,8 @@ const maxFile = 16 << 20
 
 // readFile returns the content of the regular file that a flag names, or of standard input, and
 // what errors call it.
-func readFile(c *cli.Context, flag string) (name string, data []byte, err error) {
-	switch name = c.Path(flag); name {
+func readFile(flag, path string) (name string, data []byte, err error) {
+	switch name = path; name {
 	case "":
 		return "", nil, agent.Usagef("flag --%s: is missing: it must name a file", flag)
 	case "-":
@@ -92,21 +108,21 @@ func readFile(c *cli.Context, flag string) (name string, data []byte, err error)
 }
 
 // readConfig returns the config file that the flags name.
-func readConfig(c *cli.Context) (migconfig.Config, error) {
-	name, data, err := readFile(c, "config-file")
+func (o *command) readConfig() (migconfig.Config, error) {
+	name, data, err := readFile("config-file", o.file)
 	if err != nil {
 		return migconfig.Config{}, err
 	}
 	return migconfig.Read(name, data)
 }
 
-// selected returns the config file, and the name of the config in it that the flags select.
-func selected(c *cli.Context) (migconfig.Config, string, error) {
-	config, err := readConfig(c)
+// selection returns the config file, and the name of the config in it that the flags select.
+func (o *command) selection() (migconfig.Config, string, error) {
+	config, err := o.readConfig()
 	if err != nil {
 		return migconfig.Config{}, "", err
 	}
-	name, names := c.String("selected-config"), config.Names()
+	name, names := o.selected, config.Names()
 	switch {
 	case name == "" && len(names) == 1:
 		name = names[0]

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
@@ -30,13 +29,15 @@ type node struct {
 	runRoot string
 }
 
+// driver returns the driver of the node.
+func (s *settings) driver() (*driver.Driver, error) {
+	return driver.New(s.host, config.Driver{Root: s.host.DriverRoot, DevRoot: s.host.DevRoot})
+}
+
 // openNode opens the node that the flags describe. The caller closes its session.
-func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
-	host, err := agent.HostOf(c)
-	if err != nil {
-		return nil, err
-	}
-	d, err := driver.New(host, config.Driver{Root: host.DriverRoot, DevRoot: host.DevRoot})
+func (s *settings) openNode(log *slog.Logger) (*node, error) {
+	host := s.host
+	d, err := s.driver()
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
 		return nil, err
 	}
 	a, err := apply.New(apply.Config{
-		Session: session, StateDir: c.Path("state-dir"),
+		Session: session, StateDir: s.stateDir,
 		Reset: apply.SMI{DriverRoot: d.Root.CtrPath()}, Processes: apply.Processes{Root: procowner.Root{Proc: host.ProcRoot}}, Sys: host.SysRoot,
 		Board: knownBoard, Log: log,
 		Devices: devicesOf(host, d.Root),
@@ -57,8 +58,8 @@ func openNode(c *cli.Context, log *slog.Logger) (*node, error) {
 }
 
 // onNode opens the node that the flags describe for do.
-func onNode(c *cli.Context, log *slog.Logger, do func(*node) error) error {
-	n, err := openNode(c, log)
+func (s *settings) onNode(log *slog.Logger, do func(*node) error) error {
+	n, err := s.openNode(log)
 	if err != nil {
 		return err
 	}

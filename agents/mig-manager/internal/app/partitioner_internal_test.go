@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/urfave/cli/v2"
-
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/clients"
 	"outrigger.dev/agents/mig-manager/internal/manager"
@@ -144,23 +141,20 @@ func TestFailure(t *testing.T) {
 // again.
 func TestUnitsThatStayedStopped(t *testing.T) {
 	dir := t.TempDir()
-	flags := flag.NewFlagSet("", flag.ContinueOnError)
-	flags.String("state-dir", dir, "")
-	c := cli.NewContext(nil, flags, nil)
 	boot := filepath.Join(dir, "boot_id")
 	if err := os.WriteFile(boot, []byte("6f1c\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := &running{driver: &driver.Driver{Contract: contract.Dir{Root: dir, BootIDFile: boot}}, log: slog.New(slog.DiscardHandler)}
+	r := &running{settings: &settings{stateDir: dir}, driver: &driver.Driver{Contract: contract.Dir{Root: dir, BootIDFile: boot}}, log: slog.New(slog.DiscardHandler)}
 	var cfg manager.Config
-	if err := r.hostUnits(c, clients.Systemd{}, &cfg); err != nil || cfg.Units != nil {
+	if err := r.hostUnits(clients.Systemd{}, &cfg); err != nil || cfg.Units != nil {
 		t.Fatalf("hostUnits() = %v, %v, want no units without flags", cfg.Units, err)
 	}
 	const left = `{"bootID": "6f1c", "stopped": ["nvsm.service"]}`
 	if err := os.WriteFile(filepath.Join(dir, "clients.json"), []byte(left), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.hostUnits(c, clients.Systemd{}, &cfg); err != nil || cfg.Units == nil {
+	if err := r.hostUnits(clients.Systemd{}, &cfg); err != nil || cfg.Units == nil {
 		t.Fatalf("hostUnits() = %v, %v, want those that are to be started", cfg.Units, err)
 	}
 	if stopped, err := cfg.Units.Stopped(); err != nil || !slices.Equal(stopped, []string{"nvsm.service"}) {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,71 +15,63 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
-	"outrigger.dev/pkg/text"
 )
 
-func boardFlag(usage string) cli.Flag {
-	return &cli.StringFlag{Name: "board", EnvVars: []string{"MIG_PARTED_BOARD"}, Usage: usage}
-}
-
-func planCommand() *cli.Command {
-	flags := append(configFlags("to plan"),
-		modeFlag("plan only the change of the MIG mode"),
+func (s *settings) planCommand() *cli.Command {
+	o := &command{settings: s}
+	flags := append(o.configFlags("config to plan; may be left out if the file has only one"),
+		o.modeFlag("plan only the change of the MIG mode"),
 		&cli.PathFlag{
-			Name: "snapshot", EnvVars: []string{"MIG_PARTED_SNAPSHOT"},
+			Name: "snapshot", EnvVars: []string{"MIG_PARTED_SNAPSHOT"}, Destination: &o.snapshot,
 			Usage: "`FILE` with the output of the command snapshot, to plan for its GPUs; - for standard input",
 		},
-		boardFlag("`NAME` of a board to plan for an empty GPU of, without a GPU"),
-		&cli.BoolFlag{Name: "draw", EnvVars: []string{"MIG_PARTED_DRAW"}, Usage: "draw the layouts"},
-		formatFlag("MIG_PLAN_OUTPUT_FORMAT", "text", "json"),
+		o.boardFlag("`NAME` of a board to plan for an empty GPU of, without a GPU"),
+		&cli.BoolFlag{Name: "draw", EnvVars: []string{"MIG_PARTED_DRAW"}, Destination: &o.draw, Usage: "draw the layouts"},
+		o.formatFlag("MIG_PLAN_OUTPUT_FORMAT", "text", "json"),
 	)
 	return &cli.Command{
 		Name: "plan", Usage: "print what apply would do, or why that is not possible; changes nothing",
-		Flags: flags, Action: action(planConfig),
+		Flags: flags, Action: s.action(o.plan),
 	}
 }
 
-func planConfig(c *cli.Context, log *slog.Logger) error {
-	format, err := agent.Choice(c, "output-format", "text", "json")
+func (o *command) plan(c *cli.Context, log *slog.Logger) error {
+	config, name, err := o.selection()
 	if err != nil {
 		return err
 	}
-	config, name, err := selected(c)
+	p, err := o.changes(c.Context, config, name, log)
 	if err != nil {
 		return err
 	}
-	p, err := changes(c, config, name, log)
-	if err != nil {
-		return err
-	}
-	if format == "json" {
+	if o.format == "json" {
 		return printPlanJSON(c.App.Writer, p)
 	}
-	return printPlan(c.App.Writer, p, c.Bool("draw"))
+	return printPlan(c.App.Writer, p, o.draw)
 }
 
 // changes returns what apply would change of the GPUs that the flags name.
-func changes(c *cli.Context, config migconfig.Config, name string, log *slog.Logger) (apply.Plan, error) {
-	if c.Path("snapshot") != "" && c.String("board") != "" {
-		return apply.Plan{}, agent.Usagef("flags --snapshot and --board: set only one of them")
-	}
-	gpus, err := boardGPUs(c, config.Indices(name))
-	if err == nil && c.Path("snapshot") != "" {
-		gpus, err = readSnapshot(c)
-	}
-	if err != nil {
-		return apply.Plan{}, err
+func (o *command) changes(ctx context.Context, config migconfig.Config, name string, log *slog.Logger) (apply.Plan, error) {
+	gpus := o.boardGPUs(config.Indices(name))
+	if o.snapshot != "" {
+		if gpus != nil {
+			return apply.Plan{}, agent.Usagef("flags --snapshot and --board: set only one of them")
+		}
+		var err error
+		if gpus, err = readSnapshot(o.snapshot); err != nil {
+			return apply.Plan{}, err
+		}
 	}
 	if gpus != nil {
-		return offline(c, config, name, gpus, log)
+		return o.offline(config, name, gpus, log)
 	}
-	return planNode(c, config, name, log)
+	return o.planNode(ctx, config, name, log)
 }
 
 // planNode plans for the GPUs of the node, and finds the processes that are in the way.
-func planNode(c *cli.Context, config migconfig.Config, name string, log *slog.Logger) (p apply.Plan, err error) {
-	err = onNode(c, log, func(n *node) error {
-		seen, err := n.Observe(c.Context)
+func (o *command) planNode(ctx context.Context, config migconfig.Config, name string, log *slog.Logger) (p apply.Plan, err error) {
+	err = o.onNode(log, func(n *node) error {
+		seen, err := n.Observe(ctx)
 		if err != nil {
 			return err
 		}
@@ -86,14 +79,14 @@ func planNode(c *cli.Context, config migconfig.Config, name string, log *slog.Lo
 		if err != nil {
 			return err
 		}
-		p, err = n.Plan(c.Context, apply.Request{Seen: seen, Desired: s.Want, ModeOnly: c.Bool("mode-only")})
+		p, err = n.Plan(ctx, apply.Request{Seen: seen, Desired: s.Want, ModeOnly: o.modeOnly})
 		return errors.Join(err, p.Err(), unreadable(s.Faulty))
 	})
 	return p, err
 }
 
 // offline plans for GPUs that are not there.
-func offline(c *cli.Context, config migconfig.Config, name string, gpus []mig.GPU, log *slog.Logger) (apply.Plan, error) {
+func (o *command) offline(config migconfig.Config, name string, gpus []mig.GPU, log *slog.Logger) (apply.Plan, error) {
 	s, err := choose(config, name, gpus, log)
 	if err != nil {
 		return apply.Plan{}, err
@@ -108,7 +101,7 @@ func offline(c *cli.Context, config migconfig.Config, name string, gpus []mig.GP
 		target := mig.State{Enabled: want.Enabled, Pending: want.Enabled}
 		switch {
 		case !want.Enabled:
-		case !c.Bool("mode-only"):
+		case !o.modeOnly:
 			target.Layout, err = apply.Fit(g, want.Devices, nil)
 			refused.Add(g, err)
 		case g.Enabled:
@@ -120,16 +113,12 @@ func offline(c *cli.Context, config migconfig.Config, name string, gpus []mig.GP
 }
 
 // boardGPUs returns so many GPUs of the board that the flags name, nil if they name none.
-func boardGPUs(c *cli.Context, n int) ([]mig.GPU, error) {
-	name := c.String("board")
-	if name == "" {
-		return nil, nil
-	}
-	p, ok := boards.Named(name)
+func (o *command) boardGPUs(n int) []mig.GPU {
+	p, ok := boards.Named(o.board)
 	if !ok {
-		return nil, agent.BadFlag("board", name, text.OneOf(boardNames()))
+		return nil
 	}
-	return gpusOf(p, p.DeviceIDs[0], n), nil
+	return gpusOf(p, p.DeviceIDs[0], n)
 }
 
 // gpusOf returns empty GPUs of a product.
@@ -152,9 +141,9 @@ func boardNames() []string {
 	return names
 }
 
-// readSnapshot returns the GPUs of the snapshot that the flags name.
-func readSnapshot(c *cli.Context) ([]mig.GPU, error) {
-	name, data, err := readFile(c, "snapshot")
+// readSnapshot returns the GPUs of the snapshot in a file.
+func readSnapshot(path string) ([]mig.GPU, error) {
+	name, data, err := readFile("snapshot", path)
 	if err != nil {
 		return nil, err
 	}

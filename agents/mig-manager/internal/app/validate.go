@@ -14,24 +14,18 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/agents/mig-manager/internal/plan"
-	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/text"
 )
 
-func validateCommand() *cli.Command {
+func (s *settings) validateCommand() *cli.Command {
+	o := &command{settings: s}
 	return &cli.Command{
 		Name: "validate", Usage: "check a config file against all known boards, without a GPU",
-		Flags: []cli.Flag{
-			configFlags("")[0],
-			&cli.StringFlag{
-				Name: "selected-config", Aliases: []string{"c"}, EnvVars: []string{"MIG_PARTED_SELECTED_CONFIG"},
-				Usage: "`NAME` of the only config to check; empty for all",
-			},
-			boardFlag("`NAME` of a board that must be able to have each config; empty for at least one of all"),
-			formatFlag("MIG_VALIDATE_OUTPUT_FORMAT", "text", "json"),
-		},
-		Action: action(validate),
+		Flags: append(o.configFlags("only config to check; empty for all"),
+			o.boardFlag("`NAME` of a board that must be able to have each config; empty for at least one of all"),
+			o.formatFlag("MIG_VALIDATE_OUTPUT_FORMAT", "text", "json"),
+		),
+		Action: s.action(o.validate),
 	}
 }
 
@@ -46,36 +40,27 @@ type verdict struct {
 	why map[string]error
 }
 
-func validate(c *cli.Context, log *slog.Logger) error {
-	format, err := agent.Choice(c, "output-format", "text", "json")
-	if err != nil {
-		return err
-	}
-	config, err := readConfig(c)
+func (o *command) validate(c *cli.Context, log *slog.Logger) error {
+	config, err := o.readConfig()
 	if err != nil {
 		return err
 	}
 	names, products := config.Names(), boards.All()
-	if name := c.String("selected-config"); name != "" {
-		if _, name, err = selected(c); err != nil {
+	if o.selected != "" {
+		if _, _, err = o.selection(); err != nil {
 			return err
 		}
-		names = []string{name}
+		names = []string{o.selected}
 	}
-	board := c.String("board")
-	if board != "" {
-		p, ok := boards.Named(board)
-		if !ok {
-			return agent.BadFlag("board", board, text.OneOf(boardNames()))
-		}
+	if p, ok := boards.Named(o.board); ok {
 		products = []boards.Product{p}
 	}
 	verdicts := make([]verdict, 0, len(names))
 	invalid := 0
 	for _, name := range names {
 		v := judge(config, name, products)
-		if board != "" && len(v.Boards) == 0 && len(v.Problems) == 0 {
-			v.Problems = []string{fmt.Sprintf("%s: %v", board, v.why[board])}
+		if o.board != "" && len(v.Boards) == 0 && len(v.Problems) == 0 {
+			v.Problems = []string{fmt.Sprintf("%s: %v", o.board, v.why[o.board])}
 		}
 		if len(v.Boards) == 0 && len(v.Problems) == 0 {
 			v.Problems = []string{v.nearest(products)}
@@ -86,7 +71,7 @@ func validate(c *cli.Context, log *slog.Logger) error {
 		verdicts = append(verdicts, v)
 	}
 	noteUnknown(config, names, log)
-	if err := printVerdicts(c, verdicts, format); err != nil {
+	if err := printVerdicts(c, verdicts, o.format); err != nil {
 		return err
 	}
 	if invalid > 0 {
