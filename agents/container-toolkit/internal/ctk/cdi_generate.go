@@ -1,12 +1,12 @@
 package ctk
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 	specs "tags.cncf.io/container-device-interface/specs-go"
@@ -25,24 +25,33 @@ import (
 
 // generation makes one spec, as the flags of "cdi generate" describe it.
 type generation struct {
-	mode    generate.Mode
+	*program
+
 	options generate.Options
-	gpus    gpus.Config
-	driver  driverroot.Config
-	format  cdifile.Format
 	// output is the file of the spec, empty for standard output.
-	output         string
-	stdout, stderr io.Writer
+	output                  string
+	modeName, formatName    string
+	strategies              []string
+	driverRoot, devRoot     string
+	libraryDirs, configDirs []string
+	enabled, disabled       []string
+	features                []string
+
+	// complete sets what follows, and the rest of the options.
+	mode   generate.Mode
+	gpus   gpus.Config
+	driver driverroot.Config
+	format cdifile.Format
 }
 
 // run generates the spec and writes it.
-func (g *generation) run(c *cli.Context) error {
+func (g *generation) run(ctx context.Context) error {
 	root, err := driverroot.New(g.driver)
 	if err != nil {
 		return err
 	}
 	content, err := root.Find()
-	if missing, is := errors.AsType[*driverroot.MissingError](err); is && c.Bool("debug") {
+	if missing, is := errors.AsType[*driverroot.MissingError](err); is && g.debug {
 		fmt.Fprintln(g.stderr, "nvidia-ctk: searched:", missing.Searched())
 	}
 	if err != nil {
@@ -50,7 +59,7 @@ func (g *generation) run(c *cli.Context) error {
 	}
 	node := &gpu.Node{Driver: gpu.Driver{Version: content.Version}}
 	if g.mode == generate.GPUs {
-		if node, err = gpus.Read(c.Context, g.gpus); err != nil {
+		if node, err = gpus.Read(ctx, g.gpus); err != nil {
 			return err
 		}
 		if err := generate.CheckHidden(driverproc.Root(g.gpus.ProcRoot), content, node); err != nil {
@@ -61,7 +70,7 @@ func (g *generation) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return g.write(c, spec, node)
+	return g.write(spec, node)
 }
 
 // spec derives the spec.
@@ -79,7 +88,7 @@ func (g *generation) spec(content *driverroot.Content, node *gpu.Node) (*specs.S
 }
 
 // write writes the spec, and the facts of its GPUs if it goes to a file.
-func (g *generation) write(c *cli.Context, spec *specs.Spec, node *gpu.Node) error {
+func (g *generation) write(spec *specs.Spec, node *gpu.Node) error {
 	data, err := cdifile.Encode(spec, g.format)
 	if err != nil {
 		return err
@@ -98,7 +107,7 @@ func (g *generation) write(c *cli.Context, spec *specs.Spec, node *gpu.Node) err
 		return nil
 	}
 	if node.Driver.NVMLVersion == "" {
-		note(c, g.stderr, "without NVML the brand and architecture of GPUs and the CUDA version are not known: NVIDIA_REQUIRE_* can check the driver version only")
+		g.note("without NVML the brand and architecture of GPUs and the CUDA version are not known: NVIDIA_REQUIRE_* can check the driver version only")
 	}
 	return facts.Write(g.output, data, g.options.Facts(node))
 }
@@ -122,47 +131,46 @@ func conflict(path string, spec *specs.Spec) error {
 	return nil
 }
 
-// generationOf reads the flags of "cdi generate".
-func generationOf(c *cli.Context, stdout, stderr io.Writer) (*generation, error) {
-	mode, modeErr := modeOf(c.String("mode"))
-	names, namesErr := namersOf(c.StringSlice("device-name-strategy"))
-	format, formatErr := cdifile.FormatOf(c.String("output"), c.String("format"))
-	cfg, err := configOf(c, stderr)
+// complete reads what the flags name, and the config file of the tools.
+func (g *generation) complete(c *cli.Context) error {
+	var modeErr, namesErr, formatErr, featuresErr error
+	g.mode, modeErr = modeOf(g.modeName)
+	o := &g.options
+	o.Names, namesErr = namersOf(g.strategies)
+	g.format, formatErr = cdifile.FormatOf(g.output, g.formatName)
+	cfg, err := g.loadConfig()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	flags, disabled := cfg.SpecFeatures()
-	flags, disabled = append(flags, values(c, "feature-flag")...), append(disabled, without(values(c, "disable-hook"), oneHook)...)
-	features, void, featuresErr := cdi.ParseFeatures(flags, disabled)
-	if err := errors.Join(modeErr, namesErr, formatErr, featuresErr, csvErr(c), enabledErr(c)); err != nil {
-		return nil, err
+	flags, disabled = append(flags, g.features...), append(disabled, without(g.disabled, oneHook)...)
+	var void []string
+	o.Features, void, featuresErr = cdi.ParseFeatures(flags, disabled)
+	if err := errors.Join(modeErr, namesErr, formatErr, featuresErr, g.checkEnabled()); err != nil {
+		return err
 	}
 	for _, v := range void {
-		note(c, stderr, "no effect: "+v)
+		g.note("no effect: " + v)
 	}
-	var hook string
-	var one bool
-	if mode == generate.GPUs || mode == generate.Management {
-		hook, one = hookOf(c, cfg, stderr)
+	if g.mode == generate.GPUs || g.mode == generate.Management {
+		g.completeHook(cfg, c.IsSet("nvidia-cdi-hook-path"))
+	} else {
+		o.HookPath = ""
 	}
-	where := whereOf(c, cfg)
-	driver := where.DriverRoot()
-	driver.LibraryDirs, driver.ConfigDirs = values(c, "library-search-path"), values(c, "config-search-path")
-	return &generation{
-		mode: mode, gpus: where, driver: driver, format: format, output: output(c, format), stdout: stdout, stderr: stderr,
-		options: generate.Options{
-			Vendor: c.String("vendor"), Class: c.String("class"), Names: names, NoAll: c.Bool("no-all-device"), Only: deviceIDs(c),
-			HookPath: hook, OneHook: one, LdconfigPath: c.String("ldconfig-path"), Features: features,
-		},
-	}, nil
-}
-
-// output returns the file to write, empty for standard output.
-func output(c *cli.Context, f cdifile.Format) string {
-	if path := c.String("output"); path != "" {
-		return cdifile.WithExtension(path, f)
+	if slices.Contains(o.Only, "all") {
+		o.Only = nil
 	}
-	return ""
+	if g.output != "" {
+		g.output = cdifile.WithExtension(g.output, g.format)
+	}
+	root := cmp.Or(g.driverRoot, cfg.CLI.Root, "/")
+	g.gpus = gpus.Config{
+		HostDriverRoot: root, DriverRootCtrPath: root, DevRoot: g.devRoot,
+		ProcRoot: "/proc", SysRoot: "/sys", RunRoot: "/run/nvidia",
+	}
+	g.driver = g.gpus.DriverRoot()
+	g.driver.LibraryDirs, g.driver.ConfigDirs = g.libraryDirs, g.configDirs
+	return nil
 }
 
 // modeOf returns the mode that a value of --mode selects.
@@ -197,38 +205,6 @@ func namersOf(strategies []string) ([]cdi.Namer, error) {
 		out = append(out, namer)
 	}
 	return out, nil
-}
-
-// deviceIDs returns the GPUs to describe, none for all.
-func deviceIDs(c *cli.Context) []string {
-	ids := values(c, "device-id")
-	if slices.Contains(ids, "all") {
-		return nil
-	}
-	return ids
-}
-
-// csvErr rejects flags that only mean something for Tegra.
-func csvErr(c *cli.Context) error {
-	for _, name := range []string{"csv.file", "csv.ignore-pattern", "csv.compat-container-root"} {
-		if c.IsSet(name) {
-			return fmt.Errorf("flag --%s: mode csv is not supported: use NVIDIA's nvidia-ctk on Tegra systems", name)
-		}
-	}
-	return nil
-}
-
-// values returns the values of a flag, also those of one value with commas.
-func values(c *cli.Context, flag string) []string {
-	var out []string
-	for _, v := range c.StringSlice(flag) {
-		for part := range strings.SplitSeq(v, ",") {
-			if part = strings.TrimSpace(part); part != "" {
-				out = append(out, part)
-			}
-		}
-	}
-	return out
 }
 
 func without(list []string, value string) []string {

@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-
-	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 )
@@ -25,9 +22,9 @@ const (
 // oneHook is the hook that does all work of a container at once.
 const oneHook = "prepare-container"
 
-// enabledErr rejects values of --enable-hook that are no hook.
-func enabledErr(c *cli.Context) error {
-	for _, name := range values(c, "enable-hook") {
+// checkEnabled rejects values of --enable-hook that are no hook.
+func (g *generation) checkEnabled() error {
+	for _, name := range g.enabled {
 		if name != oneHook && name != "chmod" {
 			return fmt.Errorf("flag --enable-hook: %q: must be %s or chmod; all other hooks are on", name, oneHook)
 		}
@@ -35,21 +32,18 @@ func enabledErr(c *cli.Context) error {
 	return nil
 }
 
-// hookOf returns the path of the hook for the spec, empty for none, and whether it is the
+// completeHook sets the path of the hook for the spec, empty for none, and whether it is the
 // one of this project, which does all work in one call. Unless a flag names it, it is the
 // one that a package installed, or that is where the config file has nvidia-ctk.
-func hookOf(c *cli.Context, cfg *toolconfig.Config, stderr io.Writer) (path string, one bool) {
-	path = c.String("nvidia-cdi-hook-path")
-	if !c.IsSet("nvidia-cdi-hook-path") {
-		path = cmp.Or(existing(defaultHook), existing(filepath.Join(filepath.Dir(cfg.CTKPath), hookName)))
-		if path == "" {
-			note(c, stderr, defaultHook+" does not exist: the spec has no hooks, and mounts each library by all of its names")
+func (g *generation) completeHook(cfg *toolconfig.Config, named bool) {
+	o := &g.options
+	if !named {
+		o.HookPath = cmp.Or(existing(defaultHook), existing(filepath.Join(filepath.Dir(cfg.CTKPath), hookName)))
+		if o.HookPath == "" {
+			g.note(defaultHook + " does not exist: the spec has no hooks, and mounts each library by all of its names")
 		}
 	}
-	if path == "" || slices.Contains(values(c, "disable-hook"), oneHook) {
-		return path, false
-	}
-	return path, slices.Contains(values(c, "enable-hook"), oneHook) || ours(path)
+	o.OneHook = o.HookPath != "" && !slices.Contains(g.disabled, oneHook) && (slices.Contains(g.enabled, oneHook) || ours(o.HookPath))
 }
 
 // existing returns an absolute path if there is a file, else "".

@@ -2,30 +2,31 @@ package ctk
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/container-toolkit/internal/inject"
+	"outrigger.dev/pkg/cmdline"
 )
 
 // listCommand returns "nvidia-ctk cdi list".
-func listCommand(stdout, stderr io.Writer) *cli.Command {
+func (p *program) listCommand() *cli.Command {
+	var dirs []string
 	return &cli.Command{
 		Name:  "list",
 		Usage: "print the devices that the CDI specs of this node define",
-		Flags: []cli.Flag{&cli.StringSliceFlag{
+		Flags: []cli.Flag{cmdline.List(&cli.StringSliceFlag{
 			Name: "spec-dir", EnvVars: []string{"NVIDIA_CTK_CDI_SPEC_DIRS"}, Value: cli.NewStringSlice("/etc/cdi", "/var/run/cdi"),
 			Usage: "`FOLDER` of specs; can be repeated, the last has precedence",
-		}},
-		Action: func(c *cli.Context) error {
-			set := inject.Load(values(c, "spec-dir"), nil)
+		}, &dirs)},
+		Action: func(*cli.Context) error {
+			set := inject.Load(dirs, nil)
 			for _, err := range set.Problems {
-				fmt.Fprintln(stderr, "nvidia-ctk:", err)
+				fmt.Fprintln(p.stderr, "nvidia-ctk:", err)
 			}
 			for _, name := range names(set) {
-				fmt.Fprintln(stdout, name)
+				fmt.Fprintln(p.stdout, name)
 			}
 			return nil
 		},

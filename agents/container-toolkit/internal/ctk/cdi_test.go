@@ -174,7 +174,7 @@ func TestGenerateRejects(t *testing.T) {
 		want []string
 	}{
 		"Tegra":              {[]string{"--mode=csv"}, []string{"mode csv is for NVIDIA's Tegra systems, which are not supported"}},
-		"Tegra by its flags": {[]string{"--csv.file=/x"}, []string{"flag --csv.file (environment variable NVIDIA_CTK_CDI_GENERATE_CSV_FILES): mode csv is not supported"}},
+		"Tegra by its flags": {[]string{"--csv.file=/x"}, []string{"flag --csv.file (environment variable NVIDIA_CTK_CDI_GENERATE_CSV_FILES): invalid value \"/x\": must be empty: mode csv is not supported"}},
 		"Windows":            {[]string{"--discovery-mode=wsl"}, []string{"mode wsl is for the Windows Subsystem for Linux"}},
 		"an unknown mode":    {[]string{"--mode=nvml2"}, []string{`flag --mode (environment variable NVIDIA_CTK_CDI_GENERATE_MODE): "nvml2": must be auto, nvml, management`}},
 		"several bad values": {

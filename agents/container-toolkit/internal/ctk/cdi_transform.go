@@ -1,7 +1,6 @@
 package ctk
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -12,6 +11,7 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/cdifile"
 	"outrigger.dev/agents/container-toolkit/internal/inject"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -19,7 +19,8 @@ import (
 const maxSpec = 16 << 20
 
 // transformCommand returns "nvidia-ctk cdi transform".
-func transformCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
+func (p *program) transformCommand() *cli.Command {
+	t := &transformation{program: p}
 	return &cli.Command{
 		Name:  "transform",
 		Usage: "change CDI specs",
@@ -27,31 +28,38 @@ func transformCommand(stdin io.Reader, stdout io.Writer) *cli.Command {
 			Name:  "root",
 			Usage: "replace a folder in the paths of a CDI spec",
 			Flags: []cli.Flag{
-				&cli.StringFlag{Name: "from", EnvVars: []string{"NVIDIA_CTK_CDI_TRANSFORM_ROOT_FROM"}, Usage: "`FOLDER` to replace"},
-				&cli.StringFlag{Name: "to", EnvVars: []string{"NVIDIA_CTK_CDI_TRANSFORM_ROOT_TO"}, Usage: "`FOLDER` to put in its place"},
-				&cli.StringFlag{Name: "input", Value: "-", Usage: "`FILE` of the spec; - for standard input"},
-				&cli.StringFlag{Name: "output", Usage: "`FILE` for the result; none for standard output"},
-				&cli.StringFlag{Name: "relative-to", Value: "host", Usage: "which paths to change: host or container"},
+				cmdline.Absolute(&cli.PathFlag{Name: "from", EnvVars: []string{"NVIDIA_CTK_CDI_TRANSFORM_ROOT_FROM"}, Destination: &t.from, Usage: "`FOLDER` to replace"}),
+				cmdline.Absolute(&cli.PathFlag{Name: "to", EnvVars: []string{"NVIDIA_CTK_CDI_TRANSFORM_ROOT_TO"}, Destination: &t.to, Usage: "`FOLDER` to put in its place"}),
+				&cli.StringFlag{Name: "input", Value: "-", Destination: &t.input, Usage: "`FILE` of the spec; - for standard input"},
+				&cli.StringFlag{Name: "output", Destination: &t.output, Usage: "`FILE` for the result; none for standard output"},
+				cmdline.Enum(&cli.StringFlag{Name: "relative-to", Value: "host", Destination: &t.relativeTo, Usage: "which paths to change: host or container"}, "host", "container"),
 			},
-			Action: func(c *cli.Context) error { return transform(c, stdin, stdout) },
+			Action: t.run,
 		}},
 	}
 }
 
-func transform(c *cli.Context, stdin io.Reader, stdout io.Writer) error {
-	r, err := rebaseOf(c)
-	if err != nil {
-		return err
+// transformation changes one spec, as the flags of "cdi transform root" describe it.
+type transformation struct {
+	*program
+
+	from, to, relativeTo string
+	input, output        string
+}
+
+func (t *transformation) run(*cli.Context) error {
+	if t.from == "" || t.to == "" {
+		return cmdline.Usagef("flags --from and --to: need values: the folder to replace, and the one to put in its place")
 	}
-	data, err := readInput(c.String("input"), stdin)
+	data, err := readInput(t.input, t.stdin)
 	if err != nil {
 		return err
 	}
 	spec, err := inject.Parse(data)
 	if err != nil {
-		return fmt.Errorf("read CDI spec %s: %w", c.String("input"), err)
+		return fmt.Errorf("read CDI spec %s: %w", t.input, err)
 	}
-	r.spec(spec)
+	rebase{from: t.from, to: t.to, container: t.relativeTo == "container"}.spec(spec)
 	if spec.Version, err = specs.MinimumRequiredVersion(spec); err != nil {
 		return fmt.Errorf("choose version: %w", err)
 	}
@@ -59,7 +67,7 @@ func transform(c *cli.Context, stdin io.Reader, stdout io.Writer) error {
 	if strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
 		name = "json"
 	}
-	format, err := cdifile.FormatOf(c.String("output"), name)
+	format, err := cdifile.FormatOf(t.output, name)
 	if err != nil {
 		return err
 	}
@@ -67,10 +75,10 @@ func transform(c *cli.Context, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if file := c.String("output"); file != "" {
-		return writeOutput(cdifile.WithExtension(file, format), out)
+	if t.output != "" {
+		return writeOutput(cdifile.WithExtension(t.output, format), out)
 	}
-	_, err = stdout.Write(out)
+	_, err = t.stdout.Write(out)
 	return err
 }
 
@@ -90,21 +98,6 @@ func readInput(name string, stdin io.Reader) ([]byte, error) {
 type rebase struct {
 	from, to  string
 	container bool
-}
-
-// rebaseOf reads the flags of "cdi transform root".
-func rebaseOf(c *cli.Context) (rebase, error) {
-	r := rebase{from: path.Clean(c.String("from")), to: path.Clean(c.String("to")), container: c.String("relative-to") == "container"}
-	var errs []error
-	for _, flag := range []string{"from", "to"} {
-		if !path.IsAbs(c.String(flag)) {
-			errs = append(errs, fmt.Errorf("flag --%s: %q: must be an absolute path", flag, c.String(flag)))
-		}
-	}
-	if v := c.String("relative-to"); v != "host" && v != "container" {
-		errs = append(errs, fmt.Errorf("flag --relative-to: %q: must be host or container", v))
-	}
-	return r, errors.Join(errs...)
 }
 
 func (r rebase) spec(s *specs.Spec) {

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -19,23 +17,24 @@ import (
 const maxConfig = 1 << 20
 
 // configCommand returns "nvidia-ctk config".
-func configCommand(stdout io.Writer) *cli.Command {
+func (p *program) configCommand() *cli.Command {
+	var file, output string
+	var inPlace bool
 	changes := &changesFlag{}
 	return &cli.Command{
 		Name:  "config",
 		Usage: "print or change the config file of the tools",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "config-file", Aliases: []string{"config", "c"}, Usage: "config `FILE`; a file that does not exist has the defaults"},
+			&cli.StringFlag{Name: "config-file", Aliases: []string{"config", "c"}, Destination: &file, Usage: "config `FILE`; a file that does not exist has the defaults"},
 			&cli.GenericFlag{Name: "set", Value: changes, Usage: "set `KEY[=VALUE]`; can be repeated; items of a list are separated by \":\" or \",\"; \"nil\" removes the key"},
-			&cli.BoolFlag{Name: "in-place", Aliases: []string{"i"}, Usage: "change the config file"},
-			outputFlag(),
+			&cli.BoolFlag{Name: "in-place", Aliases: []string{"i"}, Destination: &inPlace, Usage: "change the config file"},
+			outputFlag(&output),
 		},
-		Action: func(c *cli.Context) error {
-			if c.Bool("in-place") && c.String("output") != "" {
+		Action: func(*cli.Context) error {
+			if inPlace && output != "" {
 				return errors.New("config: --in-place and --output exclude each other: use one of them")
 			}
-			// An option of the command hides that of the program.
-			path := toolconfig.Path(cmp.Or(c.String("config-file"), c.Lineage()[1].String("config")), os.Getenv, toolconfig.Beside())
+			path := configPath(cmp.Or(file, p.config))
 			data, err := hostfs.ReadFile(path, maxConfig)
 			if errors.Is(err, fs.ErrNotExist) {
 				data, err = toolconfig.DefaultFile(), nil
@@ -46,34 +45,33 @@ func configCommand(stdout io.Writer) *cli.Command {
 			if err != nil {
 				return fmt.Errorf("config %s: %w", path, err)
 			}
-			output := c.String("output")
-			if c.Bool("in-place") {
+			if inPlace {
 				output = path
 			}
-			return printOrWrite(stdout, output, data)
+			return p.printOrWrite(output, data)
 		},
 		Subcommands: []*cli.Command{{
 			Name:    "create-default",
 			Aliases: []string{"default"},
 			Usage:   "print a config file with the defaults, and what its keys mean",
-			Flags:   []cli.Flag{outputFlag()},
-			Action: func(c *cli.Context) error {
-				return printOrWrite(stdout, c.String("output"), toolconfig.DefaultFile())
+			Flags:   []cli.Flag{outputFlag(&output)},
+			Action: func(*cli.Context) error {
+				return p.printOrWrite(output, toolconfig.DefaultFile())
 			},
 		}},
 	}
 }
 
-func outputFlag() cli.Flag {
-	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE` instead of the standard output"}
+func outputFlag(output *string) cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Destination: output, Usage: "write to `FILE` instead of the standard output"}
 }
 
 // printOrWrite writes data to a file, or prints it if there is no path.
-func printOrWrite(stdout io.Writer, path string, data []byte) error {
+func (p *program) printOrWrite(path string, data []byte) error {
 	if path != "" {
 		return writeOutput(path, data)
 	}
-	_, err := stdout.Write(data)
+	_, err := p.stdout.Write(data)
 	return err
 }
 

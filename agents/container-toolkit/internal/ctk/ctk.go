@@ -14,28 +14,37 @@ import (
 // Main runs nvidia-ctk with the arguments args, of which the first is the name of the
 // program. It returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cmdline.Exec(context.Background(), newProgram(stdin, stdout, stderr), args)
+	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
+	return cmdline.Exec(context.Background(), p.app(), args)
 }
 
-func newProgram(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+// program is what all commands have: the files of the process, and what the flags of nvidia-ctk
+// itself set.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	debug, quiet bool
+	// config is the config file of the tools, empty for the one that they find.
+	config string
+}
+
+func (p *program) app() *cli.App {
 	return &cli.App{
 		Name:  "nvidia-ctk",
 		Usage: "configure container runtimes for NVIDIA GPUs, and generate CDI specs",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "debug", Aliases: []string{"d"}, EnvVars: []string{"NVIDIA_CTK_DEBUG"}, Usage: "log more"},
-			&cli.BoolFlag{Name: "quiet", EnvVars: []string{"NVIDIA_CTK_QUIET"}, Usage: "log errors only"},
-			&cli.StringFlag{Name: "config", EnvVars: []string{"NVIDIA_CTK_CONFIG", "NVIDIA_CTK_CONFIG_FILE_PATH"}, Usage: "config `FILE` of the tools (config.toml)"},
+			&cli.BoolFlag{Name: "debug", Aliases: []string{"d"}, EnvVars: []string{"NVIDIA_CTK_DEBUG"}, Destination: &p.debug, Usage: "log more"},
+			&cli.BoolFlag{Name: "quiet", EnvVars: []string{"NVIDIA_CTK_QUIET"}, Destination: &p.quiet, Usage: "log errors only"},
+			&cli.StringFlag{
+				Name: "config", EnvVars: []string{"NVIDIA_CTK_CONFIG", "NVIDIA_CTK_CONFIG_FILE_PATH"}, Destination: &p.config,
+				Usage: "config `FILE` of the tools (config.toml)",
+			},
 		},
-		Writer:    stdout,
-		ErrWriter: stderr,
+		Writer:    p.stdout,
+		ErrWriter: p.stderr,
 		Commands: []*cli.Command{
-			hookCommand(stdin, stdout, stderr),
-			cdiCommand(stdin, stdout, stderr),
-			configCommand(stdout),
-			explainCommand(stdout, stderr),
-			infoCommand(stdout, stderr),
-			systemCommand(stdout),
-			runtimeCommand(stdout, stderr),
+			p.hookCommand(), p.cdiCommand(), p.configCommand(), p.explainCommand(), p.infoCommand(), p.systemCommand(), p.runtimeCommand(),
 		},
 	}
 }

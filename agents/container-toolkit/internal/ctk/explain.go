@@ -22,7 +22,10 @@ import (
 )
 
 // explainCommand returns "nvidia-ctk explain".
-func explainCommand(stdout, stderr io.Writer) *cli.Command {
+func (p *program) explainCommand() *cli.Command {
+	var mode string
+	var compare, privileged bool
+	var annotations cli.StringSlice
 	return &cli.Command{
 		Name:      "explain",
 		Usage:     "show what nvidia-container-runtime would give a container, and why",
@@ -31,25 +34,25 @@ func explainCommand(stdout, stderr io.Writer) *cli.Command {
 			"container, such as NVIDIA_VISIBLE_DEVICES=all. Nothing is changed. The exit code is 1 if the\n" +
 			"container would be refused.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "mode", Usage: "use `MODE` instead of that of the config file: " + strings.Join(toolconfig.Modes(), ", ")},
-			&cli.BoolFlag{Name: "compare", Usage: "show as well what the modes cdi and legacy give differently"},
-			&cli.BoolFlag{Name: "privileged", Usage: "the container has CAP_SYS_ADMIN; only with variables"},
-			&cli.StringSliceFlag{Name: "annotation", Usage: "`NAME=VALUE` of an annotation; can be repeated; only with variables"},
+			&cli.StringFlag{Name: "mode", Destination: &mode, Usage: "use `MODE` instead of that of the config file: " + strings.Join(toolconfig.Modes(), ", ")},
+			&cli.BoolFlag{Name: "compare", Destination: &compare, Usage: "show as well what the modes cdi and legacy give differently"},
+			&cli.BoolFlag{Name: "privileged", Destination: &privileged, Usage: "the container has CAP_SYS_ADMIN; only with variables"},
+			&cli.StringSliceFlag{Name: "annotation", Destination: &annotations, Usage: "`NAME=VALUE` of an annotation; can be repeated; only with variables"},
 		},
 		Action: func(c *cli.Context) error {
-			cfg, err := configOf(c, stderr)
+			cfg, err := p.loadConfig()
 			if err != nil {
 				return err
 			}
-			if mode := c.String("mode"); mode != "" {
+			if mode != "" {
 				cfg.Runtime.Mode = mode
 			}
-			container, target, err := explained(c)
+			container, target, err := explained(c.Args().Slice(), annotations.Value(), privileged)
 			if err != nil {
 				return err
 			}
 			plan, refused := shim.Make(container, target, cfg)
-			if err := show(stdout, plan); err != nil {
+			if err := show(p.stdout, plan); err != nil {
 				return err
 			}
 			if refused == nil && plan.Mode == toolconfig.ModeLegacy {
@@ -58,23 +61,24 @@ func explainCommand(stdout, stderr io.Writer) *cli.Command {
 			if refused != nil {
 				return fmt.Errorf("the container is refused: %w", refused)
 			}
-			if c.Bool("compare") {
-				return showDifference(c.Context, stdout, plan, cfg)
+			if compare {
+				return showDifference(c.Context, p.stdout, plan, cfg)
 			}
 			return nil
 		},
 	}
 }
 
-// explained returns the container that the arguments describe.
-func explained(c *cli.Context) (request.Container, inject.Target, error) {
+// explained returns the container that the arguments describe; annotations and privileged belong to
+// variables.
+func explained(args, annotations []string, privileged bool) (request.Container, inject.Target, error) {
 	target := inject.Target{Stat: shim.HostNode, Public: shim.HostPublic}
-	if c.NArg() == 0 {
+	if len(args) == 0 {
 		return request.Container{}, target, errors.New("explain: name a bundle, or variables like NVIDIA_VISIBLE_DEVICES=all")
 	}
-	if first := c.Args().First(); !strings.Contains(first, "=") {
-		if c.NArg() > 1 {
-			return request.Container{}, target, fmt.Errorf("explain: unexpected argument %q beside a bundle", c.Args().Get(1))
+	if first := args[0]; !strings.Contains(first, "=") {
+		if len(args) > 1 {
+			return request.Container{}, target, fmt.Errorf("explain: unexpected argument %q beside a bundle", args[1])
 		}
 		spec, err := oci.Load(strings.TrimSuffix(first, "/config.json"))
 		if err != nil {
@@ -83,15 +87,15 @@ func explained(c *cli.Context) (request.Container, inject.Target, error) {
 		target.User, target.UserNamespace = spec.User(), spec.UserNamespace()
 		return request.Of(spec), target, nil
 	}
-	for _, arg := range slices.Concat(c.Args().Slice(), c.StringSlice("annotation")) {
+	for _, arg := range slices.Concat(args, annotations) {
 		if !strings.Contains(arg, "=") {
 			return request.Container{}, target, fmt.Errorf("explain: %q has no value: write NAME=VALUE", arg)
 		}
 	}
 	return request.Container{
-		Env:         request.Environment(c.Args().Slice()),
-		Annotations: request.Environment(c.StringSlice("annotation")),
-		Privileged:  c.Bool("privileged"),
+		Env:         request.Environment(args),
+		Annotations: request.Environment(annotations),
+		Privileged:  privileged,
 	}, target, nil
 }
 
@@ -204,17 +208,17 @@ func tail(args []string) []string {
 }
 
 // infoCommand returns "nvidia-ctk info".
-func infoCommand(stdout, stderr io.Writer) *cli.Command {
+func (p *program) infoCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "info",
 		Usage: "show the programs, the config file and the CDI specs that nvidia-container-runtime would use",
-		Action: func(c *cli.Context) error {
-			cfg, err := configOf(c, stderr)
+		Action: func(*cli.Context) error {
+			cfg, err := p.loadConfig()
 			if err != nil {
 				return err
 			}
-			out := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-			path := toolconfig.Path(c.String("config"), os.Getenv, toolconfig.Beside())
+			out := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+			path := configPath(p.config)
 			if _, err := os.Stat(path); err != nil {
 				path += " (does not exist: defaults)"
 			}

@@ -1,8 +1,6 @@
 package ctk
 
 import (
-	"io"
-
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/container-toolkit/internal/cdihook"
@@ -11,7 +9,7 @@ import (
 
 // hookCommand runs the hooks of nvidia-cdi-hook: specs of older versions of NVIDIA's
 // toolkit name nvidia-ctk.
-func hookCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
+func (p *program) hookCommand() *cli.Command {
 	return &cli.Command{
 		Name:            "hook",
 		Usage:           "run a hook of nvidia-cdi-hook; see \"nvidia-ctk hook --help\"",
@@ -21,7 +19,7 @@ func hookCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 			if err := cdihook.Confine(); err != nil {
 				return err
 			}
-			if code := cdihook.Main("nvidia-ctk hook", c.Args().Slice(), stdin, stdout, stderr); code != 0 {
+			if code := cdihook.Main("nvidia-ctk hook", c.Args().Slice(), p.stdin, p.stdout, p.stderr); code != 0 {
 				return &cmdline.ExitError{Code: code}
 			}
 			return nil

@@ -1,42 +1,30 @@
 package ctk
 
 import (
-	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
-	"github.com/urfave/cli/v2"
-
-	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 	"outrigger.dev/pkg/hostfs"
 )
 
-// configOf reads the config file of the tools. It prints what in it has no effect.
-func configOf(c *cli.Context, stderr io.Writer) (*toolconfig.Config, error) {
-	cfg, warnings, err := toolconfig.Load(toolconfig.Path(c.String("config"), os.Getenv, toolconfig.Beside()))
+// configPath returns the path of the config file of the tools; named is the one that a flag names.
+func configPath(named string) string { return toolconfig.Path(named, os.Getenv, toolconfig.Beside()) }
+
+// loadConfig reads the config file of the tools. It prints what in it has no effect.
+func (p *program) loadConfig() (*toolconfig.Config, error) {
+	cfg, warnings, err := toolconfig.Load(configPath(p.config))
 	for _, w := range warnings {
-		note(c, stderr, w)
+		p.note(w)
 	}
 	return cfg, err
 }
 
 // note prints what a person should know and is no error, unless --quiet is set.
-func note(c *cli.Context, stderr io.Writer, text string) {
-	if !c.Bool("quiet") {
-		fmt.Fprintln(stderr, "nvidia-ctk:", text)
-	}
-}
-
-// whereOf returns where the driver is, from the flags --driver-root and --dev-root and
-// the config file.
-func whereOf(c *cli.Context, cfg *toolconfig.Config) gpus.Config {
-	root := cmp.Or(c.String("driver-root"), cfg.CLI.Root, "/")
-	return gpus.Config{
-		HostDriverRoot: root, DriverRootCtrPath: root, DevRoot: c.String("dev-root"),
-		ProcRoot: "/proc", SysRoot: "/sys", RunRoot: "/run/nvidia",
+func (p *program) note(text string) {
+	if !p.quiet {
+		fmt.Fprintln(p.stderr, "nvidia-ctk:", text)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestRuntimeRejects(t *testing.T) {
 		err  string
 	}{
 		"another engine":  {[]string{"configure", "--runtime", "podman"}, `nvidia-ctk: unknown container engine "podman": use docker, containerd or crio`},
-		"hook mode":       {[]string{"configure", "--runtime", "crio", "--config-mode", "oci-hook"}, "nvidia-ctk: --config-mode=oci-hook is not supported: use --config-mode=config-file"},
+		"hook mode":       {[]string{"configure", "--runtime", "crio", "--config-mode", "oci-hook"}, `nvidia-ctk: flag --config-mode: invalid value "oci-hook": must be config-file or config`},
 		"a relative path": {[]string{"unconfigure", "--config", "x"}, `nvidia-ctk: "x" is not an absolute path`},
 	} {
 		t.Run(name, func(t *testing.T) {

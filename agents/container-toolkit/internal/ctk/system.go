@@ -2,6 +2,7 @@ package ctk
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,93 +15,90 @@ import (
 )
 
 // systemCommand returns "nvidia-ctk system".
-func systemCommand(stdout io.Writer) *cli.Command {
+func (p *program) systemCommand() *cli.Command {
+	s := &system{driver: "/proc", stdout: p.stdout}
 	return &cli.Command{
 		Name:        "system",
 		Usage:       "make device nodes of the driver, and links to them",
-		Subcommands: []*cli.Command{nodesCommand(stdout), linksCommand(stdout)},
+		Subcommands: []*cli.Command{s.nodesCommand(), s.linksCommand()},
 	}
 }
 
-// systemFlags returns the flags that both commands have.
-func systemFlags() []cli.Flag {
+// flags returns the flags that both commands have.
+func (s *system) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
-			Name: "driver-root", Aliases: []string{"root"}, EnvVars: []string{"NVIDIA_DRIVER_ROOT", "DRIVER_ROOT"}, Value: "/",
+			Name: "driver-root", Aliases: []string{"root"}, EnvVars: []string{"NVIDIA_DRIVER_ROOT", "DRIVER_ROOT"}, Value: "/", Destination: &s.driverRoot,
 			Usage: "root `FOLDER` of the driver, whose modprobe loads kernel modules",
 		},
 		&cli.StringFlag{
-			Name: "dev-root", EnvVars: []string{"NVIDIA_DEV_ROOT", "DEV_ROOT"}, DefaultText: "the driver root",
+			Name: "dev-root", EnvVars: []string{"NVIDIA_DEV_ROOT", "DEV_ROOT"}, DefaultText: "the driver root", Destination: &s.devRoot,
 			Usage: "`FOLDER` in which dev has the device nodes",
 		},
-		&cli.BoolFlag{Name: "load-kernel-modules", EnvVars: []string{"LOAD_KERNEL_MODULES"}, Usage: "first load nvidia, nvidia-uvm and nvidia-modeset, with modprobe of the driver root"},
-		&cli.BoolFlag{Name: "dry-run", EnvVars: []string{"DRY_RUN"}, Usage: "print what would be done, and do nothing"},
+		&cli.BoolFlag{Name: "load-kernel-modules", EnvVars: []string{"LOAD_KERNEL_MODULES"}, Destination: &s.load, Usage: "first load nvidia, nvidia-uvm and nvidia-modeset, with modprobe of the driver root"},
+		&cli.BoolFlag{Name: "dry-run", EnvVars: []string{"DRY_RUN"}, Destination: &s.dry, Usage: "print what would be done, and do nothing"},
 	}
 }
 
-func nodesCommand(stdout io.Writer) *cli.Command {
+func (s *system) nodesCommand() *cli.Command {
+	var control, gpus bool
 	return &cli.Command{
 		Name:  "create-device-nodes",
 		Usage: "make the device nodes of the driver",
 		Flags: append(
-			systemFlags(),
-			&cli.BoolFlag{Name: "control-devices", EnvVars: []string{"CREATE_CONTROL_DEVICES"}, Usage: "make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
-			&cli.BoolFlag{Name: "gpu-devices", EnvVars: []string{"CREATE_GPU_DEVICES"}, Usage: "make the nodes of the GPUs and of MIG capabilities"},
+			s.flags(),
+			&cli.BoolFlag{Name: "control-devices", EnvVars: []string{"CREATE_CONTROL_DEVICES"}, Destination: &control, Usage: "make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
+			&cli.BoolFlag{Name: "gpu-devices", EnvVars: []string{"CREATE_GPU_DEVICES"}, Destination: &gpus, Usage: "make the nodes of the GPUs and of MIG capabilities"},
 		),
 		Action: func(c *cli.Context) error {
-			s := systemOf(c, stdout)
-			if !c.Bool("control-devices") && !c.Bool("gpu-devices") && !s.load {
+			if !control && !gpus && !s.load {
 				return errors.New("there is nothing to do: use --control-devices, --gpu-devices or --load-kernel-modules")
 			}
-			if err := s.modules(c); err != nil {
+			if err := s.modules(c.Context); err != nil {
 				return err
 			}
-			return s.makeNodes(c.Bool("control-devices"), c.Bool("gpu-devices"))
+			return s.makeNodes(control, gpus)
 		},
 	}
 }
 
-func linksCommand(stdout io.Writer) *cli.Command {
+func (s *system) linksCommand() *cli.Command {
+	var char string
+	var all, control bool
 	return &cli.Command{
 		Name:  "create-dev-char-symlinks",
 		Usage: "make the links in /dev/char to the driver's device nodes, without which systemd takes them away from running containers",
 		Flags: append(
-			systemFlags(),
-			&cli.StringFlag{Name: "dev-char-path", EnvVars: []string{"DEV_CHAR_PATH"}, Value: "/dev/char", Usage: "`FOLDER` of the links"},
-			&cli.BoolFlag{Name: "create-all", EnvVars: []string{"CREATE_ALL"}, Usage: "also make links for nodes that do not exist yet: those of all GPUs and possible MIG instances"},
-			&cli.BoolFlag{Name: "create-device-nodes", EnvVars: []string{"CREATE_DEVICE_NODES"}, Usage: "first make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
+			s.flags(),
+			&cli.StringFlag{Name: "dev-char-path", EnvVars: []string{"DEV_CHAR_PATH"}, Value: "/dev/char", Destination: &char, Usage: "`FOLDER` of the links"},
+			&cli.BoolFlag{Name: "create-all", EnvVars: []string{"CREATE_ALL"}, Destination: &all, Usage: "also make links for nodes that do not exist yet: those of all GPUs and possible MIG instances"},
+			&cli.BoolFlag{Name: "create-device-nodes", EnvVars: []string{"CREATE_DEVICE_NODES"}, Destination: &control, Usage: "first make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
 		),
 		Action: func(c *cli.Context) error {
-			s := systemOf(c, stdout)
-			if err := s.modules(c); err != nil {
+			if err := s.modules(c.Context); err != nil {
 				return err
 			}
-			if err := s.makeNodes(c.Bool("create-device-nodes"), false); err != nil {
+			if err := s.makeNodes(control, false); err != nil {
 				return err
 			}
-			return s.makeLinks(c.String("dev-char-path"), c.Bool("create-all"))
+			return s.makeLinks(char, all)
 		},
 	}
 }
 
 // system makes nodes and links, as the flags describe it.
 type system struct {
-	driverRoot, dev string
-	load, dry       bool
-	driver          devnode.Driver
-	stdout          io.Writer
+	driverRoot, devRoot string
+	load, dry           bool
+	driver              devnode.Driver
+	stdout              io.Writer
 }
 
-func systemOf(c *cli.Context, stdout io.Writer) system {
-	root := c.String("driver-root")
-	return system{
-		driverRoot: root, dev: filepath.Join(cmp.Or(c.String("dev-root"), root), "dev"),
-		load: c.Bool("load-kernel-modules"), dry: c.Bool("dry-run"), driver: "/proc", stdout: stdout,
-	}
-}
+// dev returns the folder of the device nodes.
+func (s *system) dev() string { return filepath.Join(cmp.Or(s.devRoot, s.driverRoot), "dev") }
 
 // modules loads the kernel modules that are missing, if a flag asks for that.
-func (s system) modules(c *cli.Context) error {
+func (s *system) modules(ctx context.Context) error {
 	if !s.load {
 		return nil
 	}
@@ -111,11 +109,11 @@ func (s system) modules(c *cli.Context) error {
 	if s.dry {
 		return nil
 	}
-	return modprobe.Load(c.Context, s.driverRoot, missing)
+	return modprobe.Load(ctx, s.driverRoot, missing)
 }
 
 // makeNodes makes the control nodes, and those of GPUs.
-func (s system) makeNodes(control, gpus bool) error {
+func (s *system) makeNodes(control, gpus bool) error {
 	var wanted []devnode.Node
 	for _, part := range []struct {
 		on   bool
@@ -130,13 +128,13 @@ func (s system) makeNodes(control, gpus bool) error {
 		}
 		wanted = append(wanted, more...)
 	}
-	plan, err := devnode.Nodes(s.dev, wanted)
-	return s.apply(plan, errors.Join(err, devnode.Left(s.dev, wanted)))
+	plan, err := devnode.Nodes(s.dev(), wanted)
+	return s.apply(plan, errors.Join(err, devnode.Left(s.dev(), wanted)))
 }
 
 // makeLinks makes links to the nodes that exist, and, with all, to those that can.
-func (s system) makeLinks(char string, all bool) error {
-	linked, err := devnode.Existing(s.dev)
+func (s *system) makeLinks(char string, all bool) error {
+	linked, err := devnode.Existing(s.dev())
 	if err != nil {
 		return err
 	}
@@ -149,12 +147,12 @@ func (s system) makeLinks(char string, all bool) error {
 			linked = append(linked, more...)
 		}
 	}
-	plan, err := devnode.Links(s.dev, char, devnode.Once(linked))
+	plan, err := devnode.Links(s.dev(), char, devnode.Once(linked))
 	return s.apply(plan, err)
 }
 
 // apply prints and does what can be done. It returns err, what cannot, as well.
-func (s system) apply(plan devnode.Plan, err error) error {
+func (s *system) apply(plan devnode.Plan, err error) error {
 	for _, step := range plan {
 		fmt.Fprintln(s.stdout, step)
 	}
