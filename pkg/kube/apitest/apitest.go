@@ -20,8 +20,8 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// limit bounds the start.
-const limit = 2 * time.Minute
+// limit bounds the start, on a machine with much else to do.
+const limit = 5 * time.Minute
 
 // poll is the time between two looks whether it has started.
 const poll = 50 * time.Millisecond
