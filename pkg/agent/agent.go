@@ -40,7 +40,7 @@ type App struct {
 	ListenAliases, ListenVariables []string
 	// New makes the agent, once the flags are parsed. It starts nothing, and blocks
 	// only to read its configuration: for a bounded time, or after a call of Waiting
-	// until c.Context ends. It reports a bad value with BadFlag or Usagef. If it is nil, the
+	// until c.Context ends. It reports a bad value with Usagef. If it is nil, the
 	// program has commands only, and prints its help without one.
 	New func(c *cli.Context, log *slog.Logger) (*Agent, error)
 	// Source opens the GPU source that the flags name, for the command "snapshot".
@@ -76,7 +76,7 @@ type Agent struct {
 
 // Main runs the agent as the command line says and ends the process with exit code
 // 0, with 1 for an error while running, with 2 for a wrong command line, or with that of an
-// ExitError.
+// cli.Exit.
 func Main(app App) {
 	os.Exit(Exec(context.Background(), app, os.Args, os.Stdout, os.Stderr))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
 
-	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/text"
 )
 
 // HTTP changes what the server of --listen serves. Its zero value changes nothing.
@@ -117,7 +117,7 @@ func answerHealth(w http.ResponseWriter, checks map[string]func() error) {
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
 		if err := checks[name](); err != nil {
 			code = http.StatusServiceUnavailable
-			body += name + ": " + cmdline.OneLine(err) + "\n"
+			body += name + ": " + text.OneLine(err) + "\n"
 			continue
 		}
 		body += name + ": ok\n"
@@ -130,7 +130,7 @@ func answerHealth(w http.ResponseWriter, checks map[string]func() error) {
 
 func answerReady(w http.ResponseWriter, err error) {
 	if err != nil {
-		answer(w, http.StatusServiceUnavailable, cmdline.OneLine(err)+"\n")
+		answer(w, http.StatusServiceUnavailable, text.OneLine(err)+"\n")
 		return
 	}
 	answer(w, http.StatusOK, "ok\n")

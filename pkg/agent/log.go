@@ -8,7 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 	"k8s.io/klog/v2" //nolint:depguard // libraries log there, and get our log
 
-	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/text"
 )
 
@@ -38,12 +37,12 @@ func logAttr(_ []string, a slog.Attr) slog.Attr {
 	case time.Duration:
 		a.Value = slog.StringValue(rounded(v).String())
 	case string:
-		if len(v) > cmdline.MaxText {
-			a.Value = slog.StringValue(text.Cut(v, cmdline.MaxText))
+		if len(v) > text.MaxLine {
+			a.Value = slog.StringValue(text.Cut(v, text.MaxLine))
 		}
 	case error:
-		if msg := v.Error(); len(msg) > cmdline.MaxText {
-			a.Value = slog.StringValue(text.Cut(msg, cmdline.MaxText))
+		if msg := v.Error(); len(msg) > text.MaxLine {
+			a.Value = slog.StringValue(text.Cut(msg, text.MaxLine))
 		}
 	}
 	return a

@@ -11,7 +11,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/text"
 )
 
@@ -47,7 +46,7 @@ func (s *session) probe(c *cli.Context) error {
 		return fmt.Errorf("probe the agent: %w", err)
 	}
 	if code != http.StatusOK {
-		return fmt.Errorf("probe the agent: %s answers %d: %s", page, code, cmdline.OneLine(errors.New(strings.TrimSpace(body))))
+		return fmt.Errorf("probe the agent: %s answers %d: %s", page, code, text.OneLine(errors.New(strings.TrimSpace(body))))
 	}
 	if _, err := io.WriteString(s.stdout, body); err != nil {
 		return fmt.Errorf("print the answer: %w", err)

@@ -20,6 +20,7 @@ import (
 
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/reconcile"
+	"outrigger.dev/pkg/text"
 	"outrigger.dev/pkg/version"
 )
 
@@ -191,13 +192,13 @@ func (s *session) report(err error) int {
 	s.mu.Lock()
 	log := s.log
 	s.mu.Unlock()
-	text := cmdline.OneLine(err)
+	line := text.OneLine(err)
 	code := cmdline.Code(err, cmp.Or(s.app.UsageCode, 2))
-	if log == nil || cmdline.IsUsage(err) {
-		_, _ = fmt.Fprintf(s.stderr, "%s: %s\n", s.app.Name, text)
+	if log == nil {
+		_, _ = fmt.Fprintf(s.stderr, "%s: %s\n", s.app.Name, line)
 		return code
 	}
-	log.Error("stopped with an error", "err", text)
+	log.Error("stopped with an error", "err", line)
 	return code
 }
 

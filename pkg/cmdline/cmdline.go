@@ -1,7 +1,6 @@
-// Package cmdline adds to urfave/cli what the command lines of this repository promise and
-// the library lacks: errors of one line that name the flag and its environment variable, exit
-// codes, rejected arguments, options on either side of a command, flags that check their
-// values, and scripts for the completion of shells.
+// Package cmdline adds to urfave/cli what our command lines promise and the library lacks: errors of
+// one line that name the flag and its environment variable, exit codes, rejected arguments, options
+// on either side of a command, flags that check their values, and completion for three shells.
 package cmdline
 
 import (
@@ -13,15 +12,16 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/text"
 	"outrigger.dev/pkg/version"
 )
 
 // Exec runs a tool with args, the first of which is its name, and prints an error in one
-// line. It returns the exit code.
+// line, unless its text is empty. It returns the exit code.
 func Exec(ctx context.Context, app *cli.App, args []string) int {
 	err := Run(ctx, app, args)
-	if exit, ok := errors.AsType[*ExitError](err); err != nil && !(ok && exit.Err == nil) {
-		_, _ = fmt.Fprintf(app.ErrWriter, "%s: %s\n", app.Name, OneLine(err))
+	if err != nil && err.Error() != "" {
+		_, _ = fmt.Fprintf(app.ErrWriter, "%s: %s\n", app.Name, text.OneLine(err))
 	}
 	return Code(err, 1)
 }
@@ -31,29 +31,27 @@ func Exec(ctx context.Context, app *cli.App, args []string) int {
 // end of the process to its caller.
 func Run(ctx context.Context, app *cli.App, args []string) error {
 	var missing error
-	app.CommandNotFound = func(c *cli.Context, name string) { missing = wrong(c, fmt.Errorf("unknown command %q", name)) }
+	app.CommandNotFound = func(c *cli.Context, name string) { missing = wrong(c, fmt.Errorf("unknown command %q", name), true) }
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.EnableBashCompletion = true
-	if app.Version == "" {
-		app.Version = version.String()
-	}
+	app.Version = version.String()
 	app.Commands = append(app.Commands, completion(app.Name))
-	app.OnUsageError = usageError
-	app.Action = checked(app.Action, cli.ShowAppHelp, false)
+	app.OnUsageError = wrong
+	app.Action = checked(app.Action, false)
 	for _, cmd := range app.Commands {
 		prepare(cmd)
 	}
 	app.Setup()
-	if n := len(args); n < 2 || args[n-1] != completionFlag {
-		args = append(args[:min(n, 1):1], forward(app, args[1:])...)
+	if args[len(args)-1] != completionFlag {
+		args = append(args[:1:1], forward(app, args[1:])...)
 	}
 	return errors.Join(app.RunContext(ctx, args), missing)
 }
 
 func prepare(cmd *cli.Command) {
-	cmd.OnUsageError = usageError
+	cmd.OnUsageError = wrong
 	cmd.HideHelpCommand = len(cmd.Subcommands) == 0
-	cmd.Action = checked(cmd.Action, cli.ShowSubcommandHelp, cmd.ArgsUsage != "" || cmd.SkipFlagParsing)
+	cmd.Action = checked(cmd.Action, cmd.ArgsUsage != "" || cmd.SkipFlagParsing)
 	for _, sub := range cmd.Subcommands {
 		prepare(sub)
 	}
@@ -61,18 +59,18 @@ func prepare(cmd *cli.Command) {
 
 // checked returns an action that rejects arguments unless takes is set, and whose errors name
 // the variables of flags. A command without an action prints its help.
-func checked(do, help cli.ActionFunc, takes bool) cli.ActionFunc {
+func checked(do cli.ActionFunc, takes bool) cli.ActionFunc {
 	if do == nil {
-		do = help
+		return nil
 	}
 	return func(c *cli.Context) error {
 		switch {
 		case takes || !c.Args().Present():
 			return withVariables(c, do(c))
 		case len(c.Command.Subcommands) > 0:
-			return wrong(c, fmt.Errorf("unknown command %q", c.Args().First()))
+			return wrong(c, fmt.Errorf("unknown command %q", c.Args().First()), true)
 		default:
-			return wrong(c, fmt.Errorf("unexpected argument %q", c.Args().First()))
+			return wrong(c, fmt.Errorf("unexpected argument %q", c.Args().First()), true)
 		}
 	}
 }
@@ -83,36 +81,27 @@ func forward(app *cli.App, words []string) []string {
 	var front, rest []string
 	var own []cli.Flag
 	commands := app.Commands
-	for i := 0; i < len(words); i++ {
-		if words[i] == "--" {
-			rest = append(rest, words[i:]...)
-			break
-		}
-		name, option := strings.CutPrefix(words[i], "-")
-		if !option || name == "" {
-			rest = append(rest, words[i])
-			if at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(words[i]) }); at >= 0 {
-				if commands[at].SkipFlagParsing {
-					return slices.Concat(front, rest, words[i+1:])
-				}
-				own, commands = append(own, commands[at].Flags...), commands[at].Subcommands
+	for len(words) > 0 && words[0] != "--" {
+		word, n, to := words[0], 1, &rest
+		name, _, hasValue := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		if strings.HasPrefix(word, "-") && name != "" {
+			f := find(own, name)
+			if global := find(app.Flags, name); f == nil && global != nil && global != cli.HelpFlag {
+				f, to = global, &front
 			}
-			continue
-		}
-		name, _, hasValue := strings.Cut(strings.TrimPrefix(name, "-"), "=")
-		to, f := &rest, find(own, name)
-		if f == nil {
-			if f = find(app.Flags, name); f != nil && f != cli.HelpFlag {
-				to = &front
+			if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() && !hasValue {
+				n = min(2, len(words))
 			}
 		}
-		*to = append(*to, words[i])
-		if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() && !hasValue && i+1 < len(words) {
-			i++
-			*to = append(*to, words[i])
+		*to, words = append(*to, words[:n]...), words[n:]
+		if at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) }); at >= 0 {
+			if commands[at].SkipFlagParsing {
+				break
+			}
+			own, commands = append(own, commands[at].Flags...), commands[at].Subcommands
 		}
 	}
-	return append(front, rest...)
+	return slices.Concat(front, rest, words)
 }
 
 // find returns the flag with a name, or nil.

@@ -38,9 +38,9 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 				Flags: []cli.Flag{
 					&cli.PathFlag{Name: "file", Aliases: []string{"f"}, EnvVars: []string{"TOOL_LIST_FILE"}},
 					cmdline.Enum(&cli.StringFlag{Name: "of", EnvVars: []string{"TOOL_OF", "OF"}, Value: "all"}, "all", "some"),
-					cmdline.Absolute(&cli.PathFlag{Name: "root", EnvVars: []string{"TOOL_ROOT"}}),
+					cmdline.Absolute(&cli.PathFlag{Name: "root", EnvVars: []string{"TOOL_ROOT"}, Destination: new(string)}),
 					cmdline.Positive(&cli.DurationFlag{Name: "wait"}),
-					cmdline.Range(&cli.IntFlag{Name: "count", EnvVars: []string{"TOOL_COUNT"}, Value: 1}, 1, 3),
+					cmdline.Check(&cli.IntFlag{Name: "count", EnvVars: []string{"TOOL_COUNT"}, Value: 1}, "1 to 3", func(n int) bool { return 1 <= n && n <= 3 }),
 					cmdline.List(&cli.StringSliceFlag{Name: "in", EnvVars: []string{"TOOL_IN"}}, &words),
 				},
 				Action: func(c *cli.Context) error {
@@ -48,7 +48,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 					case "none":
 						return errors.New("flag --file: open none")
 					case "seven":
-						return &cmdline.ExitError{Code: 7, Err: errors.New("first\nsecond")}
+						return cli.Exit(errors.New("first\nsecond"), 7)
 					}
 					_, err := fmt.Fprintf(stdout, "quiet=%t file=%q of=%s in=%q args=%q", c.Bool("quiet"), c.Path("file"), c.String("of"), words, c.Args().Slice())
 					return err

@@ -3,12 +3,9 @@ package cmdline
 import (
 	"embed"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
-
-	"outrigger.dev/pkg/text"
 )
 
 // completionFlag is the last word of a command line that is to be completed. The program then
@@ -21,24 +18,17 @@ var scripts embed.FS
 
 // completion returns the command that prints the scripts for shells.
 func completion(name string) *cli.Command {
-	shells := []string{"bash", "zsh", "fish"}
 	return &cli.Command{
 		Name: "completion", ArgsUsage: "SHELL",
-		Usage: "print a script that completes commands and flags in a shell: " + text.OneOf(shells),
+		Usage: "print a script that completes commands and flags in a shell: bash, zsh or fish",
 		Description: "Load it with: source <(" + name + " completion bash), in zsh with zsh in place of bash.\n" +
 			"In fish: " + name + " completion fish | source",
-		BashComplete: func(c *cli.Context) { _, _ = fmt.Fprintln(c.App.Writer, strings.Join(shells, "\n")) },
+		BashComplete: func(c *cli.Context) { _, _ = fmt.Fprintln(c.App.Writer, "bash\nzsh\nfish") },
 		Action: func(c *cli.Context) error {
-			shell := c.Args().First()
-			switch {
-			case c.NArg() > 1:
-				return wrong(c, fmt.Errorf("unexpected argument %q", c.Args().Get(1)))
-			case !slices.Contains(shells, shell):
-				return wrong(c, fmt.Errorf("argument of completion: invalid value %q: must be %s", shell, text.OneOf(shells)))
-			}
+			shell := strings.Join(c.Args().Slice(), " ")
 			script, err := scripts.ReadFile("completion." + shell)
 			if err != nil {
-				return err
+				return wrong(c, fmt.Errorf("argument of completion: invalid value %q: must be bash, zsh or fish", shell), true)
 			}
 			_, err = strings.NewReplacer("NAME", name, "FLAG", completionFlag).WriteString(c.App.Writer, string(script))
 			return err

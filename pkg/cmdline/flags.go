@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -43,19 +42,12 @@ func Enum[T ~string](f *cli.StringFlag, words ...T) cli.Flag {
 	return Check(f, text.OneOf(words), func(v string) bool { return v == value || slices.Contains(words, T(v)) })
 }
 
-// Absolute makes a flag accept only an absolute path, and cleans it.
+// Absolute makes a flag with a destination accept only an absolute path, and cleans it.
 func Absolute(f *cli.PathFlag) cli.Flag {
 	return Check(f, "an absolute path", func(v string) bool {
-		if f.Destination != nil {
-			*f.Destination = filepath.Clean(v)
-		}
+		*f.Destination = filepath.Clean(v)
 		return filepath.IsAbs(v)
 	})
-}
-
-// Range makes a flag accept only numbers from least to most.
-func Range(f *cli.IntFlag, least, most int) cli.Flag {
-	return Check(f, fmt.Sprintf("%d to %d", least, most), func(v int) bool { return least <= v && v <= most })
 }
 
 // Positive makes a flag accept only a duration of more than 0.
@@ -70,19 +62,8 @@ func List(f *cli.StringSliceFlag, list *[]string) cli.Flag {
 		*list = f.Value.Value()
 	}
 	f.Action = func(_ *cli.Context, words []string) error {
-		*list = Words(words)
+		*list = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })
 		return nil
 	}
 	return f
-}
-
-// Words returns the words of a list without blank ones, so that an empty value is an empty list.
-func Words(list []string) []string {
-	out := []string{}
-	for _, v := range list {
-		if v = strings.TrimSpace(v); v != "" {
-			out = append(out, v)
-		}
-	}
-	return out
 }

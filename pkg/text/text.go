@@ -30,6 +30,16 @@ func Cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most-len(more)], "") + more
 }
 
+// MaxLine is the longest line of a log in bytes. Container runtimes split lines of more than
+// 16 KiB.
+const MaxLine = 8 << 10
+
+// OneLine returns the text of an error without line breaks, of at most MaxLine bytes.
+func OneLine(err error) string {
+	lines := strings.FieldsFunc(Cut(err.Error(), MaxLine), func(r rune) bool { return r == '\n' || r == '\r' })
+	return Cut(strings.Join(lines, "; "), MaxLine)
+}
+
 // OneOf joins words as "a, b or c".
 func OneOf[T ~string](words []T) string {
 	var b strings.Builder

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -107,7 +106,7 @@ func chosen(c *cli.Context) ([]string, error) {
 	case slices.Contains(agents(), only):
 		return []string{only}, nil
 	default:
-		return nil, cmdline.BadFlag("agent", only, text.OneOf(append(agents(), orchestrator.Name)))
+		return nil, cmdline.Usagef("flag --agent: invalid value %q: must be %s", only, text.OneOf(append(agents(), orchestrator.Name)))
 	}
 }
 
@@ -161,7 +160,7 @@ func each(ctx context.Context, names []string, of func(agent string) runner) err
 // of this process.
 func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err error) {
 	if n := c.Int("runs"); n < 1 {
-		return cmdline.BadFlag("runs", strconv.Itoa(n), "at least 1")
+		return cmdline.Usagef("flag --runs: invalid value %d: must be at least 1", n)
 	}
 	bin, err := folder(c)
 	if err != nil {
@@ -218,7 +217,7 @@ func soak(c *cli.Context, node *simnode.Node) error {
 	const least = 1000
 	for _, flag := range []string{"allocations", "events", "changes", "scrapes", "readings"} {
 		if n := c.Int(flag); n < least {
-			return cmdline.BadFlag(flag, strconv.Itoa(n), fmt.Sprintf("at least %d", least))
+			return cmdline.Usagef("flag --%s: invalid value %d: must be at least %d", flag, n, least)
 		}
 	}
 	names, err := chosen(c)

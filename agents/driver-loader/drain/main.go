@@ -14,6 +14,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/eviction"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/text"
 )
 
 // maxRequest is the most bytes of a request.
@@ -39,7 +40,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		Action: func(c *cli.Context) error { return s.serve(c.Context) },
 	}, args)
 	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "%s: %s\n", eviction.Program, cmdline.OneLine(err))
+		_, _ = fmt.Fprintf(stderr, "%s: %s\n", eviction.Program, text.OneLine(err))
 	}
 	return cmdline.Code(err, eviction.ExitUsage)
 }
@@ -65,18 +66,18 @@ func (s server) serve(ctx context.Context) error {
 	}
 	client, err := connect(s.kubeconfig)
 	if err != nil {
-		return &cmdline.ExitError{Code: eviction.ExitUsage, Err: err}
+		return cli.Exit(err, eviction.ExitUsage)
 	}
 	err = (&drainer{client: client, request: r, report: newReporter(s.stdout), retry: s.retry}).run(ctx)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, errTimeout):
-		return &cmdline.ExitError{Code: eviction.ExitTimeout, Err: err}
+		return cli.Exit(err, eviction.ExitTimeout)
 	case errors.Is(err, errRefused):
-		return &cmdline.ExitError{Code: eviction.ExitRefused, Err: err}
+		return cli.Exit(err, eviction.ExitRefused)
 	default:
-		return &cmdline.ExitError{Code: eviction.ExitTemporary, Err: err}
+		return cli.Exit(err, eviction.ExitTemporary)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/configfile"
-	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/config/strict"
 )
@@ -79,9 +78,13 @@ func (s *Settings) flag(o config.Option, env []string) cli.Flag {
 			Action: func(_ *cli.Context, v bool) error { s.record(o.Name, strconv.FormatBool(v)); return nil },
 		}
 	case config.List:
+		isBlank := func(v string) bool { return v == "" } // an empty value is an empty list
 		f := &cli.StringSliceFlag{
 			Name: o.Name, Aliases: o.Aliases, EnvVars: env, Usage: o.Usage,
-			Action: func(_ *cli.Context, v []string) error { s.record(o.Name, cmdline.Words(v)...); return nil },
+			Action: func(_ *cli.Context, v []string) error {
+				s.record(o.Name, slices.DeleteFunc(slices.Clone(v), isBlank)...)
+				return nil
+			},
 		}
 		if len(values) > 0 {
 			f.Value = cli.NewStringSlice(values...)

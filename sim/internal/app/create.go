@@ -22,7 +22,7 @@ func createCommand() *cli.Command {
 		Usage: "create a simulated node",
 		Flags: []cli.Flag{
 			rootFlag(),
-			cmdline.Range(&cli.IntFlag{Name: "gpus", Usage: "number of GPUs, 0 to 16", Value: 8, EnvVars: []string{"GPU_SIM_GPUS"}}, 0, state.MaxGPUs),
+			cmdline.Check(&cli.IntFlag{Name: "gpus", Usage: "number of GPUs, 0 to 16", Value: 8, EnvVars: []string{"GPU_SIM_GPUS"}}, "0 to 16", func(n int) bool { return 0 <= n && n <= state.MaxGPUs }),
 			modelFlag(),
 			driverFlag(),
 			&cli.StringFlag{Name: "driver-version", Usage: "`VERSION` of the driver", Value: state.DefaultDriver, EnvVars: []string{"GPU_SIM_DRIVER_VERSION"}},

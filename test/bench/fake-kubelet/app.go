@@ -67,7 +67,7 @@ func app() *cli.App {
 
 func (c config) run(ctx context.Context, out io.Writer) error {
 	if c.dir == "" {
-		return cmdline.BadFlag("dir", c.dir, "a new folder")
+		return cmdline.Usagef("flag --dir: needs a value: a new folder")
 	}
 	// A kubelet empties its folder, so reject an existing one.
 	if err := os.Mkdir(c.dir, 0o700); err != nil {

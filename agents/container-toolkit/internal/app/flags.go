@@ -47,10 +47,10 @@ func (s *settings) cdiFlags() []cli.Flag {
 			Name: "cdi-output-dir", EnvVars: []string{"CDI_OUTPUT_DIR"}, Value: "/var/run/cdi", Destination: &s.cdiDir,
 			Usage: "`FOLDER` for CDI specs, at the same path in the agent's container",
 		}),
-		&cli.StringFlag{
+		cmdline.Check(&cli.StringFlag{
 			Name: "cdi-kind", EnvVars: []string{"CDI_KIND"}, Value: "management.nvidia.com/gpu", Destination: &s.cdiKind,
 			Usage: "`KIND` of the spec with all device nodes, as management.VENDOR/CLASS; the spec of GPUs has the kind VENDOR/CLASS",
-		},
+		}, "management.VENDOR/CLASS", func(v string) bool { vendor, class := kindOf(v); return vendor != "" && class != "" }),
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "create-device-nodes", EnvVars: []string{"CREATE_DEVICE_NODES"}, Value: cli.NewStringSlice("control"),
 			Usage: "`NODES` that the agent creates if the driver has not: control, or none",

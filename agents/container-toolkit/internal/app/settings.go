@@ -99,12 +99,18 @@ func defaultSourceRoot() string {
 	return sourceRoot
 }
 
-func (s *settings) completeCDI() error {
-	of, managed := strings.CutPrefix(s.cdiKind, "management.")
-	vendor, class, ok := strings.Cut(of, "/")
-	if !managed || !ok || vendor == "" || class == "" {
-		return agent.BadFlag("cdi-kind", s.cdiKind, "management.VENDOR/CLASS")
+// kindOf returns the vendor and the class of the GPUs' CDI kind, by that of the spec with all device
+// nodes; one is empty if that has another form.
+func kindOf(management string) (vendor, class string) {
+	kind, _ := strings.CutPrefix(management, "management.")
+	if kind != management {
+		vendor, class, _ = strings.Cut(kind, "/")
 	}
+	return vendor, class
+}
+
+func (s *settings) completeCDI() error {
+	vendor, class := kindOf(s.cdiKind)
 	s.kinds = generate.Options{Vendor: vendor, Class: class, HookPath: s.hook(), OneHook: true}
 	for _, word := range s.deviceNodes {
 		switch word {
@@ -112,7 +118,7 @@ func (s *settings) completeCDI() error {
 			s.control = true
 		case "none":
 		default:
-			return agent.BadFlag("create-device-nodes", word, "control or none")
+			return agent.Usagef("flag --create-device-nodes: invalid value %q: must be control or none", word)
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/container-toolkit/internal/cdihook"
-	"outrigger.dev/pkg/cmdline"
 )
 
 // hookCommand runs the hooks of nvidia-cdi-hook: specs of older versions of NVIDIA's
@@ -20,7 +19,7 @@ func (p *program) hookCommand() *cli.Command {
 				return err
 			}
 			if code := cdihook.Main("nvidia-ctk hook", c.Args().Slice(), p.stdin, p.stdout, p.stderr); code != 0 {
-				return &cmdline.ExitError{Code: code}
+				return cli.Exit("", code)
 			}
 			return nil
 		},

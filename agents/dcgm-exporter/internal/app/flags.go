@@ -2,6 +2,7 @@ package app
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -28,22 +29,25 @@ func (s *settings) metricFlags() []cli.Flag {
 			Name: "collectors", Aliases: []string{"f"}, EnvVars: []string{"DCGM_EXPORTER_COLLECTORS"}, Value: listFile, Destination: &s.collectors,
 			Usage: "`FILE` with the list of metrics, as CSV; if a file in /etc/dcgm-exporter does not exist, the list of the program",
 		},
-		&cli.StringFlag{
+		cmdline.Check(&cli.StringFlag{
 			Name: "configmap-data", Aliases: []string{"m"}, EnvVars: []string{"DCGM_EXPORTER_CONFIGMAP_DATA"}, Value: noConfigMap, Destination: &s.configMap,
 			Usage: "ConfigMap with the list of metrics, as `NAMESPACE:NAME`, under the key metrics; collectors counts if it cannot be read. It is read at start and after SIGHUP",
-		},
+		}, "NAMESPACE:NAME, or none", func(v string) bool {
+			namespace, object, _ := strings.Cut(v, ":")
+			return v == "" || v == noConfigMap || namespace != "" && object != ""
+		}),
 		&cli.BoolFlag{
 			Name: "strict", EnvVars: []string{"DCGM_EXPORTER_STRICT"}, Destination: &s.strict,
 			Usage: "do not start with a list of metrics of which not all can be served",
 		},
-		cmdline.Range(&cli.IntFlag{
+		cmdline.Check(&cli.IntFlag{
 			Name: "collect-interval", Aliases: []string{"c"}, EnvVars: []string{"DCGM_EXPORTER_INTERVAL", "DCGM_EXPORTER_COLLECT_INTERVAL"}, Value: 10_000, Destination: &s.interval,
 			Usage: "`MILLISECONDS` between two readings of a GPU",
-		}, shortest, longest),
-		&cli.StringFlag{
+		}, "200 to 3600000", func(ms int) bool { return 200 <= ms && ms <= 3_600_000 }), // GPM needs 100 ms between two readings,
+		cmdline.Check(&cli.StringFlag{
 			Name: "devices", Aliases: []string{"d"}, EnvVars: []string{"DCGM_EXPORTER_DEVICES_STR"}, Value: "f", Destination: &s.devices,
 			Usage: "`DEVICES` that have metrics: f (all), g[:LIST] (GPUs by index), i[:LIST] (GPU instances by id), or both with a +; for example g:0,2-3",
-		},
+		}, "f, g[:LIST] or i[:LIST], where LIST is for example 0,2-3", func(v string) bool { _, err := devices(v); return err == nil }),
 		cmdline.Enum(&cli.StringFlag{
 			Name: "metric-names", EnvVars: []string{"DCGM_EXPORTER_METRIC_NAMES"}, Value: "legacy", Destination: (*string)(&s.options.Names),
 			Usage: "`NAMES` of metrics: legacy (as the list has them), dcgm47 (those of DCGM 4.7, with its base units) or both",

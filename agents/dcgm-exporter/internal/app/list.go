@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
-	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
@@ -41,10 +40,7 @@ type list struct {
 func (s *settings) openList(ctx context.Context, log *slog.Logger) (l list, err error) {
 	l = list{path: s.collectors, strict: s.strict, log: log, changed: make(chan struct{}, 1)}
 	if s.configMap != noConfigMap && s.configMap != "" {
-		namespace, object, ok := strings.Cut(s.configMap, ":")
-		if !ok || namespace == "" || object == "" {
-			return l, agent.BadFlag("configmap-data", s.configMap, "NAMESPACE:NAME, or none")
-		}
+		namespace, object, _ := strings.Cut(s.configMap, ":")
 		l.configMap = kube.Object{API: "v1", Namespace: namespace, Resource: "configmaps", Name: object}
 		if l.api, err = s.cluster.Open(name, log); errors.Is(err, kube.ErrNotInCluster) {
 			log.Warn("cannot read the list of metrics from its ConfigMap, taking that of the file", "err", err)

@@ -37,16 +37,10 @@ type settings struct {
 	resources, podLabelAllow        []string
 }
 
-// The bounds of --collect-interval in milliseconds: GPM needs 100 between two readings.
-const (
-	shortest = 200
-	longest  = 60 * 60 * 1000
-)
-
 // complete sets what depends on several flags or on the node.
 func (s *settings) complete() (err error) {
 	if s.host.Snapshot != "" {
-		return agent.BadFlag("gpu-source", "file:"+s.host.Snapshot, "nvml: a snapshot has no values that change")
+		return agent.Usagef("flag --gpu-source: invalid value %q: must be nvml: a snapshot has no values that change", "file:"+s.host.Snapshot)
 	}
 	o := &s.options
 	o.Hostname = []string{s.hostname}
@@ -56,7 +50,7 @@ func (s *settings) complete() (err error) {
 	o.Dedupe = s.mig == "dedupe"
 	o.XIDWindow, o.ClockWindow = milliseconds(s.xidWindow), milliseconds(s.clockWindow)
 	if o.Devices, err = devices(s.devices); err != nil {
-		return agent.BadFlag("devices", s.devices, "f, g[:LIST] or i[:LIST], where LIST is for example 0,2-3")
+		return err
 	}
 	if s.name = s.cluster.NodeName; s.name == "" {
 		if s.name, err = os.Hostname(); err != nil {

@@ -38,10 +38,10 @@ func (s *settings) readyFlags() []cli.Flag {
 			Name: "ready-chain", EnvVars: []string{"READY_CHAIN"},
 			Usage: "`LINKS` that the condition GPUReady of the Node requires: driver, mig, toolkit, plugin and cuda, as far as they are installed; if empty, there is no condition",
 		}, &s.readyChain),
-		&cli.StringFlag{
+		cmdline.Check(&cli.StringFlag{
 			Name: "startup-taint", EnvVars: []string{"STARTUP_TAINT"}, Value: "outrigger.dev/gpu-not-ready:NoSchedule", Destination: &s.startupTaint,
 			Usage: "`TAINT` of the Node, as key:effect, to remove once the condition is true; if empty, no taint",
-		},
+		}, "key:effect, with the effect NoSchedule, PreferNoSchedule or NoExecute", func(v string) bool { _, ok := parseTaint(v); return ok }),
 		s.cluster.EventsFlag("changes of the condition GPUReady and rejected configs"),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
@@ -55,9 +56,7 @@ func (s *settings) load(ctx context.Context, log *slog.Logger) (err error) {
 	if s.chain, err = ready.ParseChain(s.readyChain); err != nil {
 		return agent.Usagef("flag --ready-chain: %s", err)
 	}
-	if s.taint, err = parseTaint(s.startupTaint); err != nil {
-		return err
-	}
+	s.taint, _ = parseTaint(s.startupTaint) // the flag has checked it
 	if s.gpus.File.Dir != "" || len(s.chain) > 0 || s.cluster.Events {
 		if s.api, err = s.cluster.Open(name, log); err != nil && !errors.Is(err, kube.ErrNotInCluster) {
 			return err
@@ -120,18 +119,8 @@ func (s *settings) machineFile() string {
 }
 
 // parseTaint reads key:effect, empty for no taint.
-func parseTaint(text string) (object.Taint, error) {
-	if text == "" {
-		return object.Taint{}, nil
-	}
+func parseTaint(text string) (_ object.Taint, ok bool) {
 	key, effect, _ := strings.Cut(text, ":")
-	switch effect {
-	case "NoSchedule", "PreferNoSchedule", "NoExecute":
-	default:
-		key = ""
-	}
-	if key == "" || strings.ContainsAny(key, "= ") {
-		return object.Taint{}, agent.BadFlag("startup-taint", text, "key:effect, with the effect NoSchedule, PreferNoSchedule or NoExecute")
-	}
-	return object.Taint{Key: key, Effect: effect}, nil
+	known := slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect)
+	return object.Taint{Key: key, Effect: effect}, text == "" || known && key != "" && !strings.ContainsAny(key, "= ")
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline"
 )
 
@@ -47,7 +46,7 @@ func (o *command) assert(c *cli.Context, log *slog.Logger) error {
 	if missed := (*notApplied)(nil); err == nil || errors.As(err, &missed) || o.exitCodes != "detailed" {
 		return err
 	}
-	return &agent.ExitError{Code: 2, Err: err}
+	return cli.Exit(err, 2)
 }
 
 func (o *command) assertConfig(c *cli.Context, log *slog.Logger) error {

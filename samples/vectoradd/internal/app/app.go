@@ -91,14 +91,14 @@ func flags(c *Config) []cli.Flag {
 			Name: "list", EnvVars: []string{"VECTORADD_LIST"}, Destination: &c.List,
 			Usage: "print the visible devices, one per line, as nvidia-smi -L does, and exit",
 		},
-		cmdline.Range(&cli.IntFlag{
+		cmdline.Check(&cli.IntFlag{
 			Name: "device", EnvVars: []string{"VECTORADD_DEVICE"}, Destination: &c.Device,
 			Usage: "`INDEX` of the device to use, as shown by --list",
-		}, 0, math.MaxInt32),
-		cmdline.Range(&cli.IntFlag{
+		}, "0 or more", func(n int) bool { return 0 <= n && n <= math.MaxInt32 }),
+		cmdline.Check(&cli.IntFlag{
 			Name: "elements", EnvVars: []string{"VECTORADD_ELEMENTS"}, Destination: &c.Elements, Value: 50_000,
 			Usage: "length of the vectors",
-		}, 1, kernel.MaxElements),
+		}, fmt.Sprintf("1 to %d", kernel.MaxElements), func(n int) bool { return 1 <= n && n <= kernel.MaxElements }),
 		&cli.StringFlag{
 			Name: "cuda-library", EnvVars: []string{"CUDA_LIBRARY"}, Destination: &c.Library, Value: "libcuda.so.1",
 			Usage: "CUDA driver library: a `FILE`, or a name that the dynamic linker finds",
