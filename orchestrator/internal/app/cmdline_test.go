@@ -1,19 +1,15 @@
 package app_test
 
 import (
-	"io"
 	"testing"
 
 	"outrigger.dev/orchestrator/internal/app"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cmdline/cmdlinetest"
 )
 
 func TestCommandLine(t *testing.T) {
-	p := cmdlinetest.Program{Name: "orchestrator", Usage: 2, Run: func(args []string, stdout, stderr io.Writer) int {
-		return agent.Exec(t.Context(), app.App(), args, stdout, stderr)
-	}}
-	p.Agent(t, map[string]cmdlinetest.Case{
+	agenttest.Program(t, app.App).Agent(t, map[string]cmdlinetest.Case{
 		"a release that is no name":           {Line: "render --release=A_B", Code: 2, Want: []string{"--release", `"A_B"`}},
 		"a release before the command":        {Line: "--release A_B render", Code: 2, Want: []string{"--release", `"A_B"`}},
 		"a release by variable":               {Line: "render", Env: map[string]string{"RELEASE": "A_B"}, Code: 2, Want: []string{"--release", "RELEASE", `"A_B"`}},

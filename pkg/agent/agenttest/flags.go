@@ -1,14 +1,18 @@
 package agenttest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline/cmdlinetest"
 )
 
 // CheckApp returns an error for each flag of an agent and its commands without an
@@ -29,4 +33,15 @@ func CheckApp(app agent.App) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Program returns the command line of an agent for tests of package cmdlinetest. app returns a new
+// App for each run.
+func Program(t testing.TB, app func() agent.App) cmdlinetest.Program {
+	return cmdlinetest.Program{
+		Name: app().Name, Usage: cmp.Or(app().UsageCode, 2),
+		Run: func(args []string, stdout, stderr io.Writer) int {
+			return agent.Exec(t.Context(), app(), args, stdout, stderr)
+		},
+	}
 }

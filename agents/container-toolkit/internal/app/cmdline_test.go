@@ -1,19 +1,15 @@
 package app_test
 
 import (
-	"io"
 	"testing"
 
 	"outrigger.dev/agents/container-toolkit/internal/app"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cmdline/cmdlinetest"
 )
 
 func TestCommandLine(t *testing.T) {
-	p := cmdlinetest.Program{Name: "container-toolkit", Usage: 2, Run: func(args []string, stdout, stderr io.Writer) int {
-		return agent.Exec(t.Context(), app.App(), args, stdout, stderr)
-	}}
-	p.Agent(t, map[string]cmdlinetest.Case{
+	agenttest.Program(t, app.App).Agent(t, map[string]cmdlinetest.Case{
 		"a relative folder":                  {Line: "--listen= --toolkit-install-dir=x", Code: 2, Want: []string{"--toolkit-install-dir", `"x"`, "an absolute path"}},
 		"a relative folder by NVIDIA's name": {Line: "--listen= -toolkit-root x", Code: 2, Want: []string{"--toolkit-install-dir", `"x"`}},
 		"a relative folder by variable":      {Line: "--listen=", Env: map[string]string{"ROOT": "x"}, Code: 2, Want: []string{"--toolkit-install-dir", "ROOT", `"x"`}},

@@ -1,19 +1,15 @@
 package app_test
 
 import (
-	"io"
 	"testing"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/app"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cmdline/cmdlinetest"
 )
 
 func TestCommandLine(t *testing.T) {
-	p := cmdlinetest.Program{Name: "dcgm-exporter", Usage: 2, Run: func(args []string, stdout, stderr io.Writer) int {
-		return agent.Exec(t.Context(), app.App(), args, stdout, stderr)
-	}}
-	p.Agent(t, map[string]cmdlinetest.Case{
+	agenttest.Program(t, app.App).Agent(t, map[string]cmdlinetest.Case{
 		"an interval that is too short":     {Line: "--listen= --collect-interval=50", Code: 2, Want: []string{"--collect-interval", `"50"`, "200 to 3600000"}},
 		"an interval by its letter":         {Line: "-a= -c 50", Code: 2, Want: []string{"--collect-interval", `"50"`}},
 		"an interval by variable":           {Line: "--listen=", Env: map[string]string{"DCGM_EXPORTER_INTERVAL": "50"}, Code: 2, Want: []string{"--collect-interval", "DCGM_EXPORTER_INTERVAL"}},

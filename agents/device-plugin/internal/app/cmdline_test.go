@@ -1,19 +1,15 @@
 package app_test
 
 import (
-	"io"
 	"testing"
 
 	"outrigger.dev/agents/device-plugin/internal/app"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cmdline/cmdlinetest"
 )
 
 func TestCommandLine(t *testing.T) {
-	p := cmdlinetest.Program{Name: "device-plugin", Usage: 2, Run: func(args []string, stdout, stderr io.Writer) int {
-		return agent.Exec(t.Context(), app.App(), args, stdout, stderr)
-	}}
-	p.Agent(t, map[string]cmdlinetest.Case{
+	agenttest.Program(t, app.App).Agent(t, map[string]cmdlinetest.Case{
 		"a strategy that is none":             {Line: "--mig-strategy some", Code: 2, Want: []string{"--mig-strategy", `"some"`, "none, single or mixed"}},
 		"a strategy that is none by variable": {Env: map[string]string{"MIG_STRATEGY": "some"}, Code: 2, Want: []string{"--mig-strategy", "MIG_STRATEGY", `"some"`}},
 		"a relative root":                     {Line: "--driver-root x", Code: 2, Want: []string{"--driver-root", `"x"`, "an absolute path"}},
@@ -29,5 +25,13 @@ func TestCommandLine(t *testing.T) {
 		"a time that is too short":            {Line: "--health-quiet-window=-1s", Code: 2, Want: []string{"--health-quiet-window", `"-1s"`}},
 		"a file of a command":                 {Line: "validate /no/such", Code: 2, Want: []string{"/no/such"}},
 		"an output that is none":              {Line: "explain --output yaml", Code: 2, Want: []string{"--output", `"yaml"`}},
+	})
+}
+
+func TestCommandLineOfMPS(t *testing.T) {
+	agenttest.Program(t, app.MPS).Agent(t, map[string]cmdlinetest.Case{
+		"the init container of NVIDIA's chart": {Line: "mount-shm", Want: []string{"nothing to do"}},
+		"a folder of it":                       {Line: "mount-shm /dev/shm", Code: 2, Want: []string{"/dev/shm"}},
+		"a relative folder by variable":        {Env: map[string]string{"MPS_ROOT": "x"}, Code: 2, Want: []string{"--mps-root", "MPS_ROOT", `"x"`}},
 	})
 }

@@ -1,19 +1,15 @@
 package app_test
 
 import (
-	"io"
 	"testing"
 
 	"outrigger.dev/agents/driver-loader/internal/app"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cmdline/cmdlinetest"
 )
 
 func TestCommandLine(t *testing.T) {
-	p := cmdlinetest.Program{Name: "driver-loader", Usage: 2, Run: func(args []string, stdout, stderr io.Writer) int {
-		return agent.Exec(t.Context(), app.App(), args, stdout, stderr)
-	}}
-	p.Agent(t, map[string]cmdlinetest.Case{
+	agenttest.Program(t, app.App).Agent(t, map[string]cmdlinetest.Case{
 		"modules that are none":             {Line: "plan --kernel-module-type=shut", Code: 2, Want: []string{"--kernel-module-type", `"shut"`, "auto"}},
 		"modules that are none by variable": {Line: "plan", Env: map[string]string{"KERNEL_MODULE_TYPE": "shut"}, Code: 2, Want: []string{"--kernel-module-type", "KERNEL_MODULE_TYPE", `"shut"`}},
 		"fewer threads than none":           {Line: "--max-threads=-1 plan", Code: 2, Want: []string{"--max-threads", `"-1"`}},

@@ -1,20 +1,17 @@
 package app_test
 
 import (
-	"io"
 	"testing"
 
 	"outrigger.dev/agents/feature-discovery/internal/app"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cmdline/cmdlinetest"
 )
 
 func TestCommandLine(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	p := cmdlinetest.Program{Name: "feature-discovery", Usage: 2, Run: func(args []string, stdout, stderr io.Writer) int {
-		return agent.Exec(t.Context(), app.App("feature-discovery"), args, stdout, stderr)
-	}}
-	p.Agent(t, map[string]cmdlinetest.Case{
+	agenttest.Program(t, func() agent.App { return app.App("feature-discovery") }).Agent(t, map[string]cmdlinetest.Case{
 		"an output that is none":             {Line: "--publish=file", Code: 2, Want: []string{"--publish", `"file"`, "stdout"}},
 		"an output that is none by variable": {Env: map[string]string{"PUBLISH": "file"}, Code: 2, Want: []string{"--publish", "PUBLISH", `"file"`}},
 		"a strategy by a variable of GFD":    {Env: map[string]string{"GFD_MIG_STRATEGY": "some"}, Code: 2, Want: []string{"--mig-strategy", "GFD_MIG_STRATEGY", `"some"`}},

@@ -1,12 +1,11 @@
 package app_test
 
 import (
-	"io"
 	"maps"
 	"testing"
 
 	"outrigger.dev/agents/mig-manager/internal/app"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/cmdline/cmdlinetest"
 )
 
@@ -25,18 +24,13 @@ func TestCommandLine(t *testing.T) {
 			"a letter that no command knows": {Line: "plan -y", Code: code, Want: []string{"-y"}},
 		}
 	}
-	agentOf := func(name string, a func() agent.App, code int) cmdlinetest.Program {
-		return cmdlinetest.Program{Name: name, Usage: code, Run: func(args []string, stdout, stderr io.Writer) int {
-			return agent.Exec(t.Context(), a(), args, stdout, stderr)
-		}}
-	}
 	t.Run("agent", func(t *testing.T) {
 		cases := commands(2)
 		maps.Copy(cases, map[string]cmdlinetest.Case{
 			"pods that are none":             {Line: "--listen= --node-name=n --gpu-pods=shoot", Code: 2, Want: []string{"--gpu-pods", `"shoot"`}},
 			"pods that are none by variable": {Line: "--listen= -n n", Env: map[string]string{"GPU_PODS": "shoot"}, Code: 2, Want: []string{"--gpu-pods", "GPU_PODS", `"shoot"`}},
 		})
-		agentOf("mig-manager", app.App, 2).Agent(t, cases)
+		agenttest.Program(t, app.App).Agent(t, cases)
 	})
-	t.Run("parted", func(t *testing.T) { agentOf("nvidia-mig-parted", app.Parted, 1).Tool(t, commands(1)) })
+	t.Run("parted", func(t *testing.T) { agenttest.Program(t, app.Parted).Tool(t, commands(1)) })
 }
