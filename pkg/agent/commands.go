@@ -42,27 +42,20 @@ func (s *session) commands() []*cli.Command {
 }
 
 func (s *session) waitCommand() *cli.Command {
-	var fact string
-	var timeout time.Duration
 	return &cli.Command{
 		Name:  "wait",
 		Usage: "wait until a fact about the node holds, for example driver-ready",
 		Flags: []cli.Flag{
 			cmdline.Enum(&cli.StringFlag{
-				Name: "for", EnvVars: []string{"WAIT_FOR"}, Destination: &fact,
+				Name: "for", EnvVars: []string{"WAIT_FOR"}, Destination: &s.fact,
 				Usage: "`NAME` of the fact to wait for: " + text.OneOf(contract.Names()),
 			}, contract.Names()...),
 			cmdline.Check(&cli.DurationFlag{
-				Name: "timeout", EnvVars: []string{"WAIT_TIMEOUT"}, Destination: &timeout,
+				Name: "timeout", EnvVars: []string{"WAIT_TIMEOUT"}, Destination: &s.timeout,
 				Usage: "`TIME` after which to give up; 0 waits forever",
 			}, "a duration of at least 0s", func(d time.Duration) bool { return d >= 0 }),
 		},
-		Action: func(c *cli.Context) error {
-			if fact == "" {
-				return Usagef("flag --for: needs a value: %s", text.OneOf(contract.Names()))
-			}
-			return s.wait(c, contract.Name(fact), timeout)
-		},
+		Action: s.wait,
 	}
 }
 
@@ -94,9 +87,11 @@ func (s *session) snapshot(c *cli.Context) (err error) {
 	return nil
 }
 
-// wait waits until the fact holds, or the timeout, which may be 0 for none, has passed.
-func (s *session) wait(c *cli.Context, name contract.Name, timeout time.Duration) error {
-	ctx, log := c.Context, Logger(c)
+func (s *session) wait(c *cli.Context) error {
+	if s.fact == "" {
+		return Usagef("flag --for: needs a value: %s", text.OneOf(contract.Names()))
+	}
+	ctx, log, name, timeout := c.Context, Logger(c), contract.Name(s.fact), s.timeout
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)

@@ -34,8 +34,11 @@ type session struct {
 	// flags are those of the agent, and settings what those that every agent has set.
 	flags    []cli.Flag
 	settings settings
-	stdout   io.Writer
-	stderr   io.Writer
+	// fact and timeout are what the flags of the command wait set.
+	fact    string
+	timeout time.Duration
+	stdout  io.Writer
+	stderr  io.Writer
 
 	mu sync.Mutex
 	// log is set once the flags are parsed.
