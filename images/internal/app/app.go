@@ -29,6 +29,7 @@ archive that is up to date is not written again.`
 
 // Main runs the program and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
+	var build settings
 	return cmdline.Exec(context.Background(), &cli.App{
 		Name:      "images",
 		Usage:     "write the container images and charts as OCI archives",
@@ -39,13 +40,12 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			Usage:       "write the archives of the named components, or of all",
 			ArgsUsage:   "[COMPONENT…]",
 			Description: description,
-			Flags:       flags("bin", "out/images"),
+			Flags:       build.flags("bin", "out/images"),
 			Action: func(ctx *cli.Context) error {
-				c, err := config(ctx)
-				if err != nil {
+				if err := build.complete(); err != nil {
 					return err
 				}
-				return run(ctx.Context, c, ctx.Args().Slice(), stdout)
+				return run(ctx.Context, build.Config, ctx.Args().Slice(), stdout)
 			},
 		}, releaseCommand(), chartsCommand()},
 	}, args)
@@ -53,70 +53,74 @@ func Main(args []string, stdout, stderr io.Writer) int {
 
 // chartsCommand returns the command that writes packages of charts as an OCI layout.
 func chartsCommand() *cli.Command {
+	var out string
 	return &cli.Command{
 		Name:        "charts",
 		Usage:       "write packages of Helm charts as an OCI layout",
 		ArgsUsage:   "PACKAGE…",
 		Description: "Tools such as skopeo, oras and crane copy a chart from the layout to a registry, from which Helm installs it.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_CHARTS_OUT"}, Value: "out/charts/oci", Usage: "`FOLDER` of the layout, which is replaced"},
+			&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_CHARTS_OUT"}, Value: "out/charts/oci", Destination: &out, Usage: "`FOLDER` of the layout, which is replaced"},
 		},
 		Action: func(ctx *cli.Context) error {
 			if !ctx.Args().Present() {
 				return errors.New("charts: it needs the packages that helm package wrote; see \"images charts --help\"")
 			}
-			names, err := chart.Write(ctx.String("out"), ctx.Args().Slice())
+			names, err := chart.Write(out, ctx.Args().Slice())
 			for _, name := range names {
-				fmt.Fprintf(ctx.App.Writer, "%s:%s\n", ctx.String("out"), name)
+				fmt.Fprintf(ctx.App.Writer, "%s:%s\n", out, name)
 			}
 			return err
 		},
 	}
 }
 
+// settings is what the flags of a command that makes images set.
+type settings struct {
+	Config
+
+	osBase, epoch string
+}
+
 // flags returns the flags of a command that makes images, with its default folders.
-func flags(bin, out string) []cli.Flag {
+func (s *settings) flags(bin, out string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "dir", EnvVars: []string{"IMAGES_DIR"}, Value: "images", Usage: "`FOLDER` of the components"},
-		&cli.StringFlag{Name: "bin", EnvVars: []string{"IMAGES_BIN"}, Value: bin, Usage: "`FOLDER` of the built programs"},
-		&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_OUT"}, Value: out, Usage: "`FOLDER` for what it writes"},
-		&cli.StringFlag{Name: "repository", EnvVars: []string{"IMAGES_REPOSITORY"}, Value: "outrigger.dev", Usage: "first part of the images' names"},
-		&cli.StringFlag{Name: "version", EnvVars: []string{"VERSION"}, Value: "dev", Usage: "version in the images' tags"},
-		&cli.StringFlag{Name: "revision", EnvVars: []string{"REVISION"}, Value: "unknown", Usage: "`COMMIT` of the source in the images' labels"},
+		&cli.StringFlag{Name: "dir", EnvVars: []string{"IMAGES_DIR"}, Value: "images", Destination: &s.Dir, Usage: "`FOLDER` of the components"},
+		&cli.StringFlag{Name: "bin", EnvVars: []string{"IMAGES_BIN"}, Value: bin, Destination: &s.Bin, Usage: "`FOLDER` of the built programs"},
+		&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_OUT"}, Value: out, Destination: &s.Out, Usage: "`FOLDER` for what it writes"},
+		&cli.StringFlag{Name: "repository", EnvVars: []string{"IMAGES_REPOSITORY"}, Value: "outrigger.dev", Destination: &s.Repository, Usage: "first part of the images' names"},
+		&cli.StringFlag{Name: "version", EnvVars: []string{"VERSION"}, Value: "dev", Destination: &s.Version, Usage: "version in the images' tags"},
+		&cli.StringFlag{Name: "revision", EnvVars: []string{"REVISION"}, Value: "unknown", Destination: &s.Revision, Usage: "`COMMIT` of the source in the images' labels"},
 		&cli.StringFlag{
-			Name: "os-base", EnvVars: []string{"OS_BASE"},
+			Name: "os-base", EnvVars: []string{"OS_BASE"}, Destination: &s.osBase,
 			Usage: "base in the images' tags: the distribution of this machine, and no other (default: from /etc/os-release)",
 		},
 		&cli.StringFlag{
-			Name: "source-date-epoch", EnvVars: []string{"SOURCE_DATE_EPOCH"}, Value: "0",
+			Name: "source-date-epoch", EnvVars: []string{"SOURCE_DATE_EPOCH"}, Value: "0", Destination: &s.epoch,
 			Usage: "time written on files and images, in `SECONDS` since 1970",
 		},
 	}
 }
 
-// config reads the flags and reports all errors in them.
-func config(ctx *cli.Context) (Config, error) {
-	c := Config{
-		Dir: ctx.String("dir"), Bin: ctx.String("bin"), Out: ctx.String("out"),
-		Repository: ctx.String("repository"), Version: ctx.String("version"), Revision: ctx.String("revision"),
-	}
+// complete sets what the flags do not, and reports all errors in them.
+func (s *settings) complete() error {
 	var errs []error
-	seconds, err := strconv.ParseInt(ctx.String("source-date-epoch"), 10, 64)
+	seconds, err := strconv.ParseInt(s.epoch, 10, 64)
 	if err != nil || seconds < 0 {
-		errs = append(errs, fmt.Errorf("--source-date-epoch is %q: give seconds since 1970", ctx.String("source-date-epoch")))
+		errs = append(errs, fmt.Errorf("--source-date-epoch is %q: give seconds since 1970", s.epoch))
 	}
-	c.Libc.Arch, c.Cache = runtime.GOARCH, filepath.Join(c.Out, ".base")
-	c.Time = time.Unix(seconds, 0).UTC()
+	s.Libc.Arch, s.Cache = runtime.GOARCH, filepath.Join(s.Out, ".base")
+	s.Time = time.Unix(seconds, 0).UTC()
 	release, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		return c, fmt.Errorf("name the base: %w", err)
+		return fmt.Errorf("name the base: %w", err)
 	}
-	c.OS, err = base.ReadOS(release)
-	if asked := ctx.String("os-base"); err == nil && asked != "" && asked != c.OS.String() {
+	s.OS, err = base.ReadOS(release)
+	if err == nil && s.osBase != "" && s.osBase != s.OS.String() {
 		err = fmt.Errorf("--os-base is %s, but the programs are linked with the glibc of %s: omit the flag, or build on %s",
-			asked, c.OS, asked)
+			s.osBase, s.OS, s.osBase)
 	}
-	return c, errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, err)...)
 }
 
 // run builds the components that are named, or all.

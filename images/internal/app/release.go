@@ -13,6 +13,7 @@ import (
 	"outrigger.dev/images/internal/base"
 	"outrigger.dev/images/internal/oci"
 	"outrigger.dev/images/internal/sbom"
+	"outrigger.dev/pkg/cmdline"
 )
 
 const releaseDescription = `For each component it writes one archive for each architecture, and one OCI layout
@@ -22,21 +23,21 @@ folder of the programs has one folder for each architecture.`
 
 // releaseCommand returns the command that writes the images of a release.
 func releaseCommand() *cli.Command {
+	var s settings
+	var archs []string
 	return &cli.Command{
 		Name:        "release",
 		Usage:       "write the images of a release for several architectures, and what they contain",
 		Description: releaseDescription,
-		Flags: append(flags("out/build", "out/release/stable"),
-			&cli.StringSliceFlag{Name: "arch", EnvVars: []string{"IMAGES_ARCH"}, Value: cli.NewStringSlice("amd64", "arm64"), Usage: "architectures of the images"},
-			&cli.StringFlag{Name: "libc6", EnvVars: []string{"IMAGES_LIBC6"}, Value: "out/libc6", Usage: "`FOLDER` that images/base/libc6.sh wrote"},
+		Flags: append(s.flags("out/build", "out/release/stable"),
+			cmdline.List(&cli.StringSliceFlag{Name: "arch", EnvVars: []string{"IMAGES_ARCH"}, Value: cli.NewStringSlice("amd64", "arm64"), Usage: "architectures of the images"}, &archs),
+			&cli.StringFlag{Name: "libc6", EnvVars: []string{"IMAGES_LIBC6"}, Value: "out/libc6", Destination: &s.Libc.Packages, Usage: "`FOLDER` that images/base/libc6.sh wrote"},
 		),
 		Action: func(ctx *cli.Context) error {
-			c, err := config(ctx)
-			if err != nil {
+			if err := s.complete(); err != nil {
 				return err
 			}
-			c.Libc.Packages = ctx.String("libc6")
-			return release{Config: c, archs: ctx.StringSlice("arch"), stdout: ctx.App.Writer}.write(ctx.Context)
+			return release{Config: s.Config, archs: archs, stdout: ctx.App.Writer}.write(ctx.Context)
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"path"
 	"slices"
 
@@ -80,10 +81,8 @@ func (s *settings) engineFlags() []cli.Flag {
 // runtime, and tools is the folder on the host that has the runtime.
 func (e *engineSettings) complete(tools string, prefixes []string) {
 	e.enabled = e.Engine != "" && !e.untouched
-	switch e.Engine {
-	case "":
-		e.Engine = engine.Docker
-	case "cri-o":
+	e.Engine = cmp.Or(e.Engine, engine.Docker)
+	if e.Engine == "cri-o" {
 		e.Engine = engine.CRIO
 	}
 	e.RuntimePath, e.Modes, e.Ask = path.Join(tools, "nvidia-container-runtime"), true, live.Ask
