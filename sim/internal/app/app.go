@@ -47,8 +47,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 	}
 }
 
-func rootFlag() cli.Flag {
-	return &cli.StringFlag{Name: "root", Usage: "`FOLDER` of the simulated node", Value: DefaultRoot, EnvVars: []string{"GPU_SIM_ROOT"}}
+func rootFlag(root *string) cli.Flag {
+	return &cli.StringFlag{Name: "root", Usage: "`FOLDER` of the simulated node", Value: DefaultRoot, EnvVars: []string{"GPU_SIM_ROOT"}, Destination: root}
 }
 
 // command describes a command that works on an existing node.
@@ -66,25 +66,21 @@ type command struct {
 func (cmd command) full() string { return strings.TrimSpace(cmd.parent + " " + cmd.name) }
 
 func (cmd command) cli() *cli.Command {
+	var root string
 	return &cli.Command{
 		Name: cmd.name, ArgsUsage: cmd.args, Usage: cmd.usage, Description: cmd.description,
-		Flags: append([]cli.Flag{rootFlag()}, cmd.flags...),
+		Flags: append([]cli.Flag{rootFlag(&root)}, cmd.flags...),
 		Action: func(c *cli.Context) error {
 			if n := c.NArg(); n < cmd.min || cmd.max >= 0 && n > cmd.max {
 				return fmt.Errorf("%s: wrong number of arguments; usage: gpu-sim %s [options] %s", cmd.full(), cmd.full(), cmd.args)
 			}
-			return withNode(c, cmd.run)
+			n, err := node.Open(root, node.Machine())
+			if err != nil {
+				return err
+			}
+			return errors.Join(cmd.run(c, n), n.Close())
 		},
 	}
-}
-
-func withNode(c *cli.Context, run func(*cli.Context, *node.Node) error) (err error) {
-	n, err := node.Open(c.String("root"), node.Machine())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, n.Close()) }()
-	return run(c, n)
 }
 
 // printGPU says what has become of a GPU.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,20 +18,21 @@ import (
 )
 
 func createCommand() *cli.Command {
+	var o creation
 	return &cli.Command{
 		Name:  "create",
 		Usage: "create a simulated node",
 		Flags: []cli.Flag{
-			rootFlag(),
-			cmdline.Check(&cli.IntFlag{Name: "gpus", Usage: "number of GPUs, 0 to 16", Value: 8, EnvVars: []string{"GPU_SIM_GPUS"}}, "0 to 16", func(n int) bool { return 0 <= n && n <= state.MaxGPUs }),
-			modelFlag(),
-			driverFlag(),
-			&cli.StringFlag{Name: "driver-version", Usage: "`VERSION` of the driver", Value: state.DefaultDriver, EnvVars: []string{"GPU_SIM_DRIVER_VERSION"}},
-			&cli.StringFlag{Name: "name", Usage: "`NAME` from which the UUIDs are derived (default: the name of the folder)", EnvVars: []string{"GPU_SIM_NAME"}},
-			&cli.StringFlag{Name: "lib-dir", Usage: "`FOLDER` with the simulator's libraries (default: \"lib\" next to gpu-sim)", EnvVars: []string{"GPU_SIM_LIB_DIR"}},
+			rootFlag(&o.root),
+			cmdline.Check(&cli.IntFlag{Name: "gpus", Usage: "number of GPUs, 0 to 16", Value: 8, Destination: &o.gpus, EnvVars: []string{"GPU_SIM_GPUS"}}, "0 to 16", func(n int) bool { return 0 <= n && n <= state.MaxGPUs }),
+			modelFlag(&o.model),
+			driverFlag(&o.driver),
+			&cli.StringFlag{Name: "driver-version", Usage: "`VERSION` of the driver", Value: state.DefaultDriver, Destination: &o.version, EnvVars: []string{"GPU_SIM_DRIVER_VERSION"}},
+			&cli.StringFlag{Name: "name", Usage: "`NAME` from which the UUIDs are derived (default: the name of the folder)", EnvVars: []string{"GPU_SIM_NAME"}, Destination: &o.name},
+			&cli.StringFlag{Name: "lib-dir", Usage: "`FOLDER` with the simulator's libraries (default: \"lib\" next to gpu-sim)", EnvVars: []string{"GPU_SIM_LIB_DIR"}, Destination: &o.libs},
 		},
 		Action: func(c *cli.Context) (err error) {
-			cfg, err := createConfig(c)
+			cfg, err := o.config()
 			if err != nil {
 				return err
 			}
@@ -53,15 +55,21 @@ func models() []string {
 	return out
 }
 
-func modelFlag() cli.Flag {
-	return cmdline.Enum(&cli.StringFlag{Name: "model", Usage: "product: " + strings.Join(models(), ", "), Value: models()[0], EnvVars: []string{"GPU_SIM_MODEL"}}, models()...)
+func modelFlag(model *string) cli.Flag {
+	return cmdline.Enum(&cli.StringFlag{Name: "model", Usage: "product: " + strings.Join(models(), ", "), Value: models()[0], Destination: model, EnvVars: []string{"GPU_SIM_MODEL"}}, models()...)
 }
 
-func driverFlag() cli.Flag {
-	return cmdline.Enum(&cli.StringFlag{Name: "driver", Usage: "\"on\" (loaded) or \"off\"", Value: "on", EnvVars: []string{"GPU_SIM_DRIVER"}}, "on", "off")
+func driverFlag(driver *string) cli.Flag {
+	return cmdline.Enum(&cli.StringFlag{Name: "driver", Usage: "\"on\" (loaded) or \"off\"", Value: "on", Destination: driver, EnvVars: []string{"GPU_SIM_DRIVER"}}, "on", "off")
 }
 
-func createConfig(c *cli.Context) (node.Config, error) {
+// creation is what the flags of create set.
+type creation struct {
+	root, model, driver, version, name, libs string
+	gpus                                     int
+}
+
+func (o creation) config() (node.Config, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return node.Config{}, fmt.Errorf("find gpu-sim itself: %w", err)
@@ -69,18 +77,10 @@ func createConfig(c *cli.Context) (node.Config, error) {
 	if self, err = filepath.EvalSymlinks(self); err != nil {
 		return node.Config{}, fmt.Errorf("find gpu-sim itself: %w", err)
 	}
-	libs := c.String("lib-dir")
-	if libs == "" {
-		libs = filepath.Join(filepath.Dir(self), "lib")
-	}
-	spec := state.NewSpec(c.String("model"), c.Int("gpus"))
-	spec.Node = c.String("name")
-	if spec.Node == "" {
-		spec.Node = filepath.Base(c.String("root"))
-	}
-	spec.DriverVersion = c.String("driver-version")
-	spec.DriverOff = c.String("driver") == "off"
-	return node.Config{Root: c.String("root"), Spec: spec, Libraries: libs, Program: self, Host: node.Machine()}, nil
+	spec := state.NewSpec(o.model, o.gpus)
+	spec.Node, spec.DriverVersion, spec.DriverOff = cmp.Or(o.name, filepath.Base(o.root)), o.version, o.driver == "off"
+	libs := cmp.Or(o.libs, filepath.Join(filepath.Dir(self), "lib"))
+	return node.Config{Root: o.root, Spec: spec, Libraries: libs, Program: self, Host: node.Machine()}, nil
 }
 
 // parseSwitch reads a setting that is on or off.
@@ -95,12 +95,13 @@ func parseSwitch(name, value string) (bool, error) {
 }
 
 func deleteCommand() *cli.Command {
+	var root string
 	return &cli.Command{
 		Name:  "delete",
 		Usage: "unload the driver of a simulated node and remove its folder",
-		Flags: []cli.Flag{rootFlag()},
+		Flags: []cli.Flag{rootFlag(&root)},
 		Action: func(c *cli.Context) error {
-			root := filepath.Clean(c.String("root"))
+			root = filepath.Clean(root)
 			if err := node.Delete(root); err != nil {
 				return err
 			}

@@ -11,21 +11,22 @@ import (
 	"outrigger.dev/sim/internal/node"
 )
 
-func driverRootFlag() cli.Flag {
+func driverRootFlag(root *string) cli.Flag {
 	return &cli.StringFlag{
-		Name: "driver-root", Value: node.HostRoot, EnvVars: []string{"GPU_SIM_DRIVER_ROOT"},
+		Name: "driver-root", Value: node.HostRoot, Destination: root, EnvVars: []string{"GPU_SIM_DRIVER_ROOT"},
 		Usage: "`PATH` of the driver: / for a driver installed on the machine, /run/nvidia/driver for a driver in a container",
 	}
 }
 
 func execCommand() *cli.Command {
+	var root string
 	return command{
 		name: "exec", args: "-- COMMAND [ARGUMENT…]", usage: "run a command in a simulated node",
 		description: "The command replaces gpu-sim and runs in a private mount namespace. Signals and exit code are those of the command.",
-		flags:       []cli.Flag{driverRootFlag()},
+		flags:       []cli.Flag{driverRootFlag(&root)},
 		min:         1, max: -1,
 		run: func(c *cli.Context, n *node.Node) error {
-			if err := n.Enter(c.Context, c.String("driver-root")); err != nil {
+			if err := n.Enter(c.Context, root); err != nil {
 				return err
 			}
 			return execute(c.Args().Slice())
@@ -53,13 +54,14 @@ func execute(args []string) error {
 }
 
 func mountCommand() *cli.Command {
+	var root string
 	return command{
 		name: "mount", usage: "mount a simulated node in the current mount namespace",
 		description: "For a command in \"gpu-sim exec\" that mounts a new /proc or /run, which hides a part of the node. " +
 			"Existing mounts stay. The command fails in the machine's own mount namespace.",
-		flags: []cli.Flag{driverRootFlag()},
+		flags: []cli.Flag{driverRootFlag(&root)},
 		run: func(c *cli.Context, n *node.Node) error {
-			return n.Mount(c.Context, c.String("driver-root"))
+			return n.Mount(c.Context, root)
 		},
 	}.cli()
 }

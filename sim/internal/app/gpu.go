@@ -30,16 +30,17 @@ func gpuCommand(cmd command, run func(c *cli.Context, n *node.Node, g state.GPU)
 }
 
 func xidCommand() *cli.Command {
+	var instance string
 	cmd := command{
 		name: "xid", args: "GPU CODE", usage: "raise an XID on a GPU", min: 2,
-		flags: []cli.Flag{&cli.StringFlag{Name: "instance", Usage: "`GI[/CI]` to which the XID belongs (default: the whole GPU)"}},
+		flags: []cli.Flag{&cli.StringFlag{Name: "instance", Destination: &instance, Usage: "`GI[/CI]` to which the XID belongs (default: the whole GPU)"}},
 	}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
 		code, err := strconv.ParseUint(c.Args().Get(1), 10, 32)
 		if err != nil || code == 0 {
 			return fmt.Errorf("xid: code %q: want a number such as 79", c.Args().Get(1))
 		}
-		gi, ci, err := instanceOf(c.String("instance"))
+		gi, ci, err := instanceOf(instance)
 		if err != nil {
 			return fmt.Errorf("xid: %w", err)
 		}
@@ -51,15 +52,16 @@ func xidCommand() *cli.Command {
 }
 
 func loseCommand() *cli.Command {
+	var how string
 	cmd := command{
 		name: "lose", args: "GPU", usage: "take a GPU off the bus: XID 79, and the GPU no longer answers",
 		flags: []cli.Flag{&cli.StringFlag{
-			Name: "how", Value: string(state.LostHandle),
+			Name: "how", Value: string(state.LostHandle), Destination: &how,
 			Usage: "what fails: \"handle\" (NVML returns no handle) or \"calls\" (calls with a handle fail)",
 		}},
 	}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
-		if err := n.State().Lose(g.Slot, state.Lost(c.String("how"))); err != nil {
+		if err := n.State().Lose(g.Slot, state.Lost(how)); err != nil {
 			return err
 		}
 		return printGPU(c, "lost", g)
@@ -77,14 +79,15 @@ func healCommand() *cli.Command {
 }
 
 func plugCommand() *cli.Command {
+	var gpu state.GPUSpec
 	return command{
 		name: "plug", usage: "add a GPU in the lowest free slot",
 		flags: []cli.Flag{
-			modelFlag(),
-			&cli.StringFlag{Name: "uuid", Usage: "`UUID` of the GPU (default: derived from the node's name)"},
+			modelFlag(&gpu.Model),
+			&cli.StringFlag{Name: "uuid", Destination: &gpu.UUID, Usage: "`UUID` of the GPU (default: derived from the node's name)"},
 		},
 		run: func(c *cli.Context, n *node.Node) error {
-			g, err := n.Plug(state.GPUSpec{Model: c.String("model"), UUID: c.String("uuid")})
+			g, err := n.Plug(gpu)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -22,14 +23,15 @@ const listenerFlag = "listener"
 const listenerFD = 3
 
 func kernelCommand() *cli.Command {
+	var fd int
 	return command{
 		name: "kernel", args: "-- COMMAND [ARGUMENT…]", usage: "run a command on a kernel that loads modules",
 		description: "The command replaces gpu-sim. For it and all programs that it starts, gpu-sim serves the system calls that load and unload " +
 			"modules. Use it in \"gpu-sim exec --driver-root none\", whose node has no driver.",
-		flags: []cli.Flag{&cli.IntFlag{Name: listenerFlag, Hidden: true}},
+		flags: []cli.Flag{&cli.IntFlag{Name: listenerFlag, Destination: &fd, Hidden: true}},
 		max:   -1,
 		run: func(c *cli.Context, n *node.Node) error {
-			if fd := c.Int(listenerFlag); fd != 0 {
+			if fd != 0 {
 				go func() { fmt.Fprintln(os.Stderr, node.FollowInstances(n.Root(), node.Machine())) }()
 				return kernel.Serve(os.NewFile(uintptr(fd), "seccomp"), n, os.Stderr) //nolint:gosec // listenerFD
 			}
@@ -62,25 +64,24 @@ func runOnKernel(n *node.Node, args []string) error {
 }
 
 func imageCommand() *cli.Command {
+	var version string
+	var fails int
 	return command{
 		name: "image", args: "FOLDER", usage: "write the root folder of a driver image",
 		description: "It has the files of a driver, and modules for the running kernel that \"gpu-sim kernel\" loads.",
 		flags: []cli.Flag{
-			&cli.StringFlag{Name: "driver-version", Usage: "`VERSION` of the driver; empty for that of the node"},
-			&cli.IntFlag{Name: "fails", Usage: "`ERRNO` with which the module nvidia fails"},
+			&cli.StringFlag{Name: "driver-version", Destination: &version, Usage: "`VERSION` of the driver; empty for that of the node"},
+			&cli.IntFlag{Name: "fails", Destination: &fails, Usage: "`ERRNO` with which the module nvidia fails"},
 		},
 		min: 1, max: 1,
 		run: func(c *cli.Context, n *node.Node) error {
-			version := c.String("driver-version")
-			if version == "" {
-				version = n.State().Show().Driver.Version
-			}
+			version = cmp.Or(version, n.State().Show().Driver.Version)
 			release, err := node.Release()
 			if err != nil {
 				return err
 			}
 			modules := kmod.Stack(version, release)
-			modules[0].Fails = unix.Errno(c.Int("fails")) //nolint:gosec // checked by the kernel
+			modules[0].Fails = unix.Errno(fails) //nolint:gosec // checked by the kernel
 			return n.WriteImage(c.Args().First(), version, release, modules)
 		},
 	}.cli()

@@ -1,13 +1,14 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/sim/internal/node"
 	"outrigger.dev/sim/internal/state"
 )
@@ -164,20 +165,18 @@ func instanceOf(text string) (gi, ci uint32, err error) {
 }
 
 func resetCommand() *cli.Command {
+	var takes time.Duration
 	return command{
 		name: "reset", args: "GPU", usage: "reset an unused GPU, as nvidia-smi --gpu-reset does", min: 1, max: 1,
 		description: gpusHelp + "\nA pending MIG mode takes effect, instances are destroyed, and a requested recovery action is done.",
-		flags: []cli.Flag{&cli.DurationFlag{
-			Name: "takes", Value: defaultReset, Usage: "`DURATION` for which the GPU is lost",
-		}},
+		flags: []cli.Flag{cmdline.Check(&cli.DurationFlag{
+			Name: "takes", Value: defaultReset, Destination: &takes, Usage: "`DURATION` for which the GPU is lost",
+		}, "0s or more", func(d time.Duration) bool { return d >= 0 })},
 		run: func(c *cli.Context, n *node.Node) error {
-			if c.Duration("takes") < 0 {
-				return errors.New("reset: --takes is negative")
-			}
 			gpus, err := gpusAt(n, c.Args().First())
 			for _, g := range gpus {
 				if err == nil {
-					err = n.Reset(c.Context, g, c.Duration("takes"))
+					err = n.Reset(c.Context, g, takes)
 				}
 				if err == nil {
 					err = printGPU(c, "reset", g)

@@ -22,9 +22,10 @@ type migGPU struct {
 }
 
 func migListCommand() *cli.Command {
+	var asJSON bool
 	return command{
 		parent: "mig", name: "list", args: "[GPU]", usage: "list MIG devices", max: 1, description: gpusHelp,
-		flags: []cli.Flag{jsonFlag()},
+		flags: []cli.Flag{jsonFlag(&asJSON)},
 		run: func(c *cli.Context, n *node.Node) error {
 			ref := c.Args().First()
 			if ref == "" {
@@ -34,7 +35,7 @@ func migListCommand() *cli.Command {
 			if err != nil {
 				return fmt.Errorf("mig list: %w", err)
 			}
-			if c.Bool("json") {
+			if asJSON {
 				list := []migGPU{}
 				for _, g := range gpus {
 					if g.MIG != nil {
@@ -90,15 +91,16 @@ type profile struct {
 }
 
 func migProfilesCommand() *cli.Command {
+	var asJSON bool
 	return command{
 		parent: "mig", name: "profiles", args: "GPU", usage: "list the MIG profiles of a GPU", min: 1, max: 1, description: gpuHelp,
-		flags: []cli.Flag{jsonFlag()},
+		flags: []cli.Flag{jsonFlag(&asJSON)},
 		run: func(c *cli.Context, n *node.Node) error {
 			profiles, err := profilesOf(n, c.Args().First())
 			if err != nil {
 				return fmt.Errorf("mig profiles: %w", err)
 			}
-			if c.Bool("json") {
+			if asJSON {
 				return printJSON(c.App.Writer, profiles)
 			}
 			return printProfiles(c, profiles)

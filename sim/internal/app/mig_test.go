@@ -240,7 +240,7 @@ func migMistakes(s, l4 sim) map[string]mistake {
 		"destroy what is not there":  {s, []string{"mig", "destroy", "0", "4"}, "GPU instance 4: no such instance"},
 		"instance that is no number": {s, []string{"mig", "destroy", "0", "x/1"}, "want numbers as GI or GI/CI"},
 		"reset of a GPU in use":      {s, []string{"reset", "0"}, "in use by process 4194305"},
-		"reset that takes less":      {s, []string{"reset", "--takes", "-1s", "1"}, "negative"},
+		"reset that takes less":      {s, []string{"reset", "--takes", "-1s", "1"}, "--takes"},
 		"XID of no instance":         {s, []string{"xid", "--instance", "9", "0", "31"}, "GPU instance 9 of slot 0: no such instance"},
 		"XID of an odd instance":     {s, []string{"xid", "--instance", "1/", "0", "31"}, "want numbers as GI or GI/CI"},
 		"a process that uses more":   {s, []string{"proc", "add", "--sm", "101", "0"}, "use of 101 %: want at most 100"},

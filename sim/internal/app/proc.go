@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -28,28 +29,31 @@ func procCommand() *cli.Command {
 }
 
 func procAddCommand() *cli.Command {
+	var pid uint
+	var instance string
+	var memory uint64
 	cmd := command{
 		parent: "proc", name: "add", args: "GPU", usage: "add a process to a GPU", min: 1,
 		flags: append(useFlags(),
-			&cli.UintFlag{Name: "pid", Usage: "`PID` of a running process, which uses the GPU until it exits (default: an invented PID)"},
-			&cli.StringFlag{Name: "instance", Usage: "`GI/CI` that the process uses, as \"gpu-sim mig list\" prints them (default: the whole GPU)"},
-			&cli.Uint64Flag{Name: "memory", Usage: "memory that the process uses, in `MIB`"},
+			&cli.UintFlag{Name: "pid", Destination: &pid, Usage: "`PID` of a running process, which uses the GPU until it exits (default: an invented PID)"},
+			&cli.StringFlag{Name: "instance", Destination: &instance, Usage: "`GI/CI` that the process uses, as \"gpu-sim mig list\" prints them (default: the whole GPU)"},
+			&cli.Uint64Flag{Name: "memory", Destination: &memory, Usage: "memory that the process uses, in `MIB`"},
 		),
 	}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
 		const mib = 1 << 20
-		p := state.Process{GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU, MemoryBytes: c.Uint64("memory") * mib, Use: useOf(c, state.Use{})}
-		if text := c.String("instance"); text != "" {
+		p := state.Process{GPUInstance: state.WholeGPU, ComputeInstance: state.WholeGPU, MemoryBytes: memory * mib, Use: useOf(c, state.Use{})}
+		if instance != "" {
 			var err error
-			if p.GPUInstance, p.ComputeInstance, err = parseInstance(text); err != nil {
+			if p.GPUInstance, p.ComputeInstance, err = parseInstance(instance); err != nil {
 				return err
 			}
 			if p.ComputeInstance == state.WholeGPU {
-				return fmt.Errorf("proc add: instance %q: want GI/CI: a process uses a compute instance", text)
+				return fmt.Errorf("proc add: instance %q: want GI/CI: a process uses a compute instance", instance)
 			}
 		}
 		var err error
-		if p.PID = int(c.Uint("pid")); c.IsSet("pid") {
+		if p.PID = int(pid); c.IsSet("pid") {
 			err = n.State().AttachProcess(g.Slot, p)
 		} else {
 			p.PID = unusedPID(g)
@@ -134,9 +138,10 @@ func procEndCommand() *cli.Command {
 }
 
 func procListCommand() *cli.Command {
+	var asJSON bool
 	return command{
 		parent: "proc", name: "list", args: "[GPU]", usage: "list the processes on GPUs", max: 1, description: gpuHelp,
-		flags: []cli.Flag{jsonFlag()},
+		flags: []cli.Flag{jsonFlag(&asJSON)},
 		run: func(c *cli.Context, n *node.Node) error {
 			gpus := n.State().Show().GPUs
 			if ref := c.Args().First(); ref != "" {
@@ -146,7 +151,7 @@ func procListCommand() *cli.Command {
 				}
 				gpus = []state.GPU{g}
 			}
-			return printProcesses(c, gpus)
+			return printProcesses(c.App.Writer, gpus, asJSON)
 		},
 	}.cli()
 }
@@ -157,17 +162,17 @@ type processOn struct {
 	state.Process
 }
 
-func printProcesses(c *cli.Context, gpus []state.GPU) error {
+func printProcesses(w io.Writer, gpus []state.GPU, asJSON bool) error {
 	list := []processOn{}
 	for _, g := range gpus {
 		for _, p := range g.Processes {
 			list = append(list, processOn{g.Index, p})
 		}
 	}
-	if c.Bool("json") {
-		return printJSON(c.App.Writer, list)
+	if asJSON {
+		return printJSON(w, list)
 	}
-	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "GPU\tPID\tINSTANCE\tMEMORY\tSM\n")
 	for _, p := range list {
 		instance := "-"

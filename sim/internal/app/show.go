@@ -16,14 +16,17 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-func jsonFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print JSON"} }
+func jsonFlag(asJSON *bool) cli.Flag {
+	return &cli.BoolFlag{Name: "json", Usage: "print JSON", Destination: asJSON}
+}
 
 func showCommand() *cli.Command {
+	var asJSON bool
 	return command{
 		name: "show", usage: "show a simulated node",
-		flags: []cli.Flag{jsonFlag()},
+		flags: []cli.Flag{jsonFlag(&asJSON)},
 		run: func(c *cli.Context, n *node.Node) error {
-			if c.Bool("json") {
+			if asJSON {
 				return printJSON(c.App.Writer, n.State().Show())
 			}
 			return printNode(c.App.Writer, n)
@@ -93,21 +96,22 @@ func health(g state.GPU) string {
 }
 
 func callsCommand() *cli.Command {
+	var asJSON, reset bool
 	return command{
 		name: "calls", usage: "show how often all programs of the node called each NVML and CUDA symbol",
 		flags: []cli.Flag{
-			&cli.BoolFlag{Name: "reset", Usage: "reset all counters after printing"},
-			jsonFlag(),
+			&cli.BoolFlag{Name: "reset", Destination: &reset, Usage: "reset all counters after printing"},
+			jsonFlag(&asJSON),
 		},
 		run: func(c *cli.Context, n *node.Node) error {
 			calls := n.State().Calls()
 			var err error
-			if c.Bool("json") {
+			if asJSON {
 				err = printJSON(c.App.Writer, calls)
 			} else {
 				err = printCalls(c.App.Writer, calls)
 			}
-			if err != nil || !c.Bool("reset") {
+			if err != nil || !reset {
 				return err
 			}
 			return n.State().ResetCalls()

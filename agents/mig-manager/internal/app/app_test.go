@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"gotest.tools/v3/golden"
-
 	"github.com/urfave/cli/v2"
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/mig-manager/internal/app"
 	"outrigger.dev/pkg/agent"
