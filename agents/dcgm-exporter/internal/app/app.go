@@ -154,7 +154,7 @@ func (s *settings) server(c *cli.Context, log *slog.Logger) (func(*http.Server, 
 	if file == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	if c.IsSet("tls-cert-file") {
+	if c.Path("tls-cert-file") != "" {
 		return nil, agent.Usagef("flags --web-config-file and --tls-cert-file: both say which certificate to use; set one of them")
 	}
 	_, err := hostfs.ReadFile(file, maxWebConfig) // the library reads whatever is there
