@@ -89,7 +89,7 @@ func (s *session) snapshot(c *cli.Context) (err error) {
 
 func (s *session) wait(c *cli.Context) error {
 	if s.fact == "" {
-		return Usagef("flag --for: needs a value: %s", text.OneOf(contract.Names()))
+		return cmdline.Usagef("flag --for: needs a value: %s", text.OneOf(contract.Names()))
 	}
 	ctx, log, name, timeout := c.Context, Logger(c), contract.Name(s.fact), s.timeout
 	if timeout > 0 {

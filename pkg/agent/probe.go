@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/text"
 )
 
@@ -35,7 +36,7 @@ func (s *session) probeCommand() *cli.Command {
 func (s *session) probe(c *cli.Context) error {
 	page := c.Args().First()
 	if pages := []string{"healthz", "readyz"}; c.NArg() != 1 || page != pages[0] && page != pages[1] {
-		return Usagef("arguments of probe: invalid value %q: must be %s", strings.Join(c.Args().Slice(), " "), text.OneOf(pages))
+		return cmdline.Usagef("arguments of probe: invalid value %q: must be %s", strings.Join(c.Args().Slice(), " "), text.OneOf(pages))
 	}
 	base, err := s.settings.probedURL()
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *settings) probedURL() (string, error) {
 	case s.probeAddress != "":
 		return "http://" + s.probeAddress, nil
 	case s.listen == "":
-		return "", Usagef("flag --listen: needs a value: the address that the running agent has")
+		return "", cmdline.Usagef("flag --listen: needs a value: the address that the running agent has")
 	case s.certFile != "":
 		return "https://" + s.listen, nil
 	default:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -29,7 +30,7 @@ func newCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, e
 	case t.certFile == "" && t.keyFile == "":
 		return nil, nil //nolint:nilnil // without a certificate the agent serves HTTP
 	case t.certFile == "" || t.keyFile == "":
-		return nil, Usagef("flags --tls-cert-file and --tls-private-key-file: set both or neither")
+		return nil, cmdline.Usagef("flags --tls-cert-file and --tls-private-key-file: set both or neither")
 	}
 	t.seen = t.identify()
 	var err error

@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -66,7 +66,7 @@ func (s *Settings) Named() error {
 	if s.NodeName != "" {
 		return nil
 	}
-	return agent.Usagef("flag --node-name is not set: set it to the name of this Node (NODE_NAME, from spec.nodeName)")
+	return cmdline.Usagef("flag --node-name is not set: set it to the name of this Node (NODE_NAME, from spec.nodeName)")
 }
 
 // API is an agent's access to the API server. A nil *API belongs to an agent that
@@ -87,7 +87,7 @@ func (s *Settings) Open(manager string, log *slog.Logger) (*API, error) {
 	case errors.Is(err, kube.ErrNotInCluster):
 		return nil, err
 	case err != nil:
-		return nil, agent.Usagef("%s", err)
+		return nil, cmdline.Usagef("%s", err)
 	}
 	a := &API{Client: client}
 	if s.Events {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/text"
 )
 
@@ -36,7 +36,7 @@ func (c chooser) check() error {
 	all := []string{fallbackNamed, fallbackSingle, fallbackEmpty}
 	for _, f := range c.fallbacks {
 		if !slices.Contains(all, f) {
-			return agent.Usagef("flag --fallback-strategies: invalid value %q: must be %s", f, text.OneOf(all))
+			return cmdline.Usagef("flag --fallback-strategies: invalid value %q: must be %s", f, text.OneOf(all))
 		}
 	}
 	return nil

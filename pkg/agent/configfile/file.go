@@ -8,7 +8,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/hostfs"
 )
@@ -65,7 +64,7 @@ func Prefixed(prefix string, names []string) []string {
 // check returns an error for flags that do not go together.
 func (f File) check() error {
 	if f.Path != "" && f.Dir != "" {
-		return agent.Usagef("flags --config-file and --config-dir are both set: remove one of them")
+		return cmdline.Usagef("flags --config-file and --config-dir are both set: remove one of them")
 	}
 	return f.chooser.check()
 }
@@ -80,7 +79,7 @@ func (f File) All() ([]string, error) {
 		return []string{f.Path}, nil
 	}
 	if f.Dir == "" {
-		return nil, agent.Usagef("flag --config: needs a value: the config file; or set --config-dir to a folder of config files")
+		return nil, cmdline.Usagef("flag --config: needs a value: the config file; or set --config-dir to a folder of config files")
 	}
 	names, err := f.names()
 	if err != nil {

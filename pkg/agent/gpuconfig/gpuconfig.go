@@ -15,6 +15,7 @@ import (
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/config/strict"
 )
@@ -133,7 +134,7 @@ func warn(log *slog.Logger, warnings []string) {
 func (s *Settings) Parse(name string, data []byte) (config.Config, error) {
 	cfg, err := config.Load(s.set, data, name)
 	if err != nil && !InFile(err) {
-		return cfg, agent.Usagef("%s", err)
+		return cfg, cmdline.Usagef("%s", err)
 	}
 	return cfg, err
 }

@@ -8,7 +8,7 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/engine"
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 )
 
 const (
@@ -37,7 +37,7 @@ func (s engineSettings) keeper(log *slog.Logger) (*engine.Keeper, error) {
 	}
 	k, err := engine.New(config, log)
 	if err != nil {
-		return nil, agent.Usagef("%s", err)
+		return nil, cmdline.Usagef("%s", err)
 	}
 	return k, nil
 }

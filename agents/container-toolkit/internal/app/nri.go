@@ -53,9 +53,9 @@ type nriSettings struct {
 func (s *settings) checkNRI() error {
 	switch {
 	case s.nri.enabled && !s.cdi:
-		return agent.Usagef("flag --enable-nri-plugin: the plugin gives containers what CDI specs say: set --cdi-enabled too")
+		return cmdline.Usagef("flag --enable-nri-plugin: the plugin gives containers what CDI specs say: set --cdi-enabled too")
 	case s.nri.enabled && s.once:
-		return agent.Usagef("flag --enable-nri-plugin: the plugin is part of the agent: do not set --no-daemon")
+		return cmdline.Usagef("flag --enable-nri-plugin: the plugin is part of the agent: do not set --no-daemon")
 	default:
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/cdi"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
@@ -83,7 +84,7 @@ func (s *settings) complete(c *cli.Context) (err error) {
 		s.kinds.Features, err = specFeatures(s.config)
 	}
 	if err != nil {
-		return agent.Usagef("config of the tools: %s", err)
+		return cmdline.Usagef("config of the tools: %s", err)
 	}
 	s.root, err = driverroot.New(s.gpus.DriverRoot())
 	return err
@@ -118,7 +119,7 @@ func (s *settings) completeCDI() error {
 			s.control = true
 		case "none":
 		default:
-			return agent.Usagef("flag --create-device-nodes: invalid value %q: must be control or none", word)
+			return cmdline.Usagef("flag --create-device-nodes: invalid value %q: must be control or none", word)
 		}
 	}
 	return nil
@@ -182,7 +183,7 @@ func (s *settings) owner(log *slog.Logger) (*cluster.Owner, error) {
 	}
 	api, err := s.cluster.Open(name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
-		return nil, agent.Usagef("flag --daemonset-name: it needs the API server, and %s", err)
+		return nil, cmdline.Usagef("flag --daemonset-name: it needs the API server, and %s", err)
 	}
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/scrape"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
@@ -155,14 +156,14 @@ func (s *settings) server(c *cli.Context, log *slog.Logger) (func(*http.Server, 
 		return nil, nil //nolint:nilnil // as documented
 	}
 	if c.Path("tls-cert-file") != "" {
-		return nil, agent.Usagef("flags --web-config-file and --tls-cert-file: both say which certificate to use; set one of them")
+		return nil, cmdline.Usagef("flags --web-config-file and --tls-cert-file: both say which certificate to use; set one of them")
 	}
 	_, err := hostfs.ReadFile(file, maxWebConfig) // the library reads whatever is there
 	if err == nil {
 		err = web.Validate(file)
 	}
 	if err != nil {
-		return nil, agent.Usagef("flag --web-config-file: %s: %s", file, err)
+		return nil, cmdline.Usagef("flag --web-config-file: %s: %s", file, err)
 	}
 	addresses, systemd := []string{}, false
 	flags := &web.FlagConfig{WebListenAddresses: &addresses, WebSystemdSocket: &systemd, WebConfigFile: &file}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/reconcile"
@@ -33,7 +33,7 @@ func (s *settings) openKubelet(log *slog.Logger) (*kubelet, error) {
 	}
 	client, err := podresources.New(podresources.Config{Socket: s.kubeletSocket})
 	if err != nil {
-		return nil, agent.Usagef("flag --pod-resources-kubelet-socket: %s", err)
+		return nil, cmdline.Usagef("flag --pod-resources-kubelet-socket: %s", err)
 	}
 	return &kubelet{
 		client: client, resources: s.resources, log: log,

@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/jobs"
 	"outrigger.dev/agents/dcgm-exporter/internal/podinfo"
 	"outrigger.dev/agents/dcgm-exporter/internal/processes"
-	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/reconcile"
 )
@@ -39,7 +39,7 @@ func (s *settings) openKubernetes(log *slog.Logger) (kubernetes, error) {
 	}
 	allow, err := podinfo.ParseAllow(s.podLabelAllow)
 	if err != nil {
-		return k, agent.Usagef("flag --kubernetes-pod-label-allowlist-regex: %s", err)
+		return k, cmdline.Usagef("flag --kubernetes-pod-label-allowlist-regex: %s", err)
 	}
 	if err := s.cluster.Named(); err != nil {
 		return k, err

@@ -11,6 +11,7 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/cmdline"
 )
 
 // settings is what flags and environment set.
@@ -40,7 +41,7 @@ type settings struct {
 // complete sets what depends on several flags or on the node.
 func (s *settings) complete() (err error) {
 	if s.host.Snapshot != "" {
-		return agent.Usagef("flag --gpu-source: invalid value %q: must be nvml: a snapshot has no values that change", "file:"+s.host.Snapshot)
+		return cmdline.Usagef("flag --gpu-source: invalid value %q: must be nvml: a snapshot has no values that change", "file:"+s.host.Snapshot)
 	}
 	o := &s.options
 	o.Hostname = []string{s.hostname}

@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
-	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
@@ -59,7 +58,7 @@ func (s *settings) load(ctx context.Context, api *cluster.API, log *slog.Logger)
 		return err
 	}
 	if err := hostfs.CheckSocketPath(s.live.Config.KubeletSocket); err != nil {
-		return agent.Usagef("flag --kubelet-socket: %v", err)
+		return cmdline.Usagef("flag --kubelet-socket: %v", err)
 	}
 	s.driver, err = driver.New(s.gpus.Host, s.live.Config.Driver)
 	return err

@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
 )
@@ -87,7 +88,7 @@ type selected struct{ path, content string }
 
 func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 	if s.to == "" || s.from.Dir == "" {
-		return nil, agent.Usagef("flags --config-file-srcdir and --config-file-dst: need values: the folder with the config files, and the file to write")
+		return nil, cmdline.Usagef("flags --config-file-srcdir and --config-file-dst: need values: the folder with the config files, and the file to write")
 	}
 	labels, err := s.open(log)
 	if err != nil {

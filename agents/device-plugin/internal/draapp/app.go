@@ -155,7 +155,7 @@ func (s *settings) flags() []cli.Flag {
 func (s *settings) load() (err error) {
 	for flag, socket := range s.sockets() {
 		if err := hostfs.CheckSocketPath(socket); err != nil {
-			return agent.Usagef("flag --%s: %v", flag, err)
+			return cmdline.Usagef("flag --%s: %v", flag, err)
 		}
 	}
 	if s.config, err = s.gpus.Parse("", nil); err != nil {

@@ -14,7 +14,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/slots"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -44,10 +44,10 @@ func (s *settings) completeUpgrade() error {
 	}
 	var err error
 	if s.policy, err = upgrade.ParsePolicy([]byte(s.upgradePolicy)); err != nil {
-		return agent.Usagef("flag --upgrade-policy: %s", err)
+		return cmdline.Usagef("flag --upgrade-policy: %s", err)
 	}
 	if s.cluster.DaemonSet == "" && strings.HasSuffix(string(s.policy.MaxUnavailable), "%") {
-		return agent.Usagef("flag --daemonset-name is not set, and maxUnavailable of --upgrade-policy is %s: set the name of the agent's DaemonSet, or a number of nodes", s.policy.MaxUnavailable)
+		return cmdline.Usagef("flag --daemonset-name is not set, and maxUnavailable of --upgrade-policy is %s: set the name of the agent's DaemonSet, or a number of nodes", s.policy.MaxUnavailable)
 	}
 	if s.drain == "" {
 		self, err := os.Executable()
@@ -88,7 +88,7 @@ type upgrades struct {
 func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error) {
 	client, err := kube.New(kube.Config{Node: s.cluster.NodeName, Agent: loader.Name, Log: log})
 	if err != nil {
-		return nil, agent.Usagef("flag --upgrade-policy: it needs the API server, and %s", err)
+		return nil, cmdline.Usagef("flag --upgrade-policy: it needs the API server, and %s", err)
 	}
 	u := &upgrades{events: kube.NewEvents(client), client: client}
 	plugin := &pluginFact{dir: s.config.Contract, log: log}

@@ -92,7 +92,7 @@ func (s *settings) importSource(ctx context.Context, from string) error {
 		return err
 	}
 	if set := s.desired.Version; set != "" && set != p.Version {
-		return agent.Usagef("--source %s has driver %s, and --driver-version is %s: set only one of them", from, p.Version, set)
+		return cmdline.Usagef("--source %s has driver %s, and --driver-version is %s: set only one of them", from, p.Version, set)
 	}
 	s.desired.Version = p.Version
 	return nil
@@ -104,7 +104,7 @@ func (s *settings) importArgument(c *cli.Context) error {
 		from = c.Args().First()
 	}
 	if from == "" || c.Args().Len() > 1 {
-		return agent.Usagef("import needs one PATH: a .run archive, a folder with its content, the root of a driver image, or NVIDIA's sources")
+		return cmdline.Usagef("import needs one PATH: a .run archive, a folder with its content, the root of a driver image, or NVIDIA's sources")
 	}
 	store := s.store()
 	store.Progress = progress.Log(s.config.Log, "importing")

@@ -11,7 +11,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/eviction"
 	"outrigger.dev/agents/driver-loader/internal/loader"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -22,7 +22,7 @@ const installMode = 0o755
 // image does this for a main container of the driver's image.
 func install(c *cli.Context) error {
 	if c.Args().Len() != 1 {
-		return agent.Usagef("install needs one DIR: the folder to which this program and %s are copied", eviction.Program)
+		return cmdline.Usagef("install needs one DIR: the folder to which this program and %s are copied", eviction.Program)
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/hostfs"
@@ -87,7 +88,7 @@ func (s *settings) completeSigner() (err error) {
 	case key == "" && certificate == "":
 		return nil
 	case key == "" || certificate == "":
-		return agent.Usagef("--signing-key and --signing-certificate belong together: set both or none")
+		return cmdline.Usagef("--signing-key and --signing-certificate belong together: set both or none")
 	default:
 		s.config.Signer, err = build.NewSigner(key, certificate)
 		return err

@@ -13,6 +13,7 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/presence"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pci"
 )
@@ -24,11 +25,11 @@ const presenceName = name + "-presence"
 
 func (s *settings) newPresence(log *slog.Logger) (*agent.Agent, error) {
 	if p := s.publish; p != "" && p != publishNode {
-		return nil, agent.Usagef("flag --publish: %s does not go with --presence, which writes to the Node object: Node Feature Discovery has labels of its own for presence", p)
+		return nil, cmdline.Usagef("flag --publish: %s does not go with --presence, which writes to the Node object: Node Feature Discovery has labels of its own for presence", p)
 	}
 	api, err := s.cluster.Open(presenceName, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
-		return nil, agent.Usagef("flag --presence: it needs the API server, and %s", err)
+		return nil, cmdline.Usagef("flag --presence: it needs the API server, and %s", err)
 	}
 	if err != nil {
 		return nil, err

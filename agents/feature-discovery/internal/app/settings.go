@@ -10,10 +10,10 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
-	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/agent/gpuconfig"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/kube"
 )
@@ -54,7 +54,7 @@ type settings struct {
 // load reads the config file, and opens the driver and, if needed, the API server.
 func (s *settings) load(ctx context.Context, log *slog.Logger) (err error) {
 	if s.chain, err = ready.ParseChain(s.readyChain); err != nil {
-		return agent.Usagef("flag --ready-chain: %s", err)
+		return cmdline.Usagef("flag --ready-chain: %s", err)
 	}
 	s.taint, _ = parseTaint(s.startupTaint) // the flag has checked it
 	if s.gpus.File.Dir != "" || len(s.chain) > 0 || s.cluster.Events {
@@ -103,7 +103,7 @@ func (s *settings) choose() {
 func (s *settings) writer(log *slog.Logger) (*cluster.API, error) {
 	api, err := s.cluster.Open(name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
-		return nil, agent.Usagef("flag --publish: %s needs the API server, and %s: use --publish=stdout or --publish=nfd-file", s.publish, err)
+		return nil, cmdline.Usagef("flag --publish: %s needs the API server, and %s: use --publish=stdout or --publish=nfd-file", s.publish, err)
 	}
 	return api, err
 }

@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/gpu"
 	watching "outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/hostfs"
@@ -90,7 +91,7 @@ func (r *running) config() (_ manager.Config, err error) {
 		return manager.Config{}, err
 	}
 	if r.api, err = s.cluster.Open(manager.Name, r.log); err != nil {
-		return manager.Config{}, agent.Usagef("the agent follows a label of its Node: %s; without Kubernetes, use the command apply", err)
+		return manager.Config{}, cmdline.Usagef("the agent follows a label of its Node: %s; without Kubernetes, use the command apply", err)
 	}
 	session, err := r.driver.Session(r.log)
 	if err != nil {
@@ -98,7 +99,7 @@ func (r *running) config() (_ manager.Config, err error) {
 	}
 	r.source = r.driver.Reader(session, r.log)
 	if r.kubelet, err = podresources.New(podresources.Config{Socket: s.kubeletSocket}); err != nil {
-		return manager.Config{}, agent.Usagef("flag --pod-resources-kubelet-socket: %s", err)
+		return manager.Config{}, cmdline.Usagef("flag --pod-resources-kubelet-socket: %s", err)
 	}
 	applier, err := apply.New(apply.Config{
 		Session: session, StateDir: s.stateDir,
@@ -155,7 +156,7 @@ func (s *settings) units() ([]string, error) {
 		return nil, nil
 	}
 	if s.gpuClients == "" {
-		return nil, agent.Usagef("flag --gpu-clients-file is not set, and --with-shutdown-host-gpu-clients is: name the file with the units")
+		return nil, cmdline.Usagef("flag --gpu-clients-file is not set, and --with-shutdown-host-gpu-clients is: name the file with the units")
 	}
 	data, err := configfile.Read(s.gpuClients)
 	if err != nil {

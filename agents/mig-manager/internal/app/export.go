@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/hostfs"
 )
@@ -91,7 +91,7 @@ func (s *settings) checkpointCommand() *cli.Command {
 		Flags: []cli.Flag{o.checkpointFlag("`FILE` to write; - for standard output")},
 		Action: s.action(func(c *cli.Context, log *slog.Logger) error {
 			if o.checkpoint == "" {
-				return agent.Usagef("flag --checkpoint-file: is missing: it must name a file")
+				return cmdline.Usagef("flag --checkpoint-file: is missing: it must name a file")
 			}
 			gpus, err := s.observe(c.Context, log)
 			if err != nil {

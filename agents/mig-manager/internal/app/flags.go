@@ -89,7 +89,7 @@ const maxFile = 16 << 20
 func readFile(flag, path string) (name string, data []byte, err error) {
 	switch name = path; name {
 	case "":
-		return "", nil, agent.Usagef("flag --%s: is missing: it must name a file", flag)
+		return "", nil, cmdline.Usagef("flag --%s: is missing: it must name a file", flag)
 	case "-":
 		name = "standard input"
 		data, err = io.ReadAll(io.LimitReader(os.Stdin, maxFile+1))
@@ -127,7 +127,7 @@ func (o *command) selection() (migconfig.Config, string, error) {
 	case name == "" && len(names) == 1:
 		name = names[0]
 	case name == "":
-		return migconfig.Config{}, "", agent.Usagef("flag --selected-config: is missing: the file has several configs: must be %s", config.Choices())
+		return migconfig.Config{}, "", cmdline.Usagef("flag --selected-config: is missing: the file has several configs: must be %s", config.Choices())
 	}
 	if _, ok := config.Entries[name]; !ok {
 		return migconfig.Config{}, "", fmt.Errorf("%w: %q: must be %s", migconfig.ErrNoEntry, name, config.Choices())

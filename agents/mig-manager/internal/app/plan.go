@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
-	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 )
@@ -55,7 +55,7 @@ func (o *command) changes(ctx context.Context, config migconfig.Config, name str
 	gpus := o.boardGPUs(config.Indices(name))
 	if o.snapshot != "" {
 		if gpus != nil {
-			return apply.Plan{}, agent.Usagef("flags --snapshot and --board: set only one of them")
+			return apply.Plan{}, cmdline.Usagef("flags --snapshot and --board: set only one of them")
 		}
 		var err error
 		if gpus, err = readSnapshot(o.snapshot); err != nil {
