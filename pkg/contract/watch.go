@@ -4,7 +4,7 @@ import (
 	"context"
 	"maps"
 	"path/filepath"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"time"
 
 	"outrigger.dev/pkg/pace"

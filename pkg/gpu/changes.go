@@ -1,7 +1,7 @@
 package gpu
 
 import (
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"slices"
 )
 

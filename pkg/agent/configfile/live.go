@@ -8,7 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"strings"
 	"sync/atomic"
 	"time"

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"sync"
 
 	"golang.org/x/sync/errgroup"

@@ -2,7 +2,7 @@ package observe
 
 import (
 	"context"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"time"
 
 	"outrigger.dev/pkg/gpu"

@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"slices"
 	"strings"
 

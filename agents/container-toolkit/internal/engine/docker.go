@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 
 	"outrigger.dev/agents/container-toolkit/internal/rawjson"
 )

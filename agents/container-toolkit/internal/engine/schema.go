@@ -3,7 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"slices"
 	"strconv"
 	"strings"

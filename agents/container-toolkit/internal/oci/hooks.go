@@ -3,7 +3,7 @@ package oci
 import (
 	"cmp"
 	"encoding/json"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"slices"
 
 	"github.com/opencontainers/runtime-spec/specs-go"

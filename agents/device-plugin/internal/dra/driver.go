@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"sync"
 	"time"
 

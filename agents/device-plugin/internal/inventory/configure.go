@@ -1,7 +1,7 @@
 package inventory
 
 import (
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/health"

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"sync"
 	"time"
 

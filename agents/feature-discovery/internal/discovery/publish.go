@@ -3,7 +3,7 @@ package discovery
 import (
 	"cmp"
 	"errors"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/agents/feature-discovery/internal/object"

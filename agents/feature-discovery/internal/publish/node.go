@@ -5,7 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"slices"
 	"strings"
 	"sync"

@@ -2,7 +2,7 @@ package migconfig
 
 import (
 	"cmp"
-	"reflect"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"slices"
 
 	"outrigger.dev/pkg/gpu"
