@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"k8s.io/klog/v2" //nolint:depguard // libraries log there, and get our log
+	"k8s.io/klog/v2" // libraries log there, and get our log
 
 	"outrigger.dev/pkg/text"
 )

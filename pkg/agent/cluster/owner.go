@@ -120,7 +120,7 @@ func (o *Owner) reason(ctx context.Context) (string, error) {
 	}
 	// A watch may be behind, or interrupted.
 	reason, err := o.ask(ctx)
-	if _, gone := o.watched(); gone && err != nil {
+	if _, gone := o.watched(); gone {
 		return deletedSet, nil
 	}
 	return reason, err

@@ -109,7 +109,7 @@ func (k *kubelet) step(ctx context.Context) (reconcile.Result, error) {
 	err := k.missing(s)
 	k.settle(s, err)
 	if err != nil {
-		return reconcile.Result{After: registerCheck}, nil
+		return reconcile.Result{After: registerCheck}, nil //nolint:nilerr // settle has logged and kept it
 	}
 	return reconcile.Result{}, nil
 }
