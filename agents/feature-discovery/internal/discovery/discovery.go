@@ -73,8 +73,8 @@ type Config struct {
 
 // Recorder records the desired state and the results of config changes.
 type Recorder interface {
-	// Published records the desired state.
-	Published(publish.Desired)
+	// Desired records the desired state.
+	Desired(publish.Desired)
 	// Configured records that a config was accepted, or why it was rejected.
 	Configured(err error)
 }

@@ -22,7 +22,7 @@ func (d *Discovery) publish() {
 	// Reflection, because the desired state has maps and slices: a new field counts without a line here.
 	if !reflect.DeepEqual(d.desired, w) {
 		d.desired = w
-		d.cfg.Recorder.Published(w)
+		d.cfg.Recorder.Desired(w)
 		d.cfg.Publish(w)
 	}
 	// Only now, because from here on the publisher decides whether the agent is ready.

@@ -120,8 +120,8 @@ func (r *rig) watchFacts(ctx context.Context, deliver func(facts)) error {
 	}
 }
 
-// Published and Configured make the rig a Recorder.
-func (r *rig) Published(w publish.Desired) { r.recorded <- w }
+// Desired and Configured make the rig a Recorder.
+func (r *rig) Desired(w publish.Desired) { r.recorded <- w }
 func (r *rig) Configured(err error)        { r.configs <- err }
 
 // setBus gives the bus n GPUs, which the driver has taken.

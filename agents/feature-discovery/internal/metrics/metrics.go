@@ -37,13 +37,13 @@ func New() *Recorder {
 	}
 	return &Recorder{
 		Metrics: configfile.NewMetrics(Namespace),
-		labels:  desc("labels", "Number of labels of the node; absent while they are not known."),
+		labels:  desc("labels", "Number of labels in the desired state; absent while they are not known."),
 		ready:   desc("gpu_ready", "1 while the GPUs of the node can be used, 0 while they cannot, with the reason of the condition GPUReady.", "reason"),
 	}
 }
 
-// Published records w as the current state.
-func (r *Recorder) Published(w publish.Desired) { r.desired.Store(&w) }
+// Desired records w as the desired state.
+func (r *Recorder) Desired(w publish.Desired) { r.desired.Store(&w) }
 
 // Describe sends the descriptions of all metrics that Collect may send.
 func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {

@@ -25,8 +25,8 @@ func TestRecorder(t *testing.T) {
 	if n := testutil.CollectAndCount(r); n != 0 {
 		t.Errorf("%d series before anything is known, want none", n)
 	}
-	r.Published(publish.Desired{Labels: map[string]string{"a": "1"}, Ready: condition(ready.False, ready.DriverNotFound)})
-	r.Published(publish.Desired{Labels: map[string]string{"a": "1", "b": "2"}, Ready: condition(ready.True, ready.GPUsReady)})
+	r.Desired(publish.Desired{Labels: map[string]string{"a": "1"}, Ready: condition(ready.False, ready.DriverNotFound)})
+	r.Desired(publish.Desired{Labels: map[string]string{"a": "1", "b": "2"}, Ready: condition(ready.True, ready.GPUsReady)})
 	r.Configured(nil)
 	r.Configured(errors.New("config.yaml: line 3: unknown key"))
 
@@ -44,7 +44,7 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-func TestPublished(t *testing.T) {
+func TestDesired(t *testing.T) {
 	for name, tc := range map[string]struct {
 		desired publish.Desired
 		want    string
@@ -58,8 +58,8 @@ func TestPublished(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := metrics.New()
-			r.Published(publish.Desired{Labels: map[string]string{"of": "before"}, Ready: condition(ready.True, ready.GPUsReady)})
-			r.Published(tc.desired)
+			r.Desired(publish.Desired{Labels: map[string]string{"of": "before"}, Ready: condition(ready.True, ready.GPUsReady)})
+			r.Desired(tc.desired)
 			if got := samples(t, r); got != tc.want {
 				t.Errorf("metrics %q, want %q", got, tc.want)
 			}
