@@ -3,7 +3,7 @@ package text
 import "sync"
 
 // tailSize is how many bytes a Tail keeps.
-const tailSize = 4 << 10
+const tailSize = 2 << 10
 
 // Tail keeps the end of what is written to it, such as what a program prints before it fails. Its
 // zero value is ready, and its methods are safe for concurrent use.
@@ -21,7 +21,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the last 4 KiB that were written.
+// String returns the last 2 KiB that were written.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -72,12 +72,12 @@ func TestOneOf(t *testing.T) {
 
 func TestTailKeepsTheEnd(t *testing.T) {
 	var tail text.Tail
-	for _, s := range []string{strings.Repeat("a", 5000), strings.Repeat("b", 4000), "end"} {
+	for _, s := range []string{strings.Repeat("a", 3000), strings.Repeat("b", 2000), "end"} {
 		if n, err := tail.Write([]byte(s)); n != len(s) || err != nil {
 			t.Errorf("Write() = %d, %v", n, err)
 		}
 	}
-	if want := strings.Repeat("a", 93) + strings.Repeat("b", 4000) + "end"; tail.String() != want {
+	if want := strings.Repeat("a", 45) + strings.Repeat("b", 2000) + "end"; tail.String() != want {
 		t.Errorf("%d bytes are kept: %q", len(tail.String()), tail.String())
 	}
 }

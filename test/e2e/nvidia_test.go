@@ -24,7 +24,7 @@ func TestNVIDIAsManifestsRunWithThisImage(t *testing.T) {
 	}
 	// To delete it takes longer than to delete what it holds.
 	t.Cleanup(func() {
-		kubectlCleanup(t, "delete", "namespace", nvidia.Namespace, "--ignore-not-found", "--wait", "--timeout=90s")
+		kubectlCleanup(t, "delete", "namespace", nvidia.Namespace, "--ignore-not-found", "--wait", "--timeout=4m")
 	})
 	const shared4 = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n"
 	for _, version := range nvidia.Versions() {
@@ -58,7 +58,7 @@ func install(t *testing.T, manifest string, err error) {
 			t.Log(pods)
 		}
 		kubectlCleanup(t, "-n", nvidia.Namespace, "delete", "daemonsets,configmaps,serviceaccounts,roles,rolebindings", "--all",
-			"--cascade=foreground", "--wait", "--timeout=90s")
+			"--cascade=foreground", "--wait", "--timeout=4m")
 		kubectlCleanup(t, "delete", "clusterrole,clusterrolebinding", nvidia.Account, "--ignore-not-found")
 		// The folders of MPS stay where a test of MPS has used them.
 		const clear = "rm -rf " + nfdFolder + "; rmdir /run/nvidia/mps/shm /run/nvidia/mps 2>/dev/null; true"

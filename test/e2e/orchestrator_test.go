@@ -276,7 +276,7 @@ func oneOfTwoWorks(t *testing.T) {
 	t.Cleanup(func() {
 		kubectlCleanup(t, "-n", stack.OperatorNamespace, "scale", "deployment/outrigger-orchestrator", "--replicas=1")
 	})
-	kubectl(t, "-n", stack.OperatorNamespace, "rollout", "status", "deployment/outrigger-orchestrator", "--timeout=90s")
+	kubectl(t, "-n", stack.OperatorNamespace, "rollout", "status", "deployment/outrigger-orchestrator", "--timeout=4m")
 	holder := kubectl(t, "-n", "default", "get", "lease/outrigger", "-o", "jsonpath={.spec.holderIdentity}")
 	kubectl(t, "-n", stack.OperatorNamespace, "delete", "pod", "--grace-period=0", "--force", strings.SplitN(holder, "_", 2)[0])
 	eventually(t, "the other one works", func() bool {

@@ -49,7 +49,7 @@ func toolkitIsReplaced(t *testing.T) {
 	t.Helper()
 	settled := onGPUNode(t, toolkitTimes)
 	kubectl(t, "-n", stack.Namespace, "rollout", "restart", "daemonset/container-toolkit")
-	kubectl(t, "-n", stack.Namespace, "rollout", "status", "daemonset/container-toolkit", "--timeout=90s")
+	kubectl(t, "-n", stack.Namespace, "rollout", "status", "daemonset/container-toolkit", "--timeout=4m")
 	if now := onGPUNode(t, toolkitTimes); now != settled {
 		t.Errorf("the node was\n%s\nand is\n%s", settled, now)
 	}

@@ -198,7 +198,7 @@ func namesMissing(n node) {
 func replaced(n node) {
 	before := n.files(config + " " + tools)
 	n.MustKubectl("-n", stack.Namespace, "rollout", "restart", "daemonset/container-toolkit")
-	n.MustKubectl("-n", stack.Namespace, "rollout", "status", "daemonset/container-toolkit", "--timeout=90s")
+	n.MustKubectl("-n", stack.Namespace, "rollout", "status", "daemonset/container-toolkit", "--timeout=4m")
 	if after := n.files(config + " " + tools); after != before {
 		n.T.Errorf("the files were\n%s\nand are\n%s", before, after)
 	}

@@ -63,7 +63,7 @@ func (s *Stack) LoadNFD(ctx context.Context) error {
 // rolledOut waits until the pods of these parts of NFD are ready.
 func (s *Stack) rolledOut(ctx context.Context, parts ...string) error {
 	for _, part := range parts {
-		if _, err := s.Kubectl(ctx, "-n", NFDNamespace, "rollout", "status", part, "--timeout=90s"); err != nil {
+		if _, err := s.Kubectl(ctx, "-n", NFDNamespace, "rollout", "status", part, "--timeout=4m"); err != nil {
 			pods, _ := s.Kubectl(ctx, "-n", NFDNamespace, "describe", "pods")
 			return errors.Join(err, errors.New(pods))
 		}

@@ -142,7 +142,7 @@ func (s *Stack) remove(ctx context.Context, objects []manifest) error {
 	}
 	reversed := slices.Clone(objects)
 	slices.Reverse(reversed)
-	return s.feed(ctx, reversed, "delete", "--ignore-not-found", "--wait", "--timeout=90s")
+	return s.feed(ctx, reversed, "delete", "--ignore-not-found", "--wait", "--timeout=4m")
 }
 
 // feed runs kubectl with the manifests of objects as its input.
@@ -168,7 +168,7 @@ func (s *Stack) waitRollout(ctx context.Context, chart string, objects []manifes
 		if m.Kind != "DaemonSet" {
 			continue
 		}
-		_, err := s.Kubectl(ctx, "-n", m.Metadata.Namespace, "rollout", "status", "daemonset/"+m.Metadata.Name, "--timeout=90s")
+		_, err := s.Kubectl(ctx, "-n", m.Metadata.Namespace, "rollout", "status", "daemonset/"+m.Metadata.Name, "--timeout=4m")
 		if err != nil {
 			pods, _ := s.Kubectl(ctx, "-n", Namespace, "describe", "pods")
 			logs, _ := s.Kubectl(ctx, "-n", Namespace, "logs", "--selector=app.kubernetes.io/instance="+chart, "--tail=30")
