@@ -140,7 +140,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			retry.Reset()
 		}
 	}
-	return nil
+	return nil //nolint:nilerr // the end of ctx is no error
 }
 
 // delay returns the delay after an error, and how long wake-ups do not end it.
