@@ -122,7 +122,7 @@ func (r *rig) watchFacts(ctx context.Context, deliver func(facts)) error {
 
 // Desired and Configured make the rig a Recorder.
 func (r *rig) Desired(w publish.Desired) { r.recorded <- w }
-func (r *rig) Configured(err error)        { r.configs <- err }
+func (r *rig) Configured(err error)      { r.configs <- err }
 
 // setBus gives the bus n GPUs, which the driver has taken.
 func (r *rig) setBus(n int) { r.setBusOf(n, "nvidia") }
