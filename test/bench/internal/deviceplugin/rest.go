@@ -25,20 +25,16 @@ func (b *Bench) atRest(ctx context.Context, name string, goal report.Goal) (err 
 	if _, err := p.Idle(ctx); err != nil {
 		return err
 	}
-	before, err := p.CPUClock()
-	if err != nil {
+	total := 0
+	cpu, err := p.CPUDuring(func() (err error) {
+		total, err = b.Node.CallsDuring(ctx, restFor)
 		return err
-	}
-	total, err := b.Node.CallsDuring(ctx, restFor)
-	if err != nil {
-		return err
-	}
-	after, err := p.CPUClock()
+	})
 	if err != nil {
 		return err
 	}
 	b.Report.Add(report.Row{
-		Operation: "plugin CPU in a minute at rest, " + name, Value: 1000 * (after - before).Seconds(), Unit: "ms", Goal: report.Goal{Target: 20},
+		Operation: "plugin CPU in a minute at rest, " + name, Value: 1000 * cpu.Seconds(), Unit: "ms", Goal: report.Goal{Target: 20},
 	})
 	b.Report.Add(report.Row{
 		Operation: "plugin NVML calls in a minute at rest, " + name, Value: float64(total), Unit: "calls", Goal: goal,

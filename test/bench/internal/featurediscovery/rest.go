@@ -28,20 +28,16 @@ func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 		return err
 	}
 	asked := a.place.api.Requests()
-	before, err := a.CPUClock()
-	if err != nil {
+	total := 0
+	cpu, err := a.CPUDuring(func() (err error) {
+		total, err = b.Node.CallsDuring(ctx, restFor)
 		return err
-	}
-	total, err := b.Node.CallsDuring(ctx, restFor)
-	if err != nil {
-		return err
-	}
-	after, err := a.CPUClock()
+	})
 	if err != nil {
 		return err
 	}
 	b.Report.Add(report.Row{
-		Operation: s.part + " CPU in a minute at rest, " + s.name, Value: 1000 * (after - before).Seconds(), Unit: "ms", Goal: report.Goal{Target: 20},
+		Operation: s.part + " CPU in a minute at rest, " + s.name, Value: 1000 * cpu.Seconds(), Unit: "ms", Goal: report.Goal{Target: 20},
 	})
 	b.Report.Add(report.Row{
 		Operation: s.part + " NVML calls in a minute at rest, " + s.name, Value: float64(total), Unit: "calls", Goal: s.rest,

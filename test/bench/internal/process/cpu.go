@@ -38,6 +38,19 @@ func (p *Process) CPUClock() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
+// CPUDuring returns the processor time that the process uses while f runs, as CPUClock does.
+func (p *Process) CPUDuring(f func() error) (time.Duration, error) {
+	before, err := p.CPUClock()
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := p.CPUClock()
+	return after - before, err
+}
+
 // cpuOf returns the processor time in the text of /proc/PID/stat (proc_pid_stat(5)): utime
 // and stime, in hundredths of a second.
 func cpuOf(stat string) (time.Duration, error) {
