@@ -199,7 +199,7 @@ func (m *Manager) step(ctx context.Context) (reconcile.Result, error) {
 	if o.Node.Known && !m.recovery.done {
 		recovers = max(time.Millisecond, m.recovery.left(m.now()))
 	}
-	if m.shown != nil && *m.shown != (published{State: o.Node.State, Cause: o.Node.Cause}) {
+	if m.shown != nil && *m.shown != (published{State: m.node.State, Cause: m.node.Cause}) {
 		written = writeSeen // the watch wakes the loop before that
 	}
 	return reconcile.Result{After: earliest(acted, started, recovers, written)}, errors.Join(unpublished, err)

@@ -32,6 +32,16 @@ const (
 	rewriteEvery = 2 * time.Minute
 )
 
+// current returns the Node as it is now: until the watch has delivered the last write of this agent,
+// the Node shows what this agent wrote.
+func (m *Manager) current() Node {
+	n := m.node
+	if m.shown != nil && m.now().Sub(m.wrote) < writeSeen {
+		n.State, n.Cause = m.shown.State, m.shown.Cause
+	}
+	return n
+}
+
 // publish applies the state and its cause, unless the Node has them. It writes again what
 // another program has changed.
 func (m *Manager) publish(ctx context.Context, o Observation, a Action) error {
@@ -40,9 +50,6 @@ func (m *Manager) publish(ctx context.Context, o Observation, a Action) error {
 		return nil
 	}
 	is := published{State: o.Node.State, Cause: o.Node.Cause}
-	if m.shown != nil && *m.shown != is && m.now().Sub(m.wrote) < writeSeen {
-		is = *m.shown // the watch has not delivered the last write yet
-	}
 	about := incident{Config: o.Wanted, State: a.State, About: a.substance()}
 	if is != p {
 		if m.keeps(is, about) {

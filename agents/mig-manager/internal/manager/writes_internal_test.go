@@ -205,3 +205,27 @@ func TestARejectedWriteIsAnError(t *testing.T) {
 		t.Errorf("the error is %v, want one of the state and the cordon", err)
 	}
 }
+
+// TestAClaimBeforeTheWatchShowsTheLastWrite leaves what this agent wrote: the Node that the watch has
+// delivered is older.
+func TestAClaimBeforeTheWatchShowsTheLastWrite(t *testing.T) {
+	h := newHour(t)
+	before := h.reads(t)
+	h.delivered.Store(&before)
+	for _, gpus := range []GPUs{settled{h}, claimed{h}} {
+		h.cfg.GPUs = gpus
+		if _, err := h.step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := h.reads(t); got.State != Success || got.Cause != "" {
+		t.Errorf("the state is %q (%s), want %q", got.State, got.Cause, Success)
+	}
+}
+
+// claimed cannot be read.
+type claimed struct{ *hour }
+
+func (claimed) Read(context.Context) ([]mig.GPU, error) {
+	return nil, fmt.Errorf("read GPUs: %w by driver-loader", contract.ErrClaimed)
+}
