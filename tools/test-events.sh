@@ -5,24 +5,54 @@
 #
 # The tests on clusters and in virtual machines take turns, since each uses the whole machine,
 # and mostly wait. All others run beside them, at lower priorities, so that they do not delay
-# them.
+# them: in one line the tests of packages, with the race detector, and in another the tests that
+# run whole programs as processes. These are compiled as they are shipped: with the detector, a
+# process takes three times as long.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 # With -trimpath another checkout finds these packages in Go's cache. The compiler
 # collects its garbage less often (compile.env says why), the tests as ever.
 export GOGC=400
-args=(-race -count=1 -trimpath -exec "env -u GOGC" -timeout "${TEST_TIMEOUT:-45m}" -ldflags=-extldflags=-Wl,-z,lazy)
-tags=()
+args=(-count=1 -trimpath -exec "env -u GOGC -u GOMEMLIMIT -u GOFLAGS" -timeout "${TEST_TIMEOUT:-45m}" -ldflags=-extldflags=-Wl,-z,lazy)
+asked=
 if [ "${1:-}" = -tags ]; then
-  tags=(-tags "$2")
+  asked=$2
   shift 2
 fi
+
+# run FLAVOR PRIORITY MODULE ARGUMENT…: runs "go test" in the module: "raced", or "shipped", which
+# compiles as the programs in bin/ are compiled, so that what they share is compiled once.
+run() {
+  local tags=$asked flags=(-race)
+  if [ "$1" = shipped ]; then
+    . "$root/tools/compile.env"
+    tags=$tags,grpcnotrace,urfave_cli_no_docs${asked:+,$asked} flags=(-vet=off)
+  fi
+  cd "$root/$3" || return
+  nice -n "$2" go test -json -tags "$tags" "${flags[@]}" "${args[@]}" "${@:4}"
+}
+
+# programs MODULE: prints the packages of a module whose tests run whole programs: their test
+# binary is the program too.
+programs() {
+  case $1 in
+  test/*) packages "$1" ;;
+  *) grep -rlF --include='*_test.go' 'agenttest.Main(' "$root/$1" | xargs -r dirname | sort -u | sed "s|^$root/|outrigger.dev/|" ;;
+  esac
+}
+
+# packages MODULE: prints the packages of a module.
+packages() {
+  cd "$root/$1" && go list -tags "$asked" ./...
+}
+
 if [[ "${*: -2:1}" == -test.run=* ]]; then
-  package=${*: -1} module=${package#outrigger.dev/}
+  package=${*: -1} module=${package#outrigger.dev/} flavor=raced
   while [ ! -e "$module/go.mod" ]; do module=${module%/*}; done
-  cd "$module"
-  exec go test -json "${args[@]}" "${tags[@]}" "${*: -2:1}" "$package"
+  ! programs "$module" | grep -qxF "$package" || flavor=shipped
+  run $flavor 0 "$module" "${*: -2:1}" "$package"
+  exit
 fi
 modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
@@ -35,12 +65,6 @@ computing=(./newagent ./admission ./schemas ./tools ./outages)
 set -m
 events=$(mktemp) pids=()
 trap 'kill -- "${pids[@]/#/-}" 2>/dev/null; rm -f "$events"' EXIT
-
-# run PRIORITY MODULE ARGUMENT…: runs "go test" in the module.
-run() {
-  cd "$root/$2" || return
-  nice -n "$1" go test -json "${args[@]}" "${tags[@]}" "${@:3}"
-}
 
 # line COMMAND…: runs a command that appends its events to the one file. Go writes each with one
 # call, which the kernel does not mix with those of others. From a file of each line, which may
@@ -57,22 +81,25 @@ on_clusters() {
     case $module in
     test/cluster) continue ;;
     test/e2e)
-      list=$(cd "$module" && go list "${tags[@]}" ./...) || { status=1; continue; }
+      list=$(packages "$module") || { status=1; continue; }
       mapfile -t packages < <(grep -vxF "$(printf '%s\n' "${computing[@]/#./outrigger.dev/test/e2e}")" <<<"$list") ;;
     test/*) packages=(./...) ;;
     *) continue ;;
     esac
-    [ ${#packages[@]} -eq 0 ] || (run 0 "$module" -p 1 "${packages[@]}") || status=1
+    [ ${#packages[@]} -eq 0 ] || (run shipped 0 "$module" -p 1 "${packages[@]}") || status=1
   done
   return $status
 }
 
-# beside: runs the modules that use no cluster.
+# beside FLAVOR: runs the tests of this flavor that use no cluster.
 beside() {
-  local module status=0
+  local module list packages status=0
   for module in "${modules[@]}"; do
     case $module in test/*) continue ;; esac
-    (run 10 "$module" ./...) || status=1
+    list=$(packages "$module") || { status=1; continue; }
+    if [ "$1" = shipped ]; then list=$(programs "$module"); else list=$(grep -vxF "$(programs "$module")" <<<"$list"); fi
+    mapfile -t packages < <(grep . <<<"$list")
+    [ ${#packages[@]} -eq 0 ] || (run "$1" 10 "$module" "${packages[@]}") || status=1
   done
   return $status
 }
@@ -83,15 +110,16 @@ end=$!
 { tail -n +1 -f --pid=$end "$events"; kill -0 $end && kill $$; } 2>/dev/null &
 shown=$!
 pids=($end $shown)
-[ -z "$computes" ] || line run 19 test/e2e -p 1 "${computing[@]}"
+[ -z "$computes" ] || line run shipped 19 test/e2e -p 1 "${computing[@]}"
 # This module compares the machine before and after a cluster: what other tests mount or start
 # would be in its way.
 if [[ " ${modules[*]} " == *" test/cluster "* ]]; then
-  line run 0 test/cluster -p 1 ./...
+  line run shipped 0 test/cluster -p 1 ./...
   wait $!
 fi
 line on_clusters
-line beside
+line beside shipped
+line beside raced
 status=0
 for pid in "${pids[@]:2}"; do wait "$pid" || status=1; done
 { kill $end && wait $end; } 2>/dev/null

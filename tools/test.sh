@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# test.sh [--complete] [-tags TAGS] [MODULE…]: runs the tests of the modules, each
-# alone and with the race detector, names what was skipped and why, and ends with one
-# line: N passed, N failed, N skipped. With --complete root runs it, and all that tests
-# use is built: a test may then be skipped only for what this machine is ("this machine
-# …") or for a program that people install by themselves (docker.io); any other skipped
-# test is a failure. Up to three tests that failed, but not of a data race or a panic, are run
-# once more, alone: most of the tests wait for other programs on a machine that may be busy.
-# Those that pass then are named.
+# test.sh [--complete] [-tags TAGS] [MODULE…]: runs the tests of the modules, as test-events.sh
+# says, names what was skipped and why, and ends with one line: N passed, N failed, N skipped.
+# With --complete root runs it, and all that tests use is built: a test may then be skipped only
+# for what this machine is ("this machine …") or for a program that people install by themselves
+# (docker.io); any other skipped test is a failure. Up to three tests that failed, but not of a
+# data race or a panic, are run once more, alone: most of the tests wait for other programs on a
+# machine that may be busy. Those that pass then are named.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off CGO_ENABLED=1 OUTRIGGER_BIN=$PWD/bin

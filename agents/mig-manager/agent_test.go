@@ -24,6 +24,7 @@ func TestReadinessSaysThatTheAPIServerIsAway(t *testing.T) {
 	}
 	p.Said("serving")
 	readyz("ok\n")
+	p.Get("/metrics")
 	api.Unavailable(math.MaxInt)
 	api.Cut()
 	readyz("changes on the API server are not seen")

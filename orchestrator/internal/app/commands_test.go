@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,7 +21,13 @@ import (
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
-func TestMain(m *testing.M) { agenttest.Main(m, func() { agent.Main(app.App()) }) }
+func TestMain(m *testing.M) {
+	agenttest.Main(m, func() {
+		orchestrator := app.App()
+		orchestrator.StopLimit = 30 * time.Second // a pass that has begun ends first: seconds, on a busy machine
+		agent.Main(orchestrator)
+	})
+}
 
 // program returns the orchestrator as a process of its own.
 func (w *world) program(args ...string) *exec.Cmd {
@@ -265,7 +272,7 @@ func testApply(w *world, off string) {
 	if got := words(w.must("apply", "-f", off)); !strings.Contains(got, "deleting unchanged") {
 		w.Errorf("apply without the device plugin has %q", got)
 	}
-	agenttest.Fails(w, w.program("apply", "--wait", "--timeout=10s"), 1, "not ready in time", "NFDLabelsMissing")
+	agenttest.Fails(w, w.program("apply", "--wait", "--timeout=30s"), 1, "not ready in time", "NFDLabelsMissing")
 	if out := w.must("delete", "--verify", "--timeout=20s"); !strings.Contains(out, "nothing is left") {
 		w.Errorf("delete printed\n%s", out)
 	}

@@ -1,6 +1,6 @@
 // Package agenttest runs an agent as a process, for tests of its log, its exit code,
 // signals, and the C ABI on a simulated node. The process is the test binary, which
-// becomes the agent, and so has the race detector too.
+// becomes the agent.
 package agenttest
 
 import (

@@ -3,9 +3,11 @@ package agenttest
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,3 +124,35 @@ func sameTime(a, b string) bool {
 	y, wrong := time.ParseDuration(b)
 	return err == nil && wrong == nil && x == y
 }
+
+// documentedMetrics checks that docs/AGENT.md has the metrics outrigger_AGENT_… of a scrape. A page
+// may write them without this prefix. An agent without a page has no documentation to be held to.
+func documentedMetrics(t testing.TB, scrape string) {
+	t.Helper()
+	for _, found := range regexp.MustCompile(`(?m)^# TYPE outrigger_(\w+)`).FindAllStringSubmatch(scrape, -1) {
+		for agent, page := range documentation() {
+			short, of := strings.CutPrefix(found[1], strings.ReplaceAll(agent, "-", "_")+"_")
+			named := regexp.MustCompile("`(outrigger_" + found[1] + "|" + short + ")\\b")
+			if of && !named.MatchString(page) {
+				t.Errorf("docs/%s.md does not have the metric outrigger_%s: add a row", agent, found[1])
+			}
+		}
+	}
+}
+
+// documentation returns the pages of the documentation, by their names without ".md".
+var documentation = sync.OnceValue(func() map[string]string {
+	out, docs := map[string]string{}, "docs"
+	for range 8 { // folders from a package to the root of the repository
+		if _, err := os.Stat(filepath.Join(docs, "../go.work")); err == nil {
+			break
+		}
+		docs = filepath.Join("..", docs)
+	}
+	files, _ := filepath.Glob(filepath.Join(docs, "*.md"))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		out[strings.TrimSuffix(filepath.Base(file), ".md")] = string(text)
+	}
+	return out
+})

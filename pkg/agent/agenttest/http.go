@@ -11,10 +11,13 @@ import (
 )
 
 // Get returns the body that the agent's HTTP server answers with. The log has its
-// address.
+// address. The documentation of the agent has to name each metric that the agent serves.
 func (p *Process) Get(path string) string {
 	p.t.Helper()
 	_, body := p.Ask(path)
+	if path == "/metrics" {
+		documentedMetrics(p.t, body)
+	}
 	return body
 }
 
