@@ -12,9 +12,10 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 # With -trimpath another checkout finds these packages in Go's cache. The compiler
-# collects its garbage less often (compile.env says why), the tests as ever.
+# collects its garbage less often (compile.env says why), the tests as ever. "make check"
+# has go vet, which would read all that is compiled once more.
 export GOGC=400
-args=(-count=1 -trimpath -exec "env -u GOGC -u GOMEMLIMIT -u GOFLAGS" -timeout "${TEST_TIMEOUT:-45m}" -ldflags=-extldflags=-Wl,-z,lazy)
+args=(-count=1 -vet=off -trimpath -exec "env -u GOGC -u GOMEMLIMIT -u GOFLAGS" -timeout "${TEST_TIMEOUT:-45m}" -ldflags=-extldflags=-Wl,-z,lazy)
 asked=
 if [ "${1:-}" = -tags ]; then
   asked=$2
@@ -27,7 +28,7 @@ run() {
   local tags=$asked flags=(-race)
   if [ "$1" = shipped ]; then
     . "$root/tools/compile.env"
-    tags=$tags,grpcnotrace,urfave_cli_no_docs${asked:+,$asked} flags=(-vet=off)
+    tags=$tags,grpcnotrace,urfave_cli_no_docs${asked:+,$asked} flags=()
   fi
   cd "$root/$3" || return
   nice -n "$2" go test -json -tags "$tags" "${flags[@]}" "${args[@]}" "${@:4}"
@@ -91,7 +92,7 @@ on_clusters() {
   return $status
 }
 
-# beside FLAVOR: runs the tests of this flavor that use no cluster.
+# beside FLAVOR ARGUMENT…: runs the tests of this flavor that use no cluster.
 beside() {
   local module list packages status=0
   for module in "${modules[@]}"; do
@@ -99,7 +100,7 @@ beside() {
     list=$(packages "$module") || { status=1; continue; }
     if [ "$1" = shipped ]; then list=$(programs "$module"); else list=$(grep -vxF "$(programs "$module")" <<<"$list"); fi
     mapfile -t packages < <(grep . <<<"$list")
-    [ ${#packages[@]} -eq 0 ] || (run "$1" 10 "$module" "${packages[@]}") || status=1
+    [ ${#packages[@]} -eq 0 ] || (run "$1" 10 "$module" "${@:2}" "${packages[@]}") || status=1
   done
   return $status
 }
@@ -118,7 +119,7 @@ if [[ " ${modules[*]} " == *" test/cluster "* ]]; then
   wait $!
 fi
 line on_clusters
-line beside shipped
+line beside shipped -p 1
 line beside raced
 status=0
 for pid in "${pids[@]:2}"; do wait "$pid" || status=1; done

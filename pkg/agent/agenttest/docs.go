@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -125,23 +124,28 @@ func sameTime(a, b string) bool {
 	return err == nil && wrong == nil && x == y
 }
 
-// documentedMetrics checks that docs/AGENT.md has the metrics outrigger_AGENT_… of a scrape. A page
-// may write them without this prefix. An agent without a page has no documentation to be held to.
-func documentedMetrics(t testing.TB, scrape string) {
-	t.Helper()
+// documentedMetrics checks that docs/AGENT.md has the metrics outrigger_AGENT_… of a scrape, each
+// once. A page may write them without this prefix. An agent without a page has no documentation to
+// be held to.
+func (p *Process) documentedMetrics(scrape string) {
+	p.t.Helper()
 	for _, found := range regexp.MustCompile(`(?m)^# TYPE outrigger_(\w+)`).FindAllStringSubmatch(scrape, -1) {
-		for agent, page := range documentation() {
+		if _, checked := p.metrics.LoadOrStore(found[1], true); checked {
+			continue
+		}
+		for agent, page := range documentation(p.t) {
 			short, of := strings.CutPrefix(found[1], strings.ReplaceAll(agent, "-", "_")+"_")
 			named := regexp.MustCompile("`(outrigger_" + found[1] + "|" + short + ")\\b")
 			if of && !named.MatchString(page) {
-				t.Errorf("docs/%s.md does not have the metric outrigger_%s: add a row", agent, found[1])
+				p.t.Errorf("docs/%s.md does not have the metric outrigger_%s: add a row", agent, found[1])
 			}
 		}
 	}
 }
 
-// documentation returns the pages of the documentation, by their names without ".md".
-var documentation = sync.OnceValue(func() map[string]string {
+// documentation returns the pages in docs, by their names without ".md".
+func documentation(t testing.TB) map[string]string {
+	t.Helper()
 	out, docs := map[string]string{}, "docs"
 	for range 8 { // folders from a package to the root of the repository
 		if _, err := os.Stat(filepath.Join(docs, "../go.work")); err == nil {
@@ -149,10 +153,16 @@ var documentation = sync.OnceValue(func() map[string]string {
 		}
 		docs = filepath.Join("..", docs)
 	}
-	files, _ := filepath.Glob(filepath.Join(docs, "*.md"))
+	files, err := filepath.Glob(filepath.Join(docs, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, file := range files {
-		text, _ := os.ReadFile(file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
 		out[strings.TrimSuffix(filepath.Base(file), ".md")] = string(text)
 	}
 	return out
-})
+}

@@ -16,7 +16,7 @@ func (p *Process) Get(path string) string {
 	p.t.Helper()
 	_, body := p.Ask(path)
 	if path == "/metrics" {
-		documentedMetrics(p.t, body)
+		p.documentedMetrics(body)
 	}
 	return body
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +22,8 @@ type Process struct {
 
 	t   testing.TB
 	cmd *exec.Cmd
+	// metrics has the names of the metrics that documentedMetrics has checked.
+	metrics sync.Map
 }
 
 // Command returns the agent with arguments, on the simulated node n, or on the host

@@ -113,8 +113,8 @@ func upgraded(n nodes) {
 	n.state("upgrade-done", n.GPUNodes()...)
 	w.stop()
 	n.runs(second, n.GPUNodes()...)
-	if w.most != 1 {
-		n.T.Errorf("%d nodes were upgraded at once, want 1:\n%s", w.most, strings.Join(w.log, "\n"))
+	if w.most() != 1 {
+		n.T.Errorf("%d nodes were upgraded at once, want 1:\n%s", w.most(), strings.Join(w.log, "\n"))
 	}
 	n.workloadRuns()
 	if got := n.pods("cpu"); got != cpu {
@@ -143,7 +143,7 @@ func held(n nodes) {
 	n.workloadRuns()
 	n.MustKubectl("delete", "pdb/gpu")
 	n.state("upgrade-done", n.GPUNodes()...)
-	n.Until("all nodes run the first driver", func() bool { return n.all(first) })
+	n.all(first)
 	n.workloadRuns()
 }
 
@@ -178,11 +178,11 @@ func rolledBack(n nodes) {
 func killed(n nodes) {
 	w := n.watch(true)
 	n.driverStarts(second)
-	n.Until("all nodes run the second driver", func() bool { return n.all(second) })
+	n.all(second)
 	n.state("upgrade-done", n.GPUNodes()...)
 	w.stop()
-	if w.most != 1 || w.killed < len(n.GPUNodes())*5 {
-		n.T.Errorf("%d nodes were upgraded at once, and %d agents killed:\n%s", w.most, w.killed, strings.Join(w.log, "\n"))
+	if w.most() != 1 || w.killed < len(n.GPUNodes())*5 {
+		n.T.Errorf("%d nodes were upgraded at once, and %d agents killed:\n%s", w.most(), w.killed, strings.Join(w.log, "\n"))
 	}
 	n.workloadRuns()
 	if got := n.MustKubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"); got != "" {

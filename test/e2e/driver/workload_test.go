@@ -3,6 +3,7 @@
 package driver_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -93,12 +94,18 @@ func (n nodes) state(state string, names ...string) {
 	}
 }
 
-// all reports whether all GPU nodes run a driver.
-func (n nodes) all(version string) bool {
+// all waits until all GPU nodes run a driver. Each has the time of one, since they take turns.
+func (n nodes) all(version string) {
 	n.T.Helper()
-	return !slices.ContainsFunc(n.GPUNodes(), func(node string) bool {
-		return !strings.Contains(n.Shell(node, "cat /proc/driver/nvidia/version 2>/dev/null || true"), " "+version+" ")
-	})
+	nodes := n.GPUNodes()
+	for number := range nodes {
+		n.Until(fmt.Sprintf("%d of %d nodes run driver %s", number+1, len(nodes), version), func() bool {
+			run := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
+				return !strings.Contains(n.Shell(node, "cat /proc/driver/nvidia/version 2>/dev/null || true"), " "+version+" ")
+			})
+			return len(run) > number
+		})
+	}
 }
 
 // runs checks which driver nodes run.
@@ -118,20 +125,42 @@ type watcher struct {
 	kills bool
 	stop  func()
 
-	mu sync.Mutex
-	// cordoned are the nodes that are being upgraded, and most is how many there were at once.
-	cordoned map[string]bool
-	states   map[string]string
-	most     int
-	killed   int
-	log      []string
+	// killing are the deletions of pods, which hold up no watch.
+	killing sync.WaitGroup
+
+	mu     sync.Mutex
+	seen   []seen
+	states map[string]string
+	killed int
+	log    []string
+}
+
+// seen is a Node as a watch has shown it. The watches do not show the Nodes in the order of their changes.
+type seen struct {
+	name string
+	stack.Node
+}
+
+// most returns how many nodes were cordoned, and so were being upgraded, at once.
+func (w *watcher) most() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.SortFunc(w.seen, func(a, b seen) int { return cmp.Compare(a.Version, b.Version) })
+	cordoned, most := map[string]bool{}, 0
+	for _, n := range w.seen {
+		if delete(cordoned, n.name); n.Unschedulable {
+			cordoned[n.name] = true
+		}
+		most = max(most, len(cordoned))
+	}
+	return most
 }
 
 // watch follows all GPU nodes until stop, and kills agents if asked to.
 func (n nodes) watch(kills bool) *watcher {
 	n.T.Helper()
 	ctx, cancel := cancelled(n.T)
-	w := &watcher{n: n, kills: kills, cordoned: map[string]bool{}, states: map[string]string{}}
+	w := &watcher{n: n, kills: kills, states: map[string]string{}}
 	var following sync.WaitGroup
 	for _, node := range n.GPUNodes() {
 		api, err := n.Admin()
@@ -146,35 +175,42 @@ func (n nodes) watch(kills bool) *watcher {
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		following.Wait()
+		w.killing.Wait()
 	})
 	n.T.Cleanup(w.stop)
 	return w
 }
 
 // see notes a state of a node.
-func (w *watcher) see(ctx context.Context, node string, seen stack.Node) bool {
+func (w *watcher) see(ctx context.Context, node string, now stack.Node) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	state, before := seen.Labels[stateLabel], w.states[node]
-	if seen.Unschedulable {
-		w.cordoned[node] = true
-	} else {
-		delete(w.cordoned, node)
-	}
-	w.most = max(w.most, len(w.cordoned))
+	w.seen = append(w.seen, seen{node, now})
+	state, before := now.Labels[stateLabel], w.states[node]
 	if state == before {
 		return true
 	}
 	w.states[node] = state
-	w.log = append(w.log, fmt.Sprintf("%s %s, cordoned %v: %s", node, state, seen.Unschedulable, seen.Annotations[causeAnnotation]))
+	w.note("%s %s, cordoned %v: %s", node, state, now.Unschedulable, now.Annotations[causeAnnotation])
 	if w.kills && before != "" {
 		w.killed++
-		// Killed without notice, as a process of a pod that is deleted so is. The kubelet would start
-		// the process of a pod that stays later each time.
-		if _, err := w.n.Kubectl(ctx, "-n", stack.Namespace, "delete", "pod", "--selector=app.kubernetes.io/name=driver-loader",
-			"--field-selector=spec.nodeName="+node, "--force", "--grace-period=0", "--wait=false"); err != nil {
-			w.log = append(w.log, err.Error())
-		}
+		w.killing.Go(func() { w.kill(ctx, node) })
 	}
 	return true
+}
+
+// kill kills the agent of a node without notice, as a process of a pod that is deleted so is. The
+// kubelet would start the process of a pod that stays later each time.
+func (w *watcher) kill(ctx context.Context, node string) {
+	if _, err := w.n.Kubectl(ctx, "-n", stack.Namespace, "delete", "pod", "--selector=app.kubernetes.io/name=driver-loader",
+		"--field-selector=spec.nodeName="+node, "--force", "--grace-period=0", "--wait=false"); err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.note("kill the agent of %s: %v", node, err)
+	}
+}
+
+// note adds a line to the log.
+func (w *watcher) note(format string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf(format, args...))
 }

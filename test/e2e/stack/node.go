@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -13,6 +14,8 @@ import (
 // Node is what an agent may write of a Node, and what the kubelet tells of the plugin's
 // devices.
 type Node struct {
+	// Version orders what the Nodes of a cluster were at a time.
+	Version     uint64
 	Labels      map[string]string
 	Annotations map[string]string
 	// Unschedulable is set on a cordoned Node.
@@ -133,7 +136,9 @@ type object struct {
 }
 
 func (o object) node() Node {
+	version, _ := strconv.ParseUint(o.Metadata.ResourceVersion, 10, 64) // the API server writes no others
 	n := Node{
+		Version:     version,
 		Labels:      o.Metadata.Labels,
 		Annotations: o.Metadata.Annotations, Unschedulable: o.Spec.Unschedulable,
 		Conditions:  map[string]Condition{},
