@@ -10,8 +10,13 @@ import (
 	"outrigger.dev/test/e2e/stack"
 )
 
-// engineState is the config of the container engine, and its process.
-const engineState = "find /etc/containerd/ -type f -exec sha256sum {} + | sort; busybox pidof containerd"
+const (
+	// engine prints the process of the container engine. "containerd config dump", which the toolkit runs,
+	// is a process of that name for a moment, and younger.
+	engine = "busybox pidof containerd | tr ' ' '\\n' | sort -n | head -n 1"
+	// engineState is the config of the container engine, and its process.
+	engineState = "find /etc/containerd/ -type f -exec sha256sum {} + | sort; " + engine
+)
 
 // TestNRIPlugin has a device plugin that only sets a variable, and no runtime that reads it:
 // the NRI plugin of the toolkit gives the GPUs.

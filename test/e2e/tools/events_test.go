@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,23 +15,29 @@ import (
 )
 
 // tested is a checkout whose tests are run by a program "go" that only says which packages it got,
-// and sleeps if SLOW says how long.
+// and whether with the race detector, and sleeps if SLOW says how long. The tests of pkg/whole run a
+// whole program.
 func tested(t *testing.T) checkout {
 	t.Helper()
 	return newCheckout(t, map[string]string{
-		"go.work":         "go 1.26\n\nuse (\n\t./pkg\n\t./test/e2e\n)\n",
-		"pkg/go.mod":      "module outrigger.dev/pkg\n",
-		"test/e2e/go.mod": "module outrigger.dev/test/e2e\n",
+		"go.work":                "go 1.26\n\nuse (\n\t./pkg\n\t./test/e2e\n)\n",
+		"pkg/go.mod":             "module outrigger.dev/pkg\n",
+		"pkg/whole/main_test.go": "package main\n\nfunc TestMain(m *testing.M) { agenttest.Main(m, main) }\n",
+		"test/e2e/go.mod":        "module outrigger.dev/test/e2e\n",
 		"fake/go": `#!/bin/bash
 if [ "$1" = list ]; then
 	[ -z "${BROKEN:-}" ] || { echo "a package is broken" >&2; exit 1; }
-	printf "outrigger.dev/test/e2e%s\n" "" /tools /demo
+	case $PWD in
+	*/pkg) printf "outrigger.dev/pkg/%s\n" part whole ;;
+	*) printf "outrigger.dev/test/e2e%s\n" "" /tools /demo ;;
+	esac
 	exit
 fi
-for package; do [[ "$package" != */* ]] || echo "{\"Action\":\"start\",\"Package\":\"$package\"}"; done
+[[ " $* " == *" -race "* ]] && raced=true || raced=false
+for package; do [[ "$package" != */* ]] || echo "{\"Action\":\"start\",\"Package\":\"$package\",\"Raced\":$raced}"; done
 sleep "${SLOW:-0}"
 `,
-	}, "test-events.sh", "modules.sh")
+	}, "test-events.sh", "compile.env", "modules.sh")
 }
 
 func (c checkout) withFake() string {
@@ -39,20 +46,42 @@ func (c checkout) withFake() string {
 
 func TestPackagesThatCannotBeListedAreAFailure(t *testing.T) {
 	c := tested(t)
-	out, err := c.run([]string{c.withFake()}, "test-events.sh", "-tags", "e2e")
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for _, event := range []string{`"./..."`, `"./tools"`, `"outrigger.dev/test/e2e"`, `"outrigger.dev/test/e2e/demo"`} {
-		if strings.Count(out, event) != 1 {
-			t.Errorf("it does not print one event of %s: %s", event, out)
-		}
-	}
-	if strings.Contains(out, `"outrigger.dev/test/e2e/tools"`) {
-		t.Errorf("tests without a cluster run twice: %s", out)
-	}
 	if out, err := c.run([]string{c.withFake(), "BROKEN=yes"}, "test-events.sh", "-tags", "e2e"); err == nil {
 		t.Errorf("it succeeds without the tests on clusters: %s", out)
+	}
+}
+
+// TestEachPackageIsTestedOnce with the race detector, or as a whole program without it: also when it is
+// tested again.
+func TestEachPackageIsTestedOnce(t *testing.T) {
+	c := tested(t)
+	is := func(pkg, raced string) string {
+		return `{"Action":"start","Package":"` + pkg + `","Raced":` + raced + `}`
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"all": {nil, []string{
+			is("./admission", "false"), is("./newagent", "false"), is("./outages", "false"), is("./schemas", "false"), is("./tools", "false"),
+			is("outrigger.dev/pkg/part", "true"), is("outrigger.dev/pkg/whole", "false"),
+			is("outrigger.dev/test/e2e", "false"), is("outrigger.dev/test/e2e/demo", "false"),
+		}},
+		"a package again":         {[]string{"-test.run=^TestX$", "outrigger.dev/pkg/part"}, []string{is("outrigger.dev/pkg/part", "true")}},
+		"a whole program again":   {[]string{"-test.run=^TestX$", "outrigger.dev/pkg/whole"}, []string{is("outrigger.dev/pkg/whole", "false")}},
+		"a test of cluster again": {[]string{"-test.run=^TestX$", "outrigger.dev/test/e2e/demo"}, []string{is("outrigger.dev/test/e2e/demo", "false")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := c.run([]string{c.withFake()}, "test-events.sh", append([]string{"-tags", "e2e"}, tc.args...)...)
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			got := strings.Split(strings.TrimSpace(out), "\n")
+			slices.Sort(got)
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("it tests\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+		})
 	}
 }
 
