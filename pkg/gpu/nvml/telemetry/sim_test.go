@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -316,20 +317,28 @@ func TestWhatFailsForAWhileHeals(t *testing.T) {
 	known, fields := r.gpu(), append(every(), telemetry.PeerStatus)
 	r.node.Run("proc add", "--sm", "50", "--memory", "100", "0")
 	r.node.Calls()
-	p := r.patient(known, fields)
-	want := p.later()
+	want := r.patient(known, fields).later(false)
+	wantGPM := r.patient(known, fields).later(true)
 	symbols := r.node.Calls()
 	delete(symbols, "nvmlErrorString")
 	if len(symbols) < 40 || len(want.peers) != 1 || want.processes != 1 {
 		t.Fatalf("a sample calls only %d symbols, and has the peers %v and %d processes", len(symbols), want.peers, want.processes)
 	}
+	if len(wantGPM.fields) <= len(want.fields) {
+		t.Fatalf("there are %d values with those of GPM, and %d without", len(wantGPM.fields), len(want.fields))
+	}
 	for _, symbol := range slices.Sorted(maps.Keys(symbols)) {
+		gpm := strings.HasPrefix(symbol, "nvmlGpm")
+		want := want
+		if gpm {
+			want = wantGPM
+		}
 		for _, code := range []int{1, 4, 10, 15, 16, 999} {
 			p := r.patient(known, fields)
 			r.node.Run("set", fmt.Sprintf("%s.return=%d", symbol, code))
 			_, _ = p.sampler.Sample(t.Context(), p.task)
 			r.node.Run("set", symbol+".return=0")
-			if got := p.later(); !reflect.DeepEqual(got, want) {
+			if got := p.later(gpm); !reflect.DeepEqual(got, want) {
 				t.Errorf("20 s after %s returned %d there are %d values, peers %v, %d processes and %d absent values; want %d, %v, %d, %d",
 					symbol, code, len(got.fields), got.peers, got.processes, len(got.absent), len(want.fields), want.peers, want.processes, len(want.absent))
 			}
@@ -359,8 +368,13 @@ type had struct {
 	processes      int
 }
 
-// later returns what a sample has 20 s later. What GPM measures needs two.
-func (p *patient) later() had {
+// gpmRefresh is how often the GPU refreshes the counters of GPM: of two samples within that time, no
+// value of GPM comes.
+const gpmRefresh = 100 * time.Millisecond
+
+// later returns what a sample has 20 s later, with or without the values of GPM. These need two samples,
+// and time between them that really passes.
+func (p *patient) later(gpm bool) had {
 	p.t.Helper()
 	var s telemetry.Sample
 	for _, pause := range []time.Duration{20 * time.Second, time.Second} {
@@ -369,9 +383,14 @@ func (p *patient) later() had {
 		if s, err = p.sampler.Sample(p.t.Context(), p.task); err != nil {
 			p.t.Fatal(err)
 		}
+		if gpm {
+			<-time.After(gpmRefresh + 10*time.Millisecond)
+		}
 	}
+	only := func(f telemetry.Field) bool { source, _ := telemetry.SourceOf(f); return source.GPM && !gpm }
 	return had{
-		fields: slices.Concat(slices.Sorted(maps.Keys(s.GPU)), slices.Sorted(maps.Keys(s.Texts))), absent: slices.Sorted(maps.Keys(s.Absent)), peers: slices.Sorted(maps.Keys(s.Peers)),
+		fields: slices.DeleteFunc(slices.Concat(slices.Sorted(maps.Keys(s.GPU)), slices.Sorted(maps.Keys(s.Texts))), only),
+		absent: slices.DeleteFunc(slices.Sorted(maps.Keys(s.Absent)), only), peers: slices.Sorted(maps.Keys(s.Peers)),
 		processes: len(s.Processes),
 	}
 }
