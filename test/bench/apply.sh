@@ -8,7 +8,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 export KUBECONFIG=${1:?usage: apply.sh KUBECONFIG}
 namespace=gpu-operator-resources
-kubectl() { "$root/bin/cluster-components/kubernetes" kubectl --cache-dir "$(dirname "$KUBECONFIG")/cache" "$@"; }
+kubectl() { "$root/bin/cluster-components/kubectl" --cache-dir "$(dirname "$KUBECONFIG")/cache" "$@"; }
 
 kubectl create namespace $namespace >&2
 for chart in container-toolkit device-plugin feature-discovery; do
@@ -17,5 +17,5 @@ for chart in container-toolkit device-plugin feature-discovery; do
 done
 # kubectl fails when it is told to end.
 trap 'kill $!; exit 0' TERM
-"$root/bin/cluster-components/kubernetes" kubectl get daemonsets --namespace $namespace --watch >&2 &
+"$root/bin/cluster-components/kubectl" get daemonsets --namespace $namespace --watch >&2 &
 wait

@@ -32,7 +32,7 @@ build_kubernetes() {
   v=$(version k8s.io/kubernetes)
   minor=${v#v1.}
   go build -tags "$tags" -ldflags "-s -w -X $pkg.gitVersion=$v -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*} -X $pkg.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion=$v" \
-    -o "$out/kubernetes" .
+    -o "$out/" . ./kubectl
 }
 
 build_containerd() {
@@ -108,6 +108,7 @@ outputs() {
   crio) echo crio copyimg pinns ;;
   cni) echo cni/ptp cni/loopback cni/host-local cni/portmap ;;
   docker) echo dockerd docker ;;
+  kubernetes) echo kubernetes kubectl ;;
   kwok) echo kwok kwok-stages.yaml ;;
   nfd) echo nfd/nfd-master nfd/nfd-worker nfd/deployment nfd/kustomization.yaml ;;
   *) echo "$1" ;;

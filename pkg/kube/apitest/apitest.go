@@ -70,7 +70,8 @@ current-context: test
 }
 
 // Script runs the text of a shell script, whose kubectl is that of the API server, and returns what
-// it prints. $COMPONENTS has the programs and manifests of a cluster. It skips the test on a machine without one of the other programs that it needs.
+// it prints. $COMPONENTS has the programs and manifests of a cluster. It skips the test on a machine
+// without one of the other programs that it needs.
 func Script(t testing.TB, rc *rest.Config, script string, needs ...string) string {
 	t.Helper()
 	for _, need := range needs {
@@ -80,13 +81,13 @@ func Script(t testing.TB, rc *rest.Config, script string, needs ...string) strin
 	}
 	dir := t.TempDir()
 	kubectl := filepath.Join(dir, "kubectl")
-	program := find(t)
-	write(t, kubectl, fmt.Appendf(nil, "#!/bin/sh\nexec %q kubectl --kubeconfig %q \"$@\"\n", program, Kubeconfig(t, rc)))
+	components := filepath.Dir(find(t))
+	write(t, kubectl, fmt.Appendf(nil, "#!/bin/sh\nexec %q --kubeconfig %q \"$@\"\n", filepath.Join(components, "kubectl"), Kubeconfig(t, rc)))
 	if err := os.Chmod(kubectl, 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "COMPONENTS="+filepath.Dir(program))
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "COMPONENTS="+components)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -131,7 +132,7 @@ func find(t testing.TB) string {
 	return file
 }
 
-// program returns the path of the program with all parts of Kubernetes.
+// program returns the path of the program with the parts of Kubernetes.
 func program() string {
 	bin := os.Getenv("OUTRIGGER_BIN")
 	for dir, err := os.Getwd(); bin == "" && err == nil && dir != "/"; dir = filepath.Dir(dir) {

@@ -32,8 +32,8 @@ func (c *Cluster) Apply(ctx context.Context, manifests string) error {
 // KubectlCommand returns a kubectl command, not started.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	// The default cache would remain in the user's home.
-	all := []string{"kubectl", "--kubeconfig", c.Kubeconfig(), "--cache-dir", filepath.Join(machine.StateDir, "kubectl-cache")}
-	return exec.CommandContext(ctx, filepath.Join(c.binDir, componentFolder, "kubernetes"), append(all, args...)...)
+	all := []string{"--kubeconfig", c.Kubeconfig(), "--cache-dir", filepath.Join(machine.StateDir, "kubectl-cache")}
+	return exec.CommandContext(ctx, filepath.Join(c.binDir, componentFolder, "kubectl"), append(all, args...)...)
 }
 
 // Exec runs a command on a node, in all its namespaces, and returns its output.

@@ -1,6 +1,7 @@
 // Command kubernetes contains every part of a Kubernetes cluster in one binary: etcd, the
-// control plane, the kubelet, kube-proxy and kubectl. The parts share most of their
-// packages, so one binary is the cheapest way to build them.
+// control plane, the kubelet and kube-proxy. The parts share most of their packages, so one
+// binary is the cheapest way to build them. Only kubectl, which tests start often, is a
+// program of its own.
 //
 // The first argument selects the part; it gets the other arguments unchanged.
 package main
@@ -18,7 +19,6 @@ import (
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client and workqueue metrics
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
-	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
@@ -33,7 +33,6 @@ func main() {
 		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 		"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 		"kube-proxy":              proxy.NewProxyCommand,
-		"kubectl":                 kubectl.NewDefaultKubectlCommand,
 	}
 	if len(os.Args) < 2 {
 		usage(parts)
