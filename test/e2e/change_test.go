@@ -170,7 +170,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	tick := time.NewTicker(200 * time.Millisecond)
+	tick := time.NewTicker(500 * time.Millisecond) // each look is a kubectl, or several
 	defer tick.Stop()
 	for !holds() {
 		select {

@@ -75,7 +75,7 @@ func (r Rig) Until(what string, holds func() bool) {
 	ctx, cancel := context.WithTimeout(r.T.Context(), Limit)
 	defer cancel()
 	for !holds() {
-		if !pace.Pause(ctx, 200*time.Millisecond) {
+		if !pace.Pause(ctx, 500*time.Millisecond) { // each look is a kubectl, or several
 			r.T.Fatalf("wait until %s: it did not within %s", what, Limit)
 		}
 	}
