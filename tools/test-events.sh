@@ -35,10 +35,10 @@ run() {
 }
 
 # programs MODULE: prints the packages of a module whose tests run whole programs: their test
-# binary is the program too.
+# binary is the program too. The charts are here as well: they have no goroutine, and much to render.
 programs() {
   case $1 in
-  test/*) packages "$1" ;;
+  charts | test/*) packages "$1" ;;
   *) grep -rlF --include='*_test.go' 'agenttest.Main(' "$root/$1" | xargs -r dirname | sort -u | sed "s|^$root/|outrigger.dev/|" ;;
   esac
 }
