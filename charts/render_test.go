@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
@@ -67,65 +68,108 @@ func valuesOf(t *testing.T, path string) map[string]any {
 	return values
 }
 
-// TestGoldens renders each chart with its defaults and with each file of values
-// that it has in testdata, and compares the objects with a golden file.
+// variant is a chart with its defaults, or with a file of values in testdata.
+type variant struct {
+	chart, name string
+	values      map[string]any
+	// objects are what the chart renders.
+	objects string
+}
+
+// path is the path of its file of values and its golden file, without what they end with.
+func (v variant) path() string { return filepath.Join("testdata", v.chart, v.name) }
+
+// variants returns those of a chart, by name.
+func variants(t *testing.T, chart string) map[string]variant {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", chart, "*.values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]variant{}
+	for _, file := range append(files, "defaults.values.yaml") {
+		v := variant{chart: chart, name: strings.TrimSuffix(filepath.Base(file), ".values.yaml")}
+		v.values = valuesOf(t, v.path()+".values.yaml")
+		v.objects = v.render(t)
+		found[v.name] = v
+	}
+	return found
+}
+
+// renderings has the objects of the variants that were rendered, by path: many tests read them.
+var renderings sync.Map
+
+func (v variant) render(t *testing.T) string {
+	t.Helper()
+	if objects, found := renderings.Load(v.path()); found {
+		return objects.(string)
+	}
+	namespace := ""
+	if v.chart == "outrigger" || v.chart == "orchestrator" {
+		namespace = "gpu-operator"
+	}
+	objects, err := release{chart: v.chart, values: v.values, namespace: namespace}.render()
+	if err != nil {
+		t.Fatalf("%s: %v", v.path(), err)
+	}
+	renderings.Store(v.path(), objects)
+	return objects
+}
+
+// TestGoldens compares what the variants of each chart render with their golden files.
 func TestGoldens(t *testing.T) {
 	for _, chart := range names(t) {
-		cases, err := filepath.Glob(filepath.Join("testdata", chart, "*.values.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, values := range append(cases, filepath.Join("testdata", chart, "defaults.values.yaml")) {
-			name := strings.TrimSuffix(values, ".values.yaml")
-			t.Run(chart+"/"+filepath.Base(name), func(t *testing.T) {
-				namespace := ""
-				if chart == "outrigger" || chart == "orchestrator" {
-					namespace = "gpu-operator"
+		all := variants(t, chart)
+		for name, v := range all {
+			t.Run(chart+"/"+name, func(t *testing.T) {
+				policiesComeFirst(t, v.path(), v.objects)
+				got := v.objects
+				if base := v.base(t); base != "" {
+					got = difference(parsed(t, all[base].objects), parsed(t, got))
 				}
-				got, err := release{chart: chart, values: valuesOf(t, values), namespace: namespace}.render()
-				if err != nil {
-					t.Fatal(err)
-				}
-				compareGolden(t, name+".golden", got)
+				compareGolden(t, v.path()+".golden", got)
 			})
 		}
 	}
 }
 
-// TestPoliciesComeFirst finds an object that exists before the policies that restrict
-// its account, in what the charts render and in the static manifests.
+// TestPoliciesComeFirst looks at the static manifests, as TestGoldens at what the charts render.
 func TestPoliciesComeFirst(t *testing.T) {
-	files, err := filepath.Glob("testdata/*/*.golden")
-	if err != nil {
-		t.Fatal(err)
-	}
 	manifests, err := filepath.Glob(filepath.Join(statics, "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	policies := 0
-	for _, file := range append(files, manifests...) {
+	for _, file := range manifests {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := ""
-		for line := range strings.Lines(string(text)) {
-			kind, ok := strings.CutPrefix(strings.TrimSpace(line), "kind: ")
-			switch {
-			case !ok || strings.HasPrefix(line, " "):
-			case !strings.HasPrefix(kind, "ValidatingAdmissionPolicy"):
-				other = kind
-			case other != "" && !slices.Contains([]string{"Namespace", "NetworkPolicy", "CustomResourceDefinition"}, other):
-				t.Errorf("%s: a %s comes before a %s", file, other, kind)
-			default:
-				policies++
-			}
-		}
+		policies += policiesComeFirst(t, file, string(text))
 	}
 	if policies == 0 {
 		t.Error("no file has a policy")
 	}
+}
+
+// policiesComeFirst finds an object that exists before the policies that restrict its account, and
+// returns how many policies there are.
+func policiesComeFirst(t *testing.T, name, objects string) (policies int) {
+	t.Helper()
+	other := ""
+	for line := range strings.Lines(objects) {
+		kind, ok := strings.CutPrefix(strings.TrimSpace(line), "kind: ")
+		switch {
+		case !ok || strings.HasPrefix(line, " "):
+		case !strings.HasPrefix(kind, "ValidatingAdmissionPolicy"):
+			other = kind
+		case other != "" && !slices.Contains([]string{"Namespace", "NetworkPolicy", "CustomResourceDefinition"}, other):
+			t.Errorf("%s: a %s comes before a %s", name, other, kind)
+		default:
+			policies++
+		}
+	}
+	return policies
 }
 
 // TestEveryCaseBelongsToAChart finds what a renamed or removed chart has left.

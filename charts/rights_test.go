@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -70,32 +68,26 @@ func resourceOf(kind string) string {
 }
 
 // applied returns the objects that the charts of all agents render, with all values in
-// testdata, by the file that has them.
+// testdata, by the path of the variant.
 func applied(t *testing.T) map[string][]object {
 	t.Helper()
-	files, err := filepath.Glob("testdata/*/*.golden")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("find golden files: %v, %v", files, err)
-	}
 	found := map[string][]object{}
-	for _, file := range files {
-		if filepath.Base(filepath.Dir(file)) == "orchestrator" {
+	for _, chart := range names(t) {
+		if chart == "orchestrator" {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for document := range strings.SplitSeq(string(text), "\n---\n") {
-			var o object
-			if err := yaml.Unmarshal([]byte(document), &o); err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			// Helm installs the orchestrator and its policy. The orchestrator creates pods of the
-			// PodTemplates instead.
-			byHelm := strings.Contains(document, "# Source: outrigger/charts/operator/") || o.Kind == "ClusterPolicy"
-			if o.Kind != "" && o.Kind != "PodTemplate" && !byHelm {
-				found[file] = append(found[file], o)
+		for _, v := range variants(t, chart) {
+			for document := range strings.SplitSeq(v.objects, "\n---\n") {
+				var o object
+				if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+					t.Fatalf("%s: %v", v.path(), err)
+				}
+				// Helm installs the orchestrator and its policy. The orchestrator creates pods of the
+				// PodTemplates instead.
+				byHelm := strings.Contains(document, "# Source: outrigger/charts/operator/") || o.Kind == "ClusterPolicy"
+				if o.Kind != "" && o.Kind != "PodTemplate" && !byHelm {
+					found[v.path()] = append(found[v.path()], o)
+				}
 			}
 		}
 	}

@@ -42,25 +42,6 @@ func containers(t *testing.T, rendered string) []container {
 	return found
 }
 
-// renderings returns what each case of a chart in testdata renders, with the
-// values of the case.
-func renderings(t *testing.T, chart string) map[string]map[string]any {
-	t.Helper()
-	goldens, err := filepath.Glob(filepath.Join("testdata", chart, "*.golden"))
-	if err != nil || len(goldens) == 0 {
-		t.Fatalf("golden files of %s: %v, %v; write them with: go test ./... -update", chart, goldens, err)
-	}
-	found := map[string]map[string]any{}
-	for _, path := range goldens {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found[string(text)] = valuesOf(t, strings.TrimSuffix(path, ".golden")+".values.yaml")
-	}
-	return found
-}
-
 // userVariables adds the names of the variables that a user sets: the values
 // named env, at any depth.
 func userVariables(values map[string]any, names map[string]bool) {
@@ -87,10 +68,10 @@ func TestProgramsKnowTheirVariables(t *testing.T) {
 	for _, chart := range names(t) {
 		t.Run(chart, func(t *testing.T) {
 			known := map[string][]string{}
-			for rendered, values := range renderings(t, chart) {
+			for _, v := range variants(t, chart) {
 				theirs := map[string]bool{}
-				userVariables(values, theirs)
-				for _, c := range containers(t, rendered) {
+				userVariables(v.values, theirs)
+				for _, c := range containers(t, v.objects) {
 					program := c.Name
 					if program == "presence" {
 						program = "feature-discovery"
@@ -181,8 +162,8 @@ func TestCasesSetEveryVariable(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all strings.Builder
-		for rendered := range renderings(t, name) {
-			all.WriteString(rendered)
+		for _, v := range variants(t, name) {
+			all.WriteString(v.objects)
 		}
 		for _, template := range c.Templates {
 			if strings.HasPrefix(template.Name, "templates/common/") {

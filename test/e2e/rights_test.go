@@ -5,10 +5,14 @@ package e2e_test
 import (
 	"context"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
+	"outrigger.dev/charts"
 	"outrigger.dev/test/e2e/stack"
 )
 
@@ -28,10 +32,10 @@ func TestTheRightsOfTheOrchestrator(t *testing.T) {
 		}
 	})
 	var files []string
-	for _, rendered := range []string{
+	for _, variant := range []string{
 		"feature-discovery/defaults", "feature-discovery/nodefeature", "container-toolkit/defaults", "device-plugin/guarded", "dra-plugin/defaults",
 	} {
-		file := filepath.Join("../../charts/testdata", rendered+".golden")
+		file := manifest(t, rendered(t, variant))
 		files = append(files, file)
 		// All objects of one chart have the same names, so that the next one is an upgrade.
 		t.Cleanup(func() { kubectlCleanup(t, "delete", "--ignore-not-found", "--wait=false", "-f", file) })
@@ -44,11 +48,7 @@ func TestTheRightsOfTheOrchestrator(t *testing.T) {
 }
 
 func theOrchestratorCannot(t *testing.T) {
-	text, err := os.ReadFile("../../charts/testdata/container-toolkit/defaults.golden")
-	if err != nil {
-		t.Fatal(err)
-	}
-	elsewhere := manifest(t, strings.ReplaceAll(string(text), "namespace: "+stack.Namespace, "namespace: kube-system"))
+	elsewhere := manifest(t, strings.ReplaceAll(rendered(t, "container-toolkit/defaults"), "namespace: "+stack.Namespace, "namespace: kube-system"))
 	pod := kubectl(t, "-n", stack.Namespace, "get", "pods", "-l", "app.kubernetes.io/name=orchestrator", "-o", "jsonpath={.items[0].metadata.name}")
 	const given = "only to give it to agents"
 	eviction := manifest(t, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "`+pod+`", "namespace": "`+stack.Namespace+`"}}`)
@@ -83,6 +83,31 @@ func theOrchestratorCannot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// rendered returns the objects of a chart with its defaults, "CHART/defaults", or with a file of values in
+// the testdata of the charts.
+func rendered(t *testing.T, variant string) string {
+	t.Helper()
+	name := path.Dir(variant)
+	chart, err := charts.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]any{}
+	if text, err := os.ReadFile(filepath.Join("../../charts/testdata", variant+".values.yaml")); err == nil {
+		err = yaml.Unmarshal(text, &values)
+		if err != nil {
+			t.Fatal(err)
+		}
+	} else if path.Base(variant) != "defaults" {
+		t.Fatal(err)
+	}
+	out, err := charts.Render(chart, charts.Release{Name: stack.Umbrella, Namespace: stack.Namespace, Kubernetes: "v1.37.1", Values: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // manifest returns a file with this text.
