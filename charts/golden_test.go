@@ -131,9 +131,9 @@ func differingLines(from, to []string) []string {
 	for i := range common {
 		common[i] = make([]int, len(to)+1)
 	}
-	for i := len(from) - 1; i >= 0; i-- {
-		for j := len(to) - 1; j >= 0; j-- {
-			if common[i][j] = max(common[i+1][j], common[i][j+1]); from[i] == to[j] {
+	for i, line := range slices.Backward(from) {
+		for j, other := range slices.Backward(to) {
+			if common[i][j] = max(common[i+1][j], common[i][j+1]); line == other {
 				common[i][j] = common[i+1][j+1] + 1
 			}
 		}
