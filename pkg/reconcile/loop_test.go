@@ -366,8 +366,7 @@ func TestAnErrorIsLoggedWhenItChanges(t *testing.T) {
 
 func TestTheEndOfTheContextIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r *rig
-		r = start(t, reconcile.Config{}, func(started *rig) {
+		r := start(t, reconcile.Config{}, func(started *rig) {
 			pace.Pause(t.Context(), time.Second)
 			started.answer(reconcile.Result{}, context.Canceled)
 		})

@@ -55,6 +55,6 @@ func Log(log *slog.Logger, message string) func(Progress) {
 			return
 		}
 		last = p
-		log.Info(message, "progress", p.String())
+		log.Info(message, "progress", p.String()) //nolint:sloglint // callers give constants
 	}
 }

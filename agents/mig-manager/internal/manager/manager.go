@@ -187,7 +187,7 @@ func (m *Manager) step(ctx context.Context) (reconcile.Result, error) {
 	started := m.startUnits(ctx)
 	o := m.observe(ctx)
 	if ctx.Err() != nil {
-		return reconcile.Result{}, nil // what was not read says nothing about the node
+		return reconcile.Result{}, nil //nolint:nilerr // what was not read says nothing about the node
 	}
 	a := Next(o)
 	a.Cause = oneLine(a.Cause)
