@@ -25,11 +25,18 @@ func (v variant) base(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	is := regexp.MustCompile(`(?m)^# golden: (?:whole|against (\S+))$`).FindSubmatch(text)
+	is := regexp.MustCompile(`(?m)^# golden: (.*)$`).FindSubmatch(text)
 	if is == nil {
 		return "defaults"
 	}
-	return string(is[1])
+	base, against := strings.CutPrefix(string(is[1]), "against ")
+	if !against && base != "whole" {
+		t.Fatalf("%s.values.yaml: %q: must be whole, or against VARIANT", v.path(), is[0])
+	}
+	if against {
+		return base
+	}
+	return ""
 }
 
 // listed is an object of a chart.

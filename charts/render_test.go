@@ -125,6 +125,9 @@ func TestGoldens(t *testing.T) {
 				policiesComeFirst(t, v.path(), v.objects)
 				got := v.objects
 				if base := v.base(t); base != "" {
+					if all[base].objects == "" {
+						t.Fatalf("%s.values.yaml names no variant of the chart: %s", v.path(), base)
+					}
 					got = difference(parsed(t, all[base].objects), parsed(t, got))
 				}
 				compareGolden(t, v.path()+".golden", got)
