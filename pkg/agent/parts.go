@@ -35,7 +35,7 @@ type Part struct {
 	// Collectors are served on /metrics, with those of build, Go and process.
 	Collectors []prometheus.Collector
 	// Withdraw removes what the part has published. It is called after all parts have
-	// ended, if Agent.Owner is gone. ctx ends after 4 s, or before App.StopLimit.
+	// ended, if Agent.Owner is gone. ctx ends 20 s after that.
 	Withdraw func(ctx context.Context) error
 	// Close releases what the part holds. It is called last, after all parts have ended.
 	Close func() error
@@ -50,12 +50,11 @@ type Owner interface {
 	Gone(ctx context.Context) bool
 }
 
-// withdrawLimit bounds what is withdrawn, also for an agent with a long App.StopLimit: pods have a
-// grace period of 5 s or more. withdrawMargin is what is left of a shorter App.StopLimit.
-const (
-	withdrawLimit  = 4 * time.Second
-	withdrawMargin = 300 * time.Millisecond
-)
+// withdrawLimit bounds how long an agent asks whether its owner is gone and withdraws what it has
+// published, after its parts have ended. It is long, because nobody else removes what is left:
+// API servers and nodes are busy when a release is uninstalled. The grace period of a pod whose
+// agent withdraws something is 30 s, or App.StopLimit and 30 s.
+const withdrawLimit = 20 * time.Second
 
 // runParts runs the parts of an agent until ctx ends, one of them fails, or all have
 // returned. Then it withdraws and closes them, in reverse order.
@@ -110,8 +109,9 @@ func (s *session) withdraw(ctx context.Context, owner Owner, parts []Part) {
 	if len(parts) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(withdrawLimit, s.stopLimit()-withdrawMargin))
+	ctx, cancel := context.WithTimeout(ctx, withdrawLimit)
 	defer cancel()
+	close(s.withdrawing)
 	gone := false
 	s.during("owner", func() { gone = owner.Gone(ctx) })
 	if !gone {

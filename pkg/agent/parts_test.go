@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/pace"
 )
 
 // record is what happens, in order.
@@ -109,6 +111,25 @@ func TestParts(t *testing.T) {
 			}
 			<-own.ended
 		})
+	}
+}
+
+func TestToWithdrawMayTakeLongerThanToStop(t *testing.T) {
+	r := &record{}
+	slow, running := r.part("slow")
+	slow.Withdraw = func(ctx context.Context) error {
+		pace.Pause(ctx, 2*time.Second)
+		r.add("withdraw slow")
+		return ctx.Err()
+	}
+	own := newOwner(r, true)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { <-running; stop() }()
+	code, logs := runAgent(ctx, &agent.Agent{Parts: []agent.Part{slow}, Owner: own})
+	want := []string{"run slow", "ask", "withdraw slow", "close slow"}
+	if diff := cmp.Diff(want, r.events); diff != "" || code != 0 || !strings.Contains(logs, "msg=stopped\n") {
+		t.Errorf("exit code %d: %s (-want +got):\n%s", code, logs, diff)
 	}
 }
 

@@ -24,8 +24,8 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// stopLimit bounds the time between the signal to stop and the exit, unless the App has
-// its own limit. The agents promise 2 s; the rest is for the exit itself.
+// stopLimit bounds the time between the signal to stop and the end of all parts, unless the App
+// has its own limit, and then the time of the exit itself.
 const stopLimit = 1800 * time.Millisecond
 
 // session is one run of an App.
@@ -45,6 +45,8 @@ type session struct {
 	log *slog.Logger
 	// running holds the parts that have not returned.
 	running map[string]bool
+	// withdrawing is closed once all parts have ended and the agent withdraws what it has published.
+	withdrawing chan struct{}
 }
 
 // commandLine returns what the App is to the library.
@@ -86,13 +88,20 @@ func (s *session) exec(ctx context.Context, args []string) int {
 		return s.report(err)
 	case <-ctx.Done():
 	}
-	limit := time.NewTimer(s.stopLimit())
-	defer limit.Stop()
+	limit := cmp.Or(s.app.StopLimit, stopLimit)
 	select {
 	case err := <-done:
 		return s.report(err)
-	case <-limit.C:
-		return s.hung()
+	case <-time.After(limit):
+		return s.hung(limit)
+	case <-s.withdrawing:
+	}
+	limit = withdrawLimit + stopLimit
+	select {
+	case err := <-done:
+		return s.report(err)
+	case <-time.After(limit):
+		return s.hung(limit)
 	}
 }
 
@@ -205,11 +214,9 @@ func (s *session) report(err error) int {
 	return code
 }
 
-func (s *session) stopLimit() time.Duration { return cmp.Or(s.app.StopLimit, stopLimit) }
-
 // hung logs which parts have not returned and the stacks of all goroutines, so
 // that the cause can be found after the process is gone.
-func (s *session) hung() int {
+func (s *session) hung(limit time.Duration) int {
 	s.mu.Lock()
 	log := s.log
 	var parts []string
@@ -221,9 +228,9 @@ func (s *session) hung() int {
 	s.mu.Unlock()
 	slices.Sort(parts)
 	if log != nil {
-		log.Error("not stopped in time, exiting anyway", "limit", s.stopLimit(), "hanging", parts)
+		log.Error("not stopped in time, exiting anyway", "limit", limit, "hanging", parts)
 	} else {
-		_, _ = fmt.Fprintf(s.stderr, "%s: not stopped within %s, exiting anyway\n", s.app.Name, s.stopLimit())
+		_, _ = fmt.Fprintf(s.stderr, "%s: not stopped within %s, exiting anyway\n", s.app.Name, limit)
 	}
 	stacks := make([]byte, 64<<10)
 	_, _ = s.stderr.Write(stacks[:runtime.Stack(stacks, true)])

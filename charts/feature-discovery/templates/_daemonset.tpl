@@ -7,7 +7,7 @@
   "selector" (include "outrigger.selectorLabels" .) "updateStrategy" (include "outrigger.updateStrategy" . | fromYaml)) }}
     spec:
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .)
-        "api" (include "feature-discovery.usesAPI" .) "grace" 5) | nindent 6 }}
+        "api" (include "feature-discovery.usesAPI" .) "grace" 30) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
       {{- if $hostNetwork }}
       hostNetwork: true

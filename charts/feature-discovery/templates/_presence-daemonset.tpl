@@ -8,7 +8,7 @@
   "selector" (include "outrigger.partSelectorLabels" (dict "root" $ "part" "feature-discovery-presence"))
   "updateStrategy" .Values.presence.updateStrategy) }}
     spec:
-      {{- include "outrigger.pod" (dict "root" $ "account" (include "feature-discovery.presenceServiceAccountName" .) "api" true "grace" 5) | nindent 6 }}
+      {{- include "outrigger.pod" (dict "root" $ "account" (include "feature-discovery.presenceServiceAccountName" .) "api" true "grace" 30) | nindent 6 }}
       securityContext:
         runAsNonRoot: true
         runAsUser: 65532

@@ -13,8 +13,9 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// askLimit bounds the question whether the DaemonSet is gone.
-const askLimit = 2 * time.Second
+// askLimit bounds the question whether the DaemonSet is gone. The rest of the time that an agent
+// has is for what it removes.
+const askLimit = 10 * time.Second
 
 // Owner is the DaemonSet to which the agent's pod belongs. If a pod ends for any other reason
 // than that it is gone, such as an update or the drain of its node, what the agent has published
