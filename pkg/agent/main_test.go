@@ -25,7 +25,7 @@ import (
 )
 
 // patience bounds waits for what must happen; it is not a delay.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // envMain makes the test binary an agent, so that signals hit a real process.
 const envMain = "OUTRIGGER_TEST_MAIN"

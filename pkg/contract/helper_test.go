@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds waits for what must happen; it is not a delay.
-const patience = 20 * time.Second
+const patience = 40 * time.Second
 
 // The test binary runs itself as another agent, so that locks die with a real
 // process: OUTRIGGER_TEST_DO says what it does with the contract in

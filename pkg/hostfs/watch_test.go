@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds waits for what must happen; it is not a delay.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func TestWatcherReportsEachSocket(t *testing.T) {
 	dir := t.TempDir()

@@ -26,6 +26,8 @@ type rig struct {
 	*reconcile.Loop
 	t   *testing.T
 	log bytes.Buffer
+	// begin lets Run begin: what a test sets before it waits holds for the first step.
+	begin func()
 	// ended has the result of Run.
 	ended chan error
 	stop  context.CancelFunc
@@ -38,7 +40,7 @@ type rig struct {
 	err    error
 }
 
-// start runs a Loop until the test ends. step may be nil.
+// start runs a Loop from the first call of after until the test ends. step may be nil.
 func start(t *testing.T, cfg reconcile.Config, step func(r *rig)) *rig {
 	t.Helper()
 	r := &rig{t: t, ended: make(chan error, 1)}
@@ -58,7 +60,15 @@ func start(t *testing.T, cfg reconcile.Config, step func(r *rig)) *rig {
 	ctx = reconcile.WithObserver(ctx, func(loop string, took time.Duration, err error) {
 		r.observed = append(r.observed, fmt.Sprint(loop, " ", took, " ", err))
 	})
-	go func() { r.ended <- r.Run(ctx) }()
+	begin := make(chan struct{})
+	r.begin = sync.OnceFunc(func() { close(begin) })
+	go func() {
+		select {
+		case <-begin:
+		case <-ctx.Done():
+		}
+		r.ended <- r.Run(ctx)
+	}()
 	t.Cleanup(stop)
 	return r
 }
@@ -73,6 +83,7 @@ func (r *rig) answer(result reconcile.Result, err error) {
 // after waits, and returns how many steps there were since the last call.
 func (r *rig) after(d time.Duration) int {
 	r.t.Helper()
+	r.begin()
 	pace.Pause(r.t.Context(), d)
 	synctest.Wait()
 	r.mu.Lock()
@@ -391,6 +402,7 @@ func TestTheEndOfTheContextIsNoError(t *testing.T) {
 func TestAFatalErrorEndsTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, reconcile.Config{}, func(r *rig) { r.answer(reconcile.Result{}, reconcile.Fatal(errFull)) })
+		r.begin()
 		if err := <-r.ended; err != errFull { //nolint:errorlint // this error itself
 			t.Errorf("Run() = %v", err)
 		}

@@ -113,7 +113,7 @@ func TestCommands(t *testing.T) {
 		if w.Get(daemonSet("device-plugin")) == nil {
 			t.Error("the device plugin is not applied")
 		}
-		w.must("delete", "--timeout=20s")
+		w.must("delete", "--timeout=3m")
 		w.nothingLeft()
 	})
 	t.Run("without prune, what left the values stays, and delete removes it", func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestCommands(t *testing.T) {
 		if out := w.must("status"); !strings.Contains(out, "container-toolkit") {
 			t.Errorf("status printed\n%s", out)
 		}
-		w.must("delete", "--timeout=20s")
+		w.must("delete", "--timeout=3m")
 		w.nothingLeft()
 	})
 	t.Run("what others have is adopted only if asked", func(t *testing.T) { testAdopt(w.in(t)) })
@@ -147,7 +147,7 @@ func TestCommandsWithANode(t *testing.T) {
 		w.Create(newPolicy("gpu-operator", map[string]any{}))
 		w.until("is applied", daemonSet("container-toolkit"), exists)
 		stop()
-		w.must("delete", "--timeout=40s")
+		w.must("delete", "--timeout=3m")
 		w.nothingLeft()
 	})
 }
@@ -169,7 +169,7 @@ func (w *world) byPerson(resource, kind string) model.Ref {
 func testKept(w *world) {
 	w.must("apply")
 	secret := w.byPerson("secrets", "Secret")
-	out := w.must("delete", "--verify", "--timeout=20s")
+	out := w.must("delete", "--verify", "--timeout=3m")
 	if !strings.Contains(out, "left: Namespace "+agents+" is kept") || !strings.Contains(out, "Secret mine") {
 		w.Errorf("delete printed\n%s", out)
 	}
@@ -224,20 +224,20 @@ func testAdopt(w *world) {
 	if o := w.Get(role); !cluster.Ours(o) {
 		w.Error("the Role is not taken over")
 	}
-	w.must("delete", "--timeout=20s")
+	w.must("delete", "--timeout=3m")
 	w.nothingLeft()
 }
 
 func testWait(w *world, off string) {
 	on := values(w.T, "validator: {enabled: true}")
-	out := w.must("apply", "--wait", "--timeout=60s", "-f", on)
+	out := w.must("apply", "--wait", "--timeout=3m", "-f", on)
 	if !strings.Contains(out, "1 of 1 nodes with GPUs are ready") || !strings.Contains(out, "Passed") {
 		w.Errorf("apply --wait printed\n%s", out)
 	}
 	if out := w.must("status"); !strings.Contains(out, "Reconciled: 1 of 1 GPU node ready") || !strings.Contains(out, "Passed") {
 		w.Errorf("status printed\n%s", out)
 	}
-	w.must("apply", "--wait", "--timeout=60s", "-f", off)
+	w.must("apply", "--wait", "--timeout=3m", "-f", off)
 	for _, r := range []model.Ref{daemonSet("device-plugin"), eventRole()} {
 		if w.Get(r) != nil || w.listed(r) {
 			w.Errorf("%s left the values, and is still there or listed", r)
@@ -248,7 +248,7 @@ func testWait(w *world, off string) {
 		w.Errorf("status printed\n%s", out)
 	}
 	// The label by which the test made the node one with a GPU is not an agent's.
-	w.must("delete", "--verify", "--timeout=40s")
+	w.must("delete", "--verify", "--timeout=3m")
 	w.nothingLeft()
 }
 
@@ -273,7 +273,7 @@ func testApply(w *world, off string) {
 		w.Errorf("apply without the device plugin has %q", got)
 	}
 	agenttest.Fails(w, w.program("apply", "--wait", "--timeout=30s"), 1, "not ready in time", "NFDLabelsMissing")
-	if out := w.must("delete", "--verify", "--timeout=20s"); !strings.Contains(out, "nothing is left") {
+	if out := w.must("delete", "--verify", "--timeout=3m"); !strings.Contains(out, "nothing is left") {
 		w.Errorf("delete printed\n%s", out)
 	}
 	for _, r := range []model.Ref{daemonSet("device-plugin"), eventRole(), agentsNamespace(), inventoryRef()} {

@@ -137,7 +137,7 @@ func TestRun(t *testing.T) {
 	t.Run("a deleted policy takes all with it, before delete ends", func(t *testing.T) {
 		w := w.in(t)
 		w.byPerson("configmaps", "ConfigMap")
-		if out := w.must("delete", "--timeout=40s"); !strings.Contains(out, "left: Namespace "+agents+" is kept") {
+		if out := w.must("delete", "--timeout=3m"); !strings.Contains(out, "left: Namespace "+agents+" is kept") {
 			t.Errorf("delete printed\n%s", out)
 		}
 		if w.Get(policy) != nil {

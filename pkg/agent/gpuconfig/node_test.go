@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds waits for what must happen; it is not a delay.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // shared is a config of the device plugin: each GPU is advertised n times.
 func shared(n int) config.Config {

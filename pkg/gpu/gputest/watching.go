@@ -12,9 +12,9 @@ import (
 
 const (
 	// patience bounds how long anything may take that has to happen.
-	patience = 10 * time.Second
+	patience = time.Minute
 	// promptly bounds how long a watch may take to end.
-	promptly = time.Second
+	promptly = 20 * time.Second
 )
 
 func diff[T any](t *testing.T, want, got T, opts ...cmp.Option) {

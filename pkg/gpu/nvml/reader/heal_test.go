@@ -147,35 +147,35 @@ func (h *observedNode) next() {
 	h.s.t.Helper()
 	select {
 	case h.last = <-h.observations:
-	case <-time.After(30 * time.Second):
-		h.s.t.Fatalf("no refresh for 30 s of a node that is not complete: %+v, error %v", h.last.Node, h.last.Err)
+	case <-time.After(time.Minute):
+		h.s.t.Fatalf("no refresh for a minute of a node that is not complete: %+v, error %v", h.last.Node, h.last.Err)
 	}
 }
 
 // whole waits until the node is complete, and as desired.
 func (h *observedNode) whole(want *gpu.Node) *gpu.Node {
 	h.s.t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); h.next() {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); h.next() {
 		n := h.last.Node
 		if h.last.Err == nil && n != nil && n.Complete() && len(n.Links) == 3 && (want == nil || cmp.Equal(want, n)) {
 			return n
 		}
 	}
-	h.s.t.Fatalf("the node is not complete after 30 s (-want +got), error %v:\n%s", h.last.Err, cmp.Diff(want, h.last.Node))
+	h.s.t.Fatalf("the node is not complete after a minute (-want +got), error %v:\n%s", h.last.Err, cmp.Diff(want, h.last.Node))
 	return nil
 }
 
 // reports waits until a GPU reports an XID.
 func (h *observedNode) reports(index int) {
 	h.s.t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		h.s.run("xid", strconv.Itoa(index), "43")
 		select {
 		case <-h.events:
 			return
 		case <-late:
-			h.s.t.Fatal("no XID is reported for 30 s")
+			h.s.t.Fatal("no XID is reported for a minute")
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
