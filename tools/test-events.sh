@@ -4,10 +4,10 @@
 # gotestsum appends, it runs these tests of one package alone.
 #
 # The tests on clusters and in virtual machines take turns, since each uses the whole machine,
-# and mostly wait. All others run beside them, at lower priorities, so that they do not delay
-# them: in one line the tests of packages, with the race detector, and in another the tests that
-# run whole programs as processes. These are compiled as they are shipped: with the detector, a
-# process takes three times as long.
+# and mostly wait. All others run beside them, one module after the other and at a lower priority,
+# so that they do not delay them. Packages that start goroutines are tested with the race detector.
+# All others are compiled as they are shipped, so that nothing is compiled twice: with the detector,
+# a process takes three times as long.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -34,13 +34,16 @@ run() {
   nice -n "$2" go test -json -tags "$tags" "${flags[@]}" "${args[@]}" "${@:4}"
 }
 
-# programs MODULE: prints the packages of a module whose tests run whole programs: their test
-# binary is the program too. The charts are here as well: they have no goroutine, and much to render.
-programs() {
-  case $1 in
-  charts | test/*) packages "$1" ;;
-  *) grep -rlF --include='*_test.go' 'agenttest.Main(' "$root/$1" | xargs -r dirname | sort -u | sed "s|^$root/|outrigger.dev/|" ;;
-  esac
+# raced MODULE: prints the packages of a module that start goroutines, in their tests too. Those
+# whose tests run whole programs are not among them: their test binary is the program too.
+raced() {
+  case $1 in charts | test/*) return ;; esac
+  comm -23 <(folders "$1" '^\s*(defer )?go (func\b|[A-Za-z_.]+\()|\.Go\(' '*.go') <(folders "$1" 'agenttest\.Main\(' '*_test.go')
+}
+
+# folders MODULE PATTERN FILES: prints the packages that have the pattern in such files.
+folders() {
+  grep -rlE --include="$3" "$2" "$root/$1" | xargs -r dirname | sort -u | sed "s|^$root/|outrigger.dev/|"
 }
 
 # packages MODULE: prints the packages of a module.
@@ -49,9 +52,9 @@ packages() {
 }
 
 if [[ "${*: -2:1}" == -test.run=* ]]; then
-  package=${*: -1} module=${package#outrigger.dev/} flavor=raced
+  package=${*: -1} module=${package#outrigger.dev/} flavor=shipped
   while [ ! -e "$module/go.mod" ]; do module=${module%/*}; done
-  ! programs "$module" | grep -qxF "$package" || flavor=shipped
+  ! raced "$module" | grep -qxF "$package" || flavor=raced
   run $flavor 0 "$module" "${*: -2:1}" "$package"
   exit
 fi
@@ -92,16 +95,20 @@ on_clusters() {
   return $status
 }
 
-# beside FLAVOR ARGUMENT…: runs the tests of this flavor that use no cluster.
+# beside: runs the tests that use no cluster.
 beside() {
-  local module list packages status=0
+  local module all list flavor packages status=0
   for module in "${modules[@]}"; do
     case $module in test/*) continue ;; esac
-    list=$(packages "$module") || { status=1; continue; }
-    if [ "$1" = shipped ]; then list=$(programs "$module"); else list=$(grep -vxF "$(programs "$module")" <<<"$list"); fi
-    mapfile -t packages < <(grep . <<<"$list")
-    [ ${#packages[@]} -eq 0 ] || (run "$1" 10 "$module" "${@:2}" "${packages[@]}") || status=1
+    all=$(packages "$module") || { status=1; continue; }
+    list=$(grep -xF "$(raced "$module")" <<<"$all")
+    for flavor in raced shipped; do
+      [ $flavor = raced ] || list=$(grep -vxF "$list" <<<"$all")
+      mapfile -t packages < <(grep . <<<"$list")
+      [ ${#packages[@]} -eq 0 ] || (run $flavor 10 "$module" "${packages[@]}") || status=1
+    done
   done
+  [ -z "$computes" ] || (run shipped 10 test/e2e "${computing[@]}") || status=1
   return $status
 }
 
@@ -111,7 +118,6 @@ end=$!
 { tail -n +1 -f --pid=$end "$events"; kill -0 $end && kill $$; } 2>/dev/null &
 shown=$!
 pids=($end $shown)
-[ -z "$computes" ] || line run shipped 19 test/e2e -p 1 "${computing[@]}"
 # This module compares the machine before and after a cluster: what other tests mount or start
 # would be in its way.
 if [[ " ${modules[*]} " == *" test/cluster "* ]]; then
@@ -119,8 +125,7 @@ if [[ " ${modules[*]} " == *" test/cluster "* ]]; then
   wait $!
 fi
 line on_clusters
-line beside shipped -p 1
-line beside raced
+line beside
 status=0
 for pid in "${pids[@]:2}"; do wait "$pid" || status=1; done
 { kill $end && wait $end; } 2>/dev/null

@@ -15,20 +15,25 @@ import (
 )
 
 // tested is a checkout whose tests are run by a program "go" that only says which packages it got,
-// and whether with the race detector, and sleeps if SLOW says how long. The tests of pkg/whole run a
-// whole program.
+// and whether with the race detector, and sleeps if SLOW says how long. pkg/part and the tests of pkg/tests
+// start goroutines, pkg/pure does not, and the tests of pkg/whole run a whole program.
 func tested(t *testing.T) checkout {
 	t.Helper()
 	return newCheckout(t, map[string]string{
 		"go.work":                "go 1.26\n\nuse (\n\t./pkg\n\t./test/e2e\n)\n",
 		"pkg/go.mod":             "module outrigger.dev/pkg\n",
+		"pkg/part/part.go":       "package part\n\nfunc F() {\n\tgo f()\n}\n",
+		"pkg/tests/a_test.go":    "package tests_test\n\nfunc TestA() { running.Go(f) }\n",
+		"pkg/pure/pure.go":       "package pure\n\n// F does not go further().\nfunc F() {}\n",
+		"pkg/pure/testdata/a.go": "package a\n\nfunc F() {\n\tgo f()\n}\n",
+		"pkg/whole/main.go":      "package main\n\nfunc main() {\n\tdefer f()\n\tgo func() {}()\n}\n",
 		"pkg/whole/main_test.go": "package main\n\nfunc TestMain(m *testing.M) { agenttest.Main(m, main) }\n",
 		"test/e2e/go.mod":        "module outrigger.dev/test/e2e\n",
 		"fake/go": `#!/bin/bash
 if [ "$1" = list ]; then
 	[ -z "${BROKEN:-}" ] || { echo "a package is broken" >&2; exit 1; }
 	case $PWD in
-	*/pkg) printf "outrigger.dev/pkg/%s\n" part whole ;;
+	*/pkg) printf "outrigger.dev/pkg/%s\n" part pure tests whole ;;
 	*) printf "outrigger.dev/test/e2e%s\n" "" /tools /demo ;;
 	esac
 	exit
@@ -51,8 +56,8 @@ func TestPackagesThatCannotBeListedAreAFailure(t *testing.T) {
 	}
 }
 
-// TestEachPackageIsTestedOnce with the race detector, or as a whole program without it: also when it is
-// tested again.
+// TestEachPackageIsTestedOnce with the race detector if it starts goroutines, and otherwise, or as a
+// whole program, without it: also when it is tested again.
 func TestEachPackageIsTestedOnce(t *testing.T) {
 	c := tested(t)
 	is := func(pkg, raced string) string {
@@ -64,7 +69,7 @@ func TestEachPackageIsTestedOnce(t *testing.T) {
 	}{
 		"all": {nil, []string{
 			is("./admission", "false"), is("./newagent", "false"), is("./outages", "false"), is("./schemas", "false"), is("./tools", "false"),
-			is("outrigger.dev/pkg/part", "true"), is("outrigger.dev/pkg/whole", "false"),
+			is("outrigger.dev/pkg/part", "true"), is("outrigger.dev/pkg/pure", "false"), is("outrigger.dev/pkg/tests", "true"), is("outrigger.dev/pkg/whole", "false"),
 			is("outrigger.dev/test/e2e", "false"), is("outrigger.dev/test/e2e/demo", "false"),
 		}},
 		"a package again":         {[]string{"-test.run=^TestX$", "outrigger.dev/pkg/part"}, []string{is("outrigger.dev/pkg/part", "true")}},
