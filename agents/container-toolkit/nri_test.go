@@ -9,16 +9,17 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"outrigger.dev/agents/container-toolkit/internal/nri/nritest"
-	"outrigger.dev/agents/container-toolkit/internal/podresources/podresourcestest"
+	"outrigger.dev/pkg/podresources/podresourcestest"
 )
 
 func TestNRIPlugin(t *testing.T) {
 	h := newHost(t, "--gpus", "2")
-	kubelet := podresourcestest.Start(t)
+	podResources := filepath.Join(t.TempDir(), "kubelet.sock")
+	kubelet := podresourcestest.Start(t, podResources)
 	gpu := h.uuid("1")
-	kubelet.Add("ns", "pod", podresourcestest.Containers{"gpu": {podresourcestest.Devices("nvidia.com/gpu", gpu)}, "none": nil})
+	kubelet.Set(podresourcestest.Pod("ns", "pod", podresourcestest.Container("gpu", "nvidia.com/gpu", gpu), podresourcestest.Container("none", "")))
 	socket := filepath.Join(t.TempDir(), "nri.sock")
-	p := h.start("--host-root-mount", "/", "--enable-nri-plugin", "--nri-socket", socket, "--pod-resources-socket", kubelet.Socket)
+	p := h.start("--host-root-mount", "/", "--enable-nri-plugin", "--nri-socket", socket, "--pod-resources-socket", podResources)
 	p.unready("nri: connect to the container engine's NRI: dial unix " + socket)
 	engine := nritest.Start(t, socket)
 	engine.Await(t)

@@ -3,6 +3,7 @@ package podresources
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"net"
 	"sync"
@@ -40,8 +41,7 @@ type Config struct {
 }
 
 // Client asks the kubelet which containers use which devices. It keeps one connection, and
-// connects again after each failure. It starts no goroutine while no Refresh runs, but those
-// of the connection.
+// connects again after each failure. It starts no goroutine but those of the connection.
 //
 // It needs the permission to connect to the socket, which is root's on most nodes: user 0
 // without capabilities is enough.
@@ -49,7 +49,7 @@ type Client struct {
 	cfg  Config
 	last atomic.Pointer[State]
 
-	// mu is held by Refresh and Close.
+	// mu is held by Refresh, Pod and Close.
 	mu   sync.Mutex
 	conn *grpc.ClientConn
 	// dialed is why the socket could not be connected to.
@@ -115,7 +115,61 @@ func (c *Client) Refresh(ctx context.Context, o Options) error {
 	return nil
 }
 
-// Close ends the connection. A later Refresh connects again.
+// Allocation is a device of a device plugin.
+type Allocation struct {
+	// Resource is the extended resource that the container requested: "nvidia.com/gpu".
+	Resource string
+	// ID of the device, as its plugin lists it.
+	ID string
+}
+
+// Pod has the devices of the containers that the kubelet lists, by the container's name. The
+// kubelet does not list init containers, except for sidecars, and ephemeral containers.
+type Pod map[string][]Allocation
+
+// Pod asks the kubelet what it has allocated to the containers of a pod. It returns nil if the
+// kubelet does not know the pod. The kubelet allocates the devices of a pod before it creates the
+// first container of it. If the kubelet does not answer, the error is an *Error.
+//
+// The API identifies a pod by its name only. Pod returns an error if there are two of the
+// name, as while a static pod is replaced.
+func (c *Client) Pod(ctx context.Context, namespace, name string) (Pod, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limited, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	answer, err := c.list(limited)
+	if err != nil {
+		return nil, c.classify(err)
+	}
+	var found Pod
+	for _, p := range answer.GetPodResources() {
+		if p.GetNamespace() != namespace || p.GetName() != name {
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("the kubelet lists two pods %s/%s: wait until the older one is gone", namespace, name)
+		}
+		found = podOf(p)
+	}
+	return found, nil
+}
+
+func podOf(p *kubelet.PodResources) Pod {
+	out := Pod{}
+	for _, c := range p.GetContainers() {
+		var devices []Allocation
+		for _, d := range c.GetDevices() {
+			for _, id := range d.GetDeviceIds() {
+				devices = append(devices, Allocation{Resource: d.GetResourceName(), ID: id})
+			}
+		}
+		out[c.GetName()] = devices
+	}
+	return out
+}
+
+// Close ends the connection. A later question connects again.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

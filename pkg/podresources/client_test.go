@@ -152,7 +152,7 @@ func TestClientSurvivesASlowKubelet(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
-	fails(t, client(t, podresources.Config{Socket: socket, Timeout: 100 * time.Millisecond}), podresources.ClassTimeout, "no answer in 100ms")
+	fails(t, client(t, podresources.Config{Socket: socket, Timeout: 100 * time.Millisecond}), podresources.ClassTimeout, "no answer in time")
 	pace.Drain(asked)
 
 	// A caller that ends is no failure of the kubelet, and a reader does not wait for a refresh.
@@ -272,7 +272,7 @@ func TestClientIsNotAccepted(t *testing.T) {
 	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}), syscall.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, client(t, podresources.Config{Socket: socket, Timeout: 100 * time.Millisecond}), podresources.ClassTimeout, "no answer in 100ms")
+	fails(t, client(t, podresources.Config{Socket: socket, Timeout: 100 * time.Millisecond}), podresources.ClassTimeout, "no answer in time")
 	waiting, err := (&net.Dialer{}).DialContext(t.Context(), "unix", socket)
 	if err == nil {
 		defer waiting.Close()
@@ -321,4 +321,51 @@ func TestClientMayNotConnect(t *testing.T) {
 		}()
 	}
 	fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassDenied, syscall.EACCES.Error(), "run as user 0")
+}
+
+func TestThePodOfAName(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	k := podresourcestest.Start(t, socket)
+	main := podresourcestest.Container("main", "nvidia.com/gpu", "GPU-1", "GPU-2")
+	main.Devices = append(main.Devices, podresourcestest.Container("", "example.com/nic", "eth1").GetDevices()...)
+	k.Set(
+		podresourcestest.Pod("a", "pod", main, &kubelet.ContainerResources{Name: "side"}),
+		podresourcestest.Pod("b", "pod", podresourcestest.Container("main", "nvidia.com/gpu", "GPU-3")),
+		podresourcestest.Pod("b", "twice"), podresourcestest.Pod("b", "twice"),
+	)
+	c := client(t, podresources.Config{Socket: socket})
+	for name, tc := range map[string]struct {
+		namespace, pod string
+		want           podresources.Pod
+		err            string
+	}{
+		"a pod has the devices of each container": {namespace: "a", pod: "pod", want: podresources.Pod{
+			"main": {{Resource: "nvidia.com/gpu", ID: "GPU-1"}, {Resource: "nvidia.com/gpu", ID: "GPU-2"}, {Resource: "example.com/nic", ID: "eth1"}},
+			"side": nil,
+		}},
+		"a pod of another namespace has its own":    {namespace: "b", pod: "pod", want: podresources.Pod{"main": {{Resource: "nvidia.com/gpu", ID: "GPU-3"}}}},
+		"a pod that the kubelet does not know":      {namespace: "c", pod: "pod"},
+		"two pods of one name cannot be told apart": {namespace: "b", pod: "twice", err: "the kubelet lists two pods b/twice: wait until the older one is gone"},
+	} {
+		got, err := c.Pod(t.Context(), tc.namespace, tc.pod)
+		if tc.err == "" && err != nil || tc.err != "" && (err == nil || err.Error() != tc.err) {
+			t.Errorf("%s: the error is %v, want %q", name, err, tc.err)
+		}
+		if d := gocmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+	if n := k.Connections(); n != 1 {
+		t.Errorf("%d connections for four questions", n)
+	}
+	k.Stop()
+	_, err := c.Pod(t.Context(), "a", "pod")
+	if failed, ok := errors.AsType[*podresources.Error](err); !ok || failed.Class != podresources.ClassMissing {
+		t.Errorf("without a kubelet the error is %v", err)
+	}
+	podresourcestest.Start(t, socket)
+	if got, err := c.Pod(t.Context(), "a", "pod"); err != nil || got != nil {
+		t.Errorf("from the next kubelet: %v, %v", got, err)
+	}
 }

@@ -55,7 +55,7 @@ func (c Class) fix() string {
 	}
 }
 
-// Error is a refresh that failed.
+// Error is a question to the kubelet that failed.
 type Error struct {
 	Class  Class
 	Socket string
@@ -84,7 +84,7 @@ func (c *Client) classify(err error) *Error {
 	failed.Err = errors.New(s.Message())
 	switch s.Code() {
 	case codes.DeadlineExceeded:
-		failed.Class, failed.Err = ClassTimeout, fmt.Errorf("no answer in %s: %w", c.cfg.Timeout, context.DeadlineExceeded)
+		failed.Class, failed.Err = ClassTimeout, fmt.Errorf("no answer in time: %w", context.DeadlineExceeded)
 	case codes.Unavailable, codes.Internal:
 		failed.Class = ClassInvalid
 	case codes.ResourceExhausted:

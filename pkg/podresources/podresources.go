@@ -1,7 +1,7 @@
 // Package podresources reads from the kubelet which containers use which GPUs and MIG devices.
 //
 // Derive is pure: it makes a Map of an answer of the kubelet's PodResources API. Client is
-// the edge, which asks the kubelet and keeps the last Map.
+// the edge, which asks the kubelet and keeps the last Map, or asks for one pod.
 package podresources
 
 import (

@@ -11,12 +11,12 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/generate"
 	"outrigger.dev/agents/container-toolkit/internal/inject"
 	"outrigger.dev/agents/container-toolkit/internal/nri"
-	"outrigger.dev/agents/container-toolkit/internal/podresources"
 	"outrigger.dev/agents/container-toolkit/internal/shim"
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/podresources"
 )
 
 // nriFlags are the flags of the NRI plugin.
@@ -74,12 +74,16 @@ func (s *settings) nriPlugin(status *upkeep.Status, log *slog.Logger) (*nri.Plug
 	if err != nil {
 		return nil, fmt.Errorf("find the socket of NRI: %w", err)
 	}
-	kubelet, err := securejoin.SecureJoin(s.engine.HostRoot, s.nri.kubelet)
+	path, err := securejoin.SecureJoin(s.engine.HostRoot, s.nri.kubelet)
 	if err != nil {
 		return nil, fmt.Errorf("find the socket of the kubelet: %w", err)
 	}
+	kubelet, err := podresources.New(podresources.Config{Socket: path})
+	if err != nil {
+		return nil, fmt.Errorf("socket of the kubelet: %w", err)
+	}
 	return nri.New(nri.Config{
-		Index: s.nri.index, Socket: socket, Kubelet: podresources.Kubelet{Socket: kubelet},
+		Index: s.nri.index, Socket: socket, Kubelet: kubelet,
 		Tools: tools, Kind: s.kinds.Kind(generate.GPUs), Folder: s.cdiDir, Stat: s.hostNode,
 		Report: func(err error) { status.Set(upkeep.NRI, err) }, Log: log,
 	}), nil

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/agents/container-toolkit/internal/podresources"
+	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/text"
 )
 
 // uuids returns the UUIDs of GPUs and MIG devices among allocated devices, each once.
 // Device plugins for NVIDIA's GPUs list each device by its UUID, and replicas of a shared
 // one as <UUID>::<number>. Devices of other plugins do not count.
-func uuids(devices []podresources.Device) ([]string, error) {
+func uuids(devices []podresources.Allocation) ([]string, error) {
 	var out []string
 	for _, d := range devices {
 		id, _, _ := strings.Cut(d.ID, "::")
@@ -44,7 +44,7 @@ func ofGPUs(resource string) bool {
 // container of the pod later, if one requests any.
 func ofPod(named []string, pod podresources.Pod) error {
 	for _, name := range named {
-		has := func(d podresources.Device) bool {
+		has := func(d podresources.Allocation) bool {
 			id, _, _ := strings.Cut(d.ID, "::")
 			return strings.EqualFold(id, name)
 		}

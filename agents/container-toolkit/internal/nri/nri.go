@@ -17,10 +17,10 @@ import (
 	"github.com/containerd/nri/pkg/stub"
 
 	"outrigger.dev/agents/container-toolkit/internal/inject"
-	"outrigger.dev/agents/container-toolkit/internal/podresources"
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/reconcile"
 )
 
@@ -38,18 +38,14 @@ const (
 
 var errEnded = errors.New("the container engine closed the connection to the NRI plugin")
 
-// Kubelet says what is allocated to the containers of a pod.
-type Kubelet interface {
-	Pod(ctx context.Context, namespace, name string) (podresources.Pod, error)
-}
-
 // Config describes a Plugin.
 type Config struct {
 	// Index of the plugin, "00" to "99": engines call the plugin with the lowest one first.
 	Index string
 	// Socket of the engine's NRI, as this process sees it.
-	Socket  string
-	Kubelet Kubelet
+	Socket string
+	// Kubelet says what is allocated to the containers of a pod. Run closes it at its end.
+	Kubelet *podresources.Client
 	// Tools is the config of the tools: the sections that the mode cdi uses hold here too.
 	Tools *toolconfig.Config
 	// Kind of the CDI devices, which Folder has specs of.
@@ -103,7 +99,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { hostfs.Watch(ctx, p.Log, loop.Wake, p.Socket) })
 	defer watching.Wait()
-	return loop.Run(ctx)
+	return errors.Join(loop.Run(ctx), p.Kubelet.Close())
 }
 
 // session serves the engine until the connection ends. It returns whether the engine has

@@ -24,10 +24,10 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/inject"
 	"outrigger.dev/agents/container-toolkit/internal/nri"
 	"outrigger.dev/agents/container-toolkit/internal/nri/nritest"
-	"outrigger.dev/agents/container-toolkit/internal/podresources"
-	"outrigger.dev/agents/container-toolkit/internal/podresources/podresourcestest"
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/podresources"
+	"outrigger.dev/pkg/podresources/podresourcestest"
 )
 
 const (
@@ -64,9 +64,13 @@ func start(t *testing.T) *rig {
 	if err := os.WriteFile(filepath.Join(dir, "gpu.json"), []byte(spec), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{socket: filepath.Join(dir, "nri", "nri.sock"), kubelet: podresourcestest.Start(t)}
+	r := &rig{socket: filepath.Join(dir, "nri", "nri.sock"), kubelet: podresourcestest.Start(t, filepath.Join(dir, "kubelet.sock"))}
+	kubelet, err := podresources.New(podresources.Config{Socket: filepath.Join(dir, "kubelet.sock")})
+	if err != nil {
+		t.Fatal(err)
+	}
 	p := nri.New(nri.Config{
-		Index: "10", Socket: r.socket, Kubelet: podresources.Kubelet{Socket: r.kubelet.Socket},
+		Index: "10", Socket: r.socket, Kubelet: kubelet,
 		Tools: toolconfig.Default(), Kind: "nvidia.com/gpu", Folder: dir,
 		Stat: func(path string) (inject.Node, error) {
 			return inject.Node{}, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrNotExist}
@@ -147,11 +151,15 @@ func nodes() *api.LinuxContainer {
 	return &api.LinuxContainer{Devices: []*api.LinuxDevice{device("/dev/nvidiactl", 195, 255), device("/dev/nvidia0", 195, 0), device("/dev/nvidia1", 195, 1)}}
 }
 
+// devices returns devices of a resource.
+func devices(resource string, ids ...string) *kubeletapi.ContainerDevices {
+	return &kubeletapi.ContainerDevices{ResourceName: resource, DeviceIds: ids}
+}
+
 // The pods of the kubelet, and their containers.
 func pods(k *podresourcestest.Kubelet) {
-	type containers = podresourcestest.Containers
-	devices := podresourcestest.Devices
-	k.Add("ns", "pod", containers{
+	var containers []*kubeletapi.ContainerResources
+	for name, of := range map[string][]*kubeletapi.ContainerDevices{
 		"one":      {devices("nvidia.com/gpu", gpu0)},
 		"shared":   {devices("nvidia.com/gpu.shared", gpu1+"::3", gpu1+"::12")},
 		"mig":      {devices("nvidia.com/mig-1g.10gb", mig)},
@@ -160,8 +168,10 @@ func pods(k *podresourcestest.Kubelet) {
 		"numbered": {devices("nvidia.com/gpu", "nvidia0")},
 		"other":    {devices("example.com/gpu", "0000:03:00.0"), devices("nvidia.com/GRID_T4-1Q", "0000:04:00.1")},
 		"none":     nil,
-	})
-	k.Add("ns", "without", containers{"none": nil})
+	} {
+		containers = append(containers, &kubeletapi.ContainerResources{Name: name, Devices: of})
+	}
+	k.Set(podresourcestest.Pod("ns", "pod", containers...), podresourcestest.Pod("ns", "without", &kubeletapi.ContainerResources{Name: "none"}))
 }
 
 func TestWhatAContainerGets(t *testing.T) {
@@ -252,12 +262,15 @@ func TestWithoutTheKubelet(t *testing.T) {
 	e := nritest.Start(t, r.socket)
 	e.Await(t)
 	// The engine creates a container without asking a plugin that does not answer in time.
-	r.kubelet.Hang()
+	r.kubelet.Answer(func(ctx context.Context) (*kubeletapi.ListPodResourcesResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
 	if got, err := e.Create(t.Context(), "ns", "pod", &api.Container{Name: "none", Env: []string{"NVIDIA_VISIBLE_DEVICES=all"}}); err != nil || len(got.GetEnv()) > 0 {
 		t.Errorf("a container that names no GPU gets %v, %v", got, err)
 	}
 	_, err := e.Create(t.Context(), "ns", "pod", &api.Container{Name: "one", Env: []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}})
-	check(t, nil, err, "", []string{"the container names " + gpu0 + ", so that GPUs may be allocated to it", "ask the kubelet at ", "DeadlineExceeded"})
+	check(t, nil, err, "", []string{"the container names " + gpu0 + ", so that GPUs may be allocated to it", "ask the kubelet at ", "no answer in time", "look for the load of the node"})
 }
 
 func TestEngineThatRestarts(t *testing.T) {
@@ -280,6 +293,7 @@ func TestContainersThatThePluginMissed(t *testing.T) {
 	r := start(t)
 	named := []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}
 	var running []*api.Container
+	var listed []*kubeletapi.PodResources
 	for name, c := range map[string]*api.Container{
 		"missed":  {Env: named, State: api.ContainerState_CONTAINER_RUNNING},
 		"given":   {Env: append(named, "NVIDIA_VISIBLE_DEVICES=void"), State: api.ContainerState_CONTAINER_RUNNING},
@@ -288,12 +302,13 @@ func TestContainersThatThePluginMissed(t *testing.T) {
 	} {
 		c.Name = name
 		running = append(running, c)
-		var devices []*kubeletapi.ContainerDevices
+		has := &kubeletapi.ContainerResources{Name: name}
 		if name != "without" {
-			devices = append(devices, podresourcestest.Devices("nvidia.com/gpu", gpu0))
+			has.Devices = append(has.Devices, devices("nvidia.com/gpu", gpu0))
 		}
-		r.kubelet.Add("ns", name, podresourcestest.Containers{name: devices})
+		listed = append(listed, podresourcestest.Pod("ns", name, has))
 	}
+	r.kubelet.Set(listed...)
 	nritest.StartWith(t, r.socket, running).Await(t)
 	var warned []string
 	for line := range strings.Lines(r.log.String()) {
