@@ -82,7 +82,7 @@ func Script(t testing.TB, rc *rest.Config, script string, needs ...string) strin
 	dir := t.TempDir()
 	kubectl := filepath.Join(dir, "kubectl")
 	components := filepath.Dir(find(t))
-	write(t, kubectl, fmt.Appendf(nil, "#!/bin/sh\nexec %q --kubeconfig %q \"$@\"\n", filepath.Join(components, "kubectl"), Kubeconfig(t, rc)))
+	write(t, kubectl, fmt.Appendf(nil, "#!/bin/sh\nexec %q --kubeconfig %q --cache-dir %q \"$@\"\n", filepath.Join(components, "kubectl"), Kubeconfig(t, rc), filepath.Join(dir, "cache")))
 	if err := os.Chmod(kubectl, 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}

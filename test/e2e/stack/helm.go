@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -32,7 +33,9 @@ type Helm struct {
 func (s *Stack) Helm(namespace string) (*Helm, error) {
 	flags := genericclioptions.NewConfigFlags(true)
 	kubeconfig := s.Kubeconfig()
-	flags.KubeConfig, flags.Namespace = &kubeconfig, &namespace
+	// What this cluster serves is no answer for the next one, which has the same address.
+	cache := filepath.Join(filepath.Dir(kubeconfig), "helm-cache")
+	flags.KubeConfig, flags.Namespace, flags.CacheDir = &kubeconfig, &namespace, &cache
 	config := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
 	if err := config.Init(flags, namespace, "secret"); err != nil {
 		return nil, fmt.Errorf("connect Helm to the cluster: %w", err)

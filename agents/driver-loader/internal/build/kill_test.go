@@ -47,7 +47,7 @@ func killAt(t *testing.T, store, line string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestBuildToBeKilled$", "-test.v") //nolint:gosec // this test
-	cmd.Env = append(os.Environ(), "BUILD_IN_STORE="+store)
+	cmd.Env = append(os.Environ(), "BUILD_IN_STORE="+store, "TMPDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
