@@ -29,7 +29,6 @@ const (
 	hostTools = "outrigger.dev/agents/*/tools/..."
 	kubeTypes = "k8s.io/api/..."
 	draApp    = "outrigger.dev/agents/device-plugin/internal/draapp"
-	drainer   = "outrigger.dev/agents/driver-loader/drain/..."
 )
 
 // rule says what packages may not import. A pattern is an import path; "*" in it
@@ -59,8 +58,8 @@ func rules() []rule {
 		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/gpu/nvml/..."}, never: []string{goNVML}},
 		// Agents reach the API server through pkg/kube, except programs whose libraries take
 		// client-go's types. Those types would cost another agent megabytes.
-		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/kube/...", "outrigger.dev/orchestrator/...", draApp, drainer}, never: []string{clientGo}},
-		{of: []string{outrigger}, but: []string{"outrigger.dev/orchestrator/...", "outrigger.dev/agents/device-plugin/dra-plugin", drainer}, mains: true, neverLinked: []string{kubeTypes}},
+		{of: []string{outrigger}, but: []string{"outrigger.dev/pkg/kube/...", "outrigger.dev/orchestrator/...", draApp}, never: []string{clientGo}},
+		{of: []string{outrigger}, but: []string{"outrigger.dev/orchestrator/...", "outrigger.dev/agents/device-plugin/dra-plugin"}, mains: true, neverLinked: []string{kubeTypes}},
 		// Charts are rendered by the orchestrator alone.
 		{of: []string{outrigger}, but: []string{"outrigger.dev/charts/...", "outrigger.dev/orchestrator/..."}, never: []string{helm}},
 		{of: []string{"outrigger.dev/orchestrator/..."}, neverLinked: []string{goNVML, anyCgo}},

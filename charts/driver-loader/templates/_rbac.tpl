@@ -1,8 +1,7 @@
 {{- define "driver-loader.rbac" -}}
 {{- if .Values.rbac.create }}
 {{- $labels := include "outrigger.labels" . }}
-# An upgrade of a node that has work cordons the node, and evicts pods that use GPUs: the agent
-# with the program driver-loader-drain, which uses the same account.
+# An upgrade of a node that has work cordons the node, and evicts pods that use GPUs.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
@@ -16,14 +15,11 @@ rules:
     verbs: [get, list, watch, patch]
   - apiGroups: [""]
     resources: [pods]
-    verbs: [get, list]
+    verbs: [list]
   - apiGroups: [""]
     resources: [pods/eviction]
     verbs: [create]
-  # Which pods come back on the same node, and which have GPUs by a claim.
-  - apiGroups: [apps]
-    resources: [daemonsets]
-    verbs: [get]
+  # Which pods have GPUs by a claim.
   - apiGroups: [resource.k8s.io]
     resources: [resourceclaims]
     verbs: [get]
@@ -40,6 +36,9 @@ rules:
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
     verbs: [list, watch, create, patch]
+  - apiGroups: [apps]
+    resources: [daemonsets]
+    verbs: [get]
 ---
 {{ include "outrigger.eventRights" . }}
 ---

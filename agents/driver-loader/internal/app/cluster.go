@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/driver-loader/internal/eviction"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/slots"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
@@ -26,10 +24,6 @@ func (s *settings) clusterFlags() []cli.Flag {
 		&cli.StringFlag{
 			Name: "upgrade-policy", EnvVars: []string{"UPGRADE_POLICY"}, Destination: &s.upgradePolicy,
 			Usage: "`POLICY` of upgrades in a cluster, as JSON in the form of NVIDIA's driver.upgradePolicy; it replaces auto-upgrade. Empty for no cluster",
-		},
-		&cli.PathFlag{
-			Name: "drain-program", EnvVars: []string{"DRAIN_PROGRAM"}, Destination: &s.drain,
-			Usage: "`FILE` of the program that evicts pods; empty for driver-loader-drain in the folder of this program",
 		},
 	}
 }
@@ -48,13 +42,6 @@ func (s *settings) completeUpgrade() error {
 	}
 	if s.cluster.DaemonSet == "" && strings.HasSuffix(string(s.policy.MaxUnavailable), "%") {
 		return cmdline.Usagef("flag --daemonset-name is not set, and maxUnavailable of --upgrade-policy is %s: set the name of the agent's DaemonSet, or a number of nodes", s.policy.MaxUnavailable)
-	}
-	if s.drain == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		s.drain = filepath.Join(filepath.Dir(self), eviction.Program)
 	}
 	return s.cluster.Named()
 }
@@ -100,7 +87,7 @@ func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, erro
 			return upgrade.Desired{Driver: target, Policy: s.policy}, err
 		},
 		Offered:   plugin.offered,
-		DaemonSet: s.cluster.Object(), Journal: s.journal(), Drain: []string{s.drain},
+		DaemonSet: s.cluster.Object(), Journal: s.journal(),
 	})
 	return u, nil
 }

@@ -57,7 +57,7 @@ func (s *settings) commands() []*cli.Command {
 			Action: s.action(s.unload),
 		},
 		{
-			Name: "install", Usage: "copy this program and driver-loader-drain into a folder, for a container of the driver's image", ArgsUsage: "DIR",
+			Name: "install", Usage: "copy this program into a folder, for a container of the driver's image", ArgsUsage: "DIR",
 			Action: install,
 		},
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"outrigger.dev/agents/driver-loader/internal/eviction"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/hostfs"
@@ -18,34 +17,30 @@ import (
 // installMode is that of programs which others may start.
 const installMode = 0o755
 
-// install copies the programs of this agent into a folder. An init container of the agent's
-// image does this for a main container of the driver's image.
+// install copies this program into a folder. An init container of the agent's image does this
+// for a main container of the driver's image.
 func install(c *cli.Context) error {
 	if c.Args().Len() != 1 {
-		return cmdline.Usagef("install needs one DIR: the folder to which this program and %s are copied", eviction.Program)
+		return cmdline.Usagef("install needs one DIR: the folder to which this program is copied")
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return installTo(c.Args().First(), map[string]string{
-		loader.Name: self, eviction.Program: filepath.Join(filepath.Dir(self), eviction.Program),
-	})
+	return installTo(c.Args().First(), self)
 }
 
-// installTo copies programs into a folder, by their names there. Another program may run from
-// the folder meanwhile: each file is replaced, not written.
-func installTo(dir string, programs map[string]string) error {
-	if err := os.MkdirAll(dir, installMode); err != nil {
-		return fmt.Errorf("make the folder of the programs: %w", err)
+// installTo copies a program into a folder, as driver-loader. It may run from the folder
+// meanwhile: the file is replaced, not written.
+func installTo(dir, program string) error {
+	err := os.MkdirAll(dir, installMode)
+	if err == nil {
+		err = copyProgram(program, filepath.Join(dir, loader.Name))
 	}
-	var errs []error
-	for name, from := range programs {
-		if err := copyProgram(from, filepath.Join(dir, name)); err != nil {
-			errs = append(errs, fmt.Errorf("install %s in %s: %w", name, dir, err))
-		}
+	if err != nil {
+		return fmt.Errorf("install %s in %s: %w", loader.Name, dir, err)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func copyProgram(from, to string) error {

@@ -11,11 +11,9 @@ import (
 
 func TestInstall(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "opt/outrigger")
-	first, second := filepath.Join(from, "a"), filepath.Join(from, "b")
-	payloadtest.Write(t, first, "one", 0o600)
-	payloadtest.Write(t, second, "two", 0o600)
-	programs := map[string]string{"driver-loader": first, "driver-loader-drain": second}
-	if err := installTo(to, programs); err != nil {
+	program := filepath.Join(from, "a")
+	payloadtest.Write(t, program, "one", 0o600)
+	if err := installTo(to, program); err != nil {
 		t.Fatal(err)
 	}
 	// The copy that runs is replaced, and stays whole.
@@ -24,26 +22,22 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer running.Close()
-	payloadtest.Write(t, first, "three", 0o600)
-	if err := installTo(to, programs); err != nil {
+	payloadtest.Write(t, program, "three", 0o600)
+	if err := installTo(to, program); err != nil {
 		t.Fatal(err)
 	}
 	old := make([]byte, 10)
 	if n, _ := running.Read(old); string(old[:n]) != "one" {
 		t.Errorf("the program that runs was changed: %q", old[:n])
 	}
-	for name, want := range map[string]string{"driver-loader": "three", "driver-loader-drain": "two"} {
-		got, err := os.ReadFile(filepath.Join(to, name))
-		if info, _ := os.Stat(filepath.Join(to, name)); err != nil || string(got) != want || info.Mode().Perm() != 0o755 {
-			t.Errorf("%s: %q (%v), %v", name, got, info.Mode(), err)
-		}
+	got, err := os.ReadFile(filepath.Join(to, "driver-loader"))
+	if info, _ := os.Stat(filepath.Join(to, "driver-loader")); err != nil || string(got) != "three" || info.Mode().Perm() != 0o755 {
+		t.Errorf("%q (%v), %v", got, info.Mode(), err)
 	}
-	if left, _ := os.ReadDir(to); len(left) != len(programs) {
-		t.Errorf("%d files are in the folder, want %d", len(left), len(programs))
+	if left, _ := os.ReadDir(to); len(left) != 1 {
+		t.Errorf("%d files are in the folder, want one", len(left))
 	}
-
-	programs["driver-loader-drain"] = filepath.Join(from, "none")
-	if err := installTo(to, programs); err == nil || !strings.Contains(err.Error(), "install driver-loader-drain in "+to) {
+	if err := installTo(to, filepath.Join(from, "none")); err == nil || !strings.Contains(err.Error(), "install driver-loader in "+to) {
 		t.Errorf("without a program: %v", err)
 	}
 }

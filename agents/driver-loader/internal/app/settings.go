@@ -42,7 +42,6 @@ type settings struct {
 	// What follows is of an agent in a cluster.
 	cluster       cluster.Settings
 	upgradePolicy string
-	drain         string
 
 	// complete sets what follows, and the rest of the config.
 	policy  upgrade.Policy

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"os"
@@ -20,7 +19,6 @@ import (
 	"github.com/urfave/cli/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"outrigger.dev/agents/driver-loader/drain"
 	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
@@ -32,9 +30,8 @@ import (
 )
 
 const (
-	// asDrain makes the test binary the program driver-loader-drain, and asAgent an agent whose
-	// kernel is that of a loadertest.Node. The value is a mortal.
-	asDrain = "TEST_AS_DRAIN"
+	// asAgent makes the test binary an agent whose kernel is that of a loadertest.Node. The value is
+	// a mortal.
 	asAgent = "TEST_AS_AGENT"
 
 	one, two = "580.95.05", "590.10.01"
@@ -49,12 +46,7 @@ type mortal struct {
 }
 
 func TestMain(m *testing.M) {
-	agenttest.Main(m, func() {
-		if os.Getenv(asDrain) != "" {
-			os.Exit(drain.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
-		}
-		agenttest.Pod(live)()
-	})
+	agenttest.Main(m, agenttest.Pod(live))
 }
 
 // live is the main of an agent.
@@ -93,12 +85,12 @@ type site struct {
 	*testing.T
 	loadertest.Node
 	server
-	operator    *kube.Client
-	name, drain string
+	operator *kube.Client
+	name     string
 }
 
 // server is how to reach the API server.
-type server struct{ host, account, kubeconfig string }
+type server struct{ host, account string }
 
 // newSite returns a site whose agent is restricted by the admission policies of the chart.
 func newSite(t *testing.T, operator *kube.Client, restricted apitest.Restricted) *site {
@@ -110,12 +102,7 @@ func newSite(t *testing.T, operator *kube.Client, restricted apitest.Restricted)
 	s.create("namespaces", map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": name}})
 	s.create("nodes", map[string]any{"kind": "Node", "metadata": map[string]any{"name": name}})
 	rc := restricted(t, name)
-	s.server = server{host: rc.Host, account: apitest.Account(t, rc), kubeconfig: apitest.Kubeconfig(t, rc)}
-	s.drain = filepath.Join(t.TempDir(), "drain")
-	script := fmt.Sprintf("#!/bin/sh\n%s=1 KUBECONFIG=%s exec %s \"$@\"\n", asDrain, s.kubeconfig, os.Args[0])
-	if err := os.WriteFile(s.drain, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	s.server = server{host: rc.Host, account: apitest.Account(t, rc)}
 	s.create("pods", map[string]any{
 		"kind": "Pod", "metadata": map[string]any{"name": "gpu", "namespace": name},
 		"spec": map[string]any{"nodeName": name, "terminationGracePeriodSeconds": 0, "containers": []any{map[string]any{
@@ -169,7 +156,7 @@ func (s *site) command(version, at string, times int32) *exec.Cmd {
 	cmd := agenttest.Command(s.T, nil,
 		"--listen", "127.0.0.1:0", "--host-root", path("host"), "--proc-root", path("proc"), "--sys-root", path("sys"), "--run-root", path("run"),
 		"--store", path("store"), "--driver-install-dir", path("run/driver"), "--kernel-module-config", path("none"), "--driver-version", version,
-		"--kernel-module-type", "open", "--node-name", s.name, "--namespace", s.name, "--drain-program", s.drain,
+		"--kernel-module-type", "open", "--node-name", s.name, "--namespace", s.name,
 		"--upgrade-policy", `{"maxUnavailable": 1, "gpuPodDeletion": {"force": true}}`)
 	cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	agenttest.InPod(s.T, cmd, s.host, s.account)

@@ -19,7 +19,6 @@
 //		Moved:     loader.Again,
 //		DaemonSet: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: namespace, Name: "driver-loader"},
 //		Journal:   filepath.Join(store, "upgrade.json"),
-//		Drain:     []string{"/usr/bin/driver-loader-drain"},
 //		Log:       log,
 //	})
 //	go events.Run(ctx)
@@ -36,9 +35,9 @@
 //	leases (own namespace)         list, watch, create, patch
 //	events (namespace default)     create
 //
-// and for the program driver-loader-drain, which uses the same service account, in all namespaces
+// and in all namespaces
 //
-//	pods                           get, list
+//	pods                           list
 //	pods/eviction                  create
-//	daemonsets, resourceclaims     get
+//	resourceclaims                 get
 package upgrade

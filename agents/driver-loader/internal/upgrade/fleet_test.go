@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/drain"
 	"outrigger.dev/agents/driver-loader/internal/slots"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/kube"
@@ -18,15 +17,9 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// asDrain makes the test binary the program driver-loader-drain.
-const asDrain = "TEST_AS_DRAIN"
-
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(asAgent); spec != "" {
 		runAgent(spec)
-	}
-	if os.Getenv(asDrain) != "" {
-		os.Exit(drain.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -47,7 +40,6 @@ type server struct {
 
 func newServer(t *testing.T) *server {
 	rc := apitest.Start(t)
-	t.Setenv(asDrain, "yes")
 	return &server{
 		agent:    apitest.Restrict(t, rc, policies, account),
 		operator: func(t *testing.T, node string) *kube.Client { return apitest.Client(t, rc, node, "kubectl") },
@@ -246,13 +238,12 @@ func (m *machine) show() (s shown) {
 }
 
 // config returns what all agents have, with short delays.
-func config(c *kube.Client, log *slog.Logger, namespace, kubeconfig string) upgrade.Config {
+func config(c *kube.Client, log *slog.Logger, namespace string) upgrade.Config {
 	return upgrade.Config{
 		Client: c, Events: kube.NewEvents(c), Log: log,
 		Slots:     slots.New(slots.Config{Client: c, Namespace: namespace, Node: c.Node().Name, Log: log}),
 		DaemonSet: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: namespace, Name: "driver-loader"},
-		Drain:     []string{os.Args[0], "--kubeconfig", kubeconfig, "--retry-every", "100ms"},
-		Retry:     pace.Backoff{First: 10 * time.Millisecond, Most: 100 * time.Millisecond}, Slice: time.Second,
+		Retry:     pace.Backoff{First: 10 * time.Millisecond, Most: 100 * time.Millisecond}, Slice: time.Second, Evict: 100 * time.Millisecond,
 	}
 }
 
@@ -260,7 +251,7 @@ func config(c *kube.Client, log *slog.Logger, namespace, kubeconfig string) upgr
 func (m *machine) start() (stop func()) {
 	rc := m.agent(m.T, m.name)
 	c := apitest.Client(m.T, rc, m.name, "driver-loader")
-	cfg := config(c, slog.New(slog.DiscardHandler), m.namespace, apitest.Kubeconfig(m.T, rc))
+	cfg := config(c, slog.New(slog.DiscardHandler), m.namespace)
 	cfg.Driver, cfg.Journal, cfg.Offered = m, m.journal, m.offered
 	cfg.Desired = func(upgrade.State) (upgrade.Desired, error) {
 		return upgrade.Desired{Driver: m.desired, Policy: m.policy}, nil

@@ -23,7 +23,7 @@ const asAgent = "TEST_AS_AGENT"
 
 // mortal is an agent that kills itself as SIGKILL does.
 type mortal struct {
-	Server, Account, Namespace, Node, Journal, Kubeconfig string
+	Server, Account, Namespace, Node, Journal string
 	// Driver is the file with the driver that is loaded.
 	Driver string
 	// KillAt is a state: it dies when the journal has it. KillIn is a method of Driver: it dies in
@@ -105,7 +105,7 @@ func runAgent(spec string) {
 	}
 	policy := upgrade.Default()
 	policy.PodDeletion.Force = true
-	cfg := config(c, slog.New(m), m.Namespace, m.Kubeconfig)
+	cfg := config(c, slog.New(m), m.Namespace)
 	cfg.Driver, cfg.Journal = m, m.Journal
 	cfg.Desired = func(upgrade.State) (upgrade.Desired, error) { return upgrade.Desired{Driver: "2", Policy: policy}, nil }
 	_ = upgrade.New(cfg).Run(context.Background())
@@ -132,7 +132,7 @@ func TestAKilledAgentGoesOn(t *testing.T) {
 			pod := "gpu-" + node.name
 			f.pod(node.name, pod, true)
 			rc := f.agent(t, node.name)
-			m.Server, m.Account, m.Kubeconfig = rc.Host, apitest.Account(t, rc), apitest.Kubeconfig(t, rc)
+			m.Server, m.Account = rc.Host, apitest.Account(t, rc)
 			m.Namespace, m.Node = f.namespace, node.name
 			m.Journal, m.Driver = node.journal, filepath.Join(dir, "driver")
 			if err := m.set("1"); err != nil {

@@ -90,6 +90,7 @@ func TestParsePolicy(t *testing.T) {
 			"drain": {"enable": false, "force": false, "podSelector": "", "timeoutSeconds": 300, "deleteEmptyDir": false}}`},
 		"a key that does not exist":      {in: `{"maxParalel": 1}`, want: `read upgradePolicy: json: unknown field "maxParalel"`},
 		"a share that is none":           {in: `{"maxUnavailable": "many"}`, want: `upgradePolicy.maxUnavailable is "many": use a number of nodes such as 2, or a percentage such as 25%`},
+		"a selector that is none":        {in: `{"drain": {"podSelector": "a in"}}`, want: `upgradePolicy.drain.podSelector is "a in", which is no label selector: `},
 		"a share that is a fraction":     {in: `{"maxUnavailable": 0.5}`, want: `upgradePolicy.maxUnavailable is "0.5": use a number of nodes such as 2, or a percentage such as 25%`},
 		"a number below zero":            {in: `{"drain": {"timeoutSeconds": -1}}`, want: `upgradePolicy.drain.timeoutSeconds is -1: use 0 to 2147483647`},
 		"something else than an object":  {in: `[]`, want: "cannot unmarshal"},

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Policy is the upgrade policy in NVIDIA's form: driver.upgradePolicy of its chart.
@@ -130,6 +132,13 @@ func (p Policy) check() error {
 	} {
 		if n < 0 || n > maxNumber {
 			return fmt.Errorf("upgradePolicy.%s is %d: use 0 to %d", key, n, maxNumber)
+		}
+	}
+	for key, selector := range map[string]string{
+		"waitForCompletion.podSelector": p.WaitForCompletion.PodSelector, "drain.podSelector": p.Drain.PodSelector,
+	} {
+		if _, err := labels.Parse(selector); err != nil {
+			return fmt.Errorf("upgradePolicy.%s is %q, which is no label selector: %w", key, selector, err)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,17 +57,16 @@ type Config struct {
 	DaemonSet kube.Object
 	// Journal is the path of the journal.
 	Journal string
-	// Drain is the program driver-loader-drain and its arguments.
-	Drain []string
-	Log   *slog.Logger
+	Log     *slog.Logger
 	// Offered returns when the device plugin of the node offers its GPUs. It is asked on a Node
 	// that has GPUs in its capacity, before pods may come back. nil does not wait.
 	Offered func(ctx context.Context) error
 	// Retry has the delays after errors, and the longest one while the node waits for a slot; zero
 	// for 5 s to a minute.
 	Retry pace.Backoff
-	// Slice is the longest run of the drain program; 0 for a minute.
-	Slice time.Duration
+	// Slice is the longest time for which pods are evicted or awaited at a stretch; 0 for a minute.
+	// Evict is the time between two looks at them; 0 for 5 s.
+	Slice, Evict time.Duration
 }
 
 // Upgrade upgrades the driver of the node.
@@ -90,9 +90,7 @@ func New(cfg Config) *Upgrade {
 	if cfg.Retry == (pace.Backoff{}) {
 		cfg.Retry = pace.Backoff{First: 5 * time.Second, Most: time.Minute} //nolint:mnd // see Config
 	}
-	if cfg.Slice == 0 {
-		cfg.Slice = slice
-	}
+	cfg.Slice, cfg.Evict = cmp.Or(cfg.Slice, slice), cmp.Or(cfg.Evict, retry)
 	j, err := ReadJournal(cfg.Journal)
 	if err != nil {
 		cfg.Log.Warn("the journal of the upgrade is lost, beginning again", "err", err)
@@ -230,7 +228,7 @@ func (u *Upgrade) long(ctx context.Context, a Action, p Policy) (failed *cause.C
 	case RollBack:
 		err = u.cfg.Driver.RollBack(ctx, u.journal.Previous)
 	default:
-		failed = u.evict(ctx, u.journal, a, p, time.Now())
+		failed = u.clear(ctx, u.journal, a, p, time.Now())
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -125,7 +125,7 @@ func (f *fleet) testsPodsThatStayFailTheUpgradeBeforeTheDriverIsTouched() {
 	stop := m.start()
 	s := m.reaches(upgrade.Failed)
 	stop()
-	if s.Spec.Unschedulable || !strings.Contains(s.cause(), f.namespace+"/bare (Pods that declare no controller") {
+	if s.Spec.Unschedulable || !strings.Contains(s.cause(), f.namespace+"/bare (it has no controller") {
 		f.Errorf("the node is %+v", s)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/eviction"
 )
 
 // nodeSeen is the time after which a Node that follows from a write has woken the loop.
@@ -133,34 +134,19 @@ func (m *Manager) evict(ctx context.Context, users []User) {
 	}
 }
 
-// evictPod evicts a pod of this node, unless it is about to end. The UID keeps another pod of the
-// same name, such as one that a StatefulSet has made since on another node, from being evicted.
+// evictPod evicts a pod of this node, unless it is about to end.
 func (m *Manager) evictPod(ctx context.Context, namespace, name string) error {
-	var pod struct {
-		Metadata struct {
-			UID               string `json:"uid"`
-			DeletionTimestamp string `json:"deletionTimestamp"`
-		} `json:"metadata"`
-		Spec struct {
-			NodeName string `json:"nodeName"`
-		} `json:"spec"`
-	}
-	object := kube.Object{API: "v1", Resource: "pods", Namespace: namespace, Name: name}
-	if err := m.cfg.Client.Get(ctx, object, &pod); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
+	var pod eviction.Pod
+	err := m.cfg.Client.Get(ctx, kube.Object{API: "v1", Resource: "pods", Namespace: namespace, Name: name}, &pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
 		return err
-	}
-	if pod.Spec.NodeName != m.cfg.Client.Node().Name || pod.Metadata.DeletionTimestamp != "" {
+	case pod.Spec.NodeName != m.cfg.Client.Node().Name || pod.DeletionTimestamp != nil:
 		return nil
 	}
-	object.Subresource = "eviction"
-	if err := m.cfg.Client.Create(ctx, object, map[string]any{
-		"apiVersion": "policy/v1", "kind": "Eviction",
-		"metadata":      map[string]any{"namespace": namespace, "name": name},
-		"deleteOptions": map[string]any{"preconditions": map[string]any{"uid": pod.Metadata.UID}},
-	}); err != nil {
+	if err := eviction.Evict(ctx, m.cfg.Client, &pod); err != nil {
 		return err
 	}
 	m.cfg.Log.Info("evicting pod", "pod", namespace+"/"+name, "config", m.wanted)

@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/kube/eviction"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/podresources"
 )
@@ -124,9 +125,9 @@ func (f *Finder) ended(ctx context.Context, u manager.User) bool {
 	if asked && time.Now().Before(r.until) || time.Now().Before(f.away) {
 		return false
 	}
-	var pod pod
+	var pod eviction.Pod
 	err := f.Client.Get(ctx, kube.Object{API: "v1", Resource: "pods", Namespace: u.Namespace, Name: u.Pod}, &pod)
-	if apierrors.IsNotFound(err) || err == nil && (pod.Status.Phase == "Succeeded" || pod.Status.Phase == "Failed") {
+	if apierrors.IsNotFound(err) || err == nil && eviction.Ended(&pod) {
 		delete(f.running, name(u))
 		return true
 	}
@@ -139,40 +140,13 @@ func (f *Finder) ended(ctx context.Context, u manager.User) bool {
 	if f.running == nil {
 		f.running = map[string]runs{}
 	}
-	r.stays = pod.stays() || err != nil && r.stays
+	r.stays = (eviction.Options{}).Obstacle(&pod).Returns() || err != nil && r.stays
 	r.until = time.Now().Add(r.retry.Next())
 	f.running[name(u)] = r
 	return false
 }
 
 func name(u manager.User) string { return u.Namespace + "/" + u.Pod }
-
-// pod is what is read of a pod.
-type pod struct {
-	Metadata struct {
-		Annotations     map[string]string `json:"annotations"`
-		OwnerReferences []struct {
-			Kind       string `json:"kind"`
-			Controller bool   `json:"controller"`
-		} `json:"ownerReferences"`
-	} `json:"metadata"`
-	Status struct {
-		Phase string `json:"phase"`
-	} `json:"status"`
-}
-
-// mirror is the annotation of a pod that the kubelet runs from a file: an eviction removes only the
-// object (k8s.io/kubernetes/pkg/kubelet/types).
-const mirror = "kubernetes.io/config.mirror"
-
-// stays reports whether the node gets the pod again after an eviction, also while it is cordoned.
-func (p pod) stays() bool {
-	_, static := p.Metadata.Annotations[mirror]
-	for _, o := range p.Metadata.OwnerReferences {
-		static = static || o.Controller && o.Kind == "DaemonSet"
-	}
-	return static
-}
 
 // forget forgets pods that were not asked about for a while.
 func (f *Finder) forget() {

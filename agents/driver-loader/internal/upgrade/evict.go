@@ -1,0 +1,282 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/kube/eviction"
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/text"
+)
+
+const (
+	// slice is the longest time for which pods are evicted or awaited at a stretch: after it the
+	// node is looked at again, so that a change of the desired driver or a lost slot ends the wait.
+	slice = time.Minute
+	// retry is the time between two looks at the pods of the node. An eviction that is not allowed
+	// is asked for again.
+	retry = 5 * time.Second
+	// maxNamed is how many pods a cause names, and maxText the most bytes of one explanation.
+	maxNamed, maxText = 5, 1024
+)
+
+// The ends of a clearing that are no failure of a request.
+var (
+	errTime    = errors.New("pods are left at the end of the time")
+	errRefused = errors.New("pods may not be evicted")
+)
+
+// event is what happens to a pod.
+type event string
+
+// The events of pods.
+const (
+	// running is a pod that is awaited, evicting one that is about to end, and gone one that has.
+	running  event = "running"
+	evicting event = "evicting"
+	gone     event = "gone"
+	// blocked is a pod that may not be evicted at the moment.
+	blocked event = "blocked"
+	// left is a pod that stays, and does not prevent the upgrade; refused is one that does.
+	left    event = "left"
+	refused event = "refused"
+)
+
+// line is the last event of a pod.
+type line struct {
+	event
+	// budget is the PodDisruptionBudget that blocks it, and text says why.
+	budget, text string
+}
+
+// clearing is the work of taking the pods that an action is about from the node.
+type clearing struct {
+	*Upgrade
+	kind Kind
+	// selector selects pods, unless those that hold GPUs are meant.
+	selector string
+	options  eviction.Options
+	// seconds bound the action; 0 for no limit.
+	seconds int
+	// pods has the last line of each pod, by namespace and name.
+	pods map[string]line
+}
+
+// clear takes away the pods that the current action is about, for at most a slice of its time.
+func (u *Upgrade) clear(ctx context.Context, j Journal, a Action, p Policy, now time.Time) *cause.Cause {
+	c := clearing{Upgrade: u, kind: a.Kind, pods: map[string]line{}}
+	switch a.Kind {
+	case WaitForJobs:
+		c.selector, c.seconds = p.WaitForCompletion.PodSelector, p.WaitForCompletion.TimeoutSeconds
+	case EvictPods:
+		c.options, c.seconds = p.PodDeletion.options(), p.PodDeletion.TimeoutSeconds
+	default:
+		c.selector, c.options, c.seconds = p.Drain.PodSelector, p.Drain.options(), p.Drain.TimeoutSeconds
+	}
+	run, over := u.cfg.Slice, false
+	if limit := time.Duration(c.seconds) * time.Second; limit > 0 {
+		rest := limit - now.Sub(j.Since)
+		over = rest <= run
+		run = max(min(run, rest), time.Second)
+	}
+	return c.outcome(c.run(ctx, run), over)
+}
+
+func (e Eviction) options() eviction.Options {
+	return eviction.Options{Force: e.Force, DeleteEmptyDir: e.DeleteEmptyDir}
+}
+
+// run looks at the pods until none is left, or the time is over.
+func (c *clearing) run(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTime)
+	defer cancel()
+	step := c.evict
+	if c.kind == WaitForJobs {
+		step = c.await
+	}
+	for {
+		n, err := step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil || n == 0:
+			return err
+		}
+		if !pace.Pause(ctx, c.cfg.Evict) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// await returns how many of the pods have not ended.
+func (c *clearing) await(ctx context.Context) (n int, err error) {
+	pods, err := eviction.Pods(ctx, c.cfg.Client, c.selector)
+	if err != nil {
+		return 0, err
+	}
+	there := map[string]bool{}
+	for i := range pods {
+		if p := &pods[i]; !eviction.Ended(p) {
+			c.note(there, p, line{event: running})
+			n++
+		}
+	}
+	c.missing(there)
+	return n, nil
+}
+
+// evict evicts the pods that are there now, and returns how many those were: there may be more,
+// which were bound to the node before it was cordoned. It evicts none if one of them may not be
+// evicted.
+func (c *clearing) evict(ctx context.Context) (n int, err error) {
+	there := map[string]bool{}
+	pods, err := c.choose(ctx, there)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, p := range pods {
+		now := line{event: evicting}
+		if p.DeletionTimestamp == nil {
+			err := eviction.Evict(ctx, c.cfg.Client, p)
+			if b, is := errors.AsType[*eviction.Blocked](err); is {
+				now = line{event: blocked, budget: b.Budget, text: b.Text}
+			} else if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		c.note(there, p, now)
+	}
+	c.missing(there)
+	return len(pods), errors.Join(errs...)
+}
+
+// choose returns the pods to evict.
+func (c *clearing) choose(ctx context.Context, there map[string]bool) (chosen []*eviction.Pod, err error) {
+	pods, err := eviction.Pods(ctx, c.cfg.Client, c.selector)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pods {
+		p := &pods[i]
+		if eviction.Ended(p) {
+			continue
+		}
+		if c.kind == EvictPods {
+			if holds, err := holdsGPU(ctx, c.cfg.Client, p); err != nil {
+				return nil, err
+			} else if !holds {
+				continue
+			}
+		}
+		why := c.options.Obstacle(p)
+		switch {
+		case p.Labels[PodSkipLabel] == "true":
+			c.note(there, p, line{event: left, text: "it has the label " + PodSkipLabel + "=true"})
+		case why == eviction.None, p.DeletionTimestamp != nil && !why.Returns():
+			chosen = append(chosen, p)
+		case c.kind == DrainNode && why.Returns():
+			c.note(there, p, line{event: left, text: string(why)})
+		default:
+			c.note(there, p, line{event: refused, text: inOurTerms(why)})
+			err = errRefused
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return chosen, nil
+}
+
+// inOurTerms names the key of the upgrade policy that removes an obstacle.
+func inOurTerms(why eviction.Obstacle) string {
+	switch why {
+	case eviction.NoController:
+		return string(why) + ": set force in upgradePolicy to evict it nevertheless"
+	case eviction.LocalData:
+		return string(why) + ": set deleteEmptyDir in upgradePolicy to evict it nevertheless"
+	default:
+		return string(why)
+	}
+}
+
+// note records what happens to a pod that is there, and logs it if it is new.
+func (c *clearing) note(there map[string]bool, p *eviction.Pod, now line) {
+	name := p.Namespace + "/" + p.Name
+	there[name] = true
+	now.text = text.Cut(text.Printable(now.text), maxText)
+	if c.pods[name] == now {
+		return
+	}
+	c.pods[name] = now
+	c.cfg.Log.Info("pod of this node", "event", now.event, "pod", name, "budget", now.budget, "text", now.text)
+	if now.event == blocked && c.blocked[name] != now.budget {
+		c.blocked[name] = now.budget
+		c.say(true, fmt.Sprintf("the PodDisruptionBudget %s holds the eviction of pod %s: %s", now.budget, name, now.text))
+	}
+}
+
+// missing records which pods are not there any more.
+func (c *clearing) missing(there map[string]bool) {
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		if !there[name] && c.pods[name].event != gone {
+			c.pods[name] = line{event: gone}
+			c.cfg.Log.Info("pod of this node", "event", gone, "pod", name)
+		}
+	}
+}
+
+// outcome returns why a clearing that ended with err failed, nil if it did not. over is set if the
+// time of the action is over with it.
+func (c *clearing) outcome(err error, over bool) *cause.Cause {
+	failed := cause.Cause{Subject: "pods of node " + c.cfg.Client.Node().Name}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errRefused):
+		failed.Code, failed.Text = CodePodsRefused, "they hold GPUs and may not be evicted: "+c.named(refused)
+		failed.Fix = "delete them, or set force or deleteEmptyDir in upgradePolicy.gpuPodDeletion, or give them the label " + PodSkipLabel + "=true"
+		return &failed
+	case over && c.kind == WaitForJobs:
+		return nil // the upgrade goes on, as with NVIDIA's controller
+	case errors.Is(err, errTime):
+		failed.Code, failed.Text = CodeWaiting, "they have not ended: "+c.named(running, blocked, evicting)
+		failed.Fix = "change the PodDisruptionBudget, or delete the pods"
+	default:
+		failed.Code, failed.Text = CodeTemporary, text.Cut(text.OneLine(err), maxCause)
+		failed.Fix = "read the log of the driver loader"
+	}
+	if over {
+		failed.Code, failed.Text = CodePodsLeft, failed.Text+"; the time of upgradePolicy is over"
+	}
+	return &failed
+}
+
+// named lists the pods whose last event is one of these.
+func (c *clearing) named(events ...event) string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		l := c.pods[name]
+		if !slices.Contains(events, l.event) {
+			continue
+		}
+		switch {
+		case l.budget != "":
+			name += " (PodDisruptionBudget " + l.budget + ": " + l.text + ")"
+		case l.text != "":
+			name += " (" + l.text + ")"
+		}
+		names = append(names, name)
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,186 @@
+// Package eviction evicts the pods of a node through the Eviction API (policy/v1), as "kubectl
+// drain" does: PodDisruptionBudgets count, a pod has the grace period that it asks for, and no
+// pod is deleted in any other way.
+//
+// The role of its caller needs, in all namespaces, the verbs get and list on pods, and create on
+// pods/eviction.
+package eviction
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"outrigger.dev/pkg/kube"
+)
+
+// pods are the pods of all namespaces.
+var pods = kube.Object{API: "v1", Resource: "pods"}
+
+// Pod is what is read of a pod.
+type Pod struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		NodeName string `json:"nodeName"`
+		Volumes  []struct {
+			EmptyDir *struct{} `json:"emptyDir"`
+		} `json:"volumes"`
+		InitContainers []Container `json:"initContainers"`
+		Containers     []Container `json:"containers"`
+		ResourceClaims []Claim     `json:"resourceClaims"`
+	} `json:"spec"`
+	Status struct {
+		Phase string `json:"phase"`
+		// ResourceClaimStatuses names the claims that were created for the pod.
+		ResourceClaimStatuses []Claim `json:"resourceClaimStatuses"`
+	} `json:"status"`
+}
+
+// Container is what is read of a container: amounts of resources, such as "8".
+type Container struct {
+	Resources struct {
+		Requests map[string]string `json:"requests"`
+		Limits   map[string]string `json:"limits"`
+	} `json:"resources"`
+}
+
+// Claim refers to a ResourceClaim of the pod. ResourceClaimName is empty for one that is created of
+// a template.
+type Claim struct {
+	Name              string `json:"name"`
+	ResourceClaimName string `json:"resourceClaimName"`
+}
+
+// mirror is the annotation of a pod that the kubelet runs from a file (k8s.io/api/core/v1,
+// MirrorPodAnnotationKey), and budgetCause the cause in an answer that names a PodDisruptionBudget
+// (k8s.io/api/policy/v1, DisruptionBudgetCause).
+const (
+	mirror      = "kubernetes.io/config.mirror"
+	budgetCause = "DisruptionBudget"
+)
+
+// Pods returns the pods of the client's node that a label selector selects, sorted by namespace and
+// name. An empty selector selects all.
+func Pods(ctx context.Context, c *kube.Client, selector string) ([]Pod, error) {
+	node := c.Node().Name
+	all, err := kube.List[Pod](ctx, c, kube.Query{Object: pods, FieldSelector: "spec.nodeName=" + node, LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of node %s: %w", node, err)
+	}
+	slices.SortFunc(all, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all, nil
+}
+
+// Ended reports whether a pod has ended: it uses its node no more.
+func Ended(p *Pod) bool {
+	return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed"
+}
+
+// Obstacle is why a pod is not evicted, in words that follow "because".
+type Obstacle string
+
+// The obstacles, and None.
+const (
+	None Obstacle = ""
+	// Static and OfDaemonSet are pods that the node gets again after an eviction, also while it is
+	// cordoned.
+	Static      Obstacle = "it is a static pod of the kubelet"
+	OfDaemonSet Obstacle = "it belongs to a DaemonSet, which would create it again"
+	// LocalData and NoController are obstacles that Options remove.
+	LocalData    Obstacle = "its emptyDir volumes would be lost"
+	NoController Obstacle = "it has no controller, so that nothing would create it again"
+)
+
+// Returns reports whether the node gets the pod again after an eviction.
+func (o Obstacle) Returns() bool { return o == Static || o == OfDaemonSet }
+
+// Options say which pods may be evicted that "kubectl drain" leaves alone.
+type Options struct {
+	// Force evicts pods without a controller.
+	Force bool
+	// DeleteEmptyDir evicts pods that lose the data of an emptyDir.
+	DeleteEmptyDir bool
+}
+
+// Obstacle returns why a pod that has not ended is not evicted.
+func (o Options) Obstacle(p *Pod) Obstacle {
+	controller := metav1.GetControllerOfNoCopy(p)
+	_, static := p.Annotations[mirror]
+	local := false
+	for _, v := range p.Spec.Volumes {
+		local = local || v.EmptyDir != nil
+	}
+	switch {
+	case static:
+		return Static
+	case controller != nil && controller.Kind == "DaemonSet":
+		return OfDaemonSet
+	case local && !o.DeleteEmptyDir:
+		return LocalData
+	case controller == nil && !o.Force:
+		return NoController
+	default:
+		return None
+	}
+}
+
+// Blocked is an eviction that is not allowed now. It may be later.
+type Blocked struct {
+	// Budget is the PodDisruptionBudget, in the namespace of the pod; empty if the API server
+	// names none.
+	Budget string
+	// Text says why, in the words of the API server.
+	Text string
+}
+
+// Error returns the text.
+func (b *Blocked) Error() string { return b.Text }
+
+// Evict asks the API server to evict a pod, which it has read. It does not wait for the end of the
+// pod. A pod that is gone is a success, also if another pod has its name: that one may be on another
+// node. If the pod may not be evicted now, the error is a *Blocked.
+func Evict(ctx context.Context, c *kube.Client, p *Pod) error {
+	of := pods
+	of.Namespace, of.Name, of.Subresource = p.Namespace, p.Name, "eviction"
+	err := c.Create(ctx, of, map[string]any{
+		"apiVersion": "policy/v1", "kind": "Eviction",
+		"metadata":      map[string]any{"namespace": p.Namespace, "name": p.Name},
+		"deleteOptions": map[string]any{"preconditions": map[string]any{"uid": p.UID}},
+	})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil
+	case apierrors.IsTooManyRequests(err):
+		return blocked(err)
+	case err != nil:
+		return fmt.Errorf("evict pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	return nil
+}
+
+// blocked returns what the API server says about an eviction that it does not allow now.
+func blocked(err error) *Blocked {
+	b := &Blocked{Text: err.Error()}
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	if !is || status.ErrStatus.Details == nil {
+		return b
+	}
+	for _, c := range status.ErrStatus.Details.Causes {
+		if c.Type != budgetCause {
+			continue
+		}
+		b.Text = c.Message
+		if rest, is := strings.CutPrefix(c.Message, "The disruption budget "); is {
+			b.Budget, _, _ = strings.Cut(rest, " ")
+		}
+	}
+	return b
+}
