@@ -53,7 +53,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 // row is that of one field.
 func row(f field.Field) string {
 	from := "the node"
-	if f.ID == telemetry.XIDErrors {
+	if f.ID == telemetry.DCGM_FI_DEV_XID_ERROR {
 		from = "events"
 	} else if s, ok := telemetry.SourceOf(f.Of); ok {
 		from = "`" + s.Call + "`"

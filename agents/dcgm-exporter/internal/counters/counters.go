@@ -175,20 +175,16 @@ func metric(record []string) (m Metric, reason string) {
 	return m, ""
 }
 
-// Fields of the whole node, and of the GPU, that are no values of package telemetry.
-const (
-	DriverVersion field.ID = 1
-	NVMLVersion   field.ID = 2
-	Brand         field.ID = 51
-)
-
 // Served reports whether the exporter has a source for a field.
 func Served(f field.Field) bool {
-	if slices.Contains([]field.ID{DriverVersion, NVMLVersion, Brand, telemetry.XIDErrors}, f.ID) {
+	switch f.ID {
+	case telemetry.DCGM_FI_SYSTEM_DRIVER_VERSION, telemetry.DCGM_FI_SYSTEM_NVML_VERSION, telemetry.DCGM_FI_DEV_GPU_BRAND,
+		telemetry.DCGM_FI_DEV_XID_ERROR: // they are no values of package telemetry
 		return true
+	default:
+		_, ok := telemetry.SourceOf(f.Of)
+		return ok
 	}
-	_, ok := telemetry.SourceOf(f.Of)
-	return ok
 }
 
 // quote returns the start of a text of the user, without what a terminal would interpret.

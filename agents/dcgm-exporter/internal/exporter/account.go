@@ -19,7 +19,7 @@ func (e *Exporter) account(d *device, r reading) {
 	base := account.Reading{Device: account.Device{GPU: d.gpu.UUID, Instance: gpu.NoInstance}, At: r.sample.At}
 	if d.gpu.MIG == nil || !d.gpu.MIG.Enabled {
 		base.Users = users[d.gpu.UUID]
-		base.Joules = value(r.sample.GPU, telemetry.TotalEnergy, 1e-3)
+		base.Joules = value(r.sample.GPU, telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1e-3)
 		e.enter(base, r, r.sample.GPU)
 		return
 	}
@@ -37,11 +37,11 @@ func (e *Exporter) account(d *device, r reading) {
 
 // enter completes a reading of a device with its values and processes, and books it.
 func (e *Exporter) enter(a account.Reading, r reading, values telemetry.Values) {
-	a.Busy = value(values, telemetry.GraphicsActive, 1)
+	a.Busy = value(values, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO, 1)
 	if a.Busy < 0 {
-		a.Busy = value(values, telemetry.GPUUtil, 1e-2)
+		a.Busy = value(values, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, 1e-2)
 	}
-	a.Memory = value(values, telemetry.FBUsed, 1<<20)
+	a.Memory = value(values, telemetry.DCGM_FI_DEV_FB_USED, 1<<20)
 	for _, p := range r.sample.Processes {
 		if p.Instance != a.Instance {
 			continue

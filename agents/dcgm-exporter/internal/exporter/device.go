@@ -187,7 +187,7 @@ func (e *Exporter) read(r reading) {
 		for symbol, n := range r.sample.Failed {
 			d.errors[symbol] += uint64(n) //nolint:gosec // a count
 		}
-		if bits, ok := r.sample.GPU[telemetry.ClocksReasons]; ok {
+		if bits, ok := r.sample.GPU[telemetry.DCGM_FI_DEV_CLOCKS_EVENT_REASONS]; ok {
 			d.history.Clocks(uint64(bits), r.sample.At)
 		}
 		e.account(d, r)

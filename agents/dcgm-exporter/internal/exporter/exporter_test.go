@@ -140,7 +140,7 @@ func (s sampler) Sample(ctx context.Context, _ telemetry.Task) (telemetry.Sample
 
 // warm is a reading of a GPU with a temperature.
 func warm(celsius float64) telemetry.Sample {
-	return telemetry.Sample{At: time.Now(), GPU: telemetry.Values{telemetry.GPUTemp: celsius}}
+	return telemetry.Sample{At: time.Now(), GPU: telemetry.Values{telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS: celsius}}
 }
 
 // answers sets what a GPU answers.

@@ -41,7 +41,9 @@ func (o Options) Wanted() []telemetry.Field {
 		case "":
 			out = append(out, m.Field.Of)
 		case counters.HealthStatus:
-			out = append(out, healthFields()...)
+			for _, i := range memoryIncidents() {
+				out = append(out, i.field)
+			}
 		case counters.P2PStatus:
 			out = append(out, telemetry.PeerStatus)
 		case counters.XIDCount, counters.XIDTotal, counters.ClockCount, counters.ClockTotal:
@@ -52,14 +54,17 @@ func (o Options) Wanted() []telemetry.Field {
 	return slices.Compact(out)
 }
 
-// own are the fields of the exporter's own metrics.
+// own are the fields of the exporter's own metrics: what accounts and counts of clock events are
+// derived from, and those of totals.
 func own() []telemetry.Field {
-	return []telemetry.Field{
-		telemetry.TotalEnergy, telemetry.FBUsed, telemetry.GPUUtil, telemetry.GraphicsActive, telemetry.ClocksReasons,
-		telemetry.PCIeTxBytes, telemetry.PCIeRxBytes, telemetry.NVLinkTxBytes, telemetry.NVLinkRxBytes, telemetry.RecoveryAction,
-		telemetry.ThrottledPowerCap, telemetry.ThrottledSyncBoost, telemetry.ThrottledSWThermal, telemetry.ThrottledHWThermal,
-		telemetry.ThrottledPowerBrake,
+	out := []telemetry.Field{
+		telemetry.DCGM_FI_DEV_FB_USED, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO,
+		telemetry.DCGM_FI_DEV_CLOCKS_EVENT_REASONS,
 	}
+	for _, t := range totals() {
+		out = append(out, t.field)
+	}
+	return out
 }
 
 type deriver struct {
@@ -132,7 +137,7 @@ func (d *deriver) gpu(g *GPU) {
 			if m.Computed == counters.XIDCount {
 				d.recent(m, g, top, parts)
 			}
-		case m.Field.ID == telemetry.XIDErrors:
+		case m.Field.ID == telemetry.DCGM_FI_DEV_XID_ERROR:
 			// health adds it
 		default:
 			d.metric(m, g, top, parts)
@@ -191,9 +196,9 @@ func (d *deriver) share(m counters.Metric, e entity, u podresources.User, value 
 			continue
 		}
 		switch {
-		case m.Field.Of == telemetry.FBUsed && a.Memory >= 0:
+		case m.Field.Of == telemetry.DCGM_FI_DEV_FB_USED && a.Memory >= 0:
 			return math.Floor(a.Memory / (1 << 20))
-		case m.Field.Of == telemetry.GPUUtil && a.Busy >= 0:
+		case m.Field.Of == telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO && a.Busy >= 0:
 			return math.Round(100 * a.Busy)
 		}
 	}

@@ -52,8 +52,8 @@ func options(t *testing.T) exposition.Options {
 // whole are the values of a GPU.
 func whole() telemetry.Values {
 	return telemetry.Values{
-		telemetry.SMClock: 1980, telemetry.GPUUtil: 42, telemetry.FBUsed: 1024, telemetry.TotalEnergy: 12_345_678,
-		telemetry.GraphicsActive: 0.5, telemetry.PCIeTxBytes: 5e9, telemetry.ThrottledHWThermal: 3e9, telemetry.RecoveryAction: 0,
+		telemetry.DCGM_FI_DEV_SM_CLOCK: 1980, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO: 42, telemetry.DCGM_FI_DEV_FB_USED: 1024, telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION: 12_345_678,
+		telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO: 0.5, telemetry.PCIeTxBytes: 5e9, telemetry.ThrottledHWThermal: 3e9, telemetry.DCGM_FI_DEV_GPU_RECOVERY_ACTION: 0,
 	}
 }
 
@@ -72,13 +72,13 @@ func divided() exposition.State {
 	node := gputest.Partition(gputest.Node("h100-80", 1), 0, "3g.40gb", "1g.10gb")
 	s.GPUs[0].GPU = node.GPUs[0]
 	values := whole()
-	for _, f := range []telemetry.Field{telemetry.GPUUtil, telemetry.FBUsed, telemetry.GraphicsActive} {
+	for _, f := range []telemetry.Field{telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, telemetry.DCGM_FI_DEV_FB_USED, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO} {
 		delete(values, f)
 	}
 	s.GPUs[0].Sample.GPU = values
 	s.GPUs[0].Sample.Instances = map[uint32]telemetry.Values{}
 	for i, d := range node.GPUs[0].MIG.Devices {
-		s.GPUs[0].Sample.Instances[d.GPUInstance] = telemetry.Values{telemetry.FBUsed: float64(100 * (i + 1)), telemetry.GraphicsActive: 0.25}
+		s.GPUs[0].Sample.Instances[d.GPUInstance] = telemetry.Values{telemetry.DCGM_FI_DEV_FB_USED: float64(100 * (i + 1)), telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO: 0.25}
 	}
 	return s
 }
@@ -150,8 +150,8 @@ func TestDerive(t *testing.T) {
 			s.GPUs[0].Errors = map[string]uint64{"nvmlDeviceGetPowerUsage": 3}
 		},
 		"absent": func(s *exposition.State, _ *exposition.Options) {
-			delete(s.GPUs[0].Sample.GPU, telemetry.GraphicsActive)
-			s.GPUs[0].Sample.Absent = map[telemetry.Field]string{telemetry.GraphicsActive: "needs GPM, which Hopper and later GPUs have"}
+			delete(s.GPUs[0].Sample.GPU, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO)
+			s.GPUs[0].Sample.Absent = map[telemetry.Field]string{telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO: "needs GPM, which Hopper and later GPUs have"}
 		},
 		"jobs": func(s *exposition.State, _ *exposition.Options) {
 			s.Jobs = func(int, uint32) []string { return []string{"job 2", "job\n\"1\"", "job 2"} }
@@ -250,7 +250,7 @@ func TestDedupedSums(t *testing.T) {
 		}
 		return total
 	}
-	energy := whole()[telemetry.TotalEnergy]
+	energy := whole()[telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION]
 	if got := sum(); got != 2*energy {
 		t.Errorf("duplicate: %g, want that of both instances", got)
 	}
@@ -275,8 +275,8 @@ func TestDevices(t *testing.T) {
 	} {
 		s, o := divided(), options(t)
 		s.GPUs[0].MIG.GPUInstances[0].ID, s.GPUs[0].MIG.GPUInstances[1].ID = 1, 2
-		s.GPUs[0].Sample.Instances = map[uint32]telemetry.Values{1: {telemetry.FBUsed: 1}, 2: {telemetry.FBUsed: 2}}
-		s.GPUs[0].Sample.GPU[telemetry.FBUsed] = 3
+		s.GPUs[0].Sample.Instances = map[uint32]telemetry.Values{1: {telemetry.DCGM_FI_DEV_FB_USED: 1}, 2: {telemetry.DCGM_FI_DEV_FB_USED: 2}}
+		s.GPUs[0].Sample.GPU[telemetry.DCGM_FI_DEV_FB_USED] = 3
 		other := state().GPUs[0]
 		other.Index, other.UUID = 1, "GPU-other"
 		s.GPUs = append(s.GPUs, other)

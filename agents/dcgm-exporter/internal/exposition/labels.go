@@ -12,6 +12,7 @@ import (
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml/telemetry"
 	"outrigger.dev/pkg/podresources"
 )
 
@@ -114,11 +115,11 @@ func (d *deriver) texts(g *GPU) []Label {
 		}
 		value := ""
 		switch m.Field.ID {
-		case counters.DriverVersion:
+		case telemetry.DCGM_FI_SYSTEM_DRIVER_VERSION:
 			value = d.state.Driver.Version
-		case counters.NVMLVersion:
+		case telemetry.DCGM_FI_SYSTEM_NVML_VERSION:
 			value = d.state.Driver.NVMLVersion
-		case counters.Brand:
+		case telemetry.DCGM_FI_DEV_GPU_BRAND:
 			value = g.Brand
 		default:
 			if g.Sample != nil {

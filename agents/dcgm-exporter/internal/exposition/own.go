@@ -19,7 +19,7 @@ func (d *deriver) health(g *GPU, top view, instances []entity) {
 	}
 	d.put("gpu_up", "1 while the GPU answers, 0 while it is lost, hangs or cannot be read.", false, top.labels, up)
 	for _, m := range d.Metrics {
-		if m.Computed != "" || m.Field.ID != telemetry.XIDErrors {
+		if m.Computed != "" || m.Field.ID != telemetry.DCGM_FI_DEV_XID_ERROR {
 			continue
 		}
 		code := strconv.FormatUint(g.LastXID, 10)
@@ -85,16 +85,20 @@ func (d *deriver) errors(g *GPU, l labels) {
 	d.put("exporter_sample_duration_seconds", "How long the last reading of the GPU took.", false, l, g.Sample.Took.Seconds())
 }
 
-// totals adds the counters of a GPU in base units.
-func (d *deriver) totals(g *GPU, l labels) {
-	for _, t := range []struct {
-		field      telemetry.Field
-		name, help string
-		label, of  string
-		scale      float64
-		isGauge    bool
-	}{
-		{telemetry.TotalEnergy, "gpu_energy_joules_total", "Energy that the GPU has used since the driver was loaded.", "", "", 1e-3, false},
+// total is a metric of the exporter's own: the value of a field in a base unit.
+type total struct {
+	field      telemetry.Field
+	name, help string
+	// label has the value of; it is empty for none.
+	label, of string
+	scale     float64
+	isGauge   bool
+}
+
+// totals are all of these metrics. A row is all that another one needs.
+func totals() []total {
+	return []total{
+		{telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, "gpu_energy_joules_total", "Energy that the GPU has used since the driver was loaded.", "", "", 1e-3, false},
 		{telemetry.PCIeTxBytes, "gpu_pcie_bytes_total", pcieHelp, "direction", "tx", 1, false},
 		{telemetry.PCIeRxBytes, "gpu_pcie_bytes_total", pcieHelp, "direction", "rx", 1, false},
 		{telemetry.NVLinkTxBytes, "gpu_nvlink_bytes_total", nvlinkHelp, "direction", "tx", 1, false},
@@ -104,8 +108,13 @@ func (d *deriver) totals(g *GPU, l labels) {
 		{telemetry.ThrottledSWThermal, "gpu_throttle_seconds_total", throttleHelp, "reason", "sw_thermal", 1e-9, false},
 		{telemetry.ThrottledHWThermal, "gpu_throttle_seconds_total", throttleHelp, "reason", "hw_thermal", 1e-9, false},
 		{telemetry.ThrottledPowerBrake, "gpu_throttle_seconds_total", throttleHelp, "reason", "hw_power_brake", 1e-9, false},
-		{telemetry.RecoveryAction, "gpu_recovery_action", "What the GPU needs to be healthy: 0 nothing, 1 reset, 2 reboot, 3 drain of peer-to-peer traffic, 4 drain and reset.", "", "", 1, true},
-	} {
+		{telemetry.DCGM_FI_DEV_GPU_RECOVERY_ACTION, "gpu_recovery_action", "What the GPU needs to be healthy: 0 nothing, 1 reset, 2 reboot, 3 drain of peer-to-peer traffic, 4 drain and reset.", "", "", 1, true},
+	}
+}
+
+// totals adds those that the GPU has.
+func (d *deriver) totals(g *GPU, l labels) {
+	for _, t := range totals() {
 		value, ok := g.Sample.GPU[t.field]
 		if !ok {
 			continue

@@ -16,14 +16,6 @@ const (
 	fails  = 20
 )
 
-// Fields of which a value above 0 is an incident of the memory.
-const (
-	doubleBitErrors telemetry.Field = 311
-	pagesPending    telemetry.Field = 392
-	remapFailure    telemetry.Field = 395
-	remapPending    telemetry.Field = 396
-)
-
 // fallenOff is the XID of a GPU that has fallen off the bus.
 const fallenOff = 79
 
@@ -34,9 +26,21 @@ type incident struct {
 	code  string
 }
 
-// healthFields are the fields from whose values incidents are derived.
-func healthFields() []telemetry.Field {
-	return []telemetry.Field{doubleBitErrors, pagesPending, remapFailure, remapPending}
+// memoryIncident is an incident of the memory: a value above 0 of a field.
+type memoryIncident struct {
+	field telemetry.Field
+	level float64
+	code  string
+}
+
+// memoryIncidents are all of them, the worst first. A row is all that another one needs.
+func memoryIncidents() []memoryIncident {
+	return []memoryIncident{
+		{telemetry.DCGM_FI_DEV_ROW_REMAP_FAILED, fails, "DCGM_FR_ROW_REMAP_FAILURE"},
+		{telemetry.DCGM_FI_DEV_ECC_DBE_VOL_TOTAL, fails, "DCGM_FR_VOLATILE_DBE_DETECTED"},
+		{telemetry.DCGM_FI_DEV_ROW_REMAP_PENDING, warns, "DCGM_FR_PENDING_ROW_REMAP"},
+		{telemetry.DCGM_FI_DEV_PAGE_RETIRED_PENDING, warns, "DCGM_FR_PENDING_PAGE_RETIREMENTS"},
+	}
 }
 
 // status adds the health of a GPU: for each part of which something is known, the worst that is
@@ -69,12 +73,12 @@ func watched(g *GPU) map[string]incident {
 		return out
 	}
 	pass("DRIVER")
-	for _, f := range healthFields() {
-		if _, ok := g.Sample.GPU[f]; ok {
+	for _, i := range memoryIncidents() {
+		if _, ok := g.Sample.GPU[i.field]; ok {
 			pass("MEM")
 		}
 	}
-	if _, ok := g.Sample.GPU[telemetry.ClocksReasons]; ok {
+	if _, ok := g.Sample.GPU[telemetry.DCGM_FI_DEV_CLOCKS_EVENT_REASONS]; ok {
 		pass("THERMAL")
 		pass("POWER")
 	}
@@ -103,11 +107,10 @@ func incidents(g *GPU) []incident {
 		return out
 	}
 	v := g.Sample.GPU
-	add(v[remapFailure] > 0, "MEM", fails, "DCGM_FR_ROW_REMAP_FAILURE")
-	add(v[doubleBitErrors] > 0, "MEM", fails, "DCGM_FR_VOLATILE_DBE_DETECTED")
-	add(v[remapPending] > 0, "MEM", warns, "DCGM_FR_PENDING_ROW_REMAP")
-	add(v[pagesPending] > 0, "MEM", warns, "DCGM_FR_PENDING_PAGE_RETIREMENTS")
-	switch v[telemetry.RecoveryAction] {
+	for _, i := range memoryIncidents() {
+		add(v[i.field] > 0, "MEM", i.level, i.code)
+	}
+	switch v[telemetry.DCGM_FI_DEV_GPU_RECOVERY_ACTION] {
 	case 1:
 		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_RESET")
 	case 2:

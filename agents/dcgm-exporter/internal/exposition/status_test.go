@@ -45,18 +45,18 @@ func TestHealth(t *testing.T) {
 		"clocks held down by heat":              {[]func(*exposition.GPU){clock("hw_thermal")}, map[string]string{"THERMAL": "10 DCGM_FR_CLOCK_THROTTLE_THERMAL"}, nil},
 		"clocks held down by a power brake":     {[]func(*exposition.GPU){clock("hw_power_brake")}, map[string]string{"POWER": "10 DCGM_FR_CLOCK_THROTTLE_POWER"}, nil},
 		"clocks held down by the limit":         {[]func(*exposition.GPU){clock("power_cap")}, nil, nil},
-		"a reset is needed":                     {[]func(*exposition.GPU){value(telemetry.RecoveryAction, 1)}, map[string]string{"DRIVER": "20 DCGM_FR_GPU_RECOVERY_RESET"}, nil},
-		"peer-to-peer traffic has to end":       {[]func(*exposition.GPU){value(telemetry.RecoveryAction, 3)}, map[string]string{"DRIVER": "10 DCGM_FR_GPU_RECOVERY_DRAIN_P2P"}, nil},
+		"a reset is needed":                     {[]func(*exposition.GPU){value(telemetry.DCGM_FI_DEV_GPU_RECOVERY_ACTION, 1)}, map[string]string{"DRIVER": "20 DCGM_FR_GPU_RECOVERY_RESET"}, nil},
+		"peer-to-peer traffic has to end":       {[]func(*exposition.GPU){value(telemetry.DCGM_FI_DEV_GPU_RECOVERY_ACTION, 3)}, map[string]string{"DRIVER": "10 DCGM_FR_GPU_RECOVERY_DRAIN_P2P"}, nil},
 		"a GPU that fell off the bus":           {[]func(*exposition.GPU){xid(79, 0), lost}, map[string]string{"DRIVER": "20 DCGM_FR_FALLEN_OFF_BUS"}, []string{"MEM", "POWER", "THERMAL"}},
 		"a GPU that does not answer":            {[]func(*exposition.GPU){lost}, map[string]string{"DRIVER": "20 DCGM_FR_NVML_API"}, []string{"MEM", "POWER", "THERMAL"}},
-		"what NVML does not say does not pass":  {[]func(*exposition.GPU){without(telemetry.ClocksReasons)}, nil, []string{"POWER", "THERMAL"}},
+		"what NVML does not say does not pass":  {[]func(*exposition.GPU){without(telemetry.DCGM_FI_DEV_CLOCKS_EVENT_REASONS)}, nil, []string{"POWER", "THERMAL"}},
 		"memory without ECC does not pass":      {[]func(*exposition.GPU){without(dbe, pagesPending, remapFailure, remapPending)}, nil, []string{"MEM"}},
 		"an XID is known without the ECC state": {[]func(*exposition.GPU){without(dbe, pagesPending, remapFailure, remapPending), xid(48, 1)}, map[string]string{"MEM": "20 DCGM_FR_VOLATILE_DBE_DETECTED"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, o := state(), options(t)
 			o.Metrics = list(t, "DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\n")
-			for _, f := range []telemetry.Field{dbe, pagesPending, remapFailure, remapPending, telemetry.ClocksReasons} {
+			for _, f := range []telemetry.Field{dbe, pagesPending, remapFailure, remapPending, telemetry.DCGM_FI_DEV_CLOCKS_EVENT_REASONS} {
 				s.GPUs[0].Sample.GPU[f] = 0
 			}
 			for _, change := range c.changes {

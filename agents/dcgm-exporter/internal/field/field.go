@@ -43,6 +43,9 @@ func (f Field) Legacy() string {
 	return f.Name
 }
 
+// The names of the fields in code come from this table, too: "go generate" writes them.
+//
+//go:generate go test -run TestNamesInCode -update .
 //go:embed fields.tsv
 var table string
 
@@ -55,10 +58,19 @@ type base struct {
 // bases are the fields that hold the value of another one in a base unit.
 func bases() map[ID]base {
 	return map[ID]base{
-		1600: {90, 1 << 20}, 1601: {92, 1 << 20}, 1602: {93, 1 << 20},
-		1603: {100, hertz}, 1604: {101, hertz}, 1605: {102, hertz},
-		1606: {110, hertz}, 1607: {111, hertz}, 1608: {113, hertz}, 1609: {114, hertz}, 1610: {115, hertz},
-		1611: {156, joules}, 1612: {191, ratio},
+		telemetry.DCGM_FI_DEV_BAR1_CAPACITY_BYTES:     {telemetry.DCGM_FI_DEV_BAR1_TOTAL, 1 << 20},
+		telemetry.DCGM_FI_DEV_BAR1_USED_BYTES:         {telemetry.DCGM_FI_DEV_BAR1_USED, 1 << 20},
+		telemetry.DCGM_FI_DEV_BAR1_FREE_BYTES:         {telemetry.DCGM_FI_DEV_BAR1_FREE, 1 << 20},
+		telemetry.DCGM_FI_DEV_SM_CLOCK_HERTZ:          {telemetry.DCGM_FI_DEV_SM_CLOCK, hertz},
+		telemetry.DCGM_FI_DEV_MEMORY_CLOCK_HERTZ:      {telemetry.DCGM_FI_DEV_MEM_CLOCK, hertz},
+		telemetry.DCGM_FI_DEV_VIDEO_CLOCK_HERTZ:       {telemetry.DCGM_FI_DEV_VIDEO_CLOCK, hertz},
+		telemetry.DCGM_FI_DEV_SM_APP_CLOCK_HERTZ:      {telemetry.DCGM_FI_DEV_APP_SM_CLOCK, hertz},
+		telemetry.DCGM_FI_DEV_MEMORY_APP_CLOCK_HERTZ:  {telemetry.DCGM_FI_DEV_APP_MEM_CLOCK, hertz},
+		telemetry.DCGM_FI_DEV_SM_MAX_CLOCK_HERTZ:      {telemetry.DCGM_FI_DEV_MAX_SM_CLOCK, hertz},
+		telemetry.DCGM_FI_DEV_MEMORY_MAX_CLOCK_HERTZ:  {telemetry.DCGM_FI_DEV_MAX_MEM_CLOCK, hertz},
+		telemetry.DCGM_FI_DEV_VIDEO_MAX_CLOCK_HERTZ:   {telemetry.DCGM_FI_DEV_MAX_VIDEO_CLOCK, hertz},
+		telemetry.DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL: {telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, joules},
+		telemetry.DCGM_FI_DEV_FAN_SPEED_RATIO:         {telemetry.DCGM_FI_DEV_FAN_SPEED, ratio},
 	}
 }
 
@@ -127,17 +139,17 @@ const (
 // fields keep name and unit.
 func Renamed(f Field) (name string, scale float64) {
 	switch f.ID {
-	case 100:
+	case telemetry.DCGM_FI_DEV_SM_CLOCK:
 		return "DCGM_FI_DEV_SM_CLOCK_HERTZ", hertz
-	case 101:
+	case telemetry.DCGM_FI_DEV_MEM_CLOCK:
 		return "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", hertz
-	case 102:
+	case telemetry.DCGM_FI_DEV_VIDEO_CLOCK:
 		return "DCGM_FI_DEV_VIDEO_CLOCK_HERTZ", hertz
-	case 156:
+	case telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION:
 		return "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", joules
-	case 191:
+	case telemetry.DCGM_FI_DEV_FAN_SPEED:
 		return "DCGM_FI_DEV_FAN_SPEED_RATIO", ratio
-	case telemetry.GPUUtil:
+	case telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO:
 		return f.Name, ratio
 	default:
 		return f.Name, 1

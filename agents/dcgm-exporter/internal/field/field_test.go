@@ -1,10 +1,29 @@
 package field_test
 
 import (
+	"fmt"
+	"go/format"
 	"testing"
+
+	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/field"
 )
+
+// TestNamesInCode writes the constants of package telemetry with -update.
+func TestNamesInCode(t *testing.T) {
+	code := "// Code generated from the fields of package field by \"go generate\". DO NOT EDIT.\n\npackage telemetry\n\n" +
+		"// The fields of DCGM, by their names in DCGM 4.6.\nconst (\n"
+	for f := range field.All() {
+		code += fmt.Sprintf("%s Field = %d\n", f.Name, f.ID)
+	}
+	want, err := format.Source([]byte(code + ")\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A golden file is below testdata.
+	golden.Assert(t, string(want), "../../../../../pkg/gpu/nvml/telemetry/fields_generated.go")
+}
 
 func TestNamed(t *testing.T) {
 	for _, c := range []struct {

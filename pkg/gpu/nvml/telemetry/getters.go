@@ -56,51 +56,51 @@ const milliwatts = 1e-3
 // devices have it too.
 func getters() []getter {
 	return append([]getter{
-		clock(100, gonvml.CLOCK_SM),
-		clock(101, gonvml.CLOCK_MEM),
-		clock(102, gonvml.CLOCK_VIDEO),
-		appClock(110, gonvml.CLOCK_SM),
-		appClock(111, gonvml.CLOCK_MEM),
-		one("nvmlDeviceGetCurrentClocksEventReasons", ClocksReasons, 1, nvml.Device.ClocksEventReasons),
-		maxClock(113, gonvml.CLOCK_SM),
-		maxClock(114, gonvml.CLOCK_MEM),
-		maxClock(115, gonvml.CLOCK_VIDEO),
-		one("nvmlDeviceGetTemperature", GPUTemp, 1, nvml.Device.Temperature),
-		threshold(151, gonvml.TEMPERATURE_THRESHOLD_MEM_MAX),
-		threshold(152, gonvml.TEMPERATURE_THRESHOLD_GPU_MAX),
-		threshold(158, gonvml.TEMPERATURE_THRESHOLD_SLOWDOWN),
-		threshold(159, gonvml.TEMPERATURE_THRESHOLD_SHUTDOWN),
-		one("nvmlDeviceGetPowerUsage", PowerUsage, milliwatts, nvml.Device.PowerUsage),
-		one("nvmlDeviceGetTotalEnergyConsumption", TotalEnergy, 1, nvml.Device.Energy),
-		one("nvmlDeviceGetPowerManagementLimit", 160, milliwatts, nvml.Device.PowerLimit),
-		fixed(getter{symbol: "nvmlDeviceGetPowerManagementLimitConstraints", fields: []Field{161, 162}, read: powerLimits}),
-		fixed(one("nvmlDeviceGetPowerManagementDefaultLimit", 163, milliwatts, nvml.Device.DefaultPowerLimit)),
-		one("nvmlDeviceGetEnforcedPowerLimit", 164, milliwatts, nvml.Device.EnforcedPowerLimit),
-		one("nvmlDeviceGetPerformanceState", 190, 1, nvml.Device.PerformanceState),
-		one("nvmlDeviceGetFanSpeed", 191, 1, nvml.Device.FanSpeed),
-		one("nvmlDeviceGetPcieReplayCounter", 202, 1, nvml.Device.PCIeReplays),
-		{symbol: "nvmlDeviceGetUtilizationRates", fields: []Field{GPUUtil, 204}, read: utilization},
-		one("nvmlDeviceGetEncoderUtilization", 206, 1, nvml.Device.EncoderUtilization),
-		one("nvmlDeviceGetDecoderUtilization", 207, 1, nvml.Device.DecoderUtilization),
-		{symbol: "nvmlDeviceGetCurrPcieLinkGeneration", fields: []Field{237, 238}, read: pcieLink},
-		fixed(getter{symbol: "nvmlDeviceGetMaxPcieLinkGeneration", fields: []Field{235, 236}, read: maxPCIeLink}),
-		{symbol: "nvmlDeviceGetBAR1MemoryInfo", fields: []Field{90, 92, 93}, read: bar1},
-		fixed(one("nvmlDeviceGetRetiredPages", 390, 1, func(d nvml.Device) (int, error) {
+		clock(DCGM_FI_DEV_SM_CLOCK, gonvml.CLOCK_SM),
+		clock(DCGM_FI_DEV_MEM_CLOCK, gonvml.CLOCK_MEM),
+		clock(DCGM_FI_DEV_VIDEO_CLOCK, gonvml.CLOCK_VIDEO),
+		appClock(DCGM_FI_DEV_APP_SM_CLOCK, gonvml.CLOCK_SM),
+		appClock(DCGM_FI_DEV_APP_MEM_CLOCK, gonvml.CLOCK_MEM),
+		one("nvmlDeviceGetCurrentClocksEventReasons", DCGM_FI_DEV_CLOCKS_EVENT_REASONS, 1, nvml.Device.ClocksEventReasons),
+		maxClock(DCGM_FI_DEV_MAX_SM_CLOCK, gonvml.CLOCK_SM),
+		maxClock(DCGM_FI_DEV_MAX_MEM_CLOCK, gonvml.CLOCK_MEM),
+		maxClock(DCGM_FI_DEV_MAX_VIDEO_CLOCK, gonvml.CLOCK_VIDEO),
+		one("nvmlDeviceGetTemperature", DCGM_FI_DEV_GPU_TEMP_CELSIUS, 1, nvml.Device.Temperature),
+		threshold(DCGM_FI_DEV_MEMORY_MAX_OP_TEMP_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_MEM_MAX),
+		threshold(DCGM_FI_DEV_GPU_MAX_OP_TEMP_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_GPU_MAX),
+		threshold(DCGM_FI_DEV_GPU_TEMP_SLOWDOWN_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_SLOWDOWN),
+		threshold(DCGM_FI_DEV_GPU_TEMP_SHUTDOWN_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_SHUTDOWN),
+		one("nvmlDeviceGetPowerUsage", DCGM_FI_DEV_BOARD_POWER_WATTS, milliwatts, nvml.Device.PowerUsage),
+		one("nvmlDeviceGetTotalEnergyConsumption", DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1, nvml.Device.Energy),
+		one("nvmlDeviceGetPowerManagementLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_REQUESTED_WATTS, milliwatts, nvml.Device.PowerLimit),
+		fixed(getter{symbol: "nvmlDeviceGetPowerManagementLimitConstraints", fields: []Field{DCGM_FI_DEV_BOARD_POWER_LIMIT_MIN_WATTS, DCGM_FI_DEV_BOARD_POWER_LIMIT_MAX_WATTS}, read: powerLimits}),
+		fixed(one("nvmlDeviceGetPowerManagementDefaultLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_DEFAULT_WATTS, milliwatts, nvml.Device.DefaultPowerLimit)),
+		one("nvmlDeviceGetEnforcedPowerLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS, milliwatts, nvml.Device.EnforcedPowerLimit),
+		one("nvmlDeviceGetPerformanceState", DCGM_FI_DEV_GPU_PSTATE, 1, nvml.Device.PerformanceState),
+		one("nvmlDeviceGetFanSpeed", DCGM_FI_DEV_FAN_SPEED, 1, nvml.Device.FanSpeed),
+		one("nvmlDeviceGetPcieReplayCounter", DCGM_FI_DEV_PCIE_REPLAY_TOTAL, 1, nvml.Device.PCIeReplays),
+		{symbol: "nvmlDeviceGetUtilizationRates", fields: []Field{DCGM_FI_DEV_GPU_UTIL_RATIO, DCGM_FI_DEV_MEM_COPY_UTIL}, read: utilization},
+		one("nvmlDeviceGetEncoderUtilization", DCGM_FI_DEV_ENC_UTIL, 1, nvml.Device.EncoderUtilization),
+		one("nvmlDeviceGetDecoderUtilization", DCGM_FI_DEV_DEC_UTIL, 1, nvml.Device.DecoderUtilization),
+		{symbol: "nvmlDeviceGetCurrPcieLinkGeneration", fields: []Field{DCGM_FI_DEV_PCIE_LINK_GEN, DCGM_FI_DEV_PCIE_LINK_WIDTH}, read: pcieLink},
+		fixed(getter{symbol: "nvmlDeviceGetMaxPcieLinkGeneration", fields: []Field{DCGM_FI_DEV_PCIE_MAX_LINK_GEN, DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH}, read: maxPCIeLink}),
+		{symbol: "nvmlDeviceGetBAR1MemoryInfo", fields: []Field{DCGM_FI_DEV_BAR1_TOTAL, DCGM_FI_DEV_BAR1_USED, DCGM_FI_DEV_BAR1_FREE}, read: bar1},
+		fixed(one("nvmlDeviceGetRetiredPages", DCGM_FI_DEV_PAGE_RETIRED_SBE_TOTAL, 1, func(d nvml.Device) (int, error) {
 			return d.RetiredPages(gonvml.PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS)
 		})),
-		fixed(one("nvmlDeviceGetRetiredPages", 391, 1, func(d nvml.Device) (int, error) {
+		fixed(one("nvmlDeviceGetRetiredPages", DCGM_FI_DEV_PAGE_RETIRED_DBE_TOTAL, 1, func(d nvml.Device) (int, error) {
 			return d.RetiredPages(gonvml.PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR)
 		})),
-		{symbol: "nvmlDeviceGetGridLicensableFeatures_v4", fields: []Field{526}, static: true, read: licence},
-		{symbol: "nvmlDeviceGetMigMode", fields: []Field{67}, read: migMode},
+		{symbol: "nvmlDeviceGetGridLicensableFeatures_v4", fields: []Field{DCGM_FI_DEV_VGPU_LICENSE_STATUS}, static: true, read: licence},
+		{symbol: "nvmlDeviceGetMigMode", fields: []Field{DCGM_FI_DEV_MIG_MODE}, read: migMode},
 	}, linkErrors()...)
 }
 
 func utilization(d nvml.Device, put func(Field, float64)) error {
 	u, err := d.Utilization()
 	if err == nil {
-		put(GPUUtil, float64(u.Gpu))
-		put(204, float64(u.Memory))
+		put(DCGM_FI_DEV_GPU_UTIL_RATIO, float64(u.Gpu))
+		put(DCGM_FI_DEV_MEM_COPY_UTIL, float64(u.Memory))
 	}
 	return err
 }
@@ -108,8 +108,8 @@ func utilization(d nvml.Device, put func(Field, float64)) error {
 func powerLimits(d nvml.Device, put func(Field, float64)) error {
 	low, high, err := d.PowerLimits()
 	if err == nil {
-		put(161, float64(low)*milliwatts)
-		put(162, float64(high)*milliwatts)
+		put(DCGM_FI_DEV_BOARD_POWER_LIMIT_MIN_WATTS, float64(low)*milliwatts)
+		put(DCGM_FI_DEV_BOARD_POWER_LIMIT_MAX_WATTS, float64(high)*milliwatts)
 	}
 	return err
 }
@@ -117,8 +117,8 @@ func powerLimits(d nvml.Device, put func(Field, float64)) error {
 func pcieLink(d nvml.Device, put func(Field, float64)) error {
 	generation, width, err := d.PCIeLink()
 	if err == nil {
-		put(237, float64(generation))
-		put(238, float64(width))
+		put(DCGM_FI_DEV_PCIE_LINK_GEN, float64(generation))
+		put(DCGM_FI_DEV_PCIE_LINK_WIDTH, float64(width))
 	}
 	return err
 }
@@ -126,8 +126,8 @@ func pcieLink(d nvml.Device, put func(Field, float64)) error {
 func maxPCIeLink(d nvml.Device, put func(Field, float64)) error {
 	generation, width, err := d.MaxPCIeLink()
 	if err == nil {
-		put(235, float64(generation))
-		put(236, float64(width))
+		put(DCGM_FI_DEV_PCIE_MAX_LINK_GEN, float64(generation))
+		put(DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH, float64(width))
 	}
 	return err
 }
@@ -135,9 +135,9 @@ func maxPCIeLink(d nvml.Device, put func(Field, float64)) error {
 func bar1(d nvml.Device, put func(Field, float64)) error {
 	m, err := d.BAR1Memory()
 	if err == nil {
-		put(90, float64(m.Bar1Total/mebibyte))
-		put(92, float64(m.Bar1Used/mebibyte))
-		put(93, float64(m.Bar1Free/mebibyte))
+		put(DCGM_FI_DEV_BAR1_TOTAL, float64(m.Bar1Total/mebibyte))
+		put(DCGM_FI_DEV_BAR1_USED, float64(m.Bar1Used/mebibyte))
+		put(DCGM_FI_DEV_BAR1_FREE, float64(m.Bar1Free/mebibyte))
 	}
 	return err
 }
@@ -155,21 +155,21 @@ func licence(d nvml.Device, put func(Field, float64)) error {
 			licensed = 1
 		}
 	}
-	put(526, licensed)
+	put(DCGM_FI_DEV_VGPU_LICENSE_STATUS, licensed)
 	return nil
 }
 
 func migMode(d nvml.Device, put func(Field, float64)) error {
 	current, _, err := d.MIGMode()
 	if err == nil {
-		put(67, float64(current))
+		put(DCGM_FI_DEV_MIG_MODE, float64(current))
 	}
 	return err
 }
 
 // memoryFields are what memory gives.
 func memoryFields() []Field {
-	return []Field{FBTotal, FBFree, FBUsed, FBReserved, FBUsedRatio}
+	return []Field{DCGM_FI_DEV_FB_TOTAL, DCGM_FI_DEV_FB_FREE, DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_FB_RESERVED, DCGM_FI_DEV_FB_USED_RATIO}
 }
 
 const symMemory = "nvmlDeviceGetMemoryInfo_v2"
@@ -183,16 +183,16 @@ func memory(d nvml.Device, put func(Field, float64)) error {
 		old, err = d.MemoryInfo()
 		m.Total, m.Free, m.Used = old.Total, old.Free, old.Used
 	} else if err == nil {
-		put(FBReserved, float64(m.Reserved/mebibyte))
+		put(DCGM_FI_DEV_FB_RESERVED, float64(m.Reserved/mebibyte))
 	}
 	if err != nil {
 		return err
 	}
-	put(FBTotal, float64(m.Total/mebibyte))
-	put(FBFree, float64(m.Free/mebibyte))
-	put(FBUsed, float64(m.Used/mebibyte))
+	put(DCGM_FI_DEV_FB_TOTAL, float64(m.Total/mebibyte))
+	put(DCGM_FI_DEV_FB_FREE, float64(m.Free/mebibyte))
+	put(DCGM_FI_DEV_FB_USED, float64(m.Used/mebibyte))
 	if usable := m.Total - m.Reserved; usable > 0 && m.Reserved <= m.Total {
-		put(FBUsedRatio, float64(m.Used)/float64(usable))
+		put(DCGM_FI_DEV_FB_USED_RATIO, float64(m.Used)/float64(usable))
 	}
 	return nil
 }

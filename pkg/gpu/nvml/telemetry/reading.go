@@ -167,7 +167,7 @@ func (r *reading) texts() {
 
 // plausible removes temperatures that cannot be: a sensor that fails reports such.
 func (r *reading) plausible() {
-	for _, f := range []Field{GPUTemp, MemoryTemp} {
+	for _, f := range []Field{DCGM_FI_DEV_GPU_TEMP_CELSIUS, DCGM_FI_DEV_MEMORY_TEMP_CELSIUS} {
 		if r.sample.GPU[f] > hottest {
 			delete(r.sample.GPU, f)
 		}

@@ -97,7 +97,7 @@ type plan struct {
 	// memory is set if a field of it is wanted.
 	memory bool
 	values []numbered
-	// rated is set if NVLinkBandwidth is wanted, which is derived from values.
+	// rated is set if DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL is wanted, which is derived from values.
 	rated bool
 	units []unit
 	texts []text
@@ -109,7 +109,7 @@ func newPlan(wanted map[Field]bool) plan {
 	p := plan{getters: getters(), values: fieldValues(), units: units(), texts: texts()}
 	p.getters = slices.DeleteFunc(p.getters, func(g getter) bool { return !slices.ContainsFunc(g.fields, is) })
 	p.memory = slices.ContainsFunc(memoryFields(), is)
-	p.rated = wanted[NVLinkBandwidth]
+	p.rated = wanted[DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL]
 	p.values = slices.DeleteFunc(p.values, func(n numbered) bool {
 		link := n.field == NVLinkTxBytes || n.field == NVLinkRxBytes
 		return !is(n.field) && !(p.rated && link)

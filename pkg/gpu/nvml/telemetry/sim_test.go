@@ -91,14 +91,14 @@ func TestValues(t *testing.T) {
 		"0.utilization-encoder=5", "0.utilization-decoder=6", "0.pcie-replays=3", "0.ecc-volatile-dram-uncorrected=2", "0.remap-uncorrected=1")
 	got := r.sample(false).GPU
 	for f, want := range map[telemetry.Field]float64{
-		telemetry.GPUTemp: 61, telemetry.MemoryTemp: 77, 157: 300.5, telemetry.SMClock: 1755, telemetry.GPUUtil: 40, 204: 11,
-		206: 5, 207: 6, 202: 3, 311: 2, 393: 1, telemetry.FBTotal: 81559,
+		telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS: 61, telemetry.DCGM_FI_DEV_MEMORY_TEMP_CELSIUS: 77, 157: 300.5, telemetry.DCGM_FI_DEV_SM_CLOCK: 1755, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO: 40, 204: 11,
+		206: 5, 207: 6, 202: 3, 311: 2, 393: 1, telemetry.DCGM_FI_DEV_FB_TOTAL: 81559,
 	} {
 		if got[f] != want {
 			t.Errorf("field %d is %g, want %g", f, got[f], want)
 		}
 	}
-	if _, ok := got[telemetry.NVLinkBandwidth]; ok {
+	if _, ok := got[telemetry.DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL]; ok {
 		t.Error("a rate after one reading")
 	}
 }
@@ -141,13 +141,13 @@ func TestCountersAndGPM(t *testing.T) {
 			t.Errorf("counter %d rises by %g a second, want %g", f, got, rate)
 		}
 	}
-	if got := after.GPU[telemetry.NVLinkBandwidth]; got < 4 || got > 12 {
+	if got := after.GPU[telemetry.DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL]; got < 4 || got > 12 {
 		t.Errorf("the NVLink bandwidth is %g MB/s, want 8", got)
 	}
-	if energy := after.GPU[telemetry.TotalEnergy]; energy <= before.GPU[telemetry.TotalEnergy] {
-		t.Errorf("the energy is %g after %g", energy, before.GPU[telemetry.TotalEnergy])
+	if energy := after.GPU[telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION]; energy <= before.GPU[telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION] {
+		t.Errorf("the energy is %g after %g", energy, before.GPU[telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION])
 	}
-	for f, want := range map[telemetry.Field]float64{telemetry.GraphicsActive: 0.5, 1002: 0.8, 1004: 0.25} {
+	for f, want := range map[telemetry.Field]float64{telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO: 0.5, 1002: 0.8, 1004: 0.25} {
 		if got := after.GPU[f]; got < want-0.02 || got > want+0.02 {
 			t.Errorf("field %d is %g, want %g", f, got, want)
 		}
@@ -155,8 +155,8 @@ func TestCountersAndGPM(t *testing.T) {
 }
 
 func TestGPUInstances(t *testing.T) {
-	r := newRig(t, "h100-80", telemetry.FBTotal, telemetry.GPUUtil, telemetry.GPUTemp, telemetry.GraphicsActive)
-	if s := r.sample(false); len(s.Instances) > 0 || s.GPU[telemetry.FBTotal] == 0 {
+	r := newRig(t, "h100-80", telemetry.DCGM_FI_DEV_FB_TOTAL, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO)
+	if s := r.sample(false); len(s.Instances) > 0 || s.GPU[telemetry.DCGM_FI_DEV_FB_TOTAL] == 0 {
 		t.Errorf("an undivided GPU: %+v", s)
 	}
 	r.node.Run("mig mode", "0", "on")
@@ -168,23 +168,23 @@ func TestGPUInstances(t *testing.T) {
 		t.Fatalf("instances %v, want two", slices.Collect(maps.Keys(s.Instances)))
 	}
 	for id, v := range s.Instances {
-		if _, ok := v[telemetry.GraphicsActive]; !ok || v[telemetry.FBTotal] == 0 {
+		if _, ok := v[telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO]; !ok || v[telemetry.DCGM_FI_DEV_FB_TOTAL] == 0 {
 			t.Errorf("instance %d: %v", id, v)
 		}
 	}
-	if _, ok := s.GPU[telemetry.GPUTemp]; !ok || s.Absent[telemetry.GPUUtil] == "" {
+	if _, ok := s.GPU[telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS]; !ok || s.Absent[telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO] == "" {
 		t.Errorf("the whole GPU: %v, absent %v", s.GPU, s.Absent)
 	}
 	r.node.Run("mig destroy", "0")
 	r.node.Run("mig mode", "0", "off")
-	if s := r.sample(false); len(s.Instances) > 0 || s.Absent[telemetry.GPUUtil] != "" {
+	if s := r.sample(false); len(s.Instances) > 0 || s.Absent[telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO] != "" {
 		t.Errorf("undivided again: %+v", s)
 	}
 }
 
 // The handles of MIG devices are kept until the GPU is divided anew, or until they fail.
 func TestHandlesOfMIGDevices(t *testing.T) {
-	r := newRig(t, "h100-80", telemetry.FBTotal)
+	r := newRig(t, "h100-80", telemetry.DCGM_FI_DEV_FB_TOTAL)
 	r.node.Run("mig mode", "0", "on")
 	r.node.Run("mig create", "0", "3g.40gb", "1g.10gb")
 	const lookUp = "nvmlDeviceGetMigDeviceHandleByIndex"
@@ -200,7 +200,7 @@ func TestHandlesOfMIGDevices(t *testing.T) {
 			t.Errorf("%d handles are looked up, want %d", got, want)
 		}
 		for id, v := range s.Instances {
-			if v[telemetry.FBTotal] == 0 {
+			if v[telemetry.DCGM_FI_DEV_FB_TOTAL] == 0 {
 				t.Errorf("GPU instance %d has no memory", id)
 			}
 		}
@@ -221,7 +221,7 @@ func TestHandlesOfMIGDevices(t *testing.T) {
 }
 
 func TestPeers(t *testing.T) {
-	r := newRigOf(t, simtest.New(t, "--gpus=3", "--model=h100-80"), telemetry.GPUTemp, telemetry.PeerStatus)
+	r := newRigOf(t, simtest.New(t, "--gpus=3", "--model=h100-80"), telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS, telemetry.PeerStatus)
 	read := func(task telemetry.Task, calls int, want map[int]uint32) {
 		t.Helper()
 		r.node.Calls()
@@ -229,7 +229,7 @@ func TestPeers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !maps.Equal(s.Peers, want) || s.GPU[telemetry.GPUTemp] == 0 {
+		if !maps.Equal(s.Peers, want) || s.GPU[telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS] == 0 {
 			t.Errorf("peers %v, want %v, of %v", s.Peers, want, s.GPU)
 		}
 		if got := r.node.Calls()["nvmlDeviceGetP2PStatus"]; got != calls {
@@ -293,16 +293,16 @@ func TestErrorsOfNVLink5(t *testing.T) {
 
 // What fails costs its value, and is not asked for again if the GPU does not support it.
 func TestWhatFailsCostsItsValue(t *testing.T) {
-	r := newRig(t, "h100-80", telemetry.GPUTemp, telemetry.PowerUsage, telemetry.SMClock)
+	r := newRig(t, "h100-80", telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS, telemetry.DCGM_FI_DEV_BOARD_POWER_WATTS, telemetry.DCGM_FI_DEV_SM_CLOCK)
 	r.node.Run("set", "nvmlDeviceGetPowerUsage.return=3", "nvmlDeviceGetClockInfo.return=999")
 	s := r.sample(false)
-	if s.Absent[telemetry.PowerUsage] == "" || s.Failed["nvmlDeviceGetClockInfo"] != 1 || len(s.GPU) != 1 {
+	if s.Absent[telemetry.DCGM_FI_DEV_BOARD_POWER_WATTS] == "" || s.Failed["nvmlDeviceGetClockInfo"] != 1 || len(s.GPU) != 1 {
 		t.Errorf("%+v", s)
 	}
 	r.node.Calls()
 	r.node.Run("set", "nvmlDeviceGetPowerUsage.return=0", "nvmlDeviceGetClockInfo.return=0")
 	s = r.sample(false)
-	if calls := r.node.Calls(); calls["nvmlDeviceGetPowerUsage"] != 0 || s.GPU[telemetry.SMClock] == 0 {
+	if calls := r.node.Calls(); calls["nvmlDeviceGetPowerUsage"] != 0 || s.GPU[telemetry.DCGM_FI_DEV_SM_CLOCK] == 0 {
 		t.Errorf("%v: %+v", calls, s)
 	}
 	r.node.Run("lose", "0")
@@ -396,7 +396,7 @@ func (p *patient) later(gpm bool) had {
 }
 
 func TestProcessesOfAGPU(t *testing.T) {
-	r := newRig(t, "h100-80", telemetry.GPUTemp)
+	r := newRig(t, "h100-80", telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS)
 	r.node.Run("proc add", "--sm", "50", "--memory", "100", "0")
 	if s := r.sample(true); len(s.Processes) != 1 || s.Processes[0].Memory != 100<<20 || s.Processes[0].Instance != gpu.NoInstance {
 		t.Fatalf("%+v", s.Processes)

@@ -27,25 +27,25 @@ const allLinks = ^uint32(0)
 // supports counts.
 func fieldValues() []numbered {
 	return append([]numbered{
-		{field: MemoryTemp, id: gonvml.FI_DEV_MEMORY_TEMP, scale: 1},
-		{field: 157, id: gonvml.FI_DEV_POWER_INSTANT, scale: milliwatts},
-		{field: 240, id: gonvml.FI_DEV_PERF_POLICY_POWER, scale: 1},
-		{field: 241, id: gonvml.FI_DEV_PERF_POLICY_THERMAL, scale: 1},
-		{field: 242, id: gonvml.FI_DEV_PERF_POLICY_SYNC_BOOST, scale: 1},
-		{field: 243, id: gonvml.FI_DEV_PERF_POLICY_BOARD_LIMIT, scale: 1},
-		{field: 244, id: gonvml.FI_DEV_PERF_POLICY_LOW_UTILIZATION, scale: 1},
-		{field: 245, id: gonvml.FI_DEV_PERF_POLICY_RELIABILITY, scale: 1},
-		{field: 246, id: gonvml.FI_DEV_PERF_POLICY_TOTAL_APP_CLOCKS, scale: 1},
-		{field: 247, id: gonvml.FI_DEV_PERF_POLICY_TOTAL_BASE_CLOCKS, scale: 1},
-		{field: 310, id: gonvml.FI_DEV_ECC_SBE_VOL_TOTAL, scale: 1},
-		{field: 311, id: gonvml.FI_DEV_ECC_DBE_VOL_TOTAL, scale: 1},
-		{field: 312, id: gonvml.FI_DEV_ECC_SBE_AGG_TOTAL, scale: 1},
-		{field: 313, id: gonvml.FI_DEV_ECC_DBE_AGG_TOTAL, scale: 1},
-		{field: 392, id: gonvml.FI_DEV_RETIRED_PENDING, scale: 1},
-		{field: 393, id: gonvml.FI_DEV_REMAPPED_UNC, scale: 1},
-		{field: 394, id: gonvml.FI_DEV_REMAPPED_COR, scale: 1},
-		{field: 395, id: gonvml.FI_DEV_REMAPPED_FAILURE, scale: 1},
-		{field: 396, id: gonvml.FI_DEV_REMAPPED_PENDING, scale: 1},
+		{field: DCGM_FI_DEV_MEMORY_TEMP_CELSIUS, id: gonvml.FI_DEV_MEMORY_TEMP, scale: 1},
+		{field: DCGM_FI_DEV_BOARD_POWER_RAW_WATTS, id: gonvml.FI_DEV_POWER_INSTANT, scale: milliwatts},
+		{field: DCGM_FI_DEV_POWER_VIOLATION, id: gonvml.FI_DEV_PERF_POLICY_POWER, scale: 1},
+		{field: DCGM_FI_DEV_THERMAL_VIOLATION, id: gonvml.FI_DEV_PERF_POLICY_THERMAL, scale: 1},
+		{field: DCGM_FI_DEV_SYNC_BOOST_VIOLATION, id: gonvml.FI_DEV_PERF_POLICY_SYNC_BOOST, scale: 1},
+		{field: DCGM_FI_DEV_BOARD_LIMIT_VIOLATION, id: gonvml.FI_DEV_PERF_POLICY_BOARD_LIMIT, scale: 1},
+		{field: DCGM_FI_DEV_LOW_UTIL_VIOLATION, id: gonvml.FI_DEV_PERF_POLICY_LOW_UTILIZATION, scale: 1},
+		{field: DCGM_FI_DEV_RELIABILITY_VIOLATION, id: gonvml.FI_DEV_PERF_POLICY_RELIABILITY, scale: 1},
+		{field: DCGM_FI_DEV_TOTAL_APP_CLOCKS_VIOLATION, id: gonvml.FI_DEV_PERF_POLICY_TOTAL_APP_CLOCKS, scale: 1},
+		{field: DCGM_FI_DEV_TOTAL_BASE_CLOCKS_VIOLATION, id: gonvml.FI_DEV_PERF_POLICY_TOTAL_BASE_CLOCKS, scale: 1},
+		{field: DCGM_FI_DEV_ECC_SBE_VOL_TOTAL, id: gonvml.FI_DEV_ECC_SBE_VOL_TOTAL, scale: 1},
+		{field: DCGM_FI_DEV_ECC_DBE_VOL_TOTAL, id: gonvml.FI_DEV_ECC_DBE_VOL_TOTAL, scale: 1},
+		{field: DCGM_FI_DEV_ECC_SBE_AGG_TOTAL, id: gonvml.FI_DEV_ECC_SBE_AGG_TOTAL, scale: 1},
+		{field: DCGM_FI_DEV_ECC_DBE_AGG_TOTAL, id: gonvml.FI_DEV_ECC_DBE_AGG_TOTAL, scale: 1},
+		{field: DCGM_FI_DEV_PAGE_RETIRED_PENDING, id: gonvml.FI_DEV_RETIRED_PENDING, scale: 1},
+		{field: DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL, id: gonvml.FI_DEV_REMAPPED_UNC, scale: 1},
+		{field: DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL, id: gonvml.FI_DEV_REMAPPED_COR, scale: 1},
+		{field: DCGM_FI_DEV_ROW_REMAP_FAILED, id: gonvml.FI_DEV_REMAPPED_FAILURE, scale: 1},
+		{field: DCGM_FI_DEV_ROW_REMAP_PENDING, id: gonvml.FI_DEV_REMAPPED_PENDING, scale: 1},
 		{field: PCIeTxBytes, id: gonvml.FI_DEV_PCIE_COUNT_TX_BYTES, scale: 1, counts: true},
 		{field: PCIeRxBytes, id: gonvml.FI_DEV_PCIE_COUNT_RX_BYTES, scale: 1, counts: true},
 		{field: NVLinkTxBytes, id: gonvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, scope: allLinks, scale: 1024, counts: true},
@@ -57,13 +57,13 @@ func fieldValues() []numbered {
 		{field: ThrottledSWThermal, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, scale: 1},
 		{field: ThrottledHWThermal, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, scale: 1},
 		{field: ThrottledPowerBrake, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, scale: 1},
-		{field: RecoveryAction, id: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION, scale: 1},
-		{field: 1420, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP, scale: 1},
-		{field: 1421, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST, scale: 1},
-		{field: 1422, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, scale: 1},
-		{field: 1423, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, scale: 1},
-		{field: 1424, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, scale: 1},
-		{field: 1501, id: gonvml.FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS, scale: 1},
+		{field: DCGM_FI_DEV_GPU_RECOVERY_ACTION, id: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION, scale: 1},
+		{field: DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP, scale: 1},
+		{field: DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST, scale: 1},
+		{field: DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, scale: 1},
+		{field: DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, scale: 1},
+		{field: DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, scale: 1},
+		{field: DCGM_FI_DEV_PCIE_CORRECTABLE_ERROR_TOTAL, id: gonvml.FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS, scale: 1},
 	}, linkValues()...)
 }
 
@@ -78,14 +78,14 @@ type text struct {
 
 func texts() []text {
 	return []text{
-		{50, "nvmlDeviceGetName", nvml.Device.Name},
-		{53, "nvmlDeviceGetSerial", nvml.Device.Serial},
-		{54, "nvmlDeviceGetUUID", nvml.Device.UUID},
-		{56, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_OEM)},
-		{80, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_ECC)},
-		{81, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_POWER)},
-		{82, "nvmlDeviceGetInforomImageVersion", nvml.Device.InforomImageVersion},
-		{85, "nvmlDeviceGetVbiosVersion", nvml.Device.VBIOSVersion},
+		{DCGM_FI_DEV_GPU_NAME, "nvmlDeviceGetName", nvml.Device.Name},
+		{DCGM_FI_DEV_BOARD_SERIAL, "nvmlDeviceGetSerial", nvml.Device.Serial},
+		{DCGM_FI_DEV_GPU_UUID, "nvmlDeviceGetUUID", nvml.Device.UUID},
+		{DCGM_FI_DEV_INFOROM_OEM_VERSION, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_OEM)},
+		{DCGM_FI_DEV_INFOROM_ECC_VERSION, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_ECC)},
+		{DCGM_FI_DEV_INFOROM_POWER_VERSION, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_POWER)},
+		{DCGM_FI_DEV_INFOROM_IMAGE_VERSION, "nvmlDeviceGetInforomImageVersion", nvml.Device.InforomImageVersion},
+		{DCGM_FI_DEV_VBIOS_VERSION, "nvmlDeviceGetVbiosVersion", nvml.Device.VBIOSVersion},
 	}
 }
 
@@ -130,7 +130,7 @@ func SourceOf(f Field) (Source, bool) {
 			return Source{Call: t.symbol, Text: true}, true
 		}
 	}
-	if f == NVLinkBandwidth {
+	if f == DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL {
 		return Source{Call: symFieldValues, ID: gonvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX}, true
 	}
 	return Source{}, false

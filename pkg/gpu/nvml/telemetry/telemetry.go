@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Field is the number of a value. Numbers below 2000 are those of DCGM.
+// Field is the number of a value. Numbers below 2000 are those of DCGM, whose names they have.
 type Field uint16
 
 // Values that DCGM has no field for.
@@ -33,28 +33,6 @@ const (
 	ThrottledPowerBrake
 	// PeerStatus has no value of its own: it asks for Sample.Peers.
 	PeerStatus
-)
-
-// Fields of DCGM that other packages name.
-const (
-	SMClock         Field = 100
-	ClocksReasons   Field = 112
-	MemoryTemp      Field = 140
-	GPUTemp         Field = 150
-	PowerUsage      Field = 155
-	TotalEnergy     Field = 156
-	GPUUtil         Field = 203
-	XIDErrors       Field = 230
-	FBTotal         Field = 250
-	FBFree          Field = 251
-	FBUsed          Field = 252
-	FBReserved      Field = 253
-	FBUsedRatio     Field = 254
-	NVLinkBandwidth Field = 449
-	GraphicsActive  Field = 1001
-	// RecoveryAction is what the GPU needs to be healthy again
-	// (nvmlDeviceGpuRecoveryAction_t, 0 for nothing).
-	RecoveryAction Field = 1523
 )
 
 // Values are values by field, in the units of DCGM.

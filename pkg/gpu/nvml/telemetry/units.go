@@ -25,25 +25,25 @@ const (
 // units are the metrics of GPM that DCGM has as its profiling fields.
 func units() []unit {
 	return slices.Concat([]unit{
-		{field: GraphicsActive, id: gonvml.GPM_METRIC_GRAPHICS_UTIL, scale: percent},
-		{field: 1002, id: gonvml.GPM_METRIC_SM_UTIL, scale: percent},
-		{field: 1003, id: gonvml.GPM_METRIC_SM_OCCUPANCY, scale: percent},
-		{field: 1004, id: gonvml.GPM_METRIC_ANY_TENSOR_UTIL, scale: percent},
-		{field: 1005, id: gonvml.GPM_METRIC_DRAM_BW_UTIL, scale: percent},
-		{field: 1006, id: gonvml.GPM_METRIC_FP64_UTIL, scale: percent},
-		{field: 1007, id: gonvml.GPM_METRIC_FP32_UTIL, scale: percent},
-		{field: 1008, id: gonvml.GPM_METRIC_FP16_UTIL, scale: percent},
-		{field: 1009, id: gonvml.GPM_METRIC_PCIE_TX_PER_SEC, scale: perSecond, whole: true},
-		{field: 1010, id: gonvml.GPM_METRIC_PCIE_RX_PER_SEC, scale: perSecond, whole: true},
-		{field: 1011, id: gonvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, scale: perSecond, whole: true},
-		{field: 1012, id: gonvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, scale: perSecond, whole: true},
-		{field: 1013, id: gonvml.GPM_METRIC_IMMA_TENSOR_UTIL, scale: percent},
-		{field: 1014, id: gonvml.GPM_METRIC_HMMA_TENSOR_UTIL, scale: percent},
-		{field: 1015, id: gonvml.GPM_METRIC_DFMA_TENSOR_UTIL, scale: percent},
-		{field: 1016, id: gonvml.GPM_METRIC_INTEGER_UTIL, scale: percent},
-		{field: 1033, id: gonvml.GPM_METRIC_NVOFA_0_UTIL, scale: percent},
-		{field: 1034, id: gonvml.GPM_METRIC_NVOFA_1_UTIL, scale: percent},
-	}, several(1017, gonvml.GPM_METRIC_NVDEC_0_UTIL), several(1025, gonvml.GPM_METRIC_NVJPG_0_UTIL))
+		{field: DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO, id: gonvml.GPM_METRIC_GRAPHICS_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_SM_UTIL_RATIO, id: gonvml.GPM_METRIC_SM_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_SM_OCCUPANCY_RATIO, id: gonvml.GPM_METRIC_SM_OCCUPANCY, scale: percent},
+		{field: DCGM_FI_PROF_TENSOR_UTIL_RATIO, id: gonvml.GPM_METRIC_ANY_TENSOR_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_DRAM_UTIL_RATIO, id: gonvml.GPM_METRIC_DRAM_BW_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_FP64_UTIL_RATIO, id: gonvml.GPM_METRIC_FP64_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_FP32_UTIL_RATIO, id: gonvml.GPM_METRIC_FP32_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_FP16_UTIL_RATIO, id: gonvml.GPM_METRIC_FP16_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_PCIE_TX_BYTES, id: gonvml.GPM_METRIC_PCIE_TX_PER_SEC, scale: perSecond, whole: true},
+		{field: DCGM_FI_PROF_PCIE_RX_BYTES, id: gonvml.GPM_METRIC_PCIE_RX_PER_SEC, scale: perSecond, whole: true},
+		{field: DCGM_FI_PROF_NVLINK_TX_BYTES, id: gonvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, scale: perSecond, whole: true},
+		{field: DCGM_FI_PROF_NVLINK_RX_BYTES, id: gonvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, scale: perSecond, whole: true},
+		{field: DCGM_FI_PROF_IMMA_UTIL_RATIO, id: gonvml.GPM_METRIC_IMMA_TENSOR_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_HMMA_UTIL_RATIO, id: gonvml.GPM_METRIC_HMMA_TENSOR_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_DFMA_UTIL_RATIO, id: gonvml.GPM_METRIC_DFMA_TENSOR_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_INT_UTIL_RATIO, id: gonvml.GPM_METRIC_INTEGER_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_NVOFA_UTIL_0_RATIO, id: gonvml.GPM_METRIC_NVOFA_0_UTIL, scale: percent},
+		{field: DCGM_FI_PROF_NVOFA_UTIL_1_RATIO, id: gonvml.GPM_METRIC_NVOFA_1_UTIL, scale: percent},
+	}, several(DCGM_FI_PROF_NVDEC_UTIL_0_RATIO, gonvml.GPM_METRIC_NVDEC_0_UTIL), several(DCGM_FI_PROF_NVJPG_UTIL_0_RATIO, gonvml.GPM_METRIC_NVJPG_0_UTIL))
 }
 
 // several returns the units of eight engines of one kind.

@@ -64,7 +64,7 @@ func (r *reading) fieldValues() error {
 	return nil
 }
 
-// linkRate derives NVLinkBandwidth, a rate in MB/s, from the counters of both directions.
+// linkRate derives DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL, a rate in MB/s, from the counters of both directions.
 // As in DCGM, its kilobyte has 1,024 bytes and its megabyte 1,000 kilobytes.
 func (r *reading) linkRate(refused map[Field]gonvml.Return) {
 	v := r.sample.GPU
@@ -72,10 +72,10 @@ func (r *reading) linkRate(refused map[Field]gonvml.Return) {
 	rx, receives := v[NVLinkRxBytes]
 	if !sends || !receives {
 		if ret, ok := refused[NVLinkTxBytes]; ok {
-			_ = r.done(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, NVLinkBandwidth) // it was seen before
+			_ = r.done(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL) // it was seen before
 		}
 	} else if perSecond, ok := r.sampler.bandwidth.next(tx+rx, r.sample.At); ok {
-		v.put(NVLinkBandwidth, math.Floor(perSecond/1024/1000))
+		v.put(DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL, math.Floor(perSecond/1024/1000))
 	} else {
 		r.sample.Begun = true
 	}
