@@ -50,10 +50,10 @@ type Owner interface {
 	Gone(ctx context.Context) bool
 }
 
-// withdrawLimit bounds how long an agent asks whether its owner is gone and withdraws what it has
-// published, after its parts have ended. It is long, because nobody else removes what is left:
-// API servers and nodes are busy when a release is uninstalled. The grace period of a pod whose
-// agent withdraws something is 30 s, or App.StopLimit and 30 s.
+// withdrawLimit is the time for an agent to ask whether its owner is gone, and to withdraw its
+// labels, conditions and files, after its parts have ended. It is long: API servers and nodes are
+// busy while a release is uninstalled, and nobody else removes the rest. The charts give a pod
+// whose agent withdraws something a grace period of 30 s, or of App.StopLimit and 30 s.
 const withdrawLimit = 20 * time.Second
 
 // runParts runs the parts of an agent until ctx ends, one of them fails, or all have

@@ -23,7 +23,8 @@ import (
 // pods are the pods of all namespaces.
 var pods = kube.Object{API: "v1", Resource: "pods"}
 
-// Pod is what is read of a pod.
+// Pod has the fields of a pod that decide about its eviction, and those that show whether it holds
+// a device.
 type Pod struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
@@ -42,7 +43,7 @@ type Pod struct {
 	} `json:"status"`
 }
 
-// Container is what is read of a container: amounts of resources, such as "8".
+// Container has the amounts of resources that a container asks for, such as "8".
 type Container struct {
 	Resources struct {
 		Requests map[string]string `json:"requests"`
@@ -166,7 +167,7 @@ func Evict(ctx context.Context, c *kube.Client, p *Pod) error {
 	return nil
 }
 
-// blocked returns what the API server says about an eviction that it does not allow now.
+// blocked explains an eviction that the API server does not allow now, in its words.
 func blocked(err error) *Blocked {
 	b := &Blocked{Text: err.Error()}
 	status, is := errors.AsType[*apierrors.StatusError](err)

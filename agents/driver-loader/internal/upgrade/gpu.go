@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/pkg/kube/eviction"
 )
 
-// The names of what a GPU is requested by: extended resources of NVIDIA's device plugin, and
-// the driver of NVIDIA's DRA driver for GPUs.
+// A pod requests a GPU by an extended resource of NVIDIA's device plugin, or by a claim that
+// NVIDIA's DRA driver for GPUs allocates.
 const (
 	gpuPrefix = "nvidia.com/gpu"
 	migPrefix = "nvidia.com/mig-"
@@ -69,7 +69,7 @@ func claimName(p *eviction.Pod, ref eviction.Claim) string {
 	return ""
 }
 
-// resourceClaim is what is read of a ResourceClaim: the devices that are allocated.
+// resourceClaim has the devices that are allocated to a ResourceClaim.
 type resourceClaim struct {
 	Status struct {
 		Allocation struct {
