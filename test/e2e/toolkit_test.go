@@ -27,7 +27,7 @@ func onGPUNode(t *testing.T, command string) string {
 const (
 	toolkitFiles = "cd /; { for d in etc/containerd var/run/cdi usr/local/nvidia var/lib/nvidia-container-toolkit dev/char; do " +
 		"find $d/ -type f ! -name 'k8s.device-plugin*' -exec sha256sum {} + ; find $d/ -type l -printf '%p %l\\n'; done; ls -d usr/local/nvidia; } 2>/dev/null | sort"
-	toolkitTimes = "find /etc/containerd/ /var/run/cdi/ /usr/local/nvidia/ -type f -printf '%p %T@ %i\\n' | sort; " + engine
+	toolkitTimes = "find /etc/containerd/ /var/run/cdi/ /usr/local/nvidia/ -type f -printf '%p %T@ %i\\n' | " + stack.WithoutOldTools + " | sort; " + engine
 	gpuSpec      = "/var/run/cdi/nvidia.com-gpu.json"
 )
 

@@ -196,10 +196,11 @@ func namesMissing(n node) {
 
 // replaced replaces the pod of the agent.
 func replaced(n node) {
-	before := n.files(config + " " + tools)
+	state := func() string { return n.shell("{ " + list(config+" "+tools) + "; } | " + stack.WithoutOldTools) }
+	before := state()
 	n.MustKubectl("-n", stack.Namespace, "rollout", "restart", "daemonset/container-toolkit")
 	n.MustKubectl("-n", stack.Namespace, "rollout", "status", "daemonset/container-toolkit", "--timeout=4m")
-	if after := n.files(config + " " + tools); after != before {
+	if after := state(); after != before {
 		n.T.Errorf("the files were\n%s\nand are\n%s", before, after)
 	}
 	n.restarted(1)

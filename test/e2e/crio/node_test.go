@@ -98,7 +98,12 @@ func (n node) says(pod, text string) {
 // files returns the sums of all files in folders of the node.
 func (n node) files(folders string) string {
 	n.T.Helper()
-	return n.shell("for f in " + folders + "; do [ ! -e $f ] || find $f -type f -exec sha256sum {} +; done | sort -k2")
+	return n.shell(list(folders))
+}
+
+// list is the command that prints the checksums of the files in folders.
+func list(folders string) string {
+	return "for f in " + folders + "; do [ ! -e $f ] || find $f -type f -exec sha256sum {} +; done | sort -k2"
 }
 
 // restarts returns how many times the engine was started again.

@@ -13,6 +13,10 @@ import (
 // Tools is the folder of a node with the tools of the container toolkit.
 const Tools = "/usr/local/nvidia/toolkit/"
 
+// WithoutOldTools is a filter for the shell of a node: of lines about files it drops those about the
+// versions of the tools to which Tools does not lead. They go a minute after they were replaced.
+const WithoutOldTools = `awk -v now="$(readlink -f /usr/local/nvidia/toolkit)/" '!/\/\.toolkit\// || index($0, now)'`
+
 // Start is how a node started a container, as its containerd has recorded it.
 type Start struct {
 	// Runtime is the path of the OCI runtime.
