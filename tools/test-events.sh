@@ -62,8 +62,8 @@ modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
 
 [[ " ${modules[*]} " == *" test/e2e "* ]] && computes=yes || computes=
-# Packages of test/e2e that use no cluster and compute, or wait, some for minutes.
-computing=(./newagent ./admission ./schemas ./tools ./outages)
+# Packages of test/e2e that use no cluster, and compute.
+computing=(./newagent ./admission ./schemas ./tools)
 
 # Each line of work is a group of processes, which ends with this script.
 set -m
