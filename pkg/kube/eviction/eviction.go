@@ -20,9 +20,6 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// pods are the pods of all namespaces.
-var pods = kube.Object{API: "v1", Resource: "pods"}
-
 // Pod has the fields of a pod that decide about its eviction, and those that show whether it holds
 // a device.
 type Pod struct {
@@ -70,7 +67,7 @@ const (
 // name. An empty selector selects all.
 func Pods(ctx context.Context, c *kube.Client, selector string) ([]Pod, error) {
 	node := c.Node().Name
-	all, err := kube.List[Pod](ctx, c, kube.Query{Object: pods, FieldSelector: "spec.nodeName=" + node, LabelSelector: selector})
+	all, err := kube.List[Pod](ctx, c, kube.Query{Object: kube.Object{API: "v1", Resource: "pods"}, FieldSelector: "spec.nodeName=" + node, LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of node %s: %w", node, err)
 	}
@@ -149,8 +146,7 @@ func (b *Blocked) Error() string { return b.Text }
 // pod. A pod that is gone is a success, also if another pod has its name: that one may be on another
 // node. If the pod may not be evicted now, the error is a *Blocked.
 func Evict(ctx context.Context, c *kube.Client, p *Pod) error {
-	of := pods
-	of.Namespace, of.Name, of.Subresource = p.Namespace, p.Name, "eviction"
+	of := kube.Object{API: "v1", Resource: "pods", Namespace: p.Namespace, Name: p.Name, Subresource: "eviction"}
 	err := c.Create(ctx, of, map[string]any{
 		"apiVersion": "policy/v1", "kind": "Eviction",
 		"metadata":      map[string]any{"namespace": p.Namespace, "name": p.Name},
