@@ -34,11 +34,12 @@ run() {
   nice -n "$2" go test -json -tags "$tags" "${flags[@]}" "${args[@]}" "${@:4}"
 }
 
-# raced MODULE: prints the packages of a module that start goroutines, in their tests too. Those
+# raced MODULE: prints the packages of a module that start goroutines, in their tests too: by
+# themselves, for the requests of a server or after a time, or for tests in parallel. Those
 # whose tests run whole programs are not among them: their test binary is the program too.
 raced() {
   case $1 in charts | test/*) return ;; esac
-  comm -23 <(folders "$1" '^\s*(defer )?go (func\b|[A-Za-z_.]+\()|\.Go\(' '*.go') <(folders "$1" 'agenttest\.Main\(' '*_test.go')
+  comm -23 <(folders "$1" '^\s*(defer )?go (func\b|[A-Za-z_.]+\()|\.Go\(|AfterFunc\(|httptest\.New|\.Serve\(|t\.Parallel\(' '*.go') <(folders "$1" 'agenttest\.Main\(' '*_test.go')
 }
 
 # folders MODULE PATTERN FILES: prints the packages that have the pattern in such files.

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -20,9 +21,12 @@ type Query struct {
 	LabelSelector string
 	// Metadata requests only the metadata of the objects.
 	Metadata bool
+	// Page is the number of objects to list with one request; 0 for 100. Large objects need less: an
+	// answer has at most 4 MiB.
+	Page int
 }
 
-// page is the number of objects that are listed with one request.
+// page is the default of Query.Page.
 const page = 100
 
 // query begins a request for the selected objects. metadata is the media type for
@@ -58,7 +62,7 @@ func list[T any](ctx context.Context, c *Client, q Query) (all []T, version stri
 	for next := ""; ; {
 		r := c.query(q, asMetadataList)
 		if q.Name == "" {
-			r.Param("limit", strconv.Itoa(page))
+			r.Param("limit", strconv.Itoa(cmp.Or(q.Page, page)))
 		}
 		if next != "" {
 			r.Param("continue", next)

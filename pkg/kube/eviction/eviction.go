@@ -63,11 +63,14 @@ const (
 	budgetCause = "DisruptionBudget"
 )
 
+// page is how many pods are listed with one request. A pod with many sidecars has 50 KiB and more.
+const page = 20
+
 // Pods returns the pods of the client's node that a label selector selects, sorted by namespace and
 // name. An empty selector selects all.
 func Pods(ctx context.Context, c *kube.Client, selector string) ([]Pod, error) {
 	node := c.Node().Name
-	all, err := kube.List[Pod](ctx, c, kube.Query{Object: kube.Object{API: "v1", Resource: "pods"}, FieldSelector: "spec.nodeName=" + node, LabelSelector: selector})
+	all, err := kube.List[Pod](ctx, c, kube.Query{Object: kube.Object{API: "v1", Resource: "pods"}, FieldSelector: "spec.nodeName=" + node, LabelSelector: selector, Page: page})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of node %s: %w", node, err)
 	}

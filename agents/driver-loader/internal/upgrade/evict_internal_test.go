@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ func TestPodsLeaveANode(t *testing.T) {
 		"refused":     (*rig).testsWhatMayNotBeEvictedKeepsAll,
 		"daemon-sets": (*rig).testsPodsOfDaemonSetsAndStaticPods,
 		"await":       (*rig).testsAwait,
+		"large":       (*rig).testsANodeOfLargePods,
 		"cancelled":   (*rig).testsTheEndOfTheAgentEndsTheWait,
 	} {
 		t.Run(name, func(t *testing.T) { test(newRig(t, rc, name)) })
@@ -70,8 +72,10 @@ func newRig(t *testing.T, rc *clientrest.Config, name string) *rig {
 	r.Upgrade = &Upgrade{blocked: map[string]string{}, cfg: Config{
 		Client: c, Events: kube.NewEvents(c), Log: slog.New(r), Slice: time.Minute, Evict: 100 * time.Millisecond,
 	}}
+	unlimited := clientrest.CopyConfig(rc)
+	unlimited.QPS = -1
 	var err error
-	if r.client, err = kubernetes.NewForConfig(rc); err != nil {
+	if r.client, err = kubernetes.NewForConfig(unlimited); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
@@ -390,6 +394,18 @@ func (r *rig) testsAwait() {
 	})
 	if err := r.take(r.Context(), WaitForJobs, "name=job", eviction.Options{}, 60, func(said) { ends() }); err != nil || r.left() != "job other" {
 		r.Errorf("%v, left %q", err, r.left())
+	}
+}
+
+// Together, these pods have more than one answer of the API server may have.
+func (r *rig) testsANodeOfLargePods() {
+	const count = 60
+	for i := range count {
+		r.pod(fmt.Sprint("large-", i), "", func(p *corev1.Pod) { p.Annotations = map[string]string{"x": strings.Repeat("x", 100<<10)} })
+	}
+	pods, err := eviction.Pods(r.Context(), r.cfg.Client, "")
+	if err != nil || len(pods) != count {
+		r.Errorf("%d pods are listed, want %d: %v", len(pods), count, err)
 	}
 }
 
