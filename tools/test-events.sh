@@ -15,7 +15,7 @@ root=$PWD
 # collects its garbage less often (compile.env says why), the tests as ever. "make check"
 # has go vet, which would read all that is compiled once more.
 export GOGC=400
-args=(-count=1 -vet=off -trimpath -exec "env -u GOGC -u GOMEMLIMIT -u GOFLAGS" -timeout "${TEST_TIMEOUT:-45m}" -ldflags=-extldflags=-Wl,-z,lazy)
+args=(-count=1 -vet=off -trimpath -exec "env -u GOGC -u GOMEMLIMIT -u GOFLAGS" -timeout "${TEST_TIMEOUT:-60m}" -ldflags=-extldflags=-Wl,-z,lazy)
 asked=
 if [ "${1:-}" = -tags ]; then
   asked=$2

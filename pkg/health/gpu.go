@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -13,8 +14,8 @@ type scope struct{ gi, ci uint32 }
 // whole is the scope of all of a GPU, and so of all of its MIG devices.
 func whole() scope { return scope{gpu.NoInstance, gpu.NoInstance} }
 
-// cause is an XID that makes a part of a GPU unhealthy.
-type cause struct {
+// incident is an XID that makes a part of a GPU unhealthy.
+type incident struct {
 	// xid is the first of its class, since later ones often only follow from it.
 	xid   uint64
 	class class
@@ -42,10 +43,10 @@ type gpuState struct {
 	parts map[scope]string
 	gone  map[scope]bool
 	// causes has at most one cause per class of XIDs.
-	causes map[scope][]cause
+	causes map[scope][]incident
 }
 
-func newState() *gpuState { return &gpuState{gone: map[scope]bool{}, causes: map[scope][]cause{}} }
+func newState() *gpuState { return &gpuState{gone: map[scope]bool{}, causes: map[scope][]incident{}} }
 
 // observe applies what a snapshot shows of the GPU.
 func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
@@ -66,7 +67,7 @@ func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
 		for i := range list {
 			list[i].asked = list[i].asked || needed(g.recovery)
 		}
-		g.keep(s, func(x cause) bool { return g.holds(s, x, rules) })
+		g.keep(s, func(x incident) bool { return g.holds(s, x, rules) })
 	}
 }
 
@@ -96,7 +97,7 @@ func (g *gpuState) takeParts(mig *gpu.MIG) {
 
 // holds reports whether a cause outlives the newest snapshot, in which the GPU
 // answers.
-func (g *gpuState) holds(s scope, x cause, rules Rules) bool {
+func (g *gpuState) holds(s scope, x incident, rules Rules) bool {
 	over := !g.seen.Before(x.last.Add(rules.quiet()))
 	switch {
 	case !g.seen.After(x.last):
@@ -163,24 +164,24 @@ func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	away := g.fault != "" || !g.lost.IsZero()
 	class := classOf(ev.XID)
 	list := g.causes[s]
-	i := slices.IndexFunc(list, func(x cause) bool { return x.class == class })
+	i := slices.IndexFunc(list, func(x incident) bool { return x.class == class })
 	if i < 0 {
-		g.causes[s] = append(list, cause{xid: ev.XID, class: class, last: at, away: away, asked: needed(g.recovery)})
+		g.causes[s] = append(list, incident{xid: ev.XID, class: class, last: at, away: away, asked: needed(g.recovery)})
 		return
 	}
 	list[i].last, list[i].away = at, away
 }
 
 // forget drops the causes for which drop holds.
-func (g *gpuState) forget(drop func(cause) bool) {
+func (g *gpuState) forget(drop func(incident) bool) {
 	for s := range g.causes {
-		g.keep(s, func(x cause) bool { return !drop(x) })
+		g.keep(s, func(x incident) bool { return !drop(x) })
 	}
 }
 
 // keep drops the causes of a part for which holds does not.
-func (g *gpuState) keep(s scope, holds func(cause) bool) {
-	g.causes[s] = slices.DeleteFunc(g.causes[s], func(x cause) bool { return !holds(x) })
+func (g *gpuState) keep(s scope, holds func(incident) bool) {
+	g.causes[s] = slices.DeleteFunc(g.causes[s], func(x incident) bool { return !holds(x) })
 	if len(g.causes[s]) == 0 {
 		delete(g.causes, s)
 	}
@@ -190,7 +191,7 @@ func (g *gpuState) keep(s scope, holds func(cause) bool) {
 // reasons has the kind of the first one.
 func (g *gpuState) unhealthy(rules Rules) map[scope]Status {
 	out := map[scope]Status{}
-	add := func(s scope, kind Kind, reason string) {
+	add := func(s scope, kind cause.Code, reason string) {
 		if reason == "" {
 			return
 		}
@@ -204,29 +205,29 @@ func (g *gpuState) unhealthy(rules Rules) map[scope]Status {
 	}
 	add(whole(), g.faultKind(), g.fault)
 	if !g.lost.IsZero() {
-		add(whole(), KindLost, "gpu is lost")
+		add(whole(), cause.DeviceLost, "gpu is lost")
 	}
 	if g.asks(rules) {
-		add(whole(), KindRecovery, RecoveryText(g.recovery))
+		add(whole(), cause.DeviceRecovery, RecoveryText(g.recovery))
 	}
 	for s, fault := range g.parts {
-		add(s, KindFault, fault)
+		add(s, cause.DeviceFault, fault)
 	}
 	for s := range g.gone {
-		add(s, KindLost, "mig device is gone from its gpu")
+		add(s, cause.DeviceLost, "mig device is gone from its gpu")
 	}
 	for s, list := range g.causes {
-		gravest := slices.MaxFunc(list, func(a, b cause) int { return int(a.class) - int(b.class) })
-		add(s, KindXID, describe(gravest.xid, rules.quiet()))
+		gravest := slices.MaxFunc(list, func(a, b incident) int { return int(a.class) - int(b.class) })
+		add(s, cause.DeviceXID, describe(gravest.xid, rules.quiet()))
 	}
 	return out
 }
 
-func (g *gpuState) faultKind() Kind {
+func (g *gpuState) faultKind() cause.Code {
 	if !g.present {
-		return KindLost
+		return cause.DeviceLost
 	}
-	return KindFault
+	return cause.DeviceFault
 }
 
 // RecoveryText returns the recovery action that the driver asks for in words. It is

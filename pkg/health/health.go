@@ -8,43 +8,15 @@ package health
 import (
 	"fmt"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/gpu"
-)
-
-// Kind is the class of a reason for which a device is unhealthy, or for which the
-// GPUs of a node are not advertised. There are few, so that a metric can have it as a
-// label; the sentence is in Status.Reason.
-type Kind string
-
-// The kinds of reasons.
-const (
-	// KindXID: the driver reported an XID that counts.
-	KindXID Kind = "xid"
-	// KindLost: the GPU fell off the bus, or left the node, or the MIG device was
-	// destroyed.
-	KindLost Kind = "lost"
-	// KindFault: NVML cannot read the device.
-	KindFault Kind = "fault"
-	// KindRecovery: the driver asks for a recovery action.
-	KindRecovery Kind = "recovery"
-	// KindHang: the driver does not return from a call.
-	KindHang Kind = "hang"
-	// KindDriver: there is no driver, or it does not answer.
-	KindDriver Kind = "driver"
-	// KindClaimed: another agent has claimed NVML for itself.
-	KindClaimed Kind = "claimed"
-	// KindUnprepared: what a container needs for the device is missing, a device
-	// node or a CDI spec for example.
-	KindUnprepared Kind = "unprepared"
-	// KindMPS: the MPS control daemon of the device does not answer.
-	KindMPS Kind = "mps"
 )
 
 // Status says whether a device may be allocated, and if not, why.
 type Status struct {
 	Healthy bool
 	// Kind and Reason are empty for a healthy device.
-	Kind   Kind
+	Kind   cause.Code
 	Reason string
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
 )
@@ -284,15 +285,15 @@ func TestOfWhole(t *testing.T) {
 	}{
 		"an XID of a MIG device concerns a GPU that is allocated whole": {
 			migXID("GPU-1", 1, 1, 95),
-			map[gpu.UUID]health.Status{"GPU-0": {Healthy: true}, "GPU-1": {Kind: health.KindXID, Reason: "mig device 1: " + uncontained}},
+			map[gpu.UUID]health.Status{"GPU-0": {Healthy: true}, "GPU-1": {Kind: cause.DeviceXID, Reason: "mig device 1: " + uncontained}},
 		},
 		"an XID of the GPU too": {
 			xid("GPU-1", 95),
-			map[gpu.UUID]health.Status{"GPU-0": {Healthy: true}, "GPU-1": {Kind: health.KindXID, Reason: uncontained}},
+			map[gpu.UUID]health.Status{"GPU-0": {Healthy: true}, "GPU-1": {Kind: cause.DeviceXID, Reason: uncontained}},
 		},
 		"an XID of another GPU does not": {
 			xid("GPU-0", 95),
-			map[gpu.UUID]health.Status{"GPU-0": {Kind: health.KindXID, Reason: uncontained}, "GPU-1": {Healthy: true}},
+			map[gpu.UUID]health.Status{"GPU-0": {Kind: cause.DeviceXID, Reason: uncontained}, "GPU-1": {Healthy: true}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package health_test
 import (
 	"testing"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
 )
@@ -14,22 +15,22 @@ func TestKind(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script script
 		of     func(health.View) health.Status
-		want   health.Kind
+		want   cause.Code
 	}{
-		"an XID":                     {script{{1, apply(xid("GPU-0", 94))}}, first, health.KindXID},
-		"a GPU that is lost":         {script{{1, apply(lost("GPU-0"))}}, first, health.KindLost},
-		"a GPU that left the node":   {script{{1, observe(func(n *gpu.Node) { n.GPUs = n.GPUs[1:] })}}, first, health.KindLost},
-		"a fault":                    {script{{1, observe(silent(0))}}, first, health.KindFault},
-		"a recovery action":          {script{{1, observe(asks(gpu.RecoveryReset))}}, first, health.KindRecovery},
-		"a driver that hangs":        {script{{1, hangs("stuck")}}, first, health.KindHang},
-		"a driver that is gone":      {script{{1, driverGone}}, first, health.KindDriver},
-		"a hang of a missing driver": {script{{1, driverGone}, {2, hangs("stuck")}}, first, health.KindHang},
-		"a fault after an XID":       {script{{1, apply(xid("GPU-0", 94))}, {2, observe(silent(0))}}, first, health.KindFault},
+		"an XID":                     {script{{1, apply(xid("GPU-0", 94))}}, first, cause.DeviceXID},
+		"a GPU that is lost":         {script{{1, apply(lost("GPU-0"))}}, first, cause.DeviceLost},
+		"a GPU that left the node":   {script{{1, observe(func(n *gpu.Node) { n.GPUs = n.GPUs[1:] })}}, first, cause.DeviceLost},
+		"a fault":                    {script{{1, observe(silent(0))}}, first, cause.DeviceFault},
+		"a recovery action":          {script{{1, observe(asks(gpu.RecoveryReset))}}, first, cause.DeviceRecovery},
+		"a driver that hangs":        {script{{1, hangs("stuck")}}, first, cause.DeviceHang},
+		"a driver that is gone":      {script{{1, driverGone}}, first, cause.DeviceDriver},
+		"a hang of a missing driver": {script{{1, driverGone}, {2, hangs("stuck")}}, first, cause.DeviceHang},
+		"a fault after an XID":       {script{{1, apply(xid("GPU-0", 94))}, {2, observe(silent(0))}}, first, cause.DeviceFault},
 		"a MIG device that is gone": {
-			script{{1, gone}}, func(v health.View) health.Status { return v.OfMIG("GPU-1", mig) }, health.KindLost,
+			script{{1, gone}}, func(v health.View) health.Status { return v.OfMIG("GPU-1", mig) }, cause.DeviceLost,
 		},
 		"an XID of a MIG device": {
-			script{{1, apply(migXID("GPU-1", 1, 0, 94))}}, func(v health.View) health.Status { return v.OfMIG("GPU-1", mig) }, health.KindXID,
+			script{{1, apply(migXID("GPU-1", 1, 0, 94))}}, func(v health.View) health.Status { return v.OfMIG("GPU-1", mig) }, cause.DeviceXID,
 		},
 		"a healthy GPU": {nil, first, ""},
 	} {

@@ -3,6 +3,7 @@ package health
 import (
 	"time"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -30,7 +31,7 @@ func New(rules Rules) *Machine {
 func (m *Machine) SetRules(rules Rules) {
 	m.rules = rules
 	for _, g := range m.gpus {
-		g.forget(func(x cause) bool { return !rules.Counts(x.xid) })
+		g.forget(func(x incident) bool { return !rules.Counts(x.xid) })
 	}
 }
 
@@ -97,16 +98,16 @@ func NeedsRefresh(ev gpu.Event) bool {
 func (m *Machine) Reset() {
 	for _, g := range m.gpus {
 		g.lost = time.Time{}
-		g.forget(func(cause) bool { return true })
+		g.forget(func(incident) bool { return true })
 	}
 }
 
 // View returns the health of all GPUs as it is now.
 func (m *Machine) View() View {
 	v := View{GPUs: map[gpu.UUID]Status{}, Instances: map[Instance]Status{}}
-	all := Status{Kind: KindHang, Reason: m.hang}
+	all := Status{Kind: cause.DeviceHang, Reason: m.hang}
 	if all.Reason == "" {
-		all = Status{Kind: KindDriver, Reason: m.driver}
+		all = Status{Kind: cause.DeviceDriver, Reason: m.driver}
 	}
 	for id, g := range m.gpus {
 		if all.Reason != "" {

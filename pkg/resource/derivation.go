@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 )
 
@@ -20,16 +21,16 @@ type derivation struct {
 // left is a unit that is not advertised.
 type left struct {
 	unit   *unit
-	kind   Kind
+	kind   cause.Code
 	reason string
 }
 
 // leave removes the unit from what is advertised. The fault of a unit that fails takes
 // precedence over reasons that may only follow from it.
-func (d *derivation) leave(u *unit, k Kind, format string, args ...any) {
-	l := left{unit: u, kind: k, reason: fmt.Sprintf(format, args...)}
-	if f := u.fault(); f != nil && (k == KindFault || k == KindMIG) {
-		l.kind, l.reason = KindFault, f.Error()
+func (d *derivation) leave(u *unit, code cause.Code, format string, args ...any) {
+	l := left{unit: u, kind: code, reason: fmt.Sprintf(format, args...)}
+	if f := u.fault(); f != nil && (code == cause.DeviceFault || code == cause.DeviceMIG) {
+		l.kind, l.reason = cause.DeviceFault, f.Error()
 	}
 	d.left = append(d.left, l)
 }
@@ -79,7 +80,7 @@ func (d *derivation) separate(all []draft) []draft {
 			return false
 		}
 		for _, u := range o.units {
-			d.leave(u, KindConfig, "%s would have the socket of %s: give one of them another name", o.name, first)
+			d.leave(u, cause.DeviceConfig, "%s would have the socket of %s: give one of them another name", o.name, first)
 		}
 		return true
 	})

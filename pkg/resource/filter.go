@@ -1,6 +1,10 @@
 package resource
 
-import "slices"
+import (
+	"slices"
+
+	"outrigger.dev/pkg/cause"
+)
 
 // filter leaves out what the config hides. It is the first stage: a hidden device neither
 // breaks a MIG layout nor counts in a share.
@@ -13,9 +17,9 @@ func (d *derivation) filter(units []*unit) []*unit {
 		by, out := exclude.match(u)
 		switch {
 		case out:
-			d.leave(u, KindExcluded, "the config excludes %q", by)
+			d.leave(u, cause.DeviceExcluded, "the config excludes %q", by)
 		case len(f.Include) > 0 && !in:
-			d.leave(u, KindExcluded, "the config includes other devices only")
+			d.leave(u, cause.DeviceExcluded, "the config includes other devices only")
 		default:
 			return false
 		}

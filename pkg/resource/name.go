@@ -3,6 +3,7 @@ package resource
 import (
 	"slices"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 )
 
@@ -13,16 +14,16 @@ func (d *derivation) name(units []*unit) []*unit {
 		empty := u.mig == nil && divided(u.gpu, d.config.MIGStrategy)
 		switch {
 		case u.uuid() == "":
-			d.leave(u, KindFault, "it has no UUID")
+			d.leave(u, cause.DeviceFault, "it has no UUID")
 			return true
 		case empty:
-			d.leave(u, KindMIG, "its MIG mode is on and it has no MIG devices:"+
+			d.leave(u, cause.DeviceMIG, "its MIG mode is on and it has no MIG devices:"+
 				" create some (nvidia-smi mig -i %d -cgi PROFILE -C) or turn the mode off (nvidia-smi -i %[1]d -mig 0)", u.gpu.Index)
 			return true
 		}
 		u.resource = d.resource(u)
 		if u.resource == "" {
-			d.leave(u, KindFault, "its MIG profile is not known")
+			d.leave(u, cause.DeviceFault, "its MIG profile is not known")
 			return true
 		}
 		return false

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
@@ -86,29 +87,14 @@ func SplitID(id string) (uuid gpu.UUID, replica int, ok bool) {
 	return gpu.UUID(id[:at]), n, true
 }
 
-// Kind says what keeps a device from being advertised, and so who can change that.
-type Kind string
-
-// The kinds of reasons.
-const (
-	// KindFault: the hardware does not report what is needed to advertise it.
-	KindFault Kind = "fault"
-	// KindMIG: the MIG strategy has no resource for how the GPU is divided.
-	KindMIG Kind = "mig"
-	// KindConfig: the config asks for what the device cannot do.
-	KindConfig Kind = "config"
-	// KindExcluded: the device is left out on purpose. No one has to act.
-	KindExcluded Kind = "excluded"
-)
-
 // Unlisted is a GPU or a MIG device that is not advertised.
 type Unlisted struct {
 	// Index is that of a Device: "0" or "0:1".
 	Index string
 	// UUID is empty if it is not known.
 	UUID gpu.UUID
-	Kind Kind
-	// Reason says what to do about it, unless the kind is KindExcluded.
+	Kind cause.Code
+	// Reason says what to do about it, unless the kind is cause.DeviceExcluded.
 	Reason string
 }
 
@@ -131,7 +117,7 @@ func Derive(n *gpu.Node, v health.View, c config.Config) Set { return NewLayout(
 
 // Without returns the set with each device unlisted for which reject returns a reason,
 // for example because another process advertises it.
-func (s Set) Without(reject func(Device) (Kind, string)) Set {
+func (s Set) Without(reject func(Device) (cause.Code, string)) Set {
 	out := Set{Unlisted: slices.Clone(s.Unlisted), Notes: s.Notes}
 	for _, r := range s.Resources {
 		kept := r

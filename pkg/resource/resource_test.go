@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -47,7 +48,7 @@ func TestDerive(t *testing.T) {
 				{UUID: "MIG-b", Index: 1, Profile: half, GPUInstance: 2, GPUInstanceCap: 30, ComputeInstanceCap: 31},
 			}}}},
 			want: resource.Set{Resources: []resource.Resource{{Name: "nvidia.com/mig-3g.20gb", Devices: []resource.Device{
-				{UUID: "MIG-a", Index: "0:0", Replicas: 1, Health: health.Status{Kind: health.KindFault, Reason: lost.Error()}},
+				{UUID: "MIG-a", Index: "0:0", Replicas: 1, Health: health.Status{Kind: cause.DeviceFault, Reason: lost.Error()}},
 				{
 					UUID: "MIG-b", Index: "0:1", Replicas: 1, Health: healthy,
 					Paths: []string{"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"},
@@ -70,7 +71,7 @@ func TestDerive(t *testing.T) {
 		"a GPU that fails makes its MIG devices unhealthy": {
 			gpus: []gpu.GPU{{UUID: "GPU-a", Fault: lost, MIG: &gpu.MIG{Enabled: true, Devices: []gpu.MIGDevice{{UUID: "MIG-a", Profile: half}}}}},
 			want: resource.Set{Resources: []resource.Resource{{Name: "nvidia.com/mig-3g.20gb", Devices: []resource.Device{
-				{UUID: "MIG-a", Index: "0:0", Replicas: 1, Health: health.Status{Kind: health.KindFault, Reason: lost.Error()}},
+				{UUID: "MIG-a", Index: "0:0", Replicas: 1, Health: health.Status{Kind: cause.DeviceFault, Reason: lost.Error()}},
 			}}}},
 		},
 		"MIG devices that cannot be named are reported": {
@@ -80,15 +81,15 @@ func TestDerive(t *testing.T) {
 				{Index: 2, UUID: "MIG-c"},
 			}}}},
 			want: resource.Set{Unlisted: []resource.Unlisted{
-				{Index: "0:0", Kind: resource.KindFault, Reason: "it has no UUID"},
-				{Index: "0:1", UUID: "MIG-b", Kind: resource.KindFault, Reason: lost.Error()},
-				{Index: "0:2", UUID: "MIG-c", Kind: resource.KindFault, Reason: "its MIG profile is not known"},
+				{Index: "0:0", Kind: cause.DeviceFault, Reason: "it has no UUID"},
+				{Index: "0:1", UUID: "MIG-b", Kind: cause.DeviceFault, Reason: lost.Error()},
+				{Index: "0:2", UUID: "MIG-c", Kind: cause.DeviceFault, Reason: "its MIG profile is not known"},
 			}},
 		},
 		"a GPU whose MIG devices cannot be read for its fault is reported with it": {
 			gpus: []gpu.GPU{{UUID: "GPU-a", Fault: lost, MIG: &gpu.MIG{Enabled: true}}},
 			want: resource.Set{Unlisted: []resource.Unlisted{
-				{Index: "0", UUID: "GPU-a", Kind: resource.KindFault, Reason: lost.Error()},
+				{Index: "0", UUID: "GPU-a", Kind: cause.DeviceFault, Reason: lost.Error()},
 			}},
 		},
 		"MIG mode that comes with the next reset changes nothing": {
@@ -110,7 +111,7 @@ func TestDerive(t *testing.T) {
 				Resources: []resource.Resource{{Name: "nvidia.com/gpu", Devices: []resource.Device{
 					{UUID: "GPU-b", Index: "1", GPU: 1, Replicas: 1, Paths: []string{"/dev/nvidia1"}, Health: healthy},
 				}}},
-				Unlisted: []resource.Unlisted{{Index: "0", Kind: resource.KindFault, Reason: "nvmlDeviceGetUUID: GPU is lost"}},
+				Unlisted: []resource.Unlisted{{Index: "0", Kind: cause.DeviceFault, Reason: "nvmlDeviceGetUUID: GPU is lost"}},
 			},
 		},
 		"a node without GPUs advertises nothing": {want: resource.Set{}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 )
@@ -33,7 +34,7 @@ func (d *derivation) share(units []*unit) []*unit {
 		if u.mps || u.replicas == 1 {
 			return false
 		}
-		d.leave(u, KindConfig, "%s", reason)
+		d.leave(u, cause.DeviceConfig, "%s", reason)
 		return true
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -46,7 +47,7 @@ func (d *derivation) single(units []*unit) []*unit {
 		if u.mig != nil {
 			is, like, patterns = "this is one of the "+classOf(u).String(), "divide all GPUs alike", "resources.mig"
 		}
-		d.leave(u, KindMIG, "migStrategy single advertises equal devices as %s, on this node those with the most memory in total, %s; %s:"+
+		d.leave(u, cause.DeviceMIG, "migStrategy single advertises equal devices as %s, on this node those with the most memory in total, %s; %s:"+
 			" %s, set migStrategy to mixed, or give it another name in %s", GPU, winner, is, like, patterns)
 		return true
 	})

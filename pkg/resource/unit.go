@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
@@ -168,7 +169,7 @@ func (h hardware) health(v health.View) health.Status {
 		s = v.OfMIG(h.gpu.UUID, *h.mig)
 	}
 	if f := h.fault(); f != nil && s.Healthy {
-		return health.Status{Kind: health.KindFault, Reason: f.Error()}
+		return health.Status{Kind: cause.DeviceFault, Reason: f.Error()}
 	}
 	return s
 }

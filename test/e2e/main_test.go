@@ -22,7 +22,7 @@ import (
 const (
 	gpus = 8
 	// limit is for what takes seconds on an idle machine.
-	limit = 4 * time.Minute
+	limit = 10 * time.Minute
 )
 
 // shared is the cluster that the tests run on. TestMain sets it.

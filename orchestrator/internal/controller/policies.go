@@ -17,6 +17,7 @@ import (
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/pass"
 	"outrigger.dev/orchestrator/internal/uninstall"
+	"outrigger.dev/pkg/cause"
 )
 
 // finalizer keeps a ClusterPolicy that is deleted until all that it brought is gone.
@@ -112,7 +113,7 @@ func (c *InCluster) Gone(ctx context.Context, p model.Policy) error {
 		c.Log.Warn("something is left after the deletion", "policy", p.Name, "what", line)
 	}
 	if len(left) > 0 {
-		c.Report(ctx, p, []model.Event{{Warning: true, Reason: "LeftBehind", Message: fmt.Sprintf(
+		c.Report(ctx, p, []model.Event{{Warning: true, Reason: string(cause.LeftBehind), Message: fmt.Sprintf(
 			"%d things are left on nodes that could not be reached, the first is: %s; orchestrator delete --verify lists all", len(left), left[0],
 		)}})
 	}

@@ -2,17 +2,22 @@ package controller_test
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/cluster/clustertest"
 	"outrigger.dev/orchestrator/internal/controller"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
+	"outrigger.dev/orchestrator/internal/validation"
 	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/cause"
 )
 
 // laxCRD returns the CRD of ClusterPolicy without a schema, as one of another version could be.
@@ -85,10 +90,38 @@ func TestAPolicyGoesWithItsLastStatus(t *testing.T) {
 	if err := in.Publish(t.Context(), p, model.Status{State: model.StateNotReady}); err != nil {
 		t.Fatal(err)
 	}
+	r.Create(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{
+			"namespace": "default", "name": "check",
+			"labels": map[string]any{"app.kubernetes.io/part-of": "outrigger", validation.LabelCheck: "cuda"},
+		},
+		"spec": map[string]any{"nodeName": "down", "containers": []any{map[string]any{"name": "check", "image": "check"}}},
+	}})
 	if err := in.Gone(t.Context(), p); err != nil {
 		t.Error(err)
 	}
 	if r.Get(ref) != nil {
 		t.Error("the policy is left")
 	}
+	if got := r.eventsOf(p); !slices.Contains(got, string(cause.LeftBehind)) {
+		t.Errorf("Events %q", got)
+	}
+}
+
+// eventsOf returns the reasons of the Events of a policy.
+func (r *rig) eventsOf(p model.Policy) []string {
+	r.Helper()
+	list, err := r.Client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace("default").List(r.Context(), metav1.ListOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	var reasons []string
+	for _, e := range list.Items {
+		if name, _, _ := unstructured.NestedString(e.Object, "involvedObject", "name"); name == p.Name {
+			reason, _, _ := unstructured.NestedString(e.Object, "reason")
+			reasons = append(reasons, reason)
+		}
+	}
+	return reasons
 }

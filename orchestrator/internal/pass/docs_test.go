@@ -55,8 +55,6 @@ func TestDocumentedWords(t *testing.T) {
 	words := model.States()
 	for file, pattern := range map[string]string{
 		"../model/status.go": `Reason\w+ += "(\w+)"`,
-		"cause.go":           `"((?:[A-Z][a-z]*){2,})"`,
-		"overlap.go":         `"((?:[A-Z][a-z]*){2,})"`,
 		"events.go":          `tell\((?:true|false), "(\w+)"`,
 		"objects.go":         `Reason: "(\w+)"`,
 	} {
@@ -72,16 +70,8 @@ func TestDocumentedWords(t *testing.T) {
 			words = append(words, f[1])
 		}
 	}
-	same := map[string]bool{
-		// Told as another word, which is documented.
-		"RegistryUnavailable": true, "ImageInspectError": true, "SignatureValidationFailed": true, "ContainerCannotRun": true, "StartError": true,
-		"SchedulerError": true,
-		// Rare, and told with the kubelet's message.
-		"CreatePodSandboxError": true, "PodFailed": true,
-		"ToolkitUnreadable": true, "PluginUnreadable": true, "CUDAUnreadable": true, // "…Unreadable"
-	}
 	for _, word := range words {
-		if !same[word] && !strings.Contains(string(content), "`"+word+"`") {
+		if !strings.Contains(string(content), "`"+word+"`") {
 			t.Errorf("%s does not have %q", page, word)
 		}
 	}

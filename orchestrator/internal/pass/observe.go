@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/cause"
 )
 
 // index finds pods and nodes by their names, and collects causes.
@@ -117,12 +118,12 @@ func (x *index) causes(ds model.Ref, stage string, failed map[string]bool) (pods
 	all := x.pods[owner{ds.Namespace, ds.Name}]
 	onlyWait = len(all) > 0
 	for _, p := range all {
-		c := x.podCause(p)
-		onlyWait = onlyWait && c.kind == waits
+		t := x.podCause(p)
+		onlyWait = onlyWait && t.severity == cause.Waits
 		x.troubled[p.Node] = true
 		// A pod without a node counts as one.
 		where := cmp.Or(p.Node, p.Namespace+"/"+p.Name)
-		failed[where] = x.add(stage, p.Node, c) || failed[where]
+		failed[where] = x.add(stage, p.Node, t) || failed[where]
 	}
 	return len(all), onlyWait
 }

@@ -8,10 +8,8 @@ import (
 
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/pools"
+	"outrigger.dev/pkg/cause"
 )
-
-// poolsOverlap is the cause of a node that several pools select.
-const poolsOverlap = "PoolsOverlap"
 
 // poolsOf returns the pools of stages, in their order.
 func poolsOf(stages []model.Stage) []pools.Pool {
@@ -31,7 +29,7 @@ func poolsOf(stages []model.Stage) []pools.Pool {
 func (w *walk) addOverlaps() (count int) {
 	since := w.state.Now
 	for _, p := range w.state.Policy.Status.Problems {
-		if p.Cause == poolsOverlap {
+		if p.Cause == string(cause.PoolsOverlap) {
 			since = p.Since.Time // Nothing in the cluster says when a label was set.
 		}
 	}
@@ -41,11 +39,8 @@ func (w *walk) addOverlaps() (count int) {
 			continue
 		}
 		count++
-		w.index.add("", n.Name, cause{
-			word: poolsOverlap, kind: fails, since: since,
-			message: fmt.Sprintf("the pools %s have the labels of the node, which stays in %s", strings.Join(names, " and "), names[0]),
-			fix:     "change the labels of the node, or the nodeSelector of one of the pools",
-		})
+		w.index.add("", n.Name, newTrouble(cause.PoolsOverlap, "",
+			fmt.Sprintf("the pools %s have the labels of the node, which stays in %s", strings.Join(names, " and "), names[0]), since))
 	}
 	return count
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/cause"
 )
 
 // The limits of the lists in a status.
@@ -22,11 +23,14 @@ const (
 )
 
 // key tells problems apart.
-type key struct{ stage, cause string }
+type key struct {
+	stage string
+	code  cause.Code
+}
 
 // problem is one cause on one or several nodes.
 type problem struct {
-	cause
+	trouble
 	nodes  []string
 	failed bool
 	// others is the number of pods without a node.
@@ -34,34 +38,34 @@ type problem struct {
 }
 
 // add adds a cause on a node, and reports whether it counts as a failure.
-func (x *index) add(stage, node string, c cause) bool {
-	failed := c.kind == fails
-	if !failed && !c.since.IsZero() {
-		left := patience - x.now.Sub(c.since)
+func (x *index) add(stage, node string, t trouble) bool {
+	failed := t.severity == cause.Fails
+	if !failed && !t.since.IsZero() {
+		left := patience - x.now.Sub(t.since)
 		failed = left <= 0
 		x.again = model.Soonest(x.again, max(left, 0))
 	}
-	if !failed && c.kind == starts {
+	if !failed && t.severity == cause.Starts {
 		return failed
 	}
-	if c.word == nodeNotReady {
+	if t.Code == cause.NodeNotReady {
 		stage = "" // It is the same problem for all stages.
 	}
-	k := key{stage, c.word}
+	k := key{stage, t.Code}
 	p := x.problems[k]
 	switch {
 	case p == nil:
-		p = &problem{cause: c}
+		p = &problem{trouble: t}
 		x.problems[k] = p
 	case node != "" && (len(p.nodes) == 0 || node < p.nodes[0]):
 		// The text is that of the first node by name, so that it does not depend on the order.
 		since := p.since
-		p.cause = c
+		p.trouble = t
 		p.since = since
 	}
 	p.failed = p.failed || failed
-	if c.since.Before(p.since) {
-		p.since = c.since
+	if t.since.Before(p.since) {
+		p.since = t.since
 	}
 	if node == "" {
 		p.others++
@@ -82,14 +86,14 @@ func (w *walk) addNodes(settled, missing bool) (failed int) {
 		if !n.NotReady && (n.GPUReady == "True" || n.GPUReady == "") || w.index.told[n.Name] || !n.HasGPU() {
 			continue
 		}
-		c := w.index.nodeCause(n)
+		t := nodeCause(n)
 		switch {
 		case n.NotReady:
-			c = nodeDown(n, n.Since)
-		case c.kind != fails && (w.index.troubled[n.Name] || !settled || missing && strings.HasSuffix(n.Reason, "NotReady")):
+			t = nodeDown(n, n.Since)
+		case t.severity != cause.Fails && (w.index.troubled[n.Name] || !settled || missing && strings.HasSuffix(n.Reason, "NotReady")):
 			continue
 		}
-		if w.index.add("", n.Name, c) {
+		if w.index.add("", n.Name, t) {
 			failed++
 		}
 	}
@@ -109,7 +113,7 @@ func (x *index) sorted() []model.Problem {
 // compare puts the worse problem first: one that needs a person, then the one with more nodes.
 func (x *index) compare(a, b key) int {
 	p, q := x.problems[a], x.problems[b]
-	return cmp.Or(order(q.failed)-order(p.failed), q.count()-p.count(), cmp.Compare(a.stage, b.stage), cmp.Compare(a.cause, b.cause))
+	return cmp.Or(order(q.failed)-order(p.failed), q.count()-p.count(), cmp.Compare(a.stage, b.stage), cmp.Compare(a.code, b.code))
 }
 
 func order(b bool) int {
@@ -124,14 +128,14 @@ func (p *problem) count() int { return p.others + len(p.nodes) }
 func (p *problem) told(k key) model.Problem {
 	nodes := slices.Compact(slices.Sorted(slices.Values(p.nodes)))
 	return model.Problem{
-		Cause: line(k.cause, 63), Stage: k.stage, Nodes: p.others + len(nodes), Examples: nodes[:min(len(nodes), maxExamples)],
-		Message: line(p.message, maxText), Fix: line(p.fix, maxText), Since: metav1.NewTime(p.since.UTC().Truncate(time.Second)),
+		Cause: line(string(k.code), 63), Stage: k.stage, Nodes: p.others + len(nodes), Examples: nodes[:min(len(nodes), maxExamples)],
+		Message: line(p.Text, maxText), Fix: line(p.Fix, maxText), Since: metav1.NewTime(p.since.UTC().Truncate(time.Second)),
 	}
 }
 
 // worst returns the worst problem of a stage, or of its nodes, in one sentence, or "".
 func (x *index) worst(stage string) string {
-	worst, found := key{"", nodeNotReady}, false
+	worst, found := key{"", cause.NodeNotReady}, false
 	for k := range x.problems {
 		if k.stage == stage && (!found || x.compare(k, worst) < 0) {
 			worst, found = k, true

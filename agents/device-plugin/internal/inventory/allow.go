@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -56,16 +57,16 @@ func (v *Inventory) claimed(set resource.Set) (resource.Set, error) {
 			failed = cmp.Or(failed, denied[device])
 		}
 	}
-	return set.Without(func(d resource.Device) (resource.Kind, string) {
+	return set.Without(func(d resource.Device) (cause.Code, string) {
 		err := denied[string(uuids[d.GPU])]
 		by, is := errors.AsType[contract.AdvertisedError](err)
 		switch {
 		case is:
-			return resource.KindExcluded, by.Error() + ", and is not advertised twice"
+			return cause.DeviceExcluded, by.Error() + ", and is not advertised twice"
 		case err == nil, errors.Is(err, contract.ErrNoRunRoot):
 			return "", ""
 		}
-		return resource.KindFault, fmt.Sprintf("find out whether another agent advertises it: %v", err)
+		return cause.DeviceFault, fmt.Sprintf("find out whether another agent advertises it: %v", err)
 	}), failed
 }
 
@@ -82,7 +83,7 @@ func (v *Inventory) gated(set resource.Set) resource.Set {
 				continue
 			}
 			if reason := v.cfg.Gate.Closed(*r, *d, v.state.Config); reason != "" {
-				d.Health = health.Status{Kind: health.KindMPS, Reason: reason}
+				d.Health = health.Status{Kind: cause.DeviceMPS, Reason: reason}
 			}
 		}
 	}

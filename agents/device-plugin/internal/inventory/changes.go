@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
@@ -58,7 +59,7 @@ func logChanges(log *slog.Logger, was, now resource.Set) {
 		c.log(log)
 	}
 	for _, u := range unlisted(was, now) {
-		if u.Kind == resource.KindExcluded {
+		if u.Kind == cause.DeviceExcluded {
 			log.Info("device is excluded", "index", u.Index, "device", u.UUID, "reason", u.Reason)
 			continue
 		}

@@ -3,6 +3,7 @@ package inventory
 import (
 	"reflect" // DeepEqual: slices, maps or pointers are in the values
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/health"
 )
@@ -30,7 +31,7 @@ func (v *Inventory) Reject(err error) {
 	v.apply(func() error {
 		v.cfg.Recorder.Configured(err)
 		v.log.Error("new config rejected, keeping the previous one", "err", err)
-		v.report(Report{Kind: ReportConfigRejected, Reason: err.Error()})
+		v.report(Report{Kind: cause.ConfigRefused, Reason: err.Error()})
 		return nil
 	})
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -31,7 +32,7 @@ type Recorder interface {
 	Advertised(resource.Set)
 	Event(gpu.Event)
 	// Waiting records why the GPUs cannot be advertised, empty if they are.
-	Waiting(health.Kind)
+	Waiting(cause.Code)
 	// Configured records that a config was applied, or why it was not.
 	Configured(err error)
 }
@@ -75,7 +76,7 @@ type Inventory struct {
 	health *health.Machine
 	// state is the newest State, and kind the class of its Trouble.
 	state State
-	kind  health.Kind
+	kind  cause.Code
 	// layout is what the state's node advertises with its config, without health.
 	layout resource.Layout
 	// refreshed is the last time of health.Next at which the node was read again.
@@ -237,8 +238,8 @@ func (v *Inventory) hangs(err error) {
 	v.state.Hang = err
 	if err != nil {
 		v.health.Hangs(err.Error())
-		v.cfg.Recorder.Waiting(health.KindHang)
-		v.report(Report{Kind: ReportWaiting, Reason: err.Error()})
+		v.cfg.Recorder.Waiting(cause.DeviceHang)
+		v.report(Report{Kind: cause.GPUsNotOffered, Reason: err.Error()})
 		v.log.Error("driver hangs, all gpus are unhealthy", "err", err)
 	} else {
 		v.health.Hangs("")

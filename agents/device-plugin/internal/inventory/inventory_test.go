@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -32,10 +33,10 @@ func TestWaitsForTheDriver(t *testing.T) {
 		if s = r.after(time.Minute); s.Unusable() != nil || devices(s) != 2 {
 			t.Errorf("with a driver: %v, %d devices; want 2", s.Unusable(), devices(s))
 		}
-		if got, want := r.recorder.waited(), []health.Kind{health.KindDriver, ""}; !slices.Equal(got, want) {
+		if got, want := r.recorder.waited(), []cause.Code{cause.DeviceDriver, ""}; !slices.Equal(got, want) {
 			t.Errorf("recorded %q, want %q: once, however often it is retried", got, want)
 		}
-		if got, want := r.reports.kinds(), []inventory.ReportKind{inventory.ReportWaiting}; !slices.Equal(got, want) {
+		if got, want := r.reports.kinds(), []cause.Code{cause.GPUsNotOffered}; !slices.Equal(got, want) {
 			t.Errorf("reported %q, want %q", got, want)
 		}
 	})
@@ -48,7 +49,7 @@ func TestADriverThatGoesMakesItsGPUsUnhealthy(t *testing.T) {
 		r.settled()
 		r.source.SetDriver(false)
 		s := r.after(time.Minute)
-		if bad := unhealthy(s); len(bad) != 2 || bad["0"].Kind != health.KindDriver || !errors.Is(s.Unusable(), gpu.ErrNoDriver) {
+		if bad := unhealthy(s); len(bad) != 2 || bad["0"].Kind != cause.DeviceDriver || !errors.Is(s.Unusable(), gpu.ErrNoDriver) {
 			t.Errorf("unhealthy %v, %v; want both GPUs for want of a driver", bad, s.Unusable())
 		}
 		r.source.SetDriver(true)
@@ -70,7 +71,7 @@ func TestAClaimOfNVMLLeavesTheGPUsHealthy(t *testing.T) {
 		if len(unhealthy(s)) != 0 || s.Unusable() != nil || s.Trouble == nil {
 			t.Errorf("unhealthy %v, unusable %v, trouble %v", unhealthy(s), s.Unusable(), s.Trouble)
 		}
-		if got, want := r.recorder.waited(), []health.Kind{"", health.KindClaimed}; !slices.Equal(got, want) {
+		if got, want := r.recorder.waited(), []cause.Code{"", cause.DeviceClaimed}; !slices.Equal(got, want) {
 			t.Errorf("recorded %q, want %q", got, want)
 		}
 		if got := r.reports.kinds(); len(got) != 0 {
@@ -87,7 +88,7 @@ func TestAnXIDAndAReload(t *testing.T) {
 		r.source.PostXID(id, 31) // an error of the application
 		r.source.PostXID(id, 48)
 		s := r.settled()
-		if bad := unhealthy(s); len(bad) != 1 || bad["1"].Kind != health.KindXID {
+		if bad := unhealthy(s); len(bad) != 1 || bad["1"].Kind != cause.DeviceXID {
 			t.Errorf("unhealthy %v, want GPU 1", bad)
 		}
 		if len(r.recorder.events) < 2 {
@@ -97,7 +98,7 @@ func TestAnXIDAndAReload(t *testing.T) {
 		if s = r.settled(); len(unhealthy(s)) != 0 {
 			t.Errorf("unhealthy %v after a reload", unhealthy(s))
 		}
-		want := []inventory.ReportKind{inventory.ReportUnhealthy, inventory.ReportHealthy}
+		want := []cause.Code{cause.DeviceUnhealthy, inventory.ReportHealthy}
 		if got := r.reports.kinds(); !slices.Equal(got, want) {
 			t.Errorf("reported %q, want %q", got, want)
 		}
@@ -132,7 +133,7 @@ func TestADriverThatHangs(t *testing.T) {
 		r.settled()
 		r.source.SetHealth(fmt.Errorf("call NVML: %w", gpu.ErrHangs))
 		s := r.after(time.Minute)
-		if bad := unhealthy(s); len(bad) != 2 || bad["0"].Kind != health.KindHang || !errors.Is(s.Unusable(), gpu.ErrHangs) {
+		if bad := unhealthy(s); len(bad) != 2 || bad["0"].Kind != cause.DeviceHang || !errors.Is(s.Unusable(), gpu.ErrHangs) {
 			t.Errorf("unhealthy %v, %v; want both GPUs for a hang", bad, s.Unusable())
 		}
 		if !errors.Is(r.inv.Hangs(), gpu.ErrHangs) {
@@ -142,7 +143,7 @@ func TestADriverThatHangs(t *testing.T) {
 		if s = r.after(time.Minute); len(unhealthy(s)) != 0 || s.Unusable() != nil || r.inv.Hangs() != nil {
 			t.Errorf("unhealthy %v, %v, %v with a driver that answers again", unhealthy(s), s.Unusable(), r.inv.Hangs())
 		}
-		if got, want := r.recorder.waited(), []health.Kind{"", health.KindHang, ""}; !slices.Equal(got, want) {
+		if got, want := r.recorder.waited(), []cause.Code{"", cause.DeviceHang, ""}; !slices.Equal(got, want) {
 			t.Errorf("recorded %q, want %q", got, want)
 		}
 	})
@@ -180,7 +181,7 @@ func TestAConfigIsAppliedAndAWrongOneRejected(t *testing.T) {
 		if s = r.settled(); devices(s) != 1 {
 			t.Errorf("%d devices after a rejected config, want the previous one in use", devices(s))
 		}
-		if got := r.reports.kinds(); !slices.Equal(got, []inventory.ReportKind{inventory.ReportConfigRejected}) {
+		if got := r.reports.kinds(); !slices.Equal(got, []cause.Code{cause.ConfigRefused}) {
 			t.Errorf("reported %q", got)
 		}
 		if got := r.recorder.configured; len(got) != 2 || got[0] != nil || got[1] == nil {
@@ -208,7 +209,7 @@ func TestAGPUOfAnotherProcessIsNotAdvertised(t *testing.T) {
 		r := newRig(t, 3, func(cfg *inventory.Config) { cfg.Claims = c })
 		r.run()
 		s := r.settled()
-		if devices(s) != 1 || len(s.Set.Unlisted) != 2 || s.Set.Unlisted[0].Kind != resource.KindExcluded || s.Set.Unlisted[1].Kind != resource.KindFault {
+		if devices(s) != 1 || len(s.Set.Unlisted) != 2 || s.Set.Unlisted[0].Kind != cause.DeviceExcluded || s.Set.Unlisted[1].Kind != cause.DeviceFault {
 			t.Errorf("%d devices, unlisted %+v", devices(s), s.Set.Unlisted)
 		}
 		if want := "gpu " + first + " is advertised by dra-plugin, and is not advertised twice"; s.Set.Unlisted[0].Reason != want {
@@ -276,10 +277,10 @@ func TestOnlyPreparedDevicesAreAdvertised(t *testing.T) {
 		}
 		p.err.Store(nil)
 		s := r.after(time.Minute)
-		if bad := unhealthy(s); devices(s) != 2 || len(bad) != 1 || bad["1"].Kind != health.KindUnprepared {
+		if bad := unhealthy(s); devices(s) != 2 || len(bad) != 1 || bad["1"].Kind != cause.DeviceUnprepared {
 			t.Errorf("%d devices, unhealthy %v; want GPU 1 unprepared", devices(s), bad)
 		}
-		if got, want := r.recorder.waited(), []health.Kind{health.KindUnprepared, ""}; !slices.Equal(got, want) {
+		if got, want := r.recorder.waited(), []cause.Code{cause.DeviceUnprepared, ""}; !slices.Equal(got, want) {
 			t.Errorf("recorded %q, want %q", got, want)
 		}
 	})
@@ -320,7 +321,7 @@ func TestAClosedGateMakesSharedDevicesUnhealthy(t *testing.T) {
 			}}}
 		})
 		r.run()
-		if bad := unhealthy(r.settled()); len(bad) != 1 || bad["0"].Kind != health.KindMPS {
+		if bad := unhealthy(r.settled()); len(bad) != 1 || bad["0"].Kind != cause.DeviceMPS {
 			t.Errorf("unhealthy %v, want the shared GPU alone", bad)
 		}
 		g.open.Store(true)

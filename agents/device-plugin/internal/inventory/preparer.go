@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/observe"
@@ -38,7 +39,7 @@ func (p Prepared) fit(n *gpu.Node, v health.View) health.View {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		if reason, ok := p.Unresolved[g.UUID]; ok {
-			out.GPUs[g.UUID] = health.Status{Kind: health.KindUnprepared, Reason: reason}
+			out.GPUs[g.UUID] = health.Status{Kind: cause.DeviceUnprepared, Reason: reason}
 		}
 		if g.MIG == nil {
 			continue
@@ -46,7 +47,7 @@ func (p Prepared) fit(n *gpu.Node, v health.View) health.View {
 		for _, m := range g.MIG.Devices {
 			if reason, ok := p.Unresolved[m.UUID]; ok {
 				id := health.Instance{GPU: g.UUID, GPUInstance: m.GPUInstance, ComputeInstance: m.ComputeInstance}
-				out.Instances[id] = health.Status{Kind: health.KindUnprepared, Reason: reason}
+				out.Instances[id] = health.Status{Kind: cause.DeviceUnprepared, Reason: reason}
 			}
 		}
 	}

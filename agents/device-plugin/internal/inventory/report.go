@@ -5,29 +5,20 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/resource"
 )
 
 // Reporter publishes what an operator of the node should know. It must not block.
 type Reporter interface{ Report(Report) }
 
-// ReportKind is the kind of a Report, in the form of the reason of a Kubernetes
-// Event.
-type ReportKind string
-
-// The kinds of reports.
-const (
-	ReportUnhealthy      ReportKind = "DeviceUnhealthy"
-	ReportHealthy        ReportKind = "DeviceHealthy"
-	ReportNotAdvertised  ReportKind = "DeviceNotOffered"
-	ReportWaiting        ReportKind = "GPUsNotOffered"
-	ReportConfigRejected ReportKind = "ConfigRefused"
-)
+// ReportHealthy is the kind of a Report that no one has to act on: the cause is gone.
+const ReportHealthy cause.Code = "DeviceHealthy"
 
 // Report is one thing that happened.
 type Report struct {
-	Kind ReportKind
+	// Kind is the reason of a Kubernetes Event.
+	Kind cause.Code
 	// Resources and Devices are empty if the Report concerns the node. Devices that
 	// have the same reason are in one Report, also those of several resources.
 	Resources []string
@@ -81,18 +72,18 @@ func reports(was, now resource.Set) []Report {
 		switch {
 		case c.healed():
 			all.add(ReportHealthy, c.resource, c.device)
-		case c.continues(), c.device.Health.Kind == health.KindDriver, c.device.Health.Kind == health.KindHang:
+		case c.continues(), c.device.Health.Kind == cause.DeviceDriver, c.device.Health.Kind == cause.DeviceHang:
 		default:
-			all.add(ReportUnhealthy, c.resource, c.device)
+			all.add(cause.DeviceUnhealthy, c.resource, c.device)
 		}
 	}
 	for _, u := range unlisted(was, now) {
-		if u.Kind == resource.KindExcluded {
+		if u.Kind == cause.DeviceExcluded {
 			continue
 		}
 		d := resource.Device{UUID: u.UUID, Index: u.Index}
 		d.Health.Reason = u.Reason
-		all.add(ReportNotAdvertised, "", d)
+		all.add(cause.DeviceNotOffered, "", d)
 	}
 	return all
 }
@@ -102,25 +93,25 @@ func reports(was, now resource.Set) []Report {
 // be reset. An XID is always news: another one is another incident, and one that comes
 // late names the cause.
 func (c change) continues() bool {
-	sign := func(k health.Kind) bool {
-		return k == health.KindLost || k == health.KindFault || k == health.KindRecovery
+	sign := func(k cause.Code) bool {
+		return k == cause.DeviceLost || k == cause.DeviceFault || k == cause.DeviceRecovery
 	}
 	if c.was == nil || c.was.Healthy {
 		return false
 	}
 	before, now := c.was.Kind, c.device.Health.Kind
-	return (sign(before) || before == health.KindXID) && sign(now)
+	return (sign(before) || before == cause.DeviceXID) && sign(now)
 }
 
 // grouped merges the Reports that differ only in their devices.
 type grouped []Report
 
-func (g *grouped) add(kind ReportKind, res string, d resource.Device) {
+func (g *grouped) add(kind cause.Code, res string, d resource.Device) {
 	for i := range *g {
 		r := &(*g)[i]
 		same := r.Reason == d.Health.Reason
 		// What devices lack at once has one cause, and each reason names another file.
-		alike := d.Health.Kind == health.KindUnprepared && r.Devices[0].Health.Kind == health.KindUnprepared
+		alike := d.Health.Kind == cause.DeviceUnprepared && r.Devices[0].Health.Kind == cause.DeviceUnprepared
 		if r.Kind == kind && (same || alike) {
 			r.Others = r.Others || !same
 			r.add(res, d)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -22,15 +23,15 @@ func TestReportAsASentence(t *testing.T) {
 		want   string
 	}{
 		"devices that are unhealthy": {
-			inventory.Report{Kind: inventory.ReportUnhealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices, Reason: "xid 79"},
+			inventory.Report{Kind: cause.DeviceUnhealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices, Reason: "xid 79"},
 			"nvidia.com/gpu 0 GPU-a, 1:0 MIG-b: xid 79",
 		},
 		"devices of several resources": {
-			inventory.Report{Kind: inventory.ReportUnhealthy, Resources: []string{"nvidia.com/gpu", "nvidia.com/mig-1g.5gb"}, Devices: devices, Reason: "xid 79"},
+			inventory.Report{Kind: cause.DeviceUnhealthy, Resources: []string{"nvidia.com/gpu", "nvidia.com/mig-1g.5gb"}, Devices: devices, Reason: "xid 79"},
 			"nvidia.com/gpu, nvidia.com/mig-1g.5gb 0 GPU-a, 1:0 MIG-b: xid 79",
 		},
 		"devices with reasons of their own": {
-			inventory.Report{Kind: inventory.ReportUnhealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices, Reason: "node a is missing", Others: true},
+			inventory.Report{Kind: cause.DeviceUnhealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices, Reason: "node a is missing", Others: true},
 			"nvidia.com/gpu 0 GPU-a, 1:0 MIG-b: node a is missing; the others in the same way, see the log",
 		},
 		"a device that is healthy again": {
@@ -38,11 +39,11 @@ func TestReportAsASentence(t *testing.T) {
 			"nvidia.com/gpu 0 GPU-a: healthy again",
 		},
 		"a device that cannot be named": {
-			inventory.Report{Kind: inventory.ReportNotAdvertised, Devices: []resource.Device{{Index: "3"}}, Reason: "it has no UUID"},
+			inventory.Report{Kind: cause.DeviceNotOffered, Devices: []resource.Device{{Index: "3"}}, Reason: "it has no UUID"},
 			"3: it has no UUID",
 		},
 		"what concerns the node": {
-			inventory.Report{Kind: inventory.ReportWaiting, Reason: "no NVIDIA driver"}, "no NVIDIA driver",
+			inventory.Report{Kind: cause.GPUsNotOffered, Reason: "no NVIDIA driver"}, "no NVIDIA driver",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +59,7 @@ func TestReportAsASentence(t *testing.T) {
 
 // The 112 MIG devices of a node leave room for what has happened to them.
 func TestAReportOfManyDevicesKeepsItsReason(t *testing.T) {
-	r := inventory.Report{Kind: inventory.ReportUnhealthy, Resources: []string{"nvidia.com/mig-1g.10gb"}, Reason: "the driver hangs"}
+	r := inventory.Report{Kind: cause.DeviceUnhealthy, Resources: []string{"nvidia.com/mig-1g.10gb"}, Reason: "the driver hangs"}
 	for i := range 112 {
 		r.Devices = append(r.Devices, resource.Device{
 			Index: fmt.Sprintf("%d:%d", i/7, i%7), UUID: gpu.UUID(fmt.Sprintf("MIG-00000000-0000-4000-8000-%012x", i)),
@@ -75,12 +76,12 @@ func TestAReportOfManyDevicesKeepsItsReason(t *testing.T) {
 func TestOneIncidentIsOneReport(t *testing.T) {
 	for name, tc := range map[string]struct {
 		breaks func(r *rig, id gpu.UUID)
-		want   []inventory.ReportKind
+		want   []cause.Code
 		text   string
 	}{
 		"an XID of a GPU with devices of two resources": {
 			func(r *rig, id gpu.UUID) { r.source.PostXID(id, 95) },
-			[]inventory.ReportKind{inventory.ReportUnhealthy},
+			[]cause.Code{cause.DeviceUnhealthy},
 			"nvidia.com/mig-1g.5gb, nvidia.com/mig-3g.20gb 1:1 ",
 		},
 		"an XID of a GPU that is then lost": {
@@ -90,7 +91,7 @@ func TestOneIncidentIsOneReport(t *testing.T) {
 				r.source.Lose(id)
 				r.after(time.Minute)
 			},
-			[]inventory.ReportKind{inventory.ReportUnhealthy},
+			[]cause.Code{cause.DeviceUnhealthy},
 			"xid 79",
 		},
 		"two XIDs": {
@@ -99,7 +100,7 @@ func TestOneIncidentIsOneReport(t *testing.T) {
 				r.settled()
 				r.source.PostXID(id, 95)
 			},
-			[]inventory.ReportKind{inventory.ReportUnhealthy, inventory.ReportUnhealthy},
+			[]cause.Code{cause.DeviceUnhealthy, cause.DeviceUnhealthy},
 			"xid 94",
 		},
 		"a driver that goes and comes back": {
@@ -109,7 +110,7 @@ func TestOneIncidentIsOneReport(t *testing.T) {
 				r.source.SetDriver(true)
 				r.after(time.Minute)
 			},
-			[]inventory.ReportKind{inventory.ReportWaiting, inventory.ReportHealthy},
+			[]cause.Code{cause.GPUsNotOffered, inventory.ReportHealthy},
 			"no NVIDIA driver",
 		},
 	} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -103,14 +104,14 @@ type recorder struct {
 	mu         sync.Mutex
 	advertised resource.Set
 	events     []gpu.Event
-	waiting    []health.Kind
+	waiting    []cause.Code
 	configured []error
 }
 
 func (r *recorder) Advertised(s resource.Set) { r.locked(func() { r.advertised = s }) }
 func (r *recorder) Event(ev gpu.Event)        { r.locked(func() { r.events = append(r.events, ev) }) }
 
-func (r *recorder) Waiting(k health.Kind) { r.locked(func() { r.waiting = append(r.waiting, k) }) }
+func (r *recorder) Waiting(k cause.Code) { r.locked(func() { r.waiting = append(r.waiting, k) }) }
 
 func (r *recorder) Configured(err error) {
 	r.locked(func() { r.configured = append(r.configured, err) })
@@ -123,7 +124,7 @@ func (r *recorder) locked(f func()) {
 }
 
 // waited returns the kinds that Waiting was called with, without repetitions.
-func (r *recorder) waited() []health.Kind {
+func (r *recorder) waited() []cause.Code {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Compact(slices.Clone(r.waiting))
@@ -141,10 +142,10 @@ func (r *reports) Report(p inventory.Report) {
 }
 
 // kinds returns the kinds of the reports so far, and forgets them.
-func (r *reports) kinds() []inventory.ReportKind {
+func (r *reports) kinds() []cause.Code {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []inventory.ReportKind
+	var out []cause.Code
 	for _, p := range r.all {
 		out = append(out, p.Kind)
 	}

@@ -3,27 +3,27 @@ package inventory
 import (
 	"errors"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/health"
 )
 
 // kindOf returns the class of an error of an observation, empty without one. read
 // says that the GPUs could be read.
-func kindOf(err error, read bool) health.Kind {
+func kindOf(err error, read bool) cause.Code {
 	switch {
 	case err == nil:
 		return ""
 	case read:
-		return health.KindUnprepared
+		return cause.DeviceUnprepared
 	case errors.Is(err, gpu.ErrHangs):
-		return health.KindHang
+		return cause.DeviceHang
 	case errors.Is(err, contract.ErrClaimed):
-		return health.KindClaimed
+		return cause.DeviceClaimed
 	case errors.Is(err, gpu.ErrNoDriver):
-		return health.KindDriver
+		return cause.DeviceDriver
 	default:
-		return health.KindFault
+		return cause.DeviceFault
 	}
 }
 
@@ -34,12 +34,12 @@ func (v *Inventory) reportTrouble(before, err error) {
 	case err == nil:
 		v.cfg.Recorder.Waiting("")
 	case before != nil && before.Error() == err.Error():
-	case v.kind == health.KindClaimed && v.state.Node != nil:
+	case v.kind == cause.DeviceClaimed && v.state.Node != nil:
 		v.cfg.Recorder.Waiting(v.kind)
 		v.log.Info("nvml is claimed by another agent, advertising the gpus as before", "err", err)
 	default:
 		v.cfg.Recorder.Waiting(v.kind)
-		v.report(Report{Kind: ReportWaiting, Reason: err.Error()})
+		v.report(Report{Kind: cause.GPUsNotOffered, Reason: err.Error()})
 		v.log.Warn("gpus cannot be advertised, waiting", "err", err)
 	}
 }

@@ -1,7 +1,7 @@
 // Package metrics serves on /metrics what the device plugin does and advertises.
 //
-// No label has free text: why a device is unhealthy is a health.Kind, and why it is
-// not advertised a resource.Kind. The sentence is in the log and in the Event.
+// No label has free text: why a device is unhealthy or not advertised is a code of
+// package cause. The sentence is in the log and in the Event.
 package metrics
 
 import (
@@ -16,8 +16,8 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
 )
 
@@ -36,7 +36,7 @@ type Recorder struct {
 
 	mu   sync.Mutex
 	set  resource.Set
-	kind health.Kind
+	kind cause.Code
 }
 
 var (
@@ -112,7 +112,7 @@ func (r *Recorder) Advertised(set resource.Set) {
 }
 
 // Waiting records why the GPUs cannot be advertised, empty if they are.
-func (r *Recorder) Waiting(kind health.Kind) {
+func (r *Recorder) Waiting(kind cause.Code) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kind = kind
@@ -153,7 +153,7 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	for _, u := range set.Unlisted {
-		if u.Kind != resource.KindExcluded {
+		if u.Kind != cause.DeviceExcluded {
 			gauge(r.unlisted, 1, u.Index, string(u.Kind))
 		}
 	}

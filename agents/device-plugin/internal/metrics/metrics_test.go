@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"outrigger.dev/agents/device-plugin/internal/metrics"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/resource"
@@ -25,14 +26,14 @@ func TestRecorder(t *testing.T) {
 	r.Advertised(resource.Set{
 		Resources: []resource.Resource{{Name: "nvidia.com/gpu", Devices: []resource.Device{
 			{UUID: "GPU-a", Index: "0", Replicas: 4, Health: health.Status{Healthy: true}},
-			{UUID: "GPU-b", Index: "1", Health: health.Status{Kind: health.KindXID, Reason: "xid 79 (GPU has fallen off the bus)"}},
+			{UUID: "GPU-b", Index: "1", Health: health.Status{Kind: cause.DeviceXID, Reason: "xid 79 (GPU has fallen off the bus)"}},
 		}}},
 		Unlisted: []resource.Unlisted{
-			{Index: "2", Kind: resource.KindFault, Reason: "GPU is lost"},
-			{Index: "3", Kind: resource.KindExcluded, Reason: "the config excludes it"},
+			{Index: "2", Kind: cause.DeviceFault, Reason: "GPU is lost"},
+			{Index: "3", Kind: cause.DeviceExcluded, Reason: "the config excludes it"},
 		},
 	})
-	r.Waiting(health.KindDriver)
+	r.Waiting(cause.DeviceDriver)
 	r.Configured(nil)
 	r.Configured(errors.New("config.yaml: line 3: unknown key"))
 
@@ -87,10 +88,10 @@ func TestTextThatIsNotUTF8DoesNotBreakTheMetrics(t *testing.T) {
 	const text = "no file /usr/lib/\xff\xfe"
 	r.Event(gpu.Event{Kind: gpu.EventXID, GPU: gpu.UUID(text), XID: 79})
 	r.Advertised(resource.Set{
-		Resources: []resource.Resource{{Name: "nvidia.com/gpu", Devices: []resource.Device{{UUID: "GPU-a", Index: "0", Health: health.Status{Kind: health.KindFault, Reason: text}}}}},
-		Unlisted:  []resource.Unlisted{{Index: "2", Kind: resource.KindFault, Reason: text}},
+		Resources: []resource.Resource{{Name: "nvidia.com/gpu", Devices: []resource.Device{{UUID: "GPU-a", Index: "0", Health: health.Status{Kind: cause.DeviceFault, Reason: text}}}}},
+		Unlisted:  []resource.Unlisted{{Index: "2", Kind: cause.DeviceFault, Reason: text}},
 	})
-	r.Waiting(health.KindFault)
+	r.Waiting(cause.DeviceFault)
 	r.Configured(errors.New(text))
 	if n, err := testutil.GatherAndCount(gatherer(t, r)); err != nil || n != 7 {
 		t.Errorf("%d series, %v; want 7", n, err)

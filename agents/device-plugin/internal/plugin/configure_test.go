@@ -13,6 +13,7 @@ import (
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/server"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
@@ -176,7 +177,7 @@ func TestAConfigThatCannotBePrepared(t *testing.T) {
 	bad := r.shared(2)
 	bad.GDS = true
 	r.inv.Configure(bad, rules())
-	r.reported(t, inventory.ReportWaiting, "find /dev/nvidia-fs0: no such file")
+	r.reported(t, cause.GPUsNotOffered, "find /dev/nvidia-fs0: no such file")
 	if _, err := r.kubelet.Allocate(limit(t), resourceName, id(0)); err != nil {
 		t.Errorf("what was advertised does not work any more: %v", err)
 	}
@@ -189,7 +190,7 @@ func TestAConfigThatIsRejected(t *testing.T) {
 	r := mixed(t, nil)
 	r.inv.Configure(r.shared(2), rules())
 	r.inv.Reject(errors.New("config.yaml: line 4: unknown key"))
-	r.reported(t, inventory.ReportConfigRejected, "config.yaml: line 4: unknown key")
+	r.reported(t, cause.ConfigRefused, "config.yaml: line 4: unknown key")
 	r.devices(t, sharedName, ok, ok)
 	r.withdrawn(t, resourceName)
 }
@@ -281,7 +282,7 @@ func TestReports(t *testing.T) {
 	r := mixed(t, nil)
 	r.source.PostXID(gpu.UUID(id(1)), 95)
 	r.devices(t, migName, bad, bad)
-	got := r.reported(t, inventory.ReportUnhealthy, "xid 95 (uncontained memory error): reset the GPU")
+	got := r.reported(t, cause.DeviceUnhealthy, "xid 95 (uncontained memory error): reset the GPU")
 	if !slices.Equal(got.Resources, []string{migName}) || len(got.Devices) != 2 {
 		t.Errorf("reported %d devices of %s, want both of %s at once", len(got.Devices), got.Resources, migName)
 	}

@@ -21,6 +21,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/plugin"
 	"outrigger.dev/agents/device-plugin/internal/server"
 	"outrigger.dev/agents/device-plugin/kubelettest"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -138,7 +139,7 @@ type reports struct{ all chan inventory.Report }
 func (r *reports) Report(x inventory.Report) { r.all <- x }
 
 // reported waits for a report of this kind and reason.
-func (r *rig) reported(t *testing.T, kind inventory.ReportKind, reason string) inventory.Report {
+func (r *rig) reported(t *testing.T, kind cause.Code, reason string) inventory.Report {
 	t.Helper()
 	for end := limit(t); ; {
 		select {

@@ -2,9 +2,6 @@ package app_test
 
 import (
 	"bytes"
-	"io/fs"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -63,29 +60,3 @@ func TestAPolicyNeedsACluster(t *testing.T) {
 }
 
 func TestFlagsAreDocumented(t *testing.T) { agenttest.Documented(t, app.App(), page) }
-
-// TestCausesAreDocumented looks for each code that the packages define.
-func TestCausesAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	code := regexp.MustCompile(`(?m)cause\.Code\s+= "(\w+)"`)
-	found := 0
-	err = fs.WalkDir(os.DirFS(".."), ".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		source, err := os.ReadFile("../" + path)
-		for _, match := range code.FindAllSubmatch(source, -1) {
-			found++
-			if !bytes.Contains(text, []byte("`"+string(match[1])+"`")) {
-				t.Errorf("%s: the code %s is not in %s", path, match[1], page)
-			}
-		}
-		return err
-	})
-	if err != nil || found < 20 {
-		t.Errorf("%d codes, %v", found, err)
-	}
-}

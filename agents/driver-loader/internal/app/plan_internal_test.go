@@ -7,14 +7,13 @@ import (
 
 	"gotest.tools/v3/golden"
 
-	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/preflight"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/pci"
 	"outrigger.dev/pkg/procowner"
@@ -43,7 +42,7 @@ func nothing() (loader.Observation, preflight.Facts) {
 	o.Devices = append(o.Devices, pci.Device{BusID: "0000:65:00.0", Vendor: 0x10de, Product: 0x1db4, Class: 0x030200})
 	o.Kernel.Lockdown, o.Kernel.SecureBoot = "integrity", &on
 	o.Payloads[0].Sources = map[payload.Flavour]string{payload.Open: "/source"}
-	f.HeadersErr = cause.Cause{Code: build.NoHeaders, Subject: "kernel " + release, Text: "its headers are nowhere", Fix: "install them"}
+	f.HeadersErr = cause.Cause{Code: cause.KernelHeadersMissing, Subject: "kernel " + release, Text: "its headers are nowhere", Fix: "install them"}
 	f.CompilerErr = errors.New("ask cc for its version: exit status 1\x1b[31m")
 	f.Free = 100 << 20
 	f.Parts["i2c_core"] = ""

@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/progress"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 )
 
 // The steps of a build, in their order.
@@ -117,7 +117,7 @@ func (r Request) source() (string, error) {
 	}
 	if len(r.Payload.Sources) == 0 {
 		return "", cause.Cause{
-			Code: NoSources, Subject: "driver " + r.Payload.Version,
+			Code: cause.ModuleSourcesMissing, Subject: "driver " + r.Payload.Version,
 			Text: fmt.Sprintf("it has no sources, and precompiled modules for other kernels than %s only: %s", r.Release, strings.Join(slices.Sorted(maps.Keys(r.Payload.Precompiled)), ", ")),
 			Fix:  "use a driver image with modules for the kernel " + r.Release + ", or one with sources",
 		}
@@ -127,10 +127,7 @@ func (r Request) source() (string, error) {
 		has = append(has, string(flavour))
 	}
 	slices.Sort(has)
-	return "", cause.Cause{
-		Code: NoSources, Subject: "driver " + r.Payload.Version, Text: fmt.Sprintf("it has no sources of the %s modules, only: %s", r.Flavour, strings.Join(has, ", ")),
-		Fix: "import a driver with them, or choose the other kernel module type",
-	}
+	return "", cause.New(cause.ModuleSourcesMissing, "driver "+r.Payload.Version, fmt.Sprintf("it has no sources of the %s modules, only: %s", r.Flavour, strings.Join(has, ", ")))
 }
 
 // headers finds the headers of the kernel, or fetches them.
@@ -142,7 +139,7 @@ func (b *Builder) headers(ctx context.Context, r Request, report reporter) (Head
 		report.step(StepHeaders, "from repositories")
 		if err := b.Repositories.Fetch(ctx, r.Release, b.Places.fetched(r.Release)); err != nil {
 			// That the node has none is why they are fetched; that it has others is news.
-			if found, is := errors.AsType[cause.Cause](local); is && found.Code != NoHeaders {
+			if found, is := errors.AsType[cause.Cause](local); is && found.Code != cause.KernelHeadersMissing {
 				err = fmt.Errorf("%w; and on the node: %w", err, local)
 			}
 			return Headers{}, err
@@ -153,10 +150,7 @@ func (b *Builder) headers(ctx context.Context, r Request, report reporter) (Head
 		return Headers{}, err
 	}
 	if running := Compiler(r.Banner); r.Banner != "" && running != Compiler(h.Compiler) {
-		return Headers{}, cause.Cause{
-			Code: OtherHeaders, Subject: h.Build, Text: fmt.Sprintf("the headers are of a kernel built with %s; the running one was built with %s", Compiler(h.Compiler), running),
-			Fix: "install the headers of the running kernel",
-		}
+		return Headers{}, cause.New(cause.KernelHeadersMismatch, h.Build, fmt.Sprintf("the headers are of a kernel built with %s; the running one was built with %s", Compiler(h.Compiler), running))
 	}
 	return h, nil
 }
@@ -212,7 +206,7 @@ func (w work) collect(ctx context.Context, dir string) (cache.Set, error) {
 		set.Modules = append(set.Modules, m)
 	}
 	if !slices.ContainsFunc(set.Modules, func(m cache.Module) bool { return m.Name == "nvidia" }) {
-		return cache.Set{}, cause.Cause{Code: Failed, Subject: w.Payload.Dir, Text: fmt.Sprintf("make built %d modules, and not nvidia.ko", len(files)), Fix: "give the sources of NVIDIA's driver"}
+		return cache.Set{}, cause.Cause{Code: cause.ModuleBuildFailed, Subject: w.Payload.Dir, Text: fmt.Sprintf("make built %d modules, and not nvidia.ko", len(files)), Fix: "give the sources of NVIDIA's driver"}
 	}
 	return set, nil
 }
@@ -228,7 +222,7 @@ func (w work) finish(ctx context.Context, file string) (cache.Module, error) {
 		return cache.Module{}, err
 	}
 	if release, _, _ := strings.Cut(m.Vermagic, " "); release != w.Release {
-		return cache.Module{}, cause.Cause{Code: OtherHeaders, Subject: w.headers.Build, Text: fmt.Sprintf("modules that are built with the headers are for the kernel %s, not %s", release, w.Release), Fix: "install the headers of " + w.Release}
+		return cache.Module{}, cause.Cause{Code: cause.KernelHeadersMismatch, Subject: w.headers.Build, Text: fmt.Sprintf("modules that are built with the headers are for the kernel %s, not %s", release, w.Release), Fix: "install the headers of " + w.Release}
 	}
 	if w.Signer != nil {
 		signed, err := w.Signer.Sign(m.Data, HashFor(w.headers.SignatureHash))

@@ -13,10 +13,10 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/progress"
+	"outrigger.dev/pkg/cause"
 )
 
 var allButNVIDIA = []string{"nvidia-uvm", "nvidia-modeset", "nvidia-drm", "nvidia-peermem"}
@@ -167,12 +167,13 @@ func TestABuildThatFailsSaysWhyAndLeavesTheNodeAsItWas(t *testing.T) {
 		want cause.Code
 		says string
 	}{
-		"an error of the compiler":  {edited(t, "nvidia/nv.c", "int x = y;\n"), build.Failed, "'y' undeclared"},
-		"make without a rule":       {edited(t, "Makefile", "x:\n"), build.Failed, "No rule to make target 'modules'"},
-		"no module nvidia":          {edited(t, "Makefile", "modules:\n"), build.Failed, "make built 0 modules"},
-		"a program that is missing": {edited(t, "Makefile", "modules:\n\tno-such-program\n"), build.NoTools, "no-such-program"},
-		"a full disk":               {edited(t, "Makefile", "modules:\n\t@echo 'nv.s: No space left on device'; exit 1\n"), "NoSpace", "No space left"},
-		"headers for another glibc": {edited(t, "Makefile", "modules:\n\t@echo \"modpost: /lib/libc.so.6: version \\`GLIBC_2.38' not found (required by modpost)\"; exit 1\n"), build.ForeignHeaders, "GLIBC_2.38"},
+		"an error of the compiler":  {edited(t, "nvidia/nv.c", "int x = y;\n"), cause.ModuleBuildFailed, "'y' undeclared"},
+		"make without a rule":       {edited(t, "Makefile", "x:\n"), cause.ModuleBuildFailed, "No rule to make target 'modules'"},
+		"no module nvidia":          {edited(t, "Makefile", "modules:\n"), cause.ModuleBuildFailed, "make built 0 modules"},
+		"a program that is missing": {edited(t, "Makefile", "modules:\n\tno-such-program\n"), cause.BuildToolsMissing, "no-such-program"},
+		"a compiler that is killed": {edited(t, "Makefile", "modules:\n\t@echo 'gcc: fatal error: Killed signal terminated program cc1'; exit 1\n"), cause.ModuleBuildKilled, "Killed signal"},
+		"a full disk":               {edited(t, "Makefile", "modules:\n\t@echo 'nv.s: No space left on device'; exit 1\n"), cause.NoSpace, "No space left"},
+		"headers for another glibc": {edited(t, "Makefile", "modules:\n\t@echo \"modpost: /lib/libc.so.6: version \\`GLIBC_2.38' not found (required by modpost)\"; exit 1\n"), cause.KernelHeadersForeign, "GLIBC_2.38"},
 	} {
 		b := newBuilder(t, root)
 		_, err := b.Build(t.Context(), build.Request{Release: release, Machine: "x86_64", Payload: sources(t, b.Places.Store, test.from), Flavour: payload.Open})
@@ -221,20 +222,20 @@ func TestWhatABuildLacksIsNamed(t *testing.T) {
 	b := newBuilder(t, empty)
 	p := sources(t, b.Places.Store, standIns)
 	r := build.Request{Release: "6.1.0-1-amd64", Machine: "x86_64", Payload: p, Flavour: payload.Open}
-	if _, err := b.Build(t.Context(), r); code(err) != build.NoHeaders || !strings.Contains(err.Error(), "linux-headers-6.1.0-1-amd64") {
+	if _, err := b.Build(t.Context(), r); code(err) != cause.KernelHeadersMissing || !strings.Contains(err.Error(), "linux-headers-6.1.0-1-amd64") {
 		t.Error(err)
 	}
 	r.Flavour = payload.Proprietary
-	if _, err := b.Build(t.Context(), r); code(err) != build.NoSources || !strings.Contains(err.Error(), "only: open") {
+	if _, err := b.Build(t.Context(), r); code(err) != cause.ModuleSourcesMissing || !strings.Contains(err.Error(), "only: open") {
 		t.Error(err)
 	}
 	r.Flavour = payload.Open
 	fakeHeaders(t, empty, r.Release, "gcc-2 (Old) 2.95.3")
-	if _, err := b.Build(t.Context(), r); code(err) != build.NoCompiler || !strings.Contains(err.Error(), "built with gcc 2.95.3") || !strings.Contains(err.Error(), "add gcc-2") {
+	if _, err := b.Build(t.Context(), r); code(err) != cause.CompilerMissing || !strings.Contains(err.Error(), "built with gcc 2.95.3") || !strings.Contains(err.Error(), "add gcc-2") {
 		t.Error(err)
 	}
 	r.Banner = "Linux version 6.1.0-1-amd64 (a@b) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) #1 SMP"
-	if _, err := b.Build(t.Context(), r); code(err) != build.OtherHeaders || !strings.Contains(err.Error(), "the running one was built with gcc 12.2.0") {
+	if _, err := b.Build(t.Context(), r); code(err) != cause.KernelHeadersMismatch || !strings.Contains(err.Error(), "the running one was built with gcc 12.2.0") {
 		t.Error(err)
 	}
 	compiler, err := exec.LookPath("gcc")
@@ -249,7 +250,7 @@ func TestWhatABuildLacksIsNamed(t *testing.T) {
 	fakeHeaders(t, empty, r.Release, first)
 	t.Setenv("PATH", onlyIn(t, compiler))
 	r.Banner = ""
-	if _, err := b.Build(t.Context(), r); code(err) != build.NoTools || !strings.Contains(err.Error(), "make") {
+	if _, err := b.Build(t.Context(), r); code(err) != cause.BuildToolsMissing || !strings.Contains(err.Error(), "make") {
 		t.Error(err)
 	}
 }

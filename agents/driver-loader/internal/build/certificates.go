@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -88,5 +88,5 @@ func certificate(path string) ([]byte, error) {
 }
 
 func badCertificate(path string, err error) error {
-	return cause.Cause{Code: NoRepository, Subject: path, Text: fmt.Sprintf("is no certificate: %v", err), Fix: "correct driver.certConfig"}
+	return cause.Cause{Code: cause.RepositoryUnavailable, Subject: path, Text: fmt.Sprintf("is no certificate: %v", err), Fix: "correct driver.certConfig"}
 }

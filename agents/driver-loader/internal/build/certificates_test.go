@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/pkg/cause"
 )
 
 // mirror serves a repository over HTTPS, with a certificate that nobody knows, and returns
@@ -35,7 +36,7 @@ func TestAMirrorHasACertificateOfTheOperator(t *testing.T) {
 			address, trusted := mirror(t, test.repository(t))
 			r := build.Repositories{Etc: test.etc(t, address), Manager: manager, Timeout: 30 * time.Second}
 			to := t.TempDir() + "/headers/" + test.release
-			if err := r.Fetch(t.Context(), test.release, to); code(err) != build.NoRepository || !strings.Contains(err.Error(), "ertificate") {
+			if err := r.Fetch(t.Context(), test.release, to); code(err) != cause.RepositoryUnavailable || !strings.Contains(err.Error(), "ertificate") {
 				t.Errorf("without the certificate: %v", err)
 			}
 			r.Certificates = []string{trusted, t.TempDir(), "/not/there"}
@@ -43,7 +44,7 @@ func TestAMirrorHasACertificateOfTheOperator(t *testing.T) {
 				t.Error(err)
 			}
 			write(t, trusted+"/other.crt", "no certificate\n")
-			if err := r.Fetch(t.Context(), test.release, to); code(err) != build.NoRepository || !strings.Contains(err.Error(), "other.crt: is no certificate") {
+			if err := r.Fetch(t.Context(), test.release, to); code(err) != cause.RepositoryUnavailable || !strings.Contains(err.Error(), "other.crt: is no certificate") {
 				t.Errorf("with a file that is none: %v", err)
 			}
 		})

@@ -9,12 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/text"
 )
-
-// NoCompiler is the code of the cause for a compiler that is missing.
-const NoCompiler cause.Code = "CompilerMissing"
 
 // Compiler returns the name of a compiler and its version, such as "gcc 12.2.0", from how a
 // kernel names it: in /proc/version, in CONFIG_CC_VERSION_TEXT, or as the compiler does
@@ -97,7 +94,7 @@ func ChooseCompiler(ctx context.Context, kernel string) (Chosen, error) {
 		has = "here " + strings.Join(seen, ", ")
 	}
 	return Chosen{}, cause.Cause{
-		Code: NoCompiler, Subject: "compiler", Text: text.Printable(fmt.Sprintf("the kernel was built with %s, %s", want, has)),
+		Code: cause.CompilerMissing, Subject: "compiler", Text: text.Printable(fmt.Sprintf("the kernel was built with %s, %s", want, has)),
 		Fix: "use the agent's image for the node's distribution, or add " + strings.Replace(major(want), " ", "-", 1) + " to the image",
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 )
 
 const redHat = "5.14.0-427.13.1.el9_4.x86_64"
@@ -80,10 +80,10 @@ func TestARepositoryOfRedHatThatDoesNotHelpIsNamed(t *testing.T) {
 		want         cause.Code
 		says         string
 	}{
-		"it refuses connections":       {"http://127.0.0.1:1/", redHat, build.NoRepository, "127.0.0.1"},
-		"it does not answer":           {"http://" + silent(t) + "/", redHat, build.NoRepository, "127.0.0.1"},
-		"it is not there":              {"file://" + dir + "x", redHat, build.NoRepository, dir + "x"},
-		"it does not have the package": {"file://" + dir, "5.14.0-1.el9.x86_64", build.NoHeaders, "kernel-devel-5.14.0-1.el9.x86_64"},
+		"it refuses connections":       {"http://127.0.0.1:1/", redHat, cause.RepositoryUnavailable, "127.0.0.1"},
+		"it does not answer":           {"http://" + silent(t) + "/", redHat, cause.RepositoryUnavailable, "127.0.0.1"},
+		"it is not there":              {"file://" + dir + "x", redHat, cause.RepositoryUnavailable, dir + "x"},
+		"it does not have the package": {"file://" + dir, "5.14.0-1.el9.x86_64", cause.KernelHeadersMissing, "kernel-devel-5.14.0-1.el9.x86_64"},
 	} {
 		store := t.TempDir()
 		r := build.Repositories{Etc: yumEtc(t, test.uri), Manager: "dnf", Timeout: time.Second}

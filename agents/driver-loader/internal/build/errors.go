@@ -5,23 +5,8 @@ import (
 	"regexp"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/text"
-)
-
-// The codes of causes of a build that failed.
-const (
-	// Failed is an error of the compiler or of make.
-	Failed cause.Code = "ModuleBuildFailed"
-	// ForeignHeaders are headers whose programs do not run here.
-	ForeignHeaders cause.Code = "KernelHeadersForeign"
-	// Killed is a build that the kernel ended, usually for its memory.
-	Killed cause.Code = "ModuleBuildKilled"
-	// NoTools is a program that the build needs and that is not here.
-	NoTools cause.Code = "BuildToolsMissing"
-	// NoSources is a payload without sources of the flavour.
-	NoSources cause.Code = "ModuleSourcesMissing"
 )
 
 // FailedError is a build that failed, with the last lines of its output.
@@ -39,7 +24,7 @@ func (e *FailedError) Unwrap() error { return e.Cause }
 // failure returns the cause of a failed build by the lines of its output.
 func failure(subject, log string, tail []string, exit error) *FailedError {
 	e := &FailedError{Tail: tail, Log: log, Cause: cause.Cause{
-		Code: Failed, Subject: subject, Text: exit.Error(),
+		Code: cause.ModuleBuildFailed, Subject: subject, Text: exit.Error(),
 		Fix: "see " + log + "; a driver that is newer than the kernel, or modules of the other type, may build",
 	}}
 	for _, sign := range []struct {
@@ -47,12 +32,12 @@ func failure(subject, log string, tail []string, exit error) *FailedError {
 		code    cause.Code
 		fix     string
 	}{
-		{`No space left on device|Disk quota exceeded`, staging.NoSpace, "free space, or put --store on a larger disk"},
-		{`GLIBC_[0-9.]+' not found|GLIBCXX_\S+ not found`, ForeignHeaders, "use the agent's image for the node's distribution: the programs in its headers do not run in this one"},
-		{`[Kk]illed( signal terminated program|$)|signal 9|: Killed`, Killed, "give the agent more memory, or build with fewer jobs: --max-threads"},
-		{`error while loading shared libraries: \S+`, NoTools, "add the library to the image, or use the agent's image for the node's distribution"},
-		{`(gcc|clang|cc|ld|sh|bash|perl|awk|bc|strip|objtool): (command )?not found|make(\[\d+\])?: \S+: No such file or directory`, NoTools, "use the agent's image for the node's distribution, or add the program to it"},
-		{`(^|\s)(fatal )?error:|\*\*\* `, Failed, e.Fix},
+		{`No space left on device|Disk quota exceeded`, cause.NoSpace, "free space, or put --store on a larger disk"},
+		{`GLIBC_[0-9.]+' not found|GLIBCXX_\S+ not found`, cause.KernelHeadersForeign, "use the agent's image for the node's distribution: the programs in its headers do not run in this one"},
+		{`[Kk]illed( signal terminated program|$)|signal 9|: Killed`, cause.ModuleBuildKilled, "give the agent more memory, or build with fewer jobs: --max-threads"},
+		{`error while loading shared libraries: \S+`, cause.BuildToolsMissing, "add the library to the image, or use the agent's image for the node's distribution"},
+		{`(gcc|clang|cc|ld|sh|bash|perl|awk|bc|strip|objtool): (command )?not found|make(\[\d+\])?: \S+: No such file or directory`, cause.BuildToolsMissing, "use the agent's image for the node's distribution, or add the program to it"},
+		{`(^|\s)(fatal )?error:|\*\*\* `, cause.ModuleBuildFailed, e.Fix},
 	} {
 		pattern := regexp.MustCompile(sign.pattern)
 		for _, line := range tail {
@@ -67,7 +52,7 @@ func failure(subject, log string, tail []string, exit error) *FailedError {
 
 func noTool(name string, err error) error {
 	return cause.Cause{
-		Code: NoTools, Subject: name, Text: fmt.Sprintf("the program cannot be run: %v", err),
+		Code: cause.BuildToolsMissing, Subject: name, Text: fmt.Sprintf("the program cannot be run: %v", err),
 		Fix: "use the agent's image, which has the tools to build modules, or install make, gcc and binutils",
 	}
 }

@@ -13,18 +13,10 @@ import (
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/text"
-)
-
-// The codes of causes about headers.
-const (
-	// NoHeaders means that the headers of the kernel are nowhere.
-	NoHeaders cause.Code = "KernelHeadersMissing"
-	// OtherHeaders means that there are headers, which are of another kernel.
-	OtherHeaders cause.Code = "KernelHeadersMismatch"
 )
 
 // Headers is the folder of a kernel's headers, with which modules for it are built.
@@ -115,7 +107,7 @@ func (p Places) Headers(release string) (Headers, error) {
 		return Headers{}, found
 	}
 	return Headers{}, cause.Cause{
-		Code: NoHeaders, Subject: "kernel " + release, Text: "its headers are neither in " + p.modules() + " nor in " + filepath.Join(p.root(), "usr/src"),
+		Code: cause.KernelHeadersMissing, Subject: "kernel " + release, Text: "its headers are neither in " + p.modules() + " nor in " + filepath.Join(p.root(), "usr/src"),
 		Fix: "install the package linux-headers-" + release + " (Debian, Ubuntu) or kernel-devel-" + release + " (Red Hat, SUSE), or configure a repository that has it",
 	}
 }
@@ -169,14 +161,14 @@ func (h Headers) check() error {
 	found := regexp.MustCompile(`UTS_RELEASE "([^"]+)"`).FindSubmatch(generated)
 	if found == nil || string(found[1]) != h.Release {
 		return cause.Cause{
-			Code: OtherHeaders, Subject: h.Build, Text: text.Printable(fmt.Sprintf("the headers are not of the kernel %s: %s", h.Release, strings.TrimSpace(string(generated)))),
+			Code: cause.KernelHeadersMismatch, Subject: h.Build, Text: text.Printable(fmt.Sprintf("the headers are not of the kernel %s: %s", h.Release, strings.TrimSpace(string(generated)))),
 			Fix: "install the headers of " + h.Release,
 		}
 	}
 	for _, name := range []string{"Makefile", "scripts/Makefile.build", "include/linux/module.h"} {
 		if _, err := os.Stat(filepath.Join(h.Source, name)); err != nil {
 			return cause.Cause{
-				Code: OtherHeaders, Subject: h.Build, Text: "the headers are not whole: " + filepath.Join(h.Source, name) + " is not there",
+				Code: cause.KernelHeadersMismatch, Subject: h.Build, Text: "the headers are not whole: " + filepath.Join(h.Source, name) + " is not there",
 				Fix: "install all packages of the headers, and mount the host's /usr/src and /usr/lib for the agent",
 			}
 		}

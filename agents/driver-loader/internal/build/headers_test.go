@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 )
 
 func write(t *testing.T, path, content string) {
@@ -76,20 +76,20 @@ func TestHeadersAreFoundWhereDistributionsHaveThem(t *testing.T) {
 		"in the store": {make: func(t *testing.T, _, store string) {
 			fakeHeaders(t, store+"/headers/"+release, release, "gcc-12")
 		}, build: "store"},
-		"nowhere": {make: func(*testing.T, string, string) {}, want: build.NoHeaders},
+		"nowhere": {make: func(*testing.T, string, string) {}, want: cause.KernelHeadersMissing},
 		"a link to nothing": {make: func(t *testing.T, root, _ string) {
 			link(t, "/usr/src/gone", root+"/lib/modules/"+release+"/build")
-		}, want: build.NoHeaders},
+		}, want: cause.KernelHeadersMissing},
 		"of another kernel": {make: func(t *testing.T, root, _ string) {
 			fakeHeaders(t, root, release, "gcc-12")
 			write(t, root+"/usr/src/linux-headers-"+release+"/include/generated/utsrelease.h", "#define UTS_RELEASE \"6.1.0-2-amd64\"\n")
-		}, want: build.OtherHeaders},
+		}, want: cause.KernelHeadersMismatch},
 		"without a part of them": {make: func(t *testing.T, root, _ string) {
 			fakeHeaders(t, root, release, "gcc-12")
 			if err := os.RemoveAll(root + "/usr/src/linux-headers-" + release + "/scripts"); err != nil {
 				t.Fatal(err)
 			}
-		}, want: build.OtherHeaders},
+		}, want: cause.KernelHeadersMismatch},
 	} {
 		root, store := t.TempDir(), t.TempDir()
 		test.make(t, root, store)

@@ -10,13 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 )
-
-// NoRepository is the code of the cause for repositories that do not answer, or whose
-// signature is wrong.
-const NoRepository cause.Code = "RepositoryUnavailable"
 
 // Repositories fetch packages of headers with the package manager of the image that the
 // agent runs in, from the repositories that are configured in it: those of the image, and
@@ -151,18 +147,15 @@ func unavailable(err error) error {
 	// The last one is what tar says.
 	for _, words := range []string{"No space left on device", "have enough free space", "Wrote only "} {
 		if strings.Contains(failed.output, words) {
-			return cause.Cause{Code: staging.NoSpace, Subject: "packages of headers", Text: "the disk is full: " + failed.Error(), Fix: "free space, or put --store on a larger disk"}
+			return cause.New(cause.NoSpace, "packages of headers", "the disk is full: "+failed.Error())
 		}
 	}
-	return cause.Cause{
-		Code: NoRepository, Subject: "package repositories", Text: failed.Error(),
-		Fix: "correct driver.repoConfig, or let the node reach the repositories",
-	}
+	return cause.New(cause.RepositoryUnavailable, "package repositories", failed.Error())
 }
 
 func noPackage(name string) error {
 	return cause.Cause{
-		Code: NoHeaders, Subject: name, Text: "the package is in none of the configured repositories",
+		Code: cause.KernelHeadersMissing, Subject: name, Text: "the package is in none of the configured repositories",
 		Fix: "add it to a repository of driver.repoConfig, or install it on the node",
 	}
 }

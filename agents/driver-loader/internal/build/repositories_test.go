@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
-	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 )
 
 const wanted = "6.1.0-1-amd64"
@@ -144,11 +143,11 @@ func TestARepositoryThatDoesNotHelpIsNamed(t *testing.T) {
 		want cause.Code
 		says string
 	}{
-		"it refuses connections":            {"http://127.0.0.1:1/", build.NoRepository, "127.0.0.1"},
-		"it does not answer":                {"http://" + silent(t) + "/", build.NoRepository, "127.0.0.1"},
-		"it is not there":                   {"file:" + dir + "x", build.NoRepository, "x"},
-		"it does not have the package":      {"file:" + without, build.NoHeaders, "linux-headers-" + wanted},
-		"its packages are not those listed": {"file:" + damaged, build.NoRepository, "Hash Sum mismatch"},
+		"it refuses connections":            {"http://127.0.0.1:1/", cause.RepositoryUnavailable, "127.0.0.1"},
+		"it does not answer":                {"http://" + silent(t) + "/", cause.RepositoryUnavailable, "127.0.0.1"},
+		"it is not there":                   {"file:" + dir + "x", cause.RepositoryUnavailable, "x"},
+		"it does not have the package":      {"file:" + without, cause.KernelHeadersMissing, "linux-headers-" + wanted},
+		"its packages are not those listed": {"file:" + damaged, cause.RepositoryUnavailable, "Hash Sum mismatch"},
 	} {
 		b := newBuilder(t, t.TempDir())
 		b.Repositories = &build.Repositories{Etc: etc(t, test.uri), Timeout: time.Second}
@@ -172,7 +171,7 @@ func TestHeadersOfAnotherKernelOnTheNodeAreNamedToo(t *testing.T) {
 	b := newBuilder(t, root)
 	b.Repositories = &build.Repositories{Etc: etc(t, "file:/not/there"), Timeout: time.Second}
 	r := build.Request{Release: wanted, Machine: "x86_64", Payload: sources(t, b.Places.Store, standIns), Flavour: "open"}
-	if _, err := b.Build(t.Context(), r); code(err) != build.NoRepository || !strings.Contains(err.Error(), "on the node: ") || !strings.Contains(err.Error(), "the headers are not of the kernel "+wanted) {
+	if _, err := b.Build(t.Context(), r); code(err) != cause.RepositoryUnavailable || !strings.Contains(err.Error(), "on the node: ") || !strings.Contains(err.Error(), "the headers are not of the kernel "+wanted) {
 		t.Error(err)
 	}
 }
@@ -192,7 +191,7 @@ func TestAFullDiskWhileHeadersAreFetchedIsNamed(t *testing.T) {
 		}
 	})
 	r := build.Repositories{Etc: etc(t, "file:"+dir)}
-	if err := r.Fetch(t.Context(), wanted, store+"/headers/"+wanted); code(err) != staging.NoSpace {
+	if err := r.Fetch(t.Context(), wanted, store+"/headers/"+wanted); code(err) != cause.NoSpace {
 		t.Error(err)
 	}
 	if left, err := filepath.Glob(store + "/headers/[^.]*"); err != nil || len(left) > 0 {

@@ -17,15 +17,12 @@ import (
 	"fmt"
 	"math/big"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 )
 
 const maxPEM = 1 << 20
-
-// BadKey is the code of the cause for a key or certificate that cannot sign modules.
-const BadKey cause.Code = "SigningKeyInvalid"
 
 // Signer signs modules with a user's key, as the kernel's sign-file does.
 type Signer struct {
@@ -55,7 +52,7 @@ func NewSigner(keyFile, certificateFile string) (*Signer, error) {
 }
 
 func badKey(path string, err error, fix string) error {
-	return cause.Cause{Code: BadKey, Subject: path, Text: err.Error(), Fix: fix}
+	return cause.Cause{Code: cause.SigningKeyInvalid, Subject: path, Text: err.Error(), Fix: fix}
 }
 
 // readPEM parses the first block of a PEM file.

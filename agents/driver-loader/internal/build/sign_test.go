@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
+	"outrigger.dev/pkg/cause"
 )
 
 // newKey makes a key and its certificate with openssl, as users do.
@@ -129,7 +130,7 @@ func TestAKeyThatCannotSignIsNamed(t *testing.T) {
 		"a file that is no PEM":    {broken, certificate, "is no PEM file"},
 		"the certificate of other": {key, other, "is not the certificate of the key"},
 	} {
-		if _, err := build.NewSigner(test.key, test.certificate); code(err) != build.BadKey || !strings.Contains(err.Error(), test.says) {
+		if _, err := build.NewSigner(test.key, test.certificate); code(err) != cause.SigningKeyInvalid || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/check"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 )
 
 // take adds modules to the cache that were built elsewhere. misfit is why they do not fit: they
@@ -49,7 +48,7 @@ func (b *Builder) take(ctx context.Context, r Request, dir string, report report
 		set.Modules = append(set.Modules, cache.Module{Name: m.Name, File: file})
 	}
 	if len(set.Modules) == 0 {
-		return cache.Set{}, r.unfit(check.WrongRelease, "there are none"), nil
+		return cache.Set{}, r.unfit(cause.ModuleWrongRelease, "there are none"), nil
 	}
 	report.step(StepStore, "precompiled")
 	set, err = cache.Cache{Dir: b.Places.Store}.Add(ctx, set)
@@ -61,9 +60,9 @@ func (r Request) misfit(m *module.Module) *cause.Cause {
 	release, _, _ := strings.Cut(m.Vermagic, " ")
 	switch proprietary := m.License == "NVIDIA"; {
 	case release != r.Release:
-		return r.unfit(check.WrongRelease, fmt.Sprintf("the module %s was built for the kernel %q", m.Name, release))
+		return r.unfit(cause.ModuleWrongRelease, fmt.Sprintf("the module %s was built for the kernel %q", m.Name, release))
 	case proprietary != (r.Flavour == payload.Proprietary):
-		return r.unfit(NoSources, fmt.Sprintf("the module %s is not of the type %s", m.Name, r.Flavour))
+		return r.unfit(cause.ModuleSourcesMissing, fmt.Sprintf("the module %s is not of the type %s", m.Name, r.Flavour))
 	}
 	return nil
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
-	"outrigger.dev/agents/driver-loader/internal/check"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/pkg/cause"
 )
 
 func TestPrecompiledModulesAreTakenWithoutACompiler(t *testing.T) {
@@ -36,21 +36,21 @@ func TestPrecompiledModulesAreTakenWithoutACompiler(t *testing.T) {
 	}
 	// Those of the other flavour, and of another kernel, do not fit.
 	r.Flavour = payload.Proprietary
-	if _, err := other.Build(t.Context(), r); code(err) != build.NoSources {
+	if _, err := other.Build(t.Context(), r); code(err) != cause.ModuleSourcesMissing {
 		t.Error(err)
 	}
 	r.Flavour, r.Release = payload.Open, "6.1.0-1-amd64"
 	r.Payload.Precompiled = map[string]string{r.Release: built.Dir}
-	if _, err := other.Build(t.Context(), r); code(err) != build.NoHeaders {
+	if _, err := other.Build(t.Context(), r); code(err) != cause.KernelHeadersMissing {
 		t.Error(err)
 	}
 	// Without sources, that is why there are no modules.
 	r.Payload.Sources = nil
-	if _, err := other.Build(t.Context(), r); code(err) != check.WrongRelease || !strings.Contains(err.Error(), release) {
+	if _, err := other.Build(t.Context(), r); code(err) != cause.ModuleWrongRelease || !strings.Contains(err.Error(), release) {
 		t.Error(err)
 	}
 	r.Payload.Precompiled = map[string]string{release: built.Dir}
-	if _, err := other.Build(t.Context(), r); code(err) != build.NoSources || !strings.Contains(err.Error(), release) {
+	if _, err := other.Build(t.Context(), r); code(err) != cause.ModuleSourcesMissing || !strings.Contains(err.Error(), release) {
 		t.Error(err)
 	}
 }

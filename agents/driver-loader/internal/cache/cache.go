@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/text"
 )
@@ -27,9 +27,6 @@ const (
 	// maxModules is the most that a set may have. NVIDIA has seven.
 	maxModules = 64
 )
-
-// Corrupt is the code of the cause for a set that differs from its digests.
-const Corrupt cause.Code = "ModuleCacheCorrupt"
 
 // ErrNotFound is returned by Find if there is no set.
 var ErrNotFound = errors.New("there are no such modules in the cache")
@@ -60,10 +57,7 @@ func (c Cache) Find(ctx context.Context, k Key) (Set, error) {
 	if err == nil || ctx.Err() != nil {
 		return set, err
 	}
-	damage := cause.Cause{
-		Code: Corrupt, Subject: dir, Text: text.Printable(err.Error()),
-		Fix: "it was removed, and the modules are built again; look after the disk if this happens often",
-	}
+	damage := cause.New(cause.ModuleCacheCorrupt, dir, text.Printable(err.Error()))
 	if err := staging.Remove(dir); err != nil {
 		damage.Fix = "remove the folder: " + err.Error()
 	}

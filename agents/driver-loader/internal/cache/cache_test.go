@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 )
 
 func key() cache.Key {
@@ -129,7 +128,7 @@ func TestADamagedSetIsNamedRemovedAndBuiltAgain(t *testing.T) {
 		if err := damage(set.Dir); err != nil {
 			t.Fatal(name, err)
 		}
-		if _, err := c.Find(t.Context(), key()); code(err) != cache.Corrupt {
+		if _, err := c.Find(t.Context(), key()); code(err) != cause.ModuleCacheCorrupt {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := c.Find(t.Context(), key()); !errors.Is(err, cache.ErrNotFound) {
@@ -198,7 +197,7 @@ func TestAFullDiskIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := cache.Cache{Dir: dir}
-	if _, err := c.Add(t.Context(), set); code(err) != staging.NoSpace {
+	if _, err := c.Add(t.Context(), set); code(err) != cause.NoSpace {
 		t.Error(err)
 	}
 	if _, err := c.Find(t.Context(), key()); !errors.Is(err, cache.ErrNotFound) {

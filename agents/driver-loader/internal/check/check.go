@@ -10,25 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/text"
-)
-
-// Codes of the causes that Module returns. It also returns codes of package kernel, where
-// the kernel rejects the same.
-const (
-	// WrongMachine: the module is for another processor.
-	WrongMachine cause.Code = "ModuleWrongMachine"
-	// WrongRelease: the module is for another release of the kernel.
-	WrongRelease cause.Code = "ModuleWrongRelease"
-	// WrongOptions: the module is for a kernel with other options.
-	WrongOptions cause.Code = "ModuleWrongOptions"
-	// UnknownParameter: the module does not have the parameter.
-	UnknownParameter cause.Code = "ModuleParameterUnknown"
-	// Unsigned: the kernel demands a signature, and the module has none.
-	Unsigned cause.Code = "ModuleUnsigned"
 )
 
 // Symbols are the symbols that the kernel and the modules loaded before export, with their
@@ -57,18 +42,22 @@ type checker struct {
 }
 
 // add records a cause. Text of the module is printable already.
-func (c *checker) add(code cause.Code, fix, format string, args ...any) {
-	c.found = append(c.found, cause.Cause{Code: code, Subject: "module " + c.module.Name, Text: fmt.Sprintf(format, args...), Fix: fix})
+func (c *checker) add(code cause.Code, format string, args ...any) {
+	c.found = append(c.found, cause.New(code, "module "+c.module.Name, fmt.Sprintf(format, args...)))
 }
 
-const fixRebuild = "build the module for this kernel"
+// addWithFix records a cause whose fix says more than the table's.
+func (c *checker) addWithFix(code cause.Code, fix, format string, args ...any) {
+	c.add(code, format, args...)
+	c.found[len(c.found)-1].Fix = fix
+}
 
 func (c *checker) machine() {
 	names := map[elf.Machine]string{
 		elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64", elf.EM_PPC64: "ppc64le", elf.EM_RISCV: "riscv64", elf.EM_S390: "s390x",
 	}
 	if got := names[c.module.Machine]; c.kernel.Machine != "" && got != c.kernel.Machine {
-		c.add(WrongMachine, "get the driver for "+c.kernel.Machine, "it is for the processor %s, and the kernel is for %s", got, c.kernel.Machine)
+		c.addWithFix(cause.ModuleWrongMachine, "get the driver for "+c.kernel.Machine, "it is for the processor %s, and the kernel is for %s", got, c.kernel.Machine)
 	}
 }
 
@@ -80,12 +69,12 @@ func (c *checker) vermagic() {
 		if release == "" {
 			release = "no release"
 		}
-		c.add(WrongRelease, fixRebuild, "it was built for the kernel %s, and the running kernel is %s", release, c.kernel.Release)
+		c.add(cause.ModuleWrongRelease, "it was built for the kernel %s, and the running kernel is %s", release, c.kernel.Release)
 		return
 	}
 	_, want, known := strings.Cut(c.kernel.Vermagic, " ")
 	if known && !slices.Equal(strings.Fields(options), strings.Fields(want)) {
-		c.add(WrongOptions, fixRebuild, "it was built for a kernel with the options %q, and the running kernel has %q", options, want)
+		c.add(cause.ModuleWrongOptions, "it was built for a kernel with the options %q, and the running kernel has %q", options, want)
 	}
 }
 
@@ -112,21 +101,23 @@ func (c *checker) symbols(known Symbols) {
 		other = append(other, layout)
 	}
 	if len(missing) > 0 {
-		c.add(kernel.DependencyMissing, fixMissing(c.module), "neither the kernel nor a module loaded before exports %s", some(missing))
+		c.addWithFix(cause.ModuleDependencyMissing, fixMissing(c.module), "neither the kernel nor a module loaded before exports %s", some(missing))
 	}
 	if len(other) > 0 {
-		c.add(kernel.SymbolMismatch, fixRebuild+", with the headers of exactly this kernel", "the kernel has other versions of %s", some(other))
+		c.addWithFix(cause.ModuleSymbolMismatch, fixExact, "the kernel has other versions of %s", some(other))
 	}
 }
 
 // layout is the symbol whose version is that of the kernel's structures for modules.
 const layout = "module_layout"
 
+const fixExact = "build the module for this kernel, with the headers of exactly this kernel"
+
 func fixMissing(m *module.Module) string {
 	if len(m.Depends) > 0 {
 		return "load " + strings.Join(m.Depends, ", ") + " first"
 	}
-	return fixRebuild + ", with the headers of exactly this kernel"
+	return fixExact
 }
 
 // some joins the first names.

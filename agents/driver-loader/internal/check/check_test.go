@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/check"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/cause"
 )
 
 const (

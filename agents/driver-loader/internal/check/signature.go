@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/pkg/cause"
 )
 
 // signature checks the signature where the kernel demands one.
@@ -13,11 +14,11 @@ func (c *checker) signature() {
 		return
 	}
 	if c.module.Signature == nil {
-		c.add(Unsigned, kernel.FixSignature, "it is not signed, and the kernel demands signatures: %s", why)
+		c.add(cause.ModuleUnsigned, "it is not signed, and the kernel demands signatures: %s", why)
 		return
 	}
 	if c.unknownKey() {
-		c.add(kernel.SignatureRejected, kernel.FixSignature, "it is signed by the key %s, which is in none of the kernel's keyrings, and the kernel demands signatures: %s", c.module.Signature.KeyID, why)
+		c.add(cause.ModuleSignatureRejected, "it is signed by the key %s, which is in none of the kernel's keyrings, and the kernel demands signatures: %s", c.module.Signature.KeyID, why)
 	}
 }
 

@@ -18,21 +18,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
-)
-
-// Codes of causes.
-const (
-	// FabricManagerMissing: the machine has NVLink switches, and the driver no fabric manager.
-	FabricManagerMissing cause.Code = "FabricManagerMissing"
-	// SubnetManagerMissing: the machine has switches of NVLink 5, and the driver no subnet manager.
-	SubnetManagerMissing cause.Code = "SubnetManagerMissing"
-	// StartFailed: a daemon without which the GPUs do not compute does not start.
-	StartFailed cause.Code = "DriverDaemonFailed"
-	// StaysAlive: a daemon does not end.
-	StaysAlive cause.Code = "DriverDaemonStaysAlive"
 )
 
 // Daemon is a program of the driver. It puts itself into the background, unless it has a Socket.
@@ -106,15 +94,9 @@ func Wanted(m Machine, has func(path string) bool) ([]Daemon, error) {
 		case has(d.Program):
 			out = append(out, d)
 		case d.Name == subnetManager:
-			return out, cause.Cause{
-				Code: SubnetManagerMissing, Subject: "fabric manager", Text: "this machine has switches of NVLink 5, and the driver root has no " + d.Program + ", the subnet manager without which its GPUs do not compute (CUDA error 802)",
-				Fix: "use a driver image that has nvlsm and the fabric manager of this driver version",
-			}
+			return out, cause.New(cause.SubnetManagerMissing, "fabric manager", "this machine has switches of NVLink 5, and the driver root has no "+d.Program+", the subnet manager without which its GPUs do not compute (CUDA error 802)")
 		case d.Required:
-			return out, cause.Cause{
-				Code: FabricManagerMissing, Subject: "fabric manager", Text: "this machine has NVLink switches, and the driver root has no " + d.Program + ", without which its GPUs do not compute (CUDA error 802)",
-				Fix: "use a driver image that has the fabric manager of this driver version",
-			}
+			return out, cause.New(cause.FabricManagerMissing, "fabric manager", "this machine has NVLink switches, and the driver root has no "+d.Program+", without which its GPUs do not compute (CUDA error 802)")
 		}
 	}
 	return out, nil
@@ -235,7 +217,7 @@ func (s *Supervisor) stop(ctx context.Context, d Daemon, pid int) error {
 	}
 	for s.pid(d) == pid {
 		if !pace.Pause(ctx, 20*time.Millisecond) {
-			return cause.Cause{Code: StaysAlive, Subject: d.Name, Text: fmt.Sprintf("it has not ended %s after SIGTERM (pid %d)", stopLimit, pid), Fix: "end it: kill " + strconv.Itoa(pid)}
+			return cause.Cause{Code: cause.DriverDaemonStaysAlive, Subject: d.Name, Text: fmt.Sprintf("it has not ended %s after SIGTERM (pid %d)", stopLimit, pid), Fix: "end it: kill " + strconv.Itoa(pid)}
 		}
 	}
 	return nil

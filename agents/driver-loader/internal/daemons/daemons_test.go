@@ -1,6 +1,7 @@
 package daemons_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -12,9 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/daemons"
+	"outrigger.dev/pkg/cause"
 )
 
 // node is a machine with a driver root, whose programs are scripts.
@@ -131,13 +133,13 @@ func TestTheFabricFailsClosed(t *testing.T) {
 	n.write("proc/driver/nvidia-nvswitch/devices/0000:c1:00.0", "", 0o644)
 	var c cause.Cause
 	n.missing("nv-fabricmanager")
-	if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != daemons.FabricManagerMissing {
+	if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != cause.FabricManagerMissing {
 		t.Errorf("no fabric manager: %v", err)
 	}
 	n.write("root/usr/share/nvidia/nvswitch/fabricmanager.cfg", "LOG_LEVEL=4\nTOPOLOGY_FILE_PATH=/usr/share/nvidia/nvswitch\n", 0o644)
 	n.write("root/usr/bin/nv-fabricmanager", "#!/bin/sh\necho 'version\033 mismatch' >&2; exit 1\n", 0o755)
 	n.missing("nv-fabricmanager")
-	if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != daemons.StartFailed || !strings.Contains(c.Text, "version? mismatch") {
+	if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != cause.DriverDaemonFailed || !strings.Contains(c.Text, "version? mismatch") {
 		t.Errorf("it does not start: %v", err)
 	}
 	n.missing("nv-fabricmanager")
@@ -181,9 +183,9 @@ func TestSwitchesOfNVLink5FailClosed(t *testing.T) {
 			t.Errorf("%v, want %s: %s", err, code, part)
 		}
 	}
-	fails(daemons.SubnetManagerMissing, "no opt/nvidia/nvlsm/sbin/nvlsm", "nv-fabricmanager")
+	fails(cause.SubnetManagerMissing, "no opt/nvidia/nvlsm/sbin/nvlsm", "nv-fabricmanager")
 	n.write("root/opt/nvidia/nvlsm/sbin/nvlsm", "#!/bin/sh\necho 'no umad' >&2; exit 1\n", 0o755)
-	fails(daemons.FabricManagerMissing, "no usr/bin/nv-fabricmanager", "nv-fabricmanager", "nvlsm")
+	fails(cause.FabricManagerMissing, "no usr/bin/nv-fabricmanager", "nv-fabricmanager", "nvlsm")
 
 	n.daemon("nv-fabricmanager", fabric)
 	n.write("root/usr/share/nvidia/nvswitch/fabricmanager.cfg", "LOG_LEVEL=4\n", 0o644)
@@ -193,7 +195,7 @@ func TestSwitchesOfNVLink5FailClosed(t *testing.T) {
 		t.Helper()
 		n.missing("nvlsm", "nv-fabricmanager")
 		var c cause.Cause
-		if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != daemons.StartFailed || c.Subject != "nvlsm" || !strings.Contains(c.Text, part) || c.Fix == "" {
+		if _, err := n.Start(t.Context()); !errors.As(err, &c) || c.Code != cause.DriverDaemonFailed || c.Subject != "nvlsm" || !strings.Contains(c.Text, part) || c.Fix == "" {
 			t.Errorf("%v, want: %s", err, part)
 		}
 	}
@@ -358,5 +360,30 @@ func TestNvidiaSMIIsThatOfTheDriverRoot(t *testing.T) {
 		if _, err := n.Query(t.Context()); err == nil || !strings.Contains(err.Error(), "run nvidia-smi -q: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+func TestADaemonThatDoesNotEndIsNamed(t *testing.T) {
+	n := newNode(t)
+	n.daemon("nvidia-persistenced", persistence)
+	if _, err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(n.path("run/" + persistence))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(written)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Kill(pid, unix.SIGCONT) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := n.Stop(ctx); !cause.Is(err, cause.DriverDaemonStaysAlive) || !strings.Contains(err.Error(), "kill ") {
+		t.Error(err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/text"
 )
@@ -40,7 +40,7 @@ func (s *Supervisor) Start(ctx context.Context) (skipped, err error) {
 			return skipped, errors.Join(err, why)
 		case d.Required:
 			// The next one may need it.
-			return skipped, errors.Join(err, cause.Cause{Code: StartFailed, Subject: d.Name, Text: text.Printable(failed.Error()), Fix: "look at its log in /var/log, and check that it has the version of the driver"})
+			return skipped, errors.Join(err, cause.New(cause.DriverDaemonFailed, d.Name, text.Printable(failed.Error())))
 		case ctx.Err() == nil:
 			s.tried[d.Name] = true
 			skipped = errors.Join(skipped, failed)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
 )
@@ -78,7 +78,7 @@ func (s *Supervisor) port() (string, error) {
 		}
 	}
 	return "", cause.Cause{
-		Code: StartFailed, Subject: subnetManager, Text: "no port of the devices that manage the NVLink switches has a GUID: " + strings.Join(s.bridges(), ", "),
+		Code: cause.DriverDaemonFailed, Subject: subnetManager, Text: "no port of the devices that manage the NVLink switches has a GUID: " + strings.Join(s.bridges(), ", "),
 		Fix: "look at the state of the devices: ibstat; their driver is mlx5_ib, which is in linux-modules-extra or in NVIDIA's DOCA",
 	}
 }
@@ -98,7 +98,7 @@ func (s *Supervisor) management(d Daemon) ([]string, error) {
 	devices, err := filepath.Glob(filepath.Join(s.cfg.Sys, "class/infiniband_mad/umad*"))
 	if err != nil || len(devices) == 0 {
 		return nil, cause.Cause{
-			Code: StartFailed, Subject: subnetManager, Text: "the kernel module ib_umad is not loaded, through which it reaches the NVLink switches",
+			Code: cause.DriverDaemonFailed, Subject: subnetManager, Text: "the kernel module ib_umad is not loaded, through which it reaches the NVLink switches",
 			Fix: "load it on the host: modprobe ib_umad; and at each boot: echo ib_umad > /etc/modules-load.d/ib_umad.conf",
 		}
 	}

@@ -11,12 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 )
-
-// Missing is the code of the cause that a module of the kernel is not installed.
-const Missing cause.Code = "KernelModuleMissing"
 
 // maxList bounds the lists: that of a distribution has some hundred kilobytes.
 const maxList = 16 << 20
@@ -52,10 +49,7 @@ func (x Index) Files(module string) ([]File, error) {
 	case x.builtin[module]:
 		return nil, nil
 	default:
-		return nil, cause.Cause{
-			Code: Missing, Subject: "module " + module, Text: "the driver needs it, and " + x.dir + " does not have it",
-			Fix: "install the package with the rest of the kernel's modules, such as linux-modules-extra or kernel-modules",
-		}
+		return nil, cause.New(cause.KernelModuleMissing, "module "+module, "the driver needs it, and "+x.dir+" does not have it")
 	}
 	// modules.dep lists what is needed most last.
 	out := []File{{Name: module, Path: x.path(file)}}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/depmod"
+	"outrigger.dev/pkg/cause"
 )
 
 func folder(t *testing.T, files map[string]string) string {
@@ -61,7 +61,7 @@ func TestAModuleThatIsNotInstalled(t *testing.T) {
 	}
 	_, err = x.Files("ib_uverbs")
 	var c cause.Cause
-	if !errors.As(err, &c) || c.Code != depmod.Missing || !strings.Contains(c.Error(), "module ib_uverbs: the driver needs it, and "+dir) {
+	if !errors.As(err, &c) || c.Code != cause.KernelModuleMissing || !strings.Contains(c.Error(), "module ib_uverbs: the driver needs it, and "+dir) {
 		t.Error(err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 )
 
 func TestEachErrorOfLoadingIsACause(t *testing.T) {
@@ -19,36 +19,36 @@ func TestEachErrorOfLoadingIsACause(t *testing.T) {
 		code   cause.Code
 		text   string
 	}{
-		"a symbol is missing":               {unix.ENOENT, policy{}, "vxlan: Unknown symbol udp_sock_create4 (err -2)", DependencyMissing, `log: "vxlan: Unknown symbol udp_sock_create4 (err -2)"`},
-		"a symbol is missing, without log":  {unix.ENOENT, policy{}, "", DependencyMissing, "neither the kernel nor"},
-		"the module says ENOENT itself":     {unix.ENOENT, policy{}, "nvidia: no firmware", InitFailed, "failed (ENOENT)"},
-		"no hardware":                       {unix.ENODEV, policy{}, "NVRM: No NVIDIA GPU found.", NoDevice, "No NVIDIA GPU found"},
-		"no address":                        {unix.ENXIO, policy{}, "", NoDevice, "no device"},
-		"a bad value":                       {unix.EINVAL, policy{}, "dummy: `x' invalid for parameter `numdummies'", BadParameter, "rejects a parameter"},
-		"a value out of range":              {unix.ERANGE, policy{}, "dummy: `9' invalid for parameter `numdummies'", BadParameter, "rejects a parameter"},
-		"a text too long":                   {unix.ENOSPC, policy{}, "dummy: `9' too large for parameter `text'", BadParameter, "rejects a parameter"},
-		"EINVAL without log":                {unix.EINVAL, policy{}, "", BadParameter, "(EINVAL)"},
-		"EINVAL of the module itself":       {unix.EINVAL, policy{}, "nvidia: cannot register", InitFailed, "failed (EINVAL)"},
-		"another version of a symbol":       {unix.EINVAL, policy{}, "a: disagrees about version of symbol _printk", SymbolMismatch, "other versions of symbols"},
-		"another version of the layout":     {unix.ENOEXEC, policy{}, "a: disagrees about version of symbol module_layout", SymbolMismatch, "other versions of symbols"},
-		"a symbol that is there already":    {unix.ENOEXEC, policy{}, "a: exports duplicate symbol b (owned by c)", AlreadyLoaded, "owned by c"},
-		"loaded already":                    {unix.EEXIST, policy{}, "", AlreadyLoaded, "of this name"},
-		"no module":                         {unix.ENOEXEC, policy{}, "", BadFormat, "does not take the file"},
-		"no key":                            {unix.EKEYREJECTED, policy{enforced: true}, "", SignatureRejected, "signed by a key"},
-		"no key, of an older kernel":        {unix.ENOKEY, policy{enforced: true}, "", SignatureRejected, "signed by a key"},
-		"a signature of noise":              {unix.EBADMSG, policy{}, "", SignatureRejected, "EBADMSG"},
-		"a hash that the kernel lacks":      {unix.ENOPKG, policy{}, "", SignatureRejected, "ENOPKG"},
-		"locked down":                       {unix.EPERM, policy{lockdown: true}, "Lockdown: app: unsigned module loading is restricted; see man kernel_lockdown.7", SignatureRejected, "locked down"},
-		"locked down, as the log says":      {unix.EPERM, policy{}, "Lockdown: app: unsigned module loading is restricted; see man kernel_lockdown.7", SignatureRejected, "locked down"},
-		"a namespace that it lacks":         {unix.EINVAL, policy{}, "module a uses symbol b from namespace C, but does not import it.", SymbolMismatch, "namespace"},
-		"not root":                          {unix.EPERM, policy{}, "", NotPermitted, "may not load"},
-		"modules disabled":                  {unix.EPERM, policy{lockdown: true, closed: true}, "", NotPermitted, "modules_disabled"},
-		"a security module forbids it":      {unix.EACCES, policy{}, "", NotPermitted, "security module"},
-		"no memory":                         {unix.ENOMEM, policy{}, "", NoMemory, "no memory"},
-		"a kernel without modules":          {unix.ENOSYS, policy{}, "", NotPermitted, "CONFIG_MODULES"},
-		"a dependency hangs":                {unix.EBUSY, policy{}, "a: gave up waiting for init of module b.", InitFailed, "gave up waiting"},
-		"a form that the kernel lacks":      {unix.ENOTSUP, policy{}, "", InitFailed, "(E"},
-		"an error that has no name in unix": {unix.Errno(4000), policy{}, "", InitFailed, "errno 4000"},
+		"a symbol is missing":               {unix.ENOENT, policy{}, "vxlan: Unknown symbol udp_sock_create4 (err -2)", cause.ModuleDependencyMissing, `log: "vxlan: Unknown symbol udp_sock_create4 (err -2)"`},
+		"a symbol is missing, without log":  {unix.ENOENT, policy{}, "", cause.ModuleDependencyMissing, "neither the kernel nor"},
+		"the module says ENOENT itself":     {unix.ENOENT, policy{}, "nvidia: no firmware", cause.ModuleInitFailed, "failed (ENOENT)"},
+		"no hardware":                       {unix.ENODEV, policy{}, "NVRM: No NVIDIA GPU found.", cause.ModuleFoundNoDevice, "No NVIDIA GPU found"},
+		"no address":                        {unix.ENXIO, policy{}, "", cause.ModuleFoundNoDevice, "no device"},
+		"a bad value":                       {unix.EINVAL, policy{}, "dummy: `x' invalid for parameter `numdummies'", cause.ModuleParameterInvalid, "rejects a parameter"},
+		"a value out of range":              {unix.ERANGE, policy{}, "dummy: `9' invalid for parameter `numdummies'", cause.ModuleParameterInvalid, "rejects a parameter"},
+		"a text too long":                   {unix.ENOSPC, policy{}, "dummy: `9' too large for parameter `text'", cause.ModuleParameterInvalid, "rejects a parameter"},
+		"EINVAL without log":                {unix.EINVAL, policy{}, "", cause.ModuleParameterInvalid, "(EINVAL)"},
+		"EINVAL of the module itself":       {unix.EINVAL, policy{}, "nvidia: cannot register", cause.ModuleInitFailed, "failed (EINVAL)"},
+		"another version of a symbol":       {unix.EINVAL, policy{}, "a: disagrees about version of symbol _printk", cause.ModuleSymbolMismatch, "other versions of symbols"},
+		"another version of the layout":     {unix.ENOEXEC, policy{}, "a: disagrees about version of symbol module_layout", cause.ModuleSymbolMismatch, "other versions of symbols"},
+		"a symbol that is there already":    {unix.ENOEXEC, policy{}, "a: exports duplicate symbol b (owned by c)", cause.ModuleAlreadyLoaded, "owned by c"},
+		"loaded already":                    {unix.EEXIST, policy{}, "", cause.ModuleAlreadyLoaded, "of this name"},
+		"no module":                         {unix.ENOEXEC, policy{}, "", cause.ModuleFormatInvalid, "does not take the file"},
+		"no key":                            {unix.EKEYREJECTED, policy{enforced: true}, "", cause.ModuleSignatureRejected, "signed by a key"},
+		"no key, of an older kernel":        {unix.ENOKEY, policy{enforced: true}, "", cause.ModuleSignatureRejected, "signed by a key"},
+		"a signature of noise":              {unix.EBADMSG, policy{}, "", cause.ModuleSignatureRejected, "EBADMSG"},
+		"a hash that the kernel lacks":      {unix.ENOPKG, policy{}, "", cause.ModuleSignatureRejected, "ENOPKG"},
+		"locked down":                       {unix.EPERM, policy{lockdown: true}, "Lockdown: app: unsigned module loading is restricted; see man kernel_lockdown.7", cause.ModuleSignatureRejected, "locked down"},
+		"locked down, as the log says":      {unix.EPERM, policy{}, "Lockdown: app: unsigned module loading is restricted; see man kernel_lockdown.7", cause.ModuleSignatureRejected, "locked down"},
+		"a namespace that it lacks":         {unix.EINVAL, policy{}, "module a uses symbol b from namespace C, but does not import it.", cause.ModuleSymbolMismatch, "namespace"},
+		"not root":                          {unix.EPERM, policy{}, "", cause.ModuleNotPermitted, "may not load"},
+		"modules disabled":                  {unix.EPERM, policy{lockdown: true, closed: true}, "", cause.ModuleNotPermitted, "modules_disabled"},
+		"a security module forbids it":      {unix.EACCES, policy{}, "", cause.ModuleNotPermitted, "security module"},
+		"no memory":                         {unix.ENOMEM, policy{}, "", cause.ModuleNoMemory, "no memory"},
+		"a kernel without modules":          {unix.ENOSYS, policy{}, "", cause.ModuleNotPermitted, "CONFIG_MODULES"},
+		"a dependency hangs":                {unix.EBUSY, policy{}, "a: gave up waiting for init of module b.", cause.ModuleInitFailed, "gave up waiting"},
+		"a form that the kernel lacks":      {unix.ENOTSUP, policy{}, "", cause.ModuleInitFailed, "(E"},
+		"an error that has no name in unix": {unix.Errno(4000), policy{}, "", cause.ModuleInitFailed, "errno 4000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := loadCause("a", tc.err, tc.policy, tc.log)
@@ -66,18 +66,18 @@ func TestEachErrorOfUnloadingIsACause(t *testing.T) {
 		code      cause.Code
 		text, fix string
 	}{
-		"a dependent holds it":     {unix.EAGAIN, Loaded{RefCount: 2, Holders: []string{"nvidia_modeset", "nvidia_uvm"}}, InUse, "it is in use by the loaded modules nvidia_modeset, nvidia_uvm", "unload nvidia_modeset, nvidia_uvm first"},
-		"a file is open":           {unix.EWOULDBLOCK, Loaded{RefCount: 3}, InUse, "it is in use by 3 open files or other uses", "stop what uses it"},
-		"one file is open":         {unix.EAGAIN, Loaded{RefCount: 1}, InUse, "it is in use by one open file or other use", "stop what uses it"},
-		"two modules hold it":      {unix.EAGAIN, Loaded{RefCount: 2, Holders: []string{"b", "c"}}, InUse, "it is in use by the loaded modules b, c", "unload b, c first"},
-		"both":                     {unix.EAGAIN, Loaded{RefCount: 3, Holders: []string{"b"}}, InUse, "it is in use by the loaded module b and 2 open files or other uses", "unload b first"},
-		"it is gone since":         {unix.EAGAIN, Loaded{}, InUse, "it is in use", "stop what uses it"},
-		"not loaded":               {unix.ENOENT, Loaded{}, NotLoaded, "it is not loaded, or is built into the kernel", ""},
-		"being loaded":             {unix.EBUSY, Loaded{State: "coming"}, InUse, `the kernel is loading or unloading it: its state is "coming"`, "wait; if it stays so, reboot the node"},
-		"permanent":                {unix.EBUSY, Loaded{State: "live"}, NotUnloadable, "the module was made without a way to unload it", "reboot the node"},
-		"not root":                 {unix.EPERM, Loaded{}, NotPermitted, "this process may not unload modules", "run it as root with the capability CAP_SYS_MODULE, as a privileged container"},
-		"a kernel without unload":  {unix.ENOSYS, Loaded{}, NotUnloadable, "the kernel was built without CONFIG_MODULE_UNLOAD", "reboot the node"},
-		"an error without meaning": {unix.EIO, Loaded{}, NotUnloadable, "the kernel does not unload it (EIO)", "reboot the node"},
+		"a dependent holds it":     {unix.EAGAIN, Loaded{RefCount: 2, Holders: []string{"nvidia_modeset", "nvidia_uvm"}}, cause.ModuleInUse, "it is in use by the loaded modules nvidia_modeset, nvidia_uvm", "unload nvidia_modeset, nvidia_uvm first"},
+		"a file is open":           {unix.EWOULDBLOCK, Loaded{RefCount: 3}, cause.ModuleInUse, "it is in use by 3 open files or other uses", "stop what uses the driver, or wait until it ends"},
+		"one file is open":         {unix.EAGAIN, Loaded{RefCount: 1}, cause.ModuleInUse, "it is in use by one open file or other use", "stop what uses the driver, or wait until it ends"},
+		"two modules hold it":      {unix.EAGAIN, Loaded{RefCount: 2, Holders: []string{"b", "c"}}, cause.ModuleInUse, "it is in use by the loaded modules b, c", "unload b, c first"},
+		"both":                     {unix.EAGAIN, Loaded{RefCount: 3, Holders: []string{"b"}}, cause.ModuleInUse, "it is in use by the loaded module b and 2 open files or other uses", "unload b first"},
+		"it is gone since":         {unix.EAGAIN, Loaded{}, cause.ModuleInUse, "it is in use", "stop what uses the driver, or wait until it ends"},
+		"not loaded":               {unix.ENOENT, Loaded{}, cause.ModuleNotLoaded, "it is not loaded, or is built into the kernel", "nothing, if it should not be loaded; else load it"},
+		"being loaded":             {unix.EBUSY, Loaded{State: "coming"}, cause.ModuleInUse, `the kernel is loading or unloading it: its state is "coming"`, "wait; if it stays so, reboot the node"},
+		"permanent":                {unix.EBUSY, Loaded{State: "live"}, cause.ModuleNotUnloadable, "the module was made without a way to unload it", "reboot the node"},
+		"not root":                 {unix.EPERM, Loaded{}, cause.ModuleNotPermitted, "this process may not unload modules", "run it as root with the capability CAP_SYS_MODULE, as a privileged container"},
+		"a kernel without unload":  {unix.ENOSYS, Loaded{}, cause.ModuleNotUnloadable, "the kernel was built without CONFIG_MODULE_UNLOAD", "reboot the node"},
+		"an error without meaning": {unix.EIO, Loaded{}, cause.ModuleNotUnloadable, "the kernel does not unload it (EIO)", "reboot the node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.module.Name = "a"

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/cause"
 )
 
 // guest skips a test outside of the guests of test/qemu: it loads modules.
@@ -61,7 +61,7 @@ func load(t *testing.T, m *module.Module, params ...string) error {
 	err := kernel.Syscalls{}.Load(t.Context(), m, params)
 	if err == nil {
 		t.Cleanup(func() {
-			if err := (kernel.Syscalls{}).Unload(m.Name); err != nil && codeOf(err) != kernel.NotLoaded {
+			if err := (kernel.Syscalls{}).Unload(m.Name); err != nil && codeOf(err) != cause.ModuleNotLoaded {
 				t.Error(err)
 			}
 		})

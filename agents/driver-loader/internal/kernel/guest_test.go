@@ -13,10 +13,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/check"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/procowner"
 )
@@ -27,7 +27,7 @@ func TestGuestLoadsAndUnloads(t *testing.T) {
 	if got := strings.Join(slices.Sorted(slices.Values(vxlan.Depends)), " "); got != "ip6_udp_tunnel udp_tunnel" {
 		t.Fatalf("vxlan depends on %q", got)
 	}
-	expect(t, load(t, vxlan), kernel.DependencyMissing, "vxlan: Unknown symbol", "depends on first")
+	expect(t, load(t, vxlan), cause.ModuleDependencyMissing, "vxlan: Unknown symbol", "depends on first")
 	for _, m := range []*module.Module{tunnel, tunnel6} {
 		if err := load(t, m); err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func TestGuestLoadsAndUnloads(t *testing.T) {
 	if err := load(t, vxlan, "udp_port=4789", "log_ecn_error=n"); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, load(t, vxlan), kernel.AlreadyLoaded)
+	expect(t, load(t, vxlan), cause.ModuleAlreadyLoaded)
 	modules, err := kernel.Modules(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
@@ -51,20 +51,20 @@ func TestGuestLoadsAndUnloads(t *testing.T) {
 	if _, ok := modules["module"]; ok {
 		t.Error("the built-in module is listed")
 	}
-	expect(t, kernel.Syscalls{}.Unload("udp_tunnel"), kernel.InUse, "in use by the loaded module vxlan", "unload vxlan first")
+	expect(t, kernel.Syscalls{}.Unload("udp_tunnel"), cause.ModuleInUse, "in use by the loaded module vxlan", "unload vxlan first")
 	for _, name := range []string{"vxlan", "udp_tunnel", "ip6_udp_tunnel"} {
 		if err := (kernel.Syscalls{}).Unload(name); err != nil {
 			t.Error(err)
 		}
-		expect(t, kernel.Syscalls{}.Unload(name), kernel.NotLoaded)
+		expect(t, kernel.Syscalls{}.Unload(name), cause.ModuleNotLoaded)
 	}
 }
 
 func TestGuestRejectsParameters(t *testing.T) {
 	guest(t)
 	dummy := installed(t, "dummy")
-	expect(t, load(t, dummy, "numdummies=abc"), kernel.BadParameter, "for parameter `numdummies'")
-	expect(t, load(t, dummy, "numdummies=99999999999"), kernel.BadParameter, "for parameter `numdummies'")
+	expect(t, load(t, dummy, "numdummies=abc"), cause.ModuleParameterInvalid, "for parameter `numdummies'")
+	expect(t, load(t, dummy, "numdummies=99999999999"), cause.ModuleParameterInvalid, "for parameter `numdummies'")
 	k, err := kernel.Observe(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestGuestRejectsParameters(t *testing.T) {
 	if err := load(t, dummy, "numdummys=1"); err != nil {
 		t.Error(err)
 	}
-	for param, code := range map[string]cause.Code{"numdummys=1": check.UnknownParameter, "numdummies=abc": kernel.BadParameter} {
+	for param, code := range map[string]cause.Code{"numdummys=1": cause.ModuleParameterUnknown, "numdummies=abc": cause.ModuleParameterInvalid} {
 		if got := check.Module(dummy, k, []string{param}, nil); len(got) != 1 || got[0].Code != code {
 			t.Errorf("%s: %+v", param, got)
 		}
@@ -93,7 +93,7 @@ func TestGuestNamesWhoHasADeviceOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	expect(t, kernel.Syscalls{}.Unload("fuse"), kernel.InUse, "in use by one open file or other use")
+	expect(t, kernel.Syscalls{}.Unload("fuse"), cause.ModuleInUse, "in use by one open file or other use")
 	// /dev/fuse has the numbers 10:229 in the kernel's list of devices.
 	got, err := holders.Find(t.Context(), procowner.Root{}, []holders.Devices{{Major: 10, Minors: []uint32{229}}})
 	if err != nil || len(got) != 1 || got[0].PID != os.Getpid() || !slices.Equal(got[0].Devices, []string{"/dev/fuse"}) {
@@ -137,7 +137,7 @@ func TestGuestRejectsFiles(t *testing.T) {
 		"a text":           []byte("#!/bin/sh\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			expect(t, load(t, &module.Module{Name: "dummy", Data: data}), kernel.BadFormat)
+			expect(t, load(t, &module.Module{Name: "dummy", Data: data}), cause.ModuleFormatInvalid)
 		})
 	}
 	k, err := kernel.Observe(kernel.Root{})
@@ -147,13 +147,13 @@ func TestGuestRejectsFiles(t *testing.T) {
 	plain := unsigned(t, dummy)
 	options := *plain
 	options.Data = bytes.Replace(plain.Data, []byte(" SMP preempt "), []byte(" SMP purempt "), 1)
-	expect(t, load(t, &options), kernel.BadFormat, "version magic")
+	expect(t, load(t, &options), cause.ModuleFormatInvalid, "version magic")
 	// The kernel takes a module for another release, and the check does not.
 	release, err := module.Parse("dummy.ko", bytes.Replace(plain.Data, []byte("vermagic="+k.Release), []byte("vermagic=5"+k.Release[1:]), 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := check.Module(release, k, nil, nil); len(got) != 1 || got[0].Code != check.WrongRelease {
+	if got := check.Module(release, k, nil, nil); len(got) != 1 || got[0].Code != cause.ModuleWrongRelease {
 		t.Errorf("%+v", got)
 	}
 	if err := load(t, release); err != nil {
@@ -207,10 +207,10 @@ func TestGuestDemandsSignatures(t *testing.T) {
 	}
 	dummy := installed(t, "dummy")
 	none := unsigned(t, dummy)
-	if got := check.Module(none, k, nil, nil); len(got) != 1 || got[0].Code != check.Unsigned {
+	if got := check.Module(none, k, nil, nil); len(got) != 1 || got[0].Code != cause.ModuleUnsigned {
 		t.Errorf("%+v", got)
 	}
-	expect(t, load(t, none), kernel.SignatureRejected, "mokutil --import")
+	expect(t, load(t, none), cause.ModuleSignatureRejected, "mokutil --import")
 	serial, err := hex.DecodeString(dummy.Signature.KeyID)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestGuestDemandsSignatures(t *testing.T) {
 	other[len(other)-1]++
 	unknown := *dummy
 	unknown.Data = bytes.Replace(dummy.Data, serial, other, 1)
-	expect(t, load(t, &unknown), kernel.SignatureRejected, "mokutil --import")
+	expect(t, load(t, &unknown), cause.ModuleSignatureRejected, "mokutil --import")
 	if err := load(t, dummy); err != nil {
 		t.Error(err)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/cause"
 )
 
 // Syscalls loads and unloads modules of the running kernel. What the kernel rejects is a
@@ -75,7 +75,7 @@ func arguments(name string, params []string) (string, error) {
 		key, value, _ := strings.Cut(param, "=")
 		if !parameter.MatchString(param) || key == "--" || strings.ContainsAny(value, "\x00\n\"") {
 			return "", cause.Cause{
-				Code: BadParameter, Subject: "module " + name, Text: fmt.Sprintf("the parameter %q cannot be passed to the kernel", param),
+				Code: cause.ModuleParameterInvalid, Subject: "module " + name, Text: fmt.Sprintf("the parameter %q cannot be passed to the kernel", param),
 				Fix: "write it as name=value, without quotes and line breaks",
 			}
 		}

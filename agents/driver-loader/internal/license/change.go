@@ -3,17 +3,12 @@ package license
 import (
 	"fmt"
 	"time"
+
+	"outrigger.dev/pkg/cause"
 )
 
-// Reasons of Events.
-const (
-	// ReasonLost: a license that was there is not there any more.
-	ReasonLost = "VGPULicenseLost"
-	// ReasonMissing: a license has not come since the driver was loaded.
-	ReasonMissing = "VGPULicenseMissing"
-	// ReasonLicensed: the license that one of the others was about is there.
-	ReasonLicensed = "VGPULicensed"
-)
+// ReasonLicensed is the reason of an Event: a license that was lost or missing is there.
+const ReasonLicensed = "VGPULicensed"
 
 // grace is how long the license client may take until a missing license is reported. It asks its
 // server within a minute of its start; NVIDIA's driver restricts the GPU after 20 minutes.
@@ -67,13 +62,13 @@ func next(before map[string]state, seen []Product, now time.Time) (map[string]st
 			}
 		case had:
 			is.since, is.reported = now, true
-			changes = append(changes, change{p, ReasonLost})
+			changes = append(changes, change{p, string(cause.VGPULicenseLost)})
 		case !known:
 			is.since = now
 			changes = append(changes, change{Product: p})
 		case !was.reported && now.Sub(was.since) >= grace:
 			is.reported = true
-			changes = append(changes, change{p, ReasonMissing})
+			changes = append(changes, change{p, string(cause.VGPULicenseMissing)})
 		case was.word() != p.word():
 			changes = append(changes, change{Product: p})
 		}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/pkg/cause"
 )
 
 func TestNext(t *testing.T) {
@@ -22,10 +24,10 @@ func TestNext(t *testing.T) {
 		"it comes soon":          {{0, "Unlicensed", "", true}, {10 * time.Second, licensed, "", true}},
 		"it is there":            {{0, licensed, "", true}, {grace, licensed, "", false}},
 		"it is renewed":          {{0, licensed, "", true}, {grace, "Licensed (Expiry: 2026-2-1 9:5:7 GMT)", "", false}},
-		"it never comes":         {{0, "Unlicensed", "", true}, {grace - 1, "Unlicensed", "", false}, {grace, "Unlicensed", ReasonMissing, true}, {2 * grace, "Unlicensed", "", false}},
-		"it comes late":          {{0, "Unlicensed", "", true}, {grace, "Unlicensed", ReasonMissing, true}, {2 * grace, licensed, ReasonLicensed, true}, {3 * grace, licensed, "", false}},
-		"it is lost":             {{0, licensed, "", true}, {grace, restricted, ReasonLost, true}, {3 * grace, restricted, "", false}},
-		"it is lost twice":       {{0, licensed, "", true}, {1, restricted, ReasonLost, true}, {2, licensed, ReasonLicensed, true}, {3, restricted, ReasonLost, true}},
+		"it never comes":         {{0, "Unlicensed", "", true}, {grace - 1, "Unlicensed", "", false}, {grace, "Unlicensed", string(cause.VGPULicenseMissing), true}, {2 * grace, "Unlicensed", "", false}},
+		"it comes late":          {{0, "Unlicensed", "", true}, {grace, "Unlicensed", string(cause.VGPULicenseMissing), true}, {2 * grace, licensed, ReasonLicensed, true}, {3 * grace, licensed, "", false}},
+		"it is lost":             {{0, licensed, "", true}, {grace, restricted, string(cause.VGPULicenseLost), true}, {3 * grace, restricted, "", false}},
+		"it is lost twice":       {{0, licensed, "", true}, {1, restricted, string(cause.VGPULicenseLost), true}, {2, licensed, ReasonLicensed, true}, {3, restricted, string(cause.VGPULicenseLost), true}},
 		"its absence gets worse": {{0, "Unlicensed (Unrestricted)", "", true}, {1, restricted, "", true}},
 	} {
 		t.Run(name, func(t *testing.T) {

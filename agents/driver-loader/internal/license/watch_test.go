@@ -15,6 +15,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -107,7 +108,7 @@ func TestALicenseThatIsLostIsReported(t *testing.T) {
 	r.answers <- answer{output: output("Licensed (Expiry: 2026-1-31 9:5:7 GMT)", "Unlicensed")}
 	<-r.asked
 	r.look(answer{output: output("Unlicensed (Restricted)", "Unlicensed")})
-	want := kube.Event{Warning: true, Reason: license.ReasonLost, Message: "GPU 00000000:02:01.0: NVIDIA Virtual Compute Server: Unlicensed (Restricted). The GPU is slow without its license: " +
+	want := kube.Event{Warning: true, Reason: string(cause.VGPULicenseLost), Message: "GPU 00000000:02:01.0: NVIDIA Virtual Compute Server: Unlicensed (Restricted). The GPU is slow without its license: " +
 		"check gridd.conf and its token, the clock of the node, and that it reaches the license server; nvidia-gridd logs why"}
 	if d := cmp.Diff(want, <-r.events); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

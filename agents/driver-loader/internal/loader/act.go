@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/text"
@@ -149,7 +149,7 @@ func (l *Loader) restore(ctx context.Context) error {
 func (l *Loader) unload(modules []string) error {
 	for _, name := range modules {
 		l.cfg.Log.Info("unloading module", "module", name)
-		if err := l.calls.Unload(name); err != nil && !cause.Is(err, kernel.NotLoaded) {
+		if err := l.calls.Unload(name); err != nil && !cause.Is(err, cause.ModuleNotLoaded) {
 			return err
 		}
 	}
@@ -195,5 +195,5 @@ func AsCause(subject string, err error) cause.Cause {
 	if c, ok := errors.AsType[cause.Cause](err); ok {
 		return c
 	}
-	return cause.Cause{Code: "Failed", Subject: subject, Text: text.Printable(err.Error())}
+	return cause.Cause{Code: cause.Failed, Subject: subject, Text: text.Printable(err.Error())}
 }

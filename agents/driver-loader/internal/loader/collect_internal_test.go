@@ -8,6 +8,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+	"outrigger.dev/pkg/cause"
 )
 
 func TestTheStoreKeepsWhatTheNodeRunsAndTheDriverBefore(t *testing.T) {
@@ -41,5 +42,14 @@ func TestTheStoreKeepsWhatTheNodeRunsAndTheDriverBefore(t *testing.T) {
 		if err != nil || !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, %v", test.name, got, err)
 		}
+	}
+}
+
+func TestAStepThatWaitsForNothingIsNoSuccess(t *testing.T) {
+	if err := outcome(wait(), nil); !cause.Is(err, cause.Unexpected) {
+		t.Error(err)
+	}
+	if err := outcome(Step{Kind: Done}, nil); err != nil {
+		t.Error(err)
 	}
 }

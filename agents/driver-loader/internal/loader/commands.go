@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/cause"
 )
 
 // Build builds the modules of the desired driver for a kernel, unless the store has them. The

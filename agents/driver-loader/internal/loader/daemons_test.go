@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/cause"
 )
 
 // recorded notes what a loader does with daemons and modules.
@@ -52,7 +51,7 @@ func TestDaemonsEndBeforeTheDriverAndRunAgainIfItStays(t *testing.T) {
 		code        cause.Code
 	}{
 		"nothing uses the driver": {"0", "stop, unload nvidia", ""},
-		"a process uses it":       {"1", "stop, start", kernel.InUse},
+		"a process uses it":       {"1", "stop, start", cause.ModuleInUse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := host(t)

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 )
 
@@ -45,7 +45,7 @@ func TestADriverThatStaysIsReady(t *testing.T) {
 			l := loader.New(cfg, "x86_64")
 			for range 2 {
 				step := l.Settle(t.Context())
-				if step.Kind != loader.Wait || step.Causes[0].Code != kernel.InUse {
+				if step.Kind != loader.Wait || step.Causes[0].Code != cause.ModuleInUse {
 					t.Fatalf("%s %v", step, step.Causes)
 				}
 				fact := cfg.Contract.Read(contract.DriverReady)
@@ -87,7 +87,7 @@ func TestOneProcessTakesSteps(t *testing.T) {
 	}
 	close(hold)
 	<-ended
-	if step := loader.New(cfg, "x86_64").Settle(t.Context()); step.Causes[0].Code != kernel.InUse {
+	if step := loader.New(cfg, "x86_64").Settle(t.Context()); step.Causes[0].Code != cause.ModuleInUse {
 		t.Errorf("after it: %s %v", step, step.Causes)
 	}
 }

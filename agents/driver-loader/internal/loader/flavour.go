@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/pci"
 )
 

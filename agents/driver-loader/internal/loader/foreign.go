@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pci"
@@ -49,7 +49,7 @@ func (o Observation) Foreign() []cause.Cause {
 			why += ", and cannot be unloaded: it is used by " + by
 		}
 		out = append(out, cause.Cause{
-			Code: OtherDriverBound, Subject: "GPU " + g.BusID, Text: text.Printable(why),
+			Code: cause.OtherDriverBound, Subject: "GPU " + g.BusID, Text: text.Printable(why),
 			Fix: "keep it from being loaded (on the kernel's command line: modprobe.blacklist=" + module + ") and reboot",
 		})
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/agents/driver-loader/internal/check"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+	"outrigger.dev/pkg/cause"
 )
 
 // nouveau makes nouveau the driver of the node's GPU, with a number of uses.
@@ -38,7 +38,7 @@ func TestWhoUsesNouveauIsNamed(t *testing.T) {
 	nouveau(t, cfg, "2")
 	opens(t, cfg, "812", "Xorg", "/dev/null")
 	step := loader.New(cfg, "x86_64").Settle(t.Context())
-	if step.Kind != loader.Wait || len(step.Causes) != 1 || step.Causes[0].Code != loader.OtherDriverBound {
+	if step.Kind != loader.Wait || len(step.Causes) != 1 || step.Causes[0].Code != cause.OtherDriverBound {
 		t.Fatalf("%s %v", step, step.Causes)
 	}
 	for _, part := range []string{"the driver nouveau has it", "the console, on fb0", "Xorg (pid 812), which has /dev/null open", "modprobe.blacklist=nouveau"} {
@@ -52,5 +52,5 @@ func TestNouveauIsNotUnloadedForADriverThatTheKernelWouldReject(t *testing.T) {
 	cfg := host(t)
 	stocked(t, cfg)
 	nouveau(t, cfg, "0")
-	staysFor(t, cfg, check.WrongRelease)
+	staysFor(t, cfg, cause.ModuleWrongRelease)
 }

@@ -11,18 +11,12 @@ import (
 	"strings"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/check"
 	"outrigger.dev/agents/driver-loader/internal/depmod"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/stack"
-)
-
-// Codes of causes.
-const (
-	// NotInDriver: the driver was built without a module that is wanted.
-	NotInDriver cause.Code = "ModuleNotInDriver"
+	"outrigger.dev/pkg/cause"
 )
 
 // Prerequisites are modules of the kernel that NVIDIA's driver container loads first. The
@@ -37,10 +31,7 @@ func (l *Loader) load(ctx context.Context, o Observation, s Step) error {
 	}
 	order, absent, others := stack.LoadOrder(b.modules, s.Modules)
 	if len(absent) > 0 {
-		return cause.Cause{
-			Code: NotInDriver, Subject: "driver " + s.Driver.Version, Text: "it was built without " + strings.Join(absent, ", "),
-			Fix: "turn off the feature that needs it, or use a driver that has it",
-		}
+		return cause.New(cause.ModuleNotInDriver, "driver "+s.Driver.Version, "it was built without "+strings.Join(absent, ", "))
 	}
 	if err := l.loadKernels(ctx, o, others); err != nil {
 		return err
@@ -164,7 +155,7 @@ func (l *Loader) loadKernels(ctx context.Context, o Observation, needed []string
 		}
 		switch {
 		case err == nil:
-		case cause.Is(err, depmod.Missing):
+		case cause.Is(err, cause.KernelModuleMissing):
 			l.cfg.Log.Debug("a module of the kernel is not installed, going on without it", "module", name)
 		default:
 			l.cfg.Log.Warn("cannot load a module of the kernel, going on without it", "module", name, "err", err)
@@ -205,7 +196,7 @@ func (l *Loader) loadFiles(ctx context.Context, files []depmod.File, loaded map[
 			l.cfg.Log.Info("loading module", "module", f.Name)
 			err = l.calls.Load(ctx, m, nil)
 		}
-		if err != nil && !cause.Is(err, kernel.AlreadyLoaded) {
+		if err != nil && !cause.Is(err, cause.ModuleAlreadyLoaded) {
 			return err
 		}
 		loaded[f.Name] = kernel.Loaded{Name: f.Name}

@@ -10,11 +10,11 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/module"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/root"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/reconcile"
@@ -197,7 +197,7 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 			return l.stop(ctx, wait(causes(step, err)...))
 		}
 	}
-	return l.stop(ctx, wait(cause.Cause{Code: "Unexpected", Subject: Name, Text: fmt.Sprintf("it has taken %d steps, and is not done", maxSteps), Fix: "report this as a bug, with the log"}))
+	return l.stop(ctx, wait(cause.New(cause.Unexpected, Name, fmt.Sprintf("it has taken %d steps, and is not done", maxSteps))))
 }
 
 // Undisturbed runs f while the driver works, and nobody changes it or has claimed NVML. While

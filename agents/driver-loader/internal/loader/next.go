@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/cause"
 )
 
 // Next derives the next step of a node.
@@ -19,7 +19,7 @@ func Next(o Observation, d Desired) Step {
 	case o.others():
 		return wait(containerCause(o.Running))
 	case d.Upgrading != "":
-		return wait(cause.Cause{Code: Upgrading, Subject: "driver", Text: d.Upgrading})
+		return wait(cause.Cause{Code: cause.UpgradeInProgress, Subject: "driver", Text: d.Upgrading})
 	}
 	target, back, missing := o.target(d)
 	kept := d.Keep && o.Running.Version != ""
@@ -70,10 +70,7 @@ func wait(causes ...cause.Cause) Step { return Step{Kind: Wait, Causes: causes} 
 // host is the step of a node whose driver is installed on the host: it is used as it is.
 func host(o Observation) Step {
 	if o.Running.Version == "" {
-		return wait(cause.Cause{
-			Code: HostNotLoaded, Subject: "driver " + o.Host, Text: "it is installed on the host, and its kernel module is not loaded",
-			Fix: "run on the host: modprobe nvidia; or remove the host's driver, so that this agent loads its own",
-		})
+		return wait(cause.New(cause.HostDriverNotLoaded, "driver "+o.Host, "it is installed on the host, and its kernel module is not loaded"))
 	}
 	if o.MissingNodes > 0 {
 		return Step{Kind: Nodes, Driver: o.Running}
@@ -119,7 +116,7 @@ func (o Observation) target(d Desired) (target Driver, back bool, missing *cause
 	}
 	if _, ok := o.payload(c.From.Digest); !ok {
 		return Driver{}, false, &cause.Cause{
-			Code: NoWayBack, Subject: "driver " + desired.Version, Text: "it failed (" + c.Failed.Error() + "), and driver " + c.From.Version + ", which was loaded before, is not in the store",
+			Code: cause.PreviousDriverMissing, Subject: "driver " + desired.Version, Text: "it failed (" + c.Failed.Error() + "), and driver " + c.From.Version + ", which was loaded before, is not in the store",
 			Fix: "import driver " + c.From.Version + ", or choose another driver",
 		}
 	}
@@ -282,7 +279,7 @@ func (o Observation) settle(target Driver, back bool, d Desired) Step {
 // rolledBack is the cause that another driver than the desired one is loaded. again says how to
 // try that one again.
 func (c Change) rolledBack(again string) cause.Cause {
-	if c.Failed.Code == GivenUp {
+	if c.Failed.Code == cause.UpgradeGivenUp {
 		return *c.Failed
 	}
 	text := "it does not work on this node, and driver " + c.From.Version + " was loaded again"

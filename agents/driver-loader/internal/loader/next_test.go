@@ -7,11 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/pci"
 )
@@ -90,16 +90,16 @@ func TestNext(t *testing.T) {
 		modules []string
 		causes  []cause.Code
 	}{
-		"no GPU": {want1, func(o *loader.Observation) { o.Devices = nil }, loader.Wait, "", nil, []cause.Code{loader.NoGPU}},
+		"no GPU": {want1, func(o *loader.Observation) { o.Devices = nil }, loader.Wait, "", nil, []cause.Code{cause.NoGPU}},
 		"an audio device of NVIDIA is no GPU": {
 			want1, func(o *loader.Observation) { o.Devices[0].Class = 0x040300 },
 			loader.Wait, "", nil,
-			[]cause.Code{loader.NoGPU},
+			[]cause.Code{cause.NoGPU},
 		},
 		"all is as desired": {want1, nil, loader.Done, "1", nil, nil},
 		"the newest driver of the store, without a version": {loader.Desired{Flavour: payload.Open}, nil, loader.Done, "1", nil, nil},
 		"a daemon does not run":                             {want1, func(o *loader.Observation) { o.Daemons = []string{"nv-fabricmanager"} }, loader.Start, "1", nil, nil},
-		"a driver that is not in the store":                 {loader.Desired{Version: "3"}, nil, loader.Wait, "", nil, []cause.Code{loader.NoPayload}},
+		"a driver that is not in the store":                 {loader.Desired{Version: "3"}, nil, loader.Wait, "", nil, []cause.Code{cause.DriverMissing}},
 
 		"a driver of the host is used": {want2, func(o *loader.Observation) { o.Host, o.Published = "1", "" }, loader.Publish, "1", nil, nil},
 		"… and stays as it is":         {want2, func(o *loader.Observation) { o.Host = "1" }, loader.Done, "1", nil, nil},
@@ -107,7 +107,7 @@ func TestNext(t *testing.T) {
 		"… and is not loaded": {
 			want2, func(o *loader.Observation) { o.Host, o.Running = "1", loader.Driver{} },
 			loader.Wait, "", nil,
-			[]cause.Code{loader.HostNotLoaded},
+			[]cause.Code{cause.HostDriverNotLoaded},
 		},
 
 		"nothing is loaded or built": {want1, func(o *loader.Observation) { o.Running, o.Modules, o.Sets = loader.Driver{}, nil, nil }, loader.Build, "1", nil, nil},
@@ -118,13 +118,13 @@ func TestNext(t *testing.T) {
 		},
 		"nouveau has the GPU": {want1, func(o *loader.Observation) {
 			o.Running, o.Modules, o.Devices = loader.Driver{}, nil, []pci.Device{gpu("nouveau")}
-		}, loader.Wait, "", nil, []cause.Code{loader.OtherDriverBound}},
+		}, loader.Wait, "", nil, []cause.Code{cause.OtherDriverBound}},
 		"… it can be unloaded": {want1, func(o *loader.Observation) {
 			o.Running, o.Modules, o.Devices = loader.Driver{}, inTree("nouveau", 0), []pci.Device{gpu("nouveau")}
 		}, loader.Unload, "1", []string{"nouveau"}, nil},
 		"… something uses it": {want1, func(o *loader.Observation) {
 			o.Running, o.Modules, o.Devices = loader.Driver{}, inTree("nouveau", 1), []pci.Device{gpu("nouveau")}
-		}, loader.Wait, "", nil, []cause.Code{loader.OtherDriverBound}},
+		}, loader.Wait, "", nil, []cause.Code{cause.OtherDriverBound}},
 		"… the modules of the driver are built before": {want1, func(o *loader.Observation) {
 			o.Running, o.Modules, o.Devices, o.Sets = loader.Driver{}, inTree("nouveau", 0), []pci.Device{gpu("nouveau")}, nil
 		}, loader.Build, "1", nil, nil},
@@ -137,6 +137,10 @@ func TestNext(t *testing.T) {
 		"nova_core has the GPU, and nova_drm holds it": {want1, func(o *loader.Observation) {
 			o.Running, o.Modules, o.Devices = loader.Driver{}, inTree("nova_core", 0, "nova_drm"), []pci.Device{gpu("NovaCore")}
 		}, loader.Unload, "1", []string{"nova_drm", "nova_core"}, nil},
+		"the modules are for none of the GPUs": {want1, func(o *loader.Observation) {
+			o.Running, o.Modules, o.Devices = loader.Driver{}, nil, []pci.Device{gpu("")}
+			o.Devices[0].Product = 0x15f8 // Tesla P100
+		}, loader.Wait, "", nil, []cause.Code{cause.ModuleTypeUnsupported}},
 		"a virtual machine has one of the GPUs": {want1, func(o *loader.Observation) {
 			o.Running, o.Modules, o.Devices = loader.Driver{}, nil, []pci.Device{gpu("vfio-pci"), gpu("")}
 		}, loader.Load, "1", all, nil},
@@ -163,12 +167,12 @@ func TestNext(t *testing.T) {
 		"… is noted": {want2, nil, loader.Begin, "2", nil, nil},
 		"… a process uses the old one": {want2, func(o *loader.Observation) {
 			o.Change, o.Users = change(), []holders.Holder{{}}
-		}, loader.Wait, "", nil, []cause.Code{kernel.InUse}},
+		}, loader.Wait, "", nil, []cause.Code{cause.ModuleInUse}},
 		"… NVML is claimed":       {want2, func(o *loader.Observation) { o.Change = change() }, loader.Claim, "2", order, nil},
-		"… the old one is in use": {want2, func(o *loader.Observation) { o.Change, o.Claimed, o.Modules = change(), true, modules(1) }, loader.Wait, "", nil, []cause.Code{kernel.InUse}},
+		"… the old one is in use": {want2, func(o *loader.Observation) { o.Change, o.Claimed, o.Modules = change(), true, modules(1) }, loader.Wait, "", nil, []cause.Code{cause.ModuleInUse}},
 		"… by processes that are known": {want2, func(o *loader.Observation) {
 			o.Change, o.Claimed, o.Modules, o.Holders = change(), true, modules(2), []holders.Holder{{}, {}}
-		}, loader.Wait, "", nil, []cause.Code{kernel.InUse, kernel.InUse}},
+		}, loader.Wait, "", nil, []cause.Code{cause.ModuleInUse, cause.ModuleInUse}},
 		"… the old one is in use, and its fact is gone": {want2, func(o *loader.Observation) {
 			o.Change, o.Users, o.Before, o.Published = change(), []holders.Holder{{}}, driver("1"), ""
 		}, loader.Publish, "1", nil, nil},
@@ -190,7 +194,7 @@ func TestNext(t *testing.T) {
 		"… the old one is not in the store": {
 			want2, func(o *loader.Observation) { o.Change, o.Payloads = failed(broken), stored("2") },
 			loader.Wait, "", nil,
-			[]cause.Code{loader.NoWayBack},
+			[]cause.Code{cause.PreviousDriverMissing},
 		},
 		"… another driver is desired then": {loader.Desired{Version: "3", Flavour: payload.Open}, func(o *loader.Observation) {
 			o.Change, o.Payloads, o.Sets = failed(broken), stored("1", "2", "3"), built("3")
@@ -200,14 +204,14 @@ func TestNext(t *testing.T) {
 		"another version is loaded, and somebody else decides": {keep2, func(o *loader.Observation) { o.Rehearsed = driver("2") }, loader.Done, "1", nil, nil},
 		"… its modules are checked":                            {keep2, nil, loader.Rehearse, "2", nil, nil},
 		"… and built before":                                   {keep2, func(o *loader.Observation) { o.Sets = built("1") }, loader.Build, "2", nil, nil},
-		"… it is not in the store":                             {keep2, func(o *loader.Observation) { o.Payloads = stored("1") }, loader.Done, "1", nil, []cause.Code{loader.NoPayload}},
+		"… it is not in the store":                             {keep2, func(o *loader.Observation) { o.Payloads = stored("1") }, loader.Done, "1", nil, []cause.Code{cause.DriverMissing}},
 		"… a change that somebody has begun ends":              {keep2, func(o *loader.Observation) { o.Change = change() }, loader.Finish, "1", nil, nil},
 		"… it has failed":                                      {keep2, func(o *loader.Observation) { o.Change, o.Rehearsed = failed(broken), driver("2") }, loader.Done, "1", nil, []cause.Code{"ModuleInitFailed"}},
 		"an upgrade changes the driver": {
-			loader.Desired{Version: "2", Keep: true, Upgrading: "now"}, nil, loader.Wait, "", nil, []cause.Code{loader.Upgrading},
+			loader.Desired{Version: "2", Keep: true, Upgrading: "now"}, nil, loader.Wait, "", nil, []cause.Code{cause.UpgradeInProgress},
 		},
 		"NVIDIA's driver container has loaded the driver": {
-			want2, func(o *loader.Observation) { o.Container = true }, loader.Wait, "", nil, []cause.Code{loader.OtherContainer},
+			want2, func(o *loader.Observation) { o.Container = true }, loader.Wait, "", nil, []cause.Code{cause.DriverOfOtherContainer},
 		},
 		"… and this agent has taken over": {want1, func(o *loader.Observation) { o.Container, o.Noted = true, true }, loader.Done, "1", nil, nil},
 		"a parameter that no module shows was added": {

@@ -10,10 +10,10 @@ import (
 	"slices"
 
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/pci"
 )

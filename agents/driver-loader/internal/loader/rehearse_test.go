@@ -11,9 +11,6 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/build"
 	"outrigger.dev/agents/driver-loader/internal/cache"
-	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/check"
-	"outrigger.dev/agents/driver-loader/internal/depmod"
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/module"
@@ -21,6 +18,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/agents/driver-loader/internal/root"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/devnode"
 )
@@ -93,7 +91,7 @@ func stockedWith(t *testing.T, cfg loader.Config, file string) payload.Payload {
 func TestADriverIsNotUnloadedForOneThatTheKernelWouldReject(t *testing.T) {
 	cfg := host(t)
 	stocked(t, cfg)
-	staysFor(t, cfg, check.WrongRelease)
+	staysFor(t, cfg, cause.ModuleWrongRelease)
 }
 
 func TestADriverIsNotUnloadedForOneWhoseDependencyIsMissing(t *testing.T) {
@@ -102,7 +100,7 @@ func TestADriverIsNotUnloadedForOneWhoseDependencyIsMissing(t *testing.T) {
 	m := moduletest.Module{Name: "nvidia", Version: "2.0", Vermagic: "6.1.0-1-amd64 SMP", Depends: []string{"drm"}}
 	payloadtest.Write(t, file, string(m.Bytes()), 0o644)
 	stockedWith(t, cfg, file)
-	staysFor(t, cfg, depmod.Missing)
+	staysFor(t, cfg, cause.KernelModuleMissing)
 }
 
 // staysFor fails the test unless the loaded driver stays, for a cause.

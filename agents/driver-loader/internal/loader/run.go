@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/pci"
@@ -77,7 +77,7 @@ func delays(err error) (least, most time.Duration) {
 func (l *Loader) warn(err error, _ time.Duration) {
 	u, _ := errors.AsType[unsettled](err)
 	for _, c := range u.Causes {
-		if c.Code == Upgrading {
+		if c.Code == cause.UpgradeInProgress {
 			continue // the upgrade logs what it does
 		}
 		l.cfg.Log.Warn("something is in the way", "subject", c.Subject, "cause", c.Text, "fix", c.Fix, "code", c.Code)

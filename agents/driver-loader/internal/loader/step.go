@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 )
 
 // Kind is what a step does.

@@ -5,8 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/kernel"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -67,10 +66,7 @@ func (l *Loader) Swap(ctx context.Context, target string) error {
 	case missing != nil:
 		return *missing
 	case next.ID() != target:
-		return cause.Cause{
-			Code: GivenUp, Subject: "upgrade to driver " + target, Text: "driver " + next.ID() + " is desired now",
-			Fix: "nothing: the upgrade to that one follows",
-		}
+		return cause.New(cause.UpgradeGivenUp, "upgrade to driver "+target, "driver "+next.ID()+" is desired now")
 	}
 	step, err := l.drive(ctx, d.only(next, true), l.journal.forgive)
 	return outcome(step, err)
@@ -107,7 +103,7 @@ func (l *Loader) RollBack(ctx context.Context, previous string) error {
 		return nil
 	case c == nil && o.Before.ID() != previous:
 		return cause.Cause{
-			Code: NoWayBack, Subject: "driver " + previous, Text: "the journal does not know it",
+			Code: cause.PreviousDriverMissing, Subject: "driver " + previous, Text: "the journal does not know it",
 			Fix: "choose its version, and set the annotation that requests an upgrade of the node",
 		}
 	case c == nil:
@@ -144,7 +140,7 @@ func nothing() error { return nil }
 // givenUp is the cause that a change is taken back although its driver has not failed.
 func givenUp(c Change) cause.Cause {
 	return cause.Cause{
-		Code: GivenUp, Subject: "driver " + c.To.Version, Text: "the upgrade to it was given up, and driver " + c.From.Version + " was loaded again",
+		Code: cause.UpgradeGivenUp, Subject: "driver " + c.To.Version, Text: "the upgrade to it was given up, and driver " + c.From.Version + " was loaded again",
 		Fix: "read the state and the cause of the upgrade on the Node",
 	}
 }
@@ -179,7 +175,7 @@ func (l *Loader) drive(ctx context.Context, d Desired, first func() error) (Step
 
 // inUse reports whether a step waits for processes that use the driver.
 func (s Step) inUse() bool {
-	return s.Kind == Wait && slices.ContainsFunc(s.Causes, func(c cause.Cause) bool { return c.Code == kernel.InUse })
+	return s.Kind == Wait && slices.ContainsFunc(s.Causes, func(c cause.Cause) bool { return c.Code == cause.ModuleInUse })
 }
 
 // outcome returns why a node is not as an upgrade wants it.
@@ -188,7 +184,7 @@ func outcome(s Step, err error) error {
 		return err
 	}
 	if len(s.Causes) == 0 {
-		return cause.Cause{Code: "Unexpected", Subject: Name, Text: "it waits for nothing", Fix: "report this as a bug, with the log"}
+		return cause.New(cause.Unexpected, Name, "it waits for nothing")
 	}
 	return s.Causes[0]
 }

@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/agents/driver-loader/internal/stack"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/ldso/ldsotest"
 )
 
@@ -116,7 +115,7 @@ func TestAnUpgradeSwapsTheDriver(t *testing.T) {
 		t.Errorf("%q is ready", u.Published())
 	}
 	// The way back is closed, and not needed.
-	u.fails("roll back", u.RollBack(t.Context(), before), loader.NoWayBack)
+	u.fails("roll back", u.RollBack(t.Context(), before), cause.PreviousDriverMissing)
 	u.Reboot(t)
 	u.restart()
 	u.settles(two, "")
@@ -148,8 +147,8 @@ func TestADriverThatFailsIsRolledBack(t *testing.T) {
 		breaks func(*upgraded)
 		code   cause.Code
 	}{
-		"its module is rejected":        {func(u *upgraded) { u.Reject(u.T, two) }, kernel.InitFailed},
-		"its devices are not answering": {func(u *upgraded) { u.Mute(u.T, two) }, loader.NoAnswer},
+		"its module is rejected":        {func(u *upgraded) { u.Reject(u.T, two) }, cause.ModuleInitFailed},
+		"its devices are not answering": {func(u *upgraded) { u.Mute(u.T, two) }, cause.DriverDoesNotAnswer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpgraded(t)
@@ -185,9 +184,9 @@ func TestADriverThatStopsToWorkBeforeItIsValidatedIsRolledBack(t *testing.T) {
 	previous, target := u.ids(false)
 	u.succeeds("swap", u.Swap(t.Context(), target))
 	u.Mute(t, two)
-	u.fails("validate", u.Validate(t.Context()), loader.NoAnswer)
+	u.fails("validate", u.Validate(t.Context()), cause.DriverDoesNotAnswer)
 	u.succeeds("roll back", u.RollBack(t.Context(), previous))
-	u.settles(one, loader.NoAnswer)
+	u.settles(one, cause.DriverDoesNotAnswer)
 }
 
 func TestADriverInUseStays(t *testing.T) {
@@ -196,7 +195,7 @@ func TestADriverInUseStays(t *testing.T) {
 	u.settles(one, "")
 	previous, target := u.ids(false)
 	u.Use(t, true)
-	u.fails("swap", u.Swap(t.Context(), target), kernel.InUse)
+	u.fails("swap", u.Swap(t.Context(), target), cause.ModuleInUse)
 	u.succeeds("roll back", u.RollBack(t.Context(), previous))
 	u.settles(one, "")
 	if u.Published() != one {
@@ -211,7 +210,7 @@ func TestAnUpgradeThatIsGivenUpGoesBack(t *testing.T) {
 	previous, target := u.ids(false)
 	u.succeeds("swap", u.Swap(t.Context(), target))
 	u.version = one // somebody puts the version back
-	u.fails("swap", u.Swap(t.Context(), target), loader.GivenUp)
+	u.fails("swap", u.Swap(t.Context(), target), cause.UpgradeGivenUp)
 	u.succeeds("roll back", u.RollBack(t.Context(), previous))
 	u.settles(one, "")
 }
@@ -222,7 +221,7 @@ func TestNobodyElseChangesTheDriverInAnUpgrade(t *testing.T) {
 	u.busy = "the upgrade is on its way"
 	u.Reboot(t)
 	u.restart()
-	u.settles("", loader.Upgrading)
+	u.settles("", cause.UpgradeInProgress)
 	if err := u.Loader.Ready(); err == nil || !strings.Contains(err.Error(), "on its way") {
 		t.Errorf("ready: %v", err)
 	}
@@ -265,7 +264,7 @@ func TestTheDriverOfNVIDIAsContainerIsLeftAlone(t *testing.T) {
 	u.version = two
 	u.Container(t)
 	u.restart()
-	u.settles(one, loader.OtherContainer)
+	u.settles(one, cause.DriverOfOtherContainer)
 	if loaded, target := u.ids(false); loaded != "" || target != "" {
 		t.Errorf("an upgrade from %q to %q would begin", loaded, target)
 	}

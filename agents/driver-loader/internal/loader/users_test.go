@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+	"outrigger.dev/pkg/cause"
 )
 
 // opens writes a process that has files open.
@@ -45,7 +45,7 @@ func TestAgentsAreNotDisturbedWhileAPodUsesTheDriver(t *testing.T) {
 	opens(t, cfg, "4712", "device-plugin", "/dev/null", lease)
 	opens(t, cfg, "4713", "nvidia-persiste", "/dev/null")
 	step := loader.New(cfg, "x86_64").Settle(t.Context())
-	if len(step.Causes) != 1 || step.Causes[0].Code != kernel.InUse || !strings.Contains(step.Causes[0].Subject, "python3 (pid 4711)") {
+	if len(step.Causes) != 1 || step.Causes[0].Code != cause.ModuleInUse || !strings.Contains(step.Causes[0].Subject, "python3 (pid 4711)") {
 		t.Errorf("%s %v", step, step.Causes)
 	}
 	if _, err := os.Stat(lease + ".claim"); !errors.Is(err, fs.ErrNotExist) {

@@ -8,12 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/driverproc"
 )
-
-// NoAnswer is the code of the cause that a device of the driver cannot be opened.
-const NoAnswer cause.Code = "DriverDoesNotAnswer"
 
 // validate opens the driver's control device and each GPU, as NVML does first. That makes
 // the driver initialize a GPU. One that does not answer costs this GPU, unless it is the only one.
@@ -47,10 +44,7 @@ func (l *Loader) validate(ctx context.Context, o Observation) error {
 
 // unanswered is the cause that a driver does not work.
 func unanswered(o Observation, err error) error {
-	return cause.Cause{
-		Code: NoAnswer, Subject: "driver " + o.Running.Version, Text: err.Error(),
-		Fix: "look at the kernel's log: dmesg | grep -i NVRM; a GPU of Blackwell and later needs the open modules",
-	}
+	return cause.New(cause.DriverDoesNotAnswer, "driver "+o.Running.Version, err.Error())
 }
 
 func openDevice(path string) error {

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 )
 
 // Bounds of a payload. NVIDIA's have 1.4 GB in 1,000 files, and 10,000 with the source tree.
@@ -71,17 +71,17 @@ func (w *writer) extract(h *tar.Header, content io.Reader) error {
 	case tar.TypeXGlobalHeader:
 		return nil
 	}
-	return problem(Hostile, w.name, fetchAgain, "has a device or another special file: %q", h.Name)
+	return problem(cause.PayloadRejected, w.name, fetchAgain, "has a device or another special file: %q", h.Name)
 }
 
 // local returns a path of others as a local one.
 func (w *writer) local(name string) (string, error) {
 	clean := path.Clean(name)
 	if !filepath.IsLocal(clean) || len(clean) > maxPath || strings.ContainsFunc(clean, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return "", problem(Hostile, w.name, fetchAgain, "has a file that would be outside of its folder: %q", name)
+		return "", problem(cause.PayloadRejected, w.name, fetchAgain, "has a file that would be outside of its folder: %q", name)
 	}
 	if w.files++; w.files > maxFiles {
-		return "", problem(Hostile, w.name, fetchAgain, "has more than %d files", maxFiles)
+		return "", problem(cause.PayloadRejected, w.name, fetchAgain, "has more than %d files", maxFiles)
 	}
 	return clean, nil
 }
@@ -107,7 +107,7 @@ func (w *writer) file(name string, content io.Reader, mode fs.FileMode) error {
 		return w.written(err)
 	}
 	if w.left -= n; w.left < 0 {
-		return problem(Hostile, w.name, fetchAgain, "has more than %d MiB of content, more than a driver has", w.most>>20)
+		return problem(cause.PayloadRejected, w.name, fetchAgain, "has more than %d MiB of content, more than a driver has", w.most>>20)
 	}
 	return w.written(w.root.Chmod(name, plain(mode)))
 }
@@ -139,7 +139,7 @@ func plain(mode fs.FileMode) fs.FileMode {
 // links as a process with that root would.
 func (w *writer) link(name, target string) error {
 	if target == "" || len(target) > maxPath {
-		return problem(Hostile, w.name, fetchAgain, "has the link %q without a target", name)
+		return problem(cause.PayloadRejected, w.name, fetchAgain, "has the link %q without a target", name)
 	}
 	if err := w.parents(name); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (w *writer) written(err error) error {
 	case err == nil:
 		return nil
 	case strings.Contains(err.Error(), "path escapes from parent"):
-		return problem(Hostile, w.name, fetchAgain, "has a link that leads outside of its folder, and a file behind it: %v", err)
+		return problem(cause.PayloadRejected, w.name, fetchAgain, "has a link that leads outside of its folder, and a file behind it: %v", err)
 	}
 	if _, is := err.(cause.Cause); is { //nolint:errorlint // only a bare Cause is passed on
 		return err

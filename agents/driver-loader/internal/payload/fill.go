@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/ldso"
 )
@@ -46,7 +47,7 @@ func (f filler) fromFolder(dir, unpacked string) (record, error) {
 	}
 	for _, p := range layout(m, f.machine) {
 		if !p.inside() {
-			return record{}, problem(Hostile, f.name, fetchAgain, "has a manifest that puts %q at %q", p.from+p.target, p.to)
+			return record{}, problem(cause.PayloadRejected, f.name, fetchAgain, "has a manifest that puts %q at %q", p.from+p.target, p.to)
 		}
 		p.to = path.Join(rootName, p.to)
 		if err := f.place(from, p, unpacked); err != nil {
@@ -68,14 +69,14 @@ func (f filler) fromFolder(dir, unpacked string) (record, error) {
 func (f filler) manifest(dir string) (manifest, error) {
 	data, err := hostfs.ReadFile(filepath.Join(dir, ".manifest"), maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return manifest{}, problem(Corrupt, f.name, "give a driver of NVIDIA for Linux", "has no file .manifest, so it is no driver")
+		return manifest{}, problem(cause.PayloadCorrupt, f.name, "give a driver of NVIDIA for Linux", "has no file .manifest, so it is no driver")
 	}
 	if err != nil {
 		return manifest{}, err
 	}
 	m, err := parseManifest(data)
 	if err != nil {
-		return manifest{}, problem(Corrupt, f.name, fetchAgain, "has a .manifest that cannot be read: %v", err)
+		return manifest{}, problem(cause.PayloadCorrupt, f.name, fetchAgain, "has a .manifest that cannot be read: %v", err)
 	}
 	return m, nil
 }
@@ -103,7 +104,7 @@ func (f filler) place(from *os.Root, p placement, unpacked string) error {
 	}
 	info, err := from.Lstat(p.from)
 	if err != nil || !info.Mode().IsRegular() {
-		return problem(Truncated, f.name, fetchAgain, "lacks the file %q of its manifest", p.from)
+		return problem(cause.PayloadTruncated, f.name, fetchAgain, "lacks the file %q of its manifest", p.from)
 	}
 	if unpacked == "" {
 		return f.copy(from, p.from, p.to, p.mode)
@@ -208,17 +209,17 @@ func (f filler) check(version string) error {
 			lib, err = f.root.Open(path.Join(rootName, name))
 		}
 		if err != nil {
-			return problem(Truncated, f.name, fetchAgain, "lacks the library %s%s", stem, version)
+			return problem(cause.PayloadTruncated, f.name, fetchAgain, "lacks the library %s%s", stem, version)
 		}
 		library, is := ldso.ReadLibrary(lib)
 		if err := lib.Close(); err != nil {
 			return err
 		}
 		if !is {
-			return problem(Corrupt, f.name, fetchAgain, "has a file %s that is no library", name)
+			return problem(cause.PayloadCorrupt, f.name, fetchAgain, "has a file %s that is no library", name)
 		}
 		if library.Machine != machines[f.machine] {
-			return problem(WrongMachine, f.name, "give the driver for "+f.machine, "has a %s for another processor (ELF machine %d); this node is %s", name, library.Machine, f.machine)
+			return problem(cause.WrongArchitecture, f.name, "give the driver for "+f.machine, "has a %s for another processor (ELF machine %d); this node is %s", name, library.Machine, f.machine)
 		}
 	}
 	return nil

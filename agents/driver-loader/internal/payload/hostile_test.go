@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 )
 
 // tarOf returns an archive with entries, each with the content "x" if it is a file.
@@ -66,7 +67,7 @@ func TestAnArchiveDoesNotLeaveItsFolder(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "driver.run")
 		payloadtest.Write(t, path, string(payloadtest.Run(version, "x86_64", tarOf(t, entries...))), 0o755)
 		_, err := s.Import(t.Context(), path)
-		if code(err) != payload.Hostile {
+		if code(err) != cause.PayloadRejected {
 			t.Errorf("%s: %v", name, err)
 		}
 		empty(t, s)
@@ -85,7 +86,7 @@ func TestALinkIsReplacedAndNotWrittenThrough(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "driver.run")
 	payloadtest.Write(t, path, string(payloadtest.Run(version, "x86_64", tarOf(t,
 		tar.Header{Typeflag: tar.TypeSymlink, Name: "a", Linkname: outside}, tar.Header{Typeflag: tar.TypeReg, Name: "a"}))), 0o755)
-	if _, err := newStore(t).Import(t.Context(), path); code(err) != payload.Corrupt { // it has no .manifest
+	if _, err := newStore(t).Import(t.Context(), path); code(err) != cause.PayloadCorrupt { // it has no .manifest
 		t.Error(err)
 	}
 	if data, err := os.ReadFile(outside); err != nil || string(data) != "untouched" {
@@ -108,7 +109,7 @@ func TestAManifestDoesNotLeaveTheDriverRoot(t *testing.T) {
 		}
 		payloadtest.Write(t, dir+"/.manifest", string(manifest)+line+"\n", 0o644)
 		s := newStore(t)
-		if _, err := s.Import(t.Context(), dir); code(err) != payload.Hostile {
+		if _, err := s.Import(t.Context(), dir); code(err) != cause.PayloadRejected {
 			t.Errorf("%s: %v", name, err)
 		}
 		empty(t, s)
@@ -120,7 +121,7 @@ func TestASourceWithALinkToOutsideDoesNotBringThatFile(t *testing.T) {
 	if err := errors.Join(os.Remove(dir+"/nvidia-smi"), os.Symlink("/etc/passwd", dir+"/nvidia-smi")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newStore(t).Import(t.Context(), dir); code(err) != payload.Truncated {
+	if _, err := newStore(t).Import(t.Context(), dir); code(err) != cause.PayloadTruncated {
 		t.Error(err)
 	}
 }
@@ -181,7 +182,7 @@ func TestAFullDiskIsNamedAndLeftAsItWas(t *testing.T) {
 			// Fill it: the archive needs 40 KiB.
 			payloadtest.Write(t, dir+"/other", strings.Repeat("x", 40<<10), 0o644)
 		}
-		if _, err := s.Import(t.Context(), from); code(err) != staging.NoSpace || !strings.Contains(err.Error(), "the disk is full") {
+		if _, err := s.Import(t.Context(), from); code(err) != cause.NoSpace || !strings.Contains(err.Error(), "the disk is full") {
 			t.Errorf("%s: %v", from, err)
 		}
 		empty(t, s)
@@ -213,7 +214,7 @@ func TestOneProcessImportsAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := payloadtest.Driver{Version: version}.Folder(t)
-	if _, err := s.Import(t.Context(), folder); code(err) != staging.Busy {
+	if _, err := s.Import(t.Context(), folder); code(err) != cause.StoreBusy {
 		t.Error(err)
 	}
 	if err := stage.Close(); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/progress"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -160,7 +161,7 @@ func (f filler) fromArchive() (record, error) {
 		return record{}, err
 	}
 	if a.machine != f.machine || a.system != "Linux" {
-		return record{}, problem(WrongMachine, f.src.path, "give the driver for Linux-"+f.machine, "is a driver for %s-%s; this node is Linux-%s", a.system, a.machine, f.machine)
+		return record{}, problem(cause.WrongArchitecture, f.src.path, "give the driver for Linux-"+f.machine, "is a driver for %s-%s; this node is Linux-%s", a.system, a.machine, f.machine)
 	}
 	if err := f.root.Mkdir(unpacked, 0o755); err != nil {
 		return record{}, f.written(err)

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
 	"outrigger.dev/agents/driver-loader/internal/progress"
+	"outrigger.dev/pkg/cause"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -272,7 +272,7 @@ func TestAFileThatChangedIsNamedAndTheDriverIsImportedAgain(t *testing.T) {
 		if err := damage(p.Root + "/usr/lib/firmware/nvidia/" + version + "/gsp_ga10x.bin"); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Complete(); code(err) != payload.Corrupt || !strings.Contains(err.Error(), "gsp_ga10x.bin") {
+		if err := p.Complete(); code(err) != cause.PayloadCorrupt || !strings.Contains(err.Error(), "gsp_ga10x.bin") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if p, err = s.Import(t.Context(), folder); err != nil || p.Verify(t.Context()) != nil {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"outrigger.dev/agents/driver-loader/internal/decompress"
+	"outrigger.dev/pkg/cause"
 )
 
 // Bounds of the script at the begin of an archive, with the decompressor in it.
@@ -86,9 +87,9 @@ func (a *archive) noArchive(err error) error {
 		return err
 	}
 	if errors.Is(err, io.EOF) && a.skip > 0 {
-		return problem(Truncated, a.name, fetchAgain, "ends before its content at line %d", a.skip)
+		return problem(cause.PayloadTruncated, a.name, fetchAgain, "ends before its content at line %d", a.skip)
 	}
-	return problem(Corrupt, a.name, fetchAgain, "is no .run archive of NVIDIA's installer")
+	return problem(cause.PayloadCorrupt, a.name, fetchAgain, "is no .run archive of NVIDIA's installer")
 }
 
 // extract calls each with each entry of the archive. Then it compares the checksum.
@@ -125,7 +126,7 @@ func (a *archive) extract(each func(*tar.Header, io.Reader) error) error {
 		return a.damaged(err)
 	}
 	if sum := hex.EncodeToString(a.sum.Sum(nil)); strings.Trim(a.md5, "0") != "" && sum != a.md5 {
-		return problem(Corrupt, a.name, fetchAgain, "has the checksum %s, and says %s", sum, a.md5)
+		return problem(cause.PayloadCorrupt, a.name, fetchAgain, "has the checksum %s, and says %s", sum, a.md5)
 	}
 	return nil
 }
@@ -140,9 +141,9 @@ func (a *archive) damaged(err error) error {
 	var read readError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return problem(Truncated, a.name, fetchAgain, "ends too early")
+		return problem(cause.PayloadTruncated, a.name, fetchAgain, "ends too early")
 	case errors.As(err, &read), errors.Is(err, tar.ErrHeader):
-		return problem(Corrupt, a.name, fetchAgain, "cannot be decompressed: %v", err)
+		return problem(cause.PayloadCorrupt, a.name, fetchAgain, "cannot be decompressed: %v", err)
 	}
 	return err
 }

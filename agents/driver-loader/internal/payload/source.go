@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/mountinfo"
 )
 
@@ -44,7 +45,7 @@ const (
 func recognise(path, machine string) (source, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return source{}, problem(Missing, path, "give the path of a .run archive, of what is in it, of a driver image's root, or of a source tree", "is not there")
+		return source{}, problem(cause.PayloadMissing, path, "give the path of a .run archive, of what is in it, of a driver image's root, or of a source tree", "is not there")
 	}
 	if err != nil {
 		return source{}, err
@@ -78,9 +79,9 @@ func formOf(path, machine string, info fs.FileInfo) (source, error) {
 		return source{form: preparedRoot, path: path, version: version}, nil
 	}
 	if other := otherMachine(path, machine); other != "" {
-		return source{}, problem(WrongMachine, path, "give the driver for "+machine, "has a driver for %s; this node is %s", other, machine)
+		return source{}, problem(cause.WrongArchitecture, path, "give the driver for "+machine, "has a driver for %s; this node is %s", other, machine)
 	}
-	return source{}, problem(Missing, path, "give the path of a .run archive, of what is in it, of a driver image's root, or of a source tree", "has no driver in it")
+	return source{}, problem(cause.PayloadMissing, path, "give the path of a .run archive, of what is in it, of a driver image's root, or of a source tree", "has no driver in it")
 }
 
 // inImage finds the driver in the root of a driver image, which has NVIDIA's archive in
@@ -204,7 +205,7 @@ func stamp(src source) (stamp string, size int64, err error) {
 			return err
 		}
 		if files++; files > maxFiles {
-			return problem(Hostile, src.path, "give the folder of the driver alone", "has more than %d files", maxFiles)
+			return problem(cause.PayloadRejected, src.path, "give the folder of the driver alone", "has more than %d files", maxFiles)
 		}
 		info, err := e.Info()
 		if err != nil {

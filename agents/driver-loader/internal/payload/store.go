@@ -12,6 +12,7 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/progress"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -98,7 +99,7 @@ func read(dir string) (record, error) {
 		err = fmt.Errorf("it describes %s", r.name())
 	}
 	if err != nil {
-		return record{}, problem(Corrupt, dir, "remove the folder, and import the driver again", "%s cannot be read: %v", recordName, err)
+		return record{}, problem(cause.PayloadCorrupt, dir, "remove the folder, and import the driver again", "%s cannot be read: %v", recordName, err)
 	}
 	r.Dir = dir
 	r.locate()
@@ -144,7 +145,7 @@ func (p Payload) complete() error {
 	}
 	for _, f := range files {
 		if err := f.stat(p.Dir); err != nil {
-			return problem(Corrupt, p.Dir, "import the driver again", "%s: %v", f.path, err)
+			return problem(cause.PayloadCorrupt, p.Dir, "import the driver again", "%s: %v", f.path, err)
 		}
 	}
 	return nil
@@ -157,13 +158,13 @@ func (p Payload) listing() ([]file, error) {
 		err = errors.New("the list of its files does not have the digest of the payload")
 	}
 	if err != nil {
-		return nil, problem(Corrupt, p.Dir, "import the driver again", "%v", err)
+		return nil, problem(cause.PayloadCorrupt, p.Dir, "import the driver again", "%v", err)
 	}
 	var files []file
 	for line := range strings.Lines(string(data)) {
 		f, err := parseFile(strings.TrimSuffix(line, "\n"))
 		if err != nil {
-			return nil, problem(Corrupt, p.Dir, "import the driver again", "%v", err)
+			return nil, problem(cause.PayloadCorrupt, p.Dir, "import the driver again", "%v", err)
 		}
 		files = append(files, f)
 	}

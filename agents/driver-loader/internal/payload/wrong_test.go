@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/payload/payloadtest"
+	"outrigger.dev/pkg/cause"
 )
 
 func TestWhatIsNoDriverForThisNodeIsNamed(t *testing.T) {
@@ -37,21 +37,21 @@ func TestWhatIsNoDriverForThisNodeIsNamed(t *testing.T) {
 		want cause.Code
 		says string
 	}{
-		"a path without anything":              {filepath.Join(t.TempDir(), "x"), payload.Missing, "is not there"},
-		"an empty folder":                      {t.TempDir(), payload.Missing, "has no driver in it"},
-		"an empty file":                        {archive(nil), payload.Corrupt, "is no .run archive"},
-		"a file that is no script":             {archive([]byte("\x7fELF\n")), payload.Corrupt, "is no .run archive"},
-		"a script that is no archive":          {archive([]byte("#!/bin/sh\nexit\n")), payload.Corrupt, "is no .run archive"},
-		"an archive for another processor":     {archive(payloadtest.Run(version, "aarch64", content)), payload.WrongMachine, "Linux-aarch64; this node is Linux-x86_64"},
-		"libraries for another processor":      {arm.Folder(t), payload.WrongMachine, "for another processor"},
-		"an archive cut off in its script":     {archive(good[:120]), payload.Truncated, "ends"},
-		"an archive cut off in its content":    {archive(good[:len(good)-200]), payload.Truncated, "ends too early"},
-		"an archive with a changed byte":       {archive(append(slices.Clone(good[:len(good)-1]), good[len(good)-1]^1)), payload.Corrupt, ""},
-		"an archive with bytes at the end":     {archive(append(slices.Clone(good), 0)), payload.Truncated, ""},
-		"an archive of something else":         {archive(payloadtest.Run(version, "x86_64", payloadtest.Compress(t, "xz", payloadtest.Tar(t, t.TempDir())))), payload.Corrupt, "no file .manifest"},
-		"content that is not compressed right": {archive(payloadtest.Run(version, "x86_64", []byte("\xfd7zXZ\x00"+strings.Repeat("no xz ", 500)))), payload.Corrupt, "cannot be decompressed"},
-		"a folder without a library":           {without("libcuda.so." + version), payload.Truncated, "lacks the file"},
-		"a folder without firmware":            {without("firmware/gsp_ga10x.bin"), payload.Truncated, "gsp_ga10x.bin"},
+		"a path without anything":              {filepath.Join(t.TempDir(), "x"), cause.PayloadMissing, "is not there"},
+		"an empty folder":                      {t.TempDir(), cause.PayloadMissing, "has no driver in it"},
+		"an empty file":                        {archive(nil), cause.PayloadCorrupt, "is no .run archive"},
+		"a file that is no script":             {archive([]byte("\x7fELF\n")), cause.PayloadCorrupt, "is no .run archive"},
+		"a script that is no archive":          {archive([]byte("#!/bin/sh\nexit\n")), cause.PayloadCorrupt, "is no .run archive"},
+		"an archive for another processor":     {archive(payloadtest.Run(version, "aarch64", content)), cause.WrongArchitecture, "Linux-aarch64; this node is Linux-x86_64"},
+		"libraries for another processor":      {arm.Folder(t), cause.WrongArchitecture, "for another processor"},
+		"an archive cut off in its script":     {archive(good[:120]), cause.PayloadTruncated, "ends"},
+		"an archive cut off in its content":    {archive(good[:len(good)-200]), cause.PayloadTruncated, "ends too early"},
+		"an archive with a changed byte":       {archive(append(slices.Clone(good[:len(good)-1]), good[len(good)-1]^1)), cause.PayloadCorrupt, ""},
+		"an archive with bytes at the end":     {archive(append(slices.Clone(good), 0)), cause.PayloadTruncated, ""},
+		"an archive of something else":         {archive(payloadtest.Run(version, "x86_64", payloadtest.Compress(t, "xz", payloadtest.Tar(t, t.TempDir())))), cause.PayloadCorrupt, "no file .manifest"},
+		"content that is not compressed right": {archive(payloadtest.Run(version, "x86_64", []byte("\xfd7zXZ\x00"+strings.Repeat("no xz ", 500)))), cause.PayloadCorrupt, "cannot be decompressed"},
+		"a folder without a library":           {without("libcuda.so." + version), cause.PayloadTruncated, "lacks the file"},
+		"a folder without firmware":            {without("firmware/gsp_ga10x.bin"), cause.PayloadTruncated, "gsp_ga10x.bin"},
 	} {
 		s := newStore(t)
 		_, err := s.Import(t.Context(), test.from)

@@ -6,12 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/check"
-	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/stack"
-	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/text"
 )
 
@@ -152,10 +150,7 @@ func (v *deriver) signatures() {
 	case v.facts.Signer:
 		v.add("signatures", Note, "the kernel demands them (%s): the modules are signed with your key, which must be enrolled on this node", why)
 	default:
-		v.problem("signatures", cause.Cause{
-			Code: check.Unsigned, Subject: "modules", Text: "they would not be signed, and the kernel demands signatures: " + why,
-			Fix: kernel.FixSignature,
-		})
+		v.problem("signatures", cause.New(cause.ModuleUnsigned, "modules", "they would not be signed, and the kernel demands signatures: "+why))
 	}
 }
 
@@ -177,10 +172,7 @@ func (v *deriver) disk() {
 	case f.Free < needed && v.target.Version != "" && v.o.Built(v.target):
 		v.add("disk", Note, "%d MiB are free: the next driver may need %d", f.Free>>20, needed>>20)
 	case f.Free < needed:
-		v.problem("disk", cause.Cause{
-			Code: staging.NoSpace, Subject: "store", Text: fmt.Sprintf("%d MiB are free, and a driver with its build may need %d", f.Free>>20, needed>>20),
-			Fix: "free space, or put --store on a larger disk",
-		})
+		v.problem("disk", cause.New(cause.NoSpace, "store", fmt.Sprintf("%d MiB are free, and a driver with its build may need %d", f.Free>>20, needed>>20)))
 	default:
 		v.add("disk", OK, "%d MiB are free", f.Free>>20)
 	}

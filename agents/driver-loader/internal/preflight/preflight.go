@@ -4,9 +4,9 @@
 package preflight
 
 import (
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/license"
 	"outrigger.dev/agents/driver-loader/internal/loader"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/holders"
 )
 

@@ -12,17 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/mountinfo"
-)
-
-// Codes of causes.
-const (
-	// NotShared: mounts of this process are not seen on the host.
-	NotShared cause.Code = "MountNotShared"
-	// FirmwareElsewhere: somebody else has told the kernel where firmware is.
-	FirmwareElsewhere cause.Code = "FirmwarePathTaken"
 )
 
 // Driver is a driver root on the host, and where it is shown.
@@ -122,7 +114,7 @@ func (d Driver) visible() error {
 		return err
 	}
 	return cause.Cause{
-		Code: NotShared, Subject: d.At, Text: "a mount there would be seen in this container only, because " + at.Point + " is not shared with the host",
+		Code: cause.MountNotShared, Subject: d.At, Text: "a mount there would be seen in this container only, because " + at.Point + " is not shared with the host",
 		Fix: "mount the host's " + filepath.Dir(d.At) + " with mountPropagation: Bidirectional",
 	}
 }
@@ -148,10 +140,7 @@ func (d Driver) Firmware() error {
 		return nil
 	case "":
 	default:
-		return cause.Cause{
-			Code: FirmwareElsewhere, Subject: d.firmware(), Text: "it is " + is + ", so that the kernel does not find the driver's firmware in " + wanted,
-			Fix: "take the folder out of the kernel's command line or of the program that writes it, or put NVIDIA's firmware there",
-		}
+		return cause.New(cause.FirmwarePathTaken, d.firmware(), "it is "+is+", so that the kernel does not find the driver's firmware in "+wanted)
 	}
 	// A parameter of the kernel is written in one call, and cannot be replaced.
 	if err := os.WriteFile(d.firmware(), []byte(wanted), 0o600); err != nil {

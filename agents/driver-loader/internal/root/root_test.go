@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/root"
+	"outrigger.dev/pkg/cause"
 )
 
 // alone runs f in a mount namespace of its own, in which /proc/1 is of another one.
@@ -108,7 +108,7 @@ func TestAMountThatNobodyWouldSee(t *testing.T) {
 	alone(t, func() {
 		err := root.Driver{At: at, Proc: "/proc"}.Show(from)
 		var c cause.Cause
-		if !errors.As(err, &c) || c.Code != root.NotShared || !strings.Contains(c.Fix, "mountPropagation: Bidirectional") {
+		if !errors.As(err, &c) || c.Code != cause.MountNotShared || !strings.Contains(c.Fix, "mountPropagation: Bidirectional") {
 			t.Error(err)
 		}
 		if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
@@ -127,7 +127,7 @@ func TestFirmware(t *testing.T) {
 	for name, tc := range map[string]struct{ is, want, code string }{
 		"none is set":         {"\n", "/run/nvidia/driver/lib/firmware", ""},
 		"the driver's is set": {"/run/nvidia/driver/lib/firmware\n", "/run/nvidia/driver/lib/firmware\n", ""},
-		"another one is set":  {"/opt/firmware\n", "/opt/firmware\n", string(root.FirmwareElsewhere)},
+		"another one is set":  {"/opt/firmware\n", "/opt/firmware\n", string(cause.FirmwarePathTaken)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			write(t, path, tc.is)

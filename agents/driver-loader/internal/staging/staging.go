@@ -13,18 +13,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 )
 
 // prefix is of the folders that are not complete. Readers of a store skip such names.
 const prefix = ".new-"
-
-// Busy and NoSpace are the codes of causes that New, Commit and Explain return.
-const (
-	Busy    cause.Code = "StoreBusy"
-	NoSpace cause.Code = "NoSpace"
-)
 
 // Stage is a folder that is being written. It holds the lock of the folder that it will be
 // in, so that one process at a time writes there.
@@ -54,7 +48,7 @@ func New(parent string) (*Stage, error) {
 
 func (s *Stage) begin() error {
 	if err := hostfs.LockWrite(s.lock); errors.Is(err, hostfs.ErrLocked) {
-		return cause.Cause{Code: Busy, Subject: s.parent, Text: "another process writes there", Fix: "wait for it, or end it"}
+		return cause.New(cause.StoreBusy, s.parent, "another process writes there")
 	} else if err != nil {
 		return fmt.Errorf("lock %s: %w", s.parent, err)
 	}
@@ -129,7 +123,7 @@ func Remove(path string) error {
 		return err
 	}
 	stage, err := New(filepath.Dir(path))
-	if cause.Is(err, Busy) {
+	if cause.Is(err, cause.StoreBusy) {
 		return nil
 	}
 	if err != nil {
@@ -151,7 +145,7 @@ func Explain(path string, err error) error {
 	if unix.Statfs(path, &stat) == nil {
 		free = fmt.Sprintf("%d MiB", stat.Bavail*uint64(stat.Bsize)>>20) //nolint:gosec // a block size is positive
 	}
-	return cause.Cause{Code: NoSpace, Subject: path, Text: "the disk is full (" + free + " are free)", Fix: "free space, or put --store on a larger disk"}
+	return cause.New(cause.NoSpace, path, "the disk is full ("+free+" are free)")
 }
 
 // setAside renames a folder, if it is there, to one that clear removes.

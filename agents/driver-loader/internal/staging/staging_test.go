@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/staging"
+	"outrigger.dev/pkg/cause"
 )
 
 func write(t *testing.T, path, content string) {
@@ -82,7 +82,7 @@ func TestAFolderThatIsNotCommittedIsRemoved(t *testing.T) {
 	}
 	write(t, s.Dir+"/file", "x")
 	var busy cause.Cause
-	if _, err := staging.New(parent); !errors.As(err, &busy) || busy.Code != staging.Busy {
+	if _, err := staging.New(parent); !errors.As(err, &busy) || busy.Code != cause.StoreBusy {
 		t.Error(err)
 	}
 	write(t, parent+"/old/file", "x")
@@ -100,7 +100,7 @@ func TestAFolderThatIsNotCommittedIsRemoved(t *testing.T) {
 func TestAFullDiskIsACause(t *testing.T) {
 	dir := t.TempDir()
 	var full cause.Cause
-	if err := staging.Explain(dir, &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}); !errors.As(err, &full) || full.Code != staging.NoSpace || !strings.Contains(err.Error(), "MiB are free") {
+	if err := staging.Explain(dir, &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}); !errors.As(err, &full) || full.Code != cause.NoSpace || !strings.Contains(err.Error(), "MiB are free") {
 		t.Error(err)
 	}
 	if err := staging.Explain(dir, os.ErrPermission); errors.As(err, &full) || !errors.Is(err, os.ErrPermission) {

@@ -3,7 +3,7 @@ package upgrade
 import (
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 )
 
 // Begin returns the journal to write before an action: what was begun is known after a kill.

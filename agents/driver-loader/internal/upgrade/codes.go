@@ -1,6 +1,6 @@
 package upgrade
 
-import "outrigger.dev/agents/driver-loader/internal/cause"
+import "outrigger.dev/pkg/cause"
 
 // Codes of causes.
 const (

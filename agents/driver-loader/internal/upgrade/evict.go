@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/kube/eviction"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/text"

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
+	"outrigger.dev/pkg/cause"
 )
 
 // node is one node of the model: its journal, its Node, and its driver.

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/hostfs"
 )
 

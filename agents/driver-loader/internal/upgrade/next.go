@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 )
 
 // maxAttempts is how often the driver is swapped or rolled back before that counts as a failure.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 )
 
 // FuzzWhatOthersWrite holds what labels and annotations that other tools wrote may cause: a

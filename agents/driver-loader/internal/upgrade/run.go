@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/slots"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/reconcile"

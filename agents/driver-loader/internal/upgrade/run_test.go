@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )

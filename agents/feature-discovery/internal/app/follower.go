@@ -3,6 +3,7 @@ package app
 import (
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/kube"
 )
@@ -14,7 +15,7 @@ func (s *settings) follower(d *discovery.Discovery) configfile.Follower[config.C
 		Configure: d.Configure,
 		Reject: func(err error) {
 			d.Reject(err)
-			s.api.Event(kube.Event{Warning: true, Reason: "ConfigRefused", Message: err.Error()})
+			s.api.Event(kube.Event{Warning: true, Reason: string(cause.ConfigRefused), Message: err.Error()})
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -98,14 +99,15 @@ func TestFactsFlipTheCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, gputest.Node(gputest.H100, 8), plugged)
 		before := r.published(t)
-		checkReady(t, before, ready.Unknown, ready.Starting)
+		checkReady(t, before, ready.Unknown, cause.Starting)
 		for _, step := range []struct {
-			state          contract.State
-			status, reason string
+			state  contract.State
+			status string
+			reason cause.Code
 		}{
-			{contract.Missing, ready.False, ready.PluginNotReady},
+			{contract.Missing, ready.False, cause.PluginNotReady},
 			{contract.Valid, ready.True, ready.GPUsReady},
-			{contract.WriterDead, ready.False, ready.PluginWriterDead},
+			{contract.WriterDead, ready.False, cause.PluginWriterDead},
 			{contract.Valid, ready.True, ready.GPUsReady},
 		} {
 			r.changed <- plugin(step.state)

@@ -12,6 +12,7 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -70,7 +71,7 @@ func TestTheDriverHangsAtTheStart(t *testing.T) {
 		r.source.SetHealth(errHangs)
 		pass(t, time.Minute)
 		w := r.published(t)
-		checkReady(t, w, ready.False, ready.DriverHangs)
+		checkReady(t, w, ready.False, cause.DriverHangs)
 		r.unknown(t, w, gpu.ErrHangs)
 		r.source.SetHealth(nil)
 		close(answers)
@@ -86,7 +87,7 @@ func TestTheDriverHangsAndAnswersAgain(t *testing.T) {
 		r.source.SetHealth(errHangs)
 		pass(t, time.Minute)
 		w := r.published(t)
-		check(t, w, ready.False, ready.DriverHangs, before.Labels)
+		check(t, w, ready.False, cause.DriverHangs, before.Labels)
 		reads := r.source.Calls().Snapshot
 		r.source.SetHealth(nil)
 		pass(t, time.Minute)
@@ -104,7 +105,7 @@ func TestTheDriverIsLate(t *testing.T) {
 		r.run(t)
 		w := r.published(t)
 		r.unknown(t, w, gpu.ErrNoDriver)
-		checkReady(t, w, ready.False, ready.DriverNotFound)
+		checkReady(t, w, ready.False, cause.DriverNotFound)
 		pass(t, time.Hour)
 		r.quiet(t)
 		r.source.SetDriver(true)
@@ -122,7 +123,7 @@ func TestTheDriverIsClaimed(t *testing.T) {
 		r.run(t)
 		w := r.published(t)
 		r.unknown(t, w, contract.ErrClaimed)
-		checkReady(t, w, ready.Unknown, ready.DriverClaimed)
+		checkReady(t, w, ready.Unknown, cause.DriverClaimed)
 		r.source.SetError(nil)
 		r.driver <- struct{}{}
 		pass(t, time.Second)
@@ -139,7 +140,7 @@ func TestLabelsStayWhileTheDriverIsAway(t *testing.T) {
 		before := r.published(t)
 		r.source.SetDriver(false)
 		w := r.published(t)
-		check(t, w, ready.False, ready.DriverNotFound, nil)
+		check(t, w, ready.False, cause.DriverNotFound, nil)
 		if !maps.Equal(w.Labels, before.Labels) {
 			t.Errorf("labels %v, want %v", w.Labels, before.Labels)
 		}
@@ -227,7 +228,7 @@ func TestABrokenGPUDoesNotRemoveTheOthers(t *testing.T) {
 			t.Errorf("message %q does not name GPU %s", w.Ready.Message, ids[1])
 		}
 		r.source.Lose(ids[0])
-		check(t, r.published(t), ready.False, ready.AllGPUsFaulty, before.Labels)
+		check(t, r.published(t), ready.False, cause.AllGPUsFaulty, before.Labels)
 		r.source.Heal(ids[0])
 		r.source.Heal(ids[1])
 		check(t, r.published(t), ready.True, ready.GPUsReady, before.Labels)
@@ -258,7 +259,7 @@ func TestFailOnInitErrorIsForTheStart(t *testing.T) {
 		r := start(t, gputest.Node(gputest.H100, 8), strict)
 		r.news(t)
 		r.source.SetDriver(false)
-		check(t, r.published(t), ready.False, ready.DriverNotFound, h100("8"))
+		check(t, r.published(t), ready.False, cause.DriverNotFound, h100("8"))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/gputest"
 )
@@ -36,12 +37,12 @@ func TestLabelsSayWhetherTheMIGManagerIsAwaited(t *testing.T) {
 		}
 		const off = "nvidia.com/gpu.deploy.mig-manager"
 		labels <- nil
-		checkReady(t, r.published(t), ready.False, ready.MIGNotReady)
+		checkReady(t, r.published(t), ready.False, cause.MIGNotReady)
 		labels <- map[string]string{off: "false"}
 		checkReady(t, r.published(t), ready.True, ready.GPUsReady)
 		labels <- map[string]string{off: "false", "other": "label"}
 		r.quiet(t)
 		labels <- map[string]string{off: "true"}
-		checkReady(t, r.published(t), ready.False, ready.MIGNotReady)
+		checkReady(t, r.published(t), ready.False, cause.MIGNotReady)
 	})
 }

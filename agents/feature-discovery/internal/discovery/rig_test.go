@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -178,15 +179,15 @@ func pass(t *testing.T, d time.Duration) {
 
 // check compares what was published with the status and reason of the condition
 // and with some labels.
-func check(t *testing.T, w publish.Desired, status, reason string, labels map[string]string) {
+func check(t *testing.T, w publish.Desired, status string, reason cause.Code, labels map[string]string) {
 	t.Helper()
 	checkReady(t, w, status, reason)
 	checkLabels(t, w.Labels, labels)
 }
 
-func checkReady(t *testing.T, w publish.Desired, status, reason string) {
+func checkReady(t *testing.T, w publish.Desired, status string, reason cause.Code) {
 	t.Helper()
-	if w.Ready == nil || w.Ready.Status != status || w.Ready.Reason != reason {
+	if w.Ready == nil || w.Ready.Status != status || w.Ready.Reason != string(reason) {
 		t.Errorf("condition %+v, want %s %s", w.Ready, status, reason)
 	}
 }

@@ -14,10 +14,11 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/cause"
 )
 
-func condition(status, reason string) *object.Condition {
-	return &object.Condition{Type: ready.Condition, Status: status, Reason: reason}
+func condition(status string, reason cause.Code) *object.Condition {
+	return &object.Condition{Type: ready.Condition, Status: status, Reason: string(reason)}
 }
 
 func TestRecorder(t *testing.T) {
@@ -25,7 +26,7 @@ func TestRecorder(t *testing.T) {
 	if n := testutil.CollectAndCount(r); n != 0 {
 		t.Errorf("%d series before anything is known, want none", n)
 	}
-	r.Desired(publish.Desired{Labels: map[string]string{"a": "1"}, Ready: condition(ready.False, ready.DriverNotFound)})
+	r.Desired(publish.Desired{Labels: map[string]string{"a": "1"}, Ready: condition(ready.False, cause.DriverNotFound)})
 	r.Desired(publish.Desired{Labels: map[string]string{"a": "1", "b": "2"}, Ready: condition(ready.True, ready.GPUsReady)})
 	r.Configured(nil)
 	r.Configured(errors.New("config.yaml: line 3: unknown key"))
@@ -50,8 +51,8 @@ func TestDesired(t *testing.T) {
 		want    string
 	}{
 		"nothing is known":            {publish.Desired{}, ""},
-		"the labels are not known":    {publish.Desired{Ready: condition(ready.False, ready.DriverNotFound)}, `gpu_ready{reason="DriverNotFound"} 0`},
-		"the GPUs have not been read": {publish.Desired{Ready: condition(ready.Unknown, ready.Starting)}, `gpu_ready{reason="Starting"} 0`},
+		"the labels are not known":    {publish.Desired{Ready: condition(ready.False, cause.DriverNotFound)}, `gpu_ready{reason="DriverNotFound"} 0`},
+		"the GPUs have not been read": {publish.Desired{Ready: condition(ready.Unknown, cause.Starting)}, `gpu_ready{reason="Starting"} 0`},
 		"the node has no labels":      {publish.Desired{Labels: map[string]string{}}, "labels 0"},
 		"there is no condition":       {publish.Desired{Labels: map[string]string{"a": "1"}}, "labels 1"},
 		"a reason that is not UTF-8":  {publish.Desired{Ready: condition(ready.False, "\xff")}, `gpu_ready{reason="?"} 0`},

@@ -7,37 +7,32 @@ import (
 	"strings"
 	"time"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/health"
 )
 
-const (
-	fixLoader = "if a pod installs the driver (driver-loader, or NVIDIA's nvidia-driver-daemonset), check its log on this node"
-	fixKernel = "look for NVRM and Xid in the kernel log (dmesg) of this node"
-)
+const fixKernel = "look for NVRM and Xid in the kernel log (dmesg) of this node"
 
 // driver checks the link Driver. NVML's answer decides, not a file.
 func (o Observed) driver() finding {
 	switch {
 	case o.Hang != nil:
-		return finding{False, DriverHangs, o.Hang.Error(), ""}
+		return fails(cause.DriverHangs, o.Hang.Error()).with("")
 	case o.Err != nil && !notAsked(o.Err):
 		return o.driverError()
 	case o.Node == nil && errors.Is(o.Err, contract.ErrClaimed):
-		return finding{Unknown, DriverClaimed, o.Err.Error(), "the agent reads the GPUs when the claim ends"}
+		return unknown(cause.DriverClaimed, o.Err.Error(), "the agent reads the GPUs when the claim ends")
 	case o.Node == nil:
-		return finding{Unknown, Starting, "the GPUs have not been read yet", ""}
+		return unknown(cause.Starting, "the GPUs have not been read yet", "")
 	case len(o.Node.GPUs) == 0:
-		return finding{
-			False, NoGPU, fmt.Sprintf("driver %s answers and lists no GPU", o.Node.Driver.Version),
+		return fails(cause.NoGPU, fmt.Sprintf("driver %s answers and lists no GPU", o.Node.Driver.Version)).with(
 			"check on this node whether the PCI bus has GPUs and the driver nvidia is bound to them (lspci -k -d 10de:), " +
-				"whether this agent's container has their device nodes (/dev/nvidia0 and so on), and the kernel log (dmesg | grep NVRM)",
-		}
+				"whether this agent's container has their device nodes (/dev/nvidia0 and so on), and the kernel log (dmesg | grep NVRM)")
 	}
 	if n := len(o.Node.GPUs); n == len(unusable(o.Node)) {
-		return finding{False, AllGPUsFaulty, fmt.Sprintf("0 of %s can be used: %s", count(n), join(unusable(o.Node))), fixKernel +
-			", reset the GPUs or reboot"}
+		return fails(cause.AllGPUsFaulty, fmt.Sprintf("0 of %s can be used: %s", count(n), join(unusable(o.Node))))
 	}
 	return finding{}
 }
@@ -53,11 +48,11 @@ func (o Observed) driverError() finding {
 	problem := o.Err.Error()
 	switch {
 	case errors.Is(o.Err, gpu.ErrNoDriver):
-		return finding{False, DriverNotFound, o.withFact(problem), fixLoader}
+		return fails(cause.DriverNotFound, o.withFact(problem))
 	case errors.Is(o.Err, gpu.ErrHangs):
-		return finding{False, DriverHangs, problem, ""}
+		return fails(cause.DriverHangs, problem).with("")
 	default:
-		return finding{False, DriverFails, problem, fixKernel}
+		return fails(cause.DriverFails, problem)
 	}
 }
 
@@ -94,18 +89,18 @@ func unusable(n *gpu.Node) []string {
 	var out []string
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		cause := health.RecoveryText(g.Recovery)
+		why := health.RecoveryText(g.Recovery)
 		if g.Fault != nil {
-			cause = g.Fault.Error()
+			why = g.Fault.Error()
 		}
-		if cause == "" {
+		if why == "" {
 			continue
 		}
 		id := string(g.UUID)
 		if id == "" {
 			id = g.PCI.BusID
 		}
-		out = append(out, oneLine(fmt.Sprintf("GPU %d (%s): %s", g.Index, id, cause), maxGPU))
+		out = append(out, oneLine(fmt.Sprintf("GPU %d (%s): %s", g.Index, id, why), maxGPU))
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/text"
 )
@@ -17,7 +18,7 @@ type part struct {
 	// reports are the facts of which one has to be valid.
 	reports []report
 	// The reasons while no fact is valid.
-	missing, stale, dead, unreadable string
+	missing, stale, dead, unreadable cause.Code
 }
 
 // report is a fact that one agent writes.
@@ -32,12 +33,12 @@ func partOf(l Link) part {
 	case MIG:
 		return part{
 			[]report{{contract.MIGReady, "mig-manager", "the GPUs have the MIG layouts of the node's config, see the annotation outrigger.dev/mig-config-cause of the node; without a MIG manager, remove mig from the ready chain"}},
-			MIGNotReady, MIGStale, MIGWriterDead, MIGUnreadable,
+			cause.MIGNotReady, cause.MIGStale, cause.MIGWriterDead, cause.MIGUnreadable,
 		}
 	case Toolkit:
 		return part{
 			[]report{{contract.ToolkitReady, "container-toolkit", "the CDI specs are complete and the container runtime is configured"}},
-			ToolkitNotReady, ToolkitStale, ToolkitWriterDead, ToolkitUnreadable,
+			cause.ToolkitNotReady, cause.ToolkitStale, cause.ToolkitWriterDead, cause.ToolkitUnreadable,
 		}
 	case Plugin:
 		return part{
@@ -45,12 +46,12 @@ func partOf(l Link) part {
 				{contract.PluginReady, "device-plugin", "its devices are registered with the kubelet"},
 				{contract.DRAReady, "dra-plugin", "its devices are registered with the kubelet"},
 			},
-			PluginNotReady, PluginStale, PluginWriterDead, PluginUnreadable,
+			cause.PluginNotReady, cause.PluginStale, cause.PluginWriterDead, cause.PluginUnreadable,
 		}
 	default:
 		return part{
 			[]report{{contract.CUDAReady, "validation", "a CUDA program has run"}},
-			CUDANotReady, CUDAStale, CUDAWriterDead, CUDAUnreadable,
+			cause.CUDANotReady, cause.CUDAStale, cause.CUDAWriterDead, cause.CUDAUnreadable,
 		}
 	}
 }
@@ -61,14 +62,14 @@ func (o Observed) fact(p part) finding {
 	var first finding
 	for _, r := range p.reports {
 		f := o.report(p, r)
-		if f.reason == "" {
+		if f.Code == "" {
 			return f
 		}
-		if first.reason == "" || first.reason == p.missing && f.status != Unknown {
+		if first.Code == "" || first.Code == p.missing && f.status != Unknown {
 			first = f
 		}
 	}
-	if len(p.reports) > 1 && first.reason == p.missing {
+	if len(p.reports) > 1 && first.Code == p.missing {
 		return p.nothing(o)
 	}
 	return first
@@ -83,11 +84,9 @@ func (p part) nothing(o Observed) finding {
 		}
 		writers, names = append(writers, r.writer), append(names, string(r.name))
 	}
-	return finding{
-		False, p.missing, strings.Join(problems, ", and "),
+	return fails(p.missing, strings.Join(problems, ", and ")).with(
 		fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s when %s",
-			text.OneOf(writers), text.OneOf(names), p.reports[0].when),
-	}
+			text.OneOf(writers), text.OneOf(names), p.reports[0].when))
 }
 
 // report checks one file.
@@ -101,28 +100,22 @@ func (o Observed) report(p part, r report) finding {
 	switch f.State {
 	case contract.Valid:
 		if problem := o.otherDriver(f.Stamp); problem != "" {
-			return finding{False, p.stale, fmt.Sprintf("%s: %s", r.name, problem), checkWriter}
+			return fails(p.stale, fmt.Sprintf("%s: %s", r.name, problem)).with(checkWriter)
 		}
 		return finding{}
 	case contract.Missing:
-		return finding{
-			False, p.missing, f.Reason,
-			fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s when %s", writer, r.name, r.when),
-		}
+		return fails(p.missing, f.Reason).with(
+			fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s when %s", writer, r.name, r.when))
 	case contract.Stale:
-		return finding{False, p.stale, f.Reason, checkWriter}
+		return fails(p.stale, f.Reason).with(checkWriter)
 	case contract.WriterDead:
-		return finding{
-			False, p.dead, fmt.Sprintf("%s (written %s)", f.Reason, at(f.Stamp)),
-			fmt.Sprintf("check why the pod of %s on this node ended: kubectl describe pod, kubectl logs --previous", writer),
-		}
+		return fails(p.dead, fmt.Sprintf("%s (written %s)", f.Reason, at(f.Stamp))).with(
+			fmt.Sprintf("check why the pod of %s on this node ended: kubectl describe pod, kubectl logs --previous", writer))
 	case "":
-		return finding{Unknown, Starting, fmt.Sprintf("%s has not been read yet", r.name), ""}
+		return unknown(cause.Starting, fmt.Sprintf("%s has not been read yet", r.name), "")
 	default:
-		return finding{
-			False, p.unreadable, fmt.Sprintf("%s: %s", r.name, f.Reason),
-			fmt.Sprintf("give this agent read permission; if the file is damaged, remove it and restart the pod of %s on this node, which writes it", writer),
-		}
+		return fails(p.unreadable, fmt.Sprintf("%s: %s", r.name, f.Reason)).with(
+			fmt.Sprintf("give this agent read permission; if the file is damaged, remove it and restart the pod of %s on this node, which writes it", writer))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 )
@@ -131,7 +132,7 @@ func TestProperties(t *testing.T) {
 		if (broken < 0) != (got.Status == ready.True) || (broken < 0) != (got.Reason == ready.GPUsReady) {
 			t.Errorf("Derive(%v, %+v) = %+v", chain, o, got)
 		}
-		if broken >= 0 && !belongs(got.Reason, chain[broken]) {
+		if broken >= 0 && !belongs(cause.Code(got.Reason), chain[broken]) {
 			t.Errorf("the first link that does not hold is %s, the reason is %s", chain[broken], got.Reason)
 		}
 		if t.Failed() {
@@ -147,13 +148,13 @@ func TestProperties(t *testing.T) {
 }
 
 // belongs reports whether a reason belongs to a link.
-func belongs(reason string, l ready.Link) bool {
+func belongs(reason cause.Code, l ready.Link) bool {
 	switch {
-	case reason == ready.Starting:
+	case reason == cause.Starting:
 		return true
 	case l == ready.Driver:
-		return strings.HasPrefix(reason, "Driver") || reason == ready.NoGPU || reason == ready.AllGPUsFaulty
+		return strings.HasPrefix(string(reason), "Driver") || reason == cause.NoGPU || reason == cause.AllGPUsFaulty
 	default:
-		return strings.HasPrefix(strings.ToLower(reason), string(l))
+		return strings.HasPrefix(strings.ToLower(string(reason)), string(l))
 	}
 }

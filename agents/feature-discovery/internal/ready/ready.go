@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"outrigger.dev/agents/feature-discovery/internal/object"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/text"
@@ -30,14 +31,25 @@ type Observed struct {
 	Labels map[string]string
 }
 
-// finding is why a link does not hold. A finding without a reason means that it
-// holds.
+// finding is why a link does not hold. A finding without a code means that it holds. Its Fix is
+// empty if its Text contains it.
 type finding struct {
-	status, reason string
-	// problem is what is wrong, with the evidence.
-	problem string
-	// fix is empty if problem contains it.
-	fix string
+	status string
+	cause.Cause
+}
+
+// fails returns the finding that a link does not hold, with the fix of the table.
+func fails(code cause.Code, text string) finding { return finding{False, cause.New(code, "", text)} }
+
+// unknown returns the finding that it is not known whether a link holds.
+func unknown(code cause.Code, text, fix string) finding {
+	return finding{Unknown, cause.Cause{Code: code, Text: text, Fix: fix}}
+}
+
+// with returns a finding with a fix that says more than the table's, or "" if the text has it.
+func (f finding) with(fix string) finding {
+	f.Fix = fix
+	return f
 }
 
 // Derive returns the condition of a node with this chain, which is not empty: the
@@ -46,8 +58,8 @@ type finding struct {
 // if its content does.
 func Derive(chain []Link, o Observed) object.Condition {
 	for _, l := range chain {
-		if f := o.check(l); f.reason != "" {
-			return condition(f.status, f.reason, f.problem, f.fix)
+		if f := o.check(l); f.Code != "" {
+			return condition(f.status, string(f.Code), f.Text, f.Fix)
 		}
 	}
 	return condition(True, GPUsReady, o.summary(chain), "")

@@ -13,6 +13,7 @@ import (
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/feature-discovery/internal/ready"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -73,14 +74,15 @@ var errHangs = fmt.Errorf("nvmlDeviceGetMemoryInfo of GPU 3 has not answered for
 
 var errClaimed = refresh("initialize NVML: share lease /run/nvidia/leases/nvml: %w by mig-manager (apply all-1g.5gb)", contract.ErrClaimed)
 
-type cause struct {
+type observation struct {
 	observed ready.Observed
 	// chain is all links if it is empty.
-	chain          []ready.Link
-	status, reason string
+	chain  []ready.Link
+	status string
+	reason cause.Code
 }
 
-func causes() map[string]cause {
+func causes() map[string]observation {
 	all := func(n *gpu.Node) ready.Observed { return ready.Observed{Node: n, Facts: valid()} }
 	with := func(but ...map[contract.Name]contract.Fact) ready.Observed {
 		return ready.Observed{Node: node(8, 0), Facts: valid(but...)}
@@ -96,7 +98,7 @@ func causes() map[string]cause {
 	wordy.GPUs[0].Fault = &gpu.Fault{Op: "nvmlDeviceGetName", Reason: strings.Repeat("long ", 200)}
 	upgraded := node(8, 0)
 	upgraded.Driver.Version = "590.10"
-	return map[string]cause{
+	return map[string]observation{
 		"all links hold":                                 {observed: all(node(8, 0)), status: ready.True, reason: ready.GPUsReady},
 		"one GPU":                                        {observed: all(node(1, 0)), chain: []ready.Link{ready.Driver}, status: ready.True, reason: ready.GPUsReady},
 		"a chain without the driver":                     {observed: all(nil), chain: []ready.Link{ready.Toolkit, ready.Plugin}, status: ready.True, reason: ready.GPUsReady},
@@ -105,66 +107,74 @@ func causes() map[string]cause {
 		"a GPU that is broken has no UUID":               {observed: all(nameless), status: ready.True, reason: ready.GPUsReady},
 		"the driver requests a reset of a GPU":           {observed: all(asked), status: ready.True, reason: ready.GPUsReady},
 		"a GPU's IMEX domain is degraded":                {observed: all(imex), status: ready.True, reason: ready.GPUsReady},
-		"all GPUs are broken":                            {observed: all(node(2, 2)), status: ready.False, reason: ready.AllGPUsFaulty},
-		"a fault with too many words":                    {observed: all(wordy), status: ready.False, reason: ready.AllGPUsFaulty},
-		"the driver lists no GPU":                        {observed: all(node(0, 0)), status: ready.False, reason: ready.NoGPU},
-		"nothing has been read":                          {status: ready.Unknown, reason: ready.Starting},
-		"the source was closed before the first refresh": {observed: fails(nil, refresh("use NVML: %w", gpu.ErrClosed)), status: ready.Unknown, reason: ready.Starting},
-		"the facts have not been read":                   {observed: ready.Observed{Node: node(8, 0)}, status: ready.Unknown, reason: ready.Starting},
+		"all GPUs are broken":                            {observed: all(node(2, 2)), status: ready.False, reason: cause.AllGPUsFaulty},
+		"a fault with too many words":                    {observed: all(wordy), status: ready.False, reason: cause.AllGPUsFaulty},
+		"the driver lists no GPU":                        {observed: all(node(0, 0)), status: ready.False, reason: cause.NoGPU},
+		"nothing has been read":                          {status: ready.Unknown, reason: cause.Starting},
+		"the source was closed before the first refresh": {observed: fails(nil, refresh("use NVML: %w", gpu.ErrClosed)), status: ready.Unknown, reason: cause.Starting},
+		"the facts have not been read":                   {observed: ready.Observed{Node: node(8, 0)}, status: ready.Unknown, reason: cause.Starting},
 
-		"no driver":                          {observed: ready.Observed{Err: errNotLoaded}, status: ready.False, reason: ready.DriverNotFound},
-		"no driver any more":                 {observed: fails(node(8, 0), errNotLoaded), status: ready.False, reason: ready.DriverNotFound},
-		"no driver, and the file agrees":     {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Stale, "driver-loader", "driver-loader reported driver 580.95.05, but the kernel has none")}, status: ready.False, reason: ready.DriverNotFound},
-		"no driver, and there is no file":    {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Missing, "", path(contract.DriverReady)+" has not been written yet")}, status: ready.False, reason: ready.DriverNotFound},
-		"no driver, and NVIDIA's own file":   {observed: ready.Observed{Err: errNotLoaded, Facts: map[contract.Name]contract.Fact{contract.DriverReady: {State: contract.Valid}}}, status: ready.False, reason: ready.DriverNotFound},
-		"the driver hangs":                   {observed: ready.Observed{Node: node(8, 0), Hang: errHangs, Facts: valid()}, status: ready.False, reason: ready.DriverHangs},
-		"a refresh ended because of a hang":  {observed: fails(node(8, 0), refresh("%w", errHangs)), status: ready.False, reason: ready.DriverHangs},
-		"the driver hangs while it is gone":  {observed: ready.Observed{Err: errNotLoaded, Hang: errHangs}, status: ready.False, reason: ready.DriverHangs},
-		"the driver answers with an error":   {observed: fails(node(8, 0), refresh("nvmlDeviceGetCount_v2: Unknown Error")), status: ready.False, reason: ready.DriverFails},
-		"errors of several lines":            {observed: fails(nil, errors.Join(errors.New("first"), errors.New("second"))), status: ready.False, reason: ready.DriverFails},
-		"NVML is claimed at the start":       {observed: fails(nil, errClaimed), status: ready.Unknown, reason: ready.DriverClaimed},
+		"no driver":                          {observed: ready.Observed{Err: errNotLoaded}, status: ready.False, reason: cause.DriverNotFound},
+		"no driver any more":                 {observed: fails(node(8, 0), errNotLoaded), status: ready.False, reason: cause.DriverNotFound},
+		"no driver, and the file agrees":     {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Stale, "driver-loader", "driver-loader reported driver 580.95.05, but the kernel has none")}, status: ready.False, reason: cause.DriverNotFound},
+		"no driver, and there is no file":    {observed: ready.Observed{Err: errNotLoaded, Facts: fact(contract.DriverReady, contract.Missing, "", path(contract.DriverReady)+" has not been written yet")}, status: ready.False, reason: cause.DriverNotFound},
+		"no driver, and NVIDIA's own file":   {observed: ready.Observed{Err: errNotLoaded, Facts: map[contract.Name]contract.Fact{contract.DriverReady: {State: contract.Valid}}}, status: ready.False, reason: cause.DriverNotFound},
+		"the driver hangs":                   {observed: ready.Observed{Node: node(8, 0), Hang: errHangs, Facts: valid()}, status: ready.False, reason: cause.DriverHangs},
+		"a refresh ended because of a hang":  {observed: fails(node(8, 0), refresh("%w", errHangs)), status: ready.False, reason: cause.DriverHangs},
+		"the driver hangs while it is gone":  {observed: ready.Observed{Err: errNotLoaded, Hang: errHangs}, status: ready.False, reason: cause.DriverHangs},
+		"the driver answers with an error":   {observed: fails(node(8, 0), refresh("nvmlDeviceGetCount_v2: Unknown Error")), status: ready.False, reason: cause.DriverFails},
+		"errors of several lines":            {observed: fails(nil, errors.Join(errors.New("first"), errors.New("second"))), status: ready.False, reason: cause.DriverFails},
+		"NVML is claimed at the start":       {observed: fails(nil, errClaimed), status: ready.Unknown, reason: cause.DriverClaimed},
 		"NVML is claimed while all is well":  {observed: fails(node(8, 0), errClaimed), status: ready.True, reason: ready.GPUsReady},
-		"NVML is claimed, all GPUs broken":   {observed: fails(node(2, 2), errClaimed), status: ready.False, reason: ready.AllGPUsFaulty},
+		"NVML is claimed, all GPUs broken":   {observed: fails(node(2, 2), errClaimed), status: ready.False, reason: cause.AllGPUsFaulty},
 		"the source was closed for a moment": {observed: fails(node(8, 0), refresh("use NVML: %w", gpu.ErrClosed)), status: ready.True, reason: ready.GPUsReady},
 		"the refresh was canceled":           {observed: fails(node(8, 0), context.Canceled), status: ready.True, reason: ready.GPUsReady},
 
 		"toolkit-ready is missing": {
 			observed: with(fact(contract.ToolkitReady, contract.Missing, "", path(contract.ToolkitReady)+" has not been written yet")),
-			status:   ready.False, reason: ready.ToolkitNotReady,
+			status:   ready.False, reason: cause.ToolkitNotReady,
 		},
 		"the run root is missing": {
 			observed: with(fact(contract.ToolkitReady, contract.Missing, "", "run root /run/nvidia is not there: mount the host's folder, or point --run-root elsewhere")),
-			status:   ready.False, reason: ready.ToolkitNotReady,
+			status:   ready.False, reason: cause.ToolkitNotReady,
 		},
 		"toolkit-ready is from another boot": {
 			observed: with(fact(contract.ToolkitReady, contract.Stale, "container-toolkit", path(contract.ToolkitReady)+" was written by container-toolkit before the last boot, at 2026-11-21T10:00:00Z")),
-			status:   ready.False, reason: ready.ToolkitStale,
+			status:   ready.False, reason: cause.ToolkitStale,
 		},
-		"mig-ready is for another driver": {observed: all(upgraded), status: ready.False, reason: ready.MIGStale},
+		"mig-ready is for another driver": {observed: all(upgraded), status: ready.False, reason: cause.MIGStale},
 		"toolkit-ready is for another driver": {
-			observed: all(upgraded), status: ready.False, reason: ready.ToolkitStale, chain: []ready.Link{ready.Driver, ready.Toolkit},
+			observed: all(upgraded), status: ready.False, reason: cause.ToolkitStale, chain: []ready.Link{ready.Driver, ready.Toolkit},
 		},
 		"the last known driver differs while NVML is claimed": {
 			observed: fails(upgraded, errClaimed), status: ready.True, reason: ready.GPUsReady,
 		},
+		"the writer of mig-ready has ended": {
+			observed: with(fact(contract.MIGReady, contract.WriterDead, "mig-manager", path(contract.MIGReady)+" was written by mig-manager, which has ended since")),
+			status:   ready.False, reason: cause.MIGWriterDead,
+		},
+		"mig-ready is damaged": {
+			observed: with(fact(contract.MIGReady, contract.Unreadable, "", path(contract.MIGReady)+": line 1 is not KEY=value")),
+			status:   ready.False, reason: cause.MIGUnreadable,
+		},
 		"the writer of toolkit-ready has ended": {
 			observed: with(fact(contract.ToolkitReady, contract.WriterDead, "container-toolkit", path(contract.ToolkitReady)+" was written by container-toolkit, which has ended since")),
-			status:   ready.False, reason: ready.ToolkitWriterDead,
+			status:   ready.False, reason: cause.ToolkitWriterDead,
 		},
 		"toolkit-ready is damaged": {
 			observed: with(fact(contract.ToolkitReady, contract.Unreadable, "", path(contract.ToolkitReady)+": line 1 is not KEY=value")),
-			status:   ready.False, reason: ready.ToolkitUnreadable,
+			status:   ready.False, reason: cause.ToolkitUnreadable,
 		},
 		"plugin-ready is missing": {
 			observed: with(fact(contract.PluginReady, contract.Missing, "", path(contract.PluginReady)+" has not been written yet")),
-			status:   ready.False, reason: ready.PluginNotReady,
+			status:   ready.False, reason: cause.PluginNotReady,
 		},
 		"neither plugin-ready nor dra-ready is there, and there is no run root": {
 			observed: with(map[contract.Name]contract.Fact{
 				contract.PluginReady: {State: contract.Missing, Reason: "run root /run/nvidia is not there: mount the host's folder, or point --run-root elsewhere"},
 				contract.DRAReady:    {State: contract.Missing, Reason: "run root /run/nvidia is not there: mount the host's folder, or point --run-root elsewhere"},
 			}),
-			chain: []ready.Link{ready.Driver, ready.Plugin}, status: ready.False, reason: ready.PluginNotReady,
+			chain: []ready.Link{ready.Driver, ready.Plugin}, status: ready.False, reason: cause.PluginNotReady,
 		},
 		"the DRA plugin advertises the GPUs": {
 			observed: with(map[contract.Name]contract.Fact{
@@ -181,30 +191,30 @@ func causes() map[string]cause {
 		"the DRA plugin was killed": {
 			observed: with(fact(contract.PluginReady, contract.Missing, "", path(contract.PluginReady)+" has not been written yet"),
 				fact(contract.DRAReady, contract.WriterDead, "dra-plugin", path(contract.DRAReady)+" was written by dra-plugin, which has ended since")),
-			status: ready.False, reason: ready.PluginWriterDead,
+			status: ready.False, reason: cause.PluginWriterDead,
 		},
 		"dra-ready is for another driver": {
 			observed: with(map[contract.Name]contract.Fact{
 				contract.PluginReady: {State: contract.Missing, Reason: path(contract.PluginReady) + " has not been written yet"},
 				contract.DRAReady:    {State: contract.Valid, Stamp: contract.Stamp{Writer: "dra-plugin", Time: written, DriverVersion: "570.1"}},
 			}),
-			status: ready.False, reason: ready.PluginStale,
+			status: ready.False, reason: cause.PluginStale,
 		},
 		"plugin-ready is from another boot": {
 			observed: with(fact(contract.PluginReady, contract.Stale, "device-plugin", path(contract.PluginReady)+" was written by device-plugin before the last boot, at 2026-11-21T10:00:00Z")),
-			status:   ready.False, reason: ready.PluginStale,
+			status:   ready.False, reason: cause.PluginStale,
 		},
 		"the device plugin was killed": {
 			observed: with(fact(contract.PluginReady, contract.WriterDead, "device-plugin", path(contract.PluginReady)+" was written by device-plugin, which has ended since")),
-			status:   ready.False, reason: ready.PluginWriterDead,
+			status:   ready.False, reason: cause.PluginWriterDead,
 		},
 		"plugin-ready cannot be opened": {
 			observed: with(fact(contract.PluginReady, contract.Unreadable, "", "open "+path(contract.PluginReady)+": permission denied")),
-			status:   ready.False, reason: ready.PluginUnreadable,
+			status:   ready.False, reason: cause.PluginUnreadable,
 		},
 		"mig-ready is missing": {
 			observed: with(fact(contract.MIGReady, contract.Missing, "", path(contract.MIGReady)+" has not been written yet")),
-			status:   ready.False, reason: ready.MIGNotReady,
+			status:   ready.False, reason: cause.MIGNotReady,
 		},
 		"mig-ready is missing on a node without a MIG mode": {
 			observed: ready.Observed{
@@ -238,30 +248,30 @@ func causes() map[string]cause {
 				Labels: map[string]string{"nvidia.com/gpu.deploy.mig-manager": "true"},
 				Facts:  valid(fact(contract.MIGReady, contract.Missing, "", path(contract.MIGReady)+" has not been written yet")),
 			},
-			status: ready.False, reason: ready.MIGNotReady,
+			status: ready.False, reason: cause.MIGNotReady,
 		},
 		"cuda-ready is missing": {
 			observed: with(fact(contract.CUDAReady, contract.Missing, "", path(contract.CUDAReady)+" has not been written yet")),
-			status:   ready.False, reason: ready.CUDANotReady,
+			status:   ready.False, reason: cause.CUDANotReady,
 		},
 		"cuda-ready is from another boot": {
 			observed: with(fact(contract.CUDAReady, contract.Stale, "validation", path(contract.CUDAReady)+" was written by validation before the last boot, at 2026-11-21T10:00:00Z")),
-			status:   ready.False, reason: ready.CUDAStale,
+			status:   ready.False, reason: cause.CUDAStale,
 		},
 		"the writer of cuda-ready has ended": {
 			observed: with(fact(contract.CUDAReady, contract.WriterDead, "validation", path(contract.CUDAReady)+" was written by validation, which has ended since")),
-			status:   ready.False, reason: ready.CUDAWriterDead,
+			status:   ready.False, reason: cause.CUDAWriterDead,
 		},
 		"cuda-ready is damaged": {
 			observed: with(fact(contract.CUDAReady, contract.Unreadable, "", path(contract.CUDAReady)+": file has more than 65536 bytes")),
-			status:   ready.False, reason: ready.CUDAUnreadable,
+			status:   ready.False, reason: cause.CUDAUnreadable,
 		},
 		"the first of several broken links is reported": {
 			observed: with(map[contract.Name]contract.Fact{
 				contract.PluginReady: {State: contract.Missing, Reason: path(contract.PluginReady) + " has not been written yet"},
 				contract.CUDAReady:   {State: contract.Missing, Reason: path(contract.CUDAReady) + " has not been written yet"},
 			}),
-			status: ready.False, reason: ready.PluginNotReady,
+			status: ready.False, reason: cause.PluginNotReady,
 		},
 		"a link outside of the chain does not count": {
 			observed: with(fact(contract.CUDAReady, contract.Missing, "", "")), chain: []ready.Link{ready.Driver, ready.Plugin},
@@ -276,7 +286,7 @@ func causes() map[string]cause {
 		"a file with text that would break a terminal": {
 			observed: with(fact(contract.PluginReady, contract.WriterDead, "evil\x1b[2J\nwriter"+strings.Repeat("x", 5000),
 				path(contract.PluginReady)+" was written by \x1b[2J\u202e\nevil\xff, which has ended since"+strings.Repeat("€", 5000))),
-			status: ready.False, reason: ready.PluginWriterDead,
+			status: ready.False, reason: cause.PluginWriterDead,
 		},
 	}
 }
@@ -292,7 +302,7 @@ func TestDerive(t *testing.T) {
 				chain = ready.Links()
 			}
 			got := ready.Derive(chain, tc.observed)
-			if got.Type != "GPUReady" || got.Status != tc.status || got.Reason != tc.reason {
+			if got.Type != "GPUReady" || got.Status != tc.status || got.Reason != string(tc.reason) {
 				t.Errorf("Derive() = %+v, want status %s for %s", got, tc.status, tc.reason)
 			}
 			checkForm(t, got)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/test/bench/internal/report"
 	"outrigger.dev/test/bench/internal/simnode"
 )
@@ -70,7 +70,7 @@ func (t trial) run(ctx context.Context) (down, up time.Duration, err error) {
 		return 0, 0, err
 	}
 	// Wait until the plugin has seen the request of the driver.
-	if err := t.plugin.Metric(ctx, `reason="`+string(health.KindRecovery)+`"`); err != nil {
+	if err := t.plugin.Metric(ctx, `reason="`+string(cause.DeviceRecovery)+`"`); err != nil {
 		return 0, 0, err
 	}
 	up, err = t.until(ctx, 0, "set", t.gpu+".recovery=none")

@@ -13,7 +13,7 @@ import (
 )
 
 // Limit is for what takes seconds on an idle machine.
-const Limit = 4 * time.Minute
+const Limit = 10 * time.Minute
 
 // Rig is a stack in one part of a test. Its methods end that part on an error.
 type Rig struct {

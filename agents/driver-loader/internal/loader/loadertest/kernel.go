@@ -12,9 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
-	"outrigger.dev/agents/driver-loader/internal/kernel"
 	"outrigger.dev/agents/driver-loader/internal/module"
+	"outrigger.dev/pkg/cause"
 )
 
 func (n Node) at(format string, args ...any) {
@@ -33,10 +32,10 @@ func (n Node) is(file, version string) bool {
 func (n Node) Load(_ context.Context, m *module.Module, params []string) error {
 	n.at("load %s", m.Name)
 	if m.Name == "nvidia" && n.is("rejected", m.Version) {
-		return cause.Cause{Code: kernel.InitFailed, Subject: "module nvidia", Text: "its init failed", Fix: "read the log"}
+		return cause.Cause{Code: cause.ModuleInitFailed, Subject: "module nvidia", Text: "its init failed", Fix: "read the log"}
 	}
 	if m.Name != "nvidia" && !n.is("sys/module/nvidia/version", m.Version+"\n") {
-		return cause.Cause{Code: kernel.DependencyMissing, Subject: "module " + m.Name, Text: "nvidia of its version is not loaded"}
+		return cause.Cause{Code: cause.ModuleDependencyMissing, Subject: "module " + m.Name, Text: "nvidia of its version is not loaded"}
 	}
 	made := n.path("made/" + m.Name)
 	files := map[string]string{"version": m.Version + "\n", "initstate": "live\n", "refcnt": "0\n", "taint": "O\n", "holders/.keep": ""}
@@ -110,9 +109,9 @@ func (n Node) Unload(name string) error {
 	uses, err := os.ReadFile(filepath.Join(dir, "refcnt"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return cause.Cause{Code: kernel.NotLoaded, Subject: "module " + name, Text: "it is not loaded"}
+		return cause.Cause{Code: cause.ModuleNotLoaded, Subject: "module " + name, Text: "it is not loaded"}
 	case string(bytes.TrimSpace(uses)) != "0":
-		return cause.Cause{Code: kernel.InUse, Subject: "module " + name, Text: "it is in use"}
+		return cause.Cause{Code: cause.ModuleInUse, Subject: "module " + name, Text: "it is in use"}
 	}
 	if name == "nvidia" {
 		err = errors.Join(os.RemoveAll(n.path("proc/driver")), os.RemoveAll(n.path("proc/devices")))

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"outrigger.dev/agents/driver-loader/internal/cause"
+	"outrigger.dev/pkg/cause"
 )
 
 func TestACauseIsOneLineAndAnError(t *testing.T) {

@@ -1,0 +1,58 @@
+package pass
+
+import (
+	"regexp"
+	"testing"
+
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/cause"
+)
+
+// placeholder is what a fix of the table has for a name.
+var placeholder = regexp.MustCompile(`\b(NAMESPACE|POD|NODE)\b`)
+
+// Each word of the kubelet or the scheduler gives a cause of the table, with names in its fix.
+func TestPodCauses(t *testing.T) {
+	pod := func(reason, phase string) model.Pod {
+		return model.Pod{Namespace: "gpu-operator", Name: "agent-x", Node: "n1", Reason: reason, Phase: phase}
+	}
+	deleting, elsewhere := pod("", "Running"), pod("", "Running")
+	deleting.Deleting = true
+	elsewhere.Node = "down"
+	for want, pods := range map[cause.Code][]model.Pod{
+		cause.ImagePullBackOff: {
+			pod("ImagePullBackOff", "Pending"), pod("ErrImagePull", "Pending"), pod("RegistryUnavailable", "Pending"),
+			pod("ImageInspectError", "Pending"), pod("SignatureValidationFailed", "Pending"),
+		},
+		cause.InvalidImageName:  {pod("InvalidImageName", "Pending")},
+		cause.ErrImageNeverPull: {pod("ErrImageNeverPull", "Pending")},
+		cause.CrashLoopBackOff: {
+			pod("CrashLoopBackOff", "Running"), pod("Error", "Running"), pod("ContainerCannotRun", "Pending"),
+			pod("StartError", "Pending"), pod("Completed", "Running"),
+		},
+		cause.OOMKilled:                  {pod("OOMKilled", "Running")},
+		cause.CreateContainerConfigError: {pod("CreateContainerConfigError", "Pending")},
+		cause.CreateContainerError:       {pod("CreateContainerError", "Pending")},
+		cause.RunContainerError:          {pod("RunContainerError", "Pending")},
+		cause.CreatePodSandboxError:      {pod("CreatePodSandboxError", "Pending")},
+		cause.Unschedulable:              {pod("Unschedulable", "Pending"), pod("SchedulerError", "Pending")},
+		cause.Terminating:                {deleting},
+		cause.PodFailed:                  {pod("", "Failed")},
+		cause.ContainerCreating:          {pod("", "Pending"), pod("ContainerCreating", "Pending")},
+		cause.NotReady:                   {pod("", "Running")},
+		cause.NodeNotReady:               {elsewhere},
+		"PodInitializing":                {pod("PodInitializing", "Pending")},
+		"Evicted":                        {pod("Evicted", "Failed")},
+	} {
+		for _, p := range pods {
+			x := newIndex(model.State{Nodes: []*model.Node{{Name: "n1"}, {Name: "down", NotReady: true}}})
+			got := x.podCause(&p)
+			if got.Code != want || got.Fix == "" || placeholder.MatchString(got.Fix) {
+				t.Errorf("%+v: %+v, want %s", p, got, want)
+			}
+			if row := want.Row(); row.Section != "" && got.severity != row.Severity {
+				t.Errorf("%+v: %s, want %s", p, got.severity, row.Severity)
+			}
+		}
+	}
+}
