@@ -1,6 +1,6 @@
 // Package newagent_test adds an agent to a copy of the repository and checks that
 // it is built, tested, rendered, packaged and held to the rules of direction
-// without an edit of any other file.
+// without an edit of any file but go.work and images/Dockerfile.
 package newagent_test
 
 import (
@@ -18,7 +18,7 @@ import (
 	"outrigger.dev/test/e2e/stack"
 )
 
-// TestNewAgent adds the agent in testdata: a module, a chart and a Dockerfile.
+// TestNewAgent adds the agent in testdata: a module, a chart and a stage of the Dockerfile.
 func TestNewAgent(t *testing.T) {
 	tree := newTree(t)
 	t.Run("build", tree.build)
@@ -36,7 +36,7 @@ type tree struct {
 	bin string
 }
 
-// newTree copies the repository and adds the agent, with its line in go.work.
+// newTree copies the repository and adds the agent, with its line in go.work and its stage in images/Dockerfile.
 func newTree(t *testing.T) tree {
 	t.Helper()
 	source, err := stack.FindRoot()
@@ -66,6 +66,8 @@ func newTree(t *testing.T) tree {
 		c.edit(t, "charts/throwaway/"+file, "VERSION", c.version(t))
 	}
 	c.edit(t, "go.work", "use (\n", "use (\n\t./agents/throwaway\n")
+	path := filepath.Join(c.root, "images/Dockerfile")
+	write(t, path, string(read(t, path))+"\n"+string(read(t, "testdata/stage")))
 	return c
 }
 
