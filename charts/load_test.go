@@ -54,25 +54,6 @@ func dependencies(c *chart.Chart) []string {
 	return names
 }
 
-func TestLoadReturnsWhatTheFolderHolds(t *testing.T) {
-	folders, err := filepath.Glob("*/Chart.yaml")
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("find charts: %v, %v", folders, err)
-	}
-	for _, file := range folders {
-		name := filepath.Dir(file)
-		want, err := loader.LoadDir(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		compare(t, want, got)
-	}
-}
-
 // TestUmbrella loads a chart with dependencies, custom resource definitions and hidden files, from
 // their sources and from a folder with copies.
 func TestUmbrella(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"sigs.k8s.io/yaml"
 )
 
@@ -52,6 +53,26 @@ func TestChartsContainWhatTheyDependOn(t *testing.T) {
 			t.Errorf("%s/Chart.yaml lacks the dependency %s", name, library)
 		}
 		compareTree(t, filepath.Join(name, "charts"), copies)
+	}
+}
+
+// TestLoadReturnsWhatTheFolderHolds reads the copies that the test before it writes.
+func TestLoadReturnsWhatTheFolderHolds(t *testing.T) {
+	folders, err := filepath.Glob("*/Chart.yaml")
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("find charts: %v, %v", folders, err)
+	}
+	for _, file := range folders {
+		name := filepath.Dir(file)
+		want, err := loader.LoadDir(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, want, got)
 	}
 }
 
