@@ -94,7 +94,7 @@ sim: setup ## build the simulated GPU node: bin/gpu-sim and its libraries
 images: build ## write the container images as OCI archives into out/images
 	@$(STEP) "write the images" tools/images.sh
 
-pins: ## write the base images of versions.mk into the Dockerfiles
+pins: ## write the base images of versions.mk into images/Dockerfile
 	@tools/pins.sh
 
 bump: ## write the next version, TO=YY.MM.PATCH, wherever the version stands

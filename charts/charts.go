@@ -4,25 +4,29 @@ package charts
 
 import (
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
-	"helm.sh/helm/v4/pkg/ignore"
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed */.helmignore */Chart.yaml */values.yaml */values.schema.json */README.md all:*/templates */crds all:common
+// library is the chart with the templates that all other charts share.
+const library = "outrigger-common"
+
+// The copies of charts in other charts are not embedded.
+//
+//go:embed */Chart.yaml */values.yaml */values.schema.json all:*/templates */crds all:library
 var embedded embed.FS
 
 // Load returns the chart in the folder with this name, as Helm loads it from
-// disk: symbolic links are followed, and what .helmignore names is left out.
+// disk, but without its README.md.
 func Load(name string) (*chart.Chart, error) {
 	return load(embedded, name)
 }
@@ -43,21 +47,15 @@ func Names() ([]string, error) {
 	return names, nil
 }
 
-// load returns a chart of files, which hold no symbolic links: Go cannot embed
-// those. A chart has two kinds of them: templates/common is the folder common, and, for
-// each dependency in Chart.yaml, what charts/NAME has is that of the chart NAME.
+// load returns a chart of files, with the charts that it depends on.
 func load(files fs.FS, name string) (*chart.Chart, error) {
-	rules, err := ignored(files, name)
+	read, err := contents(files, name)
 	if err != nil {
 		return nil, fmt.Errorf("load chart %s: %w", name, err)
 	}
-	r := reader{files: files, rules: rules, read: map[string][]byte{}}
-	if err := r.chart(name, "."); err != nil {
-		return nil, fmt.Errorf("load chart %s: %w", name, err)
-	}
 	var buffered []*archive.BufferedFile
-	for _, file := range slices.Sorted(maps.Keys(r.read)) {
-		buffered = append(buffered, &archive.BufferedFile{Name: file, Data: r.read[file]})
+	for _, file := range slices.Sorted(maps.Keys(read)) {
+		buffered = append(buffered, &archive.BufferedFile{Name: file, Data: read[file]})
 	}
 	c, err := loader.LoadFiles(buffered)
 	if err != nil {
@@ -66,73 +64,51 @@ func load(files fs.FS, name string) (*chart.Chart, error) {
 	return c, nil
 }
 
-// ignored returns the rules of a chart's .helmignore, and Helm's own.
-func ignored(files fs.FS, name string) (*ignore.Rules, error) {
-	rules := ignore.Empty()
-	f, err := files.Open(path.Join(name, ignore.HelmIgnore))
-	if err == nil {
-		rules, err = ignore.Parse(f)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read %s: %w", ignore.HelmIgnore, err)
-	}
-	rules.AddDefaults()
-	return rules, nil
-}
-
-// reader reads the files of a chart.
-type reader struct {
-	files fs.FS
-	// rules are those of the chart that is loaded. As in Helm, those of its
-	// dependencies play no part.
-	rules *ignore.Rules
-	// read holds the contents by their path in the chart.
-	read map[string][]byte
-}
-
-// chart reads the chart in a folder, and what its links lead to, as the path at
-// of the chart that is loaded.
-func (r *reader) chart(folder, at string) error {
-	if err := r.folder(folder, at); err != nil {
-		return err
-	}
-	if err := r.folder("common", path.Join(at, "templates", "common")); err != nil {
-		return err
+// contents returns the files of a chart by their path in it. Its folder charts has a copy of each chart
+// that it depends on. The copies do not contain the library again: Helm gives the templates of each
+// chart to all charts that it renders together.
+func contents(files fs.FS, name string) (map[string][]byte, error) {
+	read, err := folder(files, name)
+	if err != nil {
+		return nil, err
 	}
 	var metadata chart.Metadata
-	if err := yaml.Unmarshal(r.read[path.Join(at, "Chart.yaml")], &metadata); err != nil {
-		return fmt.Errorf("read %s/Chart.yaml: %w", folder, err)
+	if err := yaml.Unmarshal(read["Chart.yaml"], &metadata); err != nil {
+		return nil, fmt.Errorf("read %s/Chart.yaml: %w", name, err)
 	}
 	for _, dependency := range metadata.Dependencies {
-		if err := r.chart(dependency.Name, path.Join(at, "charts", dependency.Name)); err != nil {
-			return err
+		from := dependency.Name
+		if from == library {
+			from = path.Join("library", library)
+		}
+		copied, err := folder(files, from)
+		if err != nil {
+			return nil, err
+		}
+		for file, text := range copied {
+			read[path.Join("charts", dependency.Name, file)] = text
 		}
 	}
-	return nil
+	return read, nil
 }
 
-// folder reads all files of a folder, as the path at of the chart.
-func (r *reader) folder(folder, at string) error {
-	return fs.WalkDir(r.files, folder, func(file string, entry fs.DirEntry, err error) error {
+// folder returns the files of a folder by their path in it, but not those that Helm and editors hide,
+// the charts that a chart contains, and README.md, which is for people.
+func folder(files fs.FS, name string) (map[string][]byte, error) {
+	read := map[string][]byte{}
+	err := fs.WalkDir(files, name, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		name := path.Join(at, file[len(folder):])
+		rel := strings.TrimPrefix(file[len(name):], "/")
 		switch {
-		case name != "." && r.rules.Ignore(name, info):
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case entry.IsDir():
+		case entry.IsDir() && rel == "charts":
+			return fs.SkipDir
+		case entry.IsDir() || rel == "README.md" || strings.HasPrefix(path.Base(rel), "."):
 			return nil
 		}
-		r.read[name], err = fs.ReadFile(r.files, file)
+		read[rel], err = fs.ReadFile(files, file)
 		return err
 	})
+	return read, err
 }

@@ -13,9 +13,9 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 )
 
-// contents returns the files of a chart by their path, those of its dependencies
+// raw returns the files of a chart by their path, those of its dependencies
 // among them.
-func contents(c *chart.Chart) map[string]string {
+func raw(c *chart.Chart) map[string]string {
 	files := map[string]string{}
 	for _, f := range c.Raw {
 		files[f.Name] = string(f.Data)
@@ -26,7 +26,8 @@ func contents(c *chart.Chart) map[string]string {
 // compare reports where two charts differ.
 func compare(t *testing.T, want, got *chart.Chart) {
 	t.Helper()
-	w, g := contents(want), contents(got)
+	w, g := raw(want), raw(got)
+	delete(w, "README.md")
 	for name := range w {
 		if text, ok := g[name]; !ok {
 			t.Errorf("%s: %s is missing: does charts.go embed it?", want.Name(), name)
@@ -53,76 +54,60 @@ func dependencies(c *chart.Chart) []string {
 	return names
 }
 
-func TestLoadReturnsWhatTheFolderHolds(t *testing.T) {
-	folders, err := filepath.Glob("*/Chart.yaml")
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("find charts: %v, %v", folders, err)
-	}
-	for _, file := range folders {
-		name := filepath.Dir(file)
-		want, err := loader.LoadDir(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		compare(t, want, got)
-	}
-}
-
-// TestUmbrella loads a chart with dependencies, custom resource definitions and
-// files to ignore, from memory and from a folder with links.
+// TestUmbrella loads a chart with dependencies, custom resource definitions and hidden files, from
+// their sources and from a folder with copies.
 func TestUmbrella(t *testing.T) {
-	files := map[string]string{
-		"common/_names.tpl":                "{{- define \"outrigger.fullname\" }}x{{ end -}}",
-		"agent/Chart.yaml":                 "{apiVersion: v2, name: agent, version: 1.0.0}",
-		"agent/values.yaml":                "port: 1",
-		"agent/templates/pod.yaml":         "a: {{ include \"outrigger.fullname\" . }}",
-		"agent/crds/agent.yaml":            "kind: CustomResourceDefinition",
-		"agent/.helmignore":                "*.yaml",
-		"umbrella/Chart.yaml":              "{apiVersion: v2, name: umbrella, version: 1.0.0, dependencies: [{name: agent, alias: one, version: 1.0.0}, {name: agent, alias: two, version: 1.0.0}]}",
-		"umbrella/.helmignore":             "*.orig\ndrafts/\n",
-		"umbrella/crds/policy.yaml":        "kind: CustomResourceDefinition",
-		"umbrella/templates/NOTES.txt":     "installed",
-		"umbrella/templates/.swap.yaml":    "left out by Helm",
-		"umbrella/templates/pod.yaml.orig": "left out",
-		"umbrella/drafts/note.md":          "left out",
+	sources := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"library/outrigger-common/Chart.yaml":            "{apiVersion: v2, name: outrigger-common, type: library, version: 1.0.0}",
+		"library/outrigger-common/templates/_names.tpl":  "{{- define \"outrigger.fullname\" }}x{{ end -}}",
+		"agent/Chart.yaml":                               "{apiVersion: v2, name: agent, version: 1.0.0, dependencies: [{name: outrigger-common, version: 1.0.0}]}",
+		"agent/README.md":                                "for people",
+		"agent/values.yaml":                              "port: 1",
+		"agent/templates/pod.yaml":                       "a: {{ include \"outrigger.fullname\" . }}",
+		"agent/crds/agent.yaml":                          "kind: CustomResourceDefinition",
+		"agent/charts/outrigger-common/Chart.yaml":       "a copy",
+		"umbrella/Chart.yaml":                            "{apiVersion: v2, name: umbrella, version: 1.0.0, dependencies: [{name: agent, alias: one, version: 1.0.0}, {name: agent, alias: two, version: 1.0.0}, {name: outrigger-common, version: 1.0.0}]}",
+		"umbrella/crds/policy.yaml":                      "kind: CustomResourceDefinition",
+		"umbrella/templates/NOTES.txt":                   "installed",
+		"umbrella/templates/.swap.yaml":                  "of an editor",
+		"umbrella/charts/former/templates/services.yaml": "a copy",
+	} {
+		sources[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	memory, dir := fstest.MapFS{}, t.TempDir()
-	for name, text := range files {
-		memory[name] = &fstest.MapFile{Data: []byte(text)}
+	got, err := load(sources, "umbrella")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"Chart.yaml",
+		"charts/agent/Chart.yaml", "charts/agent/crds/agent.yaml", "charts/agent/templates/pod.yaml", "charts/agent/values.yaml",
+		"charts/outrigger-common/Chart.yaml", "charts/outrigger-common/templates/_names.tpl",
+		"crds/policy.yaml", "templates/NOTES.txt",
+	}
+	if found := slices.Sorted(maps.Keys(raw(got))); !slices.Equal(found, want) {
+		t.Errorf("the chart has the files\n%v, want\n%v", found, want)
+	}
+	dir := t.TempDir()
+	for name, text := range raw(got) {
 		write(t, filepath.Join(dir, name), text)
 	}
-	link(t, "../../common", filepath.Join(dir, "agent/templates/common"))
-	link(t, "../../common", filepath.Join(dir, "umbrella/templates/common"))
-	link(t, "../../agent", filepath.Join(dir, "umbrella/charts/agent"))
-	want, err := loader.LoadDir(filepath.Join(dir, "umbrella"))
+	fromFolder, err := loader.LoadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := load(memory, "umbrella")
-	if err != nil {
-		t.Fatal(err)
-	}
-	compare(t, want, got)
+	compare(t, fromFolder, got)
 	if crds := got.CRDObjects(); len(crds) != 2 {
 		t.Errorf("%d custom resource definitions, want 2", len(crds))
-	}
-	for name := range maps.Keys(contents(got)) {
-		if strings.Contains(name, "orig") || strings.Contains(name, "drafts") || strings.Contains(name, "swap") {
-			t.Errorf("%s is not ignored", name)
-		}
 	}
 }
 
 func TestLoadNamesWhatIsMissing(t *testing.T) {
 	files := fstest.MapFS{
-		"common/_names.tpl":   {},
-		"umbrella/Chart.yaml": {Data: []byte("{apiVersion: v2, name: umbrella, version: 1.0.0, dependencies: [{name: agent, version: 1.0.0}]}")},
+		"library/outrigger-common/templates/_names.tpl": {},
+		"umbrella/Chart.yaml":                           {Data: []byte("{apiVersion: v2, name: umbrella, version: 1.0.0, dependencies: [{name: agent, version: 1.0.0}]}")},
 	}
-	for name, want := range map[string]string{"agent": "agent", "common": "Chart.yaml", "umbrella": "agent", "..": "..", "": ""} {
+	for name, want := range map[string]string{"agent": "agent", "library": "Chart.yaml", "umbrella": "agent", "..": "..", "": ""} {
 		if _, err := load(files, name); err == nil || !strings.Contains(err.Error(), "load chart "+name) || !strings.Contains(err.Error(), want) {
 			t.Errorf("load %q: error is %v, want one that names %q", name, err, want)
 		}
@@ -135,16 +120,6 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func link(t *testing.T, to, path string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(to, path); err != nil {
 		t.Fatal(err)
 	}
 }

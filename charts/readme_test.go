@@ -41,8 +41,7 @@ func TestTheReadmeHasTheDefaults(t *testing.T) {
 	}
 }
 
-// TestTheReadmeSaysHowToGetImageAndPackage has what differs from one build to the next, and what
-// works where a copy of the folder does not.
+// TestTheReadmeSaysHowToGetImageAndPackage has what differs from one build to the next.
 func TestTheReadmeSaysHowToGetImageAndPackage(t *testing.T) {
 	for _, name := range names(t) {
 		readme, err := os.ReadFile(filepath.Join(name, "README.md"))

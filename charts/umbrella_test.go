@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"sigs.k8s.io/yaml"
 )
 
@@ -26,7 +27,53 @@ func TestTheUmbrellaHasEveryChart(t *testing.T) {
 	compareFiles(t, "outrigger/Chart.yaml", withDependencies(t, parts))
 	compareFiles(t, "outrigger/values.schema.json", withKeys(t, parts))
 	compareTree(t, "outrigger/templates/agents", templates(parts))
-	compareTree(t, "outrigger/charts", links(t, parts))
+}
+
+// TestChartsContainWhatTheyDependOn compares the copies of charts in the folder charts of each chart with
+// their sources, and writes them with -update. It reads Chart.yaml of the chart outrigger, which the test
+// before it writes.
+func TestChartsContainWhatTheyDependOn(t *testing.T) {
+	files, err := filepath.Glob("*/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := filepath.Dir(file)
+		all, err := contents(os.DirFS("."), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copies := map[string]string{}
+		for file, text := range all {
+			if inside, ok := strings.CutPrefix(file, "charts/"); ok {
+				copies[inside] = string(text)
+			}
+		}
+		if copies[library+"/Chart.yaml"] == "" {
+			t.Errorf("%s/Chart.yaml lacks the dependency %s", name, library)
+		}
+		compareTree(t, filepath.Join(name, "charts"), copies)
+	}
+}
+
+// TestLoadReturnsWhatTheFolderHolds reads the copies that the test before it writes.
+func TestLoadReturnsWhatTheFolderHolds(t *testing.T) {
+	folders, err := filepath.Glob("*/Chart.yaml")
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("find charts: %v, %v", folders, err)
+	}
+	for _, file := range folders {
+		name := filepath.Dir(file)
+		want, err := loader.LoadDir(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, want, got)
+	}
 }
 
 // member is a chart that the umbrella installs.
@@ -71,7 +118,7 @@ func withDependencies(t *testing.T, parts []member) string {
 	t.Helper()
 	block := "dependencies:\n"
 	for _, m := range parts {
-		block += fmt.Sprintf("  - name: %s\n    version: %s\n    repository: file://../%s\n", m.Name, m.Version, m.Name)
+		block += fmt.Sprintf("  - name: %s\n    version: %s\n", m.Name, m.Version)
 		if m.key != m.Name {
 			block += "    alias: " + m.key + "\n"
 		}
@@ -81,6 +128,7 @@ func withDependencies(t *testing.T, parts []member) string {
 		}
 		block += "    condition: " + condition + ".enabled\n"
 	}
+	block += fmt.Sprintf("  - name: %s\n    version: %s\n", library, parts[0].Version)
 	return dependenciesBlock.ReplaceAllLiteralString(string(readFile(t, "outrigger/Chart.yaml")), block)
 }
 
@@ -122,25 +170,7 @@ func templates(parts []member) map[string]string {
 	return files
 }
 
-// links returns, for each chart, a copy of its Chart.yaml and links to its other files. A link
-// is the text "-> " with its target.
-func links(t *testing.T, parts []member) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	for _, m := range parts {
-		entries, err := os.ReadDir(m.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, entry := range entries {
-			files[filepath.Join(m.Name, entry.Name())] = "-> " + filepath.Join("../../..", m.Name, entry.Name())
-		}
-		files[filepath.Join(m.Name, "Chart.yaml")] = string(readFile(t, filepath.Join(m.Name, "Chart.yaml")))
-	}
-	return files
-}
-
-// compareTree compares the files and links of a folder with what it should have.
+// compareTree compares the files of a folder with what it should have.
 func compareTree(t *testing.T, folder string, want map[string]string) {
 	t.Helper()
 	if updating() {
@@ -165,23 +195,13 @@ func compareTree(t *testing.T, folder string, want map[string]string) {
 	}
 }
 
-// compareFiles compares a file or a link with what it should be.
+// compareFiles compares a file with what it should be.
 func compareFiles(t *testing.T, path, want string) {
 	t.Helper()
-	target, isLink := strings.CutPrefix(want, "-> ")
-	switch {
-	case updating() && isLink:
-		link(t, target, path)
-	case updating():
+	if updating() {
 		write(t, path, want)
 	}
-	got := ""
-	if to, err := os.Readlink(path); err == nil {
-		got = "-> " + to
-	} else if text, err := os.ReadFile(path); err == nil {
-		got = string(text)
-	}
-	if got != want {
+	if text, err := os.ReadFile(path); err != nil || string(text) != want {
 		t.Errorf("%s is not what follows from the charts; write it with: go test ./... -update", path)
 	}
 }

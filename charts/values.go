@@ -59,6 +59,9 @@ func composed(c *chart.Chart) (schema, defaults map[string]any, err error) {
 	properties := at[map[string]any](schema, "properties")
 	for _, dependency := range c.Dependencies() {
 		key := dependency.Metadata.Annotations[KeyAnnotation]
+		if key == "" { // the library
+			continue
+		}
 		theirs, err := decoded(dependency.Schema)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the schema of chart %s: %w", dependency.Name(), err)

@@ -166,9 +166,6 @@ func TestCasesSetEveryVariable(t *testing.T) {
 			all.WriteString(v.objects)
 		}
 		for _, template := range c.Templates {
-			if strings.HasPrefix(template.Name, "templates/common/") {
-				continue
-			}
 			for _, match := range templateVariable.FindAllStringSubmatch(string(template.Data), -1) {
 				if variable := match[1] + match[2]; !strings.Contains(all.String(), "name: "+variable+"\n") {
 					t.Errorf("no case of %s sets %s", name, variable)

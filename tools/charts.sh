@@ -13,7 +13,7 @@ for chart in charts/*/Chart.yaml; do
   chart=$(dirname "$chart")
   bin/helm lint --strict "$chart"
   if [ "$chart" = charts/outrigger ]; then
-    cp -rL "$chart" "$work/"
+    cp -r "$chart" "$work/"
     chart=$work/outrigger
     tools/nfd-chart.sh add out/nfd-chart "$chart"
   fi

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # images.sh [COMPONENT…]: writes the images of the components, or of all, into out/images,
-# by "bin/images build", which has variables for other folders. While no Dockerfile and none
-# of the programs that they copy has changed, it writes nothing (stamp.sh).
+# by "bin/images build", which has variables for other folders. While neither the Dockerfile nor
+# one of the programs that they copy has changed, it writes nothing (stamp.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/stamp.sh
 bin=${IMAGES_BIN:-bin} out=${IMAGES_OUT:-out/images}
-[ $# -gt 0 ] || mapfile -t all < <(cd images && ls -d -- */Dockerfile | cut -d/ -f1)
+[ $# -gt 0 ] || mapfile -t all < <(sed -n 's/^FROM image AS //p' images/Dockerfile)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
 # inputs COMPONENT…: prints all that decides what the images hold.
@@ -17,7 +17,8 @@ inputs() {
   cat /etc/os-release
   dpkg-query -W libc6
   contents tools/images.sh tools/stamp.sh images
-  mapfile -t programs < <(cd images && sed -n 's#^COPY --from=build /out/\([^ ]*\) .*#\1#p' "${@/%//Dockerfile}" | sort -u)
+  mapfile -t programs < <(awk -v components=" $* " '/^FROM / { wanted = index(components, " " $4 " ") } wanted' images/Dockerfile |
+    sed -n 's#^COPY --from=build /out/\([^ ]*\) .*#\1#p' | sort -u)
   written bin/images "${programs[@]/#/$bin/}" || true # "bin/images build" says what is missing
 }
 

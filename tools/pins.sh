@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# pins.sh: writes the images that versions.mk names into the Dockerfiles.
-# pins.sh --check: fails unless these images have a digest, and the Dockerfiles name the
+# pins.sh: writes the images that versions.mk names into images/Dockerfile.
+# pins.sh --check: fails unless these images have a digest, and the Dockerfile names the
 # same ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,10 +8,10 @@ usage() { echo "pins.sh: $*; run it as: make pins" >&2; exit 2; }
 [ $# -eq 0 ] || [ "$*" = --check ] || usage "unknown arguments: $*"
 [ -n "${GOLANG_IMAGE:-}" ] && [ -n "${DEBIAN_IMAGE:-}" ] || usage "GOLANG_IMAGE or DEBIAN_IMAGE is not set"
 
-mapfile -t files < <(grep -rlE '^ARG (GOLANG|DEBIAN)_IMAGE=' --include=Dockerfile images test)
+file=images/Dockerfile
 if [ $# -eq 0 ]; then
   sed -i -e "s|^ARG GOLANG_IMAGE=.*|ARG GOLANG_IMAGE=$GOLANG_IMAGE|" \
-    -e "s|^ARG DEBIAN_IMAGE=.*|ARG DEBIAN_IMAGE=$DEBIAN_IMAGE|" "${files[@]}"
+    -e "s|^ARG DEBIAN_IMAGE=.*|ARG DEBIAN_IMAGE=$DEBIAN_IMAGE|" $file
   exit
 fi
 
@@ -19,11 +19,10 @@ status=0
 complain() { echo "outrigger: not pinned: $*" >&2; status=1; }
 for name in GOLANG_IMAGE DEBIAN_IMAGE; do
   image=${!name}
-  [[ $image =~ @sha256:[0-9a-f]{64}$ ]] ||
+  if [[ ! $image =~ @sha256:[0-9a-f]{64}$ ]]; then
     complain "$name in versions.mk is $image, without a digest: add the one that \"docker buildx imagetools inspect $image\" shows, as $image@sha256:…, and run: make pins"
-  for file in "${files[@]}"; do
-    ! grep -q "^ARG $name=" "$file" || grep -qxF "ARG $name=$image" "$file" ||
-      complain "$file does not have the $name of versions.mk: run: make pins"
-  done
+  elif ! grep -qxF "ARG $name=$image" $file; then
+    complain "$file does not have the $name of versions.mk: run: make pins"
+  fi
 done
 exit $status

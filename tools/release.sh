@@ -57,7 +57,7 @@ package() {
 charts() {
   local chart
   mkdir "$work/charts" "$work/packages"
-  for chart in charts/*/Chart.yaml; do cp -rL "$(dirname "$chart")" "$work/charts/"; done
+  for chart in charts/*/Chart.yaml; do cp -r "$(dirname "$chart")" "$work/charts/"; done
   find "$work/charts" -type f -exec sed -i "s/\b${calver//./\\.}\b/$VERSION/g" {} +
   tools/nfd-chart.sh add out/nfd-chart "$work/charts/outrigger"
   for chart in "$work"/charts/*; do package "$chart"; done

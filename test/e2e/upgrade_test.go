@@ -93,7 +93,7 @@ func earlierTree(t *testing.T) string {
 		out, err := cmd.Output()
 		return strings.TrimSpace(string(out)), err
 	}
-	paths := []string{"--", "charts/common", "charts/*/Chart.yaml", "charts/*/values.yaml", "charts/*/values.schema.json", "charts/*/templates/*", "charts/*/crds/*"}
+	paths := []string{"--", "charts/library", "charts/*/Chart.yaml", "charts/*/values.yaml", "charts/*/values.schema.json", "charts/*/templates/*", "charts/*/crds/*"}
 	earlier := "HEAD"
 	if _, err := git(append([]string{"diff", "--quiet", "HEAD"}, paths...)...); err == nil {
 		last, _ := git(append([]string{"log", "-1", "--format=%H", "HEAD"}, paths...)...)
@@ -129,6 +129,9 @@ func earlierTree(t *testing.T) string {
 func nameEarlierImages(t *testing.T, umbrella *chart.Chart, orchestrator string) {
 	t.Helper()
 	for _, c := range umbrella.Dependencies() {
+		if c.Metadata.Type == "library" {
+			continue
+		}
 		tag := c.Metadata.AppVersion + "-" + c.Metadata.Annotations["outrigger.dev/os-base"]
 		name := c.Name()
 		switch name {

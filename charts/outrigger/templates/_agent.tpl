@@ -1,5 +1,5 @@
 {{- /* The agents' charts render nothing themselves: the templates in the folder agents do, with
-the values that all agents share. See templates/common/_install.tpl. */ -}}
+the values that all agents share. See _install.tpl in the library chart. */ -}}
 {{- define "outrigger.parentRenders" -}}true{{- end -}}
 
 {{- /* What Helm installs of an agent, of (dict "root" $ "name" of its chart "key" of its values). With

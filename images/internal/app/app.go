@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,12 +19,13 @@ import (
 
 	"outrigger.dev/images/internal/base"
 	"outrigger.dev/images/internal/chart"
+	"outrigger.dev/images/internal/dockerfile"
 	"outrigger.dev/pkg/cmdline"
 )
 
-const description = `Each folder with a Dockerfile is a component. The program interprets the final
-stage of the Dockerfile, so it needs no container engine and no registry.
-"docker build" makes the same image. You can load an archive with
+const description = `Each stage of the Dockerfile that starts FROM image is a component. The program
+interprets these stages, so it needs no container engine and no registry.
+"docker build" makes the same images. You can load an archive with
 "ctr images import" and with "docker load". Equal input gives equal bytes, and an
 archive that is up to date is not written again.`
 
@@ -85,7 +87,7 @@ type settings struct {
 // flags returns the flags of a command that makes images, with its default folders.
 func (s *settings) flags(bin, out string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "dir", EnvVars: []string{"IMAGES_DIR"}, Value: "images", Destination: &s.Dir, Usage: "`FOLDER` of the components"},
+		&cli.StringFlag{Name: "dir", EnvVars: []string{"IMAGES_DIR"}, Value: "images", Destination: &s.Dir, Usage: "`FOLDER` of the Dockerfile"},
 		&cli.StringFlag{Name: "bin", EnvVars: []string{"IMAGES_BIN"}, Value: bin, Destination: &s.Bin, Usage: "`FOLDER` of the built programs"},
 		&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_OUT"}, Value: out, Destination: &s.Out, Usage: "`FOLDER` for what it writes"},
 		&cli.StringFlag{Name: "repository", EnvVars: []string{"IMAGES_REPOSITORY"}, Value: "outrigger.dev", Destination: &s.Repository, Usage: "first part of the images' names"},
@@ -145,18 +147,16 @@ func run(ctx context.Context, c Config, components []string, stdout io.Writer) e
 	return nil
 }
 
-// components returns the folders with a Dockerfile.
+// dockerfile reads the Dockerfile of all components.
+func (c Config) dockerfile() (dockerfile.File, error) {
+	return dockerfile.Read(filepath.Join(c.Dir, "Dockerfile"))
+}
+
+// components returns the images of the Dockerfile.
 func (c Config) components() ([]string, error) {
-	all, err := filepath.Glob(filepath.Join(c.Dir, "*", "Dockerfile"))
-	if err != nil {
-		return nil, err
+	file, err := c.dockerfile()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: run images in the root of the repository, or set --dir", err)
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("find components: no %s: run images in the root of the repository, or set --dir",
-			filepath.Join(c.Dir, "*", "Dockerfile"))
-	}
-	for i := range all {
-		all[i] = filepath.Base(filepath.Dir(all[i]))
-	}
-	return all, nil
+	return file.Images(), err
 }

@@ -69,7 +69,7 @@ func workspace(t *testing.T, dockerfile string, flags ...string) (args []string,
 		}
 		return path
 	}
-	write("images/prog/Dockerfile", dockerfile)
+	write("images/Dockerfile", dockerfile)
 	write("bin/.keep", "")
 	source := write("main.c", "#include <math.h>\nint main(int c, char **v) { return sin(c) > 2; }\n")
 	compile := append(append([]string{"-O0", "-fno-builtin"}, flags...), "-o", filepath.Join(root, "bin/prog"), source, "-lm")
@@ -81,9 +81,10 @@ func workspace(t *testing.T, dockerfile string, flags ...string) (args []string,
 }
 
 const static = `FROM golang AS build
-FROM scratch
+FROM scratch AS image
 ARG VERSION
 LABEL version=$VERSION
+FROM image AS prog
 COPY --from=build /out/prog /usr/bin/prog
 USER 1:1
 ENTRYPOINT ["/usr/bin/prog"]
@@ -192,7 +193,7 @@ func TestBuildReportsErrorsAndWritesNothing(t *testing.T) {
 		"a base without the script that makes it":    {withBase, nil, nil, []string{"base/rootfs.sh", "no such file"}},
 		"a stage that is not known":                  {strings.ReplaceAll(static, "build", "fetch"), nil, nil, []string{"stage fetch", "/out/PROGRAM"}},
 		"a path that leaves the folder":              {strings.ReplaceAll(static, "/out/prog", "/out/../x"), nil, nil, []string{"/out/../x"}},
-		"an instruction that needs an engine":        {static + "RUN true\n", nil, nil, []string{"prog/Dockerfile:8", "RUN"}},
+		"an instruction that needs an engine":        {static + "RUN true\n", nil, nil, []string{"images/Dockerfile:9", "RUN"}},
 		"a base that this machine does not have":     {static, []string{"-static"}, []string{"--os-base", "debian3"}, []string{"debian3", "glibc"}},
 		"a component that does not exist":            {static, []string{"-static"}, []string{"nothing"}, []string{"nothing", "unknown component", "prog"}},
 		"a version that is no tag":                   {static, []string{"-static"}, []string{"--version", "1 2"}, []string{"1 2"}},

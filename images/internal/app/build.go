@@ -25,9 +25,9 @@ import (
 
 // Config is the configuration from the command line.
 type Config struct {
-	// Dir holds the folder of each component with its Dockerfile.
+	// Dir holds the Dockerfile of all components.
 	Dir string
-	// Bin holds the built programs, which a Dockerfile's build stage puts into /out.
+	// Bin holds the built programs, which the Dockerfile's build stage puts into /out.
 	Bin string
 	// Libc is the libc6 package, which also says for which architecture the images are.
 	Libc base.Source
@@ -128,19 +128,14 @@ func (c Config) image(ctx context.Context, component string) (image, error) {
 	return built, err
 }
 
-// recipe reads the Dockerfile of component.
+// recipe reads the stage of component.
 func (c Config) recipe(component string) (dockerfile.Recipe, error) {
-	path := filepath.Join(c.Dir, component, "Dockerfile")
-	f, err := os.Open(path)
+	file, err := c.dockerfile()
 	if err != nil {
 		return dockerfile.Recipe{}, err
 	}
-	defer f.Close()
-	return dockerfile.Parse(f, dockerfile.Options{
-		Path: path,
-		Args: map[string]string{
-			"VERSION": c.Version, "REVISION": c.Revision, "OS_BASE": c.OS.String(), "BASE_NAME": c.OS.Reference(),
-		},
+	return file.Recipe(component, map[string]string{
+		"VERSION": c.Version, "REVISION": c.Revision, "OS_BASE": c.OS.String(), "BASE_NAME": c.OS.Reference(),
 	})
 }
 

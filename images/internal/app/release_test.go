@@ -25,7 +25,7 @@ func platforms(t *testing.T) (root string) {
 	root = t.TempDir()
 	put(t, filepath.Join(root, "main.go"), "package main\n\nfunc main() {}\n")
 	put(t, filepath.Join(root, "go.mod"), "module example.org/agent\n\ngo 1.26.0\n")
-	put(t, filepath.Join(root, "images/agent/Dockerfile"), strings.ReplaceAll(static, "prog", "agent"))
+	put(t, filepath.Join(root, "images/Dockerfile"), strings.ReplaceAll(static, "prog", "agent"))
 	for _, arch := range []string{"amd64", "arm64"} {
 		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", filepath.Join(root, "build", arch, "agent"), ".")
 		cmd.Dir = root
@@ -140,7 +140,7 @@ func TestReleaseNamesWhatIsMissing(t *testing.T) {
 	}
 	// A component with the base.
 	linked := filepath.Join(root, "linked")
-	put(t, filepath.Join(linked, "agent/Dockerfile"),
+	put(t, filepath.Join(linked, "Dockerfile"),
 		strings.Replace(strings.ReplaceAll(static, "prog", "agent"), "COPY --from=build", "COPY --from=base /rootfs/ /\nCOPY --from=build", 1))
 	put(t, filepath.Join(linked, "base/rootfs.sh"), "exit 1\n")
 	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]

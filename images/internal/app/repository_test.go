@@ -11,29 +11,22 @@ import (
 	"outrigger.dev/images/internal/dockerfile"
 )
 
-// recipes reads the Dockerfiles of the repository.
+// recipes reads the Dockerfile of the repository.
 func recipes(t *testing.T) map[string]dockerfile.Recipe {
 	t.Helper()
-	paths, err := filepath.Glob("../../*/Dockerfile")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("find the Dockerfiles: %v, %v", paths, err)
+	file, err := dockerfile.Read("../../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
 	}
 	all := map[string]dockerfile.Recipe{}
-	for _, p := range paths {
-		f, err := os.Open(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		recipe, err := dockerfile.Parse(f, dockerfile.Options{Path: p, Args: map[string]string{
+	for _, name := range file.Images() {
+		recipe, err := file.Recipe(name, map[string]string{
 			"VERSION": "26.11.0", "OS_BASE": "debian12", "BASE_NAME": "docker.io/library/debian:12", "REVISION": "0123abc",
-		}})
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[filepath.Base(filepath.Dir(p))] = recipe
+		all[name] = recipe
 	}
 	return all
 }

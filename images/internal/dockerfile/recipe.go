@@ -1,13 +1,14 @@
-// Package dockerfile reads the final stage of a Dockerfile into a Recipe, from which
-// package app makes an image. It supports the instructions that need no container
+// Package dockerfile reads the stage of an image in a Dockerfile into a Recipe. Package app
+// makes the image of the recipe. It supports the instructions that need no container
 // to run, and rejects all others.
 package dockerfile
 
 import (
 	"errors"
 	"fmt"
-	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
@@ -45,46 +46,78 @@ func (c Copy) String() string {
 	return fmt.Sprintf("COPY --from=%s %s %s", c.Stage, c.From, c.To)
 }
 
-// Options are the inputs of Parse besides the Dockerfile.
-type Options struct {
-	// Path names the Dockerfile in errors.
-	Path string
-	// Args are the values of build arguments. Others keep their defaults.
-	Args map[string]string
+// common is the stage that each image starts from, which itself starts from scratch.
+const common = "image"
+
+// File is a Dockerfile with the stages of several images.
+type File struct {
+	path   string
+	stages []instructions.Stage
 }
 
-// reader collects the instructions of one stage.
-type reader struct {
-	Options
-	recipe Recipe
-	lex    *shell.Lex
-	args   map[string]string
-}
-
-// Parse returns the recipe of the final stage in r.
-func Parse(r io.Reader, o Options) (Recipe, error) {
-	file, err := parser.Parse(r)
+// Read reads the Dockerfile at path.
+func Read(path string) (File, error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return Recipe{}, fmt.Errorf("parse %s: %w", o.Path, err)
+		return File{}, err
+	}
+	defer f.Close()
+	file, err := parser.Parse(f)
+	if err != nil {
+		return File{}, fmt.Errorf("parse %s: %w", path, err)
 	}
 	stages, _, err := instructions.Parse(file.AST, nil)
 	if err != nil {
-		return Recipe{}, fmt.Errorf("parse %s: %w", o.Path, err)
+		return File{}, fmt.Errorf("parse %s: %w", path, err)
 	}
-	if len(stages) == 0 {
-		return Recipe{}, fmt.Errorf("parse %s: it has no FROM", o.Path)
+	return File{path, stages}, nil
+}
+
+// Images returns the names of all images, in the order of their stages.
+func (f File) Images() []string {
+	var names []string
+	for _, stage := range f.stages {
+		if stage.BaseName == common {
+			names = append(names, stage.Name)
+		}
 	}
-	stage := stages[len(stages)-1]
-	d := &reader{Options: o, lex: shell.NewLex(file.EscapeToken), args: map[string]string{}}
+	return names
+}
+
+// Recipe returns the recipe of an image, with these values of build arguments. Other arguments keep
+// their defaults.
+func (f File) Recipe(name string, args map[string]string) (Recipe, error) {
+	d := &reader{path: f.path, given: args, lex: shell.NewLex(parser.DefaultEscapeToken), args: map[string]string{}}
 	d.recipe.Labels = map[string]string{}
-	if stage.BaseName != "scratch" {
-		return Recipe{}, d.fail(stage.Location, "FROM "+stage.BaseName, "start the final stage with FROM scratch and copy its base from a stage")
+	err := errors.Join(d.stage(f.stages, common, "scratch"), d.stage(f.stages, name, common))
+	return d.recipe, err
+}
+
+// reader collects the instructions of an image.
+type reader struct {
+	path   string
+	recipe Recipe
+	lex    *shell.Lex
+	// given are the values of arguments that replace the defaults.
+	given map[string]string
+	args  map[string]string
+}
+
+// stage adds the instructions of a stage, which has to start from base.
+func (d *reader) stage(stages []instructions.Stage, name, base string) error {
+	at := slices.IndexFunc(stages, func(s instructions.Stage) bool { return s.Name == name })
+	if at < 0 {
+		return fmt.Errorf("%s has no stage %s: add FROM %s AS %s", d.path, name, base, name)
+	}
+	stage := stages[at]
+	if stage.BaseName != base {
+		return d.fail(stage.Location, "FROM "+stage.BaseName, "start the stage "+name+" with FROM "+base+", and copy other files from a stage")
 	}
 	var errs []error
 	for _, command := range stage.Commands {
 		errs = append(errs, d.read(command))
 	}
-	return d.recipe, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // read adds one instruction to the recipe.
@@ -124,7 +157,7 @@ func (d *reader) read(command instructions.Command) error {
 }
 
 func (d *reader) arg(arg instructions.KeyValuePairOptional) {
-	if value, ok := d.Args[arg.Key]; ok {
+	if value, ok := d.given[arg.Key]; ok {
 		d.args[arg.Key] = value
 	} else if arg.Value != nil {
 		d.args[arg.Key] = *arg.Value
@@ -171,7 +204,7 @@ func (d *reader) fail(at []parser.Range, instruction, fix string) error {
 	if len(at) > 0 {
 		line = at[0].Start.Line
 	}
-	return fmt.Errorf("%s:%d: %s: %s", d.Path, line, instruction, fix)
+	return fmt.Errorf("%s:%d: %s: %s", d.path, line, instruction, fix)
 }
 
 // variables implements the word expander's interface with a map.

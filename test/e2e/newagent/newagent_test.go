@@ -1,6 +1,6 @@
 // Package newagent_test adds an agent to a copy of the repository and checks that
 // it is built, tested, rendered, packaged and held to the rules of direction
-// without an edit of any other file.
+// without an edit of any file but go.work and images/Dockerfile.
 package newagent_test
 
 import (
@@ -18,7 +18,7 @@ import (
 	"outrigger.dev/test/e2e/stack"
 )
 
-// TestNewAgent adds the agent in testdata: a module, a chart and a Dockerfile.
+// TestNewAgent adds the agent in testdata: a module, a chart and a stage of the Dockerfile.
 func TestNewAgent(t *testing.T) {
 	tree := newTree(t)
 	t.Run("build", tree.build)
@@ -36,7 +36,7 @@ type tree struct {
 	bin string
 }
 
-// newTree copies the repository and adds the agent, with its line in go.work.
+// newTree copies the repository and adds the agent, with its line in go.work and its stage in images/Dockerfile.
 func newTree(t *testing.T) tree {
 	t.Helper()
 	source, err := stack.FindRoot()
@@ -62,15 +62,12 @@ func newTree(t *testing.T) tree {
 		}
 	}
 	copyDir(t, "testdata/throwaway", c.root)
-	for name, to := range map[string]string{"common": "../../common", ".copy-charts-with-cp-rL": "../../common/_names.tpl"} {
-		if err := os.Symlink(to, filepath.Join(c.root, "charts/throwaway/templates", name)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, file := range []string{"Chart.yaml", "README.md"} {
 		c.edit(t, "charts/throwaway/"+file, "VERSION", c.version(t))
 	}
 	c.edit(t, "go.work", "use (\n", "use (\n\t./agents/throwaway\n")
+	path := filepath.Join(c.root, "images/Dockerfile")
+	write(t, path, string(read(t, path))+"\n"+string(read(t, "testdata/stage")))
 	return c
 }
 
@@ -157,7 +154,7 @@ func (c tree) charts(t *testing.T) {
 	if out, err := c.run(t, "charts", test, "-test.run", "TestGoldens/throwaway"); err == nil || !strings.Contains(out, "testdata/throwaway/defaults.golden") {
 		t.Errorf("without a golden file the tests of the charts print: %v\n%s", err, out)
 	}
-	c.must(t, "charts", test, "-test.run", "TestTheUmbrellaHasEveryChart", "-update")
+	c.must(t, "charts", test, "-test.run", "TestTheUmbrellaHasEveryChart|TestChartsContainWhatTheyDependOn", "-update")
 	// The umbrella's charts are embedded.
 	c.must(t, "charts", "bash", "-c", compile, test)
 	c.must(t, "charts", test, "-test.run", "TestGoldens/(throwaway|outrigger)", "-update")
@@ -196,7 +193,7 @@ func (c tree) programs(t *testing.T) {
 }
 
 // packages runs tools/charts.sh with a stub of helm that prints its arguments, and packs
-// a chart without its links.
+// a chart as it is.
 func (c tree) packages(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(c.bin, "images")); err != nil {
 		t.Skip("bin/images is missing: make build")

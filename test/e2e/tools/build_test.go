@@ -85,11 +85,11 @@ func TestAModuleThatCannotBeReadIsNotLeftOut(t *testing.T) {
 
 // TestNoImageIsWrittenAgain has a program that writes images which logs that it was run.
 func TestNoImageIsWrittenAgain(t *testing.T) {
-	const dockerfile = "FROM scratch\nCOPY --from=build /out/hello /hello\n"
+	const dockerfile = "FROM scratch AS image\nFROM image AS hello\nCOPY --from=build /out/hello /hello\n"
 	c := newCheckout(t, map[string]string{
-		"images/hello/Dockerfile": dockerfile,
-		"bin/hello":               "hello\n",
-		"bin/images":              "#!/bin/sh\nmkdir -p out/images && shift && for name; do echo \"$VERSION\" >out/images/$name.tar && echo wrote $name; done\n",
+		"images/Dockerfile": dockerfile,
+		"bin/hello":         "hello\n",
+		"bin/images":        "#!/bin/sh\nmkdir -p out/images && shift && for name; do echo \"$VERSION\" >out/images/$name.tar && echo wrote $name; done\n",
 	}, "images.sh", "stamp.sh")
 	write := func(version string, components ...string) string {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(c.root, "tools/images.sh"), components...)
@@ -109,7 +109,7 @@ func TestNoImageIsWrittenAgain(t *testing.T) {
 	}{
 		{after: "the first time", want: written},
 		{after: "nothing has changed", want: fresh},
-		{after: "a Dockerfile has changed", change: func() { c.write("images/hello/Dockerfile", dockerfile+"USER 1\n") }, want: written},
+		{after: "the Dockerfile has changed", change: func() { c.write("images/Dockerfile", dockerfile+"USER 1\n") }, want: written},
 		{after: "a program has changed", change: func() { c.write("bin/hello", "hallo\n") }, want: written},
 		{after: "a program of no image has changed", change: func() { c.write("bin/gotestsum", "newer\n") }, want: fresh},
 		{after: "what writes images has changed", change: func() { c.write("bin/images", c.read("bin/images")+"# newer\n") }, want: written},

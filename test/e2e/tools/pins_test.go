@@ -10,15 +10,14 @@ const (
 	debian = "debian:bookworm-slim@sha256:" + digest
 	digest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-	dockerfile = "images/agent/Dockerfile"
+	dockerfile = "images/Dockerfile"
 )
 
 // newPinned returns a repository with a Dockerfile.
 func newPinned(t *testing.T) checkout {
 	t.Helper()
 	return newCheckout(t, map[string]string{
-		"test/README.md": "",
-		dockerfile:       "ARG GOLANG_IMAGE=golang:1.26-bookworm\nARG DEBIAN_IMAGE=debian:bookworm-slim\nFROM ${GOLANG_IMAGE} AS build\n",
+		dockerfile: "ARG GOLANG_IMAGE=golang:1.26-bookworm\nARG DEBIAN_IMAGE=debian:bookworm-slim\nFROM ${GOLANG_IMAGE} AS build\n",
 	}, "pins.sh")
 }
 
@@ -32,7 +31,7 @@ func TestPinnedImagesHaveDigests(t *testing.T) {
 	c := newPinned(t)
 	if out, err := c.pins("golang:1.26-bookworm", debian, "--check"); err == nil ||
 		!strings.Contains(out, "GOLANG_IMAGE in versions.mk is golang:1.26-bookworm, without a digest") ||
-		!strings.Contains(out, "images/agent/Dockerfile does not have the DEBIAN_IMAGE of versions.mk: run: make pins") {
+		!strings.Contains(out, "images/Dockerfile does not have the DEBIAN_IMAGE of versions.mk: run: make pins") {
 		t.Errorf("without a digest, and with a Dockerfile that lacks the other: %v: %s", err, out)
 	}
 	if out, err := c.pins(golang, debian); err != nil {

@@ -23,8 +23,7 @@ func newRelease(t *testing.T) checkout {
 	return newCheckout(t, map[string]string{
 		"versions.mk":             versionsMK,
 		"charts/agent/Chart.yaml": "version: 25.3.0\nappVersion: 25.3.0\nannotations:\n  outrigger.dev/os-base: debian12\n",
-		"images/.keep":            "",
-		"test/.keep":              "",
+		"images/Dockerfile":       "ARG GOLANG_IMAGE=" + golang + "\nARG DEBIAN_IMAGE=" + debian + "\n",
 	}, "release.sh", "cross.sh", "pins.sh", "bump.sh")
 }
 
@@ -102,11 +101,13 @@ func TestAReleaseIsMadeOfACommit(t *testing.T) {
 func made(t *testing.T) map[string]string {
 	t.Helper()
 	c := checkout{t: t, root: t.TempDir()}
-	for _, folder := range []string{"pkg", "samples", "tools", "images/base", "images/vectoradd"} {
+	for _, folder := range []string{"pkg", "samples", "tools", "images/base"} {
 		if err := os.CopyFS(filepath.Join(c.root, folder), os.DirFS(filepath.Join(repository(t), folder))); err != nil {
 			t.Fatal(err)
 		}
 	}
+	c.write("images/Dockerfile", "FROM debian AS base\nFROM golang AS build\nFROM scratch AS image\n"+
+		"FROM image AS vectoradd\nCOPY --from=base /rootfs/ /\nCOPY --from=build /out/vectoradd /usr/bin/vectoradd\n")
 	if out, err := c.run([]string{"VERSION=25.3.0"}, "cross.sh", "samples/vectoradd/...", "--", runtime.GOARCH); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

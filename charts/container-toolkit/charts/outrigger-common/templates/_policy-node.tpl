@@ -1,0 +1,206 @@
+{{- /* Policies for the Nodes that an agent writes: its token changes what the agent publishes, on its
+own Node. Of (dict "root" $ "name" … "labels" … "account" … "manager" the agent's name as an owner of
+fields "own" the labels that it may change, as an expression about the key k) and, as far as it may
+change them, "annotations" a list of their keys, "cordon" true, "taint" the key and effect of one that it
+may remove, and "condition" the type of one. */ -}}
+
+{{- /* Whether two entries of metadata.managedFields are of one owner, of (list "m" "o"). */ -}}
+{{- define "outrigger.sameOwner" -}}
+{{- $m := first . }}{{ $o := last . -}}
+{{- $same := list -}}
+{{- range list "manager" "operation" "subresource" "apiVersion" }}{{ $same = append $same (printf "%s.?%s == %s.?%s" $m . $o .) }}{{ end -}}
+{{- join " && " $same -}}
+{{- end -}}
+
+{{- /* Whether the entry a of metadata.managedFields has only fields that the entry b has
+and, if "mine" is set, those that the agent writes: of (dict "a" "m" "b" "o" "mine" the
+arguments of nodePolicy, or nil). Agents share labels, annotations and conditions with others. Of
+all other fields an entry has the same, or fails. */ -}}
+{{- define "outrigger.fieldsIn" -}}
+{{- $a := printf "%s.fieldsV1[part]" .a -}}
+{{- $b := printf "%s.?fieldsV1[?part].orValue({})" .b -}}
+{{- $mine := default dict .mine -}}
+({{ .a }}.?fieldsV1 == {{ .b }}.?fieldsV1 || {{ .a }}.?fieldsV1.orValue({}).all(part, {{ $a }}.all(f,
+  f in {{ $b }} && {{ $a }}[f] == {{ $b }}[f] ||
+{{- if $mine.taint }}
+  f == 'f:taints' ||
+{{- end }}
+{{- if $mine.cordon }}
+  f == 'f:unschedulable' ||
+{{- end }}
+  f in ['f:labels', 'f:annotations', 'f:conditions'] && {{ $a }}[f].all(k,
+{{- if .mine }}
+    k in variables.ownFields ||
+{{- with .mine.condition }}
+    k == 'k:{"type":"{{ . }}"}' ||
+{{- end }}
+{{- if $mine.annotations }}
+    k == '.' && f == 'f:annotations' && {{ .a }}.?operation.orValue('') == 'Update' ||
+{{- end }}
+{{- end }}
+    f in {{ $b }} && k in {{ $b }}[f] && {{ $a }}[f][k].all(leaf, leaf in {{ $b }}[f][k])))))
+{{- end -}}
+
+{{- /* The other owners that have more fields after a request than before. Whoever applies
+to a Node removes what he owns and does not name, so a made-up owner would take from
+others. Kubernetes itself puts owners together under two names. */ -}}
+{{- define "outrigger.newOwners" -}}
+variables.owners.filter(m, m.?manager.orValue('') != '{{ .manager }}' && !(
+  variables.oldOwners.exists(o, {{ include "outrigger.sameOwner" (list "m" "o") }} &&
+    {{ include "outrigger.fieldsIn" (dict "a" "m" "b" "o" "mine" nil) | indent 4 | trim }}) ||
+  m.?manager.orValue('') == 'before-first-apply' && variables.oldOwners.size() == 0 ||
+  m.?manager.orValue('') == 'ancient-changes' && m.?operation.orValue('') == 'Update' &&
+    m.?fieldsV1.orValue({}).all(part, m.fieldsV1[part].all(f, m.fieldsV1[part][f].all(k,
+      variables.oldOwners.exists(o, o.?operation.orValue('') == 'Update' && k in o.?fieldsV1[?part][?f].orValue({}))) &&
+      variables.oldOwners.exists(o, o.?operation.orValue('') == 'Update' && f in o.?fieldsV1[?part].orValue({}))))
+)).map(m, m.?manager.orValue(''))
+{{- end -}}
+
+{{- /* The other owners that have lost fields that the agent does not write. */ -}}
+{{- define "outrigger.robbedOwners" -}}
+variables.oldOwners.filter(o, o.?manager.orValue('') != '{{ .manager }}' && !(
+  (variables.owners.filter(m, {{ include "outrigger.sameOwner" (list "m" "o") }} ||
+    o.?operation.orValue('') == 'Update' && m.?manager.orValue('') == 'ancient-changes') + [dyn({})]).exists(m,
+    {{ include "outrigger.fieldsIn" (dict "a" "o" "b" "m" "mine" .) | indent 4 | trim }})
+)).map(o, o.?manager.orValue(''))
+{{- end -}}
+
+{{- /* Whether the agent owns only what it writes, and what it owned before: its next apply
+would remove all else, which this policy rejects for ever. */ -}}
+{{- define "outrigger.ownsItsOwn" -}}
+variables.owners.all(m, m.?manager.orValue('') != '{{ .manager }}' ||
+  (variables.oldOwners.filter(o, {{ include "outrigger.sameOwner" (list "m" "o") }}) + [dyn({})]).exists(o,
+    {{ include "outrigger.fieldsIn" (dict "a" "m" "b" "o" "mine" .) | indent 4 | trim }}))
+{{- end -}}
+
+{{- /* What the agent may change of a part of a Node, as the end of a message, of a list of texts. */ -}}
+{{- define "outrigger.butFor" -}}
+{{- with compact . }}, but for {{ join " and " . }}{{ end -}}
+{{- end -}}
+
+{{- define "outrigger.nodePolicy" -}}
+{{- $taint := splitn ":" 2 (default "" .taint) -}}
+{{- $metadata := list "'labels'" "'managedFields'" "'resourceVersion'" "'generation'" -}}
+{{- $spec := list -}}
+{{- if .annotations }}{{ $metadata = append $metadata "'annotations'" }}{{ end -}}
+{{- if .taint }}{{ $spec = append $spec "'taints'" }}{{ end -}}
+{{- if .cordon }}{{ $spec = append $spec "'unschedulable'" }}{{ end -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- .labels | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [""]
+        apiVersions: [v1]
+        operations: [UPDATE]
+        resources: [nodes, nodes/status]
+  {{- include "outrigger.policySubject" . | nindent 2 }}
+  variables:
+    {{- include "outrigger.policyNode" . | nindent 4 }}
+    - name: labels
+      expression: object.metadata.?labels.orValue({})
+    - name: oldLabels
+      expression: oldObject.metadata.?labels.orValue({})
+    - name: changedLabels
+      expression: >-
+        variables.oldLabels.filter(k, variables.labels[?k] != variables.oldLabels[?k]) +
+        variables.labels.filter(k, !(k in variables.oldLabels))
+    # The labels{{ if .annotations }} and annotations{{ end }} that the agent may change, as metadata.managedFields names them.
+    - name: ownFields
+      expression: |-
+        (variables.oldLabels.map(k, k) + variables.labels.map(k, k)).filter(k,
+        {{- .own | nindent 8 }}
+        ).map(k, 'f:' + k)
+        {{- with .annotations }} + ['f:{{ join "', 'f:" . }}']{{ end }}
+    - name: othersLabels
+      expression: variables.changedLabels.filter(k, !('f:' + k in variables.ownFields))
+    # As maps, because maps can be listed, including fields that later versions of
+    # Kubernetes add.
+    - name: old
+      expression: dyn(oldObject)
+    - name: new
+      expression: dyn(object)
+    {{- if .annotations }}
+    - name: othersAnnotations
+      expression: |-
+        {{- include "outrigger.changedFields" (list "metadata.?annotations" (printf "'%s'" (join "', '" .annotations))) | nindent 8 }}
+    {{- end }}
+    # Besides the labels{{ if .annotations }} and annotations{{ end }}, these change with every request.
+    - name: metadata
+      expression: |-
+        {{- include "outrigger.changedFields" (list "metadata" (join ", " $metadata)) | nindent 8 }}
+    - name: owners
+      expression: variables.new.metadata.?managedFields.orValue([])
+    - name: oldOwners
+      expression: variables.old.metadata.?managedFields.orValue([])
+    - name: newOwners
+      expression: |-
+        {{- include "outrigger.newOwners" . | nindent 8 }}
+    - name: robbedOwners
+      expression: |-
+        {{- include "outrigger.robbedOwners" . | nindent 8 }}
+    - name: spec
+      expression: |-
+        {{- include "outrigger.changedFields" (list "spec" (join ", " $spec)) | nindent 8 }}
+    - name: status
+      expression: |-
+        {{- include "outrigger.changedFields" (list "status" (.condition | empty | ternary "" "'conditions'")) | nindent 8 }}
+    {{- if .taint }}
+    - name: taints
+      expression: object.?spec.?taints.orValue([])
+    - name: oldTaints
+      expression: oldObject.?spec.?taints.orValue([])
+    {{- end }}
+    {{- if .condition }}
+    - name: conditions
+      expression: object.?status.?conditions.orValue([]).filter(c, c.type != '{{ .condition }}')
+    - name: oldConditions
+      expression: oldObject.?status.?conditions.orValue([]).filter(c, c.type != '{{ .condition }}')
+    {{- end }}
+  validations:
+    {{- include "outrigger.policyBound" . | nindent 4 }}
+    - expression: object.metadata.name == variables.node
+      messageExpression: "'the agent on node ' + variables.node + ' does not write to other Nodes'"
+    # Kubernetes uses the plain message if the expression is too long.
+    - expression: variables.othersLabels.size() == 0
+      message: the agent may not change these labels
+      messageExpression: "'the agent may not change these labels: ' + variables.othersLabels.join(', ')"
+    {{- if .annotations }}
+    - expression: variables.othersAnnotations.size() == 0
+      message: the agent may not change these annotations
+      messageExpression: "'the agent may not change these annotations: ' + variables.othersAnnotations.join(', ')"
+    {{- end }}
+    - expression: variables.metadata.size() == 0
+      messageExpression: "'the agent changes only labels{{ if .annotations }} and annotations{{ end }} in the metadata, not ' + variables.metadata.join(', ')"
+    - expression: variables.newOwners.size() == 0
+      messageExpression: "'the agent writes under the name {{ .manager }}, and may not assign fields to ' + variables.newOwners.join(', ')"
+    - expression: variables.robbedOwners.size() == 0
+      messageExpression: "'the agent takes over only fields that it writes, no other fields of ' + variables.robbedOwners.join(', ')"
+    - expression: |-
+        {{- include "outrigger.ownsItsOwn" . | nindent 8 }}
+      message: the agent takes ownership only of fields that it writes
+    - expression: variables.spec.size() == 0
+      messageExpression: "'the agent does not change the spec of a Node{{ include "outrigger.butFor" (list (.taint | empty | ternary "" (printf "the taint %s" .taint)) (.cordon | empty | ternary "" "its cordon")) }}: ' + variables.spec.join(', ')"
+    {{- if .taint }}
+    - expression: >-
+        variables.taints.all(t, t in variables.oldTaints) &&
+        variables.oldTaints.all(t, t in variables.taints || t.key == '{{ $taint._0 }}' && t.effect == '{{ $taint._1 }}')
+      message: the agent removes the taint {{ .taint }}, and neither adds nor changes any other
+    {{- end }}
+    - expression: variables.status.size() == 0
+      messageExpression: "'the agent does not change the status of a Node{{ include "outrigger.butFor" (list (.condition | empty | ternary "" (printf "the condition %s" .condition))) }}: ' + variables.status.join(', ')"
+    {{- if .condition }}
+    # Kubernetes does not enforce that each type occurs only once.
+    - expression: >-
+        variables.conditions.size() == variables.oldConditions.size() &&
+        variables.conditions.all(c, c in variables.oldConditions) &&
+        variables.oldConditions.all(c, c in variables.conditions) &&
+        object.?status.?conditions.orValue([]).size() <= variables.conditions.size() + 1
+      message: the agent writes only the condition {{ .condition }}
+    {{- end }}
+{{- end -}}

@@ -1,0 +1,53 @@
+{{- /* The image of a chart, of its root context; or another one, of (dict "root" $ "values" with image,
+repository and version "name" its default name). The values have the form image.repository and
+image.tag, or that of NVIDIA's operator: repository, image and version. */ -}}
+{{- define "outrigger.image" -}}
+{{- $root := default . .root -}}
+{{- $values := default $root.Values .values -}}
+{{- $name := default $root.Chart.Name .name -}}
+{{- $registry := (default dict $root.Values.global).registry | default "outrigger.dev" | trimSuffix "/" -}}
+{{- $tag := printf "%s-%s" $root.Chart.AppVersion (index $root.Chart.Annotations "outrigger.dev/os-base") -}}
+{{- $repository := printf "%s/%s" $registry $name -}}
+{{- $image := $values.image -}}
+{{- if kindIs "map" $image -}}
+{{- $tag = default $tag $image.tag -}}
+{{- $repository = default $repository $image.repository -}}
+{{- include "outrigger.checkImage" (dict "repository" $repository "tag" $image.tag "in" "image.repository" "keys" "image.repository and image.tag" "version" "image.tag") -}}
+{{- else if or $image $values.repository $values.version -}}
+{{- $tag = toString (default $tag $values.version) -}}
+{{- $repository = printf "%s/%s" ($values.repository | default $registry | trimSuffix "/") (default $name $image) -}}
+{{- include "outrigger.checkImage" (dict "repository" $repository "tag" $values.version "in" "image" "keys" "repository, image and version" "version" "version") -}}
+{{- end -}}
+{{- printf "%s%s%s" $repository (hasPrefix "sha256:" $tag | ternary "@" ":") $tag -}}
+{{- end -}}
+
+{{- /* Rejects an image that NVIDIA has built, of (dict "repository" … "tag" what the values set "in" and "version"
+the names of their values "keys" those to remove): it does not have the programs of the chart. A mirror of our images keeps our tags. */ -}}
+{{- define "outrigger.checkImage" -}}
+{{- $tag := default "" .tag | toString -}}
+{{- $ours := regexMatch `^(sha256:[0-9a-f]{64}|2[0-9]\.[0-9]{1,2}\.[0-9]+.*)$` $tag -}}
+{{- $theirs := regexMatch `^((nvcr|docker|ghcr)\.io/)?nvidia/|(^|/)(k8s-device-plugin|gpu-feature-discovery|k8s-mig-manager|k8s-driver-manager|k8s-dra-driver-gpu|gpu-operator|gpu-operator-validator)$` .repository -}}
+{{- if and $theirs (or (not $ours) (hasPrefix "nvcr.io/nvidia/" .repository)) -}}
+{{- fail (printf "%s: %q is an image of NVIDIA, and this chart runs another program; remove %s from your values, or set them to those of your copy of this chart's image" .in .repository .keys) -}}
+{{- end -}}
+{{- if regexMatch `^(v[0-9]+|0)\.[0-9]+\.[0-9]+|^[0-9]\.[0-9]+\.[0-9]+-[0-9]\.[0-9]+\.[0-9]+` $tag -}}
+{{- fail (printf "%s: %q is a version of NVIDIA's images; remove %s from your values" .version $tag .version) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "outrigger.pullPolicy" -}}
+{{- $image := kindIs "map" .Values.image | ternary .Values.image dict -}}
+{{- $image.pullPolicy | default .Values.imagePullPolicy | default (default dict .Values.global).imagePullPolicy | default "IfNotPresent" -}}
+{{- end -}}
+
+{{- /* The secrets for the registry, of the chart and of its parent chart. An entry is {name: …} or a name. */ -}}
+{{- define "outrigger.pullSecrets" -}}
+{{- $names := list -}}
+{{- range concat (default list .Values.imagePullSecrets) (default list (default dict .Values.global).imagePullSecrets) -}}
+{{- $names = append $names (kindIs "map" . | ternary . (dict "name" .)) -}}
+{{- end -}}
+{{- with uniq $names -}}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}

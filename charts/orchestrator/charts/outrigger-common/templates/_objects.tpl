@@ -1,0 +1,163 @@
+{{- define "outrigger.service" -}}
+{{- if .Values.metrics.service.enabled -}}
+{{- if not .Values.metrics.port -}}
+{{- fail "metrics.service.enabled: the Service has no port, because metrics.port is 0; set a port, or disable the Service" -}}
+{{- end -}}
+{{- if include "outrigger.localhost" . -}}
+{{- fail "metrics.service.enabled: nobody reaches the port of the Service, because of metrics.localhost; set metrics.localhost to false, or disable the Service" -}}
+{{- end -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "outrigger.fullname" . }}
+  namespace: {{ include "outrigger.namespace" . }}
+  labels:
+    {{- mergeOverwrite (deepCopy (default dict .Values.metrics.service.labels)) (include "outrigger.labels" . | fromYaml) | toYaml | nindent 4 }}
+  {{- with .Values.metrics.service.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  clusterIP: None
+  selector:
+    {{- include "outrigger.selectorLabels" . | nindent 4 }}
+  ports:
+    - name: metrics
+      port: {{ .Values.metrics.port }}
+      targetPort: metrics
+{{- end -}}
+{{- end -}}
+
+{{- /* The account of (dict "root" $ "values" the serviceAccount of the values "name" …
+"labels" …), if the values create it. */ -}}
+{{- define "outrigger.serviceAccount" -}}
+{{- if .values.create -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ .name }}
+  namespace: {{ include "outrigger.namespace" .root }}
+  labels:
+    {{- .labels | nindent 4 }}
+  {{- with .values.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: false
+{{- end -}}
+{{- end -}}
+
+{{- define "outrigger.configMap" -}}
+{{- with (include "outrigger.ownConfig" (default dict .Values.config) | fromYaml).map -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ include "outrigger.configMapName" $ }}
+  namespace: {{ include "outrigger.namespace" $ }}
+  labels:
+    {{- include "outrigger.labels" $ | nindent 4 }}
+data:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Binds a role to an account. The binding has the name of the role: of (dict "root" $ "kind" of the role
+"name" … "namespace" that of a Role "labels" … "account" …). */ -}}
+{{- define "outrigger.roleBinding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}Binding
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- .labels | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ .account }}
+    namespace: {{ include "outrigger.namespace" .root }}
+{{- end -}}
+
+{{- /* One List with objects in a fixed order, of (dict "name" … "objects" a list of texts with
+objects). Helm creates kinds that it does not know last, such as policies, but keeps the order
+within a List: an account gets its rights after the policies that restrict them. Go's Render
+takes the List apart, so the form of its text matters. */ -}}
+{{- define "outrigger.inOrder" -}}
+{{- $items := list -}}
+{{- range .objects -}}
+{{- range regexSplit `(?m)^---$` . -1 -}}
+{{- with trim . }}{{ $items = append $items . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- if $items -}}
+apiVersion: v1
+kind: List
+metadata:
+  name: {{ .name }}
+items:
+{{- range $items }}
+  - {{ indent 4 . | trim }}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The right to create Events about the agent's Node. */ -}}
+{{- define "outrigger.eventRights" -}}
+# Nodes have no namespace; Kubernetes keeps Events about them in this one.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ include "outrigger.rbacName" . }}
+  namespace: default
+  labels:
+    {{- include "outrigger.labels" . | nindent 4 }}
+rules:
+  - apiGroups: [""]
+    resources: [events]
+    verbs: [create]
+{{- end -}}
+
+{{- define "outrigger.eventBinding" -}}
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.rbacName" .) "namespace" "default"
+  "labels" (include "outrigger.labels" .) "account" (include "outrigger.serviceAccountName" .)) }}
+{{- end -}}
+
+{{- /* The policy for connections to pods, of (dict "root" $ "name" … "labels" … "selector" …
+"port" … "hostNetwork" whether the pods use the host's network). The kubelet's probes
+come from the node, which Kubernetes always allows. */ -}}
+{{- define "outrigger.networkPolicy" -}}
+{{- $v := .root.Values -}}
+{{- if .hostNetwork -}}
+{{- fail "networkPolicy.enabled: a NetworkPolicy does not apply to pods on the host's network; disable one of the two" -}}
+{{- end -}}
+{{- if and $v.networkPolicy.from (include "outrigger.localhost" .root) -}}
+{{- fail "networkPolicy.from: nobody reaches the port, because of metrics.localhost; set metrics.localhost to false, or remove networkPolicy.from" -}}
+{{- end -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ .name }}
+  namespace: {{ include "outrigger.namespace" .root }}
+  labels:
+    {{- .labels | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- .selector | nindent 6 }}
+  policyTypes: [Ingress]
+  {{- if and $v.metrics.port $v.networkPolicy.from }}
+  ingress:
+    - from:
+        {{- toYaml $v.networkPolicy.from | nindent 8 }}
+      ports:
+        - port: {{ .port }}
+          protocol: TCP
+  {{- else }}
+  ingress: []
+  {{- end }}
+{{- end -}}

@@ -1,0 +1,3 @@
+{{- define "container-toolkit.service" -}}
+{{- include "outrigger.service" . -}}
+{{- end -}}

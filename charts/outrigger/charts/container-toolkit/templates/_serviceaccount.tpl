@@ -1,0 +1,4 @@
+{{- define "container-toolkit.serviceaccount" -}}
+{{- include "outrigger.serviceAccount" (dict "root" . "values" .Values.serviceAccount
+  "name" (include "outrigger.serviceAccountName" .) "labels" (include "outrigger.labels" .)) -}}
+{{- end -}}

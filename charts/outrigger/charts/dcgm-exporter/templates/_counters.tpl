@@ -1,0 +1,43 @@
+{{- /* The list of metrics: customMetrics, as in NVIDIA's chart of DCGM Exporter, or a ConfigMap of config,
+as in its GPU Operator. Without one of them, the image has the list. */ -}}
+{{- define "dcgm-exporter.countersName" -}}
+{{- $config := default dict .Values.config -}}
+{{- if .Values.customMetrics -}}
+{{- include "outrigger.nameWith" (dict "root" . "suffix" "counters") -}}
+{{- else -}}
+{{- $config.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The key with the list, which is also the name of the file. */ -}}
+{{- define "dcgm-exporter.countersKey" -}}
+{{- if .Values.customMetrics }}metrics{{ else }}{{ (default dict .Values.config).key | default "dcgm-metrics.csv" }}{{ end -}}
+{{- end -}}
+
+{{- define "dcgm-exporter.checkCounters" -}}
+{{- $config := default dict .Values.config -}}
+{{- if and .Values.customMetrics (or $config.name $config.data) -}}
+{{- fail "customMetrics and config are both set: both are the list of metrics; remove one of them" -}}
+{{- end -}}
+{{- if and $config.create (not (and $config.name $config.data)) -}}
+{{- fail "config.create: a ConfigMap needs config.name and config.data; set both, or set config.create to false" -}}
+{{- end -}}
+{{- if and $config.data (not $config.create) -}}
+{{- fail "config.data: it has no effect without config.create; set config.create to true, or remove it" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dcgm-exporter.counters" -}}
+{{- $text := .Values.customMetrics | default (default dict .Values.config).data -}}
+{{- if $text -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ include "dcgm-exporter.countersName" . }}
+  namespace: {{ include "outrigger.namespace" . }}
+  labels:
+    {{- include "dcgm-exporter.labels" . | nindent 4 }}
+data:
+  {{- dict (include "dcgm-exporter.countersKey" .) $text | toYaml | nindent 2 }}
+{{- end -}}
+{{- end -}}

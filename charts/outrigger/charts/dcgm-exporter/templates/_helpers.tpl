@@ -1,0 +1,74 @@
+{{- /* The name of what others refer to: the Service, what Prometheus reads, and the dashboards. It is
+that of NVIDIA's GPU Operator, and the same for all pools of nodes. */ -}}
+{{- define "dcgm-exporter.sharedName" -}}
+{{- .Values.fullnameOverride | default "nvidia-dcgm-exporter" | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- /* The label by which the Service and Prometheus find the pods, as in NVIDIA's GPU Operator. Its
+value becomes the label job of the metrics. */ -}}
+{{- define "dcgm-exporter.app" -}}
+app: nvidia-dcgm-exporter
+{{- end -}}
+
+{{- define "dcgm-exporter.labels" -}}
+{{ include "outrigger.labels" . }}
+{{ include "dcgm-exporter.app" . }}
+{{- end -}}
+
+{{- /* The labels of an object that Prometheus or Grafana selects, of (dict "root" $ "more" those of
+the values). */ -}}
+{{- define "dcgm-exporter.labelsWith" -}}
+{{- mergeOverwrite (deepCopy (default dict .more)) (include "dcgm-exporter.labels" .root | fromYaml) | toYaml -}}
+{{- end -}}
+
+{{- /* "true" if metrics get the labels of pods. */ -}}
+{{- define "dcgm-exporter.podLabels" -}}
+{{- if or .Values.enablePodLabels (default dict .Values.podMetrics).enablePodLabels }}true{{ end -}}
+{{- end -}}
+
+{{- /* "true" if the agent reads pods from the API server. Which pod has which GPU comes from the kubelet. */ -}}
+{{- define "dcgm-exporter.readsPods" -}}
+{{- if or (include "dcgm-exporter.podLabels" .) .Values.enablePodUID }}true{{ end -}}
+{{- end -}}
+
+{{- define "dcgm-exporter.podResources" -}}
+{{ include "outrigger.kubeletRootDir" . }}/pod-resources
+{{- end -}}
+
+{{- /* The root context for the templates of the driver. In other charts, config is that of the device
+plugin, from which these read the driver root; here it is a list of metrics. */ -}}
+{{- define "dcgm-exporter.driver" -}}
+{{- $root := dict "Chart" .root.Chart "Release" .root.Release "Capabilities" .root.Capabilities "Values" (omit .root.Values "config") -}}
+{{- include .template $root -}}
+{{- end -}}
+
+{{- /* Rejects values that the agent cannot follow. */ -}}
+{{- define "dcgm-exporter.check" -}}
+{{- include "dcgm-exporter.driver" (dict "root" . "template" "outrigger.checkDevRoot") -}}
+{{- range default list .Values.podLabelAllowlistRegex -}}
+{{- if contains "," . -}}
+{{- fail (printf "podLabelAllowlistRegex: %q has a comma, which separates expressions in the agent's variable; write it as two expressions" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.podLabelAllowlistRegex (empty (include "dcgm-exporter.podLabels" .)) -}}
+{{- fail "podLabelAllowlistRegex: it has no effect without enablePodLabels; set enablePodLabels to true, or remove it" -}}
+{{- end -}}
+{{- include "dcgm-exporter.checkCounters" . -}}
+{{- if or .Values.serviceMonitor.enabled .Values.podMonitor.enabled -}}
+{{- with include "dcgm-exporter.unreachable" . -}}
+{{- fail (printf "%s.enabled: Prometheus cannot read the port: %s" ($.Values.serviceMonitor.enabled | ternary "serviceMonitor" "podMonitor") .) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.serviceMonitor.enabled (eq "false" (toString .Values.service.enabled)) -}}
+{{- fail "serviceMonitor.enabled: it selects the Service, and service.enabled is false; use podMonitor.enabled, or enable the Service" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Why nobody reaches the port, with the fix; empty if it can be reached. */ -}}
+{{- define "dcgm-exporter.unreachable" -}}
+{{- if not .Values.metrics.port -}}
+metrics.port is 0; set a port
+{{- else if include "outrigger.localhost" . -}}
+metrics.localhost opens it only inside the pod; set metrics.localhost to false
+{{- end -}}
+{{- end -}}

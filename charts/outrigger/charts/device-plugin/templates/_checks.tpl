@@ -1,0 +1,37 @@
+{{- /* Rejects values that the agent cannot follow. */ -}}
+{{- define "device-plugin.check" -}}
+{{- if .Values.legacyDaemonsetAPI -}}
+{{- fail "legacyDaemonsetAPI: Kubernetes 1.16 removed the API extensions/v1beta1, and this chart needs 1.26; remove the value" -}}
+{{- end -}}
+{{- if not (or .Values.devicePlugin.enabled (include "device-plugin.mps" .)) -}}
+{{- fail "devicePlugin.enabled: it is false and the MPS control daemons are disabled, so nothing would run; set mps.enabled, or remove the value" -}}
+{{- end -}}
+{{- $fixed := list
+  (dict "key" "nvidiaDriverRoot" "by" "nvidiaDriverRoot" "is" (include "outrigger.driverRoot" .))
+  (dict "key" "nvidiaDevRoot" "by" "nvidiaDevRoot" "is" (include "outrigger.devRoot" .))
+  (dict "key" "plugin.nvidiaCTKPath" "by" "cdi.nvidiaHookPath" "is" (include "device-plugin.hookPath" .))
+  (dict "key" "mpsRoot" "by" "mps.root" "is" .Values.mps.root) -}}
+{{- with .Values.deviceListStrategy -}}
+{{- $fixed = append $fixed (dict "key" "plugin.deviceListStrategy" "is" .
+  "fix" "but the chart's value takes precedence; set deviceListStrategy to null to let the configs choose") -}}
+{{- end -}}
+{{- include "device-plugin.checkCDI" . -}}
+{{- include "outrigger.checkDevRoot" . -}}
+{{- include "outrigger.checkResourceConfig" . -}}
+{{- include "outrigger.checkConfig" (dict "root" . "fixed" $fixed) -}}
+{{- end -}}
+
+{{- /* Rejects cdi-cri alone where the kubelet drops CDI devices without an error. */ -}}
+{{- define "device-plugin.checkCDI" -}}
+{{- if not (include "device-plugin.passesCDI" .) -}}
+{{- $why := printf "Kubernetes %s gives containers no CDI devices by default, which needs 1.29; use cdi-annotations, or [cdi-cri, cdi-annotations] if its feature gate DevicePluginCDIDevices is on" .Capabilities.KubeVersion.Version -}}
+{{- if eq "cdi-cri" (join "," .Values.deviceListStrategy) -}}
+{{- fail (printf "deviceListStrategy: %s" $why) -}}
+{{- end -}}
+{{- range $name, $text := (include "outrigger.config" . | fromYaml).map -}}
+{{- if has (include "outrigger.configValue" (dict "text" $text "path" (list "flags" "plugin" "deviceListStrategy"))) (list `"cdi-cri"` `["cdi-cri"]`) -}}
+{{- fail (printf "config.map.%s: flags.plugin.deviceListStrategy: %s" $name $why) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

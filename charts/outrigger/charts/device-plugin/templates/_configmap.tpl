@@ -1,0 +1,3 @@
+{{- define "device-plugin.configmap" -}}
+{{- include "outrigger.configMap" . -}}
+{{- end -}}

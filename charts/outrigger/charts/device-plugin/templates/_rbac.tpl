@@ -1,0 +1,43 @@
+{{- define "device-plugin.rbac" -}}
+{{- if .Values.rbac.create }}
+{{- if include "outrigger.configMapName" . }}
+# The label of the agent's Node selects its config. All nodes share one service
+# account, so this rule cannot list Node names. The agent requests only its own
+# Node, and only its metadata.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ include "outrigger.rbacName" . }}
+  labels:
+    {{- include "outrigger.labels" . | nindent 4 }}
+rules:
+  - apiGroups: [""]
+    resources: [nodes]
+    verbs: [list, watch]
+{{- end }}
+{{- if and .Values.events.enabled .Values.devicePlugin.enabled }}
+---
+{{ include "outrigger.eventRights" . }}
+{{- end }}
+{{- if include "device-plugin.cleansUp" . }}
+---
+# Only to see whether the agent's own DaemonSet is deleted: then it removes its CDI specs,
+# and otherwise, as in an update, it leaves them.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ include "outrigger.fullname" . }}
+  namespace: {{ include "outrigger.namespace" . }}
+  labels:
+    {{- include "outrigger.labels" . | nindent 4 }}
+rules:
+  - apiGroups: [apps]
+    resources: [daemonsets]
+    resourceNames: [{{ include "outrigger.fullname" . }}]
+    verbs: [get]
+{{- end }}
+{{- end }}
+---
+{{ include "outrigger.inOrder" (dict "name" (include "outrigger.rbacName" .)
+  "objects" (list (include "device-plugin.admission" .) (include "device-plugin.bindings" .))) }}
+{{- end -}}

@@ -1,0 +1,5 @@
+{{- define "device-plugin.service" -}}
+{{- if .Values.devicePlugin.enabled -}}
+{{- include "outrigger.service" . -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,3 @@
+{{- define "dra-plugin.service" -}}
+{{- include "outrigger.service" . -}}
+{{- end -}}

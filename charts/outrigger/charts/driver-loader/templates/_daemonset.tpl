@@ -1,0 +1,51 @@
+{{- define "driver-loader.daemonset" -}}
+{{- include "driver-loader.check" . -}}
+{{- $more := concat (include "driver-loader.env" . | fromYamlArray) (include "driver-loader.choices" . | fromYamlArray) -}}
+{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "more" $more "theirs" .Values.env) -}}
+{{- $manager := include "outrigger.image" (dict "root" $ "values" (merge (dict "own" true) .Values.manager) "name" $.Chart.Name) -}}
+{{- $image := include "driver-loader.image" . -}}
+{{ include "outrigger.daemonset" (dict "root" $ "name" (include "outrigger.fullname" .) "labels" (include "outrigger.labels" .)
+  "selector" (include "outrigger.selectorLabels" .) "updateStrategy" (include "outrigger.updateStrategy" . | fromYaml)) }}
+    spec:
+      {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .) "api" .Values.rbac.create "grace" 60) | nindent 6 }}
+      {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
+      # To name the processes that use the driver.
+      hostPID: true
+      {{- if $image }}
+      # The driver's image has the compiler and the packages of its distribution. This brings it
+      # the agent.
+      initContainers:
+        - name: install
+          image: {{ $manager }}
+          imagePullPolicy: {{ include "outrigger.pullPolicy" $ }}
+          args: [install, {{ include "driver-loader.programs" . }}]
+          resources:
+            {{- toYaml .Values.resources | nindent 12 }}
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]
+          volumeMounts:
+            - name: programs
+              mountPath: {{ include "driver-loader.programs" . }}
+      {{- end }}
+      containers:
+        - {{ include "outrigger.container" (dict "root" $ "name" "driver-loader" "image" (default $manager $image)
+            "command" (empty $image | ternary list (list (printf "%s/driver-loader" (include "driver-loader.programs" .))))
+            "args" (include "outrigger.args" . | fromYamlArray) "env" $env "resources" .Values.resources) | nindent 10 | trim }}
+          {{- with .Values.securityContext }}
+          securityContext:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          {{- if .Values.metrics.port }}
+          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port
+            "path" (empty $image | ternary "" (printf "%s/driver-loader" (include "driver-loader.programs" .)))) | nindent 10 }}
+          {{- end }}
+          volumeMounts:
+            {{- include "driver-loader.volumeMounts" . | nindent 12 }}
+      volumes:
+        {{- include "driver-loader.volumes" . | nindent 8 }}
+      {{- with include "outrigger.placement" (dict "nodeSelector" .Values.nodeSelector "affinity" .Values.affinity
+        "tolerations" (include "outrigger.tolerations" (dict "root" $ "taint" (include "outrigger.startupTaint" .)) | fromYamlArray)) }}{{ nindent 6 . }}{{ end }}
+{{- end -}}

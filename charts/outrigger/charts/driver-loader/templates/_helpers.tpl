@@ -1,0 +1,66 @@
+{{- /* The folder in which the driver's image has the agent. */ -}}
+{{- define "driver-loader.programs" -}}/opt/outrigger{{- end -}}
+
+{{- define "driver-loader.moduleConfigDir" -}}/etc/outrigger/modules{{- end -}}
+
+{{- /* The driver's image, of repository, image and version; empty for none. */ -}}
+{{- define "driver-loader.image" -}}
+{{- if or .Values.repository .Values.image .Values.version -}}
+{{- $version := toString (required "version: the driver's image needs it: the whole tag, such as 580.95.05-ubuntu22.04, or a digest" .Values.version) -}}
+{{- $repository := required "repository: the driver's image needs it, such as nvcr.io/nvidia" .Values.repository | trimSuffix "/" -}}
+{{- printf "%s/%s%s%s" $repository (default "driver" .Values.image) (hasPrefix "sha256:" $version | ternary "@" ":") $version -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "driver-loader.installDir" -}}
+{{- include "outrigger.setting" (dict "root" . "name" "hostPaths.driverInstallDir") | default "/run/nvidia/driver" | trimSuffix "/" -}}
+{{- end -}}
+
+{{- /* The type of the kernel modules. In earlier versions of NVIDIA's operator, useOpenKernelModules chose it. */ -}}
+{{- define "driver-loader.moduleType" -}}
+{{- if .Values.kernelModuleType -}}
+{{- .Values.kernelModuleType -}}
+{{- else if kindIs "bool" .Values.useOpenKernelModules -}}
+{{- .Values.useOpenKernelModules | ternary "open" "proprietary" -}}
+{{- else -}}
+auto
+{{- end -}}
+{{- end -}}
+
+{{- /* Rejects values that the agent cannot follow. */ -}}
+{{- define "driver-loader.check" -}}
+{{- $image := include "driver-loader.image" . -}}
+{{- if and $image .Values.payload -}}
+{{- fail "payload: the driver comes from the image already; remove payload, or repository, image and version" -}}
+{{- end -}}
+{{- if and (hasPrefix "nvcr.io/nvidia/driver:" $image) (regexMatch `:[0-9.]+$` $image) -}}
+{{- fail (printf "version: NVIDIA's images have the distribution in their tag; set version to %s-ubuntu22.04, for example" .Values.version) -}}
+{{- end -}}
+{{- if .Values.usePrecompiled -}}
+{{- fail "usePrecompiled: the chart cannot add the kernel of each node to the tag; set version to the whole tag, such as 580-6.8.0-60-generic-ubuntu22.04, and remove usePrecompiled: modules in the image are used anyway" -}}
+{{- end -}}
+{{- if dig "enabled" false (default dict .Values.nvidiaDriverCRD) -}}
+{{- fail "nvidiaDriverCRD.enabled: this release has no objects of the kind NVIDIADriver; set it to false, and use pools of the chart outrigger where nodes need different drivers" -}}
+{{- end -}}
+{{- if dig "config" "" (default dict .Values.virtualTopology) -}}
+{{- fail "virtualTopology.config: this release does not start the topology daemon of vGPUs; remove it" -}}
+{{- end -}}
+{{- if and .Values.rbac.create .Values.admissionPolicy.create (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "admissionPolicy.create: Kubernetes %s has no ValidatingAdmissionPolicy v1, which needs 1.30; set it to false, after reading \"Privileges and why\" in README.md" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
+{{- with .Values.repoConfig -}}
+{{- if and .configMapName (not .destinationDir) -}}
+{{- fail "repoConfig.destinationDir: set it to /etc/apt/sources.list.d, or to /etc/yum.repos.d for the family of Red Hat" -}}
+{{- end -}}
+{{- end -}}
+{{- $license := .Values.licensingConfig -}}
+{{- if and $license.configMapName $license.secretName -}}
+{{- fail "licensingConfig: configMapName and secretName are both set: both have gridd.conf; remove one of them" -}}
+{{- end -}}
+{{- if not (hasPrefix "/run/nvidia/" (include "driver-loader.installDir" .)) -}}
+{{- fail (printf "hostPaths.driverInstallDir: %q must be a folder in /run/nvidia, which the agents share" (include "driver-loader.installDir" .)) -}}
+{{- end -}}
+{{- if dig "rollingUpdate" "maxSurge" "" (include "outrigger.updateStrategy" . | fromYaml) -}}
+{{- fail "updateStrategy.rollingUpdate.maxSurge: one agent of a node changes its driver at a time; use maxUnavailable" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,8 @@
+{{- define "driver-loader.objects" -}}
+{{- include "outrigger.parts" (dict "root" . "parts" (list
+  "driver-loader.daemonset"
+  "driver-loader.networkpolicy"
+  "driver-loader.rbac"
+  "driver-loader.service"
+  "driver-loader.serviceaccount")) -}}
+{{- end -}}

@@ -1,0 +1,48 @@
+{{- define "driver-loader.rbac" -}}
+{{- if .Values.rbac.create }}
+{{- $labels := include "outrigger.labels" . }}
+# An upgrade of a node that has work cordons the node, and evicts pods that use GPUs.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ include "outrigger.rbacName" . }}
+  labels:
+    {{- $labels | nindent 4 }}
+rules:
+  # Its own Node, and for maxUnavailable how many are ready.
+  - apiGroups: [""]
+    resources: [nodes]
+    verbs: [get, list, watch, patch]
+  - apiGroups: [""]
+    resources: [pods]
+    verbs: [list]
+  - apiGroups: [""]
+    resources: [pods/eviction]
+    verbs: [create]
+  # Which pods have GPUs by a claim.
+  - apiGroups: [resource.k8s.io]
+    resources: [resourceclaims]
+    verbs: [get]
+---
+# The upgrade slots, and the agent's own DaemonSet, whose nodes a percentage is of.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ include "outrigger.fullname" . }}
+  namespace: {{ include "outrigger.namespace" . }}
+  labels:
+    {{- $labels | nindent 4 }}
+rules:
+  - apiGroups: [coordination.k8s.io]
+    resources: [leases]
+    verbs: [list, watch, create, patch]
+  - apiGroups: [apps]
+    resources: [daemonsets]
+    verbs: [get]
+---
+{{ include "outrigger.eventRights" . }}
+---
+{{ include "outrigger.inOrder" (dict "name" (include "outrigger.rbacName" .)
+  "objects" (list (include "driver-loader.admission" .) (include "driver-loader.bindings" .))) }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,3 @@
+{{- define "driver-loader.service" -}}
+{{- include "outrigger.service" . -}}
+{{- end -}}

@@ -1,0 +1,3 @@
+{{- define "feature-discovery.configmap" -}}
+{{- include "outrigger.configMap" . -}}
+{{- end -}}

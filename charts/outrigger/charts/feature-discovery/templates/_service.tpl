@@ -1,0 +1,3 @@
+{{- define "feature-discovery.service" -}}
+{{- include "outrigger.service" . -}}
+{{- end -}}

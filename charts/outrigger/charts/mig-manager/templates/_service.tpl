@@ -1,0 +1,3 @@
+{{- define "mig-manager.service" -}}
+{{- include "outrigger.service" . -}}
+{{- end -}}

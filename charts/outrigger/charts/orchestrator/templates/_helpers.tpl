@@ -1,0 +1,84 @@
+{{- /* Makes the names of this chart those of the orchestrator, before each template: a parent chart
+says in global.namespace where the agents are, and gives this chart another name. */ -}}
+{{- define "orchestrator.names" -}}
+{{- $_ := set .Values "namespaceOverride" (default .Release.Namespace .Values.namespaceOverride) -}}
+{{- $_ := set .Values "nameOverride" (default "orchestrator" .Values.nameOverride) -}}
+{{- end -}}
+
+{{- /* The namespace of the agents. */ -}}
+{{- define "orchestrator.agents" -}}
+{{- (default dict .Values.global).namespace | default .Release.Namespace -}}
+{{- end -}}
+
+{{- /* The pod of the program, of (dict "root" $ "args" … "restart" …), up to its probes. */ -}}
+{{- define "orchestrator.pod" -}}
+{{- $v := .root.Values -}}
+serviceAccountName: {{ include "outrigger.serviceAccountName" .root }}
+automountServiceAccountToken: true
+enableServiceLinks: false
+{{- with include "outrigger.pullSecrets" .root }}
+{{ . }}
+{{- end }}
+{{- with $v.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+{{- with include "outrigger.placement" (dict "nodeSelector" $v.nodeSelector "affinity" $v.affinity "tolerations" $v.tolerations) }}
+{{ . }}
+{{- end }}
+{{- end -}}
+
+{{- /* The container, of (dict "root" $ "args" …), up to its probes. */ -}}
+{{- define "orchestrator.container" -}}
+{{- $v := .root.Values -}}
+{{- $taken := list -}}
+{{- range $v.env }}{{ $taken = append $taken .name }}{{ end -}}
+{{- $env := list -}}
+{{- range include "orchestrator.env" .root | fromYamlArray }}{{ if not (has .name $taken) }}{{ $env = append $env . }}{{ end }}{{ end -}}
+name: orchestrator
+image: {{ include "outrigger.image" (dict "root" .root "name" "orchestrator") }}
+imagePullPolicy: {{ include "outrigger.pullPolicy" .root }}
+args:
+  {{- toYaml .args | nindent 2 }}
+env:
+  {{- concat $env (default list $v.env) | toYaml | nindent 2 }}
+{{- with $v.resources }}
+resources:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+terminationMessagePolicy: FallbackToLogsOnError
+{{- end -}}
+
+{{- define "orchestrator.env" -}}
+- name: NAMESPACE
+  value: {{ include "outrigger.namespace" . }}
+- name: RELEASE
+  value: {{ .Release.Name }}
+- name: LOG_LEVEL
+  value: {{ (default dict .Values.logging).level | default .Values.logLevel }}
+- name: LOG_FORMAT
+  value: {{ .Values.logFormat }}
+- name: LISTEN_ADDRESS
+  value: {{ .Values.metrics.port | empty | ternary "" (printf "%s:%d" (include "outrigger.localhost" . | empty | ternary "" "127.0.0.1") (int .Values.metrics.port)) | quote }}
+{{- if .Values.metrics.port }}
+{{- $probes := dict "root" . "port" .Values.metrics.port }}
+- name: PROBE_ADDRESS
+  value: {{ printf "%s:%s" (include "outrigger.probeHost" $probes) (include "outrigger.probePort" $probes) | quote }}
+{{- end }}
+{{- if include "outrigger.tlsSecret" . }}
+- name: TLS_CERT_FILE
+  value: /tls/tls.crt
+- name: TLS_PRIVATE_KEY_FILE
+  value: /tls/tls.key
+{{- end }}
+{{- end -}}
