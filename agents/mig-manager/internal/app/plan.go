@@ -80,7 +80,7 @@ func (o *command) planNode(ctx context.Context, config migconfig.Config, name st
 			return err
 		}
 		p, err = n.Plan(ctx, apply.Request{Seen: seen, Desired: s.Want, ModeOnly: o.modeOnly})
-		return errors.Join(err, p.Err(), unreadable(s.Faulty))
+		return errors.Join(err, p.Err(), s.Unreadable())
 	})
 	return p, err
 }
@@ -109,7 +109,7 @@ func (o *command) offline(config migconfig.Config, name string, gpus []mig.GPU, 
 		}
 		p.GPUs = append(p.GPUs, apply.Toward(g, target))
 	}
-	return p, errors.Join(unreadable(s.Faulty), refused.Err())
+	return p, errors.Join(s.Unreadable(), refused.Err())
 }
 
 // boardGPUs returns so many GPUs of the board that the flags name, nil if they name none.

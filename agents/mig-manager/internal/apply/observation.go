@@ -24,7 +24,7 @@ type Observation struct {
 	// part is set if gpus are not all of the node.
 	part bool
 	// running are the processes of the GPUs that were asked for them.
-	running map[gpu.UUID][]mig.Process
+	running map[gpu.UUID][]mig.Holder
 }
 
 // Observe observes the GPUs of the node.
@@ -53,7 +53,7 @@ func (a *Applier) GPUs(ctx context.Context) ([]mig.GPU, error) {
 
 // unseen returns an Observation of nothing yet.
 func (a *Applier) unseen(v *partition.View) *Observation {
-	return &Observation{view: v, changes: a.changes, running: map[gpu.UUID][]mig.Process{}}
+	return &Observation{view: v, changes: a.changes, running: map[gpu.UUID][]mig.Holder{}}
 }
 
 // all observes all GPUs.
@@ -95,7 +95,7 @@ func (a *Applier) known(g mig.GPU) mig.GPU {
 }
 
 // processes returns the processes on a GPU.
-func (o *Observation) processes(id gpu.UUID) ([]mig.Process, error) {
+func (o *Observation) processes(id gpu.UUID) ([]mig.Holder, error) {
 	if list, ok := o.running[id]; ok {
 		return list, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -19,16 +20,16 @@ type driver struct {
 	loaded string
 }
 
-// Read is that of manager.GPUs.
-func (d *driver) Read(ctx context.Context) ([]mig.GPU, error) {
+// Observe is that of manager.GPUs.
+func (d *driver) Observe(ctx context.Context) (*apply.Observation, error) {
 	d.mu.Lock()
 	err := d.away
 	d.mu.Unlock()
-	d.did("read")
+	d.did("observe")
 	if err != nil {
 		return nil, err
 	}
-	return d.node.Read(ctx)
+	return d.node.Observe(ctx)
 }
 
 func (d *driver) loadedAs() string {
@@ -42,9 +43,9 @@ func (d *driver) becomes(m *manager.Manager, away error, loaded string) {
 	d.Helper()
 	d.set(func() { d.away, d.loaded = away, loaded })
 	for range 3 {
-		before := d.count("read")
+		before := d.count("observe")
 		m.Changed()
-		d.until("looked at", func(shown) bool { return d.count("read") > before })
+		d.until("looked at", func(shown) bool { return d.count("observe") > before })
 	}
 }
 
@@ -102,7 +103,7 @@ func TestADriverThatWasLoadedAgainIsNotReadyYet(t *testing.T) {
 	stop()
 	n.set(func() {
 		n.is, d.loaded = "all-disabled", "580.95.05/8"
-		n.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0}}
+		n.users = []mig.Holder{holds("default", "train-0")}
 	})
 	n.start()
 	n.until("pending", func(s shown) bool { return s.state() == manager.Pending && s.cause() != "" })

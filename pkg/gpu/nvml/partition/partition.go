@@ -14,6 +14,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/procowner"
 	"outrigger.dev/pkg/text"
 )
 
@@ -243,9 +244,9 @@ func (v *View) again(k *known) (mig.GPU, error) {
 	return k.gpu, nil
 }
 
-// Processes returns the processes that use a GPU, ordered by their ids. A process that uses
-// several instances is listed for each.
-func (v *View) Processes(id gpu.UUID) ([]mig.Process, error) {
+// Processes returns the processes that use a GPU, ordered by their ids: NVML knows no more of a
+// process. A process that uses several instances is listed for each.
+func (v *View) Processes(id gpu.UUID) ([]mig.Holder, error) {
 	k, err := v.known(id)
 	if err != nil {
 		return nil, err
@@ -258,14 +259,17 @@ func (v *View) Processes(id gpu.UUID) ([]mig.Process, error) {
 	if code := nvml.Code(err); code != gonvml.SUCCESS && code != gonvml.ERROR_NOT_SUPPORTED && !nvml.Missing(err) {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	var out []mig.Process
+	var out []mig.Holder
 	for _, p := range append(compute, graphics...) {
-		one := mig.Process{PID: int(p.Pid), GPUInstance: instanceID(p.GpuInstanceId), ComputeInstance: instanceID(p.ComputeInstanceId)}
+		one := mig.Holder{
+			Process: procowner.Process{PID: int(p.Pid)}, GPU: k.gpu.Index,
+			GPUInstance: instanceID(p.GpuInstanceId), ComputeInstance: instanceID(p.ComputeInstanceId),
+		}
 		if !slices.Contains(out, one) {
 			out = append(out, one)
 		}
 	}
-	slices.SortFunc(out, func(a, b mig.Process) int { return a.PID - b.PID })
+	slices.SortFunc(out, func(a, b mig.Holder) int { return a.PID - b.PID })
 	return out, nil
 }
 
