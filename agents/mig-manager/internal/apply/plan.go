@@ -125,8 +125,8 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request, held []mig.Hold
 	case d.Enabled && req.Layouts[g.UUID] != nil:
 		target.Layout = slices.Clone(req.Layouts[g.UUID])
 		target.Layout.Sort()
-		if err := fits(room(g), target.Layout); err != nil {
-			return Change{}, beside(g, err, func(b mig.Board) error { return fits(b, target.Layout) })
+		if err := room(g).Fits(target.Layout); err != nil {
+			return Change{}, beside(g, err, func(b mig.Board) error { return b.Fits(target.Layout) })
 		}
 	case d.Enabled:
 		var err error
