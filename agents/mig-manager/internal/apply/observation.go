@@ -17,6 +17,7 @@ import (
 // made it, and like that is not safe for concurrent use.
 type Observation struct {
 	span *nvml.Span
+	// view is nil for GPUs that are not there.
 	view *partition.View
 	// changes is how many changes the Applier had begun.
 	changes int
@@ -36,6 +37,15 @@ func (a *Applier) Observe(ctx context.Context) (*Observation, error) {
 		}
 		return o.Observation, nil
 	})
+}
+
+// Offline is Applier.Plan for GPUs that are not there, such as those of a snapshot: nobody uses them.
+func Offline(gpus []mig.GPU, req Request) (Plan, error) {
+	o := &observer{&Applier{}, &Observation{gpus: gpus, running: map[gpu.UUID][]mig.Holder{}}}
+	for _, g := range gpus {
+		o.running[g.UUID] = nil
+	}
+	return o.plan(req, nil)
 }
 
 // GPUs returns the GPUs of the node, ordered by index. Those that fail have a Fault. A GPU of which

@@ -65,7 +65,7 @@ func (a *Applier) observer(span *nvml.Span, seen *Observation) (*observer, error
 func (o *observer) plan(req Request, held map[gpu.UUID][]mig.Holder) (Plan, error) {
 	p := Plan{held: held}
 	var errs []error
-	var refused Refusals
+	var refused refusals
 	for id := range req.Desired {
 		if !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id }) {
 			errs = append(errs, fmt.Errorf("plan MIG layout of GPU %s: %w", id, partition.ErrNoGPU))
@@ -81,11 +81,11 @@ func (o *observer) plan(req Request, held map[gpu.UUID][]mig.Holder) (Plan, erro
 			p.Faulty = append(p.Faulty, Outcomes{Index: g.Index, UUID: g.UUID, Outcome: Unreadable, Err: err})
 			continue
 		}
-		refused.Add(g, err)
+		refused.add(g, err)
 		c.desired = &d
 		p.GPUs = append(p.GPUs, c)
 	}
-	if err := errors.Join(append(errs, refused.Err())...); err != nil {
+	if err := errors.Join(append(errs, refused.err())...); err != nil {
 		return Plan{}, err
 	}
 	err := o.addPeers(&p)
@@ -154,10 +154,10 @@ func (o *observer) target(g *mig.GPU, want map[gpu.Profile]int, held []mig.Holde
 	inUse := func(i mig.Instance) bool {
 		return slices.ContainsFunc(busy(), func(h mig.Holder) bool { return uses(h, i) })
 	}
-	layout, err := Fit(*g, want, inUse)
+	layout, err := fit(*g, want, inUse)
 	if err != nil && o.shares(*g, want) {
 		g.Board.SharedEngines = true
-		layout, err = Fit(*g, want, inUse)
+		layout, err = fit(*g, want, inUse)
 	}
 	return layout, errors.Join(failed, err)
 }
@@ -168,8 +168,8 @@ func uses(h mig.Holder, i mig.Instance) bool {
 		slices.ContainsFunc(i.Compute, func(c mig.Compute) bool { return c.ID == h.ComputeInstance }))
 }
 
-// Toward returns the way of a GPU to a state. It does not say who stands in it.
-func Toward(g mig.GPU, target mig.State) Change {
+// way returns the way of a GPU to a state, without those who stand in it.
+func way(g mig.GPU, target mig.State) Change {
 	c := Change{GPU: g, Target: target, Mode: g.Enabled != target.Enabled || g.Pending != target.Pending}
 	c.Reset = g.Enabled != target.Enabled && g.NeedsReset
 	switch {
@@ -183,7 +183,7 @@ func Toward(g mig.GPU, target mig.State) Change {
 
 // toward returns the way of a GPU to a state, and who stands in it.
 func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
-	c := Toward(g, target)
+	c := way(g, target)
 	if err := c.empties(); err != nil {
 		return c, err
 	}
@@ -284,7 +284,7 @@ func (o *observer) addPeers(p *Plan) error {
 
 // switched reports whether a GPU hangs on NVSwitches. A GPU that does not tell does not.
 func (o *observer) switched(g mig.GPU) bool {
-	if g.UUID == "" {
+	if g.UUID == "" || o.view == nil {
 		return false
 	}
 	yes, err := o.view.Switched(g.UUID)

@@ -49,7 +49,7 @@ func (w *work) look(m *member) error {
 // before this one may have taken their time. A GPU that goes back is not asked: its devices are new,
 // and the driver refuses to destroy what is in use.
 func (w *work) vacant(m *member, to mig.State) error {
-	c := Toward(m.gpu, to)
+	c := way(m.gpu, to)
 	c.Reset = c.Reset || m.fabric
 	if m.undo || !c.disturbs() {
 		return nil
