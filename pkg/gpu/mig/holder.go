@@ -7,9 +7,9 @@ import (
 	"outrigger.dev/pkg/procowner"
 )
 
-// Holder is a process that uses a GPU, or a container to which a GPU or a MIG device is allocated.
+// Holder is a process that uses a GPU, or a container that holds a GPU or a MIG device by an allocation.
 type Holder struct {
-	// Process has the PID 0 for a container of which no process is known.
+	// Process has the PID 0 for a container without a known process.
 	procowner.Process
 	// GPU is NVML's index of the GPU.
 	GPU int

@@ -47,8 +47,8 @@ type Config struct {
 	// Sys is the host's /sys, which is the default. It tells whether NVML shows all GPUs of the node
 	// to this process.
 	Sys string
-	// Containers returns the containers to which GPUs, or MIG devices of them, are allocated. It is
-	// asked before something is destroyed. If nil, only processes count as users.
+	// Containers returns the containers that hold GPUs, or MIG devices of them. It is
+	// called before something is destroyed. If nil, only processes count as users.
 	Containers func(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.Holder, error)
 	// Board returns what a product can be divided into, and false if that is not known. It
 	// is asked for GPUs of which the driver does not report it while MIG mode is off. If
@@ -123,7 +123,7 @@ type Plan struct {
 	GPUs []Change
 	// Faulty are those of the request that do not answer. The others are changed all the same.
 	Faulty []Outcomes
-	// Unknown says why the containers that use what has to go are not known, nil if they are.
+	// Unknown says why the containers that hold GPUs are not known. It is nil if they are known.
 	Unknown error
 
 	// held has the containers that the plan spares where it can.
@@ -141,8 +141,8 @@ type Change struct {
 	Mode, Reset bool
 	// Steps lead to the layout. If the mode changes, the first ones empty the GPU.
 	Steps []mig.Step
-	// Holders are the containers and the processes that use what has to go. A process of a pod is left
-	// out if a container of the pod is there.
+	// Holders are the containers and the processes in the way of the change. A process of a pod is left
+	// out if a container of the pod is listed.
 	Holders []mig.Holder
 
 	// fabric is set for GPUs that have to be reset together.
@@ -167,13 +167,13 @@ func (p Plan) Resets() bool {
 	return slices.ContainsFunc(p.GPUs, func(c Change) bool { return c.Reset })
 }
 
-// Holders returns the containers and the processes that use what has to go.
+// Holders returns the containers and the processes in the way of the plan.
 func (p Plan) Holders() []mig.Holder { return Holders(p.Busy()) }
 
 // Err returns an error for the GPUs that do not answer, or nil.
 func (p Plan) Err() error { return Result{p.Faulty}.Err() }
 
-// Busy returns an *InUse for each GPU of which something is used that has to go, or nil.
+// Busy returns an *InUse for each GPU with holders in the way, or nil.
 func (p Plan) Busy() error {
 	var errs []error
 	for _, c := range p.GPUs {

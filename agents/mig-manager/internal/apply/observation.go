@@ -39,7 +39,7 @@ func (a *Applier) Observe(ctx context.Context) (*Observation, error) {
 	})
 }
 
-// Offline is Applier.Plan for GPUs that are not there, such as those of a snapshot: nobody uses them.
+// Offline is Applier.Plan for GPUs that are not there, such as the GPUs of a snapshot. They have no holders.
 func Offline(gpus []mig.GPU, req Request) (Plan, error) {
 	o := &observer{&Applier{}, &Observation{gpus: gpus, running: map[gpu.UUID][]mig.Holder{}}}
 	for _, g := range gpus {

@@ -203,7 +203,7 @@ func (c Change) disturbs() bool {
 	return c.Mode || c.Reset || slices.ContainsFunc(c.Steps, func(s mig.Step) bool { return s.Op == mig.DestroyCompute || s.Op == mig.DestroyInstance })
 }
 
-// leaves reports whether the change leaves h what it uses.
+// leaves reports whether the change leaves the instances of h alone.
 func (c Change) leaves(h mig.Holder) bool {
 	if c.Reset || c.GPU.Enabled != c.Target.Enabled {
 		return false
@@ -222,7 +222,7 @@ func (c Change) leaves(h mig.Holder) bool {
 	})
 }
 
-// hold adds those of held from which the change takes something. A container stands for the processes
+// hold adds the containers that are in the way of the change. A container stands for the processes
 // of its pod.
 func (c *Change) hold(held []mig.Holder) {
 	held = slices.DeleteFunc(slices.Clone(held), c.leaves)

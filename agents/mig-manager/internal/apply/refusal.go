@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// refusals collects why GPUs cannot have what is asked of them. GPUs with the same reason
+// refusals collects the reasons for which a request is rejected. GPUs with the same reason
 // are named together: often all of a node have it.
 type refusals struct{ list []refusal }
 

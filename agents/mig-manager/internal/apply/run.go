@@ -68,8 +68,8 @@ func (p *Plan) leave(earlier Plan) {
 }
 
 // Recover ends what an earlier process left in the journal: GPUs that are neither what they
-// were nor what they should become. It goes forward where the request, of the present config, asks
-// the same of the GPU as then, and back otherwise. The error is that of the result, or says
+// were nor what they should become. It goes forward where the request asks the same of the GPU
+// as the earlier one, and back otherwise. The error is that of the result, or says
 // why nothing was done. Without a journal it does nothing.
 func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	j, err := a.journal()

@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
@@ -134,4 +135,44 @@ func TestAClaimLeavesAFailureAsItIs(t *testing.T) {
 	}
 	n.ask("all-balanced")
 	n.until("pending", func(s shown) bool { return s.state() == manager.Pending })
+}
+
+// claimedLate is a node whose GPUs another agent claims between the observation and the change.
+type claimedLate struct {
+	*node
+	claimed atomic.Bool
+}
+
+// Apply is that of manager.GPUs.
+func (c *claimedLate) Apply(ctx context.Context, req apply.Request) (apply.Result, error) {
+	if c.claimed.Load() {
+		c.did("claimed")
+		return apply.Result{}, fmt.Errorf("change of MIG layouts: %w by driver-loader", contract.ErrClaimed)
+	}
+	return c.node.Apply(ctx, req)
+}
+
+// TestAClaimBeforeTheChangeIsNoFailure: nothing was tried.
+func TestAClaimBeforeTheChangeIsNoFailure(t *testing.T) {
+	n := nodeOn(t, apitest.New(t, map[string]string{manager.ConfigLabel: "all-balanced"}))
+	c := &claimedLate{node: n}
+	c.claimed.Store(true)
+	n.cfg.GPUs = c
+	m := manager.New(n.cfg)
+	n.run(m)
+	n.until("tried", func(shown) bool { return n.count("claimed") > 0 })
+	for range 3 {
+		before := n.count("claimed")
+		m.Changed()
+		s := n.until("tried again", func(shown) bool { return n.count("claimed") > before })
+		if s.state() != manager.Pending || s.cause() != "" {
+			t.Errorf("the state is %q (%s), want %q", s.state(), s.cause(), manager.Pending)
+		}
+	}
+	c.claimed.Store(false)
+	m.Changed()
+	n.succeeds()
+	if got := n.sent(1); len(got) != 1 {
+		t.Errorf("events %q, want the one of the success", got)
+	}
 }

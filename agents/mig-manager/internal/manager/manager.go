@@ -45,8 +45,8 @@ type Config struct {
 	// Report sends an Event of the Node.
 	Report func(kube.Event)
 	GPUs   GPUs
-	// Select returns what the config of a name asks of the GPUs. With an error, it returns what
-	// can be done nevertheless, nil for nothing. It is called again for each observation.
+	// Select returns the desired state of the GPUs by the config of a name. With an error, it returns
+	// the part that can be reached nevertheless, or nil. It is called again for each observation.
 	Select func(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, error)
 	// Stays reports whether a pod comes back after an eviction.
 	Stays func(ctx context.Context, pod procowner.Pod) bool

@@ -28,10 +28,10 @@ type Observation struct {
 	Refused error
 	// Lacking is why what is wanted cannot be on some GPUs, such as one that does not answer.
 	Lacking error
-	// Request is what is wanted of the GPUs, and Plan what it takes to get there, as far as possible.
+	// Request is made of the config, and Plan of Request.
 	Request apply.Request
 	Plan    apply.Plan
-	// Users are those of what Plan destroys. Plan.Unknown says why not all are known.
+	// Users are the holders that are in the way of Plan. Plan.Unknown says why not all are known.
 	Users []mig.Holder
 	// Attempt is the last one to make the same change.
 	Attempt Attempt

@@ -112,7 +112,7 @@ func (m *Manager) plan(ctx context.Context, o *Observation) {
 	}
 }
 
-// away reports whether an error is that of a driver that is not there now, and not of the request.
+// away reports whether an error is about a driver that is not there now, and not about the request.
 func away(err error) bool {
 	return errors.Is(err, contract.ErrClaimed) || errors.Is(err, gpu.ErrNoDriver) || errors.Is(err, gpu.ErrHangs) || errors.Is(err, context.Canceled)
 }

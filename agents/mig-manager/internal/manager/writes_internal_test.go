@@ -28,14 +28,17 @@ type hour struct {
 	now    time.Time
 	// writes is at how many writes the Node was read.
 	writes int
-	// looks counts looks at the users.
-	looks int
+	// looks counts looks at the users, and observations those at the GPUs.
+	looks, observations int
 	// users and busy are those whom the kubelet and an attempt find at the n-th look.
 	users, busy func(n int) []mig.Holder
 }
 
 // Observe, Plan, Apply and Recover are those of GPUs.
-func (*hour) Observe(context.Context) (*apply.Observation, error) { return &apply.Observation{}, nil }
+func (h *hour) Observe(context.Context) (*apply.Observation, error) {
+	h.observations++
+	return &apply.Observation{}, nil
+}
 
 func (h *hour) Plan(context.Context, apply.Request) (apply.Plan, error) {
 	h.looks++
@@ -132,6 +135,9 @@ func TestWritesOfAnHour(t *testing.T) {
 			t.Logf("%d looks, %d writes, events %v", h.looks, writes, h.events)
 			if writes > tc.writes || h.looks < 900 {
 				t.Errorf("%d writes in %d looks, want %d at most", writes, h.looks, tc.writes)
+			}
+			if h.observations != h.looks {
+				t.Errorf("the GPUs were read %d times in %d passes", h.observations, h.looks)
 			}
 			if !slices.Equal(h.events, []string{ReasonWaiting}) {
 				t.Errorf("%d Events: %q..., want one", len(h.events), h.events[:min(3, len(h.events))])

@@ -38,9 +38,9 @@ func (f *Files) Folders() []string {
 	return out
 }
 
-// Select returns what the config of a name asks of GPUs: of a file, or generated for them. Of a
-// file that is invalid, only the names in it fail. If GPUs cannot be read, Select returns an error
-// beside what the config asks of the others.
+// Select returns the desired state of GPUs by the config of a name, in a file or generated for the
+// GPUs. If a file is invalid, only its own names fail. If GPUs cannot be read, Select returns an
+// error beside the desired state of the others.
 func (f *Files) Select(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, error) {
 	generated, err := Generate(gpus)
 	if err != nil && !errors.Is(err, ErrNoProfiles) {

@@ -1,5 +1,5 @@
-// Package users finds the containers to which the kubelet has allocated a GPU or a MIG device, also
-// those without a process, which the driver does not know.
+// Package users finds the containers that hold a GPU or a MIG device by an allocation of the kubelet. The
+// driver does not know a container without a process.
 package users
 
 import (
@@ -115,8 +115,8 @@ func (f *Finder) forget() {
 	maps.DeleteFunc(f.running, func(_ procowner.Pod, r runs) bool { return time.Since(r.until) > askMost })
 }
 
-// Containers returns the containers to which a GPU, or a MIG device of it, is allocated, each of them
-// once for a device. It is pure.
+// Containers returns the containers that hold a GPU, or a MIG device of it. Each is listed once for a
+// device. It is pure.
 func Containers(g gpu.GPU, by podresources.Map) []mig.Holder {
 	whole := mig.Holder{GPU: g.Index, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance}
 	out := holding(by[g.UUID], whole)
