@@ -57,10 +57,6 @@ func (r *Reader) View(span *nvml.Span) *View {
 	return &View{reader: r, span: span, gpus: map[gpu.UUID]*known{}}
 }
 
-// Read returns all GPUs of the node, ordered by index. A GPU that fails is listed with its
-// Fault; the error is for what concerns the whole node.
-func (r *Reader) Read(span *nvml.Span) ([]mig.GPU, error) { return r.View(span).GPUs() }
-
 // ErrNoGPU is returned for a GPU that NVML does not list.
 var ErrNoGPU = errors.New("there is no such GPU")
 
