@@ -39,7 +39,7 @@ func TestUnitsAreNotStoppedAtEachLook(t *testing.T) {
 	}{
 		"a unit that does not stop": {units: func(n *node) manager.Units { return running{n} }, state: manager.Failed, cause: "stop nvsm.service"},
 		"a unit that is back": {
-			units: func(n *node) manager.Units { return n }, fails: &apply.InUse{Holders: []mig.Holder{ofUnit}},
+			units: func(n *node) manager.Units { return n }, fails: &apply.InUse{Holders: []mig.Holder{ofUnit()}},
 			state: manager.Pending, cause: "process 42 of nvsm.service",
 		},
 	} {

@@ -241,7 +241,7 @@ func (n *node) testsUnitsOfTheHostRunAgain() {
 
 func (n *node) testsTheHostIsRebootedOnce() {
 	n.cfg.Options.Reboot = true
-	n.fails = needsReboot
+	n.fails = needsReboot()
 	n.ask("all-balanced")
 	stop := n.start()
 	n.until("rebooting", func(s shown) bool { return s.state() == manager.Rebooting && slices.Contains(n.seen(&n.log), "reboot") })
@@ -263,7 +263,7 @@ func (n *node) testsARebootThatIsRefusedIsTriedAgain() {
 	n.cfg.Options.Reboot = true
 	n.cfg.Retry = pace.Backoff{First: time.Minute, Most: time.Minute}
 	n.cfg.Reboot = func(context.Context) error { n.did("reboot"); return errors.New("no D-Bus") }
-	n.fails = needsReboot
+	n.fails = needsReboot()
 	n.ask("all-balanced")
 	n.start()
 	n.until("failed", func(s shown) bool {
@@ -277,7 +277,7 @@ func (n *node) testsARebootThatIsRefusedIsTriedAgain() {
 
 func (n *node) testsAUnitWithAProcessIsStopped() {
 	n.cfg.Units, n.cfg.OfHost = n, func(unit string) bool { return unit == "nvsm.service" }
-	n.users = []mig.Holder{ofUnit}
+	n.users = []mig.Holder{ofUnit()}
 	n.ask("all-balanced")
 	n.start()
 	n.succeeds()

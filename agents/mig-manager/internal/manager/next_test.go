@@ -36,7 +36,7 @@ func used(o *manager.Observation) {
 }
 
 func byProcess(o *manager.Observation) {
-	unit := ofUnit
+	unit := ofUnit()
 	unit.GPU = 1
 	o.Users = append(o.Users, unit)
 }

@@ -18,7 +18,7 @@ import (
 // rebooting is a node whose GPUs need a reboot for the config all-balanced.
 func rebooting(t *testing.T) *node {
 	n := nodeOn(t, apitest.New(t, map[string]string{manager.ConfigLabel: "all-balanced"}))
-	n.fails = needsReboot
+	n.fails = needsReboot()
 	selects := n.cfg.Select
 	n.cfg.Select = func(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, error) {
 		n.did("look")
@@ -164,7 +164,7 @@ func TestARebootInVainIsNotRepeated(t *testing.T) {
 // testsTheCordonOutlivesTheAgentOnTheWayToAReboot: the host ends the agent, and pods that come then would
 // be in the way after the reboot.
 func (n *node) testsTheCordonOutlivesTheAgentOnTheWayToAReboot() {
-	n.fails = needsReboot
+	n.fails = needsReboot()
 	n.cfg.Options.Reboot, n.cfg.Options.Cordon = true, true
 	n.users = []mig.Holder{holds("default", "train-0")}
 	n.ask("all-balanced")

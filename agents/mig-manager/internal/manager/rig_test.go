@@ -153,7 +153,7 @@ func (n *node) Recover(context.Context, apply.Request) (apply.Result, error) {
 }
 
 // needsReboot is the error of a GPU whose mode takes effect after a reboot of the host.
-var needsReboot = &apply.RebootError{Reason: "no reset"}
+func needsReboot() error { return &apply.RebootError{Reason: "no reset"} }
 
 // result is the one of an attempt that failed.
 func (n *node) result() apply.Result {
@@ -169,7 +169,9 @@ func holds(namespace, pod string) mig.Holder {
 }
 
 // ofUnit is a process of a unit of the host that has a GPU open.
-var ofUnit = mig.Holder{Process: procowner.Process{PID: 42, Owner: procowner.Owner{Unit: "nvsm.service"}}}
+func ofUnit() mig.Holder {
+	return mig.Holder{Process: procowner.Process{PID: 42, Owner: procowner.Owner{Unit: "nvsm.service"}}}
+}
 
 // Stop, Start and Stopped are those of manager.Units.
 func (n *node) Stop(context.Context) error {
