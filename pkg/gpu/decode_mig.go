@@ -67,7 +67,7 @@ func (d *MIGDevice) validateBeside(c *checker, field string, o *MIGDevice) {
 			field+".computeInstance", "%d of GPU instance %d appears twice", d.ComputeInstance, d.GPUInstance)
 		return
 	}
-	c.check(!d.Placement.overlaps(o.Placement), field+".placement", "overlaps that of GPU instance %d", o.GPUInstance)
+	c.check(!d.Placement.Overlaps(o.Placement), field+".placement", "overlaps that of GPU instance %d", o.GPUInstance)
 }
 
 // validateInstances checks the GPU instances of one GPU, if the snapshot lists
@@ -84,7 +84,7 @@ func (m *MIG) validateInstances(c *checker, field string) {
 		c.check(i == 0 || m.GPUInstances[i-1].ID < in.ID, name+".id", "is not above that of the instance before")
 		c.check(in.Placement.Start >= 0 && in.Placement.Size >= 0, name+".placement", "is negative")
 		for _, o := range m.GPUInstances[:i] {
-			c.check(!in.Placement.overlaps(o.Placement), name+".placement", "overlaps that of GPU instance %d", o.ID)
+			c.check(!in.Placement.Overlaps(o.Placement), name+".placement", "overlaps that of GPU instance %d", o.ID)
 		}
 		places[in.ID] = in.Placement
 	}
@@ -96,9 +96,4 @@ func (m *MIG) validateInstances(c *checker, field string) {
 			c.check(!listed || !known || place == d.Placement, field, "GPU instance %d and its devices have different placements", d.GPUInstance)
 		}
 	}
-}
-
-// overlaps reports whether two ranges that are known have a slice in common.
-func (p Placement) overlaps(o Placement) bool {
-	return p.Size > 0 && o.Size > 0 && p.Start < o.Start+o.Size && o.Start < p.Start+p.Size
 }

@@ -67,6 +67,11 @@ type Placement struct {
 	Size  int `json:"size"`
 }
 
+// Overlaps reports whether two ranges that are known have a slice in common.
+func (p Placement) Overlaps(o Placement) bool {
+	return p.Size > 0 && o.Size > 0 && p.Start < o.Start+o.Size && o.Start < p.Start+p.Size
+}
+
 // Engines are the parts of a MIG device, as nvmlDeviceGetAttributes_v2 counts
 // them.
 type Engines struct {

@@ -3,6 +3,7 @@
 package mig
 
 import (
+	"fmt"
 	"slices"
 
 	"outrigger.dev/pkg/gpu"
@@ -76,13 +77,34 @@ func (b Board) Beside(list []Unlisted) Board {
 		b.ComputeSlices -= u.ComputeSlices
 		for i := range b.Profiles {
 			p := &b.Profiles[i]
-			p.Placements = slices.DeleteFunc(slices.Clone(p.Placements), func(at gpu.Placement) bool {
-				return at.Start < u.Placement.Start+u.Placement.Size && u.Placement.Start < at.Start+at.Size
-			})
+			p.Placements = slices.DeleteFunc(slices.Clone(p.Placements), u.Placement.Overlaps)
 			p.Max = min(p.Max, len(p.Placements))
 		}
 	}
 	return b
+}
+
+// Fits returns why the board cannot have the GPU instances of a layout, which is in order, or nil.
+func (b Board) Fits(l Layout) error {
+	count := map[gpu.Profile]int{}
+	compute := 0
+	for n, i := range l {
+		p, ok := b.Profile(i.Profile)
+		if !ok || !slices.Contains(p.Placements, i.Placement) {
+			return fmt.Errorf("a GPU instance %s cannot be at %s", i.Profile, place(i.Placement))
+		}
+		if n > 0 && i.Placement.Overlaps(l[n-1].Placement) {
+			return fmt.Errorf("the GPU instances %s at %d and %s at %d overlap", l[n-1].Profile, l[n-1].Placement.Start, i.Profile, i.Placement.Start)
+		}
+		if count[i.Profile]++; count[i.Profile] > p.Max {
+			return fmt.Errorf("the GPU can have %d of %s, and not %d", p.Max, i.Profile, count[i.Profile])
+		}
+		compute += i.Profile.GPUSlices
+	}
+	if compute > b.ComputeSlices {
+		return fmt.Errorf("its GPU instances have %d compute slices, and the GPU has %d", compute, b.ComputeSlices)
+	}
+	return nil
 }
 
 // Of returns the kind of compute instance with so many slices.

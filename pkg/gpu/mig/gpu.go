@@ -2,6 +2,7 @@ package mig
 
 import (
 	"fmt"
+	"maps"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -37,6 +38,14 @@ type State struct {
 	Layout  Layout `json:"layout"`
 }
 
+// Equal reports whether both are the same modes, with the same instances at the same places.
+func (s State) Equal(o State) bool {
+	return s.Enabled == o.Enabled && s.Pending == o.Pending && s.Layout.Equal(o.Layout)
+}
+
+// Desired returns the config that the state is in line with.
+func (s State) Desired() Desired { return Desired{Enabled: s.Enabled, Devices: s.Layout.Devices()} }
+
 // Desired is what a config asks of one GPU.
 type Desired struct {
 	Enabled bool `json:"enabled"`
@@ -45,12 +54,9 @@ type Desired struct {
 	Devices map[gpu.Profile]int `json:"devices,omitempty"`
 }
 
-// Process is a process that uses a GPU.
-type Process struct {
-	PID int `json:"pid"`
-	// GPUInstance and ComputeInstance are gpu.NoInstance if the process uses the whole GPU.
-	GPUInstance     uint32 `json:"gpuInstance"`
-	ComputeInstance uint32 `json:"computeInstance"`
+// Equal reports whether both ask for the same.
+func (d Desired) Equal(o Desired) bool {
+	return d.Enabled == o.Enabled && maps.Equal(d.Devices, o.Devices)
 }
 
 // Unlisted is a GPU instance of a profile that NVML does not list, as a driver may have one that is

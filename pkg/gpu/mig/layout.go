@@ -72,6 +72,28 @@ func (l Layout) Devices() map[gpu.Profile]int {
 	return count
 }
 
+// Device returns the profile of the MIG device with NVML's numbers of its instances, or of the whole GPU
+// instance. It is empty without such a GPU instance.
+func (l Layout) Device(gpuInstance, computeInstance uint32) string {
+	for _, i := range l {
+		if i.ID != gpuInstance {
+			continue
+		}
+		for _, c := range i.Compute {
+			if c.ID == computeInstance {
+				return i.Device(c).String()
+			}
+		}
+		return i.Profile.String()
+	}
+	return ""
+}
+
+// Undivided reports whether a GPU instance has no compute instance, so that nothing can use it.
+func (l Layout) Undivided() bool {
+	return slices.ContainsFunc(l, func(i Instance) bool { return len(i.Compute) == 0 })
+}
+
 // Op is what a Step does.
 type Op string
 

@@ -86,3 +86,49 @@ func TestBeside(t *testing.T) {
 		t.Errorf("the board has changed: %+v", board)
 	}
 }
+
+func TestFits(t *testing.T) {
+	at := func(name string, start, size int) mig.Instance {
+		return mig.Instance{Profile: profile(t, name), Placement: gpu.Placement{Start: start, Size: size}}
+	}
+	b := mig.Board{ComputeSlices: 4, Profiles: []mig.Profile{
+		{Name: profile(t, "1g.10gb"), Max: 2, Placements: []gpu.Placement{{Start: 0, Size: 1}, {Start: 1, Size: 1}, {Start: 2, Size: 1}}},
+		{Name: profile(t, "2g.20gb"), Max: 3, Placements: []gpu.Placement{{Start: 0, Size: 2}, {Start: 2, Size: 2}, {Start: 4, Size: 2}}},
+	}}
+	for name, tc := range map[string]struct {
+		layout mig.Layout
+		want   string
+	}{
+		"nothing":            {},
+		"all":                {layout: mig.Layout{at("1g.10gb", 0, 1), at("1g.10gb", 1, 1), at("2g.20gb", 2, 2)}},
+		"another profile":    {mig.Layout{at("3g.40gb", 0, 4)}, "a GPU instance 3g.40gb cannot be at 0:4"},
+		"another place":      {mig.Layout{at("2g.20gb", 1, 2)}, "a GPU instance 2g.20gb cannot be at 1:2"},
+		"an overlap":         {mig.Layout{at("2g.20gb", 0, 2), at("1g.10gb", 1, 1)}, "the GPU instances 2g.20gb at 0 and 1g.10gb at 1 overlap"},
+		"too many of one":    {mig.Layout{at("1g.10gb", 0, 1), at("1g.10gb", 1, 1), at("1g.10gb", 2, 1)}, "the GPU can have 2 of 1g.10gb, and not 3"},
+		"too many for a GPU": {mig.Layout{at("2g.20gb", 0, 2), at("2g.20gb", 2, 2), at("2g.20gb", 4, 2)}, "its GPU instances have 6 compute slices, and the GPU has 4"},
+	} {
+		got := ""
+		if err := b.Fits(tc.layout); err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%s: Fits() = %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// A MIG device is named by NVML's numbers of its instances.
+func TestDeviceOfALayout(t *testing.T) {
+	l := mig.Layout{{ID: 3, Profile: profile(t, "2g.20gb"), Compute: []mig.Compute{{ID: 1, Slices: 1}, {ID: 2, Slices: 2}}}}
+	for want, id := range map[string][2]uint32{"1c.2g.20gb": {3, 1}, "2g.20gb": {3, 2}, "": {4, 1}} {
+		if got := l.Device(id[0], id[1]); got != want {
+			t.Errorf("Device(%v) = %q, want %q", id, got, want)
+		}
+	}
+	if got := l.Device(3, gpu.NoInstance); got != "2g.20gb" {
+		t.Errorf("Device() of a process without a compute instance = %q, want the GPU instance", got)
+	}
+	if l.Undivided() || !(mig.Layout{{}}).Undivided() {
+		t.Error("Undivided() is not whether a GPU instance has no compute instance")
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/clients"
 	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/agents/mig-manager/internal/users"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
@@ -101,23 +102,17 @@ func (r *running) config() (_ manager.Config, err error) {
 	if r.kubelet, err = podresources.New(podresources.Config{Socket: s.kubeletSocket}); err != nil {
 		return manager.Config{}, cmdline.Usagef("flag --pod-resources-kubelet-socket: %s", err)
 	}
-	applier, err := apply.New(apply.Config{
-		Session: session, StateDir: s.stateDir,
-		Reset:     apply.SMI{DriverRoot: r.driver.Root.CtrPath()},
-		Processes: apply.Processes{Root: procowner.Root{PodLogs: s.podLogs}, Driver: s.host.ProcRoot},
-		Sys:       s.host.SysRoot, Board: knownBoard, Log: r.log,
-		Devices: devicesOf(s.host, r.driver.Root),
-	})
+	containers := &users.Finder{Source: r.source, Kubelet: r.kubelet, Client: r.api.Client}
+	processes := apply.Processes{Root: procowner.Root{PodLogs: s.podLogs}, Driver: s.host.ProcRoot}
+	applier, err := s.applier(r.driver, session, apply.Config{Processes: processes, Containers: containers.Held, Log: r.log})
 	if err != nil {
 		return manager.Config{}, err
 	}
-	files := newConfigs(s.defaultFile, s.configFile, r.log)
-	r.folders = files.folders()
+	files := migconfig.NewFiles(s.defaultFile, s.configFile, r.log)
+	r.folders = files.Folders()
 	systemd := clients.Systemd{Socket: filepath.Join(s.hostRoot, "run/dbus/system_bus_socket")}
-	holders := &users.Finder{Source: r.source, Kubelet: r.kubelet, Client: r.api.Client}
-	gpus := &partitioner{Applier: applier, holdings: holders.All}
 	cfg := manager.Config{
-		Client: r.api.Client, Report: r.api.Event, GPUs: gpus, Recover: gpus.Recover, Select: files.selected, Users: holders.Of,
+		Client: r.api.Client, Report: r.api.Event, GPUs: applier, Select: files.Select, Stays: containers.Stays,
 		Reboot: systemd.Reboot, Default: s.defaultConfig, Options: s.options, Contract: r.driver.Contract,
 		DriverVersion: r.driverVersion, Loaded: func() string { return loadedAs(s.host) }, RebootFile: filepath.Join(s.stateDir, "reboot.json"),
 		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Log: r.log,

@@ -38,7 +38,7 @@ func (o *command) apply(c *cli.Context, log *slog.Logger) error {
 	}
 	return change{command: o, log: log, done: "MIG configuration applied successfully", request: func(gpus []mig.GPU) (apply.Request, error, error) {
 		s, err := choose(config, name, gpus, log)
-		return apply.Request{Desired: s.Want, SkipReset: o.skipReset}, unreadable(s.Faulty), err
+		return apply.Request{Desired: s.Want, SkipReset: o.skipReset}, s.Unreadable(), err
 	}}.run(c, env)
 }
 
@@ -68,7 +68,7 @@ func (o *command) restore(c *cli.Context, log *slog.Logger) error {
 		req := apply.Request{Desired: map[gpu.UUID]mig.Desired{}, Layouts: map[gpu.UUID]mig.Layout{}}
 		states, err := saved.States(gpus)
 		for id, s := range states {
-			req.Desired[id] = mig.Desired{Enabled: s.Enabled, Devices: s.Layout.Devices()}
+			req.Desired[id] = s.Desired()
 			req.Layouts[id] = s.Layout
 		}
 		return req, nil, err

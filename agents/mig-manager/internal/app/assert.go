@@ -65,7 +65,7 @@ func (o *command) assertConfig(c *cli.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := unreadable(s.Faulty); err != nil {
+	if err := s.Unreadable(); err != nil {
 		return err
 	}
 	var differences []error

@@ -128,14 +128,14 @@ func (ch change) do(ctx context.Context) (err error) {
 // recover ends an earlier change that was not ended, such as one that needed a reboot: then there
 // is no run root.
 func (ch change) recover(ctx context.Context, req apply.Request) error {
-	_, err := ch.node.Recover(ctx, req.Desired, nil)
+	_, err := ch.node.Recover(ctx, req)
 	if !errors.Is(err, contract.ErrNoRunRoot) {
 		return err
 	}
 	if err := ch.node.makeRunRoot(); err != nil {
 		return err
 	}
-	_, err = ch.node.Recover(ctx, req.Desired, nil)
+	_, err = ch.node.Recover(ctx, req)
 	return err
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"outrigger.dev/agents/mig-manager/internal/app"
 	"outrigger.dev/agents/mig-manager/internal/boards"
-	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
@@ -41,7 +40,7 @@ func TestBoardsAreDocumented(t *testing.T) {
 		}
 		for _, profile := range p.Board.Profiles {
 			one := "`" + profile.Name.String() + "`"
-			if n := migconfig.Most(p.Board, profile); n > 1 {
+			if n := profile.Max; n > 1 {
 				one += fmt.Sprintf(" × %d", n)
 			}
 			profiles = append(profiles, one)

@@ -15,7 +15,6 @@ import (
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/driverproc"
-	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/gpu/nvml"
@@ -36,7 +35,6 @@ func (s *settings) driver() (*driver.Driver, error) {
 
 // openNode opens the node that the flags describe. The caller closes its session.
 func (s *settings) openNode(log *slog.Logger) (*node, error) {
-	host := s.host
 	d, err := s.driver()
 	if err != nil {
 		return nil, err
@@ -45,16 +43,19 @@ func (s *settings) openNode(log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := apply.New(apply.Config{
-		Session: session, StateDir: s.stateDir,
-		Reset: apply.SMI{DriverRoot: d.Root.CtrPath()}, Processes: apply.Processes{Root: procowner.Root{Proc: host.ProcRoot}}, Sys: host.SysRoot,
-		Board: knownBoard, Log: log,
-		Devices: devicesOf(host, d.Root),
-	})
+	a, err := s.applier(d, session, apply.Config{Processes: apply.Processes{Root: procowner.Root{Proc: s.host.ProcRoot}}, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	return &node{Applier: a, session: session, runRoot: host.RunRoot}, nil
+	return &node{Applier: a, session: session, runRoot: s.host.RunRoot}, nil
+}
+
+// applier returns an Applier of the node that the flags describe.
+func (s *settings) applier(d *driver.Driver, session *nvml.Session, cfg apply.Config) (*apply.Applier, error) {
+	cfg.Session, cfg.StateDir, cfg.Sys = session, s.stateDir, s.host.SysRoot
+	cfg.Reset, cfg.Board = apply.SMI{DriverRoot: d.Root.CtrPath()}, knownBoard
+	cfg.Devices = devnode.Config{Proc: s.host.ProcRoot, Dev: d.Root.Dev()}
+	return apply.New(cfg)
 }
 
 // onNode opens the node that the flags describe for do.
@@ -64,11 +65,6 @@ func (s *settings) onNode(log *slog.Logger, do func(*node) error) error {
 		return err
 	}
 	return errors.Join(do(n), n.session.Close())
-}
-
-// devicesOf says where the device nodes of the driver are.
-func devicesOf(host agent.Host, root *driverroot.Root) devnode.Config {
-	return devnode.Config{Proc: host.ProcRoot, Dev: root.Dev()}
 }
 
 // loadedAs is that of manager.Config: the version of the loaded driver, and the number that the kernel has

@@ -80,7 +80,7 @@ func (o *command) planNode(ctx context.Context, config migconfig.Config, name st
 			return err
 		}
 		p, err = n.Plan(ctx, apply.Request{Seen: seen, Desired: s.Want, ModeOnly: o.modeOnly})
-		return errors.Join(err, p.Err(), unreadable(s.Faulty))
+		return errors.Join(err, p.Err(), s.Unreadable())
 	})
 	return p, err
 }
@@ -91,25 +91,8 @@ func (o *command) offline(config migconfig.Config, name string, gpus []mig.GPU, 
 	if err != nil {
 		return apply.Plan{}, err
 	}
-	var p apply.Plan
-	var refused apply.Refusals
-	for _, g := range gpus {
-		want, asked := s.Want[g.UUID]
-		if !asked {
-			continue
-		}
-		target := mig.State{Enabled: want.Enabled, Pending: want.Enabled}
-		switch {
-		case !want.Enabled:
-		case !o.modeOnly:
-			target.Layout, err = apply.Fit(g, want.Devices, nil)
-			refused.Add(g, err)
-		case g.Enabled:
-			target.Layout = g.Layout
-		}
-		p.GPUs = append(p.GPUs, apply.Toward(g, target))
-	}
-	return p, errors.Join(unreadable(s.Faulty), refused.Err())
+	p, err := apply.Offline(gpus, apply.Request{Desired: s.Want, ModeOnly: o.modeOnly})
+	return p, errors.Join(s.Unreadable(), err)
 }
 
 // boardGPUs returns so many GPUs of the board that the flags name, nil if they name none.

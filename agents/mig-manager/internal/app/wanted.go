@@ -1,11 +1,9 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/agents/mig-manager/internal/plan"
@@ -32,15 +30,6 @@ func choose(config migconfig.Config, name string, gpus []mig.GPU, log *slog.Logg
 	return s, nil
 }
 
-// unreadable returns an error for the GPUs that cannot be read, nil for none.
-func unreadable(gpus []mig.GPU) error {
-	var errs []error
-	for _, g := range gpus {
-		errs = append(errs, fmt.Errorf("GPU %d cannot be read: %w: repair or reset it", g.Index, g.Fault))
-	}
-	return errors.Join(errs...)
-}
-
 // inForce returns nil if a GPU has what is asked of it, and otherwise what differs. With
 // modeOnly, only the MIG mode counts.
 func inForce(g mig.GPU, want mig.Desired, modeOnly bool) error {
@@ -57,7 +46,7 @@ func inForce(g mig.GPU, want mig.Desired, modeOnly bool) error {
 	if has := g.Layout.Devices(); !maps.Equal(has, want.Devices) {
 		return fmt.Errorf("GPU %d: it has %s, and the config wants %s", g.Index, plan.Text(has), plan.Text(want.Devices))
 	}
-	if slices.ContainsFunc(g.Layout, func(i mig.Instance) bool { return len(i.Compute) == 0 }) {
+	if g.Layout.Undivided() {
 		return fmt.Errorf("GPU %d: it has a GPU instance without a compute instance", g.Index)
 	}
 	return nil

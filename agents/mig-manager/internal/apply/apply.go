@@ -47,6 +47,9 @@ type Config struct {
 	// Sys is the host's /sys, which is the default. It tells whether NVML shows all GPUs of the node
 	// to this process.
 	Sys string
+	// Containers returns the containers that hold GPUs, or MIG devices of them. It is
+	// called before something is destroyed. If nil, only processes count as users.
+	Containers func(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.Holder, error)
 	// Board returns what a product can be divided into, and false if that is not known. It
 	// is asked for GPUs of which the driver does not report it while MIG mode is off. If
 	// nil, none is known.
@@ -97,10 +100,6 @@ func New(cfg Config) (*Applier, error) {
 	return &Applier{cfg: cfg, reader: partition.New()}, nil
 }
 
-// Held are users of GPUs that the driver does not know, such as containers without a process. Their
-// PID is 0.
-type Held map[gpu.UUID][]Holder
-
 // Request is what GPUs shall be.
 type Request struct {
 	// Seen is what the request was made from. If nil, or if it does not hold any more, all GPUs
@@ -112,9 +111,6 @@ type Request struct {
 	// Layouts has the exact layouts of some of these GPUs, with the desired devices. The
 	// others get the nearest layout that has them.
 	Layouts map[gpu.UUID]mig.Layout
-	// Held are users that the driver does not know, such as containers without a process. What
-	// they use counts as in use where a layout can be reached in several ways.
-	Held Held
 	// ModeOnly leaves the layouts as they are, as far as the mode allows it.
 	ModeOnly bool
 	// SkipReset leaves a mode that needs a reset pending.
@@ -127,6 +123,11 @@ type Plan struct {
 	GPUs []Change
 	// Faulty are those of the request that do not answer. The others are changed all the same.
 	Faulty []Outcomes
+	// Unknown says why the containers that hold GPUs are not known. It is nil if they are known.
+	Unknown error
+
+	// held has the containers that the plan spares where it can.
+	held map[gpu.UUID][]mig.Holder
 }
 
 // Change is what a request changes of one GPU.
@@ -140,8 +141,9 @@ type Change struct {
 	Mode, Reset bool
 	// Steps lead to the layout. If the mode changes, the first ones empty the GPU.
 	Steps []mig.Step
-	// Holders are the processes that use what has to go.
-	Holders []Holder
+	// Holders are the containers and the processes in the way of the change. A process of a pod is left
+	// out if a container of the pod is listed.
+	Holders []mig.Holder
 
 	// fabric is set for GPUs that have to be reset together.
 	fabric bool
@@ -157,10 +159,21 @@ func (p Plan) Needed() bool {
 	return slices.ContainsFunc(p.GPUs, Change.Needed)
 }
 
+// Disturbs reports whether the plan can take something from a container or a process.
+func (p Plan) Disturbs() bool { return slices.ContainsFunc(p.GPUs, Change.disturbs) }
+
+// Resets reports whether the plan resets a GPU.
+func (p Plan) Resets() bool {
+	return slices.ContainsFunc(p.GPUs, func(c Change) bool { return c.Reset })
+}
+
+// Holders returns the containers and the processes in the way of the plan.
+func (p Plan) Holders() []mig.Holder { return Holders(p.Busy()) }
+
 // Err returns an error for the GPUs that do not answer, or nil.
 func (p Plan) Err() error { return Result{p.Faulty}.Err() }
 
-// Busy returns an *InUse if processes use what has to go, or nil.
+// Busy returns an *InUse for each GPU with holders in the way, or nil.
 func (p Plan) Busy() error {
 	var errs []error
 	for _, c := range p.GPUs {
@@ -205,6 +218,19 @@ type Outcomes struct {
 	Steps int
 	// Err is set for all but Unchanged, Applied and Pending. It names the GPU.
 	Err error
+}
+
+// NeedsReboot reports whether a reboot is all that is missing. It is not while another GPU is in use, or
+// has failed: the reboot would end its users.
+func (r Result) NeedsReboot() bool {
+	needs := false
+	for _, o := range r.GPUs {
+		if o.Err != nil && o.Outcome != NeedsReboot {
+			return false
+		}
+		needs = needs || o.Outcome == NeedsReboot
+	}
+	return needs
 }
 
 // Err returns the errors of all GPUs, or nil.

@@ -13,6 +13,7 @@ import (
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/plan"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 )
 
@@ -66,7 +67,7 @@ func TestWhatIsHeldIsSpared(t *testing.T) {
 			g := r.gpus()[0]
 			held := g.Layout[start]
 			req := r.ask(map[int]string{0: "2g.12gb 1g.6gb 1g.6gb"})
-			req.Held = apply.Held{g.UUID: {{GPUInstance: held.ID, ComputeInstance: held.Compute[0].ID}}}
+			r.held = map[gpu.UUID][]mig.Holder{g.UUID: {train(held.ID, held.Compute[0].ID)}}
 			if _, err := r.a.Apply(t.Context(), req); err != nil {
 				t.Fatal(err)
 			}
@@ -74,6 +75,43 @@ func TestWhatIsHeldIsSpared(t *testing.T) {
 				t.Errorf("%s at %d is gone: %v", held.Profile, held.Placement.Start, now)
 			}
 		})
+	}
+}
+
+// TestWhatAContainerHoldsIsNotTaken, whether it was there at the plan, or came since. Nothing is changed
+// either while the containers are not known. They are asked for only if something has to go.
+func TestWhatAContainerHoldsIsNotTaken(t *testing.T) {
+	r := newRig(t, "--gpus=2", "--model=h100-80")
+	r.run("mig mode all on")
+	r.run("mig create 0 3g.40gb@4")
+	before, more, less := r.state(), r.ask(map[int]string{0: "3g.40gb 1g.10gb"}), r.ask(map[int]string{0: "7g.80gb"})
+	if p, err := r.a.Plan(t.Context(), more); err != nil || p.Disturbs() || r.asked > 0 {
+		t.Errorf("Plan() = %+v, %v, the containers were asked for %d times", p, err, r.asked)
+	}
+	p, err := r.a.Plan(t.Context(), less)
+	if err != nil || !p.Disturbs() || len(p.Holders()) > 0 || r.asked != 1 {
+		t.Errorf("Plan() = %+v, %v, the containers were asked for %d times", p, err, r.asked)
+	}
+	g := r.gpus()[0]
+	in := g.Layout[0]
+	r.held = map[gpu.UUID][]mig.Holder{g.UUID: {train(in.ID, in.Compute[0].ID)}}
+	if _, err := r.a.Apply(t.Context(), less); err == nil || !strings.Contains(err.Error(), "a container of pod default/train on GPU instance") {
+		t.Errorf("Apply() = %v, want that a container holds it back", err)
+	}
+	if p, err = r.a.Plan(t.Context(), less); err != nil || !slices.Equal(p.Holders(), r.held[g.UUID]) {
+		t.Errorf("Plan() = %+v, %v, want the container", p, err)
+	}
+	r.held, r.unknown = nil, errors.New("no kubelet")
+	if _, err := r.a.Apply(t.Context(), less); !errors.Is(err, r.unknown) {
+		t.Errorf("Apply() = %v, want an error while the containers are not known", err)
+	}
+	if p, err := r.a.Plan(t.Context(), less); err != nil || !errors.Is(p.Unknown, r.unknown) {
+		t.Errorf("Plan() = %+v, %v, want that the containers are unknown", p, err)
+	}
+	r.untouched(before)
+	r.unknown = nil
+	if _, err := r.a.Apply(t.Context(), less); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -127,7 +165,7 @@ func TestWhatCannotBeRolledBackIsRecoveredLater(t *testing.T) {
 			if !forward {
 				req.Desired = nil
 			}
-			if _, err := r.a.Recover(t.Context(), req.Desired, nil); err != nil {
+			if _, err := r.a.Recover(t.Context(), req); err != nil {
 				t.Fatal(err)
 			}
 			if forward {
@@ -233,7 +271,7 @@ func TestAGarbledJournalIsMovedAside(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if res, err := r.a.Recover(t.Context(), nil, nil); err != nil || len(res.GPUs) > 0 {
+		if res, err := r.a.Recover(t.Context(), apply.Request{}); err != nil || len(res.GPUs) > 0 {
 			t.Errorf("%q: Recover() = %+v, %v", text, res, err)
 		}
 		if aside, err := os.ReadFile(path + ".unreadable"); err != nil || string(aside) != text {

@@ -14,11 +14,14 @@ import (
 func (o *observer) shares(g mig.GPU, want map[gpu.Profile]int) bool {
 	free := g
 	free.Board.SharedEngines = true
-	if _, err := Fit(free, want, nil); err != nil || !g.Enabled {
+	if _, err := fit(free, want, nil); err != nil || !g.Enabled {
 		return false
 	}
 	if g.Board.SharedEngines || sharing(g, nil) {
 		return true
+	}
+	if o.view == nil {
+		return false
 	}
 	capacity, err := o.view.Capacity(g.UUID)
 	return err == nil && sharing(g, capacity)

@@ -3,7 +3,6 @@ package apply_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -196,7 +195,7 @@ func child(ctx context.Context) error {
 		return err
 	}
 	defer session.Close()
-	a, err := applier(session, reset, slog.New(slog.DiscardHandler))
+	a, err := applier(session, reset, apply.Config{})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func TestKilledAtEachCall(t *testing.T) {
 			if pending && step > 1 { // from here on, each call counts
 				n, step = n-step, 1
 			}
-			res, err := p.a.Recover(t.Context(), wanted[n%2], nil)
+			res, err := p.a.Recover(t.Context(), apply.Request{Desired: wanted[n%2]})
 			what := fmt.Sprintf("killed at call %d, then %v (%v)", n, outcomes(res), err)
 			if err != nil {
 				t.Error(what)

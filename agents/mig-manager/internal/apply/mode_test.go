@@ -35,7 +35,7 @@ func TestAResetThatDoesNotHelpNeedsAReboot(t *testing.T) {
 			}
 			r.idle()
 			r.run("reboot")
-			res, err = r.a.Recover(t.Context(), req.Desired, nil)
+			res, err = r.a.Recover(t.Context(), req)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,12 +131,12 @@ func TestAGPUIsLostAmidTheChange(t *testing.T) {
 	if got := r.state()[1]; got != "true true 2g.12gb@2:2/2@0" {
 		t.Errorf("GPU 1 is %s", got)
 	}
-	if _, err := r.a.Recover(t.Context(), req.Desired, nil); err == nil || !strings.Contains(err.Error(), "GPU 0 (") || !r.journal() {
+	if _, err := r.a.Recover(t.Context(), req); err == nil || !strings.Contains(err.Error(), "GPU 0 (") || !r.journal() {
 		t.Errorf("Recover() = %v, journal %t, while the GPU is lost", err, r.journal())
 	}
 	r.run("heal 0")
 	r.idle()
-	if _, err := r.a.Recover(t.Context(), req.Desired, nil); err != nil {
+	if _, err := r.a.Recover(t.Context(), req); err != nil {
 		t.Error(err)
 	}
 	r.untouched([]string{"true true 2g.12gb@2:2/2@0", "true true 2g.12gb@2:2/2@0"})
@@ -212,7 +212,7 @@ func TestNothingIsChangedAfterTheLimit(t *testing.T) {
 	expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Unfinished})
 	<-time.After(3 * time.Second) // the call that hung has answered
 	expect(t, "states", r.state(), []string{"true true"})
-	if _, err := r.a.Recover(t.Context(), req.Desired, nil); err != nil {
+	if _, err := r.a.Recover(t.Context(), req); err != nil {
 		t.Error(err)
 	}
 	r.untouched([]string{"true true 2g.12gb@0:2/2@0 2g.12gb@2:2/2@0"})

@@ -17,6 +17,7 @@ import (
 // made it, and like that is not safe for concurrent use.
 type Observation struct {
 	span *nvml.Span
+	// view is nil for GPUs that are not there.
 	view *partition.View
 	// changes is how many changes the Applier had begun.
 	changes int
@@ -24,7 +25,7 @@ type Observation struct {
 	// part is set if gpus are not all of the node.
 	part bool
 	// running are the processes of the GPUs that were asked for them.
-	running map[gpu.UUID][]mig.Process
+	running map[gpu.UUID][]mig.Holder
 }
 
 // Observe observes the GPUs of the node.
@@ -36,6 +37,15 @@ func (a *Applier) Observe(ctx context.Context) (*Observation, error) {
 		}
 		return o.Observation, nil
 	})
+}
+
+// Offline is Applier.Plan for GPUs that are not there, such as the GPUs of a snapshot. They have no holders.
+func Offline(gpus []mig.GPU, req Request) (Plan, error) {
+	o := &observer{&Applier{}, &Observation{gpus: gpus, running: map[gpu.UUID][]mig.Holder{}}}
+	for _, g := range gpus {
+		o.running[g.UUID] = nil
+	}
+	return o.plan(req, nil)
 }
 
 // GPUs returns the GPUs of the node, ordered by index. Those that fail have a Fault. A GPU of which
@@ -53,7 +63,7 @@ func (a *Applier) GPUs(ctx context.Context) ([]mig.GPU, error) {
 
 // unseen returns an Observation of nothing yet.
 func (a *Applier) unseen(v *partition.View) *Observation {
-	return &Observation{view: v, changes: a.changes, running: map[gpu.UUID][]mig.Process{}}
+	return &Observation{view: v, changes: a.changes, running: map[gpu.UUID][]mig.Holder{}}
 }
 
 // all observes all GPUs.
@@ -95,7 +105,7 @@ func (a *Applier) known(g mig.GPU) mig.GPU {
 }
 
 // processes returns the processes on a GPU.
-func (o *Observation) processes(id gpu.UUID) ([]mig.Process, error) {
+func (o *Observation) processes(id gpu.UUID) ([]mig.Holder, error) {
 	if list, ok := o.running[id]; ok {
 		return list, nil
 	}

@@ -21,17 +21,17 @@ import (
 // open returns the processes that have the device node of a GPU open or mapped: daemons of the host
 // use it without a context, which is what the driver lists. This process is left out. What cannot be
 // read is too.
-func (p Processes) open(ctx context.Context, g mig.GPU) []Holder {
+func (p Processes) open(ctx context.Context, g mig.GPU) []mig.Holder {
 	node, err := devnode.Driver(cmp.Or(p.Driver, p.Folder())).GPU(g.PCI.BusID)
 	if err != nil {
 		return nil
 	}
 	self, _ := os.Readlink(filepath.Join(p.Folder(), "self"))
 	found, _ := holders.Find(ctx, p.Root, []holders.Devices{{Major: node.Major, Minors: []uint32{node.Minor}}})
-	var out []Holder
+	var out []mig.Holder
 	for _, h := range found {
 		if strconv.Itoa(h.PID) != self {
-			out = append(out, Holder{Process: h.Process, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance})
+			out = append(out, mig.Holder{Process: h.Process, GPU: g.Index, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance})
 		}
 	}
 	return out

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -18,12 +17,32 @@ import (
 // Plan returns what a request would change. It changes nothing. The error says on which GPUs
 // the request is infeasible: it wraps a *plan.Infeasible for each.
 func (a *Applier) Plan(ctx context.Context, req Request) (Plan, error) {
+	p, err := a.plan(ctx, req, nil)
+	if err != nil || a.cfg.Containers == nil || !p.Disturbs() {
+		return p, err
+	}
+	var concerned []mig.GPU
+	for _, c := range p.GPUs {
+		if c.disturbs() {
+			concerned = append(concerned, c.GPU)
+		}
+	}
+	held, unknown := a.cfg.Containers(ctx, concerned)
+	if len(held) > 0 { // the layout may be another one now
+		p, err = a.plan(ctx, req, held)
+	}
+	p.Unknown = unknown
+	return p, err
+}
+
+// plan is Plan where held has the containers.
+func (a *Applier) plan(ctx context.Context, req Request, held map[gpu.UUID][]mig.Holder) (Plan, error) {
 	return nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
 		o, err := a.observer(span, req.Seen)
 		if err != nil {
 			return Plan{}, err
 		}
-		return o.plan(req)
+		return o.plan(req, held)
 	})
 }
 
@@ -43,10 +62,10 @@ func (a *Applier) observer(span *nvml.Span, seen *Observation) (*observer, error
 	return o, o.all()
 }
 
-func (o *observer) plan(req Request) (Plan, error) {
-	var p Plan
+func (o *observer) plan(req Request, held map[gpu.UUID][]mig.Holder) (Plan, error) {
+	p := Plan{held: held}
 	var errs []error
-	var refused Refusals
+	var refused refusals
 	for id := range req.Desired {
 		if !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id }) {
 			errs = append(errs, fmt.Errorf("plan MIG layout of GPU %s: %w", id, partition.ErrNoGPU))
@@ -57,19 +76,20 @@ func (o *observer) plan(req Request) (Plan, error) {
 		if !asked || g.UUID == "" {
 			continue
 		}
-		c, err := o.change(g, d, req)
+		c, err := o.change(g, d, req, held[g.UUID])
 		if err := unanswered(g, err); err != nil {
 			p.Faulty = append(p.Faulty, Outcomes{Index: g.Index, UUID: g.UUID, Outcome: Unreadable, Err: err})
 			continue
 		}
-		refused.Add(g, err)
+		refused.add(g, err)
 		c.desired = &d
 		p.GPUs = append(p.GPUs, c)
 	}
-	if err := errors.Join(append(errs, refused.Err())...); err != nil {
+	if err := errors.Join(append(errs, refused.err())...); err != nil {
 		return Plan{}, err
 	}
 	err := o.addPeers(&p)
+	p.hold(held)
 	return p, err
 }
 
@@ -83,7 +103,7 @@ func unanswered(g mig.GPU, err error) error {
 }
 
 // change returns what a request changes of a GPU.
-func (o *observer) change(g mig.GPU, d mig.Desired, req Request) (Change, error) {
+func (o *observer) change(g mig.GPU, d mig.Desired, req Request, held []mig.Holder) (Change, error) {
 	if g.Fault != nil {
 		return Change{}, faultError(g)
 	}
@@ -105,12 +125,12 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request) (Change, error)
 	case d.Enabled && req.Layouts[g.UUID] != nil:
 		target.Layout = slices.Clone(req.Layouts[g.UUID])
 		target.Layout.Sort()
-		if err := fits(room(g), target.Layout); err != nil {
-			return Change{}, beside(g, err, func(b mig.Board) error { return fits(b, target.Layout) })
+		if err := room(g).Fits(target.Layout); err != nil {
+			return Change{}, beside(g, err, func(b mig.Board) error { return b.Fits(target.Layout) })
 		}
 	case d.Enabled:
 		var err error
-		if target.Layout, err = o.target(&g, d, req.Held[g.UUID]); err != nil {
+		if target.Layout, err = o.target(&g, d.Devices, held); err != nil {
 			return Change{}, err
 		}
 	}
@@ -122,36 +142,34 @@ func faultError(g mig.GPU) error { return fmt.Errorf("%s: %s", g.Fault.Op, g.Fau
 
 // target returns the layout that a GPU shall have once its mode is on. held are users beside the
 // processes that the driver lists. The GPU's board gets SharedEngines if the driver says so.
-func (o *observer) target(g *mig.GPU, d mig.Desired, held []Holder) (mig.Layout, error) {
-	want := maps.Clone(d.Devices)
-	maps.DeleteFunc(want, func(_ gpu.Profile, n int) bool { return n == 0 })
+func (o *observer) target(g *mig.GPU, want map[gpu.Profile]int, held []mig.Holder) (mig.Layout, error) {
 	if len(want) > 0 && len(g.Board.Profiles) == 0 {
 		return nil, fmt.Errorf("the driver does not report the profiles of %s while its MIG mode is off: turn only the mode on first (--mode-only)", g.Name)
 	}
-	var busy []mig.Process
 	var failed error
-	read := sync.OnceFunc(func() { busy, failed = o.processes(g.UUID) })
+	busy := sync.OnceValue(func() (list []mig.Holder) {
+		list, failed = o.processes(g.UUID)
+		return slices.Concat(list, held)
+	})
 	inUse := func(i mig.Instance) bool {
-		read()
-		return slices.ContainsFunc(busy, func(p mig.Process) bool { return uses(p, i) }) ||
-			slices.ContainsFunc(held, func(h Holder) bool { return uses(h.process(), i) })
+		return slices.ContainsFunc(busy(), func(h mig.Holder) bool { return uses(h, i) })
 	}
-	layout, err := Fit(*g, want, inUse)
+	layout, err := fit(*g, want, inUse)
 	if err != nil && o.shares(*g, want) {
 		g.Board.SharedEngines = true
-		layout, err = Fit(*g, want, inUse)
+		layout, err = fit(*g, want, inUse)
 	}
 	return layout, errors.Join(failed, err)
 }
 
-// uses reports whether a process uses one of the compute instances that i has.
-func uses(p mig.Process, i mig.Instance) bool {
-	return p.GPUInstance == i.ID && (p.ComputeInstance == gpu.NoInstance ||
-		slices.ContainsFunc(i.Compute, func(c mig.Compute) bool { return c.ID == p.ComputeInstance }))
+// uses reports whether h uses one of the compute instances that i has.
+func uses(h mig.Holder, i mig.Instance) bool {
+	return h.GPUInstance == i.ID && (h.ComputeInstance == gpu.NoInstance ||
+		slices.ContainsFunc(i.Compute, func(c mig.Compute) bool { return c.ID == h.ComputeInstance }))
 }
 
-// Toward returns the way of a GPU to a state. It does not say who stands in it.
-func Toward(g mig.GPU, target mig.State) Change {
+// way returns the way of a GPU to a state, without those who stand in it.
+func way(g mig.GPU, target mig.State) Change {
 	c := Change{GPU: g, Target: target, Mode: g.Enabled != target.Enabled || g.Pending != target.Pending}
 	c.Reset = g.Enabled != target.Enabled && g.NeedsReset
 	switch {
@@ -165,7 +183,7 @@ func Toward(g mig.GPU, target mig.State) Change {
 
 // toward returns the way of a GPU to a state, and who stands in it.
 func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
-	c := Toward(g, target)
+	c := way(g, target)
 	if err := c.empties(); err != nil {
 		return c, err
 	}
@@ -176,22 +194,22 @@ func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Holders = o.cfg.Processes.name(slices.DeleteFunc(slices.Clone(list), func(p mig.Process) bool { return !c.ends(p) }))
+	c.Holders = o.cfg.Processes.name(g, slices.DeleteFunc(slices.Clone(list), c.leaves))
 	return c, nil
 }
 
-// disturbs reports whether the change can take something from a process.
+// disturbs reports whether the change can take something from a container or a process.
 func (c Change) disturbs() bool {
 	return c.Mode || c.Reset || slices.ContainsFunc(c.Steps, func(s mig.Step) bool { return s.Op == mig.DestroyCompute || s.Op == mig.DestroyInstance })
 }
 
-// ends reports whether the change takes from a process what it uses.
-func (c Change) ends(p mig.Process) bool {
+// leaves reports whether the change leaves the instances of h alone.
+func (c Change) leaves(h mig.Holder) bool {
 	if c.Reset || c.GPU.Enabled != c.Target.Enabled {
-		return true
+		return false
 	}
-	return slices.ContainsFunc(c.GPU.Layout, func(i mig.Instance) bool {
-		if i.ID != p.GPUInstance {
+	return !slices.ContainsFunc(c.GPU.Layout, func(i mig.Instance) bool {
+		if i.ID != h.GPUInstance {
 			return false
 		}
 		at := slices.IndexFunc(c.Target.Layout, i.Same)
@@ -199,18 +217,24 @@ func (c Change) ends(p mig.Process) bool {
 			return true
 		}
 		return slices.ContainsFunc(i.Compute, func(of mig.Compute) bool {
-			return of.ID == p.ComputeInstance && !slices.ContainsFunc(c.Target.Layout[at].Compute, of.Equal)
+			return of.ID == h.ComputeInstance && !slices.ContainsFunc(c.Target.Layout[at].Compute, of.Equal)
 		})
 	})
 }
 
-// hold adds those of held whose devices the change takes, but for pods of which a process is known.
-func (c *Change) hold(held []Holder) {
-	for _, h := range held {
-		same := func(o Holder) bool { return h.Pod.Name != "" && o.Pod == h.Pod }
-		if c.ends(h.process()) && !slices.ContainsFunc(c.Holders, same) {
-			c.Holders = append(c.Holders, h)
-		}
+// hold adds the containers that are in the way of the change. A container stands for the processes
+// of its pod.
+func (c *Change) hold(held []mig.Holder) {
+	held = slices.DeleteFunc(slices.Clone(held), c.leaves)
+	c.Holders = append(held, slices.DeleteFunc(c.Holders, func(p mig.Holder) bool {
+		return p.Pod.Name != "" && slices.ContainsFunc(held, func(h mig.Holder) bool { return h.Pod == p.Pod })
+	})...)
+}
+
+// hold is Change.hold for all GPUs.
+func (p Plan) hold(held map[gpu.UUID][]mig.Holder) {
+	for i := range p.GPUs {
+		p.GPUs[i].hold(held[p.GPUs[i].GPU.UUID])
 	}
 }
 
@@ -248,7 +272,7 @@ func (o *observer) addPeers(p *Plan) error {
 		if err != nil {
 			errs = append(errs, err)
 		}
-		c.Reset, c.fabric, c.Holders = true, true, o.cfg.Processes.name(list)
+		c.Reset, c.fabric, c.Holders = true, true, o.cfg.Processes.name(g, list)
 		if err := c.empties(); err != nil {
 			errs = append(errs, fmt.Errorf("plan reset of GPU %d (%s), which is on an NVLink fabric with the others: %w", g.Index, g.UUID, err))
 		}
@@ -260,7 +284,7 @@ func (o *observer) addPeers(p *Plan) error {
 
 // switched reports whether a GPU hangs on NVSwitches. A GPU that does not tell does not.
 func (o *observer) switched(g mig.GPU) bool {
-	if g.UUID == "" {
+	if g.UUID == "" || o.view == nil {
 		return false
 	}
 	yes, err := o.view.Switched(g.UUID)

@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"slices"
+
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/procowner"
 )
@@ -12,16 +14,16 @@ type Processes struct {
 	Driver string
 }
 
-// name returns what is known of processes. What cannot be read is left out.
-func (p Processes) name(list []mig.Process) []Holder {
+// name returns the processes of a GPU with their owners and MIG devices. Unknown properties are left out.
+func (p Processes) name(g mig.GPU, list []mig.Holder) []mig.Holder {
 	known := make([]procowner.Process, 0, len(list))
-	for _, one := range list {
-		known = append(known, p.Process(one.PID))
+	for _, h := range list {
+		known = append(known, p.Process(h.PID))
 	}
 	p.NamePods(known)
-	out := make([]Holder, 0, len(list))
-	for i, one := range list {
-		out = append(out, Holder{Process: known[i], GPUInstance: one.GPUInstance, ComputeInstance: one.ComputeInstance})
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Process, out[i].Device = known[i], g.Layout.Device(out[i].GPUInstance, out[i].ComputeInstance)
 	}
 	return out
 }

@@ -15,7 +15,6 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
-	"outrigger.dev/pkg/procowner"
 )
 
 // waiting returns a node whose GPU 0 waits for a reboot, and what was asked of it.
@@ -43,7 +42,7 @@ func TestAGPUThatIsGoneIsForgotten(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(data), string(id), other)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.a.Recover(t.Context(), req.Desired, nil); err != nil {
+	if _, err := r.a.Recover(t.Context(), req); err != nil {
 		t.Error(err)
 	}
 	r.untouched([]string{"false true"})
@@ -76,7 +75,7 @@ func TestAGPUThatIsNotVisibleIsKept(t *testing.T) {
 	if gpus := r.gpus(); len(gpus) != 1 || gpus[0].UUID == id {
 		t.Fatalf("GPUs: %+v", gpus)
 	}
-	if _, err := a.Recover(t.Context(), req.Desired, nil); err == nil || !strings.Contains(err.Error(), string(id)) || !strings.Contains(err.Error(), "1 of the 2 GPUs") {
+	if _, err := a.Recover(t.Context(), req); err == nil || !strings.Contains(err.Error(), string(id)) || !strings.Contains(err.Error(), "1 of the 2 GPUs") {
 		t.Errorf("Recover() = %v", err)
 	}
 	// A change of another GPU leaves the entry alone.
@@ -90,7 +89,7 @@ func TestAGPUThatIsNotVisibleIsKept(t *testing.T) {
 	if err := os.Rename(node+".hidden", node); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Recover(t.Context(), req.Desired, nil); err != nil {
+	if _, err := a.Recover(t.Context(), req); err != nil {
 		t.Error(err)
 	}
 	r.untouched([]string{"true true 2g.12gb@2:2/2@0", "true true 4g.24gb@0:4/4@0"})
@@ -102,7 +101,7 @@ func TestWhatIsAsWantedIsNotRecovered(t *testing.T) {
 	r.idle()
 	r.run("reboot")
 	r.run("mig create 0 2g.12gb@0") // the goal has it at 2
-	if _, err := r.a.Recover(t.Context(), req.Desired, nil); err != nil {
+	if _, err := r.a.Recover(t.Context(), req); err != nil {
 		t.Error(err)
 	}
 	r.untouched([]string{"true true 2g.12gb@0:2/2@0"})
@@ -113,7 +112,7 @@ func TestARecoveryWaitsForTheUsersOfAFabric(t *testing.T) {
 	r, req := waiting(t, "7g.80gb", "--gpus=2", "--model=a100-80")
 	before := r.state()
 	r.run("proc add --pid %d 1", os.Getpid())
-	_, err := r.with(resetFunc(func() error { t.Error("the GPUs are reset"); return nil })).Recover(t.Context(), req.Desired, nil)
+	_, err := r.with(resetFunc(func() error { t.Error("the GPUs are reset"); return nil })).Recover(t.Context(), req)
 	if used, ok := errors.AsType[*apply.InUse](err); !ok || used.Index != 1 {
 		t.Errorf("Recover() = %v", err)
 	}
@@ -131,7 +130,7 @@ func TestARecoveryThatCannotBeginDoesNotClaimTheLease(t *testing.T) {
 	defer share.Release()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if _, err := r.a.Recover(ctx, map[gpu.UUID]mig.Desired{}, nil); err == nil || !strings.Contains(err.Error(), "does not answer") {
+	if _, err := r.a.Recover(ctx, apply.Request{Desired: map[gpu.UUID]mig.Desired{}}); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("Recover() = %v", err)
 	}
 }
@@ -144,14 +143,13 @@ func TestARecoverySparesWhatIsHeld(t *testing.T) {
 	r.run("mig create 0 4g.24gb")
 	before := r.state()
 	g := r.gpus()[0]
-	held := func(context.Context) (apply.Held, error) {
-		return apply.Held{g.UUID: {{Process: procowner.Process{Pod: procowner.Pod{Namespace: "default", Name: "train"}}, GPUInstance: g.Layout[0].ID, ComputeInstance: g.Layout[0].Compute[0].ID}}}, nil
-	}
-	if _, err := r.a.Recover(t.Context(), req.Desired, held); err == nil || !strings.Contains(err.Error(), "a container of pod default/train on GPU instance") {
+	r.held = map[gpu.UUID][]mig.Holder{g.UUID: {train(g.Layout[0].ID, g.Layout[0].Compute[0].ID)}}
+	if _, err := r.a.Recover(t.Context(), req); err == nil || !strings.Contains(err.Error(), "a container of pod default/train on GPU instance") {
 		t.Errorf("Recover() = %v", err)
 	}
 	expect(t, "states", r.state(), before)
-	if _, err := r.a.Recover(t.Context(), req.Desired, nil); err != nil {
+	r.held = nil
+	if _, err := r.a.Recover(t.Context(), req); err != nil {
 		t.Error(err)
 	}
 	r.untouched([]string{"true true 2g.12gb@2:2/2@0"})
@@ -192,21 +190,21 @@ func TestARecoveryOfTheModeWaitsForTheUsersOfTheGPU(t *testing.T) {
 			r.run("mig mode 0 %s", c.mode)
 			r.interrupted(c.before, c.goal)
 			id, before := r.gpus()[0].UUID, r.state()
-			waits := func(who string, held apply.Held) {
+			waits := func(who string) {
 				t.Helper()
-				_, err := r.a.Recover(t.Context(), nil, func(context.Context) (apply.Held, error) { return held, nil })
+				_, err := r.a.Recover(t.Context(), apply.Request{})
 				if used, ok := errors.AsType[*apply.InUse](err); !ok || used.Index != 0 || !strings.Contains(err.Error(), who) {
 					t.Errorf("Recover() = %v, want that it waits for %s", err, who)
 				}
 				expect(t, "states", r.state(), before)
 			}
 			r.run("proc add --pid %d 0", os.Getpid())
-			waits("process "+strconv.Itoa(os.Getpid())+" (apply.test)", nil)
+			waits("process " + strconv.Itoa(os.Getpid()) + " (apply.test)")
 			r.run("proc end 0 %d", os.Getpid())
-			waits("a container of pod default/train: ", apply.Held{id: {{
-				Process: procowner.Process{Pod: procowner.Pod{Namespace: "default", Name: "train"}}, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance,
-			}}})
-			if _, err := r.a.Recover(t.Context(), nil, nil); err != nil {
+			r.held = map[gpu.UUID][]mig.Holder{id: {train(gpu.NoInstance, gpu.NoInstance)}}
+			waits("a container of pod default/train: ")
+			r.held = nil
+			if _, err := r.a.Recover(t.Context(), apply.Request{}); err != nil {
 				t.Error(err)
 			}
 			r.untouched([]string{c.want})

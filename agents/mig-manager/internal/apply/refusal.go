@@ -10,17 +10,17 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// Refusals collects why GPUs cannot have what is asked of them. GPUs with the same reason
+// refusals collects the reasons for which a request is rejected. GPUs with the same reason
 // are named together: often all of a node have it.
-type Refusals struct{ list []refusal }
+type refusals struct{ list []refusal }
 
 type refusal struct {
 	gpus []mig.GPU
 	err  error
 }
 
-// Add adds the reason for a GPU, nil for none.
-func (r *Refusals) Add(g mig.GPU, err error) {
+// add adds the reason for a GPU, nil for none.
+func (r *refusals) add(g mig.GPU, err error) {
 	if err == nil {
 		return
 	}
@@ -32,8 +32,8 @@ func (r *Refusals) Add(g mig.GPU, err error) {
 	r.list[i].gpus = append(r.list[i].gpus, g)
 }
 
-// Err returns an error that wraps each reason once, nil if there is none.
-func (r *Refusals) Err() error {
+// err returns an error that wraps each reason once, nil if there is none.
+func (r *refusals) err() error {
 	var errs []error
 	for _, o := range r.list {
 		which := fmt.Sprintf("GPU %d (%s)", o.gpus[0].Index, o.gpus[0].UUID)

@@ -24,6 +24,7 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/gpu/simtest"
+	"outrigger.dev/pkg/procowner"
 )
 
 // childKey makes the test binary a process that applies layouts.
@@ -47,6 +48,11 @@ type rig struct {
 	log     *strings.Builder
 	a       *apply.Applier
 	session *nvml.Session
+	// held has the containers that hold GPUs, or unknown says why they are not known; asked is how often
+	// they were asked for.
+	held    map[gpu.UUID][]mig.Holder
+	unknown error
+	asked   int
 	// sim takes commands of gpu-sim, and answers lines.
 	sim    io.Writer
 	answer *bufio.Scanner
@@ -88,12 +94,21 @@ func openSession() (*nvml.Session, error) {
 }
 
 // applier returns an Applier.
-func applier(session *nvml.Session, reset apply.Resetter, log *slog.Logger) (*apply.Applier, error) {
-	dir := os.Getenv("APPLY_TEST_DIR")
-	return apply.New(apply.Config{
-		Session: session, StateDir: filepath.Join(dir, "state"), Reset: reset,
-		Patience: 100 * time.Millisecond, Limit: limit, Log: log, Sys: filepath.Join(os.Getenv("APPLY_TEST_ROOT"), "sys"),
-	})
+func applier(session *nvml.Session, reset apply.Resetter, cfg apply.Config) (*apply.Applier, error) {
+	cfg.Session, cfg.Reset, cfg.StateDir = session, reset, filepath.Join(os.Getenv("APPLY_TEST_DIR"), "state")
+	cfg.Patience, cfg.Limit, cfg.Sys = 100*time.Millisecond, limit, filepath.Join(os.Getenv("APPLY_TEST_ROOT"), "sys")
+	return apply.New(cfg)
+}
+
+// containers is that of apply.Config.
+func (r *rig) containers(context.Context, []mig.GPU) (map[gpu.UUID][]mig.Holder, error) {
+	r.asked++
+	return r.held, r.unknown
+}
+
+// train is a container of a pod that holds a MIG device, and has no process yet.
+func train(gpuInstance, computeInstance uint32) mig.Holder {
+	return mig.Holder{Process: procowner.Process{Pod: procowner.Pod{Namespace: "default", Name: "train"}}, GPUInstance: gpuInstance, ComputeInstance: computeInstance}
 }
 
 // idle shuts NVML down in this process.
@@ -108,7 +123,7 @@ func (r *rig) idle() {
 // process.
 func (r *rig) with(reset apply.Resetter) *apply.Applier {
 	r.t.Helper()
-	a, err := applier(r.session, reset, slog.New(slog.NewTextHandler(r.log, nil)))
+	a, err := applier(r.session, reset, apply.Config{Containers: r.containers, Log: slog.New(slog.NewTextHandler(r.log, nil))})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,11 +1,11 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 
 	"outrigger.dev/pkg/devnode"
@@ -21,20 +21,13 @@ import (
 // what became of each GPU, and the error is the result's. When ctx ends, Apply waits no
 // longer for what is in use, but completes the steps that can be done.
 func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
-	p, err := nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
-		o, err := a.observer(span, req.Seen)
-		if err != nil {
-			return Plan{}, err
-		}
-		// Programs that were seen may have ended, and others begun.
-		now := *o.Observation
-		now.running = map[gpu.UUID][]mig.Process{}
-		return (&observer{a, &now}).plan(req)
-	})
-	if err != nil {
-		return Result{}, err
+	if req.Seen != nil { // programs that were seen may have ended, and others begun
+		seen := *req.Seen
+		seen.running = map[gpu.UUID][]mig.Holder{}
+		req.Seen = &seen
 	}
-	if err := p.Busy(); err != nil {
+	p, err := a.Plan(ctx, req)
+	if err := cmp.Or(err, p.Unknown, p.Busy()); err != nil {
 		return Result{}, err
 	}
 	if !p.Needed() {
@@ -45,7 +38,7 @@ func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 		if err := o.some(p); err != nil {
 			return Plan{}, err
 		}
-		again, err := o.plan(req.of(o.gpus))
+		again, err := o.plan(req.of(o.gpus), p.held)
 		again.leave(p)
 		return again, errors.Join(err, again.Busy())
 	})
@@ -75,30 +68,27 @@ func (p *Plan) leave(earlier Plan) {
 }
 
 // Recover ends what an earlier process left in the journal: GPUs that are neither what they
-// were nor what they should become. It goes forward where wanted, the present config, asks
-// the same of the GPU as then, and back otherwise. The error is that of the result, or says
-// why nothing was done. Without a journal it does nothing. If held is not nil, it returns users
-// that the driver does not know, such as containers without a process: what they use is spared.
-func (a *Applier) Recover(ctx context.Context, wanted map[gpu.UUID]mig.Desired, held func(context.Context) (Held, error)) (Result, error) {
+// were nor what they should become. It goes forward where the request asks the same of the GPU
+// as the earlier one, and back otherwise. The error is that of the result, or says
+// why nothing was done. Without a journal it does nothing.
+func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	j, err := a.journal()
 	if err != nil || len(j.GPUs) == 0 {
 		return Result{}, err
 	}
-	var users Held
-	if held != nil {
-		if users, err = held(ctx); err != nil {
-			return Result{}, fmt.Errorf("recover MIG layouts: who holds MIG devices is not known: %w", err)
-		}
+	held, err := a.held(ctx, req.Seen)
+	if err != nil {
+		return Result{}, fmt.Errorf("recover MIG layouts: who holds MIG devices is not known: %w", err)
 	}
 	// What cannot be ended now must not close the handles of the other agents at each attempt.
 	quiet := *a
 	quiet.cfg.Log = slog.New(slog.DiscardHandler)
 	if _, err := nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
-		o, err := quiet.observer(span, nil)
+		o, err := quiet.observer(span, req.Seen)
 		if err != nil {
 			return Plan{}, err
 		}
-		return o.recover(&j, wanted, users)
+		return o.recover(&j, req.Desired, held)
 	}); err != nil {
 		return Result{}, err
 	}
@@ -106,8 +96,22 @@ func (a *Applier) Recover(ctx context.Context, wanted map[gpu.UUID]mig.Desired, 
 		if err := o.all(); err != nil {
 			return Plan{}, err
 		}
-		return o.recover(j, wanted, users)
+		return o.recover(j, req.Desired, held)
 	})
+}
+
+// held returns the containers that use GPUs.
+func (a *Applier) held(ctx context.Context, seen *Observation) (map[gpu.UUID][]mig.Holder, error) {
+	if a.cfg.Containers == nil {
+		return nil, nil
+	}
+	if seen == nil {
+		var err error
+		if seen, err = a.Observe(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return a.cfg.Containers(ctx, slices.DeleteFunc(seen.GPUs(), func(g mig.GPU) bool { return g.Fault != nil }))
 }
 
 // journal reads the journal. One that is not readable is as good as none.
@@ -179,7 +183,7 @@ func granted[T any](ctx context.Context, t *transaction, f func(*partition.View)
 // are at one, or that have what wanted asks of them, leave the journal, and so do those that
 // are not on the node any more: a GPU that comes back has no instances. Those that NVML only does
 // not show to this process stay in it.
-func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held Held) (Plan, error) {
+func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map[gpu.UUID][]mig.Holder) (Plan, error) {
 	var p Plan
 	var errs []error
 	for _, e := range slices.Clone(j.GPUs) {
@@ -200,9 +204,9 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held Hel
 		g := o.gpus[at]
 		target := e.Before
 		d, asked := wanted[e.UUID]
-		if same(g.State, e.Goal) || same(g.State, e.Before) || asked && has(g.State, d) {
+		if g.State.Equal(e.Goal) || g.State.Equal(e.Before) || asked && has(g.State, d) {
 			target = g.State
-		} else if e.Desired == nil || asked && sameDesire(d, *e.Desired) {
+		} else if e.Desired == nil || asked && d.Equal(*e.Desired) {
 			target = e.Goal
 		}
 		c, err := o.toward(g, target)
@@ -218,9 +222,7 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held Hel
 		p.GPUs = append(p.GPUs, c)
 	}
 	err := o.addPeers(&p)
-	for i := range p.GPUs {
-		p.GPUs[i].hold(held[p.GPUs[i].GPU.UUID])
-	}
+	p.hold(held)
 	if err := errors.Join(err, p.Busy()); err != nil {
 		return Plan{}, errors.Join(append(errs, err)...)
 	}
@@ -259,20 +261,5 @@ func (o *observer) hides() error {
 
 // has reports whether a GPU has what is asked of it.
 func has(s mig.State, d mig.Desired) bool {
-	return s.Enabled == d.Enabled && s.Pending == d.Enabled && sameDesire(d, mig.Desired{Enabled: s.Enabled, Devices: s.Layout.Devices()}) &&
-		!slices.ContainsFunc(s.Layout, func(i mig.Instance) bool { return len(i.Compute) == 0 })
-}
-
-// same reports whether a GPU is in a state.
-func same(a, b mig.State) bool {
-	return a.Enabled == b.Enabled && a.Pending == b.Pending && a.Layout.Equal(b.Layout)
-}
-
-// sameDesire reports whether two configs ask the same of a GPU.
-func sameDesire(a, b mig.Desired) bool {
-	none := func(_ gpu.Profile, n int) bool { return n == 0 }
-	left, right := maps.Clone(a.Devices), maps.Clone(b.Devices)
-	maps.DeleteFunc(left, none)
-	maps.DeleteFunc(right, none)
-	return a.Enabled == b.Enabled && maps.Equal(left, right)
+	return s.Pending == d.Enabled && s.Desired().Equal(d) && !s.Layout.Undivided()
 }

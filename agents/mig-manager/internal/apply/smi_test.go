@@ -29,16 +29,17 @@ func TestSMI(t *testing.T) {
 		script string
 		want   []string
 		busy   bool
+		limit  time.Duration
 	}{
-		"the arguments":  {`[ "$*" = "-r -i 0000:17:00.0,0000:25:00.0" ] || { echo "got $*"; exit 1; }`, nil, false},
-		"a GPU in use":   {"echo The following GPUs could not be reset:; echo '  GPU 00000000:17:00.0: In use by another client'; exit 255", []string{"nvidia-smi -r -i 0000:17:00.0", "In use by another client"}, true},
-		"an older word":  {`echo "Unable to reset GPU 00000000:17:00.0 because it's being used by some other process (e.g. CUDA application)."; exit 255`, []string{"being used by"}, true},
-		"another error":  {"echo not supported >&2; exit 3", []string{"exit status 3", "not supported"}, false},
-		"no answer":      {"echo resetting; exec sleep 60", []string{"no answer in 200ms", "resetting"}, false},
-		"endless output": {"while :; do echo 0123456789; done", []string{"no answer in 200ms"}, false},
+		"the arguments":  {`[ "$*" = "-r -i 0000:17:00.0,0000:25:00.0" ] || { echo "got $*"; exit 1; }`, nil, false, time.Minute},
+		"a GPU in use":   {"echo The following GPUs could not be reset:; echo '  GPU 00000000:17:00.0: In use by another client'; exit 255", []string{"nvidia-smi -r -i 0000:17:00.0", "In use by another client"}, true, time.Minute},
+		"an older word":  {`echo "Unable to reset GPU 00000000:17:00.0 because it's being used by some other process (e.g. CUDA application)."; exit 255`, []string{"being used by"}, true, time.Minute},
+		"another error":  {"echo not supported >&2; exit 3", []string{"exit status 3", "not supported"}, false, time.Minute},
+		"no answer":      {"echo resetting; exec sleep 60", []string{"no answer in 5s", "resetting"}, false, 5 * time.Second},
+		"endless output": {"while :; do echo 0123456789; done", []string{"no answer in 200ms"}, false, 200 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := apply.SMI{Program: program(t, c.script), Limit: 200 * time.Millisecond}.Reset(t.Context(), gpus)
+			err := apply.SMI{Program: program(t, c.script), Limit: c.limit}.Reset(t.Context(), gpus)
 			if (err == nil) != (c.want == nil) {
 				t.Fatalf("Reset() = %v", err)
 			}

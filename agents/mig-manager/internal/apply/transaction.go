@@ -126,7 +126,7 @@ func (t *transaction) enter(p Plan, v *partition.View) (units []unit) {
 			continue
 		}
 		m := &member{id: c.GPU.UUID, index: c.GPU.Index, before: c.GPU.State, goal: c.Target, gpu: c.GPU, read: v, fabric: c.fabric}
-		if e, ok := t.journal.find(m.id); ok && !same(m.before, e.Goal) {
+		if e, ok := t.journal.find(m.id); ok && !m.before.Equal(e.Goal) {
 			m.before = e.Before // the last state that somebody asked for
 		}
 		t.journal.put(entry{UUID: m.id, Index: m.index, Before: m.before, Goal: m.goal, Desired: c.desired})

@@ -47,8 +47,8 @@ func beside(g mig.GPU, err error, without func(mig.Board) error) error {
 	return &InTheWay{Index: g.Index, Unlisted: g.Unlisted, Err: err}
 }
 
-// Fit is plan.Target on a GPU, whose unlisted instances stay.
-func Fit(g mig.GPU, want map[gpu.Profile]int, inUse func(mig.Instance) bool) (mig.Layout, error) {
+// fit is plan.Target on a GPU, whose unlisted instances stay.
+func fit(g mig.GPU, want map[gpu.Profile]int, inUse func(mig.Instance) bool) (mig.Layout, error) {
 	now := g.Layout
 	if !g.Enabled {
 		now = nil

@@ -49,7 +49,7 @@ func (w *work) look(m *member) error {
 // before this one may have taken their time. A GPU that goes back is not asked: its devices are new,
 // and the driver refuses to destroy what is in use.
 func (w *work) vacant(m *member, to mig.State) error {
-	c := Toward(m.gpu, to)
+	c := way(m.gpu, to)
 	c.Reset = c.Reset || m.fabric
 	if m.undo || !c.disturbs() {
 		return nil
@@ -62,10 +62,10 @@ func (w *work) vacant(m *member, to mig.State) error {
 		if err != nil {
 			return err
 		}
-		if list = slices.DeleteFunc(list, func(p mig.Process) bool { return !c.ends(p) }); len(list) == 0 {
+		if list = slices.DeleteFunc(list, c.leaves); len(list) == 0 {
 			return nil
 		}
-		return &InUse{GPU: m.id, Index: m.index, Holders: w.cfg.Processes.name(list)}
+		return &InUse{GPU: m.id, Index: m.index, Holders: w.cfg.Processes.name(m.gpu, list)}
 	}, func(err error) bool { _, used := errors.AsType[*InUse](err); return used })
 }
 
@@ -195,8 +195,8 @@ func (w *work) holders(m *member, s *mig.Step) error {
 	e := &InUse{GPU: m.id, Index: m.index}
 	if list, err := w.view.Processes(m.id); err == nil {
 		g, err := w.view.GPU(m.id)
-		list = slices.DeleteFunc(list, func(p mig.Process) bool { return s != nil && err == nil && !concerns(g, *s, p) })
-		e.Holders = w.cfg.Processes.name(list)
+		list = slices.DeleteFunc(list, func(p mig.Holder) bool { return s != nil && err == nil && !concerns(g, *s, p) })
+		e.Holders = w.cfg.Processes.name(g, list)
 	}
 	if len(e.Holders) == 0 {
 		e.Open, e.Modules = w.cfg.Processes.open(w.ctx, m.gpu), w.cfg.Processes.display()
@@ -205,7 +205,7 @@ func (w *work) holders(m *member, s *mig.Step) error {
 }
 
 // concerns reports whether a process uses the GPU instance of a step.
-func concerns(g mig.GPU, s mig.Step, p mig.Process) bool {
+func concerns(g mig.GPU, s mig.Step, p mig.Holder) bool {
 	for _, i := range g.Layout {
 		if i.ID == p.GPUInstance {
 			return i.Profile == s.Profile && i.Placement == s.Placement

@@ -8,8 +8,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/eviction"
+	"outrigger.dev/pkg/procowner"
 )
 
 // nodeSeen is the time after which a Node that follows from a write has woken the loop.
@@ -47,46 +50,29 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) (time.Durati
 
 // apply makes a change. Units of the host that it stops run again before it returns.
 func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
-	gpus, err := m.cfg.GPUs.Read(ctx)
-	if err != nil {
-		return retryDriver
-	}
-	m.loop.Wake() // what comes next is decided by what is there then
-	wish, err := m.cfg.Select(o.Wanted, gpus)
-	if err != nil && wish == nil {
-		return 0 // the config has changed
-	}
-	m.remember(wish)
 	began := m.now()
 	m.cfg.Log.Info("applying mig config", "config", o.Wanted)
-	stops := m.cfg.Units != nil && (o.Change.Resets() || m.stopUnits)
+	stops := m.cfg.Units != nil && (o.Plan.Resets() || m.stopUnits)
+	var err error
 	if stops {
-		if err = m.cfg.Units.Stop(ctx); err == nil {
-			err = m.unused(ctx, o.Change)
-		}
+		err = m.cfg.Units.Stop(ctx)
 	}
+	var result apply.Result
 	if err == nil {
-		err = m.cfg.GPUs.Apply(ctx, wish)
+		result, err = m.cfg.GPUs.Apply(ctx, o.Request)
 	}
 	m.startUnits(context.WithoutCancel(ctx))
+	if away(err) && len(result.GPUs) == 0 {
+		return retryDriver // it went away, or another agent has claimed it, since it was observed
+	}
+	m.loop.Wake() // what comes next is decided by what is there then
 	if err != nil {
-		m.failed(ctx, err, stops)
+		m.failed(ctx, outcome(result, err), stops)
 		return 0
 	}
 	m.metrics.count(succeeded, time.Since(began))
 	m.attempt = attempt{}
 	return 0
-}
-
-// unused returns a *Busy if containers have come to hold what a change destroys, while units of the host
-// took their time to stop. Processes are for the attempt to find: those of the units have ended.
-func (m *Manager) unused(ctx context.Context, c Change) error {
-	users, err := m.cfg.Users(ctx, c)
-	users = slices.DeleteFunc(users, func(u User) bool { return u.PID != 0 })
-	if err == nil && len(users) > 0 {
-		err = &Busy{Users: users}
-	}
-	return err
 }
 
 // failed records an attempt that failed. One that has stopped units of the host is not repeated
@@ -96,17 +82,14 @@ func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 		return
 	}
 	t := &m.attempt
-	t.Attempt = Attempt{Err: err, Reboot: errors.Is(err, ErrNeedsReboot)}
-	if used, ok := errors.AsType[*Busy](err); ok && len(used.Users) > 0 {
-		t.Users = used.Users
+	t.Attempt = Attempt{Err: err, Reboot: errors.Is(err, errNeedsReboot)}
+	if t.Users = apply.Holders(err); len(t.Users) > 0 {
 		in := m.cfg.Options.Poll
 		if stopped {
 			in = t.retry.Next()
 		}
 		t.until = m.now().Add(in)
-		for _, u := range used.Users {
-			m.stopUnits = m.stopUnits || m.cfg.OfHost != nil && m.cfg.OfHost(u.Unit)
-		}
+		m.stopUnits = m.stopUnits || slices.ContainsFunc(t.Users, m.ofHost)
 		m.metrics.count(busy, 0)
 		return
 	}
@@ -120,24 +103,23 @@ func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 }
 
 // evict asks the API server to evict pods. PodDisruptionBudgets count: it is asked again.
-func (m *Manager) evict(ctx context.Context, users []User) {
-	done := map[string]bool{}
+func (m *Manager) evict(ctx context.Context, users []mig.Holder) {
+	done := map[procowner.Pod]bool{}
 	for _, u := range users {
-		name := u.Namespace + "/" + u.Pod
-		if done[name] {
+		if done[u.Pod] {
 			continue
 		}
-		done[name] = true
-		if err := m.evictPod(ctx, u.Namespace, u.Pod); err != nil && ctx.Err() == nil {
-			m.cfg.Log.Warn("cannot evict pod, retrying", "pod", name, "err", err)
+		done[u.Pod] = true
+		if err := m.evictPod(ctx, u.Pod); err != nil && ctx.Err() == nil {
+			m.cfg.Log.Warn("cannot evict pod, retrying", "pod", u.Pod.Namespace+"/"+u.Pod.Name, "err", err)
 		}
 	}
 }
 
 // evictPod evicts a pod of this node, unless it is about to end.
-func (m *Manager) evictPod(ctx context.Context, namespace, name string) error {
+func (m *Manager) evictPod(ctx context.Context, name procowner.Pod) error {
 	var pod eviction.Pod
-	err := m.cfg.Client.Get(ctx, kube.Object{API: "v1", Resource: "pods", Namespace: namespace, Name: name}, &pod)
+	err := m.cfg.Client.Get(ctx, kube.Object{API: "v1", Resource: "pods", Namespace: name.Namespace, Name: name.Name}, &pod)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -149,6 +131,6 @@ func (m *Manager) evictPod(ctx context.Context, namespace, name string) error {
 	if err := eviction.Evict(ctx, m.cfg.Client, &pod); err != nil {
 		return err
 	}
-	m.cfg.Log.Info("evicting pod", "pod", namespace+"/"+name, "config", m.wanted)
+	m.cfg.Log.Info("evicting pod", "pod", name.Namespace+"/"+name.Name, "config", m.wanted)
 	return nil
 }

@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/agents/mig-manager/internal/users"
-	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/pace"
@@ -38,7 +39,7 @@ func TestUnitsAreNotStoppedAtEachLook(t *testing.T) {
 	}{
 		"a unit that does not stop": {units: func(n *node) manager.Units { return running{n} }, state: manager.Failed, cause: "stop nvsm.service"},
 		"a unit that is back": {
-			units: func(n *node) manager.Units { return n }, fails: &manager.Busy{Users: []manager.User{{PID: 42, Unit: "nvsm.service"}}},
+			units: func(n *node) manager.Units { return n }, fails: &apply.InUse{Holders: []mig.Holder{ofUnit()}},
 			state: manager.Pending, cause: "process 42 of nvsm.service",
 		},
 	} {
@@ -62,22 +63,23 @@ func TestUnitsAreNotStoppedAtEachLook(t *testing.T) {
 // held is a node whose change is of the GPU that the kubelet has allocated.
 type held struct {
 	*node
-	id gpu.UUID
+	finder *users.Finder
+	gpu    mig.GPU
 }
 
-func (h held) Plan(ctx context.Context, w manager.Wish) (manager.Change, error) {
-	c, err := h.node.Plan(ctx, w)
-	for i := range c.GPUs {
-		c.GPUs[i].UUID = h.id
+func (h held) Plan(ctx context.Context, req apply.Request) (apply.Plan, error) {
+	p, err := h.node.Plan(ctx, req)
+	for i := range p.GPUs {
+		by, unknown := h.finder.Held(ctx, []mig.GPU{h.gpu})
+		p.GPUs[i].Holders, p.Unknown = by[h.gpu.UUID], unknown
 	}
-	return c, err
+	return p, err
 }
 
 // testsAStaticPodIsNotEvicted: the kubelet would run it again. Users are those that the kubelet and
 // the API server know.
 func (n *node) testsAStaticPodIsNotEvicted() {
 	gpus := gputest.Node(gputest.H100, 1)
-	n.cfg.GPUs = held{n, gpus.GPUs[0].UUID}
 	n.cfg.Options.Policy = manager.EvictPods
 	n.create("v1", "pods", "of-static", map[string]any{
 		"kind": "Pod", "metadata": map[string]any{"name": "probe-static", "annotations": map[string]string{
@@ -95,7 +97,8 @@ func (n *node) testsAStaticPodIsNotEvicted() {
 		n.Fatal(err)
 	}
 	n.Cleanup(func() { _ = kubelet.Close() })
-	n.cfg.Users = (&users.Finder{Source: gputest.New(gpus), Kubelet: kubelet, Client: n.cfg.Client}).Of
+	finder := &users.Finder{Source: gputest.New(gpus), Kubelet: kubelet, Client: n.cfg.Client}
+	n.cfg.GPUs, n.cfg.Stays = held{n, finder, mig.GPU{UUID: gpus.GPUs[0].UUID}}, finder.Stays
 	n.ask("all-balanced")
 	n.start()
 	s := n.until("pending", func(s shown) bool {

@@ -3,8 +3,10 @@ package manager_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -19,16 +21,16 @@ type driver struct {
 	loaded string
 }
 
-// Read is that of manager.GPUs.
-func (d *driver) Read(ctx context.Context) ([]mig.GPU, error) {
+// Observe is that of manager.GPUs.
+func (d *driver) Observe(ctx context.Context) (*apply.Observation, error) {
 	d.mu.Lock()
 	err := d.away
 	d.mu.Unlock()
-	d.did("read")
+	d.did("observe")
 	if err != nil {
 		return nil, err
 	}
-	return d.node.Read(ctx)
+	return d.node.Observe(ctx)
 }
 
 func (d *driver) loadedAs() string {
@@ -42,9 +44,9 @@ func (d *driver) becomes(m *manager.Manager, away error, loaded string) {
 	d.Helper()
 	d.set(func() { d.away, d.loaded = away, loaded })
 	for range 3 {
-		before := d.count("read")
+		before := d.count("observe")
 		m.Changed()
-		d.until("looked at", func(shown) bool { return d.count("read") > before })
+		d.until("looked at", func(shown) bool { return d.count("observe") > before })
 	}
 }
 
@@ -102,7 +104,7 @@ func TestADriverThatWasLoadedAgainIsNotReadyYet(t *testing.T) {
 	stop()
 	n.set(func() {
 		n.is, d.loaded = "all-disabled", "580.95.05/8"
-		n.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0}}
+		n.users = []mig.Holder{holds("default", "train-0")}
 	})
 	n.start()
 	n.until("pending", func(s shown) bool { return s.state() == manager.Pending && s.cause() != "" })
@@ -133,4 +135,44 @@ func TestAClaimLeavesAFailureAsItIs(t *testing.T) {
 	}
 	n.ask("all-balanced")
 	n.until("pending", func(s shown) bool { return s.state() == manager.Pending })
+}
+
+// claimedLate is a node whose GPUs another agent claims between the observation and the change.
+type claimedLate struct {
+	*node
+	claimed atomic.Bool
+}
+
+// Apply is that of manager.GPUs.
+func (c *claimedLate) Apply(ctx context.Context, req apply.Request) (apply.Result, error) {
+	if c.claimed.Load() {
+		c.did("claimed")
+		return apply.Result{}, fmt.Errorf("change of MIG layouts: %w by driver-loader", contract.ErrClaimed)
+	}
+	return c.node.Apply(ctx, req)
+}
+
+// TestAClaimBeforeTheChangeIsNoFailure: nothing was tried.
+func TestAClaimBeforeTheChangeIsNoFailure(t *testing.T) {
+	n := nodeOn(t, apitest.New(t, map[string]string{manager.ConfigLabel: "all-balanced"}))
+	c := &claimedLate{node: n}
+	c.claimed.Store(true)
+	n.cfg.GPUs = c
+	m := manager.New(n.cfg)
+	n.run(m)
+	n.until("tried", func(shown) bool { return n.count("claimed") > 0 })
+	for range 3 {
+		before := n.count("claimed")
+		m.Changed()
+		s := n.until("tried again", func(shown) bool { return n.count("claimed") > before })
+		if s.state() != manager.Pending || s.cause() != "" {
+			t.Errorf("the state is %q (%s), want %q", s.state(), s.cause(), manager.Pending)
+		}
+	}
+	c.claimed.Store(false)
+	m.Changed()
+	n.succeeds()
+	if got := n.sent(1); len(got) != 1 {
+		t.Errorf("events %q, want the one of the success", got)
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
 )
@@ -18,7 +19,7 @@ func (n *node) testsNothingIsLeft() {
 	n.ask("all-balanced")
 	stop := n.start()
 	n.succeeds()
-	n.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0, Device: "1g.10gb"}}
+	n.users = []mig.Holder{holds("default", "train-0")}
 	n.ask("all-disabled")
 	n.until("pending", func(s shown) bool { return strings.Contains(s.cause(), "train-0") })
 	stop()

@@ -8,31 +8,28 @@ import (
 	"sync/atomic"
 	"time"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/procowner"
 	"outrigger.dev/pkg/reconcile"
 )
 
 // Name is the name of the agent: its field manager, and the writer of its facts.
 const Name = "mig-manager"
 
-// Wish is what the config asks of the GPUs that it selects.
-type Wish map[gpu.UUID]mig.Desired
-
-// GPUs reads and changes the GPUs of the node.
+// GPUs observes and changes the GPUs of the node, as an *apply.Applier does.
 type GPUs interface {
-	Read(ctx context.Context) ([]mig.GPU, error)
-	// Plan returns the change that the wish takes, and touches nothing. Where it can be reached
-	// in several ways, it spares what containers hold, with a process or without. Its error says
-	// why the wish cannot be.
-	Plan(ctx context.Context, wish Wish) (Change, error)
-	// Apply makes the change, and spares what the last Plan did. Its error is a *Busy, or wraps
-	// ErrNeedsReboot, where they say why.
-	Apply(ctx context.Context, wish Wish) error
+	Observe(ctx context.Context) (*apply.Observation, error)
+	Plan(ctx context.Context, req apply.Request) (apply.Plan, error)
+	Apply(ctx context.Context, req apply.Request) (apply.Result, error)
+	Recover(ctx context.Context, req apply.Request) (apply.Result, error)
 }
+
+var _ GPUs = (*apply.Applier)(nil)
 
 // Units are those of the host's systemd that use GPUs.
 type Units interface {
@@ -48,15 +45,11 @@ type Config struct {
 	// Report sends an Event of the Node.
 	Report func(kube.Event)
 	GPUs   GPUs
-	// Recover ends what a process before left unfinished, in the direction of a wish, which is
-	// nil if nothing is wanted. It is called until it succeeds, and seldom after an error that wraps
-	// ErrNeedsReboot.
-	Recover func(ctx context.Context, wish Wish) error
-	// Select returns what the config of a name asks of the GPUs. With an error, the wish is what
-	// can be done nevertheless, nil for nothing. It is called again for each observation.
-	Select func(name string, gpus []mig.GPU) (Wish, error)
-	// Users returns the containers that hold devices of a change, by the kubelet.
-	Users func(ctx context.Context, c Change) ([]User, error)
+	// Select returns the desired state of the GPUs by the config of a name. With an error, it returns
+	// the part that can be reached nevertheless, or nil. It is called again for each observation.
+	Select func(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, error)
+	// Stays reports whether a pod comes back after an eviction.
+	Stays func(ctx context.Context, pod procowner.Pod) bool
 	// Units is nil if those of the host are left alone.
 	Units Units
 	// OfHost reports whether Units has a unit.

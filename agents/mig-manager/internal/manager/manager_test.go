@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/mig"
@@ -102,7 +103,7 @@ func (n *node) testsAnUnknownConfigFails() {
 }
 
 func (n *node) testsAPodHoldsItBack() {
-	n.set(func() { n.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0, Device: "1g.10gb"}} })
+	n.set(func() { n.users = []mig.Holder{holds("default", "train-0")} })
 	n.ask("all-balanced")
 	n.start()
 	n.until("pending", func(s shown) bool {
@@ -174,9 +175,9 @@ type hanging struct {
 	hangs atomic.Bool
 }
 
-func (h *hanging) Read(ctx context.Context) ([]mig.GPU, error) {
+func (h *hanging) Observe(ctx context.Context) (*apply.Observation, error) {
 	if !h.hangs.Load() {
-		return h.node.Read(ctx)
+		return h.node.Observe(ctx)
 	}
 	h.did("hangs")
 	<-ctx.Done()
@@ -200,7 +201,7 @@ func (n *node) testsTheFactOutlastsTheAgent() {
 
 func (n *node) testsTheCordonEndsWithTheAgent() {
 	n.cfg.Options.Cordon = true
-	n.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0, Device: "1g.10gb"}}
+	n.users = []mig.Holder{holds("default", "train-0")}
 	n.ask("all-balanced")
 	stop := n.start()
 	n.until("cordoned", func(s shown) bool { return s.Spec.Unschedulable })
@@ -240,7 +241,7 @@ func (n *node) testsUnitsOfTheHostRunAgain() {
 
 func (n *node) testsTheHostIsRebootedOnce() {
 	n.cfg.Options.Reboot = true
-	n.fails = errors.Join(errors.New("GPU 0"), manager.ErrNeedsReboot)
+	n.fails = needsReboot()
 	n.ask("all-balanced")
 	stop := n.start()
 	n.until("rebooting", func(s shown) bool { return s.state() == manager.Rebooting && slices.Contains(n.seen(&n.log), "reboot") })
@@ -262,7 +263,7 @@ func (n *node) testsARebootThatIsRefusedIsTriedAgain() {
 	n.cfg.Options.Reboot = true
 	n.cfg.Retry = pace.Backoff{First: time.Minute, Most: time.Minute}
 	n.cfg.Reboot = func(context.Context) error { n.did("reboot"); return errors.New("no D-Bus") }
-	n.fails = errors.Join(errors.New("GPU 0"), manager.ErrNeedsReboot)
+	n.fails = needsReboot()
 	n.ask("all-balanced")
 	n.start()
 	n.until("failed", func(s shown) bool {
@@ -276,7 +277,7 @@ func (n *node) testsARebootThatIsRefusedIsTriedAgain() {
 
 func (n *node) testsAUnitWithAProcessIsStopped() {
 	n.cfg.Units, n.cfg.OfHost = n, func(unit string) bool { return unit == "nvsm.service" }
-	n.users = []manager.User{{PID: 42, Unit: "nvsm.service", GPU: 0}}
+	n.users = []mig.Holder{ofUnit()}
 	n.ask("all-balanced")
 	n.start()
 	n.succeeds()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"outrigger.dev/pkg/gpu/mig"
 )
 
 // Kind is what an Action does.
@@ -40,7 +42,7 @@ type Action struct {
 	Cause string
 	Clear bool
 	// Users are those for whom the change waits, and Why is what Cause says before it lists them.
-	Users []User
+	Users []mig.Holder
 	Why   string
 	// After is when to look again if nothing changes, 0 for never.
 	After time.Duration
@@ -73,7 +75,7 @@ func (o Observation) keepsCordon(a Action) bool {
 	case Evict, Apply, Reboot, Cordon:
 		return true
 	case Hold:
-		waits := len(a.Users) > 0 || a.State == Pending && o.Unknown != nil
+		waits := len(a.Users) > 0 || a.State == Pending && o.Plan.Unknown != nil
 		return a.State == Rebooting || waits && o.Options.cordons()
 	case Rest, Settle, Uncordon:
 	}
@@ -90,9 +92,9 @@ func next(o Observation) Action {
 		return o.withoutDriver()
 	case o.Refused != nil:
 		return Action{Kind: Hold, State: Failed, Cause: o.Refused.Error(), After: retryLacking}
-	case o.Change.Empty() && o.Lacking != nil:
+	case !o.Plan.Needed() && o.Lacking != nil:
 		return Action{Kind: Hold, State: Failed, Cause: o.Lacking.Error(), After: retryLacking}
-	case o.Change.Empty():
+	case !o.Plan.Needed():
 		return Action{Kind: Settle, State: Success}
 	case o.Attempt.Reboot && (o.Attempt.Wait > 0 || o.Attempt.Rebooting || o.Options.Reboot && !o.Attempt.Rebooted):
 		return o.unused(o.reboot())
@@ -100,8 +102,8 @@ func next(o Observation) Action {
 		return o.busy(o.Attempt.Users, o.Attempt.Wait)
 	case o.Attempt.Err != nil && o.Attempt.Wait > 0:
 		return Action{Kind: Hold, State: Failed, Cause: o.failure(), After: o.Attempt.Wait}
-	case o.Unknown != nil:
-		return Action{Kind: Hold, State: Pending, Cause: o.Unknown.Error(), After: o.Options.Poll}
+	case o.Plan.Unknown != nil:
+		return Action{Kind: Hold, State: Pending, Cause: o.Plan.Unknown.Error(), After: o.Options.Poll}
 	case len(o.Users) > 0:
 		return o.busy(o.Users, o.Options.Poll)
 	case o.Attempt.Err != nil && len(o.Attempt.Users) == 0:
@@ -158,8 +160,8 @@ func (o Observation) unused(a Action) Action {
 	switch {
 	case a.Kind != Reboot:
 		return a
-	case o.Unknown != nil:
-		return Action{Kind: Hold, State: Pending, Cause: o.Unknown.Error(), After: o.Options.Poll}
+	case o.Plan.Unknown != nil:
+		return Action{Kind: Hold, State: Pending, Cause: o.Plan.Unknown.Error(), After: o.Options.Poll}
 	case len(o.Users) > 0:
 		return o.busy(o.Users, o.Options.Poll)
 	}
@@ -193,7 +195,7 @@ func span(d time.Duration) string {
 }
 
 // busy is for a change whose devices are in use.
-func (o Observation) busy(users []User, again time.Duration) Action {
+func (o Observation) busy(users []mig.Holder, again time.Duration) Action {
 	a := Action{Kind: Hold, State: Pending, Users: users, After: again}
 	if o.Options.Policy == FailOnPods {
 		a.State = Failed
@@ -229,39 +231,33 @@ func (a Action) substance() string {
 	}
 	var names []string
 	for _, u := range a.Users {
-		u.PID, u.Container = 0, ""
-		names = append(names, u.String())
+		u.PID = 0
+		names = append(names, named(u))
 	}
 	slices.Sort(names)
 	return a.Why + ": " + strings.Join(slices.Compact(names), ", ")
 }
 
 // evictable reports whether evictions free all that they use.
-func evictable(users []User) bool {
-	return !slices.ContainsFunc(users, func(u User) bool { return u.Pod == "" || u.Stays || u.system() })
+func evictable(users []mig.Holder) bool {
+	return !slices.ContainsFunc(users, func(h mig.Holder) bool { return h.Pod.Name == "" || h.Stays || system(h) })
 }
 
 // maxListed is how many users a cause names.
 const maxListed = 8
 
 // list names users.
-func list(users []User) string {
+func list(users []mig.Holder) string {
 	var names []string
 	for _, u := range users {
 		if len(names) == maxListed {
 			names = append(names, fmt.Sprintf("and %d more", len(users)-maxListed))
 			break
 		}
-		names = append(names, u.String())
+		names = append(names, named(u))
 	}
 	return strings.Join(names, ", ")
 }
 
-// Busy is the error of an attempt that found users of what it would have destroyed.
-type Busy struct{ Users []User }
-
-// Error names the users.
-func (b *Busy) Error() string { return "in use: " + list(b.Users) }
-
-// ErrNeedsReboot is wrapped by the error of an attempt that only a reboot of the host completes.
-var ErrNeedsReboot = errors.New("the change of the MIG mode takes effect after a reboot of the host")
+// errNeedsReboot is wrapped by the error of an attempt that only a reboot of the host completes.
+var errNeedsReboot = errors.New("the change of the MIG mode takes effect after a reboot of the host")

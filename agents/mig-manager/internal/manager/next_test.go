@@ -7,18 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/pkg/gpu/mig"
+	"outrigger.dev/pkg/procowner"
 )
 
 // change destroys a MIG device.
-func change() manager.Change {
-	return manager.Change{GPUs: []manager.GPUChange{{Index: 0, UUID: "GPU-0", Goes: []manager.Device{{GPUInstance: 7}}}}}
+func change() apply.Plan {
+	return apply.Plan{GPUs: []apply.Change{{Steps: []mig.Step{{Op: mig.DestroyCompute}}}}}
 }
 
 // asked returns a node whose label asks for a config that takes a change, with differences.
 func asked(but ...func(*manager.Observation)) manager.Observation {
 	o := manager.Observation{
-		Node: manager.Node{Known: true, Config: "all-1g.10gb"}, Wanted: "all-1g.10gb", Change: change(),
+		Node: manager.Node{Known: true, Config: "all-1g.10gb"}, Wanted: "all-1g.10gb", Plan: change(),
 		Options: manager.Options{Policy: manager.WaitForPods, RebootPause: time.Hour, Poll: 2 * time.Second},
 	}
 	for _, b := range but {
@@ -28,11 +31,14 @@ func asked(but ...func(*manager.Observation)) manager.Observation {
 }
 
 func used(o *manager.Observation) {
-	o.Users = []manager.User{{Namespace: "default", Pod: "train-0", Container: "main", GPU: 3, Device: "3g.40gb"}}
+	o.Users = []mig.Holder{holds("default", "train-0")}
+	o.Users[0].GPU, o.Users[0].Device = 3, "3g.40gb"
 }
 
 func byProcess(o *manager.Observation) {
-	o.Users = append(o.Users, manager.User{PID: 42, Unit: "nvsm.service", GPU: 1})
+	unit := ofUnit()
+	unit.GPU = 1
+	o.Users = append(o.Users, unit)
 }
 
 func policy(p manager.Policy) func(*manager.Observation) {
@@ -48,7 +54,7 @@ func failed(left time.Duration) func(*manager.Observation) {
 }
 
 func reset(o *manager.Observation) {
-	o.Attempt = manager.Attempt{Err: fmt.Errorf("GPU 0: %w", manager.ErrNeedsReboot), Reboot: true, Wait: time.Minute}
+	o.Attempt = manager.Attempt{Err: errors.New("GPU 0: it takes effect after a reboot"), Reboot: true, Wait: time.Minute}
 }
 
 func TestNext(t *testing.T) {
@@ -63,11 +69,11 @@ func TestNext(t *testing.T) {
 		"before the API server has answered": {o: manager.Observation{}, kind: manager.Rest},
 		"no label and no default":            {o: manager.Observation{Node: manager.Node{Known: true}}, kind: manager.Rest},
 		"the layouts are as desired": {
-			o: asked(func(o *manager.Observation) { o.Change = manager.Change{} }), kind: manager.Settle, state: manager.Success,
+			o: asked(func(o *manager.Observation) { o.Plan = apply.Plan{} }), kind: manager.Settle, state: manager.Success,
 		},
 		"the layouts are as desired, but for a GPU that does not answer": {
 			o: asked(func(o *manager.Observation) {
-				o.Change, o.Lacking = manager.Change{}, errors.New("GPU 3 cannot be read")
+				o.Plan, o.Lacking = apply.Plan{}, errors.New("GPU 3 cannot be read")
 			}),
 			kind: manager.Hold, state: manager.Failed, cause: []string{"GPU 3"}, after: time.Minute,
 		},
@@ -100,7 +106,7 @@ func TestNext(t *testing.T) {
 			cause: []string{"pod default/train-0 with 3g.40gb of GPU 3"},
 		},
 		"it is not known who holds what goes": {
-			o:    asked(func(o *manager.Observation) { o.Unknown = errors.New("no kubelet") }),
+			o:    asked(func(o *manager.Observation) { o.Plan.Unknown = errors.New("no kubelet") }),
 			kind: manager.Hold, state: manager.Pending, cause: []string{"no kubelet"}, after: 2 * time.Second,
 		},
 		"a pod makes the config fail": {
@@ -123,7 +129,7 @@ func TestNext(t *testing.T) {
 			kind: manager.Hold, state: manager.Pending, after: 2 * time.Second, cause: []string{"default/train-0", "DaemonSet"},
 		},
 		"a pod of the cluster itself is not evicted": {
-			o:    asked(used, policy(manager.EvictPods), func(o *manager.Observation) { o.Users[0].Namespace = "kube-system" }),
+			o:    asked(used, policy(manager.EvictPods), func(o *manager.Observation) { o.Users[0].Pod.Namespace = "kube-system" }),
 			kind: manager.Hold, state: manager.Pending, after: 2 * time.Second, cause: []string{"kube-system/train-0", "by hand"},
 		},
 		"a cordon while it waits": {
@@ -131,7 +137,7 @@ func TestNext(t *testing.T) {
 			kind: manager.Cordon, state: manager.Pending, after: 2 * time.Second,
 		},
 		"the cordon stays until the change is made":  {o: asked(cordoned), kind: manager.Apply, state: manager.Pending},
-		"the cordon ends with the change":            {o: asked(cordoned, func(o *manager.Observation) { o.Change = manager.Change{} }), kind: manager.Uncordon, state: manager.Success},
+		"the cordon ends with the change":            {o: asked(cordoned, func(o *manager.Observation) { o.Plan = apply.Plan{} }), kind: manager.Uncordon, state: manager.Success},
 		"the cordon ends when nothing is asked for":  {o: manager.Observation{Node: manager.Node{Known: true, Unschedulable: true, Cordoned: true}}, kind: manager.Uncordon},
 		"the cordon ends when the change has failed": {o: asked(cordoned, failed(time.Minute)), kind: manager.Uncordon, state: manager.Failed, cause: []string{"it broke"}},
 		"the cordon ends when pods are not evicted any more": {
@@ -141,19 +147,19 @@ func TestNext(t *testing.T) {
 			o: asked(used, cordoned, policy(manager.FailOnPods)), kind: manager.Uncordon, state: manager.Failed, cause: []string{"train-0"},
 		},
 		"the cordon outlasts a restart of the kubelet": {
-			o:    asked(cordoned, policy(manager.EvictPods), func(o *manager.Observation) { o.Unknown = errors.New("no kubelet") }),
+			o:    asked(cordoned, policy(manager.EvictPods), func(o *manager.Observation) { o.Plan.Unknown = errors.New("no kubelet") }),
 			kind: manager.Hold, state: manager.Pending, cause: []string{"no kubelet"}, after: 2 * time.Second,
 		},
 		"the cordon stays until the host has rebooted": {
 			o:    asked(cordoned, reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooting = true, true }),
 			kind: manager.Hold, state: manager.Rebooting, after: time.Minute,
 		},
-		"a cordon of somebody else stays":              {o: asked(func(o *manager.Observation) { o.Node.Unschedulable, o.Change = true, manager.Change{} }), kind: manager.Settle, state: manager.Success},
+		"a cordon of somebody else stays":              {o: asked(func(o *manager.Observation) { o.Node.Unschedulable, o.Plan = true, apply.Plan{} }), kind: manager.Settle, state: manager.Success},
 		"an attempt that failed waits":                 {o: asked(failed(time.Minute)), kind: manager.Hold, state: manager.Failed, cause: []string{"it broke"}, after: time.Minute},
 		"it is failed until the next attempt succeeds": {o: asked(failed(0)), kind: manager.Apply, state: manager.Failed, cause: []string{"it broke"}},
 		"the applier found a process": {
 			o: asked(func(o *manager.Observation) {
-				o.Attempt = manager.Attempt{Err: errors.New("busy"), Users: []manager.User{{PID: 7, GPU: 1}}, Wait: time.Second}
+				o.Attempt = manager.Attempt{Err: errors.New("busy"), Users: []mig.Holder{{Process: procowner.Process{PID: 7}, GPU: 1}}, Wait: time.Second}
 			}),
 			kind: manager.Hold, state: manager.Pending, cause: []string{"process 7 with all of GPU 1"}, after: time.Second,
 		},
@@ -207,7 +213,7 @@ func TestNext(t *testing.T) {
 		},
 		"the host is not told to reboot while nobody knows who uses what changes": {
 			o: asked(reset, func(o *manager.Observation) {
-				o.Options.Reboot, o.Unknown = true, errors.New("the kubelet does not answer")
+				o.Options.Reboot, o.Plan.Unknown = true, errors.New("the kubelet does not answer")
 			}),
 			kind: manager.Hold, state: manager.Pending, cause: []string{"the kubelet"}, after: 2 * time.Second,
 		},
@@ -248,7 +254,7 @@ func TestNext(t *testing.T) {
 func TestManyUsers(t *testing.T) {
 	o := asked()
 	for i := range 20 {
-		o.Users = append(o.Users, manager.User{Namespace: "n", Pod: fmt.Sprintf("p%d", i)})
+		o.Users = append(o.Users, holds("n", fmt.Sprintf("p%d", i)))
 	}
 	if got := manager.Next(o).Cause; !strings.Contains(got, "and 12 more") || len(got) > 1000 {
 		t.Errorf("cause %q", got)

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/contract"
-	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
 )
 
 // Observation is all that Next looks at.
@@ -29,11 +28,11 @@ type Observation struct {
 	Refused error
 	// Lacking is why what is wanted cannot be on some GPUs, such as one that does not answer.
 	Lacking error
-	// Change is what it takes to get there, as far as possible.
-	Change Change
-	// Users are those of what Change destroys, or Unknown says why they are not known.
-	Users   []User
-	Unknown error
+	// Request is made of the config, and Plan of Request.
+	Request apply.Request
+	Plan    apply.Plan
+	// Users are the holders that are in the way of Plan. Plan.Unknown says why not all are known.
+	Users []mig.Holder
 	// Attempt is the last one to make the same change.
 	Attempt Attempt
 	Options Options
@@ -76,84 +75,34 @@ type Node struct {
 	Unschedulable, Cordoned bool
 }
 
-// Change is what brings the GPUs of a node to their desired layouts. It is empty if they have them.
-type Change struct {
-	GPUs []GPUChange
-	// Holders are the processes that use what goes.
-	Holders []User
-}
+// system reports whether h is a pod of the cluster itself, which is not evicted: see the admission
+// policy of the chart.
+func system(h mig.Holder) bool { return h.Pod.Namespace == "kube-system" }
 
-// GPUChange is the change of one GPU.
-type GPUChange struct {
-	Index int
-	UUID  gpu.UUID
-	// Mode is set if the MIG mode changes: everything on the GPU goes. Reset is set if that
-	// takes a reset.
-	Mode, Reset bool
-	// Goes are the MIG devices that are destroyed.
-	Goes []Device
-}
-
-// Device names a MIG device of a GPU by NVML's numbers of its instances.
-type Device struct{ GPUInstance, ComputeInstance uint32 }
-
-// Empty reports whether nothing changes.
-func (c Change) Empty() bool { return len(c.GPUs) == 0 }
-
-// Destroys reports whether the change destroys anything that can be in use.
-func (c Change) Destroys() bool {
-	return slices.ContainsFunc(c.GPUs, func(g GPUChange) bool { return g.Mode || len(g.Goes) > 0 })
-}
-
-// Resets reports whether a GPU is reset.
-func (c Change) Resets() bool {
-	return slices.ContainsFunc(c.GPUs, func(g GPUChange) bool { return g.Reset })
-}
-
-// User is a container or a process that uses what a change destroys.
-type User struct {
-	// Namespace, Pod and Container are empty for a process of no pod.
-	Namespace, Pod, Container string
-	// Stays is set for a pod that comes back after an eviction, also on a cordoned node.
-	Stays bool
-	// PID is 0 for a container that is known by its allocation.
-	PID int
-	// Unit is the unit of systemd of a process of no container.
-	Unit string
-	// GPU is the index of the GPU, and Device the profile of the MIG device, empty for all of
-	// the GPU.
-	GPU    int
-	Device string
-}
-
-// system reports whether the user is a pod of the cluster itself, which is not evicted: see the
-// admission policy of the chart.
-func (u User) system() bool { return u.Pod != "" && u.Namespace == "kube-system" }
-
-// String names the user, and what it uses.
-func (u User) String() string {
-	who := fmt.Sprintf("process %d", u.PID)
+// named returns the name of a user, and the device that it uses.
+func named(h mig.Holder) string {
+	who := fmt.Sprintf("process %d", h.PID)
 	switch {
-	case u.Pod != "":
-		who = "pod " + u.Namespace + "/" + u.Pod
+	case h.Pod.Name != "":
+		who = "pod " + h.Pod.Namespace + "/" + h.Pod.Name
 		switch {
-		case u.system():
+		case system(h):
 			who += ", which is of the cluster itself and not evicted (delete it by hand),"
-		case u.Stays:
+		case h.Stays:
 			who += ", which no eviction keeps away (remove its DaemonSet or static manifest from the node),"
 		}
-	case u.Unit != "":
-		who = fmt.Sprintf("process %d of %s", u.PID, u.Unit)
+	case h.Owner.Unit != "":
+		who = fmt.Sprintf("process %d of %s", h.PID, h.Owner.Unit)
 	}
-	return fmt.Sprintf("%s with %s", who, strings.TrimSpace(cmp.Or(u.Device, "all")+fmt.Sprintf(" of GPU %d", u.GPU)))
+	return fmt.Sprintf("%s with %s of GPU %d", who, cmp.Or(h.Device, "all"), h.GPU)
 }
 
 // Attempt is the last attempt to make a change; the zero value if there was none.
 type Attempt struct {
 	// Err is why it failed.
 	Err error
-	// Users are those that the driver or the applier found, who were not known before.
-	Users []User
+	// Users are those that the attempt found, who were not known before.
+	Users []mig.Holder
 	// Reboot is set if only a reboot of the host completes it.
 	Reboot bool
 	// Refused is why the host could not be told to reboot.

@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
 )
 
 // errStarting is why a manager that has not looked yet is not ready.
@@ -29,7 +32,7 @@ func (m *Manager) observe(ctx context.Context) Observation {
 		return o
 	}
 	if m.wanted == "" {
-		m.recover(ctx, nil)
+		m.recover(ctx, apply.Request{})
 		return o
 	}
 	o.Reloaded = m.reloaded()
@@ -39,77 +42,85 @@ func (m *Manager) observe(ctx context.Context) Observation {
 	m.noted()
 	o.Attempt = m.attempt.Attempt
 	o.Attempt.Wait = m.attempt.left(m.now())
-	if o.Change.Destroys() {
-		o.Users, o.Unknown = m.cfg.Users(ctx, o.Change)
-		o.Users = slices.DeleteFunc(o.Users, m.isStopped)
+	o.Users = o.Plan.Holders()
+	m.stopUnits = m.stopUnits || slices.ContainsFunc(o.Users, m.ofHost)
+	o.Users = slices.DeleteFunc(o.Users, m.ofHost)
+	for i := range o.Users {
+		u := &o.Users[i]
+		u.Stays = u.Pod.Name != "" && m.cfg.Stays(ctx, u.Pod)
 	}
 	return o
 }
 
-// isStopped reports whether a user is a unit of the host that the next attempt stops.
-func (m *Manager) isStopped(u User) bool {
-	if u.Pod != "" || m.cfg.OfHost == nil || !m.cfg.OfHost(u.Unit) {
-		return false
-	}
-	m.stopUnits = true
-	return true
+// ofHost reports whether a user is a unit of the host that the next attempt stops.
+func (m *Manager) ofHost(u mig.Holder) bool {
+	return u.Pod.Name == "" && m.cfg.OfHost != nil && m.cfg.OfHost(u.Owner.Unit)
 }
 
 // recover ends what a process before has left unfinished, once. What cannot be ended now, such
 // as a GPU that does not answer, does not keep the others from their layouts.
-func (m *Manager) recover(ctx context.Context, wish Wish) {
+func (m *Manager) recover(ctx context.Context, req apply.Request) {
 	r := &m.recovery
 	if r.done || r.left(m.now()) > 0 {
 		return
 	}
-	err := ErrNeedsReboot
+	err := errNeedsReboot
 	if !m.waitsForReboot() {
-		err = m.cfg.Recover(ctx, wish)
+		err = outcome(m.cfg.GPUs.Recover(ctx, req))
 	}
 	if r.done = err == nil; r.done || ctx.Err() != nil {
 		return
 	}
 	in := r.retry.Next()
-	if errors.Is(err, ErrNeedsReboot) {
+	if errors.Is(err, errNeedsReboot) {
 		in = m.cfg.Options.RebootPause // each attempt resets the GPUs
 	}
 	r.until = m.now().Add(in)
 	m.cfg.Log.Warn("cannot end the change that was interrupted, retrying", "in", in, "err", err)
 }
 
+// outcome returns the error of an attempt, which wraps errNeedsReboot if a reboot is all that is missing.
+func outcome(r apply.Result, err error) error {
+	if r.NeedsReboot() {
+		return fmt.Errorf("%w: %w", errNeedsReboot, err)
+	}
+	return err
+}
+
 // plan adds what is wanted, and what it takes.
 func (m *Manager) plan(ctx context.Context, o *Observation) {
-	gpus, err := m.cfg.GPUs.Read(ctx)
+	seen, err := m.cfg.GPUs.Observe(ctx)
 	if err != nil {
 		o.Driver = err
 		return
 	}
-	wish, lacking := m.cfg.Select(m.wanted, gpus)
-	m.recover(ctx, wish)
-	if lacking != nil && wish == nil {
-		o.Refused = lacking
+	o.Request.Seen = seen
+	o.Request.Desired, o.Lacking = m.cfg.Select(m.wanted, seen.GPUs())
+	m.recover(ctx, o.Request)
+	if o.Lacking != nil && o.Request.Desired == nil {
+		o.Refused = o.Lacking
 		return
 	}
-	switch change, err := m.cfg.GPUs.Plan(ctx, wish); {
+	o.Plan, err = m.cfg.GPUs.Plan(ctx, o.Request)
+	switch err = cmp.Or(err, o.Plan.Err()); {
 	case away(err):
 		o.Driver = err
 	case err != nil:
 		o.Refused = err
 	default:
-		o.Change, o.Lacking = change, lacking
-		m.remember(wish)
+		m.remember(o.Request)
 	}
 }
 
-// away reports whether an error is that of a driver that is not there now, and not of the wish.
+// away reports whether an error is about a driver that is not there now, and not about the request.
 func away(err error) bool {
 	return errors.Is(err, contract.ErrClaimed) || errors.Is(err, gpu.ErrNoDriver) || errors.Is(err, gpu.ErrHangs) || errors.Is(err, context.Canceled)
 }
 
 // remember forgets the last attempt if it was for something else.
-func (m *Manager) remember(wish Wish) {
+func (m *Manager) remember(req apply.Request) {
 	// Maps are in the order of their keys.
-	data, err := json.Marshal(wish)
+	data, err := json.Marshal(req.Desired)
 	if of := m.wanted + "\n" + string(data); err != nil || of != m.attempt.of {
 		m.attempt = attempt{of: of, pause: pause{retry: m.cfg.Retry}}
 		m.stopUnits = false

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -59,7 +60,7 @@ func (n *node) testsOwnersThatArePutTogether() {
 		}
 	}
 	n.cfg.Options.Policy = manager.EvictPods
-	n.users = []manager.User{{Namespace: "of-" + n.admin.Node().Name, Pod: "train-0", GPU: 0, Device: "1g.10gb"}}
+	n.users = []mig.Holder{holds("of-"+n.admin.Node().Name, "train-0")}
 	n.pod("of-"+n.admin.Node().Name, "train-0")
 	n.ask("all-balanced")
 	n.start()

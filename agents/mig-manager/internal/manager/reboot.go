@@ -52,7 +52,7 @@ func (m *Manager) noted() {
 	since := max(0, m.boottime()-n.Since)
 	t.Rebooting, t.Overdue = !n.ByHand && since < rebootLimit, !n.ByHand && since >= rebootLimit
 	if t.Err == nil {
-		t.Err, t.Reboot = ErrNeedsReboot, true
+		t.Err, t.Reboot = errNeedsReboot, true
 		if n.Cause != "" {
 			t.Err = errors.New(n.Cause)
 		}

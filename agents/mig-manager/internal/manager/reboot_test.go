@@ -2,13 +2,14 @@ package manager_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/pace"
@@ -17,21 +18,26 @@ import (
 // rebooting is a node whose GPUs need a reboot for the config all-balanced.
 func rebooting(t *testing.T) *node {
 	n := nodeOn(t, apitest.New(t, map[string]string{manager.ConfigLabel: "all-balanced"}))
-	n.fails = errors.Join(errors.New("GPU 0"), manager.ErrNeedsReboot)
+	n.fails = needsReboot()
 	selects := n.cfg.Select
-	n.cfg.Select = func(name string, gpus []mig.GPU) (manager.Wish, error) {
+	n.cfg.Select = func(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, error) {
 		n.did("look")
 		return selects(name, gpus)
 	}
-	// The journal keeps the change after an attempt. A reset is tried again to end it, in vain.
-	n.cfg.Recover = func(context.Context, manager.Wish) error {
-		n.did("recover")
-		if n.count("apply") > 0 {
-			return n.fails
-		}
-		return nil
-	}
+	n.cfg.GPUs = pending{n}
 	return n
+}
+
+// pending is a node whose journal keeps the change after an attempt. A reset is tried again to end it, in
+// vain.
+type pending struct{ *node }
+
+func (p pending) Recover(ctx context.Context, req apply.Request) (apply.Result, error) {
+	if p.count("apply") == 0 {
+		return p.node.Recover(ctx, req)
+	}
+	p.did("recover")
+	return p.result(), p.fails
 }
 
 // restart is start, and waits until the manager has looked at the node.
@@ -98,7 +104,7 @@ type late struct{ *node }
 
 func (l late) Stop(ctx context.Context) error {
 	if l.count("stop") == 0 {
-		l.set(func() { l.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0, Device: "1g.10gb"}} })
+		l.set(func() { l.users = []mig.Holder{holds("default", "train-0")} })
 	}
 	return l.node.Stop(ctx)
 }
@@ -158,9 +164,9 @@ func TestARebootInVainIsNotRepeated(t *testing.T) {
 // testsTheCordonOutlivesTheAgentOnTheWayToAReboot: the host ends the agent, and pods that come then would
 // be in the way after the reboot.
 func (n *node) testsTheCordonOutlivesTheAgentOnTheWayToAReboot() {
-	n.fails = manager.ErrNeedsReboot
+	n.fails = needsReboot()
 	n.cfg.Options.Reboot, n.cfg.Options.Cordon = true, true
-	n.users = []manager.User{{Namespace: "default", Pod: "train-0", GPU: 0, Device: "1g.10gb"}}
+	n.users = []mig.Holder{holds("default", "train-0")}
 	n.ask("all-balanced")
 	stop := n.start()
 	n.until("cordoned", func(s shown) bool { return s.Spec.Unschedulable })

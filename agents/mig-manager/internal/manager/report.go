@@ -26,7 +26,7 @@ func (m *Manager) show(o Observation, a Action) {
 		// The layouts are as they were found.
 	case o.Driver != nil:
 		m.ready.Set(o.Driver)
-	case o.Wanted == "", o.Refused == nil && o.Lacking == nil && o.Change.Empty():
+	case o.Wanted == "", o.Refused == nil && o.Lacking == nil && !o.Plan.Needed():
 		m.ready.Set(nil)
 	case a.Cause != "":
 		m.ready.Set(fmt.Errorf("mig config %s is %s: %s", o.Wanted, a.State, a.Cause))

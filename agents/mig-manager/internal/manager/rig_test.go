@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -19,6 +20,7 @@ import (
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/procowner"
 )
 
 // node is a node with GPUs, whose layouts are the name of a config.
@@ -35,7 +37,7 @@ type node struct {
 	applied int
 	// fails is what Apply returns.
 	fails   error
-	users   []manager.User
+	users   []mig.Holder
 	stopped []string
 	// log has what was done, in order.
 	log    []string
@@ -65,18 +67,13 @@ func nodeOf(t *testing.T, client func(string) *kube.Client) *node {
 	}
 	n.cfg = manager.Config{
 		Client: client(manager.Name), Report: n.report, GPUs: n,
-		Recover: func(context.Context, manager.Wish) error { n.did("recover"); return nil },
-		Select: func(name string, _ []mig.GPU) (manager.Wish, error) {
+		Select: func(name string, _ []mig.GPU) (map[gpu.UUID]mig.Desired, error) {
 			if !strings.HasPrefix(name, "all-") {
 				return nil, errors.New("config " + name + " does not exist: must be all-disabled or all-balanced")
 			}
-			return manager.Wish{gpu.UUID(name): {Enabled: true}}, nil
+			return map[gpu.UUID]mig.Desired{gpu.UUID(name): {Enabled: true}}, nil
 		},
-		Users: func(context.Context, manager.Change) ([]manager.User, error) {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			return slices.Clone(n.users), nil
-		},
+		Stays:         func(context.Context, procowner.Pod) bool { return false },
 		Reboot:        func(context.Context) error { n.did("reboot"); return nil },
 		Options:       manager.Options{Policy: manager.WaitForPods, RebootPause: time.Hour, Poll: 20 * time.Millisecond},
 		Contract:      contract.Dir{Root: filepath.Join(dir, "run"), BootIDFile: filepath.Join(dir, "boot_id")},
@@ -116,32 +113,64 @@ func (n *node) sent(number int) []string {
 	return n.seen(&n.events)
 }
 
-// Read, Plan and Apply are those of manager.GPUs.
-func (n *node) Read(context.Context) ([]mig.GPU, error) { return []mig.GPU{{}}, nil }
+// Observe, Plan, Apply and Recover are those of manager.GPUs.
+func (n *node) Observe(context.Context) (*apply.Observation, error) { return &apply.Observation{}, nil }
 
-func (n *node) Plan(_ context.Context, w manager.Wish) (manager.Change, error) {
+func (n *node) Plan(_ context.Context, req apply.Request) (apply.Plan, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for name := range w {
+	for name := range req.Desired {
 		if string(name) != n.is {
-			return manager.Change{GPUs: []manager.GPUChange{{Mode: true, Reset: true}}}, nil
+			return apply.Plan{GPUs: []apply.Change{{Mode: true, Reset: true, Holders: slices.Clone(n.users)}}}, nil
 		}
 	}
-	return manager.Change{}, nil
+	return apply.Plan{}, nil
 }
 
-func (n *node) Apply(_ context.Context, w manager.Wish) error {
+func (n *node) Apply(_ context.Context, req apply.Request) (apply.Result, error) {
+	n.mu.Lock()
+	held := slices.DeleteFunc(slices.Clone(n.users), func(h mig.Holder) bool { return h.PID != 0 })
+	n.mu.Unlock()
+	if len(held) > 0 {
+		return apply.Result{}, &apply.InUse{Holders: held}
+	}
 	n.did("apply")
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.applied++
 	if n.fails != nil {
-		return n.fails
+		return n.result(), n.fails
 	}
-	for name := range w {
+	for name := range req.Desired {
 		n.is = string(name)
 	}
-	return nil
+	return apply.Result{}, nil
+}
+
+func (n *node) Recover(context.Context, apply.Request) (apply.Result, error) {
+	n.did("recover")
+	return apply.Result{}, nil
+}
+
+// needsReboot is the error of a GPU whose mode takes effect after a reboot of the host.
+func needsReboot() error { return &apply.RebootError{Reason: "no reset"} }
+
+// result is the one of an attempt that failed.
+func (n *node) result() apply.Result {
+	if _, ok := errors.AsType[*apply.RebootError](n.fails); !ok {
+		return apply.Result{}
+	}
+	return apply.Result{GPUs: []apply.Outcomes{{Outcome: apply.NeedsReboot, Err: n.fails}}}
+}
+
+// holds is a container of a pod that holds a MIG device.
+func holds(namespace, pod string) mig.Holder {
+	return mig.Holder{Process: procowner.Process{Pod: procowner.Pod{Namespace: namespace, Name: pod}}, Device: "1g.10gb"}
+}
+
+// ofUnit is a process of a unit of the host that has a GPU open.
+func ofUnit() mig.Holder {
+	return mig.Holder{Process: procowner.Process{PID: 42, Owner: procowner.Owner{Unit: "nvsm.service"}}}
 }
 
 // Stop, Start and Stopped are those of manager.Units.
@@ -194,7 +223,7 @@ func (n *node) podOn(node, namespace, name string) {
 			"containers": []any{map[string]any{"name": "main", "image": "image"}},
 		},
 	})
-	n.set(func() { n.users = []manager.User{{Namespace: namespace, Pod: name, GPU: 0, Device: "1g.10gb"}} })
+	n.set(func() { n.users = []mig.Holder{holds(namespace, name)} })
 }
 
 // ask sets the label.

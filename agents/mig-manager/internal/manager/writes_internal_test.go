@@ -10,11 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"outrigger.dev/agents/mig-manager/internal/apply"
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/procowner"
 )
 
 // hour is a manager whose change waits, and a clock that the test moves.
@@ -25,34 +28,47 @@ type hour struct {
 	now    time.Time
 	// writes is at how many writes the Node was read.
 	writes int
-	// looks counts looks at the users.
-	looks int
+	// looks counts looks at the users, and observations those at the GPUs.
+	looks, observations int
 	// users and busy are those whom the kubelet and an attempt find at the n-th look.
-	users, busy func(n int) []User
+	users, busy func(n int) []mig.Holder
 }
 
-// Read, Plan and Apply are those of GPUs.
-func (*hour) Read(context.Context) ([]mig.GPU, error) { return []mig.GPU{{}}, nil }
-
-func (*hour) Plan(context.Context, Wish) (Change, error) {
-	return Change{GPUs: []GPUChange{{UUID: "GPU-1", Goes: []Device{{GPUInstance: 1}}}}}, nil
+// Observe, Plan, Apply and Recover are those of GPUs.
+func (h *hour) Observe(context.Context) (*apply.Observation, error) {
+	h.observations++
+	return &apply.Observation{}, nil
 }
 
-func (h *hour) Apply(context.Context, Wish) error { return &Busy{Users: h.busy(h.looks)} }
+func (h *hour) Plan(context.Context, apply.Request) (apply.Plan, error) {
+	h.looks++
+	return apply.Plan{GPUs: []apply.Change{{Steps: []mig.Step{{Op: mig.DestroyCompute}}, Holders: h.users(h.looks)}}}, nil
+}
 
-func none(int) []User { return nil }
+func (h *hour) Apply(context.Context, apply.Request) (apply.Result, error) {
+	return apply.Result{}, &apply.InUse{Holders: h.busy(h.looks)}
+}
+
+func (*hour) Recover(context.Context, apply.Request) (apply.Result, error) {
+	return apply.Result{}, nil
+}
+
+func none(int) []mig.Holder { return nil }
+
+// pod holds a MIG device.
+func pod(n int) mig.Holder {
+	return mig.Holder{Process: procowner.Process{Pod: procowner.Pod{Namespace: "team", Name: fmt.Sprintf("train-%d", n)}}, Device: "1g.10gb"}
+}
 
 func newHour(t *testing.T) *hour {
 	t.Helper()
 	h := &hour{api: apitest.New(t, map[string]string{ConfigLabel: "all-balanced"}), now: time.Now(), users: none, busy: none}
 	h.Manager = New(Config{
 		Client: apitest.Client(t, h.api.Config, h.api.Name, Name), Report: func(e kube.Event) { h.events = append(h.events, e.Reason) }, GPUs: h,
-		Recover: func(context.Context, Wish) error { return nil },
-		Select:  func(string, []mig.GPU) (Wish, error) { return Wish{"GPU-1": {Enabled: true}}, nil },
-		Users: func(context.Context, Change) ([]User, error) {
-			h.looks++
-			return h.users(h.looks), nil
+		Select: func(string, []mig.GPU) (map[gpu.UUID]mig.Desired, error) {
+			return map[gpu.UUID]mig.Desired{"GPU-1": {Enabled: true}}, nil
 		},
+		Stays:    func(context.Context, procowner.Pod) bool { return false },
 		Options:  Options{Policy: WaitForPods, Poll: 2 * time.Second},
 		Contract: contract.Dir{Root: t.TempDir()}, DriverVersion: func() string { return "" }, Loaded: func() string { return "" },
 		RebootFile: filepath.Join(t.TempDir(), "reboot.json"),
@@ -90,20 +106,21 @@ func (h *hour) reads(t *testing.T) Node {
 // TestWritesOfAnHour counts the writes to the Node while a change waits for an hour, with a look
 // every 2 s, and the Events.
 func TestWritesOfAnHour(t *testing.T) {
-	pod := func(n int) User { return User{Namespace: "team", Pod: fmt.Sprintf("train-%d", n), Device: "1g.10gb"} }
-	process := func(n int) User { return User{PID: 100 + n, Device: "1g.10gb"} }
+	process := func(n int) mig.Holder {
+		return mig.Holder{Process: procowner.Process{PID: 100 + n}, Device: "1g.10gb"}
+	}
 	for name, tc := range map[string]struct {
-		users, busy func(n int) []User
+		users, busy func(n int) []mig.Holder
 		writes      int
 	}{
-		"one pod": {users: func(int) []User { return []User{pod(1)} }, writes: 1},
-		"pods in another order each time": {users: func(n int) []User {
-			return []User{pod(n % 2), pod(1 - n%2)}
+		"one pod": {users: func(int) []mig.Holder { return []mig.Holder{pod(1)} }, writes: 1},
+		"pods in another order each time": {users: func(n int) []mig.Holder {
+			return []mig.Holder{pod(n % 2), pod(1 - n%2)}
 		}, writes: 1},
-		"another process each time":                    {users: func(n int) []User { return []User{process(n)} }, writes: 1},
-		"another process that only attempts find":      {busy: func(n int) []User { return []User{process(n)} }, writes: 2},
-		"another pod each time":                        {users: func(n int) []User { return []User{pod(n)} }, writes: 36},
-		"pods that end before the others start to use": {users: func(n int) []User { return []User{pod(1)}[:n%2] }, busy: func(int) []User { return []User{process(1)} }, writes: 36},
+		"another process each time":                    {users: func(n int) []mig.Holder { return []mig.Holder{process(n)} }, writes: 1},
+		"another process that only attempts find":      {busy: func(n int) []mig.Holder { return []mig.Holder{process(n)} }, writes: 2},
+		"another pod each time":                        {users: func(n int) []mig.Holder { return []mig.Holder{pod(n)} }, writes: 36},
+		"pods that end before the others start to use": {users: func(n int) []mig.Holder { return []mig.Holder{pod(1)}[:n%2] }, busy: func(int) []mig.Holder { return []mig.Holder{process(1)} }, writes: 36},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHour(t)
@@ -119,6 +136,9 @@ func TestWritesOfAnHour(t *testing.T) {
 			if writes > tc.writes || h.looks < 900 {
 				t.Errorf("%d writes in %d looks, want %d at most", writes, h.looks, tc.writes)
 			}
+			if h.observations != h.looks {
+				t.Errorf("the GPUs were read %d times in %d passes", h.observations, h.looks)
+			}
 			if !slices.Equal(h.events, []string{ReasonWaiting}) {
 				t.Errorf("%d Events: %q..., want one", len(h.events), h.events[:min(3, len(h.events))])
 			}
@@ -133,7 +153,7 @@ func TestAnOverloadedServerIsAskedAsItSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHour(t)
 			h.cfg.Options.Cordon = cordon
-			h.users = func(n int) []User { return []User{{Namespace: "team", Pod: fmt.Sprintf("train-%d", n)}} }
+			h.users = func(n int) []mig.Holder { return []mig.Holder{pod(n)} }
 			h.api.Overload("patch nodes", 40*time.Second)
 			h.passes(t, 10*time.Minute)
 			writes := 1
@@ -156,7 +176,7 @@ func TestAnOverloadedServerIsAskedAsItSays(t *testing.T) {
 // starts again meanwhile.
 func TestAnIncidentIsOneEvent(t *testing.T) {
 	h := newHour(t)
-	h.users = func(n int) []User { return []User{{Namespace: "team", Pod: fmt.Sprintf("train-%d", n)}} }
+	h.users = func(n int) []mig.Holder { return []mig.Holder{pod(n)} }
 	h.passes(t, time.Minute)
 	for range 3 {
 		h.api.Answer("patch nodes", 500, "no leader")
@@ -183,12 +203,12 @@ func TestAnIncidentIsOneEvent(t *testing.T) {
 // settled has nothing to change.
 type settled struct{ *hour }
 
-func (settled) Plan(context.Context, Wish) (Change, error) { return Change{}, nil }
+func (settled) Plan(context.Context, apply.Request) (apply.Plan, error) { return apply.Plan{}, nil }
 
 // TestARejectedWriteIsAnError, after which the loop pauses: of the state, and of the cordon.
 func TestARejectedWriteIsAnError(t *testing.T) {
 	h := newHour(t)
-	h.users = func(int) []User { return []User{{Namespace: "team", Pod: "train-0"}} }
+	h.users = func(int) []mig.Holder { return []mig.Holder{pod(0)} }
 	h.passes(t, time.Second)
 	h.cfg.Options.Cordon = true
 	h.api.Before("patch nodes", func() { h.api.Update("kubectl", func(n *apitest.Node) { n.Labels["new"] = "1" }) })
@@ -200,7 +220,7 @@ func TestARejectedWriteIsAnError(t *testing.T) {
 		t.Errorf("the state is %q, want %q", got.State, Pending)
 	}
 	h.api.Answer("patch nodes", 500, "no leader")
-	h.users = func(int) []User { return []User{{Namespace: "team", Pod: "train-1"}} }
+	h.users = func(int) []mig.Holder { return []mig.Holder{pod(1)} }
 	if _, err = h.step(t.Context()); err == nil || !strings.Contains(err.Error(), "publish \"pending\"") || !strings.Contains(err.Error(), "cordon node "+h.api.Name+": ") {
 		t.Errorf("the error is %v, want one of the state and the cordon", err)
 	}
@@ -226,6 +246,6 @@ func TestAClaimBeforeTheWatchShowsTheLastWrite(t *testing.T) {
 // claimed cannot be read.
 type claimed struct{ *hour }
 
-func (claimed) Read(context.Context) ([]mig.GPU, error) {
+func (claimed) Observe(context.Context) (*apply.Observation, error) {
 	return nil, fmt.Errorf("read GPUs: %w by driver-loader", contract.ErrClaimed)
 }

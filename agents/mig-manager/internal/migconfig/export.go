@@ -14,19 +14,10 @@ func Export(name string, gpus []mig.GPU) Config {
 		}
 	}
 	c := Config{Entries: map[string][]Item{name: {}}}
-	for _, some := range group(readable, func(a, b mig.GPU) bool { return same(has(a), has(b)) }) {
+	for _, some := range group(readable, func(a, b mig.GPU) bool { return a.Desired().Equal(b.Desired()) }) {
 		item := target(some, gpus)
-		item.Desired = has(some[0])
+		item.Desired = some[0].Desired()
 		c.Entries[name] = append(c.Entries[name], item)
 	}
 	return c
-}
-
-// has returns the config that a GPU has.
-func has(g mig.GPU) mig.Desired {
-	d := mig.Desired{Enabled: g.Enabled}
-	if devices := g.Layout.Devices(); len(devices) > 0 {
-		d.Devices = devices
-	}
-	return d
 }

@@ -47,33 +47,13 @@ func Generate(gpus []mig.GPU) (Config, error) {
 			c.Entries[name] = append(c.Entries[name], item)
 		}
 		for _, p := range board.Profiles {
-			add("all-"+strings.ReplaceAll(p.Name.String(), "+", "."), map[gpu.Profile]int{p.Name: Most(board, p)})
+			add("all-"+strings.ReplaceAll(p.Name.String(), "+", "."), map[gpu.Profile]int{p.Name: p.Max})
 		}
 		if mix := balanced(board); mix != nil {
 			add(AllBalanced, mix)
 		}
 	}
 	return c, nil
-}
-
-// Most returns how many instances of a profile a GPU can have.
-func Most(b mig.Board, p mig.Profile) int {
-	if strings.HasPrefix(p.Name.Attribute, "+me") {
-		return 1 // the media engines cannot be divided
-	}
-	most, end := 0, 0
-	for _, place := range p.Placements {
-		if place.Start >= end {
-			most, end = most+1, place.Start+place.Size
-		}
-	}
-	if p.Name.GPUSlices > 0 && b.ComputeSlices > 0 {
-		most = min(most, b.ComputeSlices/p.Name.GPUSlices)
-	}
-	if p.Max > 0 {
-		most = min(most, p.Max)
-	}
-	return most
 }
 
 // balanced returns the devices of all-balanced, nil for a board that has none.
@@ -105,8 +85,8 @@ func base(b mig.Board, slices int) (gpu.Profile, bool) {
 	var found gpu.Profile
 	best := 0
 	for _, p := range b.Profiles {
-		if n := Most(b, p); p.Name.GPUSlices == slices && p.Name.Attribute == "" && n > best {
-			found, best = p.Name, n
+		if p.Name.GPUSlices == slices && p.Name.Attribute == "" && p.Max > best {
+			found, best = p.Name, p.Max
 		}
 	}
 	return found, best > 0

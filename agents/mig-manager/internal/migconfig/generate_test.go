@@ -38,7 +38,7 @@ func TestGenerate(t *testing.T) {
 
 // Of two boards with the same PCI device, NVML names the profiles differently.
 func TestGenerateForVariantsOfABoard(t *testing.T) {
-	small, large := board(t, 7, 8, 0, "1g.23gb", "7g.186gb"), board(t, 7, 8, 0, "1g.24gb", "7g.189gb")
+	small, large := board(t, 7, 8, "1g.23gb", "7g.186gb"), board(t, 7, 8, "1g.24gb", "7g.189gb")
 	pci := func(subsystem uint32) gpu.PCI { return gpu.PCI{DeviceID: 0x294110de, SubsystemID: subsystem} }
 	for name, gpus := range map[string][]mig.GPU{
 		"by the subsystem": {{PCI: pci(1), Capable: true, Board: small}, {Index: 1, PCI: pci(2), Capable: true, Board: large}},

@@ -50,22 +50,7 @@ func (d checkpointDevice) state(g mig.GPU) (mig.State, error) {
 		s.Layout = append(s.Layout, i)
 	}
 	s.Layout.Sort()
-	return s, overlap(s.Layout, g.Board)
-}
-
-// overlap returns an error if the instances of a layout cannot exist beside each other.
-func overlap(l mig.Layout, b mig.Board) error {
-	slices, end := 0, 0
-	for n, i := range l {
-		if i.Placement.Start < end {
-			return fmt.Errorf("the GPU instances %s at %d and %s at %d overlap", l[n-1].Profile, l[n-1].Placement.Start, i.Profile, i.Placement.Start)
-		}
-		slices, end = slices+i.Profile.GPUSlices, i.Placement.Start+i.Placement.Size
-	}
-	if slices > b.ComputeSlices {
-		return fmt.Errorf("its GPU instances have %d compute slices, and the GPU has %d", slices, b.ComputeSlices)
-	}
-	return nil
+	return s, g.Board.Fits(s.Layout)
 }
 
 func (i checkpointInstance) instance(b mig.Board) (mig.Instance, error) {
@@ -75,9 +60,6 @@ func (i checkpointInstance) instance(b mig.Board) (mig.Instance, error) {
 	}
 	p := b.Profiles[at]
 	out := mig.Instance{Profile: p.Name, Placement: gpu.Placement(i.Placement), Compute: []mig.Compute{}}
-	if !slices.Contains(p.Placements, out.Placement) {
-		return mig.Instance{}, fmt.Errorf("a GPU instance %s cannot be at %d:%d", p.Name, i.Placement.Start, i.Placement.Size)
-	}
 	for _, saved := range i.ComputeInstances {
 		at := slices.IndexFunc(p.Compute, func(c mig.ComputeProfile) bool { return c.Number == saved.ProfileID })
 		if at < 0 {
@@ -102,9 +84,7 @@ func place(p mig.Profile, all []mig.Compute) error {
 		c := &all[n]
 		kind, _ := p.Of(c.Slices)
 		free := func(at gpu.Placement) bool {
-			return !slices.ContainsFunc(all[:n], func(o mig.Compute) bool {
-				return at.Start < o.Placement.Start+o.Placement.Size && o.Placement.Start < at.Start+at.Size
-			})
+			return !slices.ContainsFunc(all[:n], func(o mig.Compute) bool { return o.Placement.Overlaps(at) })
 		}
 		want := c.Placement
 		i := slices.IndexFunc(kind.Placements, func(at gpu.Placement) bool {

@@ -29,9 +29,8 @@ func number(name gpu.Profile, second bool) int {
 	return map[string]int{"1": 0, "2": 1, "3": 2, "4": 3, "7": 4, "1+me": 7, "2+me": 8}[fmt.Sprint(name.GPUSlices, name.Attribute)]
 }
 
-// board makes a board of profiles that are named in the order of nvidia-smi. NVML's numbers
-// of instances are wrong on it if most is set.
-func board(t *testing.T, compute, memory, most int, names ...string) mig.Board {
+// board makes a board of profiles that are named in the order of nvidia-smi.
+func board(t *testing.T, compute, memory int, names ...string) mig.Board {
 	t.Helper()
 	b := mig.Board{ComputeSlices: compute, MemorySlices: memory}
 	for _, text := range names {
@@ -43,12 +42,15 @@ func board(t *testing.T, compute, memory, most int, names ...string) mig.Board {
 		if second {
 			size = 2
 		}
-		p := mig.Profile{Name: name, Number: number(name, second), Max: most}
+		p := mig.Profile{Name: name, Number: number(name, second)}
 		for start := 0; start+size <= memory && (size > 1 || start < compute); start += size {
 			p.Placements = append(p.Placements, gpu.Placement{Start: start, Size: size})
 			if name.GPUSlices == 4 || name.GPUSlices == 2 && start+size == compute-1 {
 				break
 			}
+		}
+		if p.Max = len(p.Placements); name.Attribute != "" {
+			p.Max = 1 // the media engines cannot be divided
 		}
 		for n, slices := range []int{1, 2, 3, 4, 7} {
 			c := mig.ComputeProfile{Slices: slices, Number: n}
@@ -66,8 +68,8 @@ func board(t *testing.T, compute, memory, most int, names ...string) mig.Board {
 
 // node has two A100, an A30, an L4 without a MIG mode, and a lost GPU.
 func node(t *testing.T) []mig.GPU {
-	a100 := board(t, 7, 8, 0, "1g.5gb", "1g.5gb+me", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb")
-	a30 := board(t, 4, 4, 9, "1g.6gb", "1g.6gb+me", "2g.12gb", "2g.12gb+me", "4g.24gb")
+	a100 := board(t, 7, 8, "1g.5gb", "1g.5gb+me", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb")
+	a30 := board(t, 4, 4, "1g.6gb", "1g.6gb+me", "2g.12gb", "2g.12gb+me", "4g.24gb")
 	return []mig.GPU{
 		{Index: 0, UUID: "GPU-0", Name: "NVIDIA A100", PCI: gpu.PCI{DeviceID: 0x20b010de, SubsystemID: 0x144e10de}, Capable: true, NeedsReset: true, Board: a100},
 		{Index: 1, UUID: "GPU-1", Name: "NVIDIA A100", PCI: gpu.PCI{DeviceID: 0x20b010de, SubsystemID: 0x144f10de}, Capable: true, NeedsReset: true, Board: a100},

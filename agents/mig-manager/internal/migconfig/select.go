@@ -3,7 +3,6 @@ package migconfig
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +30,15 @@ type Selection struct {
 	// Faulty are the GPUs that cannot be read, and that an item selects or, by the product,
 	// may select.
 	Faulty []mig.GPU
+}
+
+// Unreadable returns an error for the GPUs that cannot be read, nil for none.
+func (s Selection) Unreadable() error {
+	var errs []error
+	for _, g := range s.Faulty {
+		errs = append(errs, fmt.Errorf("GPU %d cannot be read: %w: repair or reset it", g.Index, g.Fault))
+	}
+	return errors.Join(errs...)
 }
 
 // Select returns what the entry of a name asks of the GPUs of a node. It returns an error
@@ -79,7 +87,7 @@ func (s *Selection) add(items []Item, g mig.GPU) error {
 		case !item.selects(g):
 		case first == nil:
 			first = item
-		case g.Fault == nil && !same(first.Desired, item.Desired):
+		case g.Fault == nil && !first.Desired.Equal(item.Desired):
 			return fmt.Errorf("GPU %d is selected twice, and with different MIG devices: by %s and by %s: restrict one of them with devices or device-filter",
 				g.Index, first.name(), item.name())
 		}
@@ -159,9 +167,6 @@ func (i Item) name() string {
 		return fmt.Sprintf("the item for GPUs %v", i.GPUs)
 	}
 }
-
-// same reports whether both ask for the same.
-func same(a, b mig.Desired) bool { return a.Enabled == b.Enabled && maps.Equal(a.Devices, b.Devices) }
 
 // products lists GPUs, such as "GPUs 0 to 7 (0x20B010DE, NVIDIA A100-SXM4-40GB)".
 func products(gpus []mig.GPU) string {

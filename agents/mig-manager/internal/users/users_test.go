@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -15,10 +17,12 @@ import (
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/podresources/podresourcestest"
+	"outrigger.dev/pkg/procowner"
 )
 
 // node has MIG devices on its first GPU, and none on its second.
@@ -42,48 +46,22 @@ func TestContainers(t *testing.T) {
 	by := podresources.Map{
 		big.UUID: {pod("big")}, small.UUID: {pod("shares"), replica}, second.UUID: {pod("whole")},
 	}
-	user := func(name string, index int, device string) manager.User {
-		return manager.User{Namespace: "default", Pod: name, Container: "main", GPU: index, Device: device}
+	holder := func(name string, index int, d gpu.MIGDevice) mig.Holder {
+		return mig.Holder{
+			Process: procowner.Process{Pod: procowner.Pod{Namespace: "default", Name: name}}, GPU: index,
+			GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance, Device: d.Profile.String(),
+		}
 	}
-	goes := func(d gpu.MIGDevice) []manager.Device {
-		return []manager.Device{{GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance}}
+	whole := holder("whole", 1, gpu.MIGDevice{GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance})
+	whole.Device = ""
+	byPod := func(a, b mig.Holder) int { return strings.Compare(a.Pod.Name, b.Pod.Name) }
+	got := users.Containers(first, by)
+	slices.SortFunc(got, byPod)
+	if diff := cmp.Diff([]mig.Holder{holder("big", 0, big), holder("shares", 0, small)}, got); diff != "" {
+		t.Errorf("of MIG devices (-want +got):\n%s", diff)
 	}
-	for name, tc := range map[string]struct {
-		change manager.GPUChange
-		want   []manager.User
-	}{
-		"nothing goes":            {change: manager.GPUChange{UUID: first.UUID}},
-		"one device goes":         {change: manager.GPUChange{UUID: first.UUID, Goes: goes(big)}, want: []manager.User{user("big", 0, "3g.40gb")}},
-		"a device that is shared": {change: manager.GPUChange{UUID: first.UUID, Goes: goes(small)}, want: []manager.User{user("shares", 0, "1g.10gb")}},
-		"the mode of a whole GPU": {change: manager.GPUChange{UUID: second.UUID, Mode: true}, want: []manager.User{user("whole", 1, "")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := users.Containers(manager.Change{GPUs: []manager.GPUChange{tc.change}}, n, by)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("users (-want +got):\n%s", diff)
-			}
-		})
-	}
-	both, err := users.Containers(manager.Change{GPUs: []manager.GPUChange{{UUID: first.UUID, Mode: true}}}, n, by)
-	if err != nil || len(both) != 2 {
-		t.Errorf("Containers() = %v, %v, want those of both MIG devices", both, err)
-	}
-	if _, err := users.Containers(manager.Change{GPUs: []manager.GPUChange{{UUID: "GPU-gone"}}}, n, by); err == nil {
-		t.Error("no error for a GPU that the driver does not list")
-	}
-}
-
-func TestMerge(t *testing.T) {
-	container := manager.User{Namespace: "default", Pod: "a", Container: "main", GPU: 1, Device: "1g.10gb"}
-	known := manager.User{Namespace: "default", Pod: "a", PID: 7, GPU: 1}
-	other := manager.User{Namespace: "default", Pod: "b", PID: 8, GPU: 1}
-	host := manager.User{PID: 9, Unit: "nvsm.service", GPU: 1}
-	got := users.Merge([]manager.User{container}, []manager.User{known, other, host})
-	if diff := cmp.Diff([]manager.User{container, other, host}, got); diff != "" {
-		t.Errorf("users (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]mig.Holder{whole}, users.Containers(second, by)); diff != "" {
+		t.Errorf("of a GPU (-want +got):\n%s", diff)
 	}
 }
 
@@ -102,9 +80,12 @@ func TestPodsThatHaveEnded(t *testing.T) {
 	server := apitest.New(t, nil)
 	api := apitest.Client(t, server.Config, server.Name, manager.Name)
 	f := users.Finder{Source: gputest.New(n), Kubelet: client, Client: api}
-	change := manager.Change{GPUs: []manager.GPUChange{{UUID: g.UUID, Mode: true}}}
-	if got, err := f.Of(t.Context(), change); err != nil || len(got) != 0 {
-		t.Errorf("Of() = %v, %v, want no user: the pod does not exist", got, err)
+	both := []mig.GPU{{UUID: n.GPUs[0].UUID}, {UUID: g.UUID}}
+	if got, err := f.Held(t.Context(), both); err != nil || len(got) != 0 {
+		t.Errorf("Held() = %v, %v, want nothing: the pod does not exist", got, err)
+	}
+	if _, err := f.Held(t.Context(), []mig.GPU{{UUID: "GPU-gone"}}); err == nil {
+		t.Error("no error for a GPU that the driver does not list")
 	}
 	first := n.GPUs[0]
 	device := first.MIG.Devices[0]
@@ -112,33 +93,19 @@ func TestPodsThatHaveEnded(t *testing.T) {
 		podresourcestest.Pod("default", "gone", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))),
 		podresourcestest.Pod("default", "idle", podresourcestest.Container("main", "nvidia.com/mig-"+device.Profile.String(), string(device.UUID))),
 	)
-	if all, err := f.All(t.Context()); err != nil || len(all) != 0 {
-		t.Errorf("All() = %v, %v, want nothing: no pod exists", all, err)
+	if all, err := f.Held(t.Context(), both); err != nil || len(all) != 0 {
+		t.Errorf("Held() = %v, %v, want nothing: no pod exists", all, err)
 	}
 	server.Answer("get pods", 500, "overloaded")
-	want := map[gpu.UUID][]users.Holding{
-		g.UUID: {{
-			User:   manager.User{Namespace: "default", Pod: "gone", Container: "main", GPU: g.Index},
-			Device: manager.Device{GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance},
-		}},
-		first.UUID: {{
-			User:   manager.User{Namespace: "default", Pod: "idle", Container: "main", GPU: first.Index, Device: device.Profile.String()},
-			Device: manager.Device{GPUInstance: device.GPUInstance, ComputeInstance: device.ComputeInstance},
-		}},
+	got, err := f.Held(t.Context(), both)
+	if err != nil || len(got[g.UUID]) != 1 || len(got[first.UUID]) != 1 {
+		t.Errorf("Held() = %v, %v, want both pods: nobody says that they have ended", got, err)
 	}
-	if all, err := f.All(t.Context()); err != nil || cmp.Diff(want, all) != "" {
-		t.Errorf("All() = %v (-want +got):\n%s", err, cmp.Diff(want, all))
-	}
-	kubelet.Set(podresourcestest.Pod("default", "gone", podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))))
-	got, err := f.Of(t.Context(), change)
-	if err != nil || len(got) != 1 {
-		t.Errorf("Of() = %v, %v, want the pod: nobody says that it has ended", got, err)
+	if got, err = f.Held(t.Context(), both[1:]); err != nil || len(got) != 1 || len(got[g.UUID]) != 1 {
+		t.Errorf("Held() = %v, %v, want the pod of the GPU", got, err)
 	}
 	kubelet.Stop()
-	if _, err := f.Of(t.Context(), change); err == nil {
-		t.Error("no error without the kubelet")
-	}
-	if _, err := f.All(t.Context()); err == nil {
+	if _, err := f.Held(t.Context(), both); err == nil {
 		t.Error("no error without the kubelet")
 	}
 }
@@ -160,12 +127,12 @@ func TestALongWaitAsksSeldom(t *testing.T) {
 	api := apitest.Client(t, server.Config, server.Name, manager.Name)
 	server.Answer("get pods", 500, "overloaded")
 	f := users.Finder{Source: gputest.New(n), Kubelet: client, Client: api}
-	change := manager.Change{GPUs: []manager.GPUChange{{UUID: g.UUID, Mode: true}}}
 	look := func() {
 		t.Helper()
-		if got, err := f.Of(t.Context(), change); err != nil || len(got) != 1 {
-			t.Fatalf("Of() = %v, %v, want the pod", got, err)
+		if got, err := f.Held(t.Context(), []mig.GPU{{UUID: g.UUID}}); err != nil || len(got[g.UUID]) != 1 {
+			t.Fatalf("Held() = %v, %v, want the pod", got, err)
 		}
+		f.Stays(t.Context(), procowner.Pod{Namespace: "default", Name: "train-0"})
 	}
 	for range 5 {
 		look()
@@ -199,16 +166,12 @@ func TestPodsThatComeBack(t *testing.T) {
 	podresourcestest.Start(t, socket).Set(podresourcestest.Pod("default", agent, podresourcestest.Container("main", "nvidia.com/gpu", string(g.UUID))))
 	api := apitest.Client(t, server.Config, server.Name, manager.Name)
 	f := users.Finder{Source: gputest.New(n), Kubelet: client, Client: api}
-	got, err := f.Of(t.Context(), manager.Change{
-		GPUs:    []manager.GPUChange{{UUID: g.UUID, Mode: true}},
-		Holders: []manager.User{{Namespace: "default", Pod: probe, PID: 7, GPU: 1}, {Namespace: "default", Pod: "job", PID: 8, GPU: 1}, {PID: 9, GPU: 1}},
-	})
-	if err != nil || len(got) != 4 {
-		t.Fatalf("Of() = %v, %v, want 4 users", got, err)
+	if got, err := f.Held(t.Context(), []mig.GPU{{UUID: g.UUID}}); err != nil || len(got[g.UUID]) != 1 {
+		t.Fatalf("Held() = %v, %v, want the pod", got, err)
 	}
-	for i, want := range []bool{true, true, false, false} {
-		if got[i].Stays != want {
-			t.Errorf("%s: Stays = %t", got[i], got[i].Stays)
+	for name, want := range map[string]bool{agent: true, probe: true, "job": false} {
+		if got := f.Stays(t.Context(), procowner.Pod{Namespace: "default", Name: name}); got != want {
+			t.Errorf("Stays(%s) = %t", name, got)
 		}
 	}
 }
@@ -239,9 +202,9 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 	}
 	f := users.Finder{Source: gputest.New(n), Kubelet: client, Client: api}
 	for range 3 {
-		got, err := f.Of(t.Context(), manager.Change{GPUs: []manager.GPUChange{{UUID: g.UUID, Mode: true}}})
-		if err != nil || len(got) != 2 {
-			t.Fatalf("Of() = %v, %v, want both pods", got, err)
+		got, err := f.Held(t.Context(), []mig.GPU{{UUID: g.UUID}})
+		if err != nil || len(got[g.UUID]) != 2 {
+			t.Fatalf("Held() = %v, %v, want both pods", got, err)
 		}
 	}
 	if got := asked.Load(); got != 1 {

@@ -14,6 +14,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/procowner"
 	"outrigger.dev/pkg/text"
 )
 
@@ -55,10 +56,6 @@ type known struct {
 func (r *Reader) View(span *nvml.Span) *View {
 	return &View{reader: r, span: span, gpus: map[gpu.UUID]*known{}}
 }
-
-// Read returns all GPUs of the node, ordered by index. A GPU that fails is listed with its
-// Fault; the error is for what concerns the whole node.
-func (r *Reader) Read(span *nvml.Span) ([]mig.GPU, error) { return r.View(span).GPUs() }
 
 // ErrNoGPU is returned for a GPU that NVML does not list.
 var ErrNoGPU = errors.New("there is no such GPU")
@@ -243,9 +240,9 @@ func (v *View) again(k *known) (mig.GPU, error) {
 	return k.gpu, nil
 }
 
-// Processes returns the processes that use a GPU, ordered by their ids. A process that uses
-// several instances is listed for each.
-func (v *View) Processes(id gpu.UUID) ([]mig.Process, error) {
+// Processes returns the processes that use a GPU, ordered by their ids: NVML knows no more of a
+// process. A process that uses several instances is listed for each.
+func (v *View) Processes(id gpu.UUID) ([]mig.Holder, error) {
 	k, err := v.known(id)
 	if err != nil {
 		return nil, err
@@ -258,14 +255,17 @@ func (v *View) Processes(id gpu.UUID) ([]mig.Process, error) {
 	if code := nvml.Code(err); code != gonvml.SUCCESS && code != gonvml.ERROR_NOT_SUPPORTED && !nvml.Missing(err) {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	var out []mig.Process
+	var out []mig.Holder
 	for _, p := range append(compute, graphics...) {
-		one := mig.Process{PID: int(p.Pid), GPUInstance: instanceID(p.GpuInstanceId), ComputeInstance: instanceID(p.ComputeInstanceId)}
+		one := mig.Holder{
+			Process: procowner.Process{PID: int(p.Pid)}, GPU: k.gpu.Index,
+			GPUInstance: instanceID(p.GpuInstanceId), ComputeInstance: instanceID(p.ComputeInstanceId),
+		}
 		if !slices.Contains(out, one) {
 			out = append(out, one)
 		}
 	}
-	slices.SortFunc(out, func(a, b mig.Process) int { return a.PID - b.PID })
+	slices.SortFunc(out, func(a, b mig.Holder) int { return a.PID - b.PID })
 	return out, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/gpu/nvml/partition"
 	"outrigger.dev/pkg/gpu/simtest"
+	"outrigger.dev/pkg/procowner"
 )
 
 // rig reads a simulated node through the C ABI.
@@ -378,10 +379,10 @@ func TestProcesses(t *testing.T) {
 	g := r.read()[0]
 	in := g.Layout[0]
 	r.node.Run("proc add", fmt.Sprintf("--pid=%d", os.Getpid()), fmt.Sprintf("--instance=%d/%d", in.ID, in.Compute[0].ID), "0")
-	want := mig.Process{PID: os.Getpid(), GPUInstance: in.ID, ComputeInstance: in.Compute[0].ID}
+	want := mig.Holder{Process: procowner.Process{PID: os.Getpid()}, GPUInstance: in.ID, ComputeInstance: in.Compute[0].ID}
 	r.use(func(v *partition.View) error {
 		got, err := v.Processes(g.UUID)
-		if !slices.Equal(got, []mig.Process{want}) {
+		if !slices.Equal(got, []mig.Holder{want}) {
 			t.Errorf("Processes() = %+v, want %+v", got, want)
 		}
 		err = errors.Join(err, ignoreInUse(v.Do(g.UUID, mig.Step{Op: mig.DestroyCompute, Profile: in.Profile, Placement: in.Placement, Compute: in.Compute[0]})))

@@ -1,4 +1,4 @@
-package app
+package migconfig
 
 import (
 	"errors"
@@ -9,26 +9,26 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/agents/mig-manager/internal/manager"
-	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/reconcile"
 )
 
-// configs are the files with MIG configs: base, over which generated ones take precedence, and user,
+// Files are the files with MIG configs: base, over which generated ones take precedence, and user,
 // which takes precedence over these. It is not safe for concurrent use.
-type configs struct {
-	base, user configFile
+type Files struct {
+	base, user file
 	log        *slog.Logger
 }
 
-func newConfigs(base, user string, log *slog.Logger) *configs {
-	return &configs{base: configFile{path: base}, user: configFile{path: user}, log: log}
+// NewFiles returns the files with these paths. An empty path stands for no file.
+func NewFiles(base, user string, log *slog.Logger) *Files {
+	return &Files{base: file{path: base}, user: file{path: user}, log: log}
 }
 
-// folders returns those to watch: a file that is mounted is replaced, not written.
-func (f *configs) folders() []string {
+// Folders returns the folders to watch: a file that is mounted is replaced, not written.
+func (f *Files) Folders() []string {
 	var out []string
 	for _, path := range []string{f.base.path, f.user.path} {
 		if path != "" {
@@ -38,11 +38,12 @@ func (f *configs) folders() []string {
 	return out
 }
 
-// selected returns what the config of a name asks of GPUs: of a file, or generated for them. Of a
-// file that is invalid, only the names in it fail.
-func (f *configs) selected(name string, gpus []mig.GPU) (manager.Wish, error) {
-	generated, err := migconfig.Generate(gpus)
-	if err != nil && !errors.Is(err, migconfig.ErrNoProfiles) {
+// Select returns the desired state of GPUs by the config of a name, in a file or generated for the
+// GPUs. If a file is invalid, only its own names fail. If GPUs cannot be read, Select returns an
+// error beside the desired state of the others.
+func (f *Files) Select(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, error) {
+	generated, err := Generate(gpus)
+	if err != nil && !errors.Is(err, ErrNoProfiles) {
 		return nil, err
 	}
 	base, user := &f.base, &f.user
@@ -57,7 +58,7 @@ func (f *configs) selected(name string, gpus []mig.GPU) (manager.Wish, error) {
 			return nil, base.rejected.Err()
 		}
 		err := fmt.Errorf("config %q does not exist: the GPUs of the node have %s", name, strings.Join(order(all, user.Config), ", "))
-		for _, of := range []*configFile{user, base} {
+		for _, of := range []*file{user, base} {
 			if bad := of.rejected.Err(); bad != nil {
 				err = fmt.Errorf("%w; a file with more configs cannot be used: %w", err, bad)
 			}
@@ -68,11 +69,11 @@ func (f *configs) selected(name string, gpus []mig.GPU) (manager.Wish, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Want, unreadable(s.Faulty)
+	return s.Want, s.Unreadable()
 }
 
 // order returns the names of configs: those of the user first, as a cause is cut.
-func order(all, user migconfig.Config) []string {
+func order(all, user Config) []string {
 	names := user.Names()
 	for _, name := range all.Names() {
 		if !slices.Contains(names, name) {
@@ -82,9 +83,9 @@ func order(all, user migconfig.Config) []string {
 	return names
 }
 
-// configFile is a file with configs, none if it has no path.
-type configFile struct {
-	migconfig.Config
+// file is a file with configs, none if it has no path.
+type file struct {
+	Config
 	path string
 	// text is what it had when it could last be read, and rejected why it has no configs.
 	text     []byte
@@ -92,21 +93,21 @@ type configFile struct {
 }
 
 // names reports whether the file may have a config of a name, wherever it is wrong.
-func (f *configFile) names(name string) bool {
+func (f *file) names(name string) bool {
 	key := regexp.MustCompile(`(^|[^A-Za-z0-9._-])["']?` + regexp.QuoteMeta(name) + `["']?\s*:`)
 	return key.Match(f.text)
 }
 
 // read reads the file again. It logs an error once.
-func (f *configFile) read(log *slog.Logger) {
+func (f *file) read(log *slog.Logger) {
 	if f.path == "" {
 		return
 	}
-	f.Config = migconfig.Config{}
+	f.Config = Config{}
 	data, err := configfile.Read(f.path)
 	if err == nil {
 		f.text = data
-		f.Config, err = migconfig.Read(f.path, data)
+		f.Config, err = Read(f.path, data)
 	}
 	if f.rejected.Set(err) && err != nil {
 		log.Error("config file rejected, its configs cannot be used until it is valid", "file", f.path, "err", err)

@@ -1,15 +1,38 @@
-package app
+package migconfig_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"outrigger.dev/agents/mig-manager/internal/boards"
+	"outrigger.dev/agents/mig-manager/internal/migconfig"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/hostfs"
 )
+
+// h100 returns GPUs with the board of an H100.
+func h100(t *testing.T, count int) []mig.GPU {
+	t.Helper()
+	known, ok := boards.Named("h100-80")
+	if !ok {
+		t.Fatal("an H100 is not known")
+	}
+	var out []mig.GPU
+	for i := range count {
+		out = append(out, mig.GPU{
+			Index: i, UUID: gpu.UUID(fmt.Sprintf("GPU-%d", i)), Name: "H100", PCI: gpu.PCI{DeviceID: known.DeviceIDs[0]}, Capable: true, Board: known.Board,
+		})
+	}
+	return out
+}
 
 // TestABrokenFileFailsItsOwnConfigsOnly: generated ones, and those of the other file, can be asked for.
 func TestABrokenFileFailsItsOwnConfigsOnly(t *testing.T) {
@@ -44,17 +67,17 @@ func TestABrokenFileFailsItsOwnConfigsOnly(t *testing.T) {
 				}
 			}
 			var log bytes.Buffer
-			f := newConfigs(paths["base"], paths["user"], slog.New(slog.NewTextHandler(&log, nil)))
-			wish, err := f.selected(tc.asks, board(t, 1))
-			if (err == nil) != (len(tc.want) == 0) || (wish == nil) != (err != nil) {
-				t.Fatalf("selected() = %v, %v, want an error with %q", wish, err, tc.want)
+			f := migconfig.NewFiles(paths["base"], paths["user"], slog.New(slog.NewTextHandler(&log, nil)))
+			got, err := f.Select(tc.asks, h100(t, 1))
+			if (err == nil) != (len(tc.want) == 0) || (got == nil) != (err != nil) {
+				t.Fatalf("Select() = %v, %v, want an error with %q", got, err, tc.want)
 			}
 			for _, word := range tc.want {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("the error %q lacks %q", err, word)
 				}
 			}
-			_, _ = f.selected(tc.asks, board(t, 1))
+			_, _ = f.Select(tc.asks, h100(t, 1))
 			if n := strings.Count(log.String(), "config file rejected"); n != 1 {
 				t.Errorf("%d lines of log, want one:\n%s", n, &log)
 			}
@@ -69,17 +92,50 @@ func TestAFileThatGoesFailsItsConfigs(t *testing.T) {
 	if err := hostfs.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := newConfigs("", file, slog.New(slog.DiscardHandler))
-	if _, err := f.selected("all-balanced", board(t, 1)); err != nil {
+	f := migconfig.NewFiles("", file, slog.New(slog.DiscardHandler))
+	if _, err := f.Select("all-balanced", h100(t, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.selected("all-balanced", board(t, 1)); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("selected() = %v, want an error about %s", err, file)
+	if _, err := f.Select("all-balanced", h100(t, 1)); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("Select() = %v, want an error about %s", err, file)
 	}
-	if _, err := f.selected("all-disabled", board(t, 1)); err != nil {
+	if _, err := f.Select("all-disabled", h100(t, 1)); err != nil {
 		t.Errorf("a generated config fails: %v", err)
+	}
+}
+
+func TestFilesMergeGeneratedConfigs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	const text = "version: v1\nmig-configs:\n" +
+		"  team: [{devices: [1], mig-enabled: true, mig-devices: {3g.40gb: 2}}]\n" +
+		"  all-balanced: [{devices: all, mig-enabled: true, mig-devices: {7g.80gb: 1}}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, gpus := migconfig.NewFiles("", file, slog.New(slog.DiscardHandler)), h100(t, 2)
+	for name, want := range map[string]map[gpu.UUID]mig.Desired{
+		"team":         {"GPU-1": {Enabled: true, Devices: map[gpu.Profile]int{must[gpu.Profile](t)(gpu.ParseProfile("3g.40gb")): 2}}},
+		"all-disabled": {"GPU-0": {}, "GPU-1": {}},
+		"all-balanced": {
+			"GPU-0": {Enabled: true, Devices: map[gpu.Profile]int{must[gpu.Profile](t)(gpu.ParseProfile("7g.80gb")): 1}},
+			"GPU-1": {Enabled: true, Devices: map[gpu.Profile]int{must[gpu.Profile](t)(gpu.ParseProfile("7g.80gb")): 1}},
+		},
+	} {
+		got, err := f.Select(name, gpus)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+	_, err := f.Select("nonsense", gpus)
+	if err == nil || !strings.Contains(err.Error(), "all-balanced, team, all-1g.10gb,") {
+		t.Errorf("Select(nonsense) = %v, want the names of the user first", err)
+	}
+	gpus[1].Fault = &gpu.Fault{Op: "nvmlDeviceGetMigMode", Reason: "GPU is lost"}
+	got, err := f.Select("all-disabled", gpus)
+	if err == nil || len(got) != 1 {
+		t.Errorf("Select() = %v, %v, want what the other GPU shall have, and why one lacks", got, err)
 	}
 }
