@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -117,11 +118,11 @@ func (m *Manager) event(o Observation, a Action) {
 	case Success:
 		ev = kube.Event{Reason: ReasonApplied, Message: fmt.Sprintf("MIG config %s is in effect", o.Wanted)}
 	case Failed:
-		ev.Reason = ReasonFailed
+		ev.Reason = string(cause.MIGConfigFailed)
 	case Rebooting:
-		ev.Reason = ReasonRebooting
+		ev.Reason = string(cause.MIGConfigRebooting)
 	case Pending:
-		ev.Reason = ReasonWaiting
+		ev.Reason = string(cause.MIGConfigWaiting)
 	default:
 		return
 	}

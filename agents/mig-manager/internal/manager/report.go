@@ -5,13 +5,8 @@ import (
 	"fmt"
 )
 
-// The reasons of Events.
-const (
-	ReasonApplied   = "MIGConfigApplied"
-	ReasonWaiting   = "MIGConfigWaiting"
-	ReasonFailed    = "MIGConfigFailed"
-	ReasonRebooting = "MIGConfigRebooting"
-)
+// ReasonApplied is the reason of an Event: a MIG config is in effect.
+const ReasonApplied = "MIGConfigApplied"
 
 // show keeps what metrics and /readyz show.
 func (m *Manager) show(o Observation, a Action) {

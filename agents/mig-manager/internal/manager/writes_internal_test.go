@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -139,7 +140,7 @@ func TestWritesOfAnHour(t *testing.T) {
 			if h.observations != h.looks {
 				t.Errorf("the GPUs were read %d times in %d passes", h.observations, h.looks)
 			}
-			if !slices.Equal(h.events, []string{ReasonWaiting}) {
+			if !slices.Equal(h.events, []string{string(cause.MIGConfigWaiting)}) {
 				t.Errorf("%d Events: %q..., want one", len(h.events), h.events[:min(3, len(h.events))])
 			}
 		})
@@ -187,7 +188,7 @@ func TestAnIncidentIsOneEvent(t *testing.T) {
 	again := New(h.cfg)
 	again.now, h.Manager = h.Manager.now, again
 	h.passes(t, time.Minute)
-	if !slices.Equal(h.events, []string{ReasonWaiting}) {
+	if !slices.Equal(h.events, []string{string(cause.MIGConfigWaiting)}) {
 		t.Errorf("Events %q, want one", h.events)
 	}
 	// The next wait is another incident.
@@ -195,7 +196,7 @@ func TestAnIncidentIsOneEvent(t *testing.T) {
 	h.passes(t, time.Second)
 	h.cfg.GPUs = h
 	h.passes(t, time.Minute)
-	if !slices.Equal(h.events, []string{ReasonWaiting, ReasonApplied, ReasonWaiting}) {
+	if !slices.Equal(h.events, []string{string(cause.MIGConfigWaiting), ReasonApplied, string(cause.MIGConfigWaiting)}) {
 		t.Errorf("Events %q", h.events)
 	}
 }
@@ -248,4 +249,20 @@ type claimed struct{ *hour }
 
 func (claimed) Observe(context.Context) (*apply.Observation, error) {
 	return nil, fmt.Errorf("read GPUs: %w by driver-loader", contract.ErrClaimed)
+}
+
+func TestReasonsOfEvents(t *testing.T) {
+	for state, want := range map[State]cause.Code{
+		Failed: cause.MIGConfigFailed, Rebooting: cause.MIGConfigRebooting, Pending: cause.MIGConfigWaiting, Success: ReasonApplied,
+	} {
+		var sent []kube.Event
+		m := &Manager{cfg: Config{Report: func(e kube.Event) { sent = append(sent, e) }}}
+		o := Observation{Wanted: "all-1g.10gb"}
+		o.Node.State = "before"
+		m.event(o, Action{State: state, Cause: "the cause"})
+		m.event(o, Action{State: state, Cause: "the cause"})
+		if len(sent) != 1 || sent[0].Reason != string(want) {
+			t.Errorf("%s: %v", state, sent)
+		}
+	}
 }
