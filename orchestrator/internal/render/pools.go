@@ -53,6 +53,7 @@ func Stages(cfg Config) ([]model.Stage, error) {
 		}
 		for _, st := range stages {
 			errs = append(errs, join(&st, p, base))
+			leave(&st, slices.Concat(base, all))
 			st.PoolOrder = i
 			all = append(all, st)
 		}
@@ -62,6 +63,9 @@ func Stages(cfg Config) ([]model.Stage, error) {
 	}
 	return interleave(base, all), nil
 }
+
+// labelOneForAll is "true" on objects of which one is enough for a chart in all pools.
+const labelOneForAll = "outrigger.dev/one-for-all-pools"
 
 // chartsOf are the values of charts that pools place, by their keys.
 type chartsOf map[string]chartValues
@@ -174,6 +178,16 @@ func join(st *model.Stage, p pools.Pool, base []model.Stage) error {
 		st.Validations[i].Name += "-" + p.Name
 	}
 	return errors.Join(errs...)
+}
+
+// leave leaves objects of which one is enough for all pools to the stages before.
+func leave(st *model.Stage, before []model.Stage) {
+	oneForAll := func(o *unstructured.Unstructured) bool { return o.GetLabels()[labelOneForAll] == "true" }
+	if slices.ContainsFunc(before, func(b model.Stage) bool {
+		return b.Chart() == st.Chart() && slices.ContainsFunc(b.Objects, oneForAll)
+	}) {
+		st.Objects = slices.DeleteFunc(st.Objects, oneForAll)
+	}
 }
 
 func findIn(stages []model.Stage, ref model.Ref) *unstructured.Unstructured {

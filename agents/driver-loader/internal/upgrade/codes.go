@@ -6,7 +6,7 @@ import "outrigger.dev/agents/driver-loader/internal/cause"
 const (
 	// CodeHalted is a fleet in which too many nodes failed.
 	CodeHalted cause.Code = "UpgradeHalted"
-	// CodeNoSlot is a node that waits for others.
+	// CodeNoSlot is a node that waits for a grant.
 	CodeNoSlot cause.Code = "WaitingForUpgradeSlot"
 	// CodeInterrupted is an action that did not survive several starts.
 	CodeInterrupted cause.Code = "UpgradeInterrupted"

@@ -17,7 +17,7 @@ import (
 
 const (
 	// slice is the longest time for which pods are evicted or awaited at a stretch: after it the
-	// node is looked at again, so that a change of the desired driver or a lost slot ends the wait.
+	// node is looked at again, so that a change of the desired driver or a lost grant ends the wait.
 	slice = time.Minute
 	// retry is the time between two looks at the pods of the node. An eviction that is not allowed
 	// is asked for again.
