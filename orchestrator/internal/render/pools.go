@@ -64,9 +64,6 @@ func Stages(cfg Config) ([]model.Stage, error) {
 	return interleave(base, all), nil
 }
 
-// labelOneForAll is "true" on objects of which one is enough for a chart in all pools.
-const labelOneForAll = "outrigger.dev/one-for-all-pools"
-
 // chartsOf are the values of charts that pools place, by their keys.
 type chartsOf map[string]chartValues
 
@@ -180,9 +177,9 @@ func join(st *model.Stage, p pools.Pool, base []model.Stage) error {
 	return errors.Join(errs...)
 }
 
-// leave leaves objects of which one is enough for all pools to the stages before.
+// leave leaves objects with model.LabelOneForAll to the stages before.
 func leave(st *model.Stage, before []model.Stage) {
-	oneForAll := func(o *unstructured.Unstructured) bool { return o.GetLabels()[labelOneForAll] == "true" }
+	oneForAll := func(o *unstructured.Unstructured) bool { return o.GetLabels()[model.LabelOneForAll] == "true" }
 	if slices.ContainsFunc(before, func(b model.Stage) bool {
 		return b.Chart() == st.Chart() && slices.ContainsFunc(b.Objects, oneForAll)
 	}) {

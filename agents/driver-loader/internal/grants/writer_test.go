@@ -121,7 +121,7 @@ func (r *roll) report(name, pool string, state upgrade.State, driver, failed str
 	r.patch(name, "", ops...)
 }
 
-func (r *roll) ready(name string, status string) {
+func (r *roll) ready(name, status string) {
 	r.Helper()
 	r.patch(name, "status", op("/status/conditions", []any{map[string]any{"type": "Ready", "status": status}}))
 }

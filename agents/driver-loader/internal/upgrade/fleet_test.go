@@ -201,7 +201,8 @@ func (m *machine) forget() {
 	c := m.operator(m.T, m.name)
 	if err := c.Patch(context.WithoutCancel(m.Context()), c.Node(), []kube.Operation{
 		{Op: "add", Path: "/spec/unschedulable", Value: []byte("false")},
-		{Op: "add", Path: "/metadata/annotations", Value: []byte("{}")}, {Op: "add", Path: "/metadata/labels", Value: []byte("{}")},
+		{Op: "add", Path: "/metadata/annotations", Value: []byte("{}")},
+		{Op: "add", Path: "/metadata/labels", Value: []byte("{}")},
 	}); err != nil {
 		m.Error(err)
 	}
