@@ -63,7 +63,7 @@ spec:
       volumes:
         {{- nindent 8 . }}
       {{- end }}
-      {{- with include "outrigger.placement" (dict "tolerations"
+      {{- with include "outrigger.placement" (dict "nodeSelector" (dict "kubernetes.io/os" "linux") "tolerations"
         (include "outrigger.tolerations" (dict "root" $ "taint" (include "outrigger.startupTaint" .)) | fromYamlArray)) }}{{ nindent 6 . }}{{ end }}
 ---
 {{ include "outrigger.serviceAccount" (dict "root" . "values" (dict "create" true) "name" (include "driver-loader.upgradesName" .) "labels" $labels) }}
