@@ -62,7 +62,7 @@ func theOrchestratorCannot(t *testing.T) {
 	}{
 		"change a Node":                  {[]string{"label", "node", gpuNode(), "a=b"}, "write nodes " + given},
 		"change the status of a Node":    {[]string{"apply", "--server-side", "--subresource=status", "-f", status}, "write nodes/status " + given},
-		"take a Lease":                   {[]string{"create", "-f", lease}, "write leases " + given},
+		"take a Lease":                   {[]string{"create", "-f", lease}, `cannot create resource "leases"`},
 		"evict a pod":                    {[]string{"create", "--raw", "/api/v1/namespaces/" + stack.Namespace + "/pods/" + pod + "/eviction", "-f", eviction}, "write pods/eviction " + given},
 		"offer devices":                  {[]string{"create", "-f", slice}, "write resourceslices " + given},
 		"give a right that it lacks":     {[]string{"create", "clusterrole", "thief", "--verb=get", "--resource=secrets"}, "attempting to grant RBAC permissions not currently held"},

@@ -81,7 +81,7 @@ func (m Managers) foreign(kind string, o metav1.Object) bool {
 	case o.GetDeletionTimestamp() != nil, inEach(kind, o.GetName()):
 		return false
 	case kind == "Pod" && owner != nil:
-		return owner.Kind != "DaemonSet"
+		return owner.Kind != "DaemonSet" && o.GetLabels()[model.LabelOneForAll] != "true"
 	case len(o.GetOwnerReferences()) > 0:
 		return false
 	}

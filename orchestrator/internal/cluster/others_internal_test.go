@@ -18,6 +18,8 @@ func TestForeign(t *testing.T) {
 		yes := true
 		return metav1.ObjectMeta{Name: "x", OwnerReferences: []metav1.OwnerReference{{Kind: by, Name: "y", Controller: &yes}}}
 	}
+	granter := owned("ReplicaSet")
+	granter.Labels = map[string]string{"outrigger.dev/one-for-all-pools": "true"}
 	deleting := by("x", "kubectl")
 	deleting.DeletionTimestamp = &metav1.Time{}
 	cases := map[string]struct {
@@ -38,6 +40,7 @@ func TestForeign(t *testing.T) {
 		"a ConfigMap named as the account":             {"ConfigMap", by("default", "kubectl"), true},
 		"the Endpoints of a Service":                   {"Endpoints", by("x", "kube-controller-manager"), false},
 		"an agent's pod":                               {"Pod", owned("DaemonSet"), false},
+		"the pod of an agent's Deployment":             {"Pod", granter, false},
 		"the pod of a Deployment that may not be seen": {"Pod", owned("ReplicaSet"), true},
 		"a ReplicaSet, which goes with its Deployment": {"ReplicaSet", owned("Deployment"), false},
 		"a pod of a validation":                        {"Pod", by("x", "outrigger"), false},

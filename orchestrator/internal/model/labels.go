@@ -9,6 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// LabelOneForAll is "true" on a Deployment of an agent and all that it needs: one is enough for all
+// pools.
+const LabelOneForAll = "outrigger.dev/one-for-all-pools"
+
 // PodSpec returns the spec of the pods of the check, or an error if its PodTemplate is not one
 // that Kubernetes knows.
 func (c Check) PodSpec() (corev1.PodSpec, error) {

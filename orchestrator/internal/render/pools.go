@@ -53,6 +53,7 @@ func Stages(cfg Config) ([]model.Stage, error) {
 		}
 		for _, st := range stages {
 			errs = append(errs, join(&st, p, base))
+			leave(&st, slices.Concat(base, all))
 			st.PoolOrder = i
 			all = append(all, st)
 		}
@@ -174,6 +175,16 @@ func join(st *model.Stage, p pools.Pool, base []model.Stage) error {
 		st.Validations[i].Name += "-" + p.Name
 	}
 	return errors.Join(errs...)
+}
+
+// leave leaves objects with model.LabelOneForAll to the stages before.
+func leave(st *model.Stage, before []model.Stage) {
+	oneForAll := func(o *unstructured.Unstructured) bool { return o.GetLabels()[model.LabelOneForAll] == "true" }
+	if slices.ContainsFunc(before, func(b model.Stage) bool {
+		return b.Chart() == st.Chart() && slices.ContainsFunc(b.Objects, oneForAll)
+	}) {
+		st.Objects = slices.DeleteFunc(st.Objects, oneForAll)
+	}
 }
 
 func findIn(stages []model.Stage, ref model.Ref) *unstructured.Unstructured {

@@ -75,6 +75,38 @@ pools:
 	}
 }
 
+// TestAllPoolsShareTheDeploymentThatGrantsUpgrades also where the other nodes have no driver loader.
+func TestAllPoolsShareTheDeploymentThatGrantsUpgrades(t *testing.T) {
+	for enabled, want := range map[string]string{"true": "driver-loader", "false": "driver-loader/a"} {
+		list, err := withPools(t, `
+driver: {enabled: `+enabled+`, repository: r.example.org, version: 580.95.05-ubuntu22.04}
+pools:
+- {name: a, nodeSelector: {pool: a}, values: {driver: {enabled: true, tolerations: [{operator: Exists}]}}}
+- {name: b, nodeSelector: {pool: b}, values: {driver: {enabled: true, logLevel: debug}}}
+`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets, deployments, accounts := 0, []string{}, 0
+		for _, st := range list {
+			for _, o := range st.Objects {
+				switch {
+				case st.Chart() != "driver-loader":
+				case o.GetKind() == "DaemonSet":
+					sets++
+				case o.GetKind() == "Deployment":
+					deployments = append(deployments, st.Name)
+				case o.GetKind() == "ServiceAccount" && strings.HasSuffix(o.GetName(), "-upgrades"):
+					accounts++
+				}
+			}
+		}
+		if sets < 2 || !slices.Equal(deployments, []string{want}) || accounts != 1 {
+			t.Errorf("with driver.enabled=%s: %d DaemonSets, Deployments in the stages %q, %d accounts", enabled, sets, deployments, accounts)
+		}
+	}
+}
+
 func hasDaemonSet(st model.Stage, name string) bool {
 	return slices.ContainsFunc(st.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" && o.GetName() == name })
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/validation"
 )
 
@@ -55,7 +56,7 @@ func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 // of which one may run this.
 func ofAgent(pod *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOf(pod)
-	return owner != nil && owner.Kind == "DaemonSet" || pod.GetLabels()[validation.LabelCheck] != ""
+	return owner != nil && owner.Kind == "DaemonSet" || pod.GetLabels()[validation.LabelCheck] != "" || pod.GetLabels()[model.LabelOneForAll] == "true"
 }
 
 // each calls visit with all core objects of a resource, page by page.

@@ -69,6 +69,7 @@ func TestOfAgent(t *testing.T) {
 		want bool
 	}{
 		"an agent":                      {owned("DaemonSet", nil), true},
+		"the Deployment of an agent":    {owned("ReplicaSet", map[string]string{"outrigger.dev/one-for-all-pools": "true"}), true},
 		"a validation":                  {owned("", map[string]string{"outrigger.dev/validation": "x"}), true},
 		"the orchestrator":              {owned("ReplicaSet", nil), false},
 		"the Job that Helm runs before": {owned("Job", nil), false},

@@ -3,6 +3,7 @@
 package driver_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 const (
 	stateLabel      = "nvidia.com/gpu-driver-upgrade-state"
 	causeAnnotation = "outrigger.dev/driver-upgrade-cause"
+	granted         = "outrigger.dev/driver-upgrade-granted"
 )
 
 // TestDriver brings the driver to bare nodes, and upgrades it while pods use the GPUs.
@@ -23,7 +25,7 @@ func TestDriver(t *testing.T) {
 	n.part("a new pod of the agent changes nothing", replaced)
 	n.part("a token of a node changes no other node", guarded)
 	n.part("an upgrade evicts only pods with GPUs, one node at a time", upgraded)
-	n.part("a PodDisruptionBudget holds an upgrade", held)
+	n.part("a PodDisruptionBudget holds an upgrade, and a node that dies in it keeps its place", held)
 	n.part("a driver that fails is rolled back, and halts the others", rolledBack)
 	n.part("an agent that is killed at each step goes on", killed)
 }
@@ -94,6 +96,7 @@ func guarded(n nodes) {
 		want  string
 	}{
 		"cordon another node": {other, object{"spec": object{"unschedulable": true}}, "does not write to other Nodes"},
+		"permit an upgrade":   {own, object{"metadata": object{"annotations": object{granted: second}}}, "may not change these annotations"},
 		"label the own node":  {own, object{"metadata": object{"labels": object{"nvidia.com/gpu.count": "9"}}}, "may not change these labels"},
 	} {
 		err := api.Patch(n.T.Context(), stack.NodePath(c.node), "application/merge-patch+json", c.patch)
@@ -131,7 +134,7 @@ func upgraded(n nodes) {
 	}
 }
 
-// held goes back to the first driver, which a budget forbids for a while.
+// held goes back to the first driver, which a budget forbids for a while. The node that is held dies.
 func held(n nodes) {
 	n.apply(budget)
 	n.driverStarts(first)
@@ -141,7 +144,19 @@ func held(n nodes) {
 	})
 	n.runs(second, n.GPUNodes()...)
 	n.workloadRuns()
+	dead := n.grants()
+	if len(dead) != 1 {
+		n.T.Fatalf("the nodes %s have a grant, want one", dead)
+	}
+	n.dies(dead[0])
 	n.MustKubectl("delete", "pdb/gpu")
+	// A new writer counts all nodes before its pod is ready.
+	n.MustKubectl("-n", stack.Namespace, "rollout", "restart", "deployment/driver-loader-upgrades")
+	n.MustKubectl("-n", stack.Namespace, "rollout", "status", "deployment/driver-loader-upgrades", "--timeout", limit.String())
+	if now := n.grants(); !slices.Equal(now, dead) {
+		n.T.Errorf("the nodes %s have a grant, want that of the dead node %s only", now, dead)
+	}
+	n.Must(n.Start(n.T.Context(), "kubelet", dead[0]))
 	n.state("upgrade-done", n.GPUNodes()...)
 	n.all(first)
 	n.workloadRuns()
@@ -163,6 +178,9 @@ func rolledBack(n nodes) {
 		n.T.Errorf("%s says %q, want the driver %s", failed, why, broken)
 	}
 	n.workloadRuns()
+	if now := n.grants(); slices.ContainsFunc(now, func(node string) bool { return node != failed }) {
+		n.T.Errorf("after %s failed, the nodes %s have a grant", failed, now)
+	}
 	// The others wait, and say why.
 	n.Until("the other nodes are halted", func() bool {
 		halted := n.MustKubectl("get", "nodes", "--selector="+stateLabel+"=upgrade-required", "-o", `jsonpath={.items[*].metadata.annotations.outrigger\.dev/driver-upgrade-cause}`)

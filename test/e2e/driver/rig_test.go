@@ -61,6 +61,8 @@ func (n nodes) explain() {
 		{"get", "pods", "-A", "-o", "wide"},
 		{"get", "nodes", "-L", "nvidia.com/gpu-driver-upgrade-state"},
 		{"-n", stack.Namespace, "logs", "--selector=app.kubernetes.io/name=driver-loader", "--tail=60", "--prefix"},
+		{"-n", stack.Namespace, "logs", "--selector=app.kubernetes.io/name=driver-loader-upgrades", "--tail=60", "--prefix"},
+		{"-n", stack.Namespace, "get", "configmap/driver-upgrades", "-o", "yaml"},
 		{"get", "events", "-A", "--field-selector=type=Warning"},
 	} {
 		out, err := n.Kubectl(context.WithoutCancel(n.T.Context()), args...)

@@ -77,11 +77,32 @@ func (n nodes) driverStarts(version string) {
 	n.Must(err)
 	r.NoWait = true
 	n.Must(n.Install(n.T.Context(), r))
-	// All pods at once: what decides when a node changes are its slots.
+	// All pods at once: a grant decides when a node changes.
 	n.Until("all agents have the driver "+version, func() bool {
 		images := n.MustKubectl("-n", stack.Namespace, "get", "pods", "--selector=app.kubernetes.io/name=driver-loader", "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[*].image}")
 		return strings.Count(images, stack.DriverTag(version)) == len(n.GPUNodes())
 	})
+}
+
+// grants returns the nodes that have a grant.
+func (n nodes) grants() (names []string) {
+	n.T.Helper()
+	out := n.MustKubectl("get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.annotations.outrigger\.dev/driver-upgrade-granted}{"\n"}{end}`)
+	for line := range strings.Lines(out) {
+		if fields := strings.Fields(line); len(fields) > 1 {
+			names = append(names, fields[0])
+		}
+	}
+	return names
+}
+
+// dies stops the kubelet of a node, and then kills its agent.
+func (n nodes) dies(node string) {
+	n.T.Helper()
+	id := n.MustKubectl("-n", stack.Namespace, "get", "pods", "--selector=app.kubernetes.io/name=driver-loader", "--field-selector=spec.nodeName="+node,
+		"-o", "jsonpath={.items[0].status.containerStatuses[0].containerID}")
+	n.Must(n.Stop(n.T.Context(), "kubelet", node))
+	n.Shell(node, "ctr --namespace k8s.io tasks kill --signal SIGKILL "+strings.TrimPrefix(id, "containerd://"))
 }
 
 // state waits until nodes have a state of an upgrade.

@@ -33,6 +33,9 @@ func newApp(s *settings) agent.App {
 }
 
 func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
+	if s.grantUpgrades {
+		return s.granter(log)
+	}
 	if err := s.complete(log); err != nil {
 		return nil, err
 	}

@@ -35,10 +35,7 @@ func TestAPolicyThatCannotBeFollowedIsRejected(t *testing.T) {
 	}{
 		"an unknown key": {[]string{"--upgrade-policy", `{"maxParallel": 1}`}, `unknown field "maxParallel"`},
 		"no node":        {[]string{"--upgrade-policy", "{}", "--daemonset-name", "x"}, "--node-name is not set"},
-		"a percentage of an unknown number": {
-			[]string{"--upgrade-policy", `{"maxUnavailable": "30%"}`, "--node-name", "x"},
-			"--daemonset-name is not set, and maxUnavailable of --upgrade-policy is 30%",
-		},
+		"no DaemonSet":   {[]string{"--upgrade-policy", `{"maxUnavailable": 1}`, "--node-name", "x"}, "--daemonset-name is not set, and --upgrade-policy is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
@@ -53,10 +50,19 @@ func TestAPolicyThatCannotBeFollowedIsRejected(t *testing.T) {
 func TestAPolicyNeedsACluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var out, errs bytes.Buffer
-	code := agent.Exec(t.Context(), app.App(), []string{"driver-loader", "--upgrade-policy", `{"maxUnavailable": 1}`, "--node-name", "x", "--listen", ""}, &out, &errs)
+	code := agent.Exec(t.Context(), app.App(), []string{"driver-loader", "--upgrade-policy", "{}", "--node-name", "x", "--daemonset-name", "x", "--listen", ""}, &out, &errs)
 	if code != 2 || !strings.Contains(errs.String(), "flag --upgrade-policy (environment variable UPGRADE_POLICY): it needs the API server, and this process runs in no pod") {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 }
 
 func TestFlagsAreDocumented(t *testing.T) { agenttest.Documented(t, app.App(), page) }
+
+func TestGrantsNeedACluster(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	var out, errs bytes.Buffer
+	code := agent.Exec(t.Context(), app.App(), []string{"driver-loader", "--grant-upgrades", "--node-name", "x", "--listen", ""}, &out, &errs)
+	if code != 2 || !strings.Contains(errs.String(), "flag --grant-upgrades (environment variable GRANT_UPGRADES): it needs the API server, and this process runs in no pod") {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+}

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/agents/driver-loader/internal/grants"
 	"outrigger.dev/agents/driver-loader/internal/loader"
-	"outrigger.dev/agents/driver-loader/internal/slots"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
+	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
 )
@@ -19,11 +19,15 @@ import (
 func (s *settings) clusterFlags() []cli.Flag {
 	return []cli.Flag{
 		s.cluster.NodeNameFlag(),
-		s.cluster.NamespaceFlag("the pod, in which the upgrade slots are"),
-		s.cluster.DaemonSetFlag(", whose nodes a percentage in upgrade-policy is of"),
+		s.cluster.NamespaceFlag("the pod and of the driver loader's DaemonSets"),
+		s.cluster.DaemonSetFlag(", whose upgrade policy has the limits for this node"),
 		&cli.StringFlag{
 			Name: "upgrade-policy", EnvVars: []string{"UPGRADE_POLICY"}, Destination: &s.upgradePolicy,
 			Usage: "`POLICY` of upgrades in a cluster, as JSON in the form of NVIDIA's driver.upgradePolicy; it replaces auto-upgrade. Empty for no cluster",
+		},
+		&cli.BoolFlag{
+			Name: "grant-upgrades", EnvVars: []string{"GRANT_UPGRADES"}, Destination: &s.grantUpgrades,
+			Usage: "only permit the nodes of a cluster to upgrade, as the upgrade policies of the DaemonSets in the namespace say; a Deployment does this",
 		},
 	}
 }
@@ -40,8 +44,8 @@ func (s *settings) completeUpgrade() error {
 	if s.policy, err = upgrade.ParsePolicy([]byte(s.upgradePolicy)); err != nil {
 		return cmdline.Usagef("flag --upgrade-policy: %s", err)
 	}
-	if s.cluster.DaemonSet == "" && strings.HasSuffix(string(s.policy.MaxUnavailable), "%") {
-		return cmdline.Usagef("flag --daemonset-name is not set, and maxUnavailable of --upgrade-policy is %s: set the name of the agent's DaemonSet, or a number of nodes", s.policy.MaxUnavailable)
+	if s.cluster.DaemonSet == "" {
+		return cmdline.Usagef("flag --daemonset-name is not set, and --upgrade-policy is: set the name of the agent's DaemonSet, whose policy has the limits for this node")
 	}
 	return s.cluster.Named()
 }
@@ -81,15 +85,28 @@ func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, erro
 	plugin := &pluginFact{dir: s.config.Contract, log: log}
 	u.Upgrade = upgrade.New(upgrade.Config{
 		Client: client, Events: u.events, Driver: swapper{l, plugin}, Log: log, Moved: l.Again,
-		Slots: slots.New(slots.Config{Client: client, Namespace: s.cluster.Namespace, Node: s.cluster.NodeName, Log: log}),
 		Desired: func(state upgrade.State) (upgrade.Desired, error) {
 			target, err := l.Target(state.Active())
 			return upgrade.Desired{Driver: target, Policy: s.policy}, err
 		},
 		Offered:   plugin.offered,
-		DaemonSet: s.cluster.Object(), Journal: s.journal(),
+		DaemonSet: s.cluster.Namespace + "/" + s.cluster.DaemonSet, Journal: s.journal(),
+		Board: kube.Object{API: "v1", Resource: "configmaps", Namespace: s.cluster.Namespace, Name: upgrade.BoardName},
 	})
 	return u, nil
+}
+
+// granterName is the field manager of the grants.
+const granterName = loader.Name + "-upgrades"
+
+// granter returns the program that permits nodes to upgrade. It needs no node.
+func (s *settings) granter(log *slog.Logger) (*agent.Agent, error) {
+	client, err := kube.New(kube.Config{Node: s.cluster.NodeName, Agent: granterName, Log: log})
+	if err != nil {
+		return nil, cmdline.Usagef("flag --grant-upgrades: it needs the API server, and %s", err)
+	}
+	w := grants.New(grants.Config{Client: client, Namespace: s.cluster.Namespace, Log: log})
+	return &agent.Agent{Parts: []agent.Part{{Name: "grants", Run: w.Run, Ready: w.Ready}}}, nil
 }
 
 // ready is the answer of a loader, with where the upgrade is, and why changes on the API server

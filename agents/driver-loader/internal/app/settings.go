@@ -42,6 +42,7 @@ type settings struct {
 	// What follows is of an agent in a cluster.
 	cluster       cluster.Settings
 	upgradePolicy string
+	grantUpgrades bool
 
 	// complete sets what follows, and the rest of the config.
 	policy  upgrade.Policy

@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"outrigger.dev/agents/driver-loader/internal/grants"
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/loader/loadertest"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
@@ -35,6 +36,8 @@ const (
 	asAgent = "TEST_AS_AGENT"
 
 	one, two = "580.95.05", "590.10.01"
+
+	policy = `{"maxUnavailable": 1, "gpuPodDeletion": {"force": true}}`
 )
 
 // mortal is an agent that kills itself as SIGKILL does when its node gets somewhere for the
@@ -100,7 +103,10 @@ func newSite(t *testing.T, operator *kube.Client, restricted apitest.Restricted)
 	s.Stock(t, one)
 	s.Stock(t, two)
 	s.create("namespaces", map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": name}})
-	s.create("nodes", map[string]any{"kind": "Node", "metadata": map[string]any{"name": name}})
+	s.create("nodes", map[string]any{"kind": "Node", "metadata": map[string]any{"name": name}, "status": map[string]any{
+		"conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
+	}})
+	s.grants()
 	rc := restricted(t, name)
 	s.server = server{host: rc.Host, account: apitest.Account(t, rc)}
 	s.create("pods", map[string]any{
@@ -110,6 +116,34 @@ func newSite(t *testing.T, operator *kube.Client, restricted apitest.Restricted)
 		}}},
 	})
 	return s
+}
+
+// grants grants upgrades to the node until the test ends. Then the node counts for no other test.
+func (s *site) grants() {
+	s.Helper()
+	app := map[string]any{"app": "x"}
+	if err := s.operator.Create(s.Context(), kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: s.name}, map[string]any{
+		"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": map[string]any{"name": "driver-loader"},
+		"spec": map[string]any{"selector": map[string]any{"matchLabels": app}, "template": map[string]any{
+			"metadata": map[string]any{"labels": app}, "spec": map[string]any{"nodeSelector": map[string]any{"no": "node"}, "containers": []any{map[string]any{
+				"name": "main", "image": "image", "env": []any{map[string]any{"name": "UPGRADE_POLICY", "value": policy}},
+			}}},
+		}},
+	}); err != nil {
+		s.Fatal(err)
+	}
+	w := grants.New(grants.Config{Client: s.operator, Namespace: s.name, Log: slog.New(slog.DiscardHandler)})
+	ctx, stop := context.WithCancel(s.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.Run(ctx) })
+	s.Cleanup(func() {
+		stop()
+		running.Wait()
+		forget := []kube.Operation{{Op: "add", Path: "/metadata/annotations", Value: []byte("{}")}, {Op: "add", Path: "/metadata/labels", Value: []byte("{}")}}
+		if err := s.operator.Patch(context.WithoutCancel(s.Context()), s.operator.Node(), forget); err != nil {
+			s.Error(err)
+		}
+	})
 }
 
 func (s *site) create(resource string, object map[string]any) {
@@ -156,8 +190,8 @@ func (s *site) command(version, at string, times int32) *exec.Cmd {
 	cmd := agenttest.Command(s.T, nil,
 		"--listen", "127.0.0.1:0", "--host-root", path("host"), "--proc-root", path("proc"), "--sys-root", path("sys"), "--run-root", path("run"),
 		"--store", path("store"), "--driver-install-dir", path("run/driver"), "--kernel-module-config", path("none"), "--driver-version", version,
-		"--kernel-module-type", "open", "--node-name", s.name, "--namespace", s.name,
-		"--upgrade-policy", `{"maxUnavailable": 1, "gpuPodDeletion": {"force": true}}`)
+		"--kernel-module-type", "open", "--node-name", s.name, "--namespace", s.name, "--daemonset-name", "driver-loader",
+		"--upgrade-policy", policy)
 	cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 	agenttest.InPod(s.T, cmd, s.host, s.account)
 	cmd.Env = append(cmd.Env, asAgent+"="+string(spec))
@@ -189,7 +223,7 @@ func (s *site) reaches(state upgrade.State) shown {
 	s.Helper()
 	agenttest.Poll(s.T, "the node has the state "+string(state), func() bool {
 		j, err := upgrade.ReadJournal(filepath.Join(s.Dir, "store/upgrade.json"))
-		return err == nil && j.State == state && j.Settled && s.show().Metadata.Labels[upgrade.StateLabel] == string(state)
+		return err == nil && j.State == state && s.show().Metadata.Labels[upgrade.StateLabel] == string(state)
 	})
 	return s.show()
 }

@@ -27,7 +27,7 @@ type Result struct {
 // After returns the journal after an action.
 func After(j Journal, o Observation, a Action, p Policy, r Result) Journal {
 	failed, now := r.Failed, r.At
-	if failed != nil && (failed.Code == CodeTemporary || failed.Code == CodeWaiting) && j.State.beforeSwap() {
+	if failed != nil && (failed.Code == cause.TemporaryFailure || failed.Code == cause.WaitingForPods) && j.State.beforeSwap() {
 		j.Cause = failed
 		return j
 	}
@@ -36,8 +36,6 @@ func After(j Journal, o Observation, a Action, p Policy, r Result) Journal {
 		return move(j, o, a.To, a.Cause, now)
 	case Wait:
 		j.Cause, j.Broken = a.Cause, j.Broken && o.Loaded == o.Target
-	case Settle:
-		j.Settled = j.Settled || failed == nil
 	case WaitForJobs:
 		if failed == nil {
 			return move(j, o, DeletingPod, nil, now)
@@ -67,7 +65,7 @@ func After(j Journal, o Observation, a Action, p Policy, r Result) Journal {
 		return move(j, o, RollingBack, failed, now)
 	case RollBack:
 		return rolledBack(j, o, failed, now)
-	case Take, Release, Cordon, Uncordon:
+	case Cordon, Uncordon:
 		// The next observation shows whether it was done.
 	}
 	return j
@@ -94,7 +92,7 @@ func rolledBack(j Journal, o Observation, failed *cause.Cause, now time.Time) Jo
 // move changes the state. A cause stays until the next upgrade begins, or succeeds.
 func move(j Journal, o Observation, to State, why *cause.Cause, now time.Time) Journal {
 	j.Untouched = j.State.beforeSwap() && (to == Yielding || to == Restoring)
-	j.State, j.Since, j.Attempts, j.Settled = to, now, 0, false
+	j.State, j.Since, j.Attempts = to, now, 0
 	if why != nil {
 		j.Cause = why
 	}
@@ -107,9 +105,9 @@ func move(j Journal, o Observation, to State, why *cause.Cause, now time.Time) J
 	case Swapping:
 		j.Target, j.Cause = o.Target, nil
 	case Done:
-		j.Cause, j.Requested = nil, false
+		j.Cause, j.Requested, j.Failed = nil, false, ""
 	case Failed:
-		j.Broken, j.Requested = o.Loaded == j.Target, false
+		j.Broken, j.Requested, j.Failed = o.Loaded == j.Target, false, j.Target
 	case Idle:
 		j = Journal{State: Idle, Since: now}
 	default:

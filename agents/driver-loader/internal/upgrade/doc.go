@@ -1,4 +1,4 @@
-// Package upgrade upgrades the driver of a node that has work: it waits for its turn, moves
+// Package upgrade upgrades the driver of a node that has work: it waits for a grant, moves
 // the work away, has the driver swapped, and makes the node schedulable again, whether that
 // succeeded or not.
 //
@@ -13,11 +13,11 @@
 //	up := upgrade.New(upgrade.Config{
 //		Client:    client,
 //		Events:    kube.NewEvents(client),
-//		Slots:     slots.New(slots.Config{Client: client, Namespace: namespace, Node: node, Log: log}),
 //		Driver:    loader, // swaps, validates and rolls back
 //		Desired:   func(s upgrade.State) (upgrade.Desired, error) { … loader.Target(s.Active()) … },
 //		Moved:     loader.Again,
-//		DaemonSet: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: namespace, Name: "driver-loader"},
+//		DaemonSet: namespace + "/driver-loader",
+//		Board:     kube.Object{API: "v1", Resource: "configmaps", Namespace: namespace, Name: upgrade.BoardName},
 //		Journal:   filepath.Join(store, "upgrade.json"),
 //		Log:       log,
 //	})
@@ -31,8 +31,7 @@
 // The role of the agent needs
 //
 //	nodes                          get, list, watch, patch
-//	daemonsets (own namespace)     get
-//	leases (own namespace)         list, watch, create, patch
+//	configmaps (own namespace)     list, watch; of BoardName only
 //	events (namespace default)     create
 //
 // and in all namespaces

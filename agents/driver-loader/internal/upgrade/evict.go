@@ -17,7 +17,7 @@ import (
 
 const (
 	// slice is the longest time for which pods are evicted or awaited at a stretch: after it the
-	// node is looked at again, so that a change of the desired driver or a lost slot ends the wait.
+	// node is looked at again, so that a change of the desired driver or a lost grant ends the wait.
 	slice = time.Minute
 	// retry is the time between two looks at the pods of the node. An eviction that is not allowed
 	// is asked for again.
@@ -241,20 +241,20 @@ func (c *clearing) outcome(err error, over bool) *cause.Cause {
 	case err == nil:
 		return nil
 	case errors.Is(err, errRefused):
-		failed.Code, failed.Text = CodePodsRefused, "they hold GPUs and may not be evicted: "+c.named(refused)
+		failed.Code, failed.Text = cause.PodsRefused, "they hold GPUs and may not be evicted: "+c.named(refused)
 		failed.Fix = "delete them, or set force or deleteEmptyDir in upgradePolicy.gpuPodDeletion, or give them the label " + PodSkipLabel + "=true"
 		return &failed
 	case over && c.kind == WaitForJobs:
 		return nil // the upgrade goes on, as with NVIDIA's controller
 	case errors.Is(err, errTime):
-		failed.Code, failed.Text = CodeWaiting, "they have not ended: "+c.named(running, blocked, evicting)
+		failed.Code, failed.Text = cause.WaitingForPods, "they have not ended: "+c.named(running, blocked, evicting)
 		failed.Fix = "change the PodDisruptionBudget, or delete the pods"
 	default:
-		failed.Code, failed.Text = CodeTemporary, text.Cut(text.OneLine(err), maxCause)
+		failed.Code, failed.Text = cause.TemporaryFailure, text.Cut(text.OneLine(err), maxCause)
 		failed.Fix = "read the log of the driver loader"
 	}
 	if over {
-		failed.Code, failed.Text = CodePodsLeft, failed.Text+"; the time of upgradePolicy is over"
+		failed.Code, failed.Text = cause.PodsLeft, failed.Text+"; the time of upgradePolicy is over"
 	}
 	return &failed
 }

@@ -433,13 +433,13 @@ func TestOutcomes(t *testing.T) {
 		text string
 	}{
 		"all are gone":                   {EvictPods, nil, true, "", ""},
-		"one may not be evicted":         {EvictPods, errRefused, true, CodePodsRefused, "they hold GPUs and may not be evicted: a/bare (why)"},
-		"the node is looked at again":    {EvictPods, errTime, false, CodeWaiting, "they have not ended: a/held (PodDisruptionBudget keep: needs 1), a/job"},
-		"the time of the policy is over": {DrainNode, errTime, true, CodePodsLeft, "they have not ended: a/held (PodDisruptionBudget keep: needs 1), a/job; the time of upgradePolicy is over"},
+		"one may not be evicted":         {EvictPods, errRefused, true, cause.PodsRefused, "they hold GPUs and may not be evicted: a/bare (why)"},
+		"the node is looked at again":    {EvictPods, errTime, false, cause.WaitingForPods, "they have not ended: a/held (PodDisruptionBudget keep: needs 1), a/job"},
+		"the time of the policy is over": {DrainNode, errTime, true, cause.PodsLeft, "they have not ended: a/held (PodDisruptionBudget keep: needs 1), a/job; the time of upgradePolicy is over"},
 		"jobs have had their time":       {WaitForJobs, errTime, true, "", ""},
-		"jobs go on":                     {WaitForJobs, errTime, false, CodeWaiting, "they have not ended: a/held (PodDisruptionBudget keep: needs 1), a/job"},
-		"the API server is away":         {EvictPods, errors.New("connection\nrefused"), false, CodeTemporary, "connection; refused"},
-		"and the time is over":           {EvictPods, errors.New("away"), true, CodePodsLeft, "away; the time of upgradePolicy is over"},
+		"jobs go on":                     {WaitForJobs, errTime, false, cause.WaitingForPods, "they have not ended: a/held (PodDisruptionBudget keep: needs 1), a/job"},
+		"the API server is away":         {EvictPods, errors.New("connection\nrefused"), false, cause.TemporaryFailure, "connection; refused"},
+		"and the time is over":           {EvictPods, errors.New("away"), true, cause.PodsLeft, "away; the time of upgradePolicy is over"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := clearing{Upgrade: &Upgrade{cfg: Config{Client: client}}, kind: tc.kind, pods: pods}
@@ -454,5 +454,14 @@ func TestOutcomes(t *testing.T) {
 				t.Errorf("the cause is %+v, want %s: %s", got, tc.code, tc.text)
 			}
 		})
+	}
+}
+
+func TestAnErrorWithoutACodeIsACause(t *testing.T) {
+	if c := causeOf("upgrade", errors.New("no answer")); c.Code != cause.UpgradeFailed || c.Text != "no answer" {
+		t.Errorf("%+v", c)
+	}
+	if c := causeOf("upgrade", fmt.Errorf("load: %w", cause.New(cause.ModuleInUse, "a", "b"))); c.Code != cause.ModuleInUse {
+		t.Errorf("%+v", c)
 	}
 }

@@ -3,9 +3,11 @@ package upgrade_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"outrigger.dev/agents/driver-loader/internal/grants"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/cause"
 )
@@ -18,14 +20,21 @@ type node struct {
 	unschedulable, cordoned bool
 	foreign                 bool
 	loaded                  string
-	held, recorded          bool
+	granted                 string
+	shown                   shownState
+}
+
+// shownState is what the Node shows of the journal.
+type shownState struct {
+	state          upgrade.State
+	driver, failed string
 }
 
 // world is a fleet, and how much may still go wrong in it.
 type world struct {
 	nodes [3]node
-	// kills, failures and expiries are left to happen. expired counts those that did.
-	kills, failures, expiries, expired int
+	// kills, failures and losses of a grant are left to happen. lost counts those that did.
+	kills, failures, losses, lost int
 }
 
 type model struct {
@@ -42,13 +51,21 @@ func (m model) observe(w world, i int) upgrade.Observation {
 	n := w.nodes[i]
 	o := upgrade.Observation{
 		Target: "new", Loaded: n.loaded,
-		Node: upgrade.Node{Unschedulable: n.unschedulable, Cordoned: n.cordoned},
-		Slot: upgrade.Slot{Held: n.held, Free: !n.held && w.count(func(n node) bool { return n.held }) < m.slots},
-	}
-	if w.count(func(n node) bool { return n.recorded }) >= m.policy.MaxFailures {
-		o.Slot.Failed = []string{"a node"}
+		Node: upgrade.Node{Unschedulable: n.unschedulable, Cordoned: n.cordoned, Granted: n.granted},
 	}
 	return o
+}
+
+// grants is what the writer of the grants decides.
+func (m model) grants(w world) grants.Plan {
+	var nodes []grants.Node
+	for i, n := range w.nodes {
+		nodes = append(nodes, grants.Node{
+			Name: strconv.Itoa(i), GPU: true, Cordoned: n.unschedulable, Granted: n.granted, DaemonSet: "a/b",
+			State: n.shown.state, Driver: n.shown.driver, Failed: n.shown.failed,
+		})
+	}
+	return grants.Next(nodes, []grants.DaemonSet{{Name: "a/b", Policy: m.policy, Nodes: len(nodes)}})
 }
 
 func (w world) count(is func(node) bool) (n int) {
@@ -67,8 +84,27 @@ type outcome struct {
 
 // next returns the worlds that can follow, and whether all nodes wait.
 func (m model) next(w world) (out []world, quiet bool) {
-	quiet = true
+	p := m.grants(w)
+	quiet = len(p.Ended) == 0 && len(p.Granted) == 0
 	for i := range w.nodes {
+		name, written := strconv.Itoa(i), w
+		if driver, grant := p.Granted[name]; grant && len(p.Ended) == 0 {
+			written.nodes[i].granted = driver
+			out = append(out, written.sorted())
+		}
+		if slices.Contains(p.Ended, name) {
+			written.nodes[i].granted = ""
+			out = append(out, written.sorted())
+		}
+	}
+	for i := range w.nodes {
+		n := &w.nodes[i]
+		before := n.shown
+		n.shown = shownState{upgrade.State(n.journal.State.Label()), n.journal.Target, n.journal.Failed}
+		if n.shown.state == upgrade.Failed && n.journal.State != upgrade.Failed {
+			n.shown.failed = ""
+		}
+		quiet = quiet && n.shown == before
 		o := m.observe(w, i)
 		a := upgrade.Next(w.nodes[i].full(), o, m.policy)
 		if a.Kind == upgrade.Wait {
@@ -79,11 +115,12 @@ func (m model) next(w world) (out []world, quiet bool) {
 				out = append(out, m.take(w, i, o, a, how))
 			}
 		}
-		if w.expiries > 0 && w.nodes[i].held {
+		if w.losses > 0 && n.granted != "" {
 			lost := w
-			lost.expiries, lost.expired, lost.nodes[i].held = w.expiries-1, w.expired+1, false
+			lost.losses, lost.lost, lost.nodes[i].granted = w.losses-1, w.lost+1, ""
 			out = append(out, lost.sorted())
 		}
+		n.shown = before
 	}
 	return out, quiet
 }
@@ -121,22 +158,12 @@ func (m model) take(w world, i int, o upgrade.Observation, a upgrade.Action, how
 		w.failures--
 		failed = &cause.Cause{Text: "broken"}
 	}
-	before := n.journal.State
 	n.set(upgrade.After(n.full(), o, a, m.policy, upgrade.Result{Failed: failed}))
-	if before == upgrade.Required && n.journal.State == upgrade.Cordoning && len(o.Slot.Failed) > 0 {
-		m.never("a node began although the fleet is halted")
-	}
 	return w.sorted()
 }
 
 func (m model) effect(n *node, a upgrade.Action, fails bool) {
 	switch a.Kind {
-	case upgrade.Take:
-		n.held = true
-	case upgrade.Release:
-		n.held = false
-	case upgrade.Settle:
-		n.held, n.recorded = false, n.journal.State == upgrade.Failed
 	case upgrade.Cordon:
 		n.unschedulable, n.cordoned = true, true
 	case upgrade.Uncordon:
@@ -145,8 +172,8 @@ func (m model) effect(n *node, a upgrade.Action, fails bool) {
 		if n.journal.Attempts > 3 {
 			m.never("%s is begun for ever", a.Kind)
 		}
-		if !n.held || !n.unschedulable {
-			m.never("%s without a slot, or on a schedulable node", a.Kind)
+		if n.granted != "new" || !n.unschedulable {
+			m.never("%s without a grant, or on a schedulable node", a.Kind)
 		}
 		if a.Kind == upgrade.Swap {
 			n.loaded = map[bool]string{true: "", false: "new"}[fails]
@@ -183,10 +210,16 @@ func (w world) sorted() world {
 }
 
 func (m model) check(w world, quiet bool) {
-	if active := w.count(func(n node) bool { return n.journal.State.Active() }); active > m.slots+w.expired {
-		m.never("%d nodes are in the upgrade, with %d slots and %d that were lost: %+v", active, m.slots, w.expired, w)
+	if active := w.count(func(n node) bool { return n.journal.State.Active() }); active > m.slots+w.lost {
+		m.never("%d nodes are in the upgrade, with %d grants at once and %d that were lost: %+v", active, m.slots, w.lost, w)
 	}
-	recorded := w.count(func(n node) bool { return n.recorded })
+	if granted := w.count(func(n node) bool { return n.granted != "" }); granted > m.slots {
+		m.never("%d grants, want %d at most: %+v", granted, m.slots, w)
+	}
+	recorded := w.count(func(n node) bool { return n.shown.failed != "" })
+	if most := m.policy.MaxFailures - 1 + m.slots + w.lost; recorded > most {
+		m.never("%d nodes failed, want %d at most: %+v", recorded, most, w)
+	}
 	if quiet && m.settled && w.failures < m.failures && recorded == 0 {
 		m.never("a failure is not recorded: %+v", w)
 	}
@@ -197,7 +230,7 @@ func (m model) check(w world, quiet bool) {
 		if !quiet {
 			continue
 		}
-		if n.held || n.cordoned || n.unschedulable != n.foreign {
+		if n.granted != "" || n.cordoned || n.unschedulable != n.foreign {
 			m.never("the end of a node: %+v", n)
 		}
 		switch s := n.journal.State; {
@@ -211,28 +244,29 @@ func (m model) check(w world, quiet bool) {
 
 func TestAllInterleavingsOfThreeNodes(t *testing.T) {
 	for name, tc := range map[string]struct {
-		slots, kills, failures, expiries, maxFailures int
-		foreign, drain                                bool
+		slots, kills, failures, losses, maxFailures int
+		foreign, drain                              bool
 	}{
-		"one slot, nothing goes wrong":                {slots: 1, maxFailures: 1},
-		"one slot, one fails and one is killed":       {slots: 1, kills: 1, failures: 1, maxFailures: 1},
-		"one slot, killed again and again":            {slots: 1, kills: 4, maxFailures: 2},
-		"one slot, all fail, with drain":              {slots: 1, failures: 3, maxFailures: 2, drain: true},
-		"one slot, a slot is lost, a kill, a failure": {slots: 1, kills: 1, failures: 1, expiries: 1, maxFailures: 1},
-		"one slot, one node was cordoned before":      {slots: 1, kills: 1, failures: 1, maxFailures: 2, foreign: true},
-		"one slot, the driver cannot be rolled back":  {slots: 1, failures: 4, maxFailures: 1},
-		"two slots, one fails and one is killed":      {slots: 2, kills: 1, failures: 1, maxFailures: 1},
-		"two slots, one is lost":                      {slots: 2, failures: 1, expiries: 1, maxFailures: 2},
+		"one slot, nothing goes wrong":                 {slots: 1, maxFailures: 1},
+		"one slot, one fails and one is killed":        {slots: 1, kills: 1, failures: 1, maxFailures: 1},
+		"one slot, killed again and again":             {slots: 1, kills: 4, maxFailures: 2},
+		"one slot, all fail, with drain":               {slots: 1, failures: 3, maxFailures: 2, drain: true},
+		"one slot, a grant is lost, a kill, a failure": {slots: 1, kills: 1, failures: 1, losses: 1, maxFailures: 1},
+		"one slot, one node was cordoned before":       {slots: 1, kills: 1, failures: 1, maxFailures: 2, foreign: true},
+		"one slot, the driver cannot be rolled back":   {slots: 1, failures: 4, maxFailures: 1},
+		"two slots, one fails and one is killed":       {slots: 2, kills: 1, failures: 1, maxFailures: 1},
+		"two slots, one is lost":                       {slots: 2, failures: 1, losses: 1, maxFailures: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := upgrade.Default()
 			p.MaxFailures, p.Drain.Enable, p.WaitForCompletion.PodSelector = tc.maxFailures, tc.drain, "job=yes"
-			start := world{kills: tc.kills, failures: tc.failures, expiries: tc.expiries}
+			p.MaxParallelUpgrades, p.MaxUnavailable = tc.slots, "100%"
+			start := world{kills: tc.kills, failures: tc.failures, losses: tc.losses}
 			for i := range start.nodes {
 				foreign := tc.foreign && i == 0
-				start.nodes[i] = node{journal: upgrade.Journal{Settled: true}, loaded: "old", foreign: foreign, unschedulable: foreign}
+				start.nodes[i] = node{loaded: "old", foreign: foreign, unschedulable: foreign}
 			}
-			m := model{slots: tc.slots, failures: tc.failures, settled: !tc.drain && tc.expiries == 0, policy: p, never: t.Fatalf}
+			m := model{slots: tc.slots, failures: tc.failures, settled: !tc.drain && tc.losses == 0, policy: p, never: t.Fatalf}
 			t.Logf("%d worlds", m.explore(start.sorted()))
 		})
 	}

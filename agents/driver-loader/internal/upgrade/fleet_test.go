@@ -2,6 +2,7 @@ package upgrade_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/slots"
+	"outrigger.dev/agents/driver-loader/internal/grants"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
@@ -33,8 +34,10 @@ const (
 
 // server is a real API server, with the admission policies of the chart. Its cluster has no kubelet.
 type server struct {
-	// agent is how the agent of a node connects, and operator a client of somebody else.
+	// agent is how the agent of a node connects, writer the program that grants upgrades, and
+	// operator a client of somebody else.
 	agent    apitest.Restricted
+	writer   func(t *testing.T) *kube.Client
 	operator func(t *testing.T, node string) *kube.Client
 }
 
@@ -42,6 +45,7 @@ func newServer(t *testing.T) *server {
 	rc := apitest.Start(t)
 	return &server{
 		agent:    apitest.Restrict(t, rc, policies, account),
+		writer:   func(t *testing.T) *kube.Client { return apitest.Client(t, rc, "any", "driver-loader-upgrades") },
 		operator: func(t *testing.T, node string) *kube.Client { return apitest.Client(t, rc, node, "kubectl") },
 	}
 }
@@ -52,6 +56,8 @@ type fleet struct {
 	*server
 	namespace string
 	policy    upgrade.Policy
+	// granting starts the writer of grants once.
+	granting sync.Once
 
 	mu sync.Mutex
 	// swapping are the nodes whose driver is being changed, and most how many there were at once.
@@ -62,16 +68,38 @@ type fleet struct {
 func (s *server) fleet(t *testing.T, namespace string) *fleet {
 	f := &fleet{T: t, server: s, namespace: namespace, policy: upgrade.Default(), swapping: map[string]bool{}}
 	f.create("v1", "namespaces", map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": namespace}})
+	return f
+}
+
+// grants creates the DaemonSet with the policy of the nodes, and grants upgrades until the test ends.
+func (f *fleet) grants() {
+	f.Helper()
+	policy, err := json.Marshal(f.policy)
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.create("apps/v1", "daemonsets", map[string]any{
 		"kind": "DaemonSet", "metadata": map[string]any{"name": "driver-loader"},
 		"spec": map[string]any{
 			"selector": map[string]any{"matchLabels": map[string]any{"app": "x"}},
 			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}}, "spec": map[string]any{
-				"nodeSelector": map[string]any{"no": "node"}, "containers": []any{map[string]any{"name": "main", "image": "image"}},
+				"nodeSelector": map[string]any{"no": "node"}, "containers": []any{map[string]any{
+					"name": "main", "image": "image", "env": []any{map[string]any{"name": "UPGRADE_POLICY", "value": string(policy)}},
+				}},
 			}},
 		},
 	})
-	return f
+	w := grants.New(grants.Config{
+		Client: f.writer(f.T), Namespace: f.namespace, Log: slog.New(slog.DiscardHandler),
+		Retry: pace.Backoff{First: 10 * time.Millisecond, Most: 100 * time.Millisecond},
+	})
+	ctx, cancel := context.WithCancel(f.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = w.Run(ctx) })
+	f.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
 }
 
 // create creates an object of the namespace.
@@ -157,18 +185,27 @@ type machine struct {
 func (f *fleet) node(name string, cordoned bool) *machine {
 	f.Helper()
 	name = f.namespace + "-" + name
-	f.Cleanup(func() { // it does not count for other tests
-		schedulable := []kube.Operation{{Op: "add", Path: "/spec/unschedulable", Value: []byte("false")}}
-		c := f.operator(f.T, name)
-		if err := c.Patch(context.WithoutCancel(f.Context()), c.Node(), schedulable); err != nil {
-			f.Error(err)
-		}
-	})
 	f.create("v1", "nodes", map[string]any{
 		"kind": "Node", "metadata": map[string]any{"name": name, "labels": map[string]any{"nvidia.com/gpu.present": "true"}},
-		"spec": map[string]any{"unschedulable": cordoned}, "status": map[string]any{"capacity": map[string]any{"nvidia.com/gpu": "8"}},
+		"spec": map[string]any{"unschedulable": cordoned}, "status": map[string]any{
+			"capacity": map[string]any{"nvidia.com/gpu": "8"}, "conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
+		},
 	})
-	return &machine{fleet: f, name: name, journal: filepath.Join(f.TempDir(), "upgrade.json"), loaded: "1", desired: "2", in: func(string) {}}
+	m := &machine{fleet: f, name: name, journal: filepath.Join(f.TempDir(), "upgrade.json"), loaded: "1", desired: "2", in: func(string) {}}
+	f.Cleanup(m.forget)
+	return m
+}
+
+// forget makes the Node one that counts for no other test.
+func (m *machine) forget() {
+	c := m.operator(m.T, m.name)
+	if err := c.Patch(context.WithoutCancel(m.Context()), c.Node(), []kube.Operation{
+		{Op: "add", Path: "/spec/unschedulable", Value: []byte("false")},
+		{Op: "add", Path: "/metadata/annotations", Value: []byte("{}")},
+		{Op: "add", Path: "/metadata/labels", Value: []byte("{}")},
+	}); err != nil {
+		m.Error(err)
+	}
 }
 
 func (m *machine) Loaded(context.Context) (string, error) {
@@ -241,14 +278,15 @@ func (m *machine) show() (s shown) {
 func config(c *kube.Client, log *slog.Logger, namespace string) upgrade.Config {
 	return upgrade.Config{
 		Client: c, Events: kube.NewEvents(c), Log: log,
-		Slots:     slots.New(slots.Config{Client: c, Namespace: namespace, Node: c.Node().Name, Log: log}),
-		DaemonSet: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: namespace, Name: "driver-loader"},
+		DaemonSet: namespace + "/driver-loader",
+		Board:     kube.Object{API: "v1", Resource: "configmaps", Namespace: namespace, Name: upgrade.BoardName},
 		Retry:     pace.Backoff{First: 10 * time.Millisecond, Most: 100 * time.Millisecond}, Slice: time.Second, Evict: 100 * time.Millisecond,
 	}
 }
 
 // start runs an agent of the node until stop is called.
 func (m *machine) start() (stop func()) {
+	m.granting.Do(m.grants)
 	rc := m.agent(m.T, m.name)
 	c := apitest.Client(m.T, rc, m.name, "driver-loader")
 	cfg := config(c, slog.New(slog.DiscardHandler), m.namespace)
@@ -286,6 +324,6 @@ func (m *machine) reaches(state upgrade.State) shown {
 	m.Helper()
 	return m.until(fmt.Sprintf("%s has the state %s", m.name, state), func(s shown) bool {
 		j, err := upgrade.ReadJournal(m.journal)
-		return err == nil && s.state() == string(state) && j.State == state && (j.Settled || state == upgrade.Required && s.cause() != "")
+		return err == nil && s.state() == string(state) && j.State == state && (s.cause() != "" || state != upgrade.Required)
 	})
 }

@@ -28,8 +28,8 @@ type Journal struct {
 	Requested bool `json:"requested,omitempty"`
 	// Broken is set after a failure that left Target loaded.
 	Broken bool `json:"broken,omitempty"`
-	// Settled is set in a resting state when the slot has been given back.
-	Settled bool `json:"settled,omitempty"`
+	// Failed is the target of the last upgrade that failed, until one succeeds.
+	Failed string `json:"failed,omitempty"`
 	// Untouched is set on the way back to a schedulable node if the upgrade has left the driver
 	// as it was: nothing has to recover from a change of it.
 	Untouched bool `json:"untouched,omitempty"`
@@ -60,7 +60,7 @@ const maxJournal = 256 << 10
 func ReadJournal(path string) (Journal, error) {
 	data, err := hostfs.ReadFile(path, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Journal{Settled: true}, nil
+		return Journal{}, nil
 	}
 	var j Journal
 	if err == nil {
@@ -77,7 +77,7 @@ func ReadJournal(path string) (Journal, error) {
 
 // Write writes the journal to path. A node at rest that was never upgraded has none.
 func (j Journal) Write(path string) error {
-	if j.State == Idle && j.Settled {
+	if j.State == Idle {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove the journal of the upgrade: %w", err)
 		}

@@ -27,6 +27,17 @@ const (
 	CordonedAnnotation = "outrigger.dev/driver-upgrade-cordoned"
 	// CauseAnnotation says why the upgrade waits or failed.
 	CauseAnnotation = "outrigger.dev/driver-upgrade-cause"
+	// GrantAnnotation permits the Node to begin its upgrade to a driver, the value. Package grants
+	// writes it; the agent of a node cannot.
+	GrantAnnotation = "outrigger.dev/driver-upgrade-granted"
+	// DriverAnnotation is the driver of the upgrade whose state is in StateLabel.
+	DriverAnnotation = "outrigger.dev/driver-upgrade-driver"
+	// FailedAnnotation is the driver of the last upgrade that failed on the Node, until an upgrade
+	// succeeds. The Node does not have it while a failed upgrade goes back.
+	FailedAnnotation = "outrigger.dev/driver-upgrade-failed"
+	// DaemonSetAnnotation is the DaemonSet of the agent, as namespace/name. It has the limits for
+	// the Node.
+	DaemonSetAnnotation = "outrigger.dev/driver-upgrade-daemonset"
 )
 
 // EventReason is the reason of Events about an upgrade, as that of NVIDIA's controller.

@@ -138,6 +138,8 @@ func TestAKilledAgentGoesOn(t *testing.T) {
 			if err := m.set("1"); err != nil {
 				t.Fatal(err)
 			}
+			f.policy.PodDeletion.Force = true
+			f.granting.Do(f.grants)
 			first := m.start(t)
 			if err := first.Wait(); err == nil || first.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 				t.Fatalf("the agent was not killed: %v", err)

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -16,7 +17,8 @@ type Observation struct {
 	// are equal if nothing has to be done.
 	Target, Loaded string
 	Node           Node
-	Slot           Slot
+	// Waiting has the reasons for which the node has no grant.
+	Waiting Waiting
 }
 
 // Node is what the upgrade reads of its Node.
@@ -26,18 +28,8 @@ type Node struct {
 	Cordoned bool
 	// Skip is SkipLabel, Requested is RequestedAnnotation.
 	Skip, Requested bool
-}
-
-// Slot is how the node stands in the queue for upgrade slots.
-type Slot struct {
-	// Held is set while the node has a slot, and others know it.
-	Held bool
-	// Free is set if the node can take one.
-	Free bool
-	// Failed are the nodes that failed with the desired driver, if they halt the fleet.
-	Failed []string
-	// Why says what the node waits for, if no slot is free.
-	Why string
+	// Granted is GrantAnnotation.
+	Granted string
 }
 
 // Kind is what an Action does.
@@ -49,11 +41,6 @@ const (
 	Wait Kind = "wait"
 	// Move only changes the state.
 	Move Kind = "move"
-	// Take takes a slot, and Release gives it back without a record of how it went.
-	Take    Kind = "take"
-	Release Kind = "release"
-	// Settle ends the upgrade: it gives the slot back, and records a failure in the same write.
-	Settle Kind = "settle"
 
 	Cordon      Kind = "cordon"
 	Uncordon    Kind = "uncordon"
@@ -93,8 +80,6 @@ func rest(j Journal, o Observation, p Policy) Action {
 	switch {
 	case o.Node.Cordoned:
 		return Action{Kind: Move, To: Yielding} // by a process that lost its journal
-	case !j.Settled:
-		return Action{Kind: Settle}
 	case j.State == Failed && repaired(j, o):
 		return Action{Kind: Move, To: Done}
 	case !desired(j, o, p), j.State == Failed && j.Target == o.Target && !o.Node.Requested:
@@ -117,32 +102,33 @@ func desired(j Journal, o Observation, p Policy) bool {
 	return o.Target != "" && o.Loaded != "" && o.Loaded != o.Target && !o.Node.Skip && asked
 }
 
-// queue handles a node that waits for a slot.
+// queue handles a node that waits for a grant.
 func queue(j Journal, o Observation, p Policy) Action {
 	switch {
 	case !desired(j, o, p):
 		return Action{Kind: Move, To: Idle}
-	case len(o.Slot.Failed) > 0 && o.Slot.Held:
-		return Action{Kind: Release}
-	case len(o.Slot.Failed) > 0:
+	case j.Target != o.Target:
+		return Action{Kind: Move, To: Required} // the Node has to show which driver it waits for
+	case o.Node.Granted == o.Target:
+		return Action{Kind: Move, To: Cordoning}
+	}
+	subject := "upgrade to driver " + o.Target
+	if failed := o.Waiting.Halted[o.Target]; len(failed) > 0 && !o.Node.Requested {
 		return Action{Kind: Wait, Cause: &cause.Cause{
-			Code: CodeHalted, Subject: "upgrade to driver " + o.Target,
-			Text: fmt.Sprintf("halted, because it failed on %s (maxFailures is %d)", strings.Join(o.Slot.Failed, ", "), p.MaxFailures),
+			Code: cause.UpgradeHalted, Subject: subject,
+			Text: fmt.Sprintf("halted, because it failed on %s (maxFailures is %d)", strings.Join(failed, ", "), p.MaxFailures),
 			Fix:  "read the annotation " + CauseAnnotation + " of these nodes; a new driver version, or the annotation " + RequestedAnnotation + "=true on one of them, tries again",
 		}}
-	case o.Slot.Held:
-		return Action{Kind: Move, To: Cordoning}
-	case o.Slot.Free:
-		return Action{Kind: Take}
-	default:
-		return Action{Kind: Wait, Cause: &cause.Cause{Code: CodeNoSlot, Subject: "upgrade to driver " + o.Target, Text: o.Slot.Why}}
 	}
+	return Action{Kind: Wait, Cause: &cause.Cause{
+		Code: cause.WaitingForUpgradeSlot, Subject: subject, Text: cmp.Or(o.Waiting.For, "waits for the annotation "+GrantAnnotation),
+	}}
 }
 
 // prepare handles a node in the upgrade whose driver is untouched.
 func prepare(j Journal, o Observation, p Policy) Action {
 	switch {
-	case !o.Slot.Held, o.Target == "", o.Target == o.Loaded, o.Node.Skip:
+	case o.Node.Granted != o.Target, o.Target == "", o.Target == o.Loaded, o.Node.Skip:
 		return Action{Kind: Move, To: Yielding}
 	case !o.Node.Unschedulable:
 		return Action{Kind: Cordon} // at first, and if somebody uncordoned it
@@ -165,14 +151,14 @@ func prepare(j Journal, o Observation, p Policy) Action {
 // change handles the change of the driver, and the way back.
 func change(j Journal, o Observation) Action {
 	interrupted := cause.Cause{
-		Code: CodeInterrupted, Subject: "upgrade to driver " + j.Target,
+		Code: cause.UpgradeInterrupted, Subject: "upgrade to driver " + j.Target,
 		Text: fmt.Sprintf("this agent ended %d times while it changed the driver", j.Attempts),
 		Fix:  "read the log of its previous container, and the kernel log",
 	}
 	switch j.State {
 	case Swapping:
 		switch {
-		case !o.Slot.Held, o.Target != j.Target:
+		case o.Node.Granted != j.Target, o.Target != j.Target:
 			return Action{Kind: Move, To: RollingBackToYield}
 		case j.Attempts >= maxAttempts:
 			return Action{Kind: Move, To: RollingBack, Cause: &interrupted}

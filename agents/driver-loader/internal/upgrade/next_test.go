@@ -22,7 +22,7 @@ func TestNext(t *testing.T) {
 	}
 	manual := upgrade.Default()
 	manual.AutoUpgrade = false
-	settled := upgrade.Journal{Settled: true}
+	var fresh upgrade.Journal
 	for name, tc := range map[string]struct {
 		j    upgrade.Journal
 		o    upgrade.Observation
@@ -30,29 +30,33 @@ func TestNext(t *testing.T) {
 		want upgrade.Kind
 		to   upgrade.State
 	}{
-		"another driver is desired":             {j: settled, o: old, want: upgrade.Move, to: upgrade.Required},
-		"the desired driver is loaded":          {j: settled, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Wait},
-		"no driver is loaded":                   {j: settled, o: with(func(o *upgrade.Observation) { o.Loaded = "" }), want: upgrade.Wait},
-		"no driver is desired":                  {j: settled, o: with(func(o *upgrade.Observation) { o.Target = "" }), want: upgrade.Wait},
-		"the node has the skip label":           {j: settled, o: with(func(o *upgrade.Observation) { o.Node.Skip = true }), want: upgrade.Wait},
-		"upgrades are not automatic":            {j: settled, o: old, p: &manual, want: upgrade.Wait},
-		"one is asked for":                      {j: settled, o: with(func(o *upgrade.Observation) { o.Node.Requested = true }), p: &manual, want: upgrade.Move, to: upgrade.Required},
-		"one that was asked for has yielded":    {j: upgrade.Journal{State: upgrade.Required, Requested: true}, o: with(func(o *upgrade.Observation) { o.Slot.Free = true }), p: &manual, want: upgrade.Take},
+		"another driver is desired":             {j: fresh, o: old, want: upgrade.Move, to: upgrade.Required},
+		"the desired driver is loaded":          {j: fresh, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Wait},
+		"no driver is loaded":                   {j: fresh, o: with(func(o *upgrade.Observation) { o.Loaded = "" }), want: upgrade.Wait},
+		"no driver is desired":                  {j: fresh, o: with(func(o *upgrade.Observation) { o.Target = "" }), want: upgrade.Wait},
+		"the node has the skip label":           {j: fresh, o: with(func(o *upgrade.Observation) { o.Node.Skip = true }), want: upgrade.Wait},
+		"upgrades are not automatic":            {j: fresh, o: old, p: &manual, want: upgrade.Wait},
+		"one is asked for":                      {j: fresh, o: with(func(o *upgrade.Observation) { o.Node.Requested = true }), p: &manual, want: upgrade.Move, to: upgrade.Required},
+		"one that was asked for has yielded":    {j: upgrade.Journal{State: upgrade.Required, Target: "2", Requested: true}, o: with(func(o *upgrade.Observation) { o.Node.Granted = "2" }), p: &manual, want: upgrade.Move, to: upgrade.Cordoning},
+		"it has no grant":                       {j: upgrade.Journal{State: upgrade.Required, Target: "2"}, o: old, want: upgrade.Wait},
+		"it has a grant for another driver":     {j: upgrade.Journal{State: upgrade.Required, Target: "2"}, o: with(func(o *upgrade.Observation) { o.Node.Granted = "1.5" }), want: upgrade.Wait},
+		"it waits, and another one is desired":  {j: upgrade.Journal{State: upgrade.Required, Target: "1.5"}, o: with(func(o *upgrade.Observation) { o.Node.Granted = "2" }), want: upgrade.Move, to: upgrade.Required},
+		"another one is desired before it ends": {j: upgrade.Journal{State: upgrade.DeletingPod, Target: "1.5"}, o: with(func(o *upgrade.Observation) { o.Node.Granted = "1.5" }), want: upgrade.Move, to: upgrade.Yielding},
 		"it is not desired any more":            {j: upgrade.Journal{State: upgrade.Required}, o: with(func(o *upgrade.Observation) { o.Target = "1" }), want: upgrade.Move, to: upgrade.Idle},
-		"it failed with this driver":            {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Settled: true}, o: old, want: upgrade.Wait},
-		"it failed, and is asked for again":     {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Settled: true}, o: with(func(o *upgrade.Observation) { o.Node.Requested = true }), want: upgrade.Move, to: upgrade.Required},
-		"it failed with another driver":         {j: upgrade.Journal{State: upgrade.Failed, Target: "1.5", Settled: true}, o: old, want: upgrade.Move, to: upgrade.Required},
-		"it failed, and somebody repaired it":   {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Settled: true}, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Move, to: upgrade.Done},
-		"it failed, and could not be undone":    {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Broken: true, Settled: true}, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Wait},
-		"the journal is lost in the upgrade":    {j: settled, o: with(func(o *upgrade.Observation) { o.Node.Cordoned = true }), want: upgrade.Move, to: upgrade.Yielding},
-		"the version is put back":               {j: upgrade.Journal{State: upgrade.DeletingPod}, o: with(func(o *upgrade.Observation) { o.Target = "1"; o.Slot.Held = true }), want: upgrade.Move, to: upgrade.Yielding},
-		"somebody uncordons the node":           {j: upgrade.Journal{State: upgrade.DeletingPod}, o: with(func(o *upgrade.Observation) { o.Slot.Held = true; o.Node.Cordoned = true }), want: upgrade.Cordon},
+		"it failed with this driver":            {j: upgrade.Journal{State: upgrade.Failed, Target: "2"}, o: old, want: upgrade.Wait},
+		"it failed, and is asked for again":     {j: upgrade.Journal{State: upgrade.Failed, Target: "2"}, o: with(func(o *upgrade.Observation) { o.Node.Requested = true }), want: upgrade.Move, to: upgrade.Required},
+		"it failed with another driver":         {j: upgrade.Journal{State: upgrade.Failed, Target: "1.5"}, o: old, want: upgrade.Move, to: upgrade.Required},
+		"it failed, and somebody repaired it":   {j: upgrade.Journal{State: upgrade.Failed, Target: "2"}, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Move, to: upgrade.Done},
+		"it failed, and could not be undone":    {j: upgrade.Journal{State: upgrade.Failed, Target: "2", Broken: true}, o: with(func(o *upgrade.Observation) { o.Loaded = "2" }), want: upgrade.Wait},
+		"the journal is lost in the upgrade":    {j: fresh, o: with(func(o *upgrade.Observation) { o.Node.Cordoned = true }), want: upgrade.Move, to: upgrade.Yielding},
+		"the version is put back":               {j: upgrade.Journal{State: upgrade.DeletingPod}, o: with(func(o *upgrade.Observation) { o.Target = "1"; o.Node.Granted = "2" }), want: upgrade.Move, to: upgrade.Yielding},
+		"somebody uncordons the node":           {j: upgrade.Journal{State: upgrade.DeletingPod}, o: with(func(o *upgrade.Observation) { o.Node.Granted = "2"; o.Node.Cordoned = true }), want: upgrade.Cordon},
 		"a node that somebody cordoned":         {j: upgrade.Journal{State: upgrade.Uncordoning}, o: with(func(o *upgrade.Observation) { o.Node.Unschedulable = true }), want: upgrade.Move, to: upgrade.Done},
 		"a reboot between load and validation":  {j: upgrade.Journal{State: upgrade.Validating, Target: "2"}, o: with(func(o *upgrade.Observation) { o.Loaded = "" }), want: upgrade.Move, to: upgrade.Swapping},
-		"the slot is lost before the swap":      {j: upgrade.Journal{State: upgrade.Swapping, Target: "2"}, o: old, want: upgrade.Move, to: upgrade.RollingBackToYield},
-		"killed in the swap three times":        {j: upgrade.Journal{State: upgrade.Swapping, Target: "2", Attempts: 3}, o: with(func(o *upgrade.Observation) { o.Slot.Held = true }), want: upgrade.Move, to: upgrade.RollingBack},
-		"another driver is desired in the swap": {j: upgrade.Journal{State: upgrade.Swapping, Target: "1.5"}, o: with(func(o *upgrade.Observation) { o.Slot.Held = true }), want: upgrade.Move, to: upgrade.RollingBackToYield},
-		"there is no selector of jobs to await": {j: upgrade.Journal{State: upgrade.WaitingJobs}, o: with(func(o *upgrade.Observation) { o.Slot.Held = true; o.Node.Unschedulable = true }), want: upgrade.Move, to: upgrade.DeletingPod},
+		"the grant is lost before the swap":     {j: upgrade.Journal{State: upgrade.Swapping, Target: "2"}, o: old, want: upgrade.Move, to: upgrade.RollingBackToYield},
+		"killed in the swap three times":        {j: upgrade.Journal{State: upgrade.Swapping, Target: "2", Attempts: 3}, o: with(func(o *upgrade.Observation) { o.Node.Granted = "2" }), want: upgrade.Move, to: upgrade.RollingBack},
+		"another driver is desired in the swap": {j: upgrade.Journal{State: upgrade.Swapping, Target: "1.5"}, o: with(func(o *upgrade.Observation) { o.Node.Granted = "2" }), want: upgrade.Move, to: upgrade.RollingBackToYield},
+		"there is no selector of jobs to await": {j: upgrade.Journal{State: upgrade.WaitingJobs}, o: with(func(o *upgrade.Observation) { o.Node.Granted = "2"; o.Node.Unschedulable = true }), want: upgrade.Move, to: upgrade.DeletingPod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := upgrade.Default()
@@ -68,7 +72,7 @@ func TestNext(t *testing.T) {
 
 func TestAnAPIServerThatDoesNotAnswerFailsNoUpgrade(t *testing.T) {
 	j := upgrade.Journal{State: upgrade.DeletingPod, Target: "2"}
-	gone := &cause.Cause{Code: upgrade.CodeTemporary, Text: "no answer"}
+	gone := &cause.Cause{Code: cause.TemporaryFailure, Text: "no answer"}
 	got := upgrade.After(j, upgrade.Observation{}, upgrade.Action{Kind: upgrade.EvictPods}, upgrade.Default(), upgrade.Result{Failed: gone})
 	if got.State != upgrade.DeletingPod || got.Cause != gone {
 		t.Errorf("After() = %+v", got)
@@ -123,7 +127,7 @@ func TestAmount(t *testing.T) {
 
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "upgrade.json")
-	if j, err := upgrade.ReadJournal(path); err != nil || !j.Settled || j.State != upgrade.Idle {
+	if j, err := upgrade.ReadJournal(path); err != nil || j.State != upgrade.Idle {
 		t.Errorf("without a file, ReadJournal() = %+v, %v", j, err)
 	}
 	want := upgrade.Journal{State: upgrade.Swapping, Target: "2", Previous: "1", Attempts: 2, Since: time.Unix(1e9, 0).UTC(), Cause: &cause.Cause{Text: "x"}}
@@ -142,7 +146,7 @@ func TestJournal(t *testing.T) {
 			t.Errorf("a journal that is %s: %v", name, err)
 		}
 	}
-	if err := (upgrade.Journal{Settled: true}).Write(path); err != nil {
+	if err := (upgrade.Journal{}).Write(path); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -175,6 +179,26 @@ func TestTheDriverOfANodeThatHasNone(t *testing.T) {
 	} {
 		if got := tc.j.Driver("2"); got != tc.want {
 			t.Errorf("%s, a node gets driver %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+func TestCausesOfWaitingNodes(t *testing.T) {
+	waiting := upgrade.Journal{State: upgrade.Required, Target: "2"}
+	halted := upgrade.Observation{Target: "2", Loaded: "1"}
+	halted.Waiting.Halted = map[string][]string{"2": {"n1"}}
+	killed := upgrade.Observation{Target: "2", Loaded: "1"}
+	killed.Node.Granted = "2"
+	for want, tc := range map[cause.Code]struct {
+		j upgrade.Journal
+		o upgrade.Observation
+	}{
+		cause.WaitingForUpgradeSlot: {waiting, upgrade.Observation{Target: "2", Loaded: "1"}},
+		cause.UpgradeHalted:         {waiting, halted},
+		cause.UpgradeInterrupted:    {upgrade.Journal{State: upgrade.Swapping, Target: "2", Attempts: 3}, killed},
+	} {
+		if a := upgrade.Next(tc.j, tc.o, upgrade.Default()); a.Cause == nil || a.Cause.Code != want || a.Cause.Text == "" {
+			t.Errorf("%s: %+v", want, a)
 		}
 	}
 }

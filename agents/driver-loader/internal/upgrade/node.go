@@ -59,6 +59,7 @@ func (n object) read() Node {
 		Cordoned:      n.Metadata.Annotations[CordonedAnnotation] != "",
 		Skip:          n.Metadata.Labels[SkipLabel] == "true",
 		Requested:     n.Metadata.Annotations[RequestedAnnotation] == "true",
+		Granted:       n.Metadata.Annotations[GrantAnnotation],
 	}
 }
 
@@ -68,11 +69,18 @@ type fields struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// published returns what is published of a state.
-func published(j Journal) fields {
+// published returns the fields for a journal, on a node whose agent has this DaemonSet.
+func published(j Journal, daemonSet string) fields {
 	labels, annotations := map[string]string{}, map[string]string{}
 	if label := j.State.Label(); label != "" {
 		labels[StateLabel] = label
+		annotations[DaemonSetAnnotation] = daemonSet
+	}
+	if j.Target != "" {
+		annotations[DriverAnnotation] = j.Target
+	}
+	if j.Failed != "" && !j.State.goingBack() {
+		annotations[FailedAnnotation] = j.Failed
 	}
 	if j.Cause != nil {
 		annotations[CauseAnnotation] = text.Cut(text.Printable(j.Cause.Error()), maxCause)
@@ -91,12 +99,14 @@ func published(j Journal) fields {
 	return fields{Labels: labels, Annotations: annotations}
 }
 
-// shows reports whether the Node has the fields, and no cause that is not one of them.
+// shows reports whether the Node has the fields, and none of this project's that is not one of them.
 func (n object) shows(f fields) bool {
-	_, stale := n.Metadata.Annotations[CauseAnnotation]
-	_, wanted := f.Annotations[CauseAnnotation]
-	return maps.Equal(f.Labels, only(n.Metadata.Labels, f.Labels)) &&
-		maps.Equal(f.Annotations, only(n.Metadata.Annotations, f.Annotations)) && stale == wanted
+	for _, key := range []string{CauseAnnotation, DriverAnnotation, FailedAnnotation} {
+		if n.Metadata.Annotations[key] != f.Annotations[key] {
+			return false
+		}
+	}
+	return maps.Equal(f.Labels, only(n.Metadata.Labels, f.Labels)) && maps.Equal(f.Annotations, only(n.Metadata.Annotations, f.Annotations))
 }
 
 // only returns the entries of a map whose keys another one has.
@@ -113,12 +123,9 @@ func only(of, keys map[string]string) map[string]string {
 // publish applies the label and the annotations of the state, unless the Node has them, and
 // reports whether it did. At rest it does so once, whatever other tools write.
 func (u *Upgrade) publish(ctx context.Context, n object) (wrote bool, err error) {
-	f := published(u.journal)
+	f := published(u.journal, u.cfg.DaemonSet)
 	known := u.shown != nil && maps.Equal(u.shown.Labels, f.Labels) && maps.Equal(u.shown.Annotations, f.Annotations)
-	switch j := u.journal; {
-	case j.State == Idle && j.Settled && u.shown == nil:
-		return false, nil // nothing was ever published
-	case known && (j.State.resting() || n.shows(f)), u.shown == nil && j.State != Idle && n.shows(f):
+	if known && u.journal.State.resting() || (known || u.shown == nil) && n.shows(f) {
 		u.shown = &f
 		return false, nil
 	}

@@ -23,7 +23,7 @@ func FuzzWhatOthersWrite(f *testing.F) {
 		n.Spec.Unschedulable = unschedulable
 		p := Default()
 		p.AutoUpgrade = false
-		got := Next(Journal{Settled: true}, Observation{Target: "2", Loaded: "1", Node: n.read()}, p)
+		got := Next(Journal{}, Observation{Target: "2", Loaded: "1", Node: n.read()}, p)
 		want := Action{Kind: Wait}
 		switch {
 		case cordoned != "":
@@ -38,7 +38,7 @@ func FuzzWhatOthersWrite(f *testing.F) {
 		if !j.State.Known() {
 			return
 		}
-		shown := published(j)
+		shown := published(j, "a/b")
 		if len(shown.Annotations[CauseAnnotation]) > maxCause {
 			t.Errorf("the cause has %d bytes", len(shown.Annotations[CauseAnnotation]))
 		}

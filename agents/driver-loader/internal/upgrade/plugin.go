@@ -9,17 +9,6 @@ import (
 // does not offer the GPUs.
 const pluginLimit = 2 * time.Minute
 
-// keepSlot keeps the slot until stop is called.
-func (u *Upgrade) keepSlot(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		u.cfg.Slots.Keep(ctx)
-	}()
-	return func() { cancel(); <-kept }
-}
-
 // awaitPlugin waits until the device plugin of the node offers its GPUs again: the kubelet rejects
 // pods that the scheduler sends before, and their controller makes one after the other. A plugin
 // that does not come back is not the upgrade's to mend, nor is one that was broken before, on a node
@@ -28,7 +17,6 @@ func (u *Upgrade) awaitPlugin(ctx context.Context, node object) (waited bool) {
 	if u.cfg.Offered == nil || u.journal.Untouched || !node.hasPlugin() {
 		return false
 	}
-	defer u.keepSlot(ctx)()
 	limited, cancel := context.WithTimeout(ctx, pluginLimit)
 	defer cancel()
 	if err := u.cfg.Offered(limited); err != nil && ctx.Err() == nil {

@@ -21,7 +21,7 @@ type Policy struct {
 	// MaxUnavailable allows.
 	MaxParallelUpgrades int `json:"maxParallelUpgrades"`
 	// MaxUnavailable is how many nodes may be unavailable, whatever the reason: a number, or a
-	// percentage of all nodes, rounded up.
+	// percentage of the DaemonSet's nodes, rounded up.
 	MaxUnavailable Amount `json:"maxUnavailable"`
 	// MaxFailures is the number of nodes at whose failure no further node begins with the
 	// same driver; 0 for no limit. NVIDIA has no such setting.

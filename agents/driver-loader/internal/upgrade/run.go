@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"reflect" // DeepEqual: slices, maps or pointers are in the values
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"outrigger.dev/agents/driver-loader/internal/slots"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
@@ -47,22 +46,22 @@ type Config struct {
 	// on nodes.
 	Client *kube.Client
 	Events *kube.Events
-	Slots  *slots.Book
 	Driver Driver
 	// Desired returns what is desired now, for an upgrade in a state. Call Changed when it changes.
 	Desired func(State) (Desired, error)
 	// Moved is called when the journal has changed, and must not block; nil for nothing.
 	Moved func()
-	// DaemonSet is that of the agent, which counts the nodes for MaxUnavailable (verb get).
-	DaemonSet kube.Object
+	// DaemonSet names the DaemonSet of the agent, as namespace/name. Board is the ConfigMap BoardName
+	// in this namespace (verbs list and watch).
+	DaemonSet string
+	Board     kube.Object
 	// Journal is the path of the journal.
 	Journal string
 	Log     *slog.Logger
 	// Offered returns when the device plugin of the node offers its GPUs. It is asked on a Node
 	// that has GPUs in its capacity, before pods may come back. nil does not wait.
 	Offered func(ctx context.Context) error
-	// Retry has the delays after errors, and the longest one while the node waits for a slot; zero
-	// for 5 s to a minute.
+	// Retry has the delays after errors; zero for 5 s to a minute.
 	Retry pace.Backoff
 	// Slice is the longest time for which pods are evicted or awaited at a stretch; 0 for a minute.
 	// Evict is the time between two looks at them; 0 for 5 s.
@@ -76,8 +75,8 @@ type Upgrade struct {
 	// mu guards the journal, which Run writes and reads, for other goroutines.
 	mu      sync.Mutex
 	journal Journal
-	// view is how the node stood in the queue when it was looked at last.
-	view slots.View
+	// waiting is the entry of the board for DaemonSet.
+	waiting atomic.Pointer[Waiting]
 	// shown is what was published last, if that is known.
 	shown *fields
 	// blocked are the PodDisruptionBudgets that Events named, by pod.
@@ -123,7 +122,7 @@ func (u *Upgrade) Run(ctx context.Context) error {
 	following.Go(func() {
 		kube.Watch(ctx, u.cfg.Client, kube.Query{Object: u.cfg.Client.Node()}, func([]seen) { u.Changed() })
 	})
-	following.Go(func() { u.cfg.Slots.Watch(ctx, u.Changed) })
+	following.Go(func() { u.follow(ctx) })
 	u.moved()
 	return u.loop.Run(ctx)
 }
@@ -161,14 +160,10 @@ func (u *Upgrade) step(ctx context.Context) (reconcile.Result, error) {
 	}
 	u.tell(j, next)
 	switch {
-	case failed != nil && next.State == j.State && failed.Code != CodeWaiting:
+	case failed != nil && next.State == j.State && failed.Code != cause.WaitingForPods:
 		return none, failed // with a pause
 	case a.Kind != Wait || !reflect.DeepEqual(j, next): // a journal has a cause behind a pointer
 		return more, nil
-	case next.State == Required:
-		// No change of a slot or of this Node shows that other nodes can be scheduled again.
-		most := u.cfg.Retry.Most
-		return reconcile.Result{After: most/2 + rand.N(most/2)}, nil //nolint:gosec // no secret depends on it
 	}
 	return none, nil
 }
@@ -197,8 +192,6 @@ func (u *Upgrade) moved() {
 // do takes an action. It returns why the action failed, or an error if it does not know.
 func (u *Upgrade) do(ctx context.Context, node object, a Action, p Policy) (*cause.Cause, error) {
 	switch a.Kind {
-	case Take, Release, Settle:
-		return nil, u.book(ctx, a)
 	case Cordon:
 		return nil, u.cordon(ctx, node, u.journal.Target)
 	case Uncordon:
@@ -216,10 +209,8 @@ func (u *Upgrade) do(ctx context.Context, node object, a Action, p Policy) (*cau
 	}
 }
 
-// long takes an action that may last, and keeps the slot meanwhile. One that the end of this
-// process ended has not failed.
+// long takes an action that may last. One that the end of this process ended has not failed.
 func (u *Upgrade) long(ctx context.Context, a Action, p Policy) (failed *cause.Cause, err error) {
-	defer u.keepSlot(ctx)()
 	switch a.Kind {
 	case Swap:
 		err = u.swap(ctx, u.journal.Target)
@@ -260,12 +251,12 @@ func causeOf(subject string, err error) *cause.Cause {
 	if c, is := errors.AsType[cause.Cause](err); is {
 		return &c
 	}
-	return &cause.Cause{Code: CodeFailed, Subject: subject, Text: err.Error()}
+	return &cause.Cause{Code: cause.UpgradeFailed, Subject: subject, Text: err.Error()}
 }
 
 // tell logs a change of the state, and sends it as an Event.
 func (u *Upgrade) tell(before, after Journal) {
-	if after.Cause != nil && (before.Cause == nil || before.Cause.Code != after.Cause.Code) && after.Cause.Code != CodeNoSlot {
+	if after.Cause != nil && (before.Cause == nil || before.Cause.Code != after.Cause.Code) && after.Cause.Code != cause.WaitingForUpgradeSlot {
 		u.cfg.Log.Warn("the upgrade of the driver has a problem", "state", after.State, "cause", after.Cause.Error())
 		u.say(true, after.Cause.Error())
 	}

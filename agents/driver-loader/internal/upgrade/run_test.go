@@ -106,7 +106,7 @@ func (f *fleet) testsAFailureIsRolledBack() {
 	} {
 		f.Run(name, func(t *testing.T) {
 			m := f.node(tc.node, false)
-			defer f.forgive()
+			defer m.forget()
 			tc.change(m)
 			stop := m.start()
 			s := m.reaches(upgrade.Failed)
@@ -164,8 +164,8 @@ func (f *fleet) testsANodeWhoseDriverWasNotTouchedWaitsForNoPlugin() {
 		},
 	} {
 		f.Run(name, func(*testing.T) {
-			defer f.forgive()
 			m := f.node(strings.ReplaceAll(name, " ", "-"), false)
+			defer m.forget()
 			m.offered = offered
 			yields(m)
 			if len(asked) > 0 {
@@ -273,8 +273,8 @@ func (f *fleet) testsACordonedNodeCountsForMaxUnavailable() {
 	m, other := f.node("node1", false), f.node("node2", true)
 	stop := m.start()
 	defer stop()
-	s := m.reaches(upgrade.Required)
-	if want := "upgrade to driver 2: waits, because maxUnavailable is 1, and these nodes are cordoned: " + other.name; s.cause() != want {
+	s := m.until("it waits for the other node", func(s shown) bool { return strings.Contains(s.cause(), other.name) })
+	if want := "upgrade to driver 2: waits, because maxUnavailable is 1, and these nodes are upgraded, cordoned or not ready: " + other.name; s.cause() != want {
 		f.Errorf("the cause is %q, want %q", s.cause(), want)
 	}
 	uncordon := []kube.Operation{{Op: "remove", Path: "/spec/unschedulable"}}
@@ -282,13 +282,4 @@ func (f *fleet) testsACordonedNodeCountsForMaxUnavailable() {
 		f.Fatal(err)
 	}
 	m.reaches(upgrade.Done)
-}
-
-// forgive forgets the failures of all nodes, as an operator does.
-func (f *fleet) forgive() {
-	f.Helper()
-	lease := kube.Object{API: "coordination.k8s.io/v1", Resource: "leases", Namespace: f.namespace, Name: "driver-upgrade-0"}
-	if err := f.operator(f.T, "any").Patch(f.Context(), lease, []kube.Operation{{Op: "add", Path: "/metadata/annotations", Value: []byte("{}")}}); err != nil {
-		f.Fatal(err)
-	}
 }

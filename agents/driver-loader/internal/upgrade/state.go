@@ -25,7 +25,7 @@ const (
 	RollingBack State = "roll-back"
 	// Restoring makes the node schedulable again after a failure.
 	Restoring State = "restore"
-	// Yielding makes the node schedulable again because it lost its slot, or the upgrade is no
+	// Yielding makes the node schedulable again because it lost its grant, or the upgrade is no
 	// longer desired. That is no failure.
 	Yielding State = "yield"
 	// RollingBackToYield is RollingBack followed by Yielding.
@@ -68,6 +68,9 @@ func (s State) Changing() bool {
 		return false
 	}
 }
+
+// goingBack reports whether the upgrade failed and has not ended: the label is that of Failed already.
+func (s State) goingBack() bool { return s == RollingBack || s == Restoring }
 
 // resting reports whether the state lasts until the desired driver changes.
 func (s State) resting() bool { return s == Idle || s == Done || s == Failed }

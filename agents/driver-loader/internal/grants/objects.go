@@ -1,0 +1,147 @@
+package grants
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"outrigger.dev/agents/driver-loader/internal/upgrade"
+)
+
+// UnmarshalJSON reads a Node of the API, and keeps what Node has.
+func (n *Node) UnmarshalJSON(data []byte) error {
+	var of struct {
+		Metadata struct {
+			Name        string            `json:"name"`
+			Labels      map[string]string `json:"labels"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+		Spec struct {
+			Unschedulable bool `json:"unschedulable"`
+		} `json:"spec"`
+		Status struct {
+			Conditions []struct {
+				Type   string `json:"type"`
+				Status string `json:"status"`
+			} `json:"conditions"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(data, &of); err != nil {
+		return fmt.Errorf("decode a node: %w", err)
+	}
+	labels, annotations := of.Metadata.Labels, of.Metadata.Annotations
+	*n = Node{
+		Name: of.Metadata.Name, Cordoned: of.Spec.Unschedulable, NotReady: true,
+		Skip: labels[upgrade.SkipLabel] == "true", Requested: annotations[upgrade.RequestedAnnotation] == "true",
+		State: upgrade.State(labels[upgrade.StateLabel]), Driver: annotations[upgrade.DriverAnnotation],
+		Failed: annotations[upgrade.FailedAnnotation], DaemonSet: annotations[upgrade.DaemonSetAnnotation], Granted: annotations[upgrade.GrantAnnotation],
+	}
+	for key := range labels {
+		n.GPU = n.GPU || strings.HasPrefix(key, "nvidia.com/")
+	}
+	for _, c := range of.Status.Conditions {
+		if c.Type == "Ready" && c.Status == "True" {
+			n.NotReady = false
+		}
+	}
+	return nil
+}
+
+// read is a Node as it was read from the API server.
+type read struct {
+	Node
+	version string
+}
+
+// UnmarshalJSON reads a Node of the API.
+func (r *read) UnmarshalJSON(data []byte) error {
+	var of struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(data, &of); err != nil {
+		return fmt.Errorf("decode a node: %w", err)
+	}
+	r.version = of.Metadata.ResourceVersion
+	return r.Node.UnmarshalJSON(data)
+}
+
+// daemonSet has the fields of a DaemonSet that its limits depend on. Only the driver loader's have a
+// policy.
+type daemonSet struct {
+	Metadata struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+	Spec struct {
+		Template struct {
+			Spec struct {
+				Containers []struct {
+					Env []struct {
+						Name  string `json:"name"`
+						Value string `json:"value"`
+					} `json:"env"`
+				} `json:"containers"`
+			} `json:"spec"`
+		} `json:"template"`
+	} `json:"spec"`
+	Status struct {
+		Desired int `json:"desiredNumberScheduled"`
+	} `json:"status"`
+}
+
+// policyVariable is the variable with the upgrade policy, in the pods of the driver loader.
+const policyVariable = "UPGRADE_POLICY"
+
+// of returns the DaemonSet with its limits. has reports whether it has a policy.
+func (d daemonSet) of() (s DaemonSet, has bool) {
+	s = DaemonSet{Name: d.Metadata.Namespace + "/" + d.Metadata.Name, Nodes: d.Status.Desired}
+	for _, c := range d.Spec.Template.Spec.Containers {
+		for _, v := range c.Env {
+			if v.Name == policyVariable && v.Value != "" {
+				p, err := upgrade.ParsePolicy([]byte(v.Value))
+				return DaemonSet{Name: s.Name, Nodes: s.Nodes, Policy: p}, err == nil // its agents do not start with another one
+			}
+		}
+	}
+	return s, false
+}
+
+// board is the ConfigMap upgrade.BoardName. A writer writes it only in the version that it has read, and
+// writes no grant before. So of several writers, one at a time decides.
+type board struct {
+	Metadata struct {
+		ResourceVersion string `json:"resourceVersion"`
+	} `json:"metadata"`
+	Data map[string]string `json:"data"`
+}
+
+// begunKey is the key of the grants that are written next: the versions of the Nodes, by name.
+const begunKey = "begun"
+
+// begun returns the versions of the Nodes whose grants were begun. While a Node still has this version,
+// its grant may come.
+func (b board) begun() map[string]string {
+	versions := map[string]string{}
+	_ = json.Unmarshal([]byte(b.Data[begunKey]), &versions) // what somebody else wrote counts for none
+	return versions
+}
+
+// said returns the data of a board without the grants that were begun.
+func said(waiting map[string]upgrade.Waiting) map[string]string {
+	data := map[string]string{}
+	for name, w := range waiting {
+		_, name, _ = strings.Cut(name, "/")
+		data[upgrade.WaitingPrefix+name] = encode(w)
+	}
+	return data
+}
+
+func encode(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // texts and maps of them
+	}
+	return string(data)
+}
