@@ -4,5 +4,6 @@
   "driver-loader.networkpolicy"
   "driver-loader.rbac"
   "driver-loader.service"
-  "driver-loader.serviceaccount")) -}}
+  "driver-loader.serviceaccount"
+  "driver-loader.upgrades")) -}}
 {{- end -}}

@@ -9,7 +9,7 @@ metadata:
   labels:
     {{- $labels | nindent 4 }}
 rules:
-  # Its own Node, and for maxUnavailable how many are ready.
+  # Its own Node: a role cannot name it.
   - apiGroups: [""]
     resources: [nodes]
     verbs: [get, list, watch, patch]
@@ -24,7 +24,7 @@ rules:
     resources: [resourceclaims]
     verbs: [get]
 ---
-# The upgrade slots, and the agent's own DaemonSet, whose nodes a percentage is of.
+# Why the node waits.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
@@ -33,12 +33,12 @@ metadata:
   labels:
     {{- $labels | nindent 4 }}
 rules:
-  - apiGroups: [coordination.k8s.io]
-    resources: [leases]
-    verbs: [list, watch, create, patch]
-  - apiGroups: [apps]
-    resources: [daemonsets]
-    verbs: [get]
+  - apiGroups: [""]
+    resources: [configmaps]
+    resourceNames: [driver-upgrades]
+    verbs: [list, watch]
+---
+{{ include "driver-loader.upgradesRights" . }}
 ---
 {{ include "outrigger.eventRights" . }}
 ---

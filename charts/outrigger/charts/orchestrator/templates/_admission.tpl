@@ -51,6 +51,11 @@ spec:
   matchConstraints:
     resourceRules:
       {{- include "orchestrator.given" . | trim | nindent 6 }}
+      # A role cannot limit create to the name of its own Lease.
+      - apiGroups: [coordination.k8s.io]
+        apiVersions: ["*"]
+        operations: [CREATE, UPDATE]
+        resources: [leases]
   matchConditions:
     {{- include "orchestrator.itself" . | nindent 4 }}
   validations:

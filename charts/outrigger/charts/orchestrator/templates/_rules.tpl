@@ -25,11 +25,8 @@
   resources: [validatingadmissionpolicies, validatingadmissionpolicybindings]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: ["apps"]
-  resources: [daemonsets]
+  resources: [daemonsets, deployments]
   verbs: [get, list, watch, create, patch, delete]
-- apiGroups: ["coordination.k8s.io"]
-  resources: [leases]
-  verbs: [list, watch, create, patch]
 - apiGroups: ["monitoring.coreos.com"]
   resources: [podmonitors, prometheusrules, servicemonitors]
   verbs: [get, list, watch, create, patch, delete]
@@ -74,7 +71,7 @@
 
 {{- /* The resources among them that are in a namespace. */ -}}
 {{- define "orchestrator.namespaced" -}}
-[configmaps, daemonsets, networkpolicies, podmonitors, pods, prometheusrules, rolebindings, roles, serviceaccounts, servicemonitors, services]
+[configmaps, daemonsets, deployments, networkpolicies, podmonitors, pods, prometheusrules, rolebindings, roles, serviceaccounts, servicemonitors, services]
 {{- end -}}
 
 {{- /* What agents may write, and the orchestrator does not. */ -}}
@@ -91,10 +88,6 @@
   apiVersions: ["*"]
   operations: [CREATE]
   resources: [pods/eviction]
-- apiGroups: ["coordination.k8s.io"]
-  apiVersions: ["*"]
-  operations: [CREATE, UPDATE]
-  resources: [leases]
 - apiGroups: ["nfd.k8s-sigs.io"]
   apiVersions: ["*"]
   operations: [CREATE, UPDATE]

@@ -1,0 +1,199 @@
+{{- /* The Deployment that says which nodes may upgrade. Of several releases of this chart in a
+namespace, such as those of pools, one is enough: the label says so to the orchestrator. */ -}}
+{{- define "driver-loader.upgradesName" -}}
+{{- include "outrigger.nameWith" (dict "root" . "suffix" "upgrades") -}}
+{{- end -}}
+
+{{- define "driver-loader.upgradesRBACName" -}}
+{{- printf "%s.%s" (include "driver-loader.upgradesName" .) (include "outrigger.namespace" .) -}}
+{{- end -}}
+
+{{- define "driver-loader.upgradesLabels" -}}
+{{ include "outrigger.versionLabels" . }}
+{{ include "outrigger.partLabels" (dict "root" . "part" "driver-loader-upgrades") }}
+outrigger.dev/one-for-all-pools: "true"
+{{- end -}}
+
+{{- define "driver-loader.upgrades" -}}
+{{- if .Values.rbac.create -}}
+{{- $labels := include "driver-loader.upgradesLabels" . -}}
+{{- $selector := include "outrigger.partSelectorLabels" (dict "root" $ "part" "driver-loader-upgrades") -}}
+{{- $more := list (dict "name" "GRANT_UPGRADES" "value" "true") (dict "name" "NAMESPACE" "value" (include "outrigger.namespace" .)) -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "driver-loader.upgradesName" . }}
+  namespace: {{ include "outrigger.namespace" . }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  replicas: 1
+  selector:
+    matchLabels:
+      {{- $selector | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- $labels | nindent 8 }}
+    spec:
+      {{- include "outrigger.pod" (dict "root" $ "account" (include "driver-loader.upgradesName" .) "api" true "grace" 10) | nindent 6 }}
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        seccompProfile:
+          type: RuntimeDefault
+      containers:
+        - {{ include "outrigger.container" (dict "root" $ "name" "upgrades"
+            "image" (include "outrigger.image" (dict "root" $ "values" (merge (dict "own" true) .Values.manager) "name" $.Chart.Name))
+            "env" (include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "more" $more)) "resources" .Values.upgrades.resources) | nindent 10 | trim }}
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]
+          {{- if .Values.metrics.port }}
+          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port) | nindent 10 }}
+          {{- end }}
+          {{- with include "outrigger.tlsMount" . }}
+          volumeMounts:
+            {{- nindent 12 . }}
+          {{- end }}
+      {{- with include "outrigger.tlsVolume" . }}
+      volumes:
+        {{- nindent 8 . }}
+      {{- end }}
+      {{- with include "outrigger.placement" (dict "nodeSelector" (dict "kubernetes.io/os" "linux") "tolerations"
+        (include "outrigger.tolerations" (dict "root" $ "taint" (include "outrigger.startupTaint" .)) | fromYamlArray)) }}{{ nindent 6 . }}{{ end }}
+---
+{{ include "outrigger.serviceAccount" (dict "root" . "values" (dict "create" true) "name" (include "driver-loader.upgradesName" .) "labels" $labels) }}
+{{- end }}
+{{- end -}}
+
+{{- define "driver-loader.upgradesRights" -}}
+{{- $labels := include "driver-loader.upgradesLabels" . -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ include "driver-loader.upgradesRBACName" . }}
+  labels:
+    {{- $labels | nindent 4 }}
+rules:
+  # It counts the nodes that are unavailable, and annotates those that may upgrade.
+  - apiGroups: [""]
+    resources: [nodes]
+    verbs: [list, watch, patch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ include "driver-loader.upgradesName" . }}
+  namespace: {{ include "outrigger.namespace" . }}
+  labels:
+    {{- $labels | nindent 4 }}
+rules:
+  # The upgrade policies, and the nodes of which a percentage is.
+  - apiGroups: [apps]
+    resources: [daemonsets]
+    verbs: [list, watch]
+  # Why nodes wait. A rule cannot limit create to a name.
+  - apiGroups: [""]
+    resources: [configmaps]
+    verbs: [create]
+  - apiGroups: [""]
+    resources: [configmaps]
+    resourceNames: [driver-upgrades]
+    verbs: [get, patch]
+{{- end -}}
+
+{{- define "driver-loader.upgradesBindings" -}}
+{{- $labels := include "driver-loader.upgradesLabels" . -}}
+{{- $account := include "driver-loader.upgradesName" . -}}
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "driver-loader.upgradesRBACName" .) "labels" $labels "account" $account) }}
+---
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" $account "namespace" (include "outrigger.namespace" .)
+  "labels" $labels "account" $account) }}
+{{- end -}}
+
+{{- /* The only one that writes the annotation, and it writes nothing else. */ -}}
+{{- define "driver-loader.upgradesPolicy" -}}
+{{- $name := include "driver-loader.upgradesRBACName" . -}}
+{{- $labels := include "driver-loader.upgradesLabels" . -}}
+{{- $owner := dict "manager" "driver-loader-upgrades" "annotations" (list "outrigger.dev/driver-upgrade-granted") -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [""]
+        apiVersions: [v1]
+        operations: [UPDATE]
+        resources: [nodes, nodes/status]
+  {{- include "outrigger.policySubject" (dict "root" . "account" (include "driver-loader.upgradesName" .)) | nindent 2 }}
+  variables:
+    - name: old
+      expression: dyn(oldObject)
+    - name: new
+      expression: dyn(object)
+    - name: annotations
+      expression: |-
+        {{- include "outrigger.changedFields" (list "metadata.?annotations" "'outrigger.dev/driver-upgrade-granted'") | nindent 8 }}
+    - name: metadata
+      expression: |-
+        {{- include "outrigger.changedFields" (list "metadata" "'annotations', 'managedFields', 'resourceVersion', 'generation'") | nindent 8 }}
+    - name: ownFields
+      expression: "['f:outrigger.dev/driver-upgrade-granted']"
+    - name: owners
+      expression: variables.new.metadata.?managedFields.orValue([])
+    - name: oldOwners
+      expression: variables.old.metadata.?managedFields.orValue([])
+    - name: newOwners
+      expression: |-
+        {{- include "outrigger.newOwners" $owner | nindent 8 }}
+    - name: robbedOwners
+      expression: |-
+        {{- include "outrigger.robbedOwners" $owner | nindent 8 }}
+  validations:
+    - expression: variables.annotations.size() == 0 && variables.metadata.size() == 0
+      messageExpression: "'the program changes only the annotation outrigger.dev/driver-upgrade-granted, not ' + (variables.annotations + variables.metadata).join(', ')"
+    - expression: variables.new.?spec == variables.old.?spec && variables.new.?status == variables.old.?status
+      message: the program changes only the annotation outrigger.dev/driver-upgrade-granted, not the spec or the status of a Node
+    - expression: variables.newOwners.size() == 0
+      messageExpression: "'the agent writes under the name driver-loader-upgrades, and may not assign fields to ' + variables.newOwners.join(', ')"
+    - expression: variables.robbedOwners.size() == 0
+      messageExpression: "'the agent takes over only fields that it writes, no other fields of ' + variables.robbedOwners.join(', ')"
+    - expression: |-
+        {{- include "outrigger.ownsItsOwn" $owner | nindent 8 }}
+      message: the agent takes ownership only of fields that it writes
+---
+{{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
+---
+{{- $board := printf "configmaps.%s" $name }}
+# The role cannot name the ConfigMap, because the program creates it.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ $board }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [""]
+        apiVersions: [v1]
+        operations: [CREATE, UPDATE]
+        resources: [configmaps]
+  {{- include "outrigger.policySubject" (dict "root" . "account" (include "driver-loader.upgradesName" .)) | nindent 2 }}
+  validations:
+    - expression: object.metadata.name == 'driver-upgrades'
+      message: the program writes only the ConfigMap driver-upgrades
+    {{- include "outrigger.policyNoFinalizer" . | nindent 4 }}
+---
+{{ include "outrigger.policyBinding" (dict "name" $board "labels" $labels) }}
+{{- end -}}
