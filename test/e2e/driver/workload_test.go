@@ -152,6 +152,8 @@ type watcher struct {
 	mu     sync.Mutex
 	seen   []seen
 	states map[string]string
+	// at has the nodes and states at which the agent was killed.
+	at     map[string]bool
 	killed int
 	log    []string
 }
@@ -181,7 +183,7 @@ func (w *watcher) most() int {
 func (n nodes) watch(kills bool) *watcher {
 	n.T.Helper()
 	ctx, cancel := cancelled(n.T)
-	w := &watcher{n: n, kills: kills, states: map[string]string{}}
+	w := &watcher{n: n, kills: kills, states: map[string]string{}, at: map[string]bool{}}
 	var following sync.WaitGroup
 	for _, node := range n.GPUNodes() {
 		api, err := n.Admin()
@@ -213,7 +215,9 @@ func (w *watcher) see(ctx context.Context, node string, now stack.Node) bool {
 	}
 	w.states[node] = state
 	w.note("%s %s, cordoned %v: %s", node, state, now.Unschedulable, now.Annotations[causeAnnotation])
-	if w.kills && before != "" {
+	// Once at each state: a node that waits leaves its state for a moment when its agent starts.
+	if w.kills && before != "" && !w.at[node+state] {
+		w.at[node+state] = true
 		w.killed++
 		w.killing.Go(func() { w.kill(ctx, node) })
 	}
