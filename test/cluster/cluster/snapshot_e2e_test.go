@@ -36,6 +36,10 @@ type snapshot struct {
 // folders on a machine change all the time.
 var clusterFolder = regexp.MustCompile(`outrigger|gpu-sim|kube|containerd|runc|etcd|cni|cdi|nri|netns|nvidia|pods|containers`)
 
+// clusterCgroup matches the paths of cgroups that a cluster's programs create. Other programs of a
+// machine, such as systemd, create and remove cgroups all the time.
+var clusterCgroup = regexp.MustCompile(`outrigger|kube|k8s|containerd|runc|crio`)
+
 // settleLimit is the time limit for the kernel, and for other programs on the machine, to
 // finish their work.
 const settleLimit = 10 * time.Second
@@ -87,7 +91,7 @@ func takeSnapshot(t *testing.T) snapshot {
 		s.Routes = append(s.Routes, r.String())
 	}
 	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
+		if err == nil && d.IsDir() && clusterCgroup.MatchString(path) {
 			s.Cgroups = append(s.Cgroups, path)
 		}
 		return nil
