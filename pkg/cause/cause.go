@@ -8,7 +8,6 @@ package cause
 
 import (
 	"errors"
-	"slices"
 	"strings"
 )
 
@@ -38,15 +37,6 @@ type Row struct {
 	Severity Severity
 	// Meaning is a sentence. Fix is what an operator does.
 	Meaning, Fix string
-}
-
-// Row returns the row of a code. A code that the table does not have waits for something.
-func (c Code) Row() Row {
-	table := Table()
-	if i := slices.IndexFunc(table, func(r Row) bool { return r.Code == c }); i >= 0 {
-		return table[i]
-	}
-	return Row{Code: c, Severity: Waits}
 }
 
 // Cause is one thing that is in the way.

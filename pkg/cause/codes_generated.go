@@ -114,11 +114,11 @@ const (
 	Unexpected Code = "Unexpected"
 	// UpgradeInProgress: An upgrade changes the driver now. The commands and the loader wait for it.
 	UpgradeInProgress Code = "UpgradeInProgress"
-	// UpgradeGivenUp: An upgrade was given up after it had begun to change the driver.
+	// UpgradeGivenUp: An upgrade was given up after it had begun to change the driver, because another driver is desired or its permission was removed.
 	UpgradeGivenUp Code = "UpgradeGivenUp"
 	// UpgradeHalted: Too many nodes failed with this driver, so no other node begins.
 	UpgradeHalted Code = "UpgradeHalted"
-	// WaitingForUpgradeSlot: Other nodes come first.
+	// WaitingForUpgradeSlot: The node waits for its permission to begin, because other nodes come first.
 	WaitingForUpgradeSlot Code = "WaitingForUpgradeSlot"
 	// WaitingForPods: Pods that hold GPUs have not gone yet.
 	WaitingForPods Code = "WaitingForPods"
@@ -180,13 +180,13 @@ const (
 	CUDAWriterDead Code = "CUDAWriterDead"
 	// CUDAUnreadable: The file cuda-ready cannot be read or parsed.
 	CUDAUnreadable Code = "CUDAUnreadable"
-	// ImagePullBackOff: The image of a pod cannot be pulled.
+	// ImagePullBackOff: The image of a pod cannot be pulled. Also for ErrImagePull, RegistryUnavailable, ImageInspectError and SignatureValidationFailed.
 	ImagePullBackOff Code = "ImagePullBackOff"
 	// InvalidImageName: The name of an image is wrong.
 	InvalidImageName Code = "InvalidImageName"
 	// ErrImageNeverPull: The node does not have an image, and imagePullPolicy is Never.
 	ErrImageNeverPull Code = "ErrImageNeverPull"
-	// CrashLoopBackOff: A container ends again and again.
+	// CrashLoopBackOff: A container ends again and again. Also for Error, Completed, StartError and ContainerCannotRun.
 	CrashLoopBackOff Code = "CrashLoopBackOff"
 	// OOMKilled: A container needed more memory than its limit.
 	OOMKilled Code = "OOMKilled"
@@ -198,13 +198,13 @@ const (
 	RunContainerError Code = "RunContainerError"
 	// CreatePodSandboxError: The container engine cannot make the sandbox of a pod.
 	CreatePodSandboxError Code = "CreatePodSandboxError"
-	// Unschedulable: No node takes a pod.
+	// Unschedulable: No node takes a pod. Also for SchedulerError.
 	Unschedulable Code = "Unschedulable"
 	// Terminating: A pod is being deleted.
 	Terminating Code = "Terminating"
 	// PodFailed: A pod has failed.
 	PodFailed Code = "PodFailed"
-	// ContainerCreating: The containers of a pod have not started.
+	// ContainerCreating: The containers of a pod have not started. Also for PodInitializing.
 	ContainerCreating Code = "ContainerCreating"
 	// NotReady: An agent runs and is not ready.
 	NotReady Code = "NotReady"
@@ -216,7 +216,7 @@ const (
 	DeviceXID Code = "xid"
 	// DeviceLost: The GPU left the bus, or the MIG device is gone from its GPU.
 	DeviceLost Code = "lost"
-	// DeviceFault: NVML cannot read the device.
+	// DeviceFault: NVML cannot read the device, or the plugin cannot find out whether another agent advertises it.
 	DeviceFault Code = "fault"
 	// DeviceRecovery: The driver asks for a reset of the GPU, a reboot of the node, or that programs end.
 	DeviceRecovery Code = "recovery"
@@ -244,142 +244,267 @@ const (
 	GPUsNotOffered Code = "GPUsNotOffered"
 	// ConfigRefused: A newer config was rejected. The last good one stays in effect.
 	ConfigRefused Code = "ConfigRefused"
-	// MIGConfigWaiting: A MIG config waits for the pods and processes that use the GPUs.
+	// MIGConfigWaiting: A MIG config waits for pods or processes that use the GPUs, for the driver, or for the kubelet.
 	MIGConfigWaiting Code = "MIGConfigWaiting"
-	// MIGConfigRebooting: A MIG config takes effect after a reboot of the node.
+	// MIGConfigRebooting: The agent reboots the node, so that a MIG config takes effect.
 	MIGConfigRebooting Code = "MIGConfigRebooting"
-	// MIGConfigFailed: A MIG config cannot be applied. The GPUs have the layouts from before.
+	// MIGConfigFailed: A MIG config is not in effect on all GPUs. The message says on which, and why.
 	MIGConfigFailed Code = "MIGConfigFailed"
 	// LeftBehind: The policy is deleted, and something is left on nodes that could not be reached.
 	LeftBehind Code = "LeftBehind"
 )
 
-// Table returns the rows of all codes.
-func Table() []Row {
-	return []Row{
-		{NoGPU, "driver", Fails, "The node has no GPU of NVIDIA, or its driver lists none.", "nothing, if the node should have none; else check that the GPU is seated, passed to this machine, and bound to the driver nvidia (lspci -k -d 10de:)"},
-		{OtherDriverBound, "driver", Fails, "Another driver, such as nouveau, nova_core or vfio-pci, has the GPU.", "keep that driver from being loaded, and reboot the node"},
-		{HostDriverNotLoaded, "driver", Fails, "A driver is installed on the host, and its module is not loaded.", "run on the host: modprobe nvidia; or remove the host's driver, so that this agent loads its own"},
-		{DriverMissing, "driver", Fails, "The store does not have the driver to load.", "set driver.image and driver.version, or import it: driver-loader import PATH"},
-		{PreviousDriverMissing, "driver", Fails, "The store does not have the driver to go back to.", "import that driver, or choose another one"},
-		{ModuleTypeUnsupported, "driver", Fails, "The open or proprietary modules are for none of the GPUs.", "set --kernel-module-type to the other type, or to auto, with a driver that has it"},
-		{PayloadMissing, "driver", Fails, "A folder or file has no driver in it.", "give NVIDIA's .run file, or a driver image"},
-		{PayloadTruncated, "driver", Fails, "An archive of a driver ends too early.", "copy it again, and compare its checksum with NVIDIA's"},
-		{PayloadCorrupt, "driver", Fails, "A file of a driver differs from its digest, or is no archive.", "copy it again, and compare its checksum with NVIDIA's"},
-		{PayloadRejected, "driver", Fails, "An archive has files outside of its folder, or has no bounds.", "copy it again, and compare its checksum with NVIDIA's"},
-		{WrongArchitecture, "driver", Fails, "A driver is for other processors.", "get the driver for the node's processor"},
-		{StoreBusy, "driver", Waits, "Another process writes to the store.", "wait for it, or end it"},
-		{NoSpace, "driver", Fails, "A disk is full.", "free space, or put --store on a larger disk"},
-		{KernelHeadersMissing, "driver", Fails, "The headers of the kernel are not there.", "install the headers of the running kernel, or configure a repository that has them"},
-		{KernelHeadersMismatch, "driver", Fails, "The headers are of another kernel, or not complete.", "install the headers of the running kernel"},
-		{KernelHeadersForeign, "driver", Fails, "The programs in the headers do not run in the agent's image.", "use the agent's image for the node's distribution: the programs in its headers do not run in this one"},
-		{RepositoryUnavailable, "driver", Fails, "A repository does not answer, or its signature is wrong.", "correct driver.repoConfig, or let the node reach the repositories"},
-		{CompilerMissing, "driver", Fails, "The agent's image has no compiler for the kernel.", "use the agent's image for the node's distribution"},
-		{BuildToolsMissing, "driver", Fails, "The agent's image lacks a program that builds modules.", "use the agent's image for the node's distribution, or add the program to it"},
-		{ModuleSourcesMissing, "driver", Fails, "The driver has no sources of this module type.", "import a driver with them, or choose the other kernel module type"},
-		{ModuleBuildFailed, "driver", Fails, "The compiler failed. The text has its last lines.", "a driver that is newer than the kernel, or modules of the other type, may build"},
-		{ModuleBuildKilled, "driver", Fails, "The kernel ended the compiler, usually for its memory.", "give the agent more memory, or build with fewer jobs: --max-threads"},
-		{ModuleCacheCorrupt, "driver", Waits, "Modules in the store were damaged.", "nothing: they are removed, and the modules are built again; look after the disk if this happens often"},
-		{SigningKeyInvalid, "driver", Fails, "The key or certificate cannot sign modules.", "give a private key and its certificate as PEM files"},
-		{ModuleUnsigned, "driver", Fails, "The kernel demands signatures (Secure Boot, lockdown, module.sig_enforce), and a module has none.", "sign the modules with your own key and enrol its certificate: mokutil --import CERTIFICATE.der, reboot, confirm; or use modules that the distribution signed"},
-		{ModuleSignatureRejected, "driver", Fails, "The kernel demands signatures, and does not know the key of a module.", "sign the modules with your own key and enrol its certificate: mokutil --import CERTIFICATE.der, reboot, confirm; or use modules that the distribution signed"},
-		{ModuleWrongMachine, "driver", Fails, "A module is for another processor.", "get the driver for the node's processor"},
-		{ModuleWrongRelease, "driver", Fails, "A module is for another release of the kernel.", "build the module again for the running kernel"},
-		{ModuleWrongOptions, "driver", Fails, "A module is for a kernel with other options.", "build the module again for the running kernel"},
-		{ModuleFormatInvalid, "driver", Fails, "The kernel does not take a file as a module.", "build the module again for the running kernel"},
-		{ModuleDependencyMissing, "driver", Fails, "A module needs a symbol that neither the kernel nor a loaded module exports.", "load the modules that it depends on first"},
-		{ModuleSymbolMismatch, "driver", Fails, "A module needs another version of a symbol than the kernel has.", "build the module again for the running kernel"},
-		{KernelModuleMissing, "driver", Fails, "A module of the kernel is not installed.", "install the package with the rest of the kernel's modules, such as linux-modules-extra or kernel-modules"},
-		{ModuleParameterUnknown, "driver", Fails, "A module does not have a parameter.", "correct the parameter: modinfo -p lists names and types"},
-		{ModuleParameterInvalid, "driver", Fails, "A parameter has a value that it cannot have.", "correct the parameter: modinfo -p lists names and types"},
-		{ModuleNotInDriver, "driver", Fails, "The driver does not have a module that a flag asks for.", "turn off the feature that needs it, or use a driver that has it"},
-		{ModuleFoundNoDevice, "driver", Fails, "A module found no device that it supports.", "check that the node has a GPU that this version and type of the driver supports, and that no other driver is bound to it"},
-		{ModuleInitFailed, "driver", Fails, "A module's own start failed. The text has the lines of the kernel's log.", "see the kernel's log: dmesg"},
-		{ModuleNoMemory, "driver", Fails, "The kernel has no memory for a module.", "free memory of the node, or reboot it"},
-		{ModuleInUse, "driver", Waits, "A process or the kernel uses the driver that is to be replaced.", "stop what uses the driver, or wait until it ends"},
-		{ModuleAlreadyLoaded, "driver", Fails, "A module of the same name, or with the same symbols, is loaded.", "unload that one first"},
-		{ModuleNotLoaded, "driver", Fails, "A module is not loaded.", "nothing, if it should not be loaded; else load it"},
-		{ModuleNotUnloadable, "driver", Fails, "The kernel cannot unload a module.", "reboot the node"},
-		{ModuleNotPermitted, "driver", Fails, "The process may not load modules, or a policy of the kernel forbids it.", "run it as root with the capability CAP_SYS_MODULE, as a privileged container"},
-		{MountNotShared, "driver", Fails, "The driver root would only be seen in the agent's own container.", "mount the host's folder with mountPropagation: Bidirectional"},
-		{FirmwarePathTaken, "driver", Fails, "Another program has told the kernel where firmware is.", "take the folder out of the kernel's command line or of the program that writes it, or put NVIDIA's firmware there"},
-		{FabricManagerMissing, "driver", Fails, "The machine has NVLink switches, and the driver has no fabric manager for them.", "use a driver image that has the fabric manager of this driver version"},
-		{SubnetManagerMissing, "driver", Fails, "The machine has switches of NVLink 5, and the driver has no subnet manager for them.", "use a driver image that has nvlsm and the fabric manager of this driver version"},
-		{DriverDaemonFailed, "driver", Fails, "A daemon without which the GPUs do not compute does not start.", "look at its log in /var/log, and check that it has the version of the driver"},
-		{DriverDaemonStaysAlive, "driver", Fails, "A daemon does not end.", "end it: kill PID"},
-		{DriverOfOtherContainer, "driver", Waits, "NVIDIA's driver container has loaded the driver, and still runs. This agent leaves it alone.", "remove that container from this node (driver.enabled=false of NVIDIA's operator); if it does not run any more, remove the file"},
-		{DriverDoesNotAnswer, "driver", Fails, "The driver is loaded, and one of its devices cannot be opened.", "look at the kernel's log: dmesg | grep -i NVRM; a GPU of Blackwell and later needs the open modules"},
-		{Failed, "driver", Fails, "A step failed for a reason that has no code of its own.", "read the text and the agent's log"},
-		{Unexpected, "driver", Fails, "The agent is in a state that it does not know.", "report this as a bug, with the log"},
-		{UpgradeInProgress, "upgrade", Waits, "An upgrade changes the driver now. The commands and the loader wait for it.", "read the state and the cause of the upgrade on the Node"},
-		{UpgradeGivenUp, "upgrade", Waits, "An upgrade was given up after it had begun to change the driver.", "nothing: the upgrade to the desired driver follows"},
-		{UpgradeHalted, "upgrade", Fails, "Too many nodes failed with this driver, so no other node begins.", "read the cause on the nodes that failed; a new driver version, or outrigger.dev/driver-upgrade-requested=true on one of them, tries again"},
-		{WaitingForUpgradeSlot, "upgrade", Waits, "Other nodes come first.", "nothing: the node begins when they are done"},
-		{WaitingForPods, "upgrade", Waits, "Pods that hold GPUs have not gone yet.", "nothing, unless this lasts: then delete the pods that the text names"},
-		{PodsLeft, "upgrade", Fails, "Pods that hold GPUs have not gone in time.", "delete the pods that the text names, or raise the time limit in upgradePolicy"},
-		{PodsRefused, "upgrade", Fails, "Pods that hold GPUs may not be evicted.", "delete the pods that the text names, or set force or deleteEmptyDir in upgradePolicy"},
-		{UpgradeInterrupted, "upgrade", Fails, "An upgrade ended three times in the same state, with the agent.", "read the log of the agent's previous container, and the kernel log"},
-		{UpgradeFailed, "upgrade", Fails, "An upgrade failed for a reason that has no code of its own.", "read the text and the agent's log"},
-		{TemporaryFailure, "upgrade", Waits, "A step that leaves the driver untouched failed, and is tried again.", "nothing, unless this lasts: then let the node reach the API server"},
-		{VGPULicenseLost, "license", Fails, "A virtual GPU has lost its license.", "check that the license server answers, and that it has a license left"},
-		{VGPULicenseMissing, "license", Fails, "A virtual GPU has not got a license since the driver was loaded.", "check the configuration and the token of the license client, and that the license server answers"},
-		{Starting, "node", Waits, "The node has not been checked yet.", "nothing, unless this lasts: then see the log of feature discovery on the node"},
-		{DriverClaimed, "node", Waits, "Another agent has exclusive use of the driver, for a MIG change or a driver upgrade, and the node has not been checked yet.", "nothing, unless the part that the message names hangs: see its log"},
-		{DriverNotFound, "node", Waits, "There is no library or no kernel module, their versions differ, or the agent has no access to the device nodes.", "install NVIDIA's driver on the node, or read the log of the pod that does (driver-loader, or NVIDIA's nvidia-driver-daemonset); nouveau must not hold the GPU (lspci -k -d 10de:), and the modules i2c_core and ipmi_msghandler must be there (lsmod)"},
-		{DriverHangs, "node", Fails, "The driver does not answer. No container that uses a GPU can start.", "look for NVRM in dmesg of the node, drain it, and reset the GPU or reboot"},
-		{DriverFails, "node", Fails, "The driver answers with an error for the whole node.", "look for NVRM and Xid in dmesg of the node; reset the GPUs or reboot"},
-		{AllGPUsFaulty, "node", Fails, "The driver lists GPUs, and none of them works.", "look for NVRM and Xid in dmesg of the node; reset the GPUs or reboot"},
-		{MIGNotReady, "node", Waits, "The file mig-ready does not exist: the MIG manager has not reported it yet.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{MIGStale, "node", Waits, "The file mig-ready is from before the last boot, or for another driver.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{MIGWriterDead, "node", Waits, "The process that wrote the file mig-ready has ended.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{MIGUnreadable, "node", Fails, "The file mig-ready cannot be read or parsed.", "remove the file that the message names from the node: its writer writes it again"},
-		{ToolkitNotReady, "node", Waits, "The file toolkit-ready does not exist: the container toolkit has not reported it yet.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{ToolkitStale, "node", Waits, "The file toolkit-ready is from before the last boot, or for another driver.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{ToolkitWriterDead, "node", Waits, "The process that wrote the file toolkit-ready has ended.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{ToolkitUnreadable, "node", Fails, "The file toolkit-ready cannot be read or parsed.", "remove the file that the message names from the node: its writer writes it again"},
-		{PluginNotReady, "node", Waits, "The file plugin-ready or dra-ready does not exist: the device plugin or DRA plugin has not reported it yet.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{PluginStale, "node", Waits, "The file plugin-ready or dra-ready is from before the last boot, or for another driver.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{PluginWriterDead, "node", Waits, "The process that wrote the file plugin-ready or dra-ready has ended.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{PluginUnreadable, "node", Fails, "The file plugin-ready or dra-ready cannot be read or parsed.", "remove the file that the message names from the node: its writer writes it again"},
-		{CUDANotReady, "node", Waits, "The file cuda-ready does not exist: the validation has not reported it yet.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{CUDAStale, "node", Waits, "The file cuda-ready is from before the last boot, or for another driver.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{CUDAWriterDead, "node", Waits, "The process that wrote the file cuda-ready has ended.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"},
-		{CUDAUnreadable, "node", Fails, "The file cuda-ready cannot be read or parsed.", "remove the file that the message names from the node: its writer writes it again"},
-		{ImagePullBackOff, "pod", Fails, "The image of a pod cannot be pulled.", "correct repository, image and version in the values, or imagePullSecrets, or let the node reach the registry"},
-		{InvalidImageName, "pod", Fails, "The name of an image is wrong.", "correct repository, image, version and imagePullPolicy in the values"},
-		{ErrImageNeverPull, "pod", Fails, "The node does not have an image, and imagePullPolicy is Never.", "correct repository, image, version and imagePullPolicy in the values"},
-		{CrashLoopBackOff, "pod", Fails, "A container ends again and again.", "kubectl logs --previous -n NAMESPACE POD has the error"},
-		{OOMKilled, "pod", Fails, "A container needed more memory than its limit.", "raise resources.limits.memory of the agent in the values"},
-		{CreateContainerConfigError, "pod", Fails, "A ConfigMap or Secret of a pod does not exist.", "create the ConfigMap or Secret that the message names in namespace NAMESPACE, or correct the values"},
-		{CreateContainerError, "pod", Fails, "The container engine rejects a container.", "the container engine rejects the container: look at its log on the node (journalctl -u containerd, crio or docker)"},
-		{RunContainerError, "pod", Fails, "The container engine cannot start a container.", "the container engine rejects the container: look at its log on the node (journalctl -u containerd, crio or docker)"},
-		{CreatePodSandboxError, "pod", Fails, "The container engine cannot make the sandbox of a pod.", "the container engine rejects the container: look at its log on the node (journalctl -u containerd, crio or docker)"},
-		{Unschedulable, "pod", Fails, "No node takes a pod.", "free what the message names on the node, or tolerate its taint (tolerations in the values)"},
-		{Terminating, "pod", Starts, "A pod is being deleted.", "kubectl describe pod -n NAMESPACE POD: the node does not confirm that its containers have ended"},
-		{PodFailed, "pod", Fails, "A pod has failed.", "kubectl describe pod -n NAMESPACE POD has the reason; the DaemonSet replaces the pod"},
-		{ContainerCreating, "pod", Starts, "The containers of a pod have not started.", "kubectl describe pod -n NAMESPACE POD: its events name the volume, RuntimeClass, network or image that is missing"},
-		{NotReady, "pod", Waits, "An agent runs and is not ready.", "kubectl logs -n NAMESPACE POD says what the agent waits for"},
-		{NodeNotReady, "pod", Waits, "The node itself is not Ready.", "kubectl describe node NODE: its kubelet, network or machine does not work"},
-		{PoolsOverlap, "pod", Fails, "Two pools select the node, which stays in the first one.", "change the labels of the node, or the nodeSelector of one of the pools"},
-		{DeviceXID, "device", Fails, "The driver reported an XID that counts.", "do what the text says; NVIDIA's catalog describes the XID"},
-		{DeviceLost, "device", Fails, "The GPU left the bus, or the MIG device is gone from its GPU.", "look for NVRM and Xid in dmesg of the node; reset the GPU or reboot"},
-		{DeviceFault, "device", Fails, "NVML cannot read the device.", "look for NVRM and Xid in dmesg of the node; reset the GPU or reboot"},
-		{DeviceRecovery, "device", Fails, "The driver asks for a reset of the GPU, a reboot of the node, or that programs end.", "do what the text says"},
-		{DeviceHang, "device", Fails, "The driver does not return from a call.", "look for NVRM in dmesg of the node, drain it, and reset the GPU or reboot"},
-		{DeviceDriver, "device", Waits, "There is no driver, or it does not answer.", "install NVIDIA's driver on the node, or enable the part that does"},
-		{DeviceClaimed, "device", Waits, "Another agent has exclusive use of NVML.", "nothing, unless the agent that the text names hangs"},
-		{DeviceUnprepared, "device", Waits, "A device node, CDI spec or file that containers need is missing.", "do what the text says"},
-		{DeviceMPS, "device", Waits, "The MPS control daemon of the device does not answer.", "see the log of mps-control-daemon on this node"},
-		{DeviceMIG, "device", Fails, "The MIG strategy has no resource for the device.", "set the MIG strategy mixed, or give all GPUs of the node one layout"},
-		{DeviceConfig, "device", Fails, "The config requests what the device cannot do.", "correct the config as the text says"},
-		{DeviceExcluded, "device", Waits, "The config excludes the device, or another agent advertises it.", "nothing: this is what the config asks for"},
-		{DeviceUnhealthy, "device", Fails, "Devices became unhealthy.", "do what the message says"},
-		{DeviceNotOffered, "device", Fails, "A GPU or MIG device cannot be advertised.", "do what the message says"},
-		{GPUsNotOffered, "device", Waits, "No GPU can be advertised in the current state: no driver, a driver that hangs, or a CDI spec that cannot be generated.", "do what the message says"},
-		{ConfigRefused, "device", Fails, "A newer config was rejected. The last good one stays in effect.", "correct every error that the message lists"},
-		{MIGConfigWaiting, "mig", Waits, "A MIG config waits for the pods and processes that use the GPUs.", "end the processes that the message names, or wait for them"},
-		{MIGConfigRebooting, "mig", Waits, "A MIG config takes effect after a reboot of the node.", "nothing, if the agent may reboot the node; else reboot it"},
-		{MIGConfigFailed, "mig", Fails, "A MIG config cannot be applied. The GPUs have the layouts from before.", "do what the message says; the agent tries again"},
-		{LeftBehind, "policy", Fails, "The policy is deleted, and something is left on nodes that could not be reached.", "orchestrator delete --verify lists it"},
+// Row returns the row of a code. A code that the table does not have waits for something.
+func (c Code) Row() Row {
+	switch c {
+	case NoGPU:
+		return Row{c, "driver", Fails, "The node has no GPU of NVIDIA, or its driver lists none.", "check that the GPU is seated, passed to this machine, and bound to the driver nvidia (lspci -k -d 10de:); if the node should have no GPU, nothing"}
+	case OtherDriverBound:
+		return Row{c, "driver", Fails, "Another driver, such as nouveau, nova_core or vfio-pci, has the GPU.", "keep that driver from being loaded, and reboot the node"}
+	case HostDriverNotLoaded:
+		return Row{c, "driver", Fails, "A driver is installed on the host, and its module is not loaded.", "run on the host: modprobe nvidia; or remove the host's driver, so that this agent loads its own"}
+	case DriverMissing:
+		return Row{c, "driver", Fails, "The store does not have the driver to load.", "set driver.image and driver.version, or import it: driver-loader import PATH"}
+	case PreviousDriverMissing:
+		return Row{c, "driver", Fails, "The store does not have the driver to go back to.", "import that driver, or choose another one"}
+	case ModuleTypeUnsupported:
+		return Row{c, "driver", Fails, "The open or proprietary modules are for none of the GPUs.", "set --kernel-module-type to the other type, or to auto, with a driver that has it"}
+	case PayloadMissing:
+		return Row{c, "driver", Fails, "A folder or file has no driver in it.", "give NVIDIA's .run file, or a driver image"}
+	case PayloadTruncated:
+		return Row{c, "driver", Fails, "An archive of a driver ends too early.", "copy it again, and compare its checksum with NVIDIA's"}
+	case PayloadCorrupt:
+		return Row{c, "driver", Fails, "A file of a driver differs from its digest, or is no archive.", "copy it again, and compare its checksum with NVIDIA's"}
+	case PayloadRejected:
+		return Row{c, "driver", Fails, "An archive has files outside of its folder, or has no bounds.", "copy it again, and compare its checksum with NVIDIA's"}
+	case WrongArchitecture:
+		return Row{c, "driver", Fails, "A driver is for other processors.", "get the driver for the node's processor"}
+	case StoreBusy:
+		return Row{c, "driver", Waits, "Another process writes to the store.", "wait for it, or end it"}
+	case NoSpace:
+		return Row{c, "driver", Fails, "A disk is full.", "free space, or put --store on a larger disk"}
+	case KernelHeadersMissing:
+		return Row{c, "driver", Fails, "The headers of the kernel are not there.", "install the headers of the running kernel, or configure a repository that has them"}
+	case KernelHeadersMismatch:
+		return Row{c, "driver", Fails, "The headers are of another kernel, or not complete.", "install the headers of the running kernel"}
+	case KernelHeadersForeign:
+		return Row{c, "driver", Fails, "The programs in the headers do not run in the agent's image.", "use the agent's image for the node's distribution: the programs in its headers do not run in this one"}
+	case RepositoryUnavailable:
+		return Row{c, "driver", Fails, "A repository does not answer, or its signature is wrong.", "correct driver.repoConfig, or let the node reach the repositories"}
+	case CompilerMissing:
+		return Row{c, "driver", Fails, "The agent's image has no compiler for the kernel.", "use the agent's image for the node's distribution"}
+	case BuildToolsMissing:
+		return Row{c, "driver", Fails, "The agent's image lacks a program that builds modules.", "use the agent's image for the node's distribution, or add the program to it"}
+	case ModuleSourcesMissing:
+		return Row{c, "driver", Fails, "The driver has no sources of this module type.", "import a driver with them, or choose the other kernel module type"}
+	case ModuleBuildFailed:
+		return Row{c, "driver", Fails, "The compiler failed. The text has its last lines.", "a driver that is newer than the kernel, or modules of the other type, may build"}
+	case ModuleBuildKilled:
+		return Row{c, "driver", Fails, "The kernel ended the compiler, usually for its memory.", "give the agent more memory, or build with fewer jobs: --max-threads"}
+	case ModuleCacheCorrupt:
+		return Row{c, "driver", Waits, "Modules in the store were damaged.", "nothing: they are removed, and the modules are built again; look after the disk if this happens often"}
+	case SigningKeyInvalid:
+		return Row{c, "driver", Fails, "The key or certificate cannot sign modules.", "give a private key and its certificate as PEM files"}
+	case ModuleUnsigned:
+		return Row{c, "driver", Fails, "The kernel demands signatures (Secure Boot, lockdown, module.sig_enforce), and a module has none.", "sign the modules with your own key and enrol its certificate: mokutil --import CERTIFICATE.der, reboot, confirm; or use modules that the distribution signed"}
+	case ModuleSignatureRejected:
+		return Row{c, "driver", Fails, "The kernel demands signatures, and does not know the key of a module.", "sign the modules with your own key and enrol its certificate: mokutil --import CERTIFICATE.der, reboot, confirm; or use modules that the distribution signed"}
+	case ModuleWrongMachine:
+		return Row{c, "driver", Fails, "A module is for another processor.", "get the driver for the node's processor"}
+	case ModuleWrongRelease:
+		return Row{c, "driver", Fails, "A module is for another release of the kernel.", "build the module again for the running kernel"}
+	case ModuleWrongOptions:
+		return Row{c, "driver", Fails, "A module is for a kernel with other options.", "build the module again for the running kernel"}
+	case ModuleFormatInvalid:
+		return Row{c, "driver", Fails, "The kernel does not take a file as a module.", "build the module again for the running kernel"}
+	case ModuleDependencyMissing:
+		return Row{c, "driver", Fails, "A module needs a symbol that neither the kernel nor a loaded module exports.", "load the modules that it depends on first"}
+	case ModuleSymbolMismatch:
+		return Row{c, "driver", Fails, "A module needs another version of a symbol than the kernel has.", "build the module again for the running kernel"}
+	case KernelModuleMissing:
+		return Row{c, "driver", Fails, "A module of the kernel is not installed.", "install the package with the rest of the kernel's modules, such as linux-modules-extra or kernel-modules"}
+	case ModuleParameterUnknown:
+		return Row{c, "driver", Fails, "A module does not have a parameter.", "correct the parameter: modinfo -p lists names and types"}
+	case ModuleParameterInvalid:
+		return Row{c, "driver", Fails, "A parameter has a value that it cannot have.", "correct the parameter: modinfo -p lists names and types"}
+	case ModuleNotInDriver:
+		return Row{c, "driver", Fails, "The driver does not have a module that a flag asks for.", "turn off the feature that needs it, or use a driver that has it"}
+	case ModuleFoundNoDevice:
+		return Row{c, "driver", Fails, "A module found no device that it supports.", "check that the node has a GPU that this version and type of the driver supports, and that no other driver is bound to it"}
+	case ModuleInitFailed:
+		return Row{c, "driver", Fails, "A module's own start failed. The text has the lines of the kernel's log.", "see the kernel's log: dmesg"}
+	case ModuleNoMemory:
+		return Row{c, "driver", Fails, "The kernel has no memory for a module.", "free memory of the node, or reboot it"}
+	case ModuleInUse:
+		return Row{c, "driver", Waits, "A process or the kernel uses the driver that is to be replaced.", "stop what uses the driver, or wait until it ends"}
+	case ModuleAlreadyLoaded:
+		return Row{c, "driver", Fails, "A module of the same name, or with the same symbols, is loaded.", "unload that one first"}
+	case ModuleNotLoaded:
+		return Row{c, "driver", Fails, "A module is not loaded.", "nothing, if it should not be loaded; else load it"}
+	case ModuleNotUnloadable:
+		return Row{c, "driver", Fails, "The kernel cannot unload a module.", "reboot the node"}
+	case ModuleNotPermitted:
+		return Row{c, "driver", Fails, "The process may not load modules, or a policy of the kernel forbids it.", "run it as root with the capability CAP_SYS_MODULE, as a privileged container"}
+	case MountNotShared:
+		return Row{c, "driver", Fails, "The driver root would only be seen in the agent's own container.", "mount the host's folder with mountPropagation: Bidirectional"}
+	case FirmwarePathTaken:
+		return Row{c, "driver", Fails, "Another program has told the kernel where firmware is.", "take the folder out of the kernel's command line or of the program that writes it, or put NVIDIA's firmware there"}
+	case FabricManagerMissing:
+		return Row{c, "driver", Fails, "The machine has NVLink switches, and the driver has no fabric manager for them.", "use a driver image that has the fabric manager of this driver version"}
+	case SubnetManagerMissing:
+		return Row{c, "driver", Fails, "The machine has switches of NVLink 5, and the driver has no subnet manager for them.", "use a driver image that has nvlsm and the fabric manager of this driver version"}
+	case DriverDaemonFailed:
+		return Row{c, "driver", Fails, "A daemon without which the GPUs do not compute does not start.", "look at its log in /var/log, and check that it has the version of the driver"}
+	case DriverDaemonStaysAlive:
+		return Row{c, "driver", Fails, "A daemon does not end.", "end it: kill PID"}
+	case DriverOfOtherContainer:
+		return Row{c, "driver", Waits, "NVIDIA's driver container has loaded the driver, and still runs. This agent leaves it alone.", "remove that container from this node (driver.enabled=false of NVIDIA's operator); if it does not run any more, remove the file that the text names"}
+	case DriverDoesNotAnswer:
+		return Row{c, "driver", Fails, "The driver is loaded, and one of its devices cannot be opened.", "look at the kernel's log: dmesg | grep -i NVRM; a GPU of Blackwell and later needs the open modules"}
+	case Failed:
+		return Row{c, "driver", Fails, "A step failed for a reason that has no code of its own.", "read the text and the agent's log"}
+	case Unexpected:
+		return Row{c, "driver", Fails, "The agent is in a state that it does not know.", "report this as a bug, with the log"}
+	case UpgradeInProgress:
+		return Row{c, "upgrade", Waits, "An upgrade changes the driver now. The commands and the loader wait for it.", "read the state and the cause of the upgrade on the Node"}
+	case UpgradeGivenUp:
+		return Row{c, "upgrade", Waits, "An upgrade was given up after it had begun to change the driver, because another driver is desired or its permission was removed.", "nothing: the upgrade to the desired driver follows"}
+	case UpgradeHalted:
+		return Row{c, "upgrade", Fails, "Too many nodes failed with this driver, so no other node begins.", "read the cause on the nodes that failed; a new driver version, or the annotation nvidia.com/gpu-driver-upgrade-requested=true on one of them, tries again"}
+	case WaitingForUpgradeSlot:
+		return Row{c, "upgrade", Waits, "The node waits for its permission to begin, because other nodes come first.", "nothing, unless this lasts: repair or delete the nodes that the text names, and read the log of the Deployment that grants upgrades"}
+	case WaitingForPods:
+		return Row{c, "upgrade", Waits, "Pods that hold GPUs have not gone yet.", "nothing, unless this lasts: then delete the pods that the text names"}
+	case PodsLeft:
+		return Row{c, "upgrade", Fails, "Pods that hold GPUs have not gone in time.", "delete the pods that the text names, or raise the time limit in upgradePolicy"}
+	case PodsRefused:
+		return Row{c, "upgrade", Fails, "Pods that hold GPUs may not be evicted.", "delete the pods that the text names, or set force or deleteEmptyDir in upgradePolicy"}
+	case UpgradeInterrupted:
+		return Row{c, "upgrade", Fails, "An upgrade ended three times in the same state, with the agent.", "read the log of the agent's previous container, and the kernel log"}
+	case UpgradeFailed:
+		return Row{c, "upgrade", Fails, "An upgrade failed for a reason that has no code of its own.", "read the text and the agent's log"}
+	case TemporaryFailure:
+		return Row{c, "upgrade", Waits, "A step that leaves the driver untouched failed, and is tried again.", "nothing, unless this lasts: then let the node reach the API server"}
+	case VGPULicenseLost:
+		return Row{c, "license", Fails, "A virtual GPU has lost its license.", "check that the license server answers, and that it has a license left"}
+	case VGPULicenseMissing:
+		return Row{c, "license", Fails, "A virtual GPU has not got a license since the driver was loaded.", "check the configuration and the token of the license client, and that the license server answers"}
+	case Starting:
+		return Row{c, "node", Waits, "The node has not been checked yet.", "nothing, unless this lasts: then see the log of feature discovery on the node"}
+	case DriverClaimed:
+		return Row{c, "node", Waits, "Another agent has exclusive use of the driver, for a MIG change or a driver upgrade, and the node has not been checked yet.", "nothing, unless the part that the message names hangs: see its log"}
+	case DriverNotFound:
+		return Row{c, "node", Waits, "There is no library or no kernel module, their versions differ, or the agent has no access to the device nodes.", "install NVIDIA's driver on the node, or read the log of the pod that does (driver-loader, or NVIDIA's nvidia-driver-daemonset); nouveau must not hold the GPU (lspci -k -d 10de:), and the modules i2c_core and ipmi_msghandler must be there (lsmod)"}
+	case DriverHangs:
+		return Row{c, "node", Fails, "The driver does not answer. No container that uses a GPU can start.", "look for NVRM in dmesg of the node, drain it, and reset the GPU or reboot"}
+	case DriverFails:
+		return Row{c, "node", Fails, "The driver answers with an error for the whole node.", "read the message, and look for NVRM and Xid in dmesg of the node; if the driver itself fails, reset the GPUs or reboot"}
+	case AllGPUsFaulty:
+		return Row{c, "node", Fails, "The driver lists GPUs, and none of them works.", "look for NVRM and Xid in dmesg of the node; reset the GPUs or reboot"}
+	case MIGNotReady:
+		return Row{c, "node", Waits, "The file mig-ready does not exist: the MIG manager has not reported it yet.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case MIGStale:
+		return Row{c, "node", Waits, "The file mig-ready is from before the last boot, or for another driver.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case MIGWriterDead:
+		return Row{c, "node", Waits, "The process that wrote the file mig-ready has ended.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case MIGUnreadable:
+		return Row{c, "node", Fails, "The file mig-ready cannot be read or parsed.", "remove the file that the message names from the node: its writer writes it again"}
+	case ToolkitNotReady:
+		return Row{c, "node", Waits, "The file toolkit-ready does not exist: the container toolkit has not reported it yet.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case ToolkitStale:
+		return Row{c, "node", Waits, "The file toolkit-ready is from before the last boot, or for another driver.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case ToolkitWriterDead:
+		return Row{c, "node", Waits, "The process that wrote the file toolkit-ready has ended.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case ToolkitUnreadable:
+		return Row{c, "node", Fails, "The file toolkit-ready cannot be read or parsed.", "remove the file that the message names from the node: its writer writes it again"}
+	case PluginNotReady:
+		return Row{c, "node", Waits, "The file plugin-ready or dra-ready does not exist: the device plugin or DRA plugin has not reported it yet.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case PluginStale:
+		return Row{c, "node", Waits, "The file plugin-ready or dra-ready is from before the last boot, or for another driver.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case PluginWriterDead:
+		return Row{c, "node", Waits, "The process that wrote the file plugin-ready or dra-ready has ended.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case PluginUnreadable:
+		return Row{c, "node", Fails, "The file plugin-ready or dra-ready cannot be read or parsed.", "remove the file that the message names from the node: its writer writes it again"}
+	case CUDANotReady:
+		return Row{c, "node", Waits, "The file cuda-ready does not exist: the validation has not reported it yet.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case CUDAStale:
+		return Row{c, "node", Waits, "The file cuda-ready is from before the last boot, or for another driver.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case CUDAWriterDead:
+		return Row{c, "node", Waits, "The process that wrote the file cuda-ready has ended.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
+	case CUDAUnreadable:
+		return Row{c, "node", Fails, "The file cuda-ready cannot be read or parsed.", "remove the file that the message names from the node: its writer writes it again"}
+	case ImagePullBackOff:
+		return Row{c, "pod", Fails, "The image of a pod cannot be pulled. Also for ErrImagePull, RegistryUnavailable, ImageInspectError and SignatureValidationFailed.", "correct repository, image and version in the values, or imagePullSecrets, or let the node reach the registry"}
+	case InvalidImageName:
+		return Row{c, "pod", Fails, "The name of an image is wrong.", "correct repository, image, version and imagePullPolicy in the values"}
+	case ErrImageNeverPull:
+		return Row{c, "pod", Fails, "The node does not have an image, and imagePullPolicy is Never.", "correct repository, image, version and imagePullPolicy in the values"}
+	case CrashLoopBackOff:
+		return Row{c, "pod", Fails, "A container ends again and again. Also for Error, Completed, StartError and ContainerCannotRun.", "kubectl logs --previous -n NAMESPACE POD has the error"}
+	case OOMKilled:
+		return Row{c, "pod", Fails, "A container needed more memory than its limit.", "raise resources.limits.memory of the agent in the values"}
+	case CreateContainerConfigError:
+		return Row{c, "pod", Fails, "A ConfigMap or Secret of a pod does not exist.", "create the ConfigMap or Secret that the message names in namespace NAMESPACE, or correct the values"}
+	case CreateContainerError:
+		return Row{c, "pod", Fails, "The container engine rejects a container.", "look at the log of the container engine on the node (journalctl -u containerd, crio or docker)"}
+	case RunContainerError:
+		return Row{c, "pod", Fails, "The container engine cannot start a container.", "look at the log of the container engine on the node (journalctl -u containerd, crio or docker)"}
+	case CreatePodSandboxError:
+		return Row{c, "pod", Fails, "The container engine cannot make the sandbox of a pod.", "look at the log of the container engine on the node (journalctl -u containerd, crio or docker)"}
+	case Unschedulable:
+		return Row{c, "pod", Fails, "No node takes a pod. Also for SchedulerError.", "free what the message names on the node, or tolerate its taint (tolerations in the values)"}
+	case Terminating:
+		return Row{c, "pod", Starts, "A pod is being deleted.", "kubectl describe pod -n NAMESPACE POD: the node does not confirm that its containers have ended"}
+	case PodFailed:
+		return Row{c, "pod", Fails, "A pod has failed.", "kubectl describe pod -n NAMESPACE POD has the reason; the DaemonSet replaces the pod"}
+	case ContainerCreating:
+		return Row{c, "pod", Starts, "The containers of a pod have not started. Also for PodInitializing.", "kubectl describe pod -n NAMESPACE POD: its events name the volume, RuntimeClass, network or image that is missing"}
+	case NotReady:
+		return Row{c, "pod", Waits, "An agent runs and is not ready.", "kubectl logs -n NAMESPACE POD says what the agent waits for"}
+	case NodeNotReady:
+		return Row{c, "pod", Waits, "The node itself is not Ready.", "kubectl describe node NODE: its kubelet, network or machine does not work"}
+	case PoolsOverlap:
+		return Row{c, "pod", Fails, "Two pools select the node, which stays in the first one.", "change the labels of the node, or the nodeSelector of one of the pools"}
+	case DeviceXID:
+		return Row{c, "device", Fails, "The driver reported an XID that counts.", "reset the GPU if the Event DeviceUnhealthy or the plugin's log says so; NVIDIA's catalog describes the XID"}
+	case DeviceLost:
+		return Row{c, "device", Fails, "The GPU left the bus, or the MIG device is gone from its GPU.", "look for NVRM and Xid in dmesg of the node; reset the GPU or reboot"}
+	case DeviceFault:
+		return Row{c, "device", Fails, "NVML cannot read the device, or the plugin cannot find out whether another agent advertises it.", "read the Event or the plugin's log; if it names NVML, look for NVRM and Xid in dmesg of the node, and reset the GPU or reboot"}
+	case DeviceRecovery:
+		return Row{c, "device", Fails, "The driver asks for a reset of the GPU, a reboot of the node, or that programs end.", "do what the Event DeviceUnhealthy or the plugin's log says: let programs end, reset the GPU, or reboot the node"}
+	case DeviceHang:
+		return Row{c, "device", Fails, "The driver does not return from a call.", "look for NVRM in dmesg of the node, drain it, and reset the GPU or reboot"}
+	case DeviceDriver:
+		return Row{c, "device", Waits, "There is no driver, or it does not answer.", "install NVIDIA's driver on the node, or enable the part that does"}
+	case DeviceClaimed:
+		return Row{c, "device", Waits, "Another agent has exclusive use of NVML.", "nothing, unless the agent that the text names hangs"}
+	case DeviceUnprepared:
+		return Row{c, "device", Waits, "A device node, CDI spec or file that containers need is missing.", "make the file that the Event or the plugin's log names, or let the driver's installer make it"}
+	case DeviceMPS:
+		return Row{c, "device", Waits, "The MPS control daemon of the device does not answer.", "see the log of mps-control-daemon on this node"}
+	case DeviceMIG:
+		return Row{c, "device", Fails, "The MIG strategy has no resource for the device.", "set the MIG strategy mixed, or give all GPUs of the node one layout"}
+	case DeviceConfig:
+		return Row{c, "device", Fails, "The config requests what the device cannot do.", "correct the config as the Event DeviceNotOffered or the plugin's log says"}
+	case DeviceExcluded:
+		return Row{c, "device", Waits, "The config excludes the device, or another agent advertises it.", "nothing, if the config shall exclude it or another agent shall advertise it; else correct the config"}
+	case DeviceUnhealthy:
+		return Row{c, "device", Fails, "Devices became unhealthy.", "do what the message says: it names the device, the reason and the fix"}
+	case DeviceNotOffered:
+		return Row{c, "device", Fails, "A GPU or MIG device cannot be advertised.", "do what the message says: it names the device, the reason and the fix"}
+	case GPUsNotOffered:
+		return Row{c, "device", Waits, "No GPU can be advertised in the current state: no driver, a driver that hangs, or a CDI spec that cannot be generated.", "do what the message says: it names the reason and the fix"}
+	case ConfigRefused:
+		return Row{c, "device", Fails, "A newer config was rejected. The last good one stays in effect.", "correct every error that the message lists"}
+	case MIGConfigWaiting:
+		return Row{c, "mig", Waits, "A MIG config waits for pods or processes that use the GPUs, for the driver, or for the kubelet.", "delete the pods or end the processes that the message names, or wait for them"}
+	case MIGConfigRebooting:
+		return Row{c, "mig", Waits, "The agent reboots the node, so that a MIG config takes effect.", "nothing: the agent reboots the node"}
+	case MIGConfigFailed:
+		return Row{c, "mig", Fails, "A MIG config is not in effect on all GPUs. The message says on which, and why.", "do what the message says; the agent tries again"}
+	case LeftBehind:
+		return Row{c, "policy", Fails, "The policy is deleted, and something is left on nodes that could not be reached.", "orchestrator delete --verify lists it"}
 	}
+	return Row{Code: c, Severity: Waits}
 }

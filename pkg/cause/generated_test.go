@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/pkg/cause"
@@ -47,13 +49,13 @@ func rows(t *testing.T) []row {
 // TestGenerated writes the code and the documentation of the table with -update.
 func TestGenerated(t *testing.T) {
 	code := "// Code generated from causes.tsv by \"go generate\". DO NOT EDIT.\n\npackage cause\n\n// The codes.\nconst (\n"
-	table := ")\n\n// Table returns the rows of all codes.\nfunc Table() []Row {\n\treturn []Row{\n"
+	table := ")\n\n// Row returns the row of a code. A code that the table does not have waits for something.\nfunc (c Code) Row() Row {\nswitch c {\n"
 	for _, r := range rows(t) {
 		code += fmt.Sprintf("// %s: %s\n%s Code = %q\n", r.name, r.meaning, r.name, r.code)
 		severity := strings.ToUpper(r.severity[:1]) + r.severity[1:]
-		table += fmt.Sprintf("{%s, %q, %s, %q, %q},\n", r.name, r.section, severity, r.meaning, r.fix)
+		table += fmt.Sprintf("case %s:\nreturn Row{c, %q, %s, %q, %q}\n", r.name, r.section, severity, r.meaning, r.fix)
 	}
-	source, err := format.Source([]byte(code + table + "}\n}\n"))
+	source, err := format.Source([]byte(code + table + "}\nreturn Row{Code: c, Severity: Waits}\n}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,12 +68,12 @@ func TestGenerated(t *testing.T) {
 // the codes of the section.
 func sections() map[string][2]string {
 	return map[string][2]string{
-		"driver":  {"Driver", "Lines of `driver-loader plan`, its `/readyz` and log, and the label `code` of `outrigger_driver_loader_causes`."},
-		"upgrade": {"Driver upgrades", "The annotation `outrigger.dev/driver-upgrade-cause` of a Node, and the label `code` of `outrigger_driver_loader_upgrade_cause`."},
+		"driver":  {"Driver", "Lines of `driver-loader plan`, its `/readyz` and log, and the label `code` of `outrigger_driver_loader_causes`. An upgrade can have these causes, too."},
+		"upgrade": {"Driver upgrades", "The annotation `outrigger.dev/driver-upgrade-cause` of a Node, and the label `code` of `outrigger_driver_loader_upgrade_cause`. The first two are also in `/readyz` and `outrigger_driver_loader_causes`."},
 		"license": {"Licenses of virtual GPUs", "Reasons of Events of a Node."},
-		"node":    {"Nodes", "Reasons of the condition `GPUReady` and of its Events, and causes in `.status.problems` of the ClusterPolicy. `NoGPU` is one, too."},
+		"node":    {"Nodes", "Reasons of the condition `GPUReady` and of its Events, the label `reason` of `gpu_ready`, and causes in `.status.problems` of the ClusterPolicy. `NoGPU` is one, too."},
 		"pod":     {"Pods of agents", "Causes in `.status.problems` of the ClusterPolicy."},
-		"device":  {"Devices", "The label `reason` of the device plugin's metrics, and reasons of its Events of a Node."},
+		"device":  {"Devices", "The label `reason` of the device plugin's metrics, and reasons of its Events of a Node. The Event and the log have the sentence. `ConfigRefused` is also an Event of feature discovery."},
 		"mig":     {"MIG", "Reasons of Events of a Node. The annotation `outrigger.dev/mig-config-cause` has the message."},
 		"policy":  {"Removal of a ClusterPolicy", "Reasons of Events of the ClusterPolicy."},
 	}
@@ -83,7 +85,9 @@ func documentation(t *testing.T) string {
 	out := "<!-- Generated from pkg/cause/causes.tsv by \"go generate\". -->\n\n# Causes\n\n" +
 		"Each thing that can keep a GPU from being used has one code, wherever you see it: in a log, a command, a condition, an Event,\n" +
 		"a metric or a status. The code never changes; the text beside it names the thing and the evidence.\n\n" +
-		"A cause that *starts* goes away by itself. A cause that *waits* goes away when another part or a person has acted. A cause that\n*fails* needs a person.\n"
+		"The second column says what to expect. *starts*: it passes by itself. *waits*: it passes when another part, or a person, has acted.\n" +
+		"*fails*: a person has to act. In the status of a ClusterPolicy, a cause that starts or waits counts as a failure after 10 minutes.\n" +
+		"For NAMESPACE, POD and NODE, the status has the names.\n"
 	last := ""
 	for _, r := range rows(t) {
 		if r.section != last {
@@ -91,12 +95,20 @@ func documentation(t *testing.T) string {
 			if !ok {
 				t.Fatalf("section %q has no heading", r.section)
 			}
-			out += fmt.Sprintf("\n## %s\n\n%s\n\n| code | | meaning | what to do |\n|---|---|---|---|\n", s[0], s[1])
+			out += fmt.Sprintf("\n## %s\n\n%s\n\n| code | expect | meaning | what to do |\n|---|---|---|---|\n", s[0], s[1])
 			last = r.section
 		}
-		out += fmt.Sprintf("| <a id=\"%s\"></a>`%s` | %s | %s | %s. |\n", strings.ToLower(r.code), r.code, r.severity, cell(r.meaning), cell(strings.ToUpper(r.fix[:1])+r.fix[1:]))
+		out += fmt.Sprintf("| <a id=\"cause-%s\"></a>`%s` | %s | %s | %s. |\n", strings.ToLower(r.code), r.code, r.severity, cell(r.meaning), cell(sentence(r.fix)))
 	}
 	return out
+}
+
+// sentence begins a fix with a capital letter, unless it begins with a command.
+func sentence(fix string) string {
+	if strings.HasPrefix(fix, "kubectl ") || strings.HasPrefix(fix, "orchestrator ") {
+		return fix
+	}
+	return strings.ToUpper(fix[:1]) + fix[1:]
 }
 
 func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
@@ -111,25 +123,33 @@ func TestCodesStay(t *testing.T) {
 	for _, r := range rows(t) {
 		codes = append(codes, r.code)
 	}
-	for code := range strings.Lines(string(had)) {
-		if code = strings.TrimSpace(code); !slices.Contains(codes, code) {
-			t.Errorf("causes.tsv has no row for %s any more", code)
-		}
+	if diff := cmp.Diff(strings.Fields(string(had)), codes, cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Errorf("a code never changes or goes; add a new one to testdata/codes.txt, too (-had +now):\n%s", diff)
 	}
 }
 
-// TestEachCauseHasATest finds a test that expects each code, by its constant or as text.
-func TestEachCauseHasATest(t *testing.T) {
-	word := regexp.MustCompile(`\w+`)
-	tested := map[string]bool{}
+// key matches the name of a label or an annotation.
+var key = regexp.MustCompile(`\b(?:outrigger\.dev|nvidia\.com)/[\w.-]+\b`)
+
+// TestRowsAreOfThisCode finds a test that expects each code, by its constant or in quotes, and the
+// labels and annotations of each fix.
+func TestRowsAreOfThisCode(t *testing.T) {
+	word := regexp.MustCompile(`\bcause\.(\w+)\b|["\x60](\w+)["\x60]`)
+	tested, keys := map[string]bool{}, map[string]bool{}
 	for _, root := range []string{"../../agents", "../../orchestrator", "../../pkg", "../../test"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") || strings.Contains(path, "pkg/cause/") {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.Contains(path, "pkg/cause/") {
 				return err
 			}
 			source, err := os.ReadFile(path)
-			for _, w := range word.FindAllString(string(source), -1) {
-				tested[w] = true
+			if !strings.HasSuffix(path, "_test.go") {
+				for _, k := range key.FindAllString(string(source), -1) {
+					keys[k] = true
+				}
+				return err
+			}
+			for _, w := range word.FindAllStringSubmatch(string(source), -1) {
+				tested[w[1]+w[2]] = true
 			}
 			return err
 		})
@@ -138,8 +158,14 @@ func TestEachCauseHasATest(t *testing.T) {
 		}
 	}
 	for _, r := range rows(t) {
-		if !tested[r.name] && !tested[r.code] {
-			t.Errorf("no test expects %s", r.code)
+		// A code of one small word is in tests for other things.
+		if !tested[r.name] && (!tested[r.code] || r.name != r.code) {
+			t.Errorf("no test expects %s", r.name)
+		}
+		for _, k := range key.FindAllString(r.meaning+r.fix, -1) {
+			if !keys[k] {
+				t.Errorf("the row of %s names %s, which no code knows", r.code, k)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
@@ -101,7 +102,7 @@ func check(n *gpu.Node, c config.Config, set resource.Set) error {
 	}
 	for _, u := range set.Unlisted {
 		places[u.Index]++
-		if u.Reason == "" || u.Kind == "" {
+		if kinds := []cause.Code{cause.DeviceFault, cause.DeviceMIG, cause.DeviceConfig, cause.DeviceExcluded}; u.Reason == "" || !slices.Contains(kinds, u.Kind) {
 			return fmt.Errorf("there is no reason why %s is left out", u.Index)
 		}
 	}

@@ -24,10 +24,12 @@ type trouble struct {
 
 // newTrouble returns a trouble with the severity and the fix of a row of the table, and the word of
 // the kubelet if there is one.
-func newTrouble(row cause.Code, word, message string, since time.Time) trouble {
-	c := cause.New(row, "", message)
-	c.Code = cmp.Or(cause.Code(word), row)
-	return trouble{Cause: c, severity: row.Row().Severity, since: since}
+func newTrouble(code cause.Code, word, message string, since time.Time) trouble {
+	row := code.Row()
+	return trouble{
+		Cause:    cause.Cause{Code: cmp.Or(cause.Code(word), code), Text: message, Fix: row.Fix},
+		severity: row.Severity, since: since,
+	}
 }
 
 // alike returns the code of the table for a word of the kubelet or of the scheduler.
@@ -47,8 +49,10 @@ func alike(word string) cause.Code {
 // word for it in the API: the node's GPUReady has.
 func (x *index) podCause(p *model.Pod) trouble {
 	node := cmp.Or(x.nodes[p.Node], &model.Node{Name: p.Node})
-	t := newTrouble(alike(p.Reason), "", withoutBackOff(p.Message), p.Since)
-	if t.severity != cause.Fails {
+	var t trouble
+	if code := alike(p.Reason); code.Row().Section == "pod" && code.Row().Severity == cause.Fails {
+		t = newTrouble(code, "", withoutBackOff(p.Message), p.Since)
+	} else {
 		t = x.otherCause(p, node)
 	}
 	if node.NotReady && t.severity != cause.Fails {
@@ -79,8 +83,12 @@ func (x *index) otherCause(p *model.Pod, node *model.Node) trouble {
 
 // nodeCause returns why the GPUs of a node cannot be used: what its agent says.
 func nodeCause(n *model.Node) trouble {
-	t := newTrouble(cause.Code(n.Reason), "", n.Message, n.Since)
-	t.Fix = strings.ReplaceAll(cmp.Or(t.Fix, cause.PluginNotReady.Row().Fix), "NODE", n.Name)
+	code := cause.Code(n.Reason)
+	if code.Row().Section != "node" && code != cause.NoGPU {
+		code = cause.PluginNotReady // an agent of another version says so: its log has more
+	}
+	t := newTrouble(code, n.Reason, n.Message, n.Since)
+	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
 	return t
 }
 

@@ -150,7 +150,7 @@ func (x *index) worst(stage string) string {
 // sentence returns a problem as the cause, the nodes, what is wrong, and the fix.
 func sentence(p model.Problem) string {
 	out := words(summary(p), strings.TrimSuffix(p.Message, "."))
-	if p.Fix != "" {
+	if p.Fix != "" && !strings.HasSuffix(p.Message, p.Fix) { // GPUReady has the fix in its message
 		out += "; fix: " + p.Fix
 	}
 	return out

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/cause"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -25,8 +26,7 @@ func scenarios() map[string]func(*world) {
 		Message: `Back-off pulling image "registry.example/device-plugin:26.12.0": ErrImagePull: failed to resolve reference "registry.example/device-plugin:26.12.0": not found`,
 	}
 	waits := model.Pod{Phase: "Running", Reason: "NotReady"}
-	const noDriver = "no driver: libnvidia-ml.so.1 is in none of /usr/lib64, /run/nvidia/driver; if a pod installs the driver (driver-loader, or NVIDIA's " +
-		"nvidia-driver-daemonset), check its log on this node"
+	noDriver := "no driver: libnvidia-ml.so.1 is in none of /usr/lib64, /run/nvidia/driver; " + cause.DriverNotFound.Row().Fix
 	return map[string]func(*world){
 		"all is well": func(*world) {},
 		"no node has a GPU": func(w *world) {

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -30,19 +31,20 @@ func failure(subject, log string, tail []string, exit error) *FailedError {
 	for _, sign := range []struct {
 		pattern string
 		code    cause.Code
-		fix     string
+		// fix says more than the table's.
+		fix string
 	}{
-		{`No space left on device|Disk quota exceeded`, cause.NoSpace, "free space, or put --store on a larger disk"},
-		{`GLIBC_[0-9.]+' not found|GLIBCXX_\S+ not found`, cause.KernelHeadersForeign, "use the agent's image for the node's distribution: the programs in its headers do not run in this one"},
-		{`[Kk]illed( signal terminated program|$)|signal 9|: Killed`, cause.ModuleBuildKilled, "give the agent more memory, or build with fewer jobs: --max-threads"},
+		{pattern: `No space left on device|Disk quota exceeded`, code: cause.NoSpace},
+		{pattern: `GLIBC_[0-9.]+' not found|GLIBCXX_\S+ not found`, code: cause.KernelHeadersForeign},
+		{pattern: `[Kk]illed( signal terminated program|$)|signal 9|: Killed`, code: cause.ModuleBuildKilled},
 		{`error while loading shared libraries: \S+`, cause.BuildToolsMissing, "add the library to the image, or use the agent's image for the node's distribution"},
-		{`(gcc|clang|cc|ld|sh|bash|perl|awk|bc|strip|objtool): (command )?not found|make(\[\d+\])?: \S+: No such file or directory`, cause.BuildToolsMissing, "use the agent's image for the node's distribution, or add the program to it"},
+		{pattern: `(gcc|clang|cc|ld|sh|bash|perl|awk|bc|strip|objtool): (command )?not found|make(\[\d+\])?: \S+: No such file or directory`, code: cause.BuildToolsMissing},
 		{`(^|\s)(fatal )?error:|\*\*\* `, cause.ModuleBuildFailed, e.Fix},
 	} {
 		pattern := regexp.MustCompile(sign.pattern)
 		for _, line := range tail {
 			if pattern.MatchString(line) {
-				e.Code, e.Text, e.Fix = sign.code, text.Cut(strings.TrimSpace(line), 300), sign.fix
+				e.Code, e.Text, e.Fix = sign.code, text.Cut(strings.TrimSpace(line), 300), cmp.Or(sign.fix, sign.code.Row().Fix)
 				return e
 			}
 		}

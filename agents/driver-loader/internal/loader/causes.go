@@ -10,7 +10,10 @@ import (
 
 // NoGPUCause is the cause of a node without a GPU.
 func NoGPUCause() cause.Cause {
-	return cause.New(cause.NoGPU, "PCI bus", "it has no GPU of NVIDIA")
+	return cause.Cause{
+		Code: cause.NoGPU, Subject: "PCI bus", Text: "it has no GPU of NVIDIA",
+		Fix: "nothing, if the node should have none; else check that the GPU is seated, and passed to this machine",
+	}
 }
 
 // containerCause is the cause that NVIDIA's driver container has loaded a driver.

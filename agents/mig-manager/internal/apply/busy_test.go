@@ -102,7 +102,8 @@ func TestWhatAContainerHoldsIsNotTaken(t *testing.T) {
 		t.Errorf("Plan() = %+v, %v, want the container", p, err)
 	}
 	r.held, r.unknown = nil, errors.New("no kubelet")
-	if _, err := r.a.Apply(t.Context(), less); !errors.Is(err, r.unknown) {
+	_, err = r.a.Apply(t.Context(), less)
+	if _, is := errors.AsType[*apply.HoldersUnknown](err); !is || !errors.Is(err, r.unknown) {
 		t.Errorf("Apply() = %v, want an error while the containers are not known", err)
 	}
 	if p, err := r.a.Plan(t.Context(), less); err != nil || !errors.Is(p.Unknown, r.unknown) {

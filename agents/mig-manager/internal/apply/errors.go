@@ -68,6 +68,15 @@ func named(holders []mig.Holder) string {
 	return strings.Join(names, ", ")
 }
 
+// HoldersUnknown is returned if it is not known which containers use the GPUs. Nothing was changed.
+type HoldersUnknown struct{ Err error }
+
+// Error says why it is not known.
+func (e *HoldersUnknown) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *HoldersUnknown) Unwrap() error { return e.Err }
+
 // RebootError is returned for a GPU whose mode takes effect only after a reboot.
 type RebootError struct {
 	GPU   gpu.UUID

@@ -17,7 +17,7 @@ import (
 )
 
 // Apply does what a request asks. The error is for a request of which nothing was done:
-// infeasible, in use (*InUse), without lease, or without journal. Otherwise the result says
+// infeasible, in use (*InUse), or maybe in use (*HoldersUnknown), without lease, or without journal. Otherwise the result says
 // what became of each GPU, and the error is the result's. When ctx ends, Apply waits no
 // longer for what is in use, but completes the steps that can be done.
 func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
@@ -27,7 +27,10 @@ func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 		req.Seen = &seen
 	}
 	p, err := a.Plan(ctx, req)
-	if err := cmp.Or(err, p.Unknown, p.Busy()); err != nil {
+	if err == nil && p.Unknown != nil {
+		err = &HoldersUnknown{p.Unknown}
+	}
+	if err := cmp.Or(err, p.Busy()); err != nil {
 		return Result{}, err
 	}
 	if !p.Needed() {
@@ -39,6 +42,9 @@ func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 			return Plan{}, err
 		}
 		again, err := o.plan(req.of(o.gpus), p.held)
+		if err == nil && a.cfg.Containers != nil {
+			err = again.asked(p)
+		}
 		again.leave(p)
 		return again, errors.Join(err, again.Busy())
 	})
@@ -54,6 +60,17 @@ func (req Request) of(gpus []mig.GPU) Request {
 		}
 	}
 	return req
+}
+
+// asked returns an error if the plan takes something from a GPU from which an earlier plan took nothing:
+// nobody was asked which containers use it.
+func (p Plan) asked(earlier Plan) error {
+	for _, c := range p.GPUs {
+		if c.disturbs() && !slices.ContainsFunc(earlier.GPUs, func(o Change) bool { return o.GPU.UUID == c.GPU.UUID && o.disturbs() }) {
+			return &HoldersUnknown{fmt.Errorf("GPU %d (%s) has changed since its change was planned", c.GPU.Index, c.GPU.UUID)}
+		}
+	}
+	return nil
 }
 
 // leave adds the GPUs that an earlier plan leaves as they are.

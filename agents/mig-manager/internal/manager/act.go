@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/eviction"
@@ -62,8 +63,11 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 		result, err = m.cfg.GPUs.Apply(ctx, o.Request)
 	}
 	m.startUnits(context.WithoutCancel(ctx))
-	if away(err) && len(result.GPUs) == 0 {
+	if gone := errors.Is(err, contract.ErrClaimed) || errors.Is(err, context.Canceled) || away(err) && !stops; gone && len(result.GPUs) == 0 {
 		return retryDriver // it went away, or another agent has claimed it, since it was observed
+	}
+	if _, unknown := errors.AsType[*apply.HoldersUnknown](err); unknown {
+		return m.cfg.Options.Poll // nothing was tried
 	}
 	m.loop.Wake() // what comes next is decided by what is there then
 	if err != nil {
@@ -83,7 +87,7 @@ func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 	}
 	t := &m.attempt
 	t.Attempt = Attempt{Err: err, Reboot: errors.Is(err, errNeedsReboot)}
-	if t.Users = apply.Holders(err); len(t.Users) > 0 {
+	if t.Users = m.staying(ctx, slices.Clone(apply.Holders(err))); len(t.Users) > 0 {
 		in := m.cfg.Options.Poll
 		if stopped {
 			in = t.retry.Next()

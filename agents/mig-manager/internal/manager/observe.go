@@ -44,12 +44,17 @@ func (m *Manager) observe(ctx context.Context) Observation {
 	o.Attempt.Wait = m.attempt.left(m.now())
 	o.Users = o.Plan.Holders()
 	m.stopUnits = m.stopUnits || slices.ContainsFunc(o.Users, m.ofHost)
-	o.Users = slices.DeleteFunc(o.Users, m.ofHost)
-	for i := range o.Users {
-		u := &o.Users[i]
+	o.Users = m.staying(ctx, slices.DeleteFunc(o.Users, m.ofHost))
+	return o
+}
+
+// staying marks the users that no eviction keeps away.
+func (m *Manager) staying(ctx context.Context, users []mig.Holder) []mig.Holder {
+	for i := range users {
+		u := &users[i]
 		u.Stays = u.Pod.Name != "" && m.cfg.Stays(ctx, u.Pod)
 	}
-	return o
+	return users
 }
 
 // ofHost reports whether a user is a unit of the host that the next attempt stops.

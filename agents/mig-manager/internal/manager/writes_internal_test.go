@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -33,6 +34,8 @@ type hour struct {
 	looks, observations int
 	// users and busy are those whom the kubelet and an attempt find at the n-th look.
 	users, busy func(n int) []mig.Holder
+	// unknown is why an attempt does not know who uses the GPUs.
+	unknown error
 }
 
 // Observe, Plan, Apply and Recover are those of GPUs.
@@ -47,6 +50,9 @@ func (h *hour) Plan(context.Context, apply.Request) (apply.Plan, error) {
 }
 
 func (h *hour) Apply(context.Context, apply.Request) (apply.Result, error) {
+	if h.unknown != nil {
+		return apply.Result{}, &apply.HoldersUnknown{Err: h.unknown}
+	}
 	return apply.Result{}, &apply.InUse{Holders: h.busy(h.looks)}
 }
 
@@ -264,5 +270,31 @@ func TestReasonsOfEvents(t *testing.T) {
 		if len(sent) != 1 || sent[0].Reason != string(want) {
 			t.Errorf("%s: %v", state, sent)
 		}
+	}
+}
+
+// A kubelet that is silent between the plan and the change is no failure of the config: nothing was
+// tried, and the next look asks again.
+func TestAnAttemptWithoutTheKubeletIsNone(t *testing.T) {
+	h := newHour(t)
+	h.unknown = errors.New("the kubelet does not answer")
+	is := h.reads(t)
+	h.delivered.Store(&is)
+	h.passes(t, 10*time.Second)
+	if h.attempt.Attempt.Err != nil || len(h.events) > 0 {
+		t.Errorf("attempt %+v, Events %q", h.attempt.Attempt, h.events)
+	}
+	if h.looks < 3 {
+		t.Errorf("it looked %d times", h.looks)
+	}
+}
+
+// No eviction keeps the pod of a DaemonSet away, whoever finds it.
+func TestPodsThatAnAttemptFindsMayStay(t *testing.T) {
+	h := newHour(t)
+	h.cfg.Stays = func(context.Context, procowner.Pod) bool { return true }
+	h.failed(t.Context(), &apply.InUse{Holders: []mig.Holder{pod(1)}}, false)
+	if users := h.attempt.Users; len(users) != 1 || !users[0].Stays {
+		t.Errorf("%+v", users)
 	}
 }
