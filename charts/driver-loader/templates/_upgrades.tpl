@@ -63,8 +63,17 @@ spec:
       volumes:
         {{- nindent 8 . }}
       {{- end }}
+      {{- /* The first toleration that fits a taint counts: a pod that tolerates all would stay on a dead node for ever. */ -}}
+      {{- $leaves := list -}}
+      {{- range $taint := list "not-ready" "unreachable" -}}
+      {{- $leaves = append $leaves (dict "key" (printf "node.kubernetes.io/%s" $taint) "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" 300) -}}
+      {{- end -}}
+      {{- /* It runs also while all workers are cordoned. */ -}}
+      {{- $everywhere := list
+        (dict "key" "node-role.kubernetes.io/control-plane" "operator" "Exists" "effect" "NoSchedule")
+        (dict "key" "node.kubernetes.io/unschedulable" "operator" "Exists" "effect" "NoSchedule") -}}
       {{- with include "outrigger.placement" (dict "nodeSelector" (dict "kubernetes.io/os" "linux") "tolerations"
-        (include "outrigger.tolerations" (dict "root" $ "taint" (include "outrigger.startupTaint" .)) | fromYamlArray)) }}{{ nindent 6 . }}{{ end }}
+        (concat $leaves $everywhere (include "outrigger.tolerations" (dict "root" $ "taint" (include "outrigger.startupTaint" .)) | fromYamlArray) | uniq)) }}{{ nindent 6 . }}{{ end }}
 ---
 {{ include "outrigger.serviceAccount" (dict "root" . "values" (dict "create" true) "name" (include "driver-loader.upgradesName" .) "labels" $labels) }}
 {{- end }}

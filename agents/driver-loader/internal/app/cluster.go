@@ -27,7 +27,7 @@ func (s *settings) clusterFlags() []cli.Flag {
 		},
 		&cli.BoolFlag{
 			Name: "grant-upgrades", EnvVars: []string{"GRANT_UPGRADES"}, Destination: &s.grantUpgrades,
-			Usage: "only permit the nodes of a cluster to upgrade, as the upgrade policies of the DaemonSets in the namespace say; a Deployment does this",
+			Usage: "run as the program that permits nodes to begin upgrades, within the upgrade policies of the DaemonSets in the namespace, and do nothing else",
 		},
 	}
 }

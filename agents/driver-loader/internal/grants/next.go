@@ -18,8 +18,11 @@ import (
 // Node has the fields of a Node that a decision depends on.
 type Node struct {
 	Name string
-	// GPU is set for a node with labels of NVIDIA: others do not count.
+	// GPU is set for a node with labels of NVIDIA or of its devices: others do not count.
 	GPU bool
+	// Out is set if labels keep the driver loader off the node. It does not begin, and what it said last
+	// does not count.
+	Out bool
 	// Cordoned and NotReady are why a node is unavailable.
 	Cordoned, NotReady bool
 	// Skip is upgrade.SkipLabel, Requested is upgrade.RequestedAnnotation.
@@ -59,7 +62,7 @@ type Plan struct {
 func (n Node) inForce() bool { return n.Granted != "" || n.Begun }
 
 // ended reports whether the node reports that it does not use its grant: it is done, it has failed,
-// or it has not begun and wants another driver or none.
+// or it has not begun, and wants another driver or none, or has no agent.
 func (n Node) ended() bool {
 	switch n.State {
 	case upgrade.Idle, upgrade.Done:
@@ -67,13 +70,18 @@ func (n Node) ended() bool {
 	case upgrade.Failed:
 		return n.Failed == n.Driver // otherwise the node is on its way back
 	default:
-		return n.State == upgrade.Required && n.Driver != n.Granted
+		return n.State == upgrade.Required && (n.Driver != n.Granted || n.Out)
 	}
 }
 
 // waits reports whether the node waits for a grant.
 func (n Node) waits() bool {
-	return n.State == upgrade.Required && n.Driver != "" && !n.Skip && !n.inForce()
+	return n.wants() && !n.inForce()
+}
+
+// wants reports whether the node may get a grant.
+func (n Node) wants() bool {
+	return n.State == upgrade.Required && n.Driver != "" && !n.Skip && !n.Out
 }
 
 // count has the nodes that count against the limits, by name.
@@ -92,7 +100,7 @@ func Next(nodes []Node, sets []DaemonSet) Plan {
 		if n.Granted != "" && n.ended() {
 			p.Ended = append(p.Ended, n.Name)
 		}
-		if n.Begun && n.Granted == "" {
+		if n.Begun && n.Granted == "" && n.wants() {
 			p.Granted[n.Name] = n.Driver
 		}
 		c.add(n)
@@ -144,7 +152,7 @@ func (c count) add(n Node) {
 	if n.State == upgrade.Failed {
 		failed = n.Driver
 	}
-	if failed != "" {
+	if failed != "" && !n.Out {
 		c.failed[failed] = append(c.failed[failed], n.Name)
 	}
 }

@@ -1,6 +1,7 @@
 package grants_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -66,6 +67,10 @@ func TestNext(t *testing.T) {
 		"more are cordoned than may be":         {nodes: []grants.Node{waiting("a", func(n *grants.Node) { n.Cordoned = true }), with("x", func(n *grants.Node) { n.Cordoned = true })}, p: limits(1, "1", 1), why: "maxUnavailable is 1"},
 		"one that waits and is not ready":       {nodes: []grants.Node{waiting("a", func(n *grants.Node) { n.NotReady = true })}, p: limits(1, "100%", 1)},
 		"one with the skip label":               {nodes: []grants.Node{waiting("a", func(n *grants.Node) { n.Skip = true })}, p: limits(1, "100%", 1)},
+		"one that labels keep the agent off":    {nodes: []grants.Node{waiting("a", func(n *grants.Node) { n.Out = true })}, p: limits(1, "100%", 1)},
+		"one that was kept off after its grant": {nodes: append(two, with("x", func(n *grants.Node) { in(upgrade.Required, "2")(n); n.Out = true })), p: limits(1, "100%", 1), ended: []string{"x"}, why: "waits for the upgrade of x"},
+		"one that was kept off in its upgrade":  {nodes: append(two, with("x", func(n *grants.Node) { in(upgrade.Swapping, "2")(n); n.Out = true })), p: limits(1, "100%", 1), why: "waits for the upgrade of x"},
+		"one that was kept off after a failure": {nodes: append(two, with("x", func(n *grants.Node) { in(upgrade.Failed, "")(n); n.Out = true })), p: limits(1, "100%", 1), granted: []string{"a"}, why: "waits for the upgrade of a"},
 		"one of no DaemonSet of the driver":     {nodes: []grants.Node{waiting("a", func(n *grants.Node) { n.DaemonSet = "other/driver-loader" })}, p: limits(1, "100%", 1)},
 		"one that names no driver":              {nodes: []grants.Node{waiting("a", func(n *grants.Node) { n.Driver = "" })}, p: limits(1, "100%", 1)},
 		"one whose grant may still come":        {nodes: []grants.Node{waiting("a"), waiting("b", func(n *grants.Node) { n.Begun = true })}, p: limits(1, "100%", 1), granted: []string{"b"}, why: "waits for the upgrade of b"},
@@ -266,5 +271,28 @@ func TestGrantsNeverExceedTheLimit(t *testing.T) {
 	}
 	if all == 0 {
 		t.Error("nothing was ever granted")
+	}
+}
+
+// What a node reports has a limit, so that no node fills the board.
+func TestReportsAreShort(t *testing.T) {
+	for name, tc := range map[string]struct {
+		labels, annotations string
+		want                grants.Node
+	}{
+		"a name":       {`{}`, `{"outrigger.dev/driver-upgrade-driver":"580.95.05"}`, grants.Node{Driver: "580.95.05"}},
+		"no name":      {`{}`, `{"outrigger.dev/driver-upgrade-driver":"` + strings.Repeat("<", 254) + `"}`, grants.Node{}},
+		"kept off":     {`{"nvidia.com/gpu.deploy.driver":"false"}`, `{}`, grants.Node{GPU: true, Out: true}},
+		"all kept off": {`{"nvidia.com/gpu.deploy.operands":"false"}`, `{}`, grants.Node{GPU: true, Out: true}},
+		"NFD alone":    {`{"feature.node.kubernetes.io/pci-10de.present":"true"}`, `{}`, grants.Node{GPU: true}},
+	} {
+		var got grants.Node
+		if err := json.Unmarshal([]byte(`{"metadata":{"labels":`+tc.labels+`,"annotations":`+tc.annotations+`}}`), &got); err != nil {
+			t.Fatal(err)
+		}
+		tc.want.NotReady = true
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

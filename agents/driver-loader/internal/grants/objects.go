@@ -33,11 +33,14 @@ func (n *Node) UnmarshalJSON(data []byte) error {
 	*n = Node{
 		Name: of.Metadata.Name, Cordoned: of.Spec.Unschedulable, NotReady: true,
 		Skip: labels[upgrade.SkipLabel] == "true", Requested: annotations[upgrade.RequestedAnnotation] == "true",
-		State: upgrade.State(labels[upgrade.StateLabel]), Driver: annotations[upgrade.DriverAnnotation],
-		Failed: annotations[upgrade.FailedAnnotation], DaemonSet: annotations[upgrade.DaemonSetAnnotation], Granted: annotations[upgrade.GrantAnnotation],
+		State: upgrade.State(labels[upgrade.StateLabel]), Driver: short(annotations[upgrade.DriverAnnotation]),
+		Failed: short(annotations[upgrade.FailedAnnotation]), DaemonSet: short(annotations[upgrade.DaemonSetAnnotation]),
+		Granted: annotations[upgrade.GrantAnnotation],
+		// The labels of NVIDIA's GPU Operator that are in the affinity of the chart.
+		Out: labels["nvidia.com/gpu.deploy.driver"] == "false" || labels["nvidia.com/gpu.deploy.operands"] == "false",
 	}
 	for key := range labels {
-		n.GPU = n.GPU || strings.HasPrefix(key, "nvidia.com/")
+		n.GPU = n.GPU || strings.HasPrefix(key, "nvidia.com/") || key == "feature.node.kubernetes.io/pci-10de.present"
 	}
 	for _, c := range of.Status.Conditions {
 		if c.Type == "Ready" && c.Status == "True" {
@@ -45,6 +48,17 @@ func (n *Node) UnmarshalJSON(data []byte) error {
 		}
 	}
 	return nil
+}
+
+// maxName is the longest name of a driver or DaemonSet, in bytes. Longer ones would fill the board.
+const maxName = 253
+
+// short returns what a node reports, or nothing if it is no name.
+func short(s string) string {
+	if len(s) > maxName {
+		return ""
+	}
+	return s
 }
 
 // read is a Node as it was read from the API server.

@@ -109,7 +109,11 @@ func move(j Journal, o Observation, to State, why *cause.Cause, now time.Time) J
 	case Failed:
 		j.Broken, j.Requested, j.Failed = o.Loaded == j.Target, false, j.Target
 	case Idle:
-		j = Journal{State: Idle, Since: now}
+		failed := j.Failed
+		if failed == o.Loaded {
+			failed = ""
+		}
+		j = Journal{State: Idle, Since: now, Failed: failed}
 	default:
 	}
 	return j

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -463,5 +464,39 @@ func TestAnErrorWithoutACodeIsACause(t *testing.T) {
 	}
 	if c := causeOf("upgrade", fmt.Errorf("load: %w", cause.New(cause.ModuleInUse, "a", "b"))); c.Code != cause.ModuleInUse {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A node that failed, and whose agent starts again while it waits, has still failed.
+func TestAFailureOutlastsARestart(t *testing.T) {
+	now := time.Now()
+	waits := Journal{State: Required, Target: "2", Failed: "2"}
+	j := move(waits, Observation{Loaded: "1"}, Idle, nil, now)
+	path := filepath.Join(t.TempDir(), "journal")
+	if err := j.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	read, err := ReadJournal(path)
+	if err != nil || read.Failed != "2" || published(read, "a/b").Annotations[FailedAnnotation] != "2" {
+		t.Errorf("%+v, %v", read, err)
+	}
+	if j := move(waits, Observation{Loaded: "2"}, Idle, nil, now); j.Failed != "" {
+		t.Errorf("driver 2 works, and the journal says that it failed: %+v", j)
+	}
+}
+
+// A label that somebody sets on a node at rest may have caused a grant. The node corrects it.
+func TestANodeAtRestCorrectsALabelThatGotAGrant(t *testing.T) {
+	api := apitest.New(t, map[string]string{StateLabel: string(Required)})
+	u := &Upgrade{cfg: Config{Client: apitest.Client(t, api.Config, api.Name, "driver-loader"), DaemonSet: "a/b"}, journal: Journal{State: Done, Target: "2"}}
+	f := published(u.journal, u.cfg.DaemonSet)
+	u.shown = &f
+	var n object
+	if wrote, err := u.publish(t.Context(), n); err != nil || wrote {
+		t.Errorf("without a grant: %v, %v", wrote, err)
+	}
+	n.Metadata.Annotations = map[string]string{GrantAnnotation: "2"}
+	if wrote, err := u.publish(t.Context(), n); err != nil || !wrote || api.Node().Labels[StateLabel] != string(Done) {
+		t.Errorf("with a grant: %v, %v, %v", wrote, err, api.Node().Labels)
 	}
 }

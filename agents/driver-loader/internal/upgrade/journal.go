@@ -77,7 +77,7 @@ func ReadJournal(path string) (Journal, error) {
 
 // Write writes the journal to path. A node at rest that was never upgraded has none.
 func (j Journal) Write(path string) error {
-	if j.State == Idle {
+	if j.State == Idle && j.Failed == "" {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove the journal of the upgrade: %w", err)
 		}

@@ -121,11 +121,12 @@ func only(of, keys map[string]string) map[string]string {
 }
 
 // publish applies the label and the annotations of the state, unless the Node has them, and
-// reports whether it did. At rest it does so once, whatever other tools write.
+// reports whether it did. At rest it does so once, whatever other tools write, unless the Node has a grant: what
+// they wrote has caused it, and it would hold a place for ever.
 func (u *Upgrade) publish(ctx context.Context, n object) (wrote bool, err error) {
 	f := published(u.journal, u.cfg.DaemonSet)
 	known := u.shown != nil && maps.Equal(u.shown.Labels, f.Labels) && maps.Equal(u.shown.Annotations, f.Annotations)
-	if known && u.journal.State.resting() || (known || u.shown == nil) && n.shows(f) {
+	if known && u.journal.State.resting() && n.Metadata.Annotations[GrantAnnotation] == "" || (known || u.shown == nil) && n.shows(f) {
 		u.shown = &f
 		return false, nil
 	}
