@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-//go:generate go test -run TestGenerated -update .
+//go:generate go test -run TestGenerated|TestCodesStay -update .
 
 // Code is the class of a cause. It is the reason of a condition or an Event, or the label of a
 // metric, and never changes: text does.
