@@ -61,6 +61,9 @@ func userVariables(values map[string]any, names map[string]bool) {
 
 var helpVariable = regexp.MustCompile(`\$([A-Z_]+)`)
 
+// programs names the program of each container that does not have the program's name.
+var programs = map[string]string{"presence": "feature-discovery", "upgrades": "driver-loader"}
+
 // TestProgramsKnowTheirVariables compares the variables that a chart sets with
 // what the program in the container prints with --help: a variable of another
 // name would have no effect.
@@ -73,8 +76,8 @@ func TestProgramsKnowTheirVariables(t *testing.T) {
 				userVariables(v.values, theirs)
 				for _, c := range containers(t, v.objects) {
 					program := c.Name
-					if program == "presence" {
-						program = "feature-discovery"
+					if other := programs[program]; other != "" {
+						program = other
 					}
 					if len(c.Command) > 0 {
 						program = filepath.Base(c.Command[0])

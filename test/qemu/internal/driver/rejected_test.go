@@ -39,7 +39,7 @@ func TestRejected(t *testing.T) {
 // current is the version to pass parameters to.
 func rejects(t *testing.T, current string) {
 	t.Helper()
-	fails(t, otherOptions, "load", "ModuleWrongOptions: module nvidia: ", `the running kernel has "SMP `, "fix: build the module for this kernel")
+	fails(t, otherOptions, "load", "ModuleWrongOptions: module nvidia: ", `the running kernel has "SMP `, "fix: build the module again for the running kernel")
 	fails(t, otherKernel, "load", "ModuleWrongRelease: driver "+otherKernel, `was built for the kernel "5.`, "fix: use a driver image with modules for the kernel 6.")
 	fails(t, dependent, "load", "KernelModuleMissing: module udp_tunnel: the driver needs it", "fix: install the package")
 	before, err := os.ReadFile(parameters)
