@@ -128,3 +128,6 @@ func connect(cfg Config, rc *rest.Config) (*Client, error) {
 func (c *Client) Node() Object {
 	return Object{API: "v1", Resource: "nodes", Name: c.cfg.Node}
 }
+
+// Agent returns Config.Agent, the field manager of what the client writes.
+func (c *Client) Agent() string { return c.cfg.Agent }

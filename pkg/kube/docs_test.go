@@ -52,7 +52,7 @@ func publish(t *testing.T, rc *rest.Config, agent string, labels map[string]stri
 	t.Helper()
 	object := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "n", "labels": labels}}
 	c := apitest.Client(t, rc, "n", agent)
-	if err := c.Apply(t.Context(), kube.Object{API: "v1", Resource: "nodes", Name: "n"}, object); err != nil {
+	if err := c.Apply(t.Context(), kube.Object{API: "v1", Resource: "nodes", Name: "n"}, object, nil); err != nil {
 		t.Fatal(err)
 	}
 }

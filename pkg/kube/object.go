@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -53,14 +55,18 @@ func (c *Client) request(verb string, o Object) *rest.Request {
 	return r
 }
 
-// write begins a request that sends a body as the field manager Config.Agent.
-func (c *Client) write(verb string, o Object, content string, body any) (*rest.Request, error) {
+// write sends a body as the field manager Config.Agent, and decodes the object as it is after that
+// into to. If to is nil, it does not ask for the object.
+func (c *Client) write(ctx context.Context, r *rest.Request, content string, body, to any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
-		return nil, fmt.Errorf("encode what to write: %w", err)
+		return fmt.Errorf("encode what to write: %w", err)
 	}
-	return c.request(verb, o).Param("fieldManager", c.cfg.Agent).
-		SetHeader("Accept", asMetadata).SetHeader("Content-Type", content).Body(data), nil
+	accept := asMetadata
+	if to != nil {
+		accept = asJSON
+	}
+	return call(ctx, r.Param("fieldManager", c.cfg.Agent).SetHeader("Accept", accept).SetHeader("Content-Type", content).Body(data), to)
 }
 
 // call sends a request and decodes the answer into to, unless that is nil.
@@ -93,15 +99,11 @@ func (c *Client) Get(ctx context.Context, o Object, to any) error {
 // Config.Agent. It removes the fields that the agent applied before and that config
 // omits, unless another field manager owns them too. It takes over the fields of
 // config that other field managers own (force), and does not change their other
-// fields.
+// fields. It decodes the object as it is after that into to, unless to is nil.
 //
 // It needs the verb patch, and the verb create if the object does not exist.
-func (c *Client) Apply(ctx context.Context, o Object, config any) error {
-	r, err := c.write(http.MethodPatch, o, string(types.ApplyYAMLPatchType), config)
-	if err != nil {
-		return err
-	}
-	return call(ctx, r.Param("force", "true"), nil)
+func (c *Client) Apply(ctx context.Context, o Object, config, to any) error {
+	return c.write(ctx, c.request(http.MethodPatch, o).Param("force", "true"), string(types.ApplyYAMLPatchType), config, to)
 }
 
 // Operation is one step of a JSON patch (RFC 6902).
@@ -113,21 +115,25 @@ type Operation struct {
 }
 
 // Patch applies all operations to the object, or none. If a test fails, the API
-// server answers 422. It needs the verb patch.
-func (c *Client) Patch(ctx context.Context, o Object, ops []Operation) error {
-	r, err := c.write(http.MethodPatch, o, string(types.JSONPatchType), ops)
-	if err != nil {
-		return err
-	}
-	return call(ctx, r, nil)
+// server answers 422. It decodes the object as it is after that into to, unless to is nil. It needs
+// the verb patch.
+func (c *Client) Patch(ctx context.Context, o Object, ops []Operation, to any) error {
+	return c.write(ctx, c.request(http.MethodPatch, o), string(types.JSONPatchType), ops, to)
+}
+
+// Unchanged makes a patch fail if the object is not the one that was read with this
+// resourceVersion.
+func Unchanged(version string) Operation {
+	return Operation{Op: "test", Path: "/metadata/resourceVersion", Value: json.RawMessage(strconv.Quote(version))}
+}
+
+// AnnotationPath returns the path of an annotation in a JSON patch (RFC 6901). A key has no "~".
+func AnnotationPath(key string) string {
+	return "/metadata/annotations/" + strings.ReplaceAll(key, "/", "~1")
 }
 
 // Create creates an object of a resource, whose name is in the object. If there is one
 // already, the API server answers 409. It needs the verb create.
 func (c *Client) Create(ctx context.Context, of Object, object any) error {
-	r, err := c.write(http.MethodPost, of, asJSON, object)
-	if err != nil {
-		return err
-	}
-	return call(ctx, r, nil)
+	return c.write(ctx, c.request(http.MethodPost, of), asJSON, object, nil)
 }

@@ -37,6 +37,12 @@ rules:
     resources: [configmaps]
     resourceNames: [driver-upgrades]
     verbs: [list, watch]
+  # Whether the agent's own DaemonSet is deleted, or is not for the node any more: then the agent
+  # removes what it has published.
+  - apiGroups: [apps]
+    resources: [daemonsets]
+    resourceNames: [{{ include "outrigger.fullname" . }}]
+    verbs: [get]
 ---
 {{ include "driver-loader.upgradesRights" . }}
 ---

@@ -75,6 +75,7 @@ func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 			return licenses.Run(ctx, l.Undisturbed)
 		}},
 	}
+	a := &agent.Agent{}
 	if s.upgrading() {
 		var err error
 		if up, err = s.upgrader(l, log); err != nil {
@@ -83,12 +84,14 @@ func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 		ready = func() error { return up.ready(l.Ready()) }
 		parts = append(parts,
 			agent.Part{Name: "events", Run: up.events.Run},
-			agent.Part{Name: "upgrade", Run: up.Run, Collectors: []prometheus.Collector{upgrade.NewMetrics(up.Upgrade)}},
+			agent.Part{Name: "upgrade", Run: up.Run, Withdraw: up.Withdraw, Collectors: []prometheus.Collector{upgrade.NewMetrics(up.Upgrade)}},
 		)
+		a.Owner = up.owner
 	}
-	return &agent.Agent{Parts: append(parts, agent.Part{
+	a.Parts = append(parts, agent.Part{
 		Name: "loader", Run: l.Run, Ready: ready, Reload: l.Retry, Collectors: []prometheus.Collector{loader.NewMetrics(l)},
-	})}, nil
+	})
+	return a, nil
 }
 
 // importPayload imports the driver that the flags name.

@@ -12,6 +12,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/loader"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
 )
@@ -20,7 +21,7 @@ func (s *settings) clusterFlags() []cli.Flag {
 	return []cli.Flag{
 		s.cluster.NodeNameFlag(),
 		s.cluster.NamespaceFlag("the pod and of the driver loader's DaemonSets"),
-		s.cluster.DaemonSetFlag(", whose upgrade policy has the limits for this node"),
+		s.cluster.DaemonSetFlag(", whose upgrade policy has the limits for this node; if that is deleted, or does not select the node any more, when the agent stops, the agent removes what it has published on the Node"),
 		&cli.StringFlag{
 			Name: "upgrade-policy", EnvVars: []string{"UPGRADE_POLICY"}, Destination: &s.upgradePolicy,
 			Usage: "`POLICY` of upgrades in a cluster, as JSON in the form of NVIDIA's driver.upgradePolicy; it replaces auto-upgrade. Empty for no cluster",
@@ -73,6 +74,7 @@ type upgrades struct {
 	*upgrade.Upgrade
 	events *kube.Events
 	client *kube.Client
+	owner  *cluster.Owner
 }
 
 // upgrader returns the part of the agent that upgrades the node with a loader.
@@ -81,7 +83,8 @@ func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, erro
 	if err != nil {
 		return nil, cmdline.Usagef("flag --upgrade-policy: it needs the API server, and %s", err)
 	}
-	u := &upgrades{events: kube.NewEvents(client), client: client}
+	u := &upgrades{events: kube.NewEvents(client), client: client, owner: s.cluster.Owner(&cluster.API{Client: client}, log)}
+	u.owner.Left = true
 	plugin := &pluginFact{dir: s.config.Contract, log: log}
 	u.Upgrade = upgrade.New(upgrade.Config{
 		Client: client, Events: u.events, Driver: swapper{l, plugin}, Log: log, Moved: l.Again,

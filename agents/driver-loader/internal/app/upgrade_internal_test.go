@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -103,7 +104,7 @@ func newSite(t *testing.T, operator *kube.Client, restricted apitest.Restricted)
 	s.Stock(t, one)
 	s.Stock(t, two)
 	s.create("namespaces", map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": name}})
-	s.create("nodes", map[string]any{"kind": "Node", "metadata": map[string]any{"name": name}, "status": map[string]any{
+	s.create("nodes", map[string]any{"kind": "Node", "metadata": map[string]any{"name": name, "labels": map[string]any{"site": name}}, "status": map[string]any{
 		"conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
 	}})
 	s.grants()
@@ -125,7 +126,7 @@ func (s *site) grants() {
 	if err := s.operator.Create(s.Context(), kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: s.name}, map[string]any{
 		"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": map[string]any{"name": "driver-loader"},
 		"spec": map[string]any{"selector": map[string]any{"matchLabels": app}, "template": map[string]any{
-			"metadata": map[string]any{"labels": app}, "spec": map[string]any{"nodeSelector": map[string]any{"no": "node"}, "containers": []any{map[string]any{
+			"metadata": map[string]any{"labels": app}, "spec": map[string]any{"nodeSelector": map[string]any{"site": s.name}, "containers": []any{map[string]any{
 				"name": "main", "image": "image", "env": []any{map[string]any{"name": "UPGRADE_POLICY", "value": policy}},
 			}}},
 		}},
@@ -140,7 +141,7 @@ func (s *site) grants() {
 		stop()
 		running.Wait()
 		forget := []kube.Operation{{Op: "add", Path: "/metadata/annotations", Value: []byte("{}")}, {Op: "add", Path: "/metadata/labels", Value: []byte("{}")}}
-		if err := s.operator.Patch(context.WithoutCancel(s.Context()), s.operator.Node(), forget); err != nil {
+		if err := s.operator.Patch(context.WithoutCancel(s.Context()), s.operator.Node(), forget, nil); err != nil {
 			s.Error(err)
 		}
 	})
@@ -261,7 +262,8 @@ func TestReadyzSaysWhereTheUpgradeIs(t *testing.T) {
 	if err := j.Write(journal); err != nil {
 		t.Fatal(err)
 	}
-	u := upgrades{Upgrade: upgrade.New(upgrade.Config{Journal: journal, Log: slog.New(slog.DiscardHandler)}), client: &kube.Client{}}
+	client := &kube.Client{}
+	u := upgrades{Upgrade: upgrade.New(upgrade.Config{Client: client, Journal: journal, Log: slog.New(slog.DiscardHandler)}), client: client}
 	if err := u.ready(nil); err != nil {
 		t.Errorf("while the driver works: %v", err)
 	}
@@ -277,7 +279,7 @@ func TestReadyzSaysThatTheAPIServerIsAway(t *testing.T) {
 	api.Unavailable(math.MaxInt)
 	client := apitest.Client(t, api.Config, api.Name, loader.Name)
 	u := upgrades{
-		Upgrade: upgrade.New(upgrade.Config{Journal: filepath.Join(t.TempDir(), "upgrade.json"), Log: slog.New(slog.DiscardHandler)}), client: client,
+		Upgrade: upgrade.New(upgrade.Config{Client: client, Journal: filepath.Join(t.TempDir(), "upgrade.json"), Log: slog.New(slog.DiscardHandler)}), client: client,
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
@@ -327,6 +329,18 @@ func (s *site) testsAnUpgrade() {
 	if after := s.show(); after.Metadata.ResourceVersion != before.Metadata.ResourceVersion {
 		s.Errorf("a restart wrote the Node: %+v", after)
 	}
+	// An agent whose DaemonSet does not select the node any more leaves nothing on it.
+	p = s.start(two)
+	s.ready(p)
+	if err := s.operator.Patch(s.Context(), s.operator.Node(), []kube.Operation{{Op: "remove", Path: "/metadata/labels/site"}}, nil); err != nil {
+		s.Fatal(err)
+	}
+	p.Stop()
+	after := s.show()
+	maps.DeleteFunc(after.Metadata.Annotations, func(key, _ string) bool { return key == upgrade.GrantAnnotation })
+	if len(after.Metadata.Labels) > 0 || len(after.Metadata.Annotations) > 0 {
+		s.Errorf("the agent left %+v", after.Metadata)
+	}
 }
 
 func (s *site) testsADriverThatFails() {
@@ -352,7 +366,7 @@ func (s *site) testsADriverThatFails() {
 	s.Reject(s.T, "")
 	p = s.start(two)
 	ask := []kube.Operation{{Op: "add", Path: "/metadata/annotations/" + strings.ReplaceAll(upgrade.RequestedAnnotation, "/", "~1"), Value: []byte(`"true"`)}}
-	if err := s.operator.Patch(s.Context(), s.operator.Node(), ask); err != nil {
+	if err := s.operator.Patch(s.Context(), s.operator.Node(), ask, nil); err != nil {
 		s.Fatal(err)
 	}
 	s.reaches(upgrade.Done)

@@ -190,7 +190,7 @@ func (w *Writer) begin(ctx context.Context, b board, p Plan, names []string, ver
 		written := maps.Clone(data)
 		written[begunKey] = encode(begun)
 		ops := []kube.Operation{kube.Unchanged(b.Metadata.ResourceVersion), {Op: "add", Path: "/data", Value: json.RawMessage(encode(written))}}
-		if err := w.cfg.Client.Patch(ctx, w.boardObject(upgrade.BoardName), ops); err != nil {
+		if err := w.cfg.Client.Patch(ctx, w.boardObject(upgrade.BoardName), ops, nil); err != nil {
 			return fmt.Errorf("write the ConfigMap %s of namespace %s: %w", upgrade.BoardName, w.cfg.Namespace, err)
 		}
 	}
@@ -204,7 +204,7 @@ func (w *Writer) begin(ctx context.Context, b board, p Plan, names []string, ver
 func (w *Writer) annotate(ctx context.Context, names []string, versions map[string]string, change func(name string) kube.Operation) error {
 	var errs []error
 	for _, name := range names {
-		err := w.cfg.Client.Patch(ctx, nodeOf(name), []kube.Operation{kube.Unchanged(versions[name]), change(name)})
+		err := w.cfg.Client.Patch(ctx, nodeOf(name), []kube.Operation{kube.Unchanged(versions[name]), change(name)}, nil)
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("write the annotation %s of node %s: %w", upgrade.GrantAnnotation, name, err))
 		}

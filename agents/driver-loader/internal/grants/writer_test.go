@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -98,7 +99,7 @@ func (r *roll) daemonSet(name, policy string) {
 func (r *roll) patch(name, subresource string, ops ...kube.Operation) {
 	r.Helper()
 	of := kube.Object{API: "v1", Resource: "nodes", Name: name, Subresource: subresource}
-	if err := r.nodes[name].Patch(r.Context(), of, ops); err != nil {
+	if err := r.nodes[name].Patch(r.Context(), of, ops, nil); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -115,7 +116,7 @@ func op(path string, value any) kube.Operation {
 func (r *roll) report(name, pool string, state upgrade.State, driver, failed string) {
 	r.Helper()
 	ops := []kube.Operation{
-		op(kube.LabelPath(upgrade.StateLabel), state), op(kube.AnnotationPath(upgrade.DriverAnnotation), driver),
+		op("/metadata/labels/"+strings.ReplaceAll(upgrade.StateLabel, "/", "~1"), state), op(kube.AnnotationPath(upgrade.DriverAnnotation), driver),
 		op(kube.AnnotationPath(upgrade.DaemonSetAnnotation), namespace+"/"+pool), op(kube.AnnotationPath(upgrade.FailedAnnotation), failed),
 	}
 	r.patch(name, "", ops...)

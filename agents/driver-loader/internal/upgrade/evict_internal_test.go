@@ -26,6 +26,7 @@ import (
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
 	"outrigger.dev/pkg/kube/eviction"
+	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pace"
 )
 
@@ -488,15 +489,20 @@ func TestAFailureOutlastsARestart(t *testing.T) {
 // A label that somebody sets on a node at rest may have caused a grant. The node corrects it.
 func TestANodeAtRestCorrectsALabelThatGotAGrant(t *testing.T) {
 	api := apitest.New(t, map[string]string{StateLabel: string(Required)})
-	u := &Upgrade{cfg: Config{Client: apitest.Client(t, api.Config, api.Name, "driver-loader"), DaemonSet: "a/b"}, journal: Journal{State: Done, Target: "2"}}
-	f := published(u.journal, u.cfg.DaemonSet)
-	u.shown = &f
-	var n object
-	if wrote, err := u.publish(t.Context(), n); err != nil || wrote {
+	client := apitest.Client(t, api.Config, api.Name, "driver-loader")
+	u := &Upgrade{cfg: Config{Client: client, DaemonSet: "a/b"}, journal: Journal{State: Done, Target: "2"}}
+	u.node = nodestate.New(client, nodestate.Config{Log: slog.New(slog.DiscardHandler)})
+	n, err := u.node.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := published(u.journal, u.cfg.DaemonSet)
+	u.shown = &d
+	if wrote, _, err := u.publish(t.Context(), n); err != nil || wrote {
 		t.Errorf("without a grant: %v, %v", wrote, err)
 	}
-	n.Metadata.Annotations = map[string]string{GrantAnnotation: "2"}
-	if wrote, err := u.publish(t.Context(), n); err != nil || !wrote || api.Node().Labels[StateLabel] != string(Done) {
+	n.Annotations = map[string]string{GrantAnnotation: "2"}
+	if wrote, _, err := u.publish(t.Context(), n); err != nil || !wrote || api.Node().Labels[StateLabel] != string(Done) {
 		t.Errorf("with a grant: %v, %v, %v", wrote, err, api.Node().Labels)
 	}
 }

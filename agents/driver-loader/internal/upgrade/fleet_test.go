@@ -203,7 +203,7 @@ func (m *machine) forget() {
 		{Op: "add", Path: "/spec/unschedulable", Value: []byte("false")},
 		{Op: "add", Path: "/metadata/annotations", Value: []byte("{}")},
 		{Op: "add", Path: "/metadata/labels", Value: []byte("{}")},
-	}); err != nil {
+	}, nil); err != nil {
 		m.Error(err)
 	}
 }

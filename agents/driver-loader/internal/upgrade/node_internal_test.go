@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"outrigger.dev/pkg/cause"
+	"outrigger.dev/pkg/nodestate"
 )
 
 // FuzzWhatOthersWrite holds what labels and annotations that other tools wrote may cause: a
@@ -17,13 +18,13 @@ func FuzzWhatOthersWrite(f *testing.F) {
 	}
 	f.Add("drain-required", "false", "2", "", true, "")
 	f.Fuzz(func(t *testing.T, label, skip, cordoned, requested string, unschedulable bool, text string) {
-		var n object
-		n.Metadata.Labels = map[string]string{StateLabel: label, SkipLabel: skip}
-		n.Metadata.Annotations = map[string]string{CordonedAnnotation: cordoned, RequestedAnnotation: requested, InitialAnnotation: label}
-		n.Spec.Unschedulable = unschedulable
+		var n nodestate.Node
+		n.Labels = map[string]string{StateLabel: label, SkipLabel: skip}
+		n.Annotations = map[string]string{CordonedAnnotation: cordoned, RequestedAnnotation: requested, InitialAnnotation: label}
+		n.Unschedulable = unschedulable
 		p := Default()
 		p.AutoUpgrade = false
-		got := Next(Journal{}, Observation{Target: "2", Loaded: "1", Node: n.read()}, p)
+		got := Next(Journal{}, Observation{Target: "2", Loaded: "1", Node: read(n)}, p)
 		want := Action{Kind: Wait}
 		switch {
 		case cordoned != "":
@@ -71,11 +72,11 @@ func TestOnlyANodeWithGPUsInItsCapacityHasAPlugin(t *testing.T) {
 		`{}`: false, `{"cpu": "2"}`: false, `{"nvidia.com/gpu": "0"}`: false,
 		`{"nvidia.com/gpu": "2"}`: true, `{"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"}`: true,
 	} {
-		var n object
+		var n nodestate.Node
 		if err := json.Unmarshal([]byte(`{"status": {"capacity": `+resources+`}}`), &n); err != nil {
 			t.Fatal(err)
 		}
-		if got := n.hasPlugin(); got != want {
+		if got := hasPlugin(n); got != want {
 			t.Errorf("%s: %v, want %v", resources, got, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/nodestate"
 )
 
 // BoardName is the name of a ConfigMap. Package grants writes there why nodes wait: a Waiting for each
@@ -43,17 +44,17 @@ func (u *Upgrade) follow(ctx context.Context) {
 }
 
 // observe reads the node and the driver. It returns the policy too.
-func (u *Upgrade) observe(ctx context.Context) (object, Observation, Policy, error) {
-	var node object
+func (u *Upgrade) observe(ctx context.Context) (nodestate.Node, Observation, Policy, error) {
+	var node nodestate.Node
 	desired, err := u.cfg.Desired(u.journal.State)
 	p, o := desired.Policy, Observation{Target: desired.Driver}
 	if err != nil {
 		return node, o, p, fmt.Errorf("find out which driver is desired: %w", err)
 	}
-	if err := u.cfg.Client.Get(ctx, u.cfg.Client.Node(), &node); err != nil {
-		return node, o, p, fmt.Errorf("read node %s: %w", u.cfg.Client.Node().Name, err)
+	if node, err = u.node.Read(ctx); err != nil {
+		return node, o, p, err
 	}
-	o.Node = node.read()
+	o.Node = read(node)
 	if o.Loaded, err = u.cfg.Driver.Loaded(ctx); err != nil {
 		return node, o, p, fmt.Errorf("look which driver is loaded: %w", err)
 	}

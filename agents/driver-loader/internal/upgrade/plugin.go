@@ -3,6 +3,8 @@ package upgrade
 import (
 	"context"
 	"time"
+
+	"outrigger.dev/pkg/nodestate"
 )
 
 // pluginLimit is how long a node stays cordoned after its driver works, for a device plugin that
@@ -13,8 +15,8 @@ const pluginLimit = 2 * time.Minute
 // pods that the scheduler sends before, and their controller makes one after the other. A plugin
 // that does not come back is not the upgrade's to mend, nor is one that was broken before, on a node
 // whose driver was not touched. It reports whether it has waited.
-func (u *Upgrade) awaitPlugin(ctx context.Context, node object) (waited bool) {
-	if u.cfg.Offered == nil || u.journal.Untouched || !node.hasPlugin() {
+func (u *Upgrade) awaitPlugin(ctx context.Context, node nodestate.Node) (waited bool) {
+	if u.cfg.Offered == nil || u.journal.Untouched || !hasPlugin(node) {
 		return false
 	}
 	limited, cancel := context.WithTimeout(ctx, pluginLimit)

@@ -13,6 +13,7 @@ import (
 
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/reconcile"
 )
@@ -77,8 +78,9 @@ type Upgrade struct {
 	journal Journal
 	// waiting is the entry of the board for DaemonSet.
 	waiting atomic.Pointer[Waiting]
-	// shown is what was published last, if that is known.
-	shown *fields
+	// node writes to the Node, and shown is what was published last, if that is known.
+	node  *nodestate.Writer
+	shown *nodestate.Desired
 	// blocked are the PodDisruptionBudgets that Events named, by pod.
 	blocked map[string]string
 }
@@ -95,6 +97,7 @@ func New(cfg Config) *Upgrade {
 		cfg.Log.Warn("the journal of the upgrade is lost, beginning again", "err", err)
 	}
 	u := &Upgrade{cfg: cfg, journal: j, blocked: map[string]string{}}
+	u.node = nodestate.New(cfg.Client, nodestate.Config{Notes: []string{CauseAnnotation}, Cordon: CordonedAnnotation, Log: cfg.Log})
 	u.loop = reconcile.New(reconcile.Config{
 		Name: "upgrade", Step: u.step, Retry: cfg.Retry, Delays: kube.Delays, Patient: true, Log: cfg.Log,
 		Failed: func(err error, in time.Duration) {
@@ -119,12 +122,16 @@ func (u *Upgrade) Changed() { u.loop.Wake() }
 func (u *Upgrade) Run(ctx context.Context) error {
 	var following sync.WaitGroup
 	defer following.Wait()
-	following.Go(func() {
-		kube.Watch(ctx, u.cfg.Client, kube.Query{Object: u.cfg.Client.Node()}, func([]seen) { u.Changed() })
-	})
+	following.Go(func() { u.node.Watch(ctx, u.Changed) })
 	following.Go(func() { u.follow(ctx) })
 	u.moved()
 	return u.loop.Run(ctx)
+}
+
+// Withdraw removes what the upgrade has published, and the cordon. It is for an agent that does not
+// come back to the node, after Run.
+func (u *Upgrade) Withdraw(ctx context.Context) error {
+	return u.node.Withdraw(ctx, nodestate.Published{Metadata: true, Cordon: true})
 }
 
 // step takes one action.
@@ -135,12 +142,14 @@ func (u *Upgrade) step(ctx context.Context) (reconcile.Result, error) {
 		return none, err
 	}
 	j := u.journal
-	if node.read().Requested && (j.State.Active() || j.State == Done) {
-		return more, u.accept(ctx, node)
+	if o.Node.Requested && (j.State.Active() || j.State == Done) {
+		return more, u.node.RemoveAnnotation(ctx, node, RequestedAnnotation)
 	}
-	if wrote, err := u.publish(ctx, node); err != nil {
+	wrote, again, err := u.publish(ctx, node)
+	if err != nil {
 		return none, err
-	} else if wrote {
+	}
+	if wrote {
 		// The Node is another one now, and what follows writes only to the one that it knows.
 		if node, o, p, err = u.observe(ctx); err != nil {
 			return none, err
@@ -165,7 +174,7 @@ func (u *Upgrade) step(ctx context.Context) (reconcile.Result, error) {
 	case a.Kind != Wait || !reflect.DeepEqual(j, next): // a journal has a cause behind a pointer
 		return more, nil
 	}
-	return none, nil
+	return reconcile.Result{After: again}, nil
 }
 
 // write writes a journal that differs.
@@ -190,18 +199,18 @@ func (u *Upgrade) moved() {
 }
 
 // do takes an action. It returns why the action failed, or an error if it does not know.
-func (u *Upgrade) do(ctx context.Context, node object, a Action, p Policy) (*cause.Cause, error) {
+func (u *Upgrade) do(ctx context.Context, node nodestate.Node, a Action, p Policy) (*cause.Cause, error) {
 	switch a.Kind {
 	case Cordon:
-		return nil, u.cordon(ctx, node, u.journal.Target)
+		return nil, u.node.Cordon(ctx, node, u.journal.Target)
 	case Uncordon:
 		if u.awaitPlugin(ctx, node) {
-			// It has changed meanwhile.
-			if err := u.cfg.Client.Get(ctx, u.cfg.Client.Node(), &node); err != nil {
+			var err error
+			if node, err = u.node.Read(ctx); err != nil { // it has changed meanwhile
 				return nil, err
 			}
 		}
-		return nil, u.uncordon(ctx, node)
+		return nil, u.node.Uncordon(ctx, node)
 	case WaitForJobs, EvictPods, DrainNode, Swap, Validate, RollBack:
 		return u.long(ctx, a, p)
 	default:

@@ -154,7 +154,7 @@ func (f *fleet) testsANodeWhoseDriverWasNotTouchedWaitsForNoPlugin() {
 			m.until("is cordoned", func(s shown) bool { return s.Spec.Unschedulable })
 			skip := []kube.Operation{{Op: "add", Path: "/metadata/labels/nvidia.com~1gpu-driver-upgrade.skip", Value: []byte(`"true"`)}}
 			c := f.operator(f.T, m.name)
-			if err := c.Patch(f.Context(), c.Node(), skip); err != nil {
+			if err := c.Patch(f.Context(), c.Node(), skip, nil); err != nil {
 				f.Error(err)
 			}
 			if s := m.reaches(upgrade.Idle); s.Spec.Unschedulable {
@@ -190,7 +190,7 @@ func (f *fleet) testsABudgetHoldsTheUpgrade() {
 	}})
 	ready := []kube.Operation{{Op: "add", Path: "/status", Value: []byte(`{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}`)}}
 	pod := kube.Object{API: "v1", Resource: "pods", Namespace: f.namespace, Name: "held", Subresource: "status"}
-	if err := f.operator(f.T, "any").Patch(f.Context(), pod, ready); err != nil {
+	if err := f.operator(f.T, "any").Patch(f.Context(), pod, ready, nil); err != nil {
 		f.Fatal(err)
 	}
 	stop := m.start()
@@ -200,7 +200,7 @@ func (f *fleet) testsABudgetHoldsTheUpgrade() {
 	})
 	// The label that excludes the node ends the wait.
 	skip := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": m.name, "labels": map[string]any{upgrade.SkipLabel: "true"}}}
-	if err := f.operator(f.T, m.name).Apply(f.Context(), f.operator(f.T, m.name).Node(), skip); err != nil {
+	if err := f.operator(f.T, m.name).Apply(f.Context(), f.operator(f.T, m.name).Node(), skip, nil); err != nil {
 		f.Fatal(err)
 	}
 	s := m.until("the node left the upgrade", func(s shown) bool { return !s.Spec.Unschedulable && s.state() == "" })
@@ -278,7 +278,7 @@ func (f *fleet) testsACordonedNodeCountsForMaxUnavailable() {
 		f.Errorf("the cause is %q, want %q", s.cause(), want)
 	}
 	uncordon := []kube.Operation{{Op: "remove", Path: "/spec/unschedulable"}}
-	if err := f.operator(f.T, "any").Patch(f.Context(), f.operator(f.T, other.name).Node(), uncordon); err != nil {
+	if err := f.operator(f.T, "any").Patch(f.Context(), f.operator(f.T, other.name).Node(), uncordon, nil); err != nil {
 		f.Fatal(err)
 	}
 	m.reaches(upgrade.Done)

@@ -20,6 +20,7 @@ import (
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pci"
 	"outrigger.dev/pkg/reconcile"
 )
@@ -95,7 +96,7 @@ func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, err
 			if err != nil {
 				return err
 			}
-			return out.once(ctx, publish.Desired{Labels: labels})
+			return out.once(ctx, nodestate.Desired{Labels: labels})
 		}
 		return &agent.Agent{Once: true, Parts: []agent.Part{{Name: "labels", Run: once, Close: src.Close}}, Effective: s.effective()}, nil
 	}
@@ -151,12 +152,17 @@ func (s *settings) machine(log *slog.Logger) func() discovery.Machine {
 	}
 }
 
+// timestamp returns the key of the label with the timestamp, empty for none.
+func (s *settings) timestamp() string {
+	if s.live.Config.GFD.NoTimestamp {
+		return ""
+	}
+	return publish.Timestamp
+}
+
 // stamper returns the Stamper for the label with the timestamp.
 func (s *settings) stamper() publish.Stamper {
-	if s.live.Config.GFD.NoTimestamp {
-		return publish.Stamper{}
-	}
-	return publish.Stamper{Now: time.Now}
+	return publish.Stamper{Key: s.timestamp(), Now: time.Now}
 }
 
 // effective returns the settings in effect.

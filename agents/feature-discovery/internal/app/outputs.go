@@ -7,35 +7,38 @@ import (
 	"log/slog"
 	"time"
 
-	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/nodestate"
 )
 
 // outputs are the destinations of labels and condition.
 type outputs struct {
 	// node is the agent's Node; nil for a process that writes nothing to it.
-	node *publish.Node
+	node *nodestate.Keeper
+	// taint is removed from the Node once it is ready.
+	taint nodestate.Taint
 	// labels is the destination of labels other than the Node.
 	labels publish.Output
 	keeper *publish.Keeper
 	// api gets an Event for each change of the condition, and last is the condition.
 	api  *cluster.API
-	last object.Condition
+	last nodestate.Condition
 }
 
 // outputs returns the outputs of the settings.
 func (s *settings) outputs(stdout io.Writer, log *slog.Logger) *outputs {
-	o := &outputs{api: s.api}
+	o := &outputs{api: s.api, taint: s.taint}
 	switch s.publish {
 	case publishFile:
 		o.labels = publish.File{Stamper: s.stamper(), Path: s.live.Config.GFD.OutputFile}
 	case publishStdout:
 		o.labels = &publish.Text{Stamper: s.stamper(), To: stdout}
 	case publishNodeFeature:
-		o.labels = publish.NodeFeature{Stamper: s.stamper(), API: object.New(s.api.Client), Namespace: s.cluster.Namespace, Pod: s.podName}
+		o.labels = publish.NodeFeature{Stamper: s.stamper(), Client: s.api.Client, Namespace: s.cluster.Namespace, Pod: s.podName}
 	}
 	if o.labels != nil {
 		o.keeper = publish.NewKeeper(publish.KeeperConfig{
@@ -44,10 +47,7 @@ func (s *settings) outputs(stdout io.Writer, log *slog.Logger) *outputs {
 	}
 	switch {
 	case s.publish == publishNode || len(s.chain) > 0 && s.api != nil:
-		o.node = publish.NewNode(publish.NodeConfig{
-			Stamper: s.stamper(), API: object.New(s.api.Client), Manager: name, Taint: s.taint, Time: time.Now,
-			Log: log,
-		})
+		o.node = nodestate.NewKeeper(s.api.Client, nodestate.Config{Timestamp: s.timestamp(), Log: log})
 	case len(s.chain) > 0:
 		log.Info("not in a cluster, not writing the condition GPUReady")
 	}
@@ -56,15 +56,18 @@ func (s *settings) outputs(stdout io.Writer, log *slog.Logger) *outputs {
 
 // want passes the desired state to the keepers, and reports changes of the condition as Events
 // of the Node. The first state is no change: the condition shows it.
-func (o *outputs) want(w publish.Desired) {
-	if w.Ready != nil {
-		if was := o.last.Reason; was != "" && was != w.Ready.Reason {
-			o.api.Event(kube.Event{Warning: w.Ready.Status != "True", Reason: w.Ready.Reason, Message: w.Ready.Message})
+func (o *outputs) want(w nodestate.Desired) {
+	if c := w.Condition; c != nil {
+		if was := o.last.Reason; was != "" && was != c.Reason {
+			o.api.Event(kube.Event{Warning: c.Status != ready.True, Reason: c.Reason, Message: c.Message})
 		}
-		o.last = *w.Ready
+		o.last = *c
+		if c.Status == ready.True {
+			w.Remove = o.taint
+		}
 	}
 	if o.keeper != nil {
-		o.keeper.Set(w)
+		o.keeper.Set(w.Labels)
 		w.Labels = nil
 	}
 	if o.node != nil {
@@ -89,7 +92,9 @@ func (o *outputs) parts(labels, condition bool) []agent.Part {
 	if o.node != nil {
 		parts = append(parts, agent.Part{
 			Name: "node", Run: o.node.Run, Ready: o.node.Err,
-			Withdraw: func(ctx context.Context) error { return o.node.Withdraw(ctx, labels, condition) },
+			Withdraw: func(ctx context.Context) error {
+				return o.node.Withdraw(ctx, nodestate.Published{Metadata: labels, Condition: condition})
+			},
 		})
 	}
 	return parts
@@ -100,7 +105,7 @@ func (o *outputs) parts(labels, condition bool) []agent.Part {
 const onceLimit = time.Minute
 
 // once publishes labels once.
-func (o *outputs) once(ctx context.Context, w publish.Desired) error {
+func (o *outputs) once(ctx context.Context, w nodestate.Desired) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, onceLimit, errors.New("publish labels: no success within "+onceLimit.String()))
 	defer cancel()
 	err := o.put(ctx, w)
@@ -110,7 +115,7 @@ func (o *outputs) once(ctx context.Context, w publish.Desired) error {
 	return err
 }
 
-func (o *outputs) put(ctx context.Context, w publish.Desired) error {
+func (o *outputs) put(ctx context.Context, w nodestate.Desired) error {
 	if o.labels != nil {
 		return o.labels.Put(ctx, w.Labels)
 	}

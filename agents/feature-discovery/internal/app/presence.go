@@ -6,15 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"time"
 
 	"outrigger.dev/agents/feature-discovery/internal/machine"
-	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/presence"
-	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pci"
 )
 
@@ -35,10 +33,7 @@ func (s *settings) newPresence(log *slog.Logger) (*agent.Agent, error) {
 		return nil, err
 	}
 	root, sys := s.systemRoot(), s.gpus.Host.SysRoot
-	node := publish.NewNode(publish.NodeConfig{
-		API: object.New(api.Client), Manager: presenceName, Yields: yields, Time: time.Now,
-		Log: log,
-	})
+	node := nodestate.NewKeeper(api.Client, nodestate.Config{Yields: yields, Log: log})
 	p := presence.New(presence.Config{
 		Scan:   func() ([]pci.Device, error) { return pci.Scan(sys) },
 		Watch:  func(ctx context.Context, changed func()) { pci.Watch(ctx, sys, log, changed) },
@@ -51,7 +46,7 @@ func (s *settings) newPresence(log *slog.Logger) (*agent.Agent, error) {
 		Parts: []agent.Part{
 			{
 				Name: "presence", Run: p.Run, Ready: p.Ready, Reload: p.Reload,
-				Withdraw: func(ctx context.Context) error { return node.Withdraw(ctx, true, false) },
+				Withdraw: func(ctx context.Context) error { return node.Withdraw(ctx, nodestate.Published{Metadata: true}) },
 			},
 			{Name: "watches", Ready: api.Failing},
 		},

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/driver"
@@ -16,6 +15,7 @@ import (
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/nodestate"
 )
 
 // ctrHostRoot is where the chart mounts the files of the host's distribution.
@@ -46,7 +46,7 @@ type settings struct {
 	adopted *gpuconfig.Adopted
 	driver  *driver.Driver
 	chain   []ready.Link
-	taint   object.Taint
+	taint   nodestate.Taint
 	// api is nil outside of a cluster, and if nothing needs it.
 	api *cluster.API
 }
@@ -119,8 +119,8 @@ func (s *settings) machineFile() string {
 }
 
 // parseTaint reads key:effect, empty for no taint.
-func parseTaint(text string) (_ object.Taint, ok bool) {
+func parseTaint(text string) (_ nodestate.Taint, ok bool) {
 	key, effect, _ := strings.Cut(text, ":")
 	known := slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect)
-	return object.Taint{Key: key, Effect: effect}, text == "" || known && key != "" && !strings.ContainsAny(key, "= ")
+	return nodestate.Taint{Key: key, Effect: effect}, text == "" || known && key != "" && !strings.ContainsAny(key, "= ")
 }

@@ -127,8 +127,8 @@ func TestNoConditionBeforeTheFactsAreRead(t *testing.T) {
 		})
 		w := r.published(t)
 		checkLabels(t, w.Labels, h100("8"))
-		if w.Ready != nil {
-			t.Errorf("condition %+v, want none: it would change at once", *w.Ready)
+		if w.Condition != nil {
+			t.Errorf("condition %+v, want none: it would change at once", *w.Condition)
 		}
 	})
 }
@@ -137,8 +137,8 @@ func TestWithoutAChainNothingIsSaidOfReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, gputest.Node(gputest.H100, 8), func(c *discovery.Config) { c.Chain = nil })
 		w := r.published(t)
-		if w.Ready != nil || r.watches.Load() != 0 {
-			t.Errorf("condition %+v after %d watches of facts, want neither", w.Ready, r.watches.Load())
+		if w.Condition != nil || r.watches.Load() != 0 {
+			t.Errorf("condition %+v after %d watches of facts, want neither", w.Condition, r.watches.Load())
 		}
 		checkLabels(t, w.Labels, h100("8"))
 		r.source.SetDriver(false)

@@ -15,13 +15,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/pci"
 	"outrigger.dev/pkg/reconcile"
@@ -65,7 +65,7 @@ type Config struct {
 	// there is no condition.
 	Chain []ready.Link
 	// Publish sets the desired state. It must not block.
-	Publish func(publish.Desired)
+	Publish func(nodestate.Desired)
 	// Recorder counts what happens. It must not block.
 	Recorder Recorder
 	Log      *slog.Logger
@@ -74,7 +74,7 @@ type Config struct {
 // Recorder records the desired state and the results of config changes.
 type Recorder interface {
 	// Desired records the desired state.
-	Desired(publish.Desired)
+	Desired(nodestate.Desired)
 	// Configured records that a config was accepted, or why it was rejected.
 	Configured(err error)
 }
@@ -107,7 +107,7 @@ type Discovery struct {
 	known     map[contract.Name]contract.Fact
 	// on are the labels of the Node, nil before they are known.
 	on      map[string]string
-	desired publish.Desired
+	desired nodestate.Desired
 }
 
 // New returns a Discovery; it does nothing before Run.

@@ -188,8 +188,8 @@ func TestLabelsGoWithTheGPUs(t *testing.T) {
 				r.news(t)
 				tc.leave(r)
 				w := r.published(t)
-				if w.Ready == nil || w.Ready.Status != ready.False {
-					t.Errorf("condition %+v, want one that does not hold", w.Ready)
+				if w.Condition == nil || w.Condition.Status != ready.False {
+					t.Errorf("condition %+v, want one that does not hold", w.Condition)
 				}
 				if w.Labels == nil || tc.stay != (w.Labels[product] != "") || !tc.stay && w.Labels[count] != "" {
 					t.Errorf("labels %v, want that they stay: %v", w.Labels, tc.stay)
@@ -224,8 +224,8 @@ func TestABrokenGPUDoesNotRemoveTheOthers(t *testing.T) {
 		r.source.Lose(ids[1])
 		w := r.published(t)
 		check(t, w, ready.True, ready.GPUsReady, before.Labels)
-		if w.Ready != nil && !strings.Contains(w.Ready.Message, string(ids[1])) {
-			t.Errorf("message %q does not name GPU %s", w.Ready.Message, ids[1])
+		if w.Condition != nil && !strings.Contains(w.Condition.Message, string(ids[1])) {
+			t.Errorf("message %q does not name GPU %s", w.Condition.Message, ids[1])
 		}
 		r.source.Lose(ids[0])
 		check(t, r.published(t), ready.False, cause.AllGPUsFaulty, before.Labels)

@@ -32,8 +32,8 @@ func TestLabelsSayWhetherTheMIGManagerIsAwaited(t *testing.T) {
 		})
 		r.facts.Store(&facts{contract.MIGReady: {State: contract.Missing, Reason: "in words"}})
 		r.run(t)
-		if w := r.published(t); w.Ready != nil {
-			t.Errorf("the condition is %+v before the labels are known", w.Ready)
+		if w := r.published(t); w.Condition != nil {
+			t.Errorf("the condition is %+v before the labels are known", w.Condition)
 		}
 		const off = "nvidia.com/gpu.deploy.mig-manager"
 		labels <- nil

@@ -6,15 +6,14 @@ import (
 	"reflect" // DeepEqual: slices, maps or pointers are in the values
 
 	"outrigger.dev/agents/feature-discovery/internal/label"
-	"outrigger.dev/agents/feature-discovery/internal/object"
-	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/nodestate"
 )
 
 // publish derives the desired state, and passes it on if it has changed.
 func (d *Discovery) publish() {
-	w := publish.Desired{Labels: d.labels(), Ready: d.ready()}
+	w := nodestate.Desired{Labels: d.labels(), Condition: d.ready()}
 	var unknown error
 	if w.Labels == nil {
 		unknown = d.unlabelled()
@@ -63,7 +62,7 @@ func (d *Discovery) labels() map[string]string {
 // ready returns the condition, nil while it is unknown or if there is no chain. A
 // driver that hangs at the start never ends the first refresh, but the condition is
 // known then.
-func (d *Discovery) ready() *object.Condition {
+func (d *Discovery) ready() *nodestate.Condition {
 	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.known == nil || d.asksLabels() && d.on == nil {
 		return nil
 	}

@@ -13,13 +13,13 @@ import (
 	"go.uber.org/goleak"
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
-	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/pci"
 )
@@ -42,7 +42,7 @@ type rig struct {
 	changed chan facts
 	watches atomic.Int32
 	// wants and configs are what was published, and what became of configs.
-	wants, recorded chan publish.Desired
+	wants, recorded chan nodestate.Desired
 	configs         chan error
 }
 
@@ -53,8 +53,8 @@ func newRig(node *gpu.Node, change func(*discovery.Config)) *rig {
 		source:   gputest.New(node),
 		driver:   make(chan struct{}),
 		changed:  make(chan facts),
-		wants:    make(chan publish.Desired, 64),
-		recorded: make(chan publish.Desired, 64),
+		wants:    make(chan nodestate.Desired, 64),
+		recorded: make(chan nodestate.Desired, 64),
 		configs:  make(chan error, 64),
 	}
 	r.setBus(len(node.GPUs))
@@ -66,7 +66,7 @@ func newRig(node *gpu.Node, change func(*discovery.Config)) *rig {
 		ReadMachine: func() discovery.Machine { return *r.bus.Load() },
 		WatchFacts:  r.watchFacts,
 		Chain:       []ready.Link{ready.Driver},
-		Publish:     func(w publish.Desired) { r.wants <- w },
+		Publish:     func(w nodestate.Desired) { r.wants <- w },
 		Recorder:    r,
 		Log:         slog.New(slog.DiscardHandler),
 	}
@@ -122,8 +122,8 @@ func (r *rig) watchFacts(ctx context.Context, deliver func(facts)) error {
 }
 
 // Desired and Configured make the rig a Recorder.
-func (r *rig) Desired(w publish.Desired) { r.recorded <- w }
-func (r *rig) Configured(err error)      { r.configs <- err }
+func (r *rig) Desired(w nodestate.Desired) { r.recorded <- w }
+func (r *rig) Configured(err error)        { r.configs <- err }
 
 // setBus gives the bus n GPUs, which the driver has taken.
 func (r *rig) setBus(n int) { r.setBusOf(n, "nvidia") }
@@ -138,13 +138,13 @@ func (r *rig) setBusOf(n int, driver string) {
 }
 
 // news returns what was published since the last call, once all has settled.
-func (r *rig) news(t *testing.T) []publish.Desired {
+func (r *rig) news(t *testing.T) []nodestate.Desired {
 	t.Helper()
 	synctest.Wait()
 	if len(r.wants) != len(r.recorded) {
 		t.Errorf("%d were published and %d recorded", len(r.wants), len(r.recorded))
 	}
-	var all []publish.Desired
+	var all []nodestate.Desired
 	for len(r.wants) > 0 {
 		all = append(all, <-r.wants)
 		<-r.recorded
@@ -153,7 +153,7 @@ func (r *rig) news(t *testing.T) []publish.Desired {
 }
 
 // published returns the newest of news, of which there is some.
-func (r *rig) published(t *testing.T) publish.Desired {
+func (r *rig) published(t *testing.T) nodestate.Desired {
 	t.Helper()
 	all := r.news(t)
 	if len(all) == 0 {
@@ -179,16 +179,16 @@ func pass(t *testing.T, d time.Duration) {
 
 // check compares what was published with the status and reason of the condition
 // and with some labels.
-func check(t *testing.T, w publish.Desired, status string, reason cause.Code, labels map[string]string) {
+func check(t *testing.T, w nodestate.Desired, status string, reason cause.Code, labels map[string]string) {
 	t.Helper()
 	checkReady(t, w, status, reason)
 	checkLabels(t, w.Labels, labels)
 }
 
-func checkReady(t *testing.T, w publish.Desired, status string, reason cause.Code) {
+func checkReady(t *testing.T, w nodestate.Desired, status string, reason cause.Code) {
 	t.Helper()
-	if w.Ready == nil || w.Ready.Status != status || w.Ready.Reason != string(reason) {
-		t.Errorf("condition %+v, want %s %s", w.Ready, status, reason)
+	if w.Condition == nil || w.Condition.Status != status || w.Condition.Reason != string(reason) {
+		t.Errorf("condition %+v, want %s %s", w.Condition, status, reason)
 	}
 }
 
@@ -206,7 +206,7 @@ func checkLabels(t *testing.T, labels, want map[string]string) {
 }
 
 // unknown checks that nothing is said of the labels, and why.
-func (r *rig) unknown(t *testing.T, w publish.Desired, want error) {
+func (r *rig) unknown(t *testing.T, w nodestate.Desired, want error) {
 	t.Helper()
 	if w.Labels != nil {
 		t.Errorf("labels %v, want that those stay which are there", w.Labels)

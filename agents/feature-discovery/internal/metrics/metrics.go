@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"outrigger.dev/agents/feature-discovery/internal/discovery"
-	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/agent/configfile"
+	"outrigger.dev/pkg/nodestate"
 )
 
 // Namespace is what the names of all metrics begin with.
@@ -22,7 +22,7 @@ type Recorder struct {
 	labels *prometheus.Desc
 	ready  *prometheus.Desc
 
-	desired atomic.Pointer[publish.Desired]
+	desired atomic.Pointer[nodestate.Desired]
 }
 
 var (
@@ -43,7 +43,7 @@ func New() *Recorder {
 }
 
 // Desired records w as the desired state.
-func (r *Recorder) Desired(w publish.Desired) { r.desired.Store(&w) }
+func (r *Recorder) Desired(w nodestate.Desired) { r.desired.Store(&w) }
 
 // Describe sends the descriptions of all metrics that Collect may send.
 func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
@@ -62,11 +62,11 @@ func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 	if w.Labels != nil {
 		ch <- prometheus.MustNewConstMetric(r.labels, prometheus.GaugeValue, float64(len(w.Labels)))
 	}
-	if w.Ready != nil {
+	if w.Condition != nil {
 		v := 0.0
-		if w.Ready.Status == "True" {
+		if w.Condition.Status == "True" {
 			v = 1
 		}
-		ch <- prometheus.MustNewConstMetric(r.ready, prometheus.GaugeValue, v, strings.ToValidUTF8(w.Ready.Reason, "?"))
+		ch <- prometheus.MustNewConstMetric(r.ready, prometheus.GaugeValue, v, strings.ToValidUTF8(w.Condition.Reason, "?"))
 	}
 }

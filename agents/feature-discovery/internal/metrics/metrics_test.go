@@ -11,14 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"outrigger.dev/agents/feature-discovery/internal/metrics"
-	"outrigger.dev/agents/feature-discovery/internal/object"
-	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/cause"
+	"outrigger.dev/pkg/nodestate"
 )
 
-func condition(status string, reason cause.Code) *object.Condition {
-	return &object.Condition{Type: ready.Condition, Status: status, Reason: string(reason)}
+func condition(status string, reason cause.Code) *nodestate.Condition {
+	return &nodestate.Condition{Type: ready.Condition, Status: status, Reason: string(reason)}
 }
 
 func TestRecorder(t *testing.T) {
@@ -26,8 +25,8 @@ func TestRecorder(t *testing.T) {
 	if n := testutil.CollectAndCount(r); n != 0 {
 		t.Errorf("%d series before anything is known, want none", n)
 	}
-	r.Desired(publish.Desired{Labels: map[string]string{"a": "1"}, Ready: condition(ready.False, cause.DriverNotFound)})
-	r.Desired(publish.Desired{Labels: map[string]string{"a": "1", "b": "2"}, Ready: condition(ready.True, ready.GPUsReady)})
+	r.Desired(nodestate.Desired{Labels: map[string]string{"a": "1"}, Condition: condition(ready.False, cause.DriverNotFound)})
+	r.Desired(nodestate.Desired{Labels: map[string]string{"a": "1", "b": "2"}, Condition: condition(ready.True, ready.GPUsReady)})
 	r.Configured(nil)
 	r.Configured(errors.New("config.yaml: line 3: unknown key"))
 
@@ -47,19 +46,19 @@ func TestRecorder(t *testing.T) {
 
 func TestDesired(t *testing.T) {
 	for name, tc := range map[string]struct {
-		desired publish.Desired
+		desired nodestate.Desired
 		want    string
 	}{
-		"nothing is known":            {publish.Desired{}, ""},
-		"the labels are not known":    {publish.Desired{Ready: condition(ready.False, cause.DriverNotFound)}, `gpu_ready{reason="DriverNotFound"} 0`},
-		"the GPUs have not been read": {publish.Desired{Ready: condition(ready.Unknown, cause.Starting)}, `gpu_ready{reason="Starting"} 0`},
-		"the node has no labels":      {publish.Desired{Labels: map[string]string{}}, "labels 0"},
-		"there is no condition":       {publish.Desired{Labels: map[string]string{"a": "1"}}, "labels 1"},
-		"a reason that is not UTF-8":  {publish.Desired{Ready: condition(ready.False, "\xff")}, `gpu_ready{reason="?"} 0`},
+		"nothing is known":            {nodestate.Desired{}, ""},
+		"the labels are not known":    {nodestate.Desired{Condition: condition(ready.False, cause.DriverNotFound)}, `gpu_ready{reason="DriverNotFound"} 0`},
+		"the GPUs have not been read": {nodestate.Desired{Condition: condition(ready.Unknown, cause.Starting)}, `gpu_ready{reason="Starting"} 0`},
+		"the node has no labels":      {nodestate.Desired{Labels: map[string]string{}}, "labels 0"},
+		"there is no condition":       {nodestate.Desired{Labels: map[string]string{"a": "1"}}, "labels 1"},
+		"a reason that is not UTF-8":  {nodestate.Desired{Condition: condition(ready.False, "\xff")}, `gpu_ready{reason="?"} 0`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := metrics.New()
-			r.Desired(publish.Desired{Labels: map[string]string{"of": "before"}, Ready: condition(ready.True, ready.GPUsReady)})
+			r.Desired(nodestate.Desired{Labels: map[string]string{"of": "before"}, Condition: condition(ready.True, ready.GPUsReady)})
 			r.Desired(tc.desired)
 			if got := samples(t, r); got != tc.want {
 				t.Errorf("metrics %q, want %q", got, tc.want)

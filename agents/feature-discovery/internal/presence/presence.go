@@ -15,8 +15,8 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/agents/feature-discovery/internal/machine"
-	"outrigger.dev/agents/feature-discovery/internal/publish"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/pci"
 	"outrigger.dev/pkg/reconcile"
@@ -36,13 +36,13 @@ const (
 type Node interface {
 	// Run reconciles the Node with the desired state until ctx ends.
 	Run(ctx context.Context) error
-	Set(publish.Desired)
+	Set(nodestate.Desired)
 	// Once reconciles the Node with w, and returns nil when they agree.
-	Once(ctx context.Context, w publish.Desired) error
+	Once(ctx context.Context, w nodestate.Desired) error
 	Err() error
 }
 
-var _ Node = (*publish.Node)(nil)
+var _ Node = (*nodestate.Keeper)(nil)
 
 // Config describes a Presence.
 type Config struct {
@@ -154,7 +154,7 @@ func (p *Presence) scan() (map[string]string, error) {
 
 // keep keeps the labels on the Node until p.stop is called.
 func (p *Presence) keep(ctx context.Context, labels map[string]string) {
-	p.cfg.Node.Set(publish.Desired{Labels: labels})
+	p.cfg.Node.Set(nodestate.Desired{Labels: labels})
 	if p.stop != nil {
 		return
 	}
@@ -182,7 +182,7 @@ func (p *Presence) remove(ctx context.Context) error {
 	if p.removed {
 		return nil
 	}
-	err := p.cfg.Node.Once(ctx, publish.Desired{Labels: map[string]string{}})
+	err := p.cfg.Node.Once(ctx, nodestate.Desired{Labels: map[string]string{}})
 	p.removed = err == nil
 	return err
 }

@@ -14,7 +14,7 @@ import (
 
 	"outrigger.dev/agents/feature-discovery/internal/machine"
 	"outrigger.dev/agents/feature-discovery/internal/presence"
-	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/pci"
 )
@@ -44,11 +44,11 @@ func (n *node) Run(ctx context.Context) error {
 	}
 }
 
-func (n *node) Set(w publish.Desired) { n.wants <- w.Labels }
+func (n *node) Set(w nodestate.Desired) { n.wants <- w.Labels }
 
 var errAway = errors.New("the API server is away")
 
-func (n *node) Once(_ context.Context, w publish.Desired) error {
+func (n *node) Once(_ context.Context, w nodestate.Desired) error {
 	n.once <- w.Labels
 	if n.fail.Add(-1) >= 0 {
 		return errAway

@@ -25,7 +25,7 @@ func TestTheFileHeals(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	k.Set(publish.Desired{Labels: one})
+	k.Set(one)
 	for i, damage := range []func() error{
 		func() error { return nil },
 		func() error { return os.Remove(path) },

@@ -2,8 +2,10 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"outrigger.dev/pkg/hostfs"
@@ -23,15 +25,26 @@ type KeeperConfig struct {
 // Keeper keeps labels published at an Output, whoever removes or changes them. It notices
 // at once what happens to a File, and to other outputs with the next check.
 type Keeper struct {
-	target
-	cfg KeeperConfig
+	cfg  KeeperConfig
+	loop *reconcile.Loop
+	// labels are those to publish, nil while they are unknown.
+	labels atomic.Pointer[map[string]string]
+	// published are those that were published last.
+	published atomic.Pointer[map[string]string]
 }
+
+const (
+	retryMin = time.Second
+	retryMax = 5 * time.Minute
+)
+
+var errPending = errors.New("the labels have not been published yet")
 
 // NewKeeper returns a Keeper; it does nothing before Run.
 func NewKeeper(cfg KeeperConfig) *Keeper {
 	k := &Keeper{cfg: cfg}
 	loop := reconcile.Config{
-		Name: "labels", Starting: errPending, Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays,
+		Name: "labels", Step: k.put, Starting: errPending, Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays,
 		Log: cfg.Log,
 		Failed: func(err error, in time.Duration) {
 			cfg.Log.Error("cannot publish labels, retrying", "in", in, "err", err)
@@ -40,8 +53,26 @@ func NewKeeper(cfg KeeperConfig) *Keeper {
 	if _, ok := cfg.Output.(File); ok {
 		loop.Retry = pace.Backoff{} // to try again costs nothing
 	}
-	k.reconcile(loop, k.put)
+	k.loop = reconcile.New(loop)
 	return k
+}
+
+// Set makes the Keeper publish labels. While they are nil, those that are published stay as they
+// are. It does not block.
+func (k *Keeper) Set(labels map[string]string) {
+	k.labels.Store(&labels)
+	k.loop.Wake()
+}
+
+// Err returns nil if the labels are published, and otherwise why they are not.
+func (k *Keeper) Err() error {
+	if err := k.loop.Ready(); err != nil {
+		return err
+	}
+	if k.published.Load() != k.labels.Load() {
+		return errPending
+	}
+	return nil
 }
 
 // Run keeps the labels until ctx ends.
@@ -54,10 +85,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return k.loop.Run(ctx)
 }
 
-func (k *Keeper) put(ctx context.Context, desired Desired) (reconcile.Result, error) {
-	var err error
-	if desired.Labels != nil {
-		err = k.cfg.Output.Put(ctx, desired.Labels)
+func (k *Keeper) put(ctx context.Context) (reconcile.Result, error) {
+	labels := k.labels.Load()
+	if labels != nil && *labels != nil {
+		if err := k.cfg.Output.Put(ctx, *labels); err != nil {
+			return reconcile.Result{After: k.cfg.Every}, err
+		}
 	}
-	return reconcile.Result{After: k.cfg.Every}, err
+	k.published.Store(labels)
+	return reconcile.Result{After: k.cfg.Every}, nil
 }

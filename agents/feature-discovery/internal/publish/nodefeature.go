@@ -2,24 +2,24 @@ package publish
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
-	"outrigger.dev/agents/feature-discovery/internal/object"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"outrigger.dev/pkg/kube"
 )
 
-// NodeFeatures reads and writes objects of Node Feature Discovery's API.
-type NodeFeatures interface {
-	NodeFeatureLabels(ctx context.Context, namespace string) (labels map[string]string, found bool, err error)
-	ApplyNodeFeature(ctx context.Context, namespace string, labels map[string]string, owners []object.OwnerReference) error
-	PodOwners(ctx context.Context, namespace, pod string) ([]object.OwnerReference, error)
-}
-
-var _ NodeFeatures = (*object.Client)(nil)
+// nodeFeatureAPI is the API in which Node Feature Discovery takes features from
+// others (its CRD nodefeatures.nfd.k8s-sigs.io, v0.18).
+const nodeFeatureAPI = "nfd.k8s-sigs.io/v1alpha1"
 
 // NodeFeature publishes labels in the NodeFeature object of the node, from which
-// the master of Node Feature Discovery labels the Node.
+// the master of Node Feature Discovery labels the Node. It needs the verbs get, patch and create on
+// nodefeatures, and get on pods.
 type NodeFeature struct {
 	Stamper
-	API       NodeFeatures
+	Client    *kube.Client
 	Namespace string
 	// Pod is the name of this process's pod. The object is deleted after the pod
 	// and its controller; if Pod is empty, it outlives the agent.
@@ -30,7 +30,7 @@ var _ Output = NodeFeature{}
 
 // Put applies the object if its labels differ.
 func (f NodeFeature) Put(ctx context.Context, labels map[string]string) error {
-	there, found, err := f.API.NodeFeatureLabels(ctx, f.Namespace)
+	there, found, err := f.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,12 +42,12 @@ func (f NodeFeature) Put(ctx context.Context, labels map[string]string) error {
 	if err != nil {
 		return err
 	}
-	return f.API.ApplyNodeFeature(ctx, f.Namespace, stamped, owners)
+	return f.apply(ctx, stamped, owners)
 }
 
 // Withdraw takes the labels back, and leaves the object to the pod, with which it goes.
 func (f NodeFeature) Withdraw(ctx context.Context) error {
-	_, found, err := f.API.NodeFeatureLabels(ctx, f.Namespace)
+	_, found, err := f.read(ctx)
 	if err != nil || !found {
 		return err
 	}
@@ -55,13 +55,105 @@ func (f NodeFeature) Withdraw(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return f.API.ApplyNodeFeature(ctx, f.Namespace, nil, owners[:min(len(owners), 1)])
+	return f.apply(ctx, nil, owners[:min(len(owners), 1)])
 }
 
-// owners returns the pod and its controller.
-func (f NodeFeature) owners(ctx context.Context) ([]object.OwnerReference, error) {
+// ownerReference names an object; the garbage collector deletes the object that has
+// the reference after it (API reference, ObjectMeta.ownerReferences).
+type ownerReference struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Controller bool   `json:"controller,omitempty"`
+}
+
+// owners returns references to the pod and to its controller, a DaemonSet. An
+// object that has both outlives a pod that the DaemonSet replaces.
+func (f NodeFeature) owners(ctx context.Context) ([]ownerReference, error) {
 	if f.Pod == "" {
 		return nil, nil
 	}
-	return f.API.PodOwners(ctx, f.Namespace, f.Pod)
+	var object struct {
+		Metadata struct {
+			UID             string           `json:"uid"`
+			OwnerReferences []ownerReference `json:"ownerReferences"`
+		} `json:"metadata"`
+	}
+	err := f.Client.Get(ctx, kube.Object{API: "v1", Resource: "pods", Namespace: f.Namespace, Name: f.Pod}, &object)
+	if err != nil {
+		return nil, fmt.Errorf("read the owners of pod %s/%s: %w", f.Namespace, f.Pod, err)
+	}
+	owners := []ownerReference{{APIVersion: "v1", Kind: "Pod", Name: f.Pod, UID: object.Metadata.UID}}
+	for _, owner := range object.Metadata.OwnerReferences {
+		if owner.Controller {
+			owners = append(owners, owner)
+		}
+	}
+	return owners, nil
+}
+
+// read returns the labels of the object, and whether that exists.
+func (f NodeFeature) read(ctx context.Context) (labels map[string]string, found bool, err error) {
+	var feature struct {
+		Spec struct {
+			Labels map[string]string `json:"labels"`
+		} `json:"spec"`
+	}
+	err = f.Client.Get(ctx, f.object(), &feature)
+	switch {
+	case apierrors.IsNotFound(err) && !unserved(err):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("read NodeFeature %s/%s: %w", f.Namespace, f.object().Name, withoutNFD(err))
+	}
+	return feature.Spec.Labels, true, nil
+}
+
+// apply creates the object if it does not exist. It is deleted after all of its owners; without
+// owners it stays.
+func (f NodeFeature) apply(ctx context.Context, labels map[string]string, owners []ownerReference) error {
+	metadata := map[string]any{
+		"name": f.object().Name, "namespace": f.Namespace,
+		"labels": map[string]any{"nfd.node.kubernetes.io/node-name": f.Client.Node().Name},
+	}
+	if len(owners) > 0 {
+		metadata["ownerReferences"] = owners
+	}
+	none := map[string]any{}
+	spec := map[string]any{
+		// Versions of NFD differ in which of these are required.
+		"features": map[string]any{"flags": none, "attributes": none, "instances": none},
+	}
+	if len(labels) > 0 {
+		spec["labels"] = labels
+	}
+	err := f.Client.Apply(ctx, f.object(), map[string]any{
+		"apiVersion": nodeFeatureAPI, "kind": "NodeFeature", "metadata": metadata, "spec": spec,
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("apply NodeFeature %s/%s: %w", f.Namespace, f.object().Name, withoutNFD(err))
+	}
+	return nil
+}
+
+func (f NodeFeature) object() kube.Object {
+	return kube.Object{
+		API: nodeFeatureAPI, Resource: "nodefeatures", Namespace: f.Namespace, Name: "nvidia-features-for-" + f.Client.Node().Name,
+	}
+}
+
+// unserved reports whether err is the answer to a path that the API server does
+// not serve: the answer about a missing object names it.
+func unserved(err error) bool {
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	return is && apierrors.IsNotFound(err) && (apierrors.IsUnexpectedServerError(err) || status.ErrStatus.Details.Name == "")
+}
+
+// withoutNFD explains the answer of an API server that does not serve NodeFeatures.
+func withoutNFD(err error) error {
+	if !unserved(err) {
+		return err
+	}
+	return fmt.Errorf("this cluster has no Node Feature Discovery (no CRD nodefeatures.nfd.k8s-sigs.io): install it, or publish the labels on the Node: %w", err)
 }

@@ -1,126 +1,142 @@
 package publish_test
 
 import (
-	"context"
-	"errors"
+	"maps"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/kube/apitest"
 )
 
-// features is the NodeFeature of the node at an API server.
-type features struct {
-	// labels are those of the object, nil for none.
-	labels map[string]string
-	owners []object.OwnerReference
-	writes int
-	// read, ofPod and write are what these requests fail with.
-	read, ofPod, write error
+// ownerReference is the part of an owner reference that these tests read.
+type ownerReference struct {
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Controller bool   `json:"controller"`
 }
 
-// owners are those of the pod's object: the pod, and its DaemonSet.
-var owners = []object.OwnerReference{
-	{APIVersion: "v1", Kind: "Pod", Name: "feature-discovery-x7k2p", UID: "p"},
-	{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "feature-discovery", UID: "u"},
+// nodeFeature is the part of a NodeFeature that these tests read.
+type nodeFeature struct {
+	Metadata struct {
+		Labels          map[string]string `json:"labels"`
+		OwnerReferences []ownerReference  `json:"ownerReferences"`
+	} `json:"metadata"`
+	Spec struct {
+		Labels   map[string]string         `json:"labels"`
+		Features map[string]map[string]any `json:"features"`
+	} `json:"spec"`
 }
 
-func (f *features) NodeFeatureLabels(_ context.Context, namespace string) (map[string]string, bool, error) {
-	if namespace != "gpu" {
-		return nil, false, errors.New("no such namespace")
+// TestNodeFeature publishes in the NodeFeature of a node, at an API server without Node Feature
+// Discovery, and with it.
+func TestNodeFeature(t *testing.T) {
+	s := apitest.New(t, nil)
+	f := publish.NodeFeature{Stamper: stamped(9), Client: apitest.Client(t, s.Config, s.Name, "test-agent"), Namespace: "default"}
+	t.Run("without Node Feature Discovery", func(t *testing.T) {
+		for verb, err := range map[string]error{"Put": f.Put(t.Context(), one), "Withdraw": f.Withdraw(t.Context())} {
+			if err == nil || !strings.HasPrefix(err.Error(), "read NodeFeature default/nvidia-features-for-"+s.Name+": this cluster has no Node Feature Discovery") ||
+				!strings.Contains(err.Error(), "install it") {
+				t.Errorf("%s() = %v", verb, err)
+			}
+		}
+	})
+	const file = `"$COMPONENTS"/nfd/deployment/base/nfd-crds/nfd-api-crds.yaml`
+	admin := apitest.New(t, nil).Config
+	apitest.Script(t, admin, "kubectl create -f "+file)
+	defer apitest.Script(t, admin, "kubectl delete -f "+file)
+	agenttest.Poll(t, "NodeFeatures to be served", func() bool { return f.Withdraw(t.Context()) == nil })
+	pod := s.Name + "-fd"
+	var created struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
 	}
-	return f.labels, f.labels != nil, f.read
-}
-
-func (f *features) PodOwners(_ context.Context, namespace, pod string) ([]object.OwnerReference, error) {
-	if namespace != "gpu" || pod != "feature-discovery-x7k2p" {
-		return nil, errors.New("no such pod")
+	s.Do(http.MethodPost, "/api/v1/namespaces/default/pods", map[string]any{
+		"metadata": map[string]any{"name": pod, "ownerReferences": []any{
+			map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "notes", "uid": "uid-of-notes"},
+			map[string]any{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "fd", "uid": "uid-of-fd", "controller": true, "blockOwnerDeletion": true},
+		}},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": "image"}}},
+	}, &created)
+	ofPod := ownerReference{Kind: "Pod", Name: pod, UID: created.Metadata.UID}
+	both := []ownerReference{ofPod, {Kind: "DaemonSet", Name: "fd", UID: "uid-of-fd", Controller: true}}
+	path := "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/default/nodefeatures/nvidia-features-for-" + s.Name
+	with := func(labels map[string]string, at string) map[string]string {
+		labels = maps.Clone(labels)
+		labels[publish.Timestamp] = at
+		return labels
 	}
-	return owners, f.ofPod
-}
-
-func (f *features) ApplyNodeFeature(_ context.Context, _ string, labels map[string]string, owners []object.OwnerReference) error {
-	f.writes++
-	if f.write == nil {
-		f.labels, f.owners = labels, owners
+	for _, step := range []struct {
+		name   string
+		pod    string
+		at     int64
+		labels map[string]string
+		want   map[string]string
+		writes int
+		owners []ownerReference
+	}{
+		{"there is none", pod, 9, one, with(one, "9"), 1, both},
+		{"it is right", pod, 10, one, with(one, "9"), 0, both},
+		{"it has others", pod, 11, two, with(two, "11"), 1, both},
+		{"its labels have to go", pod, 12, map[string]string{}, nil, 1, both},
+		{"the pod is not known", "", 13, one, with(one, "13"), 1, nil},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			f.Stamper, f.Pod = stamped(step.at), step.pod
+			before := s.Requests()["patch nodefeatures"]
+			if err := f.Put(t.Context(), step.labels); err != nil {
+				t.Fatal(err)
+			}
+			if n := s.Requests()["patch nodefeatures"] - before; n != step.writes {
+				t.Errorf("%d writes, want %d", n, step.writes)
+			}
+			var is nodeFeature
+			s.Do(http.MethodGet, path, nil, &is)
+			var wanted nodeFeature
+			wanted.Metadata.Labels = map[string]string{"nfd.node.kubernetes.io/node-name": s.Name}
+			wanted.Metadata.OwnerReferences, wanted.Spec.Labels = step.owners, step.want
+			wanted.Spec.Features = map[string]map[string]any{"flags": {}, "attributes": {}, "instances": {}}
+			if diff := cmp.Diff(wanted, is); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
-	return f.write
-}
-
-func TestTheNodeFeatureIsWrittenOnlyWhenItDiffers(t *testing.T) {
-	api := &features{}
-	put := func(now int64, labels map[string]string) {
-		t.Helper()
-		f := publish.NodeFeature{Stamper: publish.Stamper{Now: clock(now)}, API: api, Namespace: "gpu", Pod: "feature-discovery-x7k2p"}
-		if err := f.Put(t.Context(), labels); err != nil {
+	t.Run("what is withdrawn goes with its pod", func(t *testing.T) {
+		f.Pod = pod
+		if err := f.Withdraw(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for name, step := range map[string]struct {
-		there, labels, want map[string]string
-		writes              int
-	}{
-		"there is none":                    {nil, one, map[string]string{"a": "1", publish.Timestamp: "9"}, 1},
-		"there is none, and nothing to be": {nil, map[string]string{}, map[string]string{}, 1},
-		"it is right":                      {map[string]string{"a": "1", publish.Timestamp: "3"}, one, map[string]string{"a": "1", publish.Timestamp: "3"}, 0},
-		"it has others":                    {map[string]string{"b": "2", publish.Timestamp: "3"}, one, map[string]string{"a": "1", publish.Timestamp: "9"}, 1},
-		"its labels have to go":            {map[string]string{"a": "1", publish.Timestamp: "3"}, map[string]string{}, map[string]string{}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			*api = features{labels: step.there}
-			put(9, step.labels)
-			if diff := cmp.Diff(step.want, api.labels); diff != "" || api.writes != step.writes {
-				t.Errorf("%d writes, want %d; labels (-want +got):\n%s", api.writes, step.writes, diff)
+		var is nodeFeature
+		s.Do(http.MethodGet, path, nil, &is)
+		if len(is.Spec.Labels) > 0 || !cmp.Equal(is.Metadata.OwnerReferences, []ownerReference{ofPod}) {
+			t.Errorf("it has the labels %v and the owners %v, want only the pod", is.Spec.Labels, is.Metadata.OwnerReferences)
+		}
+	})
+	// Without its owners the object would outlive the agent unseen.
+	t.Run("a pod that is not there", func(t *testing.T) {
+		f.Pod = "none"
+		before := s.Requests()["patch nodefeatures"]
+		err := f.Put(t.Context(), two)
+		if err == nil || err.Error() != `read the owners of pod default/none: the API server answers 404 Not Found: pods "none" not found` {
+			t.Errorf("Put() = %v", err)
+		}
+		if s.Requests()["patch nodefeatures"] != before {
+			t.Error("it was written nevertheless")
+		}
+	})
+	t.Run("no rights", func(t *testing.T) {
+		f.Pod = pod
+		for _, tc := range []struct{ kind, want string }{{"patch nodefeatures", "apply NodeFeature"}, {"get nodefeatures", "read NodeFeature"}} {
+			s.Forbid(tc.kind)
+			if err := f.Put(t.Context(), two); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "403") {
+				t.Errorf("Put() = %v", err)
 			}
-			if step.writes > 0 && !cmp.Equal(api.owners, owners) {
-				t.Errorf("owners %v, want %v", api.owners, owners)
-			}
-		})
-	}
-}
-
-func TestANodeFeatureWithoutAPodHasNoOwner(t *testing.T) {
-	api := &features{}
-	if err := (publish.NodeFeature{API: api, Namespace: "gpu"}).Put(t.Context(), one); err != nil {
-		t.Fatal(err)
-	}
-	if !cmp.Equal(api.labels, one) || api.owners != nil {
-		t.Errorf("labels %v and owners %v, want %v and none", api.labels, api.owners, one)
-	}
-}
-
-func TestANodeFeatureThatIsWithdrawnGoesWithItsPod(t *testing.T) {
-	api := &features{labels: one, owners: owners}
-	f := publish.NodeFeature{API: api, Namespace: "gpu", Pod: "feature-discovery-x7k2p"}
-	if err := f.Withdraw(t.Context()); err != nil || len(api.labels) > 0 || !cmp.Equal(api.owners, owners[:1]) {
-		t.Errorf("Withdraw() = %v with the labels %v and the owners %v, want only the pod", err, api.labels, api.owners)
-	}
-	*api = features{}
-	if err := f.Withdraw(t.Context()); err != nil || api.writes > 0 {
-		t.Errorf("without a NodeFeature, Withdraw() = %v with %d writes", err, api.writes)
-	}
-	*api = features{labels: one, owners: owners}
-	f.Pod = ""
-	if err := f.Withdraw(t.Context()); err != nil || len(api.labels) > 0 || api.owners != nil {
-		t.Errorf("without a pod, Withdraw() = %v with the labels %v and the owners %v", err, api.labels, api.owners)
-	}
-}
-
-// Without its owners the object would outlive the agent unseen.
-func TestANodeFeatureThatFailsIsLeftAlone(t *testing.T) {
-	rejected := errors.New("403")
-	for name, api := range map[string]*features{
-		"it cannot be read":    {read: rejected},
-		"the pod has no owner": {ofPod: rejected},
-		"it cannot be written": {write: rejected},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := publish.NodeFeature{API: api, Namespace: "gpu", Pod: "feature-discovery-x7k2p"}
-			if err := f.Put(t.Context(), one); !errors.Is(err, rejected) || api.labels != nil {
-				t.Errorf("Put() = %v with labels %v, want %v", err, api.labels, rejected)
-			}
-		})
-	}
+		}
+	})
 }

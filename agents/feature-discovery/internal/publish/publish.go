@@ -1,28 +1,17 @@
-// Package publish reconciles what feature discovery publishes with the desired
-// state: labels, the condition GPUReady and the start-up taint of the Node, or
-// labels in a file or object of Node Feature Discovery. It writes only differences.
+// Package publish keeps labels in the places of Node Feature Discovery, a file or a NodeFeature, or
+// prints them. It writes only differences. Package nodestate keeps the Node itself.
 package publish
 
 import (
 	"context"
-	"maps"
-	"strconv"
 	"time"
 
-	"outrigger.dev/agents/feature-discovery/internal/object"
+	"outrigger.dev/pkg/nodestate"
 )
 
 // Timestamp is the label with the time at which the labels last changed, in
 // seconds since 1970.
 const Timestamp = "nvidia.com/gfd.timestamp"
-
-// Desired is the state to publish. It is immutable.
-type Desired struct {
-	// Labels is nil while they are unknown: then published labels stay as they are.
-	Labels map[string]string
-	// Ready is the condition, nil if none is published.
-	Ready *object.Condition
-}
 
 // Output is a place to publish labels.
 type Output interface {
@@ -32,32 +21,14 @@ type Output interface {
 	Put(ctx context.Context, labels map[string]string) error
 }
 
-// Clock returns the current time.
-type Clock func() time.Time
-
-// Stamper adds the label Timestamp to labels.
+// Stamper adds a label with the time at which the labels last changed.
 type Stamper struct {
-	// Now is nil for labels without a timestamp.
-	Now Clock
+	// Key is Timestamp, empty for labels without one.
+	Key string
+	Now func() time.Time
 }
 
-// stamp returns labels with a timestamp, and whether they differ from the
-// published ones. It keeps the published timestamp if nothing else changed, and sets
-// a new one otherwise.
+// stamp returns labels with the timestamp, and whether they differ from the published ones.
 func (s Stamper) stamp(labels, published map[string]string) (stamped map[string]string, differ bool) {
-	stamped = maps.Clone(labels)
-	if stamped == nil {
-		stamped = map[string]string{}
-	}
-	if s.Now == nil || len(labels) == 0 {
-		return stamped, !maps.Equal(stamped, published)
-	}
-	if at, ok := published[Timestamp]; ok {
-		stamped[Timestamp] = at
-		if maps.Equal(stamped, published) {
-			return stamped, false
-		}
-	}
-	stamped[Timestamp] = strconv.FormatInt(s.Now().Unix(), 10)
-	return stamped, true
+	return nodestate.Stamp(s.Key, s.Now, labels, published)
 }

@@ -11,18 +11,18 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/nodestate"
 )
 
 // reasonForm is the API's rule for a reason (meta/v1 Condition). A Node's own
 // condition type has no rule, but its readers expect the same form.
 var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-func checkForm(t *testing.T, c object.Condition) {
+func checkForm(t *testing.T, c nodestate.Condition) {
 	t.Helper()
 	if !reasonForm.MatchString(c.Reason) {
 		t.Errorf("reason %q does not match the API's rule", c.Reason)

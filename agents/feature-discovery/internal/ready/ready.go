@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/text"
 )
 
@@ -56,7 +56,7 @@ func (f finding) with(fix string) finding {
 // status, reason and message of the first link that does not hold. The publisher
 // sets LastTransition. The message is one line of less than 1 KiB and changes only
 // if its content does.
-func Derive(chain []Link, o Observed) object.Condition {
+func Derive(chain []Link, o Observed) nodestate.Condition {
 	for _, l := range chain {
 		if f := o.check(l); f.Code != "" {
 			return condition(f.status, string(f.Code), f.Text, f.Fix)
@@ -93,11 +93,11 @@ const (
 	maxFix     = 300
 )
 
-func condition(status, reason, problem, fix string) object.Condition {
+func condition(status, reason, problem, fix string) nodestate.Condition {
 	if fix != "" {
 		fix = "; " + oneLine(fix, maxFix)
 	}
-	return object.Condition{Type: Condition, Status: status, Reason: reason, Message: oneLine(problem, maxMessage-len(fix)) + fix}
+	return nodestate.Condition{Type: Condition, Status: status, Reason: reason, Message: oneLine(problem, maxMessage-len(fix)) + fix}
 }
 
 // oneLine makes text of other programs safe to use in a message.

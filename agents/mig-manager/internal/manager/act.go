@@ -16,9 +16,6 @@ import (
 	"outrigger.dev/pkg/procowner"
 )
 
-// nodeSeen is the time after which a Node that follows from a write has woken the loop.
-const nodeSeen = time.Second
-
 // act takes an action. It returns after which time to look again; 0 for none.
 func (m *Manager) act(ctx context.Context, o Observation, a Action) (time.Duration, error) {
 	if o.unsure() && a.Kind != Settle {
@@ -36,9 +33,9 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) (time.Durati
 	case Hold:
 	case Cordon:
 		m.cordoned = true
-		return nodeSeen, m.cordon(ctx)
+		return 0, m.cordon(ctx)
 	case Uncordon:
-		return nodeSeen, m.uncordon(ctx)
+		return 0, m.uncordon(ctx)
 	case Evict:
 		m.evict(ctx, a.Users)
 	case Apply:

@@ -27,7 +27,7 @@ func (n *node) testsNothingIsLeft() {
 		{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")},
 		{Op: "add", Path: kube.AnnotationPath(manager.CordonedAnnotation), Value: []byte(`"all-disabled"`)},
 		{Op: "add", Path: kube.AnnotationPath("of.others/note"), Value: []byte(`"1"`)},
-	}); err != nil {
+	}, nil); err != nil {
 		n.Fatal(err)
 	}
 	m := manager.New(n.cfg)
@@ -51,7 +51,7 @@ func (n *node) testsACordonOfOthersStays() {
 	stop := n.start()
 	n.succeeds()
 	stop()
-	if err := n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")}}); err != nil {
+	if err := n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")}}, nil); err != nil {
 		n.Fatal(err)
 	}
 	if err := manager.New(n.cfg).Withdraw(n.Context()); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"outrigger.dev/agents/mig-manager/internal/apply"
@@ -13,6 +12,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/procowner"
 	"outrigger.dev/pkg/reconcile"
@@ -79,11 +79,11 @@ type Manager struct {
 	// now and boottime are the clocks.
 	now      func() time.Time
 	boottime func() time.Duration
-	// delivered is the Node as the watch has last delivered it.
-	delivered atomic.Pointer[Node]
-	ready     *reconcile.Status
-	fact      *contract.Keeper
-	metrics   metrics
+	// writer writes to the Node.
+	writer  *nodestate.Writer
+	ready   *reconcile.Status
+	fact    *contract.Keeper
+	metrics metrics
 
 	// The loop owns these.
 	node     Node
@@ -96,15 +96,11 @@ type Manager struct {
 	inEffect string
 	// loaded is Config.Loaded at the start of the last look.
 	loaded string
-	// cordoned is set once this process has asked for a cordon, which the watch may not have shown yet.
+	// cordoned is set once this process has asked for a cordon, which may have come through although the answer did not.
 	cordoned bool
-	// shown is what the Node was made to show, about what that is, and wrote when it was written. shown
-	// is nil if it is not known what the Node shows.
-	shown *published
+	// about is what the Node was last made to show, in substance, and cause its text.
 	about incident
-	wrote time.Time
-	// rewrites limits how often a cause is written again.
-	rewrites pace.Budget
+	cause string
 	// reported and logged are the last Event and the last line of the log about a state.
 	reported *incident
 	logged   incident
@@ -144,9 +140,11 @@ func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, now: time.Now, boottime: contract.Boottime, ready: reconcile.NewStatus(errStarting), metrics: newMetrics(),
 		fact:     cfg.Contract.NewLastingKeeper(contract.MIGReady, cfg.Log),
-		recovery: recovery{pause: pause{retry: cfg.Retry}}, rewrites: pace.Budget{Burst: rewriteBurst, Every: rewriteEvery},
+		recovery: recovery{pause: pause{retry: cfg.Retry}},
 	}
-	m.delivered.Store(&Node{})
+	m.writer = nodestate.New(cfg.Client, nodestate.Config{
+		Notes: []string{CauseAnnotation}, Cordon: CordonedAnnotation, Time: func() time.Time { return m.now() }, Log: cfg.Log,
+	})
 	m.loop = reconcile.New(reconcile.Config{
 		Name: "mig config", Step: m.step, Retry: pace.Backoff{First: retryWrite, Most: retryWriteMost}, Delays: kube.Delays,
 		Failed: func(err error, in time.Duration) {
@@ -176,7 +174,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // step observes, derives and acts once. Its errors are about writes to the Node.
 func (m *Manager) step(ctx context.Context) (reconcile.Result, error) {
-	m.node = *m.delivered.Load()
+	m.node = m.current()
 	started := m.startUnits(ctx)
 	o := m.observe(ctx)
 	if ctx.Err() != nil {
@@ -186,16 +184,13 @@ func (m *Manager) step(ctx context.Context) (reconcile.Result, error) {
 	a.Cause = oneLine(a.Cause)
 	m.show(o, a)
 	m.log(o, a)
-	unpublished := m.publish(ctx, o, a)
+	again, unpublished := m.publish(ctx, o, a)
 	acted, err := m.act(ctx, o, a)
-	var recovers, written time.Duration
+	var recovers time.Duration
 	if o.Node.Known && !m.recovery.done {
 		recovers = max(time.Millisecond, m.recovery.left(m.now()))
 	}
-	if m.shown != nil && *m.shown != (published{State: m.node.State, Cause: m.node.Cause}) {
-		written = writeSeen // the watch wakes the loop before that
-	}
-	return reconcile.Result{After: earliest(acted, started, recovers, written)}, errors.Join(unpublished, err)
+	return reconcile.Result{After: earliest(acted, started, recovers, again)}, errors.Join(unpublished, err)
 }
 
 // retryUnits is how soon a unit of the host that does not start is started again.

@@ -217,7 +217,7 @@ func (n *node) testsACordonOfAKilledAgentEnds() {
 	if err := n.admin.Patch(n.Context(), n.admin.Node(), []kube.Operation{
 		{Op: "add", Path: "/spec/unschedulable", Value: []byte("true")},
 		{Op: "add", Path: "/metadata/annotations", Value: []byte(`{"` + manager.CordonedAnnotation + `": "all-balanced"}`)},
-	}); err != nil {
+	}, nil); err != nil {
 		n.Fatal(err)
 	}
 	n.ask("all-disabled")

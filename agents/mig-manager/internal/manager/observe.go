@@ -24,7 +24,7 @@ func (m *Manager) observe(ctx context.Context) Observation {
 		m.wanted, m.recovery.until = wanted, time.Time{}
 	}
 	m.loaded = m.cfg.Loaded() // before the driver is asked: what it answers is of this loading or a later one
-	o := Observation{Node: m.current(), Wanted: m.wanted, Settled: m.inEffect, Options: m.cfg.Options}
+	o := Observation{Node: m.node, Wanted: m.wanted, Settled: m.inEffect, Options: m.cfg.Options}
 	if m.about.State == Failed {
 		o.Failed = m.about.Config
 	}

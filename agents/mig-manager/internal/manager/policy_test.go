@@ -28,7 +28,7 @@ func (n *node) testsForgedOwnersAreDenied() {
 		"the config for itself":  {Op: "replace", Path: "/metadata/managedFields", Value: json.RawMessage("[" + owner(manager.Name, config) + "]")},
 		"another's field itself": {Op: "add", Path: "/metadata/managedFields/-", Value: json.RawMessage(owner("feature-discovery", config))},
 	} {
-		err := n.cfg.Client.Patch(n.Context(), n.admin.Node(), []kube.Operation{op})
+		err := n.cfg.Client.Patch(n.Context(), n.admin.Node(), []kube.Operation{op}, nil)
 		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
 			n.Errorf("%s: %v, want a policy to deny it", what, err)
 		}
@@ -37,7 +37,7 @@ func (n *node) testsForgedOwnersAreDenied() {
 	err := n.cfg.Client.Apply(n.Context(), n.admin.Node(), map[string]any{
 		"apiVersion": "v1", "kind": "Node",
 		"metadata": map[string]any{"name": n.admin.Node().Name, "labels": map[string]string{manager.ConfigLabel: "all-disabled"}},
-	})
+	}, nil)
 	if err == nil || !strings.Contains(err.Error(), "takes ownership only of fields that it writes") {
 		n.Errorf("the label of the user: %v, want a policy to deny it", err)
 	}
@@ -55,7 +55,7 @@ func (n *node) testsOwnersThatArePutTogether() {
 			{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage("{}")},
 			{Op: "add", Path: kube.AnnotationPath(fmt.Sprintf("of.writer/%d", i)), Value: json.RawMessage(`"x"`)},
 			{Op: "add", Path: kube.AnnotationPath(manager.CordonedAnnotation), Value: json.RawMessage(`"all-balanced"`)},
-		}[min(i, 1):]); err != nil {
+		}[min(i, 1):], nil); err != nil {
 			n.Fatal(err)
 		}
 	}

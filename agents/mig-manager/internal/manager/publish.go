@@ -8,13 +8,8 @@ import (
 
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/nodestate"
 )
-
-// published is what the Node shows of a state.
-type published struct {
-	State State
-	Cause string
-}
 
 // incident is what is published, in substance.
 type incident struct {
@@ -23,80 +18,29 @@ type incident struct {
 	About  string
 }
 
-const (
-	// writeSeen is the time after which the watch has delivered a write of this agent: if the Node
-	// differs from it then, another program has changed it.
-	writeSeen = 5 * time.Second
-	// rewriteBurst is how often a cause is written again while the config and its state stay, and
-	// rewriteEvery how often on. A change can wait for days, for pods that come and go.
-	rewriteBurst = 5
-	rewriteEvery = 2 * time.Minute
-)
-
-// current returns the Node as it is now: until the watch has delivered the last write of this agent,
-// the Node shows what this agent wrote.
-func (m *Manager) current() Node {
-	n := m.node
-	if m.shown != nil && m.now().Sub(m.wrote) < writeSeen {
-		n.State, n.Cause = m.shown.State, m.shown.Cause
+// publish publishes the state and its cause, and returns after which time to do it again; 0 for none.
+func (m *Manager) publish(ctx context.Context, o Observation, a Action) (time.Duration, error) {
+	if a.State == "" && !a.Clear {
+		return 0, nil
 	}
-	return n
-}
-
-// publish applies the state and its cause, unless the Node has them. It writes again what
-// another program has changed.
-func (m *Manager) publish(ctx context.Context, o Observation, a Action) error {
-	p := published{State: a.State, Cause: a.Cause}
-	if p.State == "" && !a.Clear {
-		return nil
-	}
-	is := published{State: o.Node.State, Cause: o.Node.Cause}
 	about := incident{Config: o.Wanted, State: a.State, About: a.substance()}
-	if is != p {
-		if m.keeps(is, about) {
-			return nil
-		}
-		if err := m.write(ctx, p); err != nil {
-			m.shown = nil
-			return err
-		}
-		m.wrote = m.now()
+	if m.about != about {
+		m.cause = a.Cause
+	} // Otherwise it differs by numbers only.
+	d := nodestate.Desired{Labels: map[string]string{}, Annotations: map[string]string{}}
+	if a.State != "" {
+		d.Labels[StateLabel] = string(a.State)
 	}
-	m.shown, m.about = &p, about
-	m.event(o, a)
-	return nil
-}
-
-// keeps reports whether the Node keeps what it shows, although another cause is known: it
-// differs by numbers only, or it was written often enough.
-func (m *Manager) keeps(is published, about incident) bool {
-	if m.shown == nil {
-		return false
+	if m.cause != "" {
+		d.Annotations[CauseAnnotation] = m.cause
 	}
-	if *m.shown == is && m.about == about {
-		return true
-	}
-	return m.about.Config == about.Config && m.about.State == about.State && !m.rewrites.Spend(m.now())
-}
-
-// write applies what the Node is to show.
-func (m *Manager) write(ctx context.Context, p published) error {
-	labels, annotations := map[string]string{}, map[string]string{}
-	if p.State != "" {
-		labels[StateLabel] = string(p.State)
-	}
-	if p.Cause != "" {
-		annotations[CauseAnnotation] = p.Cause
-	}
-	node := m.cfg.Client.Node()
-	err := m.cfg.Client.Apply(ctx, node, map[string]any{
-		"apiVersion": "v1", "kind": "Node",
-		"metadata": map[string]any{"name": node.Name, "labels": labels, "annotations": annotations},
-	})
+	m.about = about
+	again, err := m.writer.Put(ctx, d)
 	if err != nil {
-		return fmt.Errorf("publish %q as %s of node %s: %w", p.State, StateLabel, node.Name, err)
+		return 0, fmt.Errorf("publish the state %q: %w", a.State, err)
 	}
-	return nil
+	m.event(o, a)
+	return again.After, nil
 }
 
 // event sends an Event of what was published, once for an incident: however often its cause

@@ -232,7 +232,7 @@ func (n *node) ask(config string) {
 	if err := n.admin.Apply(n.Context(), n.admin.Node(), map[string]any{
 		"apiVersion": "v1", "kind": "Node",
 		"metadata": map[string]any{"name": n.admin.Node().Name, "labels": map[string]string{manager.ConfigLabel: config}},
-	}); err != nil {
+	}, nil); err != nil {
 		n.Fatal(err)
 	}
 }

@@ -89,10 +89,9 @@ func newHour(t *testing.T) *hour {
 func (h *hour) passes(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := h.now.Add(d); h.now.Before(end); {
-		if now := h.api.Requests()["patch nodes"]; now != h.writes || !h.delivered.Load().Known {
-			is := h.reads(t)
+		if now := h.api.Requests()["patch nodes"]; now != h.writes || !h.current().Known {
 			h.writes = now
-			h.delivered.Store(&is)
+			h.reads(t)
 		}
 		r, err := h.step(t.Context())
 		least, _ := kube.Delays(err) // as the loop waits
@@ -100,14 +99,13 @@ func (h *hour) passes(t *testing.T, d time.Duration) {
 	}
 }
 
-// reads returns the Node as the watch delivers it.
+// reads has the manager see the Node as the watch delivers it.
 func (h *hour) reads(t *testing.T) Node {
 	t.Helper()
-	n, err := h.fetch(t.Context())
-	if err != nil {
+	if _, err := h.writer.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return seen{Metadata: n.Metadata.metadata, Spec: n.Spec}.node()
+	return h.current()
 }
 
 // TestWritesOfAnHour counts the writes to the Node while a change waits for an hour, with a look
@@ -228,7 +226,7 @@ func TestARejectedWriteIsAnError(t *testing.T) {
 	}
 	h.api.Answer("patch nodes", 500, "no leader")
 	h.users = func(int) []mig.Holder { return []mig.Holder{pod(1)} }
-	if _, err = h.step(t.Context()); err == nil || !strings.Contains(err.Error(), "publish \"pending\"") || !strings.Contains(err.Error(), "cordon node "+h.api.Name+": ") {
+	if _, err = h.step(t.Context()); err == nil || !strings.Contains(err.Error(), "publish the state \"pending\"") || !strings.Contains(err.Error(), "cordon node "+h.api.Name+": ") {
 		t.Errorf("the error is %v, want one of the state and the cordon", err)
 	}
 }
@@ -237,8 +235,7 @@ func TestARejectedWriteIsAnError(t *testing.T) {
 // delivered is older.
 func TestAClaimBeforeTheWatchShowsTheLastWrite(t *testing.T) {
 	h := newHour(t)
-	before := h.reads(t)
-	h.delivered.Store(&before)
+	h.reads(t)
 	for _, gpus := range []GPUs{settled{h}, claimed{h}} {
 		h.cfg.GPUs = gpus
 		if _, err := h.step(t.Context()); err != nil {
@@ -278,8 +275,7 @@ func TestReasonsOfEvents(t *testing.T) {
 func TestAnAttemptWithoutTheKubeletIsNone(t *testing.T) {
 	h := newHour(t)
 	h.unknown = errors.New("the kubelet does not answer")
-	is := h.reads(t)
-	h.delivered.Store(&is)
+	h.reads(t)
 	h.passes(t, 10*time.Second)
 	if h.attempt.Attempt.Err != nil || len(h.events) > 0 {
 		t.Errorf("attempt %+v, Events %q", h.attempt.Attempt, h.events)

@@ -1,4 +1,4 @@
-package object_test
+package nodestate
 
 import (
 	"fmt"
@@ -7,12 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/pkg/kube/apitest"
 )
 
 func TestRemoveTaint(t *testing.T) {
-	ours := object.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
+	ours := Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
 	is := apitest.Taint{Key: ours.Key, Value: "true", Effect: ours.Effect, TimeAdded: "2026-01-02T03:04:05Z"}
 	other := apitest.Taint{Key: ours.Key, Effect: "NoExecute"}
 	disk, net := apitest.Taint{Key: "disk", Effect: "NoSchedule"}, apitest.Taint{Key: "net", Effect: "NoSchedule"}
@@ -48,7 +47,7 @@ func TestRemoveTaint(t *testing.T) {
 			if tc.others != nil {
 				tc.others(s)
 			}
-			if err := client(t, s).RemoveTaint(t.Context(), ours); err != nil {
+			if _, err := client(t, s).removeTaint(t.Context(), ours); err != nil {
 				t.Fatal(err)
 			}
 			want(t, tc.want, s.Node().Taints)
@@ -64,7 +63,7 @@ func TestRemoveTaintGivesUp(t *testing.T) {
 	ours := apitest.Taint{Key: "not-ready", Effect: "NoSchedule"}
 	remove := func(s *apitest.API) error {
 		s.Update("kubelet", func(n *apitest.Node) { n.Taints = []apitest.Taint{ours} })
-		return client(t, s).RemoveTaint(t.Context(), object.Taint{Key: ours.Key, Effect: ours.Effect})
+		return second(client(t, s).removeTaint(t.Context(), Taint{Key: ours.Key, Effect: ours.Effect}))
 	}
 	t.Run("at once, when the change is rejected and not its test", func(t *testing.T) {
 		s := apitest.New(t, nil)

@@ -1,10 +1,11 @@
-package object_test
+package nodestate
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,14 +13,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"outrigger.dev/agents/feature-discovery/internal/object"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/apitest"
 )
 
-func client(t *testing.T, s *apitest.API) *object.Client {
+func client(t *testing.T, s *apitest.API) server {
 	t.Helper()
-	return object.New(apitest.Client(t, s.Config, s.Name, "test-agent"))
+	return server{apitest.Client(t, s.Config, s.Name, "test-agent")}
+}
+
+// second returns the error of two results.
+func second(_ Node, err error) error { return err }
+
+// labelOwners returns the managers of each label, sorted.
+func labelOwners(n Node) map[string][]string {
+	of := map[string][]string{}
+	for _, m := range n.Managed {
+		for _, key := range m.Labels {
+			of[key] = append(of[key], m.Manager)
+			slices.Sort(of[key])
+			of[key] = slices.Compact(of[key])
+		}
+	}
+	return of
 }
 
 // seen hands on log lines.
@@ -32,9 +48,9 @@ func (s seen) Write(p []byte) (int, error) {
 
 // watched follows the Node until the test ends, and hands on what is delivered
 // and logged.
-func watched(t *testing.T, s *apitest.API) (nodes chan object.Node, lines seen) {
+func watched(t *testing.T, s *apitest.API) (nodes chan Node, lines seen) {
 	t.Helper()
-	nodes, lines = make(chan object.Node, 64), make(seen, 64)
+	nodes, lines = make(chan Node, 64), make(seen, 64)
 	c, err := kube.New(kube.Config{
 		Server: s.Config.Host, Dir: apitest.Account(t, s.Config), Node: s.Name, Agent: "test-agent", Log: slog.New(slog.NewTextHandler(lines, nil)),
 	})
@@ -43,7 +59,7 @@ func watched(t *testing.T, s *apitest.API) (nodes chan object.Node, lines seen) 
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	watching.Go(func() { object.New(c).WatchNode(ctx, func(n object.Node) { nodes <- n }) })
+	watching.Go(func() { server{c}.watch(ctx, func(n Node) { nodes <- n }) })
 	t.Cleanup(func() {
 		cancel()
 		watching.Wait()
@@ -55,14 +71,14 @@ func watched(t *testing.T, s *apitest.API) (nodes chan object.Node, lines seen) 
 }
 
 // next returns what is delivered next.
-func next(t *testing.T, nodes <-chan object.Node) object.Node {
+func next(t *testing.T, nodes <-chan Node) Node {
 	t.Helper()
 	select {
 	case n := <-nodes:
 		return n
 	case <-time.After(time.Minute):
 		t.Fatal("no node was delivered")
-		return object.Node{}
+		return Node{}
 	}
 }
 
@@ -73,7 +89,7 @@ func want(t *testing.T, want, got any) {
 	}
 }
 
-var ready = object.Condition{
+var ready = Condition{
 	Type: "Ready", Status: "True", Reason: "KubeletReady", LastTransition: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 }
 
@@ -87,32 +103,42 @@ func TestWatchNode(t *testing.T) {
 	s.Do(http.MethodPatch, "/api/v1/nodes/"+s.Name+"/status", map[string]any{"status": map[string]any{"images": images}}, &struct{}{})
 	s.Unavailable(1) // it tries again
 	nodes, _ := watched(t, s)
-	node := object.Node{
-		Labels: map[string]string{"a": "1"}, Owners: map[string][]string{"a": {"kubelet"}}, Conditions: []object.Condition{ready},
+	// is compares the next Node with one whose labels have these managers.
+	is := func(n Node, owners map[string][]string) {
+		t.Helper()
+		got := next(t, nodes)
+		want(t, owners, labelOwners(got))
+		if got.Version == "" || got.Capacity != nil {
+			t.Errorf("version %q, capacity %v", got.Version, got.Capacity)
+		}
+		got.Version, got.Managed = "", nil
+		want(t, n, got)
 	}
-	want(t, node, next(t, nodes))
+	node := Node{Labels: map[string]string{"a": "1"}, Conditions: []Condition{ready}}
+	is(node, map[string][]string{"a": {"kubelet"}})
 	// Neither this nor fewer images say something new.
-	s.Update("kubelet", func(n *apitest.Node) { n.Annotations = map[string]string{"b": "1"} })
 	s.UpdateStatus("kubelet", func(n *apitest.Node) {
 		n.Conditions[0].LastHeartbeatTime = "2026-01-02T04:00:00Z"
 	})
+	s.Update("kubelet", func(n *apitest.Node) { n.Annotations = map[string]string{"b": "1"} })
+	node.Annotations = map[string]string{"b": "1"}
+	is(node, map[string][]string{"a": {"kubelet"}})
 	s.Update("drainer", func(n *apitest.Node) {
 		n.Taints = []apitest.Taint{{Key: "a", Value: "b", Effect: "NoExecute", TimeAdded: "2026-01-02T03:04:05Z"}}
 	})
-	node.Taints = []object.Taint{{Key: "a", Value: "b", Effect: "NoExecute"}}
-	want(t, node, next(t, nodes))
+	node.Taints = []Taint{{Key: "a", Value: "b", Effect: "NoExecute"}}
+	is(node, map[string][]string{"a": {"kubelet"}})
 	s.SetLabels(map[string]string{"a": "2", "b": ""})
 	node.Labels = map[string]string{"a": "2", "b": ""}
-	node.Owners = map[string][]string{"a": {"kubectl"}, "b": {"kubectl"}}
-	want(t, node, next(t, nodes))
+	is(node, map[string][]string{"a": {"kubectl"}, "b": {"kubectl"}})
 	s.UpdateStatus("kubelet", func(n *apitest.Node) { n.Conditions[0].Status = "Unknown" })
-	node.Conditions = []object.Condition{ready}
+	node.Conditions = []Condition{ready}
 	node.Conditions[0].Status = "Unknown"
-	want(t, node, next(t, nodes))
+	is(node, map[string][]string{"a": {"kubectl"}, "b": {"kubectl"}})
 	s.Cut() // the next watch sees what changes meanwhile
 	s.SetLabels(nil)
-	node.Labels, node.Owners = nil, map[string][]string{}
-	want(t, node, next(t, nodes))
+	node.Labels = nil
+	is(node, map[string][]string{})
 }
 
 func TestWatchNodeSurvivesTheNode(t *testing.T) {

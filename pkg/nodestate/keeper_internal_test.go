@@ -1,11 +1,12 @@
-package publish_test
+package nodestate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,15 +17,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"outrigger.dev/agents/feature-discovery/internal/object"
-	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/pace"
 )
 
 // cluster is the own Node at an API server that reports changes.
 type cluster struct {
 	mu   sync.Mutex
-	node object.Node
+	node Node
+	// version is that of the Node.
+	version int
 	// labels, conditions and taints are how often these were written, or tried to
 	// be.
 	labels, conditions, taints int
@@ -32,10 +34,10 @@ type cluster struct {
 	fail, failTaint error
 	// rival undoes what is written, and the watch reports nothing while it is late.
 	rival, late bool
-	watched     chan object.Node
+	watched     chan Node
 }
 
-func (c *cluster) WatchNode(ctx context.Context, deliver func(object.Node)) {
+func (c *cluster) watch(ctx context.Context, deliver func(Node)) {
 	c.change(func() {})
 	for {
 		select {
@@ -47,49 +49,56 @@ func (c *cluster) WatchNode(ctx context.Context, deliver func(object.Node)) {
 	}
 }
 
-func (c *cluster) ApplyLabels(_ context.Context, labels map[string]string) error {
+func (c *cluster) read(context.Context) (Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.labels++
-	if c.fail != nil {
-		return c.fail
+	return c.node, nil
+}
+
+// write makes the Node another one, unless the write fails, and returns it.
+func (c *cluster) write(count *int, err error, change func()) (Node, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*count++
+	if err != nil {
+		return Node{}, err
 	}
+	change()
+	c.notify()
+	n := c.node
 	if c.rival {
-		labels = map[string]string{"a": "rival"}
+		c.node.Labels = map[string]string{"a": "rival"}
+		c.notify()
 	}
-	c.node.Labels, c.node.Owners = labels, map[string][]string{}
-	for key := range labels {
-		c.node.Owners[key] = []string{mine}
-	}
-	c.notify()
-	return nil
+	return n, nil
 }
 
-func (c *cluster) ApplyCondition(_ context.Context, cond object.Condition) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.conditions++
-	c.node.Conditions = []object.Condition{cond}
-	c.notify()
-	return nil
+func (c *cluster) applyMetadata(_ context.Context, labels, annotations map[string]string) (Node, error) {
+	return c.write(&c.labels, c.fail, func() {
+		c.node.Labels, c.node.Annotations = labels, annotations
+		c.node.Managed = []Managed{{Manager: mine, Applied: true, Labels: slices.Collect(maps.Keys(labels)), Annotations: slices.Collect(maps.Keys(annotations))}}
+	})
 }
 
-func (c *cluster) RemoveCondition(context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.node.Conditions = nil
-	return c.failTaint
+func (c *cluster) applyCondition(_ context.Context, cond *Condition) (Node, error) {
+	return c.write(&c.conditions, nil, func() {
+		c.node.Conditions = nil
+		if cond != nil {
+			c.node.Conditions = []Condition{*cond}
+		}
+	})
 }
 
-func (c *cluster) RemoveTaint(context.Context, object.Taint) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.taints++
-	return c.failTaint
+func (c *cluster) removeTaint(_ context.Context, t Taint) (Node, error) {
+	return c.write(&c.taints, c.failTaint, func() { c.node.Taints = slices.DeleteFunc(slices.Clone(c.node.Taints), t.same) })
 }
+
+func (*cluster) patch(context.Context, []kube.Operation) (Node, error) { panic("not in these tests") }
 
 // notify has the watch see the Node as it is.
 func (c *cluster) notify() {
+	c.version++
+	c.node.Version = strconv.Itoa(c.version)
 	if !c.late {
 		c.watched <- c.node
 	}
@@ -138,13 +147,20 @@ func keep(t *testing.T, run func(context.Context) error) {
 	})
 }
 
-var gate = object.Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
+var gate = Taint{Key: "outrigger.dev/gpu-not-ready", Effect: "NoSchedule"}
+
+const mine = "feature-discovery"
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// of returns a Keeper for a Node, which does not run.
+func of(c *cluster) *Keeper { return keeperOf(newWriter(c, Config{manager: mine, Log: discard()})) }
 
 // startNode keeps a Node of a cluster.
-func startNode(t *testing.T, c *cluster) *publish.Node {
+func startNode(t *testing.T, c *cluster) *Keeper {
 	t.Helper()
-	c.watched = make(chan object.Node, 1024)
-	n := publish.NewNode(publish.NodeConfig{API: c, Manager: mine, Taint: gate, Time: time.Now, Log: discard()})
+	c.watched = make(chan Node, 1024)
+	n := of(c)
 	keep(t, n.Run)
 	return n
 }
@@ -174,14 +190,14 @@ func TestTheNodeIsKept(t *testing.T) {
 		c := &cluster{}
 		n := startNode(t, c)
 		synctest.Wait()
-		n.Set(publish.Desired{Labels: one})
+		n.Set(Desired{Labels: one})
 		c.has(t, one)
 		is(t, n.Err(), "")
-		n.Set(publish.Desired{Labels: two})
+		n.Set(Desired{Labels: two})
 		c.has(t, two)
-		n.Set(publish.Desired{})
+		n.Set(Desired{})
 		c.has(t, two)
-		n.Set(publish.Desired{Labels: two})
+		n.Set(Desired{Labels: two})
 		pass(t, time.Hour)
 		if tries := c.tries(); tries != 2 {
 			t.Errorf("labels were written %d times, want 2", tries)
@@ -197,9 +213,9 @@ func TestWhatIsWithdrawn(t *testing.T) {
 		"labels and condition": {true, true}, "labels": {true, false}, "the condition": {false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &cluster{late: true, node: object.Node{Labels: one, Conditions: []object.Condition{{Type: "GPUReady"}}}}
-			n := publish.NewNode(publish.NodeConfig{API: c, Manager: mine, Log: discard()})
-			if err := n.Withdraw(t.Context(), tc.labels, tc.condition); err != nil {
+			c := &cluster{late: true, node: Node{Labels: one, Conditions: []Condition{{Type: "GPUReady"}}}}
+			n := of(c)
+			if err := n.Withdraw(t.Context(), Published{Metadata: tc.labels, Condition: tc.condition}); err != nil {
 				t.Fatal(err)
 			}
 			if left := len(c.node.Labels) > 0; left == tc.labels {
@@ -214,15 +230,15 @@ func TestWhatIsWithdrawn(t *testing.T) {
 
 func TestTheNodeIsReadAnewByEachRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{watched: make(chan object.Node, 1024)}
-		n := publish.NewNode(publish.NodeConfig{API: c, Manager: mine, Time: time.Now, Log: discard()})
+		c := &cluster{watched: make(chan Node, 1024)}
+		n := of(c)
 		is(t, n.Err(), "not been read yet")
 		run := func(want string) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ended := make(chan error, 1)
 			go func() { ended <- n.Run(ctx) }()
-			n.Set(publish.Desired{Labels: one})
+			n.Set(Desired{Labels: one})
 			synctest.Wait()
 			is(t, n.Err(), want)
 			cancel()
@@ -239,21 +255,21 @@ func TestTheNodeIsReadAnewByEachRun(t *testing.T) {
 
 func TestWhatWasWrittenIsKnownBeforeItIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		taint := object.Taint{Key: "x", Effect: "NoSchedule"}
-		c := &cluster{node: object.Node{Taints: []object.Taint{taint, gate}}}
+		taint := Taint{Key: "x", Effect: "NoSchedule"}
+		c := &cluster{node: Node{Taints: []Taint{taint, gate}}}
 		n := startNode(t, c)
 		synctest.Wait()
 		c.change(func() { c.late = true })
-		ready := &object.Condition{Type: "GPUReady", Status: "True"}
+		ready := &Condition{Type: "GPUReady", Status: "True"}
 		for range 3 {
-			n.Set(publish.Desired{Labels: one, Ready: ready})
+			n.Set(Desired{Labels: one, Condition: ready, Remove: gate})
 			pass(t, time.Hour)
 			is(t, n.Err(), "")
 		}
 		if tries := c.tries(); tries != 1 || c.conditions != 1 || c.taints != 1 {
 			t.Errorf("labels were written %d times, the condition %d times, and the taint %d times, want once each", tries, c.conditions, c.taints)
 		}
-		n.Set(publish.Desired{Labels: two, Ready: ready})
+		n.Set(Desired{Labels: two, Condition: ready, Remove: gate})
 		c.has(t, two)
 	})
 }
@@ -272,10 +288,10 @@ func TestAnotherWriterIsMetSlowerAndSlower(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &cluster{rival: true, failTaint: tc.fail}
 				if tc.fail != nil {
-					c.node.Taints = []object.Taint{gate}
+					c.node.Taints = []Taint{gate}
 				}
 				n := startNode(t, c)
-				n.Set(publish.Desired{Labels: one, Ready: &object.Condition{Type: "GPUReady", Status: "True"}})
+				n.Set(Desired{Labels: one, Condition: &Condition{Type: "GPUReady", Status: "True"}, Remove: gate})
 				pass(t, time.Minute)
 				if tries := c.tries(); tries < 3 || tries > 10 {
 					t.Errorf("labels were written %d times in the first minute", tries)
@@ -310,13 +326,13 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 		denied := fmt.Errorf("apply labels to node n1: %w", refused(403))
 		c := &cluster{fail: denied}
 		n := startNode(t, c)
-		n.Set(publish.Desired{Labels: one})
+		n.Set(Desired{Labels: one})
 		if tries := c.tries(); tries != 1 {
 			t.Errorf("%d tries at once, want 1", tries)
 		}
 		is(t, n.Err(), denied.Error())
 		for range 100 { // a busy Node is no reason to hurry
-			c.change(func() { c.node.Taints = append(c.node.Taints, object.Taint{Key: "x"}) })
+			c.change(func() { c.node.Taints = append(c.node.Taints, Taint{Key: "x"}) })
 		}
 		if tries := c.tries(); tries != 0 {
 			t.Errorf("%d tries for changes of others, want none", tries)
@@ -325,7 +341,7 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 		if tries := c.tries(); tries < 10 || tries > 20 {
 			t.Errorf("%d tries in an hour", tries)
 		}
-		n.Set(publish.Desired{Labels: two})
+		n.Set(Desired{Labels: two})
 		if tries := c.tries(); tries != 1 {
 			t.Errorf("%d tries for other labels, want 1 at once", tries)
 		}
@@ -341,7 +357,7 @@ func TestAnOutageIsOverSoonAfterItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{fail: errors.New("connection refused")}
 		n := startNode(t, c)
-		n.Set(publish.Desired{Labels: one})
+		n.Set(Desired{Labels: one})
 		pass(t, time.Hour)
 		c.change(func() { c.fail = nil })
 		pass(t, time.Minute)
@@ -359,11 +375,11 @@ func TestAnAPIServerThatAsksToWaitIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{fail: busy()}
 		n := startNode(t, c)
-		n.Set(publish.Desired{Labels: one})
+		n.Set(Desired{Labels: one})
 		if tries := c.tries(); tries != 1 {
 			t.Errorf("%d tries at once, want 1", tries)
 		}
-		n.Set(publish.Desired{Labels: two})
+		n.Set(Desired{Labels: two})
 		pass(t, 29*time.Second)
 		if tries := c.tries(); tries != 0 {
 			t.Errorf("%d tries for other labels, want none before the time is over", tries)
@@ -371,94 +387,5 @@ func TestAnAPIServerThatAsksToWaitIsLeftAlone(t *testing.T) {
 		c.change(func() { c.fail = nil })
 		pass(t, 17*time.Second)
 		c.has(t, two)
-	})
-}
-
-func TestAKeeperWaitsAsAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		out := &output{fails: 1, with: busy()}
-		k := publish.NewKeeper(publish.KeeperConfig{Output: out, Log: discard()})
-		keep(t, k.Run)
-		k.Set(publish.Desired{Labels: one})
-		if puts := out.taken(); len(puts) != 1 {
-			t.Errorf("%d tries at once, want 1", len(puts))
-		}
-		k.Set(publish.Desired{Labels: two})
-		pass(t, 29*time.Second)
-		if puts := out.taken(); len(puts) != 0 {
-			t.Errorf("put %v, want nothing before the time is over", puts)
-		}
-		pass(t, 17*time.Second)
-		if puts := out.taken(); len(puts) != 1 || !maps.Equal(puts[0], two) {
-			t.Errorf("put %v, want %v", puts, two)
-		}
-	})
-}
-
-// output fails a number of times.
-type output struct {
-	mu    sync.Mutex
-	fails int
-	// with is the failure, a missing folder if it is nil.
-	with error
-	puts []map[string]string
-}
-
-func (o *output) Put(_ context.Context, labels map[string]string) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.puts = append(o.puts, labels)
-	if o.fails--; o.fails >= 0 {
-		return cmp.Or(o.with, errors.New("the folder is away"))
-	}
-	return nil
-}
-
-// taken returns what was put since the last call, once all has settled.
-func (o *output) taken() []map[string]string {
-	synctest.Wait()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	all := o.puts
-	o.puts = nil
-	return all
-}
-
-func TestWhatIsNotPublishedYet(t *testing.T) {
-	k := publish.NewKeeper(publish.KeeperConfig{})
-	is(t, k.Err(), "not been published yet")
-	k.Set(publish.Desired{Labels: one})
-	is(t, k.Err(), "not been published yet")
-}
-
-func TestKeeper(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		out := &output{fails: 2}
-		k := publish.NewKeeper(publish.KeeperConfig{Output: out, Every: time.Minute, Log: discard()})
-		keep(t, k.Run)
-		k.Set(publish.Desired{})
-		pass(t, time.Hour)
-		if puts := out.taken(); len(puts) > 0 {
-			t.Errorf("labels that are not known were put: %v", puts)
-		}
-		is(t, k.Err(), "")
-		k.Set(publish.Desired{Labels: one})
-		if puts := out.taken(); len(puts) != 1 || !maps.Equal(puts[0], one) {
-			t.Errorf("put %v, want %v", puts, one)
-		}
-		is(t, k.Err(), "the folder is away")
-		pass(t, 10*time.Second)
-		if puts := out.taken(); len(puts) != 2 {
-			t.Errorf("%d tries after the first one failed, want 2", len(puts))
-		}
-		is(t, k.Err(), "")
-		pass(t, time.Hour)
-		if puts := out.taken(); len(puts) != 60 {
-			t.Errorf("%d checks in an hour, want one a minute", len(puts))
-		}
-		k.Set(publish.Desired{Labels: two})
-		if puts := out.taken(); len(puts) != 1 || !maps.Equal(puts[0], two) {
-			t.Errorf("put %v, want %v", puts, two)
-		}
 	})
 }

@@ -1,0 +1,179 @@
+package nodestate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect" // DeepEqual: slices and maps are in a Node
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"outrigger.dev/pkg/kube"
+)
+
+// api reads and writes the Node. Each write returns the Node as it is after it.
+type api interface {
+	watch(ctx context.Context, deliver func(Node))
+	read(ctx context.Context) (Node, error)
+	applyMetadata(ctx context.Context, labels, annotations map[string]string) (Node, error)
+	// applyCondition removes the condition that was applied before if c is nil.
+	applyCondition(ctx context.Context, c *Condition) (Node, error)
+	removeTaint(ctx context.Context, t Taint) (Node, error)
+	patch(ctx context.Context, ops []kube.Operation) (Node, error)
+}
+
+// server is the Node at an API server.
+type server struct{ *kube.Client }
+
+// watch calls deliver with the Node: once when it is known, and again after each change of what
+// Node has but for its version. It needs the verbs list and watch on Nodes.
+func (s server) watch(ctx context.Context, deliver func(Node)) {
+	var last *Node
+	kube.Watch(ctx, s.Client, kube.Query{Object: s.Node()}, func(nodes []Node) {
+		for _, n := range nodes {
+			same := n
+			if last != nil {
+				same.Version = last.Version
+			}
+			if last == nil || !reflect.DeepEqual(*last, same) {
+				last = &n
+				deliver(n)
+			}
+		}
+	})
+}
+
+// read needs the verb get on Nodes.
+func (s server) read(ctx context.Context) (Node, error) {
+	var n Node
+	if err := s.Get(ctx, s.Node(), &n); err != nil {
+		return n, fmt.Errorf("read node %s: %w", s.Node().Name, err)
+	}
+	return n, nil
+}
+
+// applyMetadata makes the Node have the labels and annotations. It removes those that the agent
+// applied before and that are left out, unless another manager owns them too, and takes over those
+// that another manager owns. If one of them is invalid, it applies none.
+//
+// It needs the verb patch on Nodes. The agent must not have the verb create, or the
+// API server would create a Node for a name that does not exist.
+func (s server) applyMetadata(ctx context.Context, labels, annotations map[string]string) (Node, error) {
+	metadata := map[string]any{"name": s.Node().Name}
+	for key, value := range map[string]map[string]string{"labels": labels, "annotations": annotations} {
+		if len(value) > 0 { // an empty map would be owned itself
+			metadata[key] = value
+		}
+	}
+	return s.apply(ctx, "", map[string]any{"metadata": metadata}, "apply labels to")
+}
+
+// applyCondition sets the condition of the Node, and leaves the conditions of other
+// writers alone. The caller keeps LastTransition while Status does not change. It is
+// written as the time of the heartbeat too, so that the API server stores nothing for a
+// condition that did not change. It needs the verb patch on nodes/status.
+func (s server) applyCondition(ctx context.Context, c *Condition) (Node, error) {
+	object := map[string]any{"metadata": map[string]any{"name": s.Node().Name}}
+	if c == nil {
+		return s.apply(ctx, "status", object, "remove the condition from")
+	}
+	since := c.LastTransition.UTC().Format(time.RFC3339)
+	entry := map[string]any{
+		"type": c.Type, "status": c.Status, "lastTransitionTime": since, "lastHeartbeatTime": since,
+	}
+	for key, value := range map[string]string{"reason": c.Reason, "message": c.Message} {
+		if value != "" { // as the API server shows it
+			entry[key] = value
+		}
+	}
+	object["status"] = map[string]any{"conditions": []any{entry}}
+	return s.apply(ctx, "status", object, "apply condition "+c.Type+" to")
+}
+
+func (s server) apply(ctx context.Context, subresource string, object map[string]any, what string) (Node, error) {
+	object["apiVersion"], object["kind"] = "v1", "Node"
+	to := s.Node()
+	to.Subresource = subresource
+	var n Node
+	if err := s.Apply(ctx, to, object, &n); err != nil {
+		return n, fmt.Errorf("%s node %s: %w", what, s.Node().Name, err)
+	}
+	return n, nil
+}
+
+// patch needs the verb patch on Nodes.
+func (s server) patch(ctx context.Context, ops []kube.Operation) (Node, error) {
+	var n Node
+	err := s.Patch(ctx, s.Node(), ops, &n)
+	return n, err
+}
+
+// taintTries bounds the attempts to remove a taint while others change the list.
+const taintTries = 5
+
+// removeTaint removes the taint with that key and effect, whatever its value, from
+// the Node. It writes nothing if the Node does not have it. One manager owns the
+// list of taints as a whole, so it cannot be applied: removeTaint patches it on the
+// condition that the taint is where it was read, and keeps what others add and
+// remove at the same moment.
+//
+// It needs the verbs get and patch on Nodes.
+func (s server) removeTaint(ctx context.Context, t Taint) (Node, error) {
+	n, err := s.withoutTaint(ctx, t)
+	if err != nil {
+		return n, fmt.Errorf("remove taint %s:%s from node %s: %w", t.Key, t.Effect, s.Node().Name, err)
+	}
+	return n, nil
+}
+
+func (s server) withoutTaint(ctx context.Context, t Taint) (Node, error) {
+	var last string
+	failure := errors.New("not tried")
+	for range taintTries {
+		n, test, err := s.taintTest(ctx, t)
+		if err != nil || test == nil {
+			return n, err
+		}
+		is := test.Path + string(test.Value)
+		if apierrors.IsInvalid(failure) && is == last {
+			// The taint is where it was: the API server rejects not the test, but the change.
+			return n, failure
+		}
+		last = is
+		n, failure = s.patch(ctx, []kube.Operation{*test, {Op: "remove", Path: test.Path}})
+		// The API server answers 422 to a test that fails, and 409 where it has lost
+		// against other writers itself.
+		if !apierrors.IsInvalid(failure) && !apierrors.IsConflict(failure) {
+			return n, failure
+		}
+	}
+	return Node{}, fmt.Errorf("the node changed at each of %d tries: %w", taintTries, failure)
+}
+
+// taintTest returns the Node, and the operation that tests where it has the taint now, nil
+// if it has none. After the last taint an empty list is left, which the API server
+// stores and shows as none (core/v1 NodeSpec.taints: omitempty).
+func (s server) taintTest(ctx context.Context, t Taint) (Node, *kube.Operation, error) {
+	var raw json.RawMessage
+	if err := s.Get(ctx, s.Node(), &raw); err != nil {
+		return Node{}, nil, err
+	}
+	var n Node
+	var node struct {
+		Spec struct {
+			// Each is tested as it was read, with keys that are unknown here.
+			Taints []json.RawMessage `json:"taints"`
+		} `json:"spec"`
+	}
+	if err := errors.Join(json.Unmarshal(raw, &n), json.Unmarshal(raw, &node)); err != nil {
+		return n, nil, err
+	}
+	for i, is := range n.Taints {
+		if is.Key == t.Key && is.Effect == t.Effect {
+			return n, &kube.Operation{Op: "test", Path: fmt.Sprintf("/spec/taints/%d", i), Value: node.Spec.Taints[i]}, nil
+		}
+	}
+	return n, nil, nil
+}

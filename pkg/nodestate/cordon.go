@@ -1,0 +1,55 @@
+package nodestate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"outrigger.dev/pkg/kube"
+)
+
+// Cordon makes the Node unschedulable. An annotation, in the same write, says that it was this
+// writer, so that it uncordons no node that somebody else has cordoned. Cordon fails if the Node has
+// changed since it was read as n.
+func (w *Writer) Cordon(ctx context.Context, n Node, value string) error {
+	quoted, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	ops := []kube.Operation{kube.Unchanged(n.Version), {Op: "add", Path: "/spec/unschedulable", Value: json.RawMessage("true")}}
+	if n.Annotations == nil {
+		ops = append(ops, kube.Operation{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage("{}")})
+	}
+	return w.patch(ctx, "cordon", append(ops, kube.Operation{Op: "add", Path: kube.AnnotationPath(w.cfg.Cordon), Value: quoted}))
+}
+
+// Uncordon takes back what Cordon wrote, and nothing else. It fails if the Node has changed since
+// it was read as n.
+func (w *Writer) Uncordon(ctx context.Context, n Node) error {
+	if !w.Cordoned(n) {
+		return nil
+	}
+	ops := []kube.Operation{kube.Unchanged(n.Version), {Op: "remove", Path: kube.AnnotationPath(w.cfg.Cordon)}}
+	if n.Unschedulable {
+		ops = append(ops, kube.Operation{Op: "remove", Path: "/spec/unschedulable"})
+	}
+	return w.patch(ctx, "uncordon", ops)
+}
+
+// Cordoned reports whether this writer has cordoned the Node.
+func (w *Writer) Cordoned(n Node) bool { return n.Annotations[w.cfg.Cordon] != "" }
+
+// RemoveAnnotation removes an annotation that another writer owns. It fails if the Node has changed
+// since it was read as n.
+func (w *Writer) RemoveAnnotation(ctx context.Context, n Node, key string) error {
+	return w.patch(ctx, "remove the annotation "+key+" from", []kube.Operation{kube.Unchanged(n.Version), {Op: "remove", Path: kube.AnnotationPath(key)}})
+}
+
+func (w *Writer) patch(ctx context.Context, what string, ops []kube.Operation) error {
+	n, err := w.api.patch(ctx, ops)
+	if err != nil {
+		return fmt.Errorf("%s node %s: %w", what, w.cfg.name, err)
+	}
+	w.See(n)
+	return nil
+}

@@ -1,0 +1,166 @@
+package nodestate
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Node is the part of a Node that writers read.
+type Node struct {
+	// Version is the resourceVersion. Nodes that differ in it alone are the same.
+	Version             string
+	Labels, Annotations map[string]string
+	// Managed has what each field manager owns of them.
+	Managed []Managed
+	// Unschedulable is set while the Node is cordoned.
+	Unschedulable bool
+	Taints        []Taint
+	Conditions    []Condition
+	// Capacity has quantities by resource, with those of unhealthy devices.
+	Capacity map[string]string
+}
+
+// Managed has the keys that a field manager owns, sorted.
+type Managed struct {
+	Manager string
+	// Applied is set for what server-side apply wrote: if the manager applies again and leaves a key
+	// out, the API server removes it.
+	Applied             bool
+	Labels, Annotations []string
+}
+
+// Condition is one of a Node's conditions.
+type Condition struct {
+	// Type is the name, "GPUReady"; a Node has one condition of a type.
+	Type string
+	// Status is "True", "False" or "Unknown".
+	Status string
+	// Reason is one word in CamelCase, Message is for people.
+	Reason, Message string
+	// LastTransition is when Status last changed.
+	LastTransition time.Time
+}
+
+// Taint keeps pods that do not tolerate it from the Node.
+type Taint struct {
+	Key, Value string
+	// Effect is "NoSchedule", "PreferNoSchedule" or "NoExecute". A Node has one
+	// taint of a key and an effect.
+	Effect string
+}
+
+// UnmarshalJSON decodes a Node of the core API. It skips everything else of it,
+// such as the images of the node.
+func (n *Node) UnmarshalJSON(data []byte) error {
+	var w struct {
+		Metadata struct {
+			ResourceVersion     string
+			Labels, Annotations map[string]string
+			ManagedFields       []managed
+		}
+		Spec struct {
+			Unschedulable bool
+			Taints        []Taint
+		}
+		Status struct {
+			Capacity   map[string]string
+			Conditions []struct {
+				Type, Status, Reason, Message string
+				LastTransitionTime            time.Time
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &w); err != nil {
+		return err
+	}
+	*n = Node{
+		Version: w.Metadata.ResourceVersion, Labels: w.Metadata.Labels, Annotations: w.Metadata.Annotations,
+		Managed: owners(w.Metadata.ManagedFields), Unschedulable: w.Spec.Unschedulable, Taints: w.Spec.Taints,
+		Capacity: w.Status.Capacity,
+	}
+	for _, c := range w.Status.Conditions {
+		n.Conditions = append(n.Conditions, Condition{
+			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransition: c.LastTransitionTime,
+		})
+	}
+	return nil
+}
+
+// managed is what one field manager owns, as far as it is labels and annotations. The form is
+// FieldsV1 (API reference, ObjectMeta.managedFields).
+type managed struct {
+	Manager, Operation, Subresource string
+	Fields                          struct {
+		Metadata struct {
+			Labels      map[string]skipped `json:"f:labels"`
+			Annotations map[string]skipped `json:"f:annotations"`
+		} `json:"f:metadata"`
+	} `json:"fieldsV1"`
+}
+
+// skipped is a value that nobody needs.
+type skipped struct{}
+
+func (*skipped) UnmarshalJSON([]byte) error { return nil }
+
+// owners returns the managers that own labels or annotations.
+func owners(all []managed) []Managed {
+	var out []Managed
+	for _, m := range all {
+		is := Managed{
+			Manager: m.Manager, Applied: m.Operation == "Apply" && m.Subresource == "",
+			Labels: keys(m.Fields.Metadata.Labels), Annotations: keys(m.Fields.Metadata.Annotations),
+		}
+		if len(is.Labels)+len(is.Annotations) > 0 {
+			out = append(out, is)
+		}
+	}
+	return out
+}
+
+// keys returns the keys of a map's fields. "." stands for the map itself.
+func keys(fields map[string]skipped) []string {
+	var out []string
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if key, is := strings.CutPrefix(field, "f:"); is {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// applied returns what a manager has applied.
+func (n Node) applied(manager string) (labels, annotations []string) {
+	for _, m := range n.Managed {
+		if m.Applied && m.Manager == manager {
+			return m.Labels, m.Annotations
+		}
+	}
+	return nil, nil
+}
+
+// ofOthers reports whether other managers own a label, and this one does not.
+func (n Node) ofOthers(label, manager string) bool {
+	others := false
+	for _, m := range n.Managed {
+		if slices.Contains(m.Labels, label) {
+			if m.Manager == manager {
+				return false
+			}
+			others = true
+		}
+	}
+	return others
+}
+
+// older reports whether n was read before other. The API server counts versions up (API
+// conventions, "Resource versions").
+func (n Node) older(other Node) bool {
+	a, errA := strconv.ParseUint(n.Version, 10, 64)
+	b, errB := strconv.ParseUint(other.Version, 10, 64)
+	return errA == nil && errB == nil && a < b
+}

@@ -1,0 +1,244 @@
+package nodestate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"reflect" // DeepEqual: slices, maps or pointers are in the values
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"outrigger.dev/pkg/kube"
+	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/reconcile"
+)
+
+const (
+	// againFirst and againMost are the delays before the Node is written again that another writer
+	// changes, or whose notes change.
+	againFirst = time.Second
+	againMost  = 5 * time.Minute
+	// stable is how long the Node has to stay as written before the delays are short again.
+	stable = 10 * time.Minute
+)
+
+// Config describes a Writer.
+type Config struct {
+	// Notes are keys of annotations for people. If nothing else changes, they are written again
+	// after the delays that hold for what another writer has changed.
+	Notes []string
+	// Cordon is the key of the annotation that says that this writer has cordoned the Node.
+	Cordon string
+	// Timestamp is the key of a label with the time at which the others last changed; see Stamp.
+	Timestamp string
+	// Yields reports whether a label is left to another writer that owns it. Nil
+	// means that none is.
+	Yields func(key string) bool
+	// Time is the clock of condition transitions and delays; nil for time.Now.
+	Time func() time.Time
+	Log  *slog.Logger
+
+	// name is that of the Node, and manager the field manager: the agent of the client.
+	name, manager string
+}
+
+// Writer writes to the Node of a client. See, Node and Watch are safe for concurrent use, and the
+// other methods beside these.
+type Writer struct {
+	cfg Config
+	api api
+
+	mu sync.Mutex
+	// there is the newest Node that is known, of the watch and of the answers to writes.
+	there *Node
+
+	// tried is the desired state that was last written, and nil if that failed in part. at is when,
+	// and due is when it may be written again.
+	tried   *Desired
+	at, due time.Time
+	again   pace.Backoff
+}
+
+// New returns a Writer. It does nothing by itself.
+func New(client *kube.Client, cfg Config) *Writer {
+	cfg.name, cfg.manager = client.Node().Name, client.Agent()
+	return newWriter(server{client}, cfg)
+}
+
+func newWriter(a api, cfg Config) *Writer {
+	if cfg.Time == nil {
+		cfg.Time = time.Now
+	}
+	return &Writer{cfg: cfg, api: a, again: pace.Backoff{First: againFirst, Most: againMost}}
+}
+
+// Watch follows the Node until ctx ends, and calls changed after each change. It needs the verbs list
+// and watch on Nodes.
+func (w *Writer) Watch(ctx context.Context, changed func()) {
+	w.api.watch(ctx, func(n Node) {
+		w.See(n)
+		changed()
+	})
+}
+
+// Read reads the Node. It needs the verb get on Nodes.
+func (w *Writer) Read(ctx context.Context) (Node, error) {
+	n, err := w.api.read(ctx)
+	if err == nil {
+		w.See(n)
+	}
+	return n, err
+}
+
+// See makes n what is known of the Node, unless something newer is.
+func (w *Writer) See(n Node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.there == nil || !n.older(*w.there) {
+		w.there = &n
+	}
+}
+
+// Node returns what is known of the Node, with what this writer has written. known is false before the first
+// answer of the API server.
+func (w *Writer) Node() (_ Node, known bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.there == nil {
+		return Node{}, false
+	}
+	return *w.there, true
+}
+
+// forget makes the Node unknown.
+func (w *Writer) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.there, w.tried = nil, nil
+}
+
+var (
+	errUnread      = errors.New("the Node object has not been read yet")
+	errOverwritten = errors.New("another writer has changed the Node object, writing it again soon")
+)
+
+// Put makes the Node as desired. It sends no request if the Node is. The result says when to call Put
+// again, and why the Node is not as desired.
+func (w *Writer) Put(ctx context.Context, desired Desired) (reconcile.Result, error) {
+	there, known := w.Node()
+	if !known {
+		return reconcile.Result{Pending: errUnread}, nil
+	}
+	p := w.cfg.plan(there, desired)
+	if p.empty() {
+		return reconcile.Result{}, nil
+	}
+	now := w.cfg.Time()
+	again, noted := w.compare(desired)
+	if again || noted {
+		if in := w.due.Sub(now); in > 0 {
+			r := reconcile.Result{After: in}
+			if again {
+				r.Pending = errOverwritten
+			}
+			return r, nil
+		}
+		if again {
+			w.cfg.Log.Warn("another writer has changed the node, writing it again", "plan", p, "wrote_before", now.Sub(w.at).Round(time.Second))
+		}
+	}
+	if !again && !noted || now.Sub(w.at) > stable {
+		w.again.Reset()
+	}
+	w.tried, w.at = nil, now
+	if err := w.do(ctx, p); err != nil {
+		return reconcile.Result{}, err
+	}
+	w.tried, w.due = &desired, now.Add(w.again.Next())
+	return reconcile.Result{}, nil
+}
+
+// compare reports whether the desired state is what was written last, or differs by notes alone.
+func (w *Writer) compare(desired Desired) (again, noted bool) {
+	if w.tried == nil {
+		return false, false
+	}
+	// Reflection, because the desired state has maps and pointers: a new field counts without a line here.
+	if reflect.DeepEqual(*w.tried, desired) {
+		return true, false
+	}
+	return false, reflect.DeepEqual(w.cfg.withoutNotes(*w.tried), w.cfg.withoutNotes(desired))
+}
+
+func (c Config) withoutNotes(d Desired) Desired {
+	d.Annotations = maps.Clone(d.Annotations)
+	maps.DeleteFunc(d.Annotations, func(key, _ string) bool { return slices.Contains(c.Notes, key) })
+	return d
+}
+
+// do carries out a plan. It goes on after a write that fails.
+func (w *Writer) do(ctx context.Context, p plan) error {
+	var errs []error
+	wrote := func(n Node, err error) bool {
+		if err == nil {
+			w.See(n)
+		}
+		errs = append(errs, err)
+		return err == nil
+	}
+	log := w.cfg.Log
+	if p.metadata && wrote(w.api.applyMetadata(ctx, p.labels, p.annotations)) {
+		log.Info("labels of the node written", "labels", len(p.labels))
+	}
+	if c := p.condition; c != nil && wrote(w.api.applyCondition(ctx, c)) {
+		log.Info("condition of the node written", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
+	}
+	if t := p.taint; t != nil && wrote(w.api.removeTaint(ctx, *t)) {
+		log.Info("start-up taint removed", "taint", t.Key, "effect", t.Effect)
+	}
+	return errors.Join(errs...)
+}
+
+// Published are kinds of what a writer publishes.
+type Published struct{ Metadata, Condition, Cordon bool }
+
+// Withdraw removes what the writer has published, also what a process before has. It repeats what
+// fails until ctx ends, unless the API server forbids it.
+func (w *Writer) Withdraw(ctx context.Context, what Published) error {
+	retry := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
+	for {
+		err := w.withdraw(ctx, what)
+		if err == nil || apierrors.IsForbidden(err) || !retry.Pause(ctx) {
+			return err
+		}
+	}
+}
+
+func (w *Writer) withdraw(ctx context.Context, what Published) error {
+	var errs []error
+	if what.Metadata {
+		_, err := w.api.applyMetadata(ctx, nil, nil)
+		errs = append(errs, err)
+	}
+	if what.Condition {
+		_, err := w.api.applyCondition(ctx, nil)
+		errs = append(errs, err)
+	}
+	if what.Cordon {
+		n, err := w.Read(ctx)
+		if err == nil {
+			err = w.Uncordon(ctx, n)
+		}
+		errs = append(errs, err)
+	}
+	for i, err := range errs {
+		if apierrors.IsNotFound(err) {
+			errs[i] = nil
+		}
+	}
+	return errors.Join(errs...)
+}
