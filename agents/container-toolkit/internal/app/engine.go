@@ -46,7 +46,7 @@ func (s engineSettings) keeper(log *slog.Logger) (*engine.Keeper, error) {
 func (t *toolkit) configureEngine(ctx context.Context) (upkeep.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineLimit)
 	defer cancel()
-	p, err := t.engine.Keep(ctx)
+	p, err := t.engine.Reconcile(ctx)
 	if !p.Empty() {
 		for _, note := range p.Notes {
 			t.log.Info("container engine configured with a restriction", "note", note)

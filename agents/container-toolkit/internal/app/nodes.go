@@ -40,9 +40,9 @@ func (s *settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
 	}
 }
 
-// keep makes what is missing. The GPUs cannot be read without their nodes, and a node that
+// reconcile makes what is missing. The GPUs cannot be read without their nodes, and a node that
 // cannot be made shows in the specs, so that an error is only logged.
-func (k *nodeKeeper) keep() {
+func (k *nodeKeeper) reconcile() {
 	done, err := devnode.Keep(k.config)
 	if len(done) > 0 {
 		paths := make([]string, 0, len(done))
@@ -50,7 +50,7 @@ func (k *nodeKeeper) keep() {
 			paths = append(paths, s.Path)
 		}
 		k.log.Info("device nodes and links made", "paths", paths)
-		err = errors.Join(err, k.remember(done))
+		err = errors.Join(err, k.recordLinks(done))
 	}
 	err = errors.Join(err, k.config.Left())
 	if errors.Is(err, fs.ErrNotExist) { // there is no driver
@@ -61,9 +61,9 @@ func (k *nodeKeeper) keep() {
 	}
 }
 
-// remember adds the links of a plan to the record.
-func (k *nodeKeeper) remember(done devnode.Plan) error {
-	known, err := k.made()
+// recordLinks adds the links of a plan to the record.
+func (k *nodeKeeper) recordLinks(done devnode.Plan) error {
+	known, err := k.recordedLinks()
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (k *nodeKeeper) remember(done devnode.Plan) error {
 	return hostfs.WriteFile(k.record, data, 0o600)
 }
 
-func (k *nodeKeeper) made() (devnode.Plan, error) {
+func (k *nodeKeeper) recordedLinks() (devnode.Plan, error) {
 	var p devnode.Plan
 	data, err := hostfs.ReadFile(k.record, maxLinks)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +99,7 @@ func (k *nodeKeeper) undo() error {
 	if k == nil {
 		return nil
 	}
-	made, err := k.made()
+	made, err := k.recordedLinks()
 	if err = errors.Join(err, made.Undo()); err != nil {
 		return err
 	}
@@ -116,6 +116,6 @@ type withNodes struct {
 }
 
 func (s withNodes) Snapshot(ctx context.Context) (*gpu.Node, error) {
-	s.nodes.keep()
+	s.nodes.reconcile()
 	return s.Source.Snapshot(ctx)
 }

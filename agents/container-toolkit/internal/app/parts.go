@@ -31,7 +31,7 @@ func (t *toolkit) parts() []agent.Part {
 		// Before the tools: until it is connected, containers start without their GPUs.
 		parts = append(parts, agent.Part{Name: string(upkeep.NRI), Run: t.nri.Run})
 	}
-	tools := t.keeper(upkeep.Keeping{Part: upkeep.Tools, Put: t.install})
+	tools := t.keeper(upkeep.KeeperConfig{Part: upkeep.Tools, Reconcile: t.install})
 	return append(parts,
 		agent.Part{
 			Name: string(upkeep.Tools), Run: tools.Run, Started: tools.Done(), Reload: tools.Reload, Withdraw: t.undo(t.removeTools),
@@ -45,16 +45,16 @@ func (t *toolkit) parts() []agent.Part {
 	)
 }
 
-func (t *toolkit) keeper(k upkeep.Keeping) *upkeep.Keeper {
+func (t *toolkit) keeper(k upkeep.KeeperConfig) *upkeep.Keeper {
 	k.Status, k.Log = t.status, t.log
 	return upkeep.NewKeeper(k)
 }
 
 // lockPart waits until this is the only toolkit of the node.
 func (t *toolkit) lockPart() agent.Part {
-	k := t.keeper(upkeep.Keeping{
+	k := t.keeper(upkeep.KeeperConfig{
 		Part: upkeep.Sole, Once: true, Retry: pace.Backoff{First: lockRetry, Most: lockRetry},
-		Put: func(context.Context) (upkeep.Result, error) { return upkeep.Result{}, t.lock.Acquire() },
+		Reconcile: func(context.Context) (upkeep.Result, error) { return upkeep.Result{}, t.lock.Acquire() },
 	})
 	return agent.Part{
 		Name: string(upkeep.Sole), Run: k.Run, Started: k.Done(), Close: t.lock.Release,
@@ -83,7 +83,7 @@ func (t *toolkit) specsPart() agent.Part {
 func (t *toolkit) enginePart() agent.Part {
 	p := agent.Part{Name: string(upkeep.Engine), Withdraw: t.undo(t.restoreEngine)}
 	if t.settings.engine.enabled {
-		k := t.keeper(upkeep.Keeping{Part: upkeep.Engine, Put: t.configureEngine})
+		k := t.keeper(upkeep.KeeperConfig{Part: upkeep.Engine, Reconcile: t.configureEngine})
 		p.Run, p.Reload = k.Run, k.Reload
 		return p
 	}

@@ -88,13 +88,13 @@ func (k *Keeper) write(changes []Change) error {
 func (k *Keeper) rollBack(p Plan, before record) error {
 	var errs []error
 	for _, c := range slices.Backward(p.Changes) {
-		if now, err := k.host.read(c.Path); err == nil && same(now, c.Before) {
+		if now, err := k.host.read(c.Path); err == nil && sameContent(now, c.Before) {
 			continue
 		}
 		errs = append(errs, k.host.write(c.Path, c.Before))
 	}
 	for _, f := range p.record.Files {
-		if before.of(f.Path) == nil {
+		if before.find(f.Path) == nil {
 			k.host.removeFolders(f.Path, f.Folder)
 		}
 	}
@@ -207,7 +207,7 @@ func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
 	}
 	// The records say which files, also if the engine is not found.
 	for _, rec := range recs {
-		t := t.as(rec)
+		t := t.withPathsOf(rec)
 		for _, f := range slices.Backward(rec.Files) {
 			text, err := k.host.read(f.Path)
 			if err != nil {
@@ -219,7 +219,7 @@ func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
 			}
 			if text == nil && old != nil {
 				p.Notes = append(p.Notes, f.Path+" was removed by somebody else, and stays so")
-			} else if !same(text, old) {
+			} else if !sameContent(text, old) {
 				p.Changes = append(p.Changes, Change{Path: f.Path, Before: text, After: old})
 			}
 		}
@@ -240,12 +240,12 @@ func (k *Keeper) undoUnrecorded(p Plan) (Plan, error) {
 		text := f.text
 		if p.Engine == Docker {
 			if k.config.Recognize {
-				text = forgetDocker(text, k.config.Desired())
+				text = removeDockerRuntimes(text, k.config.Desired())
 			}
 		} else if text, err = original(p.target, f, nil); err != nil {
 			return p, fmt.Errorf("undo in %s: %w", f.path, err)
 		}
-		if !same(text, f.text) {
+		if !sameContent(text, f.text) {
 			p.Changes = append(p.Changes, Change{Path: f.path, Before: f.text, After: text})
 		}
 	}

@@ -67,22 +67,22 @@ func (k *Keeper) dump(ctx context.Context, t target) (map[string]any, error) {
 func compareDumps(before, after map[string]any, d Desired) error {
 	cri := tableAt(after, schemaOf(after).cri)
 	for _, r := range d.Runtimes {
-		got, _ := at(cri, []string{"containerd", "runtimes", r.Name, "options", "BinaryName"}).(string)
+		got, _ := valueAt(cri, []string{"containerd", "runtimes", r.Name, "options", "BinaryName"}).(string)
 		if got != r.Path {
 			return fmt.Errorf("containerd would use %q for the runtime %s, not %s: another file that it imports sets it", got, r.Name, r.Path)
 		}
 	}
-	if got := at(cri, []string{"containerd", "default_runtime_name"}); d.Default != "" && got != d.Default {
+	if got := valueAt(cri, []string{"containerd", "default_runtime_name"}); d.Default != "" && got != d.Default {
 		return fmt.Errorf("containerd would use %v as the default runtime, not %s: another file that it imports sets it", got, d.Default)
 	}
-	if path := firstDifference(withoutZeros(without(before, d)), withoutZeros(without(after, d)), nil); path != "" {
+	if path := firstDifference(withoutZeros(withoutDesired(before, d)), withoutZeros(withoutDesired(after, d)), nil); path != "" {
 		return fmt.Errorf("containerd would change its setting %s: this is a fault of nvidia-container-toolkit, report it with the config file", path)
 	}
 	return nil
 }
 
-// without returns a config without what this package sets.
-func without(doc map[string]any, d Desired) map[string]any {
+// withoutDesired returns a config withoutDesired what this package sets.
+func withoutDesired(doc map[string]any, d Desired) map[string]any {
 	path := schemaOf(doc).cri
 	doc = clone(doc)
 	delete(doc, "imports")
@@ -132,7 +132,7 @@ func isZero(v any) bool {
 
 // firstDifference returns the path of a value in which two configs differ, or "".
 func firstDifference(a, b map[string]any, path []string) string {
-	for _, k := range sorted(merge(a, b)) {
+	for _, k := range sortedKeys(merge(a, b)) {
 		x, inA := a[k].(map[string]any)
 		y, inB := b[k].(map[string]any)
 		here := append(slices.Clip(path), k)

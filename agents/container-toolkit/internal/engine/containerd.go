@@ -54,7 +54,7 @@ func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 	merges := c.engine.atLeast(mergesTables())
 	if c.generated && !merges {
 		e := edit{}
-		e.note("%s is written by the Kubernetes distribution, which registers the runtime itself when it starts; it sets the default runtime by its own flag", c.main)
+		e.addNote("%s is written by the Kubernetes distribution, which registers the runtime itself when it starts; it sets the default runtime by its own flag", c.main)
 		return e, nil
 	}
 	main := files[0]
@@ -101,11 +101,11 @@ func (c containerdEdit) inDropIn(files []file, docs []map[string]any, schema sch
 	if err != nil {
 		return edit{}, fmt.Errorf("write %s: %w", c.dropIn, err)
 	}
-	e.put(c.dropIn, text)
+	e.addFile(c.dropIn, text)
 	main := files[0]
 	if c.external || imported(docs[0], main.path, c.dropIn) {
 		if !c.external && !c.generated {
-			e.put(main.path, main.text)
+			e.addFile(main.path, main.text)
 		}
 		return e, nil
 	}
@@ -118,7 +118,7 @@ func (c containerdEdit) inDropIn(files []file, docs []map[string]any, schema sch
 	if main.text, err = rawtoml.AddToList(main.text, []string{"imports"}, importPattern(c.dropIn)); err != nil {
 		return edit{}, fmt.Errorf("edit %s: %w", main.path, err)
 	}
-	e.put(main.path, main.text)
+	e.addFile(main.path, main.text)
 	return e, nil
 }
 
@@ -151,11 +151,11 @@ func (c containerdEdit) inFile(files []file, docs []map[string]any, schema schem
 		return edit{}, fmt.Errorf("edit %s: %w", f.path, err)
 	}
 	if c.engine.known() && !c.noDropIn {
-		e.note("containerd %s replaces all settings of its CRI plugin by those of a drop-in, so that the runtimes are added to %s itself", c.engine, f.path)
+		e.addNote("containerd %s replaces all settings of its CRI plugin by those of a drop-in, so that the runtimes are added to %s itself", c.engine, f.path)
 	}
-	e.put(f.path, text)
+	e.addFile(f.path, text)
 	if at > 0 && !blank(files[0].text) {
-		e.put(files[0].path, files[0].text)
+		e.addFile(files[0].path, files[0].text)
 	}
 	return e, nil
 }
@@ -202,7 +202,7 @@ func (c containerdEdit) settings(d Desired, effective map[string]any, schema sch
 	case !d.CDI, !set && c.engine.atLeast(version2()):
 		// It is on unless a file says otherwise.
 	case c.engine.known() && !c.engine.atLeast(version{1, 7}):
-		e.note("containerd %s does not support CDI: use containerd 1.7 or later", c.engine)
+		e.addNote("containerd %s does not support CDI: use containerd 1.7 or later", c.engine)
 	default:
 		s.values["enable_cdi"] = true
 	}
@@ -215,21 +215,21 @@ func (s schema) apply(text []byte, effective, present map[string]any, want setti
 	runtimes := append(slices.Clone(s.cri), "containerd", "runtimes")
 	var tables []rawtoml.Table
 	var err error
-	for _, name := range sorted(want.runtimes) {
+	for _, name := range sortedKeys(want.runtimes) {
 		at := append(slices.Clone(runtimes), name)
 		there := tableAt(present, []string{"containerd", "runtimes", name})
 		if there == nil {
 			tables = append(tables, rawtoml.Table{Path: at, Values: want.runtimes[name]})
 			continue
 		}
-		if text, err = complete(text, at, there, want.runtimes[name]); err != nil {
+		if text, err = completeRuntime(text, at, there, want.runtimes[name]); err != nil {
 			return nil, err
 		}
 	}
-	for _, key := range sorted(want.values) {
+	for _, key := range sortedKeys(want.values) {
 		value := want.values[key]
 		keys := strings.Split(key, ".")
-		if at(effective, keys) == value {
+		if valueAt(effective, keys) == value {
 			continue
 		}
 		raw, err := rawtoml.Value(value)
@@ -246,14 +246,14 @@ func (s schema) apply(text []byte, effective, present map[string]any, want setti
 	return rawtoml.AddTables(text, tables...)
 }
 
-// complete gives a runtime that the file already has our program, and what it lacks.
-func complete(text []byte, at []string, there, want map[string]any) ([]byte, error) {
+// completeRuntime gives a runtime that the file already has our program, and what it lacks.
+func completeRuntime(text []byte, at []string, there, want map[string]any) ([]byte, error) {
 	var err error
-	for _, k := range sorted(want) {
+	for _, k := range sortedKeys(want) {
 		path := append(slices.Clone(at), k)
 		if sub, ok := want[k].(map[string]any); ok {
 			inner, _ := there[k].(map[string]any)
-			if text, err = complete(text, path, inner, sub); err != nil {
+			if text, err = completeRuntime(text, path, inner, sub); err != nil {
 				return nil, err
 			}
 			continue

@@ -35,7 +35,7 @@ func (k *Keeper) locateCRIO(t *target) error {
 		if err != nil {
 			return nil //nolint:nilerr // the file is rejected where it is edited
 		}
-		if listen, _ := at(docs[0], []string{"crio", "api", "listen"}).(string); path.IsAbs(listen) {
+		if listen, _ := valueAt(docs[0], []string{"crio", "api", "listen"}).(string); path.IsAbs(listen) {
 			t.socket = listen
 		}
 	}
@@ -63,9 +63,9 @@ func editCRIO(files []file, dropIn string, d Desired) (edit, error) {
 		return edit{}, fmt.Errorf("write %s: %w", dropIn, err)
 	}
 	e := edit{}
-	e.put(dropIn, text)
+	e.addFile(dropIn, text)
 	if d.CDI {
-		e.note("CRI-O supports CDI by itself, unless its cdi_spec_dirs is empty")
+		e.addNote("CRI-O supports CDI by itself, unless its cdi_spec_dirs is empty")
 	}
 	return e, nil
 }
@@ -106,7 +106,7 @@ func crioInherited(runtime map[string]any, d Desired) map[string]any {
 	for _, name := range []string{name, "crun", "runc"} {
 		table := tableAt(runtime, []string{"runtimes", name})
 		kind, _ := table["runtime_type"].(string)
-		if table == nil || d.has(name) || kind != "" && kind != "oci" {
+		if table == nil || d.hasRuntime(name) || kind != "" && kind != "oci" {
 			continue
 		}
 		table = clone(table)

@@ -60,7 +60,7 @@ func editDocker(files []file, at string, d Desired) (edit, error) {
 		text = append(bom(), text...)
 	}
 	e := edit{}
-	e.put(at, text)
+	e.addFile(at, text)
 	return e, nil
 }
 
@@ -131,16 +131,16 @@ func expand(text []byte) [][]string {
 		}
 		var members map[string]json.RawMessage
 		_ = json.Unmarshal([]byte(rawjson.Get(text, keys[:len(keys)-1]...)), &members) // none: nothing to expand
-		for _, name := range sorted(members) {
+		for _, name := range sortedKeys(members) {
 			out = append(out, []string{keys[0], name})
 		}
 	}
 	return out
 }
 
-// forgetDocker takes out the runtimes with our programs, of a file of which nothing is
+// removeDockerRuntimes takes out the runtimes with our programs, of a file of which nothing is
 // recorded.
-func forgetDocker(text []byte, d Desired) []byte {
+func removeDockerRuntimes(text []byte, d Desired) []byte {
 	body, hasBOM := bytes.CutPrefix(text, bom())
 	for _, r := range d.Runtimes {
 		if !equalJSON(rawjson.Get(body, "runtimes", r.Name, "path"), r.Path) {

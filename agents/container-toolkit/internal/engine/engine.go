@@ -41,8 +41,8 @@ type Desired struct {
 	RuntimeType string
 }
 
-// has reports whether a runtime of this name is one of the desired ones.
-func (d Desired) has(name string) bool {
+// hasRuntime reports whether a runtime of this name is one of the desired ones.
+func (d Desired) hasRuntime(name string) bool {
 	return slices.ContainsFunc(d.Runtimes, func(r Runtime) bool { return r.Name == name })
 }
 
@@ -85,12 +85,14 @@ type edit struct {
 	notes []string
 }
 
-func (e *edit) note(format string, args ...any) {
+func (e *edit) addNote(format string, args ...any) {
 	e.notes = append(e.notes, fmt.Sprintf(format, args...))
 }
 
-// put sets the content of a file.
-func (e *edit) put(path string, text []byte) { e.files = append(e.files, file{path: path, text: text}) }
+// addFile sets the content of a file.
+func (e *edit) addFile(path string, text []byte) {
+	e.files = append(e.files, file{path: path, text: text})
+}
 
 // textOf returns the content of a file of files, or nil.
 func textOf(files []file, path string) []byte {

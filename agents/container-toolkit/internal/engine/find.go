@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// find returns the process of the engine, or nil if it does not run. socket and config may
+// findProcess returns the process of the engine, or nil if it does not run. socket and config may
 // be "": they select one of several.
-func (h host) find(engine Name, socket, config string) (*process, error) {
+func (h host) findProcess(engine Name, socket, config string) (*process, error) {
 	all, err := h.running(engine)
 	if err != nil {
 		return nil, err
 	}
 	if socket != "" {
-		all = h.listens(all, engine, socket)
+		all = h.listeningOn(all, engine, socket)
 	}
 	if with := slices.DeleteFunc(slices.Clone(all), func(p process) bool { return p.configPath(engine) != config }); len(with) > 0 {
 		all = with
@@ -35,8 +35,8 @@ func (h host) find(engine Name, socket, config string) (*process, error) {
 	return &all[0], nil
 }
 
-// listens returns those processes that listen on a socket.
-func (h host) listens(all []process, engine Name, socket string) []process {
+// listeningOn returns those processes that listen on a socket.
+func (h host) listeningOn(all []process, engine Name, socket string) []process {
 	const systemd = 1
 	switch pid := h.peer(socket); pid {
 	case 0:

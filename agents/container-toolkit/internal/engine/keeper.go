@@ -58,7 +58,7 @@ func (c Config) Desired() Desired {
 	name := cmp.Or(c.RuntimeName, "nvidia")
 	d.Runtimes = []Runtime{{Name: name, Path: c.RuntimePath}}
 	for _, mode := range []string{"cdi", "legacy"} {
-		if name := "nvidia-" + mode; c.Modes && !d.has(name) {
+		if name := "nvidia-" + mode; c.Modes && !d.hasRuntime(name) {
 			d.Runtimes = append(d.Runtimes, Runtime{Name: name, Path: c.RuntimePath + "." + mode})
 		}
 	}
@@ -139,7 +139,7 @@ func (k *Keeper) Plan(ctx context.Context) (Plan, error) {
 			files = append(files, file{path: f.Path, text: text})
 		}
 	}
-	before, err := originals(t.as(rec), files, rec)
+	before, err := originals(t.withPathsOf(rec), files, rec)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -156,7 +156,7 @@ func originals(t target, files []file, rec record) ([]file, error) {
 	out := slices.Clone(files)
 	for i, f := range files {
 		var err error
-		if out[i].text, err = original(t, f, rec.of(f.path)); err != nil {
+		if out[i].text, err = original(t, f, rec.find(f.path)); err != nil {
 			return nil, fmt.Errorf("read %s: %w", f.path, err)
 		}
 	}
@@ -203,7 +203,7 @@ func (k *Keeper) plan(t target, files, before []file, e edit, rec record) (Plan,
 	// Files of before that have no part any more get their content back, last.
 	for _, f := range rec.Files {
 		if !slices.ContainsFunc(e.files, func(x file) bool { return x.path == f.Path }) {
-			e.put(f.Path, textOf(before, f.Path))
+			e.addFile(f.Path, textOf(before, f.Path))
 		}
 	}
 	for _, want := range e.files {
@@ -211,13 +211,13 @@ func (k *Keeper) plan(t target, files, before []file, e edit, rec record) (Plan,
 		if sameMeaning(t.engine, now, want.text) {
 			want.text = now
 		}
-		if !same(now, want.text) {
+		if !sameContent(now, want.text) {
 			p.Changes = append(p.Changes, Change{Path: want.path, Before: now, After: want.text})
 		}
-		if same(want.text, old) {
+		if sameContent(want.text, old) {
 			continue
 		}
-		fr, err := k.recordOf(rec.of(want.path), want, now, old)
+		fr, err := k.recordOf(rec.find(want.path), want, now, old)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -232,10 +232,10 @@ func (k *Keeper) recordOf(last *fileRecord, want file, now, old []byte) (fileRec
 	fr := fileRecord{Path: want.path, Existed: old != nil, Before: old, Wrote: [][]byte{want.text}}
 	if last != nil {
 		fr.Folder = last.Folder
-		if same(last.Wrote[0], want.text) && bytes.Equal(last.Before, old) && last.Existed == fr.Existed {
+		if sameContent(last.Wrote[0], want.text) && bytes.Equal(last.Before, old) && last.Existed == fr.Existed {
 			return *last, nil
 		}
-		if _, ok := last.original(now); ok && !same(now, want.text) {
+		if _, ok := last.original(now); ok && !sameContent(now, want.text) {
 			// A process that is killed before it writes leaves this.
 			fr.Wrote = append(fr.Wrote, now)
 		}
@@ -249,8 +249,8 @@ func (k *Keeper) recordOf(last *fileRecord, want file, now, old []byte) (fileRec
 	return fr, nil
 }
 
-// as returns the target to which a record belongs.
-func (t target) as(rec record) target {
+// withPathsOf returns the target to which a record belongs.
+func (t target) withPathsOf(rec record) target {
 	if len(rec.Files) > 0 {
 		t.main, t.dropIn = rec.Config, rec.DropIn
 	}

@@ -74,7 +74,7 @@ func (h host) processes(engine Name) ([]process, error) {
 func (h host) program(pid int) (process, error) {
 	dir := filepath.Join(h.proc, strconv.Itoa(pid))
 	exe, err := os.Readlink(filepath.Join(dir, "exe"))
-	return process{pid: pid, exe: strings.TrimSuffix(exe, " (deleted)"), args: lines(filepath.Join(dir, "cmdline"))}, err
+	return process{pid: pid, exe: strings.TrimSuffix(exe, " (deleted)"), args: readStrings(filepath.Join(dir, "cmdline"))}, err
 }
 
 // process reads a process. It reports false if there is none, or it has no program.
@@ -84,7 +84,7 @@ func (h host) process(pid int) (process, bool) {
 		return process{}, false
 	}
 	dir := filepath.Join(h.proc, strconv.Itoa(pid))
-	p.env = lines(filepath.Join(dir, "environ"))
+	p.env = readStrings(filepath.Join(dir, "environ"))
 	p.cwd, _ = os.Readlink(filepath.Join(dir, "cwd")) // "": relative paths are below /
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
@@ -96,8 +96,8 @@ func (h host) process(pid int) (process, bool) {
 	return p, true
 }
 
-// lines returns the strings of a file in /proc that separates them by zero bytes.
-func lines(path string) []string {
+// readStrings returns the strings of a file in /proc that separates them by zero bytes.
+func readStrings(path string) []string {
 	data, _ := os.ReadFile(path) // the process has ended
 	if len(data) == 0 {
 		return nil

@@ -55,8 +55,8 @@ type moment struct {
 	Nanoseconds int64  `json:"nanoseconds"`
 }
 
-// of returns the record of a file, or nil.
-func (r record) of(path string) *fileRecord {
+// find returns the record find a file, or nil.
+func (r record) find(path string) *fileRecord {
 	for i := range r.Files {
 		if r.Files[i].Path == path {
 			return &r.Files[i]
@@ -71,14 +71,14 @@ func (f *fileRecord) original(now []byte) ([]byte, bool) {
 	if f.Existed && before == nil {
 		before = []byte{}
 	}
-	if same(now, before) || slices.ContainsFunc(f.Wrote, func(w []byte) bool { return same(now, w) }) {
+	if sameContent(now, before) || slices.ContainsFunc(f.Wrote, func(w []byte) bool { return sameContent(now, w) }) {
 		return before, true
 	}
 	return nil, false
 }
 
-// same reports whether two files are the same; a nil file does not exist.
-func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+// sameContent reports whether two files are the sameContent; a nil file does not exist.
+func sameContent(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 // records is the folder of the records, as this process sees it.
 type records struct{ dir string }

@@ -101,10 +101,10 @@ func (k *Keeper) startedAfter(p *process, m moment) bool {
 	return m.Boot != k.host.boot() || p.start > m.Nanoseconds
 }
 
-// Keep makes the config as desired, and has the engine load it if the running engine does
+// Reconcile makes the config as desired, and has the engine load it if the running engine does
 // not have it yet. It does nothing if both are so. An engine is not made to load the same
 // config twice.
-func (k *Keeper) Keep(ctx context.Context) (Plan, error) {
+func (k *Keeper) Reconcile(ctx context.Context) (Plan, error) {
 	p, err := k.Apply(ctx)
 	if err != nil {
 		return p, err
@@ -150,7 +150,7 @@ func (k *Keeper) reload(ctx context.Context, t target, done func(context.Context
 
 // trigger does what has the engine load its config.
 func (k *Keeper) trigger(ctx context.Context, t target) error {
-	switch k.config.mode() {
+	switch k.config.reloadMode() {
 	case None:
 		return fmt.Errorf("%s has not loaded its config, and the restart mode is none: run systemctl restart %s", t.engine, t.unit)
 	case Systemd:
@@ -187,8 +187,8 @@ func (k *Keeper) trigger(ctx context.Context, t target) error {
 	}
 }
 
-// mode returns the mode, or the default one of the engine.
-func (c Config) mode() ReloadMode {
+// reloadMode returns the reloadMode, or the default one of the engine.
+func (c Config) reloadMode() ReloadMode {
 	switch {
 	case c.Reload != "":
 		return c.Reload

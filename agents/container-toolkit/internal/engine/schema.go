@@ -65,11 +65,11 @@ func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor)
 // inherited returns the table that new runtimes start from: that of the default runtime,
 // if it is one of runc's kind, or else of runc or crun.
 func inherited(cri map[string]any, d Desired) map[string]any {
-	name, _ := at(cri, []string{"containerd", "default_runtime_name"}).(string)
+	name, _ := valueAt(cri, []string{"containerd", "default_runtime_name"}).(string)
 	for _, name := range []string{name, "runc", "crun"} {
 		table := tableAt(cri, []string{"containerd", "runtimes", name})
 		kind, _ := table["runtime_type"].(string)
-		if table != nil && !d.has(name) && !strings.HasPrefix(name, "nvidia") &&
+		if table != nil && !d.hasRuntime(name) && !strings.HasPrefix(name, "nvidia") &&
 			(kind == "" || strings.HasPrefix(kind, "io.containerd.runc.") || strings.HasPrefix(kind, "io.containerd.runtime.v1.")) {
 			return table
 		}
@@ -77,8 +77,8 @@ func inherited(cri map[string]any, d Desired) map[string]any {
 	return nil
 }
 
-// at returns the value at a path, or nil.
-func at(doc map[string]any, path []string) any {
+// valueAt returns the value valueAt a path, or nil.
+func valueAt(doc map[string]any, path []string) any {
 	for i, key := range path {
 		if i == len(path)-1 {
 			return doc[key]
@@ -90,7 +90,7 @@ func at(doc map[string]any, path []string) any {
 
 // tableAt returns the table at a path, or nil.
 func tableAt(doc map[string]any, path []string) map[string]any {
-	table, _ := at(doc, path).(map[string]any)
+	table, _ := valueAt(doc, path).(map[string]any)
 	return table
 }
 
@@ -131,4 +131,4 @@ func sameValue(decoded, want any) bool {
 	return decoded == want
 }
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

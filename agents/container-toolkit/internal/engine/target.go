@@ -60,7 +60,7 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 	c := k.config
 	t := target{engine: c.Engine, dropIn: c.DropIn, socket: c.Socket}
 	var err error
-	if t.process, err = k.host.find(c.Engine, c.Socket, c.ConfigPath); errors.Is(err, fs.ErrPermission) {
+	if t.process, err = k.host.findProcess(c.Engine, c.Socket, c.ConfigPath); errors.Is(err, fs.ErrPermission) {
 		// The files can be changed all the same, at their default paths.
 		t.denied, err = err, nil
 	}
@@ -162,7 +162,7 @@ func addressIn(text []byte) string {
 		return "" // the file is rejected where it is edited
 	}
 	for _, p := range [][]string{{"plugins", "io.containerd.server.v1.grpc", "address"}, {"grpc", "address"}} {
-		if address, _ := at(docs[0], p).(string); path.IsAbs(address) {
+		if address, _ := valueAt(docs[0], p).(string); path.IsAbs(address) {
 			return address
 		}
 	}

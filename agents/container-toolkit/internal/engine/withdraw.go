@@ -22,7 +22,7 @@ func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
 	}
 	var reloadErr error
 	if t.engine == Docker && t.process != nil && !gone(ctx) {
-		reloadErr = k.forget(ctx, t, gone)
+		reloadErr = k.unloadFromDocker(ctx, t, gone)
 	}
 	p, err := k.Undo(ctx)
 	if err != nil || p.Empty() || t.process == nil || t.engine == Docker || gone(ctx) {
@@ -31,9 +31,9 @@ func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
 	return p, k.reload(ctx, t, gone)
 }
 
-// forget has a running dockerd forget the runtimes. Docker keeps the settings that its
+// unloadFromDocker has a running dockerd unloadFromDocker the runtimes. Docker keeps the settings that its
 // config file lacks, so that for a moment the file says that there are none.
-func (k *Keeper) forget(ctx context.Context, t target, gone func(context.Context) bool) error {
+func (k *Keeper) unloadFromDocker(ctx context.Context, t target, gone func(context.Context) bool) error {
 	unlock, err := k.lock()
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (k *Keeper) forget(ctx context.Context, t target, gone func(context.Context
 	if err != nil {
 		return err
 	}
-	f := rec.of(t.main)
+	f := rec.find(t.main)
 	now, err := k.host.read(t.main)
 	if err != nil || f == nil {
 		return err // without a record, nothing is known to be ours

@@ -42,9 +42,9 @@ type GPU struct {
 	Brand string `json:"brand,omitempty"`
 }
 
-// Of returns the GPUs that are, or that hold, the device with a name in the spec. The
+// ForDevice returns the GPUs that are, or that hold, the device with a name in the spec. The
 // device "all" is all of them.
-func (f *Facts) Of(device string) []GPU {
+func (f *Facts) ForDevice(device string) []GPU {
 	var out []GPU
 	for _, g := range f.GPUs {
 		if device == "all" || slices.Contains(g.Names, device) {

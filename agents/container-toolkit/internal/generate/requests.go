@@ -135,8 +135,8 @@ func (o Options) request(m Mode) cdi.Request {
 type devices = func(*driverroot.Content, []gpu.GPU) ([]cdi.Device, []cdi.Unresolved)
 
 // always returns the devices that depend on the driver alone.
-func always(of func(*driverroot.Content) []cdi.Device) devices {
-	return func(c *driverroot.Content, _ []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) { return of(c), nil }
+func always(list func(*driverroot.Content) []cdi.Device) devices {
+	return func(c *driverroot.Content, _ []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) { return list(c), nil }
 }
 
 // names returns the names of a GPU.

@@ -28,11 +28,11 @@ type Source struct {
 	cfg Config
 
 	mu sync.Mutex
-	// read is what the kernel driver showed when the last Snapshot began, and at the time
+	// observed is what the kernel driver showed when the last Snapshot began, and at the time
 	// of that. divisible is set if this Snapshot has GPUs that can be divided.
-	read      shown
-	at        time.Time
-	divisible bool
+	observed   driverState
+	observedAt time.Time
+	divisible  bool
 }
 
 var _ gpu.Source = (*Source)(nil)
@@ -43,7 +43,7 @@ func New(cfg Config) *Source { return &Source{cfg: cfg} }
 // Snapshot is Read.
 func (s *Source) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	s.mu.Lock()
-	s.read, s.at = s.look(), time.Now()
+	s.observed, s.observedAt = s.observe(), time.Now()
 	s.mu.Unlock()
 	n, err := Read(ctx, s.cfg)
 	if err == nil {
@@ -54,19 +54,19 @@ func (s *Source) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	return n, err
 }
 
-// look needs the lock.
-func (s *Source) look() shown { return look(driverproc.Root(s.cfg.ProcRoot), s.read) }
+// observe needs the lock.
+func (s *Source) observe() driverState { return observe(driverproc.Root(s.cfg.ProcRoot), s.observed) }
 
 // stale reports whether the kernel driver shows something else than when the last Snapshot
 // began, or may have changed what it does not show. It returns true once for a change.
 func (s *Source) stale() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.look()
-	if now.equal(s.read) && !(s.divisible && time.Since(s.at) >= recheck) {
+	now := s.observe()
+	if now.equal(s.observed) && !(s.divisible && time.Since(s.observedAt) >= recheck) {
 		return false
 	}
-	s.read, s.at = now, time.Now()
+	s.observed, s.observedAt = now, time.Now()
 	return true
 }
 
@@ -86,8 +86,8 @@ func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 // Close does nothing.
 func (s *Source) Close() error { return nil }
 
-// shown is what the kernel driver shows of the GPUs.
-type shown struct {
+// driverState is what the kernel driver shows of the GPUs.
+type driverState struct {
 	version string
 	// minors are those of the GPUs by bus ID.
 	minors map[string]int
@@ -100,14 +100,14 @@ type instance struct {
 	id    uint32
 }
 
-func (a shown) equal(b shown) bool {
+func (a driverState) equal(b driverState) bool {
 	return a.version == b.version && maps.Equal(a.minors, b.minors) && maps.EqualFunc(a.instances, b.instances, slices.Equal[[]uint32])
 }
 
-// look reads what the kernel driver shows. It asks nothing of the GPUs.
+// observe reads what the kernel driver shows. It asks nothing of the GPUs.
 // It takes the minors of GPUs that last shows from there.
-func look(root driverproc.Root, last shown) shown {
-	s := shown{minors: map[string]int{}, instances: map[instance][]uint32{}}
+func observe(root driverproc.Root, last driverState) driverState {
+	s := driverState{minors: map[string]int{}, instances: map[instance][]uint32{}}
 	s.version, _ = root.Version() // none without a driver
 	for _, bus := range root.BusIDs() {
 		minor, known := last.minors[bus]

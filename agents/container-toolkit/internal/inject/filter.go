@@ -28,7 +28,7 @@ func NewFilter(names []string) (*Filter, error) {
 
 // apply returns the edits of a kind that the container gets.
 func (f *Filter) apply(kind string, e *specs.ContainerEdits) *specs.ContainerEdits {
-	if f == nil || !ofDriver(kind) {
+	if f == nil || !isDriverKind(kind) {
 		return e
 	}
 	out := *e
@@ -43,16 +43,16 @@ func (f *Filter) apply(kind string, e *specs.ContainerEdits) *specs.ContainerEdi
 	return &out
 }
 
-// ofDriver reports whether specs of a kind are for NVIDIA's driver.
-func ofDriver(kind string) bool {
+// isDriverKind reports whether specs of a kind are for NVIDIA's driver.
+func isDriverKind(kind string) bool {
 	vendor, _, _ := strings.Cut(kind, "/")
 	return vendor == "nvidia.com" || strings.HasSuffix(vendor, ".nvidia.com")
 }
 
-// OfGPUs reports whether specs of a kind describe GPUs.
-func OfGPUs(kind string) bool {
+// IsGPUKind reports whether specs of a kind describe GPUs.
+func IsGPUKind(kind string) bool {
 	_, class, _ := strings.Cut(kind, "/")
-	return class == "gpu" && ofDriver(kind)
+	return class == "gpu" && isDriverKind(kind)
 }
 
 // drops reports whether the container does not get what is at a path.

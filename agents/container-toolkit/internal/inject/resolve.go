@@ -42,8 +42,8 @@ func None(kind string) request.Device {
 	return request.Device{Asked: none, Kind: kind, Names: []string{none}}
 }
 
-// Has reports whether there is a spec of a kind.
-func (s *Set) Has(kind string) bool {
+// HasKind reports whether there is a spec of a kind.
+func (s *Set) HasKind(kind string) bool {
 	return slices.ContainsFunc(s.Files, func(f *File) bool { return f.Spec.Kind == kind })
 }
 
@@ -128,7 +128,7 @@ func sameName(device, name string) bool {
 func (s *Set) missing(devices []request.Device, names []string) error {
 	var why []string
 	for _, kind := range Kinds(devices) {
-		if !s.Has(kind) {
+		if !s.HasKind(kind) {
 			why = append(why, "there is no CDI spec of kind "+kind)
 		}
 	}

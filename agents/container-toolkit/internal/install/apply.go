@@ -25,25 +25,25 @@ type applier struct {
 }
 
 func (a *applier) apply(s step) error {
-	switch s.do {
+	switch s.action {
 	case claim:
 		return a.change("note that the folder was empty", func() error {
 			return errors.Join(os.MkdirAll(a.dir.hidden(), 0o755), os.WriteFile(a.dir.hidden(madeName), nil, 0o644))
 		})
 	case discard:
-		return a.change("discard "+s.of, func() error { return os.RemoveAll(a.dir.hidden(s.of)) })
-	case keep:
+		return a.change("discard "+s.name, func() error { return os.RemoveAll(a.dir.hidden(s.name)) })
+	case setAside:
 		return a.setAside()
 	case build:
 		return a.build()
 	case mend:
-		return a.put(a.dir.hidden(a.content.id), a.named(s.of))
+		return a.put(a.dir.hidden(a.content.id), a.named(s.name))
 	case release:
-		return a.change("release "+s.of, func() error { return os.Chtimes(a.dir.hidden(s.of), a.now, a.now) })
+		return a.change("release "+s.name, func() error { return os.Chtimes(a.dir.hidden(s.name), a.now, a.now) })
 	case flip:
 		return a.flip()
 	default:
-		return a.change("retire "+s.of, func() error { return a.retire(s.of) })
+		return a.change("retire "+s.name, func() error { return a.retire(s.name) })
 	}
 }
 

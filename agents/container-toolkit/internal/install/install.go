@@ -55,7 +55,7 @@ func (i *Installer) Tools() string { return i.cfg.Dir.Tools() }
 func (i *Installer) Install() (again time.Duration, err error) {
 	now := time.Now()
 	if !i.Outdated() && (i.due.IsZero() || now.Before(i.due)) {
-		return i.again(now), nil
+		return i.untilDue(now), nil
 	}
 	i.seen = nil
 	if i.content == nil {
@@ -78,7 +78,7 @@ func (i *Installer) Install() (again time.Duration, err error) {
 			if in := due(i.content.id, s); in > 0 {
 				i.due = now.Add(in)
 			}
-			return i.again(now), nil
+			return i.untilDue(now), nil
 		}
 		if err := i.apply(steps, now); err != nil {
 			return 0, err
@@ -101,7 +101,7 @@ func (i *Installer) apply(steps []step, now time.Time) error {
 	return nil
 }
 
-func (i *Installer) again(now time.Time) time.Duration {
+func (i *Installer) untilDue(now time.Time) time.Duration {
 	if i.due.IsZero() {
 		return 0
 	}
@@ -110,15 +110,15 @@ func (i *Installer) again(now time.Time) time.Duration {
 
 func (i *Installer) report(steps []step) {
 	for _, s := range steps {
-		switch s.do {
+		switch s.action {
 		case flip:
-			i.cfg.Log.Info("tools installed", "folder", i.Tools(), "version", s.of)
+			i.cfg.Log.Info("tools installed", "folder", i.Tools(), "version", s.name)
 		case mend:
-			i.cfg.Log.Warn("installed file was removed or changed, replaced it", "file", s.of)
-		case keep:
+			i.cfg.Log.Warn("installed file was removed or changed, replaced it", "file", s.name)
+		case setAside:
 			i.cfg.Log.Info("kept what another program installed, to put it back on removal", "folder", i.Tools())
 		case retire:
-			i.cfg.Log.Info("old version of the tools removed", "version", s.of)
+			i.cfg.Log.Info("old version of the tools removed", "version", s.name)
 		default:
 		}
 	}

@@ -18,8 +18,8 @@ const (
 	claim action = "claim"
 	// discard removes what a killed process left behind.
 	discard action = "discard"
-	// keep sets aside what was at the path of the link before the first installation.
-	keep action = "keep"
+	// setAside sets aside what was at the path of the link before the first installation.
+	setAside action = "set aside"
 	// build makes the folder of a version.
 	build action = "build"
 	// mend replaces one file of the version.
@@ -34,8 +34,8 @@ const (
 
 // step is one change of the disk. of is the name of a version, a file or a leftover.
 type step struct {
-	do action
-	of string
+	action action
+	name   string
 }
 
 // version is a version on the disk.
@@ -66,12 +66,12 @@ type state struct {
 // everything is as desired.
 func plan(id string, s state) []step {
 	var steps []step
-	add := func(do action, of string) { steps = append(steps, step{do, of}) }
+	add := func(do action, name string) { steps = append(steps, step{do, name}) }
 	if s.empty {
 		add(claim, "")
 	}
 	if s.displaced {
-		add(keep, "")
+		add(setAside, "")
 	}
 	for _, name := range s.leftovers {
 		add(discard, name)
@@ -89,7 +89,7 @@ func plan(id string, s state) []step {
 		}
 		add(flip, id)
 		if s.foreign {
-			add(keep, "")
+			add(setAside, "")
 		}
 	}
 	for _, v := range s.versions {

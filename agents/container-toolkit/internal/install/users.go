@@ -36,7 +36,7 @@ func Users(proc, root, tools string) []string {
 			continue
 		}
 		dir := filepath.Join(proc, e.Name())
-		if names(dir, prefix) {
+		if commandLineHas(dir, prefix) {
 			users = append(users, "process "+e.Name())
 		}
 		// A shim of containerd runs in the bundle of its first container.
@@ -45,15 +45,15 @@ func Users(proc, root, tools string) []string {
 			continue
 		}
 		seen[filepath.Dir(cwd)] = true
-		users = append(users, started(root, filepath.Dir(cwd), prefix)...)
+		users = append(users, startedBundles(root, filepath.Dir(cwd), prefix)...)
 	}
 	slices.Sort(users)
 	return users
 }
 
-// names reports whether a word on the command line of a process begins with the prefix:
+// commandLineHas reports whether a word on the command line of a process begins with the prefix:
 // conmon gets the path of the runtime so, for the life of its container.
-func names(process, prefix string) bool {
+func commandLineHas(process, prefix string) bool {
 	line, err := os.ReadFile(filepath.Join(process, "cmdline"))
 	if err != nil || len(line) > maxLine {
 		return false
@@ -63,8 +63,8 @@ func names(process, prefix string) bool {
 	})
 }
 
-// started returns the bundles in a folder whose runtime is below the prefix.
-func started(root, folder, prefix string) []string {
+// startedBundles returns the bundles in a folder whose runtime is below the prefix.
+func startedBundles(root, folder, prefix string) []string {
 	entries, err := os.ReadDir(filepath.Join(root, folder))
 	if err != nil {
 		return nil

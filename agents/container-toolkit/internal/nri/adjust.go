@@ -19,14 +19,14 @@ func adjust(e spec.Edits) (*api.ContainerAdjustment, error) {
 		return nil, errNotByNRI
 	}
 	a := &api.ContainerAdjustment{}
-	for _, variable := range last(e.Env, nameOf) {
+	for _, variable := range lastOfEach(e.Env, nameOf) {
 		name, value, _ := strings.Cut(variable, "=")
 		a.AddEnv(name, value)
 	}
-	for _, m := range api.FromOCIMounts(last(e.Mounts, func(m oci.Mount) string { return m.Destination })) {
+	for _, m := range api.FromOCIMounts(lastOfEach(e.Mounts, func(m oci.Mount) string { return m.Destination })) {
 		a.AddMount(m)
 	}
-	for _, d := range api.FromOCILinuxDevices(last(e.Devices, func(d oci.LinuxDevice) string { return d.Path })) {
+	for _, d := range api.FromOCILinuxDevices(lastOfEach(e.Devices, func(d oci.LinuxDevice) string { return d.Path })) {
 		a.AddDevice(d)
 	}
 	for _, h := range e.Hooks {
@@ -40,8 +40,8 @@ func nameOf(variable string) string {
 	return name
 }
 
-// last returns of items with the same key only the last one.
-func last[T any](items []T, key func(T) string) []T {
+// lastOfEach returns the items. Of items with the same key, it returns only the last one.
+func lastOfEach[T any](items []T, key func(T) string) []T {
 	places := map[string]int{}
 	for i, item := range items {
 		places[key(item)] = i

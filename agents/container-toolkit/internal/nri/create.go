@@ -35,7 +35,7 @@ func (h *handler) Configure(_ context.Context, _, engine, version string) (api.E
 func (h *handler) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	h.asked.Store(true)
 	h.Report(nil)
-	ctx, cancel := inTime(ctx)
+	ctx, cancel := withTimeToAnswer(ctx)
 	defer cancel()
 	for _, m := range h.missed(ctx, pods, containers) {
 		h.Log.Warn("a container started while the nri plugin was away: unless a runtime gave it its gpus, it lacks them until its pod is deleted",
@@ -47,7 +47,7 @@ func (h *handler) Synchronize(ctx context.Context, pods []*api.PodSandbox, conta
 // CreateContainer returns what a container gets. An error keeps it from being created; the
 // kubelet shows it in an Event of the pod, and creates the container again.
 func (h *handler) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-	ctx, cancel := inTime(ctx)
+	ctx, cancel := withTimeToAnswer(ctx)
 	defer cancel()
 	gpus, err := h.allocated(ctx, pod, c)
 	if err != nil || len(gpus) == 0 {
@@ -58,7 +58,7 @@ func (h *handler) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *a
 		return nil, nil, err
 	}
 	log := h.Log.With("pod", pod.GetNamespace()+"/"+pod.GetName(), "container", c.GetName(), "gpus", gpus)
-	if given(c, plan) {
+	if hasDevices(c, plan) {
 		log.Debug("the container has its gpus already, nothing to add")
 		return nil, nil, nil
 	}
@@ -70,9 +70,9 @@ func (h *handler) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *a
 	return adjustment, nil, nil
 }
 
-// inTime leaves half of the time of a request to its answer: an engine that gets no answer
+// withTimeToAnswer leaves half of the time of a request to its answer: an engine that gets no answer
 // in time creates the container without asking.
-func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+func withTimeToAnswer(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, limited := ctx.Deadline()
 	if !limited {
 		return context.WithCancel(ctx)
@@ -96,7 +96,7 @@ func (p *Plugin) allocated(ctx context.Context, pod *api.PodSandbox, c *api.Cont
 	if devices, listed := found[c.GetName()]; listed {
 		return uuids(devices)
 	}
-	return named, ofPod(named, found)
+	return named, checkAllocated(named, found)
 }
 
 func mounts(c *api.Container) []request.Mount {
@@ -135,11 +135,11 @@ func (p *Plugin) target(c *api.Container) inject.Target {
 	}
 }
 
-// given reports whether the engine has given the container these devices already, by CDI
+// hasDevices reports whether the engine has given the container these devices already, by CDI
 // names in the request or in annotations: then the container has their device nodes, and
 // the variable that specs for GPUs set so that no other tool adds any. A privileged
 // container has the nodes in any case.
-func given(c *api.Container, plan *shim.Plan) bool {
+func hasDevices(c *api.Container, plan *shim.Plan) bool {
 	if request.Environment(c.GetEnv())[visible] != "void" {
 		return false
 	}

@@ -43,12 +43,12 @@ func Get(text []byte, path ...string) string {
 	if Check(text) != nil {
 		return ""
 	}
-	at := space(text, 0)
+	at := skipSpace(text, 0)
 	for i, name := range path {
 		if text[at] != '{' {
 			return ""
 		}
-		m := read(text, at).find(name)
+		m := readObject(text, at).find(name)
 		if m == nil {
 			return ""
 		}
@@ -67,12 +67,12 @@ func Set(text []byte, path []string, value string) ([]byte, error) {
 		return nil, err
 	}
 	s := styleOf(text)
-	at := space(text, 0)
+	at := skipSpace(text, 0)
 	for i, name := range path {
 		if text[at] != '{' {
 			return nil, fmt.Errorf("%s is not an object", strings.Join(path[:i], "."))
 		}
-		o := read(text, at)
+		o := readObject(text, at)
 		m := o.find(name)
 		if m == nil {
 			return s.insert(text, o, name, nest(path[i+1:], value))
@@ -94,12 +94,12 @@ func Delete(text []byte, path ...string) []byte {
 	if Check(text) != nil {
 		return text
 	}
-	at := space(text, 0)
+	at := skipSpace(text, 0)
 	for i, name := range path {
 		if text[at] != '{' {
 			return text
 		}
-		o := read(text, at)
+		o := readObject(text, at)
 		m := o.find(name)
 		if m == nil {
 			return text
@@ -144,35 +144,35 @@ func (o object) remove(text []byte, m *member) []byte {
 	}
 }
 
-// read returns the object that begins at an offset of a valid document.
-func read(text []byte, at int) object {
+// readObject returns the object that begins at an offset of a valid document.
+func readObject(text []byte, at int) object {
 	o := object{open: at}
-	at = space(text, at+1)
+	at = skipSpace(text, at+1)
 	for text[at] != '}' {
-		m := member{key: at, keyEnd: skip(text, at)}
+		m := member{key: at, keyEnd: skipValue(text, at)}
 		_ = json.Unmarshal(text[m.key:m.keyEnd], &m.name) // the document is valid
-		m.value = space(text, space(text, m.keyEnd)+1)
-		m.valueEnd = skip(text, m.value)
+		m.value = skipSpace(text, skipSpace(text, m.keyEnd)+1)
+		m.valueEnd = skipValue(text, m.value)
 		o.members = append(o.members, m)
-		at = space(text, m.valueEnd)
+		at = skipSpace(text, m.valueEnd)
 		if text[at] == ',' {
-			at = space(text, at+1)
+			at = skipSpace(text, at+1)
 		}
 	}
 	o.close = at
 	return o
 }
 
-// space returns the offset of the first byte at or after an offset that is no white space.
-func space(text []byte, at int) int {
+// skipSpace returns the offset of the first byte at or after an offset that is no white skipSpace.
+func skipSpace(text []byte, at int) int {
 	for at < len(text) && strings.IndexByte(" \t\r\n", text[at]) >= 0 {
 		at++
 	}
 	return at
 }
 
-// skip returns the offset after the value that begins at an offset of a valid document.
-func skip(text []byte, at int) int {
+// skipValue returns the offset after the value that begins at an offset of a valid document.
+func skipValue(text []byte, at int) int {
 	depth := 0
 	for ; at < len(text); at++ {
 		switch c := text[at]; c {

@@ -23,7 +23,7 @@ type style struct {
 // styleOf returns how a document is formatted, from its first member.
 func styleOf(text []byte) style {
 	s := style{unit: defaultUnit, newline: "\n", colon: ": ", comma: ", "}
-	o := read(text, space(text, 0))
+	o := readObject(text, skipSpace(text, 0))
 	if len(o.members) == 0 {
 		return s
 	}
@@ -84,7 +84,7 @@ func (o object) separator(text []byte, i int) int {
 	if i == 0 {
 		return o.open + 1
 	}
-	return space(text, o.members[i-1].valueEnd) + 1
+	return skipSpace(text, o.members[i-1].valueEnd) + 1
 }
 
 // format returns a value as the document is formatted, on a line with an indentation.

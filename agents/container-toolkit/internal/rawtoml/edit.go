@@ -10,13 +10,13 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// The marks. A line that ends with mark was added; one with was has another value than
-// before, which follows; what is between begin and end was added.
+// The marks. A line that ends with addedMark changedMark added; one with changedMark has another value than
+// before, which follows; what is between blockBegin and blockEnd changedMark added.
 const (
-	mark  = " # nvidia-container-toolkit"
-	was   = mark + ": was "
-	begin = "# >>> nvidia-container-toolkit (remove with: nvidia-ctk runtime unconfigure)"
-	end   = "# <<< nvidia-container-toolkit"
+	addedMark   = " # nvidia-container-toolkit"
+	changedMark = addedMark + ": was "
+	blockBegin  = "# >>> nvidia-container-toolkit (remove with: nvidia-ctk runtime unconfigure)"
+	blockEnd    = "# <<< nvidia-container-toolkit"
 )
 
 // Set gives the key at path the value, which is TOML text on one line. The key is added
@@ -34,7 +34,7 @@ func Set(text []byte, path []string, value string) ([]byte, error) {
 	}
 	table := path[:len(path)-1]
 	if at, indent, key := d.place(table, path); at >= 0 {
-		return insertLine(text, at, indent+key+" = "+value+mark), nil
+		return insertLine(text, at, indent+key+" = "+value+addedMark), nil
 	}
 	return appendBlock(text, "["+Key(table)+"]\n"+Key(path[len(path)-1:])+" = "+value+"\n"), nil
 }
@@ -80,10 +80,10 @@ func (d *Doc) replace(e *entry, value string) ([]byte, error) {
 		return d.text, nil
 	}
 	if strings.ContainsAny(old, "\r\n") {
-		return nil, fmt.Errorf("line %d: the value of %s has several lines: write it on one line", d.line(e.start), Key(e.path))
+		return nil, fmt.Errorf("line %d: the value of %s has several lines: write it on one line", d.lineNumber(e.start), Key(e.path))
 	}
 	eol := e.end - len(lineBreak(d.text[:e.end]))
-	return slices.Concat(d.text[:e.value], []byte(value), d.text[e.valueEnd:eol], []byte(was+old), d.text[eol:]), nil
+	return slices.Concat(d.text[:e.value], []byte(value), d.text[e.valueEnd:eol], []byte(changedMark+old), d.text[eol:]), nil
 }
 
 // lineBreak returns how the line at the end of text ends.
@@ -129,12 +129,12 @@ func AddTables(text []byte, tables ...Table) ([]byte, error) {
 
 // appendBlock adds text between marks at the end, or to the block that is there.
 func appendBlock(text []byte, block string) []byte {
-	tail := "\n" + end
+	tail := "\n" + blockEnd
 	if trimmed := bytes.TrimSuffix(text, []byte("\n")); bytes.HasSuffix(trimmed, []byte(tail)) {
 		at := len(trimmed) - len(tail) + 1
 		return slices.Concat(text[:at], []byte(block), text[at:])
 	}
-	return insertLine(text, len(text), begin+"\n"+block+end)
+	return insertLine(text, len(text), blockBegin+"\n"+block+blockEnd)
 }
 
 // Table is a table with everything below it, of types that decoding TOML makes.
@@ -178,7 +178,7 @@ func AddToList(text []byte, path []string, value string) ([]byte, error) {
 		return Set(text, path, "["+String(value)+"]")
 	}
 	if e.kind != unstable.Array {
-		return nil, fmt.Errorf("line %d: %s is not a list", d.line(e.start), Key(path))
+		return nil, fmt.Errorf("line %d: %s is not a list", d.lineNumber(e.start), Key(path))
 	}
 	at, add := e.value+1, String(value)
 	for _, el := range e.elements {

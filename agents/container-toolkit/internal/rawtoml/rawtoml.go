@@ -146,14 +146,14 @@ func (d *Doc) blocker(path []string) error {
 	for _, e := range d.entries {
 		if !e.header && len(e.path) < len(path) && slices.Equal(e.path, path[:len(e.path)]) {
 			return fmt.Errorf("line %d: %s is an inline table, which cannot be extended: write it as [%s]",
-				d.line(e.start), Key(e.path), Key(e.path))
+				d.lineNumber(e.start), Key(e.path), Key(e.path))
 		}
 	}
 	return nil
 }
 
-// line returns the number of the line at an offset.
-func (d *Doc) line(at int) int { return bytes.Count(d.text[:at], []byte("\n")) + 1 }
+// lineNumber returns the number of the lineNumber at an offset.
+func (d *Doc) lineNumber(at int) int { return bytes.Count(d.text[:at], []byte("\n")) + 1 }
 
 // Key returns a path as a dotted key.
 func Key(path []string) string {

@@ -19,16 +19,16 @@ func Strip(text []byte) ([]byte, error) {
 
 func stripBlocks(text []byte) ([]byte, error) {
 	for {
-		from := lineIndex(text, begin, 0)
+		from := lineIndex(text, blockBegin, 0)
 		if from < 0 {
 			return text, nil
 		}
-		last := lineIndex(text, end, from)
+		last := lineIndex(text, blockEnd, from)
 		if last < 0 {
 			return nil, fmt.Errorf("line %d: the end of what nvidia-container-toolkit added, %q, is missing: remove the lines by hand",
-				bytes.Count(text[:from], []byte("\n"))+1, end)
+				bytes.Count(text[:from], []byte("\n"))+1, blockEnd)
 		}
-		text = cut(text, from, lineEnd(text, last))
+		text = cutLines(text, from, lineEnd(text, last))
 	}
 }
 
@@ -42,8 +42,8 @@ func lineIndex(text []byte, prefix string, from int) int {
 	return -1
 }
 
-// cut removes whole lines. It is the reverse of insertLine.
-func cut(text []byte, from, to int) []byte {
+// cutLines removes whole lines. It is the reverse of insertLine.
+func cutLines(text []byte, from, to int) []byte {
 	if to == len(text) && from > 0 && text[to-1] != '\n' {
 		from--
 	}
@@ -52,7 +52,7 @@ func cut(text []byte, from, to int) []byte {
 
 // stripLines takes back the changes of single lines.
 func stripLines(text []byte) ([]byte, error) {
-	if !bytes.Contains(text, []byte(mark)) {
+	if !bytes.Contains(text, []byte(addedMark)) {
 		return text, nil
 	}
 	d, err := Parse(text)
@@ -67,10 +67,10 @@ func stripLines(text []byte) ([]byte, error) {
 		e.end = min(e.end, len(text))
 		eol := e.end - len(lineBreak(text[:e.end]))
 		comment := string(text[e.valueEnd:eol])
-		if strings.HasSuffix(comment, mark) {
-			text = cut(text, e.start, e.end)
-		} else if i := strings.LastIndex(comment, was); i >= 0 {
-			old := comment[i+len(was):]
+		if strings.HasSuffix(comment, addedMark) {
+			text = cutLines(text, e.start, e.end)
+		} else if i := strings.LastIndex(comment, changedMark); i >= 0 {
+			old := comment[i+len(changedMark):]
 			text = slices.Concat(text[:e.value], []byte(old), text[e.valueEnd:e.valueEnd+i], text[eol:])
 		}
 	}

@@ -44,7 +44,7 @@ func (d *deriver) annotated() []string {
 			if prefix == "" {
 				continue
 			}
-			found := toolconfig.Words(d.Annotations[key])
+			found := toolconfig.SplitList(d.Annotations[key])
 			if len(found) > 0 {
 				d.decide("devices", strings.Join(found, ", "), "annotation "+key)
 			}
@@ -75,7 +75,7 @@ func (d *deriver) mounted() []string {
 func Named(c Container) []string {
 	d := deriver{Container: c}
 	var out []string
-	for _, name := range append(toolconfig.Words(c.Env[visible]), d.mounted()...) {
+	for _, name := range append(toolconfig.SplitList(c.Env[visible]), d.mounted()...) {
 		if _, id, qualified := strings.Cut(name, "="); qualified {
 			name = id
 		}
@@ -115,7 +115,7 @@ func (d *deriver) fromVariables() error {
 	if err := acceptLength(variable, value); err != nil {
 		return err
 	}
-	names := toolconfig.Words(value)
+	names := toolconfig.SplitList(value)
 	switch {
 	case !set && d.legacyImage():
 		variable, names = "CUDA_VERSION of an image without "+visible, []string{"all"}

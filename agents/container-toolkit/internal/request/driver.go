@@ -16,7 +16,7 @@ const driverCapabilities = "NVIDIA_DRIVER_CAPABILITIES"
 func (d *deriver) capabilities() error {
 	supported := slices.Sorted(slices.Values(d.cfg.Capabilities))
 	value, set := d.Env[driverCapabilities]
-	names := toolconfig.Words(value)
+	names := toolconfig.SplitList(value)
 	d.r.CapabilitiesSet = len(names) > 0
 	switch {
 	case slices.Contains(names, "all"):
@@ -155,7 +155,7 @@ func (d *deriver) requestedChannels() (names []string, from string) {
 		}
 	}
 	const variable = "NVIDIA_IMEX_CHANNELS"
-	names = toolconfig.Words(d.Env[variable])
+	names = toolconfig.SplitList(d.Env[variable])
 	switch {
 	case len(names) == 1 && names[0] == "all":
 		d.decide("imex", "ignored", variable+"=all names no channel")

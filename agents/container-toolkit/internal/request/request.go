@@ -25,9 +25,9 @@ type Container struct {
 // Mount is a mount of a container.
 type Mount struct{ Source, Destination string }
 
-// Of returns the container that a spec describes. Clear its Annotations for the mode
+// FromSpec returns the container that a spec describes. Clear its Annotations for the mode
 // legacy, which ignores them.
-func Of(s *oci.Spec) Container {
+func FromSpec(s *oci.Spec) Container {
 	c := Container{Env: Environment(s.Env()), Annotations: s.Annotations(), Privileged: s.Privileged()}
 	for _, m := range s.Mounts() {
 		c.Mounts = append(c.Mounts, Mount{m.Source, m.Destination})

@@ -38,15 +38,15 @@ type reader struct {
 func (r *reader) entry(e entry) error {
 	f, known := r.fields[e.key]
 	if !known {
-		r.warnings = append(r.warnings, fmt.Sprintf("line %d: unknown key %s is ignored", e.line(), text.Printable(e.key)))
+		r.warnings = append(r.warnings, fmt.Sprintf("line %d: unknown key %s is ignored", e.lineNumber(), text.Printable(e.key)))
 		return nil
 	}
 	if before, ok := r.seen[e.key]; ok {
-		return fmt.Errorf("line %d: key %s is in line %d already: remove one", e.line(), e.key, before.line())
+		return fmt.Errorf("line %d: key %s is in line %d already: remove one", e.lineNumber(), e.key, before.lineNumber())
 	}
 	r.seen[e.key] = e
 	if err := f.set(e.value); err != nil {
-		return fmt.Errorf("line %d: key %s: %w", e.line(), e.key, err)
+		return fmt.Errorf("line %d: key %s: %w", e.lineNumber(), e.key, err)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (r *reader) check() error {
 }
 
 func (r *reader) invalid(key string, err error) error {
-	return fmt.Errorf("line %d: key %s: %w", r.seen[key].line(), key, err)
+	return fmt.Errorf("line %d: key %s: %w", r.seen[key].lineNumber(), key, err)
 }
 
 // cutHost removes the "@" that marks a path of the host.
@@ -98,8 +98,8 @@ type entry struct {
 	inline bool
 }
 
-// line returns the line of the key, the first of which is 1.
-func (e entry) line() int { return 1 + bytes.Count(e.file[:e.start], []byte("\n")) }
+// lineNumber returns the lineNumber of the key, the first of which is 1.
+func (e entry) lineNumber() int { return 1 + bytes.Count(e.file[:e.start], []byte("\n")) }
 
 // walk calls visit for each key of a document that has a value, in the order of the file.
 func walk(data []byte, visit func(entry) error) error {

@@ -21,11 +21,11 @@ type Result struct {
 	Watched []string
 }
 
-// Keeping describes a part that files on the host make up.
-type Keeping struct {
+// KeeperConfig describes a part that files on the host make up.
+type KeeperConfig struct {
 	Part Part
-	// Put makes the part as it should be. It writes nothing if it is so already.
-	Put func(ctx context.Context) (Result, error)
+	// Reconcile makes the part as it should be. It writes nothing if it is so already.
+	Reconcile func(ctx context.Context) (Result, error)
 	// Once is set if Run returns after the first Put without an error.
 	Once bool
 	// Retry has the delays after errors, as in reconcile.Config.
@@ -36,7 +36,7 @@ type Keeping struct {
 
 // Keeper keeps a part.
 type Keeper struct {
-	Keeping
+	KeeperConfig
 	loop *reconcile.Loop
 	// done is closed by the first Put without an error.
 	done chan struct{}
@@ -47,8 +47,8 @@ type Keeper struct {
 }
 
 // NewKeeper returns a Keeper. It does nothing before Run.
-func NewKeeper(cfg Keeping) *Keeper {
-	k := &Keeper{Keeping: cfg, done: make(chan struct{}), unwatch: func() {}}
+func NewKeeper(cfg KeeperConfig) *Keeper {
+	k := &Keeper{KeeperConfig: cfg, done: make(chan struct{}), unwatch: func() {}}
 	k.loop = reconcile.New(reconcile.Config{
 		Name: string(k.Part), Step: k.step, Retry: k.Retry, Log: k.Log,
 		Failed: func(err error, in time.Duration) {
@@ -73,7 +73,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 func (k *Keeper) step(ctx context.Context) (reconcile.Result, error) {
-	r, err := k.Put(ctx)
+	r, err := k.Reconcile(ctx)
 	if ctx.Err() != nil {
 		return reconcile.Result{}, err
 	}
@@ -81,7 +81,7 @@ func (k *Keeper) step(ctx context.Context) (reconcile.Result, error) {
 	if err == nil {
 		k.finish()
 	}
-	k.follow(ctx, r.Watched)
+	k.watch(ctx, r.Watched)
 	return reconcile.Result{After: r.After}, err
 }
 
@@ -97,8 +97,8 @@ func (k *Keeper) finish() {
 	}
 }
 
-// follow watches paths from now on.
-func (k *Keeper) follow(ctx context.Context, paths []string) {
+// watch watches paths from now on.
+func (k *Keeper) watch(ctx context.Context, paths []string) {
 	slices.Sort(paths)
 	if paths == nil || slices.Equal(paths, k.paths) {
 		return
