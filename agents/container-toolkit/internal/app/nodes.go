@@ -16,20 +16,20 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// maxLinks bounds the record of links.
+// maxLinks limits the size of the record of links, in bytes.
 const maxLinks = 4 << 20
 
-// nodeKeeper makes the device nodes that the driver has not made, and links to all of them.
+// nodeKeeper creates the device nodes that the driver has not created, and links to all of them.
 type nodeKeeper struct {
 	config devnode.Config
-	// record is the file with the links that were made since the boot, for Undo. It goes
-	// with the next boot, as the links do.
+	// record is the file that lists the links made since the boot, for undo. It does not
+	// survive a boot, and neither do the links.
 	record string
 	log    *slog.Logger
 	last   reconcile.Status
 }
 
-// nodeKeeper returns nil if nodes are to be left alone.
+// nodeKeeper returns nil if the agent must not create device nodes.
 func (s *settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
 	if !s.control {
 		return nil
@@ -40,8 +40,8 @@ func (s *settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
 	}
 }
 
-// reconcile makes what is missing. The GPUs cannot be read without their nodes, and a node that
-// cannot be made shows in the specs, so that an error is only logged.
+// reconcile creates missing device nodes and links. It only logs an error, because a missing
+// node also makes the next step fail: the read of the GPUs or the CDI specs.
 func (k *nodeKeeper) reconcile() {
 	done, err := devnode.Keep(k.config)
 	if len(done) > 0 {
@@ -94,7 +94,7 @@ func (k *nodeKeeper) recordedLinks() (devnode.Plan, error) {
 	return p, nil
 }
 
-// undo removes the links that were made. Device nodes stay: containers may have them.
+// undo removes the recorded links. Device nodes stay, because containers may use them.
 func (k *nodeKeeper) undo() error {
 	if k == nil {
 		return nil
@@ -109,7 +109,7 @@ func (k *nodeKeeper) undo() error {
 	return nil
 }
 
-// withNodes is a source that makes device nodes before it reads the GPUs.
+// withNodes is a source that creates device nodes before it reads the GPUs.
 type withNodes struct {
 	gpu.Source
 	nodes *nodeKeeper

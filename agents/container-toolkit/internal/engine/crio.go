@@ -42,9 +42,9 @@ func (k *Keeper) locateCRIO(t *target) error {
 	return nil
 }
 
-// editCRIO returns the drop-in with the runtimes. CRI-O merges drop-ins, so that no other
-// file changes. files are those that CRI-O loads, in that order; the drop-in is among them
-// if it has content of others.
+// editCRIO returns the drop-in with the runtimes. CRI-O merges drop-ins, so no other file
+// changes. files are the files that CRI-O loads, in this order. They include the drop-in only
+// if others have content in it.
 func editCRIO(files []file, dropIn string, d Desired) (edit, error) {
 	docs, err := decodeAll(files)
 	if err != nil {
@@ -70,8 +70,8 @@ func editCRIO(files []file, dropIn string, d Desired) (edit, error) {
 	return e, nil
 }
 
-// crioText returns the drop-in. present is what others have in it, and from what new
-// runtimes inherit.
+// crioText returns the drop-in. present is the table that others have in it, from the table
+// that new runtimes inherit.
 func crioText(text []byte, present, from map[string]any, d Desired) ([]byte, error) {
 	var err error
 	set := func(value string, path ...string) {
@@ -99,8 +99,8 @@ func crioText(text []byte, present, from map[string]any, d Desired) ([]byte, err
 	return rawtoml.AddTables(text, tables...)
 }
 
-// crioInherited returns the table that new runtimes start from, such as its monitor_path.
-// What is only right for the program itself is left out.
+// crioInherited returns the table that new runtimes inherit, for settings such as monitor_path.
+// It omits the settings that are valid only for the program of that table.
 func crioInherited(runtime map[string]any, d Desired) map[string]any {
 	name, _ := runtime["default_runtime"].(string)
 	for _, name := range []string{name, "crun", "runc"} {

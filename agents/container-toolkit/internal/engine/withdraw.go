@@ -9,7 +9,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/rawjson"
 )
 
-// Withdraw is Undo, and has a running engine that has loaded the runtimes forget them.
+// Withdraw reverts the config as Undo does, and makes a running engine unload the runtimes.
 func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
 	t, locateErr := k.locate(ctx)
 	if locateErr != nil {
@@ -31,8 +31,8 @@ func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
 	return p, k.reload(ctx, t, gone)
 }
 
-// unloadFromDocker has a running dockerd unloadFromDocker the runtimes. Docker keeps the settings that its
-// config file lacks, so that for a moment the file says that there are none.
+// unloadFromDocker makes a running dockerd unload the runtimes. Docker keeps settings that are
+// missing in its config file. Therefore this function writes explicit empty settings for a moment.
 func (k *Keeper) unloadFromDocker(ctx context.Context, t target, gone func(context.Context) bool) error {
 	unlock, err := k.lock()
 	if err != nil {
@@ -46,10 +46,10 @@ func (k *Keeper) unloadFromDocker(ctx context.Context, t target, gone func(conte
 	f := rec.find(t.main)
 	now, err := k.host.read(t.main)
 	if err != nil || f == nil {
-		return err // without a record, nothing is known to be ours
+		return err // without a record, our changes are not known
 	}
 	if _, ok := f.original(now); !ok {
-		// A person has edited the file since. Undo is to leave that.
+		// A person has edited the file since. Undo must keep that edit.
 		old, err := original(t, file{path: t.main, text: now}, f)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", t.main, err)
@@ -71,7 +71,8 @@ func (k *Keeper) unloadFromDocker(ctx context.Context, t target, gone func(conte
 	return k.reload(ctx, t, gone)
 }
 
-// withoutRuntimes returns daemon.json with settings that replace those of before.
+// withoutRuntimes returns daemon.json with the settings of before, or with explicit empty
+// settings in place of ours.
 func withoutRuntimes(now, before []byte, d Desired) ([]byte, error) {
 	text, hasBOM := bytes.CutPrefix(now, bom())
 	before = bytes.TrimPrefix(before, bom())
