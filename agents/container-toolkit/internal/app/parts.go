@@ -64,7 +64,7 @@ func (t *toolkit) lockPart() agent.Part {
 
 func (t *toolkit) specsPart() agent.Part {
 	p := agent.Part{Name: string(upkeep.Specs), Withdraw: t.undo(func(context.Context) error {
-		// The fact says that CUDA has run through this runtime. It is removed, whoever wrote it.
+		// CUDA programs run through this toolkit. The fact about them is removed even if another agent wrote it.
 		return errors.Join(t.writer.Remove(), t.nodes.undo(), t.settings.contract.Remove(contract.CUDAReady))
 	})}
 	if t.settings.cdi {

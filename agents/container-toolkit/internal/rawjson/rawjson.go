@@ -1,5 +1,5 @@
-// Package rawjson changes JSON documents as text: what it does not change keeps its
-// bytes, and what it adds is formatted as the document is.
+// Package rawjson edits JSON documents as text. All other bytes stay the same, and new members
+// get the format of the document.
 package rawjson
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// member is a member of an object: the offsets of its key and its value.
+// member is a member of an object, with the offsets of its key and its value.
 type member struct {
 	name            string
 	key, keyEnd     int
@@ -60,8 +60,8 @@ func Get(text []byte, path ...string) string {
 	return ""
 }
 
-// Set gives the member at path the value, which is JSON text. Objects above it that are
-// missing are added at the end of those that they belong to.
+// Set sets the member at path to the value, which is JSON text. It adds missing objects of the
+// path at the end of their parents.
 func Set(text []byte, path []string, value string) ([]byte, error) {
 	if err := Check(text); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func Set(text []byte, path []string, value string) ([]byte, error) {
 	return text, nil
 }
 
-// Delete removes the member at path, if there is one.
+// Delete removes the member at path, if it exists.
 func Delete(text []byte, path ...string) []byte {
 	if Check(text) != nil {
 		return text
@@ -112,16 +112,17 @@ func Delete(text []byte, path ...string) []byte {
 	return text
 }
 
-// nest returns the value below the objects of path, as JSON text.
+// nest wraps the value in the objects of path, as JSON text.
 func nest(path []string, value string) string {
 	for _, name := range slices.Backward(path) {
-		key, _ := json.Marshal(name) // a string cannot fail
+		key, _ := json.Marshal(name) // a string always has an encoding
 		value = "{" + string(key) + ":" + value + "}"
 	}
 	return value
 }
 
-// find returns the member that decoders use: the last one with the name.
+// find returns the last member with the name, because decoders use the last one. It returns nil
+// if no member has the name.
 func (o object) find(name string) *member {
 	for i := range slices.Backward(o.members) {
 		if o.members[i].name == name {
@@ -131,7 +132,7 @@ func (o object) find(name string) *member {
 	return nil
 }
 
-// remove removes a member with the comma and the space that belong to it.
+// remove removes a member, with its comma and white space.
 func (o object) remove(text []byte, m *member) []byte {
 	i := slices.IndexFunc(o.members, func(x member) bool { return x.key == m.key })
 	switch {
@@ -163,7 +164,7 @@ func readObject(text []byte, at int) object {
 	return o
 }
 
-// skipSpace returns the offset of the first byte at or after an offset that is no white skipSpace.
+// skipSpace returns the offset of the first byte at or after an offset that is not white space.
 func skipSpace(text []byte, at int) int {
 	for at < len(text) && strings.IndexByte(" \t\r\n", text[at]) >= 0 {
 		at++

@@ -10,8 +10,8 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// The marks. A line that ends with addedMark changedMark added; one with changedMark has another value than
-// before, which follows; what is between blockBegin and blockEnd changedMark added.
+// The marks. A line that ends with addedMark was added. A line with changedMark has a changed
+// value, and the old value follows the mark. The lines between blockBegin and blockEnd were added.
 const (
 	addedMark   = " # nvidia-container-toolkit"
 	changedMark = addedMark + ": was "
@@ -19,8 +19,8 @@ const (
 	blockEnd    = "# <<< nvidia-container-toolkit"
 )
 
-// Set gives the key at path the value, which is TOML text on one line. The key is added
-// if it is missing: next to its siblings, or in a new table at the end.
+// Set sets the key at path to the value, which is TOML text on one line. If the key is missing,
+// Set adds it next to its siblings, or in a new table at the end.
 func Set(text []byte, path []string, value string) ([]byte, error) {
 	d, err := Parse(text)
 	if err != nil {
@@ -39,8 +39,8 @@ func Set(text []byte, path []string, value string) ([]byte, error) {
 	return appendBlock(text, "["+Key(table)+"]\n"+Key(path[len(path)-1:])+" = "+value+"\n"), nil
 }
 
-// place returns where a line with a new key goes, its indentation and the key as it is
-// written there. It returns -1 if the table is not there yet.
+// place returns the offset for a line with a new key, its indentation, and the key as it is
+// written there. The offset is -1 if the table does not exist.
 func (d *Doc) place(table, path []string) (at int, indent, key string) {
 	at = -1
 	if len(table) == 0 {
@@ -57,7 +57,7 @@ func (d *Doc) place(table, path []string) (at int, indent, key string) {
 				indent = d.indent(d.entries[i+1])
 			}
 		case !e.header && len(e.table) < len(table) && len(e.path) > len(table) && slices.Equal(e.path[:len(table)], table):
-			// The table is made of dotted keys: no header may name it.
+			// The table consists of dotted keys, so a header must not name it.
 			at, indent, key = e.end, d.indent(e), Key(path[len(e.table):])
 		}
 	}
@@ -73,7 +73,7 @@ func (d *Doc) indent(e entry) string {
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// replace gives a key another value, and records the old one behind it.
+// replace sets a key to another value, and records the old value behind it.
 func (d *Doc) replace(e *entry, value string) ([]byte, error) {
 	old := string(d.text[e.value:e.valueEnd])
 	if old == value {
@@ -86,7 +86,7 @@ func (d *Doc) replace(e *entry, value string) ([]byte, error) {
 	return slices.Concat(d.text[:e.value], []byte(value), d.text[e.valueEnd:eol], []byte(changedMark+old), d.text[eol:]), nil
 }
 
-// lineBreak returns how the line at the end of text ends.
+// lineBreak returns the line break at the end of text, or "".
 func lineBreak(text []byte) string {
 	switch {
 	case bytes.HasSuffix(text, []byte("\r\n")):
@@ -98,8 +98,8 @@ func lineBreak(text []byte) string {
 	}
 }
 
-// insertLine inserts a line at the beginning of a line, or after the last one. If the
-// last line is not ended, the new one is not either.
+// insertLine inserts a line before the line at an offset, or after the last line. If the last
+// line has no line break, the new last line has none either.
 func insertLine(text []byte, at int, line string) []byte {
 	if at == len(text) && at > 0 && text[at-1] != '\n' {
 		return slices.Concat(text, []byte("\n"+line))
@@ -107,7 +107,7 @@ func insertLine(text []byte, at int, line string) []byte {
 	return slices.Concat(text[:at], []byte(line+"\n"), text[at:])
 }
 
-// AddTables adds tables at the end. The tables must not be in the document.
+// AddTables adds tables at the end. The document must not have the tables yet.
 func AddTables(text []byte, tables ...Table) ([]byte, error) {
 	d, err := Parse(text)
 	if err != nil {
@@ -127,7 +127,7 @@ func AddTables(text []byte, tables ...Table) ([]byte, error) {
 	return out, err
 }
 
-// appendBlock adds text between marks at the end, or to the block that is there.
+// appendBlock adds text between marks at the end, or to an existing block at the end.
 func appendBlock(text []byte, block string) []byte {
 	tail := "\n" + blockEnd
 	if trimmed := bytes.TrimSuffix(text, []byte("\n")); bytes.HasSuffix(trimmed, []byte(tail)) {
@@ -137,7 +137,8 @@ func appendBlock(text []byte, block string) []byte {
 	return insertLine(text, len(text), blockBegin+"\n"+block+blockEnd)
 }
 
-// Table is a table with everything below it, of types that decoding TOML makes.
+// Table is a table with all values and tables below it. The values have the types that the
+// TOML decoder returns.
 type Table struct {
 	Path   []string
 	Values map[string]any
@@ -166,8 +167,8 @@ func (t Table) write(b *strings.Builder) error {
 	return nil
 }
 
-// AddToList adds a string to the array of strings at path, at its end; a missing array
-// is added. It does nothing if the array has the string.
+// AddToList appends a string to the array of strings at path. It adds a missing array. It does
+// nothing if the array has the string already.
 func AddToList(text []byte, path []string, value string) ([]byte, error) {
 	d, err := Parse(text)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Strip takes back what Set and AddTables did to a document, and keeps everything else,
-// also what was changed since. It returns an error if marks are damaged.
+// Strip reverts the changes of Set and AddTables in a document. It keeps all other text, even if
+// it was edited since. It returns an error if marks are damaged.
 func Strip(text []byte) ([]byte, error) {
 	out, err := stripBlocks(text)
 	if err != nil {
@@ -42,7 +42,7 @@ func lineIndex(text []byte, prefix string, from int) int {
 	return -1
 }
 
-// cutLines removes whole lines. It is the reverse of insertLine.
+// cutLines removes whole lines. It reverts insertLine.
 func cutLines(text []byte, from, to int) []byte {
 	if to == len(text) && from > 0 && text[to-1] != '\n' {
 		from--
@@ -50,7 +50,7 @@ func cutLines(text []byte, from, to int) []byte {
 	return slices.Concat(text[:from], text[to:])
 }
 
-// stripLines takes back the changes of single lines.
+// stripLines reverts the changes of single lines.
 func stripLines(text []byte) ([]byte, error) {
 	if !bytes.Contains(text, []byte(addedMark)) {
 		return text, nil
@@ -63,7 +63,7 @@ func stripLines(text []byte) ([]byte, error) {
 		if e.header {
 			continue
 		}
-		// The line behind may have gone, and with it the end of this one.
+		// If the line behind this one was removed, so was the line break of this one.
 		e.end = min(e.end, len(text))
 		eol := e.end - len(lineBreak(text[:e.end]))
 		comment := string(text[e.valueEnd:eol])
@@ -77,7 +77,7 @@ func stripLines(text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// RemoveFromList takes back AddToList for a string that was added to an array.
+// RemoveFromList reverts AddToList for a string that was added to an array.
 func RemoveFromList(text []byte, path []string, value string) ([]byte, error) {
 	d, err := Parse(text)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// field is where the value of a key goes. One of its pointers is set.
+// field points to the value of a key. Exactly one of its pointers is set.
 type field struct {
 	flag *bool
 	text *string
@@ -19,7 +19,7 @@ type field struct {
 	commaList *[]string
 }
 
-// fields returns the fields by key. It is the one list of the keys.
+// fields returns the fields by key. It is the only list of the keys.
 func (c *Config) fields() map[string]field {
 	cli, rt, ft := &c.CLI, &c.Runtime, &c.Features
 	return map[string]field{
@@ -65,7 +65,7 @@ func (c *Config) fields() map[string]field {
 	}
 }
 
-// set sets the field to a value of the file.
+// set sets the field to a value from the file.
 func (f field) set(value *unstable.Node) error {
 	switch {
 	case f.flag != nil:
@@ -102,8 +102,7 @@ func setList(list *[]string, value *unstable.Node, fix string) error {
 	return nil
 }
 
-// SplitList returns the words of a list that is separated by commas, without those that are
-// empty.
+// SplitList returns the items of a list that commas separate, without empty items.
 func SplitList(list string) []string {
 	words := strings.Split(list, ",")
 	for i, w := range words {
@@ -112,8 +111,8 @@ func SplitList(list string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return w == "" })
 }
 
-// encode returns the TOML of a value as a command line has it: a list is separated by ":"
-// or ",".
+// encode returns a value from the command line as TOML. ":" or "," separates the items of a
+// list.
 func (f field) encode(value string) (string, error) {
 	switch {
 	case f.flag != nil:

@@ -12,21 +12,21 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Result is the result of a call of Keeping.Put.
+// Result is the result of a call of KeeperConfig.Reconcile.
 type Result struct {
-	// After is the time until the next call although nothing changes, 0 for none.
+	// After is the time until the next call if nothing changes, 0 for none.
 	After time.Duration
-	// Watched are the files and folders after whose change Put is called again; nil for those of
-	// the call before.
+	// Watched are the files and folders whose changes cause another call. nil keeps the
+	// files and folders of the previous call.
 	Watched []string
 }
 
-// KeeperConfig describes a part that files on the host make up.
+// KeeperConfig describes a part that consists of files on the host.
 type KeeperConfig struct {
 	Part Part
-	// Reconcile makes the part as it should be. It writes nothing if it is so already.
+	// Reconcile makes the part as desired. It writes nothing if the part is as desired already.
 	Reconcile func(ctx context.Context) (Result, error)
-	// Once is set if Run returns after the first Put without an error.
+	// Once makes Run return after the first Reconcile without an error.
 	Once bool
 	// Retry has the delays after errors, as in reconcile.Config.
 	Retry  pace.Backoff
@@ -34,13 +34,13 @@ type KeeperConfig struct {
 	Log    *slog.Logger
 }
 
-// Keeper keeps a part.
+// Keeper reconciles a part.
 type Keeper struct {
 	KeeperConfig
 	loop *reconcile.Loop
-	// done is closed by the first Put without an error.
+	// done is closed after the first Reconcile without an error.
 	done chan struct{}
-	// cancel ends Run, and unwatch the watch of paths.
+	// cancel ends Run, unwatch ends the watch of paths.
 	cancel, unwatch context.CancelFunc
 	watching        sync.WaitGroup
 	paths           []string
@@ -58,13 +58,13 @@ func NewKeeper(cfg KeeperConfig) *Keeper {
 	return k
 }
 
-// Done is closed once the part has been as it should be.
+// Done is closed after the part has been as desired for the first time.
 func (k *Keeper) Done() <-chan struct{} { return k.done }
 
-// Reload causes another call of Put. It does not block.
+// Reload causes another call of Reconcile. It does not block.
 func (k *Keeper) Reload() { k.loop.Wake() }
 
-// Run keeps the part until ctx ends.
+// Run reconciles the part until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	ctx, k.cancel = context.WithCancel(ctx)
 	defer k.watching.Wait()
@@ -85,7 +85,7 @@ func (k *Keeper) step(ctx context.Context) (reconcile.Result, error) {
 	return reconcile.Result{After: r.After}, err
 }
 
-// finish records that Put has succeeded.
+// finish records that Reconcile has succeeded.
 func (k *Keeper) finish() {
 	select {
 	case <-k.done:
@@ -97,7 +97,7 @@ func (k *Keeper) finish() {
 	}
 }
 
-// watch watches paths from now on.
+// watch replaces the watched paths.
 func (k *Keeper) watch(ctx context.Context, paths []string) {
 	slices.Sort(paths)
 	if paths == nil || slices.Equal(paths, k.paths) {
