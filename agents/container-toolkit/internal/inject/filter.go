@@ -9,11 +9,11 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// Filter leaves out of a spec for NVIDIA's driver what no wanted capability needs.
+// Filter omits the parts of a spec for NVIDIA's driver that no wanted capability needs.
 type Filter struct {
 	wanted driverroot.Capabilities
 	table  *driverroot.Table
-	// Left are the paths in the container that were left out.
+	// Left are the omitted paths in the container.
 	Left []string
 }
 
@@ -26,7 +26,7 @@ func NewFilter(names []string) (*Filter, error) {
 	return &Filter{wanted: wanted, table: driverroot.NewTable()}, nil
 }
 
-// apply returns the edits of a kind that the container gets.
+// apply returns the edits of a spec of a kind that the container gets.
 func (f *Filter) apply(kind string, e *specs.ContainerEdits) *specs.ContainerEdits {
 	if f == nil || !isDriverKind(kind) {
 		return e
@@ -55,7 +55,7 @@ func IsGPUKind(kind string) bool {
 	return class == "gpu" && isDriverKind(kind)
 }
 
-// drops reports whether the container does not get what is at a path.
+// drops reports whether the filter omits a path, and records the path.
 func (f *Filter) drops(path string) bool {
 	c, known := f.table.Capabilities(path)
 	if !known || f.wanted.Admits(c) {
@@ -65,8 +65,7 @@ func (f *Filter) drops(path string) bool {
 	return true
 }
 
-// hook returns a hook without the links to what is left out, or nil if it made only such
-// links.
+// hook returns a hook without the links to omitted paths. It returns nil if no link remains.
 func (f *Filter) hook(h *specs.Hook) *specs.Hook {
 	out := *h
 	out.Args = nil
@@ -94,7 +93,7 @@ func (f *Filter) hook(h *specs.Hook) *specs.Hook {
 	return &out
 }
 
-// dropsLink reports whether a link, written as target::link, leads to what is left out.
+// dropsLink reports whether a link, written as target::link, leads to an omitted path.
 func (f *Filter) dropsLink(link string) bool {
 	target, at, _ := strings.Cut(link, "::")
 	for _, path := range []string{target, at} {

@@ -12,8 +12,8 @@ import (
 
 var errNotByNRI = errors.New("the CDI specs have network devices or classes of RDT, which NRI plugins of all versions cannot give: use the runtime nvidia for this container")
 
-// adjust returns the edits as NRI describes them. Engines replace what a container has
-// under the same name, path or destination, and reject a plugin that sets one twice.
+// adjust returns the edits in the form of NRI. Engines replace values of the container with the
+// same name, path or destination. They reject a plugin that sets one of these twice.
 func adjust(e spec.Edits) (*api.ContainerAdjustment, error) {
 	if len(e.NetDevices) > 0 || e.IntelRdt != nil {
 		return nil, errNotByNRI
@@ -40,7 +40,7 @@ func nameOf(variable string) string {
 	return name
 }
 
-// lastOfEach returns the items. Of items with the same key, it returns only the last one.
+// lastOfEach returns, for each key, the last item with this key.
 func lastOfEach[T any](items []T, key func(T) string) []T {
 	places := map[string]int{}
 	for i, item := range items {

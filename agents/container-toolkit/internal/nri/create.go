@@ -18,7 +18,7 @@ import (
 
 const visible = "NVIDIA_VISIBLE_DEVICES"
 
-// handler answers the requests of one session.
+// handler handles the requests of one session.
 type handler struct {
 	*Plugin
 	asked atomic.Bool
@@ -27,10 +27,10 @@ type handler struct {
 // Configure is the first request of an engine.
 func (h *handler) Configure(_ context.Context, _, engine, version string) (api.EventMask, error) {
 	h.Log.Info("nri plugin connected", "engine", engine, "engine_version", version)
-	return 0, nil // all events that there are handlers of
+	return 0, nil // all events with a handler
 }
 
-// Synchronize is the last request before the engine asks about containers. Those that run
+// Synchronize is the last request before the engine asks about containers. Running containers
 // cannot get devices any more.
 func (h *handler) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	h.asked.Store(true)
@@ -44,8 +44,8 @@ func (h *handler) Synchronize(ctx context.Context, pods []*api.PodSandbox, conta
 	return nil, nil
 }
 
-// CreateContainer returns what a container gets. An error keeps it from being created; the
-// kubelet shows it in an Event of the pod, and creates the container again.
+// CreateContainer returns the adjustment of a container. After an error the engine does not create
+// the container. The kubelet shows the error in an Event of the pod, and retries.
 func (h *handler) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	ctx, cancel := withTimeToAnswer(ctx)
 	defer cancel()
@@ -70,8 +70,8 @@ func (h *handler) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *a
 	return adjustment, nil, nil
 }
 
-// withTimeToAnswer leaves half of the time of a request to its answer: an engine that gets no answer
-// in time creates the container without asking.
+// withTimeToAnswer limits ctx to half of the time of a request. The rest is for the answer: an
+// engine without an answer in time creates the container without the plugin.
 func withTimeToAnswer(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, limited := ctx.Deadline()
 	if !limited {
@@ -107,8 +107,8 @@ func mounts(c *api.Container) []request.Mount {
 	return out
 }
 
-// containerOf returns the container as one that asks for GPUs by their UUIDs, and that
-// chooses which part of the driver it needs and what it requires, but nothing else.
+// containerOf returns a container that requests GPUs by their UUIDs. Of the variables of c, it
+// keeps only those for driver capabilities and requirements.
 func containerOf(c *api.Container, gpus []string) request.Container {
 	env := request.Environment(c.GetEnv())
 	for name := range env {
@@ -121,7 +121,7 @@ func containerOf(c *api.Container, gpus []string) request.Container {
 	return request.Container{Env: env}
 }
 
-// target describes the container that the devices go into. Older engines do not tell its
+// target describes the container that gets the devices. Older engines do not send its
 // user.
 func (p *Plugin) target(c *api.Container) inject.Target {
 	return inject.Target{
@@ -130,15 +130,15 @@ func (p *Plugin) target(c *api.Container) inject.Target {
 			return n.GetType() == string(oci.UserNamespace)
 		}),
 		Stat: p.Stat,
-		// NRI cannot add groups. A user other than root gets the device nodes themselves.
+		// NRI cannot add groups. The device nodes belong to the user, if it is not root.
 		NoGIDs: true,
 	}
 }
 
 // hasDevices reports whether the engine has given the container these devices already, by CDI
-// names in the request or in annotations: then the container has their device nodes, and
-// the variable that specs for GPUs set so that no other tool adds any. A privileged
-// container has the nodes in any case.
+// names in the request or in annotations. Then the container has their device nodes, and the
+// variable that specs for GPUs set so that other tools do not add GPUs. The variable is checked
+// because a privileged container always has the device nodes.
 func hasDevices(c *api.Container, plan *shim.Plan) bool {
 	if request.Environment(c.GetEnv())[visible] != "void" {
 		return false
