@@ -22,8 +22,8 @@ import (
 
 const name = "container-toolkit"
 
-// stopLimit limits the time in which the agent reverts all changes on the node, including a
-// reload of the container engine.
+// stopLimit limits the time to revert all changes on the node, including a reload of the
+// container engine.
 const stopLimit = 25 * time.Second
 
 // App describes the agent.

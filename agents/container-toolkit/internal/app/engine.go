@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// engineCheck is the interval at which the agent asks the running engine for its loaded
-	// config, even if no file has changed.
+	// engineCheck is how often the agent asks the running engine for its loaded config, even
+	// if no file has changed.
 	engineCheck = 5 * time.Minute
 	// engineLimit limits one change of the engine's config, including the time to load it.
 	engineLimit = 2 * time.Minute

@@ -49,7 +49,7 @@ type nriSettings struct {
 	index, socket, kubelet string
 }
 
-// checkNRI rejects settings with which the plugin cannot run.
+// checkNRI rejects settings that the plugin does not support.
 func (s *settings) checkNRI() error {
 	switch {
 	case s.nri.enabled && !s.cdi:

@@ -22,7 +22,7 @@ const (
 	undoLimit = 20 * time.Second
 )
 
-// parts returns the parts of the agent in the order in which they start. The lock is first, so
+// parts returns the parts of the agent, in the order of their start. The lock is first, so
 // that only one toolkit changes the node. The tools come before the parts that refer to them.
 // The parts are withdrawn in reverse order.
 func (t *toolkit) parts() []agent.Part {
@@ -64,7 +64,7 @@ func (t *toolkit) lockPart() agent.Part {
 
 func (t *toolkit) specsPart() agent.Part {
 	p := agent.Part{Name: string(upkeep.Specs), Withdraw: t.undo(func(context.Context) error {
-		// CUDA programs run through this toolkit. The fact about them is removed even if another agent wrote it.
+		// The fact CUDAReady depends on this toolkit, so it is removed even if another agent wrote it.
 		return errors.Join(t.writer.Remove(), t.nodes.undo(), t.settings.contract.Remove(contract.CUDAReady))
 	})}
 	if t.settings.cdi {
@@ -118,8 +118,8 @@ func (t *toolkit) once(ctx context.Context) error {
 	}
 }
 
-// undo returns a function that calls f, which reverts a part, if this process holds the lock.
-// The call may outlast ctx, because an engine may need longer to load its config.
+// undo wraps f, which reverts a part. The result calls f only if this process holds the lock. The
+// call may outlast ctx, because an engine may need longer to load its config.
 func (t *toolkit) undo(f func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if !t.lock.Held() {
@@ -135,8 +135,8 @@ func (t *toolkit) undo(f func(context.Context) error) func(context.Context) erro
 
 // removeTools removes the tools. They stay while containers run that were started through them,
 // because an engine needs the same tool to stop such a container. They also stay if the removal
-// of a part that refers to them failed, because an engine cannot start containers with a runtime
-// that is missing.
+// of a part that refers to them failed, because an engine without its runtime cannot start
+// containers.
 func (t *toolkit) removeTools(context.Context) error {
 	s := t.settings
 	dir := s.dir.Tools()

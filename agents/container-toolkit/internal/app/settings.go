@@ -150,7 +150,7 @@ func specFeatures(config []byte) (cdi.Features, error) {
 	return f, err
 }
 
-// specDirs returns the folders in which the runtime finds CDI specs.
+// specDirs returns the folders where the runtime finds CDI specs. own is the agent's folder.
 func specDirs(own string) []string {
 	dirs := []string{"/etc/cdi", "/var/run/cdi"}
 	if filepath.Clean(own) != dirs[1] {

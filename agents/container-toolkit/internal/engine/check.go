@@ -130,7 +130,7 @@ func isZero(v any) bool {
 	return r.IsZero() || (r.Kind() == reflect.Slice || r.Kind() == reflect.Map) && r.Len() == 0
 }
 
-// firstDifference returns the path of a value in which two configs differ, or "" if they are equal.
+// firstDifference returns the path of a value that differs between two configs, or "".
 func firstDifference(a, b map[string]any, path []string) string {
 	for _, k := range sortedKeys(merge(a, b)) {
 		x, inA := a[k].(map[string]any)

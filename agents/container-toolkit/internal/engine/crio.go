@@ -70,7 +70,7 @@ func editCRIO(files []file, dropIn string, d Desired) (edit, error) {
 	return e, nil
 }
 
-// crioText returns the drop-in. present is the table that others have in it, from the table
+// crioText returns the drop-in. present is the table of others in the drop-in. from is the table
 // that new runtimes inherit.
 func crioText(text []byte, present, from map[string]any, d Desired) ([]byte, error) {
 	var err error

@@ -11,7 +11,7 @@ import (
 )
 
 // findProcess returns the process of the engine, or nil if it does not run. socket and config
-// select one of several processes; "" selects by the defaults.
+// select one of several processes, if they are not "". Otherwise the default socket does.
 func (h host) findProcess(engine Name, socket, config string) (*process, error) {
 	all, err := h.running(engine)
 	if err != nil {
@@ -67,7 +67,7 @@ func (n Name) socket() string {
 	}
 }
 
-// configPath returns the config file with which a process was started.
+// configPath returns the config file that a process was started with.
 func (p process) configPath(engine Name) string {
 	switch engine {
 	case Docker:

@@ -21,17 +21,17 @@ import (
 
 // host is the host's file system, as this process sees it.
 type host struct {
-	// root is the folder at which this process sees the host's /.
+	// root is the folder where this process sees the host's /.
 	root string
-	// proc is the folder at which this process sees the host's /proc.
+	// proc is the folder where this process sees the host's /proc.
 	proc string
 	// outside places temporary files in the parent of the file's folder, because CRI-O reads
 	// every file in the folder of its drop-ins.
 	outside bool
 }
 
-// path returns the path at which this process sees a path of the host. It follows all links as
-// the host does.
+// path converts a path on the host to a path of this process. It follows all links as the host
+// does.
 func (h host) path(p string) (string, error) {
 	out, err := securejoin.SecureJoin(h.root, p)
 	if err != nil {

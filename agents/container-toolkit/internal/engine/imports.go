@@ -10,7 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// importPattern returns the pattern with which the main file imports the drop-in. It is a
+// importPattern returns the pattern for the drop-in in the imports of the main file. It is a
 // pattern, because containerd does not start if an imported path is missing. It matches only
 // our files.
 func importPattern(dropIn string) string {

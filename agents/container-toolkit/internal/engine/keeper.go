@@ -19,7 +19,7 @@ const runtimeProgram = "nvidia-container-runtime"
 // Config holds the settings of a Keeper.
 type Config struct {
 	Engine Name
-	// HostRoot and ProcRoot are the folders at which this process sees the host's / and /proc.
+	// HostRoot and ProcRoot are the folders where this process sees the host's / and /proc.
 	HostRoot, ProcRoot string
 	// ConfigPath, DropIn, Socket and Executable are paths on the host. If a path is "", the
 	// Keeper uses the path of the running engine, or the default.
@@ -199,7 +199,7 @@ func original(t target, f file, rec *fileRecord) ([]byte, error) {
 func (k *Keeper) plan(t target, files, before []file, e edit, rec record) (Plan, error) {
 	p := Plan{Engine: t.engine, Notes: e.notes, target: t}
 	p.record = record{Engine: t.engine, Config: t.main, DropIn: t.dropIn, Written: rec.Written}
-	// Files of the last record that the edit no longer contains get their original content, last.
+	// Files of the previous record that the edit no longer contains get their original content.
 	for _, f := range rec.Files {
 		if !slices.ContainsFunc(e.files, func(x file) bool { return x.path == f.Path }) {
 			e.addFile(f.Path, textOf(before, f.Path))

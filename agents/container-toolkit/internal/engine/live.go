@@ -66,9 +66,9 @@ func (k *Keeper) ask(ctx context.Context, t target) (Live, error) {
 	return l, nil
 }
 
-// socket returns the path at which this process sees the socket of the engine. If the folder of
-// the socket was mounted after this process got its mount of the host's root, that mount does not
-// show the socket, but the root of the engine's process does.
+// socket returns the path of the engine's socket for this process. If the folder of the socket was
+// mounted after this process got its mount of the host's root, that mount does not show the
+// socket. The root of the engine's process does.
 func (k *Keeper) socket(t target) (string, error) {
 	real, err := k.host.path(t.socket)
 	if err == nil && exists(real) {

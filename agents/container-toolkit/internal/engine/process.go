@@ -130,8 +130,8 @@ func unitOf(cgroup string) string {
 	return ""
 }
 
-// runs reports whether a process runs a program. It compares the file and the name with which
-// the process was started, because the file of k3s contains many programs.
+// runs reports whether a process runs a program. It compares both the program's file and the first
+// argument, because the file of k3s contains many programs.
 func (p process) runs(program string) bool {
 	return filepath.Base(p.exe) == program || len(p.args) > 0 && filepath.Base(p.args[0]) == program
 }

@@ -30,7 +30,7 @@ type record struct {
 	Config  string `json:"config"`
 	// DropIn is the file that the config imports; "" for none.
 	DropIn string `json:"dropIn,omitempty"`
-	// Files are in the order in which they are written.
+	// Files are in the order of writing.
 	Files []fileRecord `json:"files"`
 	// Written is when the files were last written.
 	Written moment `json:"written"`
@@ -55,7 +55,7 @@ type moment struct {
 	Nanoseconds int64  `json:"nanoseconds"`
 }
 
-// find returns the record find a file, or nil.
+// find returns the record of the file at path, or nil.
 func (r record) find(path string) *fileRecord {
 	for i := range r.Files {
 		if r.Files[i].Path == path {

@@ -27,8 +27,8 @@ const (
 	None ReloadMode = "none"
 )
 
-// loadPause is the interval at which an engine that starts is asked for its config. loadLimit
-// limits the time until the engine has loaded it.
+// loadPause is the interval between two questions to an engine that loads its config. loadLimit
+// limits the time of the load.
 const (
 	loadPause = 200 * time.Millisecond
 	loadLimit = time.Minute

@@ -78,7 +78,7 @@ func inherited(cri map[string]any, d Desired) map[string]any {
 	return nil
 }
 
-// valueAt returns the value valueAt a path, or nil.
+// valueAt returns the value at a path, or nil.
 func valueAt(doc map[string]any, path []string) any {
 	for i, key := range path {
 		if i == len(path)-1 {

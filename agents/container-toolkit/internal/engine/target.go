@@ -21,8 +21,8 @@ type target struct {
 	main, dropIn string
 	// containerd describes how to edit containerd's files.
 	containerd containerdEdit
-	// process is the running engine. It is nil if the engine does not run, or if this process may
-	// not find it. denied is the error of the second case.
+	// process is the running engine. It is nil if the engine does not run, or if this process has
+	// no permission to find it. Then denied is the error.
 	process *process
 	denied  error
 	// program is the engine's program on the host; "" if it was not found.
@@ -99,8 +99,8 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 }
 
 // misplaced returns an error if the Config names a config file in a folder that the host does
-// not have, while the running engine reads another file. NVIDIA's manifests name the paths in
-// the container at which they mount the folders of the host.
+// not have, while the running engine reads another file. NVIDIA's manifests mount the folders of
+// the host, and name the paths of these mounts in the container.
 func (k *Keeper) misplaced(t target) error {
 	named := k.config.ConfigPath
 	if named == "" || t.process == nil || t.process.configPath(t.engine) == named {

@@ -32,7 +32,7 @@ func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
 }
 
 // unloadFromDocker makes a running dockerd unload the runtimes. Docker keeps settings that are
-// missing in its config file. Therefore this function writes explicit empty settings for a moment.
+// missing in its config file. Therefore this function writes empty settings until Undo.
 func (k *Keeper) unloadFromDocker(ctx context.Context, t target, gone func(context.Context) bool) error {
 	unlock, err := k.lock()
 	if err != nil {

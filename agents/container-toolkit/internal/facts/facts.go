@@ -1,4 +1,4 @@
-// Package facts has the facts about the GPUs of a CDI spec that NVIDIA_REQUIRE_* needs: the
+// Package facts stores the facts about the GPUs of a CDI spec that NVIDIA_REQUIRE_* needs: the
 // versions of driver and CUDA, and the architecture and brand of each GPU. The generator
 // writes them to a file beside the spec, because only NVML knows them. The runtime shim reads
 // them when it starts a container. Annotations of the CDI spec could carry the facts, but
@@ -19,7 +19,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Facts has the facts about the GPUs that one CDI spec describes.
+// Facts holds the facts about the GPUs of one CDI spec.
 type Facts struct {
 	// Spec is the SHA-256 sum of the spec's file, in hexadecimal digits.
 	Spec string `json:"spec"`

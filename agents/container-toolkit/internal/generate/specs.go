@@ -131,7 +131,7 @@ func (s *Specs) Outdated() bool {
 	return s.publisher.Outdated()
 }
 
-// Watched returns the paths at which a change can make the specs outdated.
+// Watched returns the paths whose changes can make the specs outdated.
 func (s *Specs) Watched() []string {
 	out := s.publisher.Watched()
 	if s.described {

@@ -25,11 +25,11 @@ type Config struct {
 	Program string
 	// HostDriverRoot and DriverRootCtrPath are the paths of the driver root on the host and in
 	// this process. DevRoot is the folder on the host that contains dev/nvidia*; if it is
-	// empty, Program finds it.
+	// empty, it is detected.
 	HostDriverRoot, DriverRootCtrPath, DevRoot string
 	// ProcRoot and SysRoot are the host's /proc and /sys.
 	ProcRoot, SysRoot string
-	// RunRoot is the folder in which the agents of a node share files.
+	// RunRoot is the folder with the files that the agents of a node share.
 	RunRoot string
 	// Timeout limits one run of the program. Default: Timeout.
 	Timeout time.Duration
@@ -60,8 +60,8 @@ func (c Config) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, c.program(), append(all, args...)...)
 }
 
-// program returns the path of Program: in the folder of the running program, or in the folder in
-// which packages install programs that people do not call.
+// program returns the path of Program: in the folder of the running program, or in the folder
+// for installed programs that people do not call.
 func (c Config) program() string {
 	if c.Program != "" {
 		return c.Program

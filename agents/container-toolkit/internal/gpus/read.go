@@ -17,7 +17,7 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// grace is the time after the limit in which the program can report that the limit has passed.
+// grace is additional time for the program, to report that its time limit has passed.
 const grace = 2 * time.Second
 
 // Read returns the GPUs of the node, as NVML shows them. If NVML or Program is not installed,
@@ -75,8 +75,7 @@ func cause(ctx context.Context, err error, limit time.Duration) error {
 	return fmt.Errorf("the driver's library ended it: %w", err)
 }
 
-// fromProc returns the GPUs that the kernel driver shows. The error why says what is missing
-// for NVML.
+// fromProc returns the GPUs that the kernel driver shows. why is the reason not to use NVML.
 func fromProc(cfg Config, why error) (*gpu.Node, error) {
 	proc := driverproc.Root(cfg.ProcRoot)
 	version, err := proc.Version()

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// pollTime is the interval at which Watch reads the files of the kernel driver.
+	// pollTime is how often Watch reads the files of the kernel driver.
 	pollTime = 500 * time.Millisecond
-	// recheck is the interval at which Watch requests another Snapshot on a node with GPUs that
-	// can be divided. The kernel shows only the numbers of MIG devices, and other MIG devices
-	// can have the same numbers at the next poll.
+	// recheck is how often Watch requests another Snapshot if GPUs of the node can be divided.
+	// The kernel shows only the numbers of MIG devices, and other MIG devices can have the
+	// same numbers at the next poll.
 	recheck = time.Minute
 )
 
@@ -104,8 +104,8 @@ func (a driverState) equal(b driverState) bool {
 	return a.version == b.version && maps.Equal(a.minors, b.minors) && maps.EqualFunc(a.instances, b.instances, slices.Equal[[]uint32])
 }
 
-// observe reads the state of the kernel driver, without access to the GPUs. It copies the minor
-// numbers that last has.
+// observe reads the state of the kernel driver, without access to the GPUs. It reuses the minor
+// numbers of last.
 func observe(root driverproc.Root, last driverState) driverState {
 	s := driverState{minors: map[string]int{}, instances: map[instance][]uint32{}}
 	s.version, _ = root.Version() // none without a driver

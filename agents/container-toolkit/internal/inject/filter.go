@@ -26,7 +26,7 @@ func NewFilter(names []string) (*Filter, error) {
 	return &Filter{wanted: wanted, table: driverroot.NewTable()}, nil
 }
 
-// apply returns the edits of a spec of a kind that the container gets.
+// apply returns the filtered edits of a spec with a kind.
 func (f *Filter) apply(kind string, e *specs.ContainerEdits) *specs.ContainerEdits {
 	if f == nil || !isDriverKind(kind) {
 		return e
@@ -65,7 +65,8 @@ func (f *Filter) drops(path string) bool {
 	return true
 }
 
-// hook returns a hook without the links to omitted paths. It returns nil if no link remains.
+// hook returns a hook without the links to omitted paths. It returns nil if the hook creates only
+// such links.
 func (f *Filter) hook(h *specs.Hook) *specs.Hook {
 	out := *h
 	out.Args = nil

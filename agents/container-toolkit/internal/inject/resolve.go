@@ -22,7 +22,7 @@ type Device struct {
 	Edits *specs.ContainerEdits
 }
 
-// none is the device of a container that gets the driver but no GPU.
+// none is the name of the device for a container that gets the driver but no GPU.
 const none = "none"
 
 // Kinds returns the kinds of devices, each once.

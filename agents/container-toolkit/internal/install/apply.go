@@ -179,7 +179,7 @@ func (a *applier) setAside() error {
 	})
 }
 
-// retire removes a version. It renames the folder first, so that after a crash the remaining
+// retire removes a version. It renames the folder first: if the process is killed, the remaining
 // files count as a leftover.
 func (a *applier) retire(id string) error {
 	gone := a.dir.hidden(stagePrefix + id + ".old")

@@ -87,7 +87,7 @@ func (i *Installer) Install() (again time.Duration, err error) {
 	return 0, fmt.Errorf("install the tools: another program changes %s at the same time", i.cfg.Dir)
 }
 
-// attempts limits how often one Install observes and repairs the tools.
+// attempts is how often one Install observes the tools before it gives up.
 const attempts = 5
 
 func (i *Installer) apply(steps []step, now time.Time) error {

@@ -24,7 +24,7 @@ const (
 	build action = "build"
 	// mend replaces one file of the version.
 	mend action = "mend"
-	// release records the time at which the current version is replaced.
+	// release records the time of the replacement of the current version.
 	release action = "release"
 	// flip points the link to the version.
 	flip action = "flip"

@@ -18,10 +18,10 @@ const bundles = "io.containerd.runtime.v2.task"
 // maxLine limits the size of a command line or a file runtime, in bytes.
 const maxLine = 128 << 10
 
-// Users returns the containers on the host that still need the tools in a folder: an engine
-// started them through a tool, and starts the same tool again to stop them. The result has
-// paths of bundles, and processes such as "process 42". proc is the host's /proc, root the
-// folder at which this process sees the host's root.
+// Users returns the containers on the host that still need the tools in a folder. An engine
+// started them through a tool, and starts the same tool again to stop them. The result contains
+// the paths of bundles, and processes such as "process 42". proc is the host's /proc, root the
+// folder where this process sees the host's root.
 func Users(proc, root, tools string) []string {
 	entries, err := os.ReadDir(proc)
 	if err != nil {

@@ -107,8 +107,8 @@ func mounts(c *api.Container) []request.Mount {
 	return out
 }
 
-// containerOf returns a container that requests GPUs by their UUIDs. Of the variables of c, it
-// keeps only those for driver capabilities and requirements.
+// containerOf returns a container that requests GPUs by their UUIDs. It keeps only the variables
+// of c for driver capabilities and requirements.
 func containerOf(c *api.Container, gpus []string) request.Container {
 	env := request.Environment(c.GetEnv())
 	for name := range env {

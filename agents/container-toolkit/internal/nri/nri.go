@@ -32,7 +32,7 @@ const (
 	// retryFirst and retryMost are pauses between attempts to connect. The plugin does not
 	// wait for an engine that starts: the change of its socket causes an attempt.
 	retryFirst, retryMost = 100 * time.Millisecond, 5 * time.Second
-	// endLimit limits the time for the end of a session after its connection has ended.
+	// endLimit limits the time from the end of a connection to the end of its session.
 	endLimit = 2 * time.Second
 )
 
@@ -53,7 +53,7 @@ type Config struct {
 	// Stat returns a device node of the host, without following a link.
 	Stat func(path string) (inject.Node, error)
 	// Report is called with nil when the engine begins to call the plugin, and with the
-	// reason when the engine does not.
+	// cause when the engine does not call it.
 	Report func(error)
 	Log    *slog.Logger
 }

@@ -1,6 +1,6 @@
 // Package rawtoml edits TOML documents as text. All other bytes, comments and the order stay
-// the same. Each change has a mark in the text, with which Strip reverts the change without
-// the original document.
+// the same. Each change leaves a mark in the text. Strip finds the marks and reverts the
+// changes without the original document.
 package rawtoml
 
 import (

@@ -63,7 +63,7 @@ func stripLines(text []byte) ([]byte, error) {
 		if e.header {
 			continue
 		}
-		// If the line behind this one was removed, so was the line break of this one.
+		// If the next line was removed, so was the line break of this line.
 		e.end = min(e.end, len(text))
 		eol := e.end - len(lineBreak(text[:e.end]))
 		comment := string(text[e.valueEnd:eol])

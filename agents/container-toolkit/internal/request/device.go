@@ -25,8 +25,8 @@ type Device struct {
 // legacyKind is the kind of the specs that NVIDIA's runtime makes while a container starts.
 const legacyKind = "runtime.nvidia.com/gpu"
 
-// parseDevice returns the device with a name: an index, two indices for a MIG device, a UUID, a
-// PCI bus ID, or a CDI name with or without the kind.
+// parseDevice returns the device for a name. A name is an index, two indices for a MIG device, a
+// UUID, a PCI bus ID, or a CDI name with or without the kind.
 func parseDevice(name, defaultKind string) (Device, error) {
 	d := Device{Asked: name, Kind: defaultKind}
 	if strings.Contains(name, "=") {
@@ -52,8 +52,8 @@ func parseDevice(name, defaultKind string) (Device, error) {
 	return d, nil
 }
 
-// PCINames returns the two forms of a PCI bus ID in specs: with a domain of eight digits, as in
-// NVML, and of four digits, as in sysfs. It returns nil if name is not a PCI bus ID.
+// PCINames returns the two forms of a PCI bus ID in specs. The domain has eight digits, as in
+// NVML, or four digits, as in sysfs. It returns nil if name is not a PCI bus ID.
 func PCINames(name string) []string {
 	parts := strings.Split(strings.ToLower(name), ":")
 	if len(parts) == 2 && strings.Contains(parts[1], ".") {

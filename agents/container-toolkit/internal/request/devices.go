@@ -14,7 +14,7 @@ import (
 
 const (
 	visible = "NVIDIA_VISIBLE_DEVICES"
-	// mountFolder is the folder in which mounts of /dev/null name devices.
+	// mountFolder is the folder where mounts of /dev/null name devices.
 	mountFolder = "/var/run/nvidia-container-devices"
 
 	acceptVariable = "accept-nvidia-visible-devices-envvar-when-unprivileged"
@@ -148,10 +148,10 @@ func (d *deriver) variable() (name, value string, set bool) {
 	return visible, value, set
 }
 
-// refuse handles a variable that names devices in a container that is not privileged. It ignores
-// the value "all", because images set it and must start on any node. It returns an error for
-// single GPUs, and for GPUs named by mounts, because an allocation sets these values, and the
-// container would lack its GPUs.
+// refuse handles the variable of a container that is not privileged. It ignores values such as
+// "all", because images set them and must start on any node. It returns an error if the variable
+// names single GPUs, or says that mounts name them. An allocation sets such values, and the
+// container would start without its GPUs.
 func (d *deriver) refuse(variable string, names []string) error {
 	why := fmt.Sprintf("the container is not privileged, and %s is false in config.toml", acceptVariable)
 	for _, name := range names {

@@ -136,7 +136,7 @@ func insert(data []byte, key, value string) ([]byte, error) {
 	return slices.Insert(slices.Clone(data), at, []byte(line)...), nil
 }
 
-// place returns the offset at which a table ends, or -1 if the table does not exist.
+// place returns the offset of the end of a table, or -1 if the table does not exist.
 func place(data []byte, table string) (int, error) {
 	at, current := -1, ""
 	if table == "" {

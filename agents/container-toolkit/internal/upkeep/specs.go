@@ -16,7 +16,7 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// none is the empty result of the preparer, because this agent writes files.
+// none is the type of the preparer's result. It is empty, because this agent writes files.
 type none = struct{}
 
 // SpecsConfig configures a SpecsKeeper.
@@ -83,7 +83,7 @@ func (k *SpecsKeeper) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			case obs := <-k.observer.Observations():
-				if ctx.Err() == nil { // otherwise its error may be that of ctx
+				if ctx.Err() == nil { // otherwise its error may come from ctx
 					k.observed(obs)
 				}
 			case ev := <-k.observer.Events():
