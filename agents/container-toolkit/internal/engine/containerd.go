@@ -73,13 +73,13 @@ func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 	}
 	schema := schemaOf(docs[0])
 	if c.noDropIn || !(c.external || merges) {
-		return c.inFile(files, docs, schema, d)
+		return c.editPluginFile(files, docs, schema, d)
 	}
-	return c.inDropIn(files, docs, schema, d)
+	return c.editDropIn(files, docs, schema, d)
 }
 
-// inDropIn writes only the runtime tables to the drop-in, and one import to the main file.
-func (c containerdEdit) inDropIn(files []file, docs []map[string]any, schema schema, d Desired) (edit, error) {
+// editDropIn writes only the runtime tables to the drop-in, and one import to the main file.
+func (c containerdEdit) editDropIn(files []file, docs []map[string]any, schema schema, d Desired) (edit, error) {
 	effective := map[string]any{}
 	for _, doc := range docs {
 		effective = merge(effective, tableAt(doc, schemaOf(doc).cri))
@@ -122,9 +122,9 @@ func (c containerdEdit) inDropIn(files []file, docs []map[string]any, schema sch
 	return e, nil
 }
 
-// inFile writes the runtime tables to the file whose plugin table containerd uses. This is the
+// editPluginFile writes the runtime tables to the file whose plugin table containerd uses. This is the
 // last file with a plugin table, because a later table replaces an earlier one.
-func (c containerdEdit) inFile(files []file, docs []map[string]any, schema schema, d Desired) (edit, error) {
+func (c containerdEdit) editPluginFile(files []file, docs []map[string]any, schema schema, d Desired) (edit, error) {
 	at := 0
 	for i, doc := range docs {
 		if tableAt(doc, schemaOf(doc).cri) != nil {

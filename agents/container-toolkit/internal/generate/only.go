@@ -7,10 +7,10 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// only returns the devices that o.Only selects, their device "all", and the selected devices that
+// selectDevices returns the devices that o.Only selects, their device "all", and the selected devices that
 // cannot be described. A GPU is selected with its MIG devices. A selection without a match is
 // unresolved.
-func (o Options) only(gpus []gpu.GPU, all []cdi.Device, missing []cdi.Unresolved) (out []cdi.Device, unresolved []cdi.Unresolved) {
+func (o Options) selectDevices(gpus []gpu.GPU, all []cdi.Device, missing []cdi.Unresolved) (out []cdi.Device, unresolved []cdi.Unresolved) {
 	c := choice{names: map[string]bool{}, ids: map[gpu.UUID]bool{}}
 	for _, id := range o.Only {
 		if !c.add(gpus, id, o.names()) {

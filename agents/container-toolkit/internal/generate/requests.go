@@ -122,11 +122,11 @@ func (o Options) request(m Mode) cdi.Request {
 		r.Devices = o.gpus
 	case Management:
 		r.DisabledHooks = append(slices.Clone(r.DisabledHooks), cdi.GPUHooks()...)
-		r.Devices = always(management)
+		r.Devices = driverDevices(management)
 	default:
 		// A container gets these devices together with a GPU, whose spec has the driver files.
 		r.Bare = true
-		r.Devices = always(func(c *driverroot.Content) []cdi.Device { return extra(m, c) })
+		r.Devices = driverDevices(func(c *driverroot.Content) []cdi.Device { return extra(m, c) })
 	}
 	return r
 }
@@ -134,8 +134,8 @@ func (o Options) request(m Mode) cdi.Request {
 // devices is the type of cdi.Request.Devices.
 type devices = func(*driverroot.Content, []gpu.GPU) ([]cdi.Device, []cdi.Unresolved)
 
-// always returns devices that depend only on the driver.
-func always(list func(*driverroot.Content) []cdi.Device) devices {
+// driverDevices returns devices that depend only on the driver.
+func driverDevices(list func(*driverroot.Content) []cdi.Device) devices {
 	return func(c *driverroot.Content, _ []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) { return list(c), nil }
 }
 
@@ -152,7 +152,7 @@ func (o Options) names() []cdi.Namer {
 func (o Options) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
 	out, unresolved := cdi.Devices(gpus, c, o.names()...)
 	if len(o.Only) > 0 {
-		out, unresolved = o.only(gpus, out, unresolved)
+		out, unresolved = o.selectDevices(gpus, out, unresolved)
 	}
 	if len(unresolved) > 0 {
 		return nil, unresolved

@@ -37,7 +37,7 @@ func (a *applier) apply(s step) error {
 	case build:
 		return a.build()
 	case mend:
-		return a.put(a.dir.hidden(a.content.id), a.named(s.name))
+		return a.writeFile(a.dir.hidden(a.content.id), a.fileNamed(s.name))
 	case release:
 		return a.change("release "+s.name, func() error { return os.Chtimes(a.dir.hidden(s.name), a.now, a.now) })
 	case flip:
@@ -69,7 +69,7 @@ func hint(err error) string {
 	return ""
 }
 
-func (a *applier) named(name string) file {
+func (a *applier) fileNamed(name string) file {
 	return a.content.files[slices.IndexFunc(a.content.files, func(f file) bool { return f.name == name })]
 }
 
@@ -81,7 +81,7 @@ func (a *applier) build() error {
 		return err
 	}
 	for _, f := range a.content.files {
-		if err := a.put(stage, f); err != nil {
+		if err := a.writeFile(stage, f); err != nil {
 			return err
 		}
 	}
@@ -90,8 +90,8 @@ func (a *applier) build() error {
 	})
 }
 
-// put writes one file of the folder of a version.
-func (a *applier) put(dir string, f file) error {
+// writeFile writes one file of the folder of a version.
+func (a *applier) writeFile(dir string, f file) error {
 	path := filepath.Join(dir, f.name)
 	return a.change("write "+path, func() error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

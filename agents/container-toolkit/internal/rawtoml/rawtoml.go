@@ -48,7 +48,7 @@ type element struct {
 func Parse(text []byte) (*Doc, error) {
 	var whole map[string]any
 	if err := toml.Unmarshal(text, &whole); err != nil {
-		return nil, located(err)
+		return nil, withLineNumber(err)
 	}
 	d := &Doc{text: text}
 	p := unstable.Parser{}
@@ -65,8 +65,8 @@ func Parse(text []byte) (*Doc, error) {
 	return d, p.Error()
 }
 
-// located adds the line number to an error of the decoder.
-func located(err error) error {
+// withLineNumber adds the line number to an error of the decoder.
+func withLineNumber(err error) error {
 	if decode, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ := decode.Position()
 		return fmt.Errorf("line %d: %w", line, err)

@@ -84,7 +84,7 @@ func (k *SpecsKeeper) Run(ctx context.Context) error {
 				return nil
 			case obs := <-k.observer.Observations():
 				if ctx.Err() == nil { // otherwise its error may come from ctx
-					k.observed(obs)
+					k.handleObservation(obs)
 				}
 			case ev := <-k.observer.Events():
 				if health.NeedsRefresh(ev) {
@@ -100,7 +100,7 @@ func (k *SpecsKeeper) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (k *SpecsKeeper) observed(obs observe.Observation[none, none]) {
+func (k *SpecsKeeper) handleObservation(obs observe.Observation[none, none]) {
 	switch changed := k.last.Set(obs.Err); {
 	case obs.Err == nil && changed:
 		k.cfg.Log.Info("the driver answers, and the CDI specs are complete", "version", obs.Node.Driver.Version, "gpus", len(obs.Node.GPUs))
