@@ -19,7 +19,7 @@ func TestTheRemovalOfWhatFeatureDiscoveryLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?s)To remove what is left[^`]*(?:`[^`]+`[^`]*)*```sh\n(.*?)```").FindSubmatch(page)
+	found := regexp.MustCompile("(?s)To remove the rest[^`]*(?:`[^`]+`[^`]*)*```sh\n(.*?)```").FindSubmatch(page)
 	if found == nil {
 		t.Fatal("the page has no commands")
 	}

@@ -124,9 +124,9 @@ func sameTime(a, b string) bool {
 	return err == nil && wrong == nil && x == y
 }
 
-// documentedMetrics checks that docs/AGENT.md has the metrics outrigger_AGENT_… of a scrape, each
-// once. A page may write them without this prefix. An agent without a page has no documentation to
-// be held to.
+// documentedMetrics checks that docs/AGENT.md or docs/AGENT-reference.md has the metrics
+// outrigger_AGENT_… of a scrape, each once. A page may write them without this prefix. The check
+// skips an agent without a page.
 func (p *Process) documentedMetrics(scrape string) {
 	p.t.Helper()
 	for _, found := range regexp.MustCompile(`(?m)^# TYPE outrigger_(\w+)`).FindAllStringSubmatch(scrape, -1) {
@@ -137,13 +137,14 @@ func (p *Process) documentedMetrics(scrape string) {
 			short, of := strings.CutPrefix(found[1], strings.ReplaceAll(agent, "-", "_")+"_")
 			named := regexp.MustCompile("`(outrigger_" + found[1] + "|" + short + ")\\b")
 			if of && !named.MatchString(page) {
-				p.t.Errorf("docs/%s.md does not have the metric outrigger_%s: add a row", agent, found[1])
+				p.t.Errorf("docs/%s.md and its reference do not have the metric outrigger_%s: add a row", agent, found[1])
 			}
 		}
 	}
 }
 
-// documentation returns the pages in docs, by their names without ".md".
+// documentation returns the pages in docs, by their names without ".md". The reference of an agent
+// belongs to the page of the agent.
 func documentation(t testing.TB) map[string]string {
 	t.Helper()
 	out, docs := map[string]string{}, "docs"
@@ -162,7 +163,7 @@ func documentation(t testing.TB) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[strings.TrimSuffix(filepath.Base(file), ".md")] = string(text)
+		out[strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".md"), "-reference")] += string(text)
 	}
 	return out
 }

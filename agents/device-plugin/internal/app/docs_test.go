@@ -8,5 +8,5 @@ import (
 )
 
 func TestFlagsAreDocumented(t *testing.T) {
-	agenttest.Documented(t, app.App(), "../../../../docs/device-plugin.md")
+	agenttest.Documented(t, app.App(), "../../../../docs/device-plugin-reference.md")
 }

@@ -8,5 +8,5 @@ import (
 )
 
 func TestFlagsAreDocumented(t *testing.T) {
-	agenttest.Documented(t, draapp.App(), "../../../../docs/dra-plugin.md", "../../../../docs/device-plugin.md")
+	agenttest.Documented(t, draapp.App(), "../../../../docs/dra-plugin.md", "../../../../docs/device-plugin-reference.md")
 }

@@ -8,5 +8,5 @@ import (
 )
 
 func TestFlagsAreDocumented(t *testing.T) {
-	agenttest.Documented(t, app.App("feature-discovery"), "../../../../docs/feature-discovery.md", "../../../../docs/device-plugin.md")
+	agenttest.Documented(t, app.App("feature-discovery"), "../../../../docs/feature-discovery-reference.md", "../../../../docs/device-plugin-reference.md")
 }
