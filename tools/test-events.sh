@@ -3,11 +3,14 @@
 # "go test -json" of the modules. It fails when one of them fails. With a pattern, which
 # gotestsum appends, it runs these tests of one package alone.
 #
-# The tests on clusters and in virtual machines take turns, since each uses the whole machine,
-# and mostly wait. All others run beside them, one module after the other and at a lower priority,
-# so that they do not delay them. Packages that start goroutines are tested with the race detector.
-# All others are compiled as they are shipped, so that nothing is compiled twice: with the detector,
-# a process takes three times as long.
+# Three lines of work run at the same time. The tests of test/e2e on the shared cluster, and the tests
+# on other clusters, with container engines and in virtual machines: both mostly wait. The second of
+# them has a network namespace, because each cluster has the same addresses. All other tests run one
+# module after the other and at a lower priority, so that they do not delay the first two lines.
+#
+# Packages whose code starts goroutines or synchronizes them are tested with the race detector. All
+# others are compiled as they are shipped, so that nothing is compiled twice: with the detector, a
+# process takes three times as long.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -22,6 +25,9 @@ if [ "${1:-}" = -tags ]; then
   shift 2
 fi
 
+# alone is the command that runs another one in a network namespace; empty for the machine's.
+alone=()
+
 # run FLAVOR PRIORITY MODULE ARGUMENT…: runs "go test" in the module: "raced", or "shipped", which
 # compiles as the programs in bin/ are compiled, so that what they share is compiled once.
 run() {
@@ -31,20 +37,21 @@ run() {
     tags=$tags,grpcnotrace,urfave_cli_no_docs${asked:+,$asked} flags=()
   fi
   cd "$root/$3" || return
-  nice -n "$2" go test -json -tags "$tags" "${flags[@]}" "${args[@]}" "${@:4}"
+  "${alone[@]}" nice -n "$2" go test -json -tags "$tags" "${flags[@]}" "${args[@]}" "${@:4}"
 }
 
-# raced MODULE: prints the packages of a module that start goroutines, in their tests too: by
-# themselves, for the requests of a server or after a time, or for tests in parallel. Those
-# whose tests run whole programs are not among them: their test binary is the program too.
+# raced MODULE: prints the packages of a module whose code starts goroutines, by itself, for the
+# requests of a server or after a time, or is for several. Those whose tests run whole programs are
+# not among them: their test binary is the program too.
 raced() {
   case $1 in charts | test/*) return ;; esac
-  comm -23 <(folders "$1" '^\s*(defer )?go (func\b|[A-Za-z_.]+\()|\.Go\(|AfterFunc\(|httptest\.New|\.Serve\(|t\.Parallel\(' '*.go') <(folders "$1" 'agenttest\.Main\(' '*_test.go')
+  comm -23 <(folders "$1" '^\s*(defer )?go (func\b|[A-Za-z_.]+\()|\.Go\(|AfterFunc\(|\.Serve\(|^\s"sync(/atomic)?"' --exclude='*_test.go') \
+    <(folders "$1" 'agenttest\.Main\(' --include='*_test.go')
 }
 
 # folders MODULE PATTERN FILES: prints the packages that have the pattern in such files.
 folders() {
-  grep -rlE --include="$3" "$2" "$root/$1" | xargs -r dirname | sort -u | sed "s|^$root/|outrigger.dev/|"
+  grep -rlE --include='*.go' "$3" "$2" "$root/$1" | xargs -r dirname | sort -u | sed "s|^$root/|outrigger.dev/|"
 }
 
 # packages MODULE: prints the packages of a module.
@@ -62,9 +69,9 @@ fi
 modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
 
-[[ " ${modules[*]} " == *" test/e2e "* ]] && computes=yes || computes=
-# Packages of test/e2e that use no cluster, and compute.
-computing=(./newagent ./admission ./schemas ./tools)
+[[ " ${modules[*]} " == *" test/e2e "* ]] && e2e=yes || e2e=
+# Packages of test/e2e that use no cluster, and compute, and those that start a cluster.
+computing=(./newagent ./admission ./schemas ./tools) clusters=(./crio ./driver)
 
 # Each line of work is a group of processes, which ends with this script.
 set -m
@@ -79,20 +86,30 @@ line() {
   pids+=($!)
 }
 
-# on_clusters: runs the packages that use the whole machine, one after the other.
-on_clusters() {
+# shared: runs the tests on the shared cluster.
+shared() {
+  [ -z "$e2e" ] || run shipped 0 test/e2e -p 1 .
+}
+
+# waiting: runs the other packages that mostly wait, one after the other, and those that start a
+# cluster last: the first cluster is there then, and says what the machine was before.
+waiting() {
   local module list packages status=0
+  if [ -n "$asked" ]; then
+    export OUTRIGGER_SECOND_CLUSTER=yes
+    alone=(unshare --net sh -c 'busybox ip link set lo up && exec "$@"' sh)
+  fi
   for module in "${modules[@]}"; do
     case $module in
-    test/cluster) continue ;;
-    test/e2e)
-      list=$(packages "$module") || { status=1; continue; }
-      mapfile -t packages < <(grep -vxF "$(printf '%s\n' "${computing[@]/#./outrigger.dev/test/e2e}")" <<<"$list") ;;
-    test/*) packages=(./...) ;;
-    *) continue ;;
+    test/cluster | test/e2e) ;;
+    test/*) (run shipped 0 "$module" -p 1 ./...) || status=1 ;;
     esac
-    [ ${#packages[@]} -eq 0 ] || (run shipped 0 "$module" -p 1 "${packages[@]}") || status=1
   done
+  [ -n "$e2e" ] || return $status
+  list=$(packages test/e2e) || return 1
+  mapfile -t packages < <(grep -vxF -f <(printf 'outrigger.dev/test/e2e%s\n' '' "${computing[@]#.}" "${clusters[@]#.}") <<<"$list")
+  (run shipped 0 test/e2e -p 1 "${packages[@]}") || status=1
+  (run shipped 0 test/e2e -p 1 "${clusters[@]}") || status=1
   return $status
 }
 
@@ -109,7 +126,7 @@ beside() {
       [ ${#packages[@]} -eq 0 ] || (run $flavor 10 "$module" "${packages[@]}") || status=1
     done
   done
-  [ -z "$computes" ] || (run shipped 10 test/e2e "${computing[@]}") || status=1
+  [ -z "$e2e" ] || (run shipped 10 test/e2e "${computing[@]}") || status=1
   return $status
 }
 
@@ -125,7 +142,8 @@ if [[ " ${modules[*]} " == *" test/cluster "* ]]; then
   line run shipped 0 test/cluster -p 1 ./...
   wait $!
 fi
-line on_clusters
+line shared
+line waiting
 line beside
 status=0
 for pid in "${pids[@]:2}"; do wait "$pid" || status=1; done

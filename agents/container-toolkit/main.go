@@ -1,6 +1,6 @@
-// Container-toolkit keeps what containers need to use the GPUs of its node: the tools of
-// the container toolkit, CDI specs, device nodes, and the config of the container engine.
-// NVIDIA's manifests run it under the names nvidia-ctk-installer and nvidia-toolkit.
+// Container-toolkit installs and maintains everything that containers need to use the GPUs of its
+// node: the tools of the container toolkit, CDI specs, device nodes, and the config of the container
+// engine. NVIDIA's manifests run it under the names nvidia-ctk-installer and nvidia-toolkit.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Toolkit-gpus reads the GPUs of the node through NVML and prints them as JSON, for the
-// static programs of the container toolkit. It is a process of its own, so that a crash
-// or a hang of the driver's library costs this process alone.
+// static programs of the container toolkit. It is a separate process, so that a crash or a
+// hang of the driver's library does not affect those programs.
 package main
 
 import (

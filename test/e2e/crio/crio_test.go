@@ -91,6 +91,7 @@ func configured(n node) {
 	if now := n.containers("container-toolkit"); now != others {
 		n.T.Errorf("before CRI-O was restarted the pods were\n%s\nand after it\n%s", others, now)
 	}
+	n.Until("CRI-O listens again", func() bool { return n.shell("[ ! -S /var/run/crio/crio.sock ] || echo yes") == "yes" })
 	if got := n.MustKubectl("exec", "bystander", "--", "echo", "alive"); got != "alive" {
 		n.T.Errorf("a pod of before answers %q", got)
 	}

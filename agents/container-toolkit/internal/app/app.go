@@ -1,4 +1,4 @@
-// Package app wires the agent: it makes the configurations of the packages from the flags,
+// Package app wires the agent: it derives the configurations of the packages from the flags,
 // and connects them to the loops in internal/upkeep.
 package app
 
@@ -22,8 +22,8 @@ import (
 
 const name = "container-toolkit"
 
-// stopLimit is how long the agent may take to take back all that it has made on the node,
-// which ends with a reload of the container engine.
+// stopLimit limits the time to revert all changes on the node, including a reload of the
+// container engine.
 const stopLimit = 25 * time.Second
 
 // App describes the agent.
@@ -46,7 +46,7 @@ func App() agent.App {
 	}
 }
 
-// toolkit is the agent.
+// toolkit is the agent with its parts.
 type toolkit struct {
 	settings *settings
 	log      *slog.Logger
@@ -59,9 +59,9 @@ type toolkit struct {
 	nodes     *nodeKeeper
 	specs     *upkeep.SpecsKeeper
 	engine    *engine.Keeper
-	// nri is nil unless it is turned on.
+	// nri is nil if the NRI plugin is turned off.
 	nri *nri.Plugin
-	// referred is set if a part that refers to the tools could not be taken back.
+	// referred is true if the removal of a part that refers to the tools has failed.
 	referred bool
 }
 
@@ -117,8 +117,8 @@ func newToolkit(s *settings, log *slog.Logger) (*toolkit, error) {
 	return t, cmp.Or(errNRI, errEngine)
 }
 
-// publish tells the other agents whether the toolkit is ready. What an earlier process of
-// this agent has left is as good as it was until all parts were checked.
+// publish reports to the other agents whether the toolkit is ready. While a part is pending,
+// the fact of an earlier process of this agent stays.
 func (t *toolkit) publish(err error) {
 	switch {
 	case errors.Is(err, upkeep.ErrPending):
@@ -129,8 +129,8 @@ func (t *toolkit) publish(err error) {
 		}
 		return
 	}
-	// Published once the tools are installed, and withdrawn before they go: the device
-	// plugin then names the hook in its specs.
+	// The fact is published after the tools are installed, and withdrawn before they are removed,
+	// because the device plugin names the hook in its CDI specs.
 	r := contract.Record{Writer: name, Values: map[string]string{contract.KeyCDIHook: t.settings.hook()}}
 	if n := t.specs.Node(); n != nil {
 		r.DriverVersion = n.Driver.Version
@@ -138,7 +138,7 @@ func (t *toolkit) publish(err error) {
 	t.fact.Publish(r)
 }
 
-// withdraw removes the fact, also that of an earlier process of this agent.
+// withdraw removes the fact, even if an earlier process of this agent wrote it.
 func (t *toolkit) withdraw() error {
 	t.fact.Withdraw()
 	facts := t.settings.contract

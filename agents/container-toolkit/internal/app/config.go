@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 )
 
-// toolSettings are the settings of the tools that the agent's flags set. An empty string
+// toolSettings holds the settings of the tools that the agent's flags set. An empty string
 // or list keeps the default.
 type toolSettings struct {
 	// tools is the folder of the tools on the host.
@@ -27,8 +27,7 @@ type toolSettings struct {
 	features     []string
 }
 
-// config returns the config.toml of the tools. It derives the same text from the same
-// settings.
+// config returns the config.toml of the tools. The same settings always result in the same text.
 func (s toolSettings) config() ([]byte, error) {
 	type change = toolconfig.Change
 	text := func(key, value string) change { return change{Key: key, Value: value} }

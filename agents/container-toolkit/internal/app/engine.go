@@ -12,24 +12,23 @@ import (
 )
 
 const (
-	// engineCheck is how often the running engine is asked what it has loaded, although
-	// none of its files has changed.
+	// engineCheck is how often the agent asks the running engine for its loaded config, even
+	// if no file has changed.
 	engineCheck = 5 * time.Minute
-	// engineLimit bounds the work on its config, with the time that it needs to load it.
+	// engineLimit limits one change of the engine's config, including the time to load it.
 	engineLimit = 2 * time.Minute
 )
 
-// engineSettings say how to configure the container engine.
+// engineSettings holds the settings for the config of the container engine.
 type engineSettings struct {
 	engine.Config
-	// enabled says that an engine is configured. If not, the Config serves to take back what was
-	// configured before. untouched is set by the flags.
+	// enabled is true if the agent configures an engine. Otherwise it reverts the changes of
+	// an earlier start. untouched is the value of --no-runtime-config.
 	enabled, untouched bool
-	// detect finds the engine of the node, if that of the Config does not run.
+	// detect selects the engine that runs on the node, if the configured engine does not run.
 	detect bool
 }
 
-// keeper returns the Keeper of the engine's config.
 func (s engineSettings) keeper(log *slog.Logger) (*engine.Keeper, error) {
 	config := s.Config
 	if s.detect {
@@ -42,21 +41,21 @@ func (s engineSettings) keeper(log *slog.Logger) (*engine.Keeper, error) {
 	return k, nil
 }
 
-// configureEngine makes the engine's config as it should be.
+// configureEngine reconciles the engine's config.
 func (t *toolkit) configureEngine(ctx context.Context) (upkeep.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineLimit)
 	defer cancel()
-	p, err := t.engine.Keep(ctx)
+	p, err := t.engine.Reconcile(ctx)
 	if !p.Empty() {
 		for _, note := range p.Notes {
 			t.log.Info("container engine configured with a restriction", "note", note)
 		}
 	}
-	watched, _ := t.engine.Watch(ctx) // while that is not known, the files are those of before
+	watched, _ := t.engine.Watch(ctx) // after an error, the files of the last call stay watched
 	return upkeep.Result{After: engineCheck, Watched: watched}, err
 }
 
-// restoreEngine takes back all changes of the engine's config.
+// restoreEngine reverts all changes of the engine's config.
 func (t *toolkit) restoreEngine(ctx context.Context) error {
 	if _, err := t.engine.Withdraw(ctx); err != nil {
 		return fmt.Errorf("take back the config of the container engine: %w", err)

@@ -13,8 +13,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// engineFlags returns the flags of the container engine. The variables are those of NVIDIA's
-// toolkit container; where several set a flag, the first one that is set wins.
+// engineFlags returns the flags of the container engine. The variables have the names of
+// NVIDIA's toolkit container. If several variables of a flag are set, the first one wins.
 func (s *settings) engineFlags() []cli.Flag {
 	e, engines := &s.engine, []engine.Name{engine.Docker, engine.Containerd, engine.CRIO}
 	return []cli.Flag{
@@ -77,8 +77,8 @@ func (s *settings) engineFlags() []cli.Flag {
 	}
 }
 
-// complete sets the rest of the config; prefixes are those of annotations that containerd passes to the
-// runtime, and tools is the folder on the host that has the runtime.
+// complete derives the other fields of the config. tools is the folder on the host that contains
+// the runtime. prefixes are the prefixes of annotations that containerd passes to the runtime.
 func (e *engineSettings) complete(tools string, prefixes []string) {
 	e.enabled = e.Engine != "" && !e.untouched
 	e.Engine = cmp.Or(e.Engine, engine.Docker)

@@ -8,8 +8,8 @@ import (
 	"outrigger.dev/pkg/cmdline"
 )
 
-// flags are the flags of the agent. Variables are those of NVIDIA's nvidia-ctk-installer;
-// docs/container-toolkit.md lists where they differ.
+// flags returns the flags of the agent. The variables have the names of NVIDIA's
+// nvidia-ctk-installer; docs/container-toolkit.md lists the differences.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(
 		s.host.GPUFlags(), s.installFlags(), s.cdiFlags(), s.engineFlags(), s.nri.flags(), s.toolFlags(), s.clusterFlags(), ignoredFlags(),
@@ -58,7 +58,7 @@ func (s *settings) cdiFlags() []cli.Flag {
 	}
 }
 
-// toolFlags set keys of the tools' config.toml.
+// toolFlags returns the flags that set keys of the tools' config.toml.
 func (s *settings) toolFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{

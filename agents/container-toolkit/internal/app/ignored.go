@@ -6,8 +6,8 @@ import (
 	"outrigger.dev/pkg/agent"
 )
 
-// ignoredFlags are those of NVIDIA's nvidia-ctk-installer for which this agent has no use.
-// The log says why, if one is set.
+// ignoredFlags returns the flags of NVIDIA's nvidia-ctk-installer that have no effect on this
+// agent. If one is set, the log says why it has no effect.
 func ignoredFlags() []cli.Flag {
 	const noHooks = "CRI-O gets runtimes, and no hooks"
 	return []cli.Flag{

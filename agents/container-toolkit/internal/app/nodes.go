@@ -16,20 +16,20 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// maxLinks bounds the record of links.
+// maxLinks limits the size of the record of links, in bytes.
 const maxLinks = 4 << 20
 
-// nodeKeeper makes the device nodes that the driver has not made, and links to all of them.
+// nodeKeeper creates the device nodes that the driver has not created, and links to all of them.
 type nodeKeeper struct {
 	config devnode.Config
-	// record is the file with the links that were made since the boot, for Undo. It goes
-	// with the next boot, as the links do.
+	// record is the file that lists the links made since the boot, for undo. It does not
+	// survive a boot, and neither do the links.
 	record string
 	log    *slog.Logger
 	last   reconcile.Status
 }
 
-// nodeKeeper returns nil if nodes are to be left alone.
+// nodeKeeper returns nil if the agent must not create device nodes.
 func (s *settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
 	if !s.control {
 		return nil
@@ -40,9 +40,9 @@ func (s *settings) nodeKeeper(log *slog.Logger) *nodeKeeper {
 	}
 }
 
-// keep makes what is missing. The GPUs cannot be read without their nodes, and a node that
-// cannot be made shows in the specs, so that an error is only logged.
-func (k *nodeKeeper) keep() {
+// reconcile creates missing device nodes and links. It only logs an error, because a missing
+// node also makes the next step fail: the read of the GPUs or the CDI specs.
+func (k *nodeKeeper) reconcile() {
 	done, err := devnode.Keep(k.config)
 	if len(done) > 0 {
 		paths := make([]string, 0, len(done))
@@ -50,7 +50,7 @@ func (k *nodeKeeper) keep() {
 			paths = append(paths, s.Path)
 		}
 		k.log.Info("device nodes and links made", "paths", paths)
-		err = errors.Join(err, k.remember(done))
+		err = errors.Join(err, k.recordLinks(done))
 	}
 	err = errors.Join(err, k.config.Left())
 	if errors.Is(err, fs.ErrNotExist) { // there is no driver
@@ -61,9 +61,9 @@ func (k *nodeKeeper) keep() {
 	}
 }
 
-// remember adds the links of a plan to the record.
-func (k *nodeKeeper) remember(done devnode.Plan) error {
-	known, err := k.made()
+// recordLinks adds the links of a plan to the record.
+func (k *nodeKeeper) recordLinks(done devnode.Plan) error {
+	known, err := k.recordedLinks()
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (k *nodeKeeper) remember(done devnode.Plan) error {
 	return hostfs.WriteFile(k.record, data, 0o600)
 }
 
-func (k *nodeKeeper) made() (devnode.Plan, error) {
+func (k *nodeKeeper) recordedLinks() (devnode.Plan, error) {
 	var p devnode.Plan
 	data, err := hostfs.ReadFile(k.record, maxLinks)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,12 +94,12 @@ func (k *nodeKeeper) made() (devnode.Plan, error) {
 	return p, nil
 }
 
-// undo removes the links that were made. Device nodes stay: containers may have them.
+// undo removes the recorded links. Device nodes stay, because containers may use them.
 func (k *nodeKeeper) undo() error {
 	if k == nil {
 		return nil
 	}
-	made, err := k.made()
+	made, err := k.recordedLinks()
 	if err = errors.Join(err, made.Undo()); err != nil {
 		return err
 	}
@@ -109,13 +109,13 @@ func (k *nodeKeeper) undo() error {
 	return nil
 }
 
-// withNodes is a source that makes device nodes before it reads the GPUs.
+// withNodes is a source that creates device nodes before it reads the GPUs.
 type withNodes struct {
 	gpu.Source
 	nodes *nodeKeeper
 }
 
 func (s withNodes) Snapshot(ctx context.Context) (*gpu.Node, error) {
-	s.nodes.keep()
+	s.nodes.reconcile()
 	return s.Source.Snapshot(ctx)
 }

@@ -19,7 +19,7 @@ import (
 	"outrigger.dev/pkg/podresources"
 )
 
-// nriFlags are the flags of the NRI plugin.
+// flags returns the flags of the NRI plugin.
 func (s *nriSettings) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{
@@ -43,13 +43,13 @@ func (s *nriSettings) flags() []cli.Flag {
 	}
 }
 
-// nriSettings say how to run the NRI plugin. Paths are those of the host.
+// nriSettings holds the settings of the NRI plugin. Paths are paths on the host.
 type nriSettings struct {
 	enabled                bool
 	index, socket, kubelet string
 }
 
-// checkNRI rejects settings with which the plugin cannot run.
+// checkNRI rejects settings that the plugin does not support.
 func (s *settings) checkNRI() error {
 	switch {
 	case s.nri.enabled && !s.cdi:
@@ -61,7 +61,7 @@ func (s *settings) checkNRI() error {
 	}
 }
 
-// nriPlugin returns the NRI plugin, nil if it is turned off.
+// nriPlugin returns the NRI plugin, or nil if it is turned off.
 func (s *settings) nriPlugin(status *upkeep.Status, log *slog.Logger) (*nri.Plugin, error) {
 	if !s.nri.enabled {
 		return nil, nil //nolint:nilnil // a plugin that is turned off is none
@@ -89,7 +89,7 @@ func (s *settings) nriPlugin(status *upkeep.Status, log *slog.Logger) (*nri.Plug
 	}), nil
 }
 
-// hostNode returns a device node of the host.
+// hostNode returns the device node at a path of the host.
 func (s *settings) hostNode(path string) (inject.Node, error) {
 	dir, err := securejoin.SecureJoin(s.engine.HostRoot, filepath.Dir(path))
 	if err != nil {

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// lockRetry is how often the lock is tried while another process has it.
+	// lockRetry is the retry interval while another process holds the lock.
 	lockRetry = time.Second
-	// undoLimit bounds the removal, which has to end within the grace period of the pod.
+	// undoLimit limits the removal of a part, which must end within the grace period of the pod.
 	undoLimit = 20 * time.Second
 )
 
-// parts returns the parts of the agent, in the order in which they start: before anything is
-// changed, it is the only toolkit of the node; before anything refers to the tools, they are there.
-// What they have made is taken back in reverse order.
+// parts returns the parts of the agent, in the order of their start. The lock is first, so
+// that only one toolkit changes the node. The tools come before the parts that refer to them.
+// The parts are withdrawn in reverse order.
 func (t *toolkit) parts() []agent.Part {
 	parts := []agent.Part{t.lockPart()}
 	if t.nri != nil {
-		// Before the tools: until it is connected, containers start without their GPUs.
+		// The plugin starts before the tools: until it is connected, containers start without their GPUs.
 		parts = append(parts, agent.Part{Name: string(upkeep.NRI), Run: t.nri.Run})
 	}
-	tools := t.keeper(upkeep.Keeping{Part: upkeep.Tools, Put: t.install})
+	tools := t.keeper(upkeep.KeeperConfig{Part: upkeep.Tools, Reconcile: t.install})
 	return append(parts,
 		agent.Part{
 			Name: string(upkeep.Tools), Run: tools.Run, Started: tools.Done(), Reload: tools.Reload, Withdraw: t.undo(t.removeTools),
@@ -45,16 +45,16 @@ func (t *toolkit) parts() []agent.Part {
 	)
 }
 
-func (t *toolkit) keeper(k upkeep.Keeping) *upkeep.Keeper {
+func (t *toolkit) keeper(k upkeep.KeeperConfig) *upkeep.Keeper {
 	k.Status, k.Log = t.status, t.log
 	return upkeep.NewKeeper(k)
 }
 
 // lockPart waits until this is the only toolkit of the node.
 func (t *toolkit) lockPart() agent.Part {
-	k := t.keeper(upkeep.Keeping{
+	k := t.keeper(upkeep.KeeperConfig{
 		Part: upkeep.Sole, Once: true, Retry: pace.Backoff{First: lockRetry, Most: lockRetry},
-		Put: func(context.Context) (upkeep.Result, error) { return upkeep.Result{}, t.lock.Acquire() },
+		Reconcile: func(context.Context) (upkeep.Result, error) { return upkeep.Result{}, t.lock.Acquire() },
 	})
 	return agent.Part{
 		Name: string(upkeep.Sole), Run: k.Run, Started: k.Done(), Close: t.lock.Release,
@@ -64,7 +64,7 @@ func (t *toolkit) lockPart() agent.Part {
 
 func (t *toolkit) specsPart() agent.Part {
 	p := agent.Part{Name: string(upkeep.Specs), Withdraw: t.undo(func(context.Context) error {
-		// CUDA has run through the runtime, whoever has reported that.
+		// The fact CUDAReady depends on this toolkit, so it is removed even if another agent wrote it.
 		return errors.Join(t.writer.Remove(), t.nodes.undo(), t.settings.contract.Remove(contract.CUDAReady))
 	})}
 	if t.settings.cdi {
@@ -83,7 +83,7 @@ func (t *toolkit) specsPart() agent.Part {
 func (t *toolkit) enginePart() agent.Part {
 	p := agent.Part{Name: string(upkeep.Engine), Withdraw: t.undo(t.restoreEngine)}
 	if t.settings.engine.enabled {
-		k := t.keeper(upkeep.Keeping{Part: upkeep.Engine, Put: t.configureEngine})
+		k := t.keeper(upkeep.KeeperConfig{Part: upkeep.Engine, Reconcile: t.configureEngine})
 		p.Run, p.Reload = k.Run, k.Reload
 		return p
 	}
@@ -96,13 +96,12 @@ func (t *toolkit) enginePart() agent.Part {
 	return p
 }
 
-// install installs the tools.
 func (t *toolkit) install(context.Context) (upkeep.Result, error) {
 	after, err := t.installer.Install()
 	return upkeep.Result{After: after, Watched: t.installer.Watched()}, err
 }
 
-// once does everything once.
+// once installs and configures everything once.
 func (t *toolkit) once(ctx context.Context) error {
 	_, err := t.install(ctx)
 	if err == nil && t.settings.cdi {
@@ -119,8 +118,8 @@ func (t *toolkit) once(ctx context.Context) error {
 	}
 }
 
-// undo returns a function that takes a part back as f does, if this process could change it. An
-// engine may need longer than ctx to load its config.
+// undo wraps f, which reverts a part. The result calls f only if this process holds the lock. The
+// call may outlast ctx, because an engine may need longer to load its config.
 func (t *toolkit) undo(f func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if !t.lock.Held() {
@@ -134,9 +133,10 @@ func (t *toolkit) undo(f func(context.Context) error) func(context.Context) erro
 	}
 }
 
-// removeTools removes the tools. They stay while there are containers that were started through
-// them: to stop such a container, its engine starts the same tool again. They also stay if a part
-// that refers to them could not be taken back: an engine with a runtime that is gone starts nothing.
+// removeTools removes the tools. They stay while containers run that were started through them,
+// because an engine needs the same tool to stop such a container. They also stay if the removal
+// of a part that refers to them failed, because an engine without its runtime cannot start
+// containers.
 func (t *toolkit) removeTools(context.Context) error {
 	s := t.settings
 	dir := s.dir.Tools()
@@ -153,6 +153,6 @@ func (t *toolkit) removeTools(context.Context) error {
 	return t.installer.Remove()
 }
 
-// unconfigure returns the command that takes back the config of the container engine on a
-// node, where dir is the folder of the tools.
+// unconfigure returns the command that reverts the config of the container engine on a node.
+// dir is the folder of the tools.
 func unconfigure(dir string) string { return dir + "/nvidia-ctk runtime unconfigure" }

@@ -26,21 +26,21 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// sourceRoot is the folder of the image that has the tools.
+// sourceRoot is the folder of the image that contains the tools.
 const sourceRoot = "/usr/libexec/container-toolkit"
 
-// hookName is the tool that CDI specs run.
+// hookName is the name of the tool that CDI specs run.
 const hookName = "nvidia-cdi-hook"
 
-// settings is what the flags set.
+// settings holds the values of the flags, and values derived from them.
 type settings struct {
 	host    agent.Host
 	cluster cluster.Settings
-	// dir is the folder of the installation, and sourceRoot that of the tools to install.
+	// dir is the folder of the installation, sourceRoot the folder of the tools to install.
 	dir        install.Dir
 	sourceRoot string
 	pidFile    string
-	// once is set if the agent installs and configures once.
+	// once is true if the agent installs and configures once, and then exits.
 	once        bool
 	cdi         bool
 	cdiDir      string
@@ -50,7 +50,7 @@ type settings struct {
 	nri         nriSettings
 	tools       toolSettings
 
-	// complete sets what follows. config is the config.toml of the tools.
+	// The method complete sets the fields below. config is the config.toml of the tools.
 	root     *driverroot.Root
 	contract contract.Dir
 	config   []byte
@@ -59,14 +59,14 @@ type settings struct {
 	gpus     gpus.Config
 }
 
-// complete sets what depends on several flags or on the node.
+// complete sets the fields that depend on several flags or on the node.
 func (s *settings) complete(c *cli.Context) (err error) {
 	if s.sourceRoot == "" {
 		s.sourceRoot = defaultSourceRoot()
 	}
 	host := s.host
 	if !c.IsSet("dev-root") {
-		host.DevRoot = "" // the driver root, if it has device nodes
+		host.DevRoot = "" // selects the driver root, if it has device nodes
 	}
 	s.contract = contract.Dir{Root: host.RunRoot, ProcRoot: host.ProcRoot}
 	s.gpus = gpus.Config{
@@ -90,7 +90,7 @@ func (s *settings) complete(c *cli.Context) (err error) {
 	return err
 }
 
-// defaultSourceRoot returns the folder with the tools to install that no flag names.
+// defaultSourceRoot returns the folder of the tools to install if no flag names one.
 func defaultSourceRoot() string {
 	if _, err := os.Stat(sourceRoot); err != nil {
 		if self, err := os.Executable(); err == nil {
@@ -100,8 +100,8 @@ func defaultSourceRoot() string {
 	return sourceRoot
 }
 
-// kindOf returns the vendor and the class of the GPUs' CDI kind, by that of the spec with all device
-// nodes; one is empty if that has another form.
+// kindOf returns the vendor and the class of the GPUs' CDI kind. management is the kind of the
+// spec with all device nodes. Unless it has the form management.VENDOR/CLASS, one result is empty.
 func kindOf(management string) (vendor, class string) {
 	kind, _ := strings.CutPrefix(management, "management.")
 	if kind != management {
@@ -125,11 +125,11 @@ func (s *settings) completeCDI() error {
 	return nil
 }
 
-// hook returns the path on the host of the hook that CDI specs name.
+// hook returns the path of the hook on the host, for CDI specs.
 func (s *settings) hook() string { return filepath.Join(s.dir.Tools(), hookName) }
 
-// hostDir returns where the agent sees the folder of the installation in the host's root,
-// empty if it does not.
+// hostDir returns the path of the installation's folder below the host's root, as the agent
+// sees it. It returns "" if the agent does not see the folder there.
 func (s *settings) hostDir() string {
 	dir := filepath.Join(s.engine.HostRoot, string(s.dir))
 	there, err := os.Stat(dir)
@@ -140,7 +140,7 @@ func (s *settings) hostDir() string {
 	return dir
 }
 
-// specFeatures returns what the config of the tools says about CDI specs.
+// specFeatures returns the settings for CDI specs from the config of the tools.
 func specFeatures(config []byte) (cdi.Features, error) {
 	cfg, _, err := toolconfig.Parse(config)
 	if err != nil {
@@ -150,7 +150,7 @@ func specFeatures(config []byte) (cdi.Features, error) {
 	return f, err
 }
 
-// specDirs returns the folders in which the runtime finds CDI specs.
+// specDirs returns the folders where the runtime finds CDI specs. own is the agent's folder.
 func specDirs(own string) []string {
 	dirs := []string{"/etc/cdi", "/var/run/cdi"}
 	if filepath.Clean(own) != dirs[1] {
@@ -159,7 +159,6 @@ func specDirs(own string) []string {
 	return dirs
 }
 
-// source returns the source of the GPUs.
 func (s *settings) source(log *slog.Logger) gpu.Source {
 	if s.host.Snapshot != "" {
 		return file.New(s.host.Snapshot, log)
@@ -167,7 +166,7 @@ func (s *settings) source(log *slog.Logger) gpu.Source {
 	return gpus.New(s.gpus)
 }
 
-// watchDriver returns the function that reports when a driver may have been installed.
+// watchDriver returns the function that reports a possible installation of a driver.
 func (s *settings) watchDriver(log *slog.Logger) func(context.Context, func()) error {
 	paths := append(s.root.Changing(), s.contract.Path(contract.DriverReady), filepath.Dir(s.contract.NVML().Path()))
 	return func(ctx context.Context, changed func()) error {

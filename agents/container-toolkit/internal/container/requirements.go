@@ -18,7 +18,7 @@ func (c Config) Facts(g GPU) Facts {
 	if known == nil || g.UUID == "" {
 		return Facts{}
 	}
-	for _, f := range known.Of(string(g.UUID)) {
+	for _, f := range known.ForDevice(string(g.UUID)) {
 		return Facts{Brand: f.Brand, Arch: f.Arch}
 	}
 	return Facts{}

@@ -85,7 +85,7 @@ func explained(args, annotations []string, privileged bool) (request.Container, 
 			return request.Container{}, target, err
 		}
 		target.User, target.UserNamespace = spec.User(), spec.UserNamespace()
-		return request.Of(spec), target, nil
+		return request.FromSpec(spec), target, nil
 	}
 	for _, arg := range slices.Concat(args, annotations) {
 		if !strings.Contains(arg, "=") {

@@ -13,9 +13,9 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Apply makes the config as desired, and returns what it wrote. What undo needs is on
-// disk before. If the engine's own parser rejects the result, or would lose a setting,
-// the files are as before, and Apply returns an error.
+// Apply writes the desired config, and returns the changes. It first records on disk the data
+// that Undo needs. If the engine's own parser rejects the result, or would lose a setting,
+// Apply restores the files and returns an error.
 func (k *Keeper) Apply(ctx context.Context) (Plan, error) {
 	unlock, err := k.lock()
 	if err != nil {
@@ -64,7 +64,6 @@ func (k *Keeper) save(rec record) error {
 	return nil
 }
 
-// write writes changes in order.
 func (k *Keeper) write(changes []Change) error {
 	for _, c := range changes {
 		if c.After != nil {
@@ -84,17 +83,17 @@ func (k *Keeper) write(changes []Change) error {
 	return nil
 }
 
-// rollBack gives the files the content from before a plan, the last one first.
+// rollBack restores the files to their content before a plan, in reverse order.
 func (k *Keeper) rollBack(p Plan, before record) error {
 	var errs []error
 	for _, c := range slices.Backward(p.Changes) {
-		if now, err := k.host.read(c.Path); err == nil && same(now, c.Before) {
+		if now, err := k.host.read(c.Path); err == nil && sameContent(now, c.Before) {
 			continue
 		}
 		errs = append(errs, k.host.write(c.Path, c.Before))
 	}
 	for _, f := range p.record.Files {
-		if before.of(f.Path) == nil {
+		if before.find(f.Path) == nil {
 			k.host.removeFolders(f.Path, f.Folder)
 		}
 	}
@@ -106,8 +105,8 @@ func (k *Keeper) rollBack(p Plan, before record) error {
 	return nil
 }
 
-// lock excludes other processes that change configs of engines. unlock leaves no empty
-// folder behind.
+// lock excludes other processes that change configs of engines. unlock removes the folders of
+// the records if they are empty.
 func (k *Keeper) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(k.records.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("record what undo needs: %w", err)
@@ -132,9 +131,9 @@ func (r records) tidy() {
 	}
 }
 
-// Undo takes back what Apply did, byte for byte, for each config of the engine that has a
-// record, or for the one of the Config. Of a file that was edited since, only what Apply
-// put there is removed.
+// Undo reverts Apply byte for byte. It covers each config of the engine that has a record, or
+// only the file that Config.ConfigPath names. If a file was edited after Apply, Undo removes
+// only the parts that Apply wrote.
 func (k *Keeper) Undo(ctx context.Context) (Plan, error) {
 	unlock, err := k.lock()
 	if err != nil {
@@ -169,17 +168,17 @@ func (k *Keeper) Undo(ctx context.Context) (Plan, error) {
 	return p, nil
 }
 
-// clean removes what killed processes left next to a file, and folders made for it.
+// clean removes the temporary files of killed processes, and the folders created for a file.
 func (k *Keeper) clean(f fileRecord) {
 	real, err := k.host.path(f.Path)
 	if err != nil {
 		return
 	}
-	_ = hostfs.RemoveLeftoversIn(k.host.staging(real), real) // what cannot be removed now does no harm
+	_ = hostfs.RemoveLeftoversIn(k.host.staging(real), real) // leftovers do no harm
 	k.host.removeFolders(f.Path, f.Folder)
 }
 
-// recorded returns the records that Undo takes back.
+// recorded returns the records that Undo reverts.
 func (k *Keeper) recorded() ([]record, error) {
 	all, err := k.records.all(k.config.Engine)
 	if err != nil {
@@ -190,7 +189,7 @@ func (k *Keeper) recorded() ([]record, error) {
 	}), nil
 }
 
-// UndoPlan returns what Undo would write. It writes nothing.
+// UndoPlan returns the changes that Undo would make. It writes nothing.
 func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
 	p := Plan{Engine: k.config.Engine}
 	recs, err := k.recorded()
@@ -205,9 +204,9 @@ func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
 		}
 		return k.undoUnrecorded(p)
 	}
-	// The records say which files, also if the engine is not found.
+	// The records name the files, even if the engine is not found.
 	for _, rec := range recs {
-		t := t.as(rec)
+		t := t.withPathsOf(rec)
 		for _, f := range slices.Backward(rec.Files) {
 			text, err := k.host.read(f.Path)
 			if err != nil {
@@ -219,7 +218,7 @@ func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
 			}
 			if text == nil && old != nil {
 				p.Notes = append(p.Notes, f.Path+" was removed by somebody else, and stays so")
-			} else if !same(text, old) {
+			} else if !sameContent(text, old) {
 				p.Changes = append(p.Changes, Change{Path: f.Path, Before: text, After: old})
 			}
 		}
@@ -230,7 +229,7 @@ func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
 	return p, nil
 }
 
-// undoUnrecorded takes out what can be recognized without a record.
+// undoUnrecorded plans the removal of the parts that are recognized without a record.
 func (k *Keeper) undoUnrecorded(p Plan) (Plan, error) {
 	files, err := k.files(p.target)
 	if err != nil {
@@ -240,12 +239,12 @@ func (k *Keeper) undoUnrecorded(p Plan) (Plan, error) {
 		text := f.text
 		if p.Engine == Docker {
 			if k.config.Recognize {
-				text = forgetDocker(text, k.config.Desired())
+				text = removeDockerRuntimes(text, k.config.Desired())
 			}
 		} else if text, err = original(p.target, f, nil); err != nil {
 			return p, fmt.Errorf("undo in %s: %w", f.path, err)
 		}
-		if !same(text, f.text) {
+		if !sameContent(text, f.text) {
 			p.Changes = append(p.Changes, Change{Path: f.path, Before: f.text, After: text})
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// checker returns the function that checks the files after a change, with the engine's
-// own program. It is called before the change, to compare. An engine without such a
-// program is not checked.
+// checker returns the function that checks the files after a change with the engine's own
+// program. checker is called before the change, because it reads the old config to compare.
+// An engine without such a program is not checked.
 func (k *Keeper) checker(ctx context.Context, p Plan) (func(context.Context) error, error) {
 	none := func(context.Context) error { return nil }
 	t := p.target
@@ -45,7 +45,7 @@ func (k *Keeper) checker(ctx context.Context, p Plan) (func(context.Context) err
 	}
 }
 
-// dump returns the config that containerd would load, in which all files are merged.
+// dump returns the config that containerd would load, with all files merged.
 func (k *Keeper) dump(ctx context.Context, t target) (map[string]any, error) {
 	args := []string{"--config", t.main, "config", "dump"}
 	if real, err := k.host.path(t.main); err == nil && !exists(real) {
@@ -62,27 +62,27 @@ func (k *Keeper) dump(ctx context.Context, t target) (map[string]any, error) {
 	return doc, nil
 }
 
-// compareDumps returns an error unless the second config has the runtimes, and everything
-// else as in the first one.
+// compareDumps returns an error unless after has the desired runtimes, and is otherwise equal
+// to before.
 func compareDumps(before, after map[string]any, d Desired) error {
 	cri := tableAt(after, schemaOf(after).cri)
 	for _, r := range d.Runtimes {
-		got, _ := at(cri, []string{"containerd", "runtimes", r.Name, "options", "BinaryName"}).(string)
+		got, _ := valueAt(cri, []string{"containerd", "runtimes", r.Name, "options", "BinaryName"}).(string)
 		if got != r.Path {
 			return fmt.Errorf("containerd would use %q for the runtime %s, not %s: another file that it imports sets it", got, r.Name, r.Path)
 		}
 	}
-	if got := at(cri, []string{"containerd", "default_runtime_name"}); d.Default != "" && got != d.Default {
+	if got := valueAt(cri, []string{"containerd", "default_runtime_name"}); d.Default != "" && got != d.Default {
 		return fmt.Errorf("containerd would use %v as the default runtime, not %s: another file that it imports sets it", got, d.Default)
 	}
-	if path := firstDifference(withoutZeros(without(before, d)), withoutZeros(without(after, d)), nil); path != "" {
+	if path := firstDifference(withoutZeros(withoutDesired(before, d)), withoutZeros(withoutDesired(after, d)), nil); path != "" {
 		return fmt.Errorf("containerd would change its setting %s: this is a fault of nvidia-container-toolkit, report it with the config file", path)
 	}
 	return nil
 }
 
-// without returns a config without what this package sets.
-func without(doc map[string]any, d Desired) map[string]any {
+// withoutDesired returns a config without the settings that this package writes.
+func withoutDesired(doc map[string]any, d Desired) map[string]any {
 	path := schemaOf(doc).cri
 	doc = clone(doc)
 	delete(doc, "imports")
@@ -102,8 +102,8 @@ func without(doc map[string]any, d Desired) map[string]any {
 	return doc
 }
 
-// withoutZeros returns a table without the values that containerd takes for missing ones;
-// nil if nothing remains.
+// withoutZeros returns a table without zero values, which containerd treats as missing. It
+// returns nil if no value remains.
 func withoutZeros(table map[string]any) map[string]any {
 	var out map[string]any
 	for k, v := range table {
@@ -125,14 +125,14 @@ func isZero(v any) bool {
 	if v == nil {
 		return true
 	}
-	// Reflection, because a value of a document has any type.
+	// Reflection, because a value of a document can have any type.
 	r := reflect.ValueOf(v)
 	return r.IsZero() || (r.Kind() == reflect.Slice || r.Kind() == reflect.Map) && r.Len() == 0
 }
 
-// firstDifference returns the path of a value in which two configs differ, or "".
+// firstDifference returns the path of a value that differs between two configs, or "".
 func firstDifference(a, b map[string]any, path []string) string {
-	for _, k := range sorted(merge(a, b)) {
+	for _, k := range sortedKeys(merge(a, b)) {
 		x, inA := a[k].(map[string]any)
 		y, inB := b[k].(map[string]any)
 		here := append(slices.Clip(path), k)

@@ -17,29 +17,29 @@ const (
 	runcType = "io.containerd.runc.v2"
 )
 
-// containerdEdit is how the config of containerd is edited.
+// containerdEdit describes how to edit the config of containerd.
 type containerdEdit struct {
 	// main is the main config file, dropIn the file for the runtime tables.
 	main, dropIn string
 	// engine is the version of containerd; zero if it is not known.
 	engine version
-	// runc is the table of containerd's own runtime, which containerd 1.x forgets once a
+	// runc is the table of containerd's default runtime. containerd 1.x drops that runtime if a
 	// file has a table of another runtime.
 	runc map[string]any
-	// generated is true for a main file that another program writes: it is not edited.
+	// generated is true if another program writes the main file. Such a file is not edited.
 	generated bool
 	// external is true if another program merges the drop-in into the config.
 	external bool
-	// noDropIn is true if the main file is a template, which does not take drop-ins.
+	// noDropIn is true if the main file is a template, which does not support drop-ins.
 	noDropIn bool
 }
 
-// mergesTables is the first version of containerd that merges the tables of plugins in
-// imported files; before, the last file replaces them (containerd issue 5837).
+// mergesTables is the first version of containerd that merges the plugin tables of imported
+// files. In older versions, the table of the last file replaces the others (containerd issue 5837).
 func mergesTables() version { return version{2, 1} }
 
-// edit returns the config files with the runtimes. files are those that containerd loads,
-// in that order: the main file first. The drop-in is among them if it has content of others.
+// edit returns the config files with the runtimes. files are the files that containerd loads, in
+// this order, the main file first. They include the drop-in only if others have content in it.
 func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 	files = slices.Clone(files)
 	docs, err := decodeAll(files)
@@ -54,7 +54,7 @@ func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 	merges := c.engine.atLeast(mergesTables())
 	if c.generated && !merges {
 		e := edit{}
-		e.note("%s is written by the Kubernetes distribution, which registers the runtime itself when it starts; it sets the default runtime by its own flag", c.main)
+		e.addNote("%s is written by the Kubernetes distribution, which registers the runtime itself when it starts; it sets the default runtime by its own flag", c.main)
 		return e, nil
 	}
 	main := files[0]
@@ -73,13 +73,13 @@ func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 	}
 	schema := schemaOf(docs[0])
 	if c.noDropIn || !(c.external || merges) {
-		return c.inFile(files, docs, schema, d)
+		return c.editPluginFile(files, docs, schema, d)
 	}
-	return c.inDropIn(files, docs, schema, d)
+	return c.editDropIn(files, docs, schema, d)
 }
 
-// inDropIn puts only the runtime tables in the drop-in, and one import in the main file.
-func (c containerdEdit) inDropIn(files []file, docs []map[string]any, schema schema, d Desired) (edit, error) {
+// editDropIn writes only the runtime tables to the drop-in, and one import to the main file.
+func (c containerdEdit) editDropIn(files []file, docs []map[string]any, schema schema, d Desired) (edit, error) {
 	effective := map[string]any{}
 	for _, doc := range docs {
 		effective = merge(effective, tableAt(doc, schemaOf(doc).cri))
@@ -101,11 +101,11 @@ func (c containerdEdit) inDropIn(files []file, docs []map[string]any, schema sch
 	if err != nil {
 		return edit{}, fmt.Errorf("write %s: %w", c.dropIn, err)
 	}
-	e.put(c.dropIn, text)
+	e.addFile(c.dropIn, text)
 	main := files[0]
 	if c.external || imported(docs[0], main.path, c.dropIn) {
 		if !c.external && !c.generated {
-			e.put(main.path, main.text)
+			e.addFile(main.path, main.text)
 		}
 		return e, nil
 	}
@@ -118,13 +118,13 @@ func (c containerdEdit) inDropIn(files []file, docs []map[string]any, schema sch
 	if main.text, err = rawtoml.AddToList(main.text, []string{"imports"}, importPattern(c.dropIn)); err != nil {
 		return edit{}, fmt.Errorf("edit %s: %w", main.path, err)
 	}
-	e.put(main.path, main.text)
+	e.addFile(main.path, main.text)
 	return e, nil
 }
 
-// inFile puts the runtime tables in the file whose plugin table containerd uses, because
-// each later file replaces the table of those before.
-func (c containerdEdit) inFile(files []file, docs []map[string]any, schema schema, d Desired) (edit, error) {
+// editPluginFile writes the runtime tables to the file whose plugin table containerd uses. This is the
+// last file with a plugin table, because a later table replaces an earlier one.
+func (c containerdEdit) editPluginFile(files []file, docs []map[string]any, schema schema, d Desired) (edit, error) {
 	at := 0
 	for i, doc := range docs {
 		if tableAt(doc, schemaOf(doc).cri) != nil {
@@ -151,16 +151,16 @@ func (c containerdEdit) inFile(files []file, docs []map[string]any, schema schem
 		return edit{}, fmt.Errorf("edit %s: %w", f.path, err)
 	}
 	if c.engine.known() && !c.noDropIn {
-		e.note("containerd %s replaces all settings of its CRI plugin by those of a drop-in, so that the runtimes are added to %s itself", c.engine, f.path)
+		e.addNote("containerd %s replaces all settings of its CRI plugin by those of a drop-in, so that the runtimes are added to %s itself", c.engine, f.path)
 	}
-	e.put(f.path, text)
+	e.addFile(f.path, text)
 	if at > 0 && !blank(files[0].text) {
-		e.put(files[0].path, files[0].text)
+		e.addFile(files[0].path, files[0].text)
 	}
 	return e, nil
 }
 
-// ownRuntime returns the table of the runtime runc that containerd has by itself.
+// ownRuntime returns the table of containerd's built-in runtime runc.
 func (c containerdEdit) ownRuntime() map[string]any {
 	if c.runc != nil {
 		return c.runc
@@ -168,7 +168,7 @@ func (c containerdEdit) ownRuntime() map[string]any {
 	return map[string]any{"runtime_type": runcType}
 }
 
-// settings are what the config should say, as the paths below the table of the CRI plugin.
+// settings holds the desired values, by their paths below the table of the CRI plugin.
 type settings struct {
 	runtimes map[string]map[string]any
 	values   map[string]any
@@ -200,36 +200,36 @@ func (c containerdEdit) settings(d Desired, effective map[string]any, schema sch
 	_, set := effective["enable_cdi"]
 	switch {
 	case !d.CDI, !set && c.engine.atLeast(version2()):
-		// It is on unless a file says otherwise.
+		// CDI is not desired, or containerd turns it on by default.
 	case c.engine.known() && !c.engine.atLeast(version{1, 7}):
-		e.note("containerd %s does not support CDI: use containerd 1.7 or later", c.engine)
+		e.addNote("containerd %s does not support CDI: use containerd 1.7 or later", c.engine)
 	default:
 		s.values["enable_cdi"] = true
 	}
 	return s
 }
 
-// apply writes the settings. effective is the plugin's table as containerd sees it, and
-// present the one in this text.
+// apply writes the settings to text. effective is the plugin's table with all files merged,
+// present the plugin's table in this text.
 func (s schema) apply(text []byte, effective, present map[string]any, want settings) ([]byte, error) {
 	runtimes := append(slices.Clone(s.cri), "containerd", "runtimes")
 	var tables []rawtoml.Table
 	var err error
-	for _, name := range sorted(want.runtimes) {
+	for _, name := range sortedKeys(want.runtimes) {
 		at := append(slices.Clone(runtimes), name)
 		there := tableAt(present, []string{"containerd", "runtimes", name})
 		if there == nil {
 			tables = append(tables, rawtoml.Table{Path: at, Values: want.runtimes[name]})
 			continue
 		}
-		if text, err = complete(text, at, there, want.runtimes[name]); err != nil {
+		if text, err = completeRuntime(text, at, there, want.runtimes[name]); err != nil {
 			return nil, err
 		}
 	}
-	for _, key := range sorted(want.values) {
+	for _, key := range sortedKeys(want.values) {
 		value := want.values[key]
 		keys := strings.Split(key, ".")
-		if at(effective, keys) == value {
+		if valueAt(effective, keys) == value {
 			continue
 		}
 		raw, err := rawtoml.Value(value)
@@ -246,14 +246,14 @@ func (s schema) apply(text []byte, effective, present map[string]any, want setti
 	return rawtoml.AddTables(text, tables...)
 }
 
-// complete gives a runtime that the file already has our program, and what it lacks.
-func complete(text []byte, at []string, there, want map[string]any) ([]byte, error) {
+// completeRuntime adds our program and missing keys to a runtime that the file already has.
+func completeRuntime(text []byte, at []string, there, want map[string]any) ([]byte, error) {
 	var err error
-	for _, k := range sorted(want) {
+	for _, k := range sortedKeys(want) {
 		path := append(slices.Clone(at), k)
 		if sub, ok := want[k].(map[string]any); ok {
 			inner, _ := there[k].(map[string]any)
-			if text, err = complete(text, path, inner, sub); err != nil {
+			if text, err = completeRuntime(text, path, inner, sub); err != nil {
 				return nil, err
 			}
 			continue

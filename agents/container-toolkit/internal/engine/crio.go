@@ -35,16 +35,16 @@ func (k *Keeper) locateCRIO(t *target) error {
 		if err != nil {
 			return nil //nolint:nilerr // the file is rejected where it is edited
 		}
-		if listen, _ := at(docs[0], []string{"crio", "api", "listen"}).(string); path.IsAbs(listen) {
+		if listen, _ := valueAt(docs[0], []string{"crio", "api", "listen"}).(string); path.IsAbs(listen) {
 			t.socket = listen
 		}
 	}
 	return nil
 }
 
-// editCRIO returns the drop-in with the runtimes. CRI-O merges drop-ins, so that no other
-// file changes. files are those that CRI-O loads, in that order; the drop-in is among them
-// if it has content of others.
+// editCRIO returns the drop-in with the runtimes. CRI-O merges drop-ins, so no other file
+// changes. files are the files that CRI-O loads, in this order. They include the drop-in only
+// if others have content in it.
 func editCRIO(files []file, dropIn string, d Desired) (edit, error) {
 	docs, err := decodeAll(files)
 	if err != nil {
@@ -63,15 +63,15 @@ func editCRIO(files []file, dropIn string, d Desired) (edit, error) {
 		return edit{}, fmt.Errorf("write %s: %w", dropIn, err)
 	}
 	e := edit{}
-	e.put(dropIn, text)
+	e.addFile(dropIn, text)
 	if d.CDI {
-		e.note("CRI-O supports CDI by itself, unless its cdi_spec_dirs is empty")
+		e.addNote("CRI-O supports CDI by itself, unless its cdi_spec_dirs is empty")
 	}
 	return e, nil
 }
 
-// crioText returns the drop-in. present is what others have in it, and from what new
-// runtimes inherit.
+// crioText returns the drop-in. present is the table of others in the drop-in. from is the table
+// that new runtimes inherit.
 func crioText(text []byte, present, from map[string]any, d Desired) ([]byte, error) {
 	var err error
 	set := func(value string, path ...string) {
@@ -99,14 +99,14 @@ func crioText(text []byte, present, from map[string]any, d Desired) ([]byte, err
 	return rawtoml.AddTables(text, tables...)
 }
 
-// crioInherited returns the table that new runtimes start from, such as its monitor_path.
-// What is only right for the program itself is left out.
+// crioInherited returns the table that new runtimes inherit, for settings such as monitor_path.
+// It omits the settings that are valid only for the program of that table.
 func crioInherited(runtime map[string]any, d Desired) map[string]any {
 	name, _ := runtime["default_runtime"].(string)
 	for _, name := range []string{name, "crun", "runc"} {
 		table := tableAt(runtime, []string{"runtimes", name})
 		kind, _ := table["runtime_type"].(string)
-		if table == nil || d.has(name) || kind != "" && kind != "oci" {
+		if table == nil || d.hasRuntime(name) || kind != "" && kind != "oci" {
 			continue
 		}
 		table = clone(table)

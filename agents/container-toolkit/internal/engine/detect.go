@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Detect returns the Config for the engine of the node: that of c if it runs, or else the
-// only other one that does. Paths and the restart mode are those of c's engine, so another
-// one gets none of them.
+// Detect returns c if its engine runs on the node. If exactly one other engine runs, Detect
+// returns a Config for that engine, without the paths and the restart mode of c, because they
+// belong to c's engine. Otherwise it returns c.
 func (c Config) Detect(log *slog.Logger) Config {
 	h := host{root: cmp.Or(c.HostRoot, "/"), proc: cmp.Or(c.ProcRoot, "/proc")}
 	running := slices.DeleteFunc(allNames(), func(engine Name) bool {
@@ -24,11 +24,11 @@ func (c Config) Detect(log *slog.Logger) Config {
 	return c
 }
 
-// running returns the processes of an engine, other than those of another engine.
+// running returns the processes of an engine, without those that another engine started.
 func (h host) running(engine Name) ([]process, error) {
 	all, err := h.processes(engine)
 	return slices.DeleteFunc(all, func(p process) bool {
-		// dockerd runs a containerd of its own, with a config that it writes itself.
+		// dockerd runs a private containerd, and writes its config.
 		parent, ok := h.process(p.parent)
 		return ok && parent.runs(Docker.program())
 	}), err

@@ -22,7 +22,7 @@ func (p Plan) Diff() string {
 	return b.String()
 }
 
-// Advice returns the command with which a person has the engine load its config.
+// Advice returns the command that makes the engine load its config, for a person to run.
 func (p Plan) Advice() string {
 	verb := "restart"
 	if p.Engine == Docker {

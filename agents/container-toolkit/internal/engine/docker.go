@@ -60,7 +60,7 @@ func editDocker(files []file, at string, d Desired) (edit, error) {
 		text = append(bom(), text...)
 	}
 	e := edit{}
-	e.put(at, text)
+	e.addFile(at, text)
 	return e, nil
 }
 
@@ -70,7 +70,7 @@ type dockerRuntime struct {
 	Args []string `json:"args"`
 }
 
-// equalJSON reports whether JSON text has a value.
+// equalJSON reports whether a JSON text represents a value.
 func equalJSON(raw string, value any) bool {
 	want, err := json.Marshal(value)
 	return err == nil && sameJSON([]byte(raw), want)
@@ -84,14 +84,15 @@ func sameJSON(a, b []byte) bool {
 		reflect.DeepEqual(x, y)
 }
 
-// dockerKeys returns the parts of daemon.json that this package sets; "*" stands for each
+// dockerKeys returns the parts of daemon.json that this package sets. "*" stands for each
 // member.
 func dockerKeys() [][]string {
 	return [][]string{{"runtimes", "*"}, {"features", "cdi"}, {"default-runtime"}}
 }
 
-// stripDocker takes the parts back that are as this package wrote them, in a file that
-// was changed since. It needs what the file was before, and what was written.
+// stripDocker reverts the changes of this package in a file that was edited since. It reverts
+// only values that are still as written. before is the content before the changes, wrote the
+// written content.
 func stripDocker(now, before, wrote []byte) ([]byte, error) {
 	text, hasBOM := bytes.CutPrefix(now, bom())
 	if err := rawjson.Check(text); err != nil {
@@ -121,7 +122,7 @@ func stripDocker(now, before, wrote []byte) ([]byte, error) {
 	return text, nil
 }
 
-// expand returns the paths of dockerKeys in a document.
+// expand returns the paths of dockerKeys in a document, with the names of members for "*".
 func expand(text []byte) [][]string {
 	var out [][]string
 	for _, keys := range dockerKeys() {
@@ -130,17 +131,16 @@ func expand(text []byte) [][]string {
 			continue
 		}
 		var members map[string]json.RawMessage
-		_ = json.Unmarshal([]byte(rawjson.Get(text, keys[:len(keys)-1]...)), &members) // none: nothing to expand
-		for _, name := range sorted(members) {
+		_ = json.Unmarshal([]byte(rawjson.Get(text, keys[:len(keys)-1]...)), &members) // no members: nothing to expand
+		for _, name := range sortedKeys(members) {
 			out = append(out, []string{keys[0], name})
 		}
 	}
 	return out
 }
 
-// forgetDocker takes out the runtimes with our programs, of a file of which nothing is
-// recorded.
-func forgetDocker(text []byte, d Desired) []byte {
+// removeDockerRuntimes removes the runtimes with our programs from a file without a record.
+func removeDockerRuntimes(text []byte, d Desired) []byte {
 	body, hasBOM := bytes.CutPrefix(text, bom())
 	for _, r := range d.Runtimes {
 		if !equalJSON(rawjson.Get(body, "runtimes", r.Name, "path"), r.Path) {

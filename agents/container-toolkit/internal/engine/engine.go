@@ -1,6 +1,6 @@
 // Package engine registers the NVIDIA runtimes with a container engine (Docker,
-// containerd, CRI-O), and takes that back byte for byte. It changes config files as text,
-// and has the engine load them only if the running engine does not have them yet.
+// containerd, CRI-O), and reverts the change byte for byte. It edits config files as text,
+// and makes the engine load them only if the running engine does not have the runtimes yet.
 package engine
 
 import (
@@ -22,31 +22,31 @@ const (
 
 func allNames() []Name { return []Name{Docker, Containerd, CRIO} }
 
-// Runtime is a runtime of an engine: the name that containers ask for, and the program.
+// Runtime is a runtime of an engine: the name that containers request, and the program.
 type Runtime struct {
 	Name, Path string
 }
 
-// Desired is what the config of an engine should say.
+// Desired describes the desired config of an engine.
 type Desired struct {
 	Runtimes []Runtime
-	// Default is the name of the default runtime; "" leaves the engine's.
+	// Default is the name of the default runtime; "" keeps the default of the engine.
 	Default string
-	// CDI turns the engine's own support for CDI on; false leaves it as it is.
+	// CDI turns on the engine's support for CDI; false does not change it.
 	CDI bool
 	// Annotations are the patterns of pod annotations that containerd passes to the
 	// runtimes (container_annotations).
 	Annotations []string
-	// RuntimeType is containerd's runtime_type, for runtimes that inherit none.
+	// RuntimeType is containerd's runtime_type, for runtimes that do not inherit one.
 	RuntimeType string
 }
 
-// has reports whether a runtime of this name is one of the desired ones.
-func (d Desired) has(name string) bool {
+// hasRuntime reports whether a runtime with this name is desired.
+func (d Desired) hasRuntime(name string) bool {
 	return slices.ContainsFunc(d.Runtimes, func(r Runtime) bool { return r.Name == name })
 }
 
-// file is a config file as it was before this package changed it.
+// file is a config file, with the original or the desired content.
 type file struct {
 	// path is the path on the host.
 	path string
@@ -54,45 +54,46 @@ type file struct {
 	text []byte
 }
 
-// Change is a file whose content should be another one. A nil Before is a file that does
-// not exist, a nil After one that should not.
+// Change is a change of a file. A nil Before means that the file does not exist, a nil After
+// that it is removed.
 type Change struct {
 	// Path is the path on the host.
 	Path          string
 	Before, After []byte
 }
 
-// Plan is what has to be written for a config to be as desired.
+// Plan lists the changes that make a config as desired.
 type Plan struct {
 	Engine Name
 	// Changes are in the order of writing.
 	Changes []Change
-	// Notes are for people: what the plan does not do, and why.
+	// Notes tell people about desired settings that the plan omits, and why.
 	Notes []string
-	// record is what has to be on disk before the changes, for undo.
+	// record is the data for Undo. It is written to disk before the changes.
 	record record
-	// target is how the files were found.
+	// target has the places of the files.
 	target target
 }
 
 // Empty reports whether the config is as desired.
 func (p Plan) Empty() bool { return len(p.Changes) == 0 }
 
-// edit is the result of a pure edit: the content of each file that this package has a
-// part in, in the order of writing, and notes.
+// edit is the result of a pure edit: notes, and the content of each file that this package
+// edits, in the order of writing.
 type edit struct {
 	files []file
 	notes []string
 }
 
-func (e *edit) note(format string, args ...any) {
+func (e *edit) addNote(format string, args ...any) {
 	e.notes = append(e.notes, fmt.Sprintf(format, args...))
 }
 
-// put sets the content of a file.
-func (e *edit) put(path string, text []byte) { e.files = append(e.files, file{path: path, text: text}) }
+func (e *edit) addFile(path string, text []byte) {
+	e.files = append(e.files, file{path: path, text: text})
+}
 
-// textOf returns the content of a file of files, or nil.
+// textOf returns the content of the file at path, or nil if files do not include it.
 func textOf(files []file, path string) []byte {
 	i := slices.IndexFunc(files, func(f file) bool { return f.path == path })
 	if i < 0 {
@@ -104,5 +105,5 @@ func textOf(files []file, path string) []byte {
 // blank reports whether a config has no content.
 func blank(text []byte) bool { return len(bytes.TrimSpace(text)) == 0 }
 
-// newFileMode is the mode of files that did not exist.
+// newFileMode is the mode of files that this package creates.
 const newFileMode fs.FileMode = 0o644

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// find returns the process of the engine, or nil if it does not run. socket and config may
-// be "": they select one of several.
-func (h host) find(engine Name, socket, config string) (*process, error) {
+// findProcess returns the process of the engine, or nil if it does not run. socket and config
+// select one of several processes, if they are not "". Otherwise the default socket does.
+func (h host) findProcess(engine Name, socket, config string) (*process, error) {
 	all, err := h.running(engine)
 	if err != nil {
 		return nil, err
 	}
 	if socket != "" {
-		all = h.listens(all, engine, socket)
+		all = h.listeningOn(all, engine, socket)
 	}
 	if with := slices.DeleteFunc(slices.Clone(all), func(p process) bool { return p.configPath(engine) != config }); len(with) > 0 {
 		all = with
@@ -35,8 +35,8 @@ func (h host) find(engine Name, socket, config string) (*process, error) {
 	return &all[0], nil
 }
 
-// listens returns those processes that listen on a socket.
-func (h host) listens(all []process, engine Name, socket string) []process {
+// listeningOn returns the processes that listen on a socket.
+func (h host) listeningOn(all []process, engine Name, socket string) []process {
 	const systemd = 1
 	switch pid := h.peer(socket); pid {
 	case 0:
@@ -94,12 +94,12 @@ func (p process) configPath(engine Name) string {
 	}
 }
 
-// socketPath returns the socket that the command line of a process names, or the default.
+// socketPath returns the socket that a process was started with, or the default.
 func (p process) socketPath(engine Name) string {
 	return cmp.Or(p.givenSocket(engine), engine.socket())
 }
 
-// givenSocket returns the socket that the command line of a process names, or "".
+// givenSocket returns the socket on the command line or in a variable of a process, or "".
 func (p process) givenSocket(engine Name) string {
 	option := map[Name][]string{Docker: {"host", "H"}, Containerd: {"address", "a"}, CRIO: {"listen"}}[engine]
 	value := p.option(option...)
@@ -112,8 +112,8 @@ func (p process) givenSocket(engine Name) string {
 	return ""
 }
 
-// peer returns the process that listens on a socket of the host, or 0. A socket that
-// systemd made has systemd as its peer, which is no process of the engine.
+// peer returns the ID of the process that listens on a socket of the host, or 0. If systemd
+// created the socket, its peer is systemd, which is not a process of the engine.
 func (h host) peer(socket string) int {
 	real, err := h.path(socket)
 	if err != nil {

@@ -19,19 +19,19 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// host is the host's file system as this process sees it.
+// host is the host's file system, as this process sees it.
 type host struct {
-	// root is the folder at which the host's / is.
+	// root is the folder where this process sees the host's /.
 	root string
-	// proc is the folder at which the host's /proc is.
+	// proc is the folder where this process sees the host's /proc.
 	proc string
-	// outside has temporary files in the folder above that of the file: CRI-O reads every
-	// file in the folder of its drop-ins.
+	// outside places temporary files in the parent of the file's folder, because CRI-O reads
+	// every file in the folder of its drop-ins.
 	outside bool
 }
 
-// path returns where this process sees a path of the host, with all links followed as
-// the host follows them.
+// path converts a path on the host to a path of this process. It follows all links as the host
+// does.
 func (h host) path(p string) (string, error) {
 	out, err := securejoin.SecureJoin(h.root, p)
 	if err != nil {
@@ -40,7 +40,7 @@ func (h host) path(p string) (string, error) {
 	return out, nil
 }
 
-// read returns the content of a file; nil if it does not exist.
+// read returns the content of a file, or nil if it does not exist.
 func (h host) read(p string) ([]byte, error) {
 	real, err := h.path(p)
 	if err != nil {
@@ -83,8 +83,8 @@ func (h host) glob(pattern string) ([]string, error) {
 	return out, nil
 }
 
-// walk returns the paths on the host of all files in a folder and those in it, in the
-// order of their names.
+// walk returns the paths on the host of all files in a folder and its subfolders, sorted by
+// name.
 func (h host) walk(folder string) ([]string, error) {
 	dir, err := h.path(folder)
 	if err != nil {
@@ -105,8 +105,8 @@ func (h host) walk(folder string) ([]string, error) {
 	return out, err
 }
 
-// write replaces a file atomically, and keeps its mode, owner and extended attributes. A
-// nil text removes it.
+// write replaces a file atomically, and keeps its mode, owner and extended attributes. If text
+// is nil, it removes the file.
 func (h host) write(p string, text []byte) error {
 	real, err := h.path(p)
 	if err != nil {
@@ -159,7 +159,7 @@ func keepAttributes(r *hostfs.Replacement, from string, info fs.FileInfo) error 
 	if err := r.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
 		return err
 	}
-	// A change of the owner may clear bits of the mode.
+	// A change of the owner can clear bits of the mode.
 	if err := unix.Fchmod(int(r.Fd()), owner.Mode&0o7777); err != nil {
 		return fmt.Errorf("set the mode of %s: %w", from, err)
 	}
@@ -197,20 +197,20 @@ func (h host) missingFolder(p string) (string, error) {
 	return top, nil
 }
 
-// removeFolders removes empty folders from that of a file up to top.
+// removeFolders removes empty folders, from the folder of a file up to top.
 func (h host) removeFolders(p, top string) {
 	for dir := filepath.Dir(p); top != "" && strings.HasPrefix(dir+"/", top+"/"); dir = filepath.Dir(dir) {
 		real, err := h.path(dir)
 		if err != nil || os.Remove(real) != nil {
-			return // somebody else uses it
+			return // it is in use
 		}
 	}
 }
 
-// runLimit is how long a program of an engine may take to print something.
+// runLimit limits the run time of an engine's program.
 const runLimit = 20 * time.Second
 
-// run runs a program of the host below the host's root, and returns what it prints.
+// run runs a program of the host in the host's root, and returns its output.
 func (h host) run(ctx context.Context, program, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
@@ -230,7 +230,7 @@ func (h host) run(ctx context.Context, program, name string, args ...string) (st
 	return string(out), nil
 }
 
-// lastLine returns the last line of an error output, to add to an error.
+// lastLine returns the last line of an error output, to append to an error.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if last := lines[len(lines)-1]; last != "" {
@@ -239,7 +239,7 @@ func lastLine(text string) string {
 	return ""
 }
 
-// now returns this moment.
+// now returns the current moment.
 func (h host) now() moment {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
@@ -248,7 +248,7 @@ func (h host) now() moment {
 	return moment{Boot: h.boot(), Nanoseconds: t.Nano()}
 }
 
-// boot returns the ID of this boot.
+// boot returns the ID of the current boot.
 func (h host) boot() string {
 	data, _ := os.ReadFile(filepath.Join(h.proc, "sys/kernel/random/boot_id"))
 	return strings.TrimSpace(string(data))

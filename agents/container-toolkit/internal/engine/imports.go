@@ -10,15 +10,15 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// importPattern returns the pattern with which the main file imports the drop-in. A
-// pattern, and not a path, because containerd does not start if an imported file is
-// missing; one that matches no other files than ours.
+// importPattern returns the pattern for the drop-in in the imports of the main file. It is a
+// pattern, because containerd does not start if an imported path is missing. It matches only
+// our files.
 func importPattern(dropIn string) string {
 	ext := path.Ext(dropIn)
 	return strings.TrimSuffix(dropIn, ext) + "*" + ext
 }
 
-// imported reports whether a config file imports a file.
+// imported reports whether the config file at from imports a file.
 func imported(doc map[string]any, from, file string) bool {
 	list, _ := doc["imports"].([]any)
 	return slices.ContainsFunc(list, func(v any) bool {
@@ -31,7 +31,7 @@ func imported(doc map[string]any, from, file string) bool {
 	})
 }
 
-// disablesCRI reports whether a config file disables the CRI plugin, as that of Docker's
+// disablesCRI reports whether a config file disables the CRI plugin, as the config of Docker's
 // packages does.
 func disablesCRI(doc map[string]any) bool {
 	list, _ := doc["disabled_plugins"].([]any)
@@ -40,7 +40,6 @@ func disablesCRI(doc map[string]any) bool {
 	})
 }
 
-// decodeAll decodes files.
 func decodeAll(files []file) ([]map[string]any, error) {
 	docs := make([]map[string]any, len(files))
 	for i, f := range files {

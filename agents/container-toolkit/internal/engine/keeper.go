@@ -13,52 +13,51 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
 )
 
-// runtimeProgram is the program of the runtime; those for one mode have a suffix.
+// runtimeProgram is the program of the runtime. The programs for single modes have a suffix.
 const runtimeProgram = "nvidia-container-runtime"
 
-// Config is what the flags say, see Flags.
+// Config holds the settings of a Keeper.
 type Config struct {
 	Engine Name
-	// HostRoot is the folder at which this process sees the host's /, ProcRoot the one at
-	// which it sees the host's /proc.
+	// HostRoot and ProcRoot are the folders where this process sees the host's / and /proc.
 	HostRoot, ProcRoot string
-	// ConfigPath, DropIn, Socket and Executable are paths on the host. If they are "",
-	// they are those of the running engine, or the defaults.
+	// ConfigPath, DropIn, Socket and Executable are paths on the host. If a path is "", the
+	// Keeper uses the path of the running engine, or the default.
 	ConfigPath, DropIn, Socket, Executable string
-	// Records is the folder on the host for what undo needs; "" is the default one, which
-	// the agent and nvidia-ctk share.
+	// Records is the folder on the host for the data that Undo needs; "" is the default folder,
+	// which the agent and nvidia-ctk share.
 	Records string
 	// RuntimeName is the name of the runtime; "" is nvidia.
 	RuntimeName string
-	// RuntimePath is the path of nvidia-container-runtime on the host. The programs of
-	// the other runtimes are next to it.
+	// RuntimePath is the path of nvidia-container-runtime on the host. The programs of the
+	// other runtimes are next to it.
 	RuntimePath string
-	// Modes adds the runtimes for one mode, nvidia-cdi and nvidia-legacy.
+	// Modes adds the runtimes for single modes, nvidia-cdi and nvidia-legacy.
 	Modes bool
-	// SetAsDefault makes it the default runtime.
+	// SetAsDefault makes the runtime the default runtime.
 	SetAsDefault bool
 	// CDI turns CDI on in the engine.
 	CDI bool
 	// Annotations and RuntimeType are as in Desired.
 	Annotations []string
 	RuntimeType string
-	// Recognize has Undo take the runtimes out of Docker's config also if there is no record
-	// of them. In the config of other engines, marks show what was added.
+	// Recognize makes Undo remove the runtimes from Docker's config even if there is no record.
+	// In the config of other engines, marks show the added text.
 	Recognize bool
-	// Ask asks the running engine what it has loaded. Without it, an engine counts as having
-	// loaded its files if it was started after they were written.
+	// Ask returns the loaded config of the running engine. Without it, an engine counts as
+	// up to date if it started after its files were written.
 	Ask Ask
-	// Reload is how the engine is made to load its config.
+	// Reload selects how the Keeper makes the engine load its config.
 	Reload ReloadMode
 }
 
-// Desired returns what the config should say.
+// Desired returns the desired config.
 func (c Config) Desired() Desired {
 	d := Desired{CDI: c.CDI, Annotations: c.Annotations, RuntimeType: c.RuntimeType}
 	name := cmp.Or(c.RuntimeName, "nvidia")
 	d.Runtimes = []Runtime{{Name: name, Path: c.RuntimePath}}
 	for _, mode := range []string{"cdi", "legacy"} {
-		if name := "nvidia-" + mode; c.Modes && !d.has(name) {
+		if name := "nvidia-" + mode; c.Modes && !d.hasRuntime(name) {
 			d.Runtimes = append(d.Runtimes, Runtime{Name: name, Path: c.RuntimePath + "." + mode})
 		}
 	}
@@ -68,17 +67,17 @@ func (c Config) Desired() Desired {
 	return d
 }
 
-// Keeper keeps the config of a container engine as desired.
+// Keeper reconciles the config of a container engine.
 type Keeper struct {
 	config  Config
 	host    host
 	records records
 	log     *slog.Logger
-	// step is called before each step of a change; tests stop there.
+	// step is called before each step of a change. Tests stop there.
 	step func(string)
-	// version is the version of an engine whose program is not found; tests set it.
+	// version is the version of an engine whose program is not found. Tests set it.
 	version version
-	// tried is the content for which the engine was made to load its config.
+	// tried identifies the config that the Keeper last made the engine load.
 	tried string
 }
 
@@ -110,14 +109,14 @@ func New(c Config, log *slog.Logger) (*Keeper, error) {
 	}, nil
 }
 
-// Plan returns what Apply would write. It writes nothing.
+// Plan returns the changes that Apply would make. It writes nothing.
 func (k *Keeper) Plan(ctx context.Context) (Plan, error) {
 	t, err := k.locate(ctx)
 	if err != nil {
 		return Plan{}, err
 	}
 	if t.engine == Containerd && t.version.known() && !t.version.atLeast(version2()) && t.program != "" && !t.containerd.noDropIn {
-		// A config that containerd rejects is reported before it is changed.
+		// The checker reports a config that containerd rejects.
 		if doc, err := k.dump(ctx, t); err == nil {
 			t.containerd.runc = withoutZeros(tableAt(doc, append(schemaOf(doc).cri, "containerd", "runtimes", "runc")))
 		}
@@ -139,7 +138,7 @@ func (k *Keeper) Plan(ctx context.Context) (Plan, error) {
 			files = append(files, file{path: f.Path, text: text})
 		}
 	}
-	before, err := originals(t.as(rec), files, rec)
+	before, err := originals(t.withPathsOf(rec), files, rec)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -151,20 +150,20 @@ func (k *Keeper) Plan(ctx context.Context) (Plan, error) {
 	return k.plan(t, files, before, e, rec)
 }
 
-// originals returns the files as they were before they were changed.
+// originals returns the files without the changes of this package.
 func originals(t target, files []file, rec record) ([]file, error) {
 	out := slices.Clone(files)
 	for i, f := range files {
 		var err error
-		if out[i].text, err = original(t, f, rec.of(f.path)); err != nil {
+		if out[i].text, err = original(t, f, rec.find(f.path)); err != nil {
 			return nil, fmt.Errorf("read %s: %w", f.path, err)
 		}
 	}
 	return out, nil
 }
 
-// original returns a file without what this package put in it; nil if nothing remains of
-// a file that did not exist.
+// original returns a file without the changes of this package. It returns nil if the file did
+// not exist before and has no other content.
 func original(t target, f file, rec *fileRecord) ([]byte, error) {
 	if rec != nil {
 		if text, ok := rec.original(f.text); ok {
@@ -196,14 +195,14 @@ func original(t target, f file, rec *fileRecord) ([]byte, error) {
 	return text, err
 }
 
-// plan compares the files with what they should be.
+// plan compares the files with the result of the edit.
 func (k *Keeper) plan(t target, files, before []file, e edit, rec record) (Plan, error) {
 	p := Plan{Engine: t.engine, Notes: e.notes, target: t}
 	p.record = record{Engine: t.engine, Config: t.main, DropIn: t.dropIn, Written: rec.Written}
-	// Files of before that have no part any more get their content back, last.
+	// Files of the previous record that the edit no longer contains get their original content.
 	for _, f := range rec.Files {
 		if !slices.ContainsFunc(e.files, func(x file) bool { return x.path == f.Path }) {
-			e.put(f.Path, textOf(before, f.Path))
+			e.addFile(f.Path, textOf(before, f.Path))
 		}
 	}
 	for _, want := range e.files {
@@ -211,13 +210,13 @@ func (k *Keeper) plan(t target, files, before []file, e edit, rec record) (Plan,
 		if sameMeaning(t.engine, now, want.text) {
 			want.text = now
 		}
-		if !same(now, want.text) {
+		if !sameContent(now, want.text) {
 			p.Changes = append(p.Changes, Change{Path: want.path, Before: now, After: want.text})
 		}
-		if same(want.text, old) {
+		if sameContent(want.text, old) {
 			continue
 		}
-		fr, err := k.recordOf(rec.of(want.path), want, now, old)
+		fr, err := k.recordOf(rec.find(want.path), want, now, old)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -226,17 +225,17 @@ func (k *Keeper) plan(t target, files, before []file, e edit, rec record) (Plan,
 	return p, nil
 }
 
-// recordOf returns the record of a file that is now, and was old before; last is the
-// record so far, or nil.
+// recordOf returns the record of a file with the content now and the original content old. last
+// is the previous record of the file, or nil.
 func (k *Keeper) recordOf(last *fileRecord, want file, now, old []byte) (fileRecord, error) {
 	fr := fileRecord{Path: want.path, Existed: old != nil, Before: old, Wrote: [][]byte{want.text}}
 	if last != nil {
 		fr.Folder = last.Folder
-		if same(last.Wrote[0], want.text) && bytes.Equal(last.Before, old) && last.Existed == fr.Existed {
+		if sameContent(last.Wrote[0], want.text) && bytes.Equal(last.Before, old) && last.Existed == fr.Existed {
 			return *last, nil
 		}
-		if _, ok := last.original(now); ok && !same(now, want.text) {
-			// A process that is killed before it writes leaves this.
+		if _, ok := last.original(now); ok && !sameContent(now, want.text) {
+			// If the process is killed before the write, the file still has this content.
 			fr.Wrote = append(fr.Wrote, now)
 		}
 	}
@@ -249,16 +248,16 @@ func (k *Keeper) recordOf(last *fileRecord, want file, now, old []byte) (fileRec
 	return fr, nil
 }
 
-// as returns the target to which a record belongs.
-func (t target) as(rec record) target {
+// withPathsOf returns the target with the paths of a record.
+func (t target) withPathsOf(rec record) target {
 	if len(rec.Files) > 0 {
 		t.main, t.dropIn = rec.Config, rec.DropIn
 	}
 	return t
 }
 
-// sameMeaning reports whether an engine reads the same from two files. Then the first one
-// stays: a person has edited it since.
+// sameMeaning reports whether an engine reads the same settings from two texts. Then the file
+// stays as it is, because a person has edited it since.
 func sameMeaning(engine Name, a, b []byte) bool {
 	if a == nil || b == nil {
 		return false
@@ -269,7 +268,7 @@ func sameMeaning(engine Name, a, b []byte) bool {
 	return sameTOML(a, b)
 }
 
-// Watch returns the files and folders whose changes should lead to another Keep, as paths
+// Watch returns the files and folders whose changes require another Reconcile, as paths
 // that this process sees.
 func (k *Keeper) Watch(ctx context.Context) ([]string, error) {
 	t, err := k.locate(ctx)

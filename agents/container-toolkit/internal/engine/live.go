@@ -8,20 +8,20 @@ import (
 	"strconv"
 )
 
-// Live is what a running engine has loaded.
+// Live is the loaded config of a running engine.
 type Live struct {
-	// Programs are the programs of the runtimes, by name.
+	// Programs maps the names of runtimes to their programs.
 	Programs map[string]string
 	// Default is the name of the default runtime.
 	Default string
-	// CDI is false if the engine says that CDI is off.
+	// CDI is false if the engine reports that CDI is off.
 	CDI bool
 }
 
-// Ask asks the engine that listens on a socket what it has loaded, see package live.
+// Ask returns the loaded config of the engine that listens on a socket. See package live.
 type Ask func(ctx context.Context, engine Name, socket string) (Live, error)
 
-// missing returns what an engine has not loaded, or "".
+// missing describes the first desired setting that the engine has not loaded, or returns "".
 func (l Live) missing(d Desired) string {
 	for _, r := range d.Runtimes {
 		if l.Programs[r.Name] != r.Path {
@@ -37,7 +37,7 @@ func (l Live) missing(d Desired) string {
 	return ""
 }
 
-// hasAny reports whether an engine has loaded one of the runtimes.
+// hasAny reports whether an engine has loaded one of the runtimes, or the default runtime.
 func (l Live) hasAny(d Desired) bool {
 	for _, r := range d.Runtimes {
 		if l.Programs[r.Name] == r.Path {
@@ -47,10 +47,10 @@ func (l Live) hasAny(d Desired) bool {
 	return d.Default != "" && l.Default == d.Default
 }
 
-// errCannotAsk says that the Config has no way to ask an engine.
+// errCannotAsk means that the Config has no function to ask an engine.
 var errCannotAsk = errors.New("this program does not ask engines")
 
-// ask asks the running engine what it has loaded.
+// ask returns the loaded config of the running engine.
 func (k *Keeper) ask(ctx context.Context, t target) (Live, error) {
 	if k.config.Ask == nil {
 		return Live{}, errCannotAsk
@@ -66,9 +66,9 @@ func (k *Keeper) ask(ctx context.Context, t target) (Live, error) {
 	return l, nil
 }
 
-// socket returns where this process sees the socket of the engine. A mount of the host's
-// root that was made before the folder of the socket was mounted does not show it, but
-// the root of the engine's process does.
+// socket returns the path of the engine's socket for this process. If the folder of the socket was
+// mounted after this process got its mount of the host's root, that mount does not show the
+// socket. The root of the engine's process does.
 func (k *Keeper) socket(t target) (string, error) {
 	real, err := k.host.path(t.socket)
 	if err == nil && exists(real) {

@@ -111,7 +111,7 @@ func TestCRIOIsNotSignalled(t *testing.T) {
 	n.run(proc{pid: 7, exe: "/none/crio", cmd: "crio"})
 	c := n.config(CRIO)
 	c.Ask = answers(Live{}, nil)
-	_, err := n.keeper(c).Keep(context.Background())
+	_, err := n.keeper(c).Reconcile(context.Background())
 	assert.Error(t, err, "restart crio.service: there is no systemctl on the host: use the restart mode none")
 	c.Reload = Signal
 	_, err = New(c, slog.New(slog.DiscardHandler))
@@ -126,9 +126,9 @@ func TestKeepDoesNotReloadInVain(t *testing.T) {
 	c := n.config(Docker)
 	c.Ask, c.Reload = answers(Live{}, nil), None
 	k := n.keeper(c)
-	_, err := k.Keep(context.Background())
+	_, err := k.Reconcile(context.Background())
 	assert.Error(t, err, "docker has not loaded its config, and the restart mode is none: run systemctl restart docker.service")
-	_, err = k.Keep(context.Background())
+	_, err = k.Reconcile(context.Background())
 	assert.ErrorContains(t, err, "docker has read its config and does not use it")
 	assert.ErrorContains(t, err, "it is not restarted again")
 }
@@ -153,7 +153,7 @@ func TestKeepWithADistributionThatRegistersTheRuntimeItself(t *testing.T) {
 			c.Ask = answers(Live{Programs: map[string]string{"nvidia": tc.program}, Default: "runc"}, nil)
 			k := n.keeper(c)
 			before := n.snapshot()
-			p, err := k.Keep(context.Background())
+			p, err := k.Reconcile(context.Background())
 			if tc.err == "" {
 				assert.NilError(t, err)
 			} else {
@@ -171,6 +171,6 @@ func TestSignalOnlyWhatIsSeen(t *testing.T) {
 	n.run(proc{pid: os.Getpid(), exe: "/none/containerd", cmd: "containerd"})
 	c := n.config(Containerd)
 	c.Ask, c.Reload = answers(Live{}, nil), Signal
-	_, err := n.keeper(c).Keep(context.Background())
+	_, err := n.keeper(c).Reconcile(context.Background())
 	assert.ErrorContains(t, err, "run it with the host's process IDs (hostPID), or use the restart mode systemd")
 }

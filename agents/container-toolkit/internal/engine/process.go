@@ -17,15 +17,15 @@ import (
 // process is a running engine.
 type process struct {
 	pid, parent int
-	// exe is the program, as its own file system names it, and args its command line.
+	// exe is the path of the program in the process's own file system, args the command line.
 	exe  string
 	args []string
 	env  []string
-	// cwd is the folder to which relative paths on its command line belong.
+	// cwd is the base of relative paths on the command line.
 	cwd string
-	// start is when it started, in nanoseconds since the boot.
+	// start is the start time, in nanoseconds since the boot.
 	start int64
-	// unit is the systemd unit that it belongs to, or "".
+	// unit is the systemd unit of the process, or "".
 	unit string
 }
 
@@ -37,8 +37,8 @@ func (n Name) program() string {
 	return string(n)
 }
 
-// processes returns the processes of an engine that see the host's own file system:
-// engines inside of containers do not count.
+// processes returns the processes of an engine that see the host's file system. It omits
+// engines inside of containers.
 func (h host) processes(engine Name) ([]process, error) {
 	entries, err := os.ReadDir(h.proc)
 	if err != nil {
@@ -69,22 +69,22 @@ func (h host) processes(engine Name) ([]process, error) {
 	return out, denied
 }
 
-// program reads what tells which program a process runs. The error says that its file
-// cannot be read; its command line is there all the same.
+// program returns the program and the command line of a process. If the link to the program
+// cannot be read, it returns an error together with the command line.
 func (h host) program(pid int) (process, error) {
 	dir := filepath.Join(h.proc, strconv.Itoa(pid))
 	exe, err := os.Readlink(filepath.Join(dir, "exe"))
-	return process{pid: pid, exe: strings.TrimSuffix(exe, " (deleted)"), args: lines(filepath.Join(dir, "cmdline"))}, err
+	return process{pid: pid, exe: strings.TrimSuffix(exe, " (deleted)"), args: readStrings(filepath.Join(dir, "cmdline"))}, err
 }
 
-// process reads a process. It reports false if there is none, or it has no program.
+// process reads a process. It returns false if the process does not exist or has no program.
 func (h host) process(pid int) (process, bool) {
 	p, err := h.program(pid)
 	if err != nil {
 		return process{}, false
 	}
 	dir := filepath.Join(h.proc, strconv.Itoa(pid))
-	p.env = lines(filepath.Join(dir, "environ"))
+	p.env = readStrings(filepath.Join(dir, "environ"))
 	p.cwd, _ = os.Readlink(filepath.Join(dir, "cwd")) // "": relative paths are below /
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
@@ -96,16 +96,16 @@ func (h host) process(pid int) (process, bool) {
 	return p, true
 }
 
-// lines returns the strings of a file in /proc that separates them by zero bytes.
-func lines(path string) []string {
-	data, _ := os.ReadFile(path) // the process has ended
+// readStrings returns the strings of a file in /proc, which are separated by zero bytes.
+func readStrings(path string) []string {
+	data, _ := os.ReadFile(path) // an error means that the process has ended
 	if len(data) == 0 {
 		return nil
 	}
 	return strings.Split(strings.TrimRight(string(data), "\x00"), "\x00")
 }
 
-// parseStat returns the parent of a process, and when it started, from /proc/PID/stat.
+// parseStat returns the parent and the start time of a process, from /proc/PID/stat.
 func parseStat(stat []byte) (parent int, start int64) {
 	// The name of the program may contain spaces and parentheses.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
@@ -130,22 +130,22 @@ func unitOf(cgroup string) string {
 	return ""
 }
 
-// runs reports whether a process runs a program, by its file or by the name with which it
-// was started: the file of k3s has many programs.
+// runs reports whether a process runs a program. It compares both the program's file and the first
+// argument, because the file of k3s contains many programs.
 func (p process) runs(program string) bool {
 	return filepath.Base(p.exe) == program || len(p.args) > 0 && filepath.Base(p.args[0]) == program
 }
 
-// onHost reports whether the root of a process is that of the host.
+// onHost reports whether a process has the root of the host.
 func (h host) onHost(pid int) bool {
 	var own, root unix.Stat_t
 	return unix.Stat(filepath.Join(h.proc, strconv.Itoa(pid), "root")+"/", &own) == nil &&
 		unix.Stat(h.root+"/", &root) == nil && own.Dev == root.Dev && own.Ino == root.Ino
 }
 
-// trusted reports whether root started a process, or who started this one. Any user can
+// trusted reports whether root, or the user of this process, started a process. Any user can
 // give a program the name of an engine, but this package runs the program of an engine, and
-// edits the file that its command line names.
+// edits the file on its command line.
 func (h host) trusted(pid int) bool {
 	data, err := os.ReadFile(filepath.Join(h.proc, strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -156,14 +156,14 @@ func (h host) trusted(pid int) bool {
 		if !ok {
 			continue
 		}
-		// The first one is the real ID, which a set-user-ID program does not change.
+		// The first ID is the real user ID, which a set-user-ID program does not change.
 		user, _, _ := strings.Cut(strings.TrimSpace(ids), "\t")
 		return user == "0" || user == strconv.Itoa(os.Getuid())
 	}
 	return false
 }
 
-// option returns the value of an option on the command line, or "".
+// option returns the value of a command-line option, or "".
 func (p process) option(names ...string) string {
 	value := ""
 	for i, arg := range p.args {
@@ -181,7 +181,7 @@ func (p process) option(names ...string) string {
 	return value
 }
 
-// path returns the value of an option that is a path, as an absolute one.
+// path returns the value of an option as an absolute path.
 func (p process) path(names ...string) string {
 	v := p.option(names...)
 	if v == "" || filepath.IsAbs(v) {

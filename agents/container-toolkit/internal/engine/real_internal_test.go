@@ -104,11 +104,11 @@ func TestRealContainerdReadsTheConfig(t *testing.T) {
 				assert.NilError(t, err)
 				cri := tableAt(doc, schemaOf(doc).cri)
 				runtimes := []string{"containerd", "runtimes", "nvidia-cdi"}
-				assert.Equal(t, at(cri, append(runtimes, "options", "BinaryName")), r.config.RuntimePath+".cdi")
-				assert.Equal(t, at(cri, []string{"containerd", "default_runtime_name"}), "nvidia")
+				assert.Equal(t, valueAt(cri, append(runtimes, "options", "BinaryName")), r.config.RuntimePath+".cdi")
+				assert.Equal(t, valueAt(cri, []string{"containerd", "default_runtime_name"}), "nvidia")
 				if name == "version 2" {
-					assert.Equal(t, at(cri, append(runtimes, "options", "SystemdCgroup")), true)
-					assert.Equal(t, at(cri, append(runtimes, "privileged_without_host_devices")), true)
+					assert.Equal(t, valueAt(cri, append(runtimes, "options", "SystemdCgroup")), true)
+					assert.Equal(t, valueAt(cri, append(runtimes, "privileged_without_host_devices")), true)
 				}
 				_, err = k.Undo(context.Background())
 				assert.NilError(t, err)

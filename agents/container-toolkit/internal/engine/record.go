@@ -16,47 +16,47 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// maxFile is the most bytes of a config file or record that are read.
+// maxFile limits the size of a config file that is read, in bytes.
 const maxFile = 4 << 20
 
-// recordFolder is the folder on the host that has the records.
+// recordFolder is the default folder of the records on the host.
 const recordFolder = "/var/lib/nvidia-container-toolkit/engine"
 
-// record is what undo needs. It is on disk before the files that it is about are changed.
+// record is the data that Undo needs. It is on disk before the files change.
 type record struct {
-	// Version is that of the format.
+	// Version is the version of the format.
 	Version int    `json:"version"`
 	Engine  Name   `json:"engine"`
 	Config  string `json:"config"`
 	// DropIn is the file that the config imports; "" for none.
 	DropIn string `json:"dropIn,omitempty"`
-	// Files are in the order in which they are written.
+	// Files are in the order of writing.
 	Files []fileRecord `json:"files"`
-	// Written says when the files were last written.
+	// Written is when the files were last written.
 	Written moment `json:"written"`
 }
 
-// fileRecord is what a file was before.
+// fileRecord describes a file before the changes, and the written content.
 type fileRecord struct {
 	Path    string `json:"path"`
 	Existed bool   `json:"existed"`
 	Before  []byte `json:"before,omitempty"`
-	// Wrote is the content that was written last, and those of before that may still be
+	// Wrote has the content that was written last, and earlier content that may still be
 	// there if a process was killed.
 	Wrote [][]byte `json:"wrote"`
 	// Folder is the topmost folder that was created for the file.
 	Folder string `json:"folder,omitempty"`
 }
 
-// moment is a time that steps of the clock do not change.
+// moment is a point in time that does not depend on the wall clock.
 type moment struct {
-	// Boot is the ID of the boot, Nanoseconds the time since then.
+	// Boot is the ID of the boot, Nanoseconds the time since that boot.
 	Boot        string `json:"boot"`
 	Nanoseconds int64  `json:"nanoseconds"`
 }
 
-// of returns the record of a file, or nil.
-func (r record) of(path string) *fileRecord {
+// find returns the record of the file at path, or nil.
+func (r record) find(path string) *fileRecord {
 	for i := range r.Files {
 		if r.Files[i].Path == path {
 			return &r.Files[i]
@@ -65,20 +65,20 @@ func (r record) of(path string) *fileRecord {
 	return nil
 }
 
-// original returns the content before if the file is as recorded, and whether it is.
+// original returns the original content if now is recorded content. Otherwise it returns false.
 func (f *fileRecord) original(now []byte) ([]byte, bool) {
 	before := f.Before
 	if f.Existed && before == nil {
 		before = []byte{}
 	}
-	if same(now, before) || slices.ContainsFunc(f.Wrote, func(w []byte) bool { return same(now, w) }) {
+	if sameContent(now, before) || slices.ContainsFunc(f.Wrote, func(w []byte) bool { return sameContent(now, w) }) {
 		return before, true
 	}
 	return nil, false
 }
 
-// same reports whether two files are the same; a nil file does not exist.
-func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+// sameContent reports whether two files are equal. A nil file does not exist.
+func sameContent(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 // records is the folder of the records, as this process sees it.
 type records struct{ dir string }
@@ -92,7 +92,7 @@ func (r records) path(engine Name, config string) string {
 	return filepath.Join(r.dir, string(engine)+url.PathEscape(config)+".json")
 }
 
-// load returns the record for a config file; an empty one if there is none.
+// load returns the record for a config file, or an empty record if there is none.
 func (r records) load(engine Name, config string) (record, error) {
 	return readRecord(r.path(engine, config))
 }
@@ -135,8 +135,8 @@ func (r records) all(engine Name) ([]record, error) {
 	return out, nil
 }
 
-// Recorded returns the engines of a host of which a config was changed, and not taken back
-// yet. Only the folders of the Config matter.
+// Recorded returns the engines of a host whose configs were changed and not reverted yet. It
+// uses only the folders of the Config.
 func Recorded(c Config) ([]Name, error) {
 	r := c.records()
 	var out []Name
@@ -152,14 +152,14 @@ func Recorded(c Config) ([]Name, error) {
 	return out, nil
 }
 
-// save writes a record if it differs from the one on disk; an empty one is removed.
+// save writes a record if it differs from the record on disk. It removes an empty record.
 func (r records) save(rec record) error {
 	path := r.path(rec.Engine, rec.Config)
 	if len(rec.Files) == 0 {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		_ = hostfs.RemoveLeftovers(path) // what cannot be removed now does no harm
+		_ = hostfs.RemoveLeftovers(path) // leftovers do no harm
 		return nil
 	}
 	rec.Version = 1
@@ -167,7 +167,7 @@ func (r records) save(rec record) error {
 	if err != nil {
 		return err
 	}
-	// The files may have secrets, such as the registries of Docker.
+	// The recorded files may contain secrets, such as the registries of Docker.
 	_, err = hostfs.WriteIfChanged(path, append(data, '\n'), 0o600)
 	return err
 }

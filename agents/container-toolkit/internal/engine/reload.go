@@ -12,34 +12,34 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// ReloadMode is how an engine is made to load its config, as in the variable
+// ReloadMode selects how an engine is made to load its config, as in the variable
 // RUNTIME_RESTART_MODE.
 type ReloadMode string
 
 // The modes.
 const (
-	// Signal sends SIGHUP to the engine's process: Docker loads its config, containerd ends,
-	// and whoever supervises it starts it again. CRI-O needs a restart.
+	// Signal sends SIGHUP to the engine's process. Docker then loads its config. containerd
+	// exits, and its supervisor starts it again. CRI-O does not support this mode.
 	Signal ReloadMode = "signal"
 	// Systemd runs systemctl on the host.
 	Systemd ReloadMode = "systemd"
-	// None leaves it to a person.
+	// None leaves the restart to a person.
 	None ReloadMode = "none"
 )
 
-// loadPause is the time between two questions to an engine that starts, and loadLimit how
-// long it may take until it has loaded its config.
+// loadPause is the interval between two questions to an engine that loads its config. loadLimit
+// limits the time of the load.
 const (
 	loadPause = 200 * time.Millisecond
 	loadLimit = time.Minute
 )
 
-// ErrNotRunning says that the engine does not run: it will load its config when it starts.
+// ErrNotRunning means that the engine does not run. It loads its config when it starts.
 var ErrNotRunning = errors.New("the container engine does not run")
 
-// Loaded reports whether the running engine has loaded the runtimes; if not, differs says
-// what it lacks. It asks the engine. An engine that does not answer has loaded them if it
-// was started after the files were written.
+// Loaded reports whether the running engine has loaded the runtimes. If not, differs describes a
+// difference. An engine that does not answer counts as up to date if it started after the files
+// were written.
 func (k *Keeper) Loaded(ctx context.Context) (loaded bool, differs string, err error) {
 	t, err := k.locate(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (k *Keeper) loaded(ctx context.Context, t target) (bool, string, error) {
 	if err == nil {
 		differs := l.missing(k.config.forEngine(t))
 		if differs == "" && t.engine == CRIO {
-			// After SIGHUP, CRI-O shows what its files say, and runs pods by what it read at its start.
+			// After SIGHUP, CRI-O reports the new settings, but runs pods with the settings from its start.
 			differs, err = k.outdated(t)
 		}
 		return err == nil && differs == "", differs, err
@@ -73,8 +73,8 @@ func (k *Keeper) loaded(ctx context.Context, t target) (bool, string, error) {
 	return err == nil && differs == "", differs, err
 }
 
-// outdated returns "" if the process of an engine was started after its config was
-// written, or nothing is known of either.
+// outdated returns "" if the process of an engine started after its config was written, or if
+// one of the two times is not known. Otherwise it returns why the process is outdated.
 func (k *Keeper) outdated(t target) (string, error) {
 	rec, err := k.records.load(t.engine, t.main)
 	if err != nil || t.process == nil || rec.Written == (moment{}) || k.startedAfter(t.process, rec.Written) {
@@ -83,11 +83,11 @@ func (k *Keeper) outdated(t target) (string, error) {
 	return "it was started before its config was changed", nil
 }
 
-// forEngine returns what an engine can be expected to have loaded.
+// forEngine returns the desired settings that this engine supports.
 func (c Config) forEngine(t target) Desired {
 	d := c.Desired()
 	if t.containerd.generated && !t.version.atLeast(mergesTables()) {
-		// k3s and RKE2 register the runtime themselves, not those for one mode.
+		// k3s and RKE2 register the runtime themselves, but not the runtimes for single modes.
 		d.Runtimes, d.Default = d.Runtimes[:1], ""
 	}
 	if t.engine == Containerd && t.version.known() && !t.version.atLeast(version{1, 7}) {
@@ -96,15 +96,14 @@ func (c Config) forEngine(t target) Desired {
 	return d
 }
 
-// startedAfter reports whether a process was started after a moment.
+// startedAfter reports whether a process started after a moment.
 func (k *Keeper) startedAfter(p *process, m moment) bool {
 	return m.Boot != k.host.boot() || p.start > m.Nanoseconds
 }
 
-// Keep makes the config as desired, and has the engine load it if the running engine does
-// not have it yet. It does nothing if both are so. An engine is not made to load the same
-// config twice.
-func (k *Keeper) Keep(ctx context.Context) (Plan, error) {
+// Reconcile writes the desired config, and makes the running engine load it if the engine has
+// not loaded it yet. It does not make an engine load the same config twice.
+func (k *Keeper) Reconcile(ctx context.Context) (Plan, error) {
 	p, err := k.Apply(ctx)
 	if err != nil {
 		return p, err
@@ -132,7 +131,7 @@ func (k *Keeper) Keep(ctx context.Context) (Plan, error) {
 	})
 }
 
-// reload has the engine load its config, and waits until done.
+// reload makes the engine load its config, and waits until done returns true.
 func (k *Keeper) reload(ctx context.Context, t target, done func(context.Context) bool) error {
 	if err := k.trigger(ctx, t); err != nil {
 		return err
@@ -148,9 +147,9 @@ func (k *Keeper) reload(ctx context.Context, t target, done func(context.Context
 	return fmt.Errorf("%s has not loaded its config within %s: look at the log of %s", t.engine, loadLimit, t.unit)
 }
 
-// trigger does what has the engine load its config.
+// trigger makes the engine load its config, and does not wait for it.
 func (k *Keeper) trigger(ctx context.Context, t target) error {
-	switch k.config.mode() {
+	switch k.config.reloadMode() {
 	case None:
 		return fmt.Errorf("%s has not loaded its config, and the restart mode is none: run systemctl restart %s", t.engine, t.unit)
 	case Systemd:
@@ -172,11 +171,11 @@ func (k *Keeper) trigger(ctx context.Context, t target) error {
 		if t.process == nil {
 			return fmt.Errorf("signal %s: %w", t.engine, cmp.Or(t.denied, ErrNotRunning))
 		}
-		// The process may have ended, and its number may belong to another one.
+		// The process may have ended, and another process may have its ID.
 		if now, ok := k.host.process(t.process.pid); !ok || now.start != t.process.start {
 			return nil
 		}
-		// A signal goes to the process with this number among those that this one sees.
+		// kill looks the ID up in the PID namespace of this process.
 		if own, ok := (host{root: "/", proc: "/proc"}).process(t.process.pid); !ok || own.start != t.process.start {
 			return fmt.Errorf("signal %s: this process does not see process %d of the host: run it with the host's process IDs (hostPID), or use the restart mode systemd", t.engine, t.process.pid)
 		}
@@ -187,8 +186,8 @@ func (k *Keeper) trigger(ctx context.Context, t target) error {
 	}
 }
 
-// mode returns the mode, or the default one of the engine.
-func (c Config) mode() ReloadMode {
+// reloadMode returns the configured mode, or the default of the engine.
+func (c Config) reloadMode() ReloadMode {
 	switch {
 	case c.Reload != "":
 		return c.Reload

@@ -11,9 +11,9 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// schema is where settings are in a version of containerd's config.
+// schema has the places of settings in a version of containerd's config.
 type schema struct {
-	// version is that of the config file; a file without one has version 1.
+	// version is the version of the config file. A file without a version has version 1.
 	version int64
 	// cri is the table of the plugin that runs containers for Kubernetes.
 	cri []string
@@ -38,7 +38,8 @@ type version struct{ major, minor int }
 // version2 is the first version of containerd with config version 3.
 func version2() version { return version{2, 0} }
 
-// parseVersion reads the output of an engine's --version: its first word of the shape 1.2.3.
+// parseVersion returns the version in the output of an engine's --version: the first word of
+// the form 1.2.3.
 func parseVersion(text string) version {
 	for word := range strings.FieldsSeq(text) {
 		parts := strings.SplitN(strings.TrimPrefix(word, "v"), ".", 3)
@@ -62,14 +63,14 @@ func (v version) atLeast(w version) bool {
 
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
 
-// inherited returns the table that new runtimes start from: that of the default runtime,
-// if it is one of runc's kind, or else of runc or crun.
+// inherited returns the table that new runtimes inherit: the table of the default runtime if it
+// is a runtime of runc's kind, otherwise the table of runc or crun.
 func inherited(cri map[string]any, d Desired) map[string]any {
-	name, _ := at(cri, []string{"containerd", "default_runtime_name"}).(string)
+	name, _ := valueAt(cri, []string{"containerd", "default_runtime_name"}).(string)
 	for _, name := range []string{name, "runc", "crun"} {
 		table := tableAt(cri, []string{"containerd", "runtimes", name})
 		kind, _ := table["runtime_type"].(string)
-		if table != nil && !d.has(name) && !strings.HasPrefix(name, "nvidia") &&
+		if table != nil && !d.hasRuntime(name) && !strings.HasPrefix(name, "nvidia") &&
 			(kind == "" || strings.HasPrefix(kind, "io.containerd.runc.") || strings.HasPrefix(kind, "io.containerd.runtime.v1.")) {
 			return table
 		}
@@ -77,8 +78,8 @@ func inherited(cri map[string]any, d Desired) map[string]any {
 	return nil
 }
 
-// at returns the value at a path, or nil.
-func at(doc map[string]any, path []string) any {
+// valueAt returns the value at a path, or nil.
+func valueAt(doc map[string]any, path []string) any {
 	for i, key := range path {
 		if i == len(path)-1 {
 			return doc[key]
@@ -90,11 +91,11 @@ func at(doc map[string]any, path []string) any {
 
 // tableAt returns the table at a path, or nil.
 func tableAt(doc map[string]any, path []string) map[string]any {
-	table, _ := at(doc, path).(map[string]any)
+	table, _ := valueAt(doc, path).(map[string]any)
 	return table
 }
 
-// merge returns a table with the values of both; those of the second one win.
+// merge returns a table with the values of both. Values of b replace values of a.
 func merge(a, b map[string]any) map[string]any {
 	out := clone(a)
 	for k, v := range b {
@@ -108,7 +109,7 @@ func merge(a, b map[string]any) map[string]any {
 	return out
 }
 
-// clone returns a copy of a table, which is never nil.
+// clone returns a copy of a table. The copy is never nil.
 func clone(m map[string]any) map[string]any {
 	out := make(map[string]any, len(m))
 	maps.Copy(out, m)
@@ -131,4 +132,4 @@ func sameValue(decoded, want any) bool {
 	return decoded == want
 }
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -14,26 +14,26 @@ import (
 	"strings"
 )
 
-// target is the config of an engine: where its files are, and who loads them.
+// target describes the config of an engine: its files, and the process that loads them.
 type target struct {
 	engine Name
-	// main is the main config file, dropIn the one for our tables ("" for Docker).
+	// main is the main config file, dropIn the file for our tables ("" for Docker).
 	main, dropIn string
-	// containerd is how containerd's files are edited.
+	// containerd describes how to edit containerd's files.
 	containerd containerdEdit
-	// process is the running engine; nil if it does not run, or was not found because of
-	// denied.
+	// process is the running engine. It is nil if the engine does not run, or if this process has
+	// no permission to find it. Then denied is the error.
 	process *process
 	denied  error
 	// program is the engine's program on the host; "" if it was not found.
 	program string
 	version version
-	// socket is where the engine answers, unit the systemd service that runs it.
+	// socket is the socket of the engine, unit the systemd service that runs it.
 	socket, unit string
 }
 
-// distributions returns the configs of Kubernetes distributions whose containerd has one
-// of its own. They are looked for if containerd does not run.
+// distributions returns the config files of Kubernetes distributions with a private containerd.
+// They are used if containerd does not run.
 func distributions() []string {
 	return []string{
 		"/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
@@ -46,22 +46,22 @@ func distributions() []string {
 const (
 	k0sConfig = "/etc/k0s/containerd.toml"
 	k0sDropIn = "/etc/k0s/containerd.d/99-nvidia.toml"
-	// rancherConfig is how the paths of k3s and RKE2 end: they write this file when they
-	// start, and it imports the drop-ins of a folder next to it.
+	// rancherConfig is the end of the config paths of k3s and RKE2. They write this file when
+	// they start. It imports the drop-ins of a folder next to it.
 	rancherConfig = "/agent/etc/containerd/config.toml"
 	rancherDropIn = "config-v3.toml.d/99-nvidia.toml"
 	// microk8s writes its config from a template next to it when it starts.
 	microk8sConfig, microk8sTemplate = "/args/containerd.toml", "containerd-template.toml"
 )
 
-// locate finds the config of the engine: that of the running process, unless the Config
-// names another one.
+// locate finds the config of the engine: the file that the Config names, or else the file of
+// the running process, or else the default.
 func (k *Keeper) locate(ctx context.Context) (target, error) {
 	c := k.config
 	t := target{engine: c.Engine, dropIn: c.DropIn, socket: c.Socket}
 	var err error
-	if t.process, err = k.host.find(c.Engine, c.Socket, c.ConfigPath); errors.Is(err, fs.ErrPermission) {
-		// The files can be changed all the same, at their default paths.
+	if t.process, err = k.host.findProcess(c.Engine, c.Socket, c.ConfigPath); errors.Is(err, fs.ErrPermission) {
+		// The files at the default paths can still be changed.
 		t.denied, err = err, nil
 	}
 	if err != nil {
@@ -98,9 +98,9 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 	return t, err
 }
 
-// misplaced returns an error if the Config names a config file in a folder that the host
-// does not have, and that the running engine does not use. NVIDIA's manifests name paths in
-// the container, at which they mount the folders of the host.
+// misplaced returns an error if the Config names a config file in a folder that the host does
+// not have, while the running engine reads another file. NVIDIA's manifests mount the folders of
+// the host, and name the paths of these mounts in the container.
 func (k *Keeper) misplaced(t target) error {
 	named := k.config.ConfigPath
 	if named == "" || t.process == nil || t.process.configPath(t.engine) == named {
@@ -114,8 +114,8 @@ func (k *Keeper) misplaced(t target) error {
 		t.engine, filepath.Dir(named), t.process.configPath(t.engine))
 }
 
-// locateContainerd completes a target for containerd, also for the distributions that
-// write its config themselves.
+// locateContainerd completes a target for containerd. It supports the distributions that
+// generate the config.
 func (k *Keeper) locateContainerd(t *target) error {
 	for _, p := range distributions() {
 		if t.main != "" {
@@ -159,18 +159,18 @@ func (k *Keeper) locateContainerd(t *target) error {
 func addressIn(text []byte) string {
 	docs, err := decodeAll([]file{{text: text}})
 	if err != nil {
-		return "" // the file is rejected where it is edited
+		return "" // the edit rejects the file
 	}
 	for _, p := range [][]string{{"plugins", "io.containerd.server.v1.grpc", "address"}, {"grpc", "address"}} {
-		if address, _ := at(docs[0], p).(string); path.IsAbs(address) {
+		if address, _ := valueAt(docs[0], p).(string); path.IsAbs(address) {
 			return address
 		}
 	}
 	return ""
 }
 
-// files returns the config files that the engine loads, in that order, and those that
-// are written. A missing file has no text.
+// files returns the config files that the engine loads, in this order, and the files that this
+// package writes. A missing file has a nil text.
 func (k *Keeper) files(t target) ([]file, error) {
 	if t.engine == Docker {
 		text, err := k.host.read(t.main)
@@ -197,7 +197,7 @@ func (k *Keeper) files(t target) ([]file, error) {
 		dropIns, err := k.host.walk(filepath.Dir(t.dropIn))
 		return files, errors.Join(err, add(dropIns...), add(t.dropIn))
 	}
-	// More than this many files import each other in a circle of patterns.
+	// If there are more files, they import each other in a circle of patterns.
 	const most = 1000
 	for i := 0; i < len(files) && i < most && !t.containerd.noDropIn; i++ {
 		imports, err := k.imports(files[i])
@@ -248,7 +248,7 @@ func (h host) which(program string) string {
 	return ""
 }
 
-// versionOf asks the engine's program for its version.
+// versionOf returns the version that the engine's program prints.
 func (k *Keeper) versionOf(ctx context.Context, t target) version {
 	out, err := k.host.run(ctx, t.program, t.engine.program(), "--version")
 	if err != nil {
@@ -262,7 +262,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// edit derives the content of the files.
+// edit returns the desired content of the files.
 func (t target) edit(files []file, d Desired) (edit, error) {
 	switch t.engine {
 	case Docker:

@@ -9,7 +9,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/rawjson"
 )
 
-// Withdraw is Undo, and has a running engine that has loaded the runtimes forget them.
+// Withdraw reverts the config as Undo does, and makes a running engine unload the runtimes.
 func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
 	t, locateErr := k.locate(ctx)
 	if locateErr != nil {
@@ -22,7 +22,7 @@ func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
 	}
 	var reloadErr error
 	if t.engine == Docker && t.process != nil && !gone(ctx) {
-		reloadErr = k.forget(ctx, t, gone)
+		reloadErr = k.unloadFromDocker(ctx, t, gone)
 	}
 	p, err := k.Undo(ctx)
 	if err != nil || p.Empty() || t.process == nil || t.engine == Docker || gone(ctx) {
@@ -31,9 +31,9 @@ func (k *Keeper) Withdraw(ctx context.Context) (Plan, error) {
 	return p, k.reload(ctx, t, gone)
 }
 
-// forget has a running dockerd forget the runtimes. Docker keeps the settings that its
-// config file lacks, so that for a moment the file says that there are none.
-func (k *Keeper) forget(ctx context.Context, t target, gone func(context.Context) bool) error {
+// unloadFromDocker makes a running dockerd unload the runtimes. Docker keeps settings that are
+// missing in its config file. Therefore this function writes empty settings until Undo.
+func (k *Keeper) unloadFromDocker(ctx context.Context, t target, gone func(context.Context) bool) error {
 	unlock, err := k.lock()
 	if err != nil {
 		return err
@@ -43,13 +43,13 @@ func (k *Keeper) forget(ctx context.Context, t target, gone func(context.Context
 	if err != nil {
 		return err
 	}
-	f := rec.of(t.main)
+	f := rec.find(t.main)
 	now, err := k.host.read(t.main)
 	if err != nil || f == nil {
-		return err // without a record, nothing is known to be ours
+		return err // without a record, our changes are not known
 	}
 	if _, ok := f.original(now); !ok {
-		// A person has edited the file since. Undo is to leave that.
+		// A person has edited the file since. Undo must keep that edit.
 		old, err := original(t, file{path: t.main, text: now}, f)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", t.main, err)
@@ -71,7 +71,8 @@ func (k *Keeper) forget(ctx context.Context, t target, gone func(context.Context
 	return k.reload(ctx, t, gone)
 }
 
-// withoutRuntimes returns daemon.json with settings that replace those of before.
+// withoutRuntimes returns daemon.json with the settings of before, or with explicit empty
+// settings in place of ours.
 func withoutRuntimes(now, before []byte, d Desired) ([]byte, error) {
 	text, hasBOM := bytes.CutPrefix(now, bom())
 	before = bytes.TrimPrefix(before, bom())

@@ -1,8 +1,8 @@
-// Package facts has what NVIDIA_REQUIRE_* asks about the GPUs of a CDI spec: the
-// versions of driver and CUDA, and the architecture and brand of each GPU. The
-// generator writes them to a file beside the spec, since only NVML knows them, and the
-// runtime shim reads them when it starts a container. A CDI spec could carry them as
-// annotations, but older readers reject a spec with annotations.
+// Package facts stores the facts about the GPUs of a CDI spec that NVIDIA_REQUIRE_* needs: the
+// versions of driver and CUDA, and the architecture and brand of each GPU. The generator
+// writes them to a file beside the spec, because only NVML knows them. The runtime shim reads
+// them when it starts a container. Annotations of the CDI spec could carry the facts, but
+// older readers reject a spec with annotations.
 package facts
 
 import (
@@ -19,7 +19,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Facts are those of the GPUs that one CDI spec describes.
+// Facts holds the facts about the GPUs of one CDI spec.
 type Facts struct {
 	// Spec is the SHA-256 sum of the spec's file, in hexadecimal digits.
 	Spec string `json:"spec"`
@@ -33,7 +33,7 @@ type Facts struct {
 
 // GPU has the facts of one GPU.
 type GPU struct {
-	// Names of the devices of the spec that are this GPU or one of its MIG devices.
+	// Names are the names of devices of the spec that are this GPU or one of its MIG devices.
 	Names []string `json:"names"`
 	// Arch is the compute capability, "9.0", or empty if it is not known.
 	Arch string `json:"arch,omitempty"`
@@ -42,9 +42,9 @@ type GPU struct {
 	Brand string `json:"brand,omitempty"`
 }
 
-// Of returns the GPUs that are, or that hold, the device with a name in the spec. The
-// device "all" is all of them.
-func (f *Facts) Of(device string) []GPU {
+// ForDevice returns the GPUs that are, or that contain, the device with a name in the spec. For
+// the device "all", it returns all GPUs.
+func (f *Facts) ForDevice(device string) []GPU {
 	var out []GPU
 	for _, g := range f.GPUs {
 		if device == "all" || slices.Contains(g.Names, device) {
@@ -54,14 +54,14 @@ func (f *Facts) Of(device string) []GPU {
 	return out
 }
 
-// Derive returns the facts of a node. The function names returns the names that the
-// spec has for a GPU and its MIG devices.
+// Derive returns the facts of a node. The function names returns the names in the spec for a
+// GPU and its MIG devices.
 func Derive(n *gpu.Node, names func(*gpu.GPU) []string) *Facts {
 	f := &Facts{Driver: n.Driver.Version, CUDA: version(n.Driver.CUDA)}
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		is := GPU{Names: names(g), Arch: version(g.ComputeCapability), Brand: brand(g.Brand)}
-		// NVML answers "unknown" for a GPU that is newer than itself.
+		// NVML answers "unknown" for a GPU that is newer than the library.
 		if is.Brand == "" && n.Driver.NVMLVersion != "" {
 			is.Brand = "unknown"
 		}
@@ -77,8 +77,8 @@ func version(v gpu.Version) string {
 	return fmt.Sprintf("%d.%d", v.Major, v.Minor)
 }
 
-// brand returns a brand of package gpu as NVIDIA_REQUIRE_* of CUDA images spells it:
-// those of virtual GPUs lack the vendor.
+// brand returns a brand of package gpu in the spelling of NVIDIA_REQUIRE_* in CUDA images. The
+// brands of virtual GPUs have no vendor there.
 func brand(name string) string {
 	b := strings.ToLower(name)
 	switch short := strings.TrimPrefix(b, "nvidia"); short {
@@ -88,12 +88,12 @@ func brand(name string) string {
 	return b
 }
 
-// maxFacts is the largest size of a file of facts. One of 16 GPUs with MIG devices has
-// less than 32 KiB.
+// maxFacts limits the size of a file of facts, in bytes. The file for 16 GPUs with MIG devices
+// is smaller than 32 KiB.
 const maxFacts = 1 << 20
 
-// Path returns where the facts of the spec in a file are: beside it, with an extension
-// that CDI does not read.
+// Path returns the path of the facts for a spec file. The facts are beside the spec, with an
+// extension that CDI does not read.
 func Path(spec string) string {
 	for _, ext := range []string{".json", ".yaml"} {
 		if base, ok := strings.CutSuffix(spec, ext); ok {
@@ -103,8 +103,8 @@ func Path(spec string) string {
 	return spec + ".facts"
 }
 
-// Write writes the facts of a spec, whose file has or will have the content data,
-// unless they are there already.
+// Write writes the facts of the spec at path, unless the file has them already. data is the
+// present or future content of the spec.
 func Write(path string, data []byte, f *Facts) error {
 	stamped := *f
 	stamped.Spec = sum(data)
@@ -118,8 +118,8 @@ func Write(path string, data []byte, f *Facts) error {
 	return nil
 }
 
-// Read returns the facts of the spec in a file with the content data. It returns nil if
-// there are none, because another program wrote the spec or has changed it.
+// Read returns the facts of the spec at path with the content data. It returns nil if there are
+// no facts for this content, because another program wrote or changed the spec.
 func Read(path string, data []byte) (*Facts, error) {
 	text, err := hostfs.ReadFile(Path(path), maxFacts)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -39,11 +39,11 @@ func TestWithoutNVMLNothingIsGuessed(t *testing.T) {
 func TestOf(t *testing.T) {
 	f := facts.Facts{GPUs: []facts.GPU{{Names: []string{"0", "GPU-a"}, Arch: "8.0"}, {Names: []string{"1", "1:0", "MIG-b"}, Arch: "9.0"}}}
 	for device, want := range map[string]int{"0": 1, "GPU-a": 1, "1:0": 1, "all": 2, "none": 0, "7": 0} {
-		if got := f.Of(device); len(got) != want {
+		if got := f.ForDevice(device); len(got) != want {
 			t.Errorf("Of(%s) = %v, want %d GPUs", device, got, want)
 		}
 	}
-	if got := f.Of("MIG-b"); len(got) != 1 || got[0].Arch != "9.0" {
+	if got := f.ForDevice("MIG-b"); len(got) != 1 || got[0].Arch != "9.0" {
 		t.Errorf("a MIG device has the facts %v, want those of its GPU", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// CheckHidden returns an error that names the GPUs which the kernel driver has, but
-// which have no device node: NVML does not show them at all.
+// CheckHidden returns an error that names the GPUs of the kernel driver without a device node.
+// NVML does not show such GPUs.
 func CheckHidden(proc driverproc.Root, c *driverroot.Content, n *gpu.Node) error {
 	var errs []error
 	for _, id := range proc.BusIDs() {

@@ -7,10 +7,10 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// only returns the devices that o.Only selects, the device "all" of these, and what of
-// them is unresolved. A GPU is selected with its MIG devices. A selection that fits
-// nothing is unresolved too.
-func (o Options) only(gpus []gpu.GPU, all []cdi.Device, missing []cdi.Unresolved) (out []cdi.Device, unresolved []cdi.Unresolved) {
+// selectDevices returns the devices that o.Only selects, their device "all", and the selected devices that
+// cannot be described. A GPU is selected with its MIG devices. A selection without a match is
+// unresolved.
+func (o Options) selectDevices(gpus []gpu.GPU, all []cdi.Device, missing []cdi.Unresolved) (out []cdi.Device, unresolved []cdi.Unresolved) {
 	c := choice{names: map[string]bool{}, ids: map[gpu.UUID]bool{}}
 	for _, id := range o.Only {
 		if !c.add(gpus, id, o.names()) {
@@ -35,12 +35,12 @@ func (o Options) only(gpus []gpu.GPU, all []cdi.Device, missing []cdi.Unresolved
 
 // choice is a set of GPUs and MIG devices.
 type choice struct {
-	// names are those in the spec.
+	// names are the names in the spec.
 	names map[string]bool
 	ids   map[gpu.UUID]bool
 }
 
-// add adds what id names, and reports whether there is anything.
+// add adds the GPUs and MIG devices with the name id, and reports whether there are any.
 func (c *choice) add(gpus []gpu.GPU, id string, names []cdi.Namer) bool {
 	found := false
 	for i := range gpus {
@@ -63,8 +63,8 @@ func (c *choice) add(gpus []gpu.GPU, id string, names []cdi.Namer) bool {
 	return found
 }
 
-// matches reports whether id is a name of a GPU, or of its MIG device m if that is not
-// nil. The PCI bus ID may be in either of its two forms.
+// matches reports whether id is a name of a GPU, or of its MIG device m if m is not nil. Both
+// forms of the PCI bus ID match.
 func matches(id string, g *gpu.GPU, m *gpu.MIGDevice) bool {
 	if id == "" {
 		return false

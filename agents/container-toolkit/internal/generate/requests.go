@@ -1,6 +1,6 @@
-// Package generate says which CDI specs the container toolkit makes, of which kinds and
-// with which names, and keeps them on a node together with the facts that the runtime
-// shim needs. The specs themselves are derived by pkg/cdi.
+// Package generate defines the CDI specs of the container toolkit, with their kinds and names.
+// It keeps them up to date on a node, together with the facts that the runtime shim needs.
+// Package pkg/cdi derives the specs.
 //
 // # Kinds
 //
@@ -23,13 +23,13 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Vendor and Class are those of GPUs, as NVIDIA's container toolkit names them.
+// Vendor and Class are the vendor and the class of GPUs, as in NVIDIA's container toolkit.
 const (
 	Vendor = "nvidia.com"
 	Class  = "gpu"
 )
 
-// Mode is one of the modes of nvidia-ctk cdi generate: what a spec describes.
+// Mode is a mode of nvidia-ctk cdi generate. It selects the content of a spec.
 type Mode string
 
 // The modes.
@@ -41,8 +41,8 @@ const (
 	MOFED      Mode = "mofed"
 	GDRCopy    Mode = "gdrcopy"
 	NVSwitch   Mode = "nvswitch"
-	// MIG is no mode of nvidia-ctk: it describes the capabilities of MIG that belong to
-	// no GPU.
+	// MIG is not a mode of nvidia-ctk. It describes the MIG capabilities that belong to no
+	// GPU.
 	MIG Mode = "mig"
 )
 
@@ -51,17 +51,17 @@ func Modes() []Mode { return []Mode{GPUs, Management, MIG, IMEX, GDS, MOFED, GDR
 
 // Options describe specs. The zero value has the defaults.
 type Options struct {
-	// Vendor and Class replace those of GPUs. The kinds of the other modes have the same
-	// vendor.
+	// Vendor and Class replace the vendor and the class of GPUs. The kinds of the other modes
+	// have the same vendor.
 	Vendor, Class string
-	// Names are the names of a GPU. Default: Strategies.
+	// Names return the names of a GPU. Default: index, UUID and PCI bus ID.
 	Names []cdi.Namer
 	// NoAll omits the device "all" of GPUs.
 	NoAll bool
-	// Only has the GPUs and MIG devices to describe, each by one of its Names. Empty
-	// means all of them.
+	// Only has the GPUs and MIG devices to describe, each by one of its names. Empty means
+	// all GPUs and MIG devices.
 	Only []string
-	// HookPath, OneHook, LdconfigPath and Features are those of cdi.Options.
+	// HookPath, OneHook, LdconfigPath and Features are fields of cdi.Options.
 	HookPath     string
 	OneHook      bool
 	LdconfigPath string
@@ -122,11 +122,11 @@ func (o Options) request(m Mode) cdi.Request {
 		r.Devices = o.gpus
 	case Management:
 		r.DisabledHooks = append(slices.Clone(r.DisabledHooks), cdi.GPUHooks()...)
-		r.Devices = always(management)
+		r.Devices = driverDevices(management)
 	default:
-		// A container has them together with a GPU, whose spec has the driver.
+		// A container gets these devices together with a GPU, whose spec has the driver files.
 		r.Bare = true
-		r.Devices = always(func(c *driverroot.Content) []cdi.Device { return extra(m, c) })
+		r.Devices = driverDevices(func(c *driverroot.Content) []cdi.Device { return extra(m, c) })
 	}
 	return r
 }
@@ -134,12 +134,12 @@ func (o Options) request(m Mode) cdi.Request {
 // devices is the type of cdi.Request.Devices.
 type devices = func(*driverroot.Content, []gpu.GPU) ([]cdi.Device, []cdi.Unresolved)
 
-// always returns the devices that depend on the driver alone.
-func always(of func(*driverroot.Content) []cdi.Device) devices {
-	return func(c *driverroot.Content, _ []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) { return of(c), nil }
+// driverDevices returns devices that depend only on the driver.
+func driverDevices(list func(*driverroot.Content) []cdi.Device) devices {
+	return func(c *driverroot.Content, _ []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) { return list(c), nil }
 }
 
-// names returns the names of a GPU.
+// names returns the functions that name a GPU.
 func (o Options) names() []cdi.Namer {
 	if len(o.Names) > 0 {
 		return o.Names
@@ -147,12 +147,12 @@ func (o Options) names() []cdi.Namer {
 	return []cdi.Namer{cdi.ByIndex, cdi.ByUUID, cdi.ByPCI}
 }
 
-// gpus returns the devices of the GPUs' spec: all of them, or, if one cannot be described,
-// none. A container whose GPU is missing in the spec must not start without it.
+// gpus returns the devices of the GPUs' spec. If one device cannot be described, it returns
+// none, because a container must not start without a GPU that the spec lacks.
 func (o Options) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
 	out, unresolved := cdi.Devices(gpus, c, o.names()...)
 	if len(o.Only) > 0 {
-		out, unresolved = o.only(gpus, out, unresolved)
+		out, unresolved = o.selectDevices(gpus, out, unresolved)
 	}
 	if len(unresolved) > 0 {
 		return nil, unresolved
@@ -175,7 +175,7 @@ func management(c *driverroot.Content) []cdi.Device {
 	return []cdi.Device{{Name: cdi.All, Nodes: nodes}}
 }
 
-// extra returns the devices of optional hardware, and the capabilities of MIG.
+// extra returns the devices of optional hardware, and the MIG capabilities.
 func extra(m Mode, c *driverroot.Content) []cdi.Device {
 	switch m {
 	case IMEX:
@@ -191,13 +191,13 @@ func extra(m Mode, c *driverroot.Content) []cdi.Device {
 	case MIG:
 		return cdi.MIGCapabilities(c)
 	case GPUs, Management:
-		// They are no optional hardware.
+		// Their devices are not optional hardware.
 	}
 	return nil
 }
 
-// channels returns the IMEX channels, each by the name of its node, and by its number as
-// the device plugin names it.
+// channels returns the IMEX channels. Each has two names: the name of its device node, and its
+// number, as in the device plugin.
 func channels(nodes map[int]driverroot.DeviceNode) []cdi.Device {
 	var out []cdi.Device
 	for n, node := range nodes {

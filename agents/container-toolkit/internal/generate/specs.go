@@ -15,13 +15,13 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Config says which specs to keep, and where.
+// Config selects the specs to keep, and their folder.
 type Config struct {
 	// Root is the driver installation.
 	Root *driverroot.Root
 	// Proc is the host's /proc.
 	Proc driverproc.Root
-	// Folder is where this process sees the folder of the specs.
+	// Folder is the folder of the specs, as this process sees it.
 	Folder string
 	Options
 	// Modes are the specs to keep. Default: Modes().
@@ -32,13 +32,13 @@ type Config struct {
 // Specs keeps the CDI specs of the container toolkit in a folder, and the facts of its
 // GPUs beside them. Only one goroutine at a time may use it.
 //
-// The specs are complete or absent: if a part of the driver is missing, or a GPU that
-// works cannot be described, all of them are removed. A spec that stays behind would
-// lead containers to other MIG devices than they asked for.
+// The specs are complete or absent: if a part of the driver is missing, or a working GPU cannot
+// be described, Specs removes all of them. With an outdated spec, containers could get other MIG
+// devices than they requested.
 type Specs struct {
 	cfg       Config
 	publisher *cdi.Publisher
-	// described is set while the folder has the spec of the GPUs.
+	// described is true while the folder has the spec of the GPUs.
 	described bool
 }
 
@@ -52,9 +52,9 @@ func New(cfg Config) *Specs {
 	})}
 }
 
-// Scan finds the driver's files. The function that it returns writes the specs for the
-// GPUs of a node, unless they are there already, or removes them and returns what is
-// missing.
+// Scan finds the driver's files. The returned function writes the specs for the GPUs of a node,
+// unless the folder has them already. On an error, it removes the specs, and returns the missing
+// part.
 func (s *Specs) Scan(struct{}) func(*gpu.Node) (struct{}, error) {
 	content, err := s.publisher.Scan(s.cfg.HookPath)
 	return func(n *gpu.Node) (struct{}, error) {
@@ -85,7 +85,7 @@ func (s *Specs) publish(n *gpu.Node) error {
 // spec returns the path of the GPUs' spec.
 func (s *Specs) spec() string { return cdi.Dir{Path: s.cfg.Folder}.File(s.cfg.Kind(GPUs)) }
 
-// maxSpec is more than a spec of 16 GPUs with MIG devices has.
+// maxSpec limits the size of a spec, in bytes. A spec of 16 GPUs with MIG devices is smaller.
 const maxSpec = 16 << 20
 
 // writeFacts writes the facts of the GPUs' spec, or removes them if there is no spec.
@@ -101,7 +101,7 @@ func (s *Specs) writeFacts(n *gpu.Node) error {
 	return facts.Write(s.spec(), data, s.cfg.Facts(n))
 }
 
-// Facts returns what the shim has to know about the GPUs of a node.
+// Facts returns the facts that the shim needs about the GPUs of a node.
 func (o Options) Facts(n *gpu.Node) *facts.Facts {
 	return facts.Derive(n, func(g *gpu.GPU) []string { return cdi.Names(g, o.names()...) })
 }
@@ -131,7 +131,7 @@ func (s *Specs) Outdated() bool {
 	return s.publisher.Outdated()
 }
 
-// Watched returns the paths at which a change can make the specs outdated.
+// Watched returns the paths whose changes can make the specs outdated.
 func (s *Specs) Watched() []string {
 	out := s.publisher.Watched()
 	if s.described {

@@ -1,5 +1,5 @@
-// Package gpus reads the GPUs of the node for programs that do not link NVML. It runs
-// toolkit-gpus, the one program that does, and reads /proc where the node has no NVML.
+// Package gpus reads the GPUs of the node for programs that do not link NVML. It runs the
+// program toolkit-gpus, which links NVML. On a node without NVML it reads /proc.
 package gpus
 
 import (
@@ -15,34 +15,34 @@ import (
 // Program is the name of the program that links NVML.
 const Program = "toolkit-gpus"
 
-// Timeout is how long Program may take by default: the first use of a GPU can take some
-// seconds for each of them.
+// Timeout is the default time limit of Program. The first use of a GPU can take some seconds,
+// for each GPU.
 const Timeout = 60 * time.Second
 
-// Config says where the driver is, as the flags of Program do.
+// Config has the places of the driver, as in the flags of Program.
 type Config struct {
 	// Program is the path of toolkit-gpus. If it is empty, Read finds it.
 	Program string
-	// HostDriverRoot and DriverRootCtrPath are where the host and this process see the
-	// driver root, and DevRoot is the folder on the host with dev/nvidia*; empty to
-	// find it.
+	// HostDriverRoot and DriverRootCtrPath are the paths of the driver root on the host and in
+	// this process. DevRoot is the folder on the host that contains dev/nvidia*; if it is
+	// empty, it is detected.
 	HostDriverRoot, DriverRootCtrPath, DevRoot string
 	// ProcRoot and SysRoot are the host's /proc and /sys.
 	ProcRoot, SysRoot string
-	// RunRoot is the folder in which the agents of a node share files.
+	// RunRoot is the folder with the files that the agents of a node share.
 	RunRoot string
 	// Timeout limits one run of the program. Default: Timeout.
 	Timeout time.Duration
 }
 
-// DriverRoot returns the driver installation.
+// DriverRoot returns the config of the driver root.
 func (c Config) DriverRoot() driverroot.Config {
 	return driverroot.Config{
 		HostPath: c.HostDriverRoot, CtrPath: c.DriverRootCtrPath, DevRoot: c.DevRoot, ProcRoot: c.ProcRoot, SysRoot: c.SysRoot,
 	}
 }
 
-// Command returns a call of Program for the driver, with more arguments.
+// Command returns the command that calls Program for the driver, with more arguments.
 func (c Config) Command(ctx context.Context, args ...string) *exec.Cmd {
 	var all []string
 	for _, f := range []struct{ name, value string }{
@@ -60,8 +60,8 @@ func (c Config) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, c.program(), append(all, args...)...)
 }
 
-// program returns the path of Program: beside the program that runs, or where a
-// package installs what no person calls.
+// program returns the path of Program: in the folder of the running program, or in the folder
+// for installed programs that people do not call.
 func (c Config) program() string {
 	if c.Program != "" {
 		return c.Program

@@ -17,13 +17,13 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// grace is how long the program may take to report that its time is up.
+// grace is additional time for the program, to report that its time limit has passed.
 const grace = 2 * time.Second
 
-// Read returns the GPUs of the node, as NVML shows them. Where NVML or Program is not
-// installed, it returns what the kernel driver shows: whole GPUs without brand,
-// architecture and CUDA version. It returns an error if that would leave out MIG
-// devices.
+// Read returns the GPUs of the node, as NVML shows them. If NVML or Program is not installed,
+// it returns the GPUs that the kernel driver shows: whole GPUs without brand, architecture and
+// CUDA version. It returns an error if a GPU has MIG devices, which the kernel driver does not
+// show.
 func Read(ctx context.Context, cfg Config) (*gpu.Node, error) {
 	root, err := driverroot.New(cfg.DriverRoot())
 	if err != nil {
@@ -33,7 +33,7 @@ func Read(ctx context.Context, cfg Config) (*gpu.Node, error) {
 		return fromProc(cfg, err)
 	}
 	node, err := cfg.run(ctx)
-	// Also where there is no C library for the program.
+	// The program does not exist, or its C library does not.
 	if errors.Is(err, fs.ErrNotExist) {
 		return fromProc(cfg, err)
 	}
@@ -46,7 +46,7 @@ func (c Config) run(ctx context.Context) (*gpu.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit+grace)
 	defer cancel()
 	cmd := c.Command(ctx, "--timeout="+limit.String())
-	// A call that hangs in the kernel keeps the process, and with it the pipes.
+	// A call that hangs in the kernel keeps the process, which keeps the pipes open.
 	cmd.WaitDelay = grace
 	out, err := cmd.Output()
 	if err != nil {
@@ -59,7 +59,7 @@ func (c Config) run(ctx context.Context) (*gpu.Node, error) {
 	return node, nil
 }
 
-// cause returns why the program failed, in its own words if it has any.
+// cause returns why the program failed. It prefers the program's own message.
 func cause(ctx context.Context, err error, limit time.Duration) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("the driver did not answer within %s (see the kernel log: dmesg)", limit)
@@ -75,8 +75,7 @@ func cause(ctx context.Context, err error, limit time.Duration) error {
 	return fmt.Errorf("the driver's library ended it: %w", err)
 }
 
-// fromProc returns the GPUs as the kernel driver shows them. The error why says what is
-// missing to ask NVML.
+// fromProc returns the GPUs that the kernel driver shows. why is the reason not to use NVML.
 func fromProc(cfg Config, why error) (*gpu.Node, error) {
 	proc := driverproc.Root(cfg.ProcRoot)
 	version, err := proc.Version()

@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// pollTime is how often Watch looks at the files of the kernel driver.
+	// pollTime is how often Watch reads the files of the kernel driver.
 	pollTime = 500 * time.Millisecond
-	// recheck is how often Watch asks for another Snapshot of a node whose GPUs can be
-	// divided: the kernel shows the numbers of MIG devices, which others may have by the
-	// next look.
+	// recheck is how often Watch requests another Snapshot if GPUs of the node can be divided.
+	// The kernel shows only the numbers of MIG devices, and other MIG devices can have the
+	// same numbers at the next poll.
 	recheck = time.Minute
 )
 
-// Source is the GPUs of the node, for agents that do not link NVML. It holds no GPU open
-// between two snapshots: what does can keep another program from changing the MIG mode, and
-// from unloading the driver.
+// Source is the source of the node's GPUs for agents that do not link NVML. It does not hold GPUs
+// open between two snapshots: an open GPU can prevent another program from changing the MIG mode
+// or unloading the driver.
 type Source struct {
 	cfg Config
 
 	mu sync.Mutex
-	// read is what the kernel driver showed when the last Snapshot began, and at the time
-	// of that. divisible is set if this Snapshot has GPUs that can be divided.
-	read      shown
-	at        time.Time
-	divisible bool
+	// observed is the state of the kernel driver when the last Snapshot began, at the time
+	// observedAt. divisible is true if that Snapshot has GPUs that can be divided.
+	observed   driverState
+	observedAt time.Time
+	divisible  bool
 }
 
 var _ gpu.Source = (*Source)(nil)
@@ -40,10 +40,10 @@ var _ gpu.Source = (*Source)(nil)
 // New returns a Source. It starts nothing.
 func New(cfg Config) *Source { return &Source{cfg: cfg} }
 
-// Snapshot is Read.
+// Snapshot returns the GPUs as Read does.
 func (s *Source) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	s.mu.Lock()
-	s.read, s.at = s.look(), time.Now()
+	s.observed, s.observedAt = s.observe(), time.Now()
 	s.mu.Unlock()
 	n, err := Read(ctx, s.cfg)
 	if err == nil {
@@ -54,25 +54,25 @@ func (s *Source) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	return n, err
 }
 
-// look needs the lock.
-func (s *Source) look() shown { return look(driverproc.Root(s.cfg.ProcRoot), s.read) }
+// observe reads the state of the kernel driver. The caller must hold the lock.
+func (s *Source) observe() driverState { return observe(driverproc.Root(s.cfg.ProcRoot), s.observed) }
 
-// stale reports whether the kernel driver shows something else than when the last Snapshot
-// began, or may have changed what it does not show. It returns true once for a change.
+// stale reports whether the state of the kernel driver has changed since the last Snapshot began,
+// or may have changed in a way that the kernel does not show. It returns true once for a change.
 func (s *Source) stale() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.look()
-	if now.equal(s.read) && !(s.divisible && time.Since(s.at) >= recheck) {
+	now := s.observe()
+	if now.equal(s.observed) && !(s.divisible && time.Since(s.observedAt) >= recheck) {
 		return false
 	}
-	s.read, s.at = now, time.Now()
+	s.observed, s.observedAt = now, time.Now()
 	return true
 }
 
-// Watch delivers EventTopologyChanged within half a second after a change of the driver, of
-// its GPUs, or of the numbers of their MIG devices, and within a minute after one of what
-// the kernel does not show. It delivers no errors of GPUs.
+// Watch delivers EventTopologyChanged within half a second after a change of the driver, of its
+// GPUs, or of the numbers of their MIG devices. It delivers the event within a minute after a
+// change that the kernel does not show. It does not deliver errors of GPUs.
 func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 	for pace.Pause(ctx, pollTime) {
@@ -86,12 +86,12 @@ func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 // Close does nothing.
 func (s *Source) Close() error { return nil }
 
-// shown is what the kernel driver shows of the GPUs.
-type shown struct {
+// driverState is the state of the GPUs as the kernel driver shows it.
+type driverState struct {
 	version string
-	// minors are those of the GPUs by bus ID.
+	// minors maps bus IDs of GPUs to their minor numbers.
 	minors map[string]int
-	// instances has the compute instances of each GPU instance.
+	// instances maps GPU instances to the IDs of their compute instances.
 	instances map[instance][]uint32
 }
 
@@ -100,14 +100,14 @@ type instance struct {
 	id    uint32
 }
 
-func (a shown) equal(b shown) bool {
+func (a driverState) equal(b driverState) bool {
 	return a.version == b.version && maps.Equal(a.minors, b.minors) && maps.EqualFunc(a.instances, b.instances, slices.Equal[[]uint32])
 }
 
-// look reads what the kernel driver shows. It asks nothing of the GPUs.
-// It takes the minors of GPUs that last shows from there.
-func look(root driverproc.Root, last shown) shown {
-	s := shown{minors: map[string]int{}, instances: map[instance][]uint32{}}
+// observe reads the state of the kernel driver, without access to the GPUs. It reuses the minor
+// numbers of last.
+func observe(root driverproc.Root, last driverState) driverState {
+	s := driverState{minors: map[string]int{}, instances: map[instance][]uint32{}}
 	s.version, _ = root.Version() // none without a driver
 	for _, bus := range root.BusIDs() {
 		minor, known := last.minors[bus]

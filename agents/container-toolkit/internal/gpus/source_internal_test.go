@@ -17,8 +17,8 @@ func TestLook(t *testing.T) {
 	if _, err := os.Stat(string(root)); err != nil {
 		t.Fatal(err)
 	}
-	last := look(root, shown{})
-	if len(last.minors) != 2 || last.version == "" || !last.equal(look(root, last)) {
+	last := observe(root, driverState{})
+	if len(last.minors) != 2 || last.version == "" || !last.equal(observe(root, last)) {
 		t.Errorf("the driver shows %+v", last)
 	}
 	for _, change := range [][]string{
@@ -31,7 +31,7 @@ func TestLook(t *testing.T) {
 		{"set", "driver=on"},
 	} {
 		n.Run(change...)
-		now := look(root, last)
+		now := observe(root, last)
 		if now.equal(last) {
 			t.Errorf("%q changes nothing: %+v", change, now)
 		}
@@ -42,8 +42,8 @@ func TestLook(t *testing.T) {
 func BenchmarkLook(b *testing.B) {
 	n := simtest.New(b, "--gpus=8")
 	root := driverproc.Root(filepath.Join(n.Root, "proc"))
-	last := look(root, shown{})
+	last := observe(root, driverState{})
 	for b.Loop() {
-		last = look(root, last)
+		last = observe(root, last)
 	}
 }

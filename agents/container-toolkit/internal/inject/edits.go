@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// noPermissions of a device node give none in the device cgroup.
+// noPermissions is a value of a spec that grants no access in the device cgroup.
 const noPermissions = "none"
 
 // Node is a device node of the host.
@@ -24,21 +24,21 @@ type Node struct {
 	Mode         fs.FileMode
 }
 
-// Target is the container that devices go into.
+// Target describes the container that gets devices.
 type Target struct {
-	// User of its process, who gets device nodes for which the spec names no owner.
+	// User is the user of the container's process. It owns device nodes without an owner in the spec.
 	User oci.User
-	// UserNamespace is set if mounts need to map owners.
+	// UserNamespace is true if mounts need to map owners.
 	UserNamespace bool
-	// Public reports whether every user may use a file of the host: its mount needs no
-	// map. nil is for none.
+	// Public reports whether every user may use a file of the host. The mount of such a file
+	// needs no map. If Public is nil, no file is public.
 	Public func(path string) bool
 	// Stat returns a device node of the host, without following a link. The error wraps
-	// gpu.ErrNoDriver if the driver, which has to make the node, is not loaded.
+	// gpu.ErrNoDriver if the driver that creates the node is not loaded.
 	Stat func(path string) (Node, error)
-	// NoGIDs leaves out the groups of device nodes.
+	// NoGIDs omits the groups of device nodes.
 	NoGIDs bool
-	// Filter leaves out what the container does not want; nil leaves out nothing.
+	// Filter omits the parts that the container does not need; nil omits nothing.
 	Filter *Filter
 }
 
@@ -94,7 +94,7 @@ func (t Target) add(out *spec.Edits, e *specs.ContainerEdits) error {
 	return nil
 }
 
-// addNode adds a device node, and the rule of the device cgroup for it.
+// addNode adds a device node, and its rule in the device cgroup.
 func (t Target) addNode(out *spec.Edits, n *specs.DeviceNode) error {
 	d, err := t.complete(n)
 	if err != nil {
@@ -121,9 +121,8 @@ func (t Target) addNode(out *spec.Edits, n *specs.DeviceNode) error {
 	return nil
 }
 
-// complete returns the device of a node, with what the spec does not say as the host has
-// it. A spec that has the type and the number of a node describes it completely: the host
-// need not have it.
+// complete returns the device of a node. Values that the spec does not have come from the device
+// node of the host. If the spec has the type and the number, the host need not have the node.
 func (t Target) complete(n *specs.DeviceNode) (oci.LinuxDevice, error) {
 	const fifo = "p"
 	d := oci.LinuxDevice{Path: n.Path, Type: n.Type, Major: n.Major, Minor: n.Minor, FileMode: n.FileMode, UID: n.UID, GID: n.GID}
@@ -159,9 +158,9 @@ func (t Target) complete(n *specs.DeviceNode) (oci.LinuxDevice, error) {
 	return d, nil
 }
 
-// mount returns a mount. In a container with a user namespace, bind mounts map owners. Not
-// every file system can do that: overlayfs, on which a driver container has its files,
-// cannot.
+// mount returns a mount. In a container with a user namespace, bind mounts map owners. Some
+// file systems do not support this: for example overlayfs, which has the files of a driver
+// container.
 func (t Target) mount(m *specs.Mount) oci.Mount {
 	out := oci.Mount{Source: m.HostPath, Destination: m.ContainerPath, Options: m.Options, Type: m.Type}
 	if !t.UserNamespace || t.Public != nil && slices.Contains(m.Options, "ro") && t.Public(m.HostPath) {

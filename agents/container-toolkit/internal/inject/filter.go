@@ -9,11 +9,11 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// Filter leaves out of a spec for NVIDIA's driver what no wanted capability needs.
+// Filter omits the parts of a spec for NVIDIA's driver that no wanted capability needs.
 type Filter struct {
 	wanted driverroot.Capabilities
 	table  *driverroot.Table
-	// Left are the paths in the container that were left out.
+	// Left are the omitted paths in the container.
 	Left []string
 }
 
@@ -26,9 +26,9 @@ func NewFilter(names []string) (*Filter, error) {
 	return &Filter{wanted: wanted, table: driverroot.NewTable()}, nil
 }
 
-// apply returns the edits of a kind that the container gets.
+// apply returns the filtered edits of a spec with a kind.
 func (f *Filter) apply(kind string, e *specs.ContainerEdits) *specs.ContainerEdits {
-	if f == nil || !ofDriver(kind) {
+	if f == nil || !isDriverKind(kind) {
 		return e
 	}
 	out := *e
@@ -43,19 +43,19 @@ func (f *Filter) apply(kind string, e *specs.ContainerEdits) *specs.ContainerEdi
 	return &out
 }
 
-// ofDriver reports whether specs of a kind are for NVIDIA's driver.
-func ofDriver(kind string) bool {
+// isDriverKind reports whether specs of a kind are for NVIDIA's driver.
+func isDriverKind(kind string) bool {
 	vendor, _, _ := strings.Cut(kind, "/")
 	return vendor == "nvidia.com" || strings.HasSuffix(vendor, ".nvidia.com")
 }
 
-// OfGPUs reports whether specs of a kind describe GPUs.
-func OfGPUs(kind string) bool {
+// IsGPUKind reports whether specs of a kind describe GPUs.
+func IsGPUKind(kind string) bool {
 	_, class, _ := strings.Cut(kind, "/")
-	return class == "gpu" && ofDriver(kind)
+	return class == "gpu" && isDriverKind(kind)
 }
 
-// drops reports whether the container does not get what is at a path.
+// drops reports whether the filter omits a path, and records the path.
 func (f *Filter) drops(path string) bool {
 	c, known := f.table.Capabilities(path)
 	if !known || f.wanted.Admits(c) {
@@ -65,8 +65,8 @@ func (f *Filter) drops(path string) bool {
 	return true
 }
 
-// hook returns a hook without the links to what is left out, or nil if it made only such
-// links.
+// hook returns a hook without the links to omitted paths. It returns nil if the hook creates only
+// such links.
 func (f *Filter) hook(h *specs.Hook) *specs.Hook {
 	out := *h
 	out.Args = nil
@@ -94,7 +94,7 @@ func (f *Filter) hook(h *specs.Hook) *specs.Hook {
 	return &out
 }
 
-// dropsLink reports whether a link, written as target::link, leads to what is left out.
+// dropsLink reports whether a link, written as target::link, leads to an omitted path.
 func (f *Filter) dropsLink(link string) bool {
 	target, at, _ := strings.Cut(link, "::")
 	for _, path := range []string{target, at} {

@@ -251,7 +251,7 @@ func TestResolve(t *testing.T) {
 func TestLoadParsesOnlyTheKindsThatAreAsked(t *testing.T) {
 	root := write(t, map[string]string{"a/1.json": strings.Replace(gpuSpec, `"devices"`, `"x"`, 1), "a/2.yaml": yamlSpec})
 	set := inject.Load([]string{filepath.Join(root, "a")}, []string{"nvidia.com/gds"})
-	if len(set.Files) != 1 || len(set.Problems) != 0 || !set.Has("nvidia.com/gds") || set.Has("nvidia.com/gpu") {
+	if len(set.Files) != 1 || len(set.Problems) != 0 || !set.HasKind("nvidia.com/gds") || set.HasKind("nvidia.com/gpu") {
 		t.Errorf("Load() = %v, problems %v", set.Files, set.Problems)
 	}
 }

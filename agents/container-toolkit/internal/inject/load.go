@@ -1,8 +1,9 @@
-// Package inject finds the devices that a container asks for in CDI specs, and derives the
-// changes of its config.json. Load reads the specs; everything else does no I/O.
+// Package inject finds the devices that a container requests in CDI specs, and derives the
+// changes of its config.json. Load reads the specs; the other functions do no I/O.
 //
-// A container that names driver capabilities gets of a spec for NVIDIA's driver what these
-// need; which they are follows from the paths in the spec, so it works with any spec.
+// If a container names driver capabilities, it gets only the parts of a spec for NVIDIA's driver
+// that these capabilities need. The paths in the spec show which parts these are, so this works
+// with any spec.
 package inject
 
 import (
@@ -23,7 +24,7 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// maxSpec is more than any spec of a node has.
+// maxSpec limits the size of a spec, in bytes. Real specs are smaller.
 const maxSpec = 16 << 20
 
 // File is a CDI spec.
@@ -32,20 +33,20 @@ type File struct {
 	// Data is the content of the file.
 	Data []byte
 	Spec *specs.Spec
-	// priority is the place of its folder: a later folder has precedence.
+	// priority is the position of its folder. A later folder has precedence.
 	priority int
 }
 
-// Set is the CDI specs of some kinds.
+// Set has the CDI specs of some kinds.
 type Set struct {
 	Files []*File
-	// Problems are the files that cannot be used.
+	// Problems are the errors of files that cannot be used.
 	Problems []error
 	dirs     []string
 }
 
-// Load reads the CDI specs in folders that have one of the kinds. It reads of a file of
-// another kind only the beginning, if it is JSON. Without kinds it reads all specs.
+// Load reads the CDI specs in folders that have one of the kinds. Without kinds it reads all
+// specs. Of a JSON file of another kind, it parses only the beginning.
 func Load(dirs, kinds []string) *Set {
 	s := &Set{dirs: dirs}
 	for priority, dir := range dirs {
@@ -74,11 +75,11 @@ func Load(dirs, kinds []string) *Set {
 	return s
 }
 
-// load reads a spec, or returns nil if it is of another kind.
+// load reads a spec. It returns nil if the spec has another kind.
 func load(path string, kinds []string) (*File, error) {
 	data, err := hostfs.ReadFile(path, maxSpec)
 	if errors.Is(err, fs.ErrNotExist) {
-		// It was removed after the folder was read.
+		// The file was removed after the folder was read.
 		return nil, nil
 	}
 	if err != nil {
@@ -101,8 +102,8 @@ func load(path string, kinds []string) (*File, error) {
 	return &File{Path: path, Data: data, Spec: spec}, nil
 }
 
-// kindOf returns the kind of a spec without reading all of it. It is not known if the file
-// has to be parsed.
+// kindOf returns the kind of a spec without parsing all of it. It returns false if only the
+// parser can find the kind.
 func kindOf(data []byte) (kind string, known bool) {
 	if !isJSON(data) {
 		return yamlKind(data)
@@ -127,7 +128,7 @@ func kindOf(data []byte) (kind string, known bool) {
 	return "", false
 }
 
-// yamlKind returns the kind of a spec in YAML that has it in a line of its own.
+// yamlKind returns the kind of a spec in YAML, if a line contains only the kind.
 func yamlKind(data []byte) (string, bool) {
 	for line := range bytes.Lines(data) {
 		value, ok := bytes.CutPrefix(line, []byte("kind:"))
@@ -135,7 +136,7 @@ func yamlKind(data []byte) (string, bool) {
 			continue
 		}
 		kind := string(bytes.Trim(bytes.TrimSpace(value), `"'`))
-		// Anything but a plain kind is left to the parser.
+		// The parser handles other forms of a kind.
 		return kind, validKind(kind) == nil
 	}
 	return "", false
@@ -145,8 +146,8 @@ func isJSON(data []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))
 }
 
-// Parse returns the spec in a file. It rejects fields that CDI does not define, as the
-// library of CDI does.
+// Parse returns the spec in a file. Like the library of CDI, it rejects fields that CDI does not
+// define.
 func Parse(data []byte) (*specs.Spec, error) {
 	var spec specs.Spec
 	if isJSON(data) {

@@ -13,19 +13,19 @@ import (
 
 // Device is a device that a container gets.
 type Device struct {
-	// Asked is the device as the container names it.
+	// Asked is the name of the device in the request of the container.
 	Asked string
 	// File is the spec that has the device.
 	File *File
-	// Name of the device in the spec.
+	// Name is the name of the device in the spec.
 	Name  string
 	Edits *specs.ContainerEdits
 }
 
-// none is the device of a container that gets the driver, but no GPU.
+// none is the name of the device for a container that gets the driver but no GPU.
 const none = "none"
 
-// Kinds returns the kinds that devices have.
+// Kinds returns the kinds of devices, each once.
 func Kinds(devices []request.Device) []string {
 	var out []string
 	for _, d := range devices {
@@ -42,13 +42,13 @@ func None(kind string) request.Device {
 	return request.Device{Asked: none, Kind: kind, Names: []string{none}}
 }
 
-// Has reports whether there is a spec of a kind.
-func (s *Set) Has(kind string) bool {
+// HasKind reports whether the set has a spec of a kind.
+func (s *Set) HasKind(kind string) bool {
 	return slices.ContainsFunc(s.Files, func(f *File) bool { return f.Spec.Kind == kind })
 }
 
-// Resolve finds devices in the specs. The error names each device that is not there, and
-// the fix.
+// Resolve finds devices in the specs. The error names each device that is missing, and the
+// fix.
 func (s *Set) Resolve(devices []request.Device) ([]Device, error) {
 	var out []Device
 	var missing []string
@@ -71,7 +71,7 @@ func (s *Set) Resolve(devices []request.Device) ([]Device, error) {
 	return out, nil
 }
 
-// find returns the device under the first of its names that a spec has, or nil.
+// find returns the device for the first of its names that a spec has, or nil.
 func (s *Set) find(d request.Device) (*Device, error) {
 	for _, name := range d.Names {
 		f, at, err := s.lookUp(d.Kind, name)
@@ -93,8 +93,8 @@ func (s *Set) find(d request.Device) (*Device, error) {
 	return nil, nil
 }
 
-// lookUp returns the spec with a device, and the place of the device in it. Of specs in
-// several folders the one in the last folder counts; two in one folder are a conflict.
+// lookUp returns the spec with a device, and the index of the device in the spec. If specs in
+// several folders have the device, the last folder wins. Two specs in one folder are a conflict.
 func (s *Set) lookUp(kind, name string) (*File, int, error) {
 	var file *File
 	var at int
@@ -114,8 +114,7 @@ func (s *Set) lookUp(kind, name string) (*File, int, error) {
 	return file, at, nil
 }
 
-// sameName reports whether a device of a spec has a name. The case of UUIDs does not
-// matter.
+// sameName reports whether a device of a spec has a name. UUIDs match in upper and lower case.
 func sameName(device, name string) bool {
 	if device == name {
 		return true
@@ -124,11 +123,11 @@ func sameName(device, name string) bool {
 	return (strings.HasPrefix(upper, "GPU-") || strings.HasPrefix(upper, "MIG-")) && strings.EqualFold(device, name)
 }
 
-// missing returns the error about devices that no spec has.
+// missing returns the error for devices that no spec has.
 func (s *Set) missing(devices []request.Device, names []string) error {
 	var why []string
 	for _, kind := range Kinds(devices) {
-		if !s.Has(kind) {
+		if !s.HasKind(kind) {
 			why = append(why, "there is no CDI spec of kind "+kind)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 )
 
-// validate returns an error if CDI does not allow the spec.
+// validate returns an error if the specification of CDI does not allow the spec.
 func validate(s *specs.Spec) error {
 	if err := specs.ValidateVersion(s); err != nil {
 		return err

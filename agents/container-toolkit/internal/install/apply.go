@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// applier makes the changes of a plan.
+// applier applies the steps of a plan.
 type applier struct {
 	dir     Dir
 	content Content
@@ -25,25 +25,25 @@ type applier struct {
 }
 
 func (a *applier) apply(s step) error {
-	switch s.do {
+	switch s.action {
 	case claim:
 		return a.change("note that the folder was empty", func() error {
 			return errors.Join(os.MkdirAll(a.dir.hidden(), 0o755), os.WriteFile(a.dir.hidden(madeName), nil, 0o644))
 		})
 	case discard:
-		return a.change("discard "+s.of, func() error { return os.RemoveAll(a.dir.hidden(s.of)) })
-	case keep:
+		return a.change("discard "+s.name, func() error { return os.RemoveAll(a.dir.hidden(s.name)) })
+	case setAside:
 		return a.setAside()
 	case build:
 		return a.build()
 	case mend:
-		return a.put(a.dir.hidden(a.content.id), a.named(s.of))
+		return a.writeFile(a.dir.hidden(a.content.id), a.fileNamed(s.name))
 	case release:
-		return a.change("release "+s.of, func() error { return os.Chtimes(a.dir.hidden(s.of), a.now, a.now) })
+		return a.change("release "+s.name, func() error { return os.Chtimes(a.dir.hidden(s.name), a.now, a.now) })
 	case flip:
 		return a.flip()
 	default:
-		return a.change("retire "+s.of, func() error { return a.retire(s.of) })
+		return a.change("retire "+s.name, func() error { return a.retire(s.name) })
 	}
 }
 
@@ -69,19 +69,19 @@ func hint(err error) string {
 	return ""
 }
 
-func (a *applier) named(name string) file {
+func (a *applier) fileNamed(name string) file {
 	return a.content.files[slices.IndexFunc(a.content.files, func(f file) bool { return f.name == name })]
 }
 
-// build makes the folder of the version, which is visible under its name only when it is
-// complete and on the disk.
+// build creates the folder of the version. The folder gets its final name only after it is
+// complete and synced to the disk.
 func (a *applier) build() error {
 	stage := a.dir.hidden(stagePrefix + a.content.id)
 	if err := a.change("create "+stage, func() error { return os.MkdirAll(stage, 0o755) }); err != nil {
 		return err
 	}
 	for _, f := range a.content.files {
-		if err := a.put(stage, f); err != nil {
+		if err := a.writeFile(stage, f); err != nil {
 			return err
 		}
 	}
@@ -90,15 +90,15 @@ func (a *applier) build() error {
 	})
 }
 
-// put makes one file of the folder of a version as it should be.
-func (a *applier) put(dir string, f file) error {
+// writeFile writes one file of the folder of a version.
+func (a *applier) writeFile(dir string, f file) error {
 	path := filepath.Join(dir, f.name)
 	return a.change("write "+path, func() error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
 		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-			// Nothing can be renamed over a folder.
+			// A rename cannot replace a folder.
 			if err := os.RemoveAll(path); err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func (a *applier) put(dir string, f file) error {
 	})
 }
 
-// copyTo replaces the file at path, and checks what it has written.
+// copyTo replaces the file at path, and verifies the result.
 func (f file) copyTo(path string) error {
 	from, err := f.open()
 	if err != nil {
@@ -136,7 +136,7 @@ func (f file) copyTo(path string) error {
 	return nil
 }
 
-// flip makes the link lead to the version, by one rename.
+// flip points the link to the version, by one rename.
 func (a *applier) flip() error {
 	temp := a.dir.hidden(newLink)
 	err := a.change("create the link", func() error { return os.Symlink(filepath.Join(hiddenName, a.content.id), temp) })
@@ -153,9 +153,9 @@ func (a *applier) flip() error {
 	})
 }
 
-// displace shows the link where something else is, or nothing. What was there is at the
-// path temp then. Where the file system cannot exchange two files, it is set aside first,
-// and nothing is at the path of the link for a moment.
+// displace puts the link at its path, and moves a file that is already there to the path temp.
+// If the file system cannot exchange two files, displace moves that file to replacedName first.
+// Then the path of the link is empty for a moment.
 func (a *applier) displace(temp string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, a.dir.Tools(), unix.RENAME_EXCHANGE)
 	switch {
@@ -168,19 +168,19 @@ func (a *applier) displace(temp string) error {
 	return err
 }
 
-// setAside keeps what the link has displaced, for Remove.
+// setAside keeps the file that the link displaced, so that Remove can restore it.
 func (a *applier) setAside() error {
 	displaced := a.dir.hidden(newLink)
 	return a.change("keep what was at "+a.dir.Tools(), func() error {
 		if _, err := os.Lstat(displaced); errors.Is(err, fs.ErrNotExist) {
-			return nil // it was set aside before the link was shown
+			return nil // displace has set it aside
 		}
 		return errors.Join(os.RemoveAll(a.dir.hidden(replacedName)), os.Rename(displaced, a.dir.hidden(replacedName)))
 	})
 }
 
-// retire removes a version. Its name goes first, so that what remains after a crash is a
-// leftover.
+// retire removes a version. It renames the folder first: if the process is killed, the remaining
+// files count as a leftover.
 func (a *applier) retire(id string) error {
 	gone := a.dir.hidden(stagePrefix + id + ".old")
 	if err := os.Rename(a.dir.hidden(id), gone); err != nil {

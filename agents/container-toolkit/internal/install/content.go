@@ -1,15 +1,15 @@
-// Package install puts the tools of the container toolkit on the host, and keeps them there
-// as they should be.
+// Package install puts the tools of the container toolkit on the host, and repairs them when
+// they are removed or changed.
 //
-// The tools of one version are in a folder of their own, whose name is a hash of their
-// content, and one symbolic link leads to it:
+// Each version of the tools has a separate folder, whose name is a hash of the content. One
+// symbolic link leads to the current version:
 //
 //	/usr/local/nvidia/toolkit -> .toolkit/3f9c2a77d1e04b58
 //
-// A new version is complete before the link is flipped, by one rename. A container that
-// starts at that moment finds all tools, those of the old version or those of the new one.
-// The config file of the tools is in the same folder, so that a tool never reads the config
-// of another version. Everything else on the host refers to the tools through the link.
+// A new version is complete before one rename switches the link. A container that starts at
+// that moment finds either all tools of the old version or all tools of the new one. The
+// config file of the tools is in the same folder, so that a tool never reads the config of
+// another version. Everything else on the host refers to the tools through the link.
 package install
 
 import (
@@ -29,10 +29,10 @@ import (
 )
 
 // ConfigFile is the config file of the tools, relative to their folder. NVIDIA's installer
-// writes it there too, and the tools look for it beside their own executable.
+// uses the same path, and the tools look for the file next to their own executable.
 const ConfigFile = ".config/nvidia-container-runtime/config.toml"
 
-// tools are the tools, and aliases the names under which one of them has another role.
+// tools returns the names of the tools. aliases returns other names, which change their role.
 func tools() []string {
 	return []string{
 		"nvidia-cdi-hook", "nvidia-container-cli", "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-ctk",
@@ -47,7 +47,7 @@ func aliases() map[string]string {
 	}
 }
 
-// file is one file of a version, or one link.
+// file is a regular file or a link of a version.
 type file struct {
 	// name is relative to the folder of the version.
 	name string
@@ -57,19 +57,19 @@ type file struct {
 	// sum is the SHA-256 of a regular file, and size its size in bytes.
 	sum  [sha256.Size]byte
 	size int64
-	// source is the file to copy, or "" for one that has data.
+	// source is the file to copy. If it is "", data is the content.
 	source string
 	data   []byte
 }
 
-// Content is what a version consists of.
+// Content is the content of a version.
 type Content struct {
 	files []file
-	// id names the version. Equal contents have the same one.
+	// id is the name of the version. Equal contents have the same id.
 	id string
 }
 
-// Read reads the tools in the folder source, which it hashes, and adds their config file.
+// Read hashes the tools in the folder source, and adds their config file.
 func Read(source string, config []byte) (Content, error) {
 	var c Content
 	for _, name := range tools() {
@@ -100,7 +100,7 @@ func identify(files []file) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// isID reports whether a name is that of a version.
+// isID reports whether a name is the name of a version.
 func isID(name string) bool {
 	data, err := hex.DecodeString(name)
 	return err == nil && len(data) == 8
@@ -124,7 +124,7 @@ func total(h hash.Hash) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// open returns what is to be in a regular file.
+// open returns the desired content of a regular file.
 func (f file) open() (io.ReadCloser, error) {
 	if f.source == "" {
 		return io.NopCloser(bytes.NewReader(f.data)), nil
@@ -132,7 +132,7 @@ func (f file) open() (io.ReadCloser, error) {
 	return hostfs.Open(f.source)
 }
 
-// intact reports whether the file is in dir as it should be. It reads all of it.
+// intact reports whether the file in dir is as desired. It reads the whole file.
 func (f file) intact(dir string) bool {
 	path := filepath.Join(dir, f.name)
 	info, err := os.Lstat(path)

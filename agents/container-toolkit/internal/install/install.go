@@ -18,8 +18,8 @@ import (
 type Config struct {
 	// Dir is the folder of the installation as this process sees it.
 	Dir Dir
-	// HostDir is the same folder where it is no mount point, so that it can be removed.
-	// Default: Dir.
+	// HostDir is a path of the same folder that is not a mount point, so that the folder can
+	// be removed. Default: Dir.
 	HostDir string
 	// Source is the folder with the tools to install.
 	Source string
@@ -32,13 +32,13 @@ type Config struct {
 // process may install to a folder.
 type Installer struct {
 	cfg Config
-	// content is nil before the source was read.
+	// content is nil until the source is read.
 	content *Content
-	// seen are the files of the installed version as they were after the last Install.
+	// seen has the stamps of the installed files after the last Install.
 	seen map[string]stamp
-	// due is when the next version is to be removed, zero for none.
+	// due is when the next old version must be removed; zero if there is none.
 	due time.Time
-	// before is that of applier.
+	// before is applier.before.
 	before func(change string) error
 }
 
@@ -48,14 +48,14 @@ func New(cfg Config) *Installer { return &Installer{cfg: cfg} }
 // Tools returns the folder through which the host refers to the tools.
 func (i *Installer) Tools() string { return i.cfg.Dir.Tools() }
 
-// Install makes the tools on the host those of the source: the whole version, or single
-// files of it that were removed or changed. It writes nothing if everything is as it should
-// be. It returns when to call it again, to remove versions that are no longer in use, 0 if
-// there are none.
+// Install makes the tools on the host equal to the source. It installs the whole version, or
+// replaces files that were removed or changed. It writes nothing if the tools are as desired.
+// It returns the time until the next call, which removes versions that are no longer in use.
+// The time is 0 if there are no such versions.
 func (i *Installer) Install() (again time.Duration, err error) {
 	now := time.Now()
 	if !i.Outdated() && (i.due.IsZero() || now.Before(i.due)) {
-		return i.again(now), nil
+		return i.untilDue(now), nil
 	}
 	i.seen = nil
 	if i.content == nil {
@@ -66,7 +66,7 @@ func (i *Installer) Install() (again time.Duration, err error) {
 		i.content = &c
 	}
 	for range attempts {
-		// Before the content is read, so that a change in between shows next time.
+		// The stamps are read before the content, so that a change in between is detected next time.
 		seen := i.stamps()
 		s, err := i.cfg.Dir.observe(*i.content, now)
 		if err != nil {
@@ -78,7 +78,7 @@ func (i *Installer) Install() (again time.Duration, err error) {
 			if in := due(i.content.id, s); in > 0 {
 				i.due = now.Add(in)
 			}
-			return i.again(now), nil
+			return i.untilDue(now), nil
 		}
 		if err := i.apply(steps, now); err != nil {
 			return 0, err
@@ -87,7 +87,7 @@ func (i *Installer) Install() (again time.Duration, err error) {
 	return 0, fmt.Errorf("install the tools: another program changes %s at the same time", i.cfg.Dir)
 }
 
-// attempts is how often Install tries to find everything as it should be.
+// attempts is how often one Install observes the tools before it gives up.
 const attempts = 5
 
 func (i *Installer) apply(steps []step, now time.Time) error {
@@ -101,7 +101,7 @@ func (i *Installer) apply(steps []step, now time.Time) error {
 	return nil
 }
 
-func (i *Installer) again(now time.Time) time.Duration {
+func (i *Installer) untilDue(now time.Time) time.Duration {
 	if i.due.IsZero() {
 		return 0
 	}
@@ -110,22 +110,22 @@ func (i *Installer) again(now time.Time) time.Duration {
 
 func (i *Installer) report(steps []step) {
 	for _, s := range steps {
-		switch s.do {
+		switch s.action {
 		case flip:
-			i.cfg.Log.Info("tools installed", "folder", i.Tools(), "version", s.of)
+			i.cfg.Log.Info("tools installed", "folder", i.Tools(), "version", s.name)
 		case mend:
-			i.cfg.Log.Warn("installed file was removed or changed, replaced it", "file", s.of)
-		case keep:
+			i.cfg.Log.Warn("installed file was removed or changed, replaced it", "file", s.name)
+		case setAside:
 			i.cfg.Log.Info("kept what another program installed, to put it back on removal", "folder", i.Tools())
 		case retire:
-			i.cfg.Log.Info("old version of the tools removed", "version", s.of)
+			i.cfg.Log.Info("old version of the tools removed", "version", s.name)
 		default:
 		}
 	}
 }
 
-// Outdated reports whether a file of the installation has changed since Install, by the
-// properties that the kernel keeps of it.
+// Outdated reports whether a file of the installation has changed since Install. It compares
+// the inode, the size, the mode and the time of change.
 func (i *Installer) Outdated() bool {
 	if i.seen == nil {
 		return true
@@ -138,7 +138,7 @@ func (i *Installer) Outdated() bool {
 	return false
 }
 
-// Watched returns the files and folders in which a change makes the installation outdated.
+// Watched returns the files and folders whose changes can make the installation outdated.
 func (i *Installer) Watched() []string {
 	paths := []string{string(i.cfg.Dir), i.cfg.Dir.hidden()}
 	if i.content != nil {
@@ -151,7 +151,7 @@ func (i *Installer) Watched() []string {
 	return paths
 }
 
-// Remove takes back what Install did, and puts back what was there before.
+// Remove removes the installation, and restores the files that were there before.
 func (i *Installer) Remove() error {
 	d := i.cfg.Dir
 	replaced := d.hidden(replacedName)
@@ -160,7 +160,7 @@ func (i *Installer) Remove() error {
 	var err error
 	switch _, missing := os.Lstat(replaced); {
 	case !ours:
-		// Another program has installed something there since.
+		// Another program has replaced the link since.
 	case missing == nil:
 		if err = os.Remove(d.Tools()); err == nil {
 			err = os.Rename(replaced, d.Tools())
@@ -175,7 +175,7 @@ func (i *Installer) Remove() error {
 		return fmt.Errorf("remove the tools: %w", err)
 	}
 	if made == nil {
-		// It stays if it is a mount point of the host, or if there is something in it.
+		// The folder stays if it is a mount point of the host, or if it is not empty.
 		_ = unix.Rmdir(cmp.Or(i.cfg.HostDir, string(d)))
 	}
 	if ours {
@@ -185,7 +185,7 @@ func (i *Installer) Remove() error {
 	return nil
 }
 
-// stamp is what the kernel keeps of a file. Its time of change cannot be set.
+// stamp has the attributes of a file. Programs cannot set the time of change.
 type stamp struct {
 	ino     uint64
 	size    int64
@@ -201,7 +201,7 @@ func (i *Installer) stamps() map[string]stamp {
 		paths = append(paths, i.cfg.Dir.hidden(i.content.id, f.name))
 	}
 	for _, path := range paths {
-		// One that has gone by now gets a stamp that matches nothing.
+		// A missing file gets a zero stamp, which no later stamp equals.
 		out[path], _ = stampOf(path)
 	}
 	return out

@@ -14,20 +14,20 @@ import (
 const (
 	// linkName is the link through which everything refers to the tools.
 	linkName = "toolkit"
-	// hiddenName is the folder that has the versions, and the two names below.
+	// hiddenName is the folder of the versions. It also contains the files named below.
 	hiddenName = ".toolkit"
-	// newLink is the link before it is shown.
+	// newLink is the link before it gets its final name.
 	newLink = "link.new"
-	// replacedName is what was at the path of the link before.
+	// replacedName is the file that was at the path of the link before.
 	replacedName = "replaced"
-	// madeName is there if the folder was empty before the installation, so that Remove
-	// removes it.
+	// madeName exists if the folder was empty before the installation. Remove then removes the
+	// folder.
 	madeName = "made"
-	// stagePrefix begins the names of folders that become versions.
+	// stagePrefix begins the names of incomplete versions.
 	stagePrefix = "new-"
 )
 
-// Dir is the folder of an installation, /usr/local/nvidia.
+// Dir is the folder of an installation, by default /usr/local/nvidia.
 type Dir string
 
 // Tools returns the folder through which the host refers to the tools.
@@ -37,7 +37,7 @@ func (d Dir) hidden(names ...string) string {
 	return filepath.Join(append([]string{string(d), hiddenName}, names...)...)
 }
 
-// observe reads the state of the disk, and all files of the desired version.
+// observe returns the state of the disk. It reads all files of the desired version.
 func (d Dir) observe(c Content, now time.Time) (state, error) {
 	var s state
 	if err := d.observeLink(&s); err != nil {
@@ -68,7 +68,7 @@ func (d Dir) observe(c Content, now time.Time) (state, error) {
 	return s, nil
 }
 
-// observeLink reads where the link leads.
+// observeLink reads the target of the link.
 func (d Dir) observeLink(s *state) error {
 	_, err := os.Lstat(d.Tools())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,8 +82,8 @@ func (d Dir) observeLink(s *state) error {
 	return nil
 }
 
-// leadsTo returns the version to which a link of an installation leads, "" if there is
-// anything else at the path.
+// leadsTo returns the version that a link of an installation points to. It returns "" if
+// anything else is at the path.
 func leadsTo(path string) string {
 	target, err := os.Readlink(path)
 	if err != nil {
@@ -95,8 +95,8 @@ func leadsTo(path string) string {
 	return ""
 }
 
-// idle returns for how long the folder of a version has not changed. The time of its
-// replacement is noted there.
+// idle returns the time since the last change of a version's folder. The step release sets the
+// time of change when the version is replaced.
 func idle(e fs.DirEntry, now time.Time) time.Duration {
 	info, err := e.Info()
 	if err != nil {
@@ -105,7 +105,7 @@ func idle(e fs.DirEntry, now time.Time) time.Duration {
 	return now.Sub(info.ModTime())
 }
 
-// damaged returns the files that are not in dir as they should be.
+// damaged returns the files in dir that are not as desired.
 func (c Content) damaged(dir string) []string {
 	var out []string
 	for _, f := range c.files {

@@ -5,73 +5,73 @@ import (
 	"time"
 )
 
-// Grace is how long a version stays after it was replaced: a tool that was started just
-// before may still read its config, or start another tool.
+// Grace is how long a version stays after it was replaced. A tool that started just before
+// may still read its config, or start another tool.
 const Grace = time.Minute
 
-// action is what a step does.
+// action is the kind of a step.
 type action string
 
-// The actions, in the order in which a plan has them.
+// The actions, in their order in a plan.
 const (
-	// claim notes that the folder of the installation had nothing in it.
+	// claim records that the folder of the installation was empty.
 	claim action = "claim"
-	// discard removes what a killed process left behind.
+	// discard removes a leftover of a killed process.
 	discard action = "discard"
-	// keep sets aside what was at the path of the link before the first installation.
-	keep action = "keep"
+	// setAside keeps the file that was at the path of the link before the first installation.
+	setAside action = "set aside"
 	// build makes the folder of a version.
 	build action = "build"
 	// mend replaces one file of the version.
 	mend action = "mend"
-	// release notes that the present version is about to be replaced.
+	// release records the time of the replacement of the current version.
 	release action = "release"
-	// flip makes the link lead to the version.
+	// flip points the link to the version.
 	flip action = "flip"
 	// retire removes a version that was replaced.
 	retire action = "retire"
 )
 
-// step is one change of the disk. of is the name of a version, a file or a leftover.
+// step is one change of the disk. name is the name of a version, a file or a leftover.
 type step struct {
-	do action
-	of string
+	action action
+	name   string
 }
 
 // version is a version on the disk.
 type version struct {
 	id string
-	// idle is for how long it has not been in use, if it is not.
+	// idle is the time since the version was replaced. It has no meaning for the current one.
 	idle time.Duration
 }
 
-// state is what is on the disk.
+// state is the observed state of the disk.
 type state struct {
-	// current is the version to which the link leads, "" if there is none.
+	// current is the version that the link points to, "" if there is none.
 	current string
-	// foreign is set if something else is at the path of the link.
+	// foreign is true if something else is at the path of the link.
 	foreign bool
-	// displaced is set if a killed process has exchanged that with the link, and has not
+	// displaced is true if a killed process exchanged a foreign file with the link, and did not
 	// set it aside.
 	displaced bool
 	versions  []version
 	leftovers []string
-	// empty is set if nothing is in the folder of the installation.
+	// empty is true if the folder of the installation is empty or missing.
 	empty bool
-	// damaged are the files of the desired version that differ, if its folder is there.
+	// damaged has the files of the desired version that differ, if its folder exists.
 	damaged []string
 }
 
-// plan returns the steps from a state to the content with this id. It returns none if
-// everything is as desired.
+// plan returns the steps from a state to the content with this id. It returns no steps if the
+// state is as desired.
 func plan(id string, s state) []step {
 	var steps []step
-	add := func(do action, of string) { steps = append(steps, step{do, of}) }
+	add := func(do action, name string) { steps = append(steps, step{do, name}) }
 	if s.empty {
 		add(claim, "")
 	}
 	if s.displaced {
-		add(keep, "")
+		add(setAside, "")
 	}
 	for _, name := range s.leftovers {
 		add(discard, name)
@@ -89,7 +89,7 @@ func plan(id string, s state) []step {
 		}
 		add(flip, id)
 		if s.foreign {
-			add(keep, "")
+			add(setAside, "")
 		}
 	}
 	for _, v := range s.versions {
@@ -100,8 +100,8 @@ func plan(id string, s state) []step {
 	return steps
 }
 
-// due returns when the next version is to be removed, 0 for none, if the state is as
-// desired.
+// due returns the time until the next old version must be removed, 0 if there is none. The
+// state must be as desired.
 func due(id string, s state) time.Duration {
 	var in time.Duration
 	for _, v := range s.versions {

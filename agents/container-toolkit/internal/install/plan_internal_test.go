@@ -48,10 +48,10 @@ func TestPlan(t *testing.T) {
 			state{current: now, versions: []version{{id: now}}, leftovers: []string{"new-x"}}, []step{{discard, "new-x"}}, 0,
 		},
 		"another program has installed its tools": {
-			state{foreign: true}, []step{{build, now}, {flip, now}, {keep, ""}}, 0,
+			state{foreign: true}, []step{{build, now}, {flip, now}, {setAside, ""}}, 0,
 		},
 		"killed between the exchange of the link and keeping those": {
-			state{current: now, versions: []version{{id: now}}, displaced: true}, []step{{keep, ""}}, 0,
+			state{current: now, versions: []version{{id: now}}, displaced: true}, []step{{setAside, ""}}, 0,
 		},
 		"another program has removed the link": {
 			state{versions: []version{{id: now}}}, []step{{flip, now}}, 0,

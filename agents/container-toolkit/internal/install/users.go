@@ -11,17 +11,17 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// bundles is the folder of containerd that has one folder for each container, in which the
-// file runtime names the low-level runtime (containerd, runtime/v2).
+// bundles is the folder of containerd (runtime/v2) that has one folder for each container. The
+// file runtime in that folder names the low-level runtime.
 const bundles = "io.containerd.runtime.v2.task"
 
-// maxLine bounds what is read of a command line.
+// maxLine limits the size of a command line or a file runtime, in bytes.
 const maxLine = 128 << 10
 
-// Users returns what runs on the host that still needs the tools in the folder: containers
-// that an engine started through a tool, and to stop which it starts the tool again, as
-// paths of their bundles or as "process 42". proc is the host's /proc, and root where this
-// process sees the host's root.
+// Users returns the containers on the host that still need the tools in a folder. An engine
+// started them through a tool, and starts the same tool again to stop them. The result contains
+// the paths of bundles, and processes such as "process 42". proc is the host's /proc, root the
+// folder where this process sees the host's root.
 func Users(proc, root, tools string) []string {
 	entries, err := os.ReadDir(proc)
 	if err != nil {
@@ -36,7 +36,7 @@ func Users(proc, root, tools string) []string {
 			continue
 		}
 		dir := filepath.Join(proc, e.Name())
-		if names(dir, prefix) {
+		if commandLineHas(dir, prefix) {
 			users = append(users, "process "+e.Name())
 		}
 		// A shim of containerd runs in the bundle of its first container.
@@ -45,15 +45,15 @@ func Users(proc, root, tools string) []string {
 			continue
 		}
 		seen[filepath.Dir(cwd)] = true
-		users = append(users, started(root, filepath.Dir(cwd), prefix)...)
+		users = append(users, startedBundles(root, filepath.Dir(cwd), prefix)...)
 	}
 	slices.Sort(users)
 	return users
 }
 
-// names reports whether a word on the command line of a process begins with the prefix:
-// conmon gets the path of the runtime so, for the life of its container.
-func names(process, prefix string) bool {
+// commandLineHas reports whether an argument of a process begins with the prefix. conmon, which
+// runs as long as its container, has the path of the runtime as an argument.
+func commandLineHas(process, prefix string) bool {
 	line, err := os.ReadFile(filepath.Join(process, "cmdline"))
 	if err != nil || len(line) > maxLine {
 		return false
@@ -63,8 +63,8 @@ func names(process, prefix string) bool {
 	})
 }
 
-// started returns the bundles in a folder whose runtime is below the prefix.
-func started(root, folder, prefix string) []string {
+// startedBundles returns the bundles in a folder whose runtime is below the prefix.
+func startedBundles(root, folder, prefix string) []string {
 	entries, err := os.ReadDir(filepath.Join(root, folder))
 	if err != nil {
 		return nil

@@ -12,21 +12,21 @@ import (
 
 var errNotByNRI = errors.New("the CDI specs have network devices or classes of RDT, which NRI plugins of all versions cannot give: use the runtime nvidia for this container")
 
-// adjust returns the edits as NRI describes them. Engines replace what a container has
-// under the same name, path or destination, and reject a plugin that sets one twice.
+// adjust returns the edits in the form of NRI. Engines replace values of the container with the
+// same name, path or destination. They reject a plugin that sets one of these twice.
 func adjust(e spec.Edits) (*api.ContainerAdjustment, error) {
 	if len(e.NetDevices) > 0 || e.IntelRdt != nil {
 		return nil, errNotByNRI
 	}
 	a := &api.ContainerAdjustment{}
-	for _, variable := range last(e.Env, nameOf) {
+	for _, variable := range lastOfEach(e.Env, nameOf) {
 		name, value, _ := strings.Cut(variable, "=")
 		a.AddEnv(name, value)
 	}
-	for _, m := range api.FromOCIMounts(last(e.Mounts, func(m oci.Mount) string { return m.Destination })) {
+	for _, m := range api.FromOCIMounts(lastOfEach(e.Mounts, func(m oci.Mount) string { return m.Destination })) {
 		a.AddMount(m)
 	}
-	for _, d := range api.FromOCILinuxDevices(last(e.Devices, func(d oci.LinuxDevice) string { return d.Path })) {
+	for _, d := range api.FromOCILinuxDevices(lastOfEach(e.Devices, func(d oci.LinuxDevice) string { return d.Path })) {
 		a.AddDevice(d)
 	}
 	for _, h := range e.Hooks {
@@ -40,8 +40,8 @@ func nameOf(variable string) string {
 	return name
 }
 
-// last returns of items with the same key only the last one.
-func last[T any](items []T, key func(T) string) []T {
+// lastOfEach returns, for each key, the last item with this key.
+func lastOfEach[T any](items []T, key func(T) string) []T {
 	places := map[string]int{}
 	for i, item := range items {
 		places[key(item)] = i

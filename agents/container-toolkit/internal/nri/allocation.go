@@ -11,7 +11,7 @@ import (
 
 // uuids returns the UUIDs of GPUs and MIG devices among allocated devices, each once.
 // Device plugins for NVIDIA's GPUs list each device by its UUID, and replicas of a shared
-// one as <UUID>::<number>. Devices of other plugins do not count.
+// device as <UUID>::<number>. The function ignores devices of other plugins.
 func uuids(devices []podresources.Allocation) ([]string, error) {
 	var out []string
 	for _, d := range devices {
@@ -21,7 +21,7 @@ func uuids(devices []podresources.Allocation) ([]string, error) {
 			if !slices.Contains(out, id) {
 				out = append(out, id)
 			}
-		case ofGPUs(d.Resource):
+		case isGPUResource(d.Resource):
 			return nil, fmt.Errorf("inject GPUs: device %q of the resource %s is not named by the UUID of a GPU: with this device plugin, turn the NRI plugin off",
 				text.Cut(text.Printable(d.ID), 80), d.Resource)
 		}
@@ -32,17 +32,17 @@ func uuids(devices []podresources.Allocation) ([]string, error) {
 // isUUID reports whether an ID is the UUID of a GPU or of a MIG device.
 func isUUID(id string) bool { return strings.HasPrefix(id, "GPU-") || strings.HasPrefix(id, "MIG-") }
 
-// ofGPUs reports whether a resource is one of GPUs, by the names that NVIDIA's device
-// plugin gives them. Resources of virtual machines have other names.
-func ofGPUs(resource string) bool {
+// isGPUResource reports whether a resource has one of the names that NVIDIA's device plugin gives
+// to resources of GPUs. Resources of virtual machines have other names.
+func isGPUResource(resource string) bool {
 	name, ok := strings.CutPrefix(resource, "nvidia.com/")
 	return ok && (name == "gpu" || name == "gpu.shared" || strings.HasPrefix(name, "mig-"))
 }
 
-// ofPod returns an error unless each named device is allocated to some container of the
-// pod. The kubelet does not list init containers; it gives them devices that it gives to a
-// container of the pod later, if one requests any.
-func ofPod(named []string, pod podresources.Pod) error {
+// checkAllocated returns an error unless each named device is allocated to a container of the
+// pod. The kubelet does not list init containers. It gives them devices that a container of the
+// pod gets later, if one requests any.
+func checkAllocated(named []string, pod podresources.Pod) error {
 	for _, name := range named {
 		has := func(d podresources.Allocation) bool {
 			id, _, _ := strings.Cut(d.ID, "::")

@@ -18,7 +18,7 @@ import (
 
 const visible = "NVIDIA_VISIBLE_DEVICES"
 
-// handler answers the requests of one session.
+// handler handles the requests of one session.
 type handler struct {
 	*Plugin
 	asked atomic.Bool
@@ -27,15 +27,15 @@ type handler struct {
 // Configure is the first request of an engine.
 func (h *handler) Configure(_ context.Context, _, engine, version string) (api.EventMask, error) {
 	h.Log.Info("nri plugin connected", "engine", engine, "engine_version", version)
-	return 0, nil // all events that there are handlers of
+	return 0, nil // all events with a handler
 }
 
-// Synchronize is the last request before the engine asks about containers. Those that run
+// Synchronize is the last request before the engine asks about containers. Running containers
 // cannot get devices any more.
 func (h *handler) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	h.asked.Store(true)
 	h.Report(nil)
-	ctx, cancel := inTime(ctx)
+	ctx, cancel := withTimeToAnswer(ctx)
 	defer cancel()
 	for _, m := range h.missed(ctx, pods, containers) {
 		h.Log.Warn("a container started while the nri plugin was away: unless a runtime gave it its gpus, it lacks them until its pod is deleted",
@@ -44,10 +44,10 @@ func (h *handler) Synchronize(ctx context.Context, pods []*api.PodSandbox, conta
 	return nil, nil
 }
 
-// CreateContainer returns what a container gets. An error keeps it from being created; the
-// kubelet shows it in an Event of the pod, and creates the container again.
+// CreateContainer returns the adjustment of a container. After an error the engine does not create
+// the container. The kubelet shows the error in an Event of the pod, and retries.
 func (h *handler) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-	ctx, cancel := inTime(ctx)
+	ctx, cancel := withTimeToAnswer(ctx)
 	defer cancel()
 	gpus, err := h.allocated(ctx, pod, c)
 	if err != nil || len(gpus) == 0 {
@@ -58,7 +58,7 @@ func (h *handler) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *a
 		return nil, nil, err
 	}
 	log := h.Log.With("pod", pod.GetNamespace()+"/"+pod.GetName(), "container", c.GetName(), "gpus", gpus)
-	if given(c, plan) {
+	if hasDevices(c, plan) {
 		log.Debug("the container has its gpus already, nothing to add")
 		return nil, nil, nil
 	}
@@ -70,9 +70,9 @@ func (h *handler) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *a
 	return adjustment, nil, nil
 }
 
-// inTime leaves half of the time of a request to its answer: an engine that gets no answer
-// in time creates the container without asking.
-func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeToAnswer limits ctx to half of the time of a request. The rest is for the answer: an
+// engine without an answer in time creates the container without the plugin.
+func withTimeToAnswer(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, limited := ctx.Deadline()
 	if !limited {
 		return context.WithCancel(ctx)
@@ -96,7 +96,7 @@ func (p *Plugin) allocated(ctx context.Context, pod *api.PodSandbox, c *api.Cont
 	if devices, listed := found[c.GetName()]; listed {
 		return uuids(devices)
 	}
-	return named, ofPod(named, found)
+	return named, checkAllocated(named, found)
 }
 
 func mounts(c *api.Container) []request.Mount {
@@ -107,8 +107,8 @@ func mounts(c *api.Container) []request.Mount {
 	return out
 }
 
-// containerOf returns the container as one that asks for GPUs by their UUIDs, and that
-// chooses which part of the driver it needs and what it requires, but nothing else.
+// containerOf returns a container that requests GPUs by their UUIDs. It keeps only the variables
+// of c for driver capabilities and requirements.
 func containerOf(c *api.Container, gpus []string) request.Container {
 	env := request.Environment(c.GetEnv())
 	for name := range env {
@@ -121,7 +121,7 @@ func containerOf(c *api.Container, gpus []string) request.Container {
 	return request.Container{Env: env}
 }
 
-// target describes the container that the devices go into. Older engines do not tell its
+// target describes the container that gets the devices. Older engines do not send its
 // user.
 func (p *Plugin) target(c *api.Container) inject.Target {
 	return inject.Target{
@@ -130,16 +130,16 @@ func (p *Plugin) target(c *api.Container) inject.Target {
 			return n.GetType() == string(oci.UserNamespace)
 		}),
 		Stat: p.Stat,
-		// NRI cannot add groups. A user other than root gets the device nodes themselves.
+		// NRI cannot add groups. The device nodes belong to the user, if it is not root.
 		NoGIDs: true,
 	}
 }
 
-// given reports whether the engine has given the container these devices already, by CDI
-// names in the request or in annotations: then the container has their device nodes, and
-// the variable that specs for GPUs set so that no other tool adds any. A privileged
-// container has the nodes in any case.
-func given(c *api.Container, plan *shim.Plan) bool {
+// hasDevices reports whether the engine has given the container these devices already, by CDI
+// names in the request or in annotations. Then the container has their device nodes, and the
+// variable that specs for GPUs set so that other tools do not add GPUs. The variable is checked
+// because a privileged container always has the device nodes.
+func hasDevices(c *api.Container, plan *shim.Plan) bool {
 	if request.Environment(c.GetEnv())[visible] != "void" {
 		return false
 	}

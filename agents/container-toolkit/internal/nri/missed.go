@@ -8,10 +8,10 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/request"
 )
 
-// missed returns the running containers that were created without asking the plugin, and to
-// which GPUs are allocated. They name them; where the plugin or the engine gave the
-// devices of CDI specs, the variable is "void" instead. A runtime that gives GPUs shows
-// neither.
+// missed returns the running containers that were created without the plugin, although GPUs are
+// allocated to them. Their variable or mounts name the GPUs. If the plugin or the engine has
+// injected devices of CDI specs, the variable is "void" instead. The result includes containers
+// that got GPUs from a runtime, because neither sign shows that.
 func (p *Plugin) missed(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) []missed {
 	of := map[string]*api.PodSandbox{}
 	for _, pod := range pods {
@@ -31,7 +31,7 @@ func (p *Plugin) missed(ctx context.Context, pods []*api.PodSandbox, containers 
 	return out
 }
 
-// missed is a container that the plugin was not asked about.
+// missed is a container that was created without the plugin.
 type missed struct {
 	pod, container string
 	gpus           []string

@@ -1,7 +1,7 @@
-// Package nri gives containers their GPUs through NRI, the interface for plugins of
-// containerd and CRI-O: while the engine creates a container, the Plugin adds what the CDI
-// specs of the node say about the GPUs that the kubelet allocated to this container. What
-// annotations, variables and the image name does not count.
+// Package nri gives containers their GPUs through NRI, the plugin interface of containerd and
+// CRI-O. While the engine creates a container, the Plugin adds the devices that the CDI specs
+// of the node have for the GPUs that the kubelet allocated to the container. GPUs that only
+// annotations, variables or the image name are not added.
 package nri
 
 import (
@@ -24,15 +24,15 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Name is the name of the plugin, which administrators use in required_plugins of the
-// engine's default validator.
+// Name is the name of the plugin. Administrators use it in required_plugins of the engine's
+// default validator.
 const Name = "nvidia-container-toolkit"
 
 const (
-	// retryFirst and retryMost are pauses between attempts to connect. An engine that
-	// starts is noticed at once.
+	// retryFirst and retryMost are pauses between attempts to connect. The plugin does not
+	// wait for an engine that starts: the change of its socket causes an attempt.
 	retryFirst, retryMost = 100 * time.Millisecond, 5 * time.Second
-	// endLimit is how long a session may take to end after its connection.
+	// endLimit limits the time from the end of a connection to the end of its session.
 	endLimit = 2 * time.Second
 )
 
@@ -40,20 +40,20 @@ var errEnded = errors.New("the container engine closed the connection to the NRI
 
 // Config describes a Plugin.
 type Config struct {
-	// Index of the plugin, "00" to "99": engines call the plugin with the lowest one first.
+	// Index is the index of the plugin, "00" to "99". Engines call plugins in ascending order.
 	Index string
-	// Socket of the engine's NRI, as this process sees it.
+	// Socket is the socket of the engine's NRI, as this process sees it.
 	Socket string
-	// Kubelet says what is allocated to the containers of a pod. Run closes it at its end.
+	// Kubelet returns the devices that are allocated to the containers of a pod. Run closes it.
 	Kubelet *podresources.Client
-	// Tools is the config of the tools: the sections that the mode cdi uses hold here too.
+	// Tools is the config of the tools. The plugin uses the same sections as the mode cdi.
 	Tools *toolconfig.Config
-	// Kind of the CDI devices, which Folder has specs of.
+	// Kind is the kind of the CDI devices. Folder contains their specs.
 	Kind, Folder string
 	// Stat returns a device node of the host, without following a link.
 	Stat func(path string) (inject.Node, error)
-	// Report is called with nil when the engine begins to ask the plugin, and with the
-	// reason when it does not.
+	// Report is called with nil when the engine begins to call the plugin, and with the
+	// cause when the engine does not call it.
 	Report func(error)
 	Log    *slog.Logger
 }
@@ -67,7 +67,7 @@ type Plugin struct {
 // New returns a Plugin. It does nothing before Run.
 func New(c Config) *Plugin {
 	p := &Plugin{Config: c, tools: *c.Tools}
-	// The request that the plugin makes for a container names what is allocated.
+	// The plugin makes a request for each container, which names only allocated devices.
 	p.tools.AcceptVariable, p.tools.AcceptMounts, p.tools.SwarmResources = true, false, nil
 	p.tools.Runtime.Mode = toolconfig.ModeCDI
 	p.tools.Runtime.CDI.DefaultKind, p.tools.Runtime.CDI.SpecDirs = c.Kind, []string{c.Folder}
@@ -80,7 +80,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 		p.Log.Warn("the container engine does not ask the nri plugin, connecting again", "err", err)
 	}
 	loop := reconcile.New(reconcile.Config{
-		Name: Name, Log: slog.New(slog.DiscardHandler), // a session logs that it has begun
+		Name: Name, Log: slog.New(slog.DiscardHandler), // session logs the connection
 		Retry:  pace.Backoff{First: retryFirst, Most: retryMost},
 		Failed: func(err error, _ time.Duration) { away(err) },
 		Step: func(ctx context.Context) (reconcile.Result, error) {
@@ -102,8 +102,8 @@ func (p *Plugin) Run(ctx context.Context) error {
 	return errors.Join(loop.Run(ctx), p.Kubelet.Close())
 }
 
-// session serves the engine until the connection ends. It returns whether the engine has
-// asked the plugin, and why it does not any more.
+// session serves the engine until the connection ends. It returns whether the engine has called
+// the plugin, and why the connection ended.
 func (p *Plugin) session(ctx context.Context) (asked bool, err error) {
 	raw, err := (&net.Dialer{}).DialContext(ctx, "unix", p.Socket)
 	if err != nil {
@@ -132,8 +132,8 @@ func (p *Plugin) session(ctx context.Context) (asked bool, err error) {
 	return h.asked.Load(), err
 }
 
-// await waits for the end of a stub whose connection has ended. The stub waits forever for
-// an engine that went away between the registration of the plugin and its configuration.
+// await waits for the end of a stub whose connection has ended. If the engine ends between the
+// registration and the configuration of the plugin, the stub never ends.
 func (p *Plugin) await(done <-chan error) error {
 	limit := time.NewTimer(endLimit)
 	defer limit.Stop()
@@ -145,7 +145,7 @@ func (p *Plugin) await(done <-chan error) error {
 	}
 }
 
-// conn is a connection that tells when it has ended.
+// conn is a connection that closes ended after an error of Read.
 type conn struct {
 	net.Conn
 	once  sync.Once
@@ -160,7 +160,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// stubLog passes messages of the library on. What concerns the user, Run reports.
+// stubLog logs messages of the library at the level debug. Run reports the errors.
 type stubLog struct{ log *slog.Logger }
 
 func (l stubLog) message(ctx context.Context, format string, args []any) {

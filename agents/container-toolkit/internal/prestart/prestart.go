@@ -91,7 +91,7 @@ func prestart(configPath string, stdin io.Reader, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	of := request.Of(spec)
+	of := request.FromSpec(spec)
 	// Only the runtime reads annotations: nobody could ask this hook for CDI devices.
 	of.Annotations = nil
 	asked, err := request.Derive(of, cfg)

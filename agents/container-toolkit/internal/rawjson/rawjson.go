@@ -1,5 +1,5 @@
-// Package rawjson changes JSON documents as text: what it does not change keeps its
-// bytes, and what it adds is formatted as the document is.
+// Package rawjson edits JSON documents as text. All other bytes stay the same, and new members
+// get the format of the document.
 package rawjson
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// member is a member of an object: the offsets of its key and its value.
+// member is a member of an object, with the offsets of its key and its value.
 type member struct {
 	name            string
 	key, keyEnd     int
@@ -43,12 +43,12 @@ func Get(text []byte, path ...string) string {
 	if Check(text) != nil {
 		return ""
 	}
-	at := space(text, 0)
+	at := skipSpace(text, 0)
 	for i, name := range path {
 		if text[at] != '{' {
 			return ""
 		}
-		m := read(text, at).find(name)
+		m := readObject(text, at).find(name)
 		if m == nil {
 			return ""
 		}
@@ -60,19 +60,19 @@ func Get(text []byte, path ...string) string {
 	return ""
 }
 
-// Set gives the member at path the value, which is JSON text. Objects above it that are
-// missing are added at the end of those that they belong to.
+// Set sets the member at path to the value, which is JSON text. It adds missing objects of the
+// path at the end of their parents.
 func Set(text []byte, path []string, value string) ([]byte, error) {
 	if err := Check(text); err != nil {
 		return nil, err
 	}
 	s := styleOf(text)
-	at := space(text, 0)
+	at := skipSpace(text, 0)
 	for i, name := range path {
 		if text[at] != '{' {
 			return nil, fmt.Errorf("%s is not an object", strings.Join(path[:i], "."))
 		}
-		o := read(text, at)
+		o := readObject(text, at)
 		m := o.find(name)
 		if m == nil {
 			return s.insert(text, o, name, nest(path[i+1:], value))
@@ -89,17 +89,17 @@ func Set(text []byte, path []string, value string) ([]byte, error) {
 	return text, nil
 }
 
-// Delete removes the member at path, if there is one.
+// Delete removes the member at path, if it exists.
 func Delete(text []byte, path ...string) []byte {
 	if Check(text) != nil {
 		return text
 	}
-	at := space(text, 0)
+	at := skipSpace(text, 0)
 	for i, name := range path {
 		if text[at] != '{' {
 			return text
 		}
-		o := read(text, at)
+		o := readObject(text, at)
 		m := o.find(name)
 		if m == nil {
 			return text
@@ -112,16 +112,17 @@ func Delete(text []byte, path ...string) []byte {
 	return text
 }
 
-// nest returns the value below the objects of path, as JSON text.
+// nest wraps the value in the objects of path, as JSON text.
 func nest(path []string, value string) string {
 	for _, name := range slices.Backward(path) {
-		key, _ := json.Marshal(name) // a string cannot fail
+		key, _ := json.Marshal(name) // a string always has an encoding
 		value = "{" + string(key) + ":" + value + "}"
 	}
 	return value
 }
 
-// find returns the member that decoders use: the last one with the name.
+// find returns the last member with the name, because decoders use the last one. It returns nil
+// if no member has the name.
 func (o object) find(name string) *member {
 	for i := range slices.Backward(o.members) {
 		if o.members[i].name == name {
@@ -131,7 +132,7 @@ func (o object) find(name string) *member {
 	return nil
 }
 
-// remove removes a member with the comma and the space that belong to it.
+// remove removes a member, with its comma and white space.
 func (o object) remove(text []byte, m *member) []byte {
 	i := slices.IndexFunc(o.members, func(x member) bool { return x.key == m.key })
 	switch {
@@ -144,35 +145,35 @@ func (o object) remove(text []byte, m *member) []byte {
 	}
 }
 
-// read returns the object that begins at an offset of a valid document.
-func read(text []byte, at int) object {
+// readObject returns the object that begins at an offset of a valid document.
+func readObject(text []byte, at int) object {
 	o := object{open: at}
-	at = space(text, at+1)
+	at = skipSpace(text, at+1)
 	for text[at] != '}' {
-		m := member{key: at, keyEnd: skip(text, at)}
+		m := member{key: at, keyEnd: skipValue(text, at)}
 		_ = json.Unmarshal(text[m.key:m.keyEnd], &m.name) // the document is valid
-		m.value = space(text, space(text, m.keyEnd)+1)
-		m.valueEnd = skip(text, m.value)
+		m.value = skipSpace(text, skipSpace(text, m.keyEnd)+1)
+		m.valueEnd = skipValue(text, m.value)
 		o.members = append(o.members, m)
-		at = space(text, m.valueEnd)
+		at = skipSpace(text, m.valueEnd)
 		if text[at] == ',' {
-			at = space(text, at+1)
+			at = skipSpace(text, at+1)
 		}
 	}
 	o.close = at
 	return o
 }
 
-// space returns the offset of the first byte at or after an offset that is no white space.
-func space(text []byte, at int) int {
+// skipSpace returns the offset of the first byte at or after an offset that is not white space.
+func skipSpace(text []byte, at int) int {
 	for at < len(text) && strings.IndexByte(" \t\r\n", text[at]) >= 0 {
 		at++
 	}
 	return at
 }
 
-// skip returns the offset after the value that begins at an offset of a valid document.
-func skip(text []byte, at int) int {
+// skipValue returns the offset after the value that begins at an offset of a valid document.
+func skipValue(text []byte, at int) int {
 	depth := 0
 	for ; at < len(text); at++ {
 		switch c := text[at]; c {

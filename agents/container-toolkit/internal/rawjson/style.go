@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// defaultUnit is the indentation of documents that do not show one of their own.
+// defaultUnit is the indentation for documents that do not show their own.
 const defaultUnit = "    "
 
-// style is how a document is formatted.
+// style is the format of a document.
 type style struct {
-	// unit is the indentation of one level, newline how lines end; both are empty for a
-	// document on one line.
+	// unit is the indentation of one level, newline the line break. Both are "" for a document
+	// on one line.
 	unit, newline string
-	// colon is what separates a key from its value, and comma one member from the next
-	// one if both are on one line.
+	// colon is the text between a key and its value, comma the text between two members on
+	// one line.
 	colon, comma string
 }
 
-// styleOf returns how a document is formatted, from its first member.
+// styleOf returns the format of a document, from its first member.
 func styleOf(text []byte) style {
 	s := style{unit: defaultUnit, newline: "\n", colon: ": ", comma: ", "}
-	o := read(text, space(text, 0))
+	o := readObject(text, skipSpace(text, 0))
 	if len(o.members) == 0 {
 		return s
 	}
@@ -84,10 +84,10 @@ func (o object) separator(text []byte, i int) int {
 	if i == 0 {
 		return o.open + 1
 	}
-	return space(text, o.members[i-1].valueEnd) + 1
+	return skipSpace(text, o.members[i-1].valueEnd) + 1
 }
 
-// format returns a value as the document is formatted, on a line with an indentation.
+// format returns a value in the format of the document. indent is the indentation of its line.
 func (s style) format(value, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	if s.newline == "" {
@@ -100,7 +100,7 @@ func (s style) format(value, indent string) ([]byte, error) {
 	return bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte(s.newline)), nil
 }
 
-// lineIndent returns the white space at the beginning of the line of an offset.
+// lineIndent returns the white space at the beginning of the line that contains an offset.
 func lineIndent(text []byte, at int) string {
 	line := text[bytes.LastIndexByte(text[:at], '\n')+1:]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])

@@ -10,17 +10,17 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// The marks. A line that ends with mark was added; one with was has another value than
-// before, which follows; what is between begin and end was added.
+// The marks. A line that ends with addedMark was added. A line with changedMark has a changed
+// value, and the old value follows the mark. The lines between blockBegin and blockEnd were added.
 const (
-	mark  = " # nvidia-container-toolkit"
-	was   = mark + ": was "
-	begin = "# >>> nvidia-container-toolkit (remove with: nvidia-ctk runtime unconfigure)"
-	end   = "# <<< nvidia-container-toolkit"
+	addedMark   = " # nvidia-container-toolkit"
+	changedMark = addedMark + ": was "
+	blockBegin  = "# >>> nvidia-container-toolkit (remove with: nvidia-ctk runtime unconfigure)"
+	blockEnd    = "# <<< nvidia-container-toolkit"
 )
 
-// Set gives the key at path the value, which is TOML text on one line. The key is added
-// if it is missing: next to its siblings, or in a new table at the end.
+// Set sets the key at path to the value, which is TOML text on one line. If the key is missing,
+// Set adds it next to its siblings, or in a new table at the end.
 func Set(text []byte, path []string, value string) ([]byte, error) {
 	d, err := Parse(text)
 	if err != nil {
@@ -34,13 +34,13 @@ func Set(text []byte, path []string, value string) ([]byte, error) {
 	}
 	table := path[:len(path)-1]
 	if at, indent, key := d.place(table, path); at >= 0 {
-		return insertLine(text, at, indent+key+" = "+value+mark), nil
+		return insertLine(text, at, indent+key+" = "+value+addedMark), nil
 	}
 	return appendBlock(text, "["+Key(table)+"]\n"+Key(path[len(path)-1:])+" = "+value+"\n"), nil
 }
 
-// place returns where a line with a new key goes, its indentation and the key as it is
-// written there. It returns -1 if the table is not there yet.
+// place returns the offset for a line with a new key, its indentation, and the key as it is
+// written there. The offset is -1 if the table does not exist.
 func (d *Doc) place(table, path []string) (at int, indent, key string) {
 	at = -1
 	if len(table) == 0 {
@@ -57,7 +57,7 @@ func (d *Doc) place(table, path []string) (at int, indent, key string) {
 				indent = d.indent(d.entries[i+1])
 			}
 		case !e.header && len(e.table) < len(table) && len(e.path) > len(table) && slices.Equal(e.path[:len(table)], table):
-			// The table is made of dotted keys: no header may name it.
+			// The table consists of dotted keys, so a header must not name it.
 			at, indent, key = e.end, d.indent(e), Key(path[len(e.table):])
 		}
 	}
@@ -73,20 +73,20 @@ func (d *Doc) indent(e entry) string {
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// replace gives a key another value, and records the old one behind it.
+// replace sets a key to another value, and records the old value after it.
 func (d *Doc) replace(e *entry, value string) ([]byte, error) {
 	old := string(d.text[e.value:e.valueEnd])
 	if old == value {
 		return d.text, nil
 	}
 	if strings.ContainsAny(old, "\r\n") {
-		return nil, fmt.Errorf("line %d: the value of %s has several lines: write it on one line", d.line(e.start), Key(e.path))
+		return nil, fmt.Errorf("line %d: the value of %s has several lines: write it on one line", d.lineNumber(e.start), Key(e.path))
 	}
 	eol := e.end - len(lineBreak(d.text[:e.end]))
-	return slices.Concat(d.text[:e.value], []byte(value), d.text[e.valueEnd:eol], []byte(was+old), d.text[eol:]), nil
+	return slices.Concat(d.text[:e.value], []byte(value), d.text[e.valueEnd:eol], []byte(changedMark+old), d.text[eol:]), nil
 }
 
-// lineBreak returns how the line at the end of text ends.
+// lineBreak returns the line break at the end of text, or "".
 func lineBreak(text []byte) string {
 	switch {
 	case bytes.HasSuffix(text, []byte("\r\n")):
@@ -98,8 +98,8 @@ func lineBreak(text []byte) string {
 	}
 }
 
-// insertLine inserts a line at the beginning of a line, or after the last one. If the
-// last line is not ended, the new one is not either.
+// insertLine inserts a line before the line at an offset, or after the last line. If the last
+// line has no line break, the new last line has none either.
 func insertLine(text []byte, at int, line string) []byte {
 	if at == len(text) && at > 0 && text[at-1] != '\n' {
 		return slices.Concat(text, []byte("\n"+line))
@@ -107,7 +107,7 @@ func insertLine(text []byte, at int, line string) []byte {
 	return slices.Concat(text[:at], []byte(line+"\n"), text[at:])
 }
 
-// AddTables adds tables at the end. The tables must not be in the document.
+// AddTables adds tables at the end. The document must not have the tables yet.
 func AddTables(text []byte, tables ...Table) ([]byte, error) {
 	d, err := Parse(text)
 	if err != nil {
@@ -127,17 +127,18 @@ func AddTables(text []byte, tables ...Table) ([]byte, error) {
 	return out, err
 }
 
-// appendBlock adds text between marks at the end, or to the block that is there.
+// appendBlock adds text between marks at the end, or to an existing block at the end.
 func appendBlock(text []byte, block string) []byte {
-	tail := "\n" + end
+	tail := "\n" + blockEnd
 	if trimmed := bytes.TrimSuffix(text, []byte("\n")); bytes.HasSuffix(trimmed, []byte(tail)) {
 		at := len(trimmed) - len(tail) + 1
 		return slices.Concat(text[:at], []byte(block), text[at:])
 	}
-	return insertLine(text, len(text), begin+"\n"+block+end)
+	return insertLine(text, len(text), blockBegin+"\n"+block+blockEnd)
 }
 
-// Table is a table with everything below it, of types that decoding TOML makes.
+// Table is a table with all values and tables below it. The values have the types that the
+// TOML decoder returns.
 type Table struct {
 	Path   []string
 	Values map[string]any
@@ -166,8 +167,8 @@ func (t Table) write(b *strings.Builder) error {
 	return nil
 }
 
-// AddToList adds a string to the array of strings at path, at its end; a missing array
-// is added. It does nothing if the array has the string.
+// AddToList appends a string to the array of strings at path. It adds a missing array. It does
+// nothing if the array has the string already.
 func AddToList(text []byte, path []string, value string) ([]byte, error) {
 	d, err := Parse(text)
 	if err != nil {
@@ -178,7 +179,7 @@ func AddToList(text []byte, path []string, value string) ([]byte, error) {
 		return Set(text, path, "["+String(value)+"]")
 	}
 	if e.kind != unstable.Array {
-		return nil, fmt.Errorf("line %d: %s is not a list", d.line(e.start), Key(path))
+		return nil, fmt.Errorf("line %d: %s is not a list", d.lineNumber(e.start), Key(path))
 	}
 	at, add := e.value+1, String(value)
 	for _, el := range e.elements {

@@ -1,6 +1,6 @@
-// Package rawtoml changes TOML documents as text: what it does not change keeps its
-// bytes, comments and order. Each change has a mark in the text, by which Strip takes it
-// back without knowing the document from before.
+// Package rawtoml edits TOML documents as text. All other bytes, comments and the order stay
+// the same. Each change leaves a mark in the text. Strip finds the marks and reverts the
+// changes without the original document.
 package rawtoml
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Doc is a TOML document, and where its keys are.
+// Doc is a TOML document with the places of its keys.
 type Doc struct {
 	text    []byte
 	entries []entry
@@ -25,10 +25,10 @@ type Doc struct {
 type entry struct {
 	// path is the full path of the table or key.
 	path []string
-	// table is the path of the table that a key is below, as its header has it.
+	// table is the path of the table of a key, from the header of the table.
 	table  []string
 	header bool
-	// start and end are the offsets of the lines of the entry, with the end of the line.
+	// start and end are the offsets of the entry's lines, including the line break.
 	start, end int
 	// value and valueEnd are the offsets of a key's value.
 	value, valueEnd int
@@ -43,12 +43,12 @@ type element struct {
 	start, end int
 }
 
-// Parse reads a document. It rejects what is not valid TOML, also keys and tables that
-// are defined twice.
+// Parse reads a document. It rejects invalid TOML, including keys and tables that are defined
+// twice.
 func Parse(text []byte) (*Doc, error) {
 	var whole map[string]any
 	if err := toml.Unmarshal(text, &whole); err != nil {
-		return nil, located(err)
+		return nil, withLineNumber(err)
 	}
 	d := &Doc{text: text}
 	p := unstable.Parser{}
@@ -65,8 +65,8 @@ func Parse(text []byte) (*Doc, error) {
 	return d, p.Error()
 }
 
-// located returns an error of the decoder with the line at fault.
-func located(err error) error {
+// withLineNumber adds the line number to an error of the decoder.
+func withLineNumber(err error) error {
 	if decode, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ := decode.Position()
 		return fmt.Errorf("line %d: %w", line, err)
@@ -90,7 +90,7 @@ func (d *Doc) read(p *unstable.Parser, n *unstable.Node, table []string) entry {
 		e.path = append(e.path, string(keys.Node().Data))
 	}
 	if n.Kind == unstable.ArrayTable {
-		// No path that a caller asks for leads into the elements of an array.
+		// Callers do not look up paths in the elements of an array.
 		e.path = append(e.path, "[[]]")
 	}
 	e.start = bytes.LastIndexByte(d.text[:first.Offset], '\n') + 1
@@ -107,7 +107,7 @@ func (d *Doc) read(p *unstable.Parser, n *unstable.Node, table []string) entry {
 	return e
 }
 
-// elements returns the strings of an array.
+// elements returns the strings of an array, or nil for other values.
 func elements(p *unstable.Parser, n *unstable.Node) []element {
 	if n.Kind != unstable.Array {
 		return nil
@@ -122,7 +122,7 @@ func elements(p *unstable.Parser, n *unstable.Node) []element {
 	return out
 }
 
-// lineEnd returns the offset after the line in which at is.
+// lineEnd returns the offset after the line that contains the offset at.
 func lineEnd(text []byte, at int) int {
 	if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
 		return at + i + 1
@@ -130,7 +130,7 @@ func lineEnd(text []byte, at int) int {
 	return len(text)
 }
 
-// find returns the entry of a key.
+// find returns the entry of a key, or nil.
 func (d *Doc) find(path []string) *entry {
 	for i := range d.entries {
 		if e := &d.entries[i]; !e.header && slices.Equal(e.path, path) {
@@ -140,20 +140,20 @@ func (d *Doc) find(path []string) *entry {
 	return nil
 }
 
-// blocker returns an error if the value of a key above path is written in one piece, such
-// as an inline table, which other lines cannot extend.
+// blocker returns an error if a key above path has a value, such as an inline table, which
+// other lines cannot extend.
 func (d *Doc) blocker(path []string) error {
 	for _, e := range d.entries {
 		if !e.header && len(e.path) < len(path) && slices.Equal(e.path, path[:len(e.path)]) {
 			return fmt.Errorf("line %d: %s is an inline table, which cannot be extended: write it as [%s]",
-				d.line(e.start), Key(e.path), Key(e.path))
+				d.lineNumber(e.start), Key(e.path), Key(e.path))
 		}
 	}
 	return nil
 }
 
-// line returns the number of the line at an offset.
-func (d *Doc) line(at int) int { return bytes.Count(d.text[:at], []byte("\n")) + 1 }
+// lineNumber returns the number of the line at an offset.
+func (d *Doc) lineNumber(at int) int { return bytes.Count(d.text[:at], []byte("\n")) + 1 }
 
 // Key returns a path as a dotted key.
 func Key(path []string) string {
@@ -186,7 +186,7 @@ func String(s string) string {
 	return b.String()
 }
 
-// Value returns v, of a type that decoding TOML makes, as TOML text on one line.
+// Value returns v as TOML text on one line. v has a type that the TOML decoder returns.
 func Value(v any) (string, error) {
 	switch v := v.(type) {
 	case string:

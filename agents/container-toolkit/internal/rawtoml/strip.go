@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Strip takes back what Set and AddTables did to a document, and keeps everything else,
-// also what was changed since. It returns an error if marks are damaged.
+// Strip reverts the changes of Set and AddTables in a document. It keeps all other text, even if
+// it was edited since. It returns an error if marks are damaged.
 func Strip(text []byte) ([]byte, error) {
 	out, err := stripBlocks(text)
 	if err != nil {
@@ -19,16 +19,16 @@ func Strip(text []byte) ([]byte, error) {
 
 func stripBlocks(text []byte) ([]byte, error) {
 	for {
-		from := lineIndex(text, begin, 0)
+		from := lineIndex(text, blockBegin, 0)
 		if from < 0 {
 			return text, nil
 		}
-		last := lineIndex(text, end, from)
+		last := lineIndex(text, blockEnd, from)
 		if last < 0 {
 			return nil, fmt.Errorf("line %d: the end of what nvidia-container-toolkit added, %q, is missing: remove the lines by hand",
-				bytes.Count(text[:from], []byte("\n"))+1, end)
+				bytes.Count(text[:from], []byte("\n"))+1, blockEnd)
 		}
-		text = cut(text, from, lineEnd(text, last))
+		text = cutLines(text, from, lineEnd(text, last))
 	}
 }
 
@@ -42,17 +42,17 @@ func lineIndex(text []byte, prefix string, from int) int {
 	return -1
 }
 
-// cut removes whole lines. It is the reverse of insertLine.
-func cut(text []byte, from, to int) []byte {
+// cutLines removes whole lines. It reverts insertLine.
+func cutLines(text []byte, from, to int) []byte {
 	if to == len(text) && from > 0 && text[to-1] != '\n' {
 		from--
 	}
 	return slices.Concat(text[:from], text[to:])
 }
 
-// stripLines takes back the changes of single lines.
+// stripLines reverts the changes of single lines.
 func stripLines(text []byte) ([]byte, error) {
-	if !bytes.Contains(text, []byte(mark)) {
+	if !bytes.Contains(text, []byte(addedMark)) {
 		return text, nil
 	}
 	d, err := Parse(text)
@@ -63,21 +63,21 @@ func stripLines(text []byte) ([]byte, error) {
 		if e.header {
 			continue
 		}
-		// The line behind may have gone, and with it the end of this one.
+		// If the next line was removed, so was the line break of this line.
 		e.end = min(e.end, len(text))
 		eol := e.end - len(lineBreak(text[:e.end]))
 		comment := string(text[e.valueEnd:eol])
-		if strings.HasSuffix(comment, mark) {
-			text = cut(text, e.start, e.end)
-		} else if i := strings.LastIndex(comment, was); i >= 0 {
-			old := comment[i+len(was):]
+		if strings.HasSuffix(comment, addedMark) {
+			text = cutLines(text, e.start, e.end)
+		} else if i := strings.LastIndex(comment, changedMark); i >= 0 {
+			old := comment[i+len(changedMark):]
 			text = slices.Concat(text[:e.value], []byte(old), text[e.valueEnd:e.valueEnd+i], text[eol:])
 		}
 	}
 	return text, nil
 }
 
-// RemoveFromList takes back AddToList for a string that was added to an array.
+// RemoveFromList reverts AddToList for a string that was added to an array.
 func RemoveFromList(text []byte, path []string, value string) ([]byte, error) {
 	d, err := Parse(text)
 	if err != nil {

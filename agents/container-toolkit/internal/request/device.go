@@ -10,23 +10,23 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Device is a device that a container asks for.
+// Device is a device that a container requests.
 type Device struct {
-	// Asked is the device as the container names it.
+	// Asked is the name of the device in the request of the container.
 	Asked string
 	// Kind is the CDI kind: "nvidia.com/gpu".
 	Kind string
-	// Names of the device in CDI specs of the kind: the first that exists counts.
+	// Names are names of the device in CDI specs of the kind. The first existing name counts.
 	Names []string
-	// Qualified is set if the container named the kind as well.
+	// Qualified is true if the container named the kind as well.
 	Qualified bool
 }
 
-// legacyKind is the kind under which NVIDIA's runtime makes specs while a container starts.
+// legacyKind is the kind of the specs that NVIDIA's runtime makes while a container starts.
 const legacyKind = "runtime.nvidia.com/gpu"
 
-// parseDevice returns the device that a container names: by index, by two indices for a
-// MIG device, by UUID, by PCI bus ID, or by a CDI name with or without the kind.
+// parseDevice returns the device for a name. A name is an index, two indices for a MIG device, a
+// UUID, a PCI bus ID, or a CDI name with or without the kind.
 func parseDevice(name, defaultKind string) (Device, error) {
 	d := Device{Asked: name, Kind: defaultKind}
 	if strings.Contains(name, "=") {
@@ -52,9 +52,8 @@ func parseDevice(name, defaultKind string) (Device, error) {
 	return d, nil
 }
 
-// PCINames returns the forms in which a spec may name the GPU with a PCI bus ID, or nil if
-// name is none: with the domain in eight digits, as NVML writes it, and in four, as sysfs
-// does.
+// PCINames returns the two forms of a PCI bus ID in specs. The domain has eight digits, as in
+// NVML, or four digits, as in sysfs. It returns nil if name is not a PCI bus ID.
 func PCINames(name string) []string {
 	parts := strings.Split(strings.ToLower(name), ":")
 	if len(parts) == 2 && strings.Contains(parts[1], ".") {
@@ -85,8 +84,8 @@ func imexDevice(asked, number string) Device {
 // maxChannel is the highest number of an IMEX channel.
 const maxChannel = 1<<20 - 1
 
-// ParseChannel returns the number of an IMEX channel that is written as a number, or as
-// "channel" and a number.
+// ParseChannel returns the number of an IMEX channel. name is a number, or "channel" and a
+// number.
 func ParseChannel(name string) (int, error) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(name, "channel"), 10, 32)
 	if err != nil || n > maxChannel {

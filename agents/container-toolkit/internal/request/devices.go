@@ -14,14 +14,14 @@ import (
 
 const (
 	visible = "NVIDIA_VISIBLE_DEVICES"
-	// mountFolder is where mounts of /dev/null name devices.
+	// mountFolder is the folder where mounts of /dev/null name devices.
 	mountFolder = "/var/run/nvidia-container-devices"
 
 	acceptVariable = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 	acceptMounts   = "accept-nvidia-visible-devices-as-volume-mounts"
 )
 
-// devices derives the devices from the first source that names any: annotations, mounts,
+// devices derives the devices from the first source that names devices: annotations, mounts,
 // variables.
 func (d *deriver) devices() error {
 	if names := d.annotated(); len(names) > 0 {
@@ -44,7 +44,7 @@ func (d *deriver) annotated() []string {
 			if prefix == "" {
 				continue
 			}
-			found := toolconfig.Words(d.Annotations[key])
+			found := toolconfig.SplitList(d.Annotations[key])
 			if len(found) > 0 {
 				d.decide("devices", strings.Join(found, ", "), "annotation "+key)
 			}
@@ -69,13 +69,13 @@ func (d *deriver) mounted() []string {
 	return unique(names)
 }
 
-// Named returns the devices that a container names one by one, in its variable and its
-// mounts: by UUID, as device plugins do, or by index, as they may be configured to. Images name
-// "all". Whether they are allocated to this container is another question.
+// Named returns the devices that a container names one by one in its variable and its mounts.
+// Device plugins name devices by UUID or, if configured, by index. Images name "all". The devices
+// may be allocated to other containers.
 func Named(c Container) []string {
 	d := deriver{Container: c}
 	var out []string
-	for _, name := range append(toolconfig.Words(c.Env[visible]), d.mounted()...) {
+	for _, name := range append(toolconfig.SplitList(c.Env[visible]), d.mounted()...) {
 		if _, id, qualified := strings.Cut(name, "="); qualified {
 			name = id
 		}
@@ -98,7 +98,7 @@ func (d *deriver) mountedNames() func(func(string) bool) {
 	}
 }
 
-// mountedCDI returns the CDI name that a mount writes as <vendor>/<class>/<device> or as
+// mountedCDI returns the CDI name for the path of a mount: <vendor>/<class>/<device> or
 // <vendor>/<class>=<device>.
 func mountedCDI(name string) string {
 	if strings.Contains(name, "=") {
@@ -115,7 +115,7 @@ func (d *deriver) fromVariables() error {
 	if err := acceptLength(variable, value); err != nil {
 		return err
 	}
-	names := toolconfig.Words(value)
+	names := toolconfig.SplitList(value)
 	switch {
 	case !set && d.legacyImage():
 		variable, names = "CUDA_VERSION of an image without "+visible, []string{"all"}
@@ -148,9 +148,10 @@ func (d *deriver) variable() (name, value string, set bool) {
 	return visible, value, set
 }
 
-// refuse ignores a variable of a container that is not privileged. Images set it to "all",
-// and have to start on any node. But an allocation names single GPUs, by UUID or by index,
-// or says that mounts name them: such a container would lack its GPUs, so it is an error.
+// refuse handles the variable of a container that is not privileged. It ignores values such as
+// "all", because images set them and must start on any node. It returns an error if the variable
+// names single GPUs, or says that mounts name them. An allocation sets such values, and the
+// container would start without its GPUs.
 func (d *deriver) refuse(variable string, names []string) error {
 	why := fmt.Sprintf("the container is not privileged, and %s is false in config.toml", acceptVariable)
 	for _, name := range names {

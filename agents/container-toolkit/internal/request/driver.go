@@ -16,7 +16,7 @@ const driverCapabilities = "NVIDIA_DRIVER_CAPABILITIES"
 func (d *deriver) capabilities() error {
 	supported := slices.Sorted(slices.Values(d.cfg.Capabilities))
 	value, set := d.Env[driverCapabilities]
-	names := toolconfig.Words(value)
+	names := toolconfig.SplitList(value)
 	d.r.CapabilitiesSet = len(names) > 0
 	switch {
 	case slices.Contains(names, "all"):
@@ -95,7 +95,7 @@ func majorMinor(version string) (string, error) {
 	return parts[0] + "." + parts[1], nil
 }
 
-// migRights derives the rights on all MIG devices.
+// migRights derives the rights to all MIG devices.
 func (d *deriver) migRights() error {
 	for _, right := range []struct {
 		name    string
@@ -142,7 +142,7 @@ func (d *deriver) channels() error {
 	return nil
 }
 
-// requestedChannels returns the names of IMEX channels, and where they come from.
+// requestedChannels returns the names of IMEX channels, and the source of the names.
 func (d *deriver) requestedChannels() (names []string, from string) {
 	if d.cfg.AcceptMounts {
 		for name := range d.mountedNames() {
@@ -155,7 +155,7 @@ func (d *deriver) requestedChannels() (names []string, from string) {
 		}
 	}
 	const variable = "NVIDIA_IMEX_CHANNELS"
-	names = toolconfig.Words(d.Env[variable])
+	names = toolconfig.SplitList(d.Env[variable])
 	switch {
 	case len(names) == 1 && names[0] == "all":
 		d.decide("imex", "ignored", variable+"=all names no channel")
@@ -167,7 +167,7 @@ func (d *deriver) requestedChannels() (names []string, from string) {
 	return names, variable
 }
 
-// Extra returns the devices that the container gets beside its GPUs: MIG capabilities,
+// Extra returns the devices that the container gets in addition to its GPUs: MIG capabilities,
 // IMEX channels and optional hardware.
 func (r *Request) Extra() []Device {
 	var out []Device
@@ -185,8 +185,8 @@ func (r *Request) Extra() []Device {
 	return append(out, r.Optional()...)
 }
 
-// Optional returns the devices of optional hardware. The mode legacy gets these from CDI
-// specs, too.
+// Optional returns the devices of optional hardware. Even the mode legacy gets them from CDI
+// specs.
 func (r *Request) Optional() []Device {
 	var out []Device
 	for _, gate := range r.Gates {

@@ -6,9 +6,9 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 )
 
-// Mode returns the mode in which a GPU container starts: "cdi", "legacy" or "csv", and why.
-// configured is nvidia-container-runtime.mode. hasSpec reports whether a CDI spec of a kind
-// is there.
+// Mode returns the mode for a GPU container, "cdi", "legacy" or "csv", and the reason.
+// configured is the value of nvidia-container-runtime.mode. hasSpec reports whether a CDI spec of
+// a kind exists.
 func (r *Request) Mode(configured string, hasSpec func(kind string) bool, defaultKind string) (mode, reason string) {
 	const key = "nvidia-container-runtime.mode in config.toml"
 	switch configured {

@@ -1,5 +1,5 @@
-// Package request derives what a container asks for from its variables, mounts and
-// annotations. The names and the rules are those of NVIDIA's container toolkit. It does no
+// Package request derives the GPU request of a container from its variables, mounts and
+// annotations. NVIDIA's container toolkit defines the names and the rules. The package does no
 // I/O.
 package request
 
@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 )
 
-// Container is what a request is derived from.
+// Container has the parts of a container that define its request.
 type Container struct {
 	Env         map[string]string
 	Mounts      []Mount
@@ -25,9 +25,9 @@ type Container struct {
 // Mount is a mount of a container.
 type Mount struct{ Source, Destination string }
 
-// Of returns the container that a spec describes. Clear its Annotations for the mode
+// FromSpec returns the container that a spec describes. Clear its Annotations for the mode
 // legacy, which ignores them.
-func Of(s *oci.Spec) Container {
+func FromSpec(s *oci.Spec) Container {
 	c := Container{Env: Environment(s.Env()), Annotations: s.Annotations(), Privileged: s.Privileged()}
 	for _, m := range s.Mounts() {
 		c.Mounts = append(c.Mounts, Mount{m.Source, m.Destination})
@@ -35,8 +35,8 @@ func Of(s *oci.Spec) Container {
 	return c
 }
 
-// Environment returns the variables in a list of "name=value". Of several with the same
-// name the last one counts.
+// Environment returns the variables in a list of "name=value". If a name is repeated, the last
+// value counts.
 func Environment(env []string) map[string]string {
 	out := make(map[string]string, len(env))
 	for _, variable := range env {
@@ -47,40 +47,40 @@ func Environment(env []string) map[string]string {
 	return out
 }
 
-// Request is what a container asks for. Without Devices, and unless None is set, it is no
-// GPU container, and everything else is empty.
+// Request is the request of a container. If Devices is empty and None is false, the container is
+// not a GPU container, and all other fields except Decisions are empty.
 type Request struct {
 	Devices []Device
-	// None is set for a container that gets the driver's files, but no GPU.
+	// None is true for a container that gets the driver's files, but no GPU.
 	None bool
 	// Capabilities of the driver, in alphabetical order.
 	Capabilities []string
-	// CapabilitiesSet tells whether the container names them.
+	// CapabilitiesSet is true if the container names capabilities.
 	CapabilitiesSet bool
-	// Requirements on the driver and the GPUs, all of which must hold.
+	// Requirements are conditions for the driver and the GPUs. All of them must hold.
 	Requirements []Requirement
-	// MIGConfig and MIGMonitor ask for the right to change and to monitor all MIG
+	// MIGConfig and MIGMonitor request the right to change and to monitor all MIG
 	// devices.
 	MIGConfig, MIGMonitor bool
 	// IMEX are numbers of IMEX channels.
 	IMEX []string
 	// Gates are optional kinds of devices: "gds", "gdrcopy", "mofed", "nvswitch".
 	Gates []string
-	// Decisions say why the request is as it is, in the order in which they were made.
+	// Decisions explain the request, in the order of the decisions.
 	Decisions []Decision
 }
 
-// Requirement is a condition with the variable that has it.
+// Requirement is a condition, and the variable that contains it.
 type Requirement struct{ Variable, Condition string }
 
-// Decision is a part of a request, and why it is so.
+// Decision is a part of a request, and the reason for it.
 type Decision struct{ About, Result, Reason string }
 
-// GPU reports whether the container asks for the driver.
+// GPU reports whether the container requests the driver.
 func (r *Request) GPU() bool { return len(r.Devices) > 0 || r.None }
 
-// Derive returns the request of a container. An error names what is wrong, and the fix; the
-// request then has the decisions that were made before.
+// Derive returns the request of a container. An error names the cause and the fix. With an
+// error, the request has the decisions that were made before.
 func Derive(c Container, cfg *toolconfig.Config) (*Request, error) {
 	d := deriver{Container: c, cfg: cfg, r: &Request{}}
 	if err := d.devices(); err != nil || !d.r.GPU() {
@@ -95,8 +95,8 @@ func Derive(c Container, cfg *toolconfig.Config) (*Request, error) {
 	return d.r, nil
 }
 
-// maxValue is far more than a variable has that asks for GPUs: the UUIDs of 112 MIG devices
-// have 5 KiB. Its value is an image's, and what is done with it costs the host's time.
+// maxValue limits the size of a variable, in bytes, because the image sets the value and the host
+// spends time on it. The UUIDs of 112 MIG devices have 5 KiB.
 const maxValue = 64 << 10
 
 func acceptLength(variable, value string) error {
@@ -128,7 +128,7 @@ func (d *deriver) decide(about, result, reason string) {
 	d.r.Decisions = append(d.r.Decisions, Decision{about, result, reason})
 }
 
-// legacyImage reports whether the image is one of before the variables NVIDIA_*.
+// legacyImage reports whether the image was made before the variables NVIDIA_* existed.
 func (d *deriver) legacyImage() bool {
 	return d.Env["CUDA_VERSION"] != "" && d.Env["NVIDIA_REQUIRE_CUDA"] == ""
 }
@@ -144,7 +144,7 @@ func (d *deriver) gates() {
 	}
 }
 
-// sorted returns the keys of a map with a prefix, in order.
+// sorted returns the keys of a map that begin with a prefix, in alphabetical order.
 func sorted(m map[string]string, prefix string) []string {
 	all := slices.Sorted(maps.Keys(m))
 	return slices.DeleteFunc(all, func(key string) bool { return !strings.HasPrefix(key, prefix) })

@@ -299,7 +299,7 @@ func TestOf(t *testing.T) {
 	want := request.Container{
 		Env: map[string]string{"A": "2"}, Mounts: []request.Mount{{"/a", "/b"}}, Annotations: map[string]string{"c": "d"}, Privileged: true,
 	}
-	if d := cmp.Diff(want, request.Of(spec)); d != "" {
+	if d := cmp.Diff(want, request.FromSpec(spec)); d != "" {
 		t.Errorf("container (-want +got):\n%s", d)
 	}
 }

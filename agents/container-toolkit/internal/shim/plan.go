@@ -46,7 +46,7 @@ func Make(c request.Container, t inject.Target, cfg *toolconfig.Config) (*Plan, 
 	}
 	gpus, extra := p.devices(cfg.Runtime.CDI.DefaultKind)
 	set := inject.Load(cfg.Runtime.CDI.SpecDirs, inject.Kinds(append(gpus, extra...)))
-	p.Mode, p.Reason = p.Request.Mode(cfg.Runtime.Mode, set.Has, gpus[0].Kind)
+	p.Mode, p.Reason = p.Request.Mode(cfg.Runtime.Mode, set.HasKind, gpus[0].Kind)
 	switch p.Mode {
 	case toolconfig.ModeCSV:
 		return p, errors.New("inject GPUs in the mode csv: Tegra is not supported: set nvidia-container-runtime.mode to auto in config.toml")
@@ -122,7 +122,7 @@ func (p *Plan) facts() (require.Driver, []require.GPU, error) {
 	var gpus []require.GPU
 	read := map[string]*facts.Facts{}
 	for _, d := range p.Devices {
-		if !inject.OfGPUs(d.File.Spec.Kind) {
+		if !inject.IsGPUKind(d.File.Spec.Kind) {
 			continue
 		}
 		f, known := read[d.File.Path]
@@ -138,7 +138,7 @@ func (p *Plan) facts() (require.Driver, []require.GPU, error) {
 			continue
 		}
 		driver = require.Driver{Version: f.Driver, CUDA: f.CUDA}
-		for _, g := range f.Of(d.Name) {
+		for _, g := range f.ForDevice(d.Name) {
 			gpus = append(gpus, require.GPU{Name: g.Names[0], Arch: g.Arch, Brand: g.Brand})
 		}
 	}

@@ -114,7 +114,7 @@ func (s *shim) modify(bundle string) error {
 		return err
 	}
 	target := inject.Target{User: spec.User(), UserNamespace: spec.UserNamespace(), Stat: HostNode, Public: HostPublic}
-	plan, err := Make(request.Of(spec), target, s.cfg)
+	plan, err := Make(request.FromSpec(spec), target, s.cfg)
 	s.trace(plan)
 	if err != nil || plan.Mode == "" {
 		return err

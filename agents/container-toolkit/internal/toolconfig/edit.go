@@ -14,20 +14,19 @@ import (
 //go:embed default.toml
 var defaultFile string
 
-// DefaultFile returns a config.toml that has each key with its default, and says what it
-// means.
+// DefaultFile returns a config.toml that contains each key with its default and its meaning.
 func DefaultFile() []byte { return []byte(defaultFile) }
 
 // Change sets the value of a key, or removes the key.
 type Change struct {
-	// Key has the names of the tables and of the key, joined by dots.
+	// Key is the names of the tables and of the key, joined by dots.
 	Key string
-	// Value as a command line has it: the items of a list are separated by ":" or ",".
+	// Value has the format of a command line: ":" or "," separates the items of a list.
 	Value  string
 	Remove bool
 }
 
-// ParseChange returns the change that a command line describes: "key=value"; "key=nil",
+// ParseChange returns the change for an argument on the command line: "key=value"; "key=nil",
 // which removes the key; or "key", which sets a flag to true.
 func ParseChange(s string) (Change, error) {
 	key, value, assigned := strings.Cut(s, "=")
@@ -49,8 +48,8 @@ func ParseChange(s string) (Change, error) {
 	return Change{Key: key, Value: value}, nil
 }
 
-// Edit returns a config.toml with the changes. It leaves everything else as it is: comments,
-// the order of the keys, unknown keys. It returns an error if the result would not be valid.
+// Edit returns a config.toml with the changes. All other text stays the same: comments, the
+// order of the keys, and unknown keys. It returns an error if the result would not be valid.
 func Edit(data []byte, changes ...Change) ([]byte, error) {
 	for _, c := range changes {
 		var err error
@@ -61,7 +60,7 @@ func Edit(data []byte, changes ...Change) ([]byte, error) {
 	if _, _, err := Parse(data); err != nil {
 		return nil, fmt.Errorf("check the changed config: %w", err)
 	}
-	// Parse does not see a table that the file defines twice: as [table] and inline.
+	// Parse accepts a table that the file defines both as [table] and inline. The decoder does not.
 	var all map[string]any
 	if err := toml.Unmarshal(data, &all); err != nil {
 		return nil, fmt.Errorf("check the changed config: %w: edit the file by hand", err)
@@ -87,7 +86,7 @@ func edit(data []byte, c Change) ([]byte, error) {
 	case c.Remove && old == nil:
 		return data, nil
 	case c.Remove && old.inline:
-		return nil, fmt.Errorf("line %d has it in an inline table: remove it by hand", old.line())
+		return nil, fmt.Errorf("line %d has it in an inline table: remove it by hand", old.lineNumber())
 	case c.Remove:
 		return removeLines(data, old.start, old.to), nil
 	}
@@ -101,13 +100,13 @@ func edit(data []byte, c Change) ([]byte, error) {
 	return insert(data, c.Key, value)
 }
 
-// removeLines removes the lines from the offset start to the offset end.
+// removeLines removes the lines between the offsets start and end, including their own lines.
 func removeLines(data []byte, start, end int) []byte {
 	start = bytes.LastIndexByte(data[:start], '\n') + 1
 	return slices.Delete(slices.Clone(data), start, lineEnd(data, end))
 }
 
-// lineEnd returns the offset behind the line with an offset.
+// lineEnd returns the offset after the line that contains an offset.
 func lineEnd(data []byte, offset int) int {
 	if end := bytes.IndexByte(data[offset:], '\n'); end >= 0 {
 		return offset + end + 1
@@ -115,8 +114,8 @@ func lineEnd(data []byte, offset int) int {
 	return len(data)
 }
 
-// insert adds a key that the document lacks: behind the last key of its table, or with its
-// table at the end.
+// insert adds a missing key: after the last key of its table, or with its table at the end of
+// the document.
 func insert(data []byte, key, value string) ([]byte, error) {
 	dot := strings.LastIndexByte(key, '.')
 	table, name := "", key
@@ -137,7 +136,7 @@ func insert(data []byte, key, value string) ([]byte, error) {
 	return slices.Insert(slices.Clone(data), at, []byte(line)...), nil
 }
 
-// place returns the offset at which a table ends, or -1 if the document lacks the table.
+// place returns the offset of the end of a table, or -1 if the table does not exist.
 func place(data []byte, table string) (int, error) {
 	at, current := -1, ""
 	if table == "" {

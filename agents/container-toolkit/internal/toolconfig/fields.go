@@ -10,24 +10,24 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// field is where the value of a key goes. One of its pointers is set.
+// field points to the value of a key. Exactly one of its pointers is set.
 type field struct {
 	flag *bool
 	text *string
 	list *[]string
-	// words is a list that the file has as one string, separated by commas.
-	words *[]string
+	// commaList is a list that the file has as one string, separated by commas.
+	commaList *[]string
 }
 
-// fields returns the fields by key. It is the one list of the keys.
+// fields returns the fields by key. It is the only list of the keys.
 func (c *Config) fields() map[string]field {
 	cli, rt, ft := &c.CLI, &c.Runtime, &c.Features
 	return map[string]field{
 		"disable-require": {flag: &c.DisableRequire},
-		"swarm-resource":  {words: &c.SwarmResources},
+		"swarm-resource":  {commaList: &c.SwarmResources},
 		"accept-nvidia-visible-devices-envvar-when-unprivileged": {flag: &c.AcceptVariable},
 		"accept-nvidia-visible-devices-as-volume-mounts":         {flag: &c.AcceptMounts},
-		"supported-driver-capabilities":                          {words: &c.Capabilities},
+		"supported-driver-capabilities":                          {commaList: &c.Capabilities},
 
 		"nvidia-container-cli.root":        {text: &cli.Root},
 		"nvidia-container-cli.path":        {text: &cli.Path},
@@ -65,7 +65,7 @@ func (c *Config) fields() map[string]field {
 	}
 }
 
-// set sets the field to a value of the file.
+// set sets the field to a value from the file.
 func (f field) set(value *unstable.Node) error {
 	switch {
 	case f.flag != nil:
@@ -78,10 +78,10 @@ func (f field) set(value *unstable.Node) error {
 			return errors.New(`use a string: "…"`)
 		}
 		*f.text = string(value.Data)
-	case f.words != nil && value.Kind == unstable.String:
-		*f.words = Words(string(value.Data))
-	case f.words != nil:
-		return setList(f.words, value, `use a string of words separated by commas: "…,…"`)
+	case f.commaList != nil && value.Kind == unstable.String:
+		*f.commaList = SplitList(string(value.Data))
+	case f.commaList != nil:
+		return setList(f.commaList, value, `use a string of words separated by commas: "…,…"`)
 	default:
 		return setList(f.list, value, `use a list of strings: ["…"]`)
 	}
@@ -102,9 +102,8 @@ func setList(list *[]string, value *unstable.Node, fix string) error {
 	return nil
 }
 
-// Words returns the words of a list that is separated by commas, without those that are
-// empty.
-func Words(list string) []string {
+// SplitList returns the items of a list that commas separate, without empty items.
+func SplitList(list string) []string {
 	words := strings.Split(list, ",")
 	for i, w := range words {
 		words[i] = strings.TrimSpace(w)
@@ -112,8 +111,8 @@ func Words(list string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return w == "" })
 }
 
-// encode returns the TOML of a value as a command line has it: a list is separated by ":"
-// or ",".
+// encode returns a value from the command line as TOML. ":" or "," separates the items of a
+// list.
 func (f field) encode(value string) (string, error) {
 	switch {
 	case f.flag != nil:

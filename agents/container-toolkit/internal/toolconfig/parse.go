@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Parse returns the configuration in a config.toml, with the default of each key that it
-// lacks, and a warning for each key that no tool knows. An error names the line.
+// Parse returns the configuration in a config.toml. Missing keys have their defaults. It returns
+// a warning for each unknown key. An error names the line.
 func Parse(data []byte) (*Config, []string, error) {
 	r := reader{config: Default(), seen: map[string]entry{}}
 	r.fields = r.config.fields()
@@ -31,27 +31,27 @@ type reader struct {
 	config   *Config
 	fields   map[string]field
 	warnings []string
-	// seen has each key that was read.
+	// seen has the keys that were read.
 	seen map[string]entry
 }
 
 func (r *reader) entry(e entry) error {
 	f, known := r.fields[e.key]
 	if !known {
-		r.warnings = append(r.warnings, fmt.Sprintf("line %d: unknown key %s is ignored", e.line(), text.Printable(e.key)))
+		r.warnings = append(r.warnings, fmt.Sprintf("line %d: unknown key %s is ignored", e.lineNumber(), text.Printable(e.key)))
 		return nil
 	}
 	if before, ok := r.seen[e.key]; ok {
-		return fmt.Errorf("line %d: key %s is in line %d already: remove one", e.line(), e.key, before.line())
+		return fmt.Errorf("line %d: key %s is in line %d already: remove one", e.lineNumber(), e.key, before.lineNumber())
 	}
 	r.seen[e.key] = e
 	if err := f.set(e.value); err != nil {
-		return fmt.Errorf("line %d: key %s: %w", e.line(), e.key, err)
+		return fmt.Errorf("line %d: key %s: %w", e.lineNumber(), e.key, err)
 	}
 	return nil
 }
 
-// check returns an error if a value cannot be used.
+// check returns an error if a value is not allowed.
 func (r *reader) check() error {
 	c := r.config
 	if l := c.CLI.Ldconfig; l != "" && !c.Features.AllowLdconfigFromContainer {
@@ -79,27 +79,27 @@ func (r *reader) check() error {
 }
 
 func (r *reader) invalid(key string, err error) error {
-	return fmt.Errorf("line %d: key %s: %w", r.seen[key].line(), key, err)
+	return fmt.Errorf("line %d: key %s: %w", r.seen[key].lineNumber(), key, err)
 }
 
-// cutHost removes the "@" that marks a path of the host.
+// cutHost removes the "@" that marks a path on the host.
 func cutHost(path string) (string, bool) { return strings.CutPrefix(path, "@") }
 
 // entry is a key with its value. The offsets are in the file.
 type entry struct {
-	// key has the names of the tables and of the key, joined by dots.
+	// key is the names of the tables and of the key, joined by dots.
 	key   string
 	value *unstable.Node
 	// file is the whole document.
 	file []byte
-	// start is where the key begins, from and to are where the value does and ends.
+	// start is the offset of the key, from and to are the offsets of its value.
 	start, from, to int
-	// inline is set for a key in an inline table.
+	// inline is true for a key in an inline table.
 	inline bool
 }
 
-// line returns the line of the key, the first of which is 1.
-func (e entry) line() int { return 1 + bytes.Count(e.file[:e.start], []byte("\n")) }
+// lineNumber returns the line of the key. The first line is 1.
+func (e entry) lineNumber() int { return 1 + bytes.Count(e.file[:e.start], []byte("\n")) }
 
 // walk calls visit for each key of a document that has a value, in the order of the file.
 func walk(data []byte, visit func(entry) error) error {
@@ -119,7 +119,7 @@ func walk(data []byte, visit func(entry) error) error {
 	return syntaxError(&p)
 }
 
-// visitKey visits a key, or the keys of the inline table that is its value.
+// visitKey visits a key, or the keys of the inline table in its value.
 func visitKey(p *unstable.Parser, node *unstable.Node, table string, visit func(entry) error) error {
 	key := keyOf(node, table)
 	e := entry{key: key, value: node.Value(), file: p.Data(), start: int(node.Raw.Offset), to: int(node.Raw.Offset + node.Raw.Length)}
@@ -151,7 +151,7 @@ func valueStart(p *unstable.Parser, node *unstable.Node) int {
 	return int(end) + equals + 1 + len(after) - len(bytes.TrimLeft(after, " \t"))
 }
 
-// keyOf returns the key of a node below a table.
+// keyOf returns the full key of a node in a table.
 func keyOf(node *unstable.Node, table string) string {
 	var b strings.Builder
 	b.WriteString(table)

@@ -1,9 +1,8 @@
 // Package toolconfig reads and edits config.toml, the configuration of the tools that run
-// on the host. Its keys, their defaults and their meaning are those of NVIDIA's container
-// toolkit.
+// on the host. NVIDIA's container toolkit defines its keys, their defaults and their meaning.
 //
-// The file is read from the syntax tree of the TOML library, which has the places of keys:
-// warnings and errors name the line, and an edit changes nothing else.
+// The package uses the syntax tree of the TOML library, which has the places of keys.
+// Therefore warnings and errors name the line, and an edit changes only one key.
 package toolconfig
 
 import (
@@ -17,17 +16,17 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// DefaultPath is where the file is unless a flag or a variable says otherwise.
+// DefaultPath is the path of the file if no flag, variable or installed file replaces it.
 const DefaultPath = "/etc/nvidia-container-runtime/config.toml"
 
-// maxSize is more than any config.toml has.
+// maxSize limits the size of config.toml, in bytes. Real files are smaller.
 const maxSize = 1 << 20
 
-// Config is the content of config.toml. Each field names its key.
+// Config is the content of config.toml. The comment of each field names its key.
 type Config struct {
 	// DisableRequire is disable-require: ignore the variables NVIDIA_REQUIRE_*.
 	DisableRequire bool
-	// SwarmResources is swarm-resource: names of variables that replace
+	// SwarmResources is swarm-resource: the names of variables that replace
 	// NVIDIA_VISIBLE_DEVICES if a container has one of them.
 	SwarmResources []string
 	// AcceptVariable is accept-nvidia-visible-devices-envvar-when-unprivileged.
@@ -48,7 +47,7 @@ type Config struct {
 type CLI struct {
 	// Root is the driver root on the host; empty means "/".
 	Root string
-	// Path of the program; empty means that it is searched in PATH.
+	// Path is the path of the program; empty means that PATH is searched.
 	Path string
 	// Environment is added to the environment of the program.
 	Environment []string
@@ -61,8 +60,8 @@ type CLI struct {
 	NoCgroups bool
 	// User is UID[:GID] of the process that reads the driver.
 	User string
-	// Ldconfig is the ldconfig of the host, after "@". Empty means the default, which
-	// LdconfigPath finds.
+	// Ldconfig is the ldconfig of the host, with the prefix "@". Empty means the default, see
+	// LdconfigPath.
 	Ldconfig string
 }
 
@@ -71,7 +70,7 @@ type Runtime struct {
 	// Debug is the log file of the runtime; /dev/null means none.
 	Debug    string
 	LogLevel string
-	// Runtimes are the names or paths of low-level runtimes; the first that exists runs.
+	// Runtimes are the names or paths of low-level runtimes. The first existing one runs.
 	Runtimes []string
 	// Mode is one of Modes.
 	Mode string
@@ -86,7 +85,7 @@ type Runtime struct {
 type CDI struct {
 	// AnnotationPrefixes are the prefixes of annotations whose values name CDI devices.
 	AnnotationPrefixes []string
-	// DefaultKind is the kind of devices that are named without one.
+	// DefaultKind is the kind of devices that a container names without a kind.
 	DefaultKind string
 	// SpecDirs are the folders of CDI specs. A later one has precedence.
 	SpecDirs []string
@@ -98,7 +97,7 @@ type CSV struct {
 	CompatContainerRoot string
 }
 
-// JIT is the section nvidia-container-runtime.modes.jit-cdi. Its keys apply to the program
+// JIT is the section nvidia-container-runtime.modes.jit-cdi. Its keys configure the program
 // that writes the CDI specs.
 type JIT struct {
 	FeatureFlags []string
@@ -107,7 +106,7 @@ type JIT struct {
 
 // Hook is the section nvidia-container-runtime-hook.
 type Hook struct {
-	// Path or name of the prestart hook.
+	// Path is the path or name of the prestart hook.
 	Path              string
 	SkipModeDetection bool
 }
@@ -123,8 +122,8 @@ type Features struct {
 	NoAdditionalGIDs                 bool
 }
 
-// SpecFeatures returns what the file says about CDI specs, for the programs that write
-// them: feature flags, and hooks to leave out, in the names of package cdi.
+// SpecFeatures returns the settings for programs that write CDI specs: feature flags, and hooks
+// to omit, with the names of package cdi.
 func (c *Config) SpecFeatures() (flags, disabledHooks []string) {
 	flags, disabledHooks = slices.Clone(c.Runtime.JIT.FeatureFlags), slices.Clone(c.Runtime.JIT.DisableHooks)
 	if c.Features.NoAdditionalGIDs {
@@ -148,7 +147,7 @@ const (
 // Modes returns the values that nvidia-container-runtime.mode can have.
 func Modes() []string { return []string{ModeAuto, ModeCDI, ModeCSV, ModeJITCDI, ModeLegacy} }
 
-// Default returns the configuration without a file.
+// Default returns the configuration that applies without a file.
 func Default() *Config {
 	return &Config{
 		AcceptVariable: true,
@@ -172,8 +171,8 @@ func Default() *Config {
 	}
 }
 
-// Path returns the path of the file: that of a flag, else of the variable
-// NVIDIA_CTK_CONFIG_FILE_PATH, else beside, else in the folder of XDG_CONFIG_HOME, else
+// Path returns the path of the file. It is the first of these that is set: the flag, the variable
+// NVIDIA_CTK_CONFIG_FILE_PATH, the path beside, the file in the folder of XDG_CONFIG_HOME, and
 // DefaultPath.
 func Path(flag string, getenv func(string) string, beside string) string {
 	for _, path := range []string{flag, getenv("NVIDIA_CTK_CONFIG_FILE_PATH"), beside} {
@@ -187,11 +186,11 @@ func Path(flag string, getenv func(string) string, beside string) string {
 	return DefaultPath
 }
 
-// inHome is the path of the file in a folder of configurations.
+// inHome is the path of the file relative to a folder of configurations.
 const inHome = "nvidia-container-runtime/config.toml"
 
-// Beside returns the path of the file that the agent installs beside this program, in the
-// folder ".config", or "" if there is none.
+// Beside returns the path of the config file that the agent installed next to this program, in
+// the folder ".config". It returns "" if the file does not exist.
 func Beside() string {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -204,8 +203,8 @@ func Beside() string {
 	return path
 }
 
-// Load reads the file at path. If there is none, it returns the default. The warnings are
-// for the log: one for each key that no tool knows.
+// Load reads the file at path. If the file does not exist, it returns the default. It returns a
+// warning for each unknown key.
 func Load(path string) (c *Config, warnings []string, err error) {
 	data, err := hostfs.ReadFile(path, maxSize)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -224,9 +223,9 @@ func Load(path string) (c *Config, warnings []string, err error) {
 	return c, warnings, nil
 }
 
-// LdconfigPath returns the path of the host's ldconfig, without "@". exists reports whether
-// a file exists on the host: a distribution may have replaced ldconfig by a script, and
-// kept the program as ldconfig.real.
+// LdconfigPath returns the path of the host's ldconfig, without "@". exists reports whether a
+// file exists on the host. Some distributions replace ldconfig by a script, and keep the program
+// as ldconfig.real.
 func (c CLI) LdconfigPath(exists func(path string) bool) string {
 	if c.Ldconfig != "" {
 		path, _ := cutHost(c.Ldconfig)

@@ -12,21 +12,21 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Result is the result of a call of Keeping.Put.
+// Result is the result of a call of KeeperConfig.Reconcile.
 type Result struct {
-	// After is the time until the next call although nothing changes, 0 for none.
+	// After is the time until the next call if nothing changes, 0 for none.
 	After time.Duration
-	// Watched are the files and folders after whose change Put is called again; nil for those of
-	// the call before.
+	// Watched are the files and folders whose changes cause another call. nil keeps the
+	// files and folders of the previous call.
 	Watched []string
 }
 
-// Keeping describes a part that files on the host make up.
-type Keeping struct {
+// KeeperConfig describes a part that consists of files on the host.
+type KeeperConfig struct {
 	Part Part
-	// Put makes the part as it should be. It writes nothing if it is so already.
-	Put func(ctx context.Context) (Result, error)
-	// Once is set if Run returns after the first Put without an error.
+	// Reconcile makes the part as desired. It writes nothing if the part is as desired already.
+	Reconcile func(ctx context.Context) (Result, error)
+	// Once makes Run return after the first Reconcile without an error.
 	Once bool
 	// Retry has the delays after errors, as in reconcile.Config.
 	Retry  pace.Backoff
@@ -34,21 +34,21 @@ type Keeping struct {
 	Log    *slog.Logger
 }
 
-// Keeper keeps a part.
+// Keeper reconciles a part.
 type Keeper struct {
-	Keeping
+	KeeperConfig
 	loop *reconcile.Loop
-	// done is closed by the first Put without an error.
+	// done is closed after the first Reconcile without an error.
 	done chan struct{}
-	// cancel ends Run, and unwatch the watch of paths.
+	// cancel ends Run, unwatch ends the watch of paths.
 	cancel, unwatch context.CancelFunc
 	watching        sync.WaitGroup
 	paths           []string
 }
 
 // NewKeeper returns a Keeper. It does nothing before Run.
-func NewKeeper(cfg Keeping) *Keeper {
-	k := &Keeper{Keeping: cfg, done: make(chan struct{}), unwatch: func() {}}
+func NewKeeper(cfg KeeperConfig) *Keeper {
+	k := &Keeper{KeeperConfig: cfg, done: make(chan struct{}), unwatch: func() {}}
 	k.loop = reconcile.New(reconcile.Config{
 		Name: string(k.Part), Step: k.step, Retry: k.Retry, Log: k.Log,
 		Failed: func(err error, in time.Duration) {
@@ -58,13 +58,13 @@ func NewKeeper(cfg Keeping) *Keeper {
 	return k
 }
 
-// Done is closed once the part has been as it should be.
+// Done is closed after the part has been as desired for the first time.
 func (k *Keeper) Done() <-chan struct{} { return k.done }
 
-// Reload causes another call of Put. It does not block.
+// Reload causes another call of Reconcile. It does not block.
 func (k *Keeper) Reload() { k.loop.Wake() }
 
-// Run keeps the part until ctx ends.
+// Run reconciles the part until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	ctx, k.cancel = context.WithCancel(ctx)
 	defer k.watching.Wait()
@@ -73,7 +73,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 func (k *Keeper) step(ctx context.Context) (reconcile.Result, error) {
-	r, err := k.Put(ctx)
+	r, err := k.Reconcile(ctx)
 	if ctx.Err() != nil {
 		return reconcile.Result{}, err
 	}
@@ -81,11 +81,11 @@ func (k *Keeper) step(ctx context.Context) (reconcile.Result, error) {
 	if err == nil {
 		k.finish()
 	}
-	k.follow(ctx, r.Watched)
+	k.watch(ctx, r.Watched)
 	return reconcile.Result{After: r.After}, err
 }
 
-// finish records that Put has succeeded.
+// finish records that Reconcile has succeeded.
 func (k *Keeper) finish() {
 	select {
 	case <-k.done:
@@ -97,8 +97,8 @@ func (k *Keeper) finish() {
 	}
 }
 
-// follow watches paths from now on.
-func (k *Keeper) follow(ctx context.Context, paths []string) {
+// watch replaces the watched paths.
+func (k *Keeper) watch(ctx context.Context, paths []string) {
 	slices.Sort(paths)
 	if paths == nil || slices.Equal(paths, k.paths) {
 		return

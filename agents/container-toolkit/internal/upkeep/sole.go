@@ -14,14 +14,14 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Lock is the file whose lock only one toolkit of a node has. NVIDIA's toolkit takes the
-// same lock on the same file, so that the two do not undo each other's work. It is a flock,
-// which whoever can read the file can take: the file is for root only, and a lock of another
-// process than its owner does not outlast the owner.
+// Lock is the file that only one toolkit of a node can lock. NVIDIA's toolkit locks the same
+// file, so that the two do not revert each other's changes. The lock is a flock, which every
+// process that can read the file can take. Therefore only root can read the file, and busy
+// replaces the file if its owner has ended while another process holds the lock.
 type Lock struct {
 	Path string
 	file *os.File
-	// ended is an owner that was seen to have ended, while the file was locked.
+	// ended is an owner that has ended although the file was still locked.
 	ended int
 }
 
@@ -40,7 +40,7 @@ func (l *Lock) Acquire() error {
 	}
 	err = errors.Join(f.Chmod(0o600), unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
 	if err == nil && !l.current(f) {
-		err = unix.EWOULDBLOCK // its owner has removed it meanwhile
+		err = unix.EWOULDBLOCK // its owner has just removed it
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = l.busy(f)
@@ -55,7 +55,7 @@ func (l *Lock) Acquire() error {
 	return nil
 }
 
-// create creates the file, which nobody can lock before it is locked.
+// create creates the file. The file is locked before other processes can see it.
 func (l *Lock) create() error {
 	r, err := hostfs.Replace(l.Path, 0o600)
 	if err != nil {
@@ -72,9 +72,9 @@ func (l *Lock) create() error {
 	return nil
 }
 
-// busy returns why the file cannot be locked. It removes one whose owner has ended: then the
-// lock is that of a process which may only read it. A toolkit that takes the lock now has
-// named itself by the second time.
+// busy returns why the file cannot be locked. If the owner has ended, the lock belongs to a
+// process that has only read access. Then the second call of busy removes the file. It waits
+// for the second call because a toolkit that has just taken the lock writes its ID afterwards.
 func (l *Lock) busy(f *os.File) error {
 	pid := owner(f)
 	if pid == 0 || !seesAll() || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
@@ -95,8 +95,8 @@ func (l *Lock) busy(f *os.File) error {
 	return fmt.Errorf("process %d, a container toolkit, has ended, and another process has locked %s (find it with lslocks): replacing the file", pid, l.Path)
 }
 
-// seesAll reports whether this process sees those of all PID namespaces: it is in the first
-// one, which has the same number on all machines (PROC_PID_INIT_INO of Linux).
+// seesAll reports whether this process sees the processes of all PID namespaces. It does in the
+// initial namespace, which has the same number on all machines (PROC_PID_INIT_INO of Linux).
 func seesAll() bool {
 	ns, err := os.Readlink("/proc/self/ns/pid")
 	return err == nil && ns == "pid:[4026531836]"
@@ -117,7 +117,7 @@ func (l *Lock) current(f *os.File) bool {
 	return err == nil && os.SameFile(there, own)
 }
 
-// owner returns the process that has the lock, as far as the file says so, or else 0.
+// owner returns the ID of the process in the file, or 0 if the file has none.
 func owner(f *os.File) int {
 	data := make([]byte, 16)
 	n, _ := f.ReadAt(data, 0)
@@ -131,7 +131,7 @@ func owner(f *os.File) int {
 // Held reports whether this process has the lock.
 func (l *Lock) Held() bool { return l.file != nil }
 
-// Release removes the file, and gives the lock back.
+// Release removes the file, and releases the lock.
 func (l *Lock) Release() error {
 	if !l.Held() {
 		return nil

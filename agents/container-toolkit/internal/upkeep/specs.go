@@ -16,22 +16,21 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// none is what this agent derives from a node: it writes files.
+// none is the type of the preparer's result. It is empty, because this agent writes files.
 type none = struct{}
 
 // SpecsConfig configures a SpecsKeeper.
 type SpecsConfig struct {
 	Source gpu.Source
-	// Writer writes what containers need to use the GPUs of a node.
+	// Writer writes the CDI specs for the GPUs of a node.
 	Writer observe.Preparer[none, none]
-	// WatchChanges is that of observe.Config.
+	// WatchChanges is observe.Config.WatchChanges.
 	WatchChanges func(ctx context.Context, changed func()) error
 	Status       *Status
 	Log          *slog.Logger
 }
 
-// SpecsKeeper keeps the CDI specs and the device nodes those of the GPUs that the node
-// has.
+// SpecsKeeper keeps the CDI specs and the device nodes up to date with the GPUs of the node.
 type SpecsKeeper struct {
 	cfg      SpecsConfig
 	observer *observe.Observer[none, none]
@@ -58,13 +57,13 @@ func NewSpecsKeeper(cfg SpecsConfig) *SpecsKeeper {
 // Metrics returns the number of GPUs.
 func (k *SpecsKeeper) Metrics() prometheus.Collector { return k.gpus }
 
-// Reload reads everything again. It does not block.
+// Reload reads the driver and the GPUs again. It does not block.
 func (k *SpecsKeeper) Reload() { k.observer.Reload() }
 
-// Node returns the GPUs that the specs describe, nil while there are none.
+// Node returns the GPUs that the specs describe. It returns nil if there are no complete specs.
 func (k *SpecsKeeper) Node() *gpu.Node { return k.node.Load() }
 
-// Once reads the GPUs once, and writes.
+// Once reads the GPUs and writes the specs once.
 func (k *SpecsKeeper) Once(ctx context.Context) error {
 	n, err := k.cfg.Source.Snapshot(ctx)
 	if err != nil {
@@ -74,7 +73,7 @@ func (k *SpecsKeeper) Once(ctx context.Context) error {
 	return err
 }
 
-// Run keeps the specs until ctx ends.
+// Run keeps the specs up to date until ctx ends.
 func (k *SpecsKeeper) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return k.observer.Run(ctx) })
@@ -84,8 +83,8 @@ func (k *SpecsKeeper) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			case obs := <-k.observer.Observations():
-				if ctx.Err() == nil { // otherwise its error may be that of ctx
-					k.observed(obs)
+				if ctx.Err() == nil { // otherwise its error may come from ctx
+					k.handleObservation(obs)
 				}
 			case ev := <-k.observer.Events():
 				if health.NeedsRefresh(ev) {
@@ -101,7 +100,7 @@ func (k *SpecsKeeper) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (k *SpecsKeeper) observed(obs observe.Observation[none, none]) {
+func (k *SpecsKeeper) handleObservation(obs observe.Observation[none, none]) {
 	switch changed := k.last.Set(obs.Err); {
 	case obs.Err == nil && changed:
 		k.cfg.Log.Info("the driver answers, and the CDI specs are complete", "version", obs.Node.Driver.Version, "gpus", len(obs.Node.GPUs))

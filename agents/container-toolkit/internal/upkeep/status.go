@@ -1,5 +1,5 @@
-// Package upkeep keeps the parts of the container toolkit on a node as they should be: the
-// tools, the CDI specs and device nodes, and the config of the container engine.
+// Package upkeep reconciles the parts of the container toolkit on a node: the tools, the CDI
+// specs and device nodes, and the config of the container engine.
 package upkeep
 
 import (
@@ -29,14 +29,14 @@ const (
 	NRI    Part = "nri"
 )
 
-// ErrPending is the state of a part at the start.
+// ErrPending is the state of a part before its first result.
 var ErrPending = errors.New("not done yet")
 
-// Status says which parts are as they should be. It is safe for concurrent use.
+// Status records which parts are as desired. It is safe for concurrent use.
 type Status struct {
 	log *slog.Logger
-	// changed is called with the result of Err after each change of it, by one caller at a
-	// time.
+	// changed is called with the result of Err after each change of that result. The calls do
+	// not overlap.
 	changed func(error)
 	ready   *prometheus.GaugeVec
 
@@ -46,7 +46,7 @@ type Status struct {
 	all   *reconcile.Status
 }
 
-// NewStatus returns the Status of parts that are not done yet.
+// NewStatus returns the Status of parts that are pending.
 func NewStatus(log *slog.Logger, changed func(error), parts ...Part) *Status {
 	s := &Status{log: log, changed: changed, parts: parts, errs: map[Part]error{}}
 	s.ready = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -64,8 +64,8 @@ func NewStatus(log *slog.Logger, changed func(error), parts ...Part) *Status {
 // Metrics returns the metrics of the parts.
 func (s *Status) Metrics() prometheus.Collector { return s.ready }
 
-// Set records why a part is not as it should be, nil if it is. Others than the parts of NewStatus
-// do not count.
+// Set records why a part is not as desired, or nil if it is. It ignores parts that were not
+// passed to NewStatus.
 func (s *Status) Set(p Part, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

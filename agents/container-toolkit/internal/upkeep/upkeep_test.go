@@ -49,9 +49,9 @@ func TestKeeperEndsOnceThePartIsDone(t *testing.T) {
 		calls, log := 0, slog.New(slog.DiscardHandler)
 		status := upkeep.NewStatus(log, func(error) {}, upkeep.Sole)
 		var k *upkeep.Keeper
-		k = upkeep.NewKeeper(upkeep.Keeping{
+		k = upkeep.NewKeeper(upkeep.KeeperConfig{
 			Part: upkeep.Sole, Once: true, Status: status, Log: log,
-			Put: func(context.Context) (upkeep.Result, error) {
+			Reconcile: func(context.Context) (upkeep.Result, error) {
 				select {
 				case <-k.Done():
 					t.Error("done before a success")
@@ -79,9 +79,9 @@ func TestKeeperFollowsWhatItMakes(t *testing.T) {
 	folder, file := filepath.Join(dir, "a"), filepath.Join(dir, "a/b")
 	log := slog.New(slog.DiscardHandler)
 	s := upkeep.NewStatus(log, func(error) {}, upkeep.Tools)
-	k := upkeep.NewKeeper(upkeep.Keeping{
+	k := upkeep.NewKeeper(upkeep.KeeperConfig{
 		Part: upkeep.Tools, Status: s, Log: log,
-		Put: func(context.Context) (upkeep.Result, error) {
+		Reconcile: func(context.Context) (upkeep.Result, error) {
 			r := upkeep.Result{Watched: []string{dir, folder, file}}
 			if _, err := os.Stat(file); err == nil {
 				return r, nil

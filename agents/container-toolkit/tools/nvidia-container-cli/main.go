@@ -1,5 +1,5 @@
-// Nvidia-container-cli gives GPUs to a container that a runtime has created, and shows
-// what a node has for containers.
+// Nvidia-container-cli gives GPUs to a container that a runtime has created, and lists the
+// GPUs and the driver files of a node.
 package main
 
 import (

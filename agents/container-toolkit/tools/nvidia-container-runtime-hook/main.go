@@ -1,5 +1,5 @@
 // Nvidia-container-runtime-hook is the OCI prestart hook that gives a container the GPUs
-// that its environment asks for. Its other name is nvidia-container-toolkit.
+// that its environment requests. Its other name is nvidia-container-toolkit.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Nvidia-container-runtime is an OCI runtime that gives containers the GPUs that they ask
-// for, and then becomes runc, crun or another low-level runtime. Under the names
-// nvidia-container-runtime.cdi and nvidia-container-runtime.legacy it uses that mode.
+// Nvidia-container-runtime is an OCI runtime that gives containers the GPUs that they request,
+// and then executes runc, crun or another low-level runtime. The names
+// nvidia-container-runtime.cdi and nvidia-container-runtime.legacy select the mode.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Nvidia-ctk configures container runtimes for GPUs, generates CDI specs, and shows
-// what a container would get.
+// Nvidia-ctk configures container runtimes for GPUs, generates CDI specs, and explains which
+// devices a container would get.
 package main
 
 import (

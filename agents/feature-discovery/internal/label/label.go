@@ -5,8 +5,10 @@
 // every config that it supports. The files are: how GPUs and MIG devices are grouped
 // (hardware.go) and advertised (advertised.go), which of them are nvidia.com/gpu
 // (subject.go), the labels of both (gpu.go, mig.go), of the driver (driver.go) and of
-// the PCI bus (bus.go), and what a label may contain (text.go).
+// the PCI bus (bus.go), and what a label may contain (text.go). labels.tsv lists all labels.
 package label
+
+//go:generate go test -run TestGenerated -update .
 
 import (
 	"strconv"

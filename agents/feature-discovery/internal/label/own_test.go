@@ -16,52 +16,23 @@ func own(key string) bool {
 	if !ok {
 		return false
 	}
-	if slices.Contains(names(), name) {
+	if slices.Contains(named("node"), name) {
 		return true
 	}
-	if rest, ok := strings.CutPrefix(name, "gpu."); ok && slices.Contains(subjectNames(), rest) {
+	if rest, ok := strings.CutPrefix(name, "gpu."); ok && slices.Contains(named("gpu", "mig", "both"), rest) {
 		return true
 	}
 	if rest, ok := strings.CutPrefix(name, "gpu.product-"); ok {
-		return slices.ContainsFunc(productNames(), func(n string) bool {
+		return slices.ContainsFunc(named("gpu", "both"), func(n string) bool {
 			product, ok := strings.CutSuffix(rest, "."+n)
 			return ok && product != ""
 		})
 	}
-	return slices.ContainsFunc(classNames(), func(n string) bool {
+	return slices.ContainsFunc(named("mig", "both"), func(n string) bool {
 		resource, ok := strings.CutSuffix(key, "."+n)
 		return ok && config.IsMIGResource(resource)
 	})
 }
-
-// names returns the labels that exist at most once and describe no device.
-func names() []string {
-	return []string{
-		"cuda.driver-version.full", "cuda.driver-version.major", "cuda.driver-version.minor", "cuda.driver-version.revision",
-		"cuda.driver.major", "cuda.driver.minor", "cuda.driver.rev",
-		"cuda.runtime-version.full", "cuda.runtime-version.major", "cuda.runtime-version.minor",
-		"cuda.runtime.major", "cuda.runtime.minor",
-		"gfd.timestamp", "gpu.clique", "gpu.machine", "gpu.mode",
-		"mig.capable", "mig.strategy", "mps.capable",
-		"vgpu.host-driver-branch", "vgpu.host-driver-version", "vgpu.present",
-	}
-}
-
-// productNames returns the names after the prefix of a product, classNames those
-// after the prefix of MIG devices, and subjectNames those after the prefix of the
-// subject, which can be either.
-func productNames() []string {
-	return []string{"compute.major", "compute.minor", "count", "family", "memory", "replicas", "sharing-strategy"}
-}
-
-func classNames() []string {
-	return []string{
-		"count", "engines.copy", "engines.decoder", "engines.encoder", "engines.jpeg", "engines.ofa", "memory",
-		"multiprocessors", "product", "replicas", "sharing-strategy", "slices.ci", "slices.gi",
-	}
-}
-
-func subjectNames() []string { return slices.Concat(productNames(), classNames()) }
 
 // TestOwnNot checks keys of other writers in the same domain. The function of checks
 // that own knows all labels of Of.

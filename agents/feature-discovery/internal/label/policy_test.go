@@ -72,7 +72,7 @@ func TestTheAdmissionPolicyKnowsTheLabels(t *testing.T) {
 	}
 	for _, key := range goldenKeys(t) {
 		if !p.admits(key) {
-			t.Errorf("the policy rejects %s: add it to charts/feature-discovery/templates/_policy.tpl, and run 'go test . -update' in charts", key)
+			t.Errorf("the policy rejects %s: add it to labels.tsv, run 'go generate ./internal/label', and 'go test . -update' in charts", key)
 		}
 		for name := strings.TrimPrefix(key, "nvidia.com/"); name != ""; {
 			names[name] = true

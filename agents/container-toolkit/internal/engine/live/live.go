@@ -1,4 +1,4 @@
-// Package live asks running container engines what they have loaded. It is apart from
+// Package live asks running container engines for their loaded config. It is separate from
 // package engine because it links an HTTP client, which tools on the host do not need.
 package live
 
@@ -21,13 +21,13 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/engine"
 )
 
-// answerLimit is how long an engine may take to answer, and maxAnswer the most bytes.
+// answerLimit limits the time of an answer, maxAnswer its size in bytes.
 const (
 	answerLimit = 5 * time.Second
 	maxAnswer   = 16 << 20
 )
 
-// Ask asks the engine that listens on a socket what it has loaded. It is an engine.Ask.
+// Ask returns the loaded config of the engine that listens on a socket. It is an engine.Ask.
 func Ask(ctx context.Context, name engine.Name, socket string) (engine.Live, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -41,7 +41,7 @@ func Ask(ctx context.Context, name engine.Name, socket string) (engine.Live, err
 	}
 }
 
-// get sends a GET request to a socket, and returns the answer.
+// get sends a GET request to a socket, and returns the body of the answer.
 func get(ctx context.Context, socket, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine"+url, nil)
 	if err != nil {
@@ -82,7 +82,7 @@ func askDocker(ctx context.Context, socket string) (engine.Live, error) {
 	if err := json.Unmarshal(data, &info); err != nil {
 		return engine.Live{}, err
 	}
-	// Before 25.0, Docker has no CDI and ignores the feature.
+	// Docker before 25.0 has no CDI, and ignores the feature.
 	l := engine.Live{
 		Programs: map[string]string{}, Default: info.DefaultRuntime,
 		CDI: len(info.CDISpecDirs) > 0 || major(info.ServerVersion) < 25,
@@ -119,8 +119,8 @@ func askCRIO(ctx context.Context, socket string) (engine.Live, error) {
 	return l, nil
 }
 
-// askContainerd asks containerd's CRI plugin for its status, which has its config ("crictl info"
-// prints the answer).
+// askContainerd asks containerd's CRI plugin for its status, which contains the config ("crictl
+// info" prints it).
 func askContainerd(ctx context.Context, socket string) (engine.Live, error) {
 	conn, err := grpc.NewClient("passthrough:///containerd",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -150,7 +150,7 @@ func askContainerd(ctx context.Context, socket string) (engine.Live, error) {
 	if err := json.Unmarshal([]byte(text), &config); err != nil {
 		return engine.Live{}, err
 	}
-	// containerd before 1.7 has no CDI, and is not asked to turn it on.
+	// containerd before 1.7 has no CDI, and forEngine does not expect it there.
 	l := engine.Live{Programs: map[string]string{}, Default: config.Containerd.Standard, CDI: config.CDI == nil || *config.CDI}
 	for name, r := range config.Containerd.Runtimes {
 		l.Programs[name] = r.Options.BinaryName
@@ -158,7 +158,7 @@ func askContainerd(ctx context.Context, socket string) (engine.Live, error) {
 	return l, nil
 }
 
-// major returns the first number of a version; 0 if it has none.
+// major returns the first number of a version, or 0 if it has none.
 func major(version string) int {
 	first, _, _ := strings.Cut(version, ".")
 	n, _ := strconv.Atoi(first) // 0: a version of another shape

@@ -1,4 +1,5 @@
-// Package program is toolkit-gpus, which reads the GPUs of a node through NVML. It links C.
+// Package program implements toolkit-gpus, which reads the GPUs of a node through NVML. It
+// links C.
 package program
 
 import (
@@ -19,8 +20,8 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/reader"
 )
 
-// Main runs toolkit-gpus with the arguments args, of which the first is the name of the
-// program, until ctx ends. It returns the exit code.
+// Main runs toolkit-gpus until it is done or ctx ends. args begins with the name of the program.
+// Main returns the exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cfg := gpus.Config{}
 	return cmdline.Exec(ctx, &cli.App{
@@ -45,8 +46,8 @@ func flags(c *gpus.Config) []cli.Flag {
 	}
 }
 
-// show prints the GPUs as one line of JSON. It does not close the source: a call that
-// hangs would hold that up, and the end of the process frees all.
+// show prints the GPUs as one line of JSON. It does not close the source, because a call that
+// hangs would block Close. The end of the process releases everything.
 func show(ctx context.Context, cfg gpus.Config, stdout io.Writer) error {
 	src, err := source(cfg)
 	if err != nil {
@@ -71,7 +72,7 @@ func source(cfg gpus.Config) (*reader.Reader, error) {
 	}
 	proc := driverproc.Root(cfg.ProcRoot)
 	session := nvml.Config{DriverRoot: root, Proc: proc}
-	// On a host without agents there is nobody to share NVML with.
+	// On a host without agents, NVML is not shared.
 	if info, err := os.Stat(cfg.RunRoot); err == nil && info.IsDir() {
 		session.Lease = contract.Dir{Root: cfg.RunRoot, ProcRoot: cfg.ProcRoot}.NVML()
 	}

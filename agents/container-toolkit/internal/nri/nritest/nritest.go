@@ -1,5 +1,5 @@
-// Package nritest is a container engine that asks NRI plugins about containers, for tests:
-// the code that containerd and CRI-O link.
+// Package nritest runs a container engine that calls NRI plugins, for tests. It uses the
+// code that containerd and CRI-O link.
 package nritest
 
 import (
@@ -30,15 +30,15 @@ type Engine struct {
 	changed chan struct{}
 }
 
-// Start starts an engine, whose NRI has a socket, until the test ends. All containers need
-// the required plugins.
+// Start starts an engine with an NRI socket, until the test ends. All containers need the
+// required plugins.
 func Start(t testing.TB, socket string, required ...string) *Engine {
 	t.Helper()
 	return StartWith(t, socket, nil, required...)
 }
 
-// StartWith is Start of an engine that runs containers, whose names are those of their pods,
-// in the namespace "ns".
+// StartWith starts an engine as Start does. The engine runs containers in pods with the same
+// names, in the namespace "ns".
 func StartWith(t testing.TB, socket string, running []*api.Container, required ...string) *Engine {
 	t.Helper()
 	e := &Engine{changed: make(chan struct{}, 1)}
@@ -76,8 +76,8 @@ func StartWith(t testing.TB, socket string, running []*api.Container, required .
 	return e
 }
 
-// accept passes connections on to the socket of the library, which does not close them when
-// it stops, as the end of an engine's process does.
+// accept forwards connections to the socket of the library. The library does not close them when
+// it stops, but the end of a real engine's process does.
 func (e *Engine) accept(inner string) {
 	for {
 		outer, err := e.listener.Accept()
@@ -107,7 +107,7 @@ func (e *Engine) Stop() {
 	e.Adaptation.Stop()
 }
 
-// Await waits until the engine asks a plugin.
+// Await waits until the engine has a plugin.
 func (e *Engine) Await(t testing.TB) {
 	t.Helper()
 	for {
@@ -125,7 +125,7 @@ func (e *Engine) Await(t testing.TB) {
 	}
 }
 
-// Create asks the plugins about a container of a pod, and returns what it gets.
+// Create calls the plugins for a container of a pod, and returns the adjustment.
 func (e *Engine) Create(ctx context.Context, namespace, pod string, c *api.Container) (*api.ContainerAdjustment, error) {
 	c.Id = "0123456789abcdef"
 	answer, err := e.CreateContainer(ctx, &api.CreateContainerRequest{
@@ -134,7 +134,7 @@ func (e *Engine) Create(ctx context.Context, namespace, pod string, c *api.Conta
 	return answer.GetAdjust(), err
 }
 
-// UpdatePluginCount notes how many plugins the engine asks, without its own validator.
+// UpdatePluginCount records the number of plugins, without the engine's own validator.
 func (e *Engine) UpdatePluginCount(count int) {
 	e.mu.Lock()
 	e.plugins = count - 1
