@@ -94,7 +94,7 @@ func public(t *testing.T, full, other dashboards.Prometheus, w dashboards.Window
 	}
 	for _, q := range emptyQueries() {
 		if found, err := full.Query(t.Context(), q, w); err != nil || len(found) > 0 {
-			t.Errorf("%s: %v, %v; want nothing, as docs/dcgm-exporter.md says", q, found, err)
+			t.Errorf("%s: %v, %v; want nothing, as docs/dcgm-exporter-troubleshooting.md says", q, found, err)
 		}
 	}
 	if _, err := other.Ask(t.Context(), elsewhere, nil, w); err != nil {

@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 )
 
-const page = "../../../../docs/dcgm-exporter.md"
+const page = "../../../../docs/dcgm-exporter-reference.md"
 
 func TestFlagsAreDocumented(t *testing.T) {
 	agenttest.Documented(t, app.App(), page)

@@ -16,7 +16,7 @@ import (
 const listFile = "/etc/dcgm-exporter/default-counters.csv"
 
 // flags are the flags of the exporter. Names, variables and defaults are those of NVIDIA's
-// DCGM Exporter; docs/dcgm-exporter.md lists where they differ.
+// DCGM Exporter; docs/dcgm-exporter-reference.md lists where they differ.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(s.host.GPUFlags(), s.metricFlags(), s.podFlags(), s.serverFlags(), ignoredFlags())
 }

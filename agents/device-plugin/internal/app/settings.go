@@ -33,7 +33,7 @@ type settings struct {
 }
 
 // flags are the flags of the device plugin. Names, environment variables and
-// defaults are those of NVIDIA's device plugin; docs/device-plugin.md lists where
+// defaults are those of NVIDIA's device plugin; docs/device-plugin-migration.md lists where
 // they differ.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(

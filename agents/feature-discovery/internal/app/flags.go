@@ -11,7 +11,7 @@ import (
 )
 
 // flags are the flags of feature discovery. Names and variables are those of
-// NVIDIA's GPU Feature Discovery; docs/feature-discovery.md lists where they differ.
+// NVIDIA's GPU Feature Discovery; docs/feature-discovery-migration.md lists where they differ.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(
 		s.gpus.HostFlags(),

@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
-const page = "../../../../docs/mig-manager.md"
+const page = "../../../../docs/mig-manager-reference.md"
 
 func TestFlagsAreDocumented(t *testing.T) { agenttest.Documented(t, app.App(), page) }
 
