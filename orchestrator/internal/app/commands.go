@@ -88,15 +88,15 @@ func (s *settings) renderCommand(c *cli.Context) error {
 func (s *settings) applyCommand(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, s.timeout)
 	defer cancel()
-	store, err := s.open()
+	store, err := s.openStore()
 	if err != nil {
 		return err
 	}
-	version, err := reach(ctx, store.Client)
+	version, err := serverVersion(ctx, store.Client)
 	if err != nil {
 		return err
 	}
-	if err := unowned(ctx, store.Client); err != nil {
+	if err := checkNoPolicy(ctx, store.Client); err != nil {
 		return err
 	}
 	list, err := s.stages(version)
@@ -120,13 +120,13 @@ func (s *settings) applyCommand(c *cli.Context) error {
 
 // statusCommand prints the status of the ClusterPolicy in effect, or else of what apply has applied.
 func (s *settings) statusCommand(c *cli.Context) error {
-	store, err := s.open()
+	store, err := s.openStore()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.Context, statusTimeout)
 	defer cancel()
-	if _, err := reach(ctx, store.Client); err != nil {
+	if _, err := serverVersion(ctx, store.Client); err != nil {
 		return err
 	}
 	policy, ok, err := inEffect(ctx, store.Client)
@@ -153,8 +153,8 @@ func (s *settings) statusCommand(c *cli.Context) error {
 	return report.Write(c.App.Writer, status)
 }
 
-// unowned returns an error if a ClusterPolicy says what is in the cluster.
-func unowned(ctx context.Context, client *cluster.Client) error {
+// checkNoPolicy returns an error if a ClusterPolicy says what is in the cluster.
+func checkNoPolicy(ctx context.Context, client *cluster.Client) error {
 	policy, ok, err := inEffect(ctx, client)
 	if ok {
 		err = fmt.Errorf("the ClusterPolicy %s says what is in this cluster: change or delete it instead, with kubectl or the values of its Helm release", policy.Name)

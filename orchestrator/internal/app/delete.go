@@ -26,11 +26,11 @@ func (s *settings) deleteCommand(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, s.timeout)
 	defer cancel()
 	log := agent.Logger(c)
-	store, err := s.open()
+	store, err := s.openStore()
 	if err != nil {
 		return err
 	}
-	if _, err := reach(ctx, store.Client); err != nil {
+	if _, err := serverVersion(ctx, store.Client); err != nil {
 		return err
 	}
 	own, err := namespaces(ctx, store)
@@ -43,7 +43,7 @@ func (s *settings) deleteCommand(c *cli.Context) error {
 		left, err = once.Delete(ctx, store, c.App.Writer, log)
 	}
 	if err == nil {
-		err = kept(ctx, store.Client, own, c.App.Writer)
+		err = reportKept(ctx, store.Client, own, c.App.Writer)
 	}
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) || err == nil && !s.verify {
 		return err
@@ -77,8 +77,8 @@ func namespaces(ctx context.Context, store once.Store) ([]model.Ref, error) {
 	return own, nil
 }
 
-// kept writes a line about each namespace that others use, and that is still there for them.
-func kept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.Writer) error {
+// reportKept writes a line about each namespace that others use, and that is still there for them.
+func reportKept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.Writer) error {
 	for _, r := range own {
 		o, err := client.Get(ctx, r)
 		if err != nil {
@@ -93,7 +93,7 @@ func kept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.W
 		}
 		// Without others it is only not gone yet.
 		if len(others) > 0 {
-			fmt.Fprintln(out, "left: "+cluster.Kept(r, others))
+			fmt.Fprintln(out, "left: "+cluster.KeptMessage(r, others))
 		}
 	}
 	return nil
@@ -112,7 +112,7 @@ func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) err
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		work(ctx, store, log)
+		runOperator(ctx, store, log)
 	}()
 	defer func() { cancel(); <-done }()
 	if err := o.FollowPolicies(ctx); err != nil {
@@ -140,8 +140,8 @@ func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) err
 	}
 }
 
-// work is the orchestrator until ctx ends, also after errors.
-func work(ctx context.Context, store once.Store, log *slog.Logger) {
+// runOperator is the orchestrator until ctx ends, also after errors.
+func runOperator(ctx context.Context, store once.Store, log *slog.Logger) {
 	backoff := pace.Backoff{First: time.Second, Most: 10 * time.Second}
 	for {
 		err := connect(store, log).run(ctx)

@@ -58,14 +58,14 @@ func (s *settings) flags() []cli.Flag {
 	}
 }
 
-// open returns where the cluster has what apply has applied.
-func (s *settings) open() (once.Store, error) {
+// openStore returns where the cluster has what apply has applied.
+func (s *settings) openStore() (once.Store, error) {
 	client, err := cluster.Open(s.kubeconfig, name)
 	return once.Store{Client: client, Namespace: s.release.Namespace}, err
 }
 
-// reach returns the version of the API server. An error that it does not answer has the fix.
-func reach(ctx context.Context, client *cluster.Client) (string, error) {
+// serverVersion returns the version of the API server. An error that it does not answer has the fix.
+func serverVersion(ctx context.Context, client *cluster.Client) (string, error) {
 	version, err := client.Version(ctx)
 	if away := (*cluster.UnreachableError)(nil); errors.As(err, &away) {
 		err = fmt.Errorf("%w; check that it runs and that the kubeconfig is of the right cluster, or set --kubeconfig", err)

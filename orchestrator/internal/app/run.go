@@ -26,8 +26,8 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// established is how long the API server may take to serve a new CRD.
-const established = 30 * time.Second
+// crdTimeout is how long the API server may take to serve a new CRD.
+const crdTimeout = 30 * time.Second
 
 // operator is the orchestrator as a controller.
 type operator struct {
@@ -39,7 +39,7 @@ type operator struct {
 }
 
 func (s *settings) newOperator(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	store, err := s.open()
+	store, err := s.openStore()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (o *operator) install(ctx context.Context) error {
 			return err
 		}
 	}
-	waiting, cancel := context.WithTimeout(ctx, established)
+	waiting, cancel := context.WithTimeout(ctx, crdTimeout)
 	defer cancel()
 	backoff := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
 	for {

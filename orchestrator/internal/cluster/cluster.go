@@ -34,9 +34,9 @@ const (
 	requestsAtOnce    = 100
 )
 
-// answerWithin bounds a request for the version or the kinds of the API server. Other requests have the
+// discoveryTimeout bounds a request for the version or the kinds of the API server. Other requests have the
 // context of their caller.
-const answerWithin = 30 * time.Second
+const discoveryTimeout = 30 * time.Second
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
@@ -54,12 +54,12 @@ type Client struct {
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 
 	mu sync.Mutex
-	// asked is when the API server was last asked for its kinds because one was missing.
-	asked time.Time
+	// refreshed is when the API server was last asked for its kinds because one was missing.
+	refreshed time.Time
 }
 
-// askAgain is how long a kind that is missing counts as missing, unless Refresh is called.
-const askAgain = 30 * time.Second
+// refreshInterval is how long a kind that is missing counts as missing, unless Refresh is called.
+const refreshInterval = 30 * time.Second
 
 // Open returns a client of the cluster that a kubeconfig describes, or a list of them as in
 // $KUBECONFIG. Without a kubeconfig it is that of $KUBECONFIG or ~/.kube/config, or else of the
@@ -67,13 +67,13 @@ const askAgain = 30 * time.Second
 func Open(kubeconfig, agent string) (*Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	if files := filepath.SplitList(kubeconfig); len(files) > 1 {
-		rules.Precedence, rules.WarnIfAllMissing = files, false // the error says it
+		rules.Precedence, rules.WarnIfAllMissing = files, false // noClusterError names the missing files
 	} else {
 		rules.ExplicitPath = kubeconfig
 	}
 	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, nowhere(rules)
+		return nil, noClusterError(rules)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w; set --kubeconfig", err)
@@ -83,8 +83,8 @@ func Open(kubeconfig, agent string) (*Client, error) {
 	return New(rc)
 }
 
-// nowhere returns the error about files of rules that name no cluster.
-func nowhere(rules *clientcmd.ClientConfigLoadingRules) error {
+// noClusterError returns the error about files of rules that name no cluster.
+func noClusterError(rules *clientcmd.ClientConfigLoadingRules) error {
 	files := rules.Precedence
 	if rules.ExplicitPath != "" {
 		files = []string{rules.ExplicitPath}
@@ -112,7 +112,7 @@ func New(rc *rest.Config) (*Client, error) {
 	core, noCore := corev1.NewForConfigAndClient(typed, http)
 	apps, noApps := appsv1.NewForConfigAndClient(typed, http)
 	brief := *http
-	brief.Timeout = answerWithin
+	brief.Timeout = discoveryTimeout
 	kinds, noKinds := discovery.NewDiscoveryClientForConfigAndClient(rc, &brief)
 	if err := errors.Join(errs[0], errs[1], noCore, noApps, noKinds); err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
@@ -147,7 +147,7 @@ func (c *Client) Mapping(ctx context.Context, r model.Ref) (schema.GroupVersionR
 	}
 	kind := schema.GroupKind{Group: gv.Group, Kind: r.Kind}
 	m, err := c.mapper.RESTMappingWithContext(ctx, kind, gv.Version)
-	if meta.IsNoMatchError(err) && c.mayAsk() {
+	if meta.IsNoMatchError(err) && c.mayRefresh() {
 		c.Refresh()
 		m, err = c.mapper.RESTMappingWithContext(ctx, kind, gv.Version)
 	}
@@ -160,14 +160,14 @@ func (c *Client) Mapping(ctx context.Context, r model.Ref) (schema.GroupVersionR
 	return m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-// mayAsk reports whether to ask the API server again for its kinds.
-func (c *Client) mayAsk() bool {
+// mayRefresh reports whether to ask the API server again for its kinds.
+func (c *Client) mayRefresh() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.asked) < askAgain {
+	if time.Since(c.refreshed) < refreshInterval {
 		return false
 	}
-	c.asked = time.Now()
+	c.refreshed = time.Now()
 	return true
 }
 

@@ -63,7 +63,7 @@ func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, err
 				return nil, fmt.Errorf("list %s of the namespace %s: %w", kind.Name, namespace, err)
 			}
 			for i := range objects.Items {
-				if o := &objects.Items[i]; ours.foreign(kind.Kind, o) && len(found) < maxOthers {
+				if o := &objects.Items[i]; ours.isForeign(kind.Kind, o) && len(found) < maxOthers {
 					found = append(found, model.Ref{APIVersion: list.GroupVersion, Kind: kind.Kind, Namespace: namespace, Name: o.Name})
 				}
 			}
@@ -72,13 +72,13 @@ func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, err
 	return found, nil
 }
 
-// foreign reports whether none of the managers, nor the orchestrator or Kubernetes, made an object.
+// isForeign reports whether none of the managers, nor the orchestrator or Kubernetes, made an object.
 // What has an owner goes with it; a pod counts by itself, because the owner may be of a kind that is
 // not seen.
-func (m Managers) foreign(kind string, o metav1.Object) bool {
+func (m Managers) isForeign(kind string, o metav1.Object) bool {
 	owner := metav1.GetControllerOf(o)
 	switch {
-	case o.GetDeletionTimestamp() != nil, inEach(kind, o.GetName()):
+	case o.GetDeletionTimestamp() != nil, inEveryNamespace(kind, o.GetName()):
 		return false
 	case kind == "Pod" && owner != nil:
 		return owner.Kind != "DaemonSet" && o.GetLabels()[model.LabelOneForAll] != "true"
@@ -90,8 +90,8 @@ func (m Managers) foreign(kind string, o metav1.Object) bool {
 	})
 }
 
-// inEach reports whether Kubernetes or OpenShift makes an object in each namespace.
-func inEach(kind, name string) bool {
+// inEveryNamespace reports whether Kubernetes or OpenShift makes an object in each namespace.
+func inEveryNamespace(kind, name string) bool {
 	switch kind {
 	case "ServiceAccount":
 		return slices.Contains([]string{"default", "builder", "deployer"}, name)
@@ -101,8 +101,8 @@ func inEach(kind, name string) bool {
 	return false
 }
 
-// Kept says why a namespace is not deleted.
-func Kept(namespace model.Ref, others []model.Ref) string {
+// KeptMessage says why a namespace is not deleted.
+func KeptMessage(namespace model.Ref, others []model.Ref) string {
 	names := make([]string, len(others))
 	for i, r := range others {
 		names[i] = r.Kind + " " + r.Name

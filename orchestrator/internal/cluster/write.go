@@ -92,7 +92,7 @@ func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode
 	}
 	applied, err := resource.Apply(ctx, r.Name, o, options)
 	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "field is immutable") {
-		return nil, fmt.Errorf("apply %s: %w; delete it, and it is made anew: %s", r, err, deletion(r))
+		return nil, fmt.Errorf("apply %s: %w; delete it, and it is made anew: %s", r, err, deleteCommand(r))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("apply %s: %w", r, err)
@@ -100,7 +100,7 @@ func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode
 	return applied, nil
 }
 
-func deletion(r model.Ref) string {
+func deleteCommand(r model.Ref) string {
 	command := "kubectl delete " + strings.ToLower(r.Kind) + " " + r.Name
 	if r.Namespace != "" {
 		command += " -n " + r.Namespace

@@ -26,11 +26,11 @@ const (
 	// pause is the least time between two passes: changes come in bursts. What a pass over
 	// thousands of nodes computes takes long; rest times that passes before the next one, so
 	// that a roll-out takes at most a tenth of a processor.
-	pause = 200 * time.Millisecond
-	rest  = 9
-	// first and most are the delays after a write that failed.
-	first = time.Second
-	most  = 5 * time.Minute
+	pause      = 200 * time.Millisecond
+	restFactor = 9
+	// firstRetry and most are the delays after a write that failed.
+	firstRetry = time.Second
+	maxRetry   = 5 * time.Minute
 )
 
 // The status is written at once a few times, and then with pauses: while a thousand nodes become
@@ -93,7 +93,7 @@ type rendered struct {
 // failure is why an object could not be written.
 type failure struct {
 	text, hash string
-	at         time.Time
+	retryAt    time.Time
 	backoff    pace.Backoff
 }
 
@@ -110,7 +110,7 @@ func New(cfg Config) *Controller {
 		budget: pace.Budget{Burst: statusBurst, Every: statusEvery}, repairs: repairs{},
 	}
 	c.loop = reconcile.New(reconcile.Config{
-		Name: "policy", Step: c.once, Wakes: cfg.Observer.Changed, Retry: pace.Backoff{First: first, Most: most}, Patient: true,
+		Name: "policy", Step: c.once, Wakes: cfg.Observer.Changed, Retry: pace.Backoff{First: firstRetry, Most: maxRetry}, Patient: true,
 		Starting: errors.New("the first pass has not ended"), Log: cfg.Log,
 		Failed: func(err error, in time.Duration) { cfg.Log.Warn("a pass failed, retrying", "in", in, "err", err) },
 	})
@@ -137,7 +137,7 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 		c.Metrics.NoPolicy()
 		return reconcile.Result{Rest: pause}, nil
 	}
-	if err := c.askVersion(ctx); err != nil {
+	if err := c.refreshVersion(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	c.render(policy)
@@ -149,7 +149,7 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 	if err := c.cfg.Observer.Listed(); err != nil {
 		// The list is a change, which starts the next pass.
 		c.cfg.Log.Debug("waiting", "err", err)
-		return reconcile.Result{After: most, Rest: pause, Pending: err}, nil
+		return reconcile.Result{After: maxRetry, Rest: pause, Pending: err}, nil
 	}
 	now := time.Now()
 	state := c.cfg.Observer.State(policy, now)
@@ -165,11 +165,11 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 	if err == nil {
 		c.cfg.Passed(state, plan)
 	}
-	return reconcile.Result{After: in, Rest: max(pause, rest*took)}, err
+	return reconcile.Result{After: in, Rest: max(pause, restFactor*took)}, err
 }
 
-// askVersion asks the API server for its version, if it may have been restarted since.
-func (c *Controller) askVersion(ctx context.Context) error {
+// refreshVersion asks the API server for its version, if it may have been restarted since.
+func (c *Controller) refreshVersion(ctx context.Context) error {
 	if !c.cfg.Observer.Reconnected() && c.kubernetes != "" {
 		return nil
 	}

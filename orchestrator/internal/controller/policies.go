@@ -125,7 +125,7 @@ func (c *InCluster) Gone(ctx context.Context, p model.Policy) error {
 }
 
 func (c *InCluster) release(ctx context.Context, p model.Policy) error {
-	p = c.newest(p) // Its status may have been written since.
+	p = c.newest(p) // the status may have been written since
 	rest := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == finalizer })
 	err := c.finalizers(ctx, p, rest)
 	if apierrors.IsNotFound(errors.Unwrap(err)) || apierrors.IsNotFound(err) {

@@ -8,8 +8,8 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// atOnce is how often an object is repaired without a delay.
-const atOnce = 2
+// immediateRepairs is how often an object is repaired without a delay.
+const immediateRepairs = 2
 
 // repairs has for each applied object how often it had to be applied again: another controller may
 // undo it each time.
@@ -19,8 +19,8 @@ type repair struct {
 	hash    string
 	times   int
 	backoff pace.Backoff
-	// at is when it may be applied again.
-	at time.Time
+	// nextAt is when it may be applied again.
+	nextAt time.Time
 	// held is why it is not as desired until then; empty if nothing undid it.
 	held string
 }
@@ -31,10 +31,10 @@ func (r repairs) observe(s model.State) {
 		seen, there := s.Objects[ref]
 		undone := !there || seen.Drifted
 		switch {
-		case !undone && !s.Now.Before(x.at):
+		case !undone && !s.Now.Before(x.nextAt):
 			x.held = ""
-		case undone && s.Now.Before(x.at):
-			x.held = fmt.Sprintf("%s: %s each time after it was applied: let only one program manage it; it is applied again after pauses of up to %s", ref, by(seen, there), most)
+		case undone && s.Now.Before(x.nextAt):
+			x.held = fmt.Sprintf("%s: %s each time after it was applied: let only one program manage it; it is applied again after pauses of up to %s", ref, undoneBy(seen, there), maxRetry)
 		}
 		if x.held != "" {
 			s.Failures[ref] = x.held
@@ -42,7 +42,7 @@ func (r repairs) observe(s model.State) {
 	}
 }
 
-func by(seen model.Seen, there bool) string {
+func undoneBy(seen model.Seen, there bool) string {
 	switch {
 	case !there:
 		return "somebody deletes it"
@@ -52,22 +52,22 @@ func by(seen model.Seen, there bool) string {
 	return seen.Owner + " changes it"
 }
 
-// hold reports whether it is too early to apply an object with this hash again.
-func (r repairs) hold(ref model.Ref, hash string, now time.Time) bool {
+// postponed reports whether it is too early to apply an object with this hash again.
+func (r repairs) postponed(ref model.Ref, hash string, now time.Time) bool {
 	x := r[ref]
-	return x != nil && x.hash == hash && now.Before(x.at)
+	return x != nil && x.hash == hash && now.Before(x.nextAt)
 }
 
 // applied records that an object with this hash was applied.
 func (r repairs) applied(ref model.Ref, hash string, now time.Time) {
 	x := r[ref]
-	if x == nil || x.hash != hash || now.Sub(x.at) > most {
-		r[ref] = &repair{hash: hash, at: now, backoff: pace.Backoff{First: first, Most: most}}
+	if x == nil || x.hash != hash || now.Sub(x.nextAt) > maxRetry {
+		r[ref] = &repair{hash: hash, nextAt: now, backoff: pace.Backoff{First: firstRetry, Most: maxRetry}}
 		return
 	}
-	x.at = now
-	if x.times++; x.times > atOnce {
-		x.at = now.Add(jitter(x.backoff.Next()))
+	x.nextAt = now
+	if x.times++; x.times > immediateRepairs {
+		x.nextAt = now.Add(jitter(x.backoff.Next()))
 	}
 }
 
@@ -76,7 +76,7 @@ func (r repairs) next(now time.Time) time.Duration {
 	var in time.Duration
 	for _, x := range r {
 		if x.held != "" {
-			in = model.Soonest(in, max(x.at.Sub(now), pause))
+			in = model.Soonest(in, max(x.nextAt.Sub(now), pause))
 		}
 	}
 	return in

@@ -49,7 +49,7 @@ func outline(s model.Status) string {
 	for _, stage := range s.Stages {
 		state := stage.State
 		if model.Works(state) {
-			state = model.Ready // On how many nodes it works is a number.
+			state = model.Ready // the number of nodes is not part of the outline
 		}
 		parts = append(parts, stage.Name, state)
 		for _, v := range stage.Validations {
@@ -67,23 +67,23 @@ func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model
 		r := model.RefOf(a.Object)
 		about[r] = true
 		// The objects of a stage build on each other.
-		if !failed[a.Stage] && !c.repairs.hold(r, a.Hash, s.Now) {
-			failed[a.Stage] = !c.try("apply", r, a.Hash, s.Now, func() error { return c.apply(ctx, s, a) })
+		if !failed[a.Stage] && !c.repairs.postponed(r, a.Hash, s.Now) {
+			failed[a.Stage] = !c.attempt("apply", r, a.Hash, s.Now, func() error { return c.apply(ctx, s, a) })
 		}
 	}
 	for _, o := range plan.Create {
 		r := model.RefOf(o)
 		about[r] = true
-		c.try("create", r, "", s.Now, func() error { return c.cfg.Client.Create(ctx, o) })
+		c.attempt("create", r, "", s.Now, func() error { return c.cfg.Client.Create(ctx, o) })
 	}
 	for _, seen := range plan.Delete {
 		about[seen.Ref] = true
-		c.try("delete", seen.Ref, "", s.Now, func() error { return c.remove(ctx, s.Policy, seen) })
+		c.attempt("delete", seen.Ref, "", s.Now, func() error { return c.remove(ctx, s.Policy, seen) })
 	}
 	maps.DeleteFunc(c.failures, func(r model.Ref, _ *failure) bool { return !about[r] })
 	var in time.Duration
 	for _, f := range c.failures {
-		in = model.Soonest(in, max(time.Until(f.at), pause))
+		in = model.Soonest(in, max(time.Until(f.retryAt), pause))
 	}
 	return in
 }
@@ -110,7 +110,7 @@ func (c *Controller) remove(ctx context.Context, p model.Policy, seen model.Seen
 			return err
 		}
 		if len(others) > 0 {
-			why := cluster.Kept(seen.Ref, others)
+			why := cluster.KeptMessage(seen.Ref, others)
 			c.cfg.Log.Warn("a namespace is kept", "why", why)
 			c.cfg.Policies.Report(ctx, p, []model.Event{{Warning: true, Reason: "NamespaceKept", Message: why}})
 			return c.cfg.Client.Release(ctx, seen.Ref)
@@ -123,11 +123,11 @@ func (c *Controller) remove(ctx context.Context, p model.Policy, seen model.Seen
 	return err
 }
 
-// try writes an object, unless it failed with the same content not long ago.
-func (c *Controller) try(verb string, r model.Ref, hash string, now time.Time, write func() error) bool {
+// attempt writes an object, unless it failed with the same content not long ago.
+func (c *Controller) attempt(verb string, r model.Ref, hash string, now time.Time, write func() error) bool {
 	hash = verb + hash
 	f := c.failures[r]
-	if f != nil && f.hash == hash && now.Before(f.at) {
+	if f != nil && f.hash == hash && now.Before(f.retryAt) {
 		return false
 	}
 	err := write()
@@ -137,7 +137,7 @@ func (c *Controller) try(verb string, r model.Ref, hash string, now time.Time, w
 		return true
 	}
 	if f == nil || f.hash != hash {
-		f = &failure{hash: hash, backoff: pace.Backoff{First: first, Most: most}}
+		f = &failure{hash: hash, backoff: pace.Backoff{First: firstRetry, Most: maxRetry}}
 		c.failures[r] = f
 	}
 	in := jitter(f.backoff.Next())
@@ -146,6 +146,6 @@ func (c *Controller) try(verb string, r model.Ref, hash string, now time.Time, w
 		// The status has to say so.
 		pace.Signal(c.cfg.Observer.Changed)
 	}
-	f.text, f.at = err.Error(), time.Now().Add(in)
+	f.text, f.retryAt = err.Error(), time.Now().Add(in)
 	return false
 }

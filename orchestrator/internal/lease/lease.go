@@ -24,14 +24,14 @@ const (
 )
 
 const (
-	// duration is how long a process that does not renew its Lease keeps it.
-	duration = 30 * time.Second
-	// giveUp is how long renewals may fail: less than duration, so that two never work at once.
-	giveUp = 20 * time.Second
-	// every is the time between two renewals. A process that waits looks after once to twice as long.
-	every = 6 * time.Second
-	// answer is how long the API server may take to answer.
-	answer = 5 * time.Second
+	// leaseDuration is how long a process that does not renew its Lease keeps it.
+	leaseDuration = 30 * time.Second
+	// renewDeadline is how long renewals may fail: less than duration, so that two never work at once.
+	renewDeadline = 20 * time.Second
+	// retryPeriod is the time between two renewals. A process that waits looks after once to twice as long.
+	retryPeriod = 6 * time.Second
+	// requestTimeout is how long the API server may take to answer.
+	requestTimeout = 5 * time.Second
 )
 
 // ErrLost is returned by Run when another process may have the Lease.
@@ -41,7 +41,7 @@ var ErrLost = errors.New("the Lease could not be renewed: another orchestrator m
 // the Lease back, so that the next process need not wait, and removes it if no release has it.
 func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work func(context.Context) error) error {
 	rc = rest.CopyConfig(rc)
-	rc.Timeout = answer
+	rc.Timeout = requestTimeout
 	client, err := coordinationv1.NewForConfig(rc)
 	if err != nil {
 		return fmt.Errorf("connect to the cluster: %w", err)
@@ -52,7 +52,7 @@ func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work
 			LeaseMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}, Client: client,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: id},
 		},
-		Name: Name, LeaseDuration: duration, RenewDeadline: giveUp, RetryPeriod: every, ReleaseOnCancel: true,
+		Name: Name, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) { elected <- leading },
 			OnStoppedLeading: func() {},

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// theirs is the namespace of the names that NVIDIA's GPU Operator has.
-	theirs = "gpu_operator"
-	ours   = "outrigger_orchestrator"
+	// gpuOperatorNamespace is the namespace of the names that NVIDIA's GPU Operator has.
+	gpuOperatorNamespace = "gpu_operator"
+	ownNamespace         = "outrigger_orchestrator"
 )
 
 // The values of gpu_operator_reconciliation_status, as NVIDIA's GPU Operator defines them.
@@ -54,34 +54,34 @@ var _ prometheus.Collector = (*Recorder)(nil)
 func New(now func() time.Time) *Recorder {
 	r := &Recorder{registry: prometheus.NewRegistry(), now: now, status: statusNoPolicy, derived: map[string]*prometheus.GaugeVec{}}
 	add := promauto.With(r.registry)
-	r.passes = add.NewCounter(prometheus.CounterOpts{Namespace: theirs, Name: "reconciliation_total", Help: "Number of passes."})
+	r.passes = add.NewCounter(prometheus.CounterOpts{Namespace: gpuOperatorNamespace, Name: "reconciliation_total", Help: "Number of passes."})
 	r.failures = add.NewCounter(prometheus.CounterOpts{
-		Namespace: theirs, Name: "reconciliation_failed_total", Help: "Number of passes that failed: an object could not be rendered, read or written.",
+		Namespace: gpuOperatorNamespace, Name: "reconciliation_failed_total", Help: "Number of passes that failed: an object could not be rendered, read or written.",
 	})
 	r.seconds = add.NewHistogram(prometheus.HistogramOpts{
-		Namespace: ours, Name: "pass_seconds", Help: "Duration of a pass, its writes included.", Buckets: []float64{.001, .01, .1, 1, 10, 60},
+		Namespace: ownNamespace, Name: "pass_seconds", Help: "Duration of a pass, its writes included.", Buckets: []float64{.001, .01, .1, 1, 10, 60},
 	})
 	r.writes = add.NewCounterVec(prometheus.CounterOpts{
-		Namespace: ours, Name: "writes_total", Help: "Number of requests to the API server that write, by verb and result.",
+		Namespace: ownNamespace, Name: "writes_total", Help: "Number of requests to the API server that write, by verb and result.",
 	}, []string{"verb", "result"})
 	add.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: theirs, Name: "reconciliation_status",
+		Namespace: gpuOperatorNamespace, Name: "reconciliation_status",
 		Help: "1 while the policy is ready, 0 while a stage is not, -1 without a policy, -2 while a pass fails.",
 	}, func() float64 { return r.status })
 	add.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: theirs, Name: "reconciliation_last_success_ts_seconds",
+		Namespace: gpuOperatorNamespace, Name: "reconciliation_last_success_ts_seconds",
 		Help: "Time at which everything was last known to be ready, in seconds since 1970; 0 if it never was.",
 	}, func() float64 { return r.success })
 	gauge := func(namespace, name, help string, labels ...string) {
 		r.derived[name] = add.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
 	}
-	gauge(theirs, "gpu_nodes_total", "Number of nodes with a GPU.")
-	gauge(theirs, "reconciliation_has_nfd_labels", "0 while no node has a label of a GPU and nothing looks for GPUs, otherwise 1.")
-	gauge(ours, "ready_nodes", "Number of nodes whose GPUs can be used.")
-	gauge(ours, "stage_state", "1 for the state of a stage, 0 for the others.", "stage", "state")
-	gauge(ours, "stage_nodes", "Number of nodes of a stage that are ready, failed or waiting.", "stage", "state")
-	gauge(ours, "validation_nodes", "Number of nodes on which a validation passed, failed or was skipped in its last run.", "stage", "validation", "state")
-	gauge(ours, "problem_nodes", "Number of nodes with a problem: at most ten series, the worst.", "stage", "cause")
+	gauge(gpuOperatorNamespace, "gpu_nodes_total", "Number of nodes with a GPU.")
+	gauge(gpuOperatorNamespace, "reconciliation_has_nfd_labels", "0 while no node has a label of a GPU and nothing looks for GPUs, otherwise 1.")
+	gauge(ownNamespace, "ready_nodes", "Number of nodes whose GPUs can be used.")
+	gauge(ownNamespace, "stage_state", "1 for the state of a stage, 0 for the others.", "stage", "state")
+	gauge(ownNamespace, "stage_nodes", "Number of nodes of a stage that are ready, failed or waiting.", "stage", "state")
+	gauge(ownNamespace, "validation_nodes", "Number of nodes on which a validation passed, failed or was skipped in its last run.", "stage", "validation", "state")
+	gauge(ownNamespace, "problem_nodes", "Number of nodes with a problem: at most ten series, the worst.", "stage", "cause")
 	return r
 }
 
@@ -120,11 +120,11 @@ func (r *Recorder) record(s *model.Status, failed bool) {
 		r.status = statusNotReady
 	}
 	r.add("gpu_nodes_total", s.GPUNodes)
-	r.add("reconciliation_has_nfd_labels", one(readyReason(*s) != model.ReasonLabelsMissing))
+	r.add("reconciliation_has_nfd_labels", boolToInt(readyReason(*s) != model.ReasonLabelsMissing))
 	r.add("ready_nodes", s.ReadyNodes)
 	for _, st := range s.Stages {
 		for _, state := range model.States() {
-			r.add("stage_state", one(st.State == state), st.Name, state)
+			r.add("stage_state", boolToInt(st.State == state), st.Name, state)
 		}
 		r.add("stage_nodes", st.Ready, st.Name, "ready")
 		r.add("stage_nodes", st.Failed, st.Name, "failed")
@@ -149,7 +149,7 @@ func (r *Recorder) add(name string, n int, labels ...string) {
 	r.derived[name].WithLabelValues(labels...).Add(float64(n))
 }
 
-func one(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}

@@ -33,7 +33,7 @@ func NodeLabels(stages []Stage) []string {
 		for _, check := range s.Validations {
 			spec, err := check.PodSpec()
 			if err != nil {
-				continue // It selects no node, and its status says so.
+				continue // its status reports the error
 			}
 			for label := range spec.NodeSelector {
 				labels[label] = true

@@ -94,9 +94,9 @@ type Check struct {
 	Nodes string
 	// Timeout bounds one pod, from its creation.
 	Timeout time.Duration
-	// Of changes when the check has to be repeated: it is derived from the objects of the
+	// Revision changes when the check has to be repeated: it is derived from the objects of the
 	// stages up to this one, and from Policy.Validate.
-	Of string
+	Revision string
 }
 
 // Seen is what is known of an object in the cluster that has a field manager.
@@ -138,8 +138,8 @@ type Pod struct {
 	Message string
 	// Since is when the pod was created, or stopped being ready.
 	Since time.Time
-	// Of is the value of the label outrigger.dev/of, for pods of a Check.
-	Of string
+	// Revision is the value of the label outrigger.dev/of, for pods of a Check.
+	Revision string
 	// Deleting says that the pod is being deleted.
 	Deleting bool
 }

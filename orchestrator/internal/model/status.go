@@ -114,9 +114,9 @@ type ValidationStatus struct {
 	Failed  int    `json:"failed"`
 	Skipped int    `json:"skipped"`
 	Message string `json:"message,omitempty"`
-	// Of is Check.Of of the last complete run, which is not repeated.
-	Of   string       `json:"of,omitempty"`
-	Time *metav1.Time `json:"time,omitempty"`
+	// Revision is Check.Of of the last complete run, which is not repeated.
+	Revision string       `json:"of,omitempty"`
+	Time     *metav1.Time `json:"time,omitempty"`
 }
 
 // Problem is one cause on one or several nodes.

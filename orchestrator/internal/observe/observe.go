@@ -44,7 +44,7 @@ type Observer struct {
 	nodes    *table[model.Node]
 	// pods are by namespace.
 	pods    map[string]*table[model.Pod]
-	objects map[place]*table[seen]
+	objects map[scope]*table[seen]
 	// lists are all tables, by what they have.
 	lists map[string][]list
 	// applied are the objects that this process has applied.
@@ -55,14 +55,14 @@ type Observer struct {
 	reconnected bool
 }
 
-// place is where objects of one kind are.
-type place struct {
+// scope is where objects of one kind are.
+type scope struct {
 	gvr       schema.GroupVersionResource
 	kind      schema.GroupVersionKind
 	namespace string
 }
 
-func (p place) isDaemonSets() bool {
+func (p scope) isDaemonSets() bool {
 	return p.gvr == appsv1.SchemeGroupVersion.WithResource("daemonsets")
 }
 
@@ -73,7 +73,7 @@ const selector = render.ManagedBy + "=" + model.FieldManager
 func New(client *cluster.Client, log *slog.Logger) *Observer {
 	return &Observer{
 		client: client, log: log, Changed: make(chan struct{}, 1), interned: interned{},
-		pods: map[string]*table[model.Pod]{}, objects: map[place]*table[seen]{},
+		pods: map[string]*table[model.Pod]{}, objects: map[scope]*table[seen]{},
 		lists: map[string][]list{}, applied: map[model.Ref]record{}, errs: map[string]error{},
 	}
 }
@@ -87,19 +87,19 @@ func (o *Observer) Follow(ctx context.Context, refs []model.Ref, labels []string
 	for _, r := range refs {
 		gvr, namespaced, err := o.client.Mapping(ctx, r)
 		if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
-			continue // Applying the object names the cause.
+			continue // the error of the apply names the missing kind
 		}
 		if err != nil {
 			return err
 		}
-		p := place{gvr: gvr, kind: schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)}
+		p := scope{gvr: gvr, kind: schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)}
 		if namespaced {
 			p.namespace = r.Namespace
 		}
 		if o.objects[p] != nil {
 			continue
 		}
-		o.followPlace(ctx, p)
+		o.followScope(ctx, p)
 	}
 	return nil
 }
@@ -124,8 +124,8 @@ func (o *Observer) followNodes(ctx context.Context, labels []string) {
 	watchTyped(ctx, nodes, o.client.Core, metav1.NamespaceAll)
 }
 
-// followPlace watches the objects in a place, and the pods of DaemonSets.
-func (o *Observer) followPlace(ctx context.Context, p place) {
+// followScope watches the objects in a place, and the pods of DaemonSets.
+func (o *Observer) followScope(ctx context.Context, p scope) {
 	t := newTable(o, p.gvr.Resource, func(m metav1.Object) (seen, bool) { return newSeen(p, m), true }, sameSeen)
 	t.removed, t.selector = o.forget, selector
 	o.mu.Lock()

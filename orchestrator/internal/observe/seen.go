@@ -20,7 +20,7 @@ type seen struct {
 	daemonSet model.DaemonSet
 }
 
-func newSeen(p place, o metav1.Object) seen {
+func newSeen(p scope, o metav1.Object) seen {
 	s := seen{version: cluster.Version(o), fingerprint: cluster.Fingerprint(o), Seen: model.Seen{
 		Ref: model.Ref{
 			APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind,
@@ -29,7 +29,7 @@ func newSeen(p place, o metav1.Object) seen {
 		UID: o.GetUID(), Ours: cluster.Ours(o), Owner: strings.Clone(cluster.Changer(o)), Deleting: o.GetDeletionTimestamp() != nil,
 	}}
 	if ds, ok := o.(*appsv1.DaemonSet); ok {
-		s.daemonSet = numbers(ds)
+		s.daemonSet = newDaemonSet(ds)
 	}
 	return s
 }
@@ -46,7 +46,7 @@ type record struct {
 
 // Applied records what the API server made of an object with this hash.
 func (o *Observer) Applied(object *unstructured.Unstructured, hash string) {
-	r := record{hash: hash, seen: newSeen(place{kind: object.GroupVersionKind()}, object)}
+	r := record{hash: hash, seen: newSeen(scope{kind: object.GroupVersionKind()}, object)}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.applied[r.Ref] = r

@@ -37,13 +37,13 @@ func watchInto[L runtime.Object, T any](ctx context.Context, t *table[T],
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = t.selector
 			objects, err := list(ctx, options)
-			t.o.note(t.name, err)
+			t.o.recordError(t.name, err)
 			return objects, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = t.selector
 			w, err := watches(ctx, options)
-			t.o.note(t.name, err)
+			t.o.recordError(t.name, err)
 			if err == nil {
 				t.o.connected()
 			}
@@ -62,7 +62,7 @@ func (o *Observer) connected() {
 	o.signal()
 }
 
-func (o *Observer) note(name string, err error) {
+func (o *Observer) recordError(name string, err error) {
 	// These lead to another list, which says whether all is well.
 	if apierrors.IsInvalid(err) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || errors.Is(err, context.Canceled) {
 		return

@@ -36,8 +36,8 @@ type Apply struct {
 	// live holds those objects that exist, and are the orchestrator's or will be, to tell what changes.
 	live   map[model.Ref]*unstructured.Unstructured
 	policy model.Policy
-	// stays are objects that left the values and are not deleted.
-	stays []model.Ref
+	// retained are objects that left the values and are not deleted.
+	retained []model.Ref
 	// left is that of the last plan.
 	left []string
 	// end ends the controller, with err.
@@ -48,7 +48,7 @@ type Apply struct {
 // belongs to somebody else. After an error, or the end of the process, the same call goes on from
 // there.
 func (a *Apply) Run(ctx context.Context, log *slog.Logger) (model.Status, error) {
-	if err := a.look(ctx); err != nil {
+	if err := a.readLive(ctx); err != nil {
 		return model.Status{}, err
 	}
 	before, err := a.Store.Load(ctx)
@@ -72,9 +72,9 @@ func (a *Apply) Run(ctx context.Context, log *slog.Logger) (model.Status, error)
 		}
 	}
 	if !a.Prune {
-		a.policy.Status.Inventory, a.stays = a.split(before.Status.Inventory)
+		a.policy.Status.Inventory, a.retained = a.split(before.Status.Inventory)
 	}
-	err = a.work(ctx, log)
+	err = a.runController(ctx, log)
 	return a.policy.Status, err
 }
 
@@ -94,8 +94,8 @@ func (a *Apply) split(inventory []model.Ref) (in, out []model.Ref) {
 	return in, out
 }
 
-// look reads all objects, and returns an error that names each that belongs to somebody else.
-func (a *Apply) look(ctx context.Context) error {
+// readLive reads all objects, and returns an error that names each that belongs to somebody else.
+func (a *Apply) readLive(ctx context.Context) error {
 	a.live = map[model.Ref]*unstructured.Unstructured{}
 	var foreign []error
 	for _, r := range render.Inventory(a.Stages) {
@@ -126,7 +126,7 @@ func Delete(ctx context.Context, store Store, out io.Writer, log *slog.Logger) (
 	if len(rec.Status.Inventory) == 0 {
 		return nil, store.Delete(ctx)
 	}
-	if err = a.work(ctx, log); err != nil {
+	if err = a.runController(ctx, log); err != nil {
 		err = fmt.Errorf("delete what apply has applied: %w", err)
 	}
 	return a.left, err

@@ -20,7 +20,7 @@ const contextLines = 3
 // Diff writes what Run would change, as a unified diff with the API server's defaults, and
 // changes nothing.
 func (a *Apply) Diff(ctx context.Context) error {
-	if err := a.look(ctx); err != nil {
+	if err := a.readLive(ctx); err != nil {
 		return err
 	}
 	before, err := a.Store.Load(ctx)

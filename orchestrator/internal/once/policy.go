@@ -18,8 +18,8 @@ import (
 	"outrigger.dev/orchestrator/internal/observe"
 )
 
-// work works as a controller does for a ClusterPolicy, until all is done or ctx ends.
-func (a *Apply) work(ctx context.Context, log *slog.Logger) error {
+// runController works as a controller does for a ClusterPolicy, until all is done or ctx ends.
+func (a *Apply) runController(ctx context.Context, log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var ended bool
@@ -99,7 +99,7 @@ func (a *Apply) Current(context.Context) (model.Policy, bool, error) { return a.
 func (a *Apply) Publish(ctx context.Context, p model.Policy, s model.Status) error {
 	if !p.Deleting {
 		rec := Record{Release: p.Release, Stages: stagesOf(a.Stages), Status: s}
-		rec.Status.Inventory = slices.Concat(a.stays, s.Inventory)
+		rec.Status.Inventory = slices.Concat(a.retained, s.Inventory)
 		if err := a.Store.Save(ctx, rec); err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (rec Record) listed() []model.Stage {
 	validations := map[string][]model.Check{}
 	for _, s := range rec.Status.Stages {
 		for _, v := range s.Validations {
-			validations[s.Name] = append(validations[s.Name], model.Check{Name: v.Name, Of: v.Of})
+			validations[s.Name] = append(validations[s.Name], model.Check{Name: v.Name, Revision: v.Revision})
 		}
 	}
 	var stages []model.Stage

@@ -32,8 +32,8 @@ func newTrouble(code cause.Code, word, message string, since time.Time) trouble 
 	}
 }
 
-// alike returns the code of the table for a word of the kubelet or of the scheduler.
-func alike(word string) cause.Code {
+// canonicalCode returns the code of the table for a word of the kubelet or of the scheduler.
+func canonicalCode(word string) cause.Code {
 	switch word {
 	case "ErrImagePull", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed":
 		return cause.ImagePullBackOff
@@ -50,7 +50,7 @@ func alike(word string) cause.Code {
 func (x *index) podCause(p *model.Pod) trouble {
 	node := cmp.Or(x.nodes[p.Node], &model.Node{Name: p.Node})
 	var t trouble
-	if code := alike(p.Reason); code.Row().Section == "pod" && code.Row().Severity == cause.Fails {
+	if code := canonicalCode(p.Reason); code.Row().Section == "pod" && code.Row().Severity == cause.Fails {
 		t = newTrouble(code, "", withoutBackOff(p.Message), p.Since)
 	} else {
 		t = x.otherCause(p, node)
@@ -72,7 +72,7 @@ func (x *index) otherCause(p *model.Pod, node *model.Node) trouble {
 	case p.Phase != "Running":
 		return newTrouble(cause.ContainerCreating, p.Reason, cmp.Or(p.Message, "the containers have not started"), p.Since)
 	case node.GPUReady != "" && node.GPUReady != "True" && node.Reason != "":
-		x.told[node.Name] = true
+		x.explained[node.Name] = true
 		t := nodeCause(node)
 		t.since = p.Since
 		return t
@@ -113,8 +113,8 @@ func withoutBackOff(message string) string {
 	return message
 }
 
-// line makes text from the cluster fit for a status: one line of at most that many bytes.
-func line(s string, most int) string {
+// singleLine makes text from the cluster fit for a status: one line of at most that many bytes.
+func singleLine(s string, most int) string {
 	return text.Cut(text.Printable(strings.Join(strings.Fields(s), " ")), most)
 }
 

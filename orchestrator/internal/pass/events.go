@@ -15,19 +15,19 @@ func (w *walk) events() {
 	for _, r := range w.results {
 		old := w.last[r.Name]
 		for _, v := range r.Validations {
-			w.tellValidation(v, old.Validations)
+			w.addValidationEvent(v, old.Validations)
 		}
 		switch ready := onANode(r.StageStatus); {
 		case ready && onANode(old):
 		case ready && r.Desired == 0:
-			w.tell(false, "StageReady", fmt.Sprintf("stage %s is applied", r.Name))
+			w.addEvent(false, "StageReady", fmt.Sprintf("stage %s is applied", r.Name))
 		case ready:
-			w.tell(false, "StageReady", fmt.Sprintf("stage %s is ready on %d of %d nodes", r.Name, r.Ready, r.Desired))
+			w.addEvent(false, "StageReady", fmt.Sprintf("stage %s is ready on %d of %d nodes", r.Name, r.Ready, r.Desired))
 		case r.State == old.State:
 		case r.State == model.Failed:
-			w.tell(true, "StageFailed", atStage(r))
+			w.addEvent(true, "StageFailed", stageMessage(r))
 		case r.State == model.Progressing && model.Works(old.State):
-			w.tell(false, "StageProgressing", atStage(r))
+			w.addEvent(false, "StageProgressing", stageMessage(r))
 		}
 	}
 	for _, c := range w.plan.Status.Conditions {
@@ -35,12 +35,12 @@ func (w *walk) events() {
 		if old == nil {
 			old = &metav1.Condition{Status: metav1.ConditionUnknown}
 		}
-		w.tellCondition(c, *old)
+		w.addConditionEvent(c, *old)
 	}
 }
 
-func (w *walk) tell(warning bool, reason, message string) {
-	w.plan.Events = append(w.plan.Events, model.Event{Warning: warning, Reason: reason, Message: line(message, maxMessage)})
+func (w *walk) addEvent(warning bool, reason, message string) {
+	w.plan.Events = append(w.plan.Events, model.Event{Warning: warning, Reason: reason, Message: singleLine(message, maxMessage)})
 }
 
 // onANode reports whether a stage works, and on a node that is ready if it has nodes. One whose agents
@@ -49,34 +49,34 @@ func onANode(s model.StageStatus) bool {
 	return model.Works(s.State) && (s.Ready > 0 || s.Desired == 0)
 }
 
-// tellCondition tells that a condition has changed, unless a stage has said so.
-func (w *walk) tellCondition(c, old metav1.Condition) {
+// addConditionEvent tells that a condition has changed, unless a stage has said so.
+func (w *walk) addConditionEvent(c, old metav1.Condition) {
 	isTrue, ready := c.Status == metav1.ConditionTrue, c.Type == model.ConditionReady
 	switch {
 	case old.Status == c.Status && (isTrue || old.Reason == c.Reason):
 	case ready && isTrue:
-		w.tell(false, "Ready", c.Message)
+		w.addEvent(false, "Ready", c.Message)
 	case c.Reason == model.ReasonDeleting:
-		w.tell(false, c.Reason, c.Message)
+		w.addEvent(false, c.Reason, c.Message)
 	case c.Reason == model.ReasonNoGPUNodes, c.Reason == model.ReasonLabelsMissing, c.Reason == model.ReasonNodesNotReady,
 		ready && w.state.Policy.Refused != "":
-		w.tell(true, c.Reason, c.Message)
+		w.addEvent(true, c.Reason, c.Message)
 	case c.Reason == model.ReasonNodesFailed:
-		w.tell(true, "Degraded", c.Message)
+		w.addEvent(true, "Degraded", c.Message)
 	case c.Reason == model.ReasonNoFailure && old.Status == metav1.ConditionTrue:
-		w.tell(false, "Recovered", c.Message)
+		w.addEvent(false, "Recovered", c.Message)
 	}
 }
 
-// tellValidation tells that a validation has ended.
-func (w *walk) tellValidation(v model.ValidationStatus, published []model.ValidationStatus) {
+// addValidationEvent tells that a validation has ended.
+func (w *walk) addValidationEvent(v model.ValidationStatus, published []model.ValidationStatus) {
 	for _, old := range published {
-		if old.Name == v.Name && old.State == v.State && old.Of == v.Of {
+		if old.Name == v.Name && old.State == v.State && old.Revision == v.Revision {
 			return
 		}
 	}
 	if v.State == running || v.State == "" {
 		return
 	}
-	w.tell(v.State == failure, "Validation"+v.State, words(v.Name, v.Message))
+	w.addEvent(v.State == failure, "Validation"+v.State, joinReason(v.Name, v.Message))
 }

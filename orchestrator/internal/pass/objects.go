@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// work is what has to be done about the objects of a stage.
-type work struct {
+// stageChanges is what has to be done about the objects of a stage.
+type stageChanges struct {
 	apply  []model.Apply
 	events []model.Event
 	// changed says that an object is missing, or is to become another one. Otherwise what is
@@ -24,8 +24,8 @@ type work struct {
 }
 
 // objects compares the objects of a stage with the cluster.
-func (w *walk) objects(st model.Stage) work {
-	var todo work
+func (w *walk) objects(st model.Stage) stageChanges {
+	var todo stageChanges
 	for _, object := range st.Objects {
 		ref, hash := model.RefOf(object), model.Hash(object)
 		if other, ok := w.applied[ref]; ok {
@@ -41,7 +41,7 @@ func (w *walk) objects(st model.Stage) work {
 }
 
 // object compares one object with the cluster.
-func (w *walk) object(todo *work, stage string, object *unstructured.Unstructured, ref model.Ref, hash string) {
+func (w *walk) object(todo *stageChanges, stage string, object *unstructured.Unstructured, ref model.Ref, hash string) {
 	seen, there := w.state.Objects[ref]
 	switch {
 	case there && !seen.Ours && ref.Kind == "Namespace":
@@ -64,7 +64,7 @@ func (w *walk) object(todo *work, stage string, object *unstructured.Unstructure
 		todo.unknown = true
 	case seen.Drifted && failure == "":
 		todo.events = append(todo.events, model.Event{
-			Reason: "DriftRepaired", Message: line(fmt.Sprintf("%s was changed by %s, and is applied again", ref, cmp.Or(seen.Owner, "somebody else")), maxMessage),
+			Reason: "DriftRepaired", Message: singleLine(fmt.Sprintf("%s was changed by %s, and is applied again", ref, cmp.Or(seen.Owner, "somebody else")), maxMessage),
 		})
 	case !seen.Drifted && seen.Applied == hash:
 		return

@@ -18,10 +18,10 @@ type index struct {
 	problems map[key]*problem
 	// troubled are the nodes with a pod that is not ready.
 	troubled map[string]bool
-	// told are the nodes whose GPUReady is the cause of a pod.
-	told  map[string]bool
-	gpus  int
-	again time.Duration
+	// explained are the nodes whose GPUReady is the cause of a pod.
+	explained map[string]bool
+	gpus      int
+	again     time.Duration
 }
 
 // owner is the DaemonSet of a pod.
@@ -30,7 +30,7 @@ type owner struct{ namespace, name string }
 func newIndex(s model.State) *index {
 	x := &index{
 		now: s.Now, pods: map[owner][]*model.Pod{}, nodes: map[string]*model.Node{},
-		problems: map[key]*problem{}, troubled: map[string]bool{}, told: map[string]bool{},
+		problems: map[key]*problem{}, troubled: map[string]bool{}, explained: map[string]bool{},
 	}
 	// The order in which the cluster lists pods does not matter.
 	pods := slices.Clone(s.Pods)
@@ -38,7 +38,7 @@ func newIndex(s model.State) *index {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	for _, p := range pods {
-		if p.Of == "" {
+		if p.Revision == "" {
 			o := owner{p.Namespace, p.Owner}
 			x.pods[o] = append(x.pods[o], p)
 		}
@@ -132,7 +132,7 @@ func (x *index) causes(ds model.Ref, stage string, failed map[string]bool) (pods
 func (o *observed) count(failed map[string]bool) {
 	s, n := &o.status, 0
 	for _, f := range failed {
-		n += order(f)
+		n += boolToInt(f)
 	}
 	s.Failed = min(n, s.Desired)
 	s.Waiting = min(len(failed)-n+o.missing, s.Desired-s.Failed)

@@ -108,7 +108,7 @@ func (w *walk) stage(i int) result {
 	if r.State == model.Ready {
 		w.complete(&r, seen)
 	}
-	r.Message = line(r.Message, maxMessage)
+	r.Message = singleLine(r.Message, maxMessage)
 	return r
 }
 
@@ -128,7 +128,7 @@ func (w *walk) complete(r *result, seen observed) {
 	default:
 		return
 	}
-	r.Message = words(r.works, w.index.worst(r.Name))
+	r.Message = joinReason(r.works, w.index.worst(r.Name))
 }
 
 // decide sets the state of a stage, and reports whether the next one may start.
@@ -144,7 +144,7 @@ func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) boo
 	case before != "" && todo.changed:
 		return r.stops(model.Pending, "waits for the stage "+before, r.reason)
 	case before != "" && keep:
-		w.keep(r, st, last)
+		w.retain(r, st, last)
 		return false
 	case before != "":
 		// What it applied before is still as desired: the stage that is not ready does not
@@ -165,7 +165,7 @@ func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) boo
 	case todo.changed:
 		return r.stops(model.Progressing, "its objects are being applied", r.reason)
 	case keep:
-		w.keep(r, st, last)
+		w.retain(r, st, last)
 		return false
 	}
 	open, repairs := w.judge(r, st, seen, needed), len(todo.apply) > 0
@@ -173,8 +173,8 @@ func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) boo
 	return open && !repairs && (passed || r.State != model.Validating && r.State != model.Failed)
 }
 
-// keep leaves a stage as it was published, until what is in the cluster is known.
-func (w *walk) keep(r *result, st model.Stage, last model.StageStatus) {
+// retain leaves a stage as it was published, until what is in the cluster is known.
+func (w *walk) retain(r *result, st model.Stage, last model.StageStatus) {
 	r.State, r.Message = last.State, last.Message
 	if c := meta.FindStatusCondition(w.state.Policy.Status.Conditions, model.ConditionReady); c != nil {
 		r.reason = c.Reason
@@ -191,7 +191,7 @@ func (w *walk) judge(r *result, st model.Stage, seen observed, needed bool) bool
 	case seen.daemonSets > 0 && r.Desired == 0:
 		r.State, r.Message = model.NothingToDo, "no node matches its nodeSelector and affinity"
 		if w.index.gpus > 0 {
-			r.Message += fmt.Sprintf("; %s in the cluster: check these values, and the labels nvidia.com/gpu.deploy.* of the nodes", nodes(w.index.gpus))
+			r.Message += fmt.Sprintf("; %s in the cluster: check these values, and the labels nvidia.com/gpu.deploy.* of the nodes", gpuNodes(w.index.gpus))
 		}
 		return true
 	case seen.proven:
@@ -201,15 +201,15 @@ func (w *walk) judge(r *result, st model.Stage, seen observed, needed bool) bool
 	r.State, r.Message = model.Progressing, fmt.Sprintf("0 of %d nodes are ready with the current version", r.Desired)
 	switch {
 	case r.Failed > 0 && r.Waiting > 0:
-		r.Message += fmt.Sprintf(", %d wait and %d %s failed", r.Waiting, r.Failed, have(r.Failed))
+		r.Message += fmt.Sprintf(", %d wait and %d %s failed", r.Waiting, r.Failed, hasOrHave(r.Failed))
 	case r.Failed > 0:
 		r.State = model.Failed
 	}
-	r.Message = words(r.Message, seen.why(w.index.worst(st.Name)))
+	r.Message = joinReason(r.Message, seen.why(w.index.worst(st.Name)))
 	return seen.onlyWaits && !needed
 }
 
-func have(n int) string {
+func hasOrHave(n int) string {
 	if n == 1 {
 		return "has"
 	}

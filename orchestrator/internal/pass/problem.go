@@ -83,7 +83,7 @@ func (x *index) add(stage, node string, t trouble) bool {
 // it. Nor is it that an agent has not run yet while pods are missing, of which it may be one.
 func (w *walk) addNodes(settled, missing bool) (failed int) {
 	for _, n := range w.state.Nodes {
-		if !n.NotReady && (n.GPUReady == "True" || n.GPUReady == "") || w.index.told[n.Name] || !n.HasGPU() {
+		if !n.NotReady && (n.GPUReady == "True" || n.GPUReady == "") || w.index.explained[n.Name] || !n.HasGPU() {
 			continue
 		}
 		t := nodeCause(n)
@@ -105,7 +105,7 @@ func (x *index) sorted() []model.Problem {
 	keys := slices.SortedFunc(maps.Keys(x.problems), x.compare)
 	var out []model.Problem
 	for _, k := range keys[:min(len(keys), maxProblems)] {
-		out = append(out, x.problems[k].told(k))
+		out = append(out, x.problems[k].report(k))
 	}
 	return out
 }
@@ -113,10 +113,10 @@ func (x *index) sorted() []model.Problem {
 // compare puts the worse problem first: one that needs a person, then the one with more nodes.
 func (x *index) compare(a, b key) int {
 	p, q := x.problems[a], x.problems[b]
-	return cmp.Or(order(q.failed)-order(p.failed), q.count()-p.count(), cmp.Compare(a.stage, b.stage), cmp.Compare(a.code, b.code))
+	return cmp.Or(boolToInt(q.failed)-boolToInt(p.failed), q.count()-p.count(), cmp.Compare(a.stage, b.stage), cmp.Compare(a.code, b.code))
 }
 
-func order(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}
@@ -125,11 +125,11 @@ func order(b bool) int {
 
 func (p *problem) count() int { return p.others + len(p.nodes) }
 
-func (p *problem) told(k key) model.Problem {
+func (p *problem) report(k key) model.Problem {
 	nodes := slices.Compact(slices.Sorted(slices.Values(p.nodes)))
 	return model.Problem{
-		Cause: line(string(k.code), 63), Stage: k.stage, Nodes: p.others + len(nodes), Examples: nodes[:min(len(nodes), maxExamples)],
-		Message: line(p.Text, maxText), Fix: line(p.Fix, maxText), Since: metav1.NewTime(p.since.UTC().Truncate(time.Second)),
+		Cause: singleLine(string(k.code), 63), Stage: k.stage, Nodes: p.others + len(nodes), Examples: nodes[:min(len(nodes), maxExamples)],
+		Message: singleLine(p.Text, maxText), Fix: singleLine(p.Fix, maxText), Since: metav1.NewTime(p.since.UTC().Truncate(time.Second)),
 	}
 }
 
@@ -142,14 +142,14 @@ func (x *index) worst(stage string) string {
 		}
 	}
 	if p := x.problems[worst]; p != nil {
-		return sentence(p.told(worst))
+		return sentence(p.report(worst))
 	}
 	return ""
 }
 
 // sentence returns a problem as the cause, the nodes, what is wrong, and the fix.
 func sentence(p model.Problem) string {
-	out := words(summary(p), strings.TrimSuffix(p.Message, "."))
+	out := joinReason(summary(p), strings.TrimSuffix(p.Message, "."))
 	if p.Fix != "" && !strings.HasSuffix(p.Message, p.Fix) { // GPUReady has the fix in its message
 		out += "; fix: " + p.Fix
 	}
@@ -161,11 +161,11 @@ func summary(p model.Problem) string {
 	if len(p.Examples) == 0 {
 		return fmt.Sprintf("%s of %d pods without a node", p.Cause, p.Nodes)
 	}
-	return p.Cause + " on " + few(p.Examples, p.Nodes)
+	return p.Cause + " on " + abbreviate(p.Examples, p.Nodes)
 }
 
-// few names the first of several, and says how many more there are.
-func few(names []string, all int) string {
+// abbreviate names the first of several, and says how many more there are.
+func abbreviate(names []string, all int) string {
 	named := names[:min(len(names), maxNamed)]
 	out := strings.Join(named, ", ")
 	if more := all - len(named); more > 0 {

@@ -44,7 +44,7 @@ func (w *walk) prune() []model.Ref {
 		keep = append(keep, ref)
 	}
 	if complete {
-		w.plan.Delete = append(w.plan.Delete, w.leave(leaving)...)
+		w.plan.Delete = append(w.plan.Delete, w.deletable(leaving)...)
 		w.plan.Delete = append(w.plan.Delete, w.leftovers()...)
 	}
 	for _, a := range w.plan.Apply {
@@ -62,11 +62,11 @@ func Stays(ref model.Ref) bool {
 	return ref.Kind == "Namespace" || ref.Kind == "CustomResourceDefinition"
 }
 
-// leave returns which of the objects that leave are deleted now.
-func (w *walk) leave(leaving []model.Seen) []model.Seen {
+// deletable returns which of the objects that leave are deleted now.
+func (w *walk) deletable(leaving []model.Seen) []model.Seen {
 	slices.Reverse(leaving)
 	// Namespaces last: the rest goes with them, in no order.
-	slices.SortStableFunc(leaving, func(a, b model.Seen) int { return order(a.Kind == "Namespace") - order(b.Kind == "Namespace") })
+	slices.SortStableFunc(leaving, func(a, b model.Seen) int { return boolToInt(a.Kind == "Namespace") - boolToInt(b.Kind == "Namespace") })
 	workloads := slices.ContainsFunc(leaving, func(s model.Seen) bool { return s.RunsPods() })
 	var out []model.Seen
 	for _, seen := range leaving {

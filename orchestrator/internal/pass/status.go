@@ -43,21 +43,21 @@ func (w *walk) status() model.Status {
 	if ready.Status == metav1.ConditionTrue {
 		now.State = model.StateReady
 		if degraded.Status == metav1.ConditionTrue {
-			ready.Message = line(ready.Message+"; "+degraded.Message, maxMessage)
+			ready.Message = singleLine(ready.Message+"; "+degraded.Message, maxMessage)
 		}
 	}
 	now.Conditions = slices.Clone(old.Conditions)
-	set(&now, w.state.Now, ready, degraded)
+	setConditions(&now, w.state.Now, ready, degraded)
 	return now
 }
 
 // condition returns a condition without the generation and the time.
 func condition(name string, is metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: name, Status: is, Reason: reason, Message: line(message, maxMessage)}
+	return metav1.Condition{Type: name, Status: is, Reason: reason, Message: singleLine(message, maxMessage)}
 }
 
-// set sets conditions of a status.
-func set(s *model.Status, now time.Time, conditions ...metav1.Condition) {
+// setConditions sets conditions of a status.
+func setConditions(s *model.Status, now time.Time, conditions ...metav1.Condition) {
 	for _, c := range conditions {
 		c.ObservedGeneration, c.LastTransitionTime = s.ObservedGeneration, metav1.NewTime(now.UTC().Truncate(time.Second))
 		meta.SetStatusCondition(&s.Conditions, c)
@@ -94,7 +94,7 @@ func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
 	rollsOut := ""
 	for _, r := range w.results {
 		if !opens(r.State) {
-			return not(r.reason, atStage(r))
+			return not(r.reason, stageMessage(r))
 		}
 		if r.State == model.RollingOut && rollsOut == "" {
 			rollsOut = fmt.Sprintf("; stage %s: %s", r.Name, r.works)
@@ -104,10 +104,10 @@ func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
 	case now.GPUNodes == 0:
 		return not(w.noNodes())
 	case now.ReadyNodes == 0 && conditioned:
-		return not(model.ReasonNodesNotReady, fmt.Sprintf("0 of %s ready%s", nodes(now.GPUNodes), worstOf(now.Problems)))
+		return not(model.ReasonNodesNotReady, fmt.Sprintf("0 of %s ready%s", gpuNodes(now.GPUNodes), worstSuffix(now.Problems)))
 	}
 	return condition(model.ConditionReady, metav1.ConditionTrue, model.ReasonReconciled,
-		fmt.Sprintf("%d of %s ready%s", now.ReadyNodes, nodes(now.GPUNodes), rollsOut))
+		fmt.Sprintf("%d of %s ready%s", now.ReadyNodes, gpuNodes(now.GPUNodes), rollsOut))
 }
 
 // noNodes returns why a cluster without GPU nodes is not ready, and what to check.
@@ -126,7 +126,7 @@ func (w *walk) noNodes() (reason, message string) {
 func (w *walk) degraded(now *model.Status, failed int) metav1.Condition {
 	for _, r := range w.results {
 		if r.State == model.Failed {
-			return condition(model.ConditionDegraded, metav1.ConditionTrue, model.ReasonStageFailed, atStage(r))
+			return condition(model.ConditionDegraded, metav1.ConditionTrue, model.ReasonStageFailed, stageMessage(r))
 		}
 		failed += r.Failed
 		for _, v := range r.Validations {
@@ -147,7 +147,7 @@ func (w *walk) degraded(now *model.Status, failed int) metav1.Condition {
 func (w *walk) failures(now *model.Status) string {
 	var parts []string
 	for _, p := range now.Problems[:min(len(now.Problems), maxNamed)] {
-		parts = append(parts, ofStage(p))
+		parts = append(parts, stageSummary(p))
 	}
 	if more := len(w.index.problems) - len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more causes", more))
@@ -155,7 +155,7 @@ func (w *walk) failures(now *model.Status) string {
 	for _, r := range w.results {
 		for _, v := range r.Validations {
 			if v.Failed > 0 {
-				parts = append(parts, fmt.Sprintf("%s failed on %s: %s", v.Name, nodes(v.Failed), v.Message))
+				parts = append(parts, fmt.Sprintf("%s failed on %s: %s", v.Name, gpuNodes(v.Failed), v.Message))
 			}
 		}
 	}
@@ -167,34 +167,34 @@ func (w *walk) remaining() string {
 	if len(w.plan.Left) == 0 {
 		return "everything is deleted"
 	}
-	return fmt.Sprintf("deleting %d objects: %s", len(w.plan.Left), few(w.plan.Left, len(w.plan.Left)))
+	return fmt.Sprintf("deleting %d objects: %s", len(w.plan.Left), abbreviate(w.plan.Left, len(w.plan.Left)))
 }
 
-// atStage says what happens at a stage that is not ready.
-func atStage(r result) string {
+// stageMessage says what happens at a stage that is not ready.
+func stageMessage(r result) string {
 	if r.State == model.Failed {
 		return fmt.Sprintf("stage %s failed: %s", r.Name, r.Message)
 	}
 	return fmt.Sprintf("stage %s: %s", r.Name, r.Message)
 }
 
-// worstOf returns the first problem, to follow a sentence.
-func worstOf(problems []model.Problem) string {
+// worstSuffix returns the first problem, to follow a sentence.
+func worstSuffix(problems []model.Problem) string {
 	if len(problems) == 0 {
 		return ""
 	}
 	return ": " + sentence(problems[0])
 }
 
-// ofStage returns a problem with its stage.
-func ofStage(p model.Problem) string {
+// stageSummary returns a problem with its stage.
+func stageSummary(p model.Problem) string {
 	if p.Stage == "" {
 		return summary(p)
 	}
 	return p.Stage + ": " + summary(p)
 }
 
-func nodes(n int) string {
+func gpuNodes(n int) string {
 	if n == 1 {
 		return "1 GPU node"
 	}
@@ -205,7 +205,7 @@ func nodes(n int) string {
 // is older.
 func Ignored(p model.Policy, older string, now time.Time) model.Status {
 	s := model.Status{State: model.StateIgnored, ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions)}
-	set(&s, now, condition(model.ConditionReady, metav1.ConditionFalse, model.ReasonIgnored,
+	setConditions(&s, now, condition(model.ConditionReady, metav1.ConditionFalse, model.ReasonIgnored,
 		fmt.Sprintf("the ClusterPolicy %s is older and in effect; a cluster has one: delete this one or that one", older)))
 	return s
 }

@@ -34,7 +34,7 @@ func (w *walk) validated(r *result, st model.Stage, drive bool) bool {
 		r.Validations = append(r.Validations, now)
 		// One that has had a result for this stage as it is may be repeated, for example because no GPU
 		// was free. The stage stays ready meanwhile.
-		if now.State == running && model.Works(w.last[st.Name].State) && (last.State == running || last.Of == check.Of) {
+		if now.State == running && model.Works(w.last[st.Name].State) && (last.State == running || last.Revision == check.Revision) {
 			continue
 		}
 		if passed && r.State == model.Ready {
@@ -52,7 +52,7 @@ func (w *walk) check(st model.Stage, check model.Check, last model.ValidationSta
 	s := w.state
 	s.Nodes = w.nodesOf(st)
 	now, create, remove, again := w.validate(check, s, last)
-	now.Message = line(now.Message, maxMessage)
+	now.Message = singleLine(now.Message, maxMessage)
 	w.plan.Create = append(w.plan.Create, create...)
 	w.plan.Delete = append(w.plan.Delete, remove...)
 	w.index.again = model.Soonest(w.index.again, again)
@@ -64,15 +64,15 @@ func (w *walk) check(st model.Stage, check model.Check, last model.ValidationSta
 func judgeValidation(r *result, v model.ValidationStatus) bool {
 	switch v.State {
 	case running:
-		return r.stops(model.Validating, words(v.Name+" is running", v.Message), r.reason)
+		return r.stops(model.Validating, joinReason(v.Name+" is running", v.Message), r.reason)
 	case failure:
-		return r.stops(model.Failed, words(v.Name+" failed", v.Message), model.ReasonValidationFailed)
+		return r.stops(model.Failed, joinReason(v.Name+" failed", v.Message), model.ReasonValidationFailed)
 	}
 	return true
 }
 
-// words joins what happened and why.
-func words(what, why string) string {
+// joinReason joins what happened and why.
+func joinReason(what, why string) string {
 	if why == "" {
 		return what
 	}
@@ -89,7 +89,7 @@ func (w *walk) leftovers() []model.Seen {
 	}
 	var out []model.Seen
 	for _, p := range w.state.Pods {
-		if p.Of != "" && !wanted[p.Owner] && !p.Deleting {
+		if p.Revision != "" && !wanted[p.Owner] && !p.Deleting {
 			out = append(out, model.Seen{Ref: model.Ref{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name}, Ours: true})
 		}
 	}

@@ -31,7 +31,7 @@ func Exclude(affinity map[string]any, pools []Pool) (map[string]any, error) {
 		var product []any
 		for _, term := range terms {
 			for _, key := range slices.Sorted(maps.Keys(p.NodeSelector)) {
-				product = append(product, with(term, map[string]any{"key": key, "operator": "NotIn", "values": []any{p.NodeSelector[key]}}))
+				product = append(product, withExpression(term, map[string]any{"key": key, "operator": "NotIn", "values": []any{p.NodeSelector[key]}}))
 			}
 		}
 		if terms = product; len(terms) > maxTerms {
@@ -48,8 +48,8 @@ func Exclude(affinity map[string]any, pools []Pool) (map[string]any, error) {
 	return excluded, unstructured.SetNestedSlice(excluded, terms, termsPath()...)
 }
 
-// with returns a copy of a term with one more expression.
-func with(term any, expression map[string]any) map[string]any {
+// withExpression returns a copy of a term with one more expression.
+func withExpression(term any, expression map[string]any) map[string]any {
 	fields, _ := term.(map[string]any)
 	copied := runtime.DeepCopyJSON(fields)
 	if copied == nil {

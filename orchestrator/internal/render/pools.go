@@ -22,7 +22,7 @@ import (
 // A chart that needs no other one, such as feature discovery, is for all nodes: what it finds
 // out is what pools select by.
 func Stages(cfg Config) ([]model.Stage, error) {
-	base, err := alone(cfg)
+	base, err := renderStages(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -38,22 +38,22 @@ func Stages(cfg Config) ([]model.Stage, error) {
 		return nil, err
 	}
 	others := cfg
-	if others.Values, err = placed.except(cfg.Values, list); err != nil {
+	if others.Values, err = placed.excludePools(cfg.Values, list); err != nil {
 		return nil, err
 	}
-	if base, err = alone(others); err != nil {
+	if base, err = renderStages(others); err != nil {
 		return nil, err
 	}
 	var all []model.Stage
 	var errs []error
 	for i, p := range list {
-		stages, err := pooled(cfg, placed, shared, list[:i], p)
+		stages, err := poolStages(cfg, placed, shared, list[:i], p)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s, pool %s: %w", pools.Key, p.Name, err))
 		}
 		for _, st := range stages {
-			errs = append(errs, join(&st, p, base))
-			leave(&st, slices.Concat(base, all))
+			errs = append(errs, addToPool(&st, p, base))
+			dropShared(&st, slices.Concat(base, all))
 			st.PoolOrder = i
 			all = append(all, st)
 		}
@@ -64,8 +64,8 @@ func Stages(cfg Config) ([]model.Stage, error) {
 	return interleave(base, all), nil
 }
 
-// chartsOf are the values of charts that pools place, by their keys.
-type chartsOf map[string]chartValues
+// placedCharts are the values of charts that pools place, by their keys.
+type placedCharts map[string]chartValues
 
 type chartValues struct {
 	// affinity is the default.
@@ -75,8 +75,8 @@ type chartValues struct {
 }
 
 // split tells the charts that pools place from those that are for all nodes.
-func split(stages []model.Stage) (placed chartsOf, shared map[string]string, err error) {
-	placed, shared = chartsOf{}, map[string]string{}
+func split(stages []model.Stage) (placed placedCharts, shared map[string]string, err error) {
+	placed, shared = placedCharts{}, map[string]string{}
 	for _, st := range stages {
 		c, err := charts.Load(st.Name)
 		if err != nil {
@@ -93,8 +93,8 @@ func split(stages []model.Stage) (placed chartsOf, shared map[string]string, err
 	return placed, shared, nil
 }
 
-// except returns values with which all placed charts avoid the nodes of pools.
-func (c chartsOf) except(values map[string]any, list []pools.Pool) (map[string]any, error) {
+// excludePools returns values with which all placed charts avoid the nodes of pools.
+func (c placedCharts) excludePools(values map[string]any, list []pools.Pool) (map[string]any, error) {
 	values = runtime.DeepCopyJSON(values)
 	if values == nil {
 		values = map[string]any{}
@@ -125,16 +125,16 @@ func child(values map[string]any, key string) map[string]any {
 	return own
 }
 
-// pooled returns the stages of a pool: those of the charts that pools place, on its nodes, but
+// poolStages returns the stages of a pool: those of the charts that pools place, on its nodes, but
 // not on those of the pools before it.
-func pooled(cfg Config, placed chartsOf, shared map[string]string, before []pools.Pool, p pools.Pool) ([]model.Stage, error) {
+func poolStages(cfg Config, placed placedCharts, shared map[string]string, before []pools.Pool, p pools.Pool) ([]model.Stage, error) {
 	for _, key := range shared {
 		if _, ok := p.Values[key]; ok && key != "" {
 			return nil, fmt.Errorf("values.%s: it is the same on all nodes, because pools select by what it finds out: set it outside of the pool", key)
 		}
 	}
 	values := util.CoalesceTables(runtime.DeepCopyJSON(p.Values), runtime.DeepCopyJSON(cfg.Values))
-	values, err := placed.except(values, before)
+	values, err := placed.excludePools(values, before)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func pooled(cfg Config, placed chartsOf, shared map[string]string, before []pool
 		}
 	}
 	cfg.Name, cfg.Values = cfg.Name+"-"+p.Name, values
-	stages, err := alone(cfg)
+	stages, err := renderStages(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -155,9 +155,9 @@ func pooled(cfg Config, placed chartsOf, shared map[string]string, before []pool
 	}), nil
 }
 
-// join makes a stage one of a pool. Objects that the other nodes have too are left to these,
+// addToPool makes a stage one of a pool. Objects that the other nodes have too are left to these,
 // such as the RuntimeClass nvidia.
-func join(st *model.Stage, p pools.Pool, base []model.Stage) error {
+func addToPool(st *model.Stage, p pools.Pool, base []model.Stage) error {
 	st.Name, st.Pool, st.NodeSelector = st.Name+"/"+p.Name, p.Name, p.NodeSelector
 	var errs []error
 	st.Objects = slices.DeleteFunc(st.Objects, func(o *unstructured.Unstructured) bool {
@@ -177,8 +177,8 @@ func join(st *model.Stage, p pools.Pool, base []model.Stage) error {
 	return errors.Join(errs...)
 }
 
-// leave leaves objects with model.LabelOneForAll to the stages before.
-func leave(st *model.Stage, before []model.Stage) {
+// dropShared leaves objects with model.LabelOneForAll to the stages before.
+func dropShared(st *model.Stage, before []model.Stage) {
 	oneForAll := func(o *unstructured.Unstructured) bool { return o.GetLabels()[model.LabelOneForAll] == "true" }
 	if slices.ContainsFunc(before, func(b model.Stage) bool {
 		return b.Chart() == st.Chart() && slices.ContainsFunc(b.Objects, oneForAll)

@@ -25,9 +25,9 @@ const ManagedBy = "app.kubernetes.io/managed-by"
 // annotationValidates makes a PodTemplate a validation, and names the stage that it follows.
 const annotationValidates = "outrigger.dev/validates"
 
-// onNodes is the annotation of the PodTemplate of a validation that says how many nodes it runs
+// annotationNodes is the annotation of the PodTemplate of a validation that says how many nodes it runs
 // on: "1", "10%" or "all".
-const onNodes = "outrigger.dev/validate-nodes"
+const annotationNodes = "outrigger.dev/validate-nodes"
 
 // defaultTimeout bounds a pod of a validation whose template has no activeDeadlineSeconds.
 const defaultTimeout = 5 * time.Minute
@@ -40,9 +40,9 @@ type Config struct {
 	Validate string
 }
 
-// alone returns the stages in order, with the validations that follow them. Errors are
+// renderStages returns the stages in order, with the validations that follow them. Errors are
 // those of the charts: they name the path of a value that is not accepted.
-func alone(cfg Config) ([]model.Stage, error) {
+func renderStages(cfg Config) ([]model.Stage, error) {
 	rendered, err := charts.Stages(cfg.Release)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func Attach(stages []model.Stage, validate string) {
 				check.DaemonSets = append(check.DaemonSets, o.GetName())
 			}
 		}
-		check.Of = model.HashOf(hashes(stages[:i+1]), template.Object, validate)
+		check.Revision = model.HashOf(hashes(stages[:i+1]), template.Object, validate)
 		stages[i].Validations = append(stages[i].Validations, check)
 	}
 }
@@ -130,7 +130,7 @@ func Attach(stages []model.Stage, validate string) {
 func newCheck(template *unstructured.Unstructured) model.Check {
 	check := model.Check{
 		Name: template.GetName(), Template: template, Timeout: defaultTimeout,
-		Nodes: cmp.Or(template.GetAnnotations()[onNodes], "1"),
+		Nodes: cmp.Or(template.GetAnnotations()[annotationNodes], "1"),
 	}
 	seconds, ok, err := unstructured.NestedNumberAsFloat64(template.Object, "template", "spec", "activeDeadlineSeconds")
 	if ok && err == nil {

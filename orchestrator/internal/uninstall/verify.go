@@ -30,7 +30,7 @@ func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 		return nil, err
 	}
 	err = each(ctx, c, "nodes", "", func(o *unstructured.Unstructured) error {
-		lines, err := ofNode(o, agents)
+		lines, err := nodeLeftovers(o, agents)
 		left = append(left, lines...)
 		return err
 	})
@@ -38,7 +38,7 @@ func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 		return nil, err
 	}
 	err = each(ctx, c, "pods", "app.kubernetes.io/part-of=outrigger", func(o *unstructured.Unstructured) error {
-		if !ofAgent(o) {
+		if !isAgentPod(o) {
 			return nil
 		}
 		node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
@@ -52,9 +52,9 @@ func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 	return left, err
 }
 
-// ofAgent reports whether a pod is one of an agent or a validation, and not the orchestrator's own,
+// isAgentPod reports whether a pod is one of an agent or a validation, and not the orchestrator's own,
 // of which one may run this.
-func ofAgent(pod *unstructured.Unstructured) bool {
+func isAgentPod(pod *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && owner.Kind == "DaemonSet" || pod.GetLabels()[validation.LabelCheck] != "" || pod.GetLabels()[model.LabelOneForAll] == "true"
 }
@@ -78,9 +78,9 @@ func each(ctx context.Context, c *cluster.Client, resource, selector string, vis
 	}
 }
 
-// ofNode returns what agents have written to a node: their field managers own it. What people and
+// nodeLeftovers returns what agents have written to a node: their field managers own it. What people and
 // other programs have written stays, also below nvidia.com/.
-func ofNode(o *unstructured.Unstructured, agents cluster.Managers) ([]string, error) {
+func nodeLeftovers(o *unstructured.Unstructured, agents cluster.Managers) ([]string, error) {
 	what := map[string]bool{}
 	for _, entry := range o.GetManagedFields() {
 		if !agents.Include(entry.Manager) || entry.FieldsV1 == nil {
@@ -91,7 +91,7 @@ func ofNode(o *unstructured.Unstructured, agents cluster.Managers) ([]string, er
 			return nil, fmt.Errorf("read the managed fields of node %s: %w", o.GetName(), err)
 		}
 		for path := range fields.All() {
-			if line := written(path); line != "" {
+			if line := describeField(path); line != "" {
 				what[line] = true
 			}
 		}
@@ -103,8 +103,8 @@ func ofNode(o *unstructured.Unstructured, agents cluster.Managers) ([]string, er
 	return lines, nil
 }
 
-// written returns what a path of a Node's fields is below, if that goes with what wrote it: "label NAME".
-func written(path fieldpath.Path) string {
+// describeField returns what a path of a Node's fields is below, if that goes with what wrote it: "label NAME".
+func describeField(path fieldpath.Path) string {
 	if len(path) < 3 {
 		return ""
 	}

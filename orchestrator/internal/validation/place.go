@@ -55,7 +55,7 @@ func (r *run) candidates() {
 // spread over the nodes, and one that is repeated need not meet the node on which it failed.
 // since is when the run was repeated, nil for the first one.
 func (r *run) sort(since *metav1.Time) {
-	salt := r.c.Of
+	salt := r.c.Revision
 	if since != nil {
 		salt += since.UTC().Format(time.RFC3339)
 	}
@@ -109,7 +109,7 @@ func (r *run) pod(name, node string) *unstructured.Unstructured {
 	if all == nil {
 		all = map[string]string{}
 	}
-	all[LabelCheck], all[LabelOf] = r.c.Name, r.c.Of
+	all[LabelCheck], all[LabelRevision] = r.c.Name, r.c.Revision
 	pod.SetLabels(all)
 	if r.resource == "" {
 		_ = unstructured.SetNestedField(pod.Object, node, "spec", "nodeName")

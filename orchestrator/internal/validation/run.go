@@ -49,7 +49,7 @@ func newRun(c model.Check, s model.State) *run {
 			continue
 		}
 		r.names[p.Name] = true
-		if p.Of != c.Of {
+		if p.Revision != c.Revision {
 			r.delete(p)
 			continue
 		}

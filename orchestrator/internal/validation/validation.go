@@ -18,8 +18,8 @@ import (
 const (
 	// LabelCheck has the name of the check.
 	LabelCheck = "outrigger.dev/validation"
-	// LabelOf has Check.Of, by which the pods of a run are told from those of earlier runs.
-	LabelOf = "outrigger.dev/of"
+	// LabelRevision has Check.Of, by which the pods of a run are told from those of earlier runs.
+	LabelRevision = "outrigger.dev/of"
 )
 
 // The values of ValidationStatus.State.
@@ -53,7 +53,7 @@ func Next(c model.Check, s model.State, last model.ValidationStatus) (
 	r := newRun(c, s)
 	now = last
 	now.Name = c.Name
-	ended := last.State != Running && last.Of == c.Of && last.Time != nil
+	ended := last.State != Running && last.Revision == c.Revision && last.Time != nil
 	if ended && (last.State != Passed || last.Failed+last.Skipped > 0) {
 		if wait := last.Time.Add(retryAfter).Sub(s.Now); wait > 0 {
 			r.lookAfter(wait)
@@ -61,7 +61,7 @@ func Next(c model.Check, s model.State, last model.ValidationStatus) (
 			r.drop(func(p judged) bool { return p.state == Failed || p.state == Skipped })
 			now.Skipped, now.Time = 0, &metav1.Time{Time: s.Now}
 			if ended = c.Nodes == allNodes && last.Passed > 0; !ended {
-				now.Of = ""
+				now.Revision = ""
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (r *run) conclude(now *model.ValidationStatus) {
 	}
 	now.State = r.verdict()
 	now.Message = r.message(now.State)
-	now.Of, now.Time = r.c.Of, &metav1.Time{Time: r.s.Now}
+	now.Revision, now.Time = r.c.Revision, &metav1.Time{Time: r.s.Now}
 	if now.State != Passed || now.Failed+now.Skipped > 0 {
 		r.lookAfter(retryAfter)
 	}
