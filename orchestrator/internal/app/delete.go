@@ -20,8 +20,8 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// deleteCommand deletes all ClusterPolicies and what apply has applied. Helm runs it before it
-// deletes the orchestrator.
+// deleteCommand deletes all ClusterPolicies, and the objects that the command apply applied. Helm
+// runs it before it deletes the orchestrator.
 func (s *settings) deleteCommand(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, s.timeout)
 	defer cancel()
@@ -51,7 +51,8 @@ func (s *settings) deleteCommand(c *cli.Context) error {
 	return verify(c, store.Client, left, err)
 }
 
-// namespaces returns those that the orchestrator has made, and deletes if nobody else uses them.
+// namespaces returns the namespaces that the orchestrator created. They are deleted unless they
+// contain objects of others.
 func namespaces(ctx context.Context, store once.Store) ([]model.Ref, error) {
 	rec, err := store.Load(ctx)
 	if err != nil {
@@ -77,7 +78,8 @@ func namespaces(ctx context.Context, store once.Store) ([]model.Ref, error) {
 	return own, nil
 }
 
-// reportKept writes a line about each namespace that others use, and that is still there for them.
+// reportKept writes a line for each namespace in own that is kept because it contains objects of
+// others.
 func reportKept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.Writer) error {
 	for _, r := range own {
 		o, err := client.Get(ctx, r)
@@ -91,7 +93,7 @@ func reportKept(ctx context.Context, client *cluster.Client, own []model.Ref, ou
 		if err != nil {
 			return err
 		}
-		// Without others it is only not gone yet.
+		// Without objects of others, the deletion of the namespace has not finished yet.
 		if len(others) > 0 {
 			fmt.Fprintln(out, "left: "+cluster.KeptMessage(r, others))
 		}
@@ -99,8 +101,8 @@ func reportKept(ctx context.Context, client *cluster.Client, own []model.Ref, ou
 	return nil
 }
 
-// deletePolicies deletes all ClusterPolicies, and waits until the orchestrator has deleted what
-// they brought. If none works in the cluster, this process does its work.
+// deletePolicies deletes all ClusterPolicies, and waits until an orchestrator has deleted their
+// objects. This process does that work if no orchestrator runs in the cluster.
 func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) error {
 	client := store.Client
 	if _, ok, err := inEffect(ctx, client); !ok || err != nil {
@@ -140,7 +142,7 @@ func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) err
 	}
 }
 
-// runOperator is the orchestrator until ctx ends, also after errors.
+// runOperator runs the orchestrator until ctx ends. It restarts the orchestrator after errors.
 func runOperator(ctx context.Context, store once.Store, log *slog.Logger) {
 	backoff := pace.Backoff{First: time.Second, Most: 10 * time.Second}
 	for {
@@ -155,8 +157,8 @@ func runOperator(ctx context.Context, store once.Store, log *slog.Logger) {
 	}
 }
 
-// verify lists what is left in the cluster, and returns an error if there is something, or if
-// the deletion ended with one.
+// verify prints what remains in the cluster. It returns an error if something remains, or if err is
+// not nil.
 func verify(c *cli.Context, client *cluster.Client, left []string, err error) error {
 	lines, unknown := uninstall.Leftovers(c.Context, client)
 	lines = append(lines, left...)

@@ -8,24 +8,26 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// immediateRepairs is how often an object is repaired without a delay.
+// immediateRepairs is the number of repairs of an object without a delay.
 const immediateRepairs = 2
 
-// repairs has for each applied object how often it had to be applied again: another controller may
-// undo it each time.
+// repairs counts, for each applied object, how often it was applied again. Another controller may
+// undo each write.
 type repairs map[model.Ref]*repair
 
 type repair struct {
 	hash    string
 	times   int
 	backoff pace.Backoff
-	// nextAt is when it may be applied again.
+	// nextAt is the earliest time of the next apply of the object.
 	nextAt time.Time
-	// held is why it is not as desired until then; empty if nothing undid it.
+	// held is the reason why the object is not as desired until then. It is empty if no program
+	// changed the object.
 	held string
 }
 
-// observe finds out which objects are undone again, and adds why to the failures of a state.
+// observe finds the objects that another program changed or deleted again, and adds the reason to
+// the failures of the state.
 func (r repairs) observe(s model.State) {
 	for ref, x := range r {
 		seen, there := s.Objects[ref]
@@ -71,7 +73,7 @@ func (r repairs) applied(ref model.Ref, hash string, now time.Time) {
 	}
 }
 
-// next returns after which time to look again, 0 if nothing is held.
+// next returns the delay until the next attempt, or 0 if no object is held.
 func (r repairs) next(now time.Time) time.Duration {
 	var in time.Duration
 	for _, x := range r {

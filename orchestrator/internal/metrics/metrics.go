@@ -1,7 +1,7 @@
-// Package metrics exports what the orchestrator does and finds on /metrics: under the names of
-// NVIDIA's GPU Operator where the meaning is equal, so that alerts go on working, and under
-// names of its own. A label is a stage, a state, a cause of at most ten, or a verb: the number
-// of series does not grow with the number of nodes.
+// Package metrics exports the orchestrator's metrics on /metrics. Metrics that NVIDIA's GPU
+// Operator has with the same meaning keep its names, so that its alerts still work. The values of
+// labels are stages, states, verbs and at most ten causes: the number of series does not grow with
+// the number of nodes.
 package metrics
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// gpuOperatorNamespace is the namespace of the names that NVIDIA's GPU Operator has.
+	// gpuOperatorNamespace is the namespace of the metrics of NVIDIA's GPU Operator.
 	gpuOperatorNamespace = "gpu_operator"
 	ownNamespace         = "outrigger_orchestrator"
 )
@@ -38,19 +38,20 @@ type Recorder struct {
 	seconds          prometheus.Histogram
 	writes           *prometheus.CounterVec
 
-	// mu lets a scrape see one pass, and no halves of two.
+	// mu makes a scrape see the values of one pass.
 	mu sync.Mutex
 	// status is the value of gpu_operator_reconciliation_status.
 	status float64
-	// success is when everything was last known to be ready, in seconds since 1970.
+	// success is the time of the last known success, in seconds since 1970.
 	success float64
-	// derived are the metrics that a status gives, by name. They have no series without a policy.
+	// derived are the metrics that are derived from a status, by name. They have no series without
+	// a policy.
 	derived map[string]*prometheus.GaugeVec
 }
 
 var _ prometheus.Collector = (*Recorder)(nil)
 
-// New returns a Recorder that knows of no policy. now is the clock.
+// New returns a Recorder without a policy. now is the clock.
 func New(now func() time.Time) *Recorder {
 	r := &Recorder{registry: prometheus.NewRegistry(), now: now, status: statusNoPolicy, derived: map[string]*prometheus.GaugeVec{}}
 	add := promauto.With(r.registry)
@@ -100,7 +101,7 @@ func (r *Recorder) Passed(s model.Status, took time.Duration, err error) {
 // NoPolicy records that the cluster has no policy.
 func (r *Recorder) NoPolicy() { r.record(nil, false) }
 
-// record replaces all series by those of a status, which is nil without a policy.
+// record replaces all derived series. s is nil without a policy.
 func (r *Recorder) record(s *model.Status, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,8 +141,8 @@ func (r *Recorder) record(s *model.Status, failed bool) {
 	}
 }
 
-// add adds to the series with these values of labels. Words from the cluster can become equal when
-// they are cut: such nodes are counted together.
+// add adds n to the series with these label values. Values that were cut can be equal, then the
+// nodes are counted together.
 func (r *Recorder) add(name string, n int, labels ...string) {
 	for i := range labels {
 		labels[i] = strings.ToValidUTF8(labels[i], "?")
@@ -156,8 +157,8 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// succeeded notes that what the last pass found has held until now: a cluster at rest has no
-// passes.
+// succeeded updates the time of the last success. The result of the last pass still holds, because
+// a cluster without changes has no passes.
 func (r *Recorder) succeeded() {
 	if r.status == statusReady {
 		r.success = float64(r.now().Unix())

@@ -14,13 +14,13 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// maxMessage bounds a message of the kubelet or an agent that is kept, in bytes.
+// maxMessage is the maximum length of a stored message, in bytes.
 const maxMessage = 512
 
 // gpuReady is the condition that feature discovery writes.
 const gpuReady = "GPUReady"
 
-// isRelevantLabel reports whether a label of a node matters to a pass.
+// isRelevantLabel reports whether a pass reads the label.
 func isRelevantLabel(label string) bool {
 	for _, prefix := range []string{"nvidia.com/", "feature.node.kubernetes.io/pci-", "outrigger.dev/"} {
 		if strings.HasPrefix(label, prefix) {
@@ -30,13 +30,13 @@ func isRelevantLabel(label string) bool {
 	return false
 }
 
-// interned holds texts that many nodes and pods share, once. It forgets all of them when they are
-// many: nodes can have any text.
+// interned stores texts that many nodes and pods share once. It is cleared when it becomes large,
+// because the number of texts is not bounded.
 type interned map[string]string
 
 const (
 	maxInterned = 20_000
-	// maxWord bounds a text that should be a word.
+	// maxWord is the maximum length of a reason, in bytes.
 	maxWord = 128
 )
 
@@ -52,7 +52,7 @@ func (i interned) intern(s string) string {
 	return s
 }
 
-// node returns what is kept of a Node: nothing if it has no label that matters.
+// node returns the compact form of a Node. It returns false if the Node has no relevant label.
 func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	in, ok := object.(*corev1.Node)
 	if !ok {
@@ -96,8 +96,8 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	return n, true
 }
 
-// pod returns what is kept of a Pod: nothing if it is a ready one of a DaemonSet, or of neither a
-// DaemonSet nor a validation.
+// pod returns the compact form of a Pod. It returns false for ready pods of a DaemonSet, and for
+// pods without a DaemonSet that do not belong to a validation.
 func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
 	in, ok := object.(*corev1.Pod)
 	if !ok {
@@ -142,8 +142,8 @@ func podCondition(p *corev1.Pod, of corev1.PodConditionType) *corev1.PodConditio
 	return nil
 }
 
-// notReadyReason returns why a pod is not ready, in the words of the scheduler, of the kubelet, or of the
-// agent when it ended.
+// notReadyReason returns why a pod is not ready: the reason and message of the scheduler or the
+// kubelet, or the termination message of the agent.
 func notReadyReason(p *corev1.Pod) (reason, message string) {
 	if c := podCondition(p, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
 		return c.Reason, c.Message
@@ -168,7 +168,7 @@ func notReadyReason(p *corev1.Pod) (reason, message string) {
 	return "", p.Status.Message
 }
 
-// newDaemonSet returns what is kept of a DaemonSet besides its metadata.
+// newDaemonSet returns the compact form of a DaemonSet's status.
 func newDaemonSet(in *appsv1.DaemonSet) model.DaemonSet {
 	return model.DaemonSet{
 		Current: in.Status.ObservedGeneration >= in.Generation, Desired: int(in.Status.DesiredNumberScheduled),

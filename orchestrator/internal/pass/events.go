@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// events adds to the plan what has changed since the published status: stages, validations that ended,
-// and the conditions. One change is one event: a condition says only what no stage has said.
+// events adds an Event to the plan for each change since the published status: stages, ended
+// validations, and conditions. A condition gets no Event if a stage has one for the same change.
 func (w *walk) events() {
 	for _, r := range w.results {
 		old := w.last[r.Name]
@@ -43,13 +43,14 @@ func (w *walk) addEvent(warning bool, reason, message string) {
 	w.plan.Events = append(w.plan.Events, model.Event{Warning: warning, Reason: reason, Message: singleLine(message, maxMessage)})
 }
 
-// onANode reports whether a stage works, and on a node that is ready if it has nodes. One whose agents
-// only wait works without such a node.
+// onANode reports whether a stage works on a ready node, or works and has no nodes. A stage whose
+// agents only wait has no ready node.
 func onANode(s model.StageStatus) bool {
 	return model.Works(s.State) && (s.Ready > 0 || s.Desired == 0)
 }
 
-// addConditionEvent tells that a condition has changed, unless a stage has said so.
+// addConditionEvent adds an Event if a condition has changed, unless the Event of a stage reports
+// the change.
 func (w *walk) addConditionEvent(c, old metav1.Condition) {
 	isTrue, ready := c.Status == metav1.ConditionTrue, c.Type == model.ConditionReady
 	switch {
@@ -68,7 +69,7 @@ func (w *walk) addConditionEvent(c, old metav1.Condition) {
 	}
 }
 
-// addValidationEvent tells that a validation has ended.
+// addValidationEvent adds an Event if a validation has ended.
 func (w *walk) addValidationEvent(v model.ValidationStatus, published []model.ValidationStatus) {
 	for _, old := range published {
 		if old.Name == v.Name && old.State == v.State && old.Revision == v.Revision {

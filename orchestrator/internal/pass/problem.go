@@ -18,17 +18,17 @@ import (
 const (
 	maxProblems = 10
 	maxExamples = 10
-	// maxNamed is the number of nodes that a message names.
+	// maxNamed is the maximum number of names in a message.
 	maxNamed = 3
 )
 
-// key tells problems apart.
+// key identifies a problem.
 type key struct {
 	stage string
 	code  cause.Code
 }
 
-// problem is one cause on one or several nodes.
+// problem is a cause and the nodes that have it.
 type problem struct {
 	trouble
 	nodes  []string
@@ -49,7 +49,7 @@ func (x *index) add(stage, node string, t trouble) bool {
 		return failed
 	}
 	if t.Code == cause.NodeNotReady {
-		stage = "" // It is the same problem for all stages.
+		stage = "" // one problem for all stages
 	}
 	k := key{stage, t.Code}
 	p := x.problems[k]
@@ -58,7 +58,7 @@ func (x *index) add(stage, node string, t trouble) bool {
 		p = &problem{trouble: t}
 		x.problems[k] = p
 	case node != "" && (len(p.nodes) == 0 || node < p.nodes[0]):
-		// The text is that of the first node by name, so that it does not depend on the order.
+		// Use the text of the first node by name, so that the text does not depend on the order.
 		since := p.since
 		p.trouble = t
 		p.since = since
@@ -78,9 +78,9 @@ func (x *index) add(stage, node string, t trouble) bool {
 	return failed
 }
 
-// addNodes adds what the agents of the nodes themselves say. While a stage is on its way, that
-// an agent waits for another one is no problem, nor is it on a node that has one that explains
-// it. Nor is it that an agent has not run yet while pods are missing, of which it may be one.
+// addNodes adds the causes of nodes whose GPUs cannot be used, and returns the number of failed
+// nodes. It skips an agent that waits: while a stage is not settled, on a node with a pod that is
+// not ready, and, if the reason is a missing agent, while pods are missing.
 func (w *walk) addNodes(settled, missing bool) (failed int) {
 	for _, n := range w.state.Nodes {
 		if !n.NotReady && (n.GPUReady == "True" || n.GPUReady == "") || w.index.explained[n.Name] || !n.HasGPU() {
@@ -110,7 +110,8 @@ func (x *index) sorted() []model.Problem {
 	return out
 }
 
-// compare puts the worse problem first: one that needs a person, then the one with more nodes.
+// compare orders problems, the worse one first: failures before others, then by the number of
+// nodes.
 func (x *index) compare(a, b key) int {
 	p, q := x.problems[a], x.problems[b]
 	return cmp.Or(boolToInt(q.failed)-boolToInt(p.failed), q.count()-p.count(), cmp.Compare(a.stage, b.stage), cmp.Compare(a.code, b.code))
@@ -133,7 +134,8 @@ func (p *problem) report(k key) model.Problem {
 	}
 }
 
-// worst returns the worst problem of a stage, or of its nodes, in one sentence, or "".
+// worst returns the worst problem of a stage in one sentence. Without one, it returns the problem
+// of nodes that are not Ready, or "".
 func (x *index) worst(stage string) string {
 	worst, found := key{"", cause.NodeNotReady}, false
 	for k := range x.problems {
@@ -147,16 +149,16 @@ func (x *index) worst(stage string) string {
 	return ""
 }
 
-// sentence returns a problem as the cause, the nodes, what is wrong, and the fix.
+// sentence returns a problem as text: the cause, the nodes, the message, and the fix.
 func sentence(p model.Problem) string {
 	out := joinReason(summary(p), strings.TrimSuffix(p.Message, "."))
-	if p.Fix != "" && !strings.HasSuffix(p.Message, p.Fix) { // GPUReady has the fix in its message
+	if p.Fix != "" && !strings.HasSuffix(p.Message, p.Fix) { // the message of GPUReady already has the fix
 		out += "; fix: " + p.Fix
 	}
 	return out
 }
 
-// summary returns a problem as the cause and the nodes.
+// summary returns the cause and the nodes of a problem as text.
 func summary(p model.Problem) string {
 	if len(p.Examples) == 0 {
 		return fmt.Sprintf("%s of %d pods without a node", p.Cause, p.Nodes)
@@ -164,7 +166,7 @@ func summary(p model.Problem) string {
 	return p.Cause + " on " + abbreviate(p.Examples, p.Nodes)
 }
 
-// abbreviate names the first of several, and says how many more there are.
+// abbreviate returns the first names, and the number of the others.
 func abbreviate(names []string, all int) string {
 	named := names[:min(len(names), maxNamed)]
 	out := strings.Join(named, ", ")

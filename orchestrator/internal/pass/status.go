@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// status returns what people are told.
+// status returns the new status of the policy.
 func (w *walk) status() model.Status {
 	old := w.state.Policy.Status
 	now := model.Status{ObservedGeneration: w.state.Policy.Generation, Inventory: w.prune()}
@@ -23,7 +23,7 @@ func (w *walk) status() model.Status {
 		now.Stages = append(now.Stages, r.StageStatus)
 	}
 	if w.state.Policy.Refused != "" {
-		now.Stages = old.Stages // What was applied before stays.
+		now.Stages = old.Stages // the objects that were applied before stay
 	}
 	conditioned := false
 	now.GPUNodes = w.index.gpus
@@ -51,12 +51,12 @@ func (w *walk) status() model.Status {
 	return now
 }
 
-// condition returns a condition without the generation and the time.
+// condition returns a condition without observedGeneration and lastTransitionTime.
 func condition(name string, is metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: name, Status: is, Reason: reason, Message: singleLine(message, maxMessage)}
 }
 
-// setConditions sets conditions of a status.
+// setConditions sets conditions of a status, and the time of each condition that changed.
 func setConditions(s *model.Status, now time.Time, conditions ...metav1.Condition) {
 	for _, c := range conditions {
 		c.ObservedGeneration, c.LastTransitionTime = s.ObservedGeneration, metav1.NewTime(now.UTC().Truncate(time.Second))
@@ -64,8 +64,9 @@ func setConditions(s *model.Status, now time.Time, conditions ...metav1.Conditio
 	}
 }
 
-// usable reports whether the GPUs of a node can be used: its GPUReady decides or, on a node
-// without feature discovery, what the kubelet offers.
+// usable reports whether the GPUs of a node can be used, according to its condition GPUReady.
+// Without the condition, because feature discovery does not run, a GPU resource in allocatable is
+// enough.
 func usable(n *model.Node) bool {
 	if n.NotReady {
 		return false
@@ -81,7 +82,7 @@ func usable(n *model.Node) bool {
 	return false
 }
 
-// ready returns the condition Ready. A cluster in which there is nothing to do is not ready.
+// ready returns the condition Ready. A cluster without GPU nodes is not ready.
 func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
 	not := func(reason, message string) metav1.Condition {
 		return condition(model.ConditionReady, metav1.ConditionFalse, reason, message)
@@ -110,7 +111,7 @@ func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
 		fmt.Sprintf("%d of %s ready%s", now.ReadyNodes, gpuNodes(now.GPUNodes), rollsOut))
 }
 
-// noNodes returns why a cluster without GPU nodes is not ready, and what to check.
+// noNodes returns the reason and the message of a cluster without GPU nodes.
 func (w *walk) noNodes() (reason, message string) {
 	for i, r := range w.results {
 		if w.stages[i].Chart() == "feature-discovery" && r.Desired > 0 {
@@ -143,7 +144,7 @@ func (w *walk) degraded(now *model.Status, failed int) metav1.Condition {
 	}
 }
 
-// failures names the worst problems, or the validations that failed on some nodes.
+// failures returns the worst problems, and the validations that failed on some nodes, as text.
 func (w *walk) failures(now *model.Status) string {
 	var parts []string
 	for _, p := range now.Problems[:min(len(now.Problems), maxNamed)] {
@@ -162,7 +163,7 @@ func (w *walk) failures(now *model.Status) string {
 	return strings.Join(parts, "; ")
 }
 
-// remaining says what a policy that is deleted waits for.
+// remaining returns the objects that the deletion of the policy waits for, as text.
 func (w *walk) remaining() string {
 	if len(w.plan.Left) == 0 {
 		return "everything is deleted"
@@ -170,7 +171,7 @@ func (w *walk) remaining() string {
 	return fmt.Sprintf("deleting %d objects: %s", len(w.plan.Left), abbreviate(w.plan.Left, len(w.plan.Left)))
 }
 
-// stageMessage says what happens at a stage that is not ready.
+// stageMessage returns the state of a stage that is not ready, as text.
 func stageMessage(r result) string {
 	if r.State == model.Failed {
 		return fmt.Sprintf("stage %s failed: %s", r.Name, r.Message)
@@ -178,7 +179,7 @@ func stageMessage(r result) string {
 	return fmt.Sprintf("stage %s: %s", r.Name, r.Message)
 }
 
-// worstSuffix returns the first problem, to follow a sentence.
+// worstSuffix returns the first problem as the end of a sentence.
 func worstSuffix(problems []model.Problem) string {
 	if len(problems) == 0 {
 		return ""
@@ -186,7 +187,7 @@ func worstSuffix(problems []model.Problem) string {
 	return ": " + sentence(problems[0])
 }
 
-// stageSummary returns a problem with its stage.
+// stageSummary returns the summary of a problem with its stage.
 func stageSummary(p model.Problem) string {
 	if p.Stage == "" {
 		return summary(p)
@@ -201,8 +202,8 @@ func gpuNodes(n int) string {
 	return fmt.Sprintf("%d GPU nodes", n)
 }
 
-// Ignored returns the status of a policy that is not in effect, because the one with this name
-// is older.
+// Ignored returns the status of a policy that is not in effect, because the policy with the name
+// older is older.
 func Ignored(p model.Policy, older string, now time.Time) model.Status {
 	s := model.Status{State: model.StateIgnored, ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions)}
 	setConditions(&s, now, condition(model.ConditionReady, metav1.ConditionFalse, model.ReasonIgnored,

@@ -9,16 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// maxTerms bounds a node affinity, whose size is the product of the labels of all pools.
+// maxTerms is the maximum number of terms of a node affinity. The number is the product of the
+// numbers of labels of all pools.
 const maxTerms = 128
 
 func termsPath() []string {
 	return []string{"nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"}
 }
 
-// Exclude returns an affinity that allows the nodes that affinity allows and that belong to no
-// pool. A node does not belong to a pool if it lacks one of its labels: a pool with two labels
-// makes two terms of each.
+// Exclude returns an affinity that allows the nodes that affinity allows, except the nodes of
+// pools. A node does not belong to a pool if it lacks one of the pool's labels. A pool with two
+// labels therefore doubles the number of terms.
 func Exclude(affinity map[string]any, pools []Pool) (map[string]any, error) {
 	terms, limited, err := unstructured.NestedSlice(affinity, termsPath()...)
 	if err != nil {

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// settleTime is how long the scheduler may find no GPU before a check is skipped: the kubelet
+	// settleTime is how long the scheduler may find no GPU before a check is skipped. The kubelet
 	// offers GPUs some seconds after the device plugin has registered them.
 	settleTime = 30 * time.Second
-	// maxText is the length of what a pod says, in bytes.
+	// maxText is the maximum length of a pod's message, in bytes.
 	maxText = 400
 )
 
-// judged is a pod of this run.
+// judged is a pod of this run with its state.
 type judged struct {
 	*model.Pod
 	state string
-	// text says why it is in this state.
+	// text is the reason for the state.
 	text string
 }
 
-// judge adds a pod of this run with its state. A pod whose node is gone is removed.
+// judge adds a pod of this run with its state. It removes a pod whose node no longer exists.
 func (r *run) judge(p *model.Pod) {
 	node, known := r.known[p.Node]
 	age := r.s.Now.Sub(p.Since)
@@ -62,7 +62,7 @@ func (r *run) judge(p *model.Pod) {
 	r.n[j.state]++
 }
 
-// disrupted reports whether a pod has failed for a reason that says nothing about the GPUs.
+// disrupted reports whether a pod has failed for a reason that does not concern the GPUs.
 func disrupted(reason string) bool {
 	switch reason {
 	case "Evicted", "Preempting", "NodeShutdown", "Shutdown", "Terminated", "NodeLost", "NodeAffinity":
@@ -72,8 +72,7 @@ func disrupted(reason string) bool {
 	}
 }
 
-// inUse reports whether a pod waits for a device of which its nodes have some, but none that
-// is free.
+// inUse reports whether a pod waits for a device because all devices of its nodes are in use.
 func (r *run) inUse(p *model.Pod) bool {
 	if r.resource == "" || p.Reason != "Unschedulable" || !strings.Contains(p.Message, "Insufficient "+r.resource) {
 		return false
@@ -86,7 +85,8 @@ func (r *run) inUse(p *model.Pod) bool {
 	return false
 }
 
-// nodePrefix names the node of a pod.
+// nodePrefix returns the node of a pod as the beginning of a message, or "" if the node is not
+// known.
 func (r *run) nodePrefix(p *model.Pod) string {
 	if p.Node != "" {
 		return "node " + p.Node + ": "
@@ -99,7 +99,7 @@ func (r *run) nodePrefix(p *model.Pod) string {
 	return ""
 }
 
-// podMessage returns the last line that a pod, or the kubelet, says.
+// podMessage returns the reason and the last line of the message of a pod.
 func podMessage(p *model.Pod) string {
 	lines := strings.Split(strings.TrimSpace(p.Message), "\n")
 	line := text.Cut(strings.TrimSpace(lines[len(lines)-1]), maxText)
@@ -115,7 +115,7 @@ func podMessage(p *model.Pod) string {
 	}
 }
 
-// reasonSuffix returns why a pod has not ended, in parentheses.
+// reasonSuffix returns the reason why a pod has not ended, in parentheses, or "".
 func reasonSuffix(p *model.Pod) string {
 	if p.Reason == "" && p.Message == "" {
 		return ""
@@ -123,7 +123,8 @@ func reasonSuffix(p *model.Pod) string {
 	return " (" + podMessage(p) + ")"
 }
 
-// fix returns what to do about a pod that has failed. vectoradd's own messages end with it.
+// fix returns the fix for a failed pod as the end of a message. It returns "" for messages of
+// vectoradd, which already have a fix.
 func (r *run) fix(p *model.Pod) string {
 	switch p.Reason {
 	case "Error":
