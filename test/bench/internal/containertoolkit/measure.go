@@ -60,22 +60,22 @@ func (b *Bench) group(ctx context.Context, rounds, batches int, figures []figure
 	}
 	for _, f := range figures {
 		b.Report.AddTimes(f.name, single[f.name], f.goal, p99(single[f.name]))
-		b.Report.AddTimes(atOnce(f.name), many[f.name], report.Goal{}, fmt.Sprintf("%s, %s of the machine for each", p99(many[f.name]), short(report.Median(total[f.name]))))
+		b.Report.AddTimes(parallelName(f.name), many[f.name], report.Goal{}, fmt.Sprintf("%s, %s of the machine for each", p99(many[f.name]), formatMillis(report.Median(total[f.name]))))
 	}
 	for _, f := range figures {
 		if f.base != "" {
 			b.Report.AddRatio(f.name, f.base)
-			b.Report.AddRatio(atOnce(f.name), atOnce(f.base))
+			b.Report.AddRatio(parallelName(f.name), parallelName(f.base))
 		}
 	}
 	return nil
 }
 
-func atOnce(name string) string { return fmt.Sprintf("%s, %d at once", name, parallel) }
+func parallelName(name string) string { return fmt.Sprintf("%s, %d at once", name, parallel) }
 
-func p99(times []time.Duration) string { return "p99 " + short(report.Percentile(times, 99)) }
+func p99(times []time.Duration) string { return "p99 " + formatMillis(report.Percentile(times, 99)) }
 
-func short(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
+func formatMillis(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
 
 // run starts n containers at once, and returns how long after that each had started.
 func (f figure) run(ctx context.Context, n int) (spent []time.Duration, err error) {
@@ -97,7 +97,7 @@ func (f figure) run(ctx context.Context, n int) (spent []time.Duration, err erro
 		}
 		starts = append(starts, s)
 	}
-	spent, err = release(starts)
+	spent, err = runAll(starts)
 	for _, s := range starts {
 		if err == nil && s.check != nil {
 			err = s.check()
@@ -106,8 +106,8 @@ func (f figure) run(ctx context.Context, n int) (spent []time.Duration, err erro
 	return spent, err
 }
 
-// release runs all starts at once.
-func release(starts []*start) ([]time.Duration, error) {
+// runAll runs all starts at once.
+func runAll(starts []*start) ([]time.Duration, error) {
 	spent, errs := make([]time.Duration, len(starts)), make([]error, len(starts))
 	one := func(i int, begin time.Time) {
 		if err := starts[i].cmd.Run(); err != nil {

@@ -32,7 +32,7 @@ func (s *scene) runcFigures(ctx context.Context) ([]figure, error) {
 			prepare: func(ctx context.Context, i int) (*start, error) {
 				st, err := s.container(ctx, call{config: config, program: s.tool(shim), env: f.env}, i)
 				if err == nil && len(f.env) > 0 {
-					st.check = func() error { return s.inside(i) }
+					st.check = func() error { return s.checkDriver(i) }
 				}
 				return st, err
 			},
@@ -59,8 +59,8 @@ func (s *scene) container(ctx context.Context, c call, i int) (*start, error) {
 	}, nil
 }
 
-// inside returns an error if the process of container number i does not see the driver.
-func (s *scene) inside(i int) error {
+// checkDriver returns an error if the process of container number i does not see the driver.
+func (s *scene) checkDriver(i int) error {
 	pid, err := os.ReadFile(s.path(fmt.Sprintf("containers/outrigger-bench-%d/pid", i)))
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func newScene(ctx context.Context, node *simnode.Node, gcc string) (*scene, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := private(dir); err != nil {
+	if err := makePrivate(dir); err != nil {
 		return nil, err
 	}
 	s := &scene{bin: node.Bin, dir: dir, stub: filepath.Join(dir, "stub"), runc: findRunc(node.Bin)}
@@ -69,9 +69,9 @@ func newScene(ctx context.Context, node *simnode.Node, gcc string) (*scene, erro
 	return s, err
 }
 
-// private makes the folder of the scene a mount that is not shared with the host, as the
+// makePrivate makes the folder of the scene a mount that is not shared with the host, as the
 // root file system of a container is. The hooks refuse to mount in another.
-func private(dir string) error {
+func makePrivate(dir string) error {
 	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mount %s: %w", dir, err)
 	}
@@ -135,8 +135,8 @@ func (s *scene) command(ctx context.Context, config, program string, args ...str
 	return cmd
 }
 
-// explained returns an error with the end of what the programs have printed.
-func (s *scene) explained(err error) error {
+// withLog returns an error with the end of what the programs have printed.
+func (s *scene) withLog(err error) error {
 	if err == nil {
 		return nil
 	}

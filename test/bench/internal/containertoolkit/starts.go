@@ -24,7 +24,7 @@ func (b *Bench) starts(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(s.explained(err), s.close()) }()
+	defer func() { err = errors.Join(s.withLog(err), s.close()) }()
 	for _, g := range []struct {
 		figures func(context.Context) ([]figure, error)
 		// rounds for each run: a start of a process is short, and so varies more.
@@ -82,7 +82,7 @@ func (s *scene) runtimeFigures(ctx context.Context) ([]figure, error) {
 		out = append(out, figure{name: shim + " " + f.name, goal: f.goal, base: alone, prepare: func(ctx context.Context, i int) (*start, error) {
 			st, err := s.create(ctx, call{config, s.tool(shim), f.command, f.env}, i)
 			if err == nil {
-				st.check = func() error { return s.changed(i, f.adds) }
+				st.check = func() error { return s.checkConfig(i, f.adds) }
 			}
 			return st, err
 		}})
@@ -117,9 +117,9 @@ func (s *scene) arguments(bundle, command, id string) []string {
 	return append(args, id)
 }
 
-// changed returns an error unless the config.json of container number i has a text; empty
+// checkConfig returns an error unless the config.json of container number i has a text; empty
 // for one that is not changed.
-func (s *scene) changed(i int, text string) error {
+func (s *scene) checkConfig(i int, text string) error {
 	path := s.path(fmt.Sprintf("containers/outrigger-bench-%d/config.json", i))
 	data, err := os.ReadFile(path)
 	if err != nil {

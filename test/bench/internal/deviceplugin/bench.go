@@ -110,7 +110,7 @@ func (b *Bench) scene(ctx context.Context, s scene, latency time.Duration) error
 		return err
 	}
 	for _, figure := range []func(context.Context, *plugin, scene, time.Duration) error{
-		b.memory, b.back, b.allocates, b.preferred, b.hits, b.peak,
+		b.memory, b.measureReconnect, b.allocates, b.preferred, b.measureXIDs, b.peak,
 	} {
 		if err := figure(ctx, p, s, latency); err != nil {
 			return errors.Join(err, p.stop())

@@ -13,11 +13,11 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// hits measures the time from an XID to the list at the kubelet in which all affected
+// measureXIDs measures the time from an XID to the list at the kubelet in which all affected
 // entries are unhealthy, and no others. It also measures the recovery: the driver
 // requests a recovery of the GPU, and then requests nothing. A time begins before the
 // command to the simulator, and ends when the list arrives, before it is decoded.
-func (b *Bench) hits(ctx context.Context, p *plugin, s scene, latency time.Duration) (err error) {
+func (b *Bench) measureXIDs(ctx context.Context, p *plugin, s scene, latency time.Duration) (err error) {
 	if len(s.hits) == 0 {
 		return nil
 	}

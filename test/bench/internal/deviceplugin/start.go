@@ -49,8 +49,8 @@ func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Dura
 	return nil
 }
 
-// back measures the time from the kubelet's new socket to the registration.
-func (b *Bench) back(ctx context.Context, p *plugin, s scene, latency time.Duration) error {
+// measureReconnect measures the time from the kubelet's new socket to the registration.
+func (b *Bench) measureReconnect(ctx context.Context, p *plugin, s scene, latency time.Duration) error {
 	if s.back == (report.Goal{}) {
 		return nil
 	}

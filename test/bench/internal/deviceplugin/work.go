@@ -42,7 +42,7 @@ func (w *work) faults(ctx context.Context) error {
 		{"xid %d 31", len(w.ids)},
 		{"set %d.recovery=none", 0},
 	} {
-		if err := w.all(ctx, step.unhealthy, step.command); err != nil {
+		if err := w.runForAll(ctx, step.unhealthy, step.command); err != nil {
 			return err
 		}
 	}
@@ -51,15 +51,15 @@ func (w *work) faults(ctx context.Context) error {
 
 // loss makes the driver lose all GPUs, and brings them back.
 func (w *work) loss(ctx context.Context) error {
-	if err := w.all(ctx, len(w.ids), "lose %d"); err != nil {
+	if err := w.runForAll(ctx, len(w.ids), "lose %d"); err != nil {
 		return err
 	}
-	return w.all(ctx, 0, "heal %d")
+	return w.runForAll(ctx, 0, "heal %d")
 }
 
-// all runs a command for each GPU, whose index replaces %d, and waits until so many
+// runForAll runs a command for each GPU, whose index replaces %d, and waits until so many
 // devices are unhealthy.
-func (w *work) all(ctx context.Context, unhealthy int, command string) error {
+func (w *work) runForAll(ctx context.Context, unhealthy int, command string) error {
 	for gpu := range w.gpus {
 		if err := w.batch.Do(fmt.Sprintf(command, gpu)); err != nil {
 			return err

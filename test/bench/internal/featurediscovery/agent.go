@@ -16,7 +16,7 @@ type agent struct {
 	*process.Process
 
 	output output
-	place  *place
+	dest   *destination
 	// first is the time at which its labels appeared.
 	first time.Time
 
@@ -46,7 +46,7 @@ func (b *Bench) begin(ctx context.Context, s scene, o output) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{output: o, place: place, changed: make(chan struct{})}
+	a := &agent{output: o, dest: place, changed: make(chan struct{})}
 	line := append([]string{filepath.Join(b.Node.Bin, Name), "--run-root", dirs["run"], "--listen", "127.0.0.1:0"}, place.args...)
 	a.watch(ctx)
 	a.Process, err = process.Start(ctx, process.Config{
@@ -66,7 +66,7 @@ func (b *Bench) begin(ctx context.Context, s scene, o output) (*agent, error) {
 func (a *agent) watch(ctx context.Context) {
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.watching.Go(func() {
-		err := a.place.watch(ctx, func(n node) { a.record(n, nil) })
+		err := a.dest.watch(ctx, func(n node) { a.record(n, nil) })
 		if err != nil {
 			a.record(node{}, err)
 		}
@@ -75,7 +75,7 @@ func (a *agent) watch(ctx context.Context) {
 
 func (a *agent) unwatch() {
 	a.cancel()
-	a.place.close()
+	a.dest.close()
 	a.watching.Wait()
 }
 

@@ -27,8 +27,8 @@ type api struct {
 	changed chan struct{}
 }
 
-// written is what an agent applies to a Node.
-type written struct {
+// appliedNode is what an agent applies to a Node.
+type appliedNode struct {
 	Metadata struct {
 		Labels map[string]string `json:"labels"`
 	} `json:"metadata"`
@@ -101,7 +101,7 @@ func (a *api) write(r *http.Request, resource string) {
 // node is the Node: as one that has just joined, with 50 images, the most that kubelets report, and
 // then as the agent has written it.
 func (a *api) node() map[string]any {
-	var labels, status written
+	var labels, status appliedNode
 	_, _ = json.Unmarshal([]byte(a.writes[""]), &labels), json.Unmarshal([]byte(a.writes["/status"]), &status) // empty at first
 	all, owned := map[string]string{"kubernetes.io/hostname": nodeName}, map[string]any{}
 	for key, value := range labels.Metadata.Labels {

@@ -42,7 +42,7 @@ type output struct {
 	// name is the name in the table.
 	name string
 	// open creates a new, empty place.
-	open func(b *Bench) (*place, error)
+	open func(b *Bench) (*destination, error)
 }
 
 func outputs() []output { return []output{{"features file", openFile}, onNode()} }
@@ -50,7 +50,7 @@ func outputs() []output { return []output{{"features file", openFile}, onNode()}
 func onNode() output { return output{"Node object", openNode} }
 
 // place is an open output.
-type place struct {
+type destination struct {
 	// args and env make the agent publish there.
 	args, env []string
 	// watch delivers what is published, even if incomplete, whenever it changes, until
@@ -60,19 +60,19 @@ type place struct {
 	api *api
 }
 
-func (p *place) close() {
+func (p *destination) close() {
 	if p.api != nil {
 		p.api.CloseClientConnections()
 		p.api.Close()
 	}
 }
 
-func openFile(b *Bench) (*place, error) {
+func openFile(b *Bench) (*destination, error) {
 	path, err := b.features()
 	if err != nil {
 		return nil, err
 	}
-	return &place{
+	return &destination{
 		args: []string{"--publish", "nfd-file", "--output-file", path},
 		watch: func(ctx context.Context, deliver func(node)) error {
 			hostfs.Watch(ctx, slog.New(slog.DiscardHandler), func() {
@@ -101,12 +101,12 @@ const nodeName = "bench"
 
 // openNode starts an API server, and writes a pod's credentials for it to the folder
 // from which agents read them.
-func openNode(*Bench) (*place, error) {
+func openNode(*Bench) (*destination, error) {
 	dir, err := secrets()
 	if err != nil {
 		return nil, err
 	}
-	p := &place{api: startAPI()}
+	p := &destination{api: startAPI()}
 	if err := p.join(dir); err != nil {
 		p.close()
 		return nil, err
@@ -125,7 +125,7 @@ func secrets() (string, error) {
 }
 
 // join makes agents publish on the Node.
-func (p *place) join(dir string) error {
+func (p *destination) join(dir string) error {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.api.Certificate().Raw})
 	for name, data := range map[string][]byte{"token": []byte("token"), "ca.crt": authority} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {

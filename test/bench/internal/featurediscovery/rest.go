@@ -27,7 +27,7 @@ func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	if _, err := a.Idle(ctx); err != nil {
 		return err
 	}
-	asked := a.place.api.Requests()
+	asked := a.dest.api.Requests()
 	total := 0
 	cpu, err := a.CPUDuring(func() (err error) {
 		total, err = b.Node.CallsDuring(ctx, restFor)
@@ -41,7 +41,7 @@ func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	})
 	b.Report.Add(report.Row{
 		Operation: s.part + " NVML calls in a minute at rest, " + s.name, Value: float64(total), Unit: "calls", Goal: s.rest,
-		Note: "requests to the API server: " + requests(asked, a.place.api.Requests()),
+		Note: "requests to the API server: " + requests(asked, a.dest.api.Requests()),
 	})
 	return nil
 }

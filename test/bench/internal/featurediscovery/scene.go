@@ -15,8 +15,8 @@ type scene struct {
 	label, value string
 	// changes are applied in turn, each to the result of the one before.
 	changes []change
-	// most limits the number of runs for the changes; 0 is no limit.
-	most int
+	// maxRuns limits the number of runs for the changes; 0 is no limit.
+	maxRuns int
 
 	oneshot, memory report.Goal
 	// calls is the goal for the NVML calls of a one-shot run, and rest that for a minute
@@ -58,7 +58,7 @@ func eight() scene {
 			{"GPU plugged in", "plug", "9", "NVML does not report it"},
 			{"GPU unplugged", "unplug 8", "8", ""},
 		},
-		most:    3, // a plugged GPU is found at the next poll of the bus
+		maxRuns: 3, // a plugged GPU is found at the next poll of the bus
 		oneshot: goalOneshot("275 ms"), memory: goalMemory("52 MB of RSS"),
 		calls: report.Goal{Peer: "135", Target: 134}, rest: report.Goal{Target: 12},
 	}

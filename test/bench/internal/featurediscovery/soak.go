@@ -58,7 +58,7 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 		Agent: Name, Process: a.Process, Dir: s.Dir, Out: s.Out,
 		Round: func(ctx context.Context, i int) error { return w.round(ctx, i, s.Changes/endurance.Rounds) },
 		Done: func() string {
-			return fmt.Sprintf("%d changes of labels and %d of the driver, %s", w.changes, w.loads, requests(w.before, a.place.api.Requests()))
+			return fmt.Sprintf("%d changes of labels and %d of the driver, %s", w.changes, w.loads, requests(w.before, a.dest.api.Requests()))
 		},
 	}.Run(ctx)
 	return errors.Join(err, w.check())
@@ -66,7 +66,7 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 
 func (w *work) round(ctx context.Context, i, changes int) error {
 	if i == 0 {
-		w.changes, w.loads, w.before = 0, 0, w.agent.place.api.Requests()
+		w.changes, w.loads, w.before = 0, 0, w.agent.dest.api.Requests()
 	}
 	for end := w.changes + changes; w.changes < end; {
 		if err := w.relabel(ctx); err != nil {
@@ -143,7 +143,7 @@ func ready(status string) func(node) bool {
 // check returns an error if the agent wrote the Node more often than needed.
 func (w *work) check() error {
 	for kind, most := range map[string]int{"patch nodes": w.changes, "patch nodes/status": w.loads} {
-		if wrote := w.agent.place.api.Requests()[kind] - w.before[kind]; wrote > most {
+		if wrote := w.agent.dest.api.Requests()[kind] - w.before[kind]; wrote > most {
 			return fmt.Errorf("check requests: %d of %q for %d changes, want at most one per change", wrote, kind, most)
 		}
 	}

@@ -133,11 +133,11 @@ func (b *Bench) measure(ctx context.Context, log string) (err error) {
 
 // rest measures the program when it has nothing to do.
 func (b *Bench) rest(ctx context.Context) error {
-	if err := b.during(ctx, window{name: "first minute after the roll-out", time: time.Minute}); err != nil {
+	if err := b.measureWindow(ctx, window{name: "first minute after the roll-out", time: time.Minute}); err != nil {
 		return err
 	}
 	begin := time.Now()
-	if err := b.during(ctx, window{name: "a minute at rest", time: b.Rest, goal: b.goals().rest}); err != nil {
+	if err := b.measureWindow(ctx, window{name: "a minute at rest", time: b.Rest, goal: b.goals().rest}); err != nil {
 		return err
 	}
 	seen, err := b.scene.requests(begin, time.Now())
@@ -161,7 +161,7 @@ func (b *Bench) broken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = b.during(ctx, window{
+	err = b.measureWindow(ctx, window{
 		name: "a minute with one pod not ready", begin: func() error { return b.scene.setReady(ctx, pod, false) }, time: time.Minute, goal: b.goals().broken,
 	})
 	return errors.Join(err, b.scene.setReady(ctx, pod, true))
@@ -176,8 +176,8 @@ type window struct {
 	goal  report.Goal
 }
 
-// during counts the requests of a time, and reports those of a minute.
-func (b *Bench) during(ctx context.Context, w window) error {
+// measureWindow counts the requests of a time, and reports those of a minute.
+func (b *Bench) measureWindow(ctx context.Context, w window) error {
 	begin, cpu, err := b.now()
 	if err != nil {
 		return err

@@ -19,8 +19,8 @@ type count struct {
 	leases int
 }
 
-// tally counts the requests that the API server received from begin to end.
-func tally(requests []cluster.Request, begin, end time.Time) count {
+// countRequests counts the requests that the API server received from begin to end.
+func countRequests(requests []cluster.Request, begin, end time.Time) count {
 	c := count{verbs: map[string]int{}}
 	for _, r := range requests {
 		switch {

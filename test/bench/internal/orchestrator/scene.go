@@ -187,7 +187,7 @@ func (s *scene) requests(begin, end time.Time) (count, error) {
 	if err != nil {
 		return count{}, err
 	}
-	return tally(all, begin, end), nil
+	return countRequests(all, begin, end), nil
 }
 
 // do sends a request with a JSON body, and decodes the answer.

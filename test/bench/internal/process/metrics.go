@@ -17,7 +17,7 @@ import (
 // metrics returns the content of the agent's /metrics.
 func (p *Process) metrics(ctx context.Context) (string, error) {
 	for {
-		body, status, err := p.ask(ctx)
+		body, status, err := p.fetchMetrics(ctx)
 		if err != nil || status != http.StatusTooManyRequests {
 			return body, err
 		}
@@ -27,8 +27,8 @@ func (p *Process) metrics(ctx context.Context) (string, error) {
 	}
 }
 
-// ask asks for the agent's /metrics once.
-func (p *Process) ask(ctx context.Context) (body string, status int, err error) {
+// fetchMetrics asks for the agent's /metrics once.
+func (p *Process) fetchMetrics(ctx context.Context) (body string, status int, err error) {
 	data, err := os.ReadFile(p.cfg.Log)
 	if err != nil {
 		return "", 0, err
@@ -56,7 +56,7 @@ func (p *Process) ask(ctx context.Context) (body string, status int, err error) 
 func (p *Process) Scrape(ctx context.Context) (took time.Duration, size int, err error) {
 	for {
 		began := time.Now()
-		text, status, err := p.ask(ctx)
+		text, status, err := p.fetchMetrics(ctx)
 		if err != nil || status == http.StatusOK {
 			return time.Since(began), len(text), err
 		}
