@@ -1,6 +1,6 @@
-// Package machine records what a cluster changes on the machine, and restores it. It
-// writes the record to disk before a change, so that any process can remove the cluster
-// after its creator died.
+// Package machine records the settings of the machine that a cluster changes, and restores them. It
+// writes the record to disk before a change, so that any process can remove the cluster after its
+// creator died.
 package machine
 
 import (
@@ -17,9 +17,9 @@ import (
 	"outrigger.dev/test/cluster/internal/plan"
 )
 
-// The folders of the cluster. There is one cluster on a machine.
+// The folders of the cluster. A machine has one cluster.
 const (
-	// StateDir disappears with a reboot of the machine, as the cluster does.
+	// StateDir is in memory: it disappears with a reboot of the machine, as the cluster does.
 	StateDir = "/run/outrigger-cluster"
 	// DataDir is on a disk, with room for images.
 	DataDir = "/var/lib/outrigger-cluster"

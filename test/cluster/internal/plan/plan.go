@@ -8,26 +8,25 @@ import (
 	"net/netip"
 )
 
-// maxNodes is the number of nodes that the node network and the pod network can address.
+// maxNodes is the maximum number of nodes that the node network and the pod network can address.
 const maxNodes = 250
 
 // Shape is the part of a cluster that the user selects.
 type Shape struct {
-	// Nodes is the number of all nodes. The first one is both the control plane and a
-	// worker.
+	// Nodes is the number of all nodes. The first node is both the control plane and a worker.
 	Nodes int `json:"nodes"`
-	// GPUNodes is the number of nodes with simulated GPUs, which are the last ones.
+	// GPUNodes is the number of nodes with simulated GPUs, which are the last nodes.
 	GPUNodes int `json:"gpuNodes"`
-	// GPUs is the number of GPUs of each such node, and Model their model.
+	// GPUs is the number of GPUs of each GPU node, and Model is their model.
 	GPUs  int    `json:"gpus"`
 	Model string `json:"model"`
-	// Bare is whether they have no driver, and a simulated kernel that loads modules.
+	// Bare says that the GPU nodes have no driver, and a simulated kernel that loads modules.
 	Bare bool `json:"bare,omitempty"`
-	// Kwok is whether the only node runs the control plane and kwok, and no pods. It has
-	// no Node object; kwok plays the kubelets of those that the user creates.
+	// Kwok says that the only node runs the control plane and kwok, and no pods. It has no Node
+	// object. kwok plays the kubelets of the Nodes that the user creates.
 	Kwok bool `json:"kwok,omitempty"`
-	// CRIONodes is the number of nodes whose container engine is CRI-O, which are the last
-	// ones. That of the others is containerd.
+	// CRIONodes is the number of nodes whose container engine is CRI-O. They are the last nodes.
+	// The other nodes run containerd.
 	CRIONodes int `json:"crioNodes"`
 }
 
