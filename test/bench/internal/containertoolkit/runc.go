@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// runcFigures are the creation of containers by runc, with all hooks.
+// runcFigures returns the figures of containers that runc creates, with all hooks.
 func (s *scene) runcFigures(ctx context.Context) ([]figure, error) {
 	const alone = "runc create"
 	out := []figure{{name: alone, prepare: func(ctx context.Context, i int) (*start, error) {
@@ -41,7 +41,7 @@ func (s *scene) runcFigures(ctx context.Context) ([]figure, error) {
 	return out, nil
 }
 
-// container returns the creation of a container with the image.
+// container returns the start that creates a container with the image.
 func (s *scene) container(ctx context.Context, c call, i int) (*start, error) {
 	dir, id, err := s.bundle(i, s.path("image"), c.env...)
 	if err != nil {

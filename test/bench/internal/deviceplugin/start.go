@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// start measures the time from the start of the process to its registration, what the start
-// costs, and the time from SIGTERM to the exit.
+// start measures the time from the start of the process to its registration, the NVML calls and the
+// processor time of the start, and the time from SIGTERM to the exit.
 func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Duration) error {
 	var (
 		times, spent, stops []time.Duration

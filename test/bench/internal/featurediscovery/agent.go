@@ -11,24 +11,24 @@ import (
 	"outrigger.dev/test/bench/internal/process"
 )
 
-// agent is one run of feature discovery.
+// agent is a running feature discovery.
 type agent struct {
 	*process.Process
 
 	output output
 	dest   *destination
-	// first is the time at which its labels appeared.
+	// first is the time when its labels appeared.
 	first time.Time
 
 	watching sync.WaitGroup
 	cancel   context.CancelFunc
 
 	mu sync.Mutex
-	// node is what was published last, and at the time of that.
+	// node is the last published state, and at is its time.
 	node node
 	at   time.Time
 	err  error
-	// changed is closed when there is something newer.
+	// changed is closed when a newer state is recorded.
 	changed chan struct{}
 }
 
@@ -62,7 +62,7 @@ func (b *Bench) begin(ctx context.Context, s scene, o output) (*agent, error) {
 	return a, nil
 }
 
-// watch records what is published until unwatch is called.
+// watch records the published states until unwatch is called.
 func (a *agent) watch(ctx context.Context) {
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.watching.Go(func() {
@@ -87,8 +87,7 @@ func (a *agent) record(n node, err error) {
 	a.changed = make(chan struct{})
 }
 
-// until waits until holds is true for what is published, and returns the time of
-// that.
+// until waits until holds is true for the published state, and returns the time of that state.
 func (a *agent) until(ctx context.Context, holds func(node) bool) (time.Time, error) {
 	ctx, cancel := process.Limited(ctx)
 	defer cancel()

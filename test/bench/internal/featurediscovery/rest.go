@@ -12,11 +12,11 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// restFor is how long the agent is measured at rest.
+// restFor is the duration of the measurement at rest.
 const restFor = time.Minute
 
-// atRest counts the NVML calls, with those that wait for events, and the API requests and
-// the processor time of the agent while nothing changes.
+// atRest measures the processor time of the agent and counts its NVML calls and API requests, while
+// no GPU changes. The count includes calls that wait for events.
 func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	a, err := b.begin(ctx, s, onNode())
 	if err != nil {
@@ -46,7 +46,7 @@ func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	return nil
 }
 
-// requests lists the kinds of requests whose number has grown, with the difference.
+// requests lists the kinds of requests whose number has increased, with the difference.
 func requests(before, now map[string]int) string {
 	var list []string
 	for _, kind := range slices.Sorted(maps.Keys(now)) {

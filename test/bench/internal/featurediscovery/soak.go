@@ -12,11 +12,11 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// unloadEvery is the number of rounds after which the driver is unloaded and loaded.
+// unloadEvery is the number of rounds between reloads of the driver.
 const unloadEvery = 8
 
-// Soak runs feature discovery under load for a long time on Node, which has 8 whole
-// GPUs. It checks for leaks, and that the Node is not written more often than needed.
+// Soak runs feature discovery under load for a long time on Node, which has 8 whole GPUs. It checks
+// for leaks and for unnecessary writes to the Node.
 type Soak struct {
 	Node *simnode.Node
 	// Changes is the number of label changes after the warm-up.
@@ -26,12 +26,12 @@ type Soak struct {
 	Out io.Writer
 }
 
-// work is the load that the GPUs of a node put on the agent in years.
+// work is the load of years: changes of a node's GPUs.
 type work struct {
 	agent *agent
 	batch *simnode.Batch
-	// changes and loads are the numbers of changes of the labels and of the driver, and
-	// before is the number of requests when the counting began.
+	// changes and loads are the numbers of changes of the labels and of the driver. before has the
+	// numbers of requests at the start of the count.
 	changes, loads int
 	before         map[string]int
 }
@@ -73,7 +73,7 @@ func (w *work) round(ctx context.Context, i, changes int) error {
 			return err
 		}
 	}
-	// The last round of the warm-up does this too, so that all lasting allocations exist.
+	// The last round of the warm-up includes a reload, so that all lasting allocations exist.
 	if (i+1)%unloadEvery == 0 {
 		return w.reload(ctx)
 	}
