@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# test-events.sh [-tags TAGS] [MODULE…] [-test.run=PATTERN PACKAGE]: prints the events of
-# "go test -json" of the modules. It fails when one of them fails. With a pattern, which
-# gotestsum appends, it runs these tests of one package alone.
+# test-events.sh [-tags TAGS] [MODULE…] [-test.run=PATTERN PACKAGE]: prints the events of "go test
+# -json" of the modules. It fails if a test fails. With a pattern, which gotestsum appends, it runs
+# only these tests of one package.
 #
-# The tests on clusters and in virtual machines take turns, since each uses the whole machine,
-# and mostly wait. All others run beside them, one module after the other and at a lower priority,
-# so that they do not delay them. Packages that start goroutines are tested with the race detector.
-# All others are compiled as they are shipped, so that nothing is compiled twice: with the detector,
-# a process takes three times as long.
+# Tests on clusters and in virtual machines run one after another, because each uses the whole
+# machine and mostly waits. All other tests run at the same time, one module after another, with a
+# lower priority, so that they do not delay the first group. Packages that start goroutines are
+# tested with the race detector. It makes a process three times slower, so all other packages are
+# compiled in the same way as the shipped programs, and their code is compiled only once.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
-# With -trimpath another checkout finds these packages in Go's cache. The compiler
-# collects its garbage less often (compile.env says why), the tests as ever. "make check"
-# has go vet, which would read all that is compiled once more.
+# With -trimpath, another checkout finds these packages in Go's cache. GOGC applies to the compiler
+# (see compile.env), but not to the tests. "make check" runs go vet, which would read all compiled
+# packages again here.
 export GOGC=400
 args=(-count=1 -vet=off -trimpath -exec "env -u GOGC -u GOMEMLIMIT -u GOFLAGS" -timeout "${TEST_TIMEOUT:-60m}" -ldflags=-extldflags=-Wl,-z,lazy)
 asked=
@@ -22,8 +22,9 @@ if [ "${1:-}" = -tags ]; then
   shift 2
 fi
 
-# run FLAVOR PRIORITY MODULE ARGUMENT…: runs "go test" in the module: "raced", or "shipped", which
-# compiles as the programs in bin/ are compiled, so that what they share is compiled once.
+# run FLAVOR PRIORITY MODULE ARGUMENT…: runs "go test" in the module. FLAVOR is "raced", or
+# "shipped", which compiles with the flags of the programs in bin/, so that common packages are
+# compiled once.
 run() {
   local tags=$asked flags=(-race)
   if [ "$1" = shipped ]; then
@@ -34,15 +35,16 @@ run() {
   nice -n "$2" go test -json -tags "$tags" "${flags[@]}" "${args[@]}" "${@:4}"
 }
 
-# raced MODULE: prints the packages of a module that start goroutines, in their tests too: by
-# themselves, for the requests of a server or after a time, or for tests in parallel. Those
-# whose tests run whole programs are not among them: their test binary is the program too.
+# raced MODULE: prints the packages of a module that start goroutines in code or tests: directly,
+# for the requests of a server, after a time, or for parallel tests. It skips packages whose test
+# binary is also the tested program, because they test whole programs.
 raced() {
   case $1 in charts | test/*) return ;; esac
   comm -23 <(folders "$1" '^\s*(defer )?go (func\b|[A-Za-z_.]+\()|\.Go\(|AfterFunc\(|httptest\.New|\.Serve\(|t\.Parallel\(' '*.go') <(folders "$1" 'agenttest\.Main\(' '*_test.go')
 }
 
-# folders MODULE PATTERN FILES: prints the packages that have the pattern in such files.
+# folders MODULE PATTERN FILES: prints the packages in which a file of this name pattern matches
+# PATTERN.
 folders() {
   grep -rlE --include="$3" "$2" "$root/$1" | xargs -r dirname | sort -u | sed "s|^$root/|outrigger.dev/|"
 }
@@ -63,17 +65,17 @@ modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
 
 [[ " ${modules[*]} " == *" test/e2e "* ]] && computes=yes || computes=
-# Packages of test/e2e that use no cluster, and compute.
+# Packages of test/e2e that use the processor, and no cluster.
 computing=(./newagent ./admission ./schemas ./tools)
 
-# Each line of work is a group of processes, which ends with this script.
+# Each line is a process group, which ends with this script.
 set -m
 events=$(mktemp) pids=()
 trap 'kill -- "${pids[@]/#/-}" 2>/dev/null; rm -f "$events"' EXIT
 
-# line COMMAND…: runs a command that appends its events to the one file. Go writes each with one
-# call, which the kernel does not mix with those of others. From a file of each line, which may
-# end in the middle of an event when it is read, or through a pipe, they would be.
+# line COMMAND…: runs a command that appends its events to the common file. Go writes each event
+# with one call, and the kernel does not mix such writes. With a pipe, or with a file per line,
+# events would be mixed, because a reader may read part of an event.
 line() {
   "$@" >>"$events" &
   pids+=($!)
@@ -96,7 +98,7 @@ on_clusters() {
   return $status
 }
 
-# beside: runs the tests that use no cluster.
+# beside: runs the tests that do not use a cluster.
 beside() {
   local module all list flavor packages status=0
   for module in "${modules[@]}"; do
@@ -115,12 +117,12 @@ beside() {
 
 sleep infinity &
 end=$!
-# If nobody reads the events any more, all ends.
+# If the reader of the events has ended, stop the script.
 { tail -n +1 -f --pid=$end "$events"; kill -0 $end && kill $$; } 2>/dev/null &
 shown=$!
 pids=($end $shown)
-# This module compares the machine before and after a cluster: what other tests mount or start
-# would be in its way.
+# test/cluster compares the machine before and after a cluster, so it runs alone: mounts and
+# processes of other tests would disturb it.
 if [[ " ${modules[*]} " == *" test/cluster "* ]]; then
   line run shipped 0 test/cluster -p 1 ./...
   wait $!
