@@ -21,7 +21,7 @@ import (
 // BusyboxImage is the name of an image with busybox, present on every node.
 const BusyboxImage = image.BusyboxName
 
-// NeverReady is the name prefix of kwok's Nodes on which no pod gets ready.
+// NeverReady is a name prefix. Pods do not get ready on kwok's Nodes with this prefix.
 const NeverReady = "never-ready-"
 
 // busybox is the program of Debian's package busybox-static.
@@ -50,7 +50,7 @@ type Config struct {
 	CRIONodes int
 	// Images are image archives. Every node imports them while Kubernetes starts.
 	Images []string
-	// BinDir is the folder with the project's programs: cluster, gpu-sim, and those in the folder
+	// BinDir is the folder with the project's programs: cluster, gpu-sim, and the folder
 	// cluster-components.
 	BinDir string
 	// Progress gets one line per step; nil means no output.

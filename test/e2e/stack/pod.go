@@ -12,7 +12,7 @@ import (
 type PodResult struct {
 	// Name is the name of the pod.
 	Name string
-	// Node is the node on which the pod ran.
+	// Node is the node of the pod.
 	Node string
 	// GPUs are the UUIDs of the GPUs, or MIG devices, that the pod saw.
 	GPUs []string

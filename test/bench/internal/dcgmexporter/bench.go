@@ -1,5 +1,5 @@
-// Package dcgmexporter measures the DCGM exporter: the binary that ships, on the simulated node
-// in which this process runs.
+// Package dcgmexporter measures the DCGM exporter: the binary that ships, on a simulated node. This
+// process runs in the node.
 package dcgmexporter
 
 import (

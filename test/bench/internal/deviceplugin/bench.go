@@ -1,5 +1,5 @@
-// Package deviceplugin measures the device plugin: the binary that ships, on the
-// simulated node in which this process runs, with a fake kubelet over real sockets.
+// Package deviceplugin measures the device plugin: the binary that ships, on a simulated node, with
+// a fake kubelet over real sockets. This process runs in the node.
 package deviceplugin
 
 import (

@@ -13,10 +13,10 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// measureXIDs measures the time from an XID to the list at the kubelet in which exactly the
-// affected entries are unhealthy. It also measures the recovery: the driver requests a recovery of
-// the GPU, and then withdraws the request. A time begins before the command to the simulator, and
-// ends when the list arrives, before it is decoded.
+// measureXIDs measures the time from an XID until the kubelet's list has exactly the affected
+// entries as unhealthy. It also measures the recovery: the driver requests a recovery of the GPU,
+// and then withdraws the request. A time begins before the command to the simulator, and ends when
+// the list arrives, before it is decoded.
 func (b *Bench) measureXIDs(ctx context.Context, p *plugin, s scene, latency time.Duration) (err error) {
 	if len(s.hits) == 0 {
 		return nil

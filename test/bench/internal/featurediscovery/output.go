@@ -117,7 +117,7 @@ func openNode(*Bench) (*destination, error) {
 // secrets creates the folder of a pod's token.
 func secrets() (string, error) {
 	dir := kube.ServiceAccountDir
-	// /run belongs to the simulated node, so nothing of this machine is changed.
+	// /run belongs to the simulated node, so this does not change the machine.
 	if real, err := filepath.EvalSymlinks("/var/run"); err != nil || real != "/run" {
 		return "", fmt.Errorf("create %s: /var/run is not a link to /run on this machine (error %w)", dir, err)
 	}

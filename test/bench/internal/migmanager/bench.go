@@ -1,5 +1,5 @@
-// Package migmanager measures the MIG manager: the binary that ships, on the simulated node in
-// which this process runs.
+// Package migmanager measures the MIG manager: the binary that ships, on a simulated node. This
+// process runs in the node.
 package migmanager
 
 import (

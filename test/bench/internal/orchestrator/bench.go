@@ -45,8 +45,7 @@ type Config struct {
 	Line []string
 	// Manifest is applied after the start of the program. It may be empty.
 	Manifest string
-	// Nodes is the number of GPU nodes. NeverReady is the number of these nodes on which pods never
-	// get ready.
+	// Nodes is the number of GPU nodes. NeverReady is how many of them never have a ready pod.
 	Nodes, NeverReady int
 	// Rest is the duration of the measurement at rest.
 	Rest time.Duration

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountPoint is the folder at which every distribution mounts cgroups.
+// MountPoint is the mount point of cgroups in every distribution.
 const MountPoint = "/sys/fs/cgroup"
 
 // pollInterval is the interval between checks for dying processes. Only version 2 has an

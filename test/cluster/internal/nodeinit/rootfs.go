@@ -50,7 +50,7 @@ func PrepareRoot(s Spec, files map[string][]byte) error {
 	return nil
 }
 
-// fileMode returns a mode with which only root can read keys, and everyone can run programs.
+// fileMode returns the mode of a file: only root can read keys, and everyone can run programs.
 func fileMode(path string) os.FileMode {
 	if strings.HasSuffix(filepath.Dir(path), render.Programs) {
 		return 0o755

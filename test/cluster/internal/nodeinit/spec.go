@@ -39,7 +39,7 @@ func (s Spec) Command() []string {
 
 func (s Spec) gpuSim() string { return filepath.Join(s.BinDir, "gpu-sim") }
 
-// Socket returns the path at which the first process accepts commands.
+// Socket returns the path of the first process's socket for commands.
 func (s Spec) Socket() string { return filepath.Join(s.Dir, "init.sock") }
 
 // Root returns the folder on the machine with the upper layer of the node's root file system: files

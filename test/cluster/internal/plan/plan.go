@@ -39,7 +39,7 @@ const (
 	CRIO       Engine = "crio"
 )
 
-// Socket returns the path at which the engine serves the kubelet.
+// Socket returns the path of the engine's socket for the kubelet.
 func (e Engine) Socket() string {
 	if e == CRIO {
 		return "/var/run/crio/crio.sock"
@@ -126,7 +126,7 @@ func New(s Shape) Plan {
 // ControlPlane returns the node that runs the control plane.
 func (p Plan) ControlPlane() Node { return p.Nodes[0] }
 
-// APIServer returns the URL at which nodes and the machine reach the API server.
+// APIServer returns the URL of the API server for nodes and for the machine.
 func (p Plan) APIServer() string {
 	return fmt.Sprintf("https://%s:6443", p.ControlPlane().IP)
 }

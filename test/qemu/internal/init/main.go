@@ -21,7 +21,7 @@ import (
 // mount is a file system of the guest.
 type mount struct{ fstype, dir, options string }
 
-// mounts returns the file systems in the order in which they are mounted.
+// mounts returns the file systems in mount order.
 func mounts() []mount {
 	return []mount{
 		{"proc", "/proc", ""},
