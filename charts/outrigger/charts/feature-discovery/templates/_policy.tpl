@@ -1,5 +1,5 @@
-{{- /* The labels of each part, as an expression about the key k. The agent has the
-same in agents/feature-discovery/internal/label, and a test there compares both. */ -}}
+{{- /* The labels of each part, as a CEL expression on the key k. The agent has the same labels in
+agents/feature-discovery/internal/label, and a test there compares both. */ -}}
 {{- define "feature-discovery.ownLabel" -}}
 k in [
   'nvidia.com/gfd.timestamp',
