@@ -119,7 +119,7 @@ func (s *settings) applyCommand(c *cli.Context) error {
 }
 
 // statusCommand prints the status of the ClusterPolicy in effect. Without a ClusterPolicy, it
-// prints the status of the objects that the command apply applied.
+// prints the status of the objects of the last "orchestrator apply".
 func (s *settings) statusCommand(c *cli.Context) error {
 	store, err := s.openStore()
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// deleteCommand deletes all ClusterPolicies, and the objects that the command apply applied. Helm
-// runs it before it deletes the orchestrator.
+// deleteCommand deletes all ClusterPolicies, and the objects of "orchestrator apply". Helm runs it
+// before it deletes the orchestrator.
 func (s *settings) deleteCommand(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, s.timeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func reportKept(ctx context.Context, client *cluster.Client, own []model.Ref, ou
 		if err != nil {
 			return err
 		}
-		// Without objects of others, the deletion of the namespace has not finished yet.
+		// If the namespace has no objects of others, its deletion is still in progress.
 		if len(others) > 0 {
 			fmt.Fprintln(out, "left: "+cluster.KeptMessage(r, others))
 		}

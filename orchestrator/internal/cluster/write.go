@@ -18,8 +18,7 @@ import (
 
 // Mode holds the options of Apply.
 type Mode struct {
-	// Known skips the request for the owner of the object: the caller knows that it is the
-	// orchestrator.
+	// Known skips the check of the owner: the caller knows that the orchestrator owns the object.
 	Known bool
 	// Adopt takes over objects of others.
 	Adopt bool

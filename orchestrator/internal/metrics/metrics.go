@@ -38,7 +38,7 @@ type Recorder struct {
 	seconds          prometheus.Histogram
 	writes           *prometheus.CounterVec
 
-	// mu makes a scrape see the values of one pass.
+	// mu ensures that a scrape sees the values of a single pass.
 	mu sync.Mutex
 	// status is the value of gpu_operator_reconciliation_status.
 	status float64

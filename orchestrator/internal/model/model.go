@@ -41,12 +41,12 @@ type Policy struct {
 	// Refused is the reason why no stage can use the values. It is empty if the values are
 	// accepted.
 	Refused string
-	// Deleting says that the policy is deleted and waits for its finalizer.
+	// Deleting says that the policy is being deleted, and still has the orchestrator's finalizer.
 	Deleting bool
 	// Validate is the value of the annotation outrigger.dev/validate. Each new value repeats the
 	// validations.
 	Validate string
-	// Adopt permits to take over objects of others: annotation outrigger.dev/adopt.
+	// Adopt permits taking over objects of others: annotation outrigger.dev/adopt.
 	Adopt bool
 	// Ungated says that no stage waits for another one.
 	Ungated bool
@@ -56,7 +56,7 @@ type Policy struct {
 	Status Status
 }
 
-// Stage has all objects of one agent's chart, in the order of their application.
+// Stage has all objects of one agent's chart, in apply order.
 type Stage struct {
 	// Name is the name of the chart: "device-plugin". In a pool, the name of the pool follows:
 	// "device-plugin/a100".

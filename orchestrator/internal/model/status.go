@@ -80,7 +80,7 @@ type Status struct {
 	State              string             `json:"state,omitempty"`
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
-	// Stages are in the order of their application.
+	// Stages are in apply order.
 	Stages []StageStatus `json:"stages,omitempty"`
 	// GPUNodes is the number of nodes with a GPU. ReadyNodes is the number of GPU nodes whose GPUs
 	// can be used.

@@ -126,7 +126,7 @@ func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
 	reason, message := notReadyReason(in)
 	p.Reason, p.Message = o.interned.intern(text.Cut(reason, maxWord)), text.Cut(strings.TrimSpace(message), maxMessage)
 	if len(p.Message) > maxWord {
-		p.Message = strings.Clone(p.Message) // A long message names the pod, so that it is not shared.
+		p.Message = strings.Clone(p.Message) // a long message names the pod, so no other pod has the same
 	} else {
 		p.Message = o.interned.intern(p.Message)
 	}

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/orchestrator/internal/render"
 )
 
-// Name is the name of the ConfigMap with the record of the objects that the command apply applied.
+// Name is the name of the ConfigMap with the record of "orchestrator apply".
 const Name = "outrigger-inventory"
 
 // key is the key of the ConfigMap's data.
@@ -29,7 +29,7 @@ type Record struct {
 	Status model.Status `json:"status"`
 }
 
-// Stage lists the objects of a stage, in the order of their application.
+// Stage lists the objects of a stage, in apply order.
 type Stage struct {
 	Name    string      `json:"name"`
 	Pool    string      `json:"pool,omitempty"`

@@ -60,8 +60,8 @@ type observed struct {
 	daemonSets int
 	// current says that the DaemonSet controller has observed the last change of each DaemonSet.
 	current bool
-	// proven says that the current version of at least one DaemonSet is ready on a node, and that
-	// all other DaemonSets are as well, or have only agents that run and wait.
+	// proven says that at least one DaemonSet has a ready pod of the current version, and that each
+	// other DaemonSet has one, or has only agents that run and wait.
 	proven bool
 	// onlyWaits says that the pods of at least one DaemonSet only wait, and that no DaemonSet has
 	// another cause.

@@ -79,8 +79,8 @@ func (x *index) add(stage, node string, t trouble) bool {
 }
 
 // addNodes adds the causes of nodes whose GPUs cannot be used, and returns the number of failed
-// nodes. It skips an agent that waits: while a stage is not settled, on a node with a pod that is
-// not ready, and, if the reason is a missing agent, while pods are missing.
+// nodes. It skips the cause of an agent that waits: while a stage is not settled, on a node with a
+// pod that is not ready and, if the cause is a missing agent, while pods are missing.
 func (w *walk) addNodes(settled, missing bool) (failed int) {
 	for _, n := range w.state.Nodes {
 		if !n.NotReady && (n.GPUReady == "True" || n.GPUReady == "") || w.index.explained[n.Name] || !n.HasGPU() {
@@ -134,8 +134,8 @@ func (p *problem) report(k key) model.Problem {
 	}
 }
 
-// worst returns the worst problem of a stage in one sentence. Without one, it returns the problem
-// of nodes that are not Ready, or "".
+// worst returns the worst problem of a stage in one sentence. If the stage has none, it returns the
+// problem of nodes that are not Ready, or "".
 func (x *index) worst(stage string) string {
 	worst, found := key{"", cause.NodeNotReady}, false
 	for k := range x.problems {

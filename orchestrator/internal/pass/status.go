@@ -64,9 +64,9 @@ func setConditions(s *model.Status, now time.Time, conditions ...metav1.Conditio
 	}
 }
 
-// usable reports whether the GPUs of a node can be used, according to its condition GPUReady.
-// Without the condition, because feature discovery does not run, a GPU resource in allocatable is
-// enough.
+// usable reports whether the GPUs of a node can be used, according to its condition GPUReady. If
+// the node does not have the condition, because feature discovery does not run, one allocatable GPU
+// is enough.
 func usable(n *model.Node) bool {
 	if n.NotReady {
 		return false

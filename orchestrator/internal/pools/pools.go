@@ -65,8 +65,8 @@ func (p Pool) Matches(labels map[string]string) bool {
 	return true
 }
 
-// Refuse returns an error that names each two pools that overlap by definition: every node of one
-// pool belongs to the other pool.
+// Refuse returns an error that names each pair of pools that overlap: every node of one pool also
+// belongs to the other pool.
 func Refuse(pools []Pool) error {
 	var errs []error
 	for i, a := range pools {

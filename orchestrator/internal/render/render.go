@@ -149,7 +149,7 @@ func hashes(stages []model.Stage) []string {
 	return out
 }
 
-// Inventory returns the references of all objects, in the order of their application.
+// Inventory returns the references of all objects, in apply order.
 func Inventory(stages []model.Stage) []model.Ref {
 	var refs []model.Ref
 	for _, s := range stages {
