@@ -284,7 +284,7 @@ func (c *Cluster) writeImages(ctx context.Context) ([]string, error) {
 	return archives, nil
 }
 
-// writeFile creates a file whose content write writes.
+// writeFile creates a file. The function write writes its content.
 func writeFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("create folder: %w", err)

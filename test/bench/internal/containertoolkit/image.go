@@ -58,7 +58,7 @@ func newImage(ctx context.Context, dir, program string) error {
 	return nil
 }
 
-// clone copies the folder tree from to to. The files are hard links.
+// clone makes a copy of a folder in the folder to. Its files are hard links.
 func clone(from, to string) error {
 	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

@@ -99,7 +99,7 @@ func (b *Bench) measure(ctx context.Context, s scene, latency time.Duration) (er
 }
 
 // begin starts the exporter with these flags. It returns when the metrics have all GPUs, with the
-// duration of that.
+// time until then.
 func (b *Bench) begin(ctx context.Context, s scene, every time.Duration, flags ...string) (*process.Process, time.Duration, error) {
 	dirs := map[string]string{}
 	for _, name := range []string{"run", "log"} {

@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/test/bench/internal/process"
 )
 
-// agent is a running feature discovery.
+// agent is a running process of feature discovery.
 type agent struct {
 	*process.Process
 

@@ -110,8 +110,7 @@ func (t *Table) Print() error {
 // Median returns the median of values, which must not be empty.
 func Median[T cmp.Ordered](values []T) T { return Percentile(values, 50) }
 
-// Percentile returns the value of the sorted values that follows after percent of them. values must
-// not be empty.
+// Percentile returns the value at this percentage of the sorted values, which must not be empty.
 func Percentile[T cmp.Ordered](values []T, percent int) T {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[min(len(sorted)*percent/100, len(sorted)-1)]
