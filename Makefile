@@ -1,13 +1,13 @@
 # Outrigger. "make help" lists the targets.
 include versions.mk
-# A nightly has the date of its commit, and sorts below the release.
+# The version of a nightly has the date of its commit, and sorts before the release.
 export CHANNEL ?= stable
 ifeq ($(CHANNEL),nightly)
 VERSION := $(VERSION)-nightly.$(shell TZ=UTC0 git log -1 --date=format-local:%Y%m%d --format=%cd)
 endif
 export VERSION OS_BASE REVISION GOLANG_IMAGE DEBIAN_IMAGE
 export GOWORK := off
-# One step downloads the modules that a target needs; all that follows is offline.
+# One step downloads the modules that a target needs. The later steps are offline.
 export DOWNLOAD_GOPROXY := $(GOPROXY)
 export GOPROXY := off
 # go-nvml wraps functions that NVML calls deprecated.
@@ -15,35 +15,35 @@ export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 export MAKECMDGOALS
 
 MODULES := $(shell tools/modules.sh)
-# The steps of what is made are counted by a make that runs nothing.
+# A dry run of make counts the steps of the goals.
 ifndef STEPS
 export STEPS := $(shell $(MAKE) --dry-run STEPS=0 $(or $(MAKECMDGOALS),help) 2>/dev/null | grep -o tools/step.sh | wc -l)
 endif
-# Each use is the next step.
+# Each use of STEP has the next number.
 STEP = $(eval taken += .)STEP=$(words $(taken)) tools/step.sh
 
-# The programs of a cluster, and those that tests use too.
+# The programs of a cluster, and the programs that tests also use.
 CLUSTER := kubernetes containerd runc cni pause
 TESTED := $(CLUSTER) nfd docker crio
 # The programs of a cluster with thousands of nodes that run no pods.
 SCALE := kubernetes kwok
-# The tools that package a release, of which a test makes one.
+# The tools that package a release. A test also makes one.
 PACKAGERS := tools/helm tools/nfpm
-# The commands and images that the demo runs: those of all agents, without the DRA plugin.
+# The commands and images that the demo runs. They include all agents, but not the DRA plugin.
 AGENTS := $(filter agents/%,$(MODULES))
 DEMO := $(addsuffix /...,$(filter-out agents/device-plugin,$(AGENTS))) agents/device-plugin agents/device-plugin/mps-control-daemon \
         images orchestrator samples/vectoradd sim/cmd/gpu-sim test/cluster test/e2e/demo
 DEMO_IMAGES := $(notdir $(AGENTS)) orchestrator vectoradd
 
-# $(call download,FOLDER…): one download of the modules that each folder requires.
+# $(call download,FOLDER…): downloads the modules that each folder requires, in one step.
 download = $(STEP) "download Go modules" tools/download.sh $(sort $(1))
-# $(call components,NAME…): one build for each of these programs of a cluster.
+# $(call components,NAME…): builds each of these programs of a cluster, in one step each.
 components = $(foreach part,$(1),$(STEP) "build $(part)" test/cluster/build.sh bin/cluster-components $(part) &&) :
-# Not $(MAKE), which a dry run would run.
+# Do not use $(MAKE): make runs such lines even in a dry run.
 libs = $(STEP) "build the simulator's libraries" make -C sim/lib OUT=$(CURDIR)/bin/lib
-# The folders below test/cluster/components that pin the programs of $(1); pause is our own.
+# The folders below test/cluster/components that pin the programs $(1). pause is our own program.
 pins = $(addprefix test/cluster/components/,$(filter-out pause,$(1)))
-# The modules that hold the folders of $(1).
+# The modules that contain the folders $(1).
 owners = $(foreach module,$(MODULES),$(if $(filter $(module) $(module)/%,$(1)),$(module)))
 
 .DEFAULT_GOAL := help
@@ -52,7 +52,7 @@ owners = $(foreach module,$(MODULES),$(if $(filter $(module) $(module)/%,$(1)),$
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-## What everything else stands on.
+## Targets that other targets need.
 
 setup:
 	@tools/preflight.sh
@@ -61,7 +61,7 @@ setup:
 root:
 	@tools/preflight.sh root
 
-# All that the tests on a cluster use.
+# All programs and files that the tests on a cluster use.
 everything: root setup
 	@$(STEP) "install packages of the tests" tools/packages.sh packages-test.txt
 	@$(STEP) "get the kernel of guests" test/qemu/kernel.sh bin/qemu
@@ -72,8 +72,8 @@ everything: root setup
 	@$(call components,$(TESTED))
 	@$(STEP) "build gotestsum" tools/tool.sh gotestsum
 
-# The cluster's tests have the machine to themselves. What a cluster that died
-# has left is cleared away.
+# The cluster tests need the whole machine. Fail if a cluster runs, and remove the remains of a dead
+# one.
 free: everything
 	@! bin/cluster status >/dev/null 2>&1 || { \
 	  echo "outrigger: a cluster is up on this machine; run first: make demo-down" >&2; exit 1; }
@@ -113,7 +113,7 @@ charts: setup ## check and package the charts into out/charts, also as an OCI la
 	@$(STEP) "build the program images" tools/build.sh images
 	@$(STEP) "package the charts" tools/charts.sh
 
-# The architectures of packages and releases, and the modules with the programs of these.
+# The architectures of packages and releases, and the modules that have their programs.
 ARCHS ?= amd64 arm64
 TOOLKIT := agents/container-toolkit/tools agents/container-toolkit/toolkit-gpus
 RELEASED := $(filter-out charts images pkg sim test/%,$(MODULES))

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# build.sh [FOLDER | FOLDER/…]: builds commands into bin/, each named as its folder:
-# the one in FOLDER, or with "/..." all in FOLDER and below it; by default all of the
-# workspace. Commands in an internal folder serve the build itself and stay out.
-# BIN is another folder than bin/, for what is built for another GOARCH.
-# Modules build alone (GOWORK=off), with the versions that they ship with.
-# A command that links C outside the standard library is built with cgo, every
-# other one is static.
-# While no source, flag or compiler has changed, it builds nothing (stamp.sh): Go takes
-# half a second for each command to find that out.
+# build.sh [FOLDER | FOLDER/…]: builds commands into bin/, each under the name of its folder. FOLDER
+# is one command, "FOLDER/..." is all commands in FOLDER and below it. By default, it builds all
+# commands of the workspace, except those in internal folders, which are only for the build. BIN is
+# the output folder, for example for another GOARCH.
+# Modules are built alone (GOWORK=off), with the versions that they ship with. A command that links
+# C outside of the standard library is built with cgo. Every other command is static.
+# It builds nothing while no source, flag or compiler has changed (stamp.sh), because Go needs half
+# a second per command to find that out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD bin=${BIN:-$PWD/bin}
@@ -16,8 +15,8 @@ root=$PWD bin=${BIN:-$PWD/bin}
 [ $# -gt 0 ] || mapfile -t all < <(tools/modules.sh)
 [ $# -gt 0 ] || set -- "${all[@]/%//...}"
 
-# inputs FOLDER…: prints all that decides what is built of these folders. A module of the
-# workspace may use each other one.
+# inputs FOLDER…: prints all inputs of the build of these folders. They include all modules of the
+# workspace, because a module may use each of the others.
 inputs() {
   local modules
   mapfile -t modules < <(tools/modules.sh)
@@ -31,16 +30,16 @@ inputs() {
 # build PACKAGE: builds the command of the current module.
 build() {
   local was='' time name=${1##*/} linked cgo=0 flags="-s -w -X outrigger.dev/pkg/version.stamp=${VERSION:-dev}"
-  # What no one asks of these programs costs memory on every node: traces of
-  # gRPC as web pages, documentation as man pages, and HTTP/2 where there is no
-  # API server to talk to (its pings show that the server answers).
+  # Leave out features that cost memory on every node and that these programs do not use: gRPC's
+  # traces as web pages, documentation as man pages, and HTTP/2 in programs without a client of the
+  # API server. That client needs HTTP/2, because its pings show whether the server answers.
   local tags=$tags,grpcnotrace,urfave_cli_no_docs
   linked=$(CGO_ENABLED=1 go list -tags "$tags" -deps -f '{{if not .Standard}}{{.ImportPath}} {{if .CgoFiles}}cgo{{end}}{{end}}' "$1")
   grep -qE '^(k8s.io/client-go/|outrigger.dev/pkg/kube )' <<<"$linked" || tags=$tags,nethttpomithttp2
-  # Symbols of NVML are bound at the first call, not at start: a library
-  # that lacks a newer one must not stop the process.
+  # Bind the symbols of NVML at the first call, not at the start of the process: an older library
+  # may lack newer symbols.
   ! grep -q ' cgo$' <<<"$linked" || cgo=1 flags="$flags -extldflags=-Wl,-z,lazy"
-  # Go sets the time of a program that is up to date, too. It keeps its own, because other stamps have it.
+  # Go updates the time even of an unchanged program. Restore it, because other stamps contain it.
   [ ! -e "$bin/$name" ] || { was=$(sha256sum <"$bin/$name"); time=$(stat -c %y "$bin/$name"); }
   CGO_ENABLED=$cgo go build -tags "$tags" -ldflags "$flags" -o "$bin/$name" "$1"
   [ "$(sha256sum <"$bin/$name")" != "$was" ] || touch -d "$time" "$bin/$name"

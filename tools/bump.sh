@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# bump.sh VERSION: writes the next version of the release wherever the present one stands:
-# versions.mk, which decides, and the copies that a test keeps equal to it (charts,
-# manifests, golden files, documentation). The changelog keeps what it says.
+# bump.sh VERSION: replaces the current version of the release by the next one: in versions.mk, and
+# in the files that a test keeps equal to it (charts, manifests, golden files, documentation). It
+# does not change the changelog.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 die() { echo "bump.sh: $*" >&2; exit 2; }

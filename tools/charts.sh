@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# charts.sh: lints every chart, packages it into out/charts, writes the packages as an
-# OCI layout into out/charts/oci, and copies the manifests for those without Helm. A test of the charts keeps these
-# equal to what the charts render. The package of the chart outrigger also has the chart in out/nfd-chart.
+# charts.sh: lints every chart, packages it into out/charts, writes the packages as an OCI layout
+# into out/charts/oci, and copies the manifests for use without Helm. A test of the charts keeps
+# these manifests equal to the rendered charts. The package of the chart outrigger also includes the
+# chart in out/nfd-chart.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p out/charts
-# Packages of another version would be part of this one.
+# Otherwise the OCI layout would include packages of another version.
 rm -f out/charts/*.tgz
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# cross.sh FOLDER… -- ARCH…: builds the commands below each FOLDER for each architecture
-# (amd64, arm64) into out/build/ARCH, and nothing else is left there. out/build/compilers
-# says with which C compilers and linkers.
+# cross.sh FOLDER… -- ARCH…: builds the commands below each FOLDER for each architecture (amd64,
+# arm64) into out/build/ARCH. It empties out/build first. out/build/compilers lists the C compilers
+# and linkers.
 # cross.sh -- ARCH…: only checks that this machine has the compilers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,7 +21,7 @@ compiler() {
   esac
 }
 
-# All that is missing shows before what an earlier run has left goes.
+# Check for all compilers before the results of an earlier run are deleted.
 for arch in "$@"; do
   CC=$(compiler "$arch")
   [ "$CC" = "$own" ] || echo '#include <stdlib.h>' | "$CC" -E - >/dev/null 2>&1 || {
@@ -32,7 +32,7 @@ for arch in "$@"; do
 done
 [ ${#folders[@]} -gt 0 ] || exit 0
 
-# What a variable of the caller would change in the programs has one value.
+# Fix the variables of the caller that would change the programs.
 unset CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS GOEXPERIMENT
 export GOOS=linux GOAMD64=v1 GOARM64=v8.0
 rm -rf out/build

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# download.sh [--tidy] FOLDER…: downloads every module that the go.mod of each folder
-# requires into Go's module cache, and prints how far it is. All that follows it in a
-# target runs with GOPROXY=off. With --tidy it also downloads what "go mod tidy" reads.
+# download.sh [--tidy] FOLDER…: downloads every module that the go.mod of each folder requires into
+# Go's module cache, and prints the progress. The later steps of a target run with GOPROXY=off. With
+# --tidy it also downloads the modules that "go mod tidy" reads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off
-# The Makefile turns GOPROXY off for everything else, and keeps the user's here.
+# The Makefile sets GOPROXY=off for all other steps, and passes the user's value in this variable.
 if [ -n "${DOWNLOAD_GOPROXY:-}" ]; then export GOPROXY=$DOWNLOAD_GOPROXY; else unset GOPROXY; fi
 cache=$(go env GOMODCACHE)/cache/download
 tidy=
 if [ "${1:-}" = --tidy ]; then tidy=yes; shift; fi
 
-# required: prints "PATH VERSION" for each module that the go.mod of the current
-# folder requires, after its replacements. Modules of this repository have none.
+# required: prints "PATH VERSION" for each module that the go.mod of the current folder requires,
+# after its replacements. It skips modules of this repository, which have no version.
 required() {
   go mod edit -json | awk -F'"' '
     /^\t"/ { section = $2; side = "" }
@@ -27,8 +27,8 @@ required() {
 
 wanted=$(mktemp) present=$(mktemp)
 trap 'rm -f "$wanted" "$present"' EXIT
-# The names of the zip files in the cache: capital letters are written as "!" and
-# the small letter (go.dev/ref/mod#module-cache).
+# The names of the zip files in the cache. A capital letter is written as "!" and the small letter
+# (go.dev/ref/mod#module-cache).
 for folder in "$@"; do (cd "$folder" && required); done | sort -u |
   sed -e 's/[A-Z]/!\l&/g' -e "s#^\([^ ]*\) \(.*\)#$cache/\1/@v/\2.zip#" >"$wanted"
 total=$(wc -l <"$wanted")
@@ -38,11 +38,11 @@ progress() {
   echo "modules $(wc -l <"$present") of $total"
 }
 
-# Go downloads as many modules at a time as it may use processors.
+# Go downloads GOMAXPROCS modules at a time.
 fetch() {
   for folder in "$@"; do
     (cd "$folder" && GOMAXPROCS=16 go mod download) || return
-    # Whether the module is tidy is not the question here.
+    # Ignore the result: this only downloads modules.
     [ -z "$tidy" ] || (cd "$folder" && go mod tidy -diff >/dev/null) || true
   done
 }

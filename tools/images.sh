@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# images.sh [COMPONENT…]: writes the images of the components, or of all, into out/images,
-# by "bin/images build", which has variables for other folders. While neither the Dockerfile nor
-# one of the programs that they copy has changed, it writes nothing (stamp.sh).
+# images.sh [COMPONENT…]: writes the images of the components, or of all, into out/images with
+# "bin/images build". Its variables select other folders. It writes nothing while neither the
+# Dockerfile nor a program in the images has changed (stamp.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/stamp.sh
@@ -9,7 +9,7 @@ bin=${IMAGES_BIN:-bin} out=${IMAGES_OUT:-out/images}
 [ $# -gt 0 ] || mapfile -t all < <(sed -n 's/^FROM image AS //p' images/Dockerfile)
 [ $# -gt 0 ] || set -- "${all[@]}"
 
-# inputs COMPONENT…: prints all that decides what the images hold.
+# inputs COMPONENT…: prints all inputs of the images.
 inputs() {
   local programs
   printf '%s\n' "$@"

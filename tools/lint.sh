@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# lint.sh [MODULE…]: runs golangci-lint on each module, and looks whether it is
-# tidy: whether "make sync" would change it.
+# lint.sh [MODULE…]: runs golangci-lint on each module, and checks that "make sync" would not change
+# it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# nfd-chart.sh get FOLDER: writes the chart of Node Feature Discovery, and its licence, into
-# FOLDER. It comes from the Go module, in the version that the tests pin and run.
+# nfd-chart.sh get FOLDER: writes the chart of Node Feature Discovery, and its license, into FOLDER.
+# The chart comes from the Go module, in the version that the tests use.
 # nfd-chart.sh add FOLDER CHART: makes it a dependency of CHART, a copy of the chart outrigger.
 set -euo pipefail
 verb=${1:-}
@@ -19,7 +19,7 @@ get() {
   mkdir -p "$(dirname "$new")"
   cp -r --no-preserve=mode "$dir/deployment/helm/$name" "$new"
   cp --no-preserve=mode "$dir/LICENSE" "$new/"
-  # The project gives its chart the version of the release when it packages it, and so does this.
+  # As in the releases of the project, the chart gets the version of the release.
   sed -i "s/^version: .*/version: ${version#v}/" "$new/Chart.yaml"
   rm -rf "${folder:?}"
   mv "$new" "$folder"

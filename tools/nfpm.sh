@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# nfpm.sh FOLDER ARCH…: writes the .deb and .rpm packages of the container toolkit for
-# these architectures into FOLDER, of the programs in out/build. The version is VERSION.
+# nfpm.sh FOLDER ARCH…: writes the .deb and .rpm packages of the container toolkit for these
+# architectures into FOLDER. They contain the programs in out/build. Their version is VERSION.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${VERSION:?nfpm.sh: set VERSION, as "make packages" does}"
 to=${1:?usage: nfpm.sh FOLDER ARCH…}
 shift
-# The same input makes the same bytes. A pre-release sorts below its release with "~".
+# The same inputs give the same bytes. With "~", a pre-release sorts before its release.
 export VERSION=${VERSION/-/\~} SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0} CONFIG=$PWD/out/config.toml
 mkdir -p "$to"
 rm -f "$to"/*.deb "$to"/*.rpm

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# packages.sh [FILE…]: installs what is missing of the Debian packages in these files of
-# this folder; by default packages.txt.
+# packages.sh [FILE…]: installs the Debian packages in these files of this folder that are missing.
+# The default is packages.txt.
 set -euo pipefail
 cd "$(dirname "$0")"
 [ $# -gt 0 ] || set -- packages.txt
@@ -22,7 +22,8 @@ if [ "$(id -u)" -ne 0 ]; then
   exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-# Only the programs are needed: Debian would start the services of a package too, such as Prometheus.
+# Do not start services. Debian would start the services of packages such as Prometheus, and only
+# their programs are needed.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e $policy ]; then
   trap 'rm -f $policy' EXIT

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# pins.sh: writes the images that versions.mk names into images/Dockerfile.
-# pins.sh --check: fails unless these images have a digest, and the Dockerfile names the
-# same ones.
+# pins.sh: writes the images in versions.mk into images/Dockerfile.
+# pins.sh --check: fails unless these images have a digest, and the Dockerfile has the same images.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 usage() { echo "pins.sh: $*; run it as: make pins" >&2; exit 2; }

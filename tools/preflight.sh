@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# preflight.sh [root]: says in one line what this machine lacks, and how to get it.
+# preflight.sh [root]: prints in one line what this machine lacks, and how to install it.
 set -euo pipefail
 
 die() {
@@ -9,7 +9,7 @@ die() {
 
 [ "$(uname -s)" = Linux ] || die "this needs Linux; run it in a virtual machine with Debian 12/13 or Ubuntu 22.04/24.04"
 if [ "${1:-}" = root ]; then
-  # sudo has a PATH of its own, in which Go is not.
+  # The PATH of sudo does not have Go.
   [ "$(id -u)" -eq 0 ] || die "this needs root (it makes namespaces, mounts and device nodes); run: sudo env PATH=\"\$PATH\" make ${MAKECMDGOALS:-demo}"
   [ "$(uname -m)" = x86_64 ] || die "the simulated driver is one for x86_64, this is $(uname -m); use a machine or a virtual machine with x86_64"
 fi

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# release.sh check ARCH…: fails, with all reasons, if no release can be made from this
-# checkout on this machine.
-# release.sh write ARCH…: writes the release of the programs in out/build into
-# out/release/CHANNEL. The same commit on the same Debian with the same Go gives the same
-# bytes.
+# release.sh check ARCH…: fails, with all reasons, if this checkout on this machine cannot make a
+# release.
+# release.sh write ARCH…: writes the release of the programs in out/build into out/release/CHANNEL.
+# The same commit on the same Debian with the same Go gives the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${VERSION:?release.sh: set VERSION, as "make release" does}" "${OS_BASE:?release.sh: set OS_BASE}" "${CHANNEL:?release.sh: set CHANNEL}"
@@ -34,13 +33,14 @@ check() {
       complain "$chart takes images for $base, this machine makes them for $OS_BASE: build on $base, or change the chart"
   done
   tools/cross.sh -- "$@" || status=1
-  # No image of a release comes from a registry: this is for those who build its sources.
+  # The images of a release do not come from a registry. The pins are for people who build images
+  # from its sources.
   tools/pins.sh --check || status=1
   [ $status -eq 0 ] || exit $status
 }
 
-# package CHART: packages the chart in a folder. Helm puts the charts within a chart into its
-# package in a random order: it is packed again, sorted.
+# package CHART: packages the chart in a folder. Helm writes the charts within a chart in random
+# order, so the package is packed again, sorted.
 package() {
   local name
   name=$(basename "$1")
@@ -62,25 +62,25 @@ charts() {
   tools/nfd-chart.sh add out/nfd-chart "$work/charts/outrigger"
   for chart in "$work"/charts/*; do package "$chart"; done
   bin/helm repo index "$new/charts"
-  # Helm writes the present time.
+  # Helm writes the current time. Replace it by the time of the commit.
   sed -i -E "s/^(generated|[ -]*created): .*/\1: \"$(date -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)\"/" "$new/charts/index.yaml"
   bin/images charts --out "$new/charts/oci" "$new"/charts/*.tgz
 }
 
-# manifests: copies the manifests for those without Helm, in this version.
+# manifests: copies the manifests for use without Helm, in this version.
 manifests() {
   mkdir -p "$new/manifests"
   cp deployments/static/*.yaml "$new/manifests/"
   sed -i "s/\b${calver//./\\.}\b/$VERSION/g" "$new"/manifests/*.yaml
 }
 
-# source: packs the commit.
+# source_archive: packs the files of the commit.
 source_archive() {
   mkdir -p "$new/source"
   git archive --prefix="outrigger-$VERSION/" HEAD | gzip -n9 >"$new/source/outrigger-$VERSION.tar.gz"
 }
 
-# build: says what the release was made of, and with what.
+# build: prints the sources and the tools of the release.
 build() {
   echo "version: $VERSION"
   echo "commit: $(git rev-parse HEAD)"

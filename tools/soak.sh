@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
-# soak.sh: runs every fuzz target of the repository for SOAK (2m) each, lets the
-# agents work with an NVML that fails, and for long, leaves them alone on a cluster for
-# IDLE (10m), in which nothing may be written, and then does to them what goes wrong on nodes for CHAOS
-# (30m). Logs go to out/soak. It ends with a table of what was run, and fails when one
-# of them found something. The input that broke a fuzz target is left in the testdata
-# of its package: it is its test.
+# soak.sh: runs long tests: every fuzz target of the repository for SOAK (2m) each, the agents on an
+# NVML that fails, and the agents under load. Then it leaves the agents alone on a cluster for IDLE
+# (10m), where they must not write anything, and injects faults for CHAOS (30m). Logs are in
+# out/soak. It ends with a table of its runs, and fails if a run fails. The input that broke a fuzz
+# target stays in the testdata of its package, as a test.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 export GOWORK=off CGO_ENABLED=1
 link=-ldflags=-extldflags=-Wl,-z,lazy
 
-# seconds NAME TIME: TIME, that of a variable, as a number.
+# seconds NAME TIME: prints the value TIME of the variable NAME in seconds.
 seconds() {
   case $2 in
   *[!0-9smh]* | [smh]* | *[smh]?* | 0* | '')
@@ -32,7 +31,7 @@ mkdir -p "$logs"
 : >"$table"
 status=0
 
-# row TARGET RESULT NOTE…
+# row TARGET RESULT NOTE…: adds a row to the table.
 row() {
   printf '%-62s %-7s %s\n' "$1" "$2" "${*:3}" | tee -a "$table"
 }
@@ -42,21 +41,21 @@ targets() {
   go test "$link" -list '^Fuzz' ./... 2>&1 | tee "$logs/list.log" | awk '/^Fuzz/ {names[n++] = $1} /^ok/ {for (i = 0; i < n; i++) print $2, names[i]; n = 0}'
 }
 
-# executed LOG: how much was tried.
+# executed LOG: prints the number of executions and of new inputs.
 executed() {
   sed -n 's/.*\(execs: [0-9]*\).*\(new interesting: [0-9]*\).*/\1, \2/p' "$1" | tail -n 1
 }
 
-# raced LOG: Go before 1.27 may report the end of the time itself as a failure
-# (go.dev/issue/75804). Then there is nothing but that line: no input, no panic.
+# raced LOG: succeeds if the log only reports the end of the fuzz time as a failure, without an
+# input and without a panic. Go before 1.27 may do that (go.dev/issue/75804).
 raced() {
   local said
   said=$(sed -n '/^--- FAIL/,$p' "$1" | grep -v -e '^--- FAIL: Fuzz' -e '^FAIL' -e '^exit status')
   [ "$said" = "    context deadline exceeded" ]
 }
 
-# fuzz PACKAGE NAME: the fuzzer may stall while it makes an input small, so that
-# is bounded, and so is all of it.
+# fuzz PACKAGE NAME: runs a fuzz target. The fuzzer may stall while it minimizes an input, so that
+# step and the whole run have time limits.
 fuzz() {
   local log=$logs/${1//\//-}-$2.log title="${1#*/} $2"
   if timeout $((2 * soak + 600)) go test "$link" -run '^$' -fuzz "^$2\$" -fuzztime "${soak}s" -fuzzminimizetime 10x "$1" >"$log" 2>&1; then
@@ -84,7 +83,7 @@ for module in $(tools/modules.sh); do
   done <<<"$found"
 done
 
-# work AGENT: lets it work on a simulated node.
+# work AGENT: runs the agent under load on a simulated node.
 work() {
   if bin/bench --agent "$1" soak --out "$logs" 2>"$logs/$1-bench.log" | tee "$logs/$1.txt"; then
     row "$1 at work" ok "$(head -n 1 "$logs/$1.txt")"
@@ -95,9 +94,9 @@ work() {
   tail -n 20 "$logs/$1-bench.log" >&2
 }
 
-# on_cluster NAME TEST SECONDS VARIABLE EXPRESSION: runs for SECONDS, by VARIABLE, the
-# cluster test that EXPRESSION of sed takes the figures from. It must have run: go test
-# passes where no test has the name.
+# on_cluster NAME TEST SECONDS VARIABLE EXPRESSION: runs a cluster test for SECONDS, which it passes
+# in VARIABLE. The sed EXPRESSION selects the figures in its output. The output must show that the
+# test ran, because "go test" also passes if no test has the name.
 on_cluster() {
   local log=$logs/${1// /-}.log
   if (cd test/e2e && env "$4=$3s" go test "$link" -tags e2e -count=1 -timeout $(($3 + 1200))s -v -run "^$2\$" .) >"$log" 2>&1 &&
@@ -110,7 +109,7 @@ on_cluster() {
   tail -n 20 "$log" >&2
 }
 
-# many_nodes: leaves the orchestrator alone on a control plane with nodes of kwok.
+# many_nodes: leaves the orchestrator alone on a control plane with kwok's nodes.
 many_nodes() {
   local log=$logs/orchestrator.log writes
   bin/bench --agent orchestrator --nodes 10 --rest "${idle}s" 2>"$log" | tee "$logs/orchestrator.txt"
@@ -124,7 +123,7 @@ many_nodes() {
   tail -n 20 "$log" >&2
 }
 
-# outages: lets all that the agents call of NVML fail for long, with each code.
+# outages: makes every NVML call of the agents fail for a while, with each error code.
 outages() {
   local log=$logs/outages.log
   if (cd test/e2e && OUTRIGGER_OUTAGES=all go test "$link" -tags e2e -count=1 -timeout 45m -v ./outages) >"$log" 2>&1; then

@@ -1,21 +1,21 @@
-# Sourced by scripts that have nothing to do while nothing has changed. A stamp holds the
-# digest of all that decides what a script writes, and the inode, size and time of each
-# file that it wrote: one that is missing or was changed since is written again.
+# Sourced by scripts that do nothing while their inputs are unchanged. A stamp holds the digest of
+# all inputs of a script, and the inode, size and time of each file that it wrote. A file that is
+# missing or was changed is written again.
 
 # digest: prints the digest of its input.
 digest() { sha256sum | cut -d' ' -f1; }
 
-# contents PATH…: prints the names and digests of the files there, without those of tests
-# alone, and the targets of links.
+# contents PATH…: prints the names and digests of the files below these paths, without Go test
+# files, and the targets of links.
 contents() {
   find "$@" -type f ! -name '*_test.go' -print0 | sort -z | xargs -0 sha256sum
   find "$@" -type l -printf '%p %l\n' | sort
 }
 
-# written FILE…: prints what tells each file from another one of its name.
+# written FILE…: prints the inode, size, time and name of each file.
 written() { stat -c '%i %s %y %n' -- "$@"; }
 
-# fresh STAMP DIGEST: whether STAMP has this digest, and the files in it are as they were.
+# fresh STAMP DIGEST: succeeds if STAMP has this digest, and its files are unchanged.
 fresh() {
   local state files
   [ "$(head -n 1 "$1" 2>/dev/null)" = "$2" ] || return
@@ -24,7 +24,7 @@ fresh() {
   [ "$(written "${files[@]}" 2>/dev/null)" = "$state" ]
 }
 
-# stamp STAMP DIGEST FILE…: records that the files were written for this digest.
+# stamp STAMP DIGEST FILE…: writes STAMP for these files and this digest.
 stamp() {
   mkdir -p "${1%/*}"
   { echo "$2"; written "${@:3}"; } >"$1.new"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# step.sh TITLE COMMAND…: runs COMMAND as step STEP of STEPS. It says what the step does
-# and how long it takes (steps.txt has both; later, what it took last time), shows that it
-# still works, keeps its output in out/log, and shows the end of it when it fails.
-# On a terminal one line shows the progress. Elsewhere a line follows after STEP_EVERY
-# (15) seconds, and the pauses double up to two minutes.
+# step.sh TITLE COMMAND…: runs COMMAND as step STEP of STEPS. It prints the purpose and the duration
+# of the step (from steps.txt, or from its last run), shows the progress, keeps the output in
+# out/log, and shows the end of the output if the command fails.
+# On a terminal, one line shows the progress. Elsewhere, it prints a line after STEP_EVERY (15)
+# seconds, and doubles the pauses up to two minutes.
 set -uo pipefail
 title=$1
 shift
 log=${OUT:-out}/log/${title//[^a-zA-Z0-9.-]/-}.log
 took=${log%.log}.seconds
 if ! { mkdir -p "$(dirname "$log")" && : >"$log"; } 2>/dev/null; then
-  # As after a run with sudo, or on a full disk.
+  # This happens after a run with sudo, or on a full disk.
   echo "outrigger: $log cannot be written; free space, or take over what belongs to another user: sudo chown -R \"\$USER\" bin out" >&2
   exit 1
 fi
@@ -18,7 +18,7 @@ start=$SECONDS
 terminal=
 [ ! -t 1 ] || terminal=yes
 
-# announce: prints which step begins, what it does and how long it takes.
+# announce: prints the title, the purpose and the duration of the step.
 announce() {
   local first what time
   IFS=$'\t' read -r first what < <(awk -F ' *[|] *' -v title="$title" '$1 == title { print $2 "\t" $3 }' "$(dirname "$0")/steps.txt")
@@ -33,11 +33,11 @@ progress() {
   if [ -n "$terminal" ]; then printf '\r\033[K%s' "$line"; else printf '%s\n' "$line"; fi
 }
 
-# clear: removes the line of progress.
+# clear: removes the progress line.
 clear() { [ -z "$terminal" ] || printf '\r\033[K'; }
 
 announce
-# A clock in the background; it ends with this script, however that ends.
+# Shows the progress in the background. It ends with this script, even if the script is killed.
 (
   every=${STEP_EVERY:-15} next=${STEP_EVERY:-15}
   while sleep 1 >/dev/null 2>&1; do

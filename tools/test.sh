@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# test.sh [--complete] [-tags TAGS] [MODULE…]: runs the tests of the modules, as test-events.sh
-# says, names what was skipped and why, and ends with one line: N passed, N failed, N skipped.
-# With --complete root runs it, and all that tests use is built: a test may then be skipped only
-# for what this machine is ("this machine …") or for a program that people install by themselves
-# (docker.io); any other skipped test is a failure. Up to three tests that failed, but not of a
-# data race or a panic, are run once more, alone: most of the tests wait for other programs on a
-# machine that may be busy. Those that pass then are named.
+# test.sh [--complete] [-tags TAGS] [MODULE…]: runs the tests of the modules with test-events.sh,
+# lists skipped tests with their reasons, and ends with one line: N passed, N failed, N skipped.
+# With --complete, root runs it, and all programs that tests use are built. Then a skipped test is a
+# failure, unless the reason is a property of the machine ("this machine …") or a program that
+# people install themselves (docker.io).
+# If at most three tests fail, without a data race or a panic, they run once more, alone, because
+# most tests wait for other programs and the machine may be busy. Tests that pass then are listed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off CGO_ENABLED=1 OUTRIGGER_BIN=$PWD/bin
@@ -23,7 +23,7 @@ field='function field(name) {
   if (!match($0, "\"" name "\":\"([^\"\\\\]|\\\\.)*\"")) return ""
   return substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 5)
 }'
-# Prints "PACKAGE TEST: REASON" for each skipped test.
+# skipped: prints "PACKAGE TEST: REASON" for each skipped test.
 skipped() {
   awk "$field"'
     { test = field("Package") " " field("Test"); action = field("Action") }
@@ -33,8 +33,8 @@ skipped() {
     action == "skip" && field("Test") != "" { print test ": " reason[test] }' "$events"
 }
 
-# results: prints "ACTION PACKAGE TEST" for each test: how it ended the last time, "again" for
-# one that failed and then passed.
+# results: prints "ACTION PACKAGE TEST" for each test, with its last result: pass, fail, skip, or
+# "again" for a test that failed first and then passed.
 results() {
   grep -F '"Test":' "$events" | grep -E '"Action":"(pass|fail|skip)"' | awk "$field"'
     { test = field("Package") " " field("Test"); action = field("Action"); before = end[test] }
@@ -46,7 +46,7 @@ count() { grep -cE "^($1) " <<<"$ends"; }
 passed=$(count 'pass|again') failed=$(count fail)
 again=$(sed -n 's/^again //p' <<<"$ends" | sort)
 [ -z "$again" ] || printf 'failed, and passed when they were run once more:\n%s\n' "$again"
-# A package that does not build or that dies has no failed test of its own.
+# A package that does not build, or that crashes, has no failed test. Count it as one.
 [ $status -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
 
 list=$(skipped) wrong=

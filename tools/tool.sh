@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# tool.sh NAME…: builds tools into bin/, each at the version that tools/NAME/go.mod
-# pins.
+# tool.sh NAME…: builds tools into bin/, at the versions that tools/NAME/go.mod pins.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./compile.env

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# apply.sh KUBECONFIG: applies the agents' charts all at once, and then only watches their
-# DaemonSets: what the control plane takes for them where no program orders anything. The
-# figures of the process are those of this shell.
+# apply.sh KUBECONFIG: applies the agents' charts at once, and then only watches their DaemonSets.
+# It shows the cost for the control plane without a program that orders the roll-out. The measured
+# process is this shell.
 #   tools/tool.sh helm
 #   bin/bench --agent orchestrator --program "test/bench/apply.sh {kubeconfig}"
 set -euo pipefail
@@ -15,7 +15,7 @@ for chart in container-toolkit device-plugin feature-discovery; do
   "$root/bin/helm" template outrigger "$root/charts/$chart" --namespace $namespace --kube-version 1.37.1 --no-hooks 2>/dev/null |
     kubectl apply --server-side -f - >&2
 done
-# kubectl fails when it is told to end.
+# kubectl exits with an error on SIGTERM.
 trap 'kill $!; exit 0' TERM
 "$root/bin/cluster-components/kubectl" get daemonsets --namespace $namespace --watch >&2 &
 wait

@@ -145,7 +145,7 @@ type runner interface {
 	Run(ctx context.Context) error
 }
 
-// each runs the runner that of returns, for every agent.
+// each calls of for each agent, and runs the returned runner.
 func each(ctx context.Context, names []string, of func(agent string) runner) error {
 	for _, name := range names {
 		if err := of(name).Run(ctx); err != nil {
@@ -155,9 +155,8 @@ func each(ctx context.Context, names []string, of func(agent string) runner) err
 	return nil
 }
 
-// inNode creates a simulated node, runs this program again in it, and calls do there.
-// In the node the driver is at the real paths, for the agents and for the measurements
-// of this process.
+// inNode creates a simulated node, runs this program again in the node, and calls do there. In the
+// node, the driver has its real paths, for the agents and for this process.
 func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err error) {
 	if n := c.Int("runs"); n < 1 {
 		return cmdline.Usagef("flag --runs: invalid value %d: must be at least 1", n)
@@ -208,12 +207,12 @@ func measure(c *cli.Context, node *simnode.Node) error {
 		}
 		return &featurediscovery.Bench{Node: node, Runs: c.Int("runs"), Report: table}
 	})
-	// Print the results that were measured before the error, too.
+	// Print the results even if a later measurement failed.
 	return errors.Join(err, table.Print())
 }
 
 func soak(c *cli.Context, node *simnode.Node) error {
-	// Each round needs some of each.
+	// Each round needs a share of each number.
 	const least = 1000
 	for _, flag := range []string{"allocations", "events", "changes", "scrapes", "readings"} {
 		if n := c.Int(flag); n < least {
@@ -228,8 +227,8 @@ func soak(c *cli.Context, node *simnode.Node) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create folder for the results: %w", err)
 	}
-	// The container toolkit and the MIG manager have no load of their own: their commands end. That
-	// of the exporter is its scrapes.
+	// The container toolkit and the MIG manager are excluded, because their commands end by
+	// themselves.
 	names = slices.DeleteFunc(names, func(name string) bool { return name == containertoolkit.Name || name == migmanager.Name })
 	return each(c.Context, names, func(agent string) runner {
 		switch agent {

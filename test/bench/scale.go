@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// scaleFlags are the flags that only the orchestrator's figures have.
+// scaleFlags returns the flags of the orchestrator's figures.
 func scaleFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntSliceFlag{
@@ -45,8 +45,8 @@ func scaleFlags() []cli.Flag {
 	}
 }
 
-// benchAll measures the agents in a simulated node and the orchestrator on a cluster, or
-// the one that the command line selects.
+// benchAll measures the agents in a simulated node, and the orchestrator on a cluster. If the
+// command line selects one of them, it measures only that one.
 func benchAll(c *cli.Context) error {
 	only := c.String("agent")
 	if only != orchestrator.Name {
@@ -54,7 +54,7 @@ func benchAll(c *cli.Context) error {
 			return err
 		}
 	}
-	// In the node, this is the process that measures only what runs there.
+	// In the node, this process measures only the agents.
 	if c.Path("node") != "" || only != "" && only != orchestrator.Name {
 		return nil
 	}
@@ -71,7 +71,7 @@ func measureScale(c *cli.Context) (err error) {
 		return err
 	}
 	table := report.New(os.Stdout, os.Stderr)
-	// Print the results that were measured before an error, too.
+	// Print the results even if a later measurement failed.
 	defer func() { err = errors.Join(err, table.Print()) }()
 	line, manifest := strings.Fields(c.String("program")), ""
 	if len(line) == 0 {

@@ -1,10 +1,10 @@
 #!/bin/bash
 # build.sh OUTDIR [COMPONENT...]: builds the parts of a cluster into OUTDIR.
 #
-# The components (kubernetes, containerd, runc, cni, nfd, docker, crio, kwok, pause; all
-# of them unless named) are third-party programs, each pinned by the go.mod of its folder
-# in components/, and our pause. One whose inputs have not changed since it was
-# built is skipped: OUTDIR/.COMPONENT.stamp holds the digest of the inputs.
+# The components are third-party programs (kubernetes, containerd, runc, cni, nfd, docker, crio,
+# kwok), pinned by the go.mod of their folders in components/, and our pause. By default, all are
+# built. A component whose inputs are unchanged since its last build is skipped:
+# OUTDIR/.COMPONENT.stamp holds the digest of the inputs.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,10 +16,10 @@ shift
 . "$root/tools/compile.env"
 export CGO_ENABLED=0
 
-# version MODULE: the version that the go.mod of the current folder selects.
+# version MODULE: prints the version that the go.mod of the current folder selects.
 version() { go list -m -f '{{.Version}}' "$1"; }
 
-# folder MODULE: where the module cache holds it.
+# folder MODULE: prints the folder of the module in the module cache.
 folder() {
   local dir
   dir=$(go list -m -f '{{.Dir}}' "$1")
@@ -53,8 +53,8 @@ build_cni() {
   go build -tags "$tags" -ldflags "-s -w" -o "$out/cni/" $plugins/main/{ptp,loopback} $plugins/ipam/host-local $plugins/meta/portmap
 }
 
-# Node Feature Discovery comes with its own manifests. The prefix is where they
-# mount the host's folders into its pods.
+# Node Feature Discovery comes with its own manifests. pathPrefix is the path at which they mount
+# the host's folders into its pods.
 build_nfd() {
   local module=sigs.k8s.io/node-feature-discovery v dir
   v=$(version $module)
@@ -76,8 +76,8 @@ build_docker() {
   go build -tags "$tags" -ldflags "-s -w -X $cli/cli/version.Version=${v#v}" -o "$out/docker" $cli/cmd/docker
 }
 
-# CRI-O without the C libraries for signatures and btrfs, its program that copies images
-# into its storage, and pinns, a C program that keeps namespaces.
+# CRI-O without the C libraries for signatures and btrfs; copyimg, which copies images into its
+# storage; and pinns, a C program that keeps namespaces.
 build_crio() {
   local module=github.com/cri-o/cri-o dir
   dir=$(folder $module)
@@ -85,8 +85,8 @@ build_crio() {
   "${CC:-gcc}" -std=c99 -Os -static -s -o "$out/pinns" "$dir"/pinns/src/*.c
 }
 
-# kwok knows nothing of nodes and pods by itself. What its module has for nodes is used
-# as it is; what pods do is ours.
+# kwok needs stages that define the behavior of nodes and pods. The stages for nodes are from its
+# module, and the stages for pods are ours.
 build_kwok() {
   local module=sigs.k8s.io/kwok dir stage
   dir=$(folder $module)
@@ -101,7 +101,7 @@ build_pause() {
   go build -tags "$tags" -ldflags "-s -w" -o "$out/pause" ./internal/pause
 }
 
-# outputs COMPONENT: what its build leaves in OUTDIR.
+# outputs COMPONENT: prints the files in OUTDIR that its build writes.
 outputs() {
   case $1 in
   containerd) echo containerd containerd-shim-runc-v2 ctr ;;
@@ -115,7 +115,7 @@ outputs() {
   esac
 }
 
-# inputs COMPONENT: all that decides what its outputs hold.
+# inputs COMPONENT: prints all inputs of its build.
 inputs() {
   go version
   go env GOARCH
@@ -126,7 +126,7 @@ inputs() {
   fi
 }
 
-# built COMPONENT: whether all its outputs are there.
+# built COMPONENT: succeeds if all its outputs exist.
 built() { for o in $(outputs "$1"); do [ -e "$out/$o" ] || return 1; done; }
 
 for component in "$@"; do

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// archive returns the files and the symbolic links as a cpio archive, from which the kernel makes the guest's
-// root file system: "newc", Documentation/driver-api/early-userspace/buffer-format.rst.
+// archive returns the files and the symbolic links as a cpio archive. The kernel makes the guest's
+// root file system from it. The format is "newc", see
+// Documentation/driver-api/early-userspace/buffer-format.rst.
 func archive(files map[string][]byte, links map[string]string) []byte {
 	folders := map[string]bool{}
 	for name := range joined(maps.Keys(files), maps.Keys(links)) {

@@ -1,6 +1,6 @@
-// Package qemu runs a program in a virtual machine, with Debian's kernel. Tests use it
-// for what they cannot have of the machine they run on: cgroups of version 2 alone, and
-// a kernel that takes modules. The processor is emulated, so nothing but qemu is needed.
+// Package qemu runs a program in a virtual machine with Debian's kernel. Tests use it for features
+// that this machine may lack: only cgroups of version 2, and a kernel that loads modules. The
+// processor is emulated, so only qemu is needed.
 package qemu
 
 import (
@@ -21,31 +21,31 @@ import (
 
 // Machine is a virtual machine that runs one program.
 type Machine struct {
-	// Kernel is the path of the kernel's image. The folder modules beside it has its modules.
+	// Kernel is the path of the kernel's image. The folder modules next to it has its modules.
 	Kernel string
 	// Init is the path of the static program that runs as the first process.
 	Init string
-	// Files are the files of the guest by their paths there. All can be executed.
+	// Files are the files of the guest, by path. All are executable.
 	Files map[string][]byte
-	// Links are symbolic links of the guest, by their paths, with their targets.
+	// Links are the targets of the guest's symbolic links, by path.
 	Links map[string]string
-	// Disk is the path of a disk of this machine, with ext4, "" for none. The guest mounts it
-	// at the folder DiskAt. What it writes there is there again when it boots with the disk.
+	// Disk is the path of a disk image with ext4 on this machine, or "" for none. The guest mounts
+	// it at the folder DiskAt. Its content persists across boots.
 	Disk, DiskAt string
-	// Discard is set if what the guest writes to the disk is lost instead.
+	// Discard discards the guest's writes to the disk at the end.
 	Discard bool
-	// Devices are devices of the emulator, as values of its option -device.
+	// Devices are values of the emulator's option -device.
 	Devices []string
-	// Env are variables of the program, as "NAME=value".
+	// Env is the environment of the program, as "NAME=value".
 	Env []string
 	// Options are added to the kernel's command line.
 	Options []string
-	// MemoryMiB is the guest's memory. Default 512.
+	// MemoryMiB is the guest's memory. The minimum is 512.
 	MemoryMiB int
 }
 
-// console has what the guest prints. After the exit code, the guest powers off; one that does
-// not in a while is ended.
+// console collects the output of the guest. The guest powers off after its exit code. If it does
+// not within ten seconds, console ends the emulator.
 type console struct {
 	bytes.Buffer
 	end    func()
@@ -63,8 +63,8 @@ func (c *console) Write(p []byte) (int, error) {
 
 var exitCode = regexp.MustCompile(`(?m)^guest-exit-code=(\d+)\r?$`)
 
-// Run boots the machine, runs the program args[0] of the guest, and returns its exit
-// code and what the guest printed. It returns an error if the guest did not get as far.
+// Run boots the machine, runs the program args[0] of the guest, and returns its exit code and the
+// output of the guest. It returns an error if the guest did not report an exit code.
 func (m Machine) Run(ctx context.Context, args ...string) (code int, output string, err error) {
 	dir, err := os.MkdirTemp("", "qemu")
 	if err != nil {
@@ -85,7 +85,8 @@ func (m Machine) Run(ctx context.Context, args ...string) (code int, output stri
 		"-append", strings.Join(append([]string{"console=ttyS0 loglevel=5 no_timer_check panic=-1 mitigations=off"}, m.Options...), " "),
 	}
 	if m.Disk != "" {
-		// Not NVMe: the one of Debian 12's qemu loses requests of one boot in some tens, for ever.
+		// Not NVMe: in one of some tens of boots, the NVMe device of Debian 12's qemu loses
+		// requests for good.
 		snapshot := map[bool]string{true: "on", false: "off"}[m.Discard]
 		options = append(options, "-drive", "if=virtio,format=raw,snapshot="+snapshot+",file="+m.Disk)
 	}
@@ -127,8 +128,8 @@ func (m Machine) initrd(dir string, args []string) (string, error) {
 	return path, os.WriteFile(path, archive(files, m.Links), 0o600)
 }
 
-// addModules adds the drivers among the kernel's modules that the guest loads, in this order,
-// before the others of /guest/modules. The kernel has those built in that are not there.
+// addModules adds drivers from the kernel's modules. The guest loads them in this order, before the
+// other modules in /guest/modules. A driver without a module file is built into the kernel.
 func (m Machine) addModules(files map[string][]byte, drivers ...string) error {
 	for i, driver := range drivers {
 		data, err := os.ReadFile(filepath.Join(filepath.Dir(m.Kernel), "modules/drivers", driver+".ko"))

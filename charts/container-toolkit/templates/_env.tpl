@@ -28,7 +28,7 @@
   value: {{ or .Values.acceptVisibleDevicesEnvvar (include "container-toolkit.cdi" . | empty) | quote }}
 - name: ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS
   value: {{ .Values.acceptVisibleDevicesVolumeMounts | quote }}
-# When this DaemonSet is deleted, the agent takes back all changes of the node.
+# When this DaemonSet is deleted, the agent reverts all changes of the node.
 - name: DAEMONSET_NAME
   value: {{ .Values.rbac.create | ternary (include "outrigger.fullname" .) "" | quote }}
 - name: NAMESPACE
@@ -45,7 +45,7 @@
   (list "NVIDIA_CONTAINER_RUNTIME_MODE" .Values.mode)) -}}
 {{- end -}}
 
-{{- /* The user's variables: those of env, and those of the operator's toolkit.env. */ -}}
+{{- /* The user's variables, from env and from the operator's toolkit.env. */ -}}
 {{- define "container-toolkit.userEnv" -}}
 {{- $env := default list .Values.env -}}
 {{- $names := list -}}

@@ -1,5 +1,6 @@
-{{- /* The value of (dict "root" $ "own" the chart's "theirs" "toolkit.installDir" "default" …):
-that of the chart, else that of NVIDIA's operator, else the default. */ -}}
+{{- /* A value: the chart's own value, else the value of NVIDIA's operator, else the default.
+Argument: (dict "root" $ "own" the chart's value "theirs" its path in NVIDIA's operator, such as
+"toolkit.installDir" "default" …). */ -}}
 {{- define "container-toolkit.setting" -}}
 {{- default .default (default (include "outrigger.setting" (dict "root" .root "name" .theirs)) .own) -}}
 {{- end -}}

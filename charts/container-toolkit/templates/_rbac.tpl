@@ -1,7 +1,7 @@
 {{- define "container-toolkit.rbac" -}}
 {{- if .Values.rbac.create }}
-# Only to see whether the agent's own DaemonSet is deleted: then it takes back all
-# changes of its node, and otherwise, as in an update, it leaves them.
+# The agent only checks whether its own DaemonSet is deleted. Then it reverts all changes of its
+# node. Otherwise, for example for an update, it keeps them.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:

@@ -1,5 +1,5 @@
-{{- /* What the other agents report. Prometheus has to read their ports too: they have the names of
-their charts' values metrics.port. */ -}}
+{{- /* Alerts on the metrics of the other agents. Prometheus must scrape them as well. Their ports
+have the names of the values metrics.port of their charts. */ -}}
 {{- define "dcgm-exporter.alertsOfAgents" -}}
 - name: outrigger-agents
   rules:

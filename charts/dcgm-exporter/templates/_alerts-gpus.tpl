@@ -1,4 +1,4 @@
-{{- /* What is wrong with GPUs. */ -}}
+{{- /* Alerts on faults of GPUs. */ -}}
 {{- define "dcgm-exporter.alertsOfGPUs" -}}
 {{- $by := include "dcgm-exporter.byGPU" . -}}
 {{- $gpu := include "dcgm-exporter.thisGPU" . -}}

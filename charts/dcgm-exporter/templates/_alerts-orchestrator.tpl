@@ -1,4 +1,5 @@
-{{- /* What the orchestrator reports: the first two have the names of NVIDIA's GPU Operator. */ -}}
+{{- /* Alerts on the metrics of the orchestrator. The first two have the names of NVIDIA's GPU
+Operator. */ -}}
 {{- define "dcgm-exporter.alertsOfOrchestrator" -}}
 - name: outrigger-orchestrator
   rules:

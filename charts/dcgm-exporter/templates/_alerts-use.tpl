@@ -1,4 +1,4 @@
-{{- /* GPUs that nobody uses, and metrics that are missing. */ -}}
+{{- /* Alerts on unused GPUs and on missing metrics. */ -}}
 {{- define "dcgm-exporter.alertsOfUse" -}}
 {{- $by := include "dcgm-exporter.byGPU" . -}}
 {{- $gpu := include "dcgm-exporter.thisGPU" . -}}

@@ -2,7 +2,8 @@
 {{- define "dcgm-exporter.env" -}}
 {{- $driver := include "dcgm-exporter.driver" (dict "root" . "template" "outrigger.driverEnv") -}}
 {{- if .Values.hostPID }}
-# PROC_ROOT: with the host's process IDs, the container's own /proc has all processes and the driver.
+# PROC_ROOT: in the host's PID namespace, the container's own /proc has all processes and the
+# driver.
 {{ replace "/host/proc" "/proc" $driver }}
 {{- else }}
 {{ $driver }}
@@ -41,8 +42,8 @@
   (list "DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX" .Values.podLabelAllowlistRegex)) -}}
 {{- end -}}
 
-{{- /* The user's variables. As in NVIDIA's GPU Operator, a list of the values takes precedence over
-the variable with the path of one. */ -}}
+{{- /* The user's variables. As in NVIDIA's GPU Operator, a list in the values takes precedence over
+the variable with the path of a list. */ -}}
 {{- define "dcgm-exporter.userEnv" -}}
 {{- $counters := include "dcgm-exporter.countersName" . -}}
 {{- $env := list -}}

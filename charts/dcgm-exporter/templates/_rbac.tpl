@@ -2,8 +2,8 @@
 {{- if and .Values.rbac.create (include "dcgm-exporter.readsPods" .) }}
 {{- $name := include "outrigger.rbacName" . }}
 {{- $labels := include "dcgm-exporter.labels" . }}
-# All nodes share one service account, so this rule cannot name pods. The agent requests only those
-# of its own node.
+# All nodes share one service account, so this rule cannot name pods. The agent requests only the
+# pods of its own node.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:

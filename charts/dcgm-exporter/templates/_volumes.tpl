@@ -1,18 +1,19 @@
 {{- /* README.md, "Privileges and why", lists the reasons. */ -}}
 {{- define "dcgm-exporter.volumeMounts" -}}
 {{ include "dcgm-exporter.driver" (dict "root" . "template" "outrigger.driverMounts") }}
-# The folder, not the socket: the kubelet makes a new socket when it restarts.
+# Mount the folder, not the socket, because the kubelet makes a new socket when it restarts.
 - name: pod-resources
   mountPath: {{ include "dcgm-exporter.podResources" . }}
   readOnly: true
 {{- if .Values.hostPID }}
-# The kubelet puts the name and the UID of each pod into the name of a folder here.
+# The kubelet creates a folder here for each pod. The name of the folder has the name and the UID of
+# the pod.
 - name: pod-logs
   mountPath: /var/log/pods
   readOnly: true
 {{- end }}
 {{- if include "dcgm-exporter.countersName" . }}
-# The folder, not the file, as the kubelet replaces it when the ConfigMap changes.
+# Mount the folder, not the file, because the kubelet replaces the file when the ConfigMap changes.
 - name: counters
   mountPath: /counters
   readOnly: true

@@ -5,13 +5,13 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Whether the agent removes its CDI specs when its DaemonSet is deleted: if it uses the API
-server anyway. */ -}}
+{{- /* "true" if the agent removes its CDI specs when its DaemonSet is deleted: only if it uses the
+API server for another reason. */ -}}
 {{- define "device-plugin.cleansUp" -}}
 {{- if and .Values.rbac.create .Values.devicePlugin.enabled (or .Values.events.enabled (include "outrigger.configMapName" .)) }}true{{ end -}}
 {{- end -}}
 
-{{- /* What gives the account its rights. */ -}}
+{{- /* The RBAC objects of the account. */ -}}
 {{- define "device-plugin.bindings" -}}
 {{- if .Values.rbac.create -}}
 {{- if include "outrigger.configMapName" . -}}

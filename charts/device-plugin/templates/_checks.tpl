@@ -21,7 +21,7 @@
 {{- include "outrigger.checkConfig" (dict "root" . "fixed" $fixed) -}}
 {{- end -}}
 
-{{- /* Rejects cdi-cri alone where the kubelet drops CDI devices without an error. */ -}}
+{{- /* Rejects cdi-cri as the only strategy if the kubelet drops CDI devices without an error. */ -}}
 {{- define "device-plugin.checkCDI" -}}
 {{- if not (include "device-plugin.passesCDI" .) -}}
 {{- $why := printf "Kubernetes %s gives containers no CDI devices by default, which needs 1.29; use cdi-annotations, or [cdi-cri, cdi-annotations] if its feature gate DevicePluginCDIDevices is on" .Capabilities.KubeVersion.Version -}}

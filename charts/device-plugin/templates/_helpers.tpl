@@ -20,8 +20,8 @@ shares GPUs with MPS. */ -}}
 {{- include "outrigger.nameWith" (dict "root" . "suffix" "mps-control-daemon") -}}
 {{- end -}}
 
-{{- /* The strategy where neither the values nor the config choose one. The kubelet hands
-CDI devices on from Kubernetes 1.29, where DevicePluginCDIDevices is on by default. */ -}}
+{{- /* The device list strategy if neither the values nor the config set one. The kubelet passes CDI
+devices on since Kubernetes 1.29, where DevicePluginCDIDevices is on by default. */ -}}
 {{- define "device-plugin.defaultStrategy" -}}
 {{- if eq "false" (include "outrigger.setting" (dict "root" . "name" "cdi.enabled")) -}}
 envvar

@@ -21,8 +21,8 @@ rules:
 {{- end }}
 {{- if include "device-plugin.cleansUp" . }}
 ---
-# Only to see whether the agent's own DaemonSet is deleted: then it removes its CDI specs,
-# and otherwise, as in an update, it leaves them.
+# The agent only checks whether its own DaemonSet is deleted. Then it removes its CDI specs.
+# Otherwise, for example for an update, it keeps them.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:

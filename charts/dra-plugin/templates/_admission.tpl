@@ -36,7 +36,7 @@ spec:
 {{- end }}
 {{- end -}}
 
-{{- /* What gives the account its rights. */ -}}
+{{- /* The RBAC objects of the account. */ -}}
 {{- define "dra-plugin.bindings" -}}
 {{- if .Values.rbac.create -}}
 {{ include "outrigger.roleBinding" (dict "root" . "kind" "ClusterRole" "name" (include "outrigger.rbacName" .)

@@ -25,8 +25,8 @@
 - name: UPGRADE_POLICY
   value: {{ toJson .Values.upgradePolicy | quote }}
 {{- else }}
-# Without rights, there are no upgrades of nodes that have work: a new driver is loaded when
-# nothing uses the old one.
+# Without rights, nodes with work are not upgraded: the agent loads a new driver when no process
+# uses the old one.
 - name: AUTO_UPGRADE
   value: {{ .Values.upgradePolicy.autoUpgrade | quote }}
 {{- end }}

@@ -1,9 +1,9 @@
-{{- /* The folder in which the driver's image has the agent. */ -}}
+{{- /* The mount path of the agent in the container of the driver's image. */ -}}
 {{- define "driver-loader.programs" -}}/opt/outrigger{{- end -}}
 
 {{- define "driver-loader.moduleConfigDir" -}}/etc/outrigger/modules{{- end -}}
 
-{{- /* The driver's image, of repository, image and version; empty for none. */ -}}
+{{- /* The driver's image, from repository, image and version. Empty for none. */ -}}
 {{- define "driver-loader.image" -}}
 {{- if or .Values.repository .Values.image .Values.version -}}
 {{- $version := toString (required "version: the driver's image needs it: the whole tag, such as 580.95.05-ubuntu22.04, or a digest" .Values.version) -}}

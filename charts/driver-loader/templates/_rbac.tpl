@@ -1,7 +1,7 @@
 {{- define "driver-loader.rbac" -}}
 {{- if .Values.rbac.create }}
 {{- $labels := include "outrigger.labels" . }}
-# An upgrade of a node that has work cordons the node, and evicts pods that use GPUs.
+# An upgrade of a node with work cordons the node, and evicts the pods that use GPUs.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
@@ -9,7 +9,7 @@ metadata:
   labels:
     {{- $labels | nindent 4 }}
 rules:
-  # Its own Node: a role cannot name it.
+  # The agent uses only its own Node, but a role cannot name it.
   - apiGroups: [""]
     resources: [nodes]
     verbs: [get, list, watch, patch]
@@ -19,12 +19,12 @@ rules:
   - apiGroups: [""]
     resources: [pods/eviction]
     verbs: [create]
-  # Which pods have GPUs by a claim.
+  # The agent reads which pods have GPUs from a claim.
   - apiGroups: [resource.k8s.io]
     resources: [resourceclaims]
     verbs: [get]
 ---
-# Why the node waits.
+# Events say why the node waits.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
@@ -37,8 +37,8 @@ rules:
     resources: [configmaps]
     resourceNames: [driver-upgrades]
     verbs: [list, watch]
-  # Whether the agent's own DaemonSet is deleted, or is not for the node any more: then the agent
-  # removes what it has published.
+  # The agent checks whether its own DaemonSet is deleted, or no longer selects the node. Then it
+  # removes the fields that it has published.
   - apiGroups: [apps]
     resources: [daemonsets]
     resourceNames: [{{ include "outrigger.fullname" . }}]

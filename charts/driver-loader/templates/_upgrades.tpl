@@ -1,5 +1,6 @@
-{{- /* The Deployment that says which nodes may upgrade. Of several releases of this chart in a
-namespace, such as those of pools, one is enough: the label says so to the orchestrator. */ -}}
+{{- /* The Deployment that decides which nodes may upgrade. Several releases of this chart in a
+namespace, such as the pools of the orchestrator, need only one. The label tells the orchestrator
+so. */ -}}
 {{- define "driver-loader.upgradesName" -}}
 {{- include "outrigger.nameWith" (dict "root" . "suffix" "upgrades") -}}
 {{- end -}}
@@ -63,12 +64,13 @@ spec:
       volumes:
         {{- nindent 8 . }}
       {{- end }}
-      {{- /* The first toleration that fits a taint counts: a pod that tolerates all would stay on a dead node for ever. */ -}}
+      {{- /* The first toleration that matches a taint counts. A pod that tolerates all taints would stay
+on a dead node forever. */ -}}
       {{- $leaves := list -}}
       {{- range $taint := list "not-ready" "unreachable" -}}
       {{- $leaves = append $leaves (dict "key" (printf "node.kubernetes.io/%s" $taint) "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" 300) -}}
       {{- end -}}
-      {{- /* It runs also while all workers are cordoned. */ -}}
+      {{- /* It can run even if all workers are cordoned. */ -}}
       {{- $everywhere := list
         (dict "key" "node-role.kubernetes.io/control-plane" "operator" "Exists" "effect" "NoSchedule")
         (dict "key" "node.kubernetes.io/unschedulable" "operator" "Exists" "effect" "NoSchedule") -}}
@@ -88,7 +90,7 @@ metadata:
   labels:
     {{- $labels | nindent 4 }}
 rules:
-  # It counts the nodes that are unavailable, and annotates those that may upgrade.
+  # The program counts the unavailable nodes, and annotates the nodes that may upgrade.
   - apiGroups: [""]
     resources: [nodes]
     verbs: [list, watch, patch]
@@ -101,11 +103,11 @@ metadata:
   labels:
     {{- $labels | nindent 4 }}
 rules:
-  # The upgrade policies, and the nodes of which a percentage is.
+  # The upgrade policies, and the number of nodes for percentages.
   - apiGroups: [apps]
     resources: [daemonsets]
     verbs: [list, watch]
-  # Why nodes wait. A rule cannot limit create to a name.
+  # The ConfigMap with the reasons why nodes wait. A rule cannot limit create to a name.
   - apiGroups: [""]
     resources: [configmaps]
     verbs: [create]
@@ -124,7 +126,7 @@ rules:
   "labels" $labels "account" $account) }}
 {{- end -}}
 
-{{- /* The only one that writes the annotation, and it writes nothing else. */ -}}
+{{- /* Only this account can write the annotation, and it cannot write anything else. */ -}}
 {{- define "driver-loader.upgradesPolicy" -}}
 {{- $name := include "driver-loader.upgradesRBACName" . -}}
 {{- $labels := include "driver-loader.upgradesLabels" . -}}

@@ -1,4 +1,4 @@
-{{- /* What a token of the agent may change. */ -}}
+{{- /* The policies that restrict the rights of the account. */ -}}
 {{- define "mig-manager.admission" -}}
 {{- if and .Values.rbac.create .Values.admissionPolicy.create -}}
 {{- $account := include "outrigger.serviceAccountName" . }}

@@ -7,7 +7,7 @@
     spec:
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .) "api" true "grace" 360) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
-      # The driver shows a process the others of its PID namespace only.
+      # The driver shows a process only processes of its own PID namespace.
       hostPID: true
       containers:
         - {{ include "outrigger.container" (dict "root" $ "name" "mig-manager" "args" (include "outrigger.args" . | fromYamlArray) "env" $env "resources" .Values.resources) | nindent 10 | trim }}

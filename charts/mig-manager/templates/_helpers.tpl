@@ -2,15 +2,15 @@
 {{ include "outrigger.kubeletRootDir" . }}/pod-resources
 {{- end -}}
 
-{{- /* The root context for the templates of the driver. In other charts, config is that of the device
-plugin, from which these read the driver root; here it is one of MIG layouts. */ -}}
+{{- /* The root context for the templates of the driver. They read the driver root from config, the
+config of the device plugin. In this chart, config has the MIG layouts. */ -}}
 {{- define "mig-manager.driver" -}}
 {{- $root := dict "Chart" .root.Chart "Release" .root.Release "Capabilities" .root.Capabilities "Values" (omit .root.Values "config") -}}
 {{- include .template $root -}}
 {{- end -}}
 
-{{- /* Whether the agent talks to systemd of the host: to stop units, or to reboot. As in NVIDIA's GPU
-Operator, env may ask for a reboot too. */ -}}
+{{- /* Whether the agent talks to the host's systemd: to stop units, or to reboot. As in NVIDIA's
+GPU Operator, env may also enable the reboot. */ -}}
 {{- define "mig-manager.systemd" -}}
 {{- if or .Values.reboot (default dict .Values.gpuClientsConfig).name }}true{{ end -}}
 {{- range default list .Values.env }}{{ if and (eq .name "WITH_REBOOT") (eq "true" (toString .value)) }}true{{ end }}{{ end -}}

@@ -1,9 +1,9 @@
-{{- /* A ClusterRole cannot express "the namespace of the agents", and a Role needs this
-namespace before the orchestrator creates it. */ -}}
+{{- /* A policy, because a ClusterRole cannot express "the namespace of the agents", and a Role
+needs this namespace before the orchestrator creates it. */ -}}
 {{- define "orchestrator.admission" -}}
 {{- if and .Values.admissionPolicy.create (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- $labels := include "outrigger.labels" . -}}
-# Whoever may create DaemonSets in kube-system owns the cluster.
+# An account that can create DaemonSets in kube-system controls the cluster.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata:
@@ -39,7 +39,8 @@ spec:
 {{ include "outrigger.policyBinding" (dict "name" (include "outrigger.rbacName" .) "labels" $labels) }}
 ---
 {{- $given := printf "given.%s" (include "outrigger.rbacName" .) }}
-# Kubernetes lets nobody give a right that he lacks. The orchestrator only gives these.
+# Kubernetes does not let an account grant rights that it lacks. The orchestrator needs these rights
+# only to grant them.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata:
@@ -51,7 +52,7 @@ spec:
   matchConstraints:
     resourceRules:
       {{- include "orchestrator.given" . | trim | nindent 6 }}
-      # A role cannot limit create to the name of its own Lease.
+      # A role cannot limit create to the name of the orchestrator's Lease.
       - apiGroups: [coordination.k8s.io]
         apiVersions: ["*"]
         operations: [CREATE, UPDATE]
@@ -59,7 +60,7 @@ spec:
   matchConditions:
     {{- include "orchestrator.itself" . | nindent 4 }}
   validations:
-    # Its own Lease is in the namespace default.
+    # The orchestrator's Lease is in the namespace default.
     - expression: request.resource.resource == 'leases' && request.namespace == 'default' && request.name == 'outrigger'
       messageExpression: >-
         'the orchestrator has the right to write ' + request.resource.resource
@@ -86,9 +87,9 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{- /* Of all orchestrators of a cluster, the one with this Lease works. So it has the same place
-whatever their namespaces are. As an object of the release, it goes when the release is uninstalled,
-and Helm refuses a second release. */ -}}
+{{- /* The orchestrator that holds this Lease works, out of all orchestrators in the cluster. The
+Lease therefore has the same name and namespace for all of them. Because it is an object of the
+release, Helm deletes it with the release, and rejects a second release. */ -}}
 {{- define "orchestrator.lease" -}}
 apiVersion: coordination.k8s.io/v1
 kind: Lease

@@ -1,5 +1,5 @@
-{{- /* Makes the names of this chart those of the orchestrator, before each template: a parent chart
-says in global.namespace where the agents are, and gives this chart another name. */ -}}
+{{- /* Sets the names of this chart to the orchestrator's names, before each template: a parent
+chart sets the agents' namespace in global.namespace, and gives this chart another name. */ -}}
 {{- define "orchestrator.names" -}}
 {{- $_ := set .Values "namespaceOverride" (default .Release.Namespace .Values.namespaceOverride) -}}
 {{- $_ := set .Values "nameOverride" (default "orchestrator" .Values.nameOverride) -}}
@@ -10,7 +10,7 @@ says in global.namespace where the agents are, and gives this chart another name
 {{- (default dict .Values.global).namespace | default .Release.Namespace -}}
 {{- end -}}
 
-{{- /* The pod of the program, of (dict "root" $ "args" … "restart" …), up to its probes. */ -}}
+{{- /* The pod of the program, up to its probes. Argument: (dict "root" $ "args" … "restart" …). */ -}}
 {{- define "orchestrator.pod" -}}
 {{- $v := .root.Values -}}
 serviceAccountName: {{ include "outrigger.serviceAccountName" .root }}
@@ -33,7 +33,7 @@ securityContext:
 {{- end }}
 {{- end -}}
 
-{{- /* The container, of (dict "root" $ "args" …), up to its probes. */ -}}
+{{- /* The container, up to its probes. Argument: (dict "root" $ "args" …). */ -}}
 {{- define "orchestrator.container" -}}
 {{- $v := .root.Values -}}
 {{- $taken := list -}}

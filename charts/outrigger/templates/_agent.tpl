@@ -1,15 +1,16 @@
-{{- /* The agents' charts render nothing themselves: the templates in the folder agents do, with
-the values that all agents share. See _install.tpl in the library chart. */ -}}
+{{- /* The templates in the folder agents render the agents' charts, with the values that all agents
+share. The charts themselves render no objects here. See _install.tpl in the library chart. */ -}}
 {{- define "outrigger.parentRenders" -}}true{{- end -}}
 
-{{- /* What Helm installs of an agent, of (dict "root" $ "name" of its chart "key" of its values). With
-the orchestrator this is nothing, but the values are checked nevertheless. */ -}}
+{{- /* The objects of an agent that Helm installs. With the orchestrator there are none, but the
+values are still checked. Argument: (dict "root" $ "name" the name of its chart "key" the key of its
+values). */ -}}
 {{- define "outrigger.agent" -}}
 {{- $objects := include "outrigger.agentObjects" . -}}
 {{- if not .root.Values.orchestrator.enabled }}{{ $objects }}{{ end -}}
 {{- end -}}
 
-{{- /* The objects of an agent, of the same dict. Empty if the values disable it. */ -}}
+{{- /* The objects of an agent. Empty if the values disable it. Argument: the same dict. */ -}}
 {{- define "outrigger.agentObjects" -}}
 {{- with get .root.Subcharts .key -}}
 {{- if not (semverCompare .Chart.KubeVersion .Capabilities.KubeVersion.Version) -}}
@@ -25,8 +26,8 @@ the orchestrator this is nothing, but the values are checked nevertheless. */ -}
 {{- end -}}
 {{- end -}}
 
-{{- /* Adds to global, in (dict "root" $ "into" global), what NVIDIA's chart has at its top. The agents
-read it under the same path. */ -}}
+{{- /* Adds the top-level values of NVIDIA's chart to global. The agents read them under the same
+paths. Argument: (dict "root" $ "into" global). */ -}}
 {{- define "outrigger.share" -}}
 {{- $values := .root.Values -}}
 {{- range list "mig" "cdi" "daemonsets" "hostPaths" "operator" }}{{ $_ := set $.into . (get $values . | default dict) }}{{ end -}}
@@ -41,19 +42,19 @@ read it under the same path. */ -}}
 {{- $_ := set .into "migStrategy" $strategy -}}
 {{- end -}}
 
-{{- /* "true" if the driver is one that the driver loader installs. */ -}}
+{{- /* "true" if the driver loader installs the driver. */ -}}
 {{- define "outrigger.ownDriver" -}}
 {{- with .Subcharts.driver }}{{ if or .Values.image .Values.version .Values.payload .Values.driverVersion }}true{{ end }}{{ end -}}
 {{- end -}}
 
-{{- /* The config that all agents share: that of the device plugin, else global.config. */ -}}
+{{- /* The config that all agents share: the config of the device plugin, else global.config. */ -}}
 {{- define "outrigger.sharedConfig" -}}
 {{- $own := include "outrigger.config" (dict "Values" (dict "config" (default dict .Values.devicePlugin).config)) | fromYaml -}}
 {{- if or $own.name $own.map }}{{ set $own "in" "devicePlugin.config" | toYaml }}{{ else }}{{ toYaml .Values.global.config }}{{ end -}}
 {{- end -}}
 
-{{- /* The links of the condition GPUReady that are installed: driver, those that charts name in
-outrigger.dev/ready-link, and cuda if the orchestrator validates every node. */ -}}
+{{- /* The installed links of the condition GPUReady: driver, the links in the annotations
+outrigger.dev/ready-link of the charts, and cuda if the orchestrator validates every node. */ -}}
 {{- define "outrigger.links" -}}
 {{- $links := list "driver" -}}
 {{- range $link := list "mig" "toolkit" "plugin" -}}

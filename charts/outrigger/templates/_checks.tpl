@@ -1,5 +1,5 @@
-{{- /* Rejects what NVIDIA's chart installs and this one does not. A chart that is present, by the same
-key or by the name in the third column, takes precedence. */ -}}
+{{- /* Rejects components that NVIDIA's chart installs and this chart does not. A chart that is
+present, under the same key or under the name in the third column, takes precedence. */ -}}
 {{- define "outrigger.check" -}}
 {{- $wrong := list -}}
 {{- range include "outrigger.unsupported" . | fromYamlArray -}}

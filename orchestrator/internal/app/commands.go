@@ -22,16 +22,16 @@ import (
 	"outrigger.dev/pkg/cmdline"
 )
 
-// renderVersion is the version of Kubernetes that is rendered for without a cluster.
+// renderVersion is the version of Kubernetes that the command render uses by default.
 const renderVersion = "v1.36.0"
 
-// applyTimeout bounds how long all stages may take.
+// applyTimeout is the default time limit for all stages together.
 const applyTimeout = 15 * time.Minute
 
-// statusTimeout bounds how long reading the cluster may take.
+// statusTimeout is the time limit for reading the cluster.
 const statusTimeout = time.Minute
 
-// deleteTimeout bounds how long pods may take to end.
+// deleteTimeout is the default time limit for the agents' cleanup.
 const deleteTimeout = 5 * time.Minute
 
 func (s *settings) commands() []*cli.Command {
@@ -88,15 +88,15 @@ func (s *settings) renderCommand(c *cli.Context) error {
 func (s *settings) applyCommand(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, s.timeout)
 	defer cancel()
-	store, err := s.open()
+	store, err := s.openStore()
 	if err != nil {
 		return err
 	}
-	version, err := reach(ctx, store.Client)
+	version, err := serverVersion(ctx, store.Client)
 	if err != nil {
 		return err
 	}
-	if err := unowned(ctx, store.Client); err != nil {
+	if err := checkNoPolicy(ctx, store.Client); err != nil {
 		return err
 	}
 	list, err := s.stages(version)
@@ -118,15 +118,16 @@ func (s *settings) applyCommand(c *cli.Context) error {
 	return err
 }
 
-// statusCommand prints the status of the ClusterPolicy in effect, or else of what apply has applied.
+// statusCommand prints the status of the ClusterPolicy in effect. Without a ClusterPolicy, it
+// prints the status of the objects of the last "orchestrator apply".
 func (s *settings) statusCommand(c *cli.Context) error {
-	store, err := s.open()
+	store, err := s.openStore()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.Context, statusTimeout)
 	defer cancel()
-	if _, err := reach(ctx, store.Client); err != nil {
+	if _, err := serverVersion(ctx, store.Client); err != nil {
 		return err
 	}
 	policy, ok, err := inEffect(ctx, store.Client)
@@ -153,8 +154,8 @@ func (s *settings) statusCommand(c *cli.Context) error {
 	return report.Write(c.App.Writer, status)
 }
 
-// unowned returns an error if a ClusterPolicy says what is in the cluster.
-func unowned(ctx context.Context, client *cluster.Client) error {
+// checkNoPolicy returns an error if the cluster has a ClusterPolicy.
+func checkNoPolicy(ctx context.Context, client *cluster.Client) error {
 	policy, ok, err := inEffect(ctx, client)
 	if ok {
 		err = fmt.Errorf("the ClusterPolicy %s says what is in this cluster: change or delete it instead, with kubectl or the values of its Helm release", policy.Name)
@@ -162,7 +163,7 @@ func unowned(ctx context.Context, client *cluster.Client) error {
 	return err
 }
 
-// inEffect returns the oldest ClusterPolicy; false if there is none.
+// inEffect returns the oldest ClusterPolicy. ok is false if the cluster has none.
 func inEffect(ctx context.Context, client *cluster.Client) (policy model.Policy, ok bool, err error) {
 	gvr, _, err := client.Mapping(ctx, cluster.PolicyRef(""))
 	if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {

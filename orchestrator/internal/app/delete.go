@@ -20,17 +20,17 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// deleteCommand deletes all ClusterPolicies and what apply has applied. Helm runs it before it
-// deletes the orchestrator.
+// deleteCommand deletes all ClusterPolicies, and the objects of "orchestrator apply". Helm runs it
+// before it deletes the orchestrator.
 func (s *settings) deleteCommand(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, s.timeout)
 	defer cancel()
 	log := agent.Logger(c)
-	store, err := s.open()
+	store, err := s.openStore()
 	if err != nil {
 		return err
 	}
-	if _, err := reach(ctx, store.Client); err != nil {
+	if _, err := serverVersion(ctx, store.Client); err != nil {
 		return err
 	}
 	own, err := namespaces(ctx, store)
@@ -43,7 +43,7 @@ func (s *settings) deleteCommand(c *cli.Context) error {
 		left, err = once.Delete(ctx, store, c.App.Writer, log)
 	}
 	if err == nil {
-		err = kept(ctx, store.Client, own, c.App.Writer)
+		err = reportKept(ctx, store.Client, own, c.App.Writer)
 	}
 	if err != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) || err == nil && !s.verify {
 		return err
@@ -51,7 +51,8 @@ func (s *settings) deleteCommand(c *cli.Context) error {
 	return verify(c, store.Client, left, err)
 }
 
-// namespaces returns those that the orchestrator has made, and deletes if nobody else uses them.
+// namespaces returns the namespaces that the orchestrator created. They are deleted unless they
+// contain objects of others.
 func namespaces(ctx context.Context, store once.Store) ([]model.Ref, error) {
 	rec, err := store.Load(ctx)
 	if err != nil {
@@ -77,8 +78,9 @@ func namespaces(ctx context.Context, store once.Store) ([]model.Ref, error) {
 	return own, nil
 }
 
-// kept writes a line about each namespace that others use, and that is still there for them.
-func kept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.Writer) error {
+// reportKept writes a line for each namespace in own that is kept because it contains objects of
+// others.
+func reportKept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.Writer) error {
 	for _, r := range own {
 		o, err := client.Get(ctx, r)
 		if err != nil {
@@ -91,16 +93,16 @@ func kept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.W
 		if err != nil {
 			return err
 		}
-		// Without others it is only not gone yet.
+		// If the namespace has no objects of others, its deletion is still in progress.
 		if len(others) > 0 {
-			fmt.Fprintln(out, "left: "+cluster.Kept(r, others))
+			fmt.Fprintln(out, "left: "+cluster.KeptMessage(r, others))
 		}
 	}
 	return nil
 }
 
-// deletePolicies deletes all ClusterPolicies, and waits until the orchestrator has deleted what
-// they brought. If none works in the cluster, this process does its work.
+// deletePolicies deletes all ClusterPolicies, and waits until an orchestrator has deleted their
+// objects. This process does that work if no orchestrator runs in the cluster.
 func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) error {
 	client := store.Client
 	if _, ok, err := inEffect(ctx, client); !ok || err != nil {
@@ -112,7 +114,7 @@ func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) err
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		work(ctx, store, log)
+		runOperator(ctx, store, log)
 	}()
 	defer func() { cancel(); <-done }()
 	if err := o.FollowPolicies(ctx); err != nil {
@@ -140,8 +142,8 @@ func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) err
 	}
 }
 
-// work is the orchestrator until ctx ends, also after errors.
-func work(ctx context.Context, store once.Store, log *slog.Logger) {
+// runOperator runs the orchestrator until ctx ends. It restarts the orchestrator after errors.
+func runOperator(ctx context.Context, store once.Store, log *slog.Logger) {
 	backoff := pace.Backoff{First: time.Second, Most: 10 * time.Second}
 	for {
 		err := connect(store, log).run(ctx)
@@ -155,8 +157,8 @@ func work(ctx context.Context, store once.Store, log *slog.Logger) {
 	}
 }
 
-// verify lists what is left in the cluster, and returns an error if there is something, or if
-// the deletion ended with one.
+// verify prints what remains in the cluster. It returns an error if something remains, or if err is
+// not nil.
 func verify(c *cli.Context, client *cluster.Client, left []string, err error) error {
 	lines, unknown := uninstall.Leftovers(c.Context, client)
 	lines = append(lines, left...)

@@ -21,14 +21,14 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// settings is what the flags set.
+// settings holds the values of the flags.
 type settings struct {
 	kubeconfig string
 	// release has the name and the namespace of the flags.
 	release charts.Release
 	values  []string
 
-	// What follows is of commands.
+	// The flags of single commands follow.
 	kubernetes                 string
 	dryRun, wait, adopt, prune bool
 	verify                     bool
@@ -45,8 +45,8 @@ func (s *settings) flags() []cli.Flag {
 			Name: "namespace", Aliases: []string{"n"}, EnvVars: []string{"OPERATOR_NAMESPACE", "NAMESPACE"}, Value: "gpu-operator", Destination: &s.release.Namespace,
 			Usage: "`NAMESPACE` of the orchestrator; the values name that of the agents",
 		}, "at most 63 lower-case letters, digits and -", func(v string) bool { return len(validation.IsDNS1123Label(v)) == 0 }),
-		// With a wrong name, apply could write no object, and delete those that it has applied under
-		// the right one.
+		// With an invalid name, apply could not write any object, and would delete the objects that
+		// it applied under the valid name.
 		cmdline.Check(&cli.StringFlag{
 			Name: "release", EnvVars: []string{"RELEASE"}, Value: "gpu-operator", Destination: &s.release.Name,
 			Usage: "`NAME` with which the names of objects begin, as that of a Helm release",
@@ -58,14 +58,15 @@ func (s *settings) flags() []cli.Flag {
 	}
 }
 
-// open returns where the cluster has what apply has applied.
-func (s *settings) open() (once.Store, error) {
+// openStore returns the store of the record of applied objects. It does not connect to the cluster.
+func (s *settings) openStore() (once.Store, error) {
 	client, err := cluster.Open(s.kubeconfig, name)
 	return once.Store{Client: client, Namespace: s.release.Namespace}, err
 }
 
-// reach returns the version of the API server. An error that it does not answer has the fix.
-func reach(ctx context.Context, client *cluster.Client) (string, error) {
+// serverVersion returns the version of the API server. If the API server cannot be reached, the
+// error names the fix.
+func serverVersion(ctx context.Context, client *cluster.Client) (string, error) {
 	version, err := client.Version(ctx)
 	if away := (*cluster.UnreachableError)(nil); errors.As(err, &away) {
 		err = fmt.Errorf("%w; check that it runs and that the kubeconfig is of the right cluster, or set --kubeconfig", err)
@@ -87,7 +88,7 @@ func (s *settings) stages(kubernetes string) ([]model.Stage, error) {
 	return render.Stages(render.Config{Release: release})
 }
 
-// maxValues bounds a file of values. A release of Helm has 1 MiB at most.
+// maxValues is the maximum size of a values file: a Helm release has at most 1 MiB.
 const maxValues = 1 << 20
 
 func readValues(file string) (map[string]any, error) {

@@ -26,10 +26,10 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// established is how long the API server may take to serve a new CRD.
-const established = 30 * time.Second
+// crdTimeout is how long the API server may take to serve a new CRD.
+const crdTimeout = 30 * time.Second
 
-// operator is the orchestrator as a controller.
+// operator runs the orchestrator as a controller.
 type operator struct {
 	store      once.Store
 	controller *controller.Controller
@@ -39,7 +39,7 @@ type operator struct {
 }
 
 func (s *settings) newOperator(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
-	store, err := s.open()
+	store, err := s.openStore()
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (s *settings) newOperator(_ *cli.Context, log *slog.Logger) (*agent.Agent, 
 	}}}, nil
 }
 
-// connect returns the operator of a cluster.
+// connect returns an operator for the cluster of store.
 func connect(store once.Store, log *slog.Logger) *operator {
 	client := store.Client
 	o := &operator{
@@ -64,7 +64,8 @@ func connect(store once.Store, log *slog.Logger) *operator {
 	return o
 }
 
-// ready returns nil also while another orchestrator works: this one waits as it should.
+// ready returns nil even if another orchestrator holds the Lease, because waiting is the correct
+// state then.
 func (o *operator) ready() error {
 	if o.waiting.Err() == nil {
 		return o.controller.Ready()
@@ -90,7 +91,7 @@ func (o *operator) run(ctx context.Context) error {
 	})
 }
 
-// install applies the CRD of ClusterPolicy. An upgrade of the orchestrator changes it.
+// install applies the CRD of ClusterPolicy, which can change with an upgrade of the orchestrator.
 func (o *operator) install(ctx context.Context) error {
 	text, err := charts.CRDs()
 	if err != nil {
@@ -101,12 +102,12 @@ func (o *operator) install(ctx context.Context) error {
 		return fmt.Errorf("read the CRDs of this program: %w", err)
 	}
 	for _, crd := range crds {
-		// Helm installs it first, and never upgrades it.
+		// Helm installs a CRD once, and never upgrades it.
 		if _, err := o.store.Client.Apply(ctx, crd, cluster.Mode{Adopt: true}); err != nil {
 			return err
 		}
 	}
-	waiting, cancel := context.WithTimeout(ctx, established)
+	waiting, cancel := context.WithTimeout(ctx, crdTimeout)
 	defer cancel()
 	backoff := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
 	for {
@@ -121,8 +122,8 @@ func (o *operator) install(ctx context.Context) error {
 	}
 }
 
-// render returns the stages of a policy. What rendering needs is large, and not needed again
-// until the policy changes.
+// render returns the stages of a policy. It frees the memory that rendering needs, because the next
+// rendering follows only after a change of the policy.
 func (o *operator) render(p model.Policy, kubernetes string) ([]model.Stage, error) {
 	defer debug.FreeOSMemory()
 	return render.Stages(render.Config{Validate: p.Validate, Release: charts.Release{

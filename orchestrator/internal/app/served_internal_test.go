@@ -95,7 +95,7 @@ func TestANamespaceThatIsEmptyIsNotKept(t *testing.T) {
 	answers["GET /api/v1/namespaces/agents"] = `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents", "deletionTimestamp": "2026-11-22T12:00:00Z"}}`
 	var out bytes.Buffer
 	client := api(t, answers, func(string) {})
-	if err := kept(t.Context(), client, []model.Ref{{APIVersion: "v1", Kind: "Namespace", Name: "agents"}}, &out); err != nil || out.Len() > 0 {
+	if err := reportKept(t.Context(), client, []model.Ref{{APIVersion: "v1", Kind: "Namespace", Name: "agents"}}, &out); err != nil || out.Len() > 0 {
 		t.Errorf("kept() = %v, and says %q", err, out.String())
 	}
 }

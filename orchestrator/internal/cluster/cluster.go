@@ -1,5 +1,5 @@
-// Package cluster reads and writes objects of any kind in a cluster, through client-go's
-// dynamic client. What others manage it refuses to change.
+// Package cluster reads and writes objects of any kind in a cluster, through client-go's dynamic
+// client. It does not change objects that others manage.
 package cluster
 
 import (
@@ -28,52 +28,54 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// Requests go out one after the other; the limit is for a loop that nobody foresaw.
+// The limits of the request rate. Requests are sent one after another, so only a faulty loop
+// reaches them.
 const (
 	requestsPerSecond = 50
 	requestsAtOnce    = 100
 )
 
-// answerWithin bounds a request for the version or the kinds of the API server. Other requests have the
-// context of their caller.
-const answerWithin = 30 * time.Second
+// discoveryTimeout is the time limit of a request for the version or the kinds of the API server.
+// Other requests have only the context of their caller.
+const discoveryTimeout = 30 * time.Second
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
 // Client is a client of one cluster. It is safe for concurrent use.
 type Client struct {
-	// REST is how to connect, for watches.
+	// REST is the config of the connection, for watches.
 	REST     *rest.Config
 	Dynamic  dynamic.Interface
 	Metadata metadata.Interface
-	// Core and Apps are for kinds of which there are many objects: they get these in protobuf. They are no
-	// typed clients, which would make the program larger by all their methods.
+	// Core and Apps read kinds with many objects, in protobuf. They are not typed clients, because
+	// the methods of typed clients would make the program larger.
 	Core, Apps rest.Interface
 
 	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 
 	mu sync.Mutex
-	// asked is when the API server was last asked for its kinds because one was missing.
-	asked time.Time
+	// refreshed is the time of the last refresh because of a missing kind.
+	refreshed time.Time
 }
 
-// askAgain is how long a kind that is missing counts as missing, unless Refresh is called.
-const askAgain = 30 * time.Second
+// refreshInterval is how long a kind counts as missing before the API server is asked for it again.
+// Refresh asks at once.
+const refreshInterval = 30 * time.Second
 
-// Open returns a client of the cluster that a kubeconfig describes, or a list of them as in
-// $KUBECONFIG. Without a kubeconfig it is that of $KUBECONFIG or ~/.kube/config, or else of the
-// pod that the process runs in. It does not connect.
+// Open returns a client of the cluster that kubeconfig describes: a path, or a list of paths as in
+// $KUBECONFIG. If kubeconfig is empty, Open uses $KUBECONFIG, then ~/.kube/config, then the service
+// account of the pod. It does not connect.
 func Open(kubeconfig, agent string) (*Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	if files := filepath.SplitList(kubeconfig); len(files) > 1 {
-		rules.Precedence, rules.WarnIfAllMissing = files, false // the error says it
+		rules.Precedence, rules.WarnIfAllMissing = files, false // noClusterError names the missing files
 	} else {
 		rules.ExplicitPath = kubeconfig
 	}
 	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, nowhere(rules)
+		return nil, noClusterError(rules)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig: %w; set --kubeconfig", err)
@@ -83,8 +85,8 @@ func Open(kubeconfig, agent string) (*Client, error) {
 	return New(rc)
 }
 
-// nowhere returns the error about files of rules that name no cluster.
-func nowhere(rules *clientcmd.ClientConfigLoadingRules) error {
+// noClusterError returns the error for rules whose files name no cluster.
+func noClusterError(rules *clientcmd.ClientConfigLoadingRules) error {
 	files := rules.Precedence
 	if rules.ExplicitPath != "" {
 		files = []string{rules.ExplicitPath}
@@ -112,7 +114,7 @@ func New(rc *rest.Config) (*Client, error) {
 	core, noCore := corev1.NewForConfigAndClient(typed, http)
 	apps, noApps := appsv1.NewForConfigAndClient(typed, http)
 	brief := *http
-	brief.Timeout = answerWithin
+	brief.Timeout = discoveryTimeout
 	kinds, noKinds := discovery.NewDiscoveryClientForConfigAndClient(rc, &brief)
 	if err := errors.Join(errs[0], errs[1], noCore, noApps, noKinds); err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
@@ -123,8 +125,8 @@ func New(rc *rest.Config) (*Client, error) {
 	return c, nil
 }
 
-// Version returns the version of the API server: "v1.36.3". The error is an UnreachableError if it does not
-// answer.
+// Version returns the version of the API server: "v1.36.3". The error is an UnreachableError if the
+// API server does not answer.
 func (c *Client) Version(ctx context.Context) (string, error) {
 	v, err := discovery.ToServerVersionInterfaceWithContext(c.discovery).ServerVersionWithContext(ctx)
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
@@ -136,10 +138,11 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return v.GitVersion, nil
 }
 
-// Refresh forgets which kinds the API server has, after a CRD was applied.
+// Refresh drops the cached kinds of the API server. Call it after a CRD was applied.
 func (c *Client) Refresh() { c.mapper.Reset() }
 
-// Mapping returns the resource of an object's kind, and whether it has a namespace.
+// Mapping returns the resource of the object's kind, and whether the resource is namespaced. The
+// error is a NoKindError if the API server does not have the kind.
 func (c *Client) Mapping(ctx context.Context, r model.Ref) (schema.GroupVersionResource, bool, error) {
 	gv, err := schema.ParseGroupVersion(r.APIVersion)
 	if err != nil {
@@ -147,7 +150,7 @@ func (c *Client) Mapping(ctx context.Context, r model.Ref) (schema.GroupVersionR
 	}
 	kind := schema.GroupKind{Group: gv.Group, Kind: r.Kind}
 	m, err := c.mapper.RESTMappingWithContext(ctx, kind, gv.Version)
-	if meta.IsNoMatchError(err) && c.mayAsk() {
+	if meta.IsNoMatchError(err) && c.mayRefresh() {
 		c.Refresh()
 		m, err = c.mapper.RESTMappingWithContext(ctx, kind, gv.Version)
 	}
@@ -160,14 +163,15 @@ func (c *Client) Mapping(ctx context.Context, r model.Ref) (schema.GroupVersionR
 	return m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-// mayAsk reports whether to ask the API server again for its kinds.
-func (c *Client) mayAsk() bool {
+// mayRefresh reports whether the API server may be asked for its kinds again. It returns true at
+// most once per refreshInterval.
+func (c *Client) mayRefresh() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.asked) < askAgain {
+	if time.Since(c.refreshed) < refreshInterval {
 		return false
 	}
-	c.asked = time.Now()
+	c.refreshed = time.Now()
 	return true
 }
 

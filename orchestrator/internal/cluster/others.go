@@ -15,29 +15,29 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// maxOthers bounds the objects that Others names.
+// maxOthers is the maximum number of objects that Others returns.
 const maxOthers = 5
 
-// Managers are field managers: programs that write to the API server.
+// Managers is a list of field managers: names of programs that write to the API server.
 type Managers []string
 
-// Agents returns the field managers of agents, which have the names of their charts.
+// Agents returns the field managers of the agents: the names of their charts.
 func Agents() (Managers, error) {
 	names, err := charts.Names()
 	return names, err
 }
 
-// Include reports whether a field manager is one of these, or a part of it, such as
-// "feature-discovery-presence".
+// Include reports whether a field manager is in the list, or is a part of an agent in the list,
+// such as "feature-discovery-presence".
 func (m Managers) Include(manager string) bool {
 	return slices.ContainsFunc(m, func(name string) bool { return manager == name || strings.HasPrefix(manager, name+"-") })
 }
 
-// Others returns some objects in a namespace that neither the orchestrator, nor agents, nor
-// Kubernetes itself made. It does not see kinds that this account may not list.
+// Others returns up to maxOthers objects in a namespace that were not created by the orchestrator,
+// by an agent or by Kubernetes itself. It skips kinds that this account may not list.
 func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, error) {
 	lists, err := c.discovery.ServerPreferredResources()
-	// An API that is down, such as that of metrics, has no say.
+	// An aggregated API that is down, such as the metrics API, is skipped.
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("ask the API server for its kinds: %w", err)
 	}
@@ -63,7 +63,7 @@ func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, err
 				return nil, fmt.Errorf("list %s of the namespace %s: %w", kind.Name, namespace, err)
 			}
 			for i := range objects.Items {
-				if o := &objects.Items[i]; ours.foreign(kind.Kind, o) && len(found) < maxOthers {
+				if o := &objects.Items[i]; ours.isForeign(kind.Kind, o) && len(found) < maxOthers {
 					found = append(found, model.Ref{APIVersion: list.GroupVersion, Kind: kind.Kind, Namespace: namespace, Name: o.Name})
 				}
 			}
@@ -72,13 +72,13 @@ func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, err
 	return found, nil
 }
 
-// foreign reports whether none of the managers, nor the orchestrator or Kubernetes, made an object.
-// What has an owner goes with it; a pod counts by itself, because the owner may be of a kind that is
-// not seen.
-func (m Managers) foreign(kind string, o metav1.Object) bool {
+// isForeign reports whether an object was created by a program other than m, the orchestrator and
+// Kubernetes. Objects with an owner do not count, because they are deleted with the owner. A pod
+// counts even if it has an owner, because this account may not see the owner's kind.
+func (m Managers) isForeign(kind string, o metav1.Object) bool {
 	owner := metav1.GetControllerOf(o)
 	switch {
-	case o.GetDeletionTimestamp() != nil, inEach(kind, o.GetName()):
+	case o.GetDeletionTimestamp() != nil, inEveryNamespace(kind, o.GetName()):
 		return false
 	case kind == "Pod" && owner != nil:
 		return owner.Kind != "DaemonSet" && o.GetLabels()[model.LabelOneForAll] != "true"
@@ -90,8 +90,8 @@ func (m Managers) foreign(kind string, o metav1.Object) bool {
 	})
 }
 
-// inEach reports whether Kubernetes or OpenShift makes an object in each namespace.
-func inEach(kind, name string) bool {
+// inEveryNamespace reports whether Kubernetes or OpenShift makes an object in each namespace.
+func inEveryNamespace(kind, name string) bool {
 	switch kind {
 	case "ServiceAccount":
 		return slices.Contains([]string{"default", "builder", "deployer"}, name)
@@ -101,8 +101,8 @@ func inEach(kind, name string) bool {
 	return false
 }
 
-// Kept says why a namespace is not deleted.
-func Kept(namespace model.Ref, others []model.Ref) string {
+// KeptMessage says why a namespace is not deleted.
+func KeptMessage(namespace model.Ref, others []model.Ref) string {
 	names := make([]string, len(others))
 	for i, r := range others {
 		names[i] = r.Kind + " " + r.Name
@@ -110,8 +110,8 @@ func Kept(namespace model.Ref, others []model.Ref) string {
 	return fmt.Sprintf("%s is kept, because others have objects in it, such as %s: delete it if nobody needs them", namespace, strings.Join(names, ", "))
 }
 
-// Release makes an object that the orchestrator has applied one of nobody: its label goes, and it
-// is not deleted any more.
+// Release gives up the orchestrator's fields of an object, including the label, so that the object
+// is not deleted later.
 func (c *Client) Release(ctx context.Context, r model.Ref) error {
 	_, err := c.Apply(ctx, r.Object(), Mode{Known: true})
 	return err

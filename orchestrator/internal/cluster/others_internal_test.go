@@ -46,7 +46,7 @@ func TestForeign(t *testing.T) {
 		"a pod of a validation":                        {"Pod", by("x", "outrigger"), false},
 	}
 	for name, c := range cases {
-		if got := agents.foreign(c.kind, &c.meta); got != c.want {
+		if got := agents.isForeign(c.kind, &c.meta); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}

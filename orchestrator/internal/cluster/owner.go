@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// Ours reports whether the orchestrator has applied the object. What other managers do to
-// its fields plays no part.
+// Ours reports whether the orchestrator has applied the object, even if other managers changed its
+// fields since.
 func Ours(o metav1.Object) bool { return ownFields(o) != nil }
 
 // ownFields returns the entry of the orchestrator in metadata.managedFields, or nil.
@@ -24,9 +24,10 @@ func ownFields(o metav1.Object) *metav1.FieldsV1 {
 	return nil
 }
 
-// Fingerprint identifies the fields that the orchestrator has applied. The API server takes
-// a field from them when somebody else changes or removes it, so a fingerprint that differs
-// from that of the last apply means drift, for objects of all kinds. 0 is an object of others.
+// Fingerprint identifies the fields that the orchestrator has applied. The API server removes a
+// field from this set when another manager changes or removes the field. A changed fingerprint
+// therefore means drift, for objects of all kinds. 0 means that the orchestrator has not applied
+// the object.
 func Fingerprint(o metav1.Object) uint64 {
 	fields := ownFields(o)
 	if fields == nil {
@@ -37,8 +38,8 @@ func Fingerprint(o metav1.Object) uint64 {
 	return h.Sum64() | 1
 }
 
-// Version returns the resourceVersion as a number, which the API server increases with
-// each write.
+// Version returns the resourceVersion as a number, which increases with each write. It returns 0
+// for a resourceVersion that is not a number.
 func Version(o metav1.Object) uint64 {
 	n, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -47,8 +48,8 @@ func Version(o metav1.Object) uint64 {
 	return n
 }
 
-// Owner names who manages an object: "Helm release gpu/nvidia", or the name of a field
-// manager such as "kubectl-client-side-apply".
+// Owner returns the manager of an object: "Helm release gpu/nvidia", or a field manager such as
+// "kubectl-client-side-apply".
 func Owner(o metav1.Object) string {
 	if release := o.GetAnnotations()["meta.helm.sh/release-name"]; release != "" {
 		return fmt.Sprintf("Helm release %s/%s", o.GetAnnotations()["meta.helm.sh/release-namespace"], release)
@@ -61,7 +62,7 @@ func Owner(o metav1.Object) string {
 	return "an unknown program"
 }
 
-// Changer names the field manager other than the orchestrator that changed an object last, or "".
+// Changer returns the field manager that changed an object last, the orchestrator excluded, or "".
 func Changer(o metav1.Object) string {
 	var last metav1.ManagedFieldsEntry
 	for _, entry := range o.GetManagedFields() {
@@ -72,7 +73,7 @@ func Changer(o metav1.Object) string {
 	return last.Manager
 }
 
-// ForeignError says that an object exists and belongs to somebody else.
+// ForeignError says that an object exists and that another program manages it.
 type ForeignError struct {
 	Ref   model.Ref
 	Owner string

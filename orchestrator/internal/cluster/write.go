@@ -16,10 +16,9 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// Mode says how to apply.
+// Mode holds the options of Apply.
 type Mode struct {
-	// Known says that the object is known to be the orchestrator's, so that the API server
-	// is not asked first.
+	// Known skips the check of the owner: the caller knows that the orchestrator owns the object.
 	Known bool
 	// Adopt takes over objects of others.
 	Adopt bool
@@ -27,7 +26,7 @@ type Mode struct {
 	DryRun bool
 }
 
-// resource returns the access to the objects of r's kind in r's namespace.
+// resource returns the client for r's kind and namespace.
 func (c *Client) resource(ctx context.Context, r model.Ref) (dynamic.ResourceInterface, error) {
 	gvr, namespaced, err := c.Mapping(ctx, r)
 	if err != nil {
@@ -39,7 +38,7 @@ func (c *Client) resource(ctx context.Context, r model.Ref) (dynamic.ResourceInt
 	return c.Dynamic.Resource(gvr), nil
 }
 
-// Get returns an object, or nil if it does not exist or its kind does not.
+// Get returns an object, or nil if the object or its kind does not exist.
 func (c *Client) Get(ctx context.Context, r model.Ref) (*unstructured.Unstructured, error) {
 	resource, err := c.resource(ctx, r)
 	if no := (*NoKindError)(nil); errors.As(err, &no) {
@@ -58,9 +57,9 @@ func (c *Client) Get(ctx context.Context, r model.Ref) (*unstructured.Unstructur
 	return o, nil
 }
 
-// Apply makes an object as desired with server-side apply, and returns it as it is then. It
-// returns a ForeignError for an object that somebody else manages. A Namespace of somebody
-// else is used as it is.
+// Apply applies an object with server-side apply, and returns the object that the API server
+// stored. It returns a ForeignError if another program manages the object. A Namespace of another
+// program is returned unchanged.
 func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode) (*unstructured.Unstructured, error) {
 	r := model.RefOf(o)
 	resource, err := c.resource(ctx, r)
@@ -78,7 +77,7 @@ func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode
 		case Ours(live):
 			force = true
 		case r.Kind == "Namespace":
-			// Never adopted: what others have in it would be deleted with it.
+			// A Namespace is never adopted: its deletion would delete the objects of others in it.
 			return live, nil
 		case m.Adopt:
 			force = true
@@ -92,7 +91,7 @@ func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode
 	}
 	applied, err := resource.Apply(ctx, r.Name, o, options)
 	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "field is immutable") {
-		return nil, fmt.Errorf("apply %s: %w; delete it, and it is made anew: %s", r, err, deletion(r))
+		return nil, fmt.Errorf("apply %s: %w; delete it, and it is made anew: %s", r, err, deleteCommand(r))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("apply %s: %w", r, err)
@@ -100,7 +99,7 @@ func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode
 	return applied, nil
 }
 
-func deletion(r model.Ref) string {
+func deleteCommand(r model.Ref) string {
 	command := "kubectl delete " + strings.ToLower(r.Kind) + " " + r.Name
 	if r.Namespace != "" {
 		command += " -n " + r.Namespace
@@ -108,7 +107,7 @@ func deletion(r model.Ref) string {
 	return command
 }
 
-// Create creates an object. One that exists already is left as it is.
+// Create creates an object. It does not change an object that exists.
 func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured) error {
 	r := model.RefOf(o)
 	resource, err := c.resource(ctx, r)
@@ -122,8 +121,8 @@ func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured) error
 	return nil
 }
 
-// Delete deletes an object with this UID, or of this name if the UID is empty. An object
-// that runs pods stays, marked as being deleted, until its pods are gone.
+// Delete deletes an object with this UID, or any object of this name if the UID is empty. An object
+// that runs pods is deleted in the foreground: it exists until its pods are gone.
 func (c *Client) Delete(ctx context.Context, r model.Ref, uid types.UID) error {
 	resource, err := c.resource(ctx, r)
 	if no := (*NoKindError)(nil); errors.As(err, &no) {
@@ -141,15 +140,15 @@ func (c *Client) Delete(ctx context.Context, r model.Ref, uid types.UID) error {
 		options.Preconditions = &metav1.Preconditions{UID: &uid}
 	}
 	err = resource.Delete(ctx, r.Name, options)
-	// A conflict is an object of the same name that is not the one to delete.
+	// A conflict means that an object of the same name has another UID.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete %s: %w", r, err)
 	}
 	return nil
 }
 
-// Patch changes an object, or its subresource: "status" or "". A list is a JSON patch, and anything else is
-// merged into the object.
+// Patch patches an object, or its subresource: "status" or "". A patch of type []any is a JSON
+// patch, every other type is a merge patch.
 func (c *Client) Patch(ctx context.Context, r model.Ref, subresource string, patch any) (*unstructured.Unstructured, error) {
 	resource, err := c.resource(ctx, r)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package controller keeps a cluster as its ClusterPolicy says: it observes, lets package pass
-// derive what to write, and writes it. It keeps nothing that it cannot find in the cluster
-// again.
+// Package controller reconciles a cluster with its ClusterPolicy: it observes the cluster, lets
+// package pass derive a plan, and writes the plan. It keeps only state that it can read from the
+// cluster again.
 package controller
 
 import (
@@ -23,53 +23,53 @@ import (
 )
 
 const (
-	// pause is the least time between two passes: changes come in bursts. What a pass over
-	// thousands of nodes computes takes long; rest times that passes before the next one, so
-	// that a roll-out takes at most a tenth of a processor.
-	pause = 200 * time.Millisecond
-	rest  = 9
-	// first and most are the delays after a write that failed.
-	first = time.Second
-	most  = 5 * time.Minute
+	// pause is the minimum time between two passes, because changes come in bursts. A pass over
+	// thousands of nodes takes long. The next pass starts after restFactor times that duration at
+	// the earliest, so that a roll-out uses at most a tenth of a processor.
+	pause      = 200 * time.Millisecond
+	restFactor = 9
+	// firstRetry and maxRetry limit the delays after a failed write.
+	firstRetry = time.Second
+	maxRetry   = 5 * time.Minute
 )
 
-// The status is written at once a few times, and then with pauses: while a thousand nodes become
-// ready, its counts change all the time.
+// The limits of status writes: a burst without delay, and then one write per interval. While a
+// thousand nodes become ready, the counts in the status change all the time.
 const (
 	statusBurst = 5
 	statusEvery = 15 * time.Second
 )
 
-// Policies are where a Controller reads what is asked for, and writes what became of it.
+// Policies is the source of the policy, and the destination of its status.
 type Policies interface {
-	// Current returns what is in effect; false if nothing is asked for.
+	// Current returns the policy in effect. It returns false if there is none.
 	Current(ctx context.Context) (model.Policy, bool, error)
-	// Publish writes the status with the inventory, and sends no more than it has to.
+	// Publish writes the status with the inventory.
 	Publish(ctx context.Context, p model.Policy, s model.Status) error
 	// Report sends Events about the policy.
 	Report(ctx context.Context, p model.Policy, events []model.Event)
-	// Gone is called when nothing is left of a policy that is being deleted.
+	// Gone is called after all objects of a deleted policy are gone.
 	Gone(ctx context.Context, p model.Policy) error
 }
 
-// Render returns the stages of a policy for a version of Kubernetes. An error says which values are
-// not accepted.
+// Render returns the stages of a policy for a version of Kubernetes. The error names the values
+// that are not accepted.
 type Render func(p model.Policy, kubernetes string) ([]model.Stage, error)
 
-// Config has what a Controller works with.
+// Config holds the dependencies of a Controller.
 type Config struct {
 	Client   *cluster.Client
 	Observer *observe.Observer
 	Policies Policies
 	Render   Render
-	// Wrote is told of each object that was applied, as it is now, and with nil of each that is
-	// being deleted. It may be nil, as Passed may, which is told of each plan that was written.
+	// Wrote is called for each applied object with its current state, and for each deleted object
+	// with nil. Passed is called for each plan after it was written. Both may be nil.
 	Wrote  func(r model.Ref, now *unstructured.Unstructured)
 	Passed func(s model.State, plan model.Plan)
 	Log    *slog.Logger
 }
 
-// Controller keeps a cluster as asked for.
+// Controller reconciles a cluster with a policy.
 type Controller struct {
 	cfg     Config
 	loop    *reconcile.Loop
@@ -83,17 +83,17 @@ type Controller struct {
 	repairs    repairs
 }
 
-// rendered are the stages of a policy, for as long as it does not change.
+// rendered caches the stages of a policy until the policy changes.
 type rendered struct {
 	key     string
 	stages  []model.Stage
 	refused string
 }
 
-// failure is why an object could not be written.
+// failure is the error of the last write of an object, and the time of the next attempt.
 type failure struct {
 	text, hash string
-	at         time.Time
+	retryAt    time.Time
 	backoff    pace.Backoff
 }
 
@@ -110,18 +110,18 @@ func New(cfg Config) *Controller {
 		budget: pace.Budget{Burst: statusBurst, Every: statusEvery}, repairs: repairs{},
 	}
 	c.loop = reconcile.New(reconcile.Config{
-		Name: "policy", Step: c.once, Wakes: cfg.Observer.Changed, Retry: pace.Backoff{First: first, Most: most}, Patient: true,
+		Name: "policy", Step: c.once, Wakes: cfg.Observer.Changed, Retry: pace.Backoff{First: firstRetry, Most: maxRetry}, Patient: true,
 		Starting: errors.New("the first pass has not ended"), Log: cfg.Log,
 		Failed: func(err error, in time.Duration) { cfg.Log.Warn("a pass failed, retrying", "in", in, "err", err) },
 	})
 	return c
 }
 
-// Ready says why the controller does not work, for /readyz.
+// Ready returns an error while the controller does not work. /readyz reports it.
 func (c *Controller) Ready() error { return c.loop.Ready() }
 
-// Run makes passes until ctx ends: after each change in the cluster, after errors with growing
-// pauses, and when a plan asks for it.
+// Run makes passes until ctx ends: after each change in the cluster, after an error with backoff,
+// and at the time that a plan asks for.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.cfg.Observer.Wait()
 	return c.loop.Run(ctx)
@@ -137,7 +137,7 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 		c.Metrics.NoPolicy()
 		return reconcile.Result{Rest: pause}, nil
 	}
-	if err := c.askVersion(ctx); err != nil {
+	if err := c.refreshVersion(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	c.render(policy)
@@ -147,9 +147,9 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, err
 	}
 	if err := c.cfg.Observer.Listed(); err != nil {
-		// The list is a change, which starts the next pass.
+		// The end of the list signals a change, which starts the next pass.
 		c.cfg.Log.Debug("waiting", "err", err)
-		return reconcile.Result{After: most, Rest: pause, Pending: err}, nil
+		return reconcile.Result{After: maxRetry, Rest: pause, Pending: err}, nil
 	}
 	now := time.Now()
 	state := c.cfg.Observer.State(policy, now)
@@ -165,11 +165,12 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 	if err == nil {
 		c.cfg.Passed(state, plan)
 	}
-	return reconcile.Result{After: in, Rest: max(pause, rest*took)}, err
+	return reconcile.Result{After: in, Rest: max(pause, restFactor*took)}, err
 }
 
-// askVersion asks the API server for its version, if it may have been restarted since.
-func (c *Controller) askVersion(ctx context.Context) error {
+// refreshVersion reads the version of the API server again if a watch was restarted, because the
+// API server may have been upgraded.
+func (c *Controller) refreshVersion(ctx context.Context) error {
 	if !c.cfg.Observer.Reconnected() && c.kubernetes != "" {
 		return nil
 	}
@@ -193,7 +194,7 @@ func (c *Controller) render(p model.Policy) {
 		c.rendered.refused = err.Error()
 		c.cfg.Log.Error("the values are not accepted, nothing is changed", "policy", p.Name, "err", err)
 	}
-	// A new policy may have mended what failed, or may adopt.
+	// The changed policy may fix the failures, or may adopt objects.
 	clear(c.failures)
 	clear(c.repairs)
 }

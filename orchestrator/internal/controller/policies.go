@@ -20,10 +20,11 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// finalizer keeps a ClusterPolicy that is deleted until all that it brought is gone.
+// finalizer keeps a deleted ClusterPolicy until all of its objects are gone.
 const finalizer = "outrigger.dev/cleanup"
 
-// InCluster are the ClusterPolicies of the cluster, of which the oldest is in effect.
+// InCluster implements Policies with the ClusterPolicies of the cluster. The oldest one is in
+// effect.
 type InCluster struct {
 	Client   *cluster.Client
 	Observer *observe.Observer
@@ -57,7 +58,7 @@ func (c *InCluster) Current(ctx context.Context) (model.Policy, bool, error) {
 	return p, true, nil
 }
 
-// newest returns p, or the same policy as the last write left it, if that is newer.
+// newest returns p, or the result of the last write if that is a newer version of the same policy.
 func (c *InCluster) newest(p model.Policy) model.Policy {
 	if c.last.UID == p.UID && c.last.Version > p.Version {
 		return c.last
@@ -65,7 +66,8 @@ func (c *InCluster) newest(p model.Policy) model.Policy {
 	return p
 }
 
-// ignore writes the status of a policy that is not the oldest, and lets it go.
+// ignore writes the status of a policy that is not the oldest one. If the policy is being deleted,
+// ignore removes the finalizer instead.
 func (c *InCluster) ignore(ctx context.Context, p model.Policy, older string) error {
 	if p.Deleting && slices.Contains(p.Finalizers, finalizer) {
 		return c.release(ctx, p)
@@ -80,12 +82,13 @@ func (c *InCluster) ignore(ctx context.Context, p model.Policy, older string) er
 
 // Publish implements Policies.
 func (c *InCluster) Publish(ctx context.Context, p model.Policy, s model.Status) error {
-	// Not a merge patch, which leaves what the status does not have any more.
+	// A merge patch would keep fields that the new status does not have.
 	return c.patch(ctx, p, "status", []any{map[string]any{"op": "add", "path": "/status", "value": s}})
 }
 
 func (c *InCluster) finalizers(ctx context.Context, p model.Policy, finalizers []string) error {
-	// The version makes the API server reject a list that is not the newest.
+	// With the resourceVersion, the API server rejects the patch if the list of finalizers is
+	// outdated.
 	return c.patch(ctx, p, "", map[string]any{"metadata": map[string]any{
 		"finalizers": finalizers, "resourceVersion": strconv.FormatUint(p.Version, 10),
 	}})
@@ -100,7 +103,7 @@ func (c *InCluster) patch(ctx context.Context, p model.Policy, subresource strin
 	return nil
 }
 
-// Gone implements Policies: it lists what could not be reached, and lets the policy go.
+// Gone implements Policies: it reports leftovers on unreachable nodes, and removes the finalizer.
 func (c *InCluster) Gone(ctx context.Context, p model.Policy) error {
 	if !slices.Contains(p.Finalizers, finalizer) {
 		return nil
@@ -125,7 +128,7 @@ func (c *InCluster) Gone(ctx context.Context, p model.Policy) error {
 }
 
 func (c *InCluster) release(ctx context.Context, p model.Policy) error {
-	p = c.newest(p) // Its status may have been written since.
+	p = c.newest(p) // the status may have been written since
 	rest := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == finalizer })
 	err := c.finalizers(ctx, p, rest)
 	if apierrors.IsNotFound(errors.Unwrap(err)) || apierrors.IsNotFound(err) {
@@ -145,7 +148,7 @@ func (c *InCluster) Report(ctx context.Context, p model.Policy, events []model.E
 		stamp := now.Format(time.RFC3339)
 		o := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": "Event",
-			// Kubernetes keeps Events about objects without a namespace in this one.
+			// Events about objects without a namespace are in this namespace.
 			"metadata":       map[string]any{"namespace": "default", "name": fmt.Sprintf("%s.%x", p.Name, now.UnixNano())},
 			"involvedObject": map[string]any{"apiVersion": cluster.PolicyAPI, "kind": cluster.PolicyKind, "name": p.Name, "uid": string(p.UID)},
 			"type":           kind, "reason": e.Reason, "message": e.Message, "source": map[string]any{"component": model.FieldManager},

@@ -8,33 +8,35 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// atOnce is how often an object is repaired without a delay.
-const atOnce = 2
+// immediateRepairs is the number of repairs of an object without a delay.
+const immediateRepairs = 2
 
-// repairs has for each applied object how often it had to be applied again: another controller may
-// undo it each time.
+// repairs counts, for each applied object, how often it was applied again. Another controller may
+// undo each write.
 type repairs map[model.Ref]*repair
 
 type repair struct {
 	hash    string
 	times   int
 	backoff pace.Backoff
-	// at is when it may be applied again.
-	at time.Time
-	// held is why it is not as desired until then; empty if nothing undid it.
+	// nextAt is the earliest time of the next apply of the object.
+	nextAt time.Time
+	// held is the reason why the object is not as desired until then. It is empty if no program
+	// changed the object.
 	held string
 }
 
-// observe finds out which objects are undone again, and adds why to the failures of a state.
+// observe finds the objects that another program changed or deleted again, and adds the reason to
+// the failures of the state.
 func (r repairs) observe(s model.State) {
 	for ref, x := range r {
 		seen, there := s.Objects[ref]
 		undone := !there || seen.Drifted
 		switch {
-		case !undone && !s.Now.Before(x.at):
+		case !undone && !s.Now.Before(x.nextAt):
 			x.held = ""
-		case undone && s.Now.Before(x.at):
-			x.held = fmt.Sprintf("%s: %s each time after it was applied: let only one program manage it; it is applied again after pauses of up to %s", ref, by(seen, there), most)
+		case undone && s.Now.Before(x.nextAt):
+			x.held = fmt.Sprintf("%s: %s each time after it was applied: let only one program manage it; it is applied again after pauses of up to %s", ref, undoneBy(seen, there), maxRetry)
 		}
 		if x.held != "" {
 			s.Failures[ref] = x.held
@@ -42,7 +44,7 @@ func (r repairs) observe(s model.State) {
 	}
 }
 
-func by(seen model.Seen, there bool) string {
+func undoneBy(seen model.Seen, there bool) string {
 	switch {
 	case !there:
 		return "somebody deletes it"
@@ -52,31 +54,31 @@ func by(seen model.Seen, there bool) string {
 	return seen.Owner + " changes it"
 }
 
-// hold reports whether it is too early to apply an object with this hash again.
-func (r repairs) hold(ref model.Ref, hash string, now time.Time) bool {
+// postponed reports whether it is too early to apply an object with this hash again.
+func (r repairs) postponed(ref model.Ref, hash string, now time.Time) bool {
 	x := r[ref]
-	return x != nil && x.hash == hash && now.Before(x.at)
+	return x != nil && x.hash == hash && now.Before(x.nextAt)
 }
 
 // applied records that an object with this hash was applied.
 func (r repairs) applied(ref model.Ref, hash string, now time.Time) {
 	x := r[ref]
-	if x == nil || x.hash != hash || now.Sub(x.at) > most {
-		r[ref] = &repair{hash: hash, at: now, backoff: pace.Backoff{First: first, Most: most}}
+	if x == nil || x.hash != hash || now.Sub(x.nextAt) > maxRetry {
+		r[ref] = &repair{hash: hash, nextAt: now, backoff: pace.Backoff{First: firstRetry, Most: maxRetry}}
 		return
 	}
-	x.at = now
-	if x.times++; x.times > atOnce {
-		x.at = now.Add(jitter(x.backoff.Next()))
+	x.nextAt = now
+	if x.times++; x.times > immediateRepairs {
+		x.nextAt = now.Add(jitter(x.backoff.Next()))
 	}
 }
 
-// next returns after which time to look again, 0 if nothing is held.
+// next returns the delay until the next attempt, or 0 if no object is held.
 func (r repairs) next(now time.Time) time.Duration {
 	var in time.Duration
 	for _, x := range r {
 		if x.held != "" {
-			in = model.Soonest(in, max(x.at.Sub(now), pause))
+			in = model.Soonest(in, max(x.nextAt.Sub(now), pause))
 		}
 	}
 	return in

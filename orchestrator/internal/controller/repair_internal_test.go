@@ -14,7 +14,7 @@ func rival(r repairs, now time.Time, every, lasts time.Duration, undone model.St
 	for end = now; end.Before(now.Add(lasts)); end = end.Add(every) {
 		undone.Now = end
 		r.observe(undone)
-		if !r.hold(ref, "h", end) {
+		if !r.postponed(ref, "h", end) {
 			r.applied(ref, "h", end)
 			applied++
 		}
@@ -30,7 +30,7 @@ func TestRepairs(t *testing.T) {
 	}
 	t.Run("a change now and then is repaired at once each time", func(t *testing.T) {
 		r := repairs{}
-		if n, _ := rival(r, noon, 2*most, 20*most, drifted()); n != 10 {
+		if n, _ := rival(r, noon, 2*maxRetry, 20*maxRetry, drifted()); n != 10 {
 			t.Errorf("repaired %d of 10 times", n)
 		}
 	})
@@ -45,13 +45,13 @@ func TestRepairs(t *testing.T) {
 		if got := s.Failures[ref]; !strings.Contains(got, "ConfigMap x: argocd changes it") {
 			t.Errorf("the failure is %q", got)
 		}
-		if in := r.next(now); in <= 0 || in > most*3/2 {
+		if in := r.next(now); in <= 0 || in > maxRetry*3/2 {
 			t.Errorf("looks again after %s", in)
 		}
 		// The rival stops: told until the object could be applied again, and not after that.
 		calm := drifted()
 		calm.Objects[ref] = model.Seen{Ref: ref}
-		calm.Now = now.Add(most * 3 / 2)
+		calm.Now = now.Add(maxRetry * 3 / 2)
 		r.observe(calm)
 		if got := calm.Failures[ref]; got != "" || r.next(calm.Now) != 0 {
 			t.Errorf("it is still told: %q", got)
@@ -67,7 +67,7 @@ func TestRepairs(t *testing.T) {
 	t.Run("other content is applied at once", func(t *testing.T) {
 		r := repairs{}
 		_, now := rival(r, noon, time.Second, time.Minute, drifted())
-		if r.hold(ref, "other", now) {
+		if r.postponed(ref, "other", now) {
 			t.Error("it is held")
 		}
 	})

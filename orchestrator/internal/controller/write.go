@@ -12,11 +12,11 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// jitter returns d or up to half more, so that many retries do not come together.
+// jitter returns d plus up to 50 %, so that many retries do not happen at the same time.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
 
-// write writes a plan: first the status with the inventory, so that a process that is killed
-// leaves nothing that is not listed. It returns after which time to look again.
+// write writes a plan. It writes the status with the inventory first, so that every object is
+// listed even if the process is killed. It returns the delay until the next pass, or 0 for none.
 func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) (time.Duration, error) {
 	in := plan.Again
 	changed := model.HashOf(s.Policy.Status) != model.HashOf(plan.Status)
@@ -40,7 +40,8 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 	return model.Soonest(in, model.Soonest(retry, c.repairs.next(s.Now))), ctx.Err()
 }
 
-// outline identifies what of a status is written at once: all but numbers of nodes and causes.
+// outline identifies the parts of a status that are written without delay: everything except
+// numbers of nodes and causes.
 func outline(s model.Status) string {
 	parts := []any{s.State, s.ObservedGeneration}
 	for _, c := range s.Conditions {
@@ -49,7 +50,7 @@ func outline(s model.Status) string {
 	for _, stage := range s.Stages {
 		state := stage.State
 		if model.Works(state) {
-			state = model.Ready // On how many nodes it works is a number.
+			state = model.Ready // the number of nodes is not part of the outline
 		}
 		parts = append(parts, stage.Name, state)
 		for _, v := range stage.Validations {
@@ -59,31 +60,32 @@ func outline(s model.Status) string {
 	return model.HashOf(parts...)
 }
 
-// writeObjects writes the objects of a plan. What failed before is left alone until its delay is
-// over. It returns after which time to try again, 0 if nothing failed.
+// writeObjects writes the objects of a plan. It skips an object that failed before until the delay
+// is over. It returns the delay until the next attempt, or 0 if no write failed.
 func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model.Plan) time.Duration {
 	failed, about := map[string]bool{}, map[model.Ref]bool{}
 	for _, a := range plan.Apply {
 		r := model.RefOf(a.Object)
 		about[r] = true
-		// The objects of a stage build on each other.
-		if !failed[a.Stage] && !c.repairs.hold(r, a.Hash, s.Now) {
-			failed[a.Stage] = !c.try("apply", r, a.Hash, s.Now, func() error { return c.apply(ctx, s, a) })
+		// After a failure, the rest of the stage is skipped, because the objects of a stage depend
+		// on each other.
+		if !failed[a.Stage] && !c.repairs.postponed(r, a.Hash, s.Now) {
+			failed[a.Stage] = !c.attempt("apply", r, a.Hash, s.Now, func() error { return c.apply(ctx, s, a) })
 		}
 	}
 	for _, o := range plan.Create {
 		r := model.RefOf(o)
 		about[r] = true
-		c.try("create", r, "", s.Now, func() error { return c.cfg.Client.Create(ctx, o) })
+		c.attempt("create", r, "", s.Now, func() error { return c.cfg.Client.Create(ctx, o) })
 	}
 	for _, seen := range plan.Delete {
 		about[seen.Ref] = true
-		c.try("delete", seen.Ref, "", s.Now, func() error { return c.remove(ctx, s.Policy, seen) })
+		c.attempt("delete", seen.Ref, "", s.Now, func() error { return c.remove(ctx, s.Policy, seen) })
 	}
 	maps.DeleteFunc(c.failures, func(r model.Ref, _ *failure) bool { return !about[r] })
 	var in time.Duration
 	for _, f := range c.failures {
-		in = model.Soonest(in, max(time.Until(f.at), pause))
+		in = model.Soonest(in, max(time.Until(f.retryAt), pause))
 	}
 	return in
 }
@@ -97,12 +99,12 @@ func (c *Controller) apply(ctx context.Context, s model.State, a model.Apply) er
 	c.cfg.Observer.Applied(applied, a.Hash)
 	c.repairs.applied(r, a.Hash, s.Now)
 	c.cfg.Wrote(r, applied)
-	// What comes next may wait for nothing but this.
+	// The next pass may wait only for this write.
 	pace.Signal(c.cfg.Observer.Changed)
 	return nil
 }
 
-// remove deletes an object. A namespace stays if others have objects in it.
+// remove deletes an object. A namespace is kept if others have objects in it.
 func (c *Controller) remove(ctx context.Context, p model.Policy, seen model.Seen) error {
 	if seen.Kind == "Namespace" {
 		others, err := c.cfg.Client.Others(ctx, seen.Name)
@@ -110,7 +112,7 @@ func (c *Controller) remove(ctx context.Context, p model.Policy, seen model.Seen
 			return err
 		}
 		if len(others) > 0 {
-			why := cluster.Kept(seen.Ref, others)
+			why := cluster.KeptMessage(seen.Ref, others)
 			c.cfg.Log.Warn("a namespace is kept", "why", why)
 			c.cfg.Policies.Report(ctx, p, []model.Event{{Warning: true, Reason: "NamespaceKept", Message: why}})
 			return c.cfg.Client.Release(ctx, seen.Ref)
@@ -123,11 +125,12 @@ func (c *Controller) remove(ctx context.Context, p model.Policy, seen model.Seen
 	return err
 }
 
-// try writes an object, unless it failed with the same content not long ago.
-func (c *Controller) try(verb string, r model.Ref, hash string, now time.Time, write func() error) bool {
+// attempt writes an object, unless the same content failed and its delay is not over. It reports
+// whether the object was written.
+func (c *Controller) attempt(verb string, r model.Ref, hash string, now time.Time, write func() error) bool {
 	hash = verb + hash
 	f := c.failures[r]
-	if f != nil && f.hash == hash && now.Before(f.at) {
+	if f != nil && f.hash == hash && now.Before(f.retryAt) {
 		return false
 	}
 	err := write()
@@ -137,15 +140,15 @@ func (c *Controller) try(verb string, r model.Ref, hash string, now time.Time, w
 		return true
 	}
 	if f == nil || f.hash != hash {
-		f = &failure{hash: hash, backoff: pace.Backoff{First: first, Most: most}}
+		f = &failure{hash: hash, backoff: pace.Backoff{First: firstRetry, Most: maxRetry}}
 		c.failures[r] = f
 	}
 	in := jitter(f.backoff.Next())
 	if f.text != err.Error() {
 		c.cfg.Log.Error("cannot write an object, retrying", "object", r, "in", in, "err", err)
-		// The status has to say so.
+		// The next pass puts the failure into the status.
 		pace.Signal(c.cfg.Observer.Changed)
 	}
-	f.text, f.at = err.Error(), time.Now().Add(in)
+	f.text, f.retryAt = err.Error(), time.Now().Add(in)
 	return false
 }

@@ -1,4 +1,4 @@
-// Package lease makes sure that one orchestrator of a cluster works.
+// Package lease ensures that only one orchestrator works in a cluster.
 package lease
 
 import (
@@ -16,32 +16,35 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// The Lease has the same place in all clusters, whatever the namespace of an orchestrator is: two
-// of them must see each other.
+// The Lease has a fixed name and namespace, so that orchestrators in different namespaces exclude
+// each other.
 const (
 	Namespace = "default"
 	Name      = "outrigger"
 )
 
 const (
-	// duration is how long a process that does not renew its Lease keeps it.
-	duration = 30 * time.Second
-	// giveUp is how long renewals may fail: less than duration, so that two never work at once.
-	giveUp = 20 * time.Second
-	// every is the time between two renewals. A process that waits looks after once to twice as long.
-	every = 6 * time.Second
-	// answer is how long the API server may take to answer.
-	answer = 5 * time.Second
+	// leaseDuration is how long a process keeps the Lease without renewing it.
+	leaseDuration = 30 * time.Second
+	// renewDeadline is how long renewals may fail. It is shorter than leaseDuration, so that two
+	// processes never work at the same time.
+	renewDeadline = 20 * time.Second
+	// retryPeriod is the time between two renewals. A waiting process checks the Lease every one to
+	// two periods.
+	retryPeriod = 6 * time.Second
+	// requestTimeout is the time limit of a request to the API server.
+	requestTimeout = 5 * time.Second
 )
 
-// ErrLost is returned by Run when another process may have the Lease.
+// ErrLost is returned by Run if another process may hold the Lease.
 var ErrLost = errors.New("the Lease could not be renewed: another orchestrator may work now")
 
-// Run waits until the process id holds the Lease, and works until ctx or the Lease ends. Then it gives
-// the Lease back, so that the next process need not wait, and removes it if no release has it.
+// Run waits until the process id holds the Lease, and calls work until ctx ends or the Lease is
+// lost. Then it releases the Lease, so that the next process need not wait, and deletes it if it
+// does not belong to a Helm release.
 func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work func(context.Context) error) error {
 	rc = rest.CopyConfig(rc)
-	rc.Timeout = answer
+	rc.Timeout = requestTimeout
 	client, err := coordinationv1.NewForConfig(rc)
 	if err != nil {
 		return fmt.Errorf("connect to the cluster: %w", err)
@@ -52,7 +55,7 @@ func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work
 			LeaseMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}, Client: client,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: id},
 		},
-		Name: Name, LeaseDuration: duration, RenewDeadline: giveUp, RetryPeriod: every, ReleaseOnCancel: true,
+		Name: Name, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) { elected <- leading },
 			OnStoppedLeading: func() {},
@@ -66,7 +69,7 @@ func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work
 	if err != nil {
 		return fmt.Errorf("wait for the Lease: %w", err)
 	}
-	// The Lease is kept until the work has ended.
+	// The election does not end with ctx: the Lease is kept until work has returned.
 	election, resign := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -83,7 +86,7 @@ func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work
 	}
 }
 
-// lead works until ctx or leading ends.
+// lead calls work until ctx or leading ends. It returns ErrLost if leading ended.
 func lead(ctx, leading context.Context, work func(context.Context) error) error {
 	working, stop := context.WithCancel(leading)
 	defer stop()
@@ -95,8 +98,8 @@ func lead(ctx, leading context.Context, work func(context.Context) error) error 
 	return err
 }
 
-// remove removes a Lease that nobody holds, unless it has labels: then it is an object of a Helm
-// release. If that fails, an empty Lease is left, which hinders nobody.
+// remove deletes a Lease without a holder. A Lease with labels stays, because it is an object of a
+// Helm release. Errors are ignored, because a Lease without a holder does no harm.
 func remove(ctx context.Context, leases coordinationv1.LeaseInterface) {
 	l, err := leases.Get(ctx, Name, metav1.GetOptions{})
 	if err != nil || len(l.Labels) > 0 || l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "" {

@@ -1,7 +1,7 @@
-// Package metrics exports what the orchestrator does and finds on /metrics: under the names of
-// NVIDIA's GPU Operator where the meaning is equal, so that alerts go on working, and under
-// names of its own. A label is a stage, a state, a cause of at most ten, or a verb: the number
-// of series does not grow with the number of nodes.
+// Package metrics exports the orchestrator's metrics on /metrics. Metrics that NVIDIA's GPU
+// Operator has with the same meaning keep its names, so that its alerts still work. The values of
+// labels are stages, states, verbs and at most ten causes: the number of series does not grow with
+// the number of nodes.
 package metrics
 
 import (
@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// theirs is the namespace of the names that NVIDIA's GPU Operator has.
-	theirs = "gpu_operator"
-	ours   = "outrigger_orchestrator"
+	// gpuOperatorNamespace is the namespace of the metrics of NVIDIA's GPU Operator.
+	gpuOperatorNamespace = "gpu_operator"
+	ownNamespace         = "outrigger_orchestrator"
 )
 
 // The values of gpu_operator_reconciliation_status, as NVIDIA's GPU Operator defines them.
@@ -38,50 +38,51 @@ type Recorder struct {
 	seconds          prometheus.Histogram
 	writes           *prometheus.CounterVec
 
-	// mu lets a scrape see one pass, and no halves of two.
+	// mu ensures that a scrape sees the values of a single pass.
 	mu sync.Mutex
 	// status is the value of gpu_operator_reconciliation_status.
 	status float64
-	// success is when everything was last known to be ready, in seconds since 1970.
+	// success is the time of the last known success, in seconds since 1970.
 	success float64
-	// derived are the metrics that a status gives, by name. They have no series without a policy.
+	// derived are the metrics that are derived from a status, by name. They have no series without
+	// a policy.
 	derived map[string]*prometheus.GaugeVec
 }
 
 var _ prometheus.Collector = (*Recorder)(nil)
 
-// New returns a Recorder that knows of no policy. now is the clock.
+// New returns a Recorder without a policy. now is the clock.
 func New(now func() time.Time) *Recorder {
 	r := &Recorder{registry: prometheus.NewRegistry(), now: now, status: statusNoPolicy, derived: map[string]*prometheus.GaugeVec{}}
 	add := promauto.With(r.registry)
-	r.passes = add.NewCounter(prometheus.CounterOpts{Namespace: theirs, Name: "reconciliation_total", Help: "Number of passes."})
+	r.passes = add.NewCounter(prometheus.CounterOpts{Namespace: gpuOperatorNamespace, Name: "reconciliation_total", Help: "Number of passes."})
 	r.failures = add.NewCounter(prometheus.CounterOpts{
-		Namespace: theirs, Name: "reconciliation_failed_total", Help: "Number of passes that failed: an object could not be rendered, read or written.",
+		Namespace: gpuOperatorNamespace, Name: "reconciliation_failed_total", Help: "Number of passes that failed: an object could not be rendered, read or written.",
 	})
 	r.seconds = add.NewHistogram(prometheus.HistogramOpts{
-		Namespace: ours, Name: "pass_seconds", Help: "Duration of a pass, its writes included.", Buckets: []float64{.001, .01, .1, 1, 10, 60},
+		Namespace: ownNamespace, Name: "pass_seconds", Help: "Duration of a pass, its writes included.", Buckets: []float64{.001, .01, .1, 1, 10, 60},
 	})
 	r.writes = add.NewCounterVec(prometheus.CounterOpts{
-		Namespace: ours, Name: "writes_total", Help: "Number of requests to the API server that write, by verb and result.",
+		Namespace: ownNamespace, Name: "writes_total", Help: "Number of requests to the API server that write, by verb and result.",
 	}, []string{"verb", "result"})
 	add.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: theirs, Name: "reconciliation_status",
+		Namespace: gpuOperatorNamespace, Name: "reconciliation_status",
 		Help: "1 while the policy is ready, 0 while a stage is not, -1 without a policy, -2 while a pass fails.",
 	}, func() float64 { return r.status })
 	add.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: theirs, Name: "reconciliation_last_success_ts_seconds",
+		Namespace: gpuOperatorNamespace, Name: "reconciliation_last_success_ts_seconds",
 		Help: "Time at which everything was last known to be ready, in seconds since 1970; 0 if it never was.",
 	}, func() float64 { return r.success })
 	gauge := func(namespace, name, help string, labels ...string) {
 		r.derived[name] = add.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
 	}
-	gauge(theirs, "gpu_nodes_total", "Number of nodes with a GPU.")
-	gauge(theirs, "reconciliation_has_nfd_labels", "0 while no node has a label of a GPU and nothing looks for GPUs, otherwise 1.")
-	gauge(ours, "ready_nodes", "Number of nodes whose GPUs can be used.")
-	gauge(ours, "stage_state", "1 for the state of a stage, 0 for the others.", "stage", "state")
-	gauge(ours, "stage_nodes", "Number of nodes of a stage that are ready, failed or waiting.", "stage", "state")
-	gauge(ours, "validation_nodes", "Number of nodes on which a validation passed, failed or was skipped in its last run.", "stage", "validation", "state")
-	gauge(ours, "problem_nodes", "Number of nodes with a problem: at most ten series, the worst.", "stage", "cause")
+	gauge(gpuOperatorNamespace, "gpu_nodes_total", "Number of nodes with a GPU.")
+	gauge(gpuOperatorNamespace, "reconciliation_has_nfd_labels", "0 while no node has a label of a GPU and nothing looks for GPUs, otherwise 1.")
+	gauge(ownNamespace, "ready_nodes", "Number of nodes whose GPUs can be used.")
+	gauge(ownNamespace, "stage_state", "1 for the state of a stage, 0 for the others.", "stage", "state")
+	gauge(ownNamespace, "stage_nodes", "Number of nodes of a stage that are ready, failed or waiting.", "stage", "state")
+	gauge(ownNamespace, "validation_nodes", "Number of nodes on which a validation passed, failed or was skipped in its last run.", "stage", "validation", "state")
+	gauge(ownNamespace, "problem_nodes", "Number of nodes with a problem: at most ten series, the worst.", "stage", "cause")
 	return r
 }
 
@@ -100,7 +101,7 @@ func (r *Recorder) Passed(s model.Status, took time.Duration, err error) {
 // NoPolicy records that the cluster has no policy.
 func (r *Recorder) NoPolicy() { r.record(nil, false) }
 
-// record replaces all series by those of a status, which is nil without a policy.
+// record replaces all derived series. s is nil without a policy.
 func (r *Recorder) record(s *model.Status, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,11 +121,11 @@ func (r *Recorder) record(s *model.Status, failed bool) {
 		r.status = statusNotReady
 	}
 	r.add("gpu_nodes_total", s.GPUNodes)
-	r.add("reconciliation_has_nfd_labels", one(readyReason(*s) != model.ReasonLabelsMissing))
+	r.add("reconciliation_has_nfd_labels", boolToInt(readyReason(*s) != model.ReasonLabelsMissing))
 	r.add("ready_nodes", s.ReadyNodes)
 	for _, st := range s.Stages {
 		for _, state := range model.States() {
-			r.add("stage_state", one(st.State == state), st.Name, state)
+			r.add("stage_state", boolToInt(st.State == state), st.Name, state)
 		}
 		r.add("stage_nodes", st.Ready, st.Name, "ready")
 		r.add("stage_nodes", st.Failed, st.Name, "failed")
@@ -140,8 +141,8 @@ func (r *Recorder) record(s *model.Status, failed bool) {
 	}
 }
 
-// add adds to the series with these values of labels. Words from the cluster can become equal when
-// they are cut: such nodes are counted together.
+// add adds n to the series with these label values. Values that were cut can be equal, then the
+// nodes are counted together.
 func (r *Recorder) add(name string, n int, labels ...string) {
 	for i := range labels {
 		labels[i] = strings.ToValidUTF8(labels[i], "?")
@@ -149,15 +150,15 @@ func (r *Recorder) add(name string, n int, labels ...string) {
 	r.derived[name].WithLabelValues(labels...).Add(float64(n))
 }
 
-func one(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// succeeded notes that what the last pass found has held until now: a cluster at rest has no
-// passes.
+// succeeded updates the time of the last success. The result of the last pass still holds, because
+// a cluster without changes has no passes.
 func (r *Recorder) succeeded() {
 	if r.status == statusReady {
 		r.success = float64(r.now().Unix())

@@ -12,12 +12,12 @@ import (
 // hashLength is the number of characters of a hash, so that it fits into a label.
 const hashLength = 16
 
-// RefOf returns the name of an object.
+// RefOf returns the reference of an object.
 func RefOf(o *unstructured.Unstructured) Ref {
 	return Ref{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Object returns an object of this name, without content.
+// Object returns an object with this reference, without content.
 func (r Ref) Object() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(r.APIVersion)
@@ -27,8 +27,8 @@ func (r Ref) Object() *unstructured.Unstructured {
 	return o
 }
 
-// WithoutVersion returns the name that an object has in all versions of its kind: APIVersion has only
-// the group.
+// WithoutVersion returns a reference that is equal for all versions of the kind: its APIVersion has
+// only the group.
 func (r Ref) WithoutVersion() Ref {
 	group, _, hasGroup := strings.Cut(r.APIVersion, "/")
 	if !hasGroup {
@@ -38,16 +38,16 @@ func (r Ref) WithoutVersion() Ref {
 	return r
 }
 
-// Hash identifies the content of an object. It is equal for equal objects, whatever made
-// them, and can be the value of a label.
+// Hash identifies the content of an object. It is equal for equal objects, and can be the value of
+// a label.
 func Hash(o *unstructured.Unstructured) string { return HashOf(o.Object) }
 
-// HashOf is Hash for any values that have a JSON form.
+// HashOf is Hash for any values with a JSON form.
 func HashOf(values ...any) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
 	for _, v := range values {
-		// Maps have sorted keys in JSON. Values without a JSON form do not come from YAML.
+		// Maps have sorted keys in JSON. Values from YAML always have a JSON form.
 		if err := enc.Encode(v); err != nil {
 			panic("hash a value without a JSON form: " + err.Error())
 		}
@@ -55,7 +55,7 @@ func HashOf(values ...any) string {
 	return hex.EncodeToString(h.Sum(nil))[:hashLength]
 }
 
-// String returns the name for messages: "DaemonSet gpu-operator-resources/device-plugin".
+// String returns the reference for messages: "DaemonSet gpu-operator-resources/device-plugin".
 func (r Ref) String() string {
 	if r.Namespace == "" {
 		return r.Kind + " " + r.Name

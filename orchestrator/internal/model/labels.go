@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// LabelOneForAll is "true" on a Deployment of an agent and all that it needs: one is enough for all
-// pools.
+// LabelOneForAll is "true" on a Deployment of an agent that serves all pools, and on the objects
+// that the Deployment needs.
 const LabelOneForAll = "outrigger.dev/one-for-all-pools"
 
-// PodSpec returns the spec of the pods of the check, or an error if its PodTemplate is not one
-// that Kubernetes knows.
+// PodSpec returns the spec of the check's pods. It returns an error if the PodTemplate has fields
+// of a wrong type.
 func (c Check) PodSpec() (corev1.PodSpec, error) {
 	var template corev1.PodTemplate
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(c.Template.Object, &template); err != nil {
@@ -23,7 +23,7 @@ func (c Check) PodSpec() (corev1.PodSpec, error) {
 	return template.Template.Spec, nil
 }
 
-// NodeLabels returns the labels by which pools and validations select nodes.
+// NodeLabels returns the labels that pools and validations use to select nodes.
 func NodeLabels(stages []Stage) []string {
 	labels := map[string]bool{}
 	for _, s := range stages {
@@ -33,7 +33,7 @@ func NodeLabels(stages []Stage) []string {
 		for _, check := range s.Validations {
 			spec, err := check.PodSpec()
 			if err != nil {
-				continue // It selects no node, and its status says so.
+				continue // its status reports the error
 			}
 			for label := range spec.NodeSelector {
 				labels[label] = true
@@ -48,7 +48,7 @@ func NodeLabels(stages []Stage) []string {
 	return slices.Sorted(maps.Keys(labels))
 }
 
-// terms returns the terms of which a node has to match one.
+// terms returns the required node selector terms. A node has to match one of them.
 func terms(a *corev1.Affinity) []corev1.NodeSelectorTerm {
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package model defines the values that the parts of the orchestrator exchange: what should
-// be in the cluster, what is there, what to do about it, and what to tell people. It does no I/O.
+// Package model defines the values that the packages of the orchestrator exchange: the desired
+// state, the observed state, the plan of writes, and the status. It does no I/O.
 //
 //	Policy + charts ─▶ Stage (desired) ─┐
 //	cluster ─▶ State (observed) ────────┴─▶ pass.Next ─▶ Plan (what to write) ─▶ cluster
@@ -16,7 +16,7 @@ import (
 // FieldManager is the field manager of all objects that the orchestrator applies.
 const FieldManager = "outrigger"
 
-// Ref names an object. Namespace is empty for objects without one.
+// Ref identifies an object. Namespace is empty for cluster-scoped objects.
 type Ref struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -24,56 +24,57 @@ type Ref struct {
 	Name       string `json:"name"`
 }
 
-// Policy is what the user asks for: a ClusterPolicy, or a values file.
+// Policy is the configuration of the user: a ClusterPolicy, or a values file.
 type Policy struct {
 	Name string
-	// Release is what the names of objects begin with: the name of the Helm release that
-	// the policy came with, so that both modes have the same objects, or that of the policy.
+	// Release is the prefix of the objects' names: the Helm release of the policy, so that both
+	// modes have the same objects. Without a Helm release it is the name of the policy.
 	Release    string
 	UID        types.UID
 	Generation int64
 	Created    time.Time
 	Finalizers []string
-	// Version is the resourceVersion as a number, which grows with each write.
+	// Version is the resourceVersion as a number, which increases with each write.
 	Version uint64
-	// Values are those of the chart outrigger.
+	// Values are the values of the chart outrigger.
 	Values map[string]any
-	// Refused is why the values cannot be used for any stage; empty if they can.
+	// Refused is the reason why no stage can use the values. It is empty if the values are
+	// accepted.
 	Refused string
-	// Deleting is set once the policy is deleted and waits for the orchestrator.
+	// Deleting says that the policy is being deleted, and still has the orchestrator's finalizer.
 	Deleting bool
-	// Validate is the value of the annotation outrigger.dev/validate. Every new value asks for
-	// the validations again.
+	// Validate is the value of the annotation outrigger.dev/validate. Each new value repeats the
+	// validations.
 	Validate string
-	// Adopt says that objects of others may be taken over: annotation outrigger.dev/adopt.
+	// Adopt permits taking over objects of others: annotation outrigger.dev/adopt.
 	Adopt bool
 	// Ungated says that no stage waits for another one.
 	Ungated bool
-	// Unreadable is why the inventory is not known: then nothing may be changed.
+	// Unreadable is the reason why the inventory cannot be read. Then no object may be changed.
 	Unreadable error
-	// Status is what the last pass published, with the objects that earlier passes applied.
+	// Status is the status that the last pass published, with the inventory of applied objects.
 	Status Status
 }
 
-// Stage is one agent: all objects of its chart, in the order in which to apply them.
+// Stage has all objects of one agent's chart, in apply order.
 type Stage struct {
-	// Name is the name of the chart, "device-plugin", and in a pool also that of the pool,
+	// Name is the name of the chart: "device-plugin". In a pool, the name of the pool follows:
 	// "device-plugin/a100".
 	Name string
-	// Pool is the name of the pool for whose nodes the stage is; empty for all other nodes. A
-	// pool does not wait for another one.
+	// Pool is the name of the stage's pool, or empty for the nodes outside of pools. Pools do not
+	// wait for each other.
 	Pool string
-	// PoolOrder is the place of the pool among all pools: a node that two of them select is in
-	// the earlier one.
+	// PoolOrder is the index of the pool. A node that several pools select belongs to the pool with
+	// the lowest index.
 	PoolOrder int
-	// NodeSelector has the labels of the nodes of the pool.
+	// NodeSelector holds the labels that select the nodes of the pool.
 	NodeSelector map[string]string
-	// Needs are the names of charts.
+	// Needs are the names of the charts that have to be ready before this one.
 	Needs []string
-	// Refused is why the chart cannot be rendered with the values of the policy. What the
-	// stage applied before stays as it is.
+	// Refused is the reason why the chart cannot be rendered with the values of the policy. The
+	// objects that the stage applied before stay.
 	Refused string
-	// Objects are as the chart renders them.
+	// Objects are the rendered objects of the chart.
 	Objects []*unstructured.Unstructured
 	// Validations are the pods that have to succeed before the next stage starts.
 	Validations []Check
@@ -88,26 +89,26 @@ type Check struct {
 	Name string
 	// Template is the PodTemplate of the chart validator.
 	Template *unstructured.Unstructured
-	// DaemonSets are the names of those of the stage.
+	// DaemonSets are the names of the stage's DaemonSets.
 	DaemonSets []string
-	// Nodes says how many nodes it runs on: "1", "10%" or "all".
+	// Nodes is the number of nodes that the check runs on: "1", "10%" or "all".
 	Nodes string
 	// Timeout bounds one pod, from its creation.
 	Timeout time.Duration
-	// Of changes when the check has to be repeated: it is derived from the objects of the
+	// Revision changes if the check has to be repeated. It is derived from the objects of the
 	// stages up to this one, and from Policy.Validate.
-	Of string
+	Revision string
 }
 
-// Seen is what is known of an object in the cluster that has a field manager.
+// Seen is the observed state of an object that may belong to the orchestrator.
 type Seen struct {
 	Ref
 	UID types.UID
 	// Ours says that the orchestrator has applied the object.
 	Ours bool
-	// Owner names the field manager that changed it last, the orchestrator aside, or is empty.
+	// Owner is the field manager that changed the object last, the orchestrator excluded, or empty.
 	Owner string
-	// Drifted says that somebody changed it after the orchestrator had applied it.
+	// Drifted says that another manager changed the object after the orchestrator had applied it.
 	Drifted bool
 	// Applied is the hash of the object that this process applied last; empty after a restart.
 	Applied  string
@@ -116,50 +117,52 @@ type Seen struct {
 
 // DaemonSet is the state of one DaemonSet.
 type DaemonSet struct {
-	// Current says that its controller has seen the generation that was applied.
+	// Current says that the DaemonSet controller has observed the generation that was applied.
 	Current bool
 	// Desired, Updated and Ready are numbers of nodes.
 	Desired, Updated, Ready int
 }
 
-// Pod is a pod of a DaemonSet or a validation that is not ready, or has ended.
+// Pod is a pod of a validation, or a pod of a DaemonSet that is not ready.
 type Pod struct {
 	Namespace, Name string
 	// Node is empty while the pod is not scheduled.
 	Node string
 	// Owner is the name of the DaemonSet, or of the Check.
 	Owner string
-	// Phase is that of the pod: Pending, Running, Succeeded or Failed.
+	// Phase is the phase of the pod: Pending, Running, Succeeded or Failed.
 	Phase string
-	// Reason is one word, of the kubelet or the scheduler: "ImagePullBackOff", "Unschedulable",
+	// Reason is one word of the kubelet or the scheduler: "ImagePullBackOff", "Unschedulable",
 	// "CrashLoopBackOff", "NotReady".
 	Reason string
-	// Message is what the kubelet, the scheduler, or the agent on termination says.
+	// Message is the message of the kubelet or the scheduler, or the termination message of the
+	// agent.
 	Message string
-	// Since is when the pod was created, or stopped being ready.
+	// Since is the creation time of the pod or, if later, the time of its last change of readiness.
 	Since time.Time
-	// Of is the value of the label outrigger.dev/of, for pods of a Check.
-	Of string
+	// Revision is the value of the label outrigger.dev/of, for pods of a Check.
+	Revision string
 	// Deleting says that the pod is being deleted.
 	Deleting bool
 }
 
-// Node is a node that has a GPU, or on which an agent runs.
+// Node is a node that has a relevant label, such as the label of a GPU.
 type Node struct {
 	Name string
-	// Labels are the labels of the prefixes nvidia.com/, feature.node.kubernetes.io/pci-,
-	// outrigger.dev/ and those that selectors of the policy use.
+	// Labels holds the labels with the prefixes nvidia.com/, feature.node.kubernetes.io/pci- and
+	// outrigger.dev/, and the labels in selectors of the policy.
 	Labels map[string]string
 	// Schedulable is unset for cordoned nodes and nodes that are not Ready.
 	Schedulable bool
-	// NotReady says that the node's condition Ready is not True: nothing on it is known to work.
+	// NotReady says that the node's condition Ready is not True, so that the state of its pods is
+	// unknown.
 	NotReady bool
-	// GPUReady is the condition GPUReady that feature discovery writes: "True", "False",
-	// "Unknown", or empty if the node does not have the condition.
+	// GPUReady is the status of the condition GPUReady, which feature discovery writes: "True",
+	// "False", "Unknown", or empty if the node does not have the condition.
 	GPUReady string
-	// Reason and Message are those of the condition.
+	// Reason and Message are the reason and the message of the condition.
 	Reason, Message string
-	// Since is when the condition changed.
+	// Since is the time of the condition's last transition.
 	Since time.Time
 	// Allocatable are the resources nvidia.com/* that the kubelet offers.
 	Allocatable map[string]int64
@@ -179,40 +182,42 @@ func (n Node) HasGPU() bool {
 	return false
 }
 
-// State is what the orchestrator observes in the cluster, at one moment.
+// State is the observed state of the cluster at one moment.
 type State struct {
 	Policy  Policy
 	Objects map[Ref]Seen
-	// What DaemonSets, Pods and Nodes point to, nobody changes: one state shares it with the next.
+	// The values behind the pointers of DaemonSets, Pods and Nodes must not be changed, because
+	// States share them.
 	DaemonSets map[Ref]*DaemonSet
-	// Pods are those that are not ready, and all of the validations.
+	// Pods are the pods of DaemonSets that are not ready, and all pods of validations.
 	Pods  []*Pod
 	Nodes []*Node
-	// Failures are what the last attempt to write an object returned, by object.
+	// Failures holds the error of the last write of an object, by object.
 	Failures map[Ref]string
 	Now      time.Time
 }
 
-// Plan is what one pass wants written, in this order: first Status with the Inventory, so that
-// nothing is applied that is not listed, then Apply, Create, Delete and Events.
+// Plan has the writes of one pass, in this order: Status with the Inventory, so that every applied
+// object is listed, then Apply, Create, Delete and Events.
 type Plan struct {
 	Apply []Apply
-	// Create are pods of validations.
+	// Create are the validation pods to create.
 	Create []*unstructured.Unstructured
-	// Delete are objects that left the policy, and pods of validations that have ended.
+	// Delete are the objects that the policy no longer has, and validation pods that have ended.
 	Delete []Seen
-	// Left says what has to be gone before nothing is left to do, and why it is not.
+	// Left lists the objects that still have to disappear, with the reason if a deletion fails.
 	Left []string
-	// Status has the inventory: what this plan applies, and what earlier ones applied and is still
-	// in the cluster.
+	// Status has the inventory: the objects that this plan applies, and the objects of earlier
+	// plans that are still in the cluster.
 	Status Status
-	// Events are those to send about the policy.
+	// Events are the Events to send about the policy.
 	Events []Event
-	// Again is when to look again without a change in the cluster, such as a timeout; 0 is never.
+	// Again is the delay until the next pass if the cluster does not change, for example until a
+	// timeout. 0 means never.
 	Again time.Duration
 }
 
-// Soonest returns the smaller one of two times after which to look again. 0 is never.
+// Soonest returns the shorter one of two delays. 0 means never.
 func Soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -228,7 +233,7 @@ type Apply struct {
 	Hash string
 }
 
-// Event is about the policy.
+// Event is an Event about the policy.
 type Event struct {
 	Warning bool
 	// Reason is one word in CamelCase.

@@ -10,19 +10,20 @@ const (
 	Progressing = "Progressing"
 	// Validating: at least one node is ready, and the validation runs.
 	Validating = "Validating"
-	// RollingOut: at least one node is ready and validated, and others are on their way.
+	// RollingOut: at least one node is ready and validated, and other nodes do not have the current
+	// version yet or wait.
 	RollingOut = "RollingOut"
 	// Degraded: at least one node is ready and validated, and the others have failed.
 	Degraded = "Degraded"
 	// Ready: all nodes are ready, and the validation has passed or was skipped.
 	Ready = "Ready"
-	// NothingToDo: no node of the cluster matches.
+	// NothingToDo: the stage's selector matches no node.
 	NothingToDo = "NothingToDo"
-	// Failed: the pass stops here, and Message says why.
+	// Failed: the pass stops at this stage. Message has the reason.
 	Failed = "Failed"
 )
 
-// Works reports whether a stage in this state works on at least one node.
+// Works reports whether a stage in this state is ready and validated on at least one node.
 func Works(state string) bool { return state == RollingOut || state == Degraded || state == Ready }
 
 // States returns the states of a stage.
@@ -38,19 +39,19 @@ const (
 	ConditionDegraded = "Degraded"
 )
 
-// The reasons of the condition Ready. Those that NVIDIA's GPU Operator has too keep its names.
+// The reasons of the condition Ready. Reasons that NVIDIA's GPU Operator has keep its names.
 const (
 	ReasonReconciled = "Reconciled"
-	// ReasonNoGPUNodes: feature discovery looked, and no node has a GPU.
+	// ReasonNoGPUNodes: feature discovery ran, and found no GPU on any node.
 	ReasonNoGPUNodes = "NoGPUNodes"
-	// ReasonLabelsMissing: no node has a label of a GPU, and the policy has nothing that looks
-	// for GPUs.
+	// ReasonLabelsMissing: no node has a label of a GPU, and the policy enables no agent that
+	// detects GPUs.
 	ReasonLabelsMissing = "NFDLabelsMissing"
 	// ReasonOperandNotReady: a stage is not ready on any node yet.
 	ReasonOperandNotReady = "OperandNotReady"
-	// ReasonNodesNotReady: all stages are ready, and no node has GPUReady.
+	// ReasonNodesNotReady: all stages are ready, and GPUReady is not True on any node.
 	ReasonNodesNotReady = "NodesNotReady"
-	// ReasonReconcileFailed: the API server rejected an object, or it belongs to somebody else.
+	// ReasonReconcileFailed: the API server rejected an object, or another program manages it.
 	ReasonReconcileFailed  = "ReconcileFailed"
 	ReasonValidationFailed = "ValidationFailed"
 	ReasonValuesRefused    = "ValuesRefused"
@@ -75,16 +76,17 @@ const (
 
 // Status is the status of a ClusterPolicy. Lists have a bounded length.
 type Status struct {
-	// State is ready, notReady or ignored, as NVIDIA's GPU Operator has it.
+	// State is ready, notReady or ignored, the values of NVIDIA's GPU Operator.
 	State              string             `json:"state,omitempty"`
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
-	// Stages are in order.
+	// Stages are in apply order.
 	Stages []StageStatus `json:"stages,omitempty"`
-	// GPUNodes is the number of nodes with a GPU; ReadyNodes of those, how many have GPUReady.
+	// GPUNodes is the number of nodes with a GPU. ReadyNodes is the number of GPU nodes whose GPUs
+	// can be used.
 	GPUNodes   int `json:"gpuNodes"`
 	ReadyNodes int `json:"readyNodes"`
-	// Problems are the worst causes, with the number of nodes that each concerns.
+	// Problems are the worst causes, each with its number of nodes.
 	Problems  []Problem `json:"problems,omitempty"`
 	Inventory []Ref     `json:"inventory,omitempty"`
 }
@@ -93,13 +95,13 @@ type Status struct {
 type StageStatus struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// Desired, Ready, Failed and Waiting are numbers of nodes. Failed ones need a person;
-	// waiting ones wait for something that is named.
+	// Desired, Ready, Failed and Waiting are numbers of nodes. A failed node needs a fix by a
+	// person. A waiting node waits for a cause that Problems names.
 	Desired int `json:"desired"`
 	Ready   int `json:"ready"`
 	Failed  int `json:"failed"`
 	Waiting int `json:"waiting"`
-	// Message says what the stage waits for, or why it failed, and the fix.
+	// Message says why the stage waits or failed, and how to fix it.
 	Message     string             `json:"message,omitempty"`
 	Validations []ValidationStatus `json:"validations,omitempty"`
 }
@@ -114,20 +116,20 @@ type ValidationStatus struct {
 	Failed  int    `json:"failed"`
 	Skipped int    `json:"skipped"`
 	Message string `json:"message,omitempty"`
-	// Of is Check.Of of the last complete run, which is not repeated.
-	Of   string       `json:"of,omitempty"`
-	Time *metav1.Time `json:"time,omitempty"`
+	// Revision is the Check.Revision of the last complete run, which is not repeated.
+	Revision string       `json:"of,omitempty"`
+	Time     *metav1.Time `json:"time,omitempty"`
 }
 
-// Problem is one cause on one or several nodes.
+// Problem is a cause and the nodes that have it.
 type Problem struct {
 	// Cause is one word: a reason of GPUReady, of the kubelet or of the scheduler.
 	Cause string `json:"cause"`
 	Stage string `json:"stage,omitempty"`
-	// Nodes is the number of nodes, and Examples names a few.
+	// Nodes is the number of nodes, and Examples lists the names of some.
 	Nodes    int      `json:"nodes"`
 	Examples []string `json:"examples,omitempty"`
-	// Message is the agent's or the kubelet's own text, and Fix what to do.
+	// Message is the message of the agent or the kubelet, and Fix says how to fix the cause.
 	Message string      `json:"message"`
 	Fix     string      `json:"fix,omitempty"`
 	Since   metav1.Time `json:"since"`

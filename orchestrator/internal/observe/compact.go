@@ -14,14 +14,14 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// maxMessage bounds a message of the kubelet or an agent that is kept, in bytes.
+// maxMessage is the maximum length of a stored message, in bytes.
 const maxMessage = 512
 
 // gpuReady is the condition that feature discovery writes.
 const gpuReady = "GPUReady"
 
-// kept reports whether a label of a node matters to a pass.
-func kept(label string) bool {
+// isRelevantLabel reports whether a pass reads the label.
+func isRelevantLabel(label string) bool {
 	for _, prefix := range []string{"nvidia.com/", "feature.node.kubernetes.io/pci-", "outrigger.dev/"} {
 		if strings.HasPrefix(label, prefix) {
 			return true
@@ -30,17 +30,17 @@ func kept(label string) bool {
 	return false
 }
 
-// interned holds texts that many nodes and pods share, once. It forgets all of them when they are
-// many: nodes can have any text.
+// interned stores texts that many nodes and pods share once. It is cleared when it becomes large,
+// because the number of texts is not bounded.
 type interned map[string]string
 
 const (
 	maxInterned = 20_000
-	// maxWord bounds a text that should be a word.
+	// maxWord is the maximum length of a reason, in bytes.
 	maxWord = 128
 )
 
-func (i interned) of(s string) string {
+func (i interned) intern(s string) string {
 	if known, ok := i[s]; ok {
 		return known
 	}
@@ -52,7 +52,7 @@ func (i interned) of(s string) string {
 	return s
 }
 
-// node returns what is kept of a Node: nothing if it has no label that matters.
+// node returns the compact form of a Node. It returns false if the Node has no relevant label.
 func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	in, ok := object.(*corev1.Node)
 	if !ok {
@@ -62,13 +62,13 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	defer o.texts.Unlock()
 	n := model.Node{Name: strings.Clone(in.Name), Since: in.CreationTimestamp.UTC()}
 	for label, value := range in.Labels {
-		if !kept(label) && !slices.Contains(o.labels, label) {
+		if !isRelevantLabel(label) && !slices.Contains(o.labels, label) {
 			continue
 		}
 		if n.Labels == nil {
 			n.Labels = map[string]string{}
 		}
-		n.Labels[o.interned.of(label)] = o.interned.of(value)
+		n.Labels[o.interned.intern(label)] = o.interned.intern(value)
 	}
 	if n.Labels == nil {
 		return n, false
@@ -79,7 +79,7 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 			ready = c.Status == corev1.ConditionTrue
 		}
 		if c.Type == gpuReady {
-			n.GPUReady, n.Reason, n.Message = o.interned.of(string(c.Status)), o.interned.of(text.Cut(c.Reason, maxWord)), o.interned.of(text.Cut(c.Message, maxMessage))
+			n.GPUReady, n.Reason, n.Message = o.interned.intern(string(c.Status)), o.interned.intern(text.Cut(c.Reason, maxWord)), o.interned.intern(text.Cut(c.Message, maxMessage))
 			n.Since = c.LastTransitionTime.UTC()
 		}
 	}
@@ -91,13 +91,13 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 		if n.Allocatable == nil {
 			n.Allocatable = map[string]int64{}
 		}
-		n.Allocatable[o.interned.of(string(name))] = quantity.Value()
+		n.Allocatable[o.interned.intern(string(name))] = quantity.Value()
 	}
 	return n, true
 }
 
-// pod returns what is kept of a Pod: nothing if it is a ready one of a DaemonSet, or of neither a
-// DaemonSet nor a validation.
+// pod returns the compact form of a Pod. It returns false for ready pods of a DaemonSet, and for
+// pods without a DaemonSet that do not belong to a validation.
 func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
 	in, ok := object.(*corev1.Pod)
 	if !ok {
@@ -113,22 +113,22 @@ func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
 	o.texts.Lock()
 	defer o.texts.Unlock()
 	p := model.Pod{
-		Namespace: o.interned.of(in.Namespace), Name: strings.Clone(in.Name), Node: o.interned.of(in.Spec.NodeName), Owner: o.interned.of(validates),
-		Of: o.interned.of(in.Labels[validation.LabelOf]), Phase: o.interned.of(string(in.Status.Phase)), Since: in.CreationTimestamp.UTC(),
+		Namespace: o.interned.intern(in.Namespace), Name: strings.Clone(in.Name), Node: o.interned.intern(in.Spec.NodeName), Owner: o.interned.intern(validates),
+		Revision: o.interned.intern(in.Labels[validation.LabelRevision]), Phase: o.interned.intern(string(in.Status.Phase)), Since: in.CreationTimestamp.UTC(),
 		Deleting: in.DeletionTimestamp != nil,
 	}
 	if validates == "" {
-		p.Owner = o.interned.of(owner.Name)
+		p.Owner = o.interned.intern(owner.Name)
 		if ready != nil && ready.LastTransitionTime.After(p.Since) {
 			p.Since = ready.LastTransitionTime.UTC()
 		}
 	}
-	reason, message := why(in)
-	p.Reason, p.Message = o.interned.of(text.Cut(reason, maxWord)), text.Cut(strings.TrimSpace(message), maxMessage)
+	reason, message := notReadyReason(in)
+	p.Reason, p.Message = o.interned.intern(text.Cut(reason, maxWord)), text.Cut(strings.TrimSpace(message), maxMessage)
 	if len(p.Message) > maxWord {
-		p.Message = strings.Clone(p.Message) // It names the pod.
+		p.Message = strings.Clone(p.Message) // a long message names the pod, so no other pod has the same
 	} else {
-		p.Message = o.interned.of(p.Message)
+		p.Message = o.interned.intern(p.Message)
 	}
 	return p, true
 }
@@ -142,9 +142,9 @@ func podCondition(p *corev1.Pod, of corev1.PodConditionType) *corev1.PodConditio
 	return nil
 }
 
-// why returns why a pod is not ready, in the words of the scheduler, of the kubelet, or of the
-// agent when it ended.
-func why(p *corev1.Pod) (reason, message string) {
+// notReadyReason returns why a pod is not ready: the reason and message of the scheduler or the
+// kubelet, or the termination message of the agent.
+func notReadyReason(p *corev1.Pod) (reason, message string) {
 	if c := podCondition(p, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
 		return c.Reason, c.Message
 	}
@@ -168,8 +168,8 @@ func why(p *corev1.Pod) (reason, message string) {
 	return "", p.Status.Message
 }
 
-// numbers returns what is kept of a DaemonSet besides its metadata.
-func numbers(in *appsv1.DaemonSet) model.DaemonSet {
+// newDaemonSet returns the compact form of a DaemonSet's status.
+func newDaemonSet(in *appsv1.DaemonSet) model.DaemonSet {
 	return model.DaemonSet{
 		Current: in.Status.ObservedGeneration >= in.Generation, Desired: int(in.Status.DesiredNumberScheduled),
 		Updated: int(in.Status.UpdatedNumberScheduled), Ready: int(in.Status.NumberReady),

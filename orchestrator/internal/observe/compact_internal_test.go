@@ -94,7 +94,7 @@ func TestPod(t *testing.T) {
 				}}}
 			},
 			want: func(p *model.Pod) {
-				p.Owner, p.Of, p.Phase, p.Reason, p.Message = "proof", "abc", "Succeeded", "Completed", "Test PASSED"
+				p.Owner, p.Revision, p.Phase, p.Reason, p.Message = "proof", "abc", "Succeeded", "Completed", "Test PASSED"
 			},
 		},
 	}

@@ -1,5 +1,5 @@
-// Package observe knows what is in the cluster, by watches. It keeps a small value of each
-// object that matters: a cluster of thousands of nodes has to fit into a small process.
+// Package observe observes the cluster by watches. It keeps a compact value of each relevant
+// object, so that thousands of nodes need little memory.
 package observe
 
 import (
@@ -28,13 +28,13 @@ import (
 type Observer struct {
 	client *cluster.Client
 	log    *slog.Logger
-	// Changed has a signal when something has changed.
+	// Changed receives a signal after each change.
 	Changed chan struct{}
 	running sync.WaitGroup
 
 	texts    sync.Mutex
 	interned interned
-	// labels are labels of nodes to keep besides those of the agents.
+	// labels are the node labels to keep in addition to the agents' labels.
 	labels []string
 	// stopNodes ends the watch of nodes.
 	stopNodes context.CancelFunc
@@ -42,69 +42,69 @@ type Observer struct {
 	mu       sync.Mutex
 	policies *table[model.Policy]
 	nodes    *table[model.Node]
-	// pods are by namespace.
+	// pods holds the pods by namespace.
 	pods    map[string]*table[model.Pod]
-	objects map[place]*table[seen]
-	// lists are all tables, by what they have.
+	objects map[scope]*table[seen]
+	// lists holds all tables, by the name of their content.
 	lists map[string][]list
 	// applied are the objects that this process has applied.
 	applied map[model.Ref]record
-	// errs say what cannot be watched, by its name.
+	// errs holds the errors of watches, by the name of the resource.
 	errs map[string]error
-	// reconnected says that a watch has started since Reconnected was called.
+	// reconnected says that a watch has started since the last call of Reconnected.
 	reconnected bool
 }
 
-// place is where objects of one kind are.
-type place struct {
+// scope is the target of one watch: a kind, and the namespace if the kind is namespaced.
+type scope struct {
 	gvr       schema.GroupVersionResource
 	kind      schema.GroupVersionKind
 	namespace string
 }
 
-func (p place) isDaemonSets() bool {
+func (p scope) isDaemonSets() bool {
 	return p.gvr == appsv1.SchemeGroupVersion.WithResource("daemonsets")
 }
 
-// selector selects the orchestrator's objects.
+// selector is the label selector of the orchestrator's objects.
 const selector = render.ManagedBy + "=" + model.FieldManager
 
-// New returns an Observer, which observes nothing yet.
+// New returns an Observer without watches.
 func New(client *cluster.Client, log *slog.Logger) *Observer {
 	return &Observer{
 		client: client, log: log, Changed: make(chan struct{}, 1), interned: interned{},
-		pods: map[string]*table[model.Pod]{}, objects: map[place]*table[seen]{},
+		pods: map[string]*table[model.Pod]{}, objects: map[scope]*table[seen]{},
 		lists: map[string][]list{}, applied: map[model.Ref]record{}, errs: map[string]error{},
 	}
 }
 
 func (o *Observer) signal() { pace.Signal(o.Changed) }
 
-// Follow starts to observe the nodes with these labels besides those of the agents, and the kinds
-// of these objects with their pods, until ctx ends. What is observed already goes on.
+// Follow starts to watch the nodes, with these labels in addition to the agents' labels, and the
+// kinds of the objects in refs with their pods, until ctx ends. Existing watches continue.
 func (o *Observer) Follow(ctx context.Context, refs []model.Ref, labels []string) error {
 	o.followNodes(ctx, labels)
 	for _, r := range refs {
 		gvr, namespaced, err := o.client.Mapping(ctx, r)
 		if no := (*cluster.NoKindError)(nil); errors.As(err, &no) {
-			continue // Applying the object names the cause.
+			continue // the error of the apply names the missing kind
 		}
 		if err != nil {
 			return err
 		}
-		p := place{gvr: gvr, kind: schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)}
+		p := scope{gvr: gvr, kind: schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)}
 		if namespaced {
 			p.namespace = r.Namespace
 		}
 		if o.objects[p] != nil {
 			continue
 		}
-		o.followPlace(ctx, p)
+		o.followScope(ctx, p)
 	}
 	return nil
 }
 
-// followNodes watches nodes. It lists them again if other labels are to be kept.
+// followNodes watches nodes. It restarts the watch if labels changed.
 func (o *Observer) followNodes(ctx context.Context, labels []string) {
 	if o.nodes != nil && slices.Equal(labels, o.labels) {
 		return
@@ -124,8 +124,9 @@ func (o *Observer) followNodes(ctx context.Context, labels []string) {
 	watchTyped(ctx, nodes, o.client.Core, metav1.NamespaceAll)
 }
 
-// followPlace watches the objects in a place, and the pods of DaemonSets.
-func (o *Observer) followPlace(ctx context.Context, p place) {
+// followScope watches the objects in a scope. For DaemonSets, it also watches the pods of the
+// namespace.
+func (o *Observer) followScope(ctx context.Context, p scope) {
 	t := newTable(o, p.gvr.Resource, func(m metav1.Object) (seen, bool) { return newSeen(p, m), true }, sameSeen)
 	t.removed, t.selector = o.forget, selector
 	o.mu.Lock()
@@ -146,7 +147,8 @@ func (o *Observer) followPlace(ctx context.Context, p place) {
 	watchTyped(ctx, pods, o.client.Core, p.namespace)
 }
 
-// Listed returns nil if all that is followed is known, and otherwise what is not, and why.
+// Listed returns nil if all tables are complete and all watches work. Otherwise the error names the
+// missing resource and the reason.
 func (o *Observer) Listed() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -163,8 +165,8 @@ func (o *Observer) Listed() error {
 	return nil
 }
 
-// Reconnected reports whether a watch has started since the last call: it may be another API server
-// that answers now.
+// Reconnected reports whether a watch has started since the last call. Then another API server, or
+// another version, may answer.
 func (o *Observer) Reconnected() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -173,10 +175,10 @@ func (o *Observer) Reconnected() bool {
 	return was
 }
 
-// Wait waits until all watches have ended, after the end of the context of Follow.
+// Wait waits until all watches have ended. The context of Follow has to end first.
 func (o *Observer) Wait() { o.running.Wait() }
 
-// State adds to a policy what is in the cluster now.
+// State returns the observed state of the cluster, with the policy.
 func (o *Observer) State(policy model.Policy, now time.Time) model.State {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -194,7 +196,7 @@ func (o *Observer) State(policy model.Policy, now time.Time) model.State {
 		}
 		for _, row := range t.rows {
 			ds := row.daemonSet
-			// What was seen before it was applied is not current.
+			// A DaemonSet that was observed before the last apply is not current.
 			ds.Current = ds.Current && row.version >= o.applied[row.Ref].version
 			s.DaemonSets[row.Ref] = &ds
 		}

@@ -14,15 +14,15 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// release is the label that names the Helm release of a ClusterPolicy.
-const release = "app.kubernetes.io/instance"
+// releaseLabel is the label with the Helm release of a ClusterPolicy.
+const releaseLabel = "app.kubernetes.io/instance"
 
 // The annotations of a ClusterPolicy.
 const (
-	// validate asks for the validations again, with each new value.
-	validate = "outrigger.dev/validate"
-	// adopt allows to take over objects of others, if it is "true".
-	adopt = "outrigger.dev/adopt"
+	// validateAnnotation repeats the validations with each new value.
+	validateAnnotation = "outrigger.dev/validate"
+	// adoptAnnotation permits taking over objects of others, if it is "true".
+	adoptAnnotation = "outrigger.dev/adopt"
 )
 
 // FollowPolicies starts to observe the ClusterPolicies until ctx ends.
@@ -61,12 +61,13 @@ func (o *Observer) Policies() []model.Policy {
 	return all
 }
 
-// PolicyOf returns what a ClusterPolicy says. Of a status that cannot be read, it has the inventory.
+// PolicyOf returns the content of a ClusterPolicy. If the status has fields of a wrong type,
+// PolicyOf returns only its inventory. If the inventory is invalid, it sets Unreadable.
 func PolicyOf(in *unstructured.Unstructured) model.Policy {
 	p := model.Policy{
-		Name: in.GetName(), Release: cmp.Or(in.GetLabels()[release], in.GetName()), UID: in.GetUID(), Generation: in.GetGeneration(), Created: in.GetCreationTimestamp().UTC(),
+		Name: in.GetName(), Release: cmp.Or(in.GetLabels()[releaseLabel], in.GetName()), UID: in.GetUID(), Generation: in.GetGeneration(), Created: in.GetCreationTimestamp().UTC(),
 		Finalizers: in.GetFinalizers(), Deleting: in.GetDeletionTimestamp() != nil,
-		Version: cluster.Version(in), Validate: in.GetAnnotations()[validate], Adopt: in.GetAnnotations()[adopt] == "true",
+		Version: cluster.Version(in), Validate: in.GetAnnotations()[validateAnnotation], Adopt: in.GetAnnotations()[adoptAnnotation] == "true",
 	}
 	p.Values, _, _ = unstructured.NestedMap(in.Object, "spec")
 	var listed []model.Ref
@@ -80,13 +81,13 @@ func PolicyOf(in *unstructured.Unstructured) model.Policy {
 		return p
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &p.Status); err != nil {
-		// It is written again.
+		// The next pass writes the status again.
 		p.Status = model.Status{Inventory: listed}
 	}
 	return p
 }
 
-// inventory returns the inventory of a status.
+// inventory returns the inventory of a status. It returns an error if an item is incomplete.
 func inventory(status map[string]any) ([]model.Ref, error) {
 	var in struct {
 		Inventory []model.Ref `json:"inventory"`

@@ -11,16 +11,16 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// seen is what is kept of an object that may be the orchestrator's.
+// seen is the compact form of an object that may belong to the orchestrator.
 type seen struct {
 	model.Seen
-	// version is the resourceVersion, and fingerprint that of the applied fields.
+	// version is the resourceVersion, and fingerprint identifies the applied fields.
 	version, fingerprint uint64
-	// daemonSet has the numbers of a DaemonSet.
+	// daemonSet is the status of a DaemonSet.
 	daemonSet model.DaemonSet
 }
 
-func newSeen(p place, o metav1.Object) seen {
+func newSeen(p scope, o metav1.Object) seen {
 	s := seen{version: cluster.Version(o), fingerprint: cluster.Fingerprint(o), Seen: model.Seen{
 		Ref: model.Ref{
 			APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind,
@@ -29,7 +29,7 @@ func newSeen(p place, o metav1.Object) seen {
 		UID: o.GetUID(), Ours: cluster.Ours(o), Owner: strings.Clone(cluster.Changer(o)), Deleting: o.GetDeletionTimestamp() != nil,
 	}}
 	if ds, ok := o.(*appsv1.DaemonSet); ok {
-		s.daemonSet = numbers(ds)
+		s.daemonSet = newDaemonSet(ds)
 	}
 	return s
 }
@@ -38,21 +38,21 @@ func sameSeen(a, b seen) bool {
 	return a.Seen == b.Seen && a.fingerprint == b.fingerprint && a.daemonSet == b.daemonSet
 }
 
-// record is an object as the API server returned it when it was applied, and its hash.
+// record is an applied object as the API server returned it, and its hash.
 type record struct {
 	seen
 	hash string
 }
 
-// Applied records what the API server made of an object with this hash.
+// Applied records the API server's response to the apply of an object with this hash.
 func (o *Observer) Applied(object *unstructured.Unstructured, hash string) {
-	r := record{hash: hash, seen: newSeen(place{kind: object.GroupVersionKind()}, object)}
+	r := record{hash: hash, seen: newSeen(scope{kind: object.GroupVersionKind()}, object)}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.applied[r.Ref] = r
 }
 
-// forget drops what is known of an object that is gone, unless it was applied again since. The
+// forget drops the record of a deleted object, unless the object was applied again since. The
 // caller holds mu.
 func (o *Observer) forget(s seen, at string) {
 	gone := cluster.Version(&metav1.ObjectMeta{ResourceVersion: at})
@@ -61,8 +61,8 @@ func (o *Observer) forget(s seen, at string) {
 	}
 }
 
-// seen returns all objects. What was applied and not seen yet is as the API server returned it.
-// The caller holds mu.
+// seen returns all observed objects. For an object whose last apply was not observed yet, it
+// returns the API server's response. The caller holds mu.
 func (o *Observer) seen() map[model.Ref]model.Seen {
 	all := map[model.Ref]model.Seen{}
 	for _, t := range o.objects {

@@ -8,38 +8,38 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// table is the store of a Reflector. It keeps a compact value of each object that matters, and
-// nothing of the others.
+// table is the store of a Reflector. It keeps a compact value of each relevant object.
 type table[T any] struct {
 	o *Observer
-	// name is the resource, and selector selects its objects by their labels.
+	// name is the name of the resource, and selector is a label selector.
 	name, selector string
-	// compact returns what to keep of an object, and whether to keep it.
+	// compact returns the compact form of an object, and false if the object is not relevant.
 	compact func(metav1.Object) (T, bool)
-	// equal reports whether a change does not matter.
+	// equal reports whether two values are equal for a pass.
 	equal func(a, b T) bool
-	// removed is called when an object is gone, under mu; version is that of the cluster then.
+	// removed is called after an object was deleted, with mu held. version is the resourceVersion
+	// of the deletion.
 	removed func(value T, version string)
 
-	// rows are never changed, only replaced: states share them.
+	// The values in rows are replaced, never changed, because States share them.
 	rows map[string]*T
 	// complete is set once the table has all objects.
 	complete bool
 }
 
-// equal reports whether two values are the same in all fields. It uses reflection, because the
-// values of the tables have slices and maps.
+// equal reports whether two values are deeply equal. It uses reflection, because the values of the
+// tables have slices and maps.
 func equal[T any](a, b T) bool { return reflect.DeepEqual(a, b) }
 
 func newTable[T any](o *Observer, name string, compact func(metav1.Object) (T, bool), equal func(a, b T) bool) *table[T] {
 	return &table[T]{o: o, name: name, compact: compact, equal: equal, removed: func(T, string) {}, rows: map[string]*T{}}
 }
 
-// list is a table of any kind.
+// list is a table with values of any type.
 type list interface{ listed() bool }
 
-// row is what Transformer makes of an object, so that a list of many is never held whole. Its value
-// is nil if the object does not matter.
+// row is the result of Transformer. The Reflector then never holds a long list of whole objects.
+// value is nil if the object is not relevant.
 type row[T any] struct {
 	key, version string
 	value        *T
@@ -93,7 +93,7 @@ func (t *table[T]) put(r row[T]) {
 	before := t.rows[r.key]
 	switch {
 	case r.value != nil:
-		// A change that does not matter can have a new version.
+		// Store the value even if it is equal, because its version may be new.
 		t.rows[r.key] = r.value
 	case before != nil:
 		delete(t.rows, r.key)

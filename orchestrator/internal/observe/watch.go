@@ -15,21 +15,22 @@ import (
 )
 
 const (
-	// watchTimeout is the shortest time after which a watch is started again; each lasts up to
-	// twice as long, at random.
+	// watchTimeout is the minimum duration of a watch. The Reflector ends each watch after one to
+	// two times this duration, at random.
 	watchTimeout = 20 * time.Minute
 	// pageSize is the number of objects in a page of a list, for API servers that cannot stream.
 	pageSize = 500
 )
 
-// watchTyped is watchInto for the objects of a group in one namespace, or all.
+// watchTyped calls watchInto for the objects of a typed client in one namespace, or in all
+// namespaces.
 func watchTyped[T any](ctx context.Context, t *table[T], group rest.Interface, namespace string) {
 	from := cache.NewListWatchFromClient(group, t.name, namespace, fields.Everything())
 	watchInto(ctx, t, from.ListWithContextFunc, from.WatchFuncWithContext)
 }
 
-// watchInto keeps a table up to date with what list and watch deliver until ctx ends, and notes why
-// they fail for Listed.
+// watchInto keeps a table up to date through list and watch until ctx ends. Listed returns their
+// errors.
 func watchInto[L runtime.Object, T any](ctx context.Context, t *table[T],
 	list func(context.Context, metav1.ListOptions) (L, error), watches func(context.Context, metav1.ListOptions) (watch.Interface, error),
 ) {
@@ -37,13 +38,13 @@ func watchInto[L runtime.Object, T any](ctx context.Context, t *table[T],
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = t.selector
 			objects, err := list(ctx, options)
-			t.o.note(t.name, err)
+			t.o.recordError(t.name, err)
 			return objects, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = t.selector
 			w, err := watches(ctx, options)
-			t.o.note(t.name, err)
+			t.o.recordError(t.name, err)
 			if err == nil {
 				t.o.connected()
 			}
@@ -62,8 +63,9 @@ func (o *Observer) connected() {
 	o.signal()
 }
 
-func (o *Observer) note(name string, err error) {
-	// These lead to another list, which says whether all is well.
+func (o *Observer) recordError(name string, err error) {
+	// After these errors, the Reflector lists the objects again. That list succeeds or returns
+	// another error.
 	if apierrors.IsInvalid(err) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || errors.Is(err, context.Canceled) {
 		return
 	}

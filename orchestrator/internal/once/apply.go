@@ -1,6 +1,6 @@
-// Package once does to a cluster what a person or a pipeline asks for, and ends: it applies
-// and deletes stages as the controller does, with values files in place of a ClusterPolicy, and a
-// ConfigMap in place of its status; and it shows what would change.
+// Package once implements the commands apply, status and the dry run. It applies and deletes stages
+// with the controller: values files take the place of a ClusterPolicy, and a ConfigMap takes the
+// place of its status.
 package once
 
 import (
@@ -18,44 +18,44 @@ import (
 	"outrigger.dev/orchestrator/internal/render"
 )
 
-// Apply is one application of stages: for the controller, a policy that values files describe.
+// Apply applies stages once. For the controller, it is a policy from values files.
 type Apply struct {
 	Store   Store
 	Release string
 	Stages  []model.Stage
 	// Adopt takes over objects of others.
 	Adopt bool
-	// Prune deletes objects that earlier values had and these do not have.
+	// Prune deletes the objects of earlier values that Stages do not have.
 	Prune bool
-	// Wait applies a stage once those before it work and are validated, and waits until all do.
-	// Otherwise nothing is validated.
+	// Wait applies a stage after the stages before it are ready and validated, and waits until all
+	// are. Without Wait, validations do not run.
 	Wait bool
-	// Out gets a line for each object and, with Wait, for each change of a stage.
+	// Out receives a line for each object and, with Wait, for each change of a stage.
 	Out io.Writer
 
-	// live holds those objects that exist, and are the orchestrator's or will be, to tell what changes.
+	// live holds the existing objects that the orchestrator owns or adopts. A comparison with them
+	// shows what changes.
 	live   map[model.Ref]*unstructured.Unstructured
 	policy model.Policy
-	// stays are objects that left the values and are not deleted.
-	stays []model.Ref
-	// left is that of the last plan.
+	// retained are objects that the values no longer have, and that are not deleted.
+	retained []model.Ref
+	// left is Left of the last plan.
 	left []string
-	// end ends the controller, with err.
+	// end stops the controller. runController then returns err.
 	end func(err error)
 }
 
-// Run applies all objects in order, and returns the last status. It changes nothing if an object
-// belongs to somebody else. After an error, or the end of the process, the same call goes on from
-// there.
+// Run applies all objects in order, and returns the last status. It changes nothing if another
+// program manages an object. After an error or an interruption, the next Run continues.
 func (a *Apply) Run(ctx context.Context, log *slog.Logger) (model.Status, error) {
-	if err := a.look(ctx); err != nil {
+	if err := a.readLive(ctx); err != nil {
 		return model.Status{}, err
 	}
 	before, err := a.Store.Load(ctx)
 	if err != nil {
 		return model.Status{}, err
 	}
-	// The record is in it.
+	// The namespace has to exist before the record in it.
 	own := render.Namespace(a.Store.Namespace)
 	if a.live[model.RefOf(own)] == nil {
 		if _, err := a.Store.Client.Apply(ctx, own, cluster.Mode{}); err != nil {
@@ -72,13 +72,14 @@ func (a *Apply) Run(ctx context.Context, log *slog.Logger) (model.Status, error)
 		}
 	}
 	if !a.Prune {
-		a.policy.Status.Inventory, a.stays = a.split(before.Status.Inventory)
+		a.policy.Status.Inventory, a.retained = a.split(before.Status.Inventory)
 	}
-	err = a.work(ctx, log)
+	err = a.runController(ctx, log)
 	return a.policy.Status, err
 }
 
-// split returns which objects of an inventory the stages have, and which they do not have.
+// split splits an inventory into the objects that the stages have, and the objects that they do not
+// have.
 func (a *Apply) split(inventory []model.Ref) (in, out []model.Ref) {
 	desired := map[model.Ref]bool{}
 	for _, r := range render.Inventory(a.Stages) {
@@ -94,8 +95,9 @@ func (a *Apply) split(inventory []model.Ref) (in, out []model.Ref) {
 	return in, out
 }
 
-// look reads all objects, and returns an error that names each that belongs to somebody else.
-func (a *Apply) look(ctx context.Context) error {
+// readLive reads all objects into live. It returns an error that names each object of another
+// manager.
+func (a *Apply) readLive(ctx context.Context) error {
 	a.live = map[model.Ref]*unstructured.Unstructured{}
 	var foreign []error
 	for _, r := range render.Inventory(a.Stages) {
@@ -113,8 +115,8 @@ func (a *Apply) look(ctx context.Context) error {
 	return errors.Join(foreign...)
 }
 
-// Delete deletes what a record lists, in the order of a ClusterPolicy that is deleted, and the
-// record. It returns what was not gone when ctx ended.
+// Delete deletes the objects of the record, in the same order as for a deleted ClusterPolicy, and
+// then the record. It returns the objects that still exist when ctx ends.
 func Delete(ctx context.Context, store Store, out io.Writer, log *slog.Logger) (left []string, err error) {
 	rec, err := store.Load(ctx)
 	if err != nil {
@@ -126,7 +128,7 @@ func Delete(ctx context.Context, store Store, out io.Writer, log *slog.Logger) (
 	if len(rec.Status.Inventory) == 0 {
 		return nil, store.Delete(ctx)
 	}
-	if err = a.work(ctx, log); err != nil {
+	if err = a.runController(ctx, log); err != nil {
 		err = fmt.Errorf("delete what apply has applied: %w", err)
 	}
 	return a.left, err

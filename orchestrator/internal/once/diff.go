@@ -14,13 +14,13 @@ import (
 	"outrigger.dev/orchestrator/internal/pass"
 )
 
-// contextLines is the number of lines around a change.
+// contextLines is the number of unchanged lines around a change.
 const contextLines = 3
 
-// Diff writes what Run would change, as a unified diff with the API server's defaults, and
-// changes nothing.
+// Diff writes the changes that Run would make as a unified diff, with the defaults of the API
+// server. It changes nothing.
 func (a *Apply) Diff(ctx context.Context) error {
-	if err := a.look(ctx); err != nil {
+	if err := a.readLive(ctx); err != nil {
 		return err
 	}
 	before, err := a.Store.Load(ctx)
@@ -48,7 +48,7 @@ func (a *Apply) diff(ctx context.Context, o *unstructured.Unstructured) error {
 	live := a.live[r]
 	then, err := a.Store.Client.Apply(ctx, o, cluster.Mode{Known: live != nil && cluster.Ours(live), Adopt: a.Adopt, DryRun: true})
 	if apierrors.IsNotFound(err) && live == nil {
-		// Its namespace does not exist either.
+		// The namespace does not exist yet.
 		then, err = o, nil
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *Apply) diff(ctx context.Context, o *unstructured.Unstructured) error {
 	})
 }
 
-// readable returns an object as YAML, without what the API server adds to it.
+// readable returns an object as YAML, without the fields that the API server adds.
 func readable(o *unstructured.Unstructured) (string, error) {
 	if o == nil {
 		return "", nil

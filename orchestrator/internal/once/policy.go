@@ -18,8 +18,8 @@ import (
 	"outrigger.dev/orchestrator/internal/observe"
 )
 
-// work works as a controller does for a ClusterPolicy, until all is done or ctx ends.
-func (a *Apply) work(ctx context.Context, log *slog.Logger) error {
+// runController runs a controller with a as its policy, until the work is done or ctx ends.
+func (a *Apply) runController(ctx context.Context, log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var ended bool
@@ -42,8 +42,8 @@ func (a *Apply) work(ctx context.Context, log *slog.Logger) error {
 	return fmt.Errorf("not ready in time: %w", err)
 }
 
-// passed ends the controller if there is nothing to do any more. Without waiting for the stages,
-// it also ends when an object cannot be written.
+// passed stops the controller after the last write. Without Wait, it also stops the controller if
+// an object cannot be written.
 func (a *Apply) passed(s model.State, plan model.Plan) {
 	a.left = plan.Left
 	written := len(plan.Apply)+len(plan.Create)+len(plan.Delete)+len(plan.Left) == 0
@@ -60,7 +60,7 @@ func (a *Apply) passed(s model.State, plan model.Plan) {
 	}
 }
 
-// refused returns why a stage was not applied.
+// refused returns an error with the message of the first stage that was not applied, or nil.
 func (a *Apply) refused(objects map[model.Ref]model.Seen, status model.Status) error {
 	for _, st := range a.Stages {
 		missing := slices.ContainsFunc(st.Objects, func(o *unstructured.Unstructured) bool {
@@ -94,12 +94,12 @@ func (a *Apply) wrote(r model.Ref, now *unstructured.Unstructured) {
 // Current implements controller.Policies.
 func (a *Apply) Current(context.Context) (model.Policy, bool, error) { return a.policy, true, nil }
 
-// Publish implements controller.Policies. A record is not written while it is deleted: it goes
-// with its namespace, and may name what is gone.
+// Publish implements controller.Policies. It does not write the record during a deletion: the
+// record is deleted with its namespace, and may then list objects that are already gone.
 func (a *Apply) Publish(ctx context.Context, p model.Policy, s model.Status) error {
 	if !p.Deleting {
 		rec := Record{Release: p.Release, Stages: stagesOf(a.Stages), Status: s}
-		rec.Status.Inventory = slices.Concat(a.stays, s.Inventory)
+		rec.Status.Inventory = slices.Concat(a.retained, s.Inventory)
 		if err := a.Store.Save(ctx, rec); err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 	"outrigger.dev/orchestrator/internal/pass"
 )
 
-// Status derives the status of what a record lists from what is in the cluster now. The results
-// of validations are those that the record has.
+// Status derives the status of the objects in a record from the current state of the cluster. It
+// does not run validations, and returns their results from the record.
 func Status(ctx context.Context, store Store, rec Record, log *slog.Logger) (model.Status, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	o := observe.New(store.Client, log)
@@ -38,11 +38,12 @@ func Status(ctx context.Context, store Store, rec Record, log *slog.Logger) (mod
 			seen, ok := state.Objects[r]
 			switch {
 			case ok && seen.Ours:
-				// The object is as it was applied, as far as anyone can tell.
+				// The hash of the applied object is not known, so assume that the object is as
+				// desired.
 				seen.Applied = model.Hash(object)
 				state.Objects[r] = seen
 			case r.Kind == "Namespace":
-				// That of somebody else is used as it is.
+				// A Namespace of another manager is used unchanged.
 				state.Objects[r] = model.Seen{Ref: r}
 			}
 		}
@@ -50,13 +51,12 @@ func Status(ctx context.Context, store Store, rec Record, log *slog.Logger) (mod
 	return pass.Next(stages, state, nil).Status, nil
 }
 
-// listed returns the stages of a record, with objects and validations of which only the names are
-// known.
+// listed returns the stages of a record. Their objects and validations have only names.
 func (rec Record) listed() []model.Stage {
 	validations := map[string][]model.Check{}
 	for _, s := range rec.Status.Stages {
 		for _, v := range s.Validations {
-			validations[s.Name] = append(validations[s.Name], model.Check{Name: v.Name, Of: v.Of})
+			validations[s.Name] = append(validations[s.Name], model.Check{Name: v.Name, Revision: v.Revision})
 		}
 	}
 	var stages []model.Stage

@@ -12,24 +12,24 @@ import (
 	"outrigger.dev/orchestrator/internal/render"
 )
 
-// Name is the name of the ConfigMap that says what is applied without a ClusterPolicy.
+// Name is the name of the ConfigMap with the record of "orchestrator apply".
 const Name = "outrigger-inventory"
 
 // key is the key of the ConfigMap's data.
 const key = "inventory.json"
 
-// Record is what the ConfigMap says: names and results. It has no values, which may have
-// credentials.
+// Record is the content of the ConfigMap: names and results. It has no values, because values may
+// contain credentials.
 type Record struct {
-	// Release is what the names of objects begin with.
+	// Release is the prefix of the objects' names.
 	Release string `json:"release"`
-	// Stages are what the last apply asked for.
+	// Stages are the stages of the last apply.
 	Stages []Stage `json:"stages"`
-	// Status is that of the last pass, with all objects that are applied.
+	// Status is the status of the last pass, with the inventory of all applied objects.
 	Status model.Status `json:"status"`
 }
 
-// Stage lists the objects of a stage, in the order in which they are applied.
+// Stage lists the objects of a stage, in apply order.
 type Stage struct {
 	Name    string      `json:"name"`
 	Pool    string      `json:"pool,omitempty"`
@@ -55,7 +55,7 @@ func (s Store) ref() model.Ref {
 	return model.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: s.Namespace, Name: Name}
 }
 
-// Load returns the record, an empty one if there is none.
+// Load returns the record, or an empty one if the ConfigMap does not exist.
 func (s Store) Load(ctx context.Context) (Record, error) {
 	var rec Record
 	o, err := s.Client.Get(ctx, s.ref())

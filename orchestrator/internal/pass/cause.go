@@ -10,20 +10,20 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// patience is how long a pod or a node may wait before it counts as failed: to pull an image of
-// several GB, or to build and load a driver.
+// patience is how long a pod or a node may wait before it counts as failed. It leaves time to pull
+// an image of several GB, or to build and load a driver.
 const patience = 10 * time.Minute
 
-// trouble is why a pod or a node is not ready. Its code may be a word of the kubelet or of the
-// scheduler that the table of causes does not have.
+// trouble is a cause that keeps a pod or a node from being ready. Its code may be a reason of the
+// kubelet or the scheduler that is not in the table of causes.
 type trouble struct {
 	cause.Cause
 	severity cause.Severity
 	since    time.Time
 }
 
-// newTrouble returns a trouble with the severity and the fix of a row of the table, and the word of
-// the kubelet if there is one.
+// newTrouble returns a trouble with the severity and the fix of code's row in the table. Its code
+// is word, the reason of the kubelet, if there is one.
 func newTrouble(code cause.Code, word, message string, since time.Time) trouble {
 	row := code.Row()
 	return trouble{
@@ -32,8 +32,9 @@ func newTrouble(code cause.Code, word, message string, since time.Time) trouble 
 	}
 }
 
-// alike returns the code of the table for a word of the kubelet or of the scheduler.
-func alike(word string) cause.Code {
+// canonicalCode returns the code in the table of causes for a reason of the kubelet or the
+// scheduler.
+func canonicalCode(word string) cause.Code {
 	switch word {
 	case "ErrImagePull", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed":
 		return cause.ImagePullBackOff
@@ -45,12 +46,12 @@ func alike(word string) cause.Code {
 	return cause.Code(word)
 }
 
-// podCause returns why a pod of a DaemonSet is not ready. An agent that runs and waits has no
-// word for it in the API: the node's GPUReady has.
+// podCause returns why a pod of a DaemonSet is not ready. The pod of an agent that runs and waits
+// has no reason in the API. The cause is then in the node's GPUReady.
 func (x *index) podCause(p *model.Pod) trouble {
 	node := cmp.Or(x.nodes[p.Node], &model.Node{Name: p.Node})
 	var t trouble
-	if code := alike(p.Reason); code.Row().Section == "pod" && code.Row().Severity == cause.Fails {
+	if code := canonicalCode(p.Reason); code.Row().Section == "pod" && code.Row().Severity == cause.Fails {
 		t = newTrouble(code, "", withoutBackOff(p.Message), p.Since)
 	} else {
 		t = x.otherCause(p, node)
@@ -62,7 +63,7 @@ func (x *index) podCause(p *model.Pod) trouble {
 	return t
 }
 
-// otherCause returns the cause of a pod for which the kubelet has no word of failure.
+// otherCause returns the cause for a pod that the kubelet does not report as failed.
 func (x *index) otherCause(p *model.Pod, node *model.Node) trouble {
 	switch {
 	case p.Deleting:
@@ -72,7 +73,7 @@ func (x *index) otherCause(p *model.Pod, node *model.Node) trouble {
 	case p.Phase != "Running":
 		return newTrouble(cause.ContainerCreating, p.Reason, cmp.Or(p.Message, "the containers have not started"), p.Since)
 	case node.GPUReady != "" && node.GPUReady != "True" && node.Reason != "":
-		x.told[node.Name] = true
+		x.explained[node.Name] = true
 		t := nodeCause(node)
 		t.since = p.Since
 		return t
@@ -81,26 +82,26 @@ func (x *index) otherCause(p *model.Pod, node *model.Node) trouble {
 	}
 }
 
-// nodeCause returns why the GPUs of a node cannot be used: what its agent says.
+// nodeCause returns why the GPUs of a node cannot be used, according to the condition GPUReady.
 func nodeCause(n *model.Node) trouble {
 	code := cause.Code(n.Reason)
 	if code.Row().Section != "node" && code != cause.NoGPU {
-		code = cause.PluginNotReady // an agent of another version says so: its log has more
+		code = cause.PluginNotReady // an agent of another version wrote the reason: its log has details
 	}
 	t := newTrouble(code, n.Reason, n.Message, n.Since)
 	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
 	return t
 }
 
-// nodeDown is the cause of all that is on a node that is not ready itself.
+// nodeDown returns the cause for all pods on a node that is not Ready.
 func nodeDown(n *model.Node, since time.Time) trouble {
 	t := newTrouble(cause.NodeNotReady, "", "the node itself is not Ready", since)
 	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
 	return t
 }
 
-// withoutBackOff returns a message of the kubelet without what changes with each retry: the
-// pause, and the name of the pod.
+// withoutBackOff returns a message of the kubelet without the parts that change with each retry:
+// the delay, and the name of the pod.
 func withoutBackOff(message string) string {
 	const retry = "Back-off pulling image "
 	if _, pull, ok := strings.Cut(message, ": ErrImagePull: "); ok && strings.HasPrefix(message, retry) {
@@ -113,8 +114,9 @@ func withoutBackOff(message string) string {
 	return message
 }
 
-// line makes text from the cluster fit for a status: one line of at most that many bytes.
-func line(s string, most int) string {
+// singleLine prepares text from the cluster for a status: one printable line with at most that many
+// bytes.
+func singleLine(s string, most int) string {
 	return text.Cut(text.Printable(strings.Join(strings.Fields(s), " ")), most)
 }
 

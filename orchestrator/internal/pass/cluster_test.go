@@ -163,7 +163,7 @@ func (c *cluster) steps(plan model.Plan) []func() {
 	for _, p := range plan.Create {
 		steps = append(steps, func() {
 			c.writes++
-			c.checks[p.GetName()] = model.Pod{Namespace: "gpu", Name: p.GetName(), Owner: p.GetName(), Phase: "Running", Of: p.GetLabels()["of"], Since: c.now}
+			c.checks[p.GetName()] = model.Pod{Namespace: "gpu", Name: p.GetName(), Owner: p.GetName(), Phase: "Running", Revision: p.GetLabels()["of"], Since: c.now}
 		})
 	}
 	for _, d := range plan.Delete {

@@ -70,19 +70,19 @@ func (c *cluster) drop(plan model.Plan) {
 func validate(c model.Check, s model.State, last model.ValidationStatus) (model.ValidationStatus, []*unstructured.Unstructured, []model.Seen, time.Duration) {
 	i := slices.IndexFunc(s.Pods, func(p *model.Pod) bool { return p.Owner == c.Name })
 	remove := []model.Seen{}
-	if i >= 0 && !s.Pods[i].Deleting && (last.Of == c.Of || s.Pods[i].Of != c.Of || s.Pods[i].Phase == "Succeeded") {
+	if i >= 0 && !s.Pods[i].Deleting && (last.Revision == c.Revision || s.Pods[i].Revision != c.Revision || s.Pods[i].Phase == "Succeeded") {
 		remove = append(remove, model.Seen{Ref: model.Ref{APIVersion: "v1", Kind: "Pod", Namespace: "gpu", Name: c.Name}})
 	}
 	switch {
-	case last.Of == c.Of:
+	case last.Revision == c.Revision:
 		return last, nil, remove, 0
-	case i >= 0 && s.Pods[i].Of == c.Of && s.Pods[i].Phase == "Succeeded":
-		return model.ValidationStatus{Name: c.Name, State: "Passed", Passed: 1, Of: c.Of}, nil, remove, 0
+	case i >= 0 && s.Pods[i].Revision == c.Revision && s.Pods[i].Phase == "Succeeded":
+		return model.ValidationStatus{Name: c.Name, State: "Passed", Passed: 1, Revision: c.Revision}, nil, remove, 0
 	case i >= 0:
-		return model.ValidationStatus{Name: c.Name, State: "Running", Of: last.Of}, nil, remove, 0
+		return model.ValidationStatus{Name: c.Name, State: "Running", Revision: last.Revision}, nil, remove, 0
 	}
 	p := &unstructured.Unstructured{}
 	p.SetName(c.Name)
-	p.SetLabels(map[string]string{"of": c.Of})
-	return model.ValidationStatus{Name: c.Name, State: "Running", Of: last.Of}, []*unstructured.Unstructured{p}, remove, 0
+	p.SetLabels(map[string]string{"of": c.Revision})
+	return model.ValidationStatus{Name: c.Name, State: "Running", Revision: last.Revision}, []*unstructured.Unstructured{p}, remove, 0
 }

@@ -55,7 +55,7 @@ func TestDocumentedWords(t *testing.T) {
 	words := model.States()
 	for file, pattern := range map[string]string{
 		"../model/status.go": `Reason\w+ += "(\w+)"`,
-		"events.go":          `tell\((?:true|false), "(\w+)"`,
+		"events.go":          `addEvent\((?:true|false), "(\w+)"`,
 		"objects.go":         `Reason: "(\w+)"`,
 	} {
 		source, err := os.ReadFile(file)

@@ -9,25 +9,25 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// events adds to the plan what has changed since the published status: stages, validations that ended,
-// and the conditions. One change is one event: a condition says only what no stage has said.
+// events adds an Event to the plan for each change since the published status: stages, ended
+// validations, and conditions. A condition gets no Event if a stage has one for the same change.
 func (w *walk) events() {
 	for _, r := range w.results {
 		old := w.last[r.Name]
 		for _, v := range r.Validations {
-			w.tellValidation(v, old.Validations)
+			w.addValidationEvent(v, old.Validations)
 		}
 		switch ready := onANode(r.StageStatus); {
 		case ready && onANode(old):
 		case ready && r.Desired == 0:
-			w.tell(false, "StageReady", fmt.Sprintf("stage %s is applied", r.Name))
+			w.addEvent(false, "StageReady", fmt.Sprintf("stage %s is applied", r.Name))
 		case ready:
-			w.tell(false, "StageReady", fmt.Sprintf("stage %s is ready on %d of %d nodes", r.Name, r.Ready, r.Desired))
+			w.addEvent(false, "StageReady", fmt.Sprintf("stage %s is ready on %d of %d nodes", r.Name, r.Ready, r.Desired))
 		case r.State == old.State:
 		case r.State == model.Failed:
-			w.tell(true, "StageFailed", atStage(r))
+			w.addEvent(true, "StageFailed", stageMessage(r))
 		case r.State == model.Progressing && model.Works(old.State):
-			w.tell(false, "StageProgressing", atStage(r))
+			w.addEvent(false, "StageProgressing", stageMessage(r))
 		}
 	}
 	for _, c := range w.plan.Status.Conditions {
@@ -35,48 +35,49 @@ func (w *walk) events() {
 		if old == nil {
 			old = &metav1.Condition{Status: metav1.ConditionUnknown}
 		}
-		w.tellCondition(c, *old)
+		w.addConditionEvent(c, *old)
 	}
 }
 
-func (w *walk) tell(warning bool, reason, message string) {
-	w.plan.Events = append(w.plan.Events, model.Event{Warning: warning, Reason: reason, Message: line(message, maxMessage)})
+func (w *walk) addEvent(warning bool, reason, message string) {
+	w.plan.Events = append(w.plan.Events, model.Event{Warning: warning, Reason: reason, Message: singleLine(message, maxMessage)})
 }
 
-// onANode reports whether a stage works, and on a node that is ready if it has nodes. One whose agents
-// only wait works without such a node.
+// onANode reports whether a stage works on a ready node, or works and has no nodes. A stage whose
+// agents only wait has no ready node.
 func onANode(s model.StageStatus) bool {
 	return model.Works(s.State) && (s.Ready > 0 || s.Desired == 0)
 }
 
-// tellCondition tells that a condition has changed, unless a stage has said so.
-func (w *walk) tellCondition(c, old metav1.Condition) {
+// addConditionEvent adds an Event if a condition has changed, unless the Event of a stage reports
+// the change.
+func (w *walk) addConditionEvent(c, old metav1.Condition) {
 	isTrue, ready := c.Status == metav1.ConditionTrue, c.Type == model.ConditionReady
 	switch {
 	case old.Status == c.Status && (isTrue || old.Reason == c.Reason):
 	case ready && isTrue:
-		w.tell(false, "Ready", c.Message)
+		w.addEvent(false, "Ready", c.Message)
 	case c.Reason == model.ReasonDeleting:
-		w.tell(false, c.Reason, c.Message)
+		w.addEvent(false, c.Reason, c.Message)
 	case c.Reason == model.ReasonNoGPUNodes, c.Reason == model.ReasonLabelsMissing, c.Reason == model.ReasonNodesNotReady,
 		ready && w.state.Policy.Refused != "":
-		w.tell(true, c.Reason, c.Message)
+		w.addEvent(true, c.Reason, c.Message)
 	case c.Reason == model.ReasonNodesFailed:
-		w.tell(true, "Degraded", c.Message)
+		w.addEvent(true, "Degraded", c.Message)
 	case c.Reason == model.ReasonNoFailure && old.Status == metav1.ConditionTrue:
-		w.tell(false, "Recovered", c.Message)
+		w.addEvent(false, "Recovered", c.Message)
 	}
 }
 
-// tellValidation tells that a validation has ended.
-func (w *walk) tellValidation(v model.ValidationStatus, published []model.ValidationStatus) {
+// addValidationEvent adds an Event if a validation has ended.
+func (w *walk) addValidationEvent(v model.ValidationStatus, published []model.ValidationStatus) {
 	for _, old := range published {
-		if old.Name == v.Name && old.State == v.State && old.Of == v.Of {
+		if old.Name == v.Name && old.State == v.State && old.Revision == v.Revision {
 			return
 		}
 	}
 	if v.State == running || v.State == "" {
 		return
 	}
-	w.tell(v.State == failure, "Validation"+v.State, words(v.Name, v.Message))
+	w.addEvent(v.State == failure, "Validation"+v.State, joinReason(v.Name, v.Message))
 }

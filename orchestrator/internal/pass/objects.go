@@ -9,23 +9,23 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// work is what has to be done about the objects of a stage.
-type work struct {
+// stageChanges has the writes that a stage needs.
+type stageChanges struct {
 	apply  []model.Apply
 	events []model.Event
-	// changed says that an object is missing, or is to become another one. Otherwise what is
-	// applied only repairs it, or only makes sure of it after a restart.
+	// changed says that an object is missing or has another desired content. If it is false, the
+	// objects in apply only repair drift, or confirm the state after a restart.
 	changed bool
-	// unknown says that nothing is known to have changed: this process has not applied all
-	// objects yet, and an earlier one had.
+	// unknown says that this process has not applied all objects yet, and that an earlier process
+	// had. No object is known to have changed.
 	unknown bool
-	// conflict, failure and deleting say why the stage cannot be applied.
+	// conflict, failure and deleting are reasons why the stage cannot be applied.
 	conflict, failure, deleting string
 }
 
 // objects compares the objects of a stage with the cluster.
-func (w *walk) objects(st model.Stage) work {
-	var todo work
+func (w *walk) objects(st model.Stage) stageChanges {
+	var todo stageChanges
 	for _, object := range st.Objects {
 		ref, hash := model.RefOf(object), model.Hash(object)
 		if other, ok := w.applied[ref]; ok {
@@ -41,11 +41,11 @@ func (w *walk) objects(st model.Stage) work {
 }
 
 // object compares one object with the cluster.
-func (w *walk) object(todo *work, stage string, object *unstructured.Unstructured, ref model.Ref, hash string) {
+func (w *walk) object(todo *stageChanges, stage string, object *unstructured.Unstructured, ref model.Ref, hash string) {
 	seen, there := w.state.Objects[ref]
 	switch {
 	case there && !seen.Ours && ref.Kind == "Namespace":
-		return // It is used as it is.
+		return // an existing Namespace is used unchanged
 	case there && seen.Deleting:
 		w.plan.Left = append(w.plan.Left, ref.String())
 		if todo.deleting == "" {
@@ -64,7 +64,7 @@ func (w *walk) object(todo *work, stage string, object *unstructured.Unstructure
 		todo.unknown = true
 	case seen.Drifted && failure == "":
 		todo.events = append(todo.events, model.Event{
-			Reason: "DriftRepaired", Message: line(fmt.Sprintf("%s was changed by %s, and is applied again", ref, cmp.Or(seen.Owner, "somebody else")), maxMessage),
+			Reason: "DriftRepaired", Message: singleLine(fmt.Sprintf("%s was changed by %s, and is applied again", ref, cmp.Or(seen.Owner, "somebody else")), maxMessage),
 		})
 	case !seen.Drifted && seen.Applied == hash:
 		return
@@ -72,8 +72,8 @@ func (w *walk) object(todo *work, stage string, object *unstructured.Unstructure
 	todo.apply = append(todo.apply, model.Apply{Stage: stage, Object: object, Hash: hash})
 }
 
-// published reports whether the published status is about this stage with these values. Then a
-// restart alone, after which nothing is known to be applied, does not change the status.
+// published reports whether the published status includes this stage with the current values. Then
+// a restart alone, after which no object is known to be applied, does not change the status.
 func (w *walk) published(stage string) bool {
 	_, ok := w.last[stage]
 	return ok && w.state.Policy.Status.ObservedGeneration == w.state.Policy.Generation

@@ -16,12 +16,12 @@ type index struct {
 	pods     map[owner][]*model.Pod
 	nodes    map[string]*model.Node
 	problems map[key]*problem
-	// troubled are the nodes with a pod that is not ready.
+	// troubled has the nodes with a pod that is not ready.
 	troubled map[string]bool
-	// told are the nodes whose GPUReady is the cause of a pod.
-	told  map[string]bool
-	gpus  int
-	again time.Duration
+	// explained has the nodes whose GPUReady is already reported as the cause of a pod.
+	explained map[string]bool
+	gpus      int
+	again     time.Duration
 }
 
 // owner is the DaemonSet of a pod.
@@ -30,15 +30,15 @@ type owner struct{ namespace, name string }
 func newIndex(s model.State) *index {
 	x := &index{
 		now: s.Now, pods: map[owner][]*model.Pod{}, nodes: map[string]*model.Node{},
-		problems: map[key]*problem{}, troubled: map[string]bool{}, told: map[string]bool{},
+		problems: map[key]*problem{}, troubled: map[string]bool{}, explained: map[string]bool{},
 	}
-	// The order in which the cluster lists pods does not matter.
+	// The result does not depend on the order of the pods in the API server's lists.
 	pods := slices.Clone(s.Pods)
 	slices.SortFunc(pods, func(a, b *model.Pod) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	for _, p := range pods {
-		if p.Of == "" {
+		if p.Revision == "" {
 			o := owner{p.Namespace, p.Owner}
 			x.pods[o] = append(x.pods[o], p)
 		}
@@ -52,28 +52,30 @@ func newIndex(s model.State) *index {
 	return x
 }
 
-// observed is what is known of the DaemonSets of a stage.
+// observed is the observed state of a stage's DaemonSets.
 type observed struct {
-	// status has the numbers of nodes. Those of the stage are the nodes of the DaemonSet with
-	// the most of them.
+	// status has the numbers of nodes. The nodes of the stage are the nodes of its largest
+	// DaemonSet.
 	status     model.StageStatus
 	daemonSets int
-	// current says that the controller has seen the last change of each DaemonSet.
+	// current says that the DaemonSet controller has observed the last change of each DaemonSet.
 	current bool
-	// proven says that the last version of the stage is ready on at least one node, and that
-	// each of its DaemonSets is, or has only agents that run and wait.
+	// proven says that at least one DaemonSet has a ready pod of the current version, and that each
+	// other DaemonSet has one, or has only agents that run and wait.
 	proven bool
-	// onlyWaits says the latter without the former.
+	// onlyWaits says that the pods of at least one DaemonSet only wait, and that no DaemonSet has
+	// another cause.
 	onlyWaits bool
 	// updated is the number of nodes that run the current version.
 	updated int
-	// missing are nodes that have no pod yet.
+	// missing is the number of nodes that have no pod yet.
 	missing int
-	// first is the DaemonSet that misses pods.
+	// first is the DaemonSet with the most missing pods.
 	first model.Ref
 }
 
-// observe returns what is known of a stage, and collects the causes of pods that are not ready.
+// observe returns the observed state of a stage, and collects the causes of its pods that are not
+// ready.
 func (w *walk) observe(st model.Stage) observed {
 	o := observed{status: model.StageStatus{Name: st.Name}, current: true}
 	failed := map[string]bool{}
@@ -91,7 +93,8 @@ func (w *walk) observe(st model.Stage) observed {
 		}
 		pods, onlyWait := w.index.causes(ref, st.Name, failed)
 		switch {
-		// All pods of the current version may be among those that are not ready.
+		// At least one ready pod has the current version, even if all pods that are not ready have
+		// it.
 		case ds.Current && ds.Updated+ds.Ready-ds.Desired > 0:
 			proven++
 		case onlyWait:
@@ -112,8 +115,9 @@ func (w *walk) observe(st model.Stage) observed {
 	return o
 }
 
-// causes collects why pods of a DaemonSet are not ready, and sets for each node of one whether it
-// has failed. It returns the number of these pods, and whether all of them run and wait.
+// causes collects the causes of a DaemonSet's pods that are not ready, and sets in failed for each
+// of their nodes whether it has failed. It returns the number of these pods, and whether all of
+// them run and wait.
 func (x *index) causes(ds model.Ref, stage string, failed map[string]bool) (pods int, onlyWait bool) {
 	all := x.pods[owner{ds.Namespace, ds.Name}]
 	onlyWait = len(all) > 0
@@ -121,25 +125,26 @@ func (x *index) causes(ds model.Ref, stage string, failed map[string]bool) (pods
 		t := x.podCause(p)
 		onlyWait = onlyWait && t.severity == cause.Waits
 		x.troubled[p.Node] = true
-		// A pod without a node counts as one.
+		// A pod without a node counts as a node.
 		where := cmp.Or(p.Node, p.Namespace+"/"+p.Name)
 		failed[where] = x.add(stage, p.Node, t) || failed[where]
 	}
 	return len(all), onlyWait
 }
 
-// count sets the numbers of nodes, of those that have failed or wait.
+// count sets the numbers of nodes that have failed, wait or are ready.
 func (o *observed) count(failed map[string]bool) {
 	s, n := &o.status, 0
 	for _, f := range failed {
-		n += order(f)
+		n += boolToInt(f)
 	}
 	s.Failed = min(n, s.Desired)
 	s.Waiting = min(len(failed)-n+o.missing, s.Desired-s.Failed)
 	s.Ready = s.Desired - s.Failed - s.Waiting
 }
 
-// why returns why a stage is not ready on any node: the worst cause, if there is one.
+// why returns why a stage is not ready on any node: the worst cause, the missing pods, or the start
+// of the pods.
 func (o *observed) why(worst string) string {
 	switch {
 	case worst != "":

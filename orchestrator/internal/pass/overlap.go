@@ -23,14 +23,14 @@ func poolsOf(stages []model.Stage) []pools.Pool {
 	return out
 }
 
-// addOverlaps adds the nodes with GPUs that several pools select, and returns their number. Such a
-// node is in the first of these pools, whose agents alone it runs; nothing else waits for a mended
-// label.
+// addOverlaps adds a problem for the GPU nodes that several pools select, and returns their number.
+// Such a node belongs to the first of these pools, and runs only the agents of that pool. No stage
+// waits for a fix of the labels.
 func (w *walk) addOverlaps() (count int) {
 	since := w.state.Now
 	for _, p := range w.state.Policy.Status.Problems {
 		if p.Cause == string(cause.PoolsOverlap) {
-			since = p.Since.Time // Nothing in the cluster says when a label was set.
+			since = p.Since.Time // the API does not record when a label was set
 		}
 	}
 	for _, n := range w.state.Nodes {
@@ -45,8 +45,8 @@ func (w *walk) addOverlaps() (count int) {
 	return count
 }
 
-// nodesOf returns the nodes on which a stage can be validated: a node that several pools select
-// has the agents of the first one.
+// nodesOf returns the nodes that can validate a stage. If several pools select a node, the node
+// validates only the stages of the first pool.
 func (w *walk) nodesOf(st model.Stage) []*model.Node {
 	if st.Pool == "" || len(w.overlaps) == 0 {
 		return w.state.Nodes

@@ -1,6 +1,6 @@
-// Package pass derives what one pass of the orchestrator writes, from what should be in the
-// cluster and what is there. It does no I/O and keeps nothing between two passes: an
-// orchestrator that was killed goes on from what it finds.
+// Package pass derives the writes of one pass from the desired and the observed state. It does no
+// I/O and keeps no state between passes, so that an orchestrator that was killed continues from the
+// observed state.
 //
 //	Stages, State ─▶ walk: objects ─▶ gate ─▶ validation ─▶ next stage
 //	                  └▶ prune ─▶ inventory    └▶ causes ─▶ problems ─▶ conditions, events
@@ -18,20 +18,20 @@ import (
 	"outrigger.dev/orchestrator/internal/pools"
 )
 
-// Validate returns the result of a check so far, which pods to create and to remove, and when
-// to ask again. If it is nil, validations stay as they are.
+// Validate returns the result of a check so far, the pods to create and to remove, and the delay
+// until the next call. If Validate is nil, validations stay unchanged.
 type Validate func(c model.Check, s model.State, last model.ValidationStatus) (
 	now model.ValidationStatus, create []*unstructured.Unstructured, remove []model.Seen, again time.Duration)
 
-// Next returns what one pass writes. The stages are in order. A stage is applied once those
-// before it, in the same pool, are ready on at least one node and validated; a stage that
-// cannot be applied stops the pass there. What left the policy is deleted.
+// Next returns the plan of one pass. The stages are in order. A stage is applied after the stages
+// before it in the same pool are ready on at least one node and validated. A stage that cannot be
+// applied stops the pass there. Objects that the policy no longer has are deleted.
 //
-// Equal arguments give equal plans, and in a cluster that is as desired a plan that changes
-// nothing: no writes, no events, and the status of the policy as it is.
+// Equal arguments give equal plans. If the cluster is as desired, the plan has no writes and no
+// events, and its status is the status of the policy.
 func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 	if s.Policy.Deleting {
-		// What the values say, and whether they are accepted, plays no part any more.
+		// The values, and whether they are accepted, do not matter for a deletion.
 		stages, s.Policy.Refused = nil, ""
 	}
 	stages = slices.DeleteFunc(slices.Clone(stages), isEmpty)
@@ -53,13 +53,13 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 	return w.plan
 }
 
-// isEmpty reports whether a stage has nothing of its own, such as a chart that has only the
-// validations of others.
+// isEmpty reports whether a stage has no objects and no validations. An example is a chart that has
+// only validations of other stages.
 func isEmpty(st model.Stage) bool {
 	return len(st.Objects) == 0 && len(st.Validations) == 0 && st.Refused == ""
 }
 
-// walk is one pass.
+// walk is the state of one pass.
 type walk struct {
 	state    model.State
 	stages   []model.Stage
@@ -69,35 +69,35 @@ type walk struct {
 	index *index
 	// overlaps are the nodes that several pools select, with the names of these pools.
 	overlaps map[string][]string
-	// closed names the stage at which the pass stopped, by pool.
+	// closed has the names of the stages that stopped the pass, by pool.
 	closed map[string]string
-	// applied are the objects that stages of this pass desire so far.
+	// applied has the objects of the stages that this pass has walked so far.
 	applied map[model.Ref]applied
 	results []result
 	plan    model.Plan
 }
 
-// applied says which stage desires an object, and with which content.
+// applied is the stage that desires an object, and the hash of the desired content.
 type applied struct{ stage, hash string }
 
 // result is the status of a stage, and the reason of the condition Ready while it is not ready.
 type result struct {
 	model.StageStatus
 	reason string
-	// works says on how many nodes a stage works, if these are not all.
+	// works is the number of working nodes, as text. It is empty if the stage works on all nodes.
 	works string
 	// missing is the number of nodes without a pod.
 	missing int
 }
 
-// stops sets the state of a stage after which none may start, and reports that.
+// stops sets the state of a stage that keeps the next stage from starting, and returns false.
 func (r *result) stops(state, message, reason string) bool {
 	r.State, r.Message, r.reason = state, message, reason
 	return false
 }
 
-// stage returns the result of one stage, adds what it needs to the plan, and closes the gate
-// for those after it unless it works on a node.
+// stage returns the result of one stage, and adds its writes to the plan. Unless the stage works on
+// a node, it closes the gate for the stages after it.
 func (w *walk) stage(i int) result {
 	st := w.stages[i]
 	seen := w.observe(st)
@@ -108,14 +108,14 @@ func (w *walk) stage(i int) result {
 	if r.State == model.Ready {
 		w.complete(&r, seen)
 	}
-	r.Message = line(r.Message, maxMessage)
+	r.Message = singleLine(r.Message, maxMessage)
 	return r
 }
 
-// opens reports whether a stage in this state lets the next one start.
+// opens reports whether the next stage may start after a stage in this state.
 func opens(state string) bool { return model.Works(state) || state == model.NothingToDo }
 
-// complete says of a stage that works whether it does so on all nodes.
+// complete sets the state and the message of a working stage that does not work on all nodes.
 func (w *walk) complete(r *result, seen observed) {
 	r.works = fmt.Sprintf("%d of %d nodes are ready", r.Ready, r.Desired)
 	switch {
@@ -128,7 +128,7 @@ func (w *walk) complete(r *result, seen observed) {
 	default:
 		return
 	}
-	r.Message = words(r.works, w.index.worst(r.Name))
+	r.Message = joinReason(r.works, w.index.worst(r.Name))
 }
 
 // decide sets the state of a stage, and reports whether the next one may start.
@@ -144,11 +144,11 @@ func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) boo
 	case before != "" && todo.changed:
 		return r.stops(model.Pending, "waits for the stage "+before, r.reason)
 	case before != "" && keep:
-		w.keep(r, st, last)
+		w.retain(r, st, last)
 		return false
 	case before != "":
-		// What it applied before is still as desired: the stage that is not ready does not
-		// make this one worse.
+		// The objects that the stage applied before are as desired. An earlier stage that is not
+		// ready does not change its state.
 		w.judge(r, st, seen, needed)
 		w.validated(r, st, false)
 		return false
@@ -165,7 +165,7 @@ func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) boo
 	case todo.changed:
 		return r.stops(model.Progressing, "its objects are being applied", r.reason)
 	case keep:
-		w.keep(r, st, last)
+		w.retain(r, st, last)
 		return false
 	}
 	open, repairs := w.judge(r, st, seen, needed), len(todo.apply) > 0
@@ -173,8 +173,8 @@ func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) boo
 	return open && !repairs && (passed || r.State != model.Validating && r.State != model.Failed)
 }
 
-// keep leaves a stage as it was published, until what is in the cluster is known.
-func (w *walk) keep(r *result, st model.Stage, last model.StageStatus) {
+// retain keeps the published state of a stage until its objects are known.
+func (w *walk) retain(r *result, st model.Stage, last model.StageStatus) {
 	r.State, r.Message = last.State, last.Message
 	if c := meta.FindStatusCondition(w.state.Policy.Status.Conditions, model.ConditionReady); c != nil {
 		r.reason = c.Reason
@@ -182,7 +182,7 @@ func (w *walk) keep(r *result, st model.Stage, last model.StageStatus) {
 	w.validated(r, st, false)
 }
 
-// judge sets the state of a stage whose objects are as desired from its DaemonSets, and reports
+// judge derives the state of a stage from its DaemonSets, if its objects are as desired. It reports
 // whether the next stage may start.
 func (w *walk) judge(r *result, st model.Stage, seen observed, needed bool) bool {
 	switch {
@@ -191,7 +191,7 @@ func (w *walk) judge(r *result, st model.Stage, seen observed, needed bool) bool
 	case seen.daemonSets > 0 && r.Desired == 0:
 		r.State, r.Message = model.NothingToDo, "no node matches its nodeSelector and affinity"
 		if w.index.gpus > 0 {
-			r.Message += fmt.Sprintf("; %s in the cluster: check these values, and the labels nvidia.com/gpu.deploy.* of the nodes", nodes(w.index.gpus))
+			r.Message += fmt.Sprintf("; %s in the cluster: check these values, and the labels nvidia.com/gpu.deploy.* of the nodes", gpuNodes(w.index.gpus))
 		}
 		return true
 	case seen.proven:
@@ -201,23 +201,23 @@ func (w *walk) judge(r *result, st model.Stage, seen observed, needed bool) bool
 	r.State, r.Message = model.Progressing, fmt.Sprintf("0 of %d nodes are ready with the current version", r.Desired)
 	switch {
 	case r.Failed > 0 && r.Waiting > 0:
-		r.Message += fmt.Sprintf(", %d wait and %d %s failed", r.Waiting, r.Failed, have(r.Failed))
+		r.Message += fmt.Sprintf(", %d wait and %d %s failed", r.Waiting, r.Failed, hasOrHave(r.Failed))
 	case r.Failed > 0:
 		r.State = model.Failed
 	}
-	r.Message = words(r.Message, seen.why(w.index.worst(st.Name)))
+	r.Message = joinReason(r.Message, seen.why(w.index.worst(st.Name)))
 	return seen.onlyWaits && !needed
 }
 
-func have(n int) string {
+func hasOrHave(n int) string {
 	if n == 1 {
 		return "has"
 	}
 	return "have"
 }
 
-// needed reports whether a later stage of the pool needs this one. An agent that waits, for
-// example feature discovery for a driver, holds up only those.
+// needed reports whether a later stage of the pool needs this one. An agent that waits, for example
+// feature discovery for a driver, delays only the stages that need it.
 func (w *walk) needed(i int) bool {
 	for _, later := range w.stages[i+1:] {
 		if later.Pool == w.stages[i].Pool && slices.Contains(later.Needs, w.stages[i].Chart()) {

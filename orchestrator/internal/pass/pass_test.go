@@ -125,11 +125,11 @@ func TestGate(t *testing.T) {
 // TestRepeatedValidation repeats a validation without a change, then with one.
 func TestRepeatedValidation(t *testing.T) {
 	w := healthy(1)
-	w.stages[1].Validations = []model.Check{{Name: "check", Of: "1"}}
+	w.stages[1].Validations = []model.Check{{Name: "check", Revision: "1"}}
 	var now model.ValidationStatus
 	step := func(state, of, want string) {
 		t.Helper()
-		now = model.ValidationStatus{Name: "check", State: state, Of: of}
+		now = model.ValidationStatus{Name: "check", State: state, Revision: of}
 		plan := pass.Next(w.stages, w.state, func(model.Check, model.State, model.ValidationStatus) (
 			model.ValidationStatus, []*unstructured.Unstructured, []model.Seen, time.Duration,
 		) {
@@ -145,7 +145,7 @@ func TestRepeatedValidation(t *testing.T) {
 	step("Running", "", model.Ready)
 	step("Running", "", model.Ready)
 	step("Passed", "1", model.Ready)
-	w.stages[1].Validations[0].Of = "2"
+	w.stages[1].Validations[0].Revision = "2"
 	step("Running", "1", model.Validating)
 	step("Running", "1", model.Validating)
 	step("Failed", "2", model.Failed)

@@ -90,7 +90,7 @@ func TestAPoolIsValidatedOnItsOwnNodes(t *testing.T) {
 	for i, pool := range []string{"a100", "edge"} {
 		w.stage("device-plugin/"+pool, 1)
 		w.stages[3+i].Pool, w.stages[3+i].PoolOrder, w.stages[3+i].NodeSelector = pool, i, map[string]string{pool: "true"}
-		w.stages[3+i].Validations = []model.Check{{Name: pool, Of: "1"}}
+		w.stages[3+i].Validations = []model.Check{{Name: pool, Revision: "1"}}
 	}
 	w.state.Nodes[0].Labels["a100"], w.state.Nodes[0].Labels["edge"], w.state.Nodes[1].Labels["edge"] = "true", "true", "true"
 	got := map[string][]string{}

@@ -18,17 +18,17 @@ import (
 const (
 	maxProblems = 10
 	maxExamples = 10
-	// maxNamed is the number of nodes that a message names.
+	// maxNamed is the maximum number of names in a message.
 	maxNamed = 3
 )
 
-// key tells problems apart.
+// key identifies a problem.
 type key struct {
 	stage string
 	code  cause.Code
 }
 
-// problem is one cause on one or several nodes.
+// problem is a cause and the nodes that have it.
 type problem struct {
 	trouble
 	nodes  []string
@@ -49,7 +49,7 @@ func (x *index) add(stage, node string, t trouble) bool {
 		return failed
 	}
 	if t.Code == cause.NodeNotReady {
-		stage = "" // It is the same problem for all stages.
+		stage = "" // one problem for all stages
 	}
 	k := key{stage, t.Code}
 	p := x.problems[k]
@@ -58,7 +58,7 @@ func (x *index) add(stage, node string, t trouble) bool {
 		p = &problem{trouble: t}
 		x.problems[k] = p
 	case node != "" && (len(p.nodes) == 0 || node < p.nodes[0]):
-		// The text is that of the first node by name, so that it does not depend on the order.
+		// Use the text of the first node by name, so that the text does not depend on the order.
 		since := p.since
 		p.trouble = t
 		p.since = since
@@ -78,12 +78,12 @@ func (x *index) add(stage, node string, t trouble) bool {
 	return failed
 }
 
-// addNodes adds what the agents of the nodes themselves say. While a stage is on its way, that
-// an agent waits for another one is no problem, nor is it on a node that has one that explains
-// it. Nor is it that an agent has not run yet while pods are missing, of which it may be one.
+// addNodes adds the causes of nodes whose GPUs cannot be used, and returns the number of failed
+// nodes. It skips the cause of an agent that waits: while a stage is not settled, on a node with a
+// pod that is not ready and, if the cause is a missing agent, while pods are missing.
 func (w *walk) addNodes(settled, missing bool) (failed int) {
 	for _, n := range w.state.Nodes {
-		if !n.NotReady && (n.GPUReady == "True" || n.GPUReady == "") || w.index.told[n.Name] || !n.HasGPU() {
+		if !n.NotReady && (n.GPUReady == "True" || n.GPUReady == "") || w.index.explained[n.Name] || !n.HasGPU() {
 			continue
 		}
 		t := nodeCause(n)
@@ -105,18 +105,19 @@ func (x *index) sorted() []model.Problem {
 	keys := slices.SortedFunc(maps.Keys(x.problems), x.compare)
 	var out []model.Problem
 	for _, k := range keys[:min(len(keys), maxProblems)] {
-		out = append(out, x.problems[k].told(k))
+		out = append(out, x.problems[k].report(k))
 	}
 	return out
 }
 
-// compare puts the worse problem first: one that needs a person, then the one with more nodes.
+// compare orders problems, the worse one first: failures before others, then by the number of
+// nodes.
 func (x *index) compare(a, b key) int {
 	p, q := x.problems[a], x.problems[b]
-	return cmp.Or(order(q.failed)-order(p.failed), q.count()-p.count(), cmp.Compare(a.stage, b.stage), cmp.Compare(a.code, b.code))
+	return cmp.Or(boolToInt(q.failed)-boolToInt(p.failed), q.count()-p.count(), cmp.Compare(a.stage, b.stage), cmp.Compare(a.code, b.code))
 }
 
-func order(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}
@@ -125,15 +126,16 @@ func order(b bool) int {
 
 func (p *problem) count() int { return p.others + len(p.nodes) }
 
-func (p *problem) told(k key) model.Problem {
+func (p *problem) report(k key) model.Problem {
 	nodes := slices.Compact(slices.Sorted(slices.Values(p.nodes)))
 	return model.Problem{
-		Cause: line(string(k.code), 63), Stage: k.stage, Nodes: p.others + len(nodes), Examples: nodes[:min(len(nodes), maxExamples)],
-		Message: line(p.Text, maxText), Fix: line(p.Fix, maxText), Since: metav1.NewTime(p.since.UTC().Truncate(time.Second)),
+		Cause: singleLine(string(k.code), 63), Stage: k.stage, Nodes: p.others + len(nodes), Examples: nodes[:min(len(nodes), maxExamples)],
+		Message: singleLine(p.Text, maxText), Fix: singleLine(p.Fix, maxText), Since: metav1.NewTime(p.since.UTC().Truncate(time.Second)),
 	}
 }
 
-// worst returns the worst problem of a stage, or of its nodes, in one sentence, or "".
+// worst returns the worst problem of a stage in one sentence. If the stage has none, it returns the
+// problem of nodes that are not Ready, or "".
 func (x *index) worst(stage string) string {
 	worst, found := key{"", cause.NodeNotReady}, false
 	for k := range x.problems {
@@ -142,30 +144,30 @@ func (x *index) worst(stage string) string {
 		}
 	}
 	if p := x.problems[worst]; p != nil {
-		return sentence(p.told(worst))
+		return sentence(p.report(worst))
 	}
 	return ""
 }
 
-// sentence returns a problem as the cause, the nodes, what is wrong, and the fix.
+// sentence returns a problem as text: the cause, the nodes, the message, and the fix.
 func sentence(p model.Problem) string {
-	out := words(summary(p), strings.TrimSuffix(p.Message, "."))
-	if p.Fix != "" && !strings.HasSuffix(p.Message, p.Fix) { // GPUReady has the fix in its message
+	out := joinReason(summary(p), strings.TrimSuffix(p.Message, "."))
+	if p.Fix != "" && !strings.HasSuffix(p.Message, p.Fix) { // the message of GPUReady already has the fix
 		out += "; fix: " + p.Fix
 	}
 	return out
 }
 
-// summary returns a problem as the cause and the nodes.
+// summary returns the cause and the nodes of a problem as text.
 func summary(p model.Problem) string {
 	if len(p.Examples) == 0 {
 		return fmt.Sprintf("%s of %d pods without a node", p.Cause, p.Nodes)
 	}
-	return p.Cause + " on " + few(p.Examples, p.Nodes)
+	return p.Cause + " on " + abbreviate(p.Examples, p.Nodes)
 }
 
-// few names the first of several, and says how many more there are.
-func few(names []string, all int) string {
+// abbreviate returns the first names, and the number of the others.
+func abbreviate(names []string, all int) string {
 	named := names[:min(len(names), maxNamed)]
 	out := strings.Join(named, ", ")
 	if more := all - len(named); more > 0 {

@@ -79,7 +79,7 @@ func (c *cluster) desire() []model.Stage {
 		}}
 		st.Objects[1].Object["data"] = "the same in all stages"
 		if i == 1 || i == 2 {
-			st.Validations = []model.Check{{Name: name + "-validation", Of: fmt.Sprint(c.rnd.IntN(2))}}
+			st.Validations = []model.Check{{Name: name + "-validation", Revision: fmt.Sprint(c.rnd.IntN(2))}}
 		}
 		out = append(out, st)
 	}

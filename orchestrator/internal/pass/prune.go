@@ -7,11 +7,12 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// prune adds to the plan what has left the policy, in reverse order of the inventory, and returns
-// the new inventory. Workloads go first: the rest, with their rights, goes once they have ended. While
-// a stage cannot be rendered, nothing goes, because what it desires is not known.
+// prune adds to the plan the deletion of objects that the policy no longer has, in reverse order of
+// the inventory, and returns the new inventory. Workloads are deleted first, and the other objects,
+// such as their RBAC rules, after the workloads have ended. While a stage cannot be rendered, its
+// desired objects are not known, so prune deletes no objects.
 func (w *walk) prune() []model.Ref {
-	// Stages may have another version of the kind of an object that is listed.
+	// The inventory may list an object with another version of its kind.
 	desired := map[model.Ref]model.Ref{}
 	complete := w.state.Policy.Refused == ""
 	for _, st := range w.stages {
@@ -34,9 +35,9 @@ func (w *walk) prune() []model.Ref {
 		case listed[ref]:
 			continue
 		case !there && !isDesired && complete:
-			continue // It is gone.
+			continue // the object is deleted
 		case there && !seen.Ours:
-			continue // Somebody else has it now.
+			continue // another program manages the object now
 		case !isDesired && complete && there && (w.state.Policy.Deleting || !Stays(ref)):
 			leaving = append(leaving, seen)
 		}
@@ -44,7 +45,7 @@ func (w *walk) prune() []model.Ref {
 		keep = append(keep, ref)
 	}
 	if complete {
-		w.plan.Delete = append(w.plan.Delete, w.leave(leaving)...)
+		w.plan.Delete = append(w.plan.Delete, w.deletable(leaving)...)
 		w.plan.Delete = append(w.plan.Delete, w.leftovers()...)
 	}
 	for _, a := range w.plan.Apply {
@@ -56,17 +57,18 @@ func (w *walk) prune() []model.Ref {
 	return keep
 }
 
-// Stays reports whether an object that left the policy is kept until the policy is deleted,
-// because what others have in it would go with it.
+// Stays reports whether an object that the policy no longer has is kept until the policy is
+// deleted, because its deletion would also delete objects of others.
 func Stays(ref model.Ref) bool {
 	return ref.Kind == "Namespace" || ref.Kind == "CustomResourceDefinition"
 }
 
-// leave returns which of the objects that leave are deleted now.
-func (w *walk) leave(leaving []model.Seen) []model.Seen {
+// deletable returns the objects to delete in this pass, out of the objects that the policy no
+// longer has.
+func (w *walk) deletable(leaving []model.Seen) []model.Seen {
 	slices.Reverse(leaving)
-	// Namespaces last: the rest goes with them, in no order.
-	slices.SortStableFunc(leaving, func(a, b model.Seen) int { return order(a.Kind == "Namespace") - order(b.Kind == "Namespace") })
+	// Namespaces are last, because their deletion deletes all objects in them, in any order.
+	slices.SortStableFunc(leaving, func(a, b model.Seen) int { return boolToInt(a.Kind == "Namespace") - boolToInt(b.Kind == "Namespace") })
 	workloads := slices.ContainsFunc(leaving, func(s model.Seen) bool { return s.RunsPods() })
 	var out []model.Seen
 	for _, seen := range leaving {

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// status returns what people are told.
+// status returns the new status of the policy.
 func (w *walk) status() model.Status {
 	old := w.state.Policy.Status
 	now := model.Status{ObservedGeneration: w.state.Policy.Generation, Inventory: w.prune()}
@@ -23,7 +23,7 @@ func (w *walk) status() model.Status {
 		now.Stages = append(now.Stages, r.StageStatus)
 	}
 	if w.state.Policy.Refused != "" {
-		now.Stages = old.Stages // What was applied before stays.
+		now.Stages = old.Stages // the objects that were applied before stay
 	}
 	conditioned := false
 	now.GPUNodes = w.index.gpus
@@ -43,29 +43,30 @@ func (w *walk) status() model.Status {
 	if ready.Status == metav1.ConditionTrue {
 		now.State = model.StateReady
 		if degraded.Status == metav1.ConditionTrue {
-			ready.Message = line(ready.Message+"; "+degraded.Message, maxMessage)
+			ready.Message = singleLine(ready.Message+"; "+degraded.Message, maxMessage)
 		}
 	}
 	now.Conditions = slices.Clone(old.Conditions)
-	set(&now, w.state.Now, ready, degraded)
+	setConditions(&now, w.state.Now, ready, degraded)
 	return now
 }
 
-// condition returns a condition without the generation and the time.
+// condition returns a condition without observedGeneration and lastTransitionTime.
 func condition(name string, is metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: name, Status: is, Reason: reason, Message: line(message, maxMessage)}
+	return metav1.Condition{Type: name, Status: is, Reason: reason, Message: singleLine(message, maxMessage)}
 }
 
-// set sets conditions of a status.
-func set(s *model.Status, now time.Time, conditions ...metav1.Condition) {
+// setConditions sets conditions of a status, and the time of each condition that changed.
+func setConditions(s *model.Status, now time.Time, conditions ...metav1.Condition) {
 	for _, c := range conditions {
 		c.ObservedGeneration, c.LastTransitionTime = s.ObservedGeneration, metav1.NewTime(now.UTC().Truncate(time.Second))
 		meta.SetStatusCondition(&s.Conditions, c)
 	}
 }
 
-// usable reports whether the GPUs of a node can be used: its GPUReady decides or, on a node
-// without feature discovery, what the kubelet offers.
+// usable reports whether the GPUs of a node can be used, according to its condition GPUReady. If
+// the node does not have the condition, because feature discovery does not run, one allocatable GPU
+// is enough.
 func usable(n *model.Node) bool {
 	if n.NotReady {
 		return false
@@ -81,7 +82,7 @@ func usable(n *model.Node) bool {
 	return false
 }
 
-// ready returns the condition Ready. A cluster in which there is nothing to do is not ready.
+// ready returns the condition Ready. A cluster without GPU nodes is not ready.
 func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
 	not := func(reason, message string) metav1.Condition {
 		return condition(model.ConditionReady, metav1.ConditionFalse, reason, message)
@@ -94,7 +95,7 @@ func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
 	rollsOut := ""
 	for _, r := range w.results {
 		if !opens(r.State) {
-			return not(r.reason, atStage(r))
+			return not(r.reason, stageMessage(r))
 		}
 		if r.State == model.RollingOut && rollsOut == "" {
 			rollsOut = fmt.Sprintf("; stage %s: %s", r.Name, r.works)
@@ -104,13 +105,13 @@ func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
 	case now.GPUNodes == 0:
 		return not(w.noNodes())
 	case now.ReadyNodes == 0 && conditioned:
-		return not(model.ReasonNodesNotReady, fmt.Sprintf("0 of %s ready%s", nodes(now.GPUNodes), worstOf(now.Problems)))
+		return not(model.ReasonNodesNotReady, fmt.Sprintf("0 of %s ready%s", gpuNodes(now.GPUNodes), worstSuffix(now.Problems)))
 	}
 	return condition(model.ConditionReady, metav1.ConditionTrue, model.ReasonReconciled,
-		fmt.Sprintf("%d of %s ready%s", now.ReadyNodes, nodes(now.GPUNodes), rollsOut))
+		fmt.Sprintf("%d of %s ready%s", now.ReadyNodes, gpuNodes(now.GPUNodes), rollsOut))
 }
 
-// noNodes returns why a cluster without GPU nodes is not ready, and what to check.
+// noNodes returns the reason and the message of a cluster without GPU nodes.
 func (w *walk) noNodes() (reason, message string) {
 	for i, r := range w.results {
 		if w.stages[i].Chart() == "feature-discovery" && r.Desired > 0 {
@@ -126,7 +127,7 @@ func (w *walk) noNodes() (reason, message string) {
 func (w *walk) degraded(now *model.Status, failed int) metav1.Condition {
 	for _, r := range w.results {
 		if r.State == model.Failed {
-			return condition(model.ConditionDegraded, metav1.ConditionTrue, model.ReasonStageFailed, atStage(r))
+			return condition(model.ConditionDegraded, metav1.ConditionTrue, model.ReasonStageFailed, stageMessage(r))
 		}
 		failed += r.Failed
 		for _, v := range r.Validations {
@@ -143,11 +144,11 @@ func (w *walk) degraded(now *model.Status, failed int) metav1.Condition {
 	}
 }
 
-// failures names the worst problems, or the validations that failed on some nodes.
+// failures returns the worst problems, and the validations that failed on some nodes, as text.
 func (w *walk) failures(now *model.Status) string {
 	var parts []string
 	for _, p := range now.Problems[:min(len(now.Problems), maxNamed)] {
-		parts = append(parts, ofStage(p))
+		parts = append(parts, stageSummary(p))
 	}
 	if more := len(w.index.problems) - len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more causes", more))
@@ -155,57 +156,57 @@ func (w *walk) failures(now *model.Status) string {
 	for _, r := range w.results {
 		for _, v := range r.Validations {
 			if v.Failed > 0 {
-				parts = append(parts, fmt.Sprintf("%s failed on %s: %s", v.Name, nodes(v.Failed), v.Message))
+				parts = append(parts, fmt.Sprintf("%s failed on %s: %s", v.Name, gpuNodes(v.Failed), v.Message))
 			}
 		}
 	}
 	return strings.Join(parts, "; ")
 }
 
-// remaining says what a policy that is deleted waits for.
+// remaining returns the objects that the deletion of the policy waits for, as text.
 func (w *walk) remaining() string {
 	if len(w.plan.Left) == 0 {
 		return "everything is deleted"
 	}
-	return fmt.Sprintf("deleting %d objects: %s", len(w.plan.Left), few(w.plan.Left, len(w.plan.Left)))
+	return fmt.Sprintf("deleting %d objects: %s", len(w.plan.Left), abbreviate(w.plan.Left, len(w.plan.Left)))
 }
 
-// atStage says what happens at a stage that is not ready.
-func atStage(r result) string {
+// stageMessage returns the state of a stage that is not ready, as text.
+func stageMessage(r result) string {
 	if r.State == model.Failed {
 		return fmt.Sprintf("stage %s failed: %s", r.Name, r.Message)
 	}
 	return fmt.Sprintf("stage %s: %s", r.Name, r.Message)
 }
 
-// worstOf returns the first problem, to follow a sentence.
-func worstOf(problems []model.Problem) string {
+// worstSuffix returns the first problem as the end of a sentence.
+func worstSuffix(problems []model.Problem) string {
 	if len(problems) == 0 {
 		return ""
 	}
 	return ": " + sentence(problems[0])
 }
 
-// ofStage returns a problem with its stage.
-func ofStage(p model.Problem) string {
+// stageSummary returns the summary of a problem with its stage.
+func stageSummary(p model.Problem) string {
 	if p.Stage == "" {
 		return summary(p)
 	}
 	return p.Stage + ": " + summary(p)
 }
 
-func nodes(n int) string {
+func gpuNodes(n int) string {
 	if n == 1 {
 		return "1 GPU node"
 	}
 	return fmt.Sprintf("%d GPU nodes", n)
 }
 
-// Ignored returns the status of a policy that is not in effect, because the one with this name
-// is older.
+// Ignored returns the status of a policy that is not in effect, because the policy with the name
+// older is older.
 func Ignored(p model.Policy, older string, now time.Time) model.Status {
 	s := model.Status{State: model.StateIgnored, ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions)}
-	set(&s, now, condition(model.ConditionReady, metav1.ConditionFalse, model.ReasonIgnored,
+	setConditions(&s, now, condition(model.ConditionReady, metav1.ConditionFalse, model.ReasonIgnored,
 		fmt.Sprintf("the ClusterPolicy %s is older and in effect; a cluster has one: delete this one or that one", older)))
 	return s
 }

@@ -106,7 +106,7 @@ func scenarios() map[string]func(*world) {
 			w.changes("device-plugin")
 		},
 		"a validation runs": func(w *world) {
-			w.stages[1].Validations = []model.Check{{Name: "nvidia-driver-validation", Of: "1"}}
+			w.stages[1].Validations = []model.Check{{Name: "nvidia-driver-validation", Revision: "1"}}
 			w.changes("device-plugin")
 		},
 		"the pods of an installation start": func(w *world) {

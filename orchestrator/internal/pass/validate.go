@@ -6,15 +6,15 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// The states of a validation that this package tells apart.
+// The states of a validation that this package uses.
 const (
 	running = "Running"
 	failure = "Failed"
 )
 
-// validated sets the validations of a stage and, if its DaemonSets are ready, its state. It
-// reports whether all validations have passed or were skipped. With drive they go on, one after
-// the other; otherwise the result is what is known.
+// validated sets the validations of a stage and, if its DaemonSets are ready, its state. It reports
+// whether all validations have passed or were skipped. If drive is set, the validations continue,
+// one after the other. Otherwise the published results are used.
 func (w *walk) validated(r *result, st model.Stage, drive bool) bool {
 	known := w.last[st.Name].Validations
 	passed := true
@@ -32,9 +32,9 @@ func (w *walk) validated(r *result, st model.Stage, drive bool) bool {
 			continue
 		}
 		r.Validations = append(r.Validations, now)
-		// One that has had a result for this stage as it is may be repeated, for example because no GPU
-		// was free. The stage stays ready meanwhile.
-		if now.State == running && model.Works(w.last[st.Name].State) && (last.State == running || last.Of == check.Of) {
+		// A validation that already had a result for the current stage may be repeated, for example
+		// because no GPU was free. The stage stays ready during the repetition.
+		if now.State == running && model.Works(w.last[st.Name].State) && (last.State == running || last.Revision == check.Revision) {
 			continue
 		}
 		if passed && r.State == model.Ready {
@@ -47,39 +47,39 @@ func (w *walk) validated(r *result, st model.Stage, drive bool) bool {
 	return passed
 }
 
-// check lets one validation go on.
+// check continues one validation, and adds its pods to the plan.
 func (w *walk) check(st model.Stage, check model.Check, last model.ValidationStatus) model.ValidationStatus {
 	s := w.state
 	s.Nodes = w.nodesOf(st)
 	now, create, remove, again := w.validate(check, s, last)
-	now.Message = line(now.Message, maxMessage)
+	now.Message = singleLine(now.Message, maxMessage)
 	w.plan.Create = append(w.plan.Create, create...)
 	w.plan.Delete = append(w.plan.Delete, remove...)
 	w.index.again = model.Soonest(w.index.again, again)
 	return now
 }
 
-// judgeValidation sets the state of a stage whose validation runs or failed, and reports
-// whether it did neither.
+// judgeValidation sets the state of a stage whose validation runs or has failed. It returns true if
+// the validation has passed or was skipped.
 func judgeValidation(r *result, v model.ValidationStatus) bool {
 	switch v.State {
 	case running:
-		return r.stops(model.Validating, words(v.Name+" is running", v.Message), r.reason)
+		return r.stops(model.Validating, joinReason(v.Name+" is running", v.Message), r.reason)
 	case failure:
-		return r.stops(model.Failed, words(v.Name+" failed", v.Message), model.ReasonValidationFailed)
+		return r.stops(model.Failed, joinReason(v.Name+" failed", v.Message), model.ReasonValidationFailed)
 	}
 	return true
 }
 
-// words joins what happened and why.
-func words(what, why string) string {
+// joinReason joins an event and its reason.
+func joinReason(what, why string) string {
 	if why == "" {
 		return what
 	}
 	return what + ": " + why
 }
 
-// leftovers returns the pods of validations that the policy no longer has.
+// leftovers returns the pods of validations that no stage has any more.
 func (w *walk) leftovers() []model.Seen {
 	wanted := map[string]bool{}
 	for _, st := range w.stages {
@@ -89,7 +89,7 @@ func (w *walk) leftovers() []model.Seen {
 	}
 	var out []model.Seen
 	for _, p := range w.state.Pods {
-		if p.Of != "" && !wanted[p.Owner] && !p.Deleting {
+		if p.Revision != "" && !wanted[p.Owner] && !p.Deleting {
 			out = append(out, model.Seen{Ref: model.Ref{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name}, Ours: true})
 		}
 	}

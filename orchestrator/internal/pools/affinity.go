@@ -9,16 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// maxTerms bounds a node affinity, whose size is the product of the labels of all pools.
+// maxTerms is the maximum number of terms of a node affinity. The number is the product of the
+// numbers of labels of all pools.
 const maxTerms = 128
 
 func termsPath() []string {
 	return []string{"nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"}
 }
 
-// Exclude returns an affinity that allows the nodes that affinity allows and that belong to no
-// pool. A node does not belong to a pool if it lacks one of its labels: a pool with two labels
-// makes two terms of each.
+// Exclude returns an affinity that allows the nodes that affinity allows, except the nodes of
+// pools. A node does not belong to a pool if it lacks one of the pool's labels. A pool with two
+// labels therefore doubles the number of terms.
 func Exclude(affinity map[string]any, pools []Pool) (map[string]any, error) {
 	terms, limited, err := unstructured.NestedSlice(affinity, termsPath()...)
 	if err != nil {
@@ -31,7 +32,7 @@ func Exclude(affinity map[string]any, pools []Pool) (map[string]any, error) {
 		var product []any
 		for _, term := range terms {
 			for _, key := range slices.Sorted(maps.Keys(p.NodeSelector)) {
-				product = append(product, with(term, map[string]any{"key": key, "operator": "NotIn", "values": []any{p.NodeSelector[key]}}))
+				product = append(product, withExpression(term, map[string]any{"key": key, "operator": "NotIn", "values": []any{p.NodeSelector[key]}}))
 			}
 		}
 		if terms = product; len(terms) > maxTerms {
@@ -48,8 +49,8 @@ func Exclude(affinity map[string]any, pools []Pool) (map[string]any, error) {
 	return excluded, unstructured.SetNestedSlice(excluded, terms, termsPath()...)
 }
 
-// with returns a copy of a term with one more expression.
-func with(term any, expression map[string]any) map[string]any {
+// withExpression returns a copy of a term with one more expression.
+func withExpression(term any, expression map[string]any) map[string]any {
 	fields, _ := term.(map[string]any)
 	copied := runtime.DeepCopyJSON(fields)
 	if copied == nil {

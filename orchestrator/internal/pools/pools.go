@@ -1,5 +1,5 @@
-// Package pools gives sets of nodes values of their own: other models, operating systems or
-// container engines in one cluster. It does no I/O.
+// Package pools handles pools: sets of nodes with separate values, for other GPU models, operating
+// systems or container engines in one cluster. It does no I/O.
 //
 //	values.pools ─▶ Parse ─▶ Refuse ─▶ render: the stages of the other nodes, then of each pool
 //	                                   pass: Overlaps, by the labels that nodes have
@@ -16,20 +16,20 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// Key is the key of the values under which the pools are.
+// Key is the key of the pools in the values.
 const Key = "pools"
 
-// Pool is a set of nodes with values of its own.
+// Pool is a set of nodes with separate values.
 type Pool struct {
 	Name string `json:"name"`
-	// NodeSelector has the labels of its nodes.
+	// NodeSelector holds the labels that select the nodes.
 	NodeSelector map[string]string `json:"nodeSelector"`
-	// Values override those of the policy.
+	// Values override the values of the policy.
 	Values map[string]any `json:"values"`
 }
 
-// Parse returns the pools in values, in their order. It reports what the schema of the chart
-// outrigger cannot say, each with its path.
+// Parse returns the pools in values, in their order. It checks the rules that the schema of the
+// chart outrigger cannot express. The error names the path of each violation.
 func Parse(values map[string]any) ([]Pool, error) {
 	var in struct {
 		Pools []Pool `json:"pools"`
@@ -65,8 +65,8 @@ func (p Pool) Matches(labels map[string]string) bool {
 	return true
 }
 
-// Refuse returns an error that names each two pools that no node can tell apart: each node of one
-// belongs to the other.
+// Refuse returns an error that names each pair of pools that overlap: every node of one pool also
+// belongs to the other pool.
 func Refuse(pools []Pool) error {
 	var errs []error
 	for i, a := range pools {
@@ -80,9 +80,9 @@ func Refuse(pools []Pool) error {
 	return errors.Join(errs...)
 }
 
-// Overlaps returns the names of the nodes that several pools select, each with the names of these
-// pools in their order: the agents of a pool avoid the nodes of those before it, so that the node
-// is in the first one.
+// Overlaps returns the nodes that several pools select, each with the names of these pools in their
+// order. The agents of a pool avoid the nodes of earlier pools, so the node belongs to the first
+// one.
 func Overlaps(pools []Pool, nodes []*model.Node) map[string][]string {
 	overlaps := map[string][]string{}
 	if len(pools) < 2 {

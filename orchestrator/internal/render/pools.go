@@ -15,14 +15,14 @@ import (
 	"outrigger.dev/orchestrator/internal/pools"
 )
 
-// Stages returns the stages of all nodes that are in no pool and, after each of them, that of
-// each pool, with the validations that follow them. Errors are those of the charts and pools:
-// they name the path of a value that is not accepted, and pools that overlap.
+// Stages returns the stages of the nodes outside of pools and, after each of them, the same stage
+// of each pool, with their validations. The error names the path of a value that is not accepted,
+// or the pools that overlap.
 //
-// A chart that needs no other one, such as feature discovery, is for all nodes: what it finds
-// out is what pools select by.
+// The stage of a chart that needs no other chart, such as feature discovery, is for all nodes,
+// because pools select nodes by the labels that it writes.
 func Stages(cfg Config) ([]model.Stage, error) {
-	base, err := alone(cfg)
+	base, err := renderStages(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -38,22 +38,22 @@ func Stages(cfg Config) ([]model.Stage, error) {
 		return nil, err
 	}
 	others := cfg
-	if others.Values, err = placed.except(cfg.Values, list); err != nil {
+	if others.Values, err = placed.excludePools(cfg.Values, list); err != nil {
 		return nil, err
 	}
-	if base, err = alone(others); err != nil {
+	if base, err = renderStages(others); err != nil {
 		return nil, err
 	}
 	var all []model.Stage
 	var errs []error
 	for i, p := range list {
-		stages, err := pooled(cfg, placed, shared, list[:i], p)
+		stages, err := poolStages(cfg, placed, shared, list[:i], p)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s, pool %s: %w", pools.Key, p.Name, err))
 		}
 		for _, st := range stages {
-			errs = append(errs, join(&st, p, base))
-			leave(&st, slices.Concat(base, all))
+			errs = append(errs, addToPool(&st, p, base))
+			dropShared(&st, slices.Concat(base, all))
 			st.PoolOrder = i
 			all = append(all, st)
 		}
@@ -64,19 +64,20 @@ func Stages(cfg Config) ([]model.Stage, error) {
 	return interleave(base, all), nil
 }
 
-// chartsOf are the values of charts that pools place, by their keys.
-type chartsOf map[string]chartValues
+// placedCharts has the default values of the charts that every pool has, by the charts' keys.
+type placedCharts map[string]chartValues
 
 type chartValues struct {
-	// affinity is the default.
+	// affinity is the default affinity.
 	affinity map[string]any
-	// placed says whether the chart has an affinity.
+	// placed says whether the chart has an affinity in its values.
 	placed bool
 }
 
-// split tells the charts that pools place from those that are for all nodes.
-func split(stages []model.Stage) (placed chartsOf, shared map[string]string, err error) {
-	placed, shared = chartsOf{}, map[string]string{}
+// split separates the charts that every pool has from the charts that are for all nodes. shared has
+// the keys of the latter, by name.
+func split(stages []model.Stage) (placed placedCharts, shared map[string]string, err error) {
+	placed, shared = placedCharts{}, map[string]string{}
 	for _, st := range stages {
 		c, err := charts.Load(st.Name)
 		if err != nil {
@@ -93,8 +94,8 @@ func split(stages []model.Stage) (placed chartsOf, shared map[string]string, err
 	return placed, shared, nil
 }
 
-// except returns values with which all placed charts avoid the nodes of pools.
-func (c chartsOf) except(values map[string]any, list []pools.Pool) (map[string]any, error) {
+// excludePools returns values that keep the pods of all placed charts off the nodes of pools.
+func (c placedCharts) excludePools(values map[string]any, list []pools.Pool) (map[string]any, error) {
 	values = runtime.DeepCopyJSON(values)
 	if values == nil {
 		values = map[string]any{}
@@ -114,7 +115,7 @@ func (c chartsOf) except(values map[string]any, list []pools.Pool) (map[string]a
 	return values, nil
 }
 
-// child returns a copy of the map at a key, which takes its place.
+// child replaces the map at a key by a copy, and returns the copy.
 func child(values map[string]any, key string) map[string]any {
 	before, _ := values[key].(map[string]any)
 	own := maps.Clone(before)
@@ -125,16 +126,16 @@ func child(values map[string]any, key string) map[string]any {
 	return own
 }
 
-// pooled returns the stages of a pool: those of the charts that pools place, on its nodes, but
-// not on those of the pools before it.
-func pooled(cfg Config, placed chartsOf, shared map[string]string, before []pools.Pool, p pools.Pool) ([]model.Stage, error) {
+// poolStages returns the stages of a pool: the charts that every pool has, on the nodes of p,
+// without the nodes of earlier pools.
+func poolStages(cfg Config, placed placedCharts, shared map[string]string, before []pools.Pool, p pools.Pool) ([]model.Stage, error) {
 	for _, key := range shared {
 		if _, ok := p.Values[key]; ok && key != "" {
 			return nil, fmt.Errorf("values.%s: it is the same on all nodes, because pools select by what it finds out: set it outside of the pool", key)
 		}
 	}
 	values := util.CoalesceTables(runtime.DeepCopyJSON(p.Values), runtime.DeepCopyJSON(cfg.Values))
-	values, err := placed.except(values, before)
+	values, err := placed.excludePools(values, before)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func pooled(cfg Config, placed chartsOf, shared map[string]string, before []pool
 		}
 	}
 	cfg.Name, cfg.Values = cfg.Name+"-"+p.Name, values
-	stages, err := alone(cfg)
+	stages, err := renderStages(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -155,9 +156,9 @@ func pooled(cfg Config, placed chartsOf, shared map[string]string, before []pool
 	}), nil
 }
 
-// join makes a stage one of a pool. Objects that the other nodes have too are left to these,
-// such as the RuntimeClass nvidia.
-func join(st *model.Stage, p pools.Pool, base []model.Stage) error {
+// addToPool makes st a stage of the pool. It removes objects that the base stages have as well,
+// such as the RuntimeClass nvidia, and returns an error if their content differs.
+func addToPool(st *model.Stage, p pools.Pool, base []model.Stage) error {
 	st.Name, st.Pool, st.NodeSelector = st.Name+"/"+p.Name, p.Name, p.NodeSelector
 	var errs []error
 	st.Objects = slices.DeleteFunc(st.Objects, func(o *unstructured.Unstructured) bool {
@@ -177,8 +178,9 @@ func join(st *model.Stage, p pools.Pool, base []model.Stage) error {
 	return errors.Join(errs...)
 }
 
-// leave leaves objects with model.LabelOneForAll to the stages before.
-func leave(st *model.Stage, before []model.Stage) {
+// dropShared removes the objects with model.LabelOneForAll if an earlier stage of the same chart
+// has them.
+func dropShared(st *model.Stage, before []model.Stage) {
 	oneForAll := func(o *unstructured.Unstructured) bool { return o.GetLabels()[model.LabelOneForAll] == "true" }
 	if slices.ContainsFunc(before, func(b model.Stage) bool {
 		return b.Chart() == st.Chart() && slices.ContainsFunc(b.Objects, oneForAll)
@@ -206,8 +208,8 @@ func equal(a, b *unstructured.Unstructured) bool {
 	return model.Hash(a) == model.Hash(b)
 }
 
-// interleave puts the stages of pools behind those of the other nodes. A stage that only pools
-// have comes last, in their order.
+// interleave inserts each stage of a pool after the same stage of the other nodes. Stages that only
+// pools have are last, in the order of the pools.
 func interleave(base, pooled []model.Stage) []model.Stage {
 	var all []model.Stage
 	for _, st := range base {

@@ -1,5 +1,5 @@
-// Package render turns values into the objects of all stages. It does no I/O: the charts
-// are a part of the program, and define every object.
+// Package render renders values into the objects of all stages. It does no I/O: the charts, which
+// define every object, are embedded in the program.
 package render
 
 import (
@@ -18,31 +18,31 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// ManagedBy is the label by which the orchestrator finds its objects again. The charts set
-// it to "Helm" in an installation with Helm.
+// ManagedBy is the label that the orchestrator uses to find its objects. In an installation with
+// Helm, the charts set it to "Helm".
 const ManagedBy = "app.kubernetes.io/managed-by"
 
-// annotationValidates makes a PodTemplate a validation, and names the stage that it follows.
+// annotationValidates marks a PodTemplate as a validation, and names the stage that it validates.
 const annotationValidates = "outrigger.dev/validates"
 
-// onNodes is the annotation of the PodTemplate of a validation that says how many nodes it runs
-// on: "1", "10%" or "all".
-const onNodes = "outrigger.dev/validate-nodes"
+// annotationNodes is the annotation with the number of nodes that validate a stage: "1", "10%" or
+// "all".
+const annotationNodes = "outrigger.dev/validate-nodes"
 
-// defaultTimeout bounds a pod of a validation whose template has no activeDeadlineSeconds.
+// defaultTimeout is the time limit of a validation pod whose template has no activeDeadlineSeconds.
 const defaultTimeout = 5 * time.Minute
 
-// Config says what to render: objects are named as in a Helm release of the name, and the namespace is
-// the operator's.
+// Config holds the input of Stages. The objects get the names of a Helm release with this name, and
+// the namespace is the operator's.
 type Config struct {
 	charts.Release
 	// Validate is Policy.Validate.
 	Validate string
 }
 
-// alone returns the stages in order, with the validations that follow them. Errors are
-// those of the charts: they name the path of a value that is not accepted.
-func alone(cfg Config) ([]model.Stage, error) {
+// renderStages returns the stages in order, with their validations. It does not handle pools. The
+// error names the path of a value that is not accepted.
+func renderStages(cfg Config) ([]model.Stage, error) {
 	rendered, err := charts.Stages(cfg.Release)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func alone(cfg Config) ([]model.Stage, error) {
 	return stages, nil
 }
 
-// Objects decodes a manifest, and marks each object as one of the orchestrator's.
+// Objects decodes a manifest, and adds the label ManagedBy to each object.
 func Objects(manifest string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), len(manifest)+1)
@@ -87,7 +87,7 @@ func Objects(manifest string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// mark sets the label of the orchestrator's objects.
+// mark sets the label ManagedBy.
 func mark(o *unstructured.Unstructured) {
 	labels := o.GetLabels()
 	if labels == nil {
@@ -97,8 +97,8 @@ func mark(o *unstructured.Unstructured) {
 	o.SetLabels(labels)
 }
 
-// Attach moves the PodTemplates that validate a stage from the objects of their own stage to
-// the stage that they validate.
+// Attach removes the PodTemplates of validations from the objects of their stages, and adds them as
+// checks to the stages that they validate.
 func Attach(stages []model.Stage, validate string) {
 	var templates []*unstructured.Unstructured
 	for i := range stages {
@@ -114,7 +114,7 @@ func Attach(stages []model.Stage, validate string) {
 		after := template.GetAnnotations()[annotationValidates]
 		i := slices.IndexFunc(stages, func(s model.Stage) bool { return s.Name == after })
 		if i < 0 {
-			continue // What it validates is turned off.
+			continue // the stage that it validates is turned off
 		}
 		check := newCheck(template)
 		for _, o := range stages[i].Objects {
@@ -122,7 +122,7 @@ func Attach(stages []model.Stage, validate string) {
 				check.DaemonSets = append(check.DaemonSets, o.GetName())
 			}
 		}
-		check.Of = model.HashOf(hashes(stages[:i+1]), template.Object, validate)
+		check.Revision = model.HashOf(hashes(stages[:i+1]), template.Object, validate)
 		stages[i].Validations = append(stages[i].Validations, check)
 	}
 }
@@ -130,7 +130,7 @@ func Attach(stages []model.Stage, validate string) {
 func newCheck(template *unstructured.Unstructured) model.Check {
 	check := model.Check{
 		Name: template.GetName(), Template: template, Timeout: defaultTimeout,
-		Nodes: cmp.Or(template.GetAnnotations()[onNodes], "1"),
+		Nodes: cmp.Or(template.GetAnnotations()[annotationNodes], "1"),
 	}
 	seconds, ok, err := unstructured.NestedNumberAsFloat64(template.Object, "template", "spec", "activeDeadlineSeconds")
 	if ok && err == nil {
@@ -149,7 +149,7 @@ func hashes(stages []model.Stage) []string {
 	return out
 }
 
-// Inventory returns the names of all objects, in the order in which to apply them.
+// Inventory returns the references of all objects, in apply order.
 func Inventory(stages []model.Stage) []model.Ref {
 	var refs []model.Ref
 	for _, s := range stages {
@@ -160,8 +160,8 @@ func Inventory(stages []model.Stage) []model.Ref {
 	return refs
 }
 
-// Namespace returns the namespace of the orchestrator, which is in no chart. One that exists is used as
-// it is.
+// Namespace returns the Namespace object of the orchestrator, which no chart has. An existing
+// Namespace is used unchanged.
 func Namespace(name string) *unstructured.Unstructured {
 	o := model.Ref{APIVersion: "v1", Kind: "Namespace", Name: name}.Object()
 	mark(o)

@@ -87,10 +87,10 @@ func TestValidationsMoveToTheirStage(t *testing.T) {
 	if len(first[0].Validations) != 1 || len(first[1].Objects) != 1 {
 		t.Fatalf("stages are %+v", first)
 	}
-	if got := first[0].Validations[0]; got.Name != "proof" || got.Nodes != "10%" || got.Timeout != 90*time.Second || got.Of == "" {
+	if got := first[0].Validations[0]; got.Name != "proof" || got.Nodes != "10%" || got.Timeout != 90*time.Second || got.Revision == "" {
 		t.Errorf("the validation is %+v", got)
 	}
-	if first[0].Validations[0].Of == second[0].Validations[0].Of {
+	if first[0].Validations[0].Revision == second[0].Validations[0].Revision {
 		t.Error("a new value of the annotation does not repeat the validation")
 	}
 }

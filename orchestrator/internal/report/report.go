@@ -1,4 +1,4 @@
-// Package report prints a status for people.
+// Package report prints a status as text.
 package report
 
 import (
@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// Write prints the stages, the problems with their fixes, and what is missing to be ready.
+// Write prints the stages, the condition Ready, and the problems with their fixes.
 func Write(w io.Writer, s model.Status) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -1,4 +1,4 @@
-// Package uninstall finds what agents have left in a cluster.
+// Package uninstall finds leftovers of agents in a cluster.
 package uninstall
 
 import (
@@ -21,8 +21,9 @@ import (
 // pageSize is the number of objects that one request lists.
 const pageSize = 500
 
-// Leftovers returns a line for everything of the agents that is still in the cluster, and
-// what deleted objects do not take with them: labels, annotations and conditions of nodes, and pods.
+// Leftovers returns a line for each pod of an agent, and for each label, annotation and condition
+// of an agent on a Node. These remain after the agents' objects were deleted if a node cannot be
+// reached.
 func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 	var left []string
 	agents, err := cluster.Agents()
@@ -30,7 +31,7 @@ func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 		return nil, err
 	}
 	err = each(ctx, c, "nodes", "", func(o *unstructured.Unstructured) error {
-		lines, err := ofNode(o, agents)
+		lines, err := nodeLeftovers(o, agents)
 		left = append(left, lines...)
 		return err
 	})
@@ -38,7 +39,7 @@ func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 		return nil, err
 	}
 	err = each(ctx, c, "pods", "app.kubernetes.io/part-of=outrigger", func(o *unstructured.Unstructured) error {
-		if !ofAgent(o) {
+		if !isAgentPod(o) {
 			return nil
 		}
 		node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
@@ -52,14 +53,14 @@ func Leftovers(ctx context.Context, c *cluster.Client) ([]string, error) {
 	return left, err
 }
 
-// ofAgent reports whether a pod is one of an agent or a validation, and not the orchestrator's own,
-// of which one may run this.
-func ofAgent(pod *unstructured.Unstructured) bool {
+// isAgentPod reports whether a pod belongs to an agent or a validation. The orchestrator's own pods
+// do not count, because this code may run in one.
+func isAgentPod(pod *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && owner.Kind == "DaemonSet" || pod.GetLabels()[validation.LabelCheck] != "" || pod.GetLabels()[model.LabelOneForAll] == "true"
 }
 
-// each calls visit with all core objects of a resource, page by page.
+// each calls visit for all core objects of a resource, page by page.
 func each(ctx context.Context, c *cluster.Client, resource, selector string, visit func(*unstructured.Unstructured) error) error {
 	options := metav1.ListOptions{Limit: pageSize, LabelSelector: selector}
 	for {
@@ -78,9 +79,9 @@ func each(ctx context.Context, c *cluster.Client, resource, selector string, vis
 	}
 }
 
-// ofNode returns what agents have written to a node: their field managers own it. What people and
-// other programs have written stays, also below nvidia.com/.
-func ofNode(o *unstructured.Unstructured, agents cluster.Managers) ([]string, error) {
+// nodeLeftovers returns the fields that agents have written to a Node, according to its managed
+// fields. Fields of other managers stay, even below nvidia.com/.
+func nodeLeftovers(o *unstructured.Unstructured, agents cluster.Managers) ([]string, error) {
 	what := map[string]bool{}
 	for _, entry := range o.GetManagedFields() {
 		if !agents.Include(entry.Manager) || entry.FieldsV1 == nil {
@@ -91,7 +92,7 @@ func ofNode(o *unstructured.Unstructured, agents cluster.Managers) ([]string, er
 			return nil, fmt.Errorf("read the managed fields of node %s: %w", o.GetName(), err)
 		}
 		for path := range fields.All() {
-			if line := written(path); line != "" {
+			if line := describeField(path); line != "" {
 				what[line] = true
 			}
 		}
@@ -103,8 +104,9 @@ func ofNode(o *unstructured.Unstructured, agents cluster.Managers) ([]string, er
 	return lines, nil
 }
 
-// written returns what a path of a Node's fields is below, if that goes with what wrote it: "label NAME".
-func written(path fieldpath.Path) string {
+// describeField returns the label, annotation or condition that contains a path of a Node's fields:
+// "label NAME". It returns "" for other fields.
+func describeField(path fieldpath.Path) string {
 	if len(path) < 3 {
 		return ""
 	}
@@ -115,7 +117,7 @@ func written(path fieldpath.Path) string {
 	case in == ".metadata.annotations" && name != nil:
 		return "annotation " + *name
 	case in == ".status.conditions" && key != nil && len(*key) > 0:
-		return fmt.Sprintf("condition %v", (*key)[0].Value.Unstructured()) // Its key is the type.
+		return fmt.Sprintf("condition %v", (*key)[0].Value.Unstructured()) // the key of a condition is its type
 	}
 	return ""
 }

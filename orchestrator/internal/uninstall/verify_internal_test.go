@@ -46,7 +46,7 @@ func TestOfNode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := ofNode(o, agents)
+			got, err := nodeLeftovers(o, agents)
 			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 				t.Error(err, diff)
 			}
@@ -75,7 +75,7 @@ func TestOfAgent(t *testing.T) {
 		"the Job that Helm runs before": {owned("Job", nil), false},
 	}
 	for name, c := range cases {
-		if got := ofAgent(c.pod); got != c.want {
+		if got := isAgentPod(c.pod); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}

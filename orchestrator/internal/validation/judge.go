@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// settle is how long the scheduler may find no GPU before a check is skipped: the kubelet
+	// settleTime is how long the scheduler may find no GPU before a check is skipped. The kubelet
 	// offers GPUs some seconds after the device plugin has registered them.
-	settle = 30 * time.Second
-	// maxText is the length of what a pod says, in bytes.
+	settleTime = 30 * time.Second
+	// maxText is the maximum length of a pod's message, in bytes.
 	maxText = 400
 )
 
-// judged is a pod of this run.
+// judged is a pod of this run with its state.
 type judged struct {
 	*model.Pod
 	state string
-	// text says why it is in this state.
+	// text is the reason for the state.
 	text string
 }
 
-// judge adds a pod of this run with its state. A pod whose node is gone is removed.
+// judge adds a pod of this run with its state. It removes a pod whose node no longer exists.
 func (r *run) judge(p *model.Pod) {
 	node, known := r.known[p.Node]
 	age := r.s.Now.Sub(p.Since)
@@ -40,21 +40,21 @@ func (r *run) judge(p *model.Pod) {
 	case p.Phase == string(corev1.PodSucceeded):
 		j.state = Passed
 	case p.Phase == string(corev1.PodFailed) && disrupted(p.Reason):
-		j.state, j.text = Skipped, r.about(p)+said(p)
+		j.state, j.text = Skipped, r.nodePrefix(p)+podMessage(p)
 	case p.Phase == string(corev1.PodFailed):
-		j.state, j.text = Failed, r.about(p)+said(p)+r.fix(p)
-	case r.inUse(p) && age >= settle:
-		j.state, j.text = Skipped, fmt.Sprintf("%sno free %s: pods use all of them; the validation is repeated every %s", r.about(p), r.resource, retryAfter)
+		j.state, j.text = Failed, r.nodePrefix(p)+podMessage(p)+r.fix(p)
+	case r.inUse(p) && age >= settleTime:
+		j.state, j.text = Skipped, fmt.Sprintf("%sno free %s: pods use all of them; the validation is repeated every %s", r.nodePrefix(p), r.resource, retryAfter)
 	case age >= r.c.Timeout && p.Node != "" && !node.Schedulable:
 		r.delete(p)
 		return
 	case age >= r.c.Timeout:
 		j.state = Failed
-		j.text = fmt.Sprintf("%spod %s has not ended after %s%s%s", r.about(p), p.Name, r.c.Timeout, because(p), r.fix(p))
+		j.text = fmt.Sprintf("%spod %s has not ended after %s%s%s", r.nodePrefix(p), p.Name, r.c.Timeout, reasonSuffix(p), r.fix(p))
 	default:
-		j.text = r.about(p) + said(p)
+		j.text = r.nodePrefix(p) + podMessage(p)
 		if r.inUse(p) {
-			r.lookAfter(settle - age)
+			r.lookAfter(settleTime - age)
 		}
 		r.lookAfter(r.c.Timeout - age)
 	}
@@ -62,7 +62,7 @@ func (r *run) judge(p *model.Pod) {
 	r.n[j.state]++
 }
 
-// disrupted reports whether a pod has failed for a reason that says nothing about the GPUs.
+// disrupted reports whether a pod has failed for a reason that does not concern the GPUs.
 func disrupted(reason string) bool {
 	switch reason {
 	case "Evicted", "Preempting", "NodeShutdown", "Shutdown", "Terminated", "NodeLost", "NodeAffinity":
@@ -72,8 +72,7 @@ func disrupted(reason string) bool {
 	}
 }
 
-// inUse reports whether a pod waits for a device of which its nodes have some, but none that
-// is free.
+// inUse reports whether a pod waits for a device because all devices of its nodes are in use.
 func (r *run) inUse(p *model.Pod) bool {
 	if r.resource == "" || p.Reason != "Unschedulable" || !strings.Contains(p.Message, "Insufficient "+r.resource) {
 		return false
@@ -86,8 +85,9 @@ func (r *run) inUse(p *model.Pod) bool {
 	return false
 }
 
-// about names the node of a pod.
-func (r *run) about(p *model.Pod) string {
+// nodePrefix returns the node of a pod as the beginning of a message, or "" if the node is not
+// known.
+func (r *run) nodePrefix(p *model.Pod) string {
 	if p.Node != "" {
 		return "node " + p.Node + ": "
 	}
@@ -99,8 +99,8 @@ func (r *run) about(p *model.Pod) string {
 	return ""
 }
 
-// said returns the last line that a pod, or the kubelet, says.
-func said(p *model.Pod) string {
+// podMessage returns the reason and the last line of the message of a pod.
+func podMessage(p *model.Pod) string {
 	lines := strings.Split(strings.TrimSpace(p.Message), "\n")
 	line := text.Cut(strings.TrimSpace(lines[len(lines)-1]), maxText)
 	switch {
@@ -115,15 +115,16 @@ func said(p *model.Pod) string {
 	}
 }
 
-// because returns why a pod has not ended, in parentheses.
-func because(p *model.Pod) string {
+// reasonSuffix returns the reason why a pod has not ended, in parentheses, or "".
+func reasonSuffix(p *model.Pod) string {
 	if p.Reason == "" && p.Message == "" {
 		return ""
 	}
-	return " (" + said(p) + ")"
+	return " (" + podMessage(p) + ")"
 }
 
-// fix returns what to do about a pod that has failed. vectoradd's own messages end with it.
+// fix returns the fix for a failed pod as the end of a message. It returns "" for messages of
+// vectoradd, which already have a fix.
 func (r *run) fix(p *model.Pod) string {
 	switch p.Reason {
 	case "Error":

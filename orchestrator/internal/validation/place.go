@@ -17,11 +17,12 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// maxChoice is among how many nodes the scheduler chooses for the one pod of a check.
+// maxChoice is the maximum number of nodes among which the scheduler chooses for the only pod of a
+// check.
 const maxChoice = 20
 
-// candidates sets the nodes on which the check can run: those that its template selects and on
-// which the stage is ready.
+// candidates sets the nodes that can run the check: schedulable nodes that match its template, if
+// the pods of the stage are ready there.
 func (r *run) candidates() {
 	waiting := map[string]bool{}
 	for _, p := range r.s.Pods {
@@ -36,7 +37,7 @@ func (r *run) candidates() {
 	}
 	r.resource = resource(spec)
 	required := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity)
-	var node corev1.Node // one for all: it is large
+	var node corev1.Node // reused, because a Node is large
 	for _, n := range r.s.Nodes {
 		if !n.Schedulable || waiting[n.Name] {
 			continue
@@ -51,11 +52,11 @@ func (r *run) candidates() {
 	}
 }
 
-// sort puts the healthy nodes first. Among them each run has an order of its own, so that runs
-// spread over the nodes, and one that is repeated need not meet the node on which it failed.
-// since is when the run was repeated, nil for the first one.
+// sort puts the healthy nodes first. Nodes of equal rank have another order in each run, so that
+// runs spread over the nodes, and a repeated run may avoid the node that failed. since is the time
+// of the repetition, or nil for the first run.
 func (r *run) sort(since *metav1.Time) {
-	salt := r.c.Of
+	salt := r.c.Revision
 	if since != nil {
 		salt += since.UTC().Format(time.RFC3339)
 	}
@@ -69,7 +70,7 @@ func (r *run) sort(since *metav1.Time) {
 	})
 }
 
-// rank is lower for a node that is more likely to pass.
+// rank returns a lower number for a node that is more likely to pass.
 func rank(n *model.Node, resource string) int {
 	rank := 0
 	if n.GPUReady != "True" && !strings.HasPrefix(n.Reason, "CUDA") {
@@ -87,7 +88,7 @@ func hash(text string) string {
 	return hex.EncodeToString(h.Sum(nil))[:10]
 }
 
-// podName returns the name of the pod for a node.
+// podName returns the name of the check's pod for a node.
 func (r *run) podName(node string) string {
 	if r.c.Nodes == oneNode {
 		return r.c.Name
@@ -95,9 +96,9 @@ func (r *run) podName(node string) string {
 	return r.c.Name + "-" + hash(node)
 }
 
-// pod returns the pod of this name for a node. Without a device, it is bound to the node.
-// With a device, the scheduler binds it, because only that knows what is free: to this node,
-// or, if the check has one pod, to one of the best.
+// pod returns the check's pod for a node. A pod without a device is bound to the node. A pod with a
+// device is bound by the scheduler, because only the scheduler knows which devices are free: to
+// this node or, if the check has one pod, to one of the best nodes.
 func (r *run) pod(name, node string) *unstructured.Unstructured {
 	body, _, _ := unstructured.NestedMap(r.c.Template.Object, "template")
 	pod := &unstructured.Unstructured{Object: body}
@@ -109,7 +110,7 @@ func (r *run) pod(name, node string) *unstructured.Unstructured {
 	if all == nil {
 		all = map[string]string{}
 	}
-	all[LabelCheck], all[LabelOf] = r.c.Name, r.c.Of
+	all[LabelCheck], all[LabelRevision] = r.c.Name, r.c.Revision
 	pod.SetLabels(all)
 	if r.resource == "" {
 		_ = unstructured.SetNestedField(pod.Object, node, "spec", "nodeName")
@@ -125,8 +126,8 @@ func (r *run) pod(name, node string) *unstructured.Unstructured {
 	return pod
 }
 
-// terms returns the terms of a node affinity for these nodes, which the terms of the template
-// select already. A term can name one node.
+// terms returns the terms of a node affinity for these nodes. The nodes already match the terms of
+// the template. Each term can name only one node.
 func terms(nodes []string) []any {
 	var all []any
 	for _, n := range nodes {

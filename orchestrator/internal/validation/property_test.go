@@ -24,7 +24,7 @@ func TestWhateverHappens(t *testing.T) {
 		k.addNode("last")
 		for step := range 60 {
 			if step%20 == 19 {
-				k.check.Of = fmt.Sprintf("run%d", rng.IntN(3))
+				k.check.Revision = fmt.Sprintf("run%d", rng.IntN(3))
 			}
 			disturb(k, rng)
 			before := k.State
@@ -83,7 +83,7 @@ func sound(k *cluster, before model.State) string {
 			return "two pods have the name " + p.Name
 		}
 		names[p.Name] = true
-		if p.Phase == "Pending" && p.Of == k.check.Of {
+		if p.Phase == "Pending" && p.Revision == k.check.Revision {
 			active++
 		}
 		if p.Node != "" && slices.Contains(k.created, p.Name) && !k.node(p.Node).Schedulable {
@@ -96,7 +96,7 @@ func sound(k *cluster, before model.State) string {
 		return fmt.Sprintf("%d pods at once", active)
 	case len(k.created) > 32:
 		return fmt.Sprintf("%d new pods", len(k.created))
-	case s.State != validation.Running && (s.Of != k.check.Of || s.Time == nil):
+	case s.State != validation.Running && (s.Revision != k.check.Revision || s.Time == nil):
 		return fmt.Sprintf("a result without a run: %+v", s)
 	case s.State == validation.Failed && s.Passed > 0:
 		return fmt.Sprintf("failed, although it passed on %d nodes", s.Passed)

@@ -37,7 +37,7 @@ func check(t testing.TB, name, nodes string) model.Check {
 			continue
 		}
 		after := map[string]string{driver: "toolkit", plugin: "plugin"}[name]
-		return model.Check{Name: name, Template: template, DaemonSets: []string{after}, Nodes: nodes, Timeout: 5 * time.Minute, Of: "run1"}
+		return model.Check{Name: name, Template: template, DaemonSets: []string{after}, Nodes: nodes, Timeout: 5 * time.Minute, Revision: "run1"}
 	}
 	t.Fatalf("the chart has no %s", name)
 	return model.Check{}
@@ -93,7 +93,7 @@ func (k *cluster) next() {
 		node, _, _ := unstructured.NestedString(object.Object, "spec", "nodeName")
 		k.Pods = append(k.Pods, &model.Pod{
 			Namespace: object.GetNamespace(), Name: object.GetName(), Node: node, Phase: "Pending", Since: k.Now,
-			Owner: object.GetLabels()[validation.LabelCheck], Of: object.GetLabels()[validation.LabelOf],
+			Owner: object.GetLabels()[validation.LabelCheck], Revision: object.GetLabels()[validation.LabelRevision],
 		})
 	}
 }

@@ -11,25 +11,25 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// run is a check at one moment.
+// run is the state of a check in one pass.
 type run struct {
 	c model.Check
 	s model.State
 	// resource is the device that its pods request, or "".
 	resource string
-	// nodes are those on which the check can run.
+	// nodes are the nodes that can run the check.
 	nodes []*model.Node
-	// invalid says why the template selects no node, if that is its fault.
+	// invalid is the error of a template that is invalid and therefore selects no node.
 	invalid error
-	// known are all nodes.
+	// known has all nodes by name.
 	known map[string]*model.Node
-	// pods are those of this run, each with its state.
+	// pods are the pods of this run, with their states.
 	pods []judged
-	// names are those of all pods of the check, of earlier runs too.
+	// names has the names of all pods of the check, including pods of earlier runs.
 	names map[string]bool
-	// n has the number of pods in each state.
+	// n is the number of pods of this run by state.
 	n map[string]int
-	// left is how many nodes still need a pod.
+	// left is the number of nodes that still need a pod.
 	left int
 
 	create []*unstructured.Unstructured
@@ -37,7 +37,7 @@ type run struct {
 	again  time.Duration
 }
 
-// newRun finds the nodes and judges the pods. Those of earlier runs are removed.
+// newRun finds the nodes and judges the pods. It removes pods of earlier runs.
 func newRun(c model.Check, s model.State) *run {
 	r := &run{c: c, s: s, known: map[string]*model.Node{}, names: map[string]bool{}, n: map[string]int{}}
 	r.candidates()
@@ -49,7 +49,7 @@ func newRun(c model.Check, s model.State) *run {
 			continue
 		}
 		r.names[p.Name] = true
-		if p.Of != c.Of {
+		if p.Revision != c.Revision {
 			r.delete(p)
 			continue
 		}
@@ -58,8 +58,8 @@ func newRun(c model.Check, s model.State) *run {
 	return r
 }
 
-// start creates pods until the check runs on as many nodes as it should. since is when the run was
-// repeated, nil for the first one.
+// start creates pods until the check runs on the desired number of nodes. since is the time of the
+// repetition, or nil for the first run.
 func (r *run) start(since *metav1.Time) {
 	r.sort(since)
 	names, nodes := map[string]bool{}, map[string]bool{}
@@ -89,7 +89,7 @@ func (r *run) start(since *metav1.Time) {
 	}
 }
 
-// drop removes some pods.
+// drop removes the pods that leaves selects.
 func (r *run) drop(leaves func(judged) bool) {
 	r.pods = slices.DeleteFunc(r.pods, func(p judged) bool {
 		if !leaves(p) {
@@ -101,14 +101,14 @@ func (r *run) drop(leaves func(judged) bool) {
 	})
 }
 
-// rebooted reports whether a pod has passed on a node that says since then that no CUDA program
+// rebooted reports whether a pod has passed, and its node has since reported that no CUDA program
 // has run on it.
 func (r *run) rebooted(p judged) bool {
 	n := r.known[p.Node]
 	return p.state == Passed && n.GPUReady == "False" && strings.HasPrefix(n.Reason, "CUDA") && n.Since.After(p.Since)
 }
 
-// delete removes a pod, unless that has been asked for.
+// delete adds a pod to the deletions, unless it is already being deleted.
 func (r *run) delete(p *model.Pod) {
 	if p.Deleting {
 		return
@@ -118,7 +118,7 @@ func (r *run) delete(p *model.Pod) {
 	})
 }
 
-// lookAfter asks for another look after d at the latest.
+// lookAfter requests another pass after d at the latest.
 func (r *run) lookAfter(d time.Duration) {
 	r.again = model.Soonest(r.again, max(d, time.Second))
 }

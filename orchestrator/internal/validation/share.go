@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The values of Check.Nodes that are more than a number.
+// Values of Check.Nodes with a special meaning.
 const (
-	// allNodes includes nodes that come later.
+	// allNodes includes nodes that are added later.
 	allNodes = "all"
-	// oneNode has one pod, which has the check's name.
+	// oneNode runs one pod, which has the name of the check.
 	oneNode = "1"
 )
 
-// share returns on how many of n nodes a check runs. nodes is a number, a percentage or
-// allNodes: the schema of the chart validator accepts nothing else.
+// share returns how many of n nodes run a check. nodes is a number, a percentage or allNodes: the
+// schema of the chart validator accepts no other values.
 func share(nodes string, n int) int {
 	if nodes == allNodes {
 		return n
@@ -30,7 +30,7 @@ func share(nodes string, n int) int {
 	return min(count, n)
 }
 
-// resource returns the device that the pods request, or "".
+// resource returns the extended resource that the pods request, or "".
 func resource(spec corev1.PodSpec) string {
 	var found []string
 	for _, container := range spec.Containers {

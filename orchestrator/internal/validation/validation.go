@@ -1,6 +1,5 @@
-// Package validation decides which validation pods to create and to remove, and what they
-// have shown. A validation proves on some nodes that what a stage has installed works. The
-// package does no I/O.
+// Package validation derives the validation pods to create and to remove, and the results of
+// validations. A validation proves on some nodes that a stage works. The package does no I/O.
 package validation
 
 import (
@@ -16,44 +15,45 @@ import (
 
 // Labels of validation pods.
 const (
-	// LabelCheck has the name of the check.
+	// LabelCheck is the label with the name of the check.
 	LabelCheck = "outrigger.dev/validation"
-	// LabelOf has Check.Of, by which the pods of a run are told from those of earlier runs.
-	LabelOf = "outrigger.dev/of"
+	// LabelRevision is the label with Check.Revision. It distinguishes the pods of a run from pods
+	// of earlier runs.
+	LabelRevision = "outrigger.dev/of"
 )
 
 // The values of ValidationStatus.State.
 const (
-	// Running: it has no result yet.
+	// Running: the check has no result yet.
 	Running = "Running"
-	// Passed: it has passed on at least one node.
+	// Passed: the check has passed on at least one node.
 	Passed = "Passed"
-	// Failed: it has failed on a node, and passed on none.
+	// Failed: the check has failed on a node, and has not passed on any node.
 	Failed = "Failed"
-	// Skipped: it could run on no node, for a reason that is no fault.
+	// Skipped: the check could not run on any node, for a reason that is not a fault.
 	Skipped = "Skipped"
 )
 
 const (
-	// maxActive is how many pods of a check run at once.
+	// maxActive is the maximum number of pods of a check at a time.
 	maxActive = 32
-	// retryAfter is when a run that has failed, or was skipped, is repeated.
+	// retryAfter is the delay before a failed or skipped run is repeated.
 	retryAfter = 10 * time.Minute
 )
 
-// Next returns what a check has shown, and what to do next: the pods to create, the pods to
-// remove, and when to look again without a change in the cluster, or 0. last is what the last
-// call returned; it may be zero. A pod to create may exist already if State is behind.
+// Next returns the result of a check so far, the pods to create, the pods to remove, and the delay
+// until the next call if the cluster does not change, or 0. last is the result of the last call,
+// and may be zero. A pod to create may already exist if State is outdated.
 //
-// A run with a result is repeated if Check.Of changes, and after a while if it has not
-// passed. A check of all nodes also runs on nodes that are new, or that have rebooted.
+// A run with a result is repeated if Check.Revision changes. A run that has not passed is also
+// repeated after retryAfter. A check of all nodes also runs on nodes that are new or have rebooted.
 func Next(c model.Check, s model.State, last model.ValidationStatus) (
 	now model.ValidationStatus, create []*unstructured.Unstructured, remove []model.Seen, again time.Duration,
 ) {
 	r := newRun(c, s)
 	now = last
 	now.Name = c.Name
-	ended := last.State != Running && last.Of == c.Of && last.Time != nil
+	ended := last.State != Running && last.Revision == c.Revision && last.Time != nil
 	if ended && (last.State != Passed || last.Failed+last.Skipped > 0) {
 		if wait := last.Time.Add(retryAfter).Sub(s.Now); wait > 0 {
 			r.lookAfter(wait)
@@ -61,7 +61,7 @@ func Next(c model.Check, s model.State, last model.ValidationStatus) (
 			r.drop(func(p judged) bool { return p.state == Failed || p.state == Skipped })
 			now.Skipped, now.Time = 0, &metav1.Time{Time: s.Now}
 			if ended = c.Nodes == allNodes && last.Passed > 0; !ended {
-				now.Of = ""
+				now.Revision = ""
 			}
 		}
 	}
@@ -76,12 +76,12 @@ func Next(c model.Check, s model.State, last model.ValidationStatus) (
 	return now, r.create, r.remove, r.again
 }
 
-// addNodes keeps a check of all nodes up to date once it has a result: nodes that are new,
-// or have rebooted, get a pod. The result stays meanwhile, so that they hold nothing up.
+// addNodes updates a check of all nodes that has a result: it creates pods for nodes that are new
+// or have rebooted. The result stays during that time, so that these nodes do not delay the stages.
 func (r *run) addNodes(now *model.ValidationStatus) {
 	r.drop(r.rebooted)
 	skipped := now.Skipped
-	// A skipped node has no pod, so that it cannot be told from a new one.
+	// A skipped node has no pod, so it looks like a new node.
 	if skipped == 0 {
 		r.start(now.Time)
 	}
@@ -113,7 +113,7 @@ func (r *run) verdict() string {
 	}
 }
 
-// conclude sets the state of a run, which ends once no pod is left to wait for.
+// conclude sets the state of a run. The run ends when all of its pods have ended.
 func (r *run) conclude(now *model.ValidationStatus) {
 	if r.n[Running] > 0 || len(r.pods) == 0 || r.left > 0 {
 		now.State, now.Message = Running, r.message(Running)
@@ -121,15 +121,15 @@ func (r *run) conclude(now *model.ValidationStatus) {
 	}
 	now.State = r.verdict()
 	now.Message = r.message(now.State)
-	now.Of, now.Time = r.c.Of, &metav1.Time{Time: r.s.Now}
+	now.Revision, now.Time = r.c.Revision, &metav1.Time{Time: r.s.Now}
 	if now.State != Passed || now.Failed+now.Skipped > 0 {
 		r.lookAfter(retryAfter)
 	}
 	r.removeSkipped()
 }
 
-// removeSkipped removes pods that wait for a GPU, which they would take as soon as a user's
-// pod ends.
+// removeSkipped removes pods that wait for a GPU. Otherwise they would take the GPU of a user's pod
+// that ends.
 func (r *run) removeSkipped() {
 	for _, p := range r.pods {
 		if p.state == Skipped && p.Phase == string(corev1.PodPending) {
@@ -138,7 +138,7 @@ func (r *run) removeSkipped() {
 	}
 }
 
-// message says what a run waits for, or which nodes have not passed.
+// message returns why a run waits, or which nodes have not passed.
 func (r *run) message(state string) string {
 	want := state
 	if state == Passed {

@@ -27,7 +27,7 @@ func TestOneNodeHasOnePodOfTheChecksName(t *testing.T) {
 	k.ends("Succeeded", "Completed", "")
 	k.next()
 	k.wants(t, validation.Passed)
-	if k.status.Passed != 1 || k.status.Of != "run1" || k.status.Time == nil || k.again != 0 {
+	if k.status.Passed != 1 || k.status.Revision != "run1" || k.status.Time == nil || k.again != 0 {
 		t.Errorf("status %+v, again %s", k.status, k.again)
 	}
 	k.rests(t)
@@ -239,7 +239,7 @@ func TestAChangeRepeatsTheCheck(t *testing.T) {
 			k.ends("Succeeded", "Completed", "")
 			k.next()
 			k.wants(t, validation.Passed)
-			k.check.Of = "run2"
+			k.check.Revision = "run2"
 			k.next()
 			k.wants(t, validation.Running)
 			slices.Sort(first)
@@ -250,7 +250,7 @@ func TestAChangeRepeatsTheCheck(t *testing.T) {
 			k.ends("Succeeded", "Completed", "")
 			k.next()
 			k.wants(t, validation.Passed)
-			if k.status.Of != "run2" || k.status.Passed != len(first) {
+			if k.status.Revision != "run2" || k.status.Passed != len(first) {
 				t.Errorf("%+v", k.status)
 			}
 		})
@@ -261,7 +261,7 @@ func TestAPodOfAnEarlierRunEndsFirst(t *testing.T) {
 	k := newCluster(check(t, driver, "1"), 1)
 	k.next()
 	k.pod(t, driver).Deleting = true
-	k.check.Of = "run2"
+	k.check.Revision = "run2"
 	k.next()
 	if len(k.created)+len(k.removed) > 0 {
 		t.Errorf("while it ends, it creates %v and removes %v", k.created, k.removed)

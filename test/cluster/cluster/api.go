@@ -8,9 +8,9 @@ import (
 	"outrigger.dev/test/cluster/internal/kubeapi"
 )
 
-// HTTP returns a client of the API server. Its requests need only a path. It
-// authenticates with the token, or if that is empty with the administrator's
-// certificate. The caller closes its idle connections.
+// HTTP returns a client of the API server. Its requests need only a path. It authenticates with the
+// token. If the token is empty, it uses the administrator's certificate. The caller closes its idle
+// connections.
 func (c *Cluster) HTTP(token string) (*http.Client, error) {
 	server, credentials, err := kubeapi.Read(c.Kubeconfig())
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Request is a request to the API server, as its audit log has it.
+// Request is a request in the API server's audit log.
 type Request struct {
 	Time time.Time
 	Verb string
-	// Resource is the plural name, with a subresource behind a slash.
+	// Resource is the plural name of the resource: "pods" or, with a subresource, "pods/status".
 	Resource string
-	// Name is empty for a list, and for a watch.
+	// Name is empty for a list or a watch.
 	Name string
 	Code int
-	// UserAgent is what the client calls itself.
+	// UserAgent is the User-Agent header of the client.
 	UserAgent string
 }
 
@@ -31,8 +31,8 @@ func (r Request) Writes() bool {
 	return !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
 }
 
-// Requests returns what a service account outside of kube-system has asked the API server
-// for since a time, in the order of the answers.
+// Requests returns the requests of a service account outside of kube-system since a time, in the
+// order of the responses.
 func (c *Cluster) Requests(namespace, account string, since time.Time) ([]Request, error) {
 	b, err := os.ReadFile(c.AuditLog())
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Cluster) Requests(namespace, account string, since time.Time) ([]Reques
 	seen := map[string]bool{}
 	for line := range bytes.Lines(b) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // It is being written.
+			break // The API server is still writing this line.
 		}
 		var e event
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -88,7 +88,7 @@ func (e event) request() Request {
 		r.Resource += "/" + e.ObjectRef.Subresource
 	}
 	if r.Resource == "" {
-		r.Resource = e.RequestURI // It is for no object: /version.
+		r.Resource = e.RequestURI // The request has no object: /version.
 	}
 	return r
 }

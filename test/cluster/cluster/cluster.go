@@ -21,7 +21,7 @@ type Cluster struct {
 	plan     plan.Plan
 	binDir   string
 	progress progress
-	// archives are those of images that every node gets when the cluster starts.
+	// archives are the image archives that every node imports when the cluster starts.
 	archives []string
 }
 
@@ -79,8 +79,8 @@ func gpuSimDir(node string) string { return filepath.Join(machine.NodeDir(node),
 // accounts, without request and response bodies, as JSON lines of audit.k8s.io/v1.
 func (c *Cluster) AuditLog() string { return c.spec(c.plan.ControlPlane()).Log(render.Audit) }
 
-// Log returns the path of the log of a node's component, or of the node's first
-// process, which is called "init".
+// Log returns the path of the log of a node's component. The component "init" is the node's first
+// process.
 func (c *Cluster) Log(node, component string) (string, error) {
 	n, err := c.plan.Node(node)
 	if err != nil {
@@ -89,8 +89,8 @@ func (c *Cluster) Log(node, component string) (string, error) {
 	return c.spec(n).Log(component), nil
 }
 
-// Restart stops and starts a component on the given nodes, or if there are none on
-// every node that has it. It returns when the new processes have started.
+// Restart stops and starts a component on the given nodes, or on every node that has it if no nodes
+// are given. It returns when the new processes have started.
 func (c *Cluster) Restart(ctx context.Context, component string, nodes ...string) error {
 	return c.each(component, nodes, func(client *nodeinit.Client) error { return client.Restart(ctx, component) })
 }

@@ -1,7 +1,7 @@
-// Package cluster runs a real Kubernetes cluster of one or more nodes on one Linux
-// machine, for tests. Up starts it and Down removes it. A machine has one cluster at a
-// time. It runs until Down, whichever process calls that: to work with a cluster by
-// hand, call Up in one program and Open in the next.
+// Package cluster runs a real Kubernetes cluster of one or more nodes on one Linux machine, for
+// tests. Up starts it and Down removes it. A machine has one cluster at a time. The cluster runs
+// until any process calls Down: to work with a cluster by hand, call Up in one program and Open in
+// the next.
 package cluster
 
 import (
@@ -21,7 +21,7 @@ import (
 // BusyboxImage is the name of an image with busybox, present on every node.
 const BusyboxImage = image.BusyboxName
 
-// NeverReady begins the names of Nodes of kwok on which no pod gets ready.
+// NeverReady is a name prefix. Pods do not get ready on kwok's Nodes with this prefix.
 const NeverReady = "never-ready-"
 
 // busybox is the program of Debian's package busybox-static.
@@ -32,23 +32,23 @@ type Config struct {
 	// Nodes is the number of all nodes; zero means 1. The first one is both the control
 	// plane and a worker.
 	Nodes int
-	// GPUNodes is the number of nodes with simulated GPUs. They are the last ones.
+	// GPUNodes is the number of nodes with simulated GPUs. They are the last nodes.
 	GPUNodes int
-	// GPUs is the number of GPUs of each such node; zero means 8.
+	// GPUs is the number of GPUs of each GPU node; zero means 8.
 	GPUs int
-	// Model is gpu-sim's name of the GPU model; empty means a100-40.
+	// Model is the name of the GPU model in gpu-sim; empty means a100-40.
 	Model string
-	// Bare is set if the GPU nodes come without a driver: no files, no device nodes, and a
+	// Bare starts the GPU nodes without a driver: without its files and device nodes, on a
 	// simulated kernel that loads modules ("gpu-sim kernel").
 	Bare bool
-	// Kwok starts only the control plane, and kwok, which plays the kubelets of the Nodes
-	// with the annotation kwok.x-k8s.io/node=fake that the user creates. Pods get ready on
-	// them at once, except on those with names that begin with NeverReady.
+	// Kwok starts only the control plane and kwok. kwok plays the kubelets of the Nodes that the
+	// user creates with the annotation kwok.x-k8s.io/node=fake. Pods get ready on them at once,
+	// except on Nodes with the name prefix NeverReady.
 	Kwok bool
-	// CRIONodes is the number of nodes whose container engine is CRI-O instead of containerd.
-	// They are the last ones.
+	// CRIONodes is the number of nodes whose container engine is CRI-O instead of containerd. They
+	// are the last nodes.
 	CRIONodes int
-	// Images are archives of images that every node gets. It imports them while Kubernetes starts.
+	// Images are image archives. Every node imports them while Kubernetes starts.
 	Images []string
 	// BinDir is the folder with the project's programs: cluster, gpu-sim, and the folder
 	// cluster-components.
@@ -147,7 +147,7 @@ func (c Config) checkPrograms() error {
 	return fmt.Errorf("%s has no %s; in the folder of the repository, run: %s", c.BinDir, strings.Join(missing, ", "), strings.Join(fixes, " && "))
 }
 
-// build is the command that builds a program.
+// build returns the command that builds a program.
 func (c Config) build(program string) string {
 	component := ""
 	switch {

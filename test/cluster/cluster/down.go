@@ -14,8 +14,8 @@ import (
 	"outrigger.dev/test/cluster/internal/plan"
 )
 
-// Down removes the cluster on this machine, or what remains of it, and restores what it
-// changed. It succeeds if there is no cluster.
+// Down removes the cluster on this machine, even if only parts of it remain, and restores the
+// machine's settings. It succeeds if there is no cluster.
 func Down(ctx context.Context, w io.Writer) error {
 	if w == nil {
 		w = io.Discard
@@ -36,8 +36,8 @@ func Down(ctx context.Context, w io.Writer) error {
 // Down removes the cluster and everything that belongs to it from the machine.
 func (c *Cluster) Down(ctx context.Context) error { return Down(ctx, c.progress.w) }
 
-// clean undoes everything that create does, whatever the state of the cluster. It keeps
-// the state folder, on which the caller holds a lock.
+// clean undoes all changes of create, whatever the state of the cluster. It keeps the state folder,
+// because the caller holds a lock on it.
 func clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
@@ -72,7 +72,7 @@ func clean(ctx context.Context) error {
 	return errors.Join(machine.RestoreSysctls(state.Sysctls), tree.RestoreControllers(state.Controllers), machine.Forget())
 }
 
-// removeStateDir is the last step, because the lock is on this folder.
+// removeStateDir removes the state folder. It is the last step, because the lock is on this folder.
 func removeStateDir() error {
 	if err := os.RemoveAll(machine.StateDir()); err != nil {
 		return fmt.Errorf("remove cluster state: %w", err)

@@ -57,8 +57,8 @@ func (c *Cluster) toContainerd(ctx context.Context, archive *os.File, node strin
 	return err
 }
 
-// toCRIO copies an image into the storage that CRI-O reads, which has no registry to pull
-// from. copyimg needs a file that the node sees.
+// toCRIO copies an image into the storage of CRI-O, which has no registry to pull from. copyimg
+// needs a file on the node.
 func (c *Cluster) toCRIO(ctx context.Context, archive *os.File, node string) error {
 	name, err := image.ArchiveName(archive)
 	if err != nil {

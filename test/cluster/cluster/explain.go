@@ -25,8 +25,8 @@ func (e componentError) Error() string {
 
 func (e componentError) Unwrap() error { return e.err }
 
-// explain prints the end of the logs of all components that may have caused a failure:
-// the one that did not become ready, and those that ended by themselves.
+// explain prints the end of the logs of all components that may have caused a failure: the
+// component that did not become ready, and components that ended without a request.
 func (c *Cluster) explain(ctx context.Context, err error) {
 	var failed componentError
 	if errors.As(err, &failed) {

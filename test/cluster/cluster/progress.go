@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pollInterval is the interval between checks of a condition that has no event.
+// pollInterval is the interval between checks of a condition without an event.
 const pollInterval = 100 * time.Millisecond
 
 // progress prints one line per step, with the seconds since the start.
@@ -18,7 +18,7 @@ type progress struct {
 
 func newProgress(w io.Writer) progress { return progress{w: w, begin: time.Now()} }
 
-// busy reports why nothing happens.
+// busy reports that another process holds the lock.
 func (p progress) busy() { p.say("another process starts or removes a cluster: waiting for it") }
 
 func (p progress) say(format string, args ...any) {

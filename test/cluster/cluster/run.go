@@ -62,8 +62,8 @@ func (c *Cluster) NodeCommand(ctx context.Context, node string, args ...string) 
 	return cmd, nil
 }
 
-// Path returns where a file of a node is for processes outside of the node, for as long as
-// the node runs.
+// Path returns the path of a node's file for processes outside of the node. It is valid while the
+// node runs.
 func (c *Cluster) Path(ctx context.Context, node, file string) (string, error) {
 	n, err := c.plan.Node(node)
 	if err != nil {

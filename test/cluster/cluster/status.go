@@ -15,9 +15,10 @@ type NodeStatus struct {
 	Name string
 	IP   string
 	GPUs int
-	// NotReady is why the Node is not ready in Kubernetes, nil if it is, or is none.
+	// NotReady is the reason why the Node object is not ready. It is nil if the Node is ready or
+	// the cluster runs kwok.
 	NotReady error
-	// Down is set if the node's first process has ended, and so the whole node.
+	// Down is set if the node's first process has ended, which ends the whole node.
 	Down       error
 	Components []ComponentStatus
 }

@@ -29,9 +29,9 @@ const (
 	cleanLimit     = time.Minute
 )
 
-// Up starts a cluster, and returns when its nodes are ready and have the images. If a cluster
-// of the same shape is running, Up gives that one the images, and returns it. It removes the remains of a dead cluster. If it
-// fails, it removes everything that it created.
+// Up starts a cluster, and returns when its nodes are ready and have the images. If a cluster of
+// the same shape is running, Up imports the images there and returns it. Up removes the remains of
+// a dead cluster. If it fails, it removes everything that it created.
 func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -65,8 +65,8 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// adopt returns the running cluster, if it has the desired shape and is alive. It
-// returns nil if there is none.
+// adopt returns the running cluster, or nil if there is none or it is dead. It returns an error if
+// the cluster has another shape.
 func adopt(ctx context.Context, cfg Config) (*Cluster, error) {
 	state, err := machine.Load()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -199,7 +199,7 @@ func (c *Cluster) startKubernetes(ctx context.Context, archives []string) error 
 	first := c.plan.ControlPlane()
 	if err := wait(ctx, apiServerLimit, api.Ready); err != nil {
 		if failed := (componentError{}); errors.As(context.Cause(ctx), &failed) {
-			return failed // an engine, while this waited
+			return failed // the error of a container engine ended the wait
 		}
 		return componentError{first.Name, render.APIServer, err}
 	}
@@ -228,8 +228,8 @@ func (c *Cluster) waitForAccount(ctx context.Context, api *kubeapi.Client) error
 	return nil
 }
 
-// prepareEngine waits until the container engine of a node answers, and gives it images: those
-// of own, without which no pod starts, and after it has closed ready those of the config.
+// prepareEngine waits until the container engine of a node answers. It imports the images in own,
+// which every pod needs, closes ready, and imports the images of the config.
 func (c *Cluster) prepareEngine(ctx context.Context, n plan.Node, own []string, ready chan<- struct{}) error {
 	err := wait(ctx, engineLimit, func(ctx context.Context) error { return c.engineReady(ctx, n) })
 	if err == nil {
@@ -289,7 +289,7 @@ func (c *Cluster) writeImages(ctx context.Context) ([]string, error) {
 	return archives, nil
 }
 
-// writeFile creates a file with the content that write writes.
+// writeFile creates a file. The function write writes its content.
 func writeFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("create folder: %w", err)

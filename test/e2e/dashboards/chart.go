@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// palette are the colors of series, one after the other.
+// palette returns the color of series i.
 func palette(i int) string {
 	colors := []string{"#56a64b", "#e0a800", "#3274d9", "#e0752d", "#c4162a", "#8f3bb8", "#00857c", "#7a6652", "#b877d9", "#5f9ea0"}
 	return colors[i%len(colors)]
@@ -30,7 +30,7 @@ func lines(p Panel, a Answer) (out []line) {
 	return out
 }
 
-// plot is the area of a chart, in pixels, and what it shows.
+// plot is the area of a chart in pixels, with its ranges of times and values.
 type plot struct {
 	left, top, width, height float64
 	from, to                 float64
@@ -40,7 +40,8 @@ type plot struct {
 func (p plot) x(at float64) float64 { return p.left + p.width*(at-p.from)/(p.to-p.from) }
 func (p plot) y(v float64) float64  { return p.top + p.height*(1-(v-p.low)/(p.high-p.low)) }
 
-// path returns the line of a series, with gaps where it has no values for longer than gap seconds.
+// path returns the line of a series. It has a gap if values are missing for longer than gap
+// seconds.
 func (p plot) path(points []Point, gap float64) string {
 	var out strings.Builder
 	command := "M"
@@ -60,7 +61,7 @@ func (p plot) path(points []Point, gap float64) string {
 	return out.String()
 }
 
-// bars returns a line up to each value.
+// bars returns a vertical line for each value.
 func (p plot) bars(points []Point) string {
 	var out strings.Builder
 	for _, point := range points {
@@ -71,7 +72,7 @@ func (p plot) bars(points []Point) string {
 	return out.String()
 }
 
-// newPlot returns the area for lines in a panel.
+// newPlot returns the plot for the lines of a panel.
 func newPlot(f Field, all []line, w Window, width, height int) plot {
 	p := plot{left: 62, top: 8, width: float64(width - 74), height: float64(height - 34), from: float64(w.From.Unix()), to: float64(w.To.Unix())}
 	p.low, p.high = math.Inf(1), math.Inf(-1)
@@ -96,7 +97,7 @@ func newPlot(f Field, all []line, w Window, width, height int) plot {
 	return p
 }
 
-// timeseries draws lines of a panel with axes and a legend.
+// timeseries draws the lines of a panel with axes and a legend.
 func timeseries(p Panel, a Answer, w Window, width, height int) string {
 	all := lines(p, a)
 	names := 0

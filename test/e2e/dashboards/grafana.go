@@ -1,5 +1,5 @@
-// Package dashboards evaluates Grafana's dashboards on a Prometheus, and draws them. It knows what the
-// dashboards of the chart dcgm-exporter use: time series, stats and tables.
+// Package dashboards evaluates Grafana's dashboards on a Prometheus, and draws them. It supports
+// the panels in the dashboards of the chart dcgm-exporter: time series, stats and tables.
 package dashboards
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Dashboard is what is read of a dashboard in Grafana's JSON.
+// Dashboard has the parts of a dashboard that this package reads from Grafana's JSON.
 type Dashboard struct {
 	UID, Title string
 	Templating struct{ List []Variable }
@@ -24,7 +24,7 @@ type Variable struct {
 	IncludeAll bool
 }
 
-// Panel is a part of a dashboard, or a title of several: row.
+// Panel is a panel of a dashboard. Type "row" is the title of the panels below it.
 type Panel struct {
 	Type, Title string
 	GridPos     struct{ X, Y, W, H int }
@@ -50,7 +50,7 @@ type Panel struct {
 // Target is a query of a panel.
 type Target struct{ Expr, LegendFormat, RefID string }
 
-// Field says how values look.
+// Field is the display format of values.
 type Field struct {
 	Unit       string
 	Custom     struct{ DrawStyle string }
@@ -82,14 +82,14 @@ func (v Variable) query() string {
 		return object.Query
 	}
 	var text string
-	_ = json.Unmarshal(v.Query, &text) // it is one of both
+	_ = json.Unmarshal(v.Query, &text) // it is a text or an object
 	return text
 }
 
-// Values are the values of variables by their names.
+// Values has the values of variables by name.
 type Values map[string]string
 
-// in returns an expression with values in place of the variables.
+// in returns an expression with its variables replaced by values.
 func (v Values) in(expr string) string {
 	return regexp.MustCompile(`\$\{?(\w+)\}?`).ReplaceAllStringFunc(expr, func(name string) string {
 		if value, ok := v[strings.Trim(name, "${}")]; ok {

@@ -46,7 +46,7 @@ svg{display:block} svg text{font-size:11px;fill:#5b6065} .grid{stroke:#e6e8ea} .
 table{border-collapse:collapse;width:100%} th{text-align:left;color:#3274d9;font-weight:500} td,th{padding:6px 10px;border-bottom:1px solid #e6e8ea}
 .nodata{padding:40px;text-align:center;color:#c4162a}`
 
-// Draw returns the page of a dashboard with answers to the queries of its panels, which are those of Ask.
+// Draw returns the HTML page of a dashboard with the answers that Ask returned.
 func Draw(d Dashboard, answers []Answer, w Window) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<!DOCTYPE html><meta charset=utf-8><title>%[1]s</title><style>%[2]s</style><h1>%[1]s</h1>", html.EscapeString(d.Title), style)
@@ -99,7 +99,7 @@ func stat(p Panel, a Answer) string {
 	return `<div class="stat">` + out.String() + `</div>`
 }
 
-// show returns a value as a field shows it.
+// show returns a value in the format of the field.
 func (f Field) show(v float64) string {
 	for _, m := range f.Mappings {
 		if mapped, ok := m.Options[strconv.FormatFloat(v, 'f', -1, 64)]; ok {
@@ -109,7 +109,7 @@ func (f Field) show(v float64) string {
 	return unitOf(f.Unit).show(v)
 }
 
-// color returns the color of a value, as thresholds and mappings say.
+// color returns the color of a value by the field's thresholds and mappings.
 func (f Field) color(v float64) (color string) {
 	colors := map[string]string{"green": "#3a9139", "yellow": "#c99400", "orange": "#e0752d", "red": "#c4162a", "text": "#24292e"}
 	for _, step := range f.Thresholds.Steps {
@@ -125,13 +125,13 @@ func (f Field) color(v float64) (color string) {
 	return colors[color]
 }
 
-// cells is a row of a table: texts and values by the names of columns.
+// cells is a row of a table: texts and values by column.
 type cells struct {
 	labels map[string]string
 	values map[string]float64
 }
 
-// merged returns the rows of a table: the queries' values for equal labels are in one.
+// merged returns the rows of a table. The values of all queries with equal labels are in one row.
 func merged(p Panel, a Answer) []*cells {
 	byLabels := map[string]*cells{}
 	var out []*cells
@@ -200,7 +200,7 @@ func table(p Panel, a Answer) string {
 	return out.String() + "</tr></table>"
 }
 
-// by returns the value of a column, by the name that it is shown with.
+// by returns the value of the column with a displayed name.
 func (c *cells) by(shown string, rename func(string) string) float64 {
 	for name, v := range c.values {
 		if rename(name) == shown {

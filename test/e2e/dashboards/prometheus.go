@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Prometheus is a server, by its URL.
+// Prometheus is the URL of a server.
 type Prometheus string
 
 // Series is a series of values.
@@ -30,13 +30,13 @@ type Point struct{ At, Value float64 }
 // last returns the newest value.
 func (s Series) last() float64 { return s.Points[len(s.Points)-1].Value }
 
-// Get asks an endpoint of the API, such as "rules", and decodes the data of its answer.
+// Get requests an endpoint of the API, such as "rules", and decodes the data in the response.
 func (p Prometheus) Get(ctx context.Context, endpoint string, query url.Values, data any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, string(p)+"/api/v1/"+endpoint+"?"+query.Encode(), nil)
 	if err != nil {
 		return err
 	}
-	// An idle connection is a goroutine that leaks.
+	// An idle connection would leak a goroutine.
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
 		return fmt.Errorf("ask Prometheus: %w", err)
@@ -55,7 +55,7 @@ func (p Prometheus) Get(ctx context.Context, endpoint string, query url.Values, 
 	return json.Unmarshal(answer.Data, data)
 }
 
-// Window is a range of time, and the distance between two points in it.
+// Window is a time range with the interval between two points.
 type Window struct {
 	From, To time.Time
 	Step     time.Duration
@@ -113,7 +113,7 @@ func parsePoint(value json.RawMessage) (Point, error) {
 	return Point{at, number}, err
 }
 
-// text returns labels in the form of Prometheus.
+// text returns labels in Prometheus' notation.
 func text(labels map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -141,18 +141,18 @@ func (p Prometheus) Values(ctx context.Context, query string, w Window) ([]strin
 	return slices.DeleteFunc(values, func(v string) bool { return v == "" }), nil
 }
 
-// Answer is what a panel shows: the series of each of its queries.
+// Answer has the series of each query of a panel.
 type Answer [][]Series
 
 // errNoData says that an expression has no series.
 var errNoData = errors.New("no data")
 
-// Ask evaluates all queries of a dashboard, with all values of variables that can have several, and
-// otherwise those of chosen, or the first. It returns an answer for each panel, and an error that names
-// each variable and query that has no data.
+// Ask evaluates all queries of a dashboard. A variable that can have several values gets all of
+// them. Other variables get their value in chosen, or else the first one. Ask returns an answer for
+// each panel, and an error that names each variable and query without data.
 func (p Prometheus) Ask(ctx context.Context, d Dashboard, chosen Values, w Window) ([]Answer, error) {
 	values := Values{
-		// As Grafana has it for scrapes each second.
+		// Grafana's value for a scrape interval of one second.
 		"__rate_interval": max(w.Step+time.Second, 4*time.Second).String(),
 		"__range":         w.To.Sub(w.From).Truncate(time.Second).String(),
 	}

@@ -5,12 +5,11 @@ import (
 	"strconv"
 )
 
-// unit says how values of a unit of Grafana are shown: each suffix stands for base times more than the
-// one before it.
+// unit is the display format of a Grafana unit. Each suffix is base times the previous one.
 type unit struct {
 	base     float64
 	suffixes []string
-	// factor is what a value is multiplied with first.
+	// factor converts a value to the unit of the first suffix.
 	factor float64
 }
 
@@ -43,7 +42,7 @@ func unitOf(name string) unit {
 	}
 }
 
-// scale returns the suffix for values up to most, and what one of it is.
+// scale returns the suffix for values up to most, and the value of one unit with this suffix.
 func (u unit) scale(most float64) (suffix string, one float64) {
 	if most == 0 {
 		most = 1
@@ -69,7 +68,7 @@ func (u unit) show(v float64) string {
 	return digits(v/one) + suffix
 }
 
-// digits returns a number with at most three digits that count.
+// digits returns a number with at most three significant digits.
 func digits(v float64) string {
 	places := 0
 	if v != 0 {
@@ -79,7 +78,7 @@ func digits(v float64) string {
 	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }
 
-// ticks returns about four round values from low to high.
+// ticks returns about four round values between low and high.
 func (u unit) ticks(low, high float64) []float64 {
 	_, one := u.scale(high)
 	span := (high - low) / one / 4

@@ -18,23 +18,24 @@ import (
 const (
 	passed = "Test PASSED"
 	pod    = "vectoradd"
-	// migPod runs once the GPUs are divided as migConfig says: into migDevices for each.
+	// migPod runs after the GPUs were divided with migConfig, which makes migDevices MIG devices on
+	// each GPU.
 	migPod     = "vectoradd-mig"
 	migConfig  = "all-1g.10gb"
 	migDevices = 7
-	// runtimeClass is that of the container toolkit.
+	// runtimeClass is the RuntimeClass of the container toolkit.
 	runtimeClass = "nvidia"
-	// driver is the version of the driver that the nodes get.
+	// driver is the version of the nodes' driver.
 	driver = "580.95.05"
 )
 
-// demo brings the stack up step by step and prints what came of it.
+// demo starts the stack step by step, and prints the result.
 func demo(ctx context.Context, out io.Writer) error {
 	root, err := stack.FindRoot()
 	if err != nil {
 		return err
 	}
-	// Two nodes, so that one can see that the other stays clean.
+	// The second node shows that nodes without GPUs stay clean.
 	cfg := cluster.Config{Nodes: 2, GPUNodes: 1, GPUs: 8, Model: "h100-80", Bare: true, Progress: out}
 	var s *stack.Stack
 	var result, onMIG stack.PodResult
@@ -102,7 +103,7 @@ func install(ctx context.Context, s *stack.Stack) error {
 	})
 }
 
-// undivide asks for whole GPUs if an earlier demo on this cluster has divided them.
+// undivide requests whole GPUs if an earlier demo on this cluster has divided them.
 func undivide(ctx context.Context, s *stack.Stack) error {
 	node := s.GPUNodes()[0]
 	config, err := s.Kubectl(ctx, "get", "node", node, "-o", "jsonpath={.metadata.labels."+strings.ReplaceAll(stack.MIGConfig, ".", `\.`)+"}")
@@ -113,8 +114,8 @@ func undivide(ctx context.Context, s *stack.Stack) error {
 	return err
 }
 
-// divide labels the node with GPUs, and waits until the MIG manager has made the MIG devices and
-// the kubelet advertises n of them.
+// divide labels the GPU node, and waits until the MIG manager has made the MIG devices and the
+// kubelet advertises n of them.
 func divide(ctx context.Context, s *stack.Stack, n int) error {
 	node := s.GPUNodes()[0]
 	if _, err := s.Kubectl(ctx, "label", "node", node, "--overwrite", stack.MIGConfig+"="+migConfig); err != nil {
@@ -149,7 +150,7 @@ func follow(ctx context.Context, out io.Writer, s *stack.Stack, start time.Time)
 	})
 }
 
-// report prints a line for each node, and one for each further pod.
+// report prints a line for each node, and more lines for nodes with several pods.
 func report(ctx context.Context, out io.Writer, s *stack.Stack, pods ...stack.PodResult) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "NODE\tGPUS\tREADY\tALLOCATABLE\tPOD\tGPU SEEN IN THE POD\tRESULT")
@@ -184,7 +185,7 @@ func report(ctx context.Context, out io.Writer, s *stack.Stack, pods ...stack.Po
 	return nil
 }
 
-// outcome says whether vectorAdd passed in a pod.
+// outcome returns the result of vectorAdd in a pod.
 func outcome(p stack.PodResult) string {
 	if strings.Contains(p.Log, passed) {
 		return passed
@@ -192,8 +193,8 @@ func outcome(p stack.PodResult) string {
 	return "no " + passed
 }
 
-// reportStart prints how the container of the pod was started. It returns an error if that
-// was not by the container toolkit.
+// reportStart prints how the container of the pod was started. It returns an error if the container
+// toolkit did not start it.
 func reportStart(ctx context.Context, out io.Writer, s *stack.Stack, result stack.PodResult) error {
 	start, err := s.Started(ctx, pod)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command demo shows the whole path on one machine: a real Kubernetes, a node
-// with simulated GPUs, the agents installed by their charts, and a pod
-// that asks for one GPU and adds two vectors on it. The cluster stays up.
+// Command demo shows the whole stack on one machine: a real Kubernetes, a node with simulated GPUs,
+// the agents installed by their charts, and a pod that requests one GPU and adds two vectors on it.
+// The cluster keeps running.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Package nvidia has facts from the documentation of NVIDIA's device plugin, 0.17 to
-// 0.20: which programs its manifests run, with which variables, folders and rights. From
-// these it makes manifests of the same effect, with another image.
+// Package nvidia has facts from the documentation of NVIDIA's device plugin, 0.17 to 0.20: the
+// programs of its manifests, with their variables, folders and rights. From these facts it makes
+// equivalent manifests with another image.
 package nvidia
 
 import (
@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Namespace is where the manifests put everything.
+// Namespace is the namespace of the manifests.
 const Namespace = "nvidia-device-plugin"
 
 // Account is the service account of the chart, and the name of its cluster role.
 const Account = "nvdp-nvidia-device-plugin-service-account"
 
-// Versions returns the minor versions whose facts are known.
+// Versions returns the supported minor versions.
 func Versions() []string { return []string{"0.17", "0.18", "0.19", "0.20"} }
 
 // The folders of the host.
@@ -30,12 +30,12 @@ const (
 // container is a container of a DaemonSet. All of them have the same image.
 type container struct {
 	name string
-	// command is empty for the image's own.
+	// command is the command of the container. If it is empty, the image's command runs.
 	command []string
 	env     map[string]string
-	// fields are variables with fields of the pod.
+	// fields are variables whose values are fields of the pod.
 	fields map[string]string
-	// mounts are the paths of volumes, by their names.
+	// mounts are the mount paths of volumes, by the names of the volumes.
 	mounts map[string]string
 }
 
@@ -43,11 +43,11 @@ type container struct {
 type workload struct {
 	name             string
 	init, containers []container
-	// hosts are the folders of the host, by the names of volumes.
+	// hosts are the hostPath volumes: the folders by the names of the volumes.
 	hosts map[string]string
-	// configs is the ConfigMap with config files, or empty.
+	// configs is the name of the ConfigMap with config files, or empty.
 	configs string
-	// account is the service account, or empty for the default.
+	// account is the service account. If it is empty, the default is used.
 	account string
 }
 
@@ -59,8 +59,8 @@ func socketsVolume(version string) string {
 	return "kubelet-device-plugins-dir"
 }
 
-// StaticPlugin returns the manifest nvidia-device-plugin.yml: it sets nothing but the
-// kubelet's folder, and runs the image without a command.
+// StaticPlugin returns the manifest nvidia-device-plugin.yml. It mounts only the kubelet's folder,
+// and runs the image without a command.
 func StaticPlugin(version, image string) (string, error) {
 	volume := socketsVolume(version)
 	return render(image, nil, workload{
@@ -83,8 +83,8 @@ func StaticDiscovery(_, image string) (string, error) {
 	})
 }
 
-// Chart returns what the chart renders with gfd.enabled and a config file: DaemonSets
-// for plugin and feature discovery, each with its config managers.
+// Chart returns the manifests that the chart renders with gfd.enabled and a config file: DaemonSets
+// for the plugin and for feature discovery, each with its config managers.
 func Chart(version, image, config string) (string, error) {
 	sockets := socketsVolume(version)
 	plugin := container{
@@ -127,8 +127,8 @@ func Chart(version, image, config string) (string, error) {
 	return render(image, others, workloads...)
 }
 
-// manager is a config manager: the init container without a process to signal, and the
-// sidecar with one.
+// manager returns a config manager. process is the process to signal. It is empty for the init
+// container.
 func manager(name, process string) container {
 	c := container{
 		name: name, command: []string{"config-manager"},
@@ -166,8 +166,8 @@ func rightsOf(account string) []map[string]any {
 	}
 }
 
-// render returns the manifests of the namespace, of others in it, and of workloads, in the
-// order in which they can be created.
+// render returns the manifests of the namespace, of the objects in others, and of workloads, in the
+// order of their creation.
 func render(image string, others []map[string]any, workloads ...workload) (string, error) {
 	all := append([]map[string]any{object("v1", "Namespace", Namespace, nil)}, others...)
 	for _, w := range workloads {
@@ -180,7 +180,7 @@ func render(image string, others []map[string]any, workloads ...workload) (strin
 	return documents(all...)
 }
 
-// object returns an object with more keys.
+// object returns an object with the keys in more.
 func object(api, kind, name string, more map[string]any) map[string]any {
 	metadata := map[string]string{"name": name, "namespace": Namespace}
 	if kind == "Namespace" || strings.HasPrefix(kind, "Cluster") {

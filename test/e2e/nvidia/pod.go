@@ -16,7 +16,7 @@ func (w workload) pod(image string) map[string]any {
 		"tolerations":  []any{map[string]string{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}},
 		"volumes":      volumes,
 		"containers":   containers(w.containers, image),
-		// The kubelet of a test waits for nothing.
+		// tests need no grace period
 		"terminationGracePeriodSeconds": 5,
 	}
 	if len(w.init) > 0 {
@@ -47,8 +47,8 @@ func containers(all []container, image string) []any {
 	return out
 }
 
-// render returns the container with the image, and with what stands in for NVIDIA's
-// container runtime and a real kernel: the runtime would add the driver and its device
+// render returns the container with the image. A mount and variables replace the effects of
+// NVIDIA's container runtime and of a real kernel: the runtime would add the driver and its device
 // nodes, and the kernel would show the driver in every /proc and /sys.
 func (c container) render(image string) map[string]any {
 	var env []any

@@ -10,7 +10,7 @@ import (
 // objectMeta is the definition of an object's metadata.
 const objectMeta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
-// Define adds the kind of a CustomResourceDefinition, as YAML.
+// Define adds the kind that a CustomResourceDefinition in YAML defines.
 func (d Definitions) Define(text []byte) error {
 	var definition struct {
 		Spec struct {
@@ -35,7 +35,7 @@ func (d Definitions) Define(text []byte) error {
 		if schema == nil {
 			return fmt.Errorf("read CustomResourceDefinition: version %s of %s has no schema", version.Name, spec.Names.Kind)
 		}
-		// An API server adds these to each kind.
+		// An API server adds these properties to each kind.
 		properties := Schema{"apiVersion": Schema{"type": "string"}, "kind": Schema{"type": "string"}}
 		if own, ok := schema["properties"].(Schema); ok {
 			maps.Copy(properties, own)

@@ -1,7 +1,7 @@
-// Package schemas holds the schemas of all kinds of Kubernetes, for each minor version
-// that the charts support, and writes them as kubeconform reads them.
+// Package schemas holds the schemas of all kinds of Kubernetes, for each minor version that the
+// charts support, and writes them in the format of kubeconform.
 //
-// They are made from the OpenAPI definitions in the Go module k8s.io/kubernetes, at the
+// The schemas are made from the OpenAPI definitions in the Go module k8s.io/kubernetes, at the
 // versions in the names of the files in testdata.
 package schemas
 
@@ -26,12 +26,10 @@ const suffix = ".json.gz"
 // Schema is an OpenAPI or JSON schema.
 type Schema = map[string]any
 
-// Definitions are the schemas of a version of Kubernetes, by the names that they refer to
-// each other with.
+// Definitions are the schemas of a version of Kubernetes, by the names in their references.
 type Definitions map[string]Schema
 
-// Versions returns the versions of Kubernetes that there are schemas of, such as v1.37.1,
-// the oldest first.
+// Versions returns the available versions of Kubernetes, such as v1.37.1, the oldest first.
 func Versions() ([]string, error) {
 	entries, err := files.ReadDir("testdata")
 	if err != nil {
@@ -68,8 +66,8 @@ func Load(version string) (Definitions, error) {
 	return definitions, nil
 }
 
-// Reduce returns the definitions of swagger.json, the OpenAPI document in Kubernetes'
-// module, without what plays no part in validation.
+// Reduce returns the definitions of swagger.json, the OpenAPI document in Kubernetes' module,
+// without the keys that validation does not use.
 func Reduce(swagger []byte) (Definitions, error) {
 	var document struct {
 		Definitions Definitions `json:"definitions"`
@@ -111,7 +109,7 @@ func (d Definitions) Pack(w io.Writer) error {
 	return nil
 }
 
-// each calls visit for a schema and for each schema in it.
+// each calls visit for a schema, and for each schema that it contains.
 func each(s Schema, visit func(Schema)) {
 	visit(s)
 	if properties, ok := s["properties"].(Schema); ok {

@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// kinds is where a definition names the kinds that it is the schema of.
+// kinds is the key of a definition's list of kinds.
 const kinds = "x-kubernetes-group-version-kind"
 
-// Template is the path, in the folder that Write fills, of the schema of a kind, in the
-// form that kubeconform expects.
+// Template is the template of a schema's path in the folder that Write fills, in the form that
+// kubeconform expects.
 const Template = "{{ .Group }}_{{ .ResourceAPIVersion }}_{{ .ResourceKind }}.json"
 
-// Quantity is the definition of an amount, such as of memory. A manifest may have a number
-// there, and the definition says string.
+// quantity is the definition of an amount, such as of memory. It has the type string, but a
+// manifest may have a number.
 const quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
-// Write writes, for each kind, a schema that rejects fields that the kind does not have. It
-// changes d.
+// Write writes a schema for each kind. The schemas reject unknown fields. Write changes d.
 func (d Definitions) Write(dir string) error {
 	for name, definition := range d {
 		each(definition, strict)
@@ -81,7 +80,7 @@ func (k groupVersionKind) apiVersion() string {
 	return strings.TrimPrefix(k.Group+"/"+k.Version, "/")
 }
 
-// fileName is what kubeconform makes of Template.
+// fileName returns the file name that kubeconform derives from Template.
 func (k groupVersionKind) fileName() string {
 	group := k.Group
 	if group == "" {
@@ -90,7 +89,7 @@ func (k groupVersionKind) fileName() string {
 	return fmt.Sprintf("%s_%s_%s.json", group, k.Version, strings.ToLower(k.Kind))
 }
 
-// write writes the schema of one kind, with all definitions that it refers to.
+// write writes the schema of one kind, with all definitions in its references.
 func (d Definitions) write(dir, name string, kind groupVersionKind) error {
 	used := Definitions{}
 	d.use(name, used)
@@ -109,10 +108,10 @@ func (d Definitions) write(dir, name string, kind groupVersionKind) error {
 	return os.WriteFile(filepath.Join(dir, kind.fileName()), text, 0o644)
 }
 
-// prefix begins each reference to a definition.
+// prefix is the beginning of each reference to a definition.
 const prefix = "#/definitions/"
 
-// use adds a definition, and those that it refers to, to used.
+// use adds a definition to used, with all definitions in its references.
 func (d Definitions) use(name string, used Definitions) {
 	if _, ok := used[name]; ok {
 		return

@@ -34,14 +34,12 @@ func (s *Stack) InstallDevicePlugin(ctx context.Context, values ...string) error
 	return s.installAgent(ctx, "device-plugin", values...)
 }
 
-// InstallFeatureDiscovery installs feature discovery as InstallDevicePlugin does
-// the device plugin.
+// InstallFeatureDiscovery installs feature discovery in the same way as InstallDevicePlugin.
 func (s *Stack) InstallFeatureDiscovery(ctx context.Context, values ...string) error {
 	return s.installAgent(ctx, "feature-discovery", values...)
 }
 
-// InstallContainerToolkit installs the container toolkit as InstallDevicePlugin does the
-// device plugin.
+// InstallContainerToolkit installs the container toolkit in the same way as InstallDevicePlugin.
 func (s *Stack) InstallContainerToolkit(ctx context.Context, values ...string) error {
 	return s.installAgent(ctx, "container-toolkit", values...)
 }
@@ -54,8 +52,7 @@ func (s *Stack) installAgent(ctx context.Context, name string, values ...string)
 	return s.Install(ctx, release)
 }
 
-// GPUReady returns the status of the condition GPUReady of a Node; it is empty
-// where there is none.
+// GPUReady returns the status of the condition GPUReady of a Node, or "" without the condition.
 func (s *Stack) GPUReady(ctx context.Context, node string) (string, error) {
 	return s.Kubectl(ctx, "get", "node", node, "-o", `jsonpath={.status.conditions[?(@.type=="GPUReady")].status}`)
 }
@@ -66,18 +63,18 @@ func (s *Stack) WaitGPUReady(ctx context.Context, node string, limit time.Durati
 	return err
 }
 
-// Allocatable returns how many GPUs the kubelet of a node advertises; it is empty
-// where the resource is unknown.
+// Allocatable returns the number of GPUs that the kubelet of a node advertises, or "" if the
+// resource is unknown.
 func (s *Stack) Allocatable(ctx context.Context, node string) (string, error) {
 	return s.Kubectl(ctx, "get", "node", node, "-o", "jsonpath={"+allocatable(GPU)+"}")
 }
 
-// allocatable is the path of a resource in a Node.
+// allocatable returns the path of a resource in a Node object.
 func allocatable(resource string) string {
 	return ".status.allocatable." + strings.ReplaceAll(resource, ".", `\.`)
 }
 
-// Hardware says in words which GPUs are simulated on a node.
+// Hardware returns the number and the name of a node's simulated GPUs as text.
 func (s *Stack) Hardware(ctx context.Context, node string) (string, error) {
 	if !slices.Contains(s.GPUNodes(), node) {
 		return "none", nil

@@ -18,13 +18,13 @@ const (
 	ServerSideApply = "application/apply-patch+yaml"
 )
 
-// API asks the API server as one user, over connections that stay open: two
-// requests can be as close together as those of an agent.
+// API sends requests to the API server as one user. It keeps its connections open, so that requests
+// can follow each other as fast as an agent's requests.
 type API struct {
 	http *http.Client
 }
 
-// Rejection is the error with which the API server answers.
+// Rejection is an error response of the API server.
 type Rejection struct {
 	Code    int    `json:"code"`
 	Reason  string `json:"reason"`
@@ -36,9 +36,8 @@ func (r *Rejection) Error() string { return fmt.Sprintf("%d %s: %s", r.Code, r.R
 // Admin returns the API as the cluster's administrator. The caller closes it.
 func (s *Stack) Admin() (*API, error) { return s.api("") }
 
-// AccountOf returns the API as the service account of a pod in Namespace, with a
-// token that is bound to the pod and its node, as the kubelet mounts it. The
-// caller closes it.
+// AccountOf returns the API as the service account of a pod in Namespace. The token is bound to the
+// pod and its node, like the token that the kubelet mounts. The caller closes the API.
 func (s *Stack) AccountOf(ctx context.Context, pod string) (*API, error) {
 	found, err := s.Kubectl(ctx, "-n", Namespace, "get", "pod", pod, "-o", "jsonpath={.spec.serviceAccountName} {.metadata.uid}")
 	if err != nil {
@@ -48,8 +47,8 @@ func (s *Stack) AccountOf(ctx context.Context, pod string) (*API, error) {
 	return s.Account(ctx, account, "--bound-object-kind", "Pod", "--bound-object-name", pod, "--bound-object-uid", uid)
 }
 
-// Account returns the API as a service account of Namespace, with a token that
-// "kubectl create token" makes with these flags. The caller closes it.
+// Account returns the API as a service account of Namespace, with a token from "kubectl create
+// token" with these flags. The caller closes the API.
 func (s *Stack) Account(ctx context.Context, name string, flags ...string) (*API, error) {
 	token, err := s.Kubectl(ctx, append([]string{"-n", Namespace, "create", "token", name}, flags...)...)
 	if err != nil {
@@ -78,13 +77,13 @@ func (a *API) Get(ctx context.Context, path string, into any) error {
 	return errors.Join(json.NewDecoder(body).Decode(into), body.Close())
 }
 
-// Patch changes an object, by a patch that is to be written as JSON. What the
-// API server does not allow is a *Rejection.
+// Patch patches an object. The patch is encoded as JSON. If the API server rejects it, the error is
+// a *Rejection.
 func (a *API) Patch(ctx context.Context, path, kind string, patch any) error {
 	return a.send(ctx, http.MethodPatch, path, kind, patch)
 }
 
-// Create makes an object. What the API server does not allow is a *Rejection.
+// Create creates an object. If the API server rejects it, the error is a *Rejection.
 func (a *API) Create(ctx context.Context, path string, object any) error {
 	return a.send(ctx, http.MethodPost, path, "application/json", object)
 }
@@ -102,7 +101,7 @@ func (a *API) send(ctx context.Context, method, path, kind string, object any) e
 	return errors.Join(err, body.Close())
 }
 
-// open sends a request and returns the body of an answer that is not an error.
+// open sends a request and returns the body of a successful response.
 func (a *API) open(ctx context.Context, method, path, kind string, body io.Reader) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, method, path, body)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"outrigger.dev/test/cluster/cluster"
 )
 
-// Requests returns what a service account of Namespace has asked the API server for since
-// a time, in the order of the answers.
+// Requests returns the requests of a service account of Namespace since a time, in the order of the
+// responses.
 func (s *Stack) Requests(account string, since time.Time) ([]cluster.Request, error) {
 	return s.Cluster.Requests(Namespace, account, since)
 }

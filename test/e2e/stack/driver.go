@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// DriverRegistry names the simulated driver images. NVIDIA's are in nvcr.io/nvidia.
+// DriverRegistry is the registry of the simulated driver images. NVIDIA's images are in
+// nvcr.io/nvidia.
 const DriverRegistry = "outrigger.dev/simulated"
 
 // DriverTag is the tag of the image of a simulated driver.
 func DriverTag(version string) string { return version + "-simulated" }
 
-// LoadDriver gives all nodes the image of a simulated driver. If fails is not zero, the
+// LoadDriver imports the image of a simulated driver on all nodes. If fails is not zero, the
 // driver's module nvidia fails with this error number.
 func (s *Stack) LoadDriver(ctx context.Context, version string, fails int) error {
 	dir, err := os.MkdirTemp("", "driver-")
@@ -30,8 +31,8 @@ func (s *Stack) LoadDriver(ctx context.Context, version string, fails int) error
 	return s.LoadRoot(ctx, DriverRegistry+"/driver:"+DriverTag(version), root)
 }
 
-// DriverLoader returns the release of the driver loader with the agent's image that was built
-// here, and the image of a simulated driver.
+// DriverLoader returns the release of the driver loader with the agent's image that was built here,
+// and with the image of a simulated driver.
 func (s *Stack) DriverLoader(version string, values ...string) (Release, error) {
 	ref, err := s.image("driver-loader")
 	if err != nil {

@@ -20,12 +20,12 @@ import (
 // helmLimit is how long Helm waits for hooks and objects.
 const helmLimit = 3 * time.Minute
 
-// Helm installs charts of the repository with Helm itself, as "helm install" does: with
-// hooks, CRDs, and a record of the release in the cluster. Install, in contrast, only
-// applies what a chart renders, which is faster.
+// Helm installs charts of the repository with Helm itself, as "helm install" does: with hooks,
+// CRDs, and a record of the release in the cluster. Install is faster, because it only applies the
+// rendered objects.
 type Helm struct {
 	config *action.Configuration
-	// Namespace is that of the releases.
+	// Namespace is the namespace of the releases.
 	Namespace string
 }
 
@@ -33,7 +33,7 @@ type Helm struct {
 func (s *Stack) Helm(namespace string) (*Helm, error) {
 	flags := genericclioptions.NewConfigFlags(true)
 	kubeconfig := s.Kubeconfig()
-	// What this cluster serves is no answer for the next one, which has the same address.
+	// The next cluster has the same address, so its discovery cache must be separate.
 	cache := filepath.Join(filepath.Dir(kubeconfig), "helm-cache")
 	flags.KubeConfig, flags.Namespace, flags.CacheDir = &kubeconfig, &namespace, &cache
 	config := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
@@ -43,8 +43,8 @@ func (s *Stack) Helm(namespace string) (*Helm, error) {
 	return &Helm{config: config, Namespace: namespace}, nil
 }
 
-// Install installs a chart under its own name, or upgrades the release. The values replace
-// those of the release before. It does not wait for pods.
+// Install installs a chart under its own name, or upgrades the release. The values replace all
+// values of the previous release. Install does not wait for pods.
 func (h *Helm) Install(ctx context.Context, name string, values map[string]any) error {
 	c, err := charts.Load(name)
 	if err != nil {
@@ -53,13 +53,13 @@ func (h *Helm) Install(ctx context.Context, name string, values map[string]any) 
 	return h.InstallChart(ctx, name, c, values)
 }
 
-// InstallChart is Install for a chart that is loaded already, under any name.
+// InstallChart is Install for a loaded chart, under any name.
 func (h *Helm) InstallChart(ctx context.Context, name string, c chart.Charter, values map[string]any) error {
 	_, err := h.config.Releases.Last(name)
 	if err == nil {
 		upgrade := action.NewUpgrade(h.config)
 		upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = h.Namespace, kube.HookOnlyStrategy, helmLimit
-		// Otherwise no values would mean those of the release.
+		// Without this, an upgrade without values would keep the values of the release.
 		upgrade.ResetValues = true
 		if _, err := upgrade.RunWithContext(ctx, name, c, values); err != nil {
 			return fmt.Errorf("helm upgrade %s: %w", name, err)
@@ -89,9 +89,9 @@ func (h *Helm) Test(name string) error {
 	return nil
 }
 
-// Uninstall removes a release, if there is one, after its hooks. Its objects are gone soon: Helm's
-// own wait for that fails now and then on a busy machine, because it ends once all objects that it
-// has heard of are gone.
+// Uninstall removes a release, if it exists, after its hooks. Its objects disappear soon after.
+// Uninstall does not use Helm's wait for that, because the wait fails now and then on a busy
+// machine: it ends once the objects that it has heard of are gone.
 func (h *Helm) Uninstall(name string) error {
 	uninstall := action.NewUninstall(h.config)
 	uninstall.IgnoreNotFound, uninstall.WaitStrategy, uninstall.Timeout = true, kube.HookOnlyStrategy, helmLimit

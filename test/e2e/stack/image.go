@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// image returns the name, with its tag, that the archive of a component
-// carries in its manifest.json (the format of "docker save").
+// image returns the name and tag in the manifest.json of a component's image archive (the format of
+// "docker save").
 func (s *Stack) image(component string) (string, error) {
 	path := filepath.Join(s.root, "out", "images", component+".tar")
 	f, err := os.Open(path)

@@ -7,22 +7,22 @@ import (
 	"slices"
 )
 
-// NFDNamespace is where the manifests of Node Feature Discovery put it.
+// NFDNamespace is the namespace in the manifests of Node Feature Discovery.
 const NFDNamespace = "node-feature-discovery"
 
-// PCILabel marks nodes with a PCI device of NVIDIA's. NFD writes it, and the
-// cluster does where there is no NFD.
+// PCILabel marks nodes with a PCI device of NVIDIA's. NFD writes it. Without NFD, the cluster
+// writes it.
 const PCILabel = "feature.node.kubernetes.io/pci-10de.present"
 
-// nfd is the folder of its programs and manifests.
+// nfd returns the folder with NFD's programs and manifests.
 func (s *Stack) nfd() string { return filepath.Join(s.root, "bin", "cluster-components", "nfd") }
 
-// InstallNFD installs the real Node Feature Discovery by its own manifests, and
-// waits until it has labelled all nodes. RemoveNFD is to follow.
+// InstallNFD installs the real Node Feature Discovery with its own manifests, and waits until it
+// has labelled all nodes. Call RemoveNFD afterwards.
 //
-// Its master was seen once to start right after its CRDs were made and then to
-// label no node, for a reason that is not known; one that has not labelled all nodes
-// after half a minute is started anew.
+// Once, a master that started right after its CRDs were created did not label any node, for an
+// unknown reason. InstallNFD therefore restarts a master that has not labelled all nodes after half
+// a minute.
 func (s *Stack) InstallNFD(ctx context.Context) error {
 	if err := s.LoadNFD(ctx); err != nil {
 		return err
@@ -45,8 +45,8 @@ func (s *Stack) InstallNFD(ctx context.Context) error {
 	return s.labelledByNFD(ctx, "90s")
 }
 
-// LoadNFD imports the images outrigger.dev/nfd-master:1 and nfd-worker:1 on all nodes, once in
-// the life of a cluster.
+// LoadNFD imports the images outrigger.dev/nfd-master:1 and nfd-worker:1 on all nodes, once per
+// cluster.
 func (s *Stack) LoadNFD(ctx context.Context) error {
 	if s.nfdLoaded {
 		return nil
@@ -60,7 +60,7 @@ func (s *Stack) LoadNFD(ctx context.Context) error {
 	return nil
 }
 
-// rolledOut waits until the pods of these parts of NFD are ready.
+// rolledOut waits until the pods of these workloads of NFD are ready.
 func (s *Stack) rolledOut(ctx context.Context, parts ...string) error {
 	for _, part := range parts {
 		if _, err := s.Kubectl(ctx, "-n", NFDNamespace, "rollout", "status", part, "--timeout=4m"); err != nil {
@@ -71,14 +71,14 @@ func (s *Stack) rolledOut(ctx context.Context, parts ...string) error {
 	return nil
 }
 
-// labelledByNFD waits until every node has a label that NFD finds anywhere.
+// labelledByNFD waits until every node has a label that NFD writes on every machine.
 func (s *Stack) labelledByNFD(ctx context.Context, limit string) error {
 	_, err := s.Kubectl(ctx, "wait", "nodes", "--all", "--timeout="+limit,
 		`--for=jsonpath={.metadata.labels.feature\.node\.kubernetes\.io/kernel-version\.full}`)
 	return err
 }
 
-// RemoveNFD removes what InstallNFD made, and all that it wrote to Nodes.
+// RemoveNFD removes the objects of InstallNFD, and all fields that NFD wrote to Nodes.
 func (s *Stack) RemoveNFD(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"-n", NFDNamespace, "delete", "daemonset", "nfd-worker", "--cascade=foreground", "--wait"},
@@ -97,15 +97,15 @@ func (s *Stack) RemoveNFD(ctx context.Context) error {
 	return s.MarkGPUNodes(ctx)
 }
 
-// MarkGPUNodes gives GPU nodes the label by which the cluster marks them. NFD takes it with
+// MarkGPUNodes sets the cluster's label PCILabel on GPU nodes again. NFD removes it together with
 // its own labels.
 func (s *Stack) MarkGPUNodes(ctx context.Context) error {
 	_, err := s.Kubectl(ctx, append([]string{"label", "--overwrite", "node"}, append(s.GPUNodes(), PCILabel+"=true")...)...)
 	return err
 }
 
-// pruneTries is how often NFD may lose against its own master, which writes the
-// same Nodes while it removes what it wrote.
+// pruneTries is how often "nfd-master -prune" may conflict with the running master, which writes
+// the same Nodes.
 const pruneTries = 10
 
 func prune() []string {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Node is what an agent may write of a Node, and what the kubelet tells of the plugin's
-// devices.
+// Node has the parts of a Node object that an agent may write, and the resources that the kubelet
+// reports.
 type Node struct {
-	// Version orders what the Nodes of a cluster were at a time.
+	// Version is the resourceVersion as a number. It orders the states of Nodes in time.
 	Version     uint64
 	Labels      map[string]string
 	Annotations map[string]string
@@ -22,7 +22,7 @@ type Node struct {
 	Unschedulable bool
 	Conditions    map[string]Condition
 	Taints        []Taint
-	// Allocatable has how many of each resource the kubelet offers.
+	// Allocatable has the number of each resource that the kubelet offers.
 	Allocatable map[string]string
 	// Owners holds the field managers of each label.
 	Owners map[string][]string
@@ -44,7 +44,7 @@ type Taint struct {
 	Effect string `json:"effect"`
 }
 
-// NodePath is where a Node is at the API server.
+// NodePath returns the path of a Node at the API server.
 func NodePath(name string) string { return "/api/v1/nodes/" + name }
 
 // Node reads a Node.
@@ -56,11 +56,9 @@ func (a *API) Node(ctx context.Context, name string) (Node, error) {
 	return n.node(), nil
 }
 
-// WatchNode hands each state of a Node to see, the present one first, until see
-// wants no more.
+// WatchNode calls see with each state of a Node, the current state first, until see returns false.
 func (a *API) WatchNode(ctx context.Context, name string, see func(Node) (more bool)) error {
-	// A watch without a version begins with an object that may be older than what
-	// was written before.
+	// A watch without a resourceVersion may begin with an object that is older than earlier writes.
 	var first object
 	if err := a.Get(ctx, NodePath(name), &first); err != nil {
 		return err
@@ -91,11 +89,11 @@ func (a *API) WatchNode(ctx context.Context, name string, see func(Node) (more b
 	}
 }
 
-// errUnseen is what WaitNode's limit ends it with.
+// errUnseen is the error of WaitNode if the time limit passes.
 var errUnseen = errors.New("not seen in time")
 
-// WaitNode waits for a state of a Node and returns it. With the error comes the
-// last state that was seen.
+// WaitNode waits until holds returns true for a Node, and returns the Node. On an error, it returns
+// the last state that it has seen.
 func (a *API) WaitNode(ctx context.Context, name string, limit time.Duration, holds func(Node) bool) (Node, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errUnseen)
 	defer cancel()
@@ -110,7 +108,7 @@ func (a *API) WaitNode(ctx context.Context, name string, limit time.Duration, ho
 	return last, err
 }
 
-// object is a Node as the API server writes it.
+// object is a Node object in the JSON of the API server.
 type object struct {
 	Metadata struct {
 		ResourceVersion string            `json:"resourceVersion"`
@@ -136,7 +134,7 @@ type object struct {
 }
 
 func (o object) node() Node {
-	version, _ := strconv.ParseUint(o.Metadata.ResourceVersion, 10, 64) // the API server writes no others
+	version, _ := strconv.ParseUint(o.Metadata.ResourceVersion, 10, 64) // a resourceVersion is always a number
 	n := Node{
 		Version:     version,
 		Labels:      o.Metadata.Labels,

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// PodResult is what a finished pod of the vectoradd sample left behind.
+// PodResult is the result of a finished pod of the vectoradd sample.
 type PodResult struct {
-	// Name is that of the pod.
+	// Name is the name of the pod.
 	Name string
-	// Node is where it ran.
+	// Node is the node of the pod.
 	Node string
 	// GPUs are the UUIDs of the GPUs, or MIG devices, that the pod saw.
 	GPUs []string
@@ -29,17 +29,16 @@ const MIGConfig = "nvidia.com/mig.config"
 // Pod is a pod of the vectoradd sample.
 type Pod struct {
 	Name string
-	// Resource is what it asks for; empty is GPU.
+	// Resource is the resource that the pod requests; empty means GPU.
 	Resource string
-	// Count is how many; 0 is one.
+	// Count is the number of devices that the pod requests; 0 means 1.
 	Count int
-	// RuntimeClass is the runtime that starts it; empty is the default of the node.
+	// RuntimeClass is the pod's RuntimeClass; empty means the node's default runtime.
 	RuntimeClass string
 }
 
-// vectorAdd is a pod that lists the GPUs it sees, and then adds two vectors on
-// one of them. The kubelet gives a pod's init container and its container the
-// same devices.
+// vectorAdd is a pod that lists its GPUs, and then adds two vectors on one of them. The kubelet
+// gives a pod's init container and its container the same devices.
 const vectorAdd = `
 apiVersion: v1
 kind: Pod
@@ -61,13 +60,13 @@ spec:
     resources: {limits: {%[3]s: %[4]d}}
 `
 
-// RunVectorAdd runs the sample in a pod that asks for one GPU and waits for
-// its end. A pod of that name from an earlier run is replaced.
+// RunVectorAdd runs the sample in a pod that requests one GPU, and waits until the pod ends. It
+// replaces a pod of the same name from an earlier run.
 func (s *Stack) RunVectorAdd(ctx context.Context, pod string, timeout time.Duration) (PodResult, error) {
 	return s.RunPod(ctx, Pod{Name: pod}, timeout)
 }
 
-// RunPod is RunVectorAdd for a pod of choice.
+// RunPod is RunVectorAdd for any pod of the sample.
 func (s *Stack) RunPod(ctx context.Context, p Pod, timeout time.Duration) (PodResult, error) {
 	if _, err := s.Kubectl(ctx, "delete", "pod", p.Name, "--ignore-not-found", "--wait"); err != nil {
 		return PodResult{}, err
@@ -80,8 +79,8 @@ func (s *Stack) RunPod(ctx context.Context, p Pod, timeout time.Duration) (PodRe
 	return s.RunManifest(ctx, p.Name, manifest, timeout)
 }
 
-// RunManifest applies a manifest with a pod whose containers are as those of
-// the vectoradd sample, and waits for the pod's end.
+// RunManifest applies a manifest with a pod that has the containers of the vectoradd sample, and
+// waits until the pod ends.
 func (s *Stack) RunManifest(ctx context.Context, pod, manifest string, timeout time.Duration) (PodResult, error) {
 	if err := s.Apply(ctx, manifest); err != nil {
 		return PodResult{}, err
@@ -98,8 +97,8 @@ func (s *Stack) Image(component string) (string, error) { return s.image(compone
 // VectorAddImage returns the name of the sample's image.
 func (s *Stack) VectorAddImage() (string, error) { return s.image("vectoradd") }
 
-// waitPod waits for a phase of a pod. If the phase does not come, the error
-// says what the cluster knows of the pod.
+// waitPod waits for a phase of a pod. If the pod does not reach it, the error has the pod's
+// description and logs.
 func (s *Stack) waitPod(ctx context.Context, pod, phase string, timeout time.Duration) error {
 	_, err := s.Kubectl(ctx, "wait", "pod/"+pod, "--for=jsonpath={.status.phase}="+phase, "--timeout", timeout.String())
 	if err == nil {
@@ -126,7 +125,7 @@ func (s *Stack) podResult(ctx context.Context, pod string) (PodResult, error) {
 	return PodResult{Name: pod, Node: node, GPUs: uuids(list), Log: log}, nil
 }
 
-// uuids returns the words of a text that are UUIDs of GPUs or MIG devices.
+// uuids returns the UUIDs of GPUs and MIG devices in a text.
 func uuids(text string) []string {
 	var found []string
 	for word := range strings.FieldsSeq(text) {

@@ -19,7 +19,7 @@ const (
 	lookAgainIn = 200 * time.Millisecond
 )
 
-// Policy is a ClusterPolicy, as far as the demo and the tests read it.
+// Policy has the fields of a ClusterPolicy that the demo and the tests read.
 type Policy struct {
 	Metadata struct{ Generation int64 }
 	Spec     map[string]any
@@ -47,15 +47,15 @@ type Problem struct {
 	Examples                   []string
 }
 
-// Current says whether the status is about the values as they are.
+// Current reports whether the status belongs to the current values.
 func (p Policy) Current() bool {
 	return p.Metadata.Generation > 0 && p.Status.ObservedGeneration == p.Metadata.Generation
 }
 
-// Ready says whether all stages are ready, and their validations have passed.
+// Ready reports whether all stages are ready and validated.
 func (p Policy) Ready() bool { return p.Current() && p.Status.State == "ready" }
 
-// Policy returns the ClusterPolicy as it is, and an empty one if there is none.
+// Policy returns the ClusterPolicy, or an empty one if it does not exist.
 func (s *Stack) Policy(ctx context.Context) (Policy, error) {
 	api, err := s.Admin()
 	if err != nil {

@@ -20,14 +20,14 @@ type Release struct {
 	Chart string
 	// File is a file of values, empty for none.
 	File string
-	// Values are in the form of Helm's --set, and take precedence over File.
+	// Values are values in the form of Helm's --set. They take precedence over File.
 	Values []string
-	// NoWait returns at once instead of when everything is ready.
+	// NoWait makes Install return without waiting until the pods are ready.
 	NoWait bool
 }
 
-// Install installs or upgrades a chart as Helm does: it applies the objects on the
-// server, as the field manager of Helm, and deletes those that an upgrade drops.
+// Install installs or upgrades a chart as Helm does: it applies the objects on the server, with
+// Helm's field manager, and deletes the objects that an upgrade drops.
 func (s *Stack) Install(ctx context.Context, r Release) error {
 	objects, err := s.render(ctx, r)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Stack) Install(ctx context.Context, r Release) error {
 	return s.waitRollout(ctx, r.Chart, objects)
 }
 
-// Uninstall removes a chart and waits until the pods of all its parts are gone.
+// Uninstall removes a chart, and waits until all of its pods are gone.
 func (s *Stack) Uninstall(ctx context.Context, chart string) error {
 	if err := s.remove(ctx, s.installed[chart]); err != nil {
 		return fmt.Errorf("uninstall %s: %w", chart, err)
@@ -105,7 +105,7 @@ func (s *Stack) render(ctx context.Context, r Release) ([]manifest, error) {
 	return split(rendered)
 }
 
-// readValues returns the values of a file, none without a file.
+// readValues returns the values in a file. It returns no values if file is empty.
 func readValues(file string) (map[string]any, error) {
 	values := map[string]any{}
 	if file == "" {
@@ -121,7 +121,7 @@ func readValues(file string) (map[string]any, error) {
 	return values, nil
 }
 
-// split returns the objects of rendered manifests.
+// split splits rendered manifests into objects.
 func split(rendered string) ([]manifest, error) {
 	var found []manifest
 	for text := range strings.SplitSeq(strings.TrimPrefix(rendered, "---\n"), "\n---\n") {
@@ -134,8 +134,8 @@ func split(rendered string) ([]manifest, error) {
 	return found, nil
 }
 
-// remove deletes objects in the reverse of the order in which they are installed,
-// so that pods end before the rights that they use.
+// remove deletes objects in reverse order, so that pods end before the RBAC objects that they use
+// are deleted.
 func (s *Stack) remove(ctx context.Context, objects []manifest) error {
 	if len(objects) == 0 {
 		return nil
@@ -161,8 +161,8 @@ func (s *Stack) feed(ctx context.Context, objects []manifest, args ...string) er
 	return nil
 }
 
-// waitRollout waits until every DaemonSet of a release has ready pods of its newest
-// template on all its nodes. The error says what the cluster knows of the pods.
+// waitRollout waits until every DaemonSet of a release has ready pods of its newest template on all
+// its nodes. The error has the description and the logs of the pods.
 func (s *Stack) waitRollout(ctx context.Context, chart string, objects []manifest) error {
 	for _, m := range objects {
 		if m.Kind != "DaemonSet" {

@@ -1,6 +1,6 @@
-// Package stack installs the agents on a real Kubernetes with simulated GPU nodes:
-// it loads their images, renders their charts with Helm's engine, and applies what
-// they render. The demo and the cluster tests use it.
+// Package stack installs the agents on a real Kubernetes with simulated GPU nodes: it loads their
+// images, renders their charts with Helm's engine, and applies the rendered objects. The demo and
+// the cluster tests use it.
 package stack
 
 import (
@@ -19,21 +19,21 @@ import (
 	"outrigger.dev/test/cluster/cluster"
 )
 
-// Namespace is where the agents are installed.
+// Namespace is the namespace of the agents.
 const Namespace = "gpu-operator-resources"
 
 // Stack is a running cluster and the repository whose agents it runs.
 type Stack struct {
 	*cluster.Cluster
 	root string
-	// installed holds what each chart rendered when it was installed last.
+	// installed has the objects of each chart from its last installation.
 	installed map[string][]manifest
 	// nfdLoaded says that the nodes have the images of Node Feature Discovery.
 	nfdLoaded bool
 }
 
-// Up starts a cluster, or takes the one that runs with the same shape. Its nodes have the
-// images of the repository at root.
+// Up starts a cluster, or uses a running cluster of the same shape. It imports the images of the
+// repository at root.
 func Up(ctx context.Context, root string, cfg cluster.Config) (*Stack, error) {
 	var err error
 	if cfg.Images, err = images(root); err != nil {
@@ -72,8 +72,8 @@ func images(root string) ([]string, error) {
 	return archives, nil
 }
 
-// FindRoot returns the repository's folder: the nearest one, from the working
-// directory upwards, that has a go.work.
+// FindRoot returns the folder of the repository: the nearest folder with a go.work, from the
+// working directory upwards.
 func FindRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -91,8 +91,8 @@ func FindRoot() (string, error) {
 	}
 }
 
-// Simulate runs a command of gpu-sim, "xid" or "mig create", against the
-// simulated GPUs of a node.
+// Simulate runs a command of gpu-sim, such as "xid" or "mig create", on the simulated GPUs of a
+// node.
 func (s *Stack) Simulate(ctx context.Context, node, command string, args ...string) (string, error) {
 	dir, err := s.GPUSim(node)
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *Stack) WaitAllocatable(ctx context.Context, node, resource string, n in
 	return err
 }
 
-// Run runs a program of bin/ and returns its standard output. The error holds
-// what it wrote to standard error.
+// Run runs a program of bin/ and returns its standard output. The error includes its standard
+// error.
 func (s *Stack) Run(ctx context.Context, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, filepath.Join(s.root, "bin", name), args...)

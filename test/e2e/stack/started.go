@@ -13,11 +13,12 @@ import (
 // Tools is the folder of a node with the tools of the container toolkit.
 const Tools = "/usr/local/nvidia/toolkit/"
 
-// WithoutOldTools is a filter for the shell of a node: of lines about files it drops those about the
-// versions of the tools to which Tools does not lead. They go a minute after they were replaced.
+// WithoutOldTools is a shell filter for lists of files on a node. It drops files of tool versions
+// that Tools does not link to. The container toolkit removes such versions a minute after their
+// replacement.
 const WithoutOldTools = `awk -v now="$(readlink -f /usr/local/nvidia/toolkit)/" '!/\/\.toolkit\// || index($0, now)'`
 
-// Start is how a node started a container, as its containerd has recorded it.
+// Start describes how a node started a container, from containerd's record.
 type Start struct {
 	// Runtime is the path of the OCI runtime.
 	Runtime string

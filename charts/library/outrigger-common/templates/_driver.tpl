@@ -6,7 +6,7 @@
 {{- include "outrigger.fixed" (dict "root" . "name" "nvidiaDevRoot" "key" "nvidiaDevRoot") -}}
 {{- end -}}
 
-{{- /* Reports whether a path is in a folder, of (list folder path). */ -}}
+{{- /* Reports whether a path is in a folder. Argument: (list folder path). */ -}}
 {{- define "outrigger.inFolder" -}}
 {{- if hasPrefix (printf "%s/" (trimSuffix "/" (first .))) (printf "%s/" (trimSuffix "/" (last .))) }}true{{ end -}}
 {{- end -}}

@@ -11,7 +11,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* The name of a second object of a kind, of (dict "root" $ "suffix" …). */ -}}
+{{- /* The name of a second object of a kind. Argument: (dict "root" $ "suffix" …). */ -}}
 {{- define "outrigger.nameWith" -}}
 {{- $length := sub 62 (len .suffix) | int -}}
 {{- printf "%s-%s" (include "outrigger.fullname" .root | trunc $length | trimSuffix "-") .suffix -}}
@@ -21,8 +21,8 @@
 {{- .Values.namespaceOverride | default (default dict .Values.global).namespace | default .Release.Namespace -}}
 {{- end -}}
 
-{{- /* Names of objects without a namespace, or in another one than the release. They
-contain the namespace, so that releases of the same name do not collide. */ -}}
+{{- /* The name of an object without a namespace, or in another namespace than the release. It
+contains the namespace, so that releases of the same name do not collide. */ -}}
 {{- define "outrigger.rbacName" -}}
 {{- printf "%s.%s" (include "outrigger.fullname" .) (include "outrigger.namespace" .) -}}
 {{- end -}}
@@ -49,8 +49,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "outrigger.selectorLabels" . }}
 {{- end -}}
 
-{{- /* The labels of a second DaemonSet of a chart, which differ from those that the
-first DaemonSet and the Service select, of (dict "root" $ "part" its name). */ -}}
+{{- /* The labels of a second DaemonSet of a chart. They differ from the labels that the first
+DaemonSet and the Service select. Argument: (dict "root" $ "part" its name). */ -}}
 {{- define "outrigger.partSelectorLabels" -}}
 app.kubernetes.io/name: {{ .part }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -63,8 +63,8 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{ include "outrigger.partSelectorLabels" . }}
 {{- end -}}
 
-{{- /* The name of an account, of (dict "values" the serviceAccount of the values "name"
-the default name). */ -}}
+{{- /* The name of a service account. Argument: (dict "values" the value serviceAccount "name" the
+default name). */ -}}
 {{- define "outrigger.accountName" -}}
 {{- default (.values.create | ternary .name "default") .values.name -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{- /* The start of a DaemonSet, up to the spec of its pods: of (dict "root" $ "name" …
+{{- /* The start of a DaemonSet, up to the spec of its pods. Argument: (dict "root" $ "name" …
 "labels" … "selector" … "updateStrategy" …). */ -}}
 {{- define "outrigger.daemonset" -}}
 apiVersion: apps/v1
@@ -24,7 +24,8 @@ spec:
       {{- end }}
 {{- end -}}
 
-{{- /* A value of all DaemonSets of a parent chart, of (dict "root" $ "key" below global.daemonsets), as YAML. */ -}}
+{{- /* A value for all DaemonSets of a parent chart, as YAML. Argument: (dict "root" $ "key" its
+path below global.daemonsets). */ -}}
 {{- define "outrigger.ofDaemonSets" -}}
 {{- with get (default dict (default dict .root.Values.global).daemonsets) .key }}{{ toYaml . }}{{ end -}}
 {{- end -}}
@@ -50,7 +51,7 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{- /* The additional flags: extraArgs, and args of NVIDIA's operator. */ -}}
+{{- /* The additional flags, from extraArgs and from args of NVIDIA's operator. */ -}}
 {{- define "outrigger.args" -}}
 {{- concat (default list .Values.extraArgs) (default list .Values.args) | toYaml -}}
 {{- end -}}
@@ -59,8 +60,9 @@ spec:
 {{- include "outrigger.setting" (dict "root" . "name" "kubeletRootDir") | default (include "outrigger.setting" (dict "root" . "name" "hostPaths.kubeletRootDir")) | default "/var/lib/kubelet" | trimSuffix "/" -}}
 {{- end -}}
 
-{{- /* The cluster-side settings of pods, of (dict "root" $ "account" the service account
-"api" whether they use the API server "grace" the seconds that they need to stop). */ -}}
+{{- /* The settings of pods that do not depend on the driver. Argument: (dict "root" $ "account" the
+service account "api" whether they use the API server "grace" the seconds that they need to stop).
+*/ -}}
 {{- define "outrigger.pod" -}}
 serviceAccountName: {{ .account }}
 {{- if .api }}
@@ -91,8 +93,8 @@ securityContext:
 {{- end -}}
 {{- end -}}
 
-{{- /* The start of a container, of (dict "root" $ "name" … "args" … "env" … "resources" … and, if they are
-not those of the chart, "image" … "command" …). */ -}}
+{{- /* The start of a container. Argument: (dict "root" $ "name" … "args" … "env" … "resources" …
+and, if they differ from the chart's, "image" … "command" …). */ -}}
 {{- define "outrigger.container" -}}
 name: {{ .name }}
 image: {{ if .image }}{{ .image }}{{ else }}{{ include "outrigger.image" .root }}{{ end }}
@@ -116,9 +118,9 @@ terminationMessagePath: /run/termination-log
 terminationMessagePolicy: FallbackToLogsOnError
 {{- end -}}
 
-{{- /* Where a container answers probes, of (dict "root" $ "port" that of the container "hostNetwork"
-whether the pod uses the host's network): on a port of its own, which scrapes cannot fill, and inside of
-the pod or the node if nobody else has to reach it. */ -}}
+{{- /* The address of a container's probes. It is a separate port, so that scrapes cannot block it.
+Unless other pods have to reach it, it is open only inside the pod or the node. Argument: (dict
+"root" $ "port" the port of the container "hostNetwork" whether the pod uses the host's network). */ -}}
 {{- define "outrigger.probeHost" -}}
 {{- if or .hostNetwork (include "outrigger.localhost" .root) }}127.0.0.1{{ end -}}
 {{- end -}}
@@ -127,9 +129,9 @@ the pod or the node if nobody else has to reach it. */ -}}
 {{- gt (int .port) 64535 | ternary (sub .port 1000) (add .port 1000) -}}
 {{- end -}}
 
-{{- /* The readiness probe of a container, and its port, of (dict "root" $ "port" that of the
-container "hostNetwork" whether the pod uses the host's network "program" its program, if it is not named as the chart
-"path" that of the program, if it is not in /usr/bin). */ -}}
+{{- /* The readiness probe of a container, and its port. Argument: (dict "root" $ "port" the port of
+the container "hostNetwork" whether the pod uses the host's network "program" its program, if it
+does not have the name of the chart "path" the path of the program, if it is not in /usr/bin). */ -}}
 {{- define "outrigger.readinessProbe" -}}
 {{- if not (include "outrigger.localhost" .root) -}}
 ports:
@@ -140,9 +142,9 @@ readinessProbe:
   {{- include "outrigger.probe" (merge (dict "page" "readyz" "period" 5) .) | nindent 2 }}
 {{- end -}}
 
-{{- /* A probe of the same dict, and "page" "healthz" or "readyz" "period" in seconds. The kubelet
-does not reach a port inside of the pod: then the program asks the one that runs, half as often,
-because each probe starts a process. */ -}}
+{{- /* A probe. Argument: the same dict, with "page" "healthz" or "readyz" "period" in seconds. The
+kubelet cannot reach a port inside the pod. Then the probe is a process that asks the program, half
+as often, because each probe starts a process. */ -}}
 {{- define "outrigger.probe" -}}
 {{- if and (include "outrigger.localhost" .root) (not .hostNetwork) -}}
 exec:
@@ -160,7 +162,7 @@ periodSeconds: {{ .period }}
 timeoutSeconds: 5
 {{- end -}}
 
-{{- /* The ports and probes of a container, of the same dict. */ -}}
+{{- /* The ports and probes of a container. Argument: the same dict. */ -}}
 {{- define "outrigger.probes" -}}
 {{ include "outrigger.readinessProbe" . }}
 livenessProbe:
@@ -173,7 +175,8 @@ livenessProbe:
 {{- dig "tls" "secretName" "" .Values.metrics -}}
 {{- end -}}
 
-{{- /* The certificate of the port. The folder, because the kubelet replaces the files. */ -}}
+{{- /* The mount of the port's certificate. It is a folder, because the kubelet replaces the files.
+*/ -}}
 {{- define "outrigger.tlsMount" -}}
 {{- if include "outrigger.tlsSecret" . -}}
 - name: tls
@@ -190,7 +193,7 @@ livenessProbe:
 {{- end -}}
 {{- end -}}
 
-{{- /* Where pods run, of values with nodeSelector, affinity and tolerations. */ -}}
+{{- /* The placement of pods. Argument: values with nodeSelector, affinity and tolerations. */ -}}
 {{- define "outrigger.placement" -}}
 {{- $where := dict -}}
 {{- range $key := list "nodeSelector" "affinity" "tolerations" -}}
@@ -199,8 +202,8 @@ livenessProbe:
 {{- with $where }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
-{{- /* The start-up taint, as key:effect, which feature discovery removes and all agents
-tolerate: that of the chart, of its parent chart, or the default. Empty for none. */ -}}
+{{- /* The start-up taint as key:effect. Feature discovery removes it, and all agents tolerate it.
+It is the chart's taint, the parent chart's taint, or the default. Empty for none. */ -}}
 {{- define "outrigger.startupTaint" -}}
 {{- $taint := .Values.startupTaint -}}
 {{- $global := default dict .Values.global -}}
@@ -208,8 +211,8 @@ tolerate: that of the chart, of its parent chart, or the default. Empty for none
 {{- kindIs "invalid" $taint | ternary "outrigger.dev/gpu-not-ready:NoSchedule" $taint -}}
 {{- end -}}
 
-{{- /* The tolerations, with that of a taint: pods that make a node ready would wait for
-themselves. Of (dict "root" $ "taint" "key:effect" or empty). */ -}}
+{{- /* The tolerations, including a toleration of the start-up taint: otherwise pods that make a
+node ready would wait for themselves. Argument: (dict "root" $ "taint" "key:effect" or empty). */ -}}
 {{- define "outrigger.tolerations" -}}
 {{- $all := concat (default list .root.Values.tolerations) (include "outrigger.ofDaemonSets" (dict "root" .root "key" "tolerations") | fromYamlArray) | uniq -}}
 {{- if .taint -}}

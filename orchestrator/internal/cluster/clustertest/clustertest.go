@@ -13,14 +13,15 @@ import (
 	"outrigger.dev/pkg/kube/apitest"
 )
 
-// Cluster is an API server with a client that may do everything. What fails ends the test.
+// Cluster is an API server with a client that may do everything. Its methods end the test on an
+// error.
 type Cluster struct {
 	*testing.T
 	REST   *rest.Config
 	Client *cluster.Client
 }
 
-// New starts an API server, which ends with the test. The namespace default is there.
+// New starts an API server until the end of the test. It returns when the namespace default exists.
 func New(t *testing.T) Cluster {
 	t.Helper()
 	c := Cluster{T: t, REST: apitest.Start(t)}
@@ -29,13 +30,13 @@ func New(t *testing.T) Cluster {
 	return c
 }
 
-// In returns the cluster for a part of a test.
+// In returns the cluster for a subtest.
 func (c Cluster) In(t *testing.T) Cluster {
 	c.T = t
 	return c
 }
 
-// Connect returns another client.
+// Connect returns a new client.
 func (c Cluster) Connect() *cluster.Client {
 	c.Helper()
 	client, err := cluster.New(rest.CopyConfig(c.REST))
@@ -45,7 +46,7 @@ func (c Cluster) Connect() *cluster.Client {
 	return client
 }
 
-// Get returns an object, or nil.
+// Get returns an object, or nil if it does not exist.
 func (c Cluster) Get(r model.Ref) *unstructured.Unstructured {
 	c.Helper()
 	o, err := c.Client.Get(c.Context(), r)
@@ -55,7 +56,7 @@ func (c Cluster) Get(r model.Ref) *unstructured.Unstructured {
 	return o
 }
 
-// Create creates an object, once its namespace is there and its kind is served.
+// Create creates an object. It waits until the namespace exists and the kind is served.
 func (c Cluster) Create(o *unstructured.Unstructured) {
 	c.Helper()
 	agenttest.Poll(c, "the creation of "+model.RefOf(o).String(), func() bool {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Allows reports whether an affinity allows a node, as the scheduler has it.
+// Allows reports whether an affinity allows a node with these labels, by the scheduler's own code.
 func Allows(t *testing.T, affinity map[string]any, node map[string]string) bool {
 	t.Helper()
 	var typed corev1.Affinity

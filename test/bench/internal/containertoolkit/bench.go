@@ -1,5 +1,5 @@
-// Package containertoolkit measures the container toolkit: the binaries that ship, on the
-// simulated node in which this process runs.
+// Package containertoolkit measures the container toolkit: the binaries that ship, on a simulated
+// node. This process runs in the node.
 package containertoolkit
 
 import (

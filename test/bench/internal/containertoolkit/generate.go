@@ -13,8 +13,8 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// generate measures nvidia-ctk cdi generate from its start to its end, with the process
-// that asks NVML. The spec must have a device named last.
+// generate measures "nvidia-ctk cdi generate" from its start to its end, including the child
+// process that calls NVML. The spec must have a device named last.
 func (b *Bench) generate(ctx context.Context, scene, last string, goal report.Goal) error {
 	return b.Node.AtLatencies(ctx, func(latency time.Duration) error {
 		var times []time.Duration
@@ -46,7 +46,7 @@ func (b *Bench) generate(ctx context.Context, scene, last string, goal report.Go
 	})
 }
 
-// timed runs a program to its end and returns how long that took.
+// timed runs a program to its end and returns the duration.
 func timed(ctx context.Context, program string, args ...string) (time.Duration, error) {
 	begin := time.Now()
 	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {

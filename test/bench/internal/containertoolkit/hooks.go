@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// hookFigures are the hooks of one GPU container without a runtime.
+// hookFigures returns the figures of a GPU container's hooks, without a runtime.
 func (s *scene) hookFigures(ctx context.Context) ([]figure, error) {
 	hook, err := s.injected(ctx)
 	if err != nil {
@@ -80,8 +80,8 @@ func (s *scene) injected(ctx context.Context) (ociHook, error) {
 	return spec.Hooks.CreateContainer[0], nil
 }
 
-// driverImage makes a copy of the image that has the files of the CDI spec where runc would
-// have mounted them, and returns its folder.
+// driverImage makes a copy of the image with the files that the CDI spec mounts, and returns its
+// folder. runc would have mounted them.
 func (s *scene) driverImage() (string, error) {
 	dir := s.path("image-with-driver")
 	if err := clone(s.path("image"), dir); err != nil {
@@ -135,15 +135,16 @@ func (s *scene) createContainer(ctx context.Context, hook ociHook, image string,
 	}
 	st.cmd.Stdin = stdin
 	st.clean = func() error {
-		// The hook mounts in the container's mount namespace, which is that of the node here.
+		// The hook mounts in the container's mount namespace, which is the node's mount namespace
+		// here.
 		_ = unix.Unmount(filepath.Join(dir, "rootfs/proc/driver/nvidia/params"), unix.MNT_DETACH)
 		return errors.Join(stdin.Close(), os.RemoveAll(dir))
 	}
 	return st, nil
 }
 
-// prestart returns the start of the prestart hook, for a process that waits in a mount
-// namespace of its own. It has no cgroup of its own, so that part is left out.
+// prestart returns the start of the prestart hook, for a process that waits in a separate mount
+// namespace. The process has no separate cgroup, so the hook's work on cgroups is not measured.
 func (s *scene) prestart(ctx context.Context, config string, i int) (*start, error) {
 	dir, id, err := s.bundle(i, s.path("image"), visible)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"outrigger.dev/pkg/ldso/ldsotest"
 )
 
-// imageLibraries is how many libraries the image has: about as many as that of a framework
-// for machine learning.
+// imageLibraries is the number of libraries in the image: about as many as in an image of a
+// framework for machine learning.
 const imageLibraries = 500
 
-// newImage makes a root file system of Debian's family in a folder: libraries, the loader's
-// cache, and a program.
+// newImage makes a root file system like Debian's in a folder: libraries, the loader's cache, and a
+// program.
 func newImage(ctx context.Context, dir, program string) error {
 	machine := elf.EM_X86_64
 	if runtime.GOARCH == "arm64" {
@@ -58,7 +58,7 @@ func newImage(ctx context.Context, dir, program string) error {
 	return nil
 }
 
-// clone copies the tree from to the folder to, whose files are the same ones by hard links.
+// clone makes a copy of a folder in the folder to. Its files are hard links.
 func clone(from, to string) error {
 	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

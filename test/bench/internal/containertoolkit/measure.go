@@ -13,30 +13,30 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// parallel is how many containers start at once.
+// parallel is the number of containers that start at the same time.
 const parallel = 100
 
-// figure is a kind of start: a program that an engine or a runtime runs for a container.
+// figure is a measured program, which an engine or a runtime runs for a container.
 type figure struct {
 	name string
 	goal report.Goal
-	// base is the name of the figure without our programs, empty for none.
+	// base is the name of the same figure without our programs, or empty.
 	base string
-	// prepare makes the start of container number i.
+	// prepare prepares the start for container number i.
 	prepare func(ctx context.Context, i int) (*start, error)
 }
 
-// start is a start that is measured.
+// start is one run of a measured program.
 type start struct {
 	cmd *exec.Cmd
-	// check returns an error if the program has not done its work; nil to accept its end.
+	// check returns an error if the program has not done its work. It may be nil.
 	check func() error
-	// clean removes what the program has left; nil for nothing.
+	// clean removes the leftovers of the program. It may be nil.
 	clean func() error
 }
 
-// group measures figures: the start of one container, and that of many at once. The figures
-// take turns, so that a machine whose speed changes does not favour one of them.
+// group measures figures: the start of one container, and the start of many at the same time. The
+// figures take turns, so that a change of the machine's speed does not favor one of them.
 func (b *Bench) group(ctx context.Context, rounds, batches int, figures []figure) error {
 	single, many, total := map[string][]time.Duration{}, map[string][]time.Duration{}, map[string][]time.Duration{}
 	for range rounds {
@@ -60,24 +60,24 @@ func (b *Bench) group(ctx context.Context, rounds, batches int, figures []figure
 	}
 	for _, f := range figures {
 		b.Report.AddTimes(f.name, single[f.name], f.goal, p99(single[f.name]))
-		b.Report.AddTimes(atOnce(f.name), many[f.name], report.Goal{}, fmt.Sprintf("%s, %s of the machine for each", p99(many[f.name]), short(report.Median(total[f.name]))))
+		b.Report.AddTimes(parallelName(f.name), many[f.name], report.Goal{}, fmt.Sprintf("%s, %s of the machine for each", p99(many[f.name]), formatMillis(report.Median(total[f.name]))))
 	}
 	for _, f := range figures {
 		if f.base != "" {
 			b.Report.AddRatio(f.name, f.base)
-			b.Report.AddRatio(atOnce(f.name), atOnce(f.base))
+			b.Report.AddRatio(parallelName(f.name), parallelName(f.base))
 		}
 	}
 	return nil
 }
 
-func atOnce(name string) string { return fmt.Sprintf("%s, %d at once", name, parallel) }
+func parallelName(name string) string { return fmt.Sprintf("%s, %d at once", name, parallel) }
 
-func p99(times []time.Duration) string { return "p99 " + short(report.Percentile(times, 99)) }
+func p99(times []time.Duration) string { return "p99 " + formatMillis(report.Percentile(times, 99)) }
 
-func short(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
+func formatMillis(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
 
-// run starts n containers at once, and returns how long after that each had started.
+// run starts n containers at the same time, and returns the duration until each had started.
 func (f figure) run(ctx context.Context, n int) (spent []time.Duration, err error) {
 	var starts []*start
 	defer func() {
@@ -97,7 +97,7 @@ func (f figure) run(ctx context.Context, n int) (spent []time.Duration, err erro
 		}
 		starts = append(starts, s)
 	}
-	spent, err = release(starts)
+	spent, err = runAll(starts)
 	for _, s := range starts {
 		if err == nil && s.check != nil {
 			err = s.check()
@@ -106,8 +106,8 @@ func (f figure) run(ctx context.Context, n int) (spent []time.Duration, err erro
 	return spent, err
 }
 
-// release runs all starts at once.
-func release(starts []*start) ([]time.Duration, error) {
+// runAll runs all starts at the same time, and returns their durations.
+func runAll(starts []*start) ([]time.Duration, error) {
 	spent, errs := make([]time.Duration, len(starts)), make([]error, len(starts))
 	one := func(i int, begin time.Time) {
 		if err := starts[i].cmd.Run(); err != nil {

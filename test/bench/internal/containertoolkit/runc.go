@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// runcFigures are the creation of containers by runc, with all hooks.
+// runcFigures returns the figures of containers that runc creates, with all hooks.
 func (s *scene) runcFigures(ctx context.Context) ([]figure, error) {
 	const alone = "runc create"
 	out := []figure{{name: alone, prepare: func(ctx context.Context, i int) (*start, error) {
@@ -32,7 +32,7 @@ func (s *scene) runcFigures(ctx context.Context) ([]figure, error) {
 			prepare: func(ctx context.Context, i int) (*start, error) {
 				st, err := s.container(ctx, call{config: config, program: s.tool(shim), env: f.env}, i)
 				if err == nil && len(f.env) > 0 {
-					st.check = func() error { return s.inside(i) }
+					st.check = func() error { return s.checkDriver(i) }
 				}
 				return st, err
 			},
@@ -41,7 +41,7 @@ func (s *scene) runcFigures(ctx context.Context) ([]figure, error) {
 	return out, nil
 }
 
-// container returns the creation of a container with the image.
+// container returns the start that creates a container with the image.
 func (s *scene) container(ctx context.Context, c call, i int) (*start, error) {
 	dir, id, err := s.bundle(i, s.path("image"), c.env...)
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *scene) container(ctx context.Context, c call, i int) (*start, error) {
 	}, nil
 }
 
-// inside returns an error if the process of container number i does not see the driver.
-func (s *scene) inside(i int) error {
+// checkDriver returns an error if the process of container number i does not see the driver.
+func (s *scene) checkDriver(i int) error {
 	pid, err := os.ReadFile(s.path(fmt.Sprintf("containers/outrigger-bench-%d/pid", i)))
 	if err != nil {
 		return err

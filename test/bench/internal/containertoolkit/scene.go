@@ -17,16 +17,16 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// scene is what containers start from: CDI specs, configs of the tools, an image, and the
-// low-level runtimes.
+// scene has the files that containers start from: CDI specs, configs of the tools, an image, and
+// the low-level runtimes.
 type scene struct {
 	bin, dir string
-	// stub is a static C program. With arguments it is a runtime that does nothing, and
-	// without any a process that waits.
+	// stub is the path of a static C program. With arguments, it is a runtime that does nothing.
+	// Without arguments, it is a process that waits.
 	stub string
-	// runc is empty if the machine has none.
+	// runc is the path of runc, or empty if the machine has none.
 	runc string
-	// log has what all programs print.
+	// log receives the output of all programs.
 	log *os.File
 }
 
@@ -40,7 +40,7 @@ func newScene(ctx context.Context, node *simnode.Node, gcc string) (*scene, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := private(dir); err != nil {
+	if err := makePrivate(dir); err != nil {
 		return nil, err
 	}
 	s := &scene{bin: node.Bin, dir: dir, stub: filepath.Join(dir, "stub"), runc: findRunc(node.Bin)}
@@ -69,9 +69,9 @@ func newScene(ctx context.Context, node *simnode.Node, gcc string) (*scene, erro
 	return s, err
 }
 
-// private makes the folder of the scene a mount that is not shared with the host, as the
-// root file system of a container is. The hooks refuse to mount in another.
-func private(dir string) error {
+// makePrivate makes the folder of the scene a mount that is not shared with the host, like the root
+// file system of a container. The hooks refuse to mount in a shared one.
+func makePrivate(dir string) error {
 	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mount %s: %w", dir, err)
 	}
@@ -81,12 +81,13 @@ func private(dir string) error {
 	return nil
 }
 
-// close ends the use of the scene.
+// close closes the log and unmounts the folder.
 func (s *scene) close() error {
 	return errors.Join(s.log.Close(), unix.Unmount(s.dir, unix.MNT_DETACH))
 }
 
-// findRunc returns the path of runc: that of the test cluster, else that of the system.
+// findRunc returns the path of the test cluster's runc or, if it is not built, of the system's
+// runc.
 func findRunc(bin string) string {
 	own := filepath.Join(bin, "cluster-components/runc")
 	if _, err := os.Stat(own); err == nil {
@@ -103,7 +104,7 @@ func (s *scene) tool(name string) string { return filepath.Join(s.bin, name) }
 
 func (s *scene) path(name string) string { return filepath.Join(s.dir, name) }
 
-// config writes a config.toml with all keys, and returns its path. Runtime is the low-level
+// config writes a config.toml with all keys, and returns its path. runtime is the low-level
 // runtime, and set changes more keys.
 func (s *scene) config(ctx context.Context, name, runtime, mode string, set ...string) (string, error) {
 	path := s.path(name + ".toml")
@@ -123,20 +124,20 @@ func (s *scene) config(ctx context.Context, name, runtime, mode string, set ...s
 	return path, nil
 }
 
-// command returns a call of a program with the environment of an engine.
+// command returns a command with the environment that a container engine sets.
 func (s *scene) command(ctx context.Context, config, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	if config != "" {
 		cmd.Env = append(cmd.Env, "NVIDIA_CTK_CONFIG_FILE_PATH="+config)
 	}
-	// Files, as no goroutine has to copy what goes through them.
+	// Use a file, because a pipe would need goroutines that copy the output.
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	return cmd
 }
 
-// explained returns an error with the end of what the programs have printed.
-func (s *scene) explained(err error) error {
+// withLog adds the end of the log to an error.
+func (s *scene) withLog(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -148,8 +149,8 @@ func (s *scene) explained(err error) error {
 	return err
 }
 
-// bundle makes the bundle of container number i, and returns its folder and the container's
-// ID. The root file system is that of the image, or empty.
+// bundle makes the bundle of container number i, and returns its folder and the container's ID. The
+// root file system is a clone of image, or missing if image is empty.
 func (s *scene) bundle(i int, image string, env ...string) (dir, id string, err error) {
 	id = fmt.Sprintf("outrigger-bench-%d", i)
 	dir = s.path("containers/" + id)
@@ -171,8 +172,8 @@ func (s *scene) bundle(i int, image string, env ...string) (dir, id string, err 
 
 type object map[string]any
 
-// spec returns a config.json like that of containerd. The node's driver is in mounts of its
-// own in /proc, which the container gets as well.
+// spec returns a config.json like containerd's. The node's driver is in separate mounts in /proc.
+// The container gets them as well.
 func (s *scene) spec(id string, env []string) object {
 	mounts := []object{
 		{"destination": "/proc", "type": "bind", "source": "/proc", "options": []string{"rbind", "rprivate"}},
@@ -183,7 +184,7 @@ func (s *scene) spec(id string, env []string) object {
 			"destination": fmt.Sprintf("/run/volume%d", i), "type": "bind", "source": s.path("volume"), "options": []string{"rbind", "rprivate", "rw"},
 		})
 	}
-	// As long as that of containerd; no system call has these names.
+	// containerd's list is as long. The names are not names of system calls.
 	var calls []string
 	for i := range 400 {
 		calls = append(calls, fmt.Sprintf("no_system_call_%d", i))

@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// starts measures what the tools add to the start of a container: with a low-level runtime
-// that does nothing, alone, and with runc.
+// starts measures the time that the tools add to the start of a container: with a low-level runtime
+// that does nothing, for the hooks alone, and with runc.
 func (b *Bench) starts(ctx context.Context) (err error) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
@@ -24,10 +24,10 @@ func (b *Bench) starts(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(s.explained(err), s.close()) }()
+	defer func() { err = errors.Join(s.withLog(err), s.close()) }()
 	for _, g := range []struct {
 		figures func(context.Context) ([]figure, error)
-		// rounds for each run: a start of a process is short, and so varies more.
+		// rounds is the number of rounds per run. Short starts vary more, and need more rounds.
 		rounds, batches int
 	}{
 		{s.runtimeFigures, 10, 3},
@@ -54,8 +54,8 @@ func (b *Bench) starts(ctx context.Context) (err error) {
 
 const shim = "nvidia-container-runtime"
 
-// runtimeFigures are calls of the runtime by an engine, with the low-level runtime that does
-// nothing.
+// runtimeFigures returns the figures of an engine's calls of the runtime, with the low-level
+// runtime that does nothing.
 func (s *scene) runtimeFigures(ctx context.Context) ([]figure, error) {
 	const alone = "C program in place of runc"
 	out := []figure{{name: alone, prepare: func(ctx context.Context, i int) (*start, error) {
@@ -65,7 +65,7 @@ func (s *scene) runtimeFigures(ctx context.Context) ([]figure, error) {
 	for _, f := range []struct {
 		name, command, mode string
 		env                 []string
-		// adds is what config.json has afterwards.
+		// adds is a text that the runtime adds to config.json.
 		adds string
 		goal report.Goal
 	}{
@@ -82,7 +82,7 @@ func (s *scene) runtimeFigures(ctx context.Context) ([]figure, error) {
 		out = append(out, figure{name: shim + " " + f.name, goal: f.goal, base: alone, prepare: func(ctx context.Context, i int) (*start, error) {
 			st, err := s.create(ctx, call{config, s.tool(shim), f.command, f.env}, i)
 			if err == nil {
-				st.check = func() error { return s.changed(i, f.adds) }
+				st.check = func() error { return s.checkConfig(i, f.adds) }
 			}
 			return st, err
 		}})
@@ -90,7 +90,7 @@ func (s *scene) runtimeFigures(ctx context.Context) ([]figure, error) {
 	return out, nil
 }
 
-// visible asks for a GPU.
+// visible is the variable that requests a GPU.
 const visible = "NVIDIA_VISIBLE_DEVICES=0"
 
 // call is a call of a runtime for a container with variables.
@@ -99,7 +99,7 @@ type call struct {
 	env                      []string
 }
 
-// create returns a call for a bundle without files.
+// create returns a start for a bundle without a root file system.
 func (s *scene) create(ctx context.Context, c call, i int) (*start, error) {
 	dir, id, err := s.bundle(i, "", c.env...)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *scene) create(ctx context.Context, c call, i int) (*start, error) {
 	return &start{cmd: s.command(ctx, c.config, c.program, s.arguments(dir, c.command, id)...)}, nil
 }
 
-// arguments returns those with which containerd calls a runtime.
+// arguments returns the arguments of containerd's calls of a runtime.
 func (s *scene) arguments(bundle, command, id string) []string {
 	args := []string{"--root", s.path("state"), "--log", filepath.Join(bundle, "log.json"), "--log-format", "json", command}
 	if command == "create" {
@@ -117,9 +117,9 @@ func (s *scene) arguments(bundle, command, id string) []string {
 	return append(args, id)
 }
 
-// changed returns an error unless the config.json of container number i has a text; empty
-// for one that is not changed.
-func (s *scene) changed(i int, text string) error {
+// checkConfig returns an error unless the config.json of container number i contains text. If text
+// is empty, the runtime must not have changed the file.
+func (s *scene) checkConfig(i int, text string) error {
 	path := s.path(fmt.Sprintf("containers/outrigger-bench-%d/config.json", i))
 	data, err := os.ReadFile(path)
 	if err != nil {

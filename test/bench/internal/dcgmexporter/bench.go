@@ -1,5 +1,5 @@
-// Package dcgmexporter measures the DCGM exporter: the binary that ships, on the simulated node
-// in which this process runs.
+// Package dcgmexporter measures the DCGM exporter: the binary that ships, on a simulated node. This
+// process runs in the node.
 package dcgmexporter
 
 import (
@@ -19,15 +19,15 @@ import (
 const Name = "dcgm-exporter"
 
 const (
-	// interval is the time between two readings of a GPU, which is the agent's default.
+	// interval is the time between two readings of a GPU: the agent's default.
 	interval = 10 * time.Second
-	// restFor is how long its processor time and its calls are counted.
+	// restFor is the duration of the measurement at rest.
 	restFor = time.Minute
-	// scrapes is how many are measured.
+	// scrapes is the number of measured scrapes.
 	scrapes = 200
 	// gpus is the number of GPUs of the node.
 	gpus = 8
-	// dividedShows is a line of /metrics by which all GPU instances are read.
+	// dividedShows matches the line of the last GPU instance in /metrics.
 	dividedShows = `(?m)^DCGM_FI_DEV_FB_USED\{gpu="7",.*GPU_I_ID="13"`
 )
 
@@ -38,10 +38,10 @@ type Bench struct {
 	Report *report.Table
 }
 
-// scene is a node on which the exporter is measured.
+// scene is a state of the node, with its targets.
 type scene struct {
 	name string
-	// shows is a line of /metrics by which all GPUs are read.
+	// shows matches a line of /metrics that exists after all GPUs have been read.
 	shows string
 	// The targets: memory in MiB, processor time in ms a minute, and the time of a scrape
 	// in ms.
@@ -98,8 +98,8 @@ func (b *Bench) measure(ctx context.Context, s scene, latency time.Duration) (er
 	return errors.Join(b.atRest(ctx, p, s, title), b.scraped(ctx, p, s, title))
 }
 
-// begin starts the exporter with more flags, and returns when all GPUs are in its metrics, and how
-// long that took.
+// begin starts the exporter with these flags. It returns when the metrics have all GPUs, with the
+// time until then.
 func (b *Bench) begin(ctx context.Context, s scene, every time.Duration, flags ...string) (*process.Process, time.Duration, error) {
 	dirs := map[string]string{}
 	for _, name := range []string{"run", "log"} {
@@ -128,7 +128,7 @@ func (b *Bench) begin(ctx context.Context, s scene, every time.Duration, flags .
 	return p, time.Since(p.Started), nil
 }
 
-// atRest measures what the readings cost while nobody scrapes.
+// atRest measures the memory and processor time of the readings without scrapes.
 func (b *Bench) atRest(ctx context.Context, p *process.Process, s scene, title func(string) string) error {
 	m, err := p.Idle(ctx)
 	if err != nil {

@@ -18,23 +18,26 @@ import (
 )
 
 const (
-	// soakInterval is the time between two readings in a soak, the shortest that the agent
-	// takes. It stands for interval: time runs soakFactor times as fast.
+	// soakInterval is the time between two readings in a soak: the minimum that the agent accepts.
+	// Time runs soakFactor times as fast as with interval.
 	soakInterval = 200 * time.Millisecond
 	soakFactor   = int(interval / soakInterval)
-	// window is that of the agent's counts of recent events, for which the agent has 5 minutes.
+	// window is the window of the agent's counts of recent events. The agent's default is 5
+	// minutes.
 	window = 5 * time.Minute / time.Duration(soakFactor)
 	// unloadEvery is the number of rounds after which the driver is unloaded and loaded.
 	unloadEvery = 8
-	// clients is how many scrape at a time.
+	// clients is the number of concurrent scrapes.
 	clients = 4
 )
 
-// Soak scrapes the exporter for a long time on Node, all of whose GPUs are divided into seven MIG
-// devices, while errors are reported and the driver comes and goes. It checks for leaks.
+// Soak scrapes the exporter for a long time on Node, whose GPUs are divided into seven MIG devices
+// each. Meanwhile, errors are reported and the driver is unloaded and loaded. Soak checks for
+// leaks.
 type Soak struct {
 	Node *simnode.Node
-	// Scrapes is the number of scrapes after the warm-up, and Readings that of each GPU.
+	// Scrapes is the number of scrapes after the warm-up, and Readings is the number of readings of
+	// each GPU.
 	Scrapes, Readings int
 	// Dir is the folder for the agent's log and its memory samples.
 	Dir string
@@ -76,14 +79,15 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 			}
 			scraped += s.Scrapes / endurance.Rounds / clients * clients
 			read, lowest = read+n, least
-			// The last round of the warm-up does this too, so that all lasting allocations exist.
+			// The last round of the warm-up includes a reload, so that all lasting allocations
+			// exist.
 			if (i+1)%unloadEvery != 0 {
 				return nil
 			}
 			loads++
 			return s.reload(ctx, p, batch, up)
 		},
-		// What four scrapes at a time allocate comes and goes: the rest is what stays.
+		// Concurrent scrapes allocate temporary memory, so use the lowest value.
 		Memory: func() (float64, error) { return lowest, nil },
 		Done: func() string {
 			hours := (time.Duration(read) * interval).Hours()
@@ -92,8 +96,8 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 	}.Run(ctx)
 }
 
-// work scrapes the exporter, while it reads the GPUs, for one round. It returns how often each GPU
-// was read, and the lowest memory of the exporter meanwhile, in MiB.
+// work scrapes the exporter for one round, while the exporter reads the GPUs. It returns the number
+// of readings of each GPU, and the lowest memory of the exporter in that time, in MiB.
 func (s *Soak) work(ctx context.Context, p *process.Process) (read int, lowest float64, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	for range clients {
@@ -117,11 +121,11 @@ func scrape(ctx context.Context, p *process.Process, n int) error {
 	return nil
 }
 
-// symbol is called once for each reading of a GPU.
+// symbol is an NVML function that the exporter calls once per reading of a GPU.
 const symbol = "nvmlDeviceGetFieldValues"
 
-// readings waits until each GPU was read n times. It returns how often it was, and the lowest memory
-// of the exporter meanwhile, in MiB.
+// readings waits until each GPU was read n times. It returns the number of readings of each GPU,
+// and the lowest memory of the exporter in that time, in MiB.
 func (s *Soak) readings(ctx context.Context, p *process.Process, n int) (read int, lowest float64, err error) {
 	if _, err := s.Node.Calls(ctx); err != nil {
 		return 0, 0, err
@@ -145,7 +149,8 @@ func (s *Soak) readings(ctx context.Context, p *process.Process, n int) (read in
 	}
 }
 
-// reload unloads the driver and loads it again, which ends the GPU instances.
+// reload unloads the driver and loads it again. This destroys the GPU instances, and reload creates
+// them again.
 func (s *Soak) reload(ctx context.Context, p *process.Process, batch *simnode.Batch, up scene) error {
 	if err := errors.Join(batch.Do("set", "driver=off"), batch.Do("set", "driver=on")); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// ids returns the device ids that the kubelet can request, in random order, as a
-// kubelet has them.
+// ids returns the device IDs that the kubelet can request. They are in random order, because a
+// kubelet does not sort them.
 func (p *plugin) ids(ctx context.Context, want int) ([]string, error) {
 	u, err := p.unhealthy(ctx, 0)
 	if err != nil {
@@ -99,8 +99,8 @@ func (b *Bench) preferred(ctx context.Context, p *plugin, s scene, latency time.
 	return nil
 }
 
-// prefer returns the duration of requests for size of the devices: from the call to the
-// answer, with the client's part of gRPC.
+// prefer returns the durations of requests for size of the devices, from the call to the response,
+// including gRPC in the client.
 func (b *Bench) prefer(ctx context.Context, p *plugin, ids []string, size int) ([]time.Duration, error) {
 	client, err := p.kubelet.Plugin(resource)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package deviceplugin measures the device plugin: the binary that ships, on the
-// simulated node in which this process runs, with a fake kubelet over real sockets.
+// Package deviceplugin measures the device plugin: the binary that ships, on a simulated node, with
+// a fake kubelet over real sockets. This process runs in the node.
 package deviceplugin
 
 import (
@@ -110,7 +110,7 @@ func (b *Bench) scene(ctx context.Context, s scene, latency time.Duration) error
 		return err
 	}
 	for _, figure := range []func(context.Context, *plugin, scene, time.Duration) error{
-		b.memory, b.back, b.allocates, b.preferred, b.hits, b.peak,
+		b.memory, b.measureReconnect, b.allocates, b.preferred, b.measureXIDs, b.peak,
 	} {
 		if err := figure(ctx, p, s, latency); err != nil {
 			return errors.Join(err, p.stop())

@@ -11,8 +11,8 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// cdiSpec measures only the CDI spec: to search the driver root, and to write the spec
-// for the GPUs of the node.
+// cdiSpec measures only the CDI spec: the search of the driver root, and writing the spec for the
+// GPUs of the node.
 func (b *Bench) cdiSpec(ctx context.Context, name string, goal report.Goal) error {
 	root, err := driverroot.New(driverroot.Config{})
 	if err != nil {

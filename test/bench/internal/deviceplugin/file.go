@@ -18,8 +18,8 @@ import (
 // fileName is the name of the scene with a snapshot file instead of a driver.
 const fileName = denseName + " of a snapshot"
 
-// file measures the largest node without a driver, so that all time is the plugin's
-// own.
+// file measures the largest node with a snapshot file in place of a driver, so that only the plugin
+// uses time.
 func (b *Bench) file(ctx context.Context) error {
 	dir, err := b.Node.Dir("snapshot")
 	if err != nil {
@@ -50,8 +50,8 @@ func (b *Bench) file(ctx context.Context) error {
 	return errors.Join(b.faults(ctx, p, node, snapshot), p.stop())
 }
 
-// faults measures the time from a GPU's fault in the snapshot file, and from its end, to
-// the list at the kubelet.
+// faults measures the time from a GPU's fault in the snapshot file, and from its recovery, to the
+// list at the kubelet.
 func (b *Bench) faults(ctx context.Context, p *plugin, node *gpu.Node, snapshot string) error {
 	var down, up []time.Duration
 	fake := gputest.New(node)

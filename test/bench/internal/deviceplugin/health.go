@@ -13,11 +13,11 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// hits measures the time from an XID to the list at the kubelet in which all affected
-// entries are unhealthy, and no others. It also measures the recovery: the driver
-// requests a recovery of the GPU, and then requests nothing. A time begins before the
-// command to the simulator, and ends when the list arrives, before it is decoded.
-func (b *Bench) hits(ctx context.Context, p *plugin, s scene, latency time.Duration) (err error) {
+// measureXIDs measures the time from an XID until the kubelet's list has exactly the affected
+// entries as unhealthy. It also measures the recovery: the driver requests a recovery of the GPU,
+// and then withdraws the request. A time begins before the command to the simulator, and ends when
+// the list arrives, before it is decoded.
+func (b *Bench) measureXIDs(ctx context.Context, p *plugin, s scene, latency time.Duration) (err error) {
 	if len(s.hits) == 0 {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (b *Bench) hits(ctx context.Context, p *plugin, s scene, latency time.Durat
 	for _, h := range s.hits {
 		var down, up []time.Duration
 		for i := range b.Runs {
-			runtime.GC() // no garbage of earlier steps is collected during the measurement
+			runtime.GC() // collect the garbage of earlier steps before the measurement
 			t := trial{plugin: p, batch: batch, gpu: strconv.Itoa(i % s.gpus), hit: h}
 			d, u, err := t.run(ctx)
 			if err != nil {
@@ -45,7 +45,7 @@ func (b *Bench) hits(ctx context.Context, p *plugin, s scene, latency time.Durat
 	return nil
 }
 
-// trial is one hit of a GPU.
+// trial is one XID of a GPU.
 type trial struct {
 	plugin *plugin
 	batch  *simnode.Batch
@@ -69,7 +69,7 @@ func (t trial) run(ctx context.Context) (down, up time.Duration, err error) {
 	if err := t.batch.Do("set", t.gpu+".recovery=reset"); err != nil {
 		return 0, 0, err
 	}
-	// Wait until the plugin has seen the request of the driver.
+	// Wait until the plugin has observed the driver's request.
 	if err := t.plugin.Metric(ctx, `reason="`+string(cause.DeviceRecovery)+`"`); err != nil {
 		return 0, 0, err
 	}

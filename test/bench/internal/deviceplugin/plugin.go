@@ -16,7 +16,7 @@ import (
 
 const resource = "nvidia.com/gpu"
 
-// plugin is one run of the plugin with its kubelet.
+// plugin is a running plugin with its kubelet.
 type plugin struct {
 	*process.Process
 

@@ -8,13 +8,13 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// restFor is how long the plugin is measured at rest.
+// restFor is the duration of the measurement at rest.
 const restFor = time.Minute
 
 func goalRest(peer string) report.Goal { return report.Goal{Peer: peer, Target: 12} }
 
-// atRest counts the NVML calls of the plugin while nothing changes, with those that wait
-// for events, and its processor time.
+// atRest measures the processor time and the number of NVML calls of the plugin while no GPU
+// changes. The count includes calls that wait for events.
 func (b *Bench) atRest(ctx context.Context, name string, goal report.Goal) (err error) {
 	p, err := start(ctx, b.Node, "--mig-strategy", "single")
 	if err != nil {
@@ -42,7 +42,7 @@ func (b *Bench) atRest(ctx context.Context, name string, goal report.Goal) (err 
 	return nil
 }
 
-// slow measures the start on a driver that takes long for each call.
+// slow measures the start on a slow driver.
 func (b *Bench) slow(ctx context.Context) error {
 	s := eight()[0]
 	return b.Node.AtLatency(ctx, slowCall, func() error {
@@ -50,5 +50,5 @@ func (b *Bench) slow(ctx context.Context) error {
 	})
 }
 
-// slowCall is the time that a call of a slow driver takes.
+// slowCall is the duration of an NVML call on a slow driver.
 const slowCall = 100 * time.Microsecond

@@ -6,18 +6,18 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// scene is a node and a config with which the plugin is measured. A figure without a
-// goal is not measured.
+// scene is a node and a config of the plugin, with its targets. Figures without a goal are not
+// measured.
 type scene struct {
 	name string
-	// args are the plugin's arguments, config is its config file, if not empty.
+	// args are the plugin's arguments, and config is the content of its config file, or empty.
 	args   []string
 	config string
-	// gpus is the number of GPUs, entries the number of devices at the kubelet.
+	// gpus is the number of GPUs, and entries is the number of devices at the kubelet.
 	gpus, entries int
 
 	starts []variant
-	// calls is the goal for the NVML calls of a start, cpu that for its processor time.
+	// calls and cpu are the goals for the NVML calls and the processor time of a start.
 	calls, cpu report.Goal
 	back       report.Goal
 	// requests are requests for a preferred allocation.
@@ -35,16 +35,15 @@ type variant struct {
 	goal report.Goal
 }
 
-// request is a series of requests for a preferred allocation, one per size. The result
-// is that of the slowest size.
+// request is a series of requests for a preferred allocation, one per size. The result is the time
+// of the slowest size.
 type request struct {
 	name  string
 	sizes []int
 	goal  report.Goal
 }
 
-// hit is an XID of a GPU or of one of its GPU instances, with the number of entries that
-// it affects.
+// hit is an XID of a GPU or of one of its GPU instances. entries is the number of affected devices.
 type hit struct {
 	name     string
 	instance bool
@@ -55,8 +54,8 @@ type hit struct {
 // The targets for every node, in ms and MiB.
 func goalStart(peer string) report.Goal { return report.Goal{Peer: peer, Target: 20} }
 
-// The peer's figures are from a busy machine of two cores. A process with an inotify watch waits
-// in its exit until the kernel has ended the watch, for about 13 ms there.
+// goalStop has the peer's figures from a busy machine with two cores. A process with an inotify
+// watch waits in its exit until the kernel has removed the watch, for about 13 ms there.
 func goalStop() report.Goal { return report.Goal{Peer: "11–18 ms", Target: 20} }
 
 func goalBack() report.Goal                 { return report.Goal{Peer: "5 ms to 1.0 s", Target: 50} }

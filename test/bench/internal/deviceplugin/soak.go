@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// replicas is how many times each GPU is advertised in a soak.
+	// replicas is the number of devices per GPU in a soak.
 	replicas = 10
-	// loseEvery is the number of rounds after which all GPUs are lost and come back.
-	// The plugin polls for this every two seconds.
+	// loseEvery is the number of rounds between losses of all GPUs. The plugin polls for a loss
+	// every two seconds.
 	loseEvery = 8
 )
 
@@ -74,7 +74,7 @@ func (s *Soak) round(ctx context.Context, w *work, i int) error {
 			return err
 		}
 	}
-	// The last round of the warm-up has a loss too, so that all lasting allocations exist.
+	// The last round of the warm-up includes a loss, so that all lasting allocations exist.
 	if (i+1)%loseEvery == 0 {
 		return w.loss(ctx)
 	}

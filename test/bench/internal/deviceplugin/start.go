@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// start measures the time from the start of the process to its registration, what the start
-// costs, and the time from SIGTERM to the exit.
+// start measures the time from the start of the process to its registration, the NVML calls and the
+// processor time of the start, and the time from SIGTERM to the exit.
 func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Duration) error {
 	var (
 		times, spent, stops []time.Duration
@@ -49,8 +49,8 @@ func (b *Bench) start(ctx context.Context, s scene, v variant, latency time.Dura
 	return nil
 }
 
-// back measures the time from the kubelet's new socket to the registration.
-func (b *Bench) back(ctx context.Context, p *plugin, s scene, latency time.Duration) error {
+// measureReconnect measures the time from the kubelet's new socket to the registration.
+func (b *Bench) measureReconnect(ctx context.Context, p *plugin, s scene, latency time.Duration) error {
 	if s.back == (report.Goal{}) {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// work is the load that a kubelet and a node's GPUs put on a plugin in years.
+// work is the load of years: allocations of a kubelet, and events of a node's GPUs.
 type work struct {
 	plugin *plugin
 	batch  *simnode.Batch
@@ -17,7 +17,7 @@ type work struct {
 	allocated, raised int
 }
 
-// allocate makes n allocations, of one device and of several.
+// allocate makes n allocations, of one to eight devices.
 func (w *work) allocate(ctx context.Context, n int) error {
 	for range n {
 		at := w.allocated % (len(w.ids) - 8)
@@ -29,9 +29,8 @@ func (w *work) allocate(ctx context.Context, n int) error {
 	return nil
 }
 
-// faults makes all GPUs unhealthy and healthy again: the driver requests a reset, XIDs
-// follow, one of them caused by an application, and the driver requests nothing any
-// more.
+// faults makes all GPUs unhealthy and healthy again: the driver requests a reset, XIDs follow, one
+// of them caused by an application, and the driver withdraws the request.
 func (w *work) faults(ctx context.Context) error {
 	for _, step := range []struct {
 		command   string
@@ -42,7 +41,7 @@ func (w *work) faults(ctx context.Context) error {
 		{"xid %d 31", len(w.ids)},
 		{"set %d.recovery=none", 0},
 	} {
-		if err := w.all(ctx, step.unhealthy, step.command); err != nil {
+		if err := w.runForAll(ctx, step.unhealthy, step.command); err != nil {
 			return err
 		}
 	}
@@ -51,15 +50,15 @@ func (w *work) faults(ctx context.Context) error {
 
 // loss makes the driver lose all GPUs, and brings them back.
 func (w *work) loss(ctx context.Context) error {
-	if err := w.all(ctx, len(w.ids), "lose %d"); err != nil {
+	if err := w.runForAll(ctx, len(w.ids), "lose %d"); err != nil {
 		return err
 	}
-	return w.all(ctx, 0, "heal %d")
+	return w.runForAll(ctx, 0, "heal %d")
 }
 
-// all runs a command for each GPU, whose index replaces %d, and waits until so many
-// devices are unhealthy.
-func (w *work) all(ctx context.Context, unhealthy int, command string) error {
+// runForAll runs a command for each GPU, with the GPU's index in place of %d. It waits until this
+// number of devices is unhealthy.
+func (w *work) runForAll(ctx context.Context, unhealthy int, command string) error {
 	for gpu := range w.gpus {
 		if err := w.batch.Do(fmt.Sprintf(command, gpu)); err != nil {
 			return err

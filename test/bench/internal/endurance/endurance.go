@@ -26,11 +26,11 @@ type Test struct {
 	// Agent is the name of the agent, and the prefix of the files in Dir.
 	Agent   string
 	Process *process.Process
-	// Round does one part of the work. The rounds are numbered from 0; those of the
-	// warm-up have negative numbers up to -1 and do the same.
+	// Round does one part of the work. The rounds are numbered from 0. The warm-up has the same
+	// rounds, with the negative numbers up to -1.
 	Round func(ctx context.Context, i int) error
-	// Memory returns the memory of the process in a round that has ended, in MiB. If nil, it is
-	// what it has then.
+	// Memory returns the memory of the process for a round that has ended, in MiB. If Memory is
+	// nil, the current RSS is used.
 	Memory func() (float64, error)
 	// Done describes the work since round 0.
 	Done func() string

@@ -3,11 +3,11 @@ package endurance
 import "fmt"
 
 const (
-	// maxGrowth is how many MiB more a process may use at the end than after the
-	// warm-up: the remainder after a garbage collection varies.
+	// maxGrowth is the maximum growth of memory from the end of the warm-up to the end, in MiB: the
+	// memory after a garbage collection varies.
 	maxGrowth = 2.0
-	// maxTrend is how many MiB the regression line through the second half may rise:
-	// less than growth that would accumulate in a long run.
+	// maxTrend is the maximum rise of the regression line through the second half, in MiB. A leak
+	// would accumulate more in a long run.
 	maxTrend = 1.0
 	// ends is the number of samples that are averaged at each end.
 	ends = 4
@@ -20,7 +20,7 @@ type trend struct {
 	rise float64
 }
 
-// trendOf needs at least 2*ends samples.
+// trendOf returns the trend of at least 2*ends samples.
 func trendOf(samples []float64) trend {
 	half := samples[len(samples)/2:]
 	n := float64(len(half))

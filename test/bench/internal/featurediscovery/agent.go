@@ -11,24 +11,24 @@ import (
 	"outrigger.dev/test/bench/internal/process"
 )
 
-// agent is one run of feature discovery.
+// agent is a running process of feature discovery.
 type agent struct {
 	*process.Process
 
 	output output
-	place  *place
-	// first is the time at which its labels appeared.
+	dest   *destination
+	// first is the time when its labels appeared.
 	first time.Time
 
 	watching sync.WaitGroup
 	cancel   context.CancelFunc
 
 	mu sync.Mutex
-	// node is what was published last, and at the time of that.
+	// node is the last published state, and at is its time.
 	node node
 	at   time.Time
 	err  error
-	// changed is closed when there is something newer.
+	// changed is closed when a newer state is recorded.
 	changed chan struct{}
 }
 
@@ -46,7 +46,7 @@ func (b *Bench) begin(ctx context.Context, s scene, o output) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{output: o, place: place, changed: make(chan struct{})}
+	a := &agent{output: o, dest: place, changed: make(chan struct{})}
 	line := append([]string{filepath.Join(b.Node.Bin, Name), "--run-root", dirs["run"], "--listen", "127.0.0.1:0"}, place.args...)
 	a.watch(ctx)
 	a.Process, err = process.Start(ctx, process.Config{
@@ -62,11 +62,11 @@ func (b *Bench) begin(ctx context.Context, s scene, o output) (*agent, error) {
 	return a, nil
 }
 
-// watch records what is published until unwatch is called.
+// watch records the published states until unwatch is called.
 func (a *agent) watch(ctx context.Context) {
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.watching.Go(func() {
-		err := a.place.watch(ctx, func(n node) { a.record(n, nil) })
+		err := a.dest.watch(ctx, func(n node) { a.record(n, nil) })
 		if err != nil {
 			a.record(node{}, err)
 		}
@@ -75,7 +75,7 @@ func (a *agent) watch(ctx context.Context) {
 
 func (a *agent) unwatch() {
 	a.cancel()
-	a.place.close()
+	a.dest.close()
 	a.watching.Wait()
 }
 
@@ -87,8 +87,7 @@ func (a *agent) record(n node, err error) {
 	a.changed = make(chan struct{})
 }
 
-// until waits until holds is true for what is published, and returns the time of
-// that.
+// until waits until holds is true for the published state, and returns the time of that state.
 func (a *agent) until(ctx context.Context, holds func(node) bool) (time.Time, error) {
 	ctx, cancel := process.Limited(ctx)
 	defer cancel()

@@ -12,14 +12,15 @@ import (
 	"sync"
 )
 
-// api is an API server with one Node, which keeps what one agent writes there. A real one would take
-// the machine from the agent that is measured.
+// api is a fake API server with one Node. It stores the writes of one agent. A real API server
+// would take processor time from the agent.
 type api struct {
 	*httptest.Server
 
 	mu       sync.Mutex
 	requests map[string]int
-	// writes are the bodies of the last patches, by what they change, of one field manager.
+	// writes has the body of the last patch of each subresource, and of the taint. manager is the
+	// field manager of the patches.
 	writes  map[string]string
 	manager string
 	version int
@@ -27,8 +28,8 @@ type api struct {
 	changed chan struct{}
 }
 
-// written is what an agent applies to a Node.
-type written struct {
+// appliedNode has the fields that an agent applies to a Node.
+type appliedNode struct {
 	Metadata struct {
 		Labels map[string]string `json:"labels"`
 	} `json:"metadata"`
@@ -46,14 +47,14 @@ func startAPI() *api {
 	return a
 }
 
-// Requests returns the number of requests of each kind, in the terms of RBAC.
+// Requests returns the number of requests by verb and resource, in the terms of RBAC.
 func (a *api) Requests() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.requests)
 }
 
-// ServeHTTP answers requests about nodes. The Node is also the answer to patches.
+// ServeHTTP serves requests for nodes. The response to a patch is the Node.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,9 +82,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func send(w io.Writer, answer any) { _ = json.NewEncoder(w).Encode(answer) } //nolint:errchkjson // a client that is gone
+func send(w io.Writer, answer any) { _ = json.NewEncoder(w).Encode(answer) } //nolint:errchkjson // a client that has disconnected
 
-// write keeps a patch: of the labels, of the condition, or one that removes the taint.
+// write stores a patch: of the labels, of the condition, or of the taint, which it removes.
 func (a *api) write(r *http.Request, resource string) {
 	if strings.Contains(r.Header.Get("Content-Type"), "json-patch") {
 		resource = "taint"
@@ -98,11 +99,11 @@ func (a *api) write(r *http.Request, resource string) {
 	a.changed = make(chan struct{})
 }
 
-// node is the Node: as one that has just joined, with 50 images, the most that kubelets report, and
-// then as the agent has written it.
+// node returns the Node: a new Node with 50 images, the maximum that kubelets report, with the
+// writes of the agent applied.
 func (a *api) node() map[string]any {
-	var labels, status written
-	_, _ = json.Unmarshal([]byte(a.writes[""]), &labels), json.Unmarshal([]byte(a.writes["/status"]), &status) // empty at first
+	var labels, status appliedNode
+	_, _ = json.Unmarshal([]byte(a.writes[""]), &labels), json.Unmarshal([]byte(a.writes["/status"]), &status) // the bodies are empty at first
 	all, owned := map[string]string{"kubernetes.io/hostname": nodeName}, map[string]any{}
 	for key, value := range labels.Metadata.Labels {
 		all[key], owned["f:"+key] = value, map[string]any{}
@@ -125,7 +126,7 @@ func (a *api) node() map[string]any {
 	}
 }
 
-// watch sends the Node after each change. The caller holds the lock.
+// watch sends the Node after each change. The caller holds mu.
 func (a *api) watch(w http.ResponseWriter, r *http.Request) {
 	for seen := r.URL.Query().Get("resourceVersion"); r.Context().Err() == nil; {
 		if now := fmt.Sprint(a.version); now != seen {

@@ -1,6 +1,5 @@
-// Package featurediscovery measures feature discovery: the binary that ships, on the
-// simulated node in which this process runs, with a features file and with a fake API
-// server over TLS.
+// Package featurediscovery measures feature discovery: the binary that ships, on a simulated node,
+// with a features file and with a fake API server over TLS. This process runs in the node.
 package featurediscovery
 
 import (

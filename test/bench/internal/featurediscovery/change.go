@@ -24,8 +24,8 @@ func (b *Bench) changes(ctx context.Context, a *agent, s scene, latency time.Dur
 		return err
 	}
 	runs := b.Runs
-	if s.most > 0 {
-		runs = min(runs, s.most)
+	if s.maxRuns > 0 {
+		runs = min(runs, s.maxRuns)
 	}
 	times := make([][]time.Duration, len(s.changes))
 	for range runs {

@@ -14,7 +14,7 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// node is what is published of a node.
+// node has the labels and conditions that the agent has published.
 type node struct {
 	Labels     map[string]string
 	Conditions []condition
@@ -27,7 +27,7 @@ type condition struct {
 	Message string `json:"message"`
 }
 
-// object is the part of a Node object that bench reads.
+// object is the part of a Node object that this package reads.
 type object struct {
 	Metadata struct {
 		Labels map[string]string `json:"labels"`
@@ -37,42 +37,42 @@ type object struct {
 	} `json:"status"`
 }
 
-// output is a destination of the labels.
+// output is a kind of destination for the labels.
 type output struct {
 	// name is the name in the table.
 	name string
-	// open creates a new, empty place.
-	open func(b *Bench) (*place, error)
+	// open creates a new, empty destination.
+	open func(b *Bench) (*destination, error)
 }
 
 func outputs() []output { return []output{{"features file", openFile}, onNode()} }
 
 func onNode() output { return output{"Node object", openNode} }
 
-// place is an open output.
-type place struct {
-	// args and env make the agent publish there.
+// destination is an open output.
+type destination struct {
+	// args and env configure the agent to publish to the destination.
 	args, env []string
-	// watch delivers what is published, even if incomplete, whenever it changes, until
-	// ctx ends.
+	// watch delivers the published state after each change until ctx ends, even if it is
+	// incomplete.
 	watch func(ctx context.Context, deliver func(node)) error
-	// api is the API server, nil for none.
+	// api is the fake API server, or nil.
 	api *api
 }
 
-func (p *place) close() {
+func (p *destination) close() {
 	if p.api != nil {
 		p.api.CloseClientConnections()
 		p.api.Close()
 	}
 }
 
-func openFile(b *Bench) (*place, error) {
+func openFile(b *Bench) (*destination, error) {
 	path, err := b.features()
 	if err != nil {
 		return nil, err
 	}
-	return &place{
+	return &destination{
 		args: []string{"--publish", "nfd-file", "--output-file", path},
 		watch: func(ctx context.Context, deliver func(node)) error {
 			hostfs.Watch(ctx, slog.New(slog.DiscardHandler), func() {
@@ -99,14 +99,14 @@ func parse(data []byte) node {
 // nodeName is the name of the Node.
 const nodeName = "bench"
 
-// openNode starts an API server, and writes a pod's credentials for it to the folder
-// from which agents read them.
-func openNode(*Bench) (*place, error) {
+// openNode starts an API server, and writes a pod's credentials for it to the folder of the service
+// account.
+func openNode(*Bench) (*destination, error) {
 	dir, err := secrets()
 	if err != nil {
 		return nil, err
 	}
-	p := &place{api: startAPI()}
+	p := &destination{api: startAPI()}
 	if err := p.join(dir); err != nil {
 		p.close()
 		return nil, err
@@ -117,15 +117,15 @@ func openNode(*Bench) (*place, error) {
 // secrets creates the folder of a pod's token.
 func secrets() (string, error) {
 	dir := kube.ServiceAccountDir
-	// /run belongs to the simulated node, so nothing of this machine is changed.
+	// /run belongs to the simulated node, so this does not change the machine.
 	if real, err := filepath.EvalSymlinks("/var/run"); err != nil || real != "/run" {
 		return "", fmt.Errorf("create %s: /var/run is not a link to /run on this machine (error %w)", dir, err)
 	}
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// join makes agents publish on the Node.
-func (p *place) join(dir string) error {
+// join configures the destination for the API server with the credentials in dir.
+func (p *destination) join(dir string) error {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.api.Certificate().Raw})
 	for name, data := range map[string][]byte{"token": []byte("token"), "ca.crt": authority} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {

@@ -12,11 +12,11 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// restFor is how long the agent is measured at rest.
+// restFor is the duration of the measurement at rest.
 const restFor = time.Minute
 
-// atRest counts the NVML calls, with those that wait for events, and the API requests and
-// the processor time of the agent while nothing changes.
+// atRest measures the processor time of the agent and counts its NVML calls and API requests, while
+// no GPU changes. The count includes calls that wait for events.
 func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	a, err := b.begin(ctx, s, onNode())
 	if err != nil {
@@ -27,7 +27,7 @@ func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	if _, err := a.Idle(ctx); err != nil {
 		return err
 	}
-	asked := a.place.api.Requests()
+	asked := a.dest.api.Requests()
 	total := 0
 	cpu, err := a.CPUDuring(func() (err error) {
 		total, err = b.Node.CallsDuring(ctx, restFor)
@@ -41,12 +41,12 @@ func (b *Bench) atRest(ctx context.Context, s scene) (err error) {
 	})
 	b.Report.Add(report.Row{
 		Operation: s.part + " NVML calls in a minute at rest, " + s.name, Value: float64(total), Unit: "calls", Goal: s.rest,
-		Note: "requests to the API server: " + requests(asked, a.place.api.Requests()),
+		Note: "requests to the API server: " + requests(asked, a.dest.api.Requests()),
 	})
 	return nil
 }
 
-// requests lists the kinds of requests whose number has grown, with the difference.
+// requests lists the kinds of requests whose number has increased, with the difference.
 func requests(before, now map[string]int) string {
 	var list []string
 	for _, kind := range slices.Sorted(maps.Keys(now)) {

@@ -4,7 +4,7 @@ import (
 	"outrigger.dev/test/bench/internal/report"
 )
 
-// scene is a node with which feature discovery is measured.
+// scene is a node, with the targets of feature discovery.
 type scene struct {
 	name string
 	// part is the measured part of feature discovery.
@@ -15,18 +15,17 @@ type scene struct {
 	label, value string
 	// changes are applied in turn, each to the result of the one before.
 	changes []change
-	// most limits the number of runs for the changes; 0 is no limit.
-	most int
+	// maxRuns limits the number of runs for the changes; 0 means no limit.
+	maxRuns int
 
 	oneshot, memory report.Goal
-	// calls is the goal for the NVML calls of a one-shot run, and rest that for a minute
-	// at rest.
+	// calls and rest are the goals for the NVML calls of a one-shot run, and of a minute at rest.
 	calls, rest report.Goal
 }
 
 // change is one change of the GPUs.
 type change struct {
-	// name is the name in the table, command the command of gpu-sim.
+	// name is the name in the table, and command is a command of gpu-sim.
 	name, command string
 	// value is the value of the scene's label after the change.
 	value string
@@ -58,7 +57,7 @@ func eight() scene {
 			{"GPU plugged in", "plug", "9", "NVML does not report it"},
 			{"GPU unplugged", "unplug 8", "8", ""},
 		},
-		most:    3, // a plugged GPU is found at the next poll of the bus
+		maxRuns: 3, // a plugged GPU is found at the next poll of the bus
 		oneshot: goalOneshot("275 ms"), memory: goalMemory("52 MB of RSS"),
 		calls: report.Goal{Peer: "135", Target: 134}, rest: report.Goal{Target: 12},
 	}

@@ -12,11 +12,11 @@ import (
 	"outrigger.dev/test/bench/internal/simnode"
 )
 
-// unloadEvery is the number of rounds after which the driver is unloaded and loaded.
+// unloadEvery is the number of rounds between reloads of the driver.
 const unloadEvery = 8
 
-// Soak runs feature discovery under load for a long time on Node, which has 8 whole
-// GPUs. It checks for leaks, and that the Node is not written more often than needed.
+// Soak runs feature discovery under load for a long time on Node, which has 8 whole GPUs. It checks
+// for leaks and for unnecessary writes to the Node.
 type Soak struct {
 	Node *simnode.Node
 	// Changes is the number of label changes after the warm-up.
@@ -26,12 +26,12 @@ type Soak struct {
 	Out io.Writer
 }
 
-// work is the load that the GPUs of a node put on the agent in years.
+// work is the load of years: changes of a node's GPUs.
 type work struct {
 	agent *agent
 	batch *simnode.Batch
-	// changes and loads are the numbers of changes of the labels and of the driver, and
-	// before is the number of requests when the counting began.
+	// changes and loads are the numbers of changes of the labels and of the driver. before has the
+	// numbers of requests at the start of the count.
 	changes, loads int
 	before         map[string]int
 }
@@ -58,7 +58,7 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 		Agent: Name, Process: a.Process, Dir: s.Dir, Out: s.Out,
 		Round: func(ctx context.Context, i int) error { return w.round(ctx, i, s.Changes/endurance.Rounds) },
 		Done: func() string {
-			return fmt.Sprintf("%d changes of labels and %d of the driver, %s", w.changes, w.loads, requests(w.before, a.place.api.Requests()))
+			return fmt.Sprintf("%d changes of labels and %d of the driver, %s", w.changes, w.loads, requests(w.before, a.dest.api.Requests()))
 		},
 	}.Run(ctx)
 	return errors.Join(err, w.check())
@@ -66,14 +66,14 @@ func (s *Soak) Run(ctx context.Context) (err error) {
 
 func (w *work) round(ctx context.Context, i, changes int) error {
 	if i == 0 {
-		w.changes, w.loads, w.before = 0, 0, w.agent.place.api.Requests()
+		w.changes, w.loads, w.before = 0, 0, w.agent.dest.api.Requests()
 	}
 	for end := w.changes + changes; w.changes < end; {
 		if err := w.relabel(ctx); err != nil {
 			return err
 		}
 	}
-	// The last round of the warm-up does this too, so that all lasting allocations exist.
+	// The last round of the warm-up includes a reload, so that all lasting allocations exist.
 	if (i+1)%unloadEvery == 0 {
 		return w.reload(ctx)
 	}
@@ -143,7 +143,7 @@ func ready(status string) func(node) bool {
 // check returns an error if the agent wrote the Node more often than needed.
 func (w *work) check() error {
 	for kind, most := range map[string]int{"patch nodes": w.changes, "patch nodes/status": w.loads} {
-		if wrote := w.agent.place.api.Requests()[kind] - w.before[kind]; wrote > most {
+		if wrote := w.agent.dest.api.Requests()[kind] - w.before[kind]; wrote > most {
 			return fmt.Errorf("check requests: %d of %q for %d changes, want at most one per change", wrote, kind, most)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package migmanager measures the MIG manager: the binary that ships, on the simulated node in
-// which this process runs.
+// Package migmanager measures the MIG manager: the binary that ships, on a simulated node. This
+// process runs in the node.
 package migmanager
 
 import (
@@ -97,7 +97,7 @@ func (b *Bench) changes(ctx context.Context, latency time.Duration) error {
 	return nil
 }
 
-// once runs a command for a layout, and returns the calls of NVML in it.
+// once runs a command for a layout, and returns its NVML calls.
 func (b *Bench) once(ctx context.Context, command, layout string) (spent process.Spent, calls map[string]int, err error) {
 	if _, err = b.Node.Calls(ctx); err != nil {
 		return spent, nil, err
@@ -109,7 +109,7 @@ func (b *Bench) once(ctx context.Context, command, layout string) (spent process
 	return spent, calls, err
 }
 
-// unchanged measures commands for a layout that is in place.
+// unchanged measures commands for the layout that the GPUs already have.
 func (b *Bench) unchanged(ctx context.Context, latency time.Duration) error {
 	if _, err := process.Once(ctx, b.line("apply", "sevenths")...); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (b *Bench) unchanged(ctx context.Context, latency time.Duration) error {
 	return nil
 }
 
-// impossible measures how long the manager needs to refuse a layout that no GPU can have.
+// impossible measures the time until the manager rejects a layout that no GPU supports.
 func (b *Bench) impossible(ctx context.Context, latency time.Duration) error {
 	var times []time.Duration
 	var calls map[string]int
@@ -174,7 +174,7 @@ func (b *Bench) line(command, layout string) []string {
 	return line
 }
 
-// written returns how many calls changed the MIG mode or the layout of a GPU.
+// written returns the number of calls that change the MIG mode or the layout of a GPU.
 func written(calls map[string]int) int {
 	n := 0
 	for symbol, times := range calls {

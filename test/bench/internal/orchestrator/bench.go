@@ -1,5 +1,5 @@
-// Package orchestrator measures the orchestrator, or another program that installs the
-// agents, on a real control plane with nodes and pods that kwok plays.
+// Package orchestrator measures the orchestrator, or another program that installs the agents, on a
+// real control plane. kwok plays the nodes and pods.
 package orchestrator
 
 import (
@@ -22,8 +22,8 @@ import (
 // Name is the name of the program and of its binary.
 const Name = "orchestrator"
 
-// Policy makes the orchestrator install all agents, with the defaults. A Helm release has
-// created the namespace before.
+// Policy makes the orchestrator install all agents, with the defaults. It includes the namespace,
+// which a Helm release would create.
 const Policy = `apiVersion: v1
 kind: Namespace
 metadata: {name: gpu-operator}
@@ -37,18 +37,17 @@ spec: {}
 // Kubeconfig stands for the path of a kubeconfig in the command line of a program.
 const Kubeconfig = "{kubeconfig}"
 
-// Config says what to measure.
+// Config describes a measurement.
 type Config struct {
 	// Bin is the folder with the cluster's programs.
 	Bin string
-	// Line is the program with its arguments. It runs until SIGTERM, or ends by itself.
+	// Line is the program with its arguments. It may run until SIGTERM, or end by itself.
 	Line []string
-	// Manifest is applied once the program runs; it may be empty.
+	// Manifest is applied after the start of the program. It may be empty.
 	Manifest string
-	// Nodes is the number of GPU nodes, NeverReady the number of those on which no pod
-	// gets ready.
+	// Nodes is the number of GPU nodes. NeverReady is how many of them never have a ready pod.
 	Nodes, NeverReady int
-	// Rest is how long the program is watched at rest.
+	// Rest is the duration of the measurement at rest.
 	Rest time.Duration
 	// Limit is the time limit of the roll-out.
 	Limit time.Duration
@@ -65,7 +64,7 @@ type Bench struct {
 	program *process.Process
 }
 
-// Run measures all figures on a cluster of its own, which it removes.
+// Run measures all figures on a new cluster, and removes the cluster.
 func (b *Bench) Run(ctx context.Context) (err error) {
 	if b.NeverReady >= b.Nodes {
 		return fmt.Errorf("measure %d nodes: %d of them never ready: at least one must get ready", b.Nodes, b.NeverReady)
@@ -107,7 +106,7 @@ func (b *Bench) measure(ctx context.Context, log string) (err error) {
 		return err
 	}
 	defer func() {
-		// A program may also leave it to the kernel to end it.
+		// A program without a handler for SIGTERM ends with exit code -1.
 		var exit *exec.ExitError
 		if stop := b.program.Stop(); err == nil && (!errors.As(stop, &exit) || exit.ExitCode() >= 0) {
 			err = stop
@@ -131,13 +130,13 @@ func (b *Bench) measure(ctx context.Context, log string) (err error) {
 	return b.broken(ctx)
 }
 
-// rest measures the program when it has nothing to do.
+// rest measures the program after the roll-out, without changes in the cluster.
 func (b *Bench) rest(ctx context.Context) error {
-	if err := b.during(ctx, window{name: "first minute after the roll-out", time: time.Minute}); err != nil {
+	if err := b.measureWindow(ctx, window{name: "first minute after the roll-out", time: time.Minute}); err != nil {
 		return err
 	}
 	begin := time.Now()
-	if err := b.during(ctx, window{name: "a minute at rest", time: b.Rest, goal: b.goals().rest}); err != nil {
+	if err := b.measureWindow(ctx, window{name: "a minute at rest", time: b.Rest, goal: b.goals().rest}); err != nil {
 		return err
 	}
 	seen, err := b.scene.requests(begin, time.Now())
@@ -161,23 +160,23 @@ func (b *Bench) broken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = b.during(ctx, window{
+	err = b.measureWindow(ctx, window{
 		name: "a minute with one pod not ready", begin: func() error { return b.scene.setReady(ctx, pod, false) }, time: time.Minute, goal: b.goals().broken,
 	})
 	return errors.Join(err, b.scene.setReady(ctx, pod, true))
 }
 
-// window is a time in which requests are counted.
+// window is a period with a count of requests.
 type window struct {
 	name string
-	// begin does what the program has to deal with; it may be nil.
+	// begin starts the change that the program has to handle. It may be nil.
 	begin func() error
 	time  time.Duration
 	goal  report.Goal
 }
 
-// during counts the requests of a time, and reports those of a minute.
-func (b *Bench) during(ctx context.Context, w window) error {
+// measureWindow counts the requests in a window, and reports their number per minute.
+func (b *Bench) measureWindow(ctx context.Context, w window) error {
 	begin, cpu, err := b.now()
 	if err != nil {
 		return err

@@ -2,7 +2,7 @@ package orchestrator
 
 import "outrigger.dev/test/bench/internal/report"
 
-// goals are what the figures of a number of nodes are compared with.
+// goals are the goals for one number of nodes.
 type goals struct {
 	rollout, requests, cpu, memory, rest, broken report.Goal
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// load is what the processors of the machine have done since it started.
+// load is the processor time of the machine since its boot.
 type load struct {
 	busy, total time.Duration
 }
@@ -34,7 +34,7 @@ func parseLoad(text string) (load, error) {
 		return load{}, fmt.Errorf("read load of the machine: /proc/stat begins with %q", line)
 	}
 	var l load
-	// The time of guests, at the end, is in that of users already.
+	// user and nice already include the time of guests, the last fields.
 	for i, field := range fields[1:9] {
 		ticks, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
@@ -48,11 +48,10 @@ func parseLoad(text string) (load, error) {
 	return l, nil
 }
 
-// bound is the share of the processors' time from which on they decide how long all takes.
+// bound is the load, in percent, above which the machine limits the speed of the roll-out.
 const bound = 90
 
-// since says what share of the time the processors worked since before, and which part of it
-// the program had.
+// since returns as text the load of the machine since before, and the share of the program.
 func (l load) since(before load, program time.Duration) string {
 	total := l.total - before.total
 	if total <= 0 {

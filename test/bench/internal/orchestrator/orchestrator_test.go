@@ -12,7 +12,7 @@ func TestTally(t *testing.T) {
 	at := func(seconds int, verb, resource string) cluster.Request {
 		return cluster.Request{Time: begin.Add(time.Duration(seconds) * time.Second), Verb: verb, Resource: resource}
 	}
-	got := tally([]cluster.Request{
+	got := countRequests([]cluster.Request{
 		at(-1, "get", "nodes"), at(0, "get", "nodes"), at(1, "watch", "pods"), at(2, "patch", "daemonsets"),
 		at(3, "update", "leases"), at(4, "get", "leases"), at(61, "patch", "daemonsets"),
 	}, begin, begin.Add(time.Minute))
@@ -22,7 +22,7 @@ func TestTally(t *testing.T) {
 	if want := "get 1, patch 1, watch 1, not counted: Leases 2"; got.String() != want {
 		t.Errorf("text is %q, want %q", got, want)
 	}
-	if got := tally(nil, begin, begin); got.String() != "none" {
+	if got := countRequests(nil, begin, begin); got.String() != "none" {
 		t.Errorf("text is %q, want none", got)
 	}
 }

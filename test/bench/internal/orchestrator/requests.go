@@ -10,17 +10,17 @@ import (
 	"outrigger.dev/test/cluster/cluster"
 )
 
-// count is a number of requests, those for Leases aside.
+// count has numbers of requests. Requests for Leases are counted separately.
 type count struct {
 	total, writes int
-	// verbs has the requests by verb.
+	// verbs has the number of requests by verb.
 	verbs map[string]int
 	// leases is the number of requests for Leases.
 	leases int
 }
 
-// tally counts the requests that the API server received from begin to end.
-func tally(requests []cluster.Request, begin, end time.Time) count {
+// countRequests counts the requests that the API server received from begin to end.
+func countRequests(requests []cluster.Request, begin, end time.Time) count {
 	c := count{verbs: map[string]int{}}
 	for _, r := range requests {
 		switch {

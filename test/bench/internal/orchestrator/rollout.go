@@ -13,28 +13,30 @@ import (
 )
 
 const (
-	// interval is the time between two looks at the DaemonSets.
+	// interval is the time between two readings of the DaemonSets.
 	interval = 250 * time.Millisecond
-	// settled is how long a roll-out is complete before it counts as the last one: a
-	// program that installs in stages has a pause between them.
+	// settled is how long a roll-out has to stay complete. A program that installs in stages pauses
+	// between them.
 	settled = 20 * time.Second
 )
 
-// outcome is a roll-out that is complete.
+// outcome is the result of a complete roll-out.
 type outcome struct {
-	// created is when the last DaemonSet was created, ready when the last pod got ready.
+	// created is the time when the last DaemonSet was created, and ready the time when the last pod
+	// got ready.
 	created, ready time.Time
-	// cpu is the processor time of the program, memory its RSS in MiB, when all were ready.
+	// cpu and memory are the processor time and the RSS in MiB of the program when all pods were
+	// ready.
 	cpu    time.Duration
 	memory float64
 	// sets are the DaemonSets.
 	sets []daemonSet
-	// machine is the load when all were ready.
+	// machine is the load of the machine when all pods were ready.
 	machine load
 }
 
-// rollout waits until the DaemonSets that the program creates have a ready pod on each
-// node that can have one.
+// rollout waits until the program's DaemonSets have a ready pod on each node where pods can get
+// ready.
 func (b *Bench) rollout(ctx context.Context) (outcome, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.Limit, fmt.Errorf("not within %s", b.Limit))
 	defer cancel()
@@ -77,7 +79,7 @@ func (b *Bench) rollout(ctx context.Context) (outcome, error) {
 	}
 }
 
-// missing returns how many pods are not ready yet that can get ready.
+// missing returns the number of pods that are not ready yet, except pods that never get ready.
 func missing(sets []daemonSet, neverReady int) int {
 	total := 0
 	for _, s := range sets {
@@ -100,7 +102,7 @@ func describe(sets []daemonSet) string {
 	return strings.Join(words, ", ")
 }
 
-// reportRollout reports a roll-out since the load was before.
+// reportRollout reports a roll-out. before is the load of the machine at its start.
 func (b *Bench) reportRollout(o outcome, before load) error {
 	seen, err := b.scene.requests(b.program.Started, o.ready)
 	if err != nil {
@@ -123,7 +125,7 @@ func (b *Bench) reportRollout(o outcome, before load) error {
 	return nil
 }
 
-// reportUnfinished reports what a roll-out that does not end has taken so far.
+// reportUnfinished reports the figures so far of a roll-out that does not complete.
 func (b *Bench) reportUnfinished() error {
 	now, cpu, err := b.now()
 	if err != nil {
@@ -147,7 +149,8 @@ func (b *Bench) reportUnfinished() error {
 // The metrics of the orchestrator: the number of its passes, and their time in seconds.
 const passes, passSeconds = "outrigger_orchestrator_pass_seconds_count", "outrigger_orchestrator_pass_seconds_sum"
 
-// reportPasses reports the time of a pass of the orchestrator; other programs have none.
+// reportPasses reports the mean time of the orchestrator's passes. Other programs do not have this
+// metric.
 func (b *Bench) reportPasses(ctx context.Context) error {
 	if filepath.Base(b.Line[0]) != Name {
 		return nil

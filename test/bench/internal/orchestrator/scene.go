@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// namespace and account are those of the program. By its account the audit log tells
-	// its requests from all others.
+	// namespace and account are the service account of the program. The audit log identifies the
+	// program's requests by it.
 	namespace = "outrigger-bench"
 	account   = "program"
-	// creators is the number of requests at a time that create nodes.
+	// creators is the number of concurrent requests that create nodes.
 	creators = 16
 )
 
@@ -77,7 +77,7 @@ func (s *scene) prepare(ctx context.Context) error {
 	return nil
 }
 
-// createAccount creates an account that may do everything, and its kubeconfig.
+// createAccount creates a service account with all permissions, and its kubeconfig.
 func (s *scene) createAccount(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"create", "namespace", namespace},
@@ -111,7 +111,7 @@ func (s *scene) createAccount(ctx context.Context) error {
 	return hostfs.WriteFile(s.kubeconfig(), text, 0o600)
 }
 
-// createNodes creates the nodes, first those on which no pod gets ready.
+// createNodes creates the nodes. The first ones are the nodes whose pods never get ready.
 func (s *scene) createNodes(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
@@ -149,7 +149,7 @@ func (s *scene) readyNodes(ctx context.Context) (int, error) {
 			Conditions []condition `json:"conditions"`
 		} `json:"status"`
 	}]
-	// The API server answers from memory.
+	// With resourceVersion=0, the API server answers from its cache.
 	if err := s.do(ctx, http.MethodGet, "/api/v1/nodes?resourceVersion=0", nil, &nodes); err != nil {
 		return 0, err
 	}
@@ -164,7 +164,8 @@ func (s *scene) readyNodes(ctx context.Context) (int, error) {
 	return ready, nil
 }
 
-// apply applies a manifest, the kinds of which the program may yet have to define.
+// apply applies a manifest. It retries for a minute, because the program may have to define the
+// kinds first.
 func (s *scene) apply(ctx context.Context, manifest string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -181,16 +182,16 @@ func (s *scene) apply(ctx context.Context, manifest string) error {
 	}
 }
 
-// requests returns how many requests the program sent from begin to end.
+// requests returns the counts of the program's requests from begin to end.
 func (s *scene) requests(begin, end time.Time) (count, error) {
 	all, err := s.cluster.Requests(namespace, account, begin)
 	if err != nil {
 		return count{}, err
 	}
-	return tally(all, begin, end), nil
+	return countRequests(all, begin, end), nil
 }
 
-// do sends a request with a JSON body, and decodes the answer.
+// do sends a request with a JSON body, and decodes the response.
 func (s *scene) do(ctx context.Context, method, path string, body, into any) (err error) {
 	var sent bytes.Buffer
 	if body != nil {

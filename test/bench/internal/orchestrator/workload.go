@@ -15,16 +15,16 @@ type list[T any] struct {
 	Items []T `json:"items"`
 }
 
-// condition is one of a Node or a pod.
+// condition is a condition of a Node or a pod.
 type condition struct {
 	Type   string `json:"type"`
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
-	// Transition is when the status changed, in the form of RFC 3339.
+	// Transition is the time of the last change of the status, in the format of RFC 3339.
 	Transition string `json:"lastTransitionTime,omitempty"`
 }
 
-// metadata is that of an object.
+// metadata is the metadata of an object.
 type metadata struct {
 	Name       string `json:"name"`
 	Namespace  string `json:"namespace"`
@@ -73,7 +73,7 @@ func (s *scene) setReady(ctx context.Context, pod metadata, ready bool) error {
 	return s.do(ctx, http.MethodPatch, path, map[string]any{"status": map[string]any{"conditions": conditions}}, nil)
 }
 
-// readyPod returns a pod of the first DaemonSet that has ready ones.
+// readyPod returns a ready pod of a DaemonSet, on a node where pods can get ready.
 func (s *scene) readyPod(ctx context.Context) (metadata, error) {
 	sets, err := s.daemonSets(ctx)
 	if err != nil {

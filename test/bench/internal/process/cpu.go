@@ -26,8 +26,9 @@ func (p *Process) CPU() (time.Duration, error) {
 	return cpu, nil
 }
 
-// CPUClock is CPU in nanoseconds instead of hundredths of a second, and does not notice that the
-// process has ended. It reads the clock of the process, see clock_getcpuclockid(3).
+// CPUClock is like CPU, but with a resolution of nanoseconds instead of hundredths of a second. It
+// does not notice that the process has ended. It reads the clock of the process, see
+// clock_getcpuclockid(3).
 func (p *Process) CPUClock() (time.Duration, error) {
 	// MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED) of Linux.
 	const scheduled = 2

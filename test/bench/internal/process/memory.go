@@ -11,19 +11,19 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// idleFor is how long a process has nothing to do before it is considered idle.
+// idleFor is how long a process is left alone before it counts as idle.
 const idleFor = 3 * time.Second
 
 // Memory is the memory of a process, in MiB.
 type Memory struct {
-	// RSS is the resident memory, Anonymous the part of it that no file backs.
+	// RSS is the resident memory. Anonymous is the part of it without a file behind it.
 	RSS, Anonymous float64
 	// Peak is the largest RSS so far.
 	Peak float64
 }
 
-// Resident says how much memory is resident, with what the kernel shares among the processes of a
-// program and can read from its file again.
+// Resident returns the resident memory as text. It includes pages of files, which the kernel shares
+// among the processes of a program and can drop.
 func (m Memory) Resident() string { return fmt.Sprintf("RSS %.1f MiB", m.RSS) }
 
 // Memory returns the current memory of the process.
@@ -43,7 +43,7 @@ func memoryOf(pid int) (m Memory, err error) {
 	return m, nil
 }
 
-// Idle returns the memory of the process after it was idle for a while.
+// Idle waits until the process is idle, and returns its memory.
 func (p *Process) Idle(ctx context.Context) (Memory, error) {
 	if !pace.Pause(ctx, idleFor) {
 		return Memory{}, ctx.Err()

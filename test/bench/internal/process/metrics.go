@@ -17,7 +17,7 @@ import (
 // metrics returns the content of the agent's /metrics.
 func (p *Process) metrics(ctx context.Context) (string, error) {
 	for {
-		body, status, err := p.ask(ctx)
+		body, status, err := p.fetchMetrics(ctx)
 		if err != nil || status != http.StatusTooManyRequests {
 			return body, err
 		}
@@ -27,8 +27,8 @@ func (p *Process) metrics(ctx context.Context) (string, error) {
 	}
 }
 
-// ask asks for the agent's /metrics once.
-func (p *Process) ask(ctx context.Context) (body string, status int, err error) {
+// fetchMetrics requests the agent's /metrics once.
+func (p *Process) fetchMetrics(ctx context.Context) (body string, status int, err error) {
 	data, err := os.ReadFile(p.cfg.Log)
 	if err != nil {
 		return "", 0, err
@@ -51,12 +51,12 @@ func (p *Process) ask(ctx context.Context) (body string, status int, err error) 
 	return string(content), resp.StatusCode, errors.Join(err, resp.Body.Close())
 }
 
-// Scrape asks for /metrics as Prometheus does, and returns how long the answer took, and its size
-// in bytes.
+// Scrape requests /metrics as Prometheus does, and returns the duration of the request and the size
+// of the response in bytes.
 func (p *Process) Scrape(ctx context.Context) (took time.Duration, size int, err error) {
 	for {
 		began := time.Now()
-		text, status, err := p.ask(ctx)
+		text, status, err := p.fetchMetrics(ctx)
 		if err != nil || status == http.StatusOK {
 			return time.Since(began), len(text), err
 		}
@@ -87,7 +87,7 @@ func (p *Process) Serving(ctx context.Context) error {
 	}
 }
 
-// address returns where an agent with this log serves, "" if it does not.
+// address returns the address that an agent serves at, according to its log, or "".
 func address(log []byte) string {
 	found := regexp.MustCompile(`msg=serving address=(\S+)`).FindSubmatch(log)
 	if found == nil {

@@ -25,8 +25,8 @@ type Spent struct {
 	Peak float64 `json:"peak"`
 }
 
-// Once runs a program to its end. It starts it from another, small process of this
-// program, because the kernel includes the memory of the starting process in the peak.
+// Once runs a program to its end. A small child process of this program starts it, because the
+// kernel includes the memory of the starting process in the peak.
 func Once(ctx context.Context, line ...string) (s Spent, err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package process runs a program as a process of its own, and measures its time,
-// memory, goroutines and files.
+// Package process runs a program as a separate process, and measures its time, memory, goroutines
+// and files.
 package process
 
 import (
@@ -25,8 +25,7 @@ func Limited(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // Config describes the program to run.
 type Config struct {
-	// Line is the program with its arguments, Env its environment in addition to that
-	// of this process.
+	// Line is the program with its arguments. Env is added to the environment of this process.
 	Line, Env []string
 	// Log is the file for the program's standard error.
 	Log string
@@ -41,7 +40,7 @@ type Process struct {
 	cmd *exec.Cmd
 }
 
-// Start starts a program, which ends when ctx ends, at the latest.
+// Start starts a program. It is killed when ctx ends.
 func Start(ctx context.Context, cfg Config) (*Process, error) {
 	p := &Process{cfg: cfg, cmd: exec.CommandContext(ctx, cfg.Line[0], cfg.Line[1:]...)}
 	p.cmd.Env = append(p.cmd.Environ(), cfg.Env...)

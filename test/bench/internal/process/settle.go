@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settle drops a program from the page cache, so that it is read from the disk as on a
-// node. More pages of a program that was just built are mapped at once, and count as
-// memory of the process.
+// Settle drops a program from the page cache, so that it is read from the disk as on a node. For a
+// program that was just built, the kernel maps more pages at a time, and they count as memory of
+// the process.
 func Settle(ctx context.Context, program string) error {
 	f, err := os.Open(program)
 	if err != nil {
@@ -24,7 +24,7 @@ func Settle(ctx context.Context, program string) error {
 	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil { //nolint:gosec // a file descriptor
 		return fmt.Errorf("settle program %s: drop it from the page cache: %w", program, err)
 	}
-	// Read the program again, so that no measurement does that.
+	// Read the program again, so that the measurements do not include reading it.
 	if out, err := exec.CommandContext(ctx, program, "version").CombinedOutput(); err != nil {
 		return fmt.Errorf("run %s version: %w: %s", program, err, out)
 	}

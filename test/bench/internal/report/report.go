@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Goal is what a result is compared with. The zero value is no comparison.
+// Goal has the values to compare a result with. The zero value means no comparison.
 type Goal struct {
 	// Peer is the result of NVIDIA's program in the same kind of run, as text.
 	Peer string
@@ -24,8 +24,8 @@ type Goal struct {
 // Row is one result.
 type Row struct {
 	Operation string
-	// Value is in Unit, which is "ms", "s", "MiB", "calls" or "×", a ratio. Unit is empty for a
-	// row that was not measured.
+	// Value is in Unit: "ms", "s", "MiB", "calls", or "×" for a ratio. Unit is empty for a figure
+	// that was not measured.
 	Value float64
 	Unit  string
 	Goal  Goal
@@ -63,7 +63,7 @@ func (t *Table) AddTimes(operation string, times []time.Duration, goal Goal, not
 	t.Add(Row{Operation: operation, Value: ms(Median(times)), Unit: "ms", Goal: goal, Note: spread})
 }
 
-// Skip adds a row for what this machine cannot measure.
+// Skip adds a row for a figure that this machine cannot measure.
 func (t *Table) Skip(operation, reason string) {
 	t.rows = append(t.rows, Row{Operation: operation, Note: reason})
 	fmt.Fprintf(t.progress, "skipped %s: %s\n", operation, reason)
@@ -110,8 +110,7 @@ func (t *Table) Print() error {
 // Median returns the median of values, which must not be empty.
 func Median[T cmp.Ordered](values []T) T { return Percentile(values, 50) }
 
-// Percentile returns the value that comes after percent of the values, which must not be
-// empty, in their order.
+// Percentile returns the value at this percentage of the sorted values, which must not be empty.
 func Percentile[T cmp.Ordered](values []T, percent int) T {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[min(len(sorted)*percent/100, len(sorted)-1)]

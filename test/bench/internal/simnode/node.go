@@ -43,9 +43,9 @@ func Create(ctx context.Context, bin string, n int) (*Node, error) {
 	return node, nil
 }
 
-// Open returns the node at root, in whose mount namespace this process runs. It mounts
-// a separate /run there, for the files of agents and of a pod. /run is in memory as on
-// a node, whatever this machine has, because a disk would need time to sync.
+// Open returns the node at root. This process runs in the mount namespace of the node. Open mounts
+// a separate /run there, for the files of agents and of a pod. It is in memory, as on a real node,
+// because a disk would need time to sync.
 func Open(bin, root string) (*Node, error) {
 	n := &Node{Bin: bin, Root: root}
 	if err := n.ownRun(); err != nil {
@@ -113,8 +113,8 @@ func (n *Node) RunSelf(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Latencies returns the latencies of an NVML call with which agents are measured: 0,
-// which shows only the agent's own time, and about the latency of hardware.
+// Latencies returns the latencies of NVML calls in measurements: 0, which shows only the agent's
+// time, and about the latency of hardware.
 func Latencies() []time.Duration { return []time.Duration{0, 10 * time.Microsecond} }
 
 // AtLatencies calls do with each of Latencies in effect.
@@ -195,7 +195,7 @@ func (n *Node) Partition(ctx context.Context) error {
 	return err
 }
 
-// Sevenths is the command of gpu-sim that creates seven MIG devices on each GPU in MIG mode.
+// Sevenths returns the command of gpu-sim that creates seven MIG devices on each GPU in MIG mode.
 func Sevenths() []string {
 	return append([]string{"mig", "create", "all"}, slices.Repeat([]string{"1g.5gb"}, 7)...)
 }
@@ -203,8 +203,8 @@ func Sevenths() []string {
 // Unpartition turns MIG mode off on all GPUs.
 func (n *Node) Unpartition(ctx context.Context) error { return n.SetMIG(ctx, "all", "off") }
 
-// SetMIG switches the MIG mode of a GPU, or of "all", to "on" or "off", and resets the
-// GPU, which this requires.
+// SetMIG switches the MIG mode of a GPU, or of "all", to "on" or "off". It also resets the GPU,
+// which the switch requires.
 func (n *Node) SetMIG(ctx context.Context, gpu, mode string) error {
 	if _, err := n.sim(ctx, "mig", "mode", gpu, mode); err != nil {
 		return err
@@ -222,8 +222,8 @@ func (n *Node) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	return gpu.Decode(out)
 }
 
-// CallCount returns the number of NVML calls since its last call. It does not count the
-// calls that wait for events, which never stop.
+// CallCount returns the number of NVML calls since the last count. It excludes calls that wait for
+// events, because they never stop.
 func (n *Node) CallCount(ctx context.Context) (int, error) {
 	calls, err := n.Calls(ctx)
 	count := 0
@@ -235,8 +235,8 @@ func (n *Node) CallCount(ctx context.Context) (int, error) {
 	return count, err
 }
 
-// CallsDuring returns the number of NVML calls from now on until d has passed, with those
-// that wait for events.
+// CallsDuring returns the number of NVML calls in the next period d, including calls that wait for
+// events.
 func (n *Node) CallsDuring(ctx context.Context, d time.Duration) (int, error) {
 	if _, err := n.Calls(ctx); err != nil {
 		return 0, err
@@ -252,8 +252,7 @@ func (n *Node) CallsDuring(ctx context.Context, d time.Duration) (int, error) {
 	return total, err
 }
 
-// Calls returns the number of calls of each symbol of NVML since the calls were last
-// counted.
+// Calls returns the number of calls of each NVML function since the last count.
 func (n *Node) Calls(ctx context.Context) (map[string]int, error) {
 	out, err := n.sim(ctx, "calls", "--json", "--reset")
 	if err != nil {

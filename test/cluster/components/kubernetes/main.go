@@ -1,9 +1,8 @@
-// Command kubernetes contains every part of a Kubernetes cluster in one binary: etcd, the
-// control plane, the kubelet and kube-proxy. The parts share most of their packages, so one
-// binary is the cheapest way to build them. Only kubectl, which tests start often, is a
-// program of its own.
+// Command kubernetes contains every part of a Kubernetes cluster in one binary: etcd, the control
+// plane, the kubelet and kube-proxy. The parts share most of their packages, so one binary is the
+// cheapest way to build them. Only kubectl, which tests start often, is a separate program.
 //
-// The first argument selects the part; it gets the other arguments unchanged.
+// The first argument selects the part, which gets the other arguments unchanged.
 package main
 
 import (

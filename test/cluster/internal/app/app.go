@@ -36,7 +36,7 @@ func newApp() *cli.App {
 	}
 }
 
-// nodeInitCommand returns the command with which up starts the first process of a node.
+// nodeInitCommand returns the command that "cluster up" runs as the first process of a node.
 func nodeInitCommand() *cli.Command {
 	return &cli.Command{
 		Name:   "node-init",
@@ -49,7 +49,7 @@ func nodeInitCommand() *cli.Command {
 	}
 }
 
-// nodeRestartCommand returns the command with which systemctl of a node restarts a component.
+// nodeRestartCommand returns the command that the systemctl of a node runs to restart a component.
 func nodeRestartCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "node-restart",

@@ -1,5 +1,5 @@
-// Package cgroup manages a tree of cgroups with one name in every hierarchy of the
-// machine: the separate hierarchies of version 1, or the single one of version 2.
+// Package cgroup manages a tree of cgroups with the same name in every hierarchy of the machine:
+// the separate hierarchies of version 1, or the only one of version 2.
 package cgroup
 
 import (
@@ -17,17 +17,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountPoint is where every distribution mounts cgroups.
+// MountPoint is the mount point of cgroups in every distribution.
 const MountPoint = "/sys/fs/cgroup"
 
 // pollInterval is the interval between checks for dying processes. Only version 2 has an
 // event for an empty cgroup.
 const pollInterval = 20 * time.Millisecond
 
-// Tree is the cgroup with one name in each hierarchy.
+// Tree is the cgroup with the same name in each hierarchy.
 type Tree struct {
 	name string
-	// hierarchies are the roots of all hierarchies: one in version 2.
+	// hierarchies are the root folders of all hierarchies. Version 2 has one.
 	hierarchies []string
 	unified     bool
 }
@@ -121,8 +121,8 @@ func enableControllers(dir string) error {
 	return nil
 }
 
-// inheritCPUs sets the CPU sets of a new version 1 cgroup, which are empty at first and
-// admit no process.
+// inheritCPUs sets the CPU sets of a new version 1 cgroup. They are empty at first, and an empty
+// set admits no process.
 func inheritCPUs(parent, dir string) error {
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
@@ -133,7 +133,7 @@ func inheritCPUs(parent, dir string) error {
 			return fmt.Errorf("read CPU set: %w", err)
 		}
 		if len(strings.TrimSpace(string(b))) == 0 {
-			continue // In version 2, empty means that of the parent.
+			continue // In version 2, an empty set means the set of the parent.
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0); err != nil {
 			return fmt.Errorf("write CPU set: %w", err)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Controllers returns the controllers that the root cgroup enables for its children. It
-// is empty in version 1, which does not have this.
+// Controllers returns the controllers that the root cgroup enables for its children. It returns
+// none in version 1, which does not have this setting.
 func (t Tree) Controllers() ([]string, error) {
 	if !t.unified {
 		return nil, nil

@@ -34,7 +34,7 @@ type Fabric struct {
 	file string
 }
 
-// New returns the fabric whose namespace file keeps alive. It creates nothing.
+// New returns a fabric. A mount on file keeps its namespace alive. New creates nothing.
 func New(p plan.Plan, file string) Fabric { return Fabric{plan: p, file: file} }
 
 // Create creates the namespace, its bridge, and the machine's link.

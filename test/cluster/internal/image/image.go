@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// nameAnnotation is where containerd reads the name of an archived image.
+// nameAnnotation is the annotation with the name of an archived image, for containerd.
 const nameAnnotation = "io.containerd.image.name"
 
 // Image is an image with one program, or with the files of a folder.
@@ -35,7 +35,7 @@ type Image struct {
 	Program string
 	// Path is the path of the program in the image.
 	Path string
-	// Links are more names of the program, in its folder.
+	// Links are names of symbolic links to the program, in its folder.
 	Links []string
 	// Entrypoint is set if the image runs without a command.
 	Entrypoint []string
@@ -96,7 +96,7 @@ func (i Image) build() (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The nodes are on this machine: compression takes time and saves none.
+	// The nodes are on this machine, so compression would take time and save none.
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(content)), nil
 	}, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.NoCompression))

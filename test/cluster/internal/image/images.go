@@ -19,8 +19,8 @@ func Pause(componentDir string) Image {
 	return Image{Name: PauseName, Program: filepath.Join(componentDir, "pause"), Path: "/pause", Entrypoint: []string{"/pause"}}
 }
 
-// Busybox returns the image with which tests run shells and small servers. The program is
-// Debian's static busybox.
+// Busybox returns the image that tests use for shells and small servers. The program is Debian's
+// static busybox.
 func Busybox(ctx context.Context, program string) (Image, error) {
 	out, err := exec.CommandContext(ctx, program, "--list").Output()
 	if err != nil {

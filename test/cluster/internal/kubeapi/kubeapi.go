@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// requestTimeout is the time limit of a request, long for a server on the same machine.
+// requestTimeout is the time limit of a request. It is long for a server on the same machine.
 const requestTimeout = 5 * time.Second
 
 // ErrNotReady is returned by Ready, NodeReady and DefaultAccount until they succeed.

@@ -84,8 +84,8 @@ func (c *Client) do(ctx context.Context, method, path string) ([]byte, error) {
 	return b, nil
 }
 
-// PID returns the ID of the node's first process in the caller's PID namespace. It gets
-// it from the kernel's record of the socket's listener, so it is never stale.
+// PID returns the ID of the node's first process in the caller's PID namespace. The kernel reports
+// the listener of the socket, so the ID is never outdated.
 func (c *Client) PID(ctx context.Context) (int, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
 	if err != nil {

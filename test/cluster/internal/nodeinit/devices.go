@@ -15,9 +15,8 @@ func machineDevices() []string {
 	return []string{"null", "zero", "full", "random", "urandom", "tty", "kmsg", "fuse", "net/tun"}
 }
 
-// makeDevices creates the node's own /dev at the path dev. The node does not get the
-// machine's /dev, because a privileged pod would then change the machine. A GPU node has
-// the /dev of its simulated GPUs.
+// makeDevices creates a separate /dev for the node at the path dev. A privileged pod would change
+// the machine if the node had the machine's /dev. A GPU node has the /dev of its simulated GPUs.
 func makeDevices(s Spec, dev string) error {
 	var err error
 	if s.GPUSim == "" {

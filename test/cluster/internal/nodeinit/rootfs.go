@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/test/cluster/internal/render"
 )
 
-// private returns the folders with the machine's own configuration as a node. They are
-// empty on a new node.
+// private returns the folders with the machine's configuration as a node. They are empty on a new
+// node.
 func private() []string {
 	return []string{
 		"/etc/cdi", "/etc/cni", "/etc/containerd", "/etc/containers", "/etc/crio", "/etc/kubernetes", "/opt/cni",
@@ -50,7 +50,7 @@ func PrepareRoot(s Spec, files map[string][]byte) error {
 	return nil
 }
 
-// fileMode returns a mode that lets only root read keys, and everyone run programs.
+// fileMode returns the mode of a file: only root can read keys, and everyone can run programs.
 func fileMode(path string) os.FileMode {
 	if strings.HasSuffix(filepath.Dir(path), render.Programs) {
 		return 0o755
@@ -65,8 +65,9 @@ func fileMode(path string) os.FileMode {
 func (s Spec) work() string   { return filepath.Join(s.Dir, "work") }
 func (s Spec) merged() string { return filepath.Join(s.Dir, "merged") }
 
-// volumes returns the folders of the node that need a real file system, because they
-// contain overlays or databases, and the folders that the node shares with the machine.
+// volumes returns the folders of the node that are mounts, by source: folders that need a real file
+// system, because they contain overlays or databases, and folders that the node shares with the
+// machine.
 func (s Spec) volumes() map[string]string {
 	at := func(name string) string { return filepath.Join(s.Dir, name) }
 	return map[string]string{
@@ -149,7 +150,7 @@ func pivot(root string) error {
 	if err := os.Chdir(root); err != nil {
 		return fmt.Errorf("enter node root: %w", err)
 	}
-	// The old root is then mounted over the new one, from where it is unmounted.
+	// The old root is then mounted over the new root, and unmounted from there.
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot to %s: %w", root, err)
 	}
@@ -159,7 +160,7 @@ func pivot(root string) error {
 	if err := os.Chdir("/"); err != nil {
 		return fmt.Errorf("enter node root: %w", err)
 	}
-	// Pods see later mounts of others only if all mounts are shared.
+	// Pods see later mounts of other pods only if all mounts are shared.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("share mounts of the node: %w", err)
 	}

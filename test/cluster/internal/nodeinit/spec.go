@@ -22,13 +22,13 @@ type Spec struct {
 	Cgroup string `json:"cgroup"`
 	// GPUSim is the folder of the simulated GPU node; empty on a plain node.
 	GPUSim string `json:"gpuSim,omitempty"`
-	// Bare is whether that node has no driver.
+	// Bare says that the simulated GPU node has no driver.
 	Bare       bool               `json:"bare,omitempty"`
 	Components []render.Component `json:"components"`
 }
 
-// Command returns the command of the first process: it runs on the simulated kernel of a node
-// that has one.
+// Command returns the command of the first process. On a bare node, it runs on the simulated
+// kernel.
 func (s Spec) Command() []string {
 	command := []string{filepath.Join(s.BinDir, "cluster"), "node-init", "--dir", s.Dir}
 	if s.Bare {
@@ -39,14 +39,14 @@ func (s Spec) Command() []string {
 
 func (s Spec) gpuSim() string { return filepath.Join(s.BinDir, "gpu-sim") }
 
-// Socket returns the path at which the first process accepts commands.
+// Socket returns the path of the first process's socket for commands.
 func (s Spec) Socket() string { return filepath.Join(s.Dir, "init.sock") }
 
-// Root returns the folder on the machine with the files that the node's root file system
-// has in addition to the machine's files, or instead of them.
+// Root returns the folder on the machine with the upper layer of the node's root file system: files
+// that it has in addition to the machine's files, or instead of them.
 func (s Spec) Root() string { return filepath.Join(s.Dir, "root") }
 
-// Log returns the path of the log of a component. "init" is the first process.
+// Log returns the path of the log of a component. The component "init" is the first process.
 func (s Spec) Log(component string) string { return LogFile(s.Dir, component) }
 
 // LogFile is Log for the folder of a node that has no spec yet.

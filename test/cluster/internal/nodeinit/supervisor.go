@@ -78,8 +78,8 @@ func NewSupervisor(components []render.Component, logPath func(string) string, l
 func (s *Supervisor) Run(ctx context.Context) {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
-	// The programs take SIGHUP as they do below an init, also if this process was started
-	// below nohup: what it ignored, they would ignore as well.
+	// Catch SIGHUP. If this process was started by nohup, it would ignore SIGHUP, and the
+	// components would inherit that.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)

@@ -8,26 +8,25 @@ import (
 	"net/netip"
 )
 
-// maxNodes is the number of nodes that the node network and the pod network can address.
+// maxNodes is the maximum number of nodes that the node network and the pod network can address.
 const maxNodes = 250
 
 // Shape is the part of a cluster that the user selects.
 type Shape struct {
-	// Nodes is the number of all nodes. The first one is both the control plane and a
-	// worker.
+	// Nodes is the number of all nodes. The first node is both the control plane and a worker.
 	Nodes int `json:"nodes"`
-	// GPUNodes is the number of nodes with simulated GPUs, which are the last ones.
+	// GPUNodes is the number of nodes with simulated GPUs, which are the last nodes.
 	GPUNodes int `json:"gpuNodes"`
-	// GPUs is the number of GPUs of each such node, and Model their model.
+	// GPUs is the number of GPUs of each GPU node, and Model is their model.
 	GPUs  int    `json:"gpus"`
 	Model string `json:"model"`
-	// Bare is whether they have no driver, and a simulated kernel that loads modules.
+	// Bare says that the GPU nodes have no driver, and a simulated kernel that loads modules.
 	Bare bool `json:"bare,omitempty"`
-	// Kwok is whether the only node runs the control plane and kwok, and no pods. It has
-	// no Node object; kwok plays the kubelets of those that the user creates.
+	// Kwok says that the only node runs the control plane and kwok, and no pods. It has no Node
+	// object. kwok plays the kubelets of the Nodes that the user creates.
 	Kwok bool `json:"kwok,omitempty"`
-	// CRIONodes is the number of nodes whose container engine is CRI-O, which are the last
-	// ones. That of the others is containerd.
+	// CRIONodes is the number of nodes whose container engine is CRI-O. They are the last nodes.
+	// The other nodes run containerd.
 	CRIONodes int `json:"crioNodes"`
 }
 
@@ -40,7 +39,7 @@ const (
 	CRIO       Engine = "crio"
 )
 
-// Socket returns the path at which the engine serves the kubelet.
+// Socket returns the path of the engine's socket for the kubelet.
 func (e Engine) Socket() string {
 	if e == CRIO {
 		return "/var/run/crio/crio.sock"
@@ -127,7 +126,7 @@ func New(s Shape) Plan {
 // ControlPlane returns the node that runs the control plane.
 func (p Plan) ControlPlane() Node { return p.Nodes[0] }
 
-// APIServer returns the URL at which nodes and the machine reach the API server.
+// APIServer returns the URL of the API server for nodes and for the machine.
 func (p Plan) APIServer() string {
 	return fmt.Sprintf("https://%s:6443", p.ControlPlane().IP)
 }

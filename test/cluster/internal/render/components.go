@@ -46,7 +46,7 @@ func Components(p plan.Plan, n plan.Node, o Options) []Component {
 		"--node-ip", n.IP.String(),
 		"--v", "2")
 	if n.GPUs > 0 {
-		// Node Feature Discovery sets this label on other clusters; few tests run it.
+		// In other clusters, Node Feature Discovery sets this label. Few tests run it.
 		kubelet.Args = append(kubelet.Args, "--node-labels", "feature.node.kubernetes.io/pci-10de.present=true")
 	}
 	return append(components, kubelet, kubernetes(o, Proxy, "--config", "/etc/kubernetes/kube-proxy.yaml"))
@@ -56,7 +56,7 @@ func Components(p plan.Plan, n plan.Node, o Options) []Component {
 func engine(n plan.Node, o Options) Component {
 	args := []string{filepath.Join(o.Components, string(n.Engine))}
 	if n.Engine == plan.CRIO {
-		// The search path of services, in which Programs is the first folder.
+		// The search path of systemd's services. Programs is its first folder.
 		args = slices.Insert(args, 0, "/usr/bin/env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	} else {
 		args = append(args, "--config", "/etc/containerd/config.toml")
@@ -107,8 +107,8 @@ func controlPlane(p plan.Plan, n plan.Node, o Options) []Component {
 			"--cluster-signing-cert-file", pki+"ca.crt",
 			"--cluster-signing-key-file", pki+"ca.key",
 			"--leader-elect=false",
-			// Each of its controllers begins with a token of its own account. At the default
-			// rate, 20 requests a second, that takes five seconds.
+			// Each controller requests a token for its account at the start. At the default rate,
+			// 20 requests a second, that takes five seconds.
 			"--kube-api-qps", "1000", "--kube-api-burst", "2000",
 			"--bind-address", "127.0.0.1"),
 		kubernetes(o, Scheduler,
@@ -124,8 +124,8 @@ func controlPlane(p plan.Plan, n plan.Node, o Options) []Component {
 	return components
 }
 
-// manyNodes returns the flags with which a component serves thousands of nodes: the rates
-// of requests that its clients may reach, and the patience for rare heartbeats.
+// manyNodes returns the flags that a component needs to serve thousands of nodes: higher request
+// rates of its client, and a longer grace period for heartbeats.
 func manyNodes(component string) []string {
 	switch component {
 	case ControllerManager:

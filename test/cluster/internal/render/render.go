@@ -32,8 +32,8 @@ type Options struct {
 	RestrictOOMScore bool
 }
 
-// Programs is the folder on a node for the programs among its files. It is the first one in
-// the search path of services.
+// Programs is the folder on a node for the programs among its files. It is the first folder in the
+// search path of services.
 const Programs = "/usr/local/sbin"
 
 // Files returns the configuration files of a node, without keys and certificates, by path
@@ -46,7 +46,7 @@ func Files(p plan.Plan, n plan.Node, o Options) (map[string][]byte, error) {
 	}{o, p, n}
 	files := map[string][]byte{
 		"/etc/hostname": []byte(n.Name + "\n"),
-		// For Kubernetes, two nodes on one machine are two machines.
+		// Kubernetes needs a different machine ID on each node.
 		"/etc/machine-id": fmt.Appendf(nil, "%x\n", md5.Sum([]byte(n.Name))),
 	}
 	names := map[string]string{

@@ -1,4 +1,4 @@
-// Package stacktest is a stack for tests that have a cluster of their own.
+// Package stacktest provides a stack for tests that have a separate cluster.
 package stacktest
 
 import (
@@ -12,16 +12,16 @@ import (
 	"outrigger.dev/test/e2e/stack"
 )
 
-// Limit is for what takes seconds on an idle machine.
+// Limit is the time limit of a wait that takes seconds on an idle machine.
 const Limit = 10 * time.Minute
 
-// Rig is a stack in one part of a test. Its methods end that part on an error.
+// Rig is a stack in a test or subtest. Its methods end the test on an error.
 type Rig struct {
 	*stack.Stack
 	T *testing.T
 }
 
-// New starts a cluster until the test ends.
+// New starts a cluster. It is removed when the test ends.
 func New(t *testing.T, cfg cluster.Config) Rig {
 	t.Helper()
 	s, err := stack.Fresh(t.Context(), cfg)
@@ -45,7 +45,7 @@ func (r Rig) Must(err error) {
 	}
 }
 
-// Part runs a part of the test. The parts that follow build on it, and do not run if it fails.
+// Part runs a subtest. If it fails, the test ends, because later parts depend on it.
 func (r Rig) Part(name string, do func(Rig)) {
 	r.T.Helper()
 	if !r.T.Run(name, func(t *testing.T) { do(Rig{Stack: r.Stack, T: t}) }) {
@@ -53,7 +53,7 @@ func (r Rig) Part(name string, do func(Rig)) {
 	}
 }
 
-// MustKubectl runs kubectl and returns what it printed, without the white space around it.
+// MustKubectl runs kubectl and returns its output, without leading and trailing white space.
 func (r Rig) MustKubectl(args ...string) string {
 	r.T.Helper()
 	out, err := r.Kubectl(r.T.Context(), args...)
@@ -61,7 +61,7 @@ func (r Rig) MustKubectl(args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// Shell runs a script on a node and returns what it printed, without the white space around it.
+// Shell runs a script on a node and returns its output, without leading and trailing white space.
 func (r Rig) Shell(node, script string) string {
 	r.T.Helper()
 	out, err := r.Exec(r.T.Context(), node, "sh", "-c", script)
@@ -69,13 +69,13 @@ func (r Rig) Shell(node, script string) string {
 	return strings.TrimSpace(out)
 }
 
-// Until waits until something holds, for at most Limit.
+// Until waits until holds returns true, for at most Limit.
 func (r Rig) Until(what string, holds func() bool) {
 	r.T.Helper()
 	ctx, cancel := context.WithTimeout(r.T.Context(), Limit)
 	defer cancel()
 	for !holds() {
-		if !pace.Pause(ctx, 500*time.Millisecond) { // each look is a kubectl, or several
+		if !pace.Pause(ctx, 500*time.Millisecond) { // each call of holds runs kubectl at least once
 			r.T.Fatalf("wait until %s: it did not within %s", what, Limit)
 		}
 	}

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// container is a container that asks for the GPU 1.
+// container is a container that requests GPU 1.
 type container struct {
 	name string
 	// runtime is the path of the OCI runtime.
 	runtime string
-	// hook is set if its bundle has the prestart hook, as with "docker run --gpus".
+	// hook says that the bundle has the prestart hook, as with "docker run --gpus".
 	hook bool
-	// systemd is set if systemd makes its cgroup, else the runtime does.
+	// systemd says that systemd makes the cgroup. Otherwise the runtime makes it.
 	systemd bool
-	// listed is set if systemd has a list of its devices. crun does not make one.
+	// listed says that systemd has a list of the container's devices. crun does not make one.
 	listed bool
 }
 
-// spec returns its config.json.
+// spec returns the config.json of the container.
 func (c container) spec() map[string]any {
 	capabilities := []string{"CAP_MKNOD", "CAP_DAC_OVERRIDE"}
 	cgroup := "/" + c.name
@@ -57,7 +57,7 @@ func (c container) spec() map[string]any {
 	return spec
 }
 
-// command is a command of the container's runtime.
+// command returns a command of the container's runtime.
 func (c container) command(ctx context.Context, args ...string) *exec.Cmd {
 	global := []string{c.runtime, "--root=" + filepath.Join(scratch, "state")}
 	if c.systemd {
@@ -66,7 +66,7 @@ func (c container) command(ctx context.Context, args ...string) *exec.Cmd {
 	return onNode(ctx, append(global, args...)...)
 }
 
-// check starts the container, and writes what it can do after each event.
+// check starts the container, and writes its access to the device nodes after each event.
 func (c container) check(ctx context.Context, w io.Writer) error {
 	dir, err := c.bundle()
 	if err != nil {
@@ -100,7 +100,7 @@ func (c container) check(ctx context.Context, w io.Writer) error {
 
 func (c container) unit() string { return "gpu-" + c.name + ".scope" }
 
-// forgotten waits until systemd has no file of the container's unit any more.
+// forgotten waits until systemd has removed all files of the container's unit.
 func (c container) forgotten(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
@@ -117,8 +117,8 @@ func (c container) forgotten(ctx context.Context) error {
 	}
 }
 
-// events lets events happen, and writes what the container, whose standard input and output
-// are in and out, can do after each.
+// events triggers events, and writes the container's access to the device nodes after each event.
+// in and out are the container's standard input and output.
 func (c container) events(ctx context.Context, w, in io.Writer, out *bufio.Reader) error {
 	systemctl := func(args ...string) *exec.Cmd { return exec.CommandContext(ctx, "systemctl", args...) }
 	for _, event := range []struct {
@@ -130,7 +130,7 @@ func (c container) events(ctx context.Context, w, in io.Writer, out *bufio.Reade
 		{"after daemon-reload", true, systemctl("daemon-reload")},
 		{"after another daemon-reload", true, systemctl("daemon-reload")},
 		{"after update", c.systemd, c.command(ctx, "update", "--cpu-share=512", c.name)},
-		// That its program decides shows that systemd has one for the container.
+		// A denied access shows that systemd's device program is in effect for the container.
 		{"after the unit was denied every device", c.listed, systemctl("set-property", "--runtime", c.unit(), "DeviceAllow=")},
 	} {
 		if !event.happen {

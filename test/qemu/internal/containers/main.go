@@ -1,7 +1,7 @@
-// Containers runs in a guest whose first process is systemd. It starts a container with
-// the GPU 1 of a simulated node in each way that the container toolkit has, and prints
-// what the container can do with the device nodes of the GPUs: when it has started, after
-// systemd has written the devices of its units again, and so on.
+// Containers runs in a guest whose first process is systemd. It starts a container with GPU 1 of a
+// simulated node in each way that the container toolkit supports. It prints which device nodes of
+// the GPUs the container can open: after its start, after systemd has written the devices of its
+// units again, and after more events.
 package main
 
 import (
@@ -21,7 +21,7 @@ const (
 	scratch = "/tmp/containers"
 )
 
-// config is the config of the tools.
+// config is the config file of the container toolkit's tools.
 const config = `[nvidia-container-cli]
 path = "/outrigger/bin/nvidia-container-cli"
 [nvidia-container-runtime]
@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// ways returns the containers that run.
+// ways returns a container for each way to start one.
 func ways() []container {
 	runc, shim := filepath.Join(bin, "cluster-components/runc"), filepath.Join(bin, "nvidia-container-runtime")
 	return []container{
@@ -77,14 +77,14 @@ func run(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// onNode is a command on the simulated node.
+// onNode returns a command that runs on the simulated node.
 func onNode(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "gpu-sim"), append([]string{"exec", "--root=" + node, "--"}, args...)...)
 	cmd.Env = append(os.Environ(), "NVIDIA_CTK_CONFIG_FILE_PATH="+filepath.Join(scratch, "config.toml"))
 	return cmd
 }
 
-// output runs a command, and has what it printed in the error.
+// output runs a command. Its error includes the output of the command.
 func output(cmd *exec.Cmd) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", cmd, err, out)

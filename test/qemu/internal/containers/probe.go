@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe is the container's program. For each line of its input, it prints in one line what
-// it can do with the device nodes that it has, and with those of the GPUs that it makes.
+// probe is the container's program. For each line of its input, it prints one line with its access
+// to the device nodes of the container, and to device nodes of the GPUs that it makes itself.
 func probe(in io.Reader, w io.Writer) {
 	made := made(w)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -24,7 +24,7 @@ func probe(in io.Reader, w io.Writer) {
 	}
 }
 
-// made makes device nodes of the two GPUs, and returns their paths.
+// made creates device nodes of the two GPUs, and returns their paths.
 func made(w io.Writer) []string {
 	const major = 195
 	var paths []string
@@ -41,8 +41,8 @@ func made(w io.Writer) []string {
 	return paths
 }
 
-// open says what the kernel answers. No driver serves the nodes of a simulated node: ENXIO
-// means that the container may open one.
+// open returns the kernel's response to opening a device node. No driver serves the nodes of a
+// simulated node, so ENXIO means that the access is allowed.
 func open(path string) string {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	switch {

@@ -1,7 +1,7 @@
-// Init is the first process of the guest: it mounts the file systems that programs
-// expect and the disk, loads the modules in /guest/modules, runs the program of
-// /guest/args, prints its exit code and powers off. In a guest with the unit /guest/guest.service, it becomes
-// systemd instead, which starts it again to run the program.
+// Init is the first process of the guest: it mounts the disk and the file systems that programs
+// expect, loads the modules in /guest/modules, runs the program of /guest/args, prints its exit
+// code and powers off. In a guest with the unit /guest/guest.service, it becomes systemd instead.
+// The unit then starts Init again to run the program.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 // mount is a file system of the guest.
 type mount struct{ fstype, dir, options string }
 
-// mounts returns the file systems in the order in which they are mounted.
+// mounts returns the file systems in mount order.
 func mounts() []mount {
 	return []mount{
 		{"proc", "/proc", ""},
@@ -80,8 +80,8 @@ func writeUsers() error {
 	return os.WriteFile("/etc/passwd", []byte("root:x:0:0:root:/:/bin/sh\n"), 0o644)
 }
 
-// enterRoot makes the root of the guest a mount that programs can leave by pivot_root: the
-// kernel does not allow it for the one from which it starts.
+// enterRoot makes the root of the guest a mount that programs can leave by pivot_root. The kernel
+// does not allow pivot_root for the initial root.
 func enterRoot() error {
 	const dir = "/root"
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -125,7 +125,7 @@ func prepare() error {
 	return becomeSystemd("/guest/guest.service")
 }
 
-// mountDisk mounts the disk at the folder that /guest/disk names, if there is one.
+// mountDisk mounts the disk at the folder named in /guest/disk, if this file exists.
 func mountDisk() error {
 	const disk = "/dev/vda"
 	at, err := os.ReadFile("/guest/disk")
@@ -138,7 +138,7 @@ func mountDisk() error {
 	if err := os.MkdirAll(string(at), 0o755); err != nil {
 		return err
 	}
-	// The kernel finds it while this program runs already.
+	// The kernel may detect the disk after the start of this program.
 	for range 3000 {
 		if err = unix.Mount(disk, string(at), "ext4", 0, ""); !errors.Is(err, unix.ENOENT) {
 			break
@@ -151,7 +151,8 @@ func mountDisk() error {
 	return nil
 }
 
-// becomeSystemd becomes systemd, which starts only the unit in a file, if there is one.
+// becomeSystemd replaces this process with systemd, which starts only the unit in a file. It
+// returns nil if the file does not exist.
 func becomeSystemd(unit string) error {
 	if _, err := os.Stat(unit); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -168,7 +169,7 @@ func becomeSystemd(unit string) error {
 	return fmt.Errorf("become %s: %w", systemd, unix.Exec(systemd, []string{systemd, "--unit=" + name, "--show-status=no", "--log-target=console"}, environment()))
 }
 
-// environment returns the variables of the guest's programs.
+// environment returns the environment variables of the guest's programs.
 func environment() []string {
 	return []string{"PATH=/bin:/usr/bin:/sbin:/usr/sbin", "HOME=/tmp"}
 }

@@ -28,8 +28,8 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{- /* The account of (dict "root" $ "values" the serviceAccount of the values "name" …
-"labels" …), if the values create it. */ -}}
+{{- /* A service account, if the values create it. Argument: (dict "root" $ "values" the value
+serviceAccount "name" … "labels" …). */ -}}
 {{- define "outrigger.serviceAccount" -}}
 {{- if .values.create -}}
 apiVersion: v1
@@ -61,8 +61,8 @@ data:
 {{- end -}}
 {{- end -}}
 
-{{- /* Binds a role to an account. The binding has the name of the role: of (dict "root" $ "kind" of the role
-"name" … "namespace" that of a Role "labels" … "account" …). */ -}}
+{{- /* Binds a role to an account. The binding has the name of the role. Argument: (dict "root" $
+"kind" the kind of the role "name" … "namespace" the namespace of a Role "labels" … "account" …). */ -}}
 {{- define "outrigger.roleBinding" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ .kind }}Binding
@@ -83,10 +83,10 @@ subjects:
     namespace: {{ include "outrigger.namespace" .root }}
 {{- end -}}
 
-{{- /* One List with objects in a fixed order, of (dict "name" … "objects" a list of texts with
-objects). Helm creates kinds that it does not know last, such as policies, but keeps the order
-within a List: an account gets its rights after the policies that restrict them. Go's Render
-takes the List apart, so the form of its text matters. */ -}}
+{{- /* One List with objects in a fixed order. Helm creates kinds that it does not know last, such
+as policies, but keeps the order within a List. The policies that restrict an account therefore
+exist before its rights. Go's Render splits the List, so the form of its text matters. Argument:
+(dict "name" … "objects" a list of texts with objects). */ -}}
 {{- define "outrigger.inOrder" -}}
 {{- $items := list -}}
 {{- range .objects -}}
@@ -108,7 +108,7 @@ items:
 
 {{- /* The right to create Events about the agent's Node. */ -}}
 {{- define "outrigger.eventRights" -}}
-# Nodes have no namespace; Kubernetes keeps Events about them in this one.
+# Events about Nodes, which have no namespace, are in this namespace.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
@@ -127,9 +127,9 @@ rules:
   "labels" (include "outrigger.labels" .) "account" (include "outrigger.serviceAccountName" .)) }}
 {{- end -}}
 
-{{- /* The policy for connections to pods, of (dict "root" $ "name" … "labels" … "selector" …
-"port" … "hostNetwork" whether the pods use the host's network). The kubelet's probes
-come from the node, which Kubernetes always allows. */ -}}
+{{- /* The NetworkPolicy for connections to pods. The kubelet's probes come from the node, which
+Kubernetes always allows. Argument: (dict "root" $ "name" … "labels" … "selector" … "port" …
+"hostNetwork" whether the pods use the host's network). */ -}}
 {{- define "outrigger.networkPolicy" -}}
 {{- $v := .root.Values -}}
 {{- if .hostNetwork -}}

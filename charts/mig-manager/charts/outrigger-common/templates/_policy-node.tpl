@@ -1,10 +1,12 @@
-{{- /* Policies for the Nodes that an agent writes: its token changes what the agent publishes, on its
-own Node. Of (dict "root" $ "name" … "labels" … "account" … "manager" the agent's name as an owner of
-fields "own" the labels that it may change, as an expression about the key k) and, as far as it may
-change them, "annotations" a list of their keys, "cordon" true, "taint" the key and effect of one that it
-may remove, and "condition" the type of one. */ -}}
+{{- /* The policies for the Nodes that an agent writes: with its token, only the fields that the
+agent publishes can change, and only on its own Node. Argument: (dict "root" $ "name" … "labels" …
+"account" … "manager" the agent's field manager "own" the labels that it may change, as a CEL
+expression on the key k). The dict also has, if the agent may change them, "annotations" a list of
+their keys, "cordon" true, "taint" the key and effect of the taint that it may remove, and
+"condition" the type of the condition. */ -}}
 
-{{- /* Whether two entries of metadata.managedFields are of one owner, of (list "m" "o"). */ -}}
+{{- /* Whether two entries of metadata.managedFields have the same owner. Argument: (list "m" "o").
+*/ -}}
 {{- define "outrigger.sameOwner" -}}
 {{- $m := first . }}{{ $o := last . -}}
 {{- $same := list -}}
@@ -12,10 +14,10 @@ may remove, and "condition" the type of one. */ -}}
 {{- join " && " $same -}}
 {{- end -}}
 
-{{- /* Whether the entry a of metadata.managedFields has only fields that the entry b has
-and, if "mine" is set, those that the agent writes: of (dict "a" "m" "b" "o" "mine" the
-arguments of nodePolicy, or nil). Agents share labels, annotations and conditions with others. Of
-all other fields an entry has the same, or fails. */ -}}
+{{- /* Whether the entry a of metadata.managedFields has only fields that the entry b has and, if
+"mine" is set, fields that the agent writes. Agents share labels, annotations and conditions with
+others. All other fields must be equal. Argument: (dict "a" "m" "b" "o" "mine" the arguments of
+nodePolicy, or nil). */ -}}
 {{- define "outrigger.fieldsIn" -}}
 {{- $a := printf "%s.fieldsV1[part]" .a -}}
 {{- $b := printf "%s.?fieldsV1[?part].orValue({})" .b -}}
@@ -41,9 +43,9 @@ all other fields an entry has the same, or fails. */ -}}
     f in {{ $b }} && k in {{ $b }}[f] && {{ $a }}[f][k].all(leaf, leaf in {{ $b }}[f][k])))))
 {{- end -}}
 
-{{- /* The other owners that have more fields after a request than before. Whoever applies
-to a Node removes what he owns and does not name, so a made-up owner would take from
-others. Kubernetes itself puts owners together under two names. */ -}}
+{{- /* The other owners that have more fields after a request than before. An apply removes the
+fields that its owner has and does not name. A request with an invented owner could therefore remove
+fields of others. Kubernetes itself merges owners under two names. */ -}}
 {{- define "outrigger.newOwners" -}}
 variables.owners.filter(m, m.?manager.orValue('') != '{{ .manager }}' && !(
   variables.oldOwners.exists(o, {{ include "outrigger.sameOwner" (list "m" "o") }} &&
@@ -56,7 +58,7 @@ variables.owners.filter(m, m.?manager.orValue('') != '{{ .manager }}' && !(
 )).map(m, m.?manager.orValue(''))
 {{- end -}}
 
-{{- /* The other owners that have lost fields that the agent does not write. */ -}}
+{{- /* The other owners that lose fields that the agent does not write. */ -}}
 {{- define "outrigger.robbedOwners" -}}
 variables.oldOwners.filter(o, o.?manager.orValue('') != '{{ .manager }}' && !(
   (variables.owners.filter(m, {{ include "outrigger.sameOwner" (list "m" "o") }} ||
@@ -65,15 +67,16 @@ variables.oldOwners.filter(o, o.?manager.orValue('') != '{{ .manager }}' && !(
 )).map(o, o.?manager.orValue(''))
 {{- end -}}
 
-{{- /* Whether the agent owns only what it writes, and what it owned before: its next apply
-would remove all else, which this policy rejects for ever. */ -}}
+{{- /* Whether the agent owns only fields that it writes, and fields that it owned before. Its next
+apply would remove all other fields, and this policy would reject every such apply. */ -}}
 {{- define "outrigger.ownsItsOwn" -}}
 variables.owners.all(m, m.?manager.orValue('') != '{{ .manager }}' ||
   (variables.oldOwners.filter(o, {{ include "outrigger.sameOwner" (list "m" "o") }}) + [dyn({})]).exists(o,
     {{ include "outrigger.fieldsIn" (dict "a" "m" "b" "o" "mine" .) | indent 4 | trim }}))
 {{- end -}}
 
-{{- /* What the agent may change of a part of a Node, as the end of a message, of a list of texts. */ -}}
+{{- /* The fields that the agent may change in a part of a Node, as the end of a message. Argument:
+a list of texts. */ -}}
 {{- define "outrigger.butFor" -}}
 {{- with compact . }}, but for {{ join " and " . }}{{ end -}}
 {{- end -}}
@@ -119,8 +122,8 @@ spec:
         {{- with .annotations }} + ['f:{{ join "', 'f:" . }}']{{ end }}
     - name: othersLabels
       expression: variables.changedLabels.filter(k, !('f:' + k in variables.ownFields))
-    # As maps, because maps can be listed, including fields that later versions of
-    # Kubernetes add.
+    # Maps, because a CEL expression can list the keys of a map, including fields of later versions
+    # of Kubernetes.
     - name: old
       expression: dyn(oldObject)
     - name: new
@@ -195,7 +198,7 @@ spec:
     - expression: variables.status.size() == 0
       messageExpression: "'the agent does not change the status of a Node{{ include "outrigger.butFor" (list (.condition | empty | ternary "" (printf "the condition %s" .condition))) }}: ' + variables.status.join(', ')"
     {{- if .condition }}
-    # Kubernetes does not enforce that each type occurs only once.
+    # Kubernetes permits several conditions of one type.
     - expression: >-
         variables.conditions.size() == variables.oldConditions.size() &&
         variables.conditions.all(c, c in variables.oldConditions) &&

@@ -1,5 +1,5 @@
-{{- /* The variables that every agent has, of (dict "root" $ "port" its port
-"hostNetwork" whether the pod uses the host's network). */ -}}
+{{- /* The variables that every agent has. Argument: (dict "root" $ "port" its port "hostNetwork"
+whether the pod uses the host's network). */ -}}
 {{- define "outrigger.podEnv" -}}
 - name: NODE_NAME
   valueFrom:
@@ -8,8 +8,8 @@
 - name: SYS_ROOT
   value: /host/sys
 {{- if not .root.Values.runtimeClassName }}
-# If NVIDIA's runtime is the default, it gives GPUs to images that request them,
-# and does not start them without a driver.
+# NVIDIA's runtime, if it is the default, gives GPUs to images that request them, and does not start
+# them without a driver.
 - name: NVIDIA_VISIBLE_DEVICES
   value: void
 {{- end }}
@@ -36,9 +36,8 @@
 {{- if eq "true" (include "outrigger.setting" (dict "root" . "name" "metrics.localhost")) }}true{{ end -}}
 {{- end -}}
 
-{{- /* The variables that the user sets, of a list of (list NAME value). null, an empty
-text and an empty list set no variable, so that the config file or the agent's
-default applies. */ -}}
+{{- /* The variables that the user sets. Argument: a list of (list NAME value). null, an empty text
+and an empty list set no variable, so that the config file or the agent's default applies. */ -}}
 {{- define "outrigger.choiceEnv" -}}
 {{- $env := list -}}
 {{- range . -}}
@@ -50,9 +49,9 @@ default applies. */ -}}
 {{- toYaml $env -}}
 {{- end -}}
 
-{{- /* The variables of a container, of (dict "root" $ "port" its port "hostNetwork" whether
-the pod uses the host's network "more" its own variables "theirs" the user's). The user's replace others of the same name, because
-server-side apply rejects duplicates. */ -}}
+{{- /* The variables of a container. The user's variables replace others of the same name, because
+server-side apply rejects duplicates. Argument: (dict "root" $ "port" its port "hostNetwork" whether
+the pod uses the host's network "more" its own variables "theirs" the user's variables). */ -}}
 {{- define "outrigger.env" -}}
 {{- $taken := list -}}
 {{- range .theirs }}{{ $taken = append $taken .name }}{{ end -}}

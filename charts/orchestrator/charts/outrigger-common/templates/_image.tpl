@@ -1,6 +1,7 @@
-{{- /* The image of a chart, of its root context; or another one, of (dict "root" $ "values" with image,
-repository and version "name" its default name). The values have the form image.repository and
-image.tag, or that of NVIDIA's operator: repository, image and version. */ -}}
+{{- /* The image of a chart. Argument: the root context of the chart, or, for another image, (dict
+"root" $ "values" with image, repository and version "name" its default name). The values have the
+form image.repository and image.tag, or the form of NVIDIA's operator: repository, image and
+version. */ -}}
 {{- define "outrigger.image" -}}
 {{- $root := default . .root -}}
 {{- $values := default $root.Values .values -}}
@@ -21,8 +22,9 @@ image.tag, or that of NVIDIA's operator: repository, image and version. */ -}}
 {{- printf "%s%s%s" $repository (hasPrefix "sha256:" $tag | ternary "@" ":") $tag -}}
 {{- end -}}
 
-{{- /* Rejects an image that NVIDIA has built, of (dict "repository" … "tag" what the values set "in" and "version"
-the names of their values "keys" those to remove): it does not have the programs of the chart. A mirror of our images keeps our tags. */ -}}
+{{- /* Rejects an image that NVIDIA has built, because it does not have the programs of the chart. A
+mirror of our images keeps our tags. Argument: (dict "repository" … "tag" the value "in" and
+"version" the paths of these values "keys" the values to remove). */ -}}
 {{- define "outrigger.checkImage" -}}
 {{- $tag := default "" .tag | toString -}}
 {{- $ours := regexMatch `^(sha256:[0-9a-f]{64}|2[0-9]\.[0-9]{1,2}\.[0-9]+.*)$` $tag -}}
@@ -40,7 +42,7 @@ the names of their values "keys" those to remove): it does not have the programs
 {{- $image.pullPolicy | default .Values.imagePullPolicy | default (default dict .Values.global).imagePullPolicy | default "IfNotPresent" -}}
 {{- end -}}
 
-{{- /* The secrets for the registry, of the chart and of its parent chart. An entry is {name: …} or a name. */ -}}
+{{- /* The pull secrets of the chart and of its parent chart. An entry is {name: …} or a name. */ -}}
 {{- define "outrigger.pullSecrets" -}}
 {{- $names := list -}}
 {{- range concat (default list .Values.imagePullSecrets) (default list (default dict .Values.global).imagePullSecrets) -}}

@@ -1,5 +1,5 @@
-{{- /* What values of NVIDIA's charts that our charts lack mean here, of (dict "root" $ "notes" a list
-of (list "path.of.value" "meaning")). Empty if none is set. */ -}}
+{{- /* The notes on values of NVIDIA's charts that our charts do not have. Empty if none is set.
+Argument: (dict "root" $ "notes" a list of (list "path.of.value" "meaning")). */ -}}
 {{- define "outrigger.foreignNotes" -}}
 {{- $lines := list -}}
 {{- range concat .notes (include "outrigger.foreignEverywhere" . | fromYamlArray) -}}

@@ -7,7 +7,7 @@
     spec:
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .) "api" .Values.rbac.create "grace" 30) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
-      # To find the running container engine, and to signal it.
+      # The agent finds the running container engine, and sends signals to it.
       hostPID: true
       containers:
         - {{ include "outrigger.container" (dict "root" $ "name" "container-toolkit" "args" (include "outrigger.args" . | fromYamlArray) "env" $env "resources" (default .Values.resources (default dict .Values.toolkit).resources)) | nindent 10 | trim }}

@@ -19,8 +19,8 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{- /* The labels of a GPU. Expressions keep only these: a GPU that several pods use, or that has MIG
-devices, has several series, and the pods change. */ -}}
+{{- /* The labels of a GPU. Expressions keep only these labels, because a GPU has several series if
+several pods use it or if it has MIG devices, and the pods change. */ -}}
 {{- define "dcgm-exporter.byGPU" -}}
 by (Hostname, hostname, gpu, UUID, pci_bus_id, modelName)
 {{- end -}}
@@ -30,8 +30,8 @@ by (Hostname, hostname, gpu, UUID, pci_bus_id, modelName)
 GPU [[ $labels.gpu ]] ([[ $labels.UUID ]]) of node [[ or $labels.Hostname $labels.hostname ]]
 {{- end -}}
 
-{{- /* XIDs of a class in the last 15 minutes. The second part is for a series that begins
-with its first XID, of which increase sees nothing. */ -}}
+{{- /* XIDs of a class in the last 15 minutes. The second part is for a series that begins with its
+first XID. The function increase does not count that XID. */ -}}
 {{- define "dcgm-exporter.xids" -}}
 {{- $by := "by (Hostname, hostname, gpu, UUID, pci_bus_id, modelName, xid)" -}}
 max {{ $by }} (increase(gpu_xid_errors_total{class="{{ . }}"}[15m])) > 0

@@ -1,5 +1,5 @@
-{{- /* The list of metrics: customMetrics, as in NVIDIA's chart of DCGM Exporter, or a ConfigMap of config,
-as in its GPU Operator. Without one of them, the image has the list. */ -}}
+{{- /* The list of metrics: customMetrics, as in NVIDIA's chart of DCGM Exporter, or the ConfigMap
+of config, as in its GPU Operator. If neither is set, the agent uses the list in the image. */ -}}
 {{- define "dcgm-exporter.countersName" -}}
 {{- $config := default dict .Values.config -}}
 {{- if .Values.customMetrics -}}

@@ -11,15 +11,16 @@
         "api" (include "dcgm-exporter.readsPods" .) "grace" 5) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
       {{- if .Values.hostPID }}
-      # The driver shows a process the others of its PID namespace only: without the host's, it
-      # shows no process of any pod.
+      # The driver shows a process only processes of its own PID namespace. Without the host's PID
+      # namespace, it would not show the processes of pods.
       hostPID: true
       {{- end }}
       containers:
         - {{ include "outrigger.container" (dict "root" $ "name" "dcgm-exporter" "args" (include "outrigger.args" . | fromYamlArray) "env" $env "resources" .Values.resources) | nindent 10 | trim }}
           {{- with .Values.securityContext }}
-          # Device nodes: a container that is not privileged may open only those that its runtime has
-          # allowed when it started, and /dev is a mount of which the runtime knows nothing.
+          # For the device nodes: an unprivileged container can open only the devices that its
+          # runtime has allowed at the start. /dev is a mount, so the runtime does not allow the
+          # devices in it.
           securityContext:
             {{- toYaml . | nindent 12 }}
           {{- end }}

@@ -21,7 +21,8 @@ data:
 {{- end -}}
 {{- end -}}
 
-{{- /* The text of a dashboard with the labels that the metrics have, of (dict "root" $ "text" …). */ -}}
+{{- /* The text of a dashboard, with the labels of the metrics. Argument: (dict "root" $ "text" …).
+*/ -}}
 {{- define "dcgm-exporter.asLabelled" -}}
 {{- $text := .text -}}
 {{- $values := .root.Values -}}

@@ -1,11 +1,11 @@
-{{- /* The name of what others refer to: the Service, what Prometheus reads, and the dashboards. It is
-that of NVIDIA's GPU Operator, and the same for all pools of nodes. */ -}}
+{{- /* The name of the Service, the monitors and the dashboards. It is the name in NVIDIA's GPU
+Operator, and the same for all pools of nodes. */ -}}
 {{- define "dcgm-exporter.sharedName" -}}
 {{- .Values.fullnameOverride | default "nvidia-dcgm-exporter" | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{- /* The label by which the Service and Prometheus find the pods, as in NVIDIA's GPU Operator. Its
-value becomes the label job of the metrics. */ -}}
+{{- /* The label that the Service and Prometheus use to select the pods, as in NVIDIA's GPU
+Operator. Its value becomes the label job of the metrics. */ -}}
 {{- define "dcgm-exporter.app" -}}
 app: nvidia-dcgm-exporter
 {{- end -}}
@@ -15,8 +15,8 @@ app: nvidia-dcgm-exporter
 {{ include "dcgm-exporter.app" . }}
 {{- end -}}
 
-{{- /* The labels of an object that Prometheus or Grafana selects, of (dict "root" $ "more" those of
-the values). */ -}}
+{{- /* The labels of an object that Prometheus or Grafana selects. Argument: (dict "root" $ "more"
+the labels in the values). */ -}}
 {{- define "dcgm-exporter.labelsWith" -}}
 {{- mergeOverwrite (deepCopy (default dict .more)) (include "dcgm-exporter.labels" .root | fromYaml) | toYaml -}}
 {{- end -}}
@@ -26,7 +26,8 @@ the values). */ -}}
 {{- if or .Values.enablePodLabels (default dict .Values.podMetrics).enablePodLabels }}true{{ end -}}
 {{- end -}}
 
-{{- /* "true" if the agent reads pods from the API server. Which pod has which GPU comes from the kubelet. */ -}}
+{{- /* "true" if the agent reads pods from the API server. It reads the GPUs of pods from the
+kubelet. */ -}}
 {{- define "dcgm-exporter.readsPods" -}}
 {{- if or (include "dcgm-exporter.podLabels" .) .Values.enablePodUID }}true{{ end -}}
 {{- end -}}
@@ -35,8 +36,8 @@ the values). */ -}}
 {{ include "outrigger.kubeletRootDir" . }}/pod-resources
 {{- end -}}
 
-{{- /* The root context for the templates of the driver. In other charts, config is that of the device
-plugin, from which these read the driver root; here it is a list of metrics. */ -}}
+{{- /* The root context for the templates of the driver. They read the driver root from config, the
+config of the device plugin. In this chart, config is a list of metrics. */ -}}
 {{- define "dcgm-exporter.driver" -}}
 {{- $root := dict "Chart" .root.Chart "Release" .root.Release "Capabilities" .root.Capabilities "Values" (omit .root.Values "config") -}}
 {{- include .template $root -}}
@@ -64,7 +65,7 @@ plugin, from which these read the driver root; here it is a list of metrics. */ 
 {{- end -}}
 {{- end -}}
 
-{{- /* Why nobody reaches the port, with the fix; empty if it can be reached. */ -}}
+{{- /* The reason why clients cannot reach the port, with the fix. Empty if they can. */ -}}
 {{- define "dcgm-exporter.unreachable" -}}
 {{- if not .Values.metrics.port -}}
 metrics.port is 0; set a port

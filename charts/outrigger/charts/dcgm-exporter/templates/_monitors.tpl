@@ -1,5 +1,6 @@
-{{- /* What the Prometheus Operator reads. The label app of the Service or pod becomes the label job. With
-honorLabels false, the pod of a GPU is in exported_pod, because Prometheus adds the labels of the target. */ -}}
+{{- /* The monitors for the Prometheus Operator. The label app of the Service or pod becomes the
+label job. With honorLabels false, the pod of a GPU is in exported_pod, because Prometheus adds the
+labels of the target. */ -}}
 {{- define "dcgm-exporter.monitors" -}}
 {{- if .Values.serviceMonitor.enabled }}
 apiVersion: monitoring.coreos.com/v1

@@ -51,8 +51,8 @@
   value: {{ .Values.events.enabled | quote }}
 {{- end -}}
 
-{{- /* The user's variables: those of env, and those of NVIDIA's chart. Of the latter,
-the two for NVIDIA's runtime need a runtime class. */ -}}
+{{- /* The user's variables, from env and from the values of NVIDIA's chart. The two variables for
+NVIDIA's runtime need a runtime class. */ -}}
 {{- define "device-plugin.userEnv" -}}
 {{- $env := default list .Values.env -}}
 {{- $names := list -}}
@@ -64,7 +64,7 @@ the two for NVIDIA's runtime need a runtime class. */ -}}
 {{- toYaml $env -}}
 {{- end -}}
 
-{{- /* The variables of a container, of (dict "root" $ "port" its port "own" its own
+{{- /* The variables of a container. Argument: (dict "root" $ "port" its port "own" its own
 variables). */ -}}
 {{- define "device-plugin.env" -}}
 {{- $more := concat (include "device-plugin.commonEnv" .root | fromYamlArray) .own (include "device-plugin.choices" .root | fromYamlArray) -}}

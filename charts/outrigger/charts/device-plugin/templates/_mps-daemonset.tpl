@@ -2,9 +2,9 @@
 {{- if include "device-plugin.mps" . -}}
 {{- $part := dict "root" $ "part" "mps-control-daemon" -}}
 {{- $env := include "device-plugin.env" (dict "root" $ "port" .Values.mps.port "hostNetwork" .Values.mps.enableHostNetwork "own" list) -}}
-# A separate DaemonSet: an update of the plugin does not stop the daemons, nor the
-# containers that compute through them. The labels contain no version, so that a
-# new version of the chart does not change these pods.
+# A separate DaemonSet, so that an update of the plugin does not stop the daemons and the containers
+# that use them. The labels have no version, so that a new version of the chart does not change
+# these pods.
 {{ include "outrigger.daemonset" (dict "root" $ "name" (include "device-plugin.mpsName" .) "labels" (include "outrigger.partLabels" $part)
   "selector" (include "outrigger.partSelectorLabels" $part) "updateStrategy" .Values.mps.updateStrategy) }}
     spec:
@@ -22,13 +22,13 @@
         - {{ include "outrigger.container" (dict "root" $ "name" "mps-control-daemon" "args" (include "outrigger.args" . | fromYamlArray) "env" $env "resources" .Values.mps.resources) | nindent 10 | trim }}
           command:
             - /usr/bin/mps-control-daemon
-          # For the mounts of the daemons' shared memory, and the GPUs' device nodes.
+          # The container mounts the daemons' shared memory, and opens the GPUs' device nodes.
           securityContext:
             privileged: true
             readOnlyRootFilesystem: true
           {{- if .Values.metrics.port }}
-          # No liveness probe: a restart ends all containers that compute through a
-          # daemon. The agent restarts only the daemon that does not answer.
+          # No liveness probe, because a restart ends all containers that use a daemon. The agent
+          # restarts only the daemon that does not answer.
           {{- include "outrigger.readinessProbe" (dict "root" $ "port" .Values.mps.port "hostNetwork" .Values.mps.enableHostNetwork "program" "mps-control-daemon") | nindent 10 }}
           {{- end }}
           volumeMounts:

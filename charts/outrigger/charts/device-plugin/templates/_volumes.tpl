@@ -56,14 +56,14 @@
 
 {{- define "device-plugin.mpsMounts" -}}
 {{ include "device-plugin.hostMounts" . }}
-# The same path as on the host, to which the mounts in it propagate: the daemons'
-# pipes, logs and shared memory.
+# The daemons' pipes, logs and shared memory. The path is the same as on the host, and mounts below
+# it propagate to the host.
 - name: mps
   mountPath: {{ .Values.mps.root }}
   mountPropagation: Bidirectional
 {{- if eq (include "outrigger.driverRoot" .) "/" }}
-# The daemons are programs of the host and run in its file system, in which only
-# this mount is writable.
+# The daemons are programs of the host. They run in the host's file system. Only this mount is
+# writable there.
 - name: mps
   mountPath: /driver-root{{ .Values.mps.root }}
   mountPropagation: HostToContainer

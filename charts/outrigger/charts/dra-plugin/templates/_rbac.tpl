@@ -7,12 +7,12 @@ metadata:
   labels:
     {{- include "outrigger.labels" . | nindent 4 }}
 rules:
-  # To publish the devices of the node. RBAC cannot restrict this to the plugin's
-  # own node; the admission policy does.
+  # The plugin publishes the devices of its node. RBAC cannot restrict this to the plugin's own
+  # node. The admission policy does.
   - apiGroups: [resource.k8s.io]
     resources: [resourceslices]
     verbs: [create, delete, get, list, update, watch]
-  # To read the allocation of a claim when the kubelet prepares it.
+  # The plugin reads the allocation of a claim when the kubelet prepares it.
   - apiGroups: [resource.k8s.io]
     resources: [resourceclaims]
     verbs: [get]

@@ -1,4 +1,4 @@
-{{- /* What tokens of the chart's programs may change. */ -}}
+{{- /* The policies that restrict the rights of the chart's accounts. */ -}}
 {{- define "driver-loader.admission" -}}
 {{- if and .Values.rbac.create .Values.admissionPolicy.create -}}
 {{- $account := include "outrigger.serviceAccountName" . }}

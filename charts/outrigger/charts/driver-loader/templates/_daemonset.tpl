@@ -9,11 +9,11 @@
     spec:
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .) "api" .Values.rbac.create "grace" 60) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
-      # To name the processes that use the driver.
+      # The agent reports the processes that use the driver.
       hostPID: true
       {{- if $image }}
-      # The driver's image has the compiler and the packages of its distribution. This brings it
-      # the agent.
+      # The driver's image has the compiler and the packages of its distribution. This container
+      # copies the agent into it.
       initContainers:
         - name: install
           image: {{ $manager }}

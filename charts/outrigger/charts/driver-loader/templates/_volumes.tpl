@@ -57,7 +57,7 @@
 {{- end }}
 {{- end -}}
 
-{{- /* The name of what has the license of vGPUs. */ -}}
+{{- /* The name of the Secret or ConfigMap with the vGPU license. */ -}}
 {{- define "driver-loader.license" -}}
 {{- .Values.licensingConfig.secretName | default .Values.licensingConfig.configMapName -}}
 {{- end -}}

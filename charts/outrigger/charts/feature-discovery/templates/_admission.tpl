@@ -77,7 +77,7 @@ spec:
 {{- end }}
 {{- end -}}
 
-{{- /* What gives the accounts their rights. */ -}}
+{{- /* The RBAC objects of the accounts. */ -}}
 {{- define "feature-discovery.bindings" -}}
 {{- if .Values.rbac.create -}}
 {{- $name := include "outrigger.rbacName" . -}}

@@ -42,8 +42,8 @@
 {{- end }}
 {{- end -}}
 
-{{- /* The value of (dict "root" $ "name" …), or else that below gfd, where NVIDIA's chart
-has it. */ -}}
+{{- /* The value at a path, or else at this path below gfd, as in NVIDIA's chart. Argument: (dict
+"root" $ "name" …). */ -}}
 {{- define "feature-discovery.orGFD" -}}
 {{- include "outrigger.setting" . | default (include "outrigger.setting" (dict "root" .root "name" (printf "gfd.%s" .name))) -}}
 {{- end -}}

@@ -1,5 +1,5 @@
-{{- /* The links of the condition GPUReady, separated by commas: those of the chart, else those
-that the parent chart installs, else driver. */ -}}
+{{- /* The links of the condition GPUReady, separated by commas: the links in the chart's values,
+else the links that the parent chart installs, else driver. */ -}}
 {{- define "feature-discovery.readyChain" -}}
 {{- $links := .Values.readyChain -}}
 {{- if kindIs "invalid" $links }}{{ $links = default (list "driver") (default dict .Values.global).readyChain }}{{ end -}}

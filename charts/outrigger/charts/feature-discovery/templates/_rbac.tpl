@@ -3,9 +3,9 @@
 {{- $name := include "outrigger.rbacName" . }}
 {{- $labels := include "outrigger.labels" . }}
 {{- if include "feature-discovery.usesAPI" . }}
-# All nodes share one service account, so this rule cannot list Node names. The
-# agent requests only its own Node, also to see whether its DaemonSet still selects
-# that, and the admission policy rejects a change of any other Node.
+# All nodes share one service account, so this rule cannot list Node names. The agent requests only
+# its own Node, also to check whether its DaemonSet still selects the Node. The admission policy
+# rejects changes of other Nodes.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
@@ -17,7 +17,7 @@ rules:
     resources: [nodes]
     verbs: [list{{ if include "feature-discovery.readsNode" . }}, watch{{ end }}]
   {{- if or (eq .Values.publish "node") (include "feature-discovery.taint" .) }}
-  # For labels and the start-up taint, whose position in the list is read first.
+  # For labels and the start-up taint. The agent reads the position of the taint in the list first.
   - apiGroups: [""]
     resources: [nodes]
     verbs: [{{ if include "feature-discovery.taint" . }}get, {{ end }}patch]
@@ -31,8 +31,8 @@ rules:
 {{- $name := include "outrigger.fullname" . }}
 {{- $namespace := include "outrigger.namespace" . }}
 ---
-# Only to see whether the agent's own DaemonSet is deleted, or is not for the node any more:
-# then the agent removes what it has published, and otherwise, as in an update, it leaves that.
+# The agent only checks whether its own DaemonSet is deleted, or no longer selects the node. Then it
+# removes the fields that it has published. Otherwise, for example for an update, it keeps them.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
@@ -46,7 +46,7 @@ rules:
     resourceNames: [{{ $name }}]
     verbs: [get]
   {{- if eq .Values.publish "nodefeature" }}
-  # The NodeFeature of the node, and the agent's pod, whose DaemonSet owns it.
+  # The NodeFeature of the node, and the agent's pod. The pod's DaemonSet owns the NodeFeature.
   - apiGroups: [nfd.k8s-sigs.io]
     resources: [nodefeatures]
     verbs: [get, create, patch]

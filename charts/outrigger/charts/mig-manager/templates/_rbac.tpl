@@ -8,11 +8,11 @@ metadata:
   labels:
     {{- $labels | nindent 4 }}
 rules:
-  # Its own Node: the label that it follows, the state, and the cordon.
+  # The agent's own Node: the label with the desired config, the state, and the cordon.
   - apiGroups: [""]
     resources: [nodes]
     verbs: [get, list, watch, patch]
-  # Whether a pod that the kubelet lists has ended.
+  # The agent checks whether a pod in the kubelet's list has ended.
   - apiGroups: [""]
     resources: [pods]
     verbs: [get]
@@ -22,8 +22,8 @@ rules:
     verbs: [create]
   {{- end }}
 ---
-# Only to see whether the agent's own DaemonSet is deleted, or is not for the node any more:
-# then the agent removes what it has published, and otherwise, as in an update, it leaves that.
+# The agent only checks whether its own DaemonSet is deleted, or no longer selects the node. Then it
+# removes the fields that it has published. Otherwise, for example for an update, it keeps them.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:

@@ -7,11 +7,12 @@
   readOnly: true
 - name: state
   mountPath: {{ .Values.stateDir }}
-# The folder, not the socket: the kubelet makes a new socket when it restarts.
+# Mount the folder, not the socket, because the kubelet makes a new socket when it restarts.
 - name: pod-resources
   mountPath: {{ include "mig-manager.podResources" . }}
   readOnly: true
-# The kubelet puts the name and the UID of each pod into the name of a folder here.
+# The kubelet creates a folder here for each pod. The name of the folder has the name and the UID of
+# the pod.
 - name: pod-logs
   mountPath: /var/log/pods
   readOnly: true
@@ -20,7 +21,7 @@
   mountPath: /host/run/dbus
   readOnly: true
 {{- end }}
-# Folders, not files, as the kubelet replaces the files when the ConfigMap changes.
+# Mount folders, not files, because the kubelet replaces the files when the ConfigMap changes.
 {{- if (default dict .Values.config).name }}
 - name: config
   mountPath: /mig-parted-config

@@ -1,4 +1,4 @@
-{{- /* The service account to which a policy applies, of (dict "root" $ "account" …). */ -}}
+{{- /* The service account that a policy applies to. Argument: (dict "root" $ "account" …). */ -}}
 {{- define "outrigger.policySubject" -}}
 matchConditions:
   - name: is-the-agent
@@ -6,7 +6,7 @@ matchConditions:
 {{- end -}}
 
 {{- define "outrigger.policyNode" -}}
-# Kubernetes writes the node into the token of a pod.
+# The token of a pod has the name of its node.
 - name: node
   expression: request.userInfo.?extra[?'authentication.kubernetes.io/node-name'][0].orValue('')
 {{- end -}}
@@ -24,8 +24,9 @@ matchConditions:
   message: the agent adds no finalizers
 {{- end -}}
 
-{{- /* The names of the fields that a request changes in a part of an object, but
-for some, of (list "spec" "'taints'"). The variables old and new are the object, as maps. */ -}}
+{{- /* The names of the fields that a request changes in a part of an object, with exceptions. The
+variables old and new are the object, as maps. Argument: (list the part, such as "spec", and the
+exceptions, such as "'taints'"). */ -}}
 {{- define "outrigger.changedFields" -}}
 {{- $old := printf "variables.old.?%s.orValue({})" (first .) -}}
 {{- $new := printf "variables.new.?%s.orValue({})" (first .) -}}
@@ -33,7 +34,7 @@ for some, of (list "spec" "'taints'"). The variables old and new are the object,
  {{ $new }}.filter(f, !(f in {{ $old }}))).filter(f, !(f in [{{ last . }}]))
 {{- end -}}
 
-{{- /* Binds a policy, of (dict "name" … "labels" …). */ -}}
+{{- /* Binds a policy. Argument: (dict "name" … "labels" …). */ -}}
 {{- define "outrigger.policyBinding" -}}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -53,13 +54,13 @@ policies. */ -}}
 {{- if and $events.enabled .Values.admissionPolicy.create (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}true{{ end -}}
 {{- end -}}
 
-{{- /* The policy for the Events of an account, with its binding, of (dict "root" $
-"account" … "agent" its name in Events). */ -}}
+{{- /* The policy for the Events of an account, with its binding. Argument: (dict "root" $ "account"
+… "agent" its name in Events). */ -}}
 {{- define "outrigger.eventPolicy" -}}
 {{- $name := printf "events.%s" (include "outrigger.rbacName" .root) -}}
 {{- $labels := include "outrigger.labels" .root -}}
-# An Event is a message to people. A token stolen from one node must not send any about
-# other objects, or in the name of others.
+# An Event is a message to people. With a token stolen from one node, it must not be possible to
+# send Events about other objects, or under the name of other programs.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata:
@@ -90,7 +91,7 @@ spec:
         object.?source.?component.orValue('') == '{{ .agent }}' && object.?source.?host.orValue('') == variables.node &&
         object.?reportingComponent.orValue('') == '{{ .agent }}' && object.?reportingInstance.orValue('') == variables.node
       message: the agent sends Events in its own name, {{ .agent }}, only
-    # The API server keeps Events for an hour, and each can have a megabyte.
+    # The API server keeps Events for an hour, and an Event can have a megabyte.
     - expression: >-
         object.?message.orValue('').size() <= 1024 && object.?reason.orValue('').size() <= 128 && object.?action.orValue('').size() <= 128 &&
         object.metadata.?labels.orValue({}).size() == 0 && object.metadata.?annotations.orValue({}).size() == 0
@@ -100,13 +101,13 @@ spec:
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 {{- end -}}
 
-{{- /* The policy for the evictions of an account, with its binding, of (dict "root" $ "account" …
-"spared" a namespace whose pods it does not evict). */ -}}
+{{- /* The policy for the evictions of an account, with its binding. Argument: (dict "root" $
+"account" … "spared" a namespace whose pods must not be evicted). */ -}}
 {{- define "outrigger.evictionPolicy" -}}
 {{- $name := printf "evictions.%s" (include "outrigger.rbacName" .root) -}}
 {{- $labels := include "outrigger.labels" .root -}}
-# A policy does not see the pod that is evicted, and so not its node. The UID keeps a token from
-# evicting pods by guessed names: who does not know it has to read the pod first.
+# A policy cannot read the evicted pod, and therefore not its node. The UID is required, so that a
+# token cannot evict pods by guessed names: the caller has to read the pod first.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata:
@@ -124,7 +125,7 @@ spec:
   {{- include "outrigger.policySubject" (dict "root" .root "account" .account) | nindent 2 }}
   variables:
     {{- include "outrigger.policyNode" .root | nindent 4 }}
-    # As a map, because the types of two versions of evictions differ.
+    # A map, because the types of two versions of evictions differ.
     - name: options
       expression: dyn(object).?deleteOptions.orValue({})
   validations:

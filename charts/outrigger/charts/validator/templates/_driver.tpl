@@ -7,7 +7,7 @@
 {{ include "validator.podTemplate" (dict "root" $ "name" "nvidia-driver-validation" "part" .Values.driver "validates" "container-toolkit") }}
     securityContext:
       {{- if .Values.driver.report }}
-      # The folder of the facts belongs to root.
+      # root owns the folder of the facts.
       runAsUser: 0
       runAsGroup: 0
       {{- else }}
@@ -24,8 +24,8 @@
           readOnlyRootFilesystem: true
           capabilities:
             drop: [ALL]
-            # NVIDIA's runtime gives the GPUs in NVIDIA_VISIBLE_DEVICES only to containers that
-            # may have this capability. vectoradd gives it up when it starts.
+            # NVIDIA's runtime gives the GPUs in NVIDIA_VISIBLE_DEVICES only to containers with this
+            # capability. vectoradd drops it when it starts.
             add: [SYS_ADMIN]
         {{- if .Values.driver.report }}
         volumeMounts:

@@ -5,7 +5,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* A PodTemplate up to the containers of its pods, of (dict "root" $ "name" … "part" its
+{{- /* A PodTemplate, up to the containers of its pods. Argument: (dict "root" $ "name" … "part" its
 values "validates" the chart after which it runs). */ -}}
 {{- define "validator.podTemplate" -}}
 {{- $v := .root.Values -}}
@@ -47,7 +47,7 @@ template:
       "tolerations" (include "outrigger.tolerations" (dict "root" .root "taint" (include "outrigger.startupTaint" .root)) | fromYamlArray)) | nindent 4 }}
 {{- end -}}
 
-{{- /* The default affinity: the nodes with GPUs on which the chart runs that the pods validate. */ -}}
+{{- /* The default affinity: GPU nodes that run the validated chart. */ -}}
 {{- define "validator.affinity" -}}
 nodeAffinity:
   requiredDuringSchedulingIgnoredDuringExecution:
@@ -63,7 +63,7 @@ nodeAffinity:
       {{- end }}
 {{- end -}}
 
-{{- /* The container, of (dict "root" $ "env" … "resources" …). */ -}}
+{{- /* The container. Argument: (dict "root" $ "env" … "resources" …). */ -}}
 {{- define "validator.container" -}}
 {{- $v := .root.Values -}}
 {{- $names := list -}}

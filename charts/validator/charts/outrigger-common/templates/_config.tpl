@@ -1,5 +1,6 @@
-{{- /* The config values, as YAML: those of the chart or, if it names no config, those of
-the parent chart in global.config. Then "parent" is set. "in" is the name of the values. */ -}}
+{{- /* The config values as YAML: the values of the chart or, if they name no config, the values of
+the parent chart in global.config. For the parent's values, "parent" is set. "in" is the path of the
+values. */ -}}
 {{- define "outrigger.config" -}}
 {{- $own := include "outrigger.ownConfig" (default dict .Values.config) | fromYaml -}}
 {{- $parents := get (default dict .Values.global) "config" | default dict -}}
@@ -10,8 +11,8 @@ the parent chart in global.config. Then "parent" is set. "in" is the name of the
 {{- end -}}
 {{- end -}}
 
-{{- /* The config values of a chart. NVIDIA's operator has config.data, from which config.create makes a
-ConfigMap of the name config.name. Here, create is then this name, beside map. */ -}}
+{{- /* The config values of a chart. In NVIDIA's operator, config.create makes a ConfigMap with the
+name config.name from config.data. Here, create becomes that name, and map becomes the data. */ -}}
 {{- define "outrigger.ownConfig" -}}
 {{- if .create -}}
 {{- if not (and .name .data) -}}
@@ -47,8 +48,8 @@ ConfigMap of the name config.name. Here, create is then this name, beside map. *
 {{- printf "%s-gpu-configs" (trunc 51 .Release.Name) -}}
 {{- end -}}
 
-{{- /* The value of (dict "root" $ "name" "cdi.nvidiaHookPath"), as text: that of the chart
-or else that of the parent chart, in global. Empty if neither is set. */ -}}
+{{- /* A value as text: the chart's own value, or else the parent chart's value in global. Empty if
+neither is set. Argument: (dict "root" $ "name" the path, such as "cdi.nvidiaHookPath"). */ -}}
 {{- define "outrigger.setting" -}}
 {{- $value := "" -}}
 {{- $path := splitList "." .name -}}
@@ -60,8 +61,9 @@ or else that of the parent chart, in global. Empty if neither is set. */ -}}
 {{- $value -}}
 {{- end -}}
 
-{{- /* Like outrigger.setting, for what is the same on all nodes, such as a mount. If it
-is not set, the configs may set it below flags, at (dict … "key" "plugin.nvidiaCTKPath"). */ -}}
+{{- /* Like outrigger.setting, for values that are the same on all nodes, such as mounts. If the
+value is not set, the configs may set it below flags. Argument: (dict … "key" its path there, such
+as "plugin.nvidiaCTKPath"). */ -}}
 {{- define "outrigger.fixed" -}}
 {{- $value := include "outrigger.setting" . -}}
 {{- if not $value -}}
@@ -102,8 +104,8 @@ is not set, the configs may set it below flags, at (dict … "key" "plugin.nvidi
 
 {{- define "outrigger.configMount" -}}
 {{- if include "outrigger.configMapName" . -}}
-# The folder, not its files: the kubelet replaces the files when the ConfigMap
-# changes, and the agent watches the folder.
+# Mount the folder, not its files. The kubelet replaces the files when the ConfigMap changes, and
+# the agent watches the folder.
 - name: configs
   mountPath: {{ include "outrigger.configDir" . }}
   readOnly: true
@@ -118,8 +120,8 @@ is not set, the configs may set it below flags, at (dict … "key" "plugin.nvidi
 {{- end -}}
 {{- end -}}
 
-{{- /* The value at a path in a config file, as JSON, of (dict "text" … "path" (list …));
-empty if the file does not set it. */ -}}
+{{- /* The value at a path in a config file, as JSON. Empty if the file does not set it. Argument:
+(dict "text" … "path" (list …)). */ -}}
 {{- define "outrigger.configValue" -}}
 {{- $at := fromYaml .text -}}
 {{- range .path -}}
@@ -136,9 +138,9 @@ empty if the file does not set it. */ -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* Rejects configs that cannot work, of (dict "root" $ "fixed" what the chart sets).
-An entry of "fixed" is (dict "key" below flags "is" the value and either "by" the
-chart's value that sets it, or "fix" what to do). */ -}}
+{{- /* Rejects configs that cannot work. Argument: (dict "root" $ "fixed" the flags that the chart
+sets). An entry of "fixed" is (dict "key" its path below flags "is" the value and either "by" the
+chart's value that sets it, or "fix" the fix). */ -}}
 {{- define "outrigger.checkConfig" -}}
 {{- $c := include "outrigger.config" .root | fromYaml -}}
 {{- $resourceConfig := include "outrigger.setting" (dict "root" .root "name" "resourceConfig") -}}

@@ -1,5 +1,5 @@
-// Command kubectl is kubectl. In one binary with the other parts of Kubernetes, it takes twice
-// the time to start.
+// Command kubectl is kubectl. It is a separate program, because it takes twice as long to start in
+// one binary with the other parts of Kubernetes.
 package main
 
 import (
