@@ -84,12 +84,12 @@ func (c Compat) use(root *rootfs.Root, folder string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	note, err := readNote(f)
+	note, err := readCompatNote(f)
 	return c.later(strings.TrimPrefix(names[0], "libcuda.so."), note), err
 }
 
-// note is what a library says of the drivers with which it works.
-type note struct {
+// compatNote is what a library says of the drivers with which it works.
+type compatNote struct {
 	CUDA string `json:"CUDA Version"`
 	// Driver has the major versions.
 	Driver []int
@@ -98,8 +98,8 @@ type note struct {
 // maxNote bounds the note in a library of a hostile image.
 const maxNote = 64 << 10
 
-// readNote returns the note, and nil if there is none.
-func readNote(r io.ReaderAt) (*note, error) {
+// readCompatNote returns the note, and nil if there is none.
+func readCompatNote(r io.ReaderAt) (*compatNote, error) {
 	data, align, err := ldso.ReadNote(r, ".note.cuda.fwd_compatibility", maxNote)
 	if err != nil || len(data) < 12 {
 		return nil, err
@@ -114,7 +114,7 @@ func readNote(r io.ReaderAt) (*note, error) {
 	if start+textSize > uint64(len(data)) || strings.TrimRight(string(data[12:12+nameSize]), "\x00") != "NVIDIA Corporation" {
 		return nil, nil
 	}
-	var n note
+	var n compatNote
 	if err := json.Unmarshal([]byte(strings.Trim(string(data[start:start+textSize]), "\x00")), &n); err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func readNote(r io.ReaderAt) (*note, error) {
 
 // later reports whether libraries of a version are to be used instead of the host's
 // driver. Their note decides; without one, the major versions of the drivers.
-func (c Compat) later(library string, n *note) bool {
+func (c Compat) later(library string, n *compatNote) bool {
 	compat, host := parseVersion(library), parseVersion(c.Driver)
 	switch {
 	case n != nil && (compat == nil || host == nil):

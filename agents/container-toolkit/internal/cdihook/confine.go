@@ -25,7 +25,7 @@ func Confine() error {
 		return fmt.Errorf("protect the process: %w", err)
 	}
 	unix.Umask(0o022)
-	lower(unix.RLIMIT_FSIZE, 64<<20)
+	lowerLimit(unix.RLIMIT_FSIZE, 64<<20)
 	Limit()
 	return nil
 }
@@ -36,13 +36,13 @@ func Limit() {
 	// The work is done before collecting garbage would pay, unless the image is hostile.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(64 << 20)
-	lower(unix.RLIMIT_CORE, 0)
+	lowerLimit(unix.RLIMIT_CORE, 0)
 	const seconds = 20
-	lower(unix.RLIMIT_CPU, seconds)
+	lowerLimit(unix.RLIMIT_CPU, seconds)
 }
 
-// lower sets a limit of the process. One that is lower already is as good.
-func lower(resource int, limit uint64) {
+// lowerLimit sets a limit of the process. One that is lower already is as good.
+func lowerLimit(resource int, limit uint64) {
 	_ = unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit})
 }
 

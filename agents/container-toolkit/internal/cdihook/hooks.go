@@ -21,7 +21,7 @@ type hook struct {
 // hooks returns the hooks of NVIDIA's nvidia-cdi-hook, and the one that does all.
 func hooks() []hook {
 	return []hook{
-		{name: "prepare-container", usage: "do the work of the next five in one process", flags: all},
+		{name: "prepare-container", usage: "do the work of the next five in one process", flags: prepareFlags},
 		{name: "create-symlinks", usage: "create symbolic links", flags: linkFlags},
 		{name: "enable-cuda-compat", usage: "let the image's CUDA libraries come first if they are later than the driver", flags: compatFlags},
 		{name: "update-ldcache", usage: "make libraries known to the container's dynamic loader", flags: cacheFlags, always: func(j *Job) { j.Cache = true }},
@@ -73,7 +73,7 @@ func (j Job) complete() error {
 	return nil
 }
 
-func all(set *flag.FlagSet, j *Job) {
+func prepareFlags(set *flag.FlagSet, j *Job) {
 	linkFlags(set, j)
 	compatFlags(set, j)
 	cacheFlags(set, j)

@@ -27,7 +27,7 @@ type Chosen struct {
 func choose(gpus []GPU, specs namer, names []string) ([]Chosen, error) {
 	byIndex := map[int]Chosen{}
 	for _, name := range names {
-		found, err := find(gpus, specs, strings.TrimSpace(name))
+		found, err := findDevice(gpus, specs, strings.TrimSpace(name))
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func merge(a, b Chosen) Chosen {
 	return out
 }
 
-func find(gpus []GPU, specs namer, name string) ([]Chosen, error) {
+func findDevice(gpus []GPU, specs namer, name string) ([]Chosen, error) {
 	lower := strings.ToLower(name)
 	switch {
 	case name == "" || lower == "none":
@@ -79,7 +79,7 @@ func find(gpus []GPU, specs namer, name string) ([]Chosen, error) {
 			return []Chosen{whole(g)}, nil
 		}
 	}
-	return nil, fmt.Errorf("find device %q: %w", name, unknown(gpus, lower))
+	return nil, fmt.Errorf("find device %q: %w", name, notFoundError(gpus, lower))
 }
 
 func whole(g GPU) Chosen { return Chosen{GPU: g, Whole: true, Instances: g.Instances} }
@@ -111,8 +111,8 @@ func isMIGIndex(name string) bool {
 	return ok && isIndex(gpu) && isIndex(device)
 }
 
-// unknown says why no GPU has the name.
-func unknown(gpus []GPU, name string) error {
+// notFoundError says why no GPU has the name.
+func notFoundError(gpus []GPU, name string) error {
 	if len(gpus) == 0 {
 		return errors.New("the node has no GPU that the NVIDIA driver uses")
 	}

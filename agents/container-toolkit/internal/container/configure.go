@@ -105,7 +105,7 @@ func (c Config) Configure(n *Node, to Container, r Request) error {
 		return err
 	}
 	defer open.close() //nolint:errcheck // nothing was written
-	if err := ns.inside(ns.root, func() error { return c.put(root, open, plan, to, n.Content.Version) }); err != nil {
+	if err := ns.inside(ns.root, func() error { return c.apply(root, open, plan, to, n.Content.Version) }); err != nil {
 		return err
 	}
 	if to.NoCgroups {
@@ -188,14 +188,14 @@ func (c Config) open(p *Plan, to Container) (o opened, err error) {
 
 func (o opened) close() error { return errors.Join(closeAll(o.files), o.proc.close()) }
 
-// put puts everything into the container. The calling thread is in its mount namespace.
-func (c Config) put(root *rootfs.Root, o opened, p *Plan, to Container, version string) error {
+// apply puts everything into the container. The calling thread is in its mount namespace.
+func (c Config) apply(root *rootfs.Root, o opened, p *Plan, to Container, version string) error {
 	for _, in := range o.files {
-		if err := in.put(root); err != nil {
+		if err := in.mountInto(root); err != nil {
 			return err
 		}
 	}
-	if err := o.proc.put(root); err != nil {
+	if err := o.proc.mountInto(root); err != nil {
 		return err
 	}
 	return p.job(to, version, c.CUDA(version)).Run(root, c.Warn)

@@ -81,8 +81,8 @@ func firstID(file string) (int, error) {
 	return 0, fmt.Errorf("%s maps no ID to 0", file)
 }
 
-// isThere reports whether a path exists.
-func isThere(path string) bool {
+// exists reports whether a path exists.
+func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }

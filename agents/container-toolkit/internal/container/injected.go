@@ -27,8 +27,8 @@ func clone(hostPath, path string, a rootfs.Attributes) (injected, error) {
 	return injected{mount: m, path: path, dir: dir}, nil
 }
 
-// put mounts in into the container.
-func (in injected) put(root *rootfs.Root) error {
+// mountInto mounts in into the container.
+func (in injected) mountInto(root *rootfs.Root) error {
 	if err := root.MountPoint(in.path, in.dir); err != nil {
 		return err
 	}

@@ -198,14 +198,14 @@ func (p *planner) place(l driverroot.Library, holders []string) string {
 
 // files adds everything else that the driver consists of.
 func (p *planner) files() {
-	wanted := func(f driverroot.File) bool { return !p.request.Capabilities.Admits(f.Capabilities) }
-	binaries := slices.DeleteFunc(slices.Clone(p.content.Binaries), wanted)
+	unwanted := func(f driverroot.File) bool { return !p.request.Capabilities.Admits(f.Capabilities) }
+	binaries := slices.DeleteFunc(slices.Clone(p.content.Binaries), unwanted)
 	for i := range binaries {
 		binaries[i].Path = path.Join("/usr/bin", path.Base(binaries[i].Path))
 	}
-	more := slices.DeleteFunc(slices.Concat(p.content.Firmware, p.content.Configs), wanted)
+	more := slices.DeleteFunc(slices.Concat(p.content.Firmware, p.content.Configs), unwanted)
 	p.plan.Files = slices.Concat(p.plan.Files, binaries, more)
-	p.plan.Sockets = slices.DeleteFunc(slices.Clone(p.content.Sockets), wanted)
+	p.plan.Sockets = slices.DeleteFunc(slices.Clone(p.content.Sockets), unwanted)
 }
 
 // sorted returns the plan in an order that depends on its content only.

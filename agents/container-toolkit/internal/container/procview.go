@@ -22,13 +22,13 @@ const maxProcFile = 64 << 10
 // texts, in which the folders of the container's GPUs and capabilities are mounted.
 type procView struct {
 	mount  *rootfs.Mount
-	within []injected
+	mounts []injected
 }
 
 // newProcView makes the view on the host. It returns nil if there is no such folder.
 func newProcView(proc string, v ProcView) (view *procView, err error) {
 	host := filepath.Join(proc, "driver/nvidia")
-	if !isThere(host) {
+	if !exists(host) {
 		return nil, nil
 	}
 	mount, root, err := rootfs.NewTmpfs(1<<20, 0o555)
@@ -81,7 +81,7 @@ func (v *procView) folders(root *rootfs.Root, host string, show ProcView) error 
 		if err != nil {
 			return err
 		}
-		v.within = append(v.within, in)
+		v.mounts = append(v.mounts, in)
 		if err := root.MountPoint("/"+name, in.dir); err != nil {
 			return err
 		}
@@ -89,8 +89,8 @@ func (v *procView) folders(root *rootfs.Root, host string, show ProcView) error 
 	return nil
 }
 
-// put mounts the view in a container that shows the driver's folder.
-func (v *procView) put(root *rootfs.Root) error {
+// mountInto mounts the view in a container that shows the driver's folder.
+func (v *procView) mountInto(root *rootfs.Root) error {
 	if v == nil || !root.Has(procFolder) {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (v *procView) put(root *rootfs.Root) error {
 	if err := root.Mount(procFolder, v.mount); err != nil {
 		return err
 	}
-	for _, in := range v.within {
+	for _, in := range v.mounts {
 		if err := root.Mount(in.path, in.mount); err != nil {
 			return err
 		}
@@ -112,5 +112,5 @@ func (v *procView) close() error {
 	if v == nil {
 		return nil
 	}
-	return errors.Join(v.mount.Close(), closeAll(v.within))
+	return errors.Join(v.mount.Close(), closeAll(v.mounts))
 }

@@ -41,7 +41,7 @@ func configureCommand() command {
 	noCgroups := f.boolean("no-cgroups", "", "leave the container's device cgroup as it is")
 	noDevices := f.boolean("no-devbind", "", "make no device nodes in the container")
 	compat := f.text("cuda-compat-mode", "", string(container.CompatLdconfig), "how the container uses the CUDA compatibility libraries of its image: `MODE` ldconfig, mount (which does the same) or disabled")
-	left := f.without()
+	left := f.exclusions()
 	dryRun := f.boolean("dry-run", "", "print the paths on the host of the device nodes and files, and change nothing; needs no container")
 	return command{f, func(g global, args []string, stdout io.Writer) error {
 		if *dryRun && len(args) == 0 {

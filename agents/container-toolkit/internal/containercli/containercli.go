@@ -79,9 +79,9 @@ func run(args []string, stdout io.Writer, warn func(string)) error {
 		}
 	}
 	if f.NArg() == 0 {
-		return f.wrong(errors.New("name a command"))
+		return f.usageError(errors.New("name a command"))
 	}
-	return f.wrong(fmt.Errorf("unknown command %q", f.Arg(0)))
+	return f.usageError(fmt.Errorf("unknown command %q", f.Arg(0)))
 }
 
 func (c command) start(g global, args []string, stdout io.Writer) error {

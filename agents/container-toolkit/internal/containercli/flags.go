@@ -75,7 +75,7 @@ func (f *flags) parse(args []string) error {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	return f.wrong(err)
+	return f.usageError(err)
 }
 
 // takesValue reports whether the argument after a word is the value of its flag.
@@ -112,8 +112,8 @@ func (f *flags) split(word string) []string {
 	return out
 }
 
-// wrong returns the error about the command line, with the fix.
-func (f *flags) wrong(err error) error {
+// usageError returns the error about the command line, with the fix.
+func (f *flags) usageError(err error) error {
 	if f.Name() == "" {
 		return fmt.Errorf("%w; see %q", err, program+" --help")
 	}
@@ -163,20 +163,20 @@ func (f *flags) selection() selection {
 
 // request returns what the flags ask for.
 func (s selection) request() (container.Request, error) {
-	r := container.Request{Devices: words(*s.devices)}
+	r := container.Request{Devices: splitLists(*s.devices)}
 	for _, row := range []struct {
 		name   string
 		values *[]string
 		to     *bool
 	}{{"mig-config", s.migConfig, &r.MIGConfig}, {"mig-monitor", s.migMonitor, &r.MIGMonitor}} {
-		for _, w := range words(*row.values) {
+		for _, w := range splitLists(*row.values) {
 			if w != "all" {
 				return r, fmt.Errorf("--%s=%s: the only value is all", row.name, w)
 			}
 			*row.to = true
 		}
 	}
-	for _, w := range words(*s.imex) {
+	for _, w := range splitLists(*s.imex) {
 		n, err := request.ParseChannel(w)
 		if err != nil {
 			return r, fmt.Errorf("--imex-channel: %w", err)
@@ -191,8 +191,8 @@ func (s selection) used() bool {
 	return len(*s.devices)+len(*s.migConfig)+len(*s.migMonitor)+len(*s.imex) > 0
 }
 
-// words returns the words of lists with commas.
-func words(lists []string) []string {
+// splitLists returns the words of lists with commas.
+func splitLists(lists []string) []string {
 	var out []string
 	for _, list := range lists {
 		for w := range strings.SplitSeq(list, ",") {

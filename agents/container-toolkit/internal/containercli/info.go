@@ -34,23 +34,23 @@ type record [][2]string
 
 // driverRecords returns what info prints: the driver, then each GPU.
 func driverRecords(cfg container.Config, n *container.Node) []record {
-	out := []record{{{"NVRM version", n.Content.Version}, {"CUDA version", known(cfg.CUDA(n.Content.Version))}}}
+	out := []record{{{"NVRM version", n.Content.Version}, {"CUDA version", orNA(cfg.CUDA(n.Content.Version))}}}
 	for _, g := range n.GPUs {
 		f := cfg.Facts(g)
 		out = append(out, record{
 			{"Device Index", strconv.Itoa(g.Index)},
 			{"Device Minor", strconv.Itoa(g.Minor)},
-			{"Model", known(g.Name)},
-			{"Brand", known(f.Brand)},
-			{"GPU UUID", known(string(g.UUID))},
+			{"Model", orNA(g.Name)},
+			{"Brand", orNA(f.Brand)},
+			{"GPU UUID", orNA(string(g.UUID))},
 			{"Bus Location", container.NVMLBusID(g.BusID)},
-			{"Architecture", known(f.Arch)},
+			{"Architecture", orNA(f.Arch)},
 		})
 	}
 	return out
 }
 
-func known(s string) string {
+func orNA(s string) string {
 	if s == "" {
 		return "N/A"
 	}

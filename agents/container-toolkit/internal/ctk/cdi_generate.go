@@ -97,7 +97,7 @@ func (g *generation) write(spec *specs.Spec, node *gpu.Node) error {
 		_, err := g.stdout.Write(data)
 		return err
 	}
-	if err := conflict(g.output, spec); err != nil {
+	if err := checkConflict(g.output, spec); err != nil {
 		return err
 	}
 	if err := writeOutput(g.output, data); err != nil {
@@ -107,14 +107,14 @@ func (g *generation) write(spec *specs.Spec, node *gpu.Node) error {
 		return nil
 	}
 	if node.Driver.NVMLVersion == "" {
-		g.note("without NVML the brand and architecture of GPUs and the CUDA version are not known: NVIDIA_REQUIRE_* can check the driver version only")
+		g.printNote("without NVML the brand and architecture of GPUs and the CUDA version are not known: NVIDIA_REQUIRE_* can check the driver version only")
 	}
 	return facts.Write(g.output, data, g.options.Facts(node))
 }
 
-// conflict returns an error if another spec in the folder of a file has a device of the spec
+// checkConflict returns an error if another spec in the folder of a file has a device of the spec
 // to write: container engines then inject neither.
-func conflict(path string, spec *specs.Spec) error {
+func checkConflict(path string, spec *specs.Spec) error {
 	dir := filepath.Dir(path)
 	for _, f := range inject.Load([]string{dir}, []string{spec.Kind}).Files {
 		if f.Path == filepath.Join(dir, filepath.Base(path)) {
@@ -150,7 +150,7 @@ func (g *generation) complete(c *cli.Context) error {
 		return err
 	}
 	for _, v := range void {
-		g.note("no effect: " + v)
+		g.printNote("no effect: " + v)
 	}
 	if g.mode == generate.GPUs || g.mode == generate.Management {
 		g.completeHook(cfg, c.IsSet("nvidia-cdi-hook-path"))

@@ -40,10 +40,10 @@ func (g *generation) completeHook(cfg *toolconfig.Config, named bool) {
 	if !named {
 		o.HookPath = cmp.Or(existing(defaultHook), existing(filepath.Join(filepath.Dir(cfg.CTKPath), hookName)))
 		if o.HookPath == "" {
-			g.note(defaultHook + " does not exist: the spec has no hooks, and mounts each library by all of its names")
+			g.printNote(defaultHook + " does not exist: the spec has no hooks, and mounts each library by all of its names")
 		}
 	}
-	o.OneHook = o.HookPath != "" && !slices.Contains(g.disabled, oneHook) && (slices.Contains(g.enabled, oneHook) || ours(o.HookPath))
+	o.OneHook = o.HookPath != "" && !slices.Contains(g.disabled, oneHook) && (slices.Contains(g.enabled, oneHook) || installedTogether(o.HookPath))
 }
 
 // existing returns an absolute path if there is a file, else "".
@@ -54,8 +54,8 @@ func existing(path string) string {
 	return path
 }
 
-// ours reports whether a hook was installed with this program, in the same folder.
-func ours(hook string) bool {
+// installedTogether reports whether a hook was installed with this program, in the same folder.
+func installedTogether(hook string) bool {
 	self, err := os.Executable()
 	if err != nil {
 		return false

@@ -120,7 +120,7 @@ func show(w io.Writer, p *shim.Plan) error {
 	if p.Mode == toolconfig.ModeLegacy {
 		row("adds", "prestart hook nvidia-container-runtime-hook", "it runs nvidia-container-cli configure")
 	}
-	for _, line := range added(p.Edits) {
+	for _, line := range describeEdits(p.Edits) {
 		row("adds", line, "")
 	}
 	if names := leftOut(p.Left); len(names) > 0 {
@@ -129,8 +129,8 @@ func show(w io.Writer, p *shim.Plan) error {
 	return out.Flush()
 }
 
-// added returns one line for each part of a change.
-func added(e oci.Edits) []string {
+// describeEdits returns one line for each part of a change.
+func describeEdits(e oci.Edits) []string {
 	var out []string
 	for _, v := range e.Env {
 		out = append(out, "variable "+v)
@@ -142,7 +142,7 @@ func added(e oci.Edits) []string {
 		}
 		out = append(out, line)
 	}
-	out = append(out, mounted(e.Mounts)...)
+	out = append(out, describeMounts(e.Mounts)...)
 	for name, d := range e.NetDevices {
 		out = append(out, fmt.Sprintf("network device %s as %s", name, d.Name))
 	}
@@ -158,9 +158,9 @@ func added(e oci.Edits) []string {
 	return out
 }
 
-// mounted returns one line for each source of mounts: a library is at several paths, one for
+// describeMounts returns one line for each source of mounts: a library is at several paths, one for
 // each of its names.
-func mounted(mounts []specs.Mount) []string {
+func describeMounts(mounts []specs.Mount) []string {
 	paths := map[string][]string{}
 	var sources []string
 	for _, m := range mounts {

@@ -16,13 +16,13 @@ func configPath(named string) string { return toolconfig.Path(named, os.Getenv, 
 func (p *program) loadConfig() (*toolconfig.Config, error) {
 	cfg, warnings, err := toolconfig.Load(configPath(p.config))
 	for _, w := range warnings {
-		p.note(w)
+		p.printNote(w)
 	}
 	return cfg, err
 }
 
-// note prints what a person should know and is no error, unless --quiet is set.
-func (p *program) note(text string) {
+// printNote prints what a person should know and is no error, unless --quiet is set.
+func (p *program) printNote(text string) {
 	if !p.quiet {
 		fmt.Fprintln(p.stderr, "nvidia-ctk:", text)
 	}

@@ -19,12 +19,12 @@ const (
 	accessMknod = 1
 )
 
-// theirs is where the instructions of the replaced program begin.
-const theirs = "theirs"
+// originalStart is where the instructions of the replaced program begin.
+const originalStart = "theirs"
 
-// hidden is a register that only the kernel uses, for constants in hardened programs
+// hiddenRegister is a register that only the kernel uses, for constants in hardened programs
 // (sysctl net.core.bpf_jit_harden=2). A program that is loaded cannot have it.
-const hidden = asm.RFP + 1
+const hiddenRegister = asm.RFP + 1
 
 // extend returns a program that lets processes read and write the devices, and for
 // every other access does what the program does.
@@ -43,7 +43,7 @@ func extend(program asm.Instructions, devices []Device) (asm.Instructions, error
 		}
 		plain := loadable(ins, spare)
 		if i == 0 {
-			plain = plain.WithSymbol(theirs)
+			plain = plain.WithSymbol(originalStart)
 		}
 		out = append(out, plain)
 	}
@@ -56,7 +56,7 @@ func extend(program asm.Instructions, devices []Device) (asm.Instructions, error
 func loadable(ins asm.Instruction, spare asm.Register) asm.Instruction {
 	out := asm.Instruction{OpCode: ins.OpCode, Dst: ins.Dst, Src: ins.Src, Offset: ins.Offset, Constant: ins.Constant}
 	for _, r := range []*asm.Register{&out.Dst, &out.Src} {
-		if *r == hidden {
+		if *r == hiddenRegister {
 			*r = spare
 		}
 	}
@@ -78,8 +78,8 @@ func spareRegister(program asm.Instructions) (asm.Register, error) {
 	for _, ins := range program {
 		used[ins.Dst&15], used[ins.Src&15] = true, true
 	}
-	if !used[hidden] {
-		return hidden, nil
+	if !used[hiddenRegister] {
+		return hiddenRegister, nil
 	}
 	for r := asm.R9; r > asm.R0; r-- {
 		if !used[r] {
@@ -108,15 +108,15 @@ func prologue(devices []Device) asm.Instructions {
 		asm.LoadMem(asm.R2, asm.R1, offsetAccess, asm.Word),
 		asm.Mov.Reg(asm.R3, asm.R2),
 		asm.And.Imm(asm.R2, kindMask),
-		asm.JNE.Imm(asm.R2, kindChar, theirs),
+		asm.JNE.Imm(asm.R2, kindChar, originalStart),
 		asm.RSh.Imm(asm.R3, accessShift),
 		asm.And.Imm(asm.R3, accessMknod),
-		asm.JNE.Imm(asm.R3, 0, theirs),
+		asm.JNE.Imm(asm.R3, 0, originalStart),
 		asm.LoadMem(asm.R2, asm.R1, offsetMajor, asm.Word),
 		asm.LoadMem(asm.R3, asm.R1, offsetMinor, asm.Word),
 	}
 	for i, d := range devices {
-		next := theirs
+		next := originalStart
 		if i < len(devices)-1 {
 			next = fmt.Sprintf("device%d", i+1)
 		}

@@ -31,15 +31,15 @@ func allowByProgram(dir string, devices []Device) error {
 	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	r := replacer{cgroup: cgroup, devices: devices, extended: map[ebpf.ProgramID]bool{}}
 	for range attempts {
-		if err = r.replaceAll(); !changed(err) {
+		if err = r.replaceAll(); !programsChanged(err) {
 			return err
 		}
 	}
 	return fmt.Errorf("%w (its programs change all the time, or one is attached as a link, which only its owner can replace)", err)
 }
 
-// changed reports whether an error is that the programs are no longer those that were read.
-func changed(err error) bool {
+// programsChanged reports whether an error is that the programs are no longer those that were read.
+func programsChanged(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOSPC)
 }
 
@@ -75,7 +75,7 @@ func (r *replacer) replace(id ebpf.ProgramID) error {
 		return err
 	}
 	defer old.Close() //nolint:errcheck // nothing was written
-	instructions, err := read(old)
+	instructions, err := readInstructions(old)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (r *replacer) replace(id ebpf.ProgramID) error {
 	return nil
 }
 
-func read(p *ebpf.Program) (asm.Instructions, error) {
+func readInstructions(p *ebpf.Program) (asm.Instructions, error) {
 	info, err := p.Info()
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func (u *update) search() ([]dir, error) {
 	known := u.order(u.conf(ownConf))
 	var added []string
 	for _, f := range u.folders {
-		if !slices.ContainsFunc(known, f.is) {
+		if !slices.ContainsFunc(known, f.sameFolder) {
 			added = append(added, f.path)
 		}
 	}
@@ -57,7 +57,7 @@ func (u *update) order(paths []string) []dir {
 	}
 	var out []dir
 	for _, p := range append(slices.Clone(paths), u.arch.system(debian)...) {
-		if d, ok := u.identify(p); ok && !slices.ContainsFunc(out, d.is) {
+		if d, ok := u.identify(p); ok && !slices.ContainsFunc(out, d.sameFolder) {
 			out = append(out, d)
 		}
 	}

@@ -38,7 +38,7 @@ func Update(root *rootfs.Root, folders []string, warn func(string)) error {
 	u := update{root: root, warn: warn, arch: thisArch(), searched: map[dirID]bool{}}
 	for _, f := range folders {
 		f = path.Clean("/" + f)
-		if d, ok := u.identify(f); ok && !slices.ContainsFunc(u.folders, d.is) {
+		if d, ok := u.identify(f); ok && !slices.ContainsFunc(u.folders, d.sameFolder) {
 			u.folders = append(u.folders, d)
 		}
 	}
@@ -78,7 +78,7 @@ type dir struct {
 
 type dirID struct{ device, inode uint64 }
 
-func (d dir) is(other dir) bool { return d.id == other.id }
+func (d dir) sameFolder(other dir) bool { return d.id == other.id }
 
 // identify returns the folder at a path.
 func (u *update) identify(name string) (dir, bool) {

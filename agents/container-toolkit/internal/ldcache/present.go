@@ -63,8 +63,8 @@ func (u *update) present() *present {
 	return p
 }
 
-// in returns what the cache has of a file in a folder.
-func (p *present) in(at place, file string) (ldso.Entry, bool) {
+// lookup returns what the cache has of a file in a folder.
+func (p *present) lookup(at place, file string) (ldso.Entry, bool) {
 	if p == nil {
 		return ldso.Entry{}, false
 	}

@@ -20,8 +20,8 @@ type library struct {
 	hwcap        uint64
 	// link is a link that programs ask for by its own name, as libx.so for libx.so.1.
 	link bool
-	// known is a library that the cache has, with its link.
-	known bool
+	// cached is a library that the cache has, with its link.
+	cached bool
 	// mounted is one that was put there for this container.
 	mounted bool
 }
@@ -69,7 +69,7 @@ func (u *update) scanOne(d dir, at place, old *present) []ldso.Entry {
 		s.names[i], s.isLink[e.Name] = e.Name, e.Link
 	}
 	slices.Sort(s.names)
-	s.known(old)
+	s.reuseCached(old)
 	for _, name := range s.names {
 		if !s.covered[name] {
 			s.add(name)
@@ -100,16 +100,16 @@ type scanner struct {
 	best map[string]*library
 }
 
-// known takes over what the cache has, as far as its file is there. The file that its
+// reuseCached takes over what the cache has, as far as its file is there. The file that its
 // link leads to is covered.
-func (s *scanner) known(old *present) {
+func (s *scanner) reuseCached(old *present) {
 	s.covered = make(map[string]bool, len(s.names))
 	for _, name := range s.names {
-		e, ok := old.in(s.at, name)
+		e, ok := old.lookup(s.at, name)
 		if !ok {
 			continue
 		}
-		l := &library{file: name, soname: e.Name, flags: e.Flags, hwcap: e.Hwcap, known: true}
+		l := &library{file: name, soname: e.Name, flags: e.Flags, hwcap: e.Hwcap, cached: true}
 		for range maxIncludes {
 			if !s.isLink[l.file] {
 				break
@@ -120,13 +120,13 @@ func (s *scanner) known(old *present) {
 			}
 			if _, exists := s.isLink[target]; !exists {
 				// It leads nowhere: another library may take the name.
-				l.known = false
+				l.cached = false
 				break
 			}
 			l.file = target
 			s.covered[target] = true
 		}
-		if l.known {
+		if l.cached {
 			s.covered[name] = true
 			s.best[l.soname] = l
 		}
@@ -174,7 +174,7 @@ func (s *scanner) readLibrary(name string, isLink bool) (ldso.Library, bool) {
 // better reports whether l is to be used rather than old, of the same name: a library
 // that was mounted for this container, a file rather than a link, the later version.
 func (s *scanner) better(l, old *library) bool {
-	if old.known {
+	if old.cached {
 		old.mounted = s.folder.Mounted(old.file)
 	}
 	switch {
@@ -193,7 +193,7 @@ func (s *scanner) entries() []ldso.Entry {
 	below := strings.TrimSuffix(s.dir.path, "/") + "/"
 	for soname, l := range s.best {
 		e := ldso.Entry{Name: soname, Path: below + soname, Flags: l.flags, Hwcap: l.hwcap, Folder: s.at.hwcaps}
-		if s.at.hwcaps != "" || !l.known && !l.link && !s.linked(l) {
+		if s.at.hwcaps != "" || !l.cached && !l.link && !s.linked(l) {
 			e.Path = below + l.file
 		}
 		out = append(out, e)

@@ -66,9 +66,9 @@ type patch struct {
 	remove func(specs.Hook) bool
 }
 
-// within applies change to the object at a key. It leaves the key alone if change leaves
+// changeObject applies change to the object at a key. It leaves the key alone if change leaves
 // the object empty that was not there before.
-func within(o *object, key string, change func(*object) error) error {
+func changeObject(o *object, key string, change func(*object) error) error {
 	inner, err := parseObject(o.get(key))
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -86,8 +86,8 @@ func within(o *object, key string, change func(*object) error) error {
 	return err
 }
 
-// items applies change to the array at a key.
-func items(o *object, key string, change func(*array) error) error {
+// changeArray applies change to the array at a key.
+func changeArray(o *object, key string, change func(*array) error) error {
 	a, err := parseArray(o.get(key))
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -116,12 +116,12 @@ func (p patch) document(data []byte) ([]byte, error) {
 		if !step.needed {
 			continue
 		}
-		if err := within(&root, step.key, step.change); err != nil {
+		if err := changeObject(&root, step.key, step.change); err != nil {
 			return nil, err
 		}
 	}
 	if len(p.add.Mounts) > 0 {
-		if err := items(&root, "mounts", p.mounts); err != nil {
+		if err := changeArray(&root, "mounts", p.mounts); err != nil {
 			return nil, err
 		}
 	}
@@ -130,15 +130,15 @@ func (p patch) document(data []byte) ([]byte, error) {
 
 func (p patch) process(process *object) error {
 	if len(p.add.Env) > 0 {
-		if err := items(process, "env", p.env); err != nil {
+		if err := changeArray(process, "env", p.env); err != nil {
 			return err
 		}
 	}
 	if len(p.add.GIDs) == 0 {
 		return nil
 	}
-	return within(process, "user", func(user *object) error {
-		return items(user, "additionalGids", func(gids *array) error {
+	return changeObject(process, "user", func(user *object) error {
+		return changeArray(user, "additionalGids", func(gids *array) error {
 			for _, gid := range p.add.GIDs {
 				text := fmt.Sprint(gid)
 				if !slices.ContainsFunc(*gids, func(raw json.RawMessage) bool { return string(raw) == text }) {
@@ -183,15 +183,15 @@ func (p patch) env(env *array) error {
 func (p patch) linux(linux *object) error {
 	e := p.add
 	if len(e.Devices) > 0 {
-		if err := items(linux, "devices", func(devices *array) error {
+		if err := changeArray(linux, "devices", func(devices *array) error {
 			return replace(devices, e.Devices, func(d specs.LinuxDevice) string { return d.Path })
 		}); err != nil {
 			return err
 		}
 	}
 	if len(e.Rules) > 0 {
-		if err := within(linux, "resources", func(resources *object) error {
-			return items(resources, "devices", func(rules *array) error { return addAll(rules, e.Rules) })
+		if err := changeObject(linux, "resources", func(resources *object) error {
+			return changeArray(resources, "devices", func(rules *array) error { return addAll(rules, e.Rules) })
 		}); err != nil {
 			return err
 		}

@@ -11,12 +11,12 @@ import (
 
 func (p patch) hooks(hooks *object) error {
 	if p.remove != nil {
-		if err := items(hooks, "prestart", p.removePrestart); err != nil {
+		if err := changeArray(hooks, "prestart", p.removePrestart); err != nil {
 			return err
 		}
 	}
 	for _, h := range p.add.Hooks {
-		if err := items(hooks, h.Phase, func(a *array) error { return addHook(a, h.Hook) }); err != nil {
+		if err := changeArray(hooks, h.Phase, func(a *array) error { return addHook(a, h.Hook) }); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func parseObject(raw json.RawMessage) (object, error) {
 		if o.index(key) >= 0 {
 			return fmt.Errorf("key %q appears twice", key)
 		}
-		if err := in.take(':'); err != nil {
+		if err := in.expect(':'); err != nil {
 			return err
 		}
 		value, err := in.value()

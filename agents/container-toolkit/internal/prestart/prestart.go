@@ -91,10 +91,10 @@ func prestart(configPath string, stdin io.Reader, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	of := request.Of(spec)
+	container := request.Of(spec)
 	// Only the runtime reads annotations: nobody could ask this hook for CDI devices.
-	of.Annotations = nil
-	asked, err := request.Derive(of, cfg)
+	container.Annotations = nil
+	asked, err := request.Derive(container, cfg)
 	if err != nil || !asked.GPU() {
 		return err
 	}
@@ -104,7 +104,7 @@ func prestart(configPath string, stdin io.Reader, stderr io.Writer) error {
 	if state.PID <= 0 || spec.Root() == "" {
 		return errors.New("find the container: its state has no pid, or its config.json no root.path")
 	}
-	cli, err := find(cfg.CLI.Path)
+	cli, err := findCLI(cfg.CLI.Path)
 	if err != nil {
 		return err
 	}
@@ -137,10 +137,10 @@ const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 // cliName is the program that the hook becomes.
 const cliName = "nvidia-container-cli"
 
-// find returns the path of nvidia-container-cli: that of config.toml, else the one beside
+// findCLI returns the path of nvidia-container-cli: that of config.toml, else the one beside
 // this program, else the one in a folder of the system. It does not search PATH, which
 // might be that of the container.
-func find(configured string) (string, error) {
+func findCLI(configured string) (string, error) {
 	if filepath.IsAbs(configured) {
 		return configured, nil
 	}

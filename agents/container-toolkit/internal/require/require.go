@@ -42,14 +42,14 @@ type GPU struct {
 func Check(variable, condition string, driver Driver, gpus ...GPU) error {
 	terms, err := parse(condition)
 	if err != nil {
-		return fmt.Errorf("check %s=%s: %w", variable, shown(condition), err)
+		return fmt.Errorf("check %s=%s: %w", variable, printable(condition), err)
 	}
 	if len(gpus) == 0 {
 		gpus = []GPU{{}}
 	}
 	for _, g := range gpus {
 		has := facts(driver, g)
-		if slices.ContainsFunc(terms, has.meet) {
+		if slices.ContainsFunc(terms, has.meetsAll) {
 			continue
 		}
 		subject := "the driver"
@@ -57,12 +57,12 @@ func Check(variable, condition string, driver Driver, gpus ...GPU) error {
 			subject = "GPU " + text.Printable(g.Name)
 		}
 		return fmt.Errorf("%s does not meet %s=%s: %s: update the driver, or ignore requirements with NVIDIA_DISABLE_REQUIRE=true",
-			subject, variable, shown(condition), has.describe(terms))
+			subject, variable, printable(condition), has.describe(terms))
 	}
 	return nil
 }
 
-func shown(condition string) string { return text.Cut(text.Printable(condition), 200) }
+func printable(condition string) string { return text.Cut(text.Printable(condition), 200) }
 
 // term holds if all of its factors hold.
 type term []factor
@@ -128,18 +128,18 @@ func invalid(factor string) error {
 	return fmt.Errorf("%q is invalid: write a comparison like cuda>=12.4, driver<571, arch>=8.0 or brand=tesla", text.Cut(text.Printable(factor), 60))
 }
 
-// known are the values of the properties that are known.
-type known map[string]string
+// properties are the values of the properties that are known.
+type properties map[string]string
 
-func facts(d Driver, g GPU) known {
-	return known{"cuda": cmp.Or(d.CUDA, CUDAOf(d.Version)), "driver": d.Version, "arch": g.Arch, "brand": g.Brand}
+func facts(d Driver, g GPU) properties {
+	return properties{"cuda": cmp.Or(d.CUDA, CUDAOf(d.Version)), "driver": d.Version, "arch": g.Arch, "brand": g.Brand}
 }
 
-func (k known) meet(t term) bool {
+func (k properties) meetsAll(t term) bool {
 	return !slices.ContainsFunc(t, func(f factor) bool { return !k.meets(f) })
 }
 
-func (k known) meets(f factor) bool {
+func (k properties) meets(f factor) bool {
 	value := k[f.property]
 	if value == "" {
 		return false
@@ -169,7 +169,7 @@ func (k known) meets(f factor) bool {
 }
 
 // describe says what the node has of the properties that the terms name.
-func (k known) describe(terms []term) string {
+func (k properties) describe(terms []term) string {
 	var names, unknown []string
 	for _, t := range terms {
 		for _, f := range t {

@@ -40,8 +40,10 @@ func openSelf() (*os.File, error) {
 // procPath is the path of a file descriptor for a system call that takes a path only.
 func procPath(f *os.File) string { return "/proc/thread-self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// change changes flags of the mount of which f is the root.
-func change(f *os.File, flags uintptr) error { return unix.Mount("", procPath(f), "", flags, "") }
+// setMountFlags changes flags of the mount of which f is the root.
+func setMountFlags(f *os.File, flags uintptr) error {
+	return unix.Mount("", procPath(f), "", flags, "")
+}
 
 // unmount takes away the mount of which f is the root.
 func unmount(f *os.File) error { return unix.Unmount(procPath(f), unix.MNT_DETACH) }

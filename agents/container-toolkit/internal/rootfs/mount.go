@@ -49,7 +49,7 @@ type Mount struct {
 func Clone(source *os.File, a Attributes) (*Mount, error) {
 	fd, err := unix.OpenTree(int(source.Fd()), "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("clone mount of %s: %w", source.Name(), older(err))
+		return nil, fmt.Errorf("clone mount of %s: %w", source.Name(), explainENOSYS(err))
 	}
 	m := &Mount{file: os.NewFile(uintptr(fd), source.Name())}
 	attr := unix.MountAttr{Attr_set: a.bits(), Propagation: unix.MS_PRIVATE}
@@ -64,8 +64,8 @@ func Clone(source *os.File, a Attributes) (*Mount, error) {
 	return m, nil
 }
 
-// older says what the kernel lacks.
-func older(err error) error {
+// explainENOSYS says what the kernel lacks.
+func explainENOSYS(err error) error {
 	if errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("%w: this needs Linux 5.2 or later", err)
 	}
@@ -77,7 +77,7 @@ func older(err error) error {
 func NewTmpfs(size int64, mode fs.FileMode) (*Mount, *Root, error) {
 	fd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a tmpfs: %w", older(err))
+		return nil, nil, fmt.Errorf("make a tmpfs: %w", explainENOSYS(err))
 	}
 	defer func() { _ = unix.Close(fd) }()
 	for _, option := range [][2]string{
@@ -137,7 +137,7 @@ func (r *Root) mountOn(target *os.File, m *Mount) error {
 	if err != nil || m.later == 0 {
 		return err
 	}
-	return errors.Join(change(m.file, unix.MS_PRIVATE), change(m.file, m.later))
+	return errors.Join(setMountFlags(m.file, unix.MS_PRIVATE), setMountFlags(m.file, m.later))
 }
 
 // notShared returns an error if what is mounted on a file is seen outside of the container.
@@ -183,7 +183,7 @@ func (r *Root) Private(name string) error {
 }
 
 func private(f *os.File) error {
-	err := change(f, unix.MS_PRIVATE)
+	err := setMountFlags(f, unix.MS_PRIVATE)
 	if errors.Is(err, unix.EINVAL) {
 		return nil
 	}

@@ -29,7 +29,7 @@ func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) error {
 		return failed("write", name, err)
 	}
 	defer dir.Close()
-	if r.has(dir, base, data, mode) {
+	if r.hasContent(dir, base, data, mode) {
 		return nil
 	}
 	return failed("write", name, r.replace(dir, base, func(temporary string) error {
@@ -37,8 +37,8 @@ func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) error {
 	}))
 }
 
-// has reports whether the regular file base has the content and the mode already.
-func (r *Root) has(dir *os.File, base string, data []byte, mode fs.FileMode) bool {
+// hasContent reports whether the regular file base has the content and the mode already.
+func (r *Root) hasContent(dir *os.File, base string, data []byte, mode fs.FileMode) bool {
 	d := Dir{root: r, file: dir}
 	f, err := d.Open(base)
 	if err != nil {
