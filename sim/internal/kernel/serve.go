@@ -55,10 +55,10 @@ type addition struct {
 
 // The requests of ioctl for a listener, and flags, of linux/seccomp.h.
 const (
-	receive   = 0xc0502100
-	send      = 0xc0182101
-	stillGoes = 0x40082102
-	addFile   = 0x40182103
+	receive = 0xc0502100
+	send    = 0xc0182101
+	idValid = 0x40082102
+	addFile = 0x40182103
 
 	flagContinue = 1
 	flagSend     = 2
@@ -87,7 +87,7 @@ func Serve(listener *os.File, node Node, log io.Writer) error {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.ENOENT):
 			// The program was killed, or the last one has ended.
-			if s.alone() {
+			if s.noPrograms() {
 				return nil
 			}
 		case err != nil:
@@ -105,8 +105,8 @@ type server struct {
 	log  io.Writer
 }
 
-// alone reports whether no program is left.
-func (s server) alone() bool {
+// noPrograms reports whether no program is left.
+func (s server) noPrograms() bool {
 	poll := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}} //nolint:gosec // a small number
 	_, err := unix.Poll(poll, 0)
 	return err == nil && poll[0].Revents&unix.POLLHUP != 0
@@ -153,7 +153,7 @@ func (s server) load(n notification) error {
 	if err != nil {
 		return err
 	}
-	params, err := s.text(n, n.Args[1])
+	params, err := s.readString(n, n.Args[1])
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func readFile(path string) ([]byte, error) {
 
 // unload is delete_module(name, flags).
 func (s server) unload(n notification) error {
-	name, err := s.text(n, n.Args[0])
+	name, err := s.readString(n, n.Args[0])
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (s server) unload(n notification) error {
 
 // opens reports whether openat opens a device that a driver serves.
 func (s server) opens(n notification) bool {
-	path, err := s.text(n, n.Args[1])
+	path, err := s.readString(n, n.Args[1])
 	if err != nil || !s.node.Served(path) {
 		return false
 	}
@@ -196,8 +196,8 @@ func (s server) opens(n notification) bool {
 	return err == nil
 }
 
-// text reads text of a program's memory.
-func (s server) text(n notification, at uint64) (string, error) {
+// readString reads text of a program's memory.
+func (s server) readString(n notification, at uint64) (string, error) {
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", n.PID))
 	if err != nil {
 		return "", unix.EFAULT
@@ -210,7 +210,7 @@ func (s server) text(n notification, at uint64) (string, error) {
 	}
 	end := bytes.IndexByte(text[:got], 0)
 	// Now the number of the process was that of the program.
-	if end < 0 || ioctl(s.fd, stillGoes, unsafe.Pointer(&n.ID)) != nil {
+	if end < 0 || ioctl(s.fd, idValid, unsafe.Pointer(&n.ID)) != nil {
 		return "", unix.EFAULT
 	}
 	return string(text[:end]), nil

@@ -49,7 +49,7 @@ func Create(cfg Config) (node *Node, err error) {
 	}
 	removeParents, err := makeParents(filepath.Dir(root))
 	if err == nil {
-		err = inParent(root, func() error { return place(root, cfg) })
+		err = inParent(root, func() error { return writeNode(root, cfg) })
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create node %s: %w%s", root, err, rootHint(err)), removeParents())
@@ -57,9 +57,9 @@ func Create(cfg Config) (node *Node, err error) {
 	return Open(root, cfg.Host)
 }
 
-// place writes the node beside its place and moves it there. The caller holds
+// writeNode writes the node beside its place and moves it there. The caller holds
 // the lock of the folder above.
-func place(root string, cfg Config) (err error) {
+func writeNode(root string, cfg Config) (err error) {
 	if err := checkFree(root); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func checkFree(root string) error {
 	case err != nil:
 		return err
 	}
-	if _, err := check(root); errors.Is(err, ErrNotFound) {
+	if _, err := checkRoot(root); errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("%w and is no node; choose another --root", fs.ErrExist)
 	}
 	return fmt.Errorf("%w; remove it with \"gpu-sim delete --root %s\", or choose another --root", fs.ErrExist, root)
@@ -112,7 +112,7 @@ func makeParents(dir string) (undo func() error, err error) {
 }
 
 func checkLibraries(dir string) error {
-	for _, l := range served() {
+	for _, l := range simulatedLibraries() {
 		if _, err := os.Stat(filepath.Join(dir, l.soname)); err != nil {
 			return fmt.Errorf("find the simulator's libraries: %w; build them with \"make sim\", or name their folder with --lib-dir", err)
 		}

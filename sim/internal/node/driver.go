@@ -13,7 +13,7 @@ import (
 // SetDriver loads or unloads the driver, visibly for all who run in the node.
 // It completes what one that was killed has begun.
 func (n *Node) SetDriver(loaded bool) error {
-	return n.exclusive(func() error {
+	return n.withLock(func() error {
 		snap := n.state.Show()
 		if loaded && n.loaded(snap) {
 			return nil

@@ -14,7 +14,7 @@ import (
 // view of it is complete before NVML sees it.
 func (n *Node) Plug(spec state.GPUSpec) (state.GPU, error) {
 	var gpu state.GPU
-	err := n.exclusive(func() error {
+	err := n.withLock(func() error {
 		var err error
 		if gpu, err = n.state.NextGPU(spec); err != nil {
 			return err
@@ -42,7 +42,7 @@ func (n *Node) Plug(spec state.GPUSpec) (state.GPU, error) {
 // Unplug takes the GPU out that ref names: by NVML index, UUID or PCI bus id.
 func (n *Node) Unplug(ref string) (state.GPU, error) {
 	var gpu state.GPU
-	err := n.exclusive(func() error {
+	err := n.withLock(func() error {
 		slot, err := n.state.Find(ref)
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (n *Node) Unplug(ref string) (state.GPU, error) {
 // SetField sets a value of the GPU that ref names, or with GPU/GI of a GPU
 // instance of it.
 func (n *Node) SetField(ref, field, value string) error {
-	return n.exclusive(func() error {
+	return n.withLock(func() error {
 		ref, instance, divided := strings.Cut(ref, "/")
 		slot, err := n.state.Find(ref)
 		if err != nil {

@@ -99,8 +99,8 @@ func (l library) entries(version string, content *tree.Entry) ([]tree.Entry, err
 	return entries, nil
 }
 
-// served are the libraries that the simulator brings, by their SONAME.
-func served() []library {
+// simulatedLibraries are the libraries that the simulator brings, by their SONAME.
+func simulatedLibraries() []library {
 	return []library{
 		{file: "libnvidia-ml.so.VER", soname: "libnvidia-ml.so.1", link: "libnvidia-ml.so"},
 		{file: "libcuda.so.VER", soname: "libcuda.so.1", link: "libcuda.so"},
@@ -110,7 +110,7 @@ func served() []library {
 // driverTree returns the driver root: what the driver's packages install.
 func driverTree(version, libs, program string) ([]tree.Entry, error) {
 	var entries []tree.Entry
-	for _, l := range served() {
+	for _, l := range simulatedLibraries() {
 		e, err := l.entries(version, &tree.Entry{Copy: path.Join(libs, l.soname)})
 		if err != nil {
 			return nil, err

@@ -20,8 +20,8 @@ type step struct {
 	tops    []string
 }
 
-// one returns the step of one entry.
-func one(e tree.Entry) step { return step{[]tree.Entry{e}, []string{e.Path}} }
+// singleStep returns the step of one entry.
+func singleStep(e tree.Entry) step { return step{[]tree.Entry{e}, []string{e.Path}} }
 
 // loadSteps returns what the kernel shows once the driver is loaded, in the
 // order of a real load: procfs, the binding of the GPUs, device nodes.
@@ -34,7 +34,7 @@ func moduleSteps(snap state.Snapshot) []step {
 	var bound []step
 	for _, g := range snap.GPUs {
 		entries = append(entries, procfsGPU(snap.Driver.Version, g)...)
-		bound = append(bound, one(sysDriver(g)))
+		bound = append(bound, singleStep(sysDriver(g)))
 	}
 	return append([]step{{entries, []string{procCaps, procNvidia}}}, bound...)
 }
@@ -42,7 +42,7 @@ func moduleSteps(snap state.Snapshot) []step {
 func nodeSteps(snap state.Snapshot, m majors) []step {
 	var gpus []step
 	for _, g := range snap.GPUs {
-		gpus = append(gpus, one(devGPU(g)))
+		gpus = append(gpus, singleStep(devGPU(g)))
 	}
 	common := step{devDriver(m), []string{devCaps, devUVM, devTools, devModeset, devCtl}}
 	return append(gpus, common)
@@ -58,7 +58,7 @@ func gpuSteps(snap state.Snapshot, g state.GPU) []step {
 	if g.MIGCapable {
 		proc.tops = append(proc.tops, procCapabilities(g))
 	}
-	return append(steps, proc, one(sysDriver(g)), one(devGPU(g)))
+	return append(steps, proc, singleStep(sysDriver(g)), singleStep(devGPU(g)))
 }
 
 // install makes the entries of the steps appear, or none of them.
@@ -69,14 +69,14 @@ func (n *Node) install(steps []step) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
 	for i, s := range steps {
-		if err := n.appear(stage, s); err != nil {
+		if err := n.installStep(stage, s); err != nil {
 			return errors.Join(err, n.remove(steps[:i+1]))
 		}
 	}
 	return nil
 }
 
-func (n *Node) appear(stage string, s step) error {
+func (n *Node) installStep(stage string, s step) error {
 	if err := tree.Write(stage, s.entries); err != nil {
 		return err
 	}

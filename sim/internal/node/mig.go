@@ -75,11 +75,11 @@ func (n *Node) DestroyMIG(g state.GPU, gi, ci int) error {
 		if err != nil {
 			return err
 		}
-		doomed, err := choose(mig, gi, ci)
+		doomed, err := chooseInstances(mig, gi, ci)
 		if err != nil {
 			return fmt.Errorf("GPU %d: %w; see \"gpu-sim mig list\"", g.Index, err)
 		}
-		if err := n.unused(g, doomed); err != nil {
+		if err := n.checkUnused(g, doomed); err != nil {
 			return err
 		}
 		for _, d := range doomed {
@@ -137,7 +137,7 @@ func FollowInstances(root string, host Host) error {
 	}
 	for seen := uint64(0); ; seen = n.state.WaitEvent(seen) {
 		// What is repaired before a change includes what is shown.
-		if err := n.exclusive(func() error { return nil }); err != nil {
+		if err := n.withLock(func() error { return nil }); err != nil {
 			return fmt.Errorf("show MIG instances: %w", err)
 		}
 		n.state.Follow(seen)
@@ -146,7 +146,7 @@ func FollowInstances(root string, host Host) error {
 
 // changeMIG runs a change and makes sure that the kernel's view follows.
 func (n *Node) changeMIG(change func() error) error {
-	return n.exclusive(func() error {
+	return n.withLock(func() error {
 		return errors.Join(change(), n.state.ShowInstances())
 	})
 }
@@ -168,7 +168,7 @@ func (c *creation) create(g state.GPU, r Request) error {
 	if err != nil {
 		return err
 	}
-	gi, ci, err := c.inOwn(profile, part, r.Start)
+	gi, ci, err := c.createInOwn(profile, part, r.Start)
 	if errors.Is(err, state.ErrNoRoom) {
 		gi, err = c.state.CreateGPUInstance(c.slot, profile, r.Start)
 		if errors.Is(err, state.ErrArgument) {
@@ -187,8 +187,8 @@ func (c *creation) create(g state.GPU, r Request) error {
 	return nil
 }
 
-// inOwn makes a part of a GPU instance in one that was made before.
-func (c *creation) inOwn(profile state.GIProfile, part state.CIProfile, start int) (gi state.GPUInstance, ci state.ComputeInstance, err error) {
+// createInOwn makes a part of a GPU instance in one that was made before.
+func (c *creation) createInOwn(profile state.GIProfile, part state.CIProfile, start int) (gi state.GPUInstance, ci state.ComputeInstance, err error) {
 	err = state.ErrNoRoom
 	for _, gi = range c.own {
 		if part.Slices == profile.Slices || gi.Profile != profile.Name || start != state.Anywhere && gi.Start != start {
@@ -212,8 +212,8 @@ func (c *creation) undo() error {
 	return errors.Join(errs...)
 }
 
-// choose returns the instances that two numbers name.
-func choose(mig state.MIG, gi, ci int) ([]state.GPUInstance, error) {
+// chooseInstances returns the instances that two numbers name.
+func chooseInstances(mig state.MIG, gi, ci int) ([]state.GPUInstance, error) {
 	var found []state.GPUInstance
 	for _, g := range mig.GPUInstances {
 		if gi != state.WholeGPU && g.ID != gi {

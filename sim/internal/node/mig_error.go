@@ -13,7 +13,7 @@ import (
 func (n *Node) explain(g state.GPU, err error) error {
 	switch {
 	case errors.Is(err, state.ErrInUse):
-		return n.inUse(g, err)
+		return n.inUseError(g, err)
 	case errors.Is(err, state.ErrLost):
 		return fmt.Errorf("%w; bring it back first (gpu-sim heal %d)", err, g.Index)
 	}
@@ -26,14 +26,14 @@ func (n *Node) explain(g state.GPU, err error) error {
 	case errors.Is(err, state.ErrNoMIG):
 		return fmt.Errorf("%w; switch it on first (gpu-sim mig mode %d on)", err, g.Index)
 	case errors.Is(err, state.ErrNoRoom):
-		return fmt.Errorf("%w: %s; see \"gpu-sim mig profiles %d\", or destroy some first (gpu-sim mig destroy %d)", err, taken(g, mig), g.Index, g.Index)
+		return fmt.Errorf("%w: %s; see \"gpu-sim mig profiles %d\", or destroy some first (gpu-sim mig destroy %d)", err, describeUse(g, mig), g.Index, g.Index)
 	default:
 		return err
 	}
 }
 
-// taken returns what of a GPU its instances take.
-func taken(g state.GPU, mig state.MIG) string {
+// describeUse returns what of a GPU its instances take.
+func describeUse(g state.GPU, mig state.MIG) string {
 	board, err := state.LookupBoard(g.Model)
 	if err != nil || len(mig.GPUInstances) == 0 {
 		return "nothing is taken"
@@ -50,8 +50,8 @@ func taken(g state.GPU, mig state.MIG) string {
 		compute, board.ComputeSlices, board.MemorySlices, strings.Join(list, ", "))
 }
 
-// inUse names the processes on a GPU.
-func (n *Node) inUse(g state.GPU, err error) error {
+// inUseError names the processes on a GPU.
+func (n *Node) inUseError(g state.GPU, err error) error {
 	processes, listErr := n.state.Processes(g.Slot)
 	if listErr != nil {
 		return err
@@ -66,13 +66,13 @@ func (n *Node) inUse(g state.GPU, err error) error {
 	return fmt.Errorf("%w by process %s; end it first (gpu-sim proc end %d %s)", err, strings.Join(pids, ", "), g.Index, pids[0])
 }
 
-// unused reports whether no process works on any of the instances.
-func (n *Node) unused(g state.GPU, doomed []state.GPUInstance) error {
+// checkUnused reports whether no process works on any of the instances.
+func (n *Node) checkUnused(g state.GPU, doomed []state.GPUInstance) error {
 	for _, gi := range doomed {
 		for _, ci := range gi.ComputeInstances {
 			used, err := n.state.InUse(g.Slot, gi.ID, ci.ID)
 			if used {
-				err = n.inUse(g, fmt.Errorf("destroy MIG device %d/%d of GPU %d: %w", gi.ID, ci.ID, g.Index, state.ErrInUse))
+				err = n.inUseError(g, fmt.Errorf("destroy MIG device %d/%d of GPU %d: %w", gi.ID, ci.ID, g.Index, state.ErrInUse))
 			}
 			if err != nil {
 				return err

@@ -25,7 +25,7 @@ const coreModule = "nvidia"
 // NVML works for who finds the state where the kernel looks for firmware. Unlike SetDriver,
 // it makes no device nodes and no files.
 func (n *Node) LoadModule(m kmod.Module, params []string) error {
-	return n.exclusive(func() error {
+	return n.withLock(func() error {
 		release, err := Release()
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func (n *Node) LoadModule(m kmod.Module, params []string) error {
 				return unix.ENOENT // an unknown symbol
 			}
 		}
-		values, fails := known(m, params)
+		values, fails := parseParams(m, params)
 		if fails != 0 {
 			return fails
 		}
@@ -63,9 +63,9 @@ func Release() (string, error) {
 	return unix.ByteSliceToString(u.Release[:]), nil
 }
 
-// known returns the parameters that the module has, and the error with which its
+// parseParams returns the parameters that the module has, and the error with which its
 // initialization fails. The kernel ignores the others.
-func known(m kmod.Module, params []string) (map[string]string, unix.Errno) {
+func parseParams(m kmod.Module, params []string) (map[string]string, unix.Errno) {
 	values, fails := map[string]string{}, m.Fails
 	for _, p := range params {
 		name, value, _ := strings.Cut(p, "=")
@@ -84,7 +84,7 @@ func known(m kmod.Module, params []string) (map[string]string, unix.Errno) {
 
 // UnloadModule removes a module as the kernel does. One that something uses stays.
 func (n *Node) UnloadModule(name string) error {
-	return n.exclusive(func() error {
+	return n.withLock(func() error {
 		if !n.hasModule(name) {
 			return unix.ENOENT
 		}
@@ -195,7 +195,7 @@ func (n *Node) takeGPUs(version string) error {
 		err = n.state.SetDriver(true)
 	}
 	if err != nil {
-		return errors.Join(err, n.leave(snap, devices))
+		return errors.Join(err, n.releaseGPUs(snap, devices))
 	}
 	return nil
 }
@@ -216,10 +216,10 @@ func (n *Node) freeGPUs() error {
 	if err != nil {
 		return err
 	}
-	return n.leave(snap, devices)
+	return n.releaseGPUs(snap, devices)
 }
 
-func (n *Node) leave(snap state.Snapshot, devices procDevices) error {
+func (n *Node) releaseGPUs(snap state.Snapshot, devices procDevices) error {
 	return errors.Join(n.state.SetDriver(false), n.showDevices(devices, false), n.remove(moduleSteps(snap)), n.unbindState(snap.Driver.Version))
 }
 

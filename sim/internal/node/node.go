@@ -37,7 +37,7 @@ func Machine() Host {
 
 // Open opens the node in the folder root.
 func Open(root string, host Host) (*Node, error) {
-	root, err := check(root)
+	root, err := checkRoot(root)
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +52,8 @@ func Open(root string, host Host) (*Node, error) {
 	return n, nil
 }
 
-// check returns the absolute path of a node's folder.
-func check(root string) (string, error) {
+// checkRoot returns the absolute path of a node's folder.
+func checkRoot(root string) (string, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return "", fmt.Errorf("find node %s: %w", root, err)
@@ -83,9 +83,9 @@ func (n *Node) path(elem ...string) string {
 	return filepath.Join(append([]string{n.root}, elem...)...)
 }
 
-// exclusive runs change while no other process changes the folder, after what
+// withLock runs change while no other process changes the folder, after what
 // one that was killed has left behind is gone.
-func (n *Node) exclusive(change func() error) (err error) {
+func (n *Node) withLock(change func() error) (err error) {
 	f, err := os.OpenFile(n.path(lockFile), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return fmt.Errorf("lock node %s: %w%s", n.root, err, rootHint(err))
@@ -103,7 +103,7 @@ func (n *Node) exclusive(change func() error) (err error) {
 // Delete removes the folder of the node in root and unloads its driver. A node
 // with a damaged state can be deleted too.
 func Delete(root string) error {
-	root, err := check(root)
+	root, err := checkRoot(root)
 	if err != nil {
 		return err
 	}

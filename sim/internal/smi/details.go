@@ -15,7 +15,7 @@ type optional[T any] struct {
 	known bool
 }
 
-func known[T any](value T) optional[T] { return optional[T]{value, true} }
+func some[T any](value T) optional[T] { return optional[T]{value, true} }
 
 // format returns the value as fmt does, or "N/A".
 func (o optional[T]) format(verb string) string {
@@ -25,8 +25,8 @@ func (o optional[T]) format(verb string) string {
 	return fmt.Sprintf(verb, o.value)
 }
 
-// word returns the word of a number, or "N/A".
-func word(o optional[uint32], words ...string) string {
+// nameOf returns the word of a number, or "N/A".
+func nameOf(o optional[uint32], words ...string) string {
 	if !o.known || int(o.value) >= len(words) {
 		return unknown
 	}

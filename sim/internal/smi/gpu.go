@@ -24,7 +24,7 @@ type migDevice struct {
 // gpus lists all GPUs.
 func (l *library) gpus() ([]gpu, error) {
 	var n uint32
-	if err := l.into("nvmlDeviceGetCount_v2", unsafe.Pointer(&n)); err != nil {
+	if err := l.systemValue("nvmlDeviceGetCount_v2", unsafe.Pointer(&n)); err != nil {
 		return nil, err
 	}
 	var gpus []gpu
@@ -50,14 +50,14 @@ func (l *library) gpu(index int) gpu {
 // migDevices lists the MIG devices of a GPU. A GPU that is not divided has no MIG devices.
 func (l *library) migDevices(gpu unsafe.Pointer) ([]migDevice, error) {
 	var n uint32
-	if err := l.of(gpu, "nvmlDeviceGetMaxMigDeviceCount", unsafe.Pointer(&n)); err != nil {
+	if err := l.deviceValue(gpu, "nvmlDeviceGetMaxMigDeviceCount", unsafe.Pointer(&n)); err != nil {
 		return nil, err
 	}
 	var list []migDevice
 	for i := range n {
 		var handle unsafe.Pointer
-		err := l.at(gpu, "nvmlDeviceGetMigDeviceHandleByIndex", i, unsafe.Pointer(&handle))
-		if failed(err, notFound) {
+		err := l.deviceValueAt(gpu, "nvmlDeviceGetMigDeviceHandleByIndex", i, unsafe.Pointer(&handle))
+		if hasCode(err, notFound) {
 			continue
 		}
 		if err != nil {

@@ -56,7 +56,7 @@ func open() (*library, error) {
 		return nil, fmt.Errorf("load NVML: %s; is the driver installed?", C.GoString(C.dlerror()))
 	}
 	l := &library{handle}
-	if err := l.plain("nvmlInit_v2"); err != nil {
+	if err := l.callPlain("nvmlInit_v2"); err != nil {
 		C.dlclose(handle)
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func open() (*library, error) {
 }
 
 func (l *library) close() error {
-	err := l.plain("nvmlShutdown")
+	err := l.callPlain("nvmlShutdown")
 	C.dlclose(l.handle)
 	return err
 }
@@ -76,28 +76,28 @@ func (l *library) driver() (string, error) {
 	})
 }
 
-// into fills in out, a pointer to what the function of no GPU returns.
-func (l *library) into(symbol string, out unsafe.Pointer) error {
+// systemValue fills in out, a pointer to what the function of no GPU returns.
+func (l *library) systemValue(symbol string, out unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_into(f, out) })
 }
 
-// of fills in out, a pointer to what the function returns for a device.
-func (l *library) of(device unsafe.Pointer, symbol string, out unsafe.Pointer) error {
+// deviceValue fills in out, a pointer to what the function returns for a device.
+func (l *library) deviceValue(device unsafe.Pointer, symbol string, out unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device(f, device, out) })
 }
 
-// two fills in a and b, pointers to what the function returns for a device.
-func (l *library) two(device unsafe.Pointer, symbol string, a, b unsafe.Pointer) error {
+// deviceValues fills in a and b, pointers to what the function returns for a device.
+func (l *library) deviceValues(device unsafe.Pointer, symbol string, a, b unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device_two(f, device, a, b) })
 }
 
-// at is like of, for a function with an index or a kind.
-func (l *library) at(device unsafe.Pointer, symbol string, i uint32, out unsafe.Pointer) error {
+// deviceValueAt is like of, for a function with an index or a kind.
+func (l *library) deviceValueAt(device unsafe.Pointer, symbol string, i uint32, out unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device_at(f, device, C.uint(i), out) })
 }
 
-// kind is like at, for a function with two of them.
-func (l *library) kind(device unsafe.Pointer, symbol string, i, j uint32, out unsafe.Pointer) error {
+// deviceValueAt2 is like at, for a function with two of them.
+func (l *library) deviceValueAt2(device unsafe.Pointer, symbol string, i, j uint32, out unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int {
 		return C.call_of_device_kind(f, device, C.uint(i), C.uint(j), out)
 	})
@@ -125,7 +125,7 @@ func (l *library) handleOf(index int) (handle unsafe.Pointer, err error) {
 	return handle, err
 }
 
-func (l *library) plain(symbol string) error {
+func (l *library) callPlain(symbol string) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_plain(f) })
 }
 
@@ -184,8 +184,8 @@ type nvmlError struct {
 // Error implements error.
 func (e *nvmlError) Error() string { return e.symbol + ": " + e.message }
 
-// failed reports whether NVML returned one of these codes.
-func failed(err error, codes ...int) bool {
+// hasCode reports whether NVML returned one of these codes.
+func hasCode(err error, codes ...int) bool {
 	e := (*nvmlError)(nil)
 	return errors.As(err, &e) && slices.Contains(codes, e.code)
 }

@@ -18,14 +18,14 @@ const (
 	pidFile      = "/run/nvidia-persistenced/nvidia-persistenced.pid"
 )
 
-// asDaemon marks the process that stays.
-const asDaemon = "GPU_SIM_AS_DAEMON"
+// daemonVariable marks the process that stays.
+const daemonVariable = "GPU_SIM_AS_DAEMON"
 
-// persist plays the daemon, which has no effect here. As the real one, it returns when its copy in
+// startDaemon plays the daemon, which has no effect here. As the real one, it returns when its copy in
 // the background has written the PID file.
-func persist() error {
-	if os.Getenv(asDaemon) != "" {
-		return stay()
+func startDaemon() error {
+	if os.Getenv(daemonVariable) != "" {
+		return runDaemon()
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -33,7 +33,7 @@ func persist() error {
 	}
 	// The process is named as the file by which it is started.
 	cmd := exec.Command(filepath.Join(filepath.Dir(self), persistenced)) //nolint:gosec,noctx // it outlives this process
-	cmd.Env, cmd.SysProcAttr = append(os.Environ(), asDaemon+"=1"), &syscall.SysProcAttr{Setsid: true}
+	cmd.Env, cmd.SysProcAttr = append(os.Environ(), daemonVariable+"=1"), &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the daemon: %w", err)
 	}
@@ -51,8 +51,8 @@ func persist() error {
 	}
 }
 
-// stay is the daemon.
-func stay() error {
+// runDaemon is the daemon.
+func runDaemon() error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	if err := os.MkdirAll(filepath.Dir(pidFile), 0o755); err != nil { //nolint:gosec // as the real one

@@ -18,7 +18,7 @@ func IsProgram(name string) bool { return strings.HasPrefix(name, "nvidia-") }
 // Run plays the program name.
 func Run(name string, args []string, out io.Writer) error {
 	if name == persistenced {
-		if err := persist(); err != nil {
+		if err := startDaemon(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		return nil
@@ -113,14 +113,14 @@ func (q query) run(out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, lib.close()) }()
 	switch q.show {
 	case showTable, showLog:
-		return q.all(lib, out)
+		return q.printAll(lib, out)
 	default:
-		return q.lines(lib, out)
+		return q.printLines(lib, out)
 	}
 }
 
-// all prints the table or the log.
-func (q query) all(lib *library, out io.Writer) error {
+// printAll prints the table or the log.
+func (q query) printAll(lib *library, out io.Writer) error {
 	n, err := lib.node()
 	if err != nil {
 		return err
@@ -135,8 +135,8 @@ func (q query) all(lib *library, out io.Writer) error {
 	return errors.Join(append(errs, n.writeTable(out))...)
 }
 
-// lines prints a line for each GPU.
-func (q query) lines(lib *library, out io.Writer) error {
+// printLines prints a line for each GPU.
+func (q query) printLines(lib *library, out io.Writer) error {
 	driver, err := lib.driver()
 	if err != nil {
 		return err

@@ -129,7 +129,7 @@ func (s *State) Plug(spec GPUSpec) (Slot, error) {
 		C.sim_map(s.sim).generations = gpu.generation
 		C.sim_write_mig(s.sim, gpu.minor, &C.struct_sim_mig{}) // of the GPU that was here
 		C.sim_write_gpu(s.sim, gpu.minor, &gpu)
-		s.post(&gpu, C.struct_sim_event{kind: C.SIM_EVENT_PLUGGED, data: place(&gpu)})
+		s.post(&gpu, C.struct_sim_event{kind: C.SIM_EVENT_PLUGGED, data: busPlace(&gpu)})
 		return nil
 	})
 	return slot, err
@@ -174,13 +174,13 @@ func (s *State) Unplug(slot Slot) error {
 		gone := *gpu
 		*gpu = C.struct_sim_gpu{}
 		C.sim_write_gpu(s.sim, C.uint32_t(slot), gpu)
-		s.post(&gone, C.struct_sim_event{kind: C.SIM_EVENT_UNPLUGGED, data: place(&gone)})
+		s.post(&gone, C.struct_sim_event{kind: C.SIM_EVENT_UNPLUGGED, data: busPlace(&gone)})
 		return nil
 	})
 }
 
-// place writes a GPU's place on the PCI bus as one number.
-func place(gpu *C.struct_sim_gpu) C.uint64_t {
+// busPlace writes a GPU's place on the PCI bus as one number.
+func busPlace(gpu *C.struct_sim_gpu) C.uint64_t {
 	return C.uint64_t(gpu.domain<<16 | gpu.bus<<8 | gpu.device)
 }
 

@@ -24,8 +24,8 @@ func fabricStates() []string {
 
 const wantFabric = "want not-supported, not-started, in-progress, completed, completed:CLUSTER-UUID.CLIQUE, or failed:CODE with a code of nvmlReturn_t"
 
-// member is a place in a fabric of several nodes.
-var member = regexp.MustCompile(`^([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.([0-9]{1,10})$`)
+// fabricMember is a place in a fabric of several nodes.
+var fabricMember = regexp.MustCompile(`^([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.([0-9]{1,10})$`)
 
 // SetFabric changes how a GPU is with its NVLink fabric: one of the states of
 // nvmlGpuFabricState_t, "completed:CLUSTER-UUID.CLIQUE" where several nodes share
@@ -60,7 +60,7 @@ func parseFabric(text string) (fabric C.struct_sim_fabric, ok bool) {
 	if !shared {
 		return fabric, true
 	}
-	m := member.FindStringSubmatch(place)
+	m := fabricMember.FindStringSubmatch(place)
 	if m == nil {
 		return fabric, false
 	}

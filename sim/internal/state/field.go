@@ -19,14 +19,14 @@ type field struct {
 	name string
 	// max is the highest value.
 	max func(*telemetry) uint64
-	// has reports whether the product has it; nil: all do.
-	has func(*telemetry) bool
-	get func(*telemetry) uint64
-	set func(*telemetry, uint64)
+	// supported reports whether the product has it; nil: all do.
+	supported func(*telemetry) bool
+	get       func(*telemetry) uint64
+	set       func(*telemetry, uint64)
 }
 
 // present reports whether a GPU has the field.
-func (f field) present(t *telemetry) bool { return f.has == nil || f.has(t) }
+func (f field) present(t *telemetry) bool { return f.supported == nil || f.supported(t) }
 
 // parse reads a value of the field.
 func (f field) parse(t *telemetry, value string) (uint64, error) {

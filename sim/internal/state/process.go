@@ -30,8 +30,8 @@ type Use struct {
 	OFA     uint32 `json:"ofa"`
 }
 
-// words are the values in the order of enum sim_use.
-func (u Use) words() [C.SIM_USES]C.uint32_t {
+// array are the values in the order of enum sim_use.
+func (u Use) array() [C.SIM_USES]C.uint32_t {
 	return [C.SIM_USES]C.uint32_t{
 		C.uint32_t(u.SM), C.uint32_t(u.Memory), C.uint32_t(u.Encoder), C.uint32_t(u.Decoder), C.uint32_t(u.JPEG), C.uint32_t(u.OFA),
 	}
@@ -39,7 +39,7 @@ func (u Use) words() [C.SIM_USES]C.uint32_t {
 
 // validate rejects more than all of a GPU.
 func (u Use) validate() error {
-	for _, w := range u.words() {
+	for _, w := range u.array() {
 		if w > percent {
 			return fmt.Errorf("use of %d %%: want at most %d", w, percent)
 		}
@@ -62,7 +62,7 @@ var ErrNoProcess = errors.New("no such process")
 func (s *State) PutProcess(slot Slot, p Process) error {
 	ref, err := s.ref(slot)
 	if err == nil {
-		err = s.put(p, C.struct_sim_proc{pid: C.uint32_t(p.PID), slot: ref.slot, generation: ref.generation})
+		err = s.putEntry(p, C.struct_sim_proc{pid: C.uint32_t(p.PID), slot: ref.slot, generation: ref.generation})
 	}
 	if err != nil {
 		return fmt.Errorf("put process %d on slot %d: %w", p.PID, slot, err)
@@ -77,7 +77,7 @@ func (s *State) AttachProcess(slot Slot, p Process) error {
 	if err == nil {
 		var entry C.struct_sim_proc
 		if C.sim_proc_of(ref, C.uint32_t(p.PID), &entry) {
-			err = s.put(p, entry)
+			err = s.putEntry(p, entry)
 		} else {
 			err = fmt.Errorf("%w runs here", ErrNoProcess)
 		}
@@ -88,7 +88,7 @@ func (s *State) AttachProcess(slot Slot, p Process) error {
 	return nil
 }
 
-func (s *State) put(p Process, entry C.struct_sim_proc) error {
+func (s *State) putEntry(p Process, entry C.struct_sim_proc) error {
 	if err := p.Use.validate(); err != nil {
 		return err
 	}
@@ -101,14 +101,14 @@ func (s *State) put(p Process, entry C.struct_sim_proc) error {
 	if err != nil || p.Use == (Use{}) {
 		return err
 	}
-	return s.use(&entry, p.Use)
+	return s.setUse(&entry, p.Use)
 }
 
-func (s *State) use(entry *C.struct_sim_proc, use Use) error {
+func (s *State) setUse(entry *C.struct_sim_proc, use Use) error {
 	if err := use.validate(); err != nil {
 		return err
 	}
-	words := use.words()
+	words := use.array()
 	return statusError(C.sim_use_proc(s.sim, entry, &words[0]))
 }
 
@@ -123,7 +123,7 @@ func (s *State) UseProcess(slot Slot, pid int, use Use) error {
 		if int(entry.pid) != pid {
 			continue
 		}
-		if err = s.use(&entry, use); err != nil {
+		if err = s.setUse(&entry, use); err != nil {
 			break
 		}
 	}
