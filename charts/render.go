@@ -41,22 +41,22 @@ func installOrder() releaseutil.KindSortOrder {
 // separator is what is between two objects.
 var separator = regexp.MustCompile(`(?m)^---\s*$`)
 
-// list finds the start of a List of the template outrigger.inOrder, up to its first item.
-var list = regexp.MustCompile(`(?m)^apiVersion: v1\nkind: List\n(?:.+\n)*items:\n`)
+// listHeader finds the start of a List of the template outrigger.inOrder, up to its first item.
+var listHeader = regexp.MustCompile(`(?m)^apiVersion: v1\nkind: List\n(?:.+\n)*items:\n`)
 
 // unlisted returns what a template renders with the items of its Lists as objects of their
 // own. The Lists are for Helm's order; Render has a better one.
 func unlisted(text string) string {
 	documents := separator.Split(text, -1)
 	for i, document := range documents {
-		documents[i] = items(document)
+		documents[i] = unlistDocument(document)
 	}
 	return strings.Join(documents, "\n---\n")
 }
 
-// items returns the items of a List as objects of their own, and another object as it is.
-func items(document string) string {
-	at := list.FindStringIndex(document)
+// unlistDocument returns the items of a List as objects of their own, and another object as it is.
+func unlistDocument(document string) string {
+	at := listHeader.FindStringIndex(document)
 	if at == nil {
 		return document
 	}

@@ -51,7 +51,7 @@ func Stages(r Release) ([]Stage, error) {
 	keys, needs := map[string]string{}, map[string][]string{}
 	for _, dependency := range c.Dependencies() {
 		name, annotations := dependency.Name(), dependency.Metadata.Annotations
-		keys[name], needs[name] = annotations[KeyAnnotation], fields(annotations[NeedsAnnotation])
+		keys[name], needs[name] = annotations[KeyAnnotation], splitList(annotations[NeedsAnnotation])
 	}
 	r.Values = without(r.Values, orchestrator)
 	r.Values[orchestrator] = map[string]any{"enabled": false}
@@ -106,8 +106,8 @@ func without(values map[string]any, key string) map[string]any {
 	return copied
 }
 
-// fields returns the entries of a comma-separated list.
-func fields(text string) []string {
+// splitList returns the entries of a comma-separated list.
+func splitList(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 

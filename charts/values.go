@@ -33,7 +33,7 @@ func checkValues(c *chart.Chart, values map[string]any) error {
 	if err != nil {
 		return fmt.Errorf("read the schema of chart %s: %w", c.Name(), err)
 	}
-	all, err := plain(values)
+	all, err := jsonForm(values)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func checkValues(c *chart.Chart, values map[string]any) error {
 		return err
 	}
 	m := mistakes{schema: schema, printer: message.NewPrinter(language.English)}
-	lines := m.of(invalid)
+	lines := m.describe(invalid)
 	slices.Sort(lines)
 	return errors.New(strings.Join(slices.Compact(lines), "\n"))
 }
@@ -53,10 +53,10 @@ func composed(c *chart.Chart) (schema, defaults map[string]any, err error) {
 	if schema, err = decoded(c.Schema); err != nil {
 		return nil, nil, fmt.Errorf("read the schema of chart %s: %w", c.Name(), err)
 	}
-	if defaults, err = plain(c.Values); err != nil {
+	if defaults, err = jsonForm(c.Values); err != nil {
 		return nil, nil, err
 	}
-	properties := at[map[string]any](schema, "properties")
+	properties := child[map[string]any](schema, "properties")
 	for _, dependency := range c.Dependencies() {
 		key := dependency.Metadata.Annotations[KeyAnnotation]
 		if key == "" { // the library
@@ -67,17 +67,17 @@ func composed(c *chart.Chart) (schema, defaults map[string]any, err error) {
 			return nil, nil, fmt.Errorf("read the schema of chart %s: %w", dependency.Name(), err)
 		}
 		properties[key] = theirs
-		values, err := plain(dependency.Values)
+		values, err := jsonForm(dependency.Values)
 		if err != nil {
 			return nil, nil, err
 		}
-		defaults[key] = util.CoalesceTables(at[map[string]any](defaults, key), values)
+		defaults[key] = util.CoalesceTables(child[map[string]any](defaults, key), values)
 	}
 	return schema, defaults, nil
 }
 
-// at returns the value of a key, or an empty one that it puts there.
-func at[T ~map[string]any](values T, key string) T {
+// child returns the value of a key, or an empty one that it puts there.
+func child[T ~map[string]any](values T, key string) T {
 	found, ok := values[key].(map[string]any)
 	if !ok {
 		found = map[string]any{}
@@ -86,8 +86,8 @@ func at[T ~map[string]any](values T, key string) T {
 	return found
 }
 
-// plain returns a copy of values in the form of JSON, as a schema describes it.
-func plain(values map[string]any) (map[string]any, error) {
+// jsonForm returns a copy of values in the form of JSON, as a schema describes it.
+func jsonForm(values map[string]any) (map[string]any, error) {
 	text, err := json.Marshal(values)
 	if err != nil {
 		return nil, fmt.Errorf("read the values: %w", err)
@@ -121,8 +121,8 @@ type mistakes struct {
 	printer *message.Printer
 }
 
-// of returns a line for each mistake in an error of a schema.
-func (m mistakes) of(e *jsonschema.ValidationError) []string {
+// describe returns a line for each mistake in an error of a schema.
+func (m mistakes) describe(e *jsonschema.ValidationError) []string {
 	switch wrong := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		var lines []string
@@ -140,7 +140,7 @@ func (m mistakes) of(e *jsonschema.ValidationError) []string {
 	}
 	var lines []string
 	for _, cause := range e.Causes {
-		lines = append(lines, m.of(cause)...)
+		lines = append(lines, m.describe(cause)...)
 	}
 	return lines
 }
@@ -149,7 +149,7 @@ func (m mistakes) of(e *jsonschema.ValidationError) []string {
 func (m mistakes) alternatives(e *jsonschema.ValidationError) string {
 	var all []string
 	for _, cause := range e.Causes {
-		for _, line := range m.of(cause) {
+		for _, line := range m.describe(cause) {
 			_, text, _ := strings.Cut(line, ": ")
 			all = append(all, text)
 		}
@@ -163,12 +163,12 @@ func (m mistakes) unknown(location []string, key string) string {
 	schema := m.schema
 	for _, step := range location {
 		if _, list := schema["items"]; list {
-			schema = at(schema, "items")
+			schema = child(schema, "items")
 		} else {
-			schema = at(at(schema, "properties"), step)
+			schema = child(child(schema, "properties"), step)
 		}
 	}
-	known := slices.Sorted(maps.Keys(at(schema, "properties")))
+	known := slices.Sorted(maps.Keys(child(schema, "properties")))
 	if near := nearest(key, known); near != "" {
 		line += ", did you mean " + dotted(append(slices.Clone(location), near)) + "?"
 	}
@@ -180,11 +180,11 @@ func dotted(location []string) string {
 	if len(location) == 0 {
 		return "values"
 	}
-	return index.ReplaceAllString(strings.Join(location, "."), "[$1]")
+	return listIndex.ReplaceAllString(strings.Join(location, "."), "[$1]")
 }
 
-// index is a step into a list.
-var index = regexp.MustCompile(`\.(\d+)\b`)
+// listIndex is a step into a list.
+var listIndex = regexp.MustCompile(`\.(\d+)\b`)
 
 // nearest returns the known key with the fewest edits, ignoring case, if these are few.
 func nearest(key string, known []string) string {
@@ -222,11 +222,11 @@ func distance(a, b string) int {
 // failure is what the engine writes before the message of a check in a template.
 var failure = regexp.MustCompile(`^execution error at \((\S+?):\S*\): `)
 
-// within finds the key of the agent whose NOTES.txt has rejected values.
-var within = regexp.MustCompile(`^` + umbrella + `/charts/(\w+)/`)
+// rejectingChart finds the key of the agent whose NOTES.txt has rejected values.
+var rejectingChart = regexp.MustCompile(`^` + umbrella + `/charts/(\w+)/`)
 
-// complete finds messages about values that an agent gets from the umbrella, with their whole path.
-var complete = regexp.MustCompile(`^(global|devicePlugin\.config)\.`)
+// fullPath finds messages about values that an agent gets from the umbrella, with their whole path.
+var fullPath = regexp.MustCompile(`^(global|devicePlugin\.config)\.`)
 
 // rejection returns the message of the check in a template that rejected values, with the key of
 // the agent, which the agent's chart does not know.
@@ -237,10 +237,10 @@ func rejection(err error, keys map[string]string) error {
 	}
 	text := err.Error()[len(found[0]):]
 	key := keys[stageOf(found[1])]
-	if of := within.FindStringSubmatch(found[1]); of != nil {
+	if of := rejectingChart.FindStringSubmatch(found[1]); of != nil {
 		key = of[1]
 	}
-	if key != "" && !complete.MatchString(text) && !strings.HasPrefix(text, key+".") {
+	if key != "" && !fullPath.MatchString(text) && !strings.HasPrefix(text, key+".") {
 		text = key + "." + text
 	}
 	return errors.New(text)
