@@ -12,20 +12,20 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// procFolder is the folder of the driver in a container.
+// procFolder is the driver's folder in the /proc of a container.
 const procFolder = "/proc/driver/nvidia"
 
-// maxProcFile is more than any file of the driver has that is copied.
+// maxProcFile is larger than any file of the driver that is copied.
 const maxProcFile = 64 << 10
 
-// procView is /proc/driver/nvidia as a container sees it: a tmpfs with the driver's own
-// texts, in which the folders of the container's GPUs and capabilities are mounted.
+// procView is /proc/driver/nvidia for a container. It is a tmpfs with copies of the driver's text
+// files. The folders of the container's GPUs and capabilities are mounted in it.
 type procView struct {
 	mount  *rootfs.Mount
 	mounts []injected
 }
 
-// newProcView makes the view on the host. It returns nil if there is no such folder.
+// newProcView makes the view on the host. It returns nil if the host has no such folder.
 func newProcView(proc string, v ProcView) (view *procView, err error) {
 	host := filepath.Join(proc, "driver/nvidia")
 	if !exists(host) {
@@ -52,7 +52,7 @@ func newProcView(proc string, v ProcView) (view *procView, err error) {
 	return view, mount.Freeze()
 }
 
-// copyText copies a text of the driver, if it has one of that name.
+// copyText copies a text file of the driver, if it exists.
 func copyText(root *rootfs.Root, host, name string) error {
 	data, err := hostfs.ReadFile(filepath.Join(host, name), maxProcFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +64,7 @@ func copyText(root *rootfs.Root, host, name string) error {
 	return root.WriteFile("/"+name, []byte(cdihook.WithoutModification(string(data))), 0o444)
 }
 
-// folders makes a place for each GPU and capability, and opens what is mounted there.
+// folders opens the folder of each GPU and capability, and creates its mount point.
 func (v *procView) folders(root *rootfs.Root, host string, show ProcView) error {
 	var names []string
 	for _, id := range show.GPUs {
@@ -89,7 +89,7 @@ func (v *procView) folders(root *rootfs.Root, host string, show ProcView) error 
 	return nil
 }
 
-// mountInto mounts the view in a container that shows the driver's folder.
+// mountInto mounts the view into a container, if the driver's folder exists there.
 func (v *procView) mountInto(root *rootfs.Root) error {
 	if v == nil || !root.Has(procFolder) {
 		return nil

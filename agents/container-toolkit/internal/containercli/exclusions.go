@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// exclusions are flags that leave out parts of the driver.
+// exclusions holds the flags that leave out parts of the driver.
 type exclusions struct{ persistenced, fabricManager, mps, firmware *bool }
 
 func (f *flags) exclusions() exclusions {
@@ -19,7 +19,7 @@ func (f *flags) exclusions() exclusions {
 	}
 }
 
-// apply removes from the driver what the flags leave out.
+// apply removes from the driver the parts that the flags leave out.
 func (w exclusions) apply(c *driverroot.Content) {
 	if *w.firmware {
 		c.Firmware = nil
@@ -31,7 +31,7 @@ func (w exclusions) apply(c *driverroot.Content) {
 		case "nvidia-fabricmanager":
 			return *w.fabricManager
 		}
-		// The only one that CUDA needs.
+		// The folder of MPS pipes is the only socket that only CUDA needs.
 		return *w.mps && f.Capabilities == driverroot.Compute
 	})
 }

@@ -46,7 +46,7 @@ func listCommand() command {
 	}}
 }
 
-// listFilter says what is printed.
+// listFilter holds the flags that select which files are printed.
 type listFilter struct{ libraries, binaries, ipcs, firmwares *bool }
 
 func (s listFilter) paths(n *container.Node, plan *container.Plan, all, devices bool) []string {

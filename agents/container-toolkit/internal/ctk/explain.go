@@ -69,8 +69,8 @@ func (p *program) explainCommand() *cli.Command {
 	}
 }
 
-// explained returns the container that the arguments describe; annotations and privileged belong to
-// variables.
+// explained returns the container that the arguments describe. annotations and privileged are only
+// used if the arguments are variables.
 func explained(args, annotations []string, privileged bool) (request.Container, inject.Target, error) {
 	target := inject.Target{Stat: shim.HostNode, Public: shim.HostPublic}
 	if len(args) == 0 {
@@ -129,7 +129,7 @@ func show(w io.Writer, p *shim.Plan) error {
 	return out.Flush()
 }
 
-// describeEdits returns one line for each part of a change.
+// describeEdits returns one line for each edit.
 func describeEdits(e oci.Edits) []string {
 	var out []string
 	for _, v := range e.Env {
@@ -158,8 +158,8 @@ func describeEdits(e oci.Edits) []string {
 	return out
 }
 
-// describeMounts returns one line for each source of mounts: a library is at several paths, one for
-// each of its names.
+// describeMounts returns one line for each source of mounts. A library is mounted at several paths,
+// one for each of its names.
 func describeMounts(mounts []specs.Mount) []string {
 	paths := map[string][]string{}
 	var sources []string
@@ -183,7 +183,7 @@ func describeMounts(mounts []specs.Mount) []string {
 	return sources
 }
 
-// leftOut returns the names of what was left out, each once: a library is at several paths.
+// leftOut returns the unique names of the parts that are left out. A library has several paths.
 func leftOut(paths []string) []string {
 	var out []string
 	for _, p := range paths {
@@ -199,7 +199,7 @@ func leftOut(paths []string) []string {
 	return out
 }
 
-// tail returns arguments without the name of the program.
+// tail returns the arguments without the program name.
 func tail(args []string) []string {
 	if len(args) == 0 {
 		return nil

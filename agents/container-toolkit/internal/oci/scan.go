@@ -7,15 +7,15 @@ import (
 
 var errSyntax = errors.New("it is not valid JSON")
 
-// scanner cuts JSON into its parts without decoding them. What is not valid inside of a part
-// it does not see. The decoder of the standard library takes several times as long, and a
+// scanner splits JSON into parts without decoding them. It does not detect errors inside of a part.
+// It exists because the decoder of the standard library takes several times as long, and a
 // container waits for it.
 type scanner struct {
 	data []byte
 	pos  int
 }
 
-// peek skips white space, and returns the next byte, or 0 at the end.
+// peek skips white space, and returns the next byte without consuming it, or 0 at the end.
 func (s *scanner) peek() byte {
 	for ; s.pos < len(s.data); s.pos++ {
 		switch c := s.data[s.pos]; c {
@@ -27,7 +27,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// expect skips a byte, which must be the next one.
+// expect consumes a byte, and returns an error if it is not c.
 func (s *scanner) expect(c byte) error {
 	if s.peek() != c {
 		return errSyntax
@@ -36,7 +36,7 @@ func (s *scanner) expect(c byte) error {
 	return nil
 }
 
-// end returns an error unless only white space is left.
+// end returns an error unless only white space remains.
 func (s *scanner) end() error {
 	if s.peek() != 0 || s.pos < len(s.data) {
 		return errSyntax
@@ -44,7 +44,7 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// items calls item for each item of an object or an array, which stands before it.
+// items reads an object or an array. It calls item at the start of each item, to consume it.
 func (s *scanner) items(begin, end byte, item func() error) error {
 	if err := s.expect(begin); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (s *scanner) items(begin, end byte, item func() error) error {
 	return nil
 }
 
-// value returns the next value, without a copy.
+// value returns the next value. It does not copy the data.
 func (s *scanner) value() (json.RawMessage, error) {
 	first := s.peek()
 	start := s.pos
@@ -80,7 +80,7 @@ func (s *scanner) value() (json.RawMessage, error) {
 	if s.pos == start {
 		return nil, errSyntax
 	}
-	// A caller that appends must not write over what follows.
+	// The capacity is limited, so that a caller that appends does not overwrite the next bytes.
 	return json.RawMessage(s.data[start:s.pos:s.pos]), nil
 }
 
@@ -117,7 +117,7 @@ func (s *scanner) skipNested() {
 	}
 }
 
-// skipLiteral skips a number or a word.
+// skipLiteral skips a number, true, false or null.
 func (s *scanner) skipLiteral() {
 	for ; s.pos < len(s.data); s.pos++ {
 		switch s.data[s.pos] {
