@@ -8,8 +8,7 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// explain adds to an error of a MIG change or a reset what stands in the way,
-// and what takes it away.
+// explain adds the cause and the fix to an error of a MIG change or a reset.
 func (n *Node) explain(g state.GPU, err error) error {
 	switch {
 	case errors.Is(err, state.ErrInUse):
@@ -32,7 +31,7 @@ func (n *Node) explain(g state.GPU, err error) error {
 	}
 }
 
-// describeUse returns what of a GPU its instances take.
+// describeUse describes the slices of a GPU that its instances use.
 func describeUse(g state.GPU, mig state.MIG) string {
 	board, err := state.LookupBoard(g.Model)
 	if err != nil || len(mig.GPUInstances) == 0 {
@@ -50,7 +49,7 @@ func describeUse(g state.GPU, mig state.MIG) string {
 		compute, board.ComputeSlices, board.MemorySlices, strings.Join(list, ", "))
 }
 
-// inUseError names the processes on a GPU.
+// inUseError adds the processes on a GPU to an error.
 func (n *Node) inUseError(g state.GPU, err error) error {
 	processes, listErr := n.state.Processes(g.Slot)
 	if listErr != nil {
@@ -66,7 +65,7 @@ func (n *Node) inUseError(g state.GPU, err error) error {
 	return fmt.Errorf("%w by process %s; end it first (gpu-sim proc end %d %s)", err, strings.Join(pids, ", "), g.Index, pids[0])
 }
 
-// checkUnused reports whether no process works on any of the instances.
+// checkUnused returns an error if a process uses one of the instances.
 func (n *Node) checkUnused(g state.GPU, doomed []state.GPUInstance) error {
 	for _, gi := range doomed {
 		for _, ci := range gi.ComputeInstances {

@@ -11,7 +11,7 @@ import (
 // logger writes the lines of nvidia-smi -q.
 type logger struct{ strings.Builder }
 
-// title writes the line above a section at a depth.
+// title writes the heading of a section at a depth.
 func (l *logger) title(depth int, name string) {
 	fmt.Fprintf(l, "%s%s\n", strings.Repeat("    ", depth), name)
 }
@@ -21,7 +21,7 @@ func (l *logger) value(depth int, name, value string) {
 	fmt.Fprintf(l, "%-*s: %s\n", 42, strings.Repeat("    ", depth)+name, value)
 }
 
-// writeLog prints what nvidia-smi prints with -q, as far as the simulator knows it.
+// writeLog writes the output of nvidia-smi -q, as far as it is simulated.
 func (n node) writeLog(out io.Writer) error {
 	l := &logger{}
 	l.WriteString("\n==============NVSMI LOG==============\n\n")
@@ -97,7 +97,7 @@ func (d device) writeParts(l *logger) {
 	}
 }
 
-// writeLicences prints the products that need a licence. A GPU of bare metal has none.
+// writeLicences writes the products that need a license. A GPU without vGPU has none.
 func (d device) writeLicences(l *logger) {
 	all := d.licences.value
 	if all.supported == 0 {
@@ -113,7 +113,7 @@ func (d device) writeLicences(l *logger) {
 	}
 }
 
-// status is the text of a licence. The kinds of its end are NVML_GRID_LICENSE_EXPIRY_*.
+// status returns the state of a license. Values of expiry.status are NVML_GRID_LICENSE_EXPIRY_*.
 func (f licence) status() string {
 	const invalid, valid, permanent = 1, 2, 4
 	if f.licensed == 0 {

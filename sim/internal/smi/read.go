@@ -15,9 +15,9 @@ type reader struct {
 	err    error
 }
 
-// optionalOf returns a value that NVML filled in unless err is set. It is unknown if the
-// device does not have it, if the caller may not read it, or if the library does not
-// know the function. The reader keeps any other error.
+// optionalOf returns the value that NVML has written, unless err is set. The value is unknown if
+// the device does not support it, if the caller may not read it, or if the library lacks the
+// function. The reader keeps any other error.
 func optionalOf[T any](r *reader, value T, err error) optional[T] {
 	if err == nil {
 		return some(value)
@@ -28,14 +28,14 @@ func optionalOf[T any](r *reader, value T, err error) optional[T] {
 	return optional[T]{}
 }
 
-// get returns what the function returns for the device.
+// get returns the result of a function for the device.
 func get[T any](r *reader, symbol string) optional[T] {
 	var value T
 	err := r.lib.deviceValue(r.handle, symbol, unsafe.Pointer(&value))
 	return optionalOf(r, value, err)
 }
 
-// getAt returns what the function returns for the device and a kind.
+// getAt returns the result of a function for the device and a kind.
 func getAt[T any](r *reader, symbol string, kind uint32) optional[T] {
 	var value T
 	err := r.lib.deviceValueAt(r.handle, symbol, kind, unsafe.Pointer(&value))
@@ -53,7 +53,7 @@ func (r *reader) memory() optional[memory] {
 	return optionalOf(r, value, err)
 }
 
-// node reads all that nvidia-smi shows.
+// node reads all values that nvidia-smi shows.
 func (l *library) node() (node, error) {
 	n := node{time: time.Now(), cuda: unknown}
 	var err error
@@ -113,7 +113,7 @@ func (l *library) device(g gpu) device {
 	return d
 }
 
-// part reads the values of a MIG device; of keeps an error.
+// part reads the values of a MIG device. It stores errors in of.
 func (l *library) part(m migDevice, of *reader) part {
 	r := &reader{lib: l, handle: m.handle}
 	p := part{
@@ -127,8 +127,7 @@ func (l *library) part(m migDevice, of *reader) part {
 	return p
 }
 
-// processes lists the processes that use a GPU. NVML does not report their names to
-// everybody.
+// processes returns the processes that use a GPU. NVML does not report process names to every user.
 func (l *library) processes(r *reader) []process {
 	count := uint32(1024)
 	infos := make([]processInfo, count)

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Name is the program that shows GPUs.
+// Name is the name of the program nvidia-smi.
 const Name = "nvidia-smi"
 
-// IsProgram reports whether a program of this name belongs to the driver.
+// IsProgram reports whether a program with this name belongs to the driver.
 func IsProgram(name string) bool { return strings.HasPrefix(name, "nvidia-") }
 
-// Run plays the program name.
+// Run simulates the program name.
 func Run(name string, args []string, out io.Writer) error {
 	if name == persistenced {
 		if err := startDaemon(); err != nil {
@@ -42,14 +42,14 @@ func Run(name string, args []string, out io.Writer) error {
 	return nil
 }
 
-// query is what the arguments ask for.
+// query is the request of the arguments.
 type query struct {
 	show   show
 	fields []string
 	header bool
 }
 
-// show is a form of the output.
+// show is an output format.
 type show int
 
 const (
@@ -160,7 +160,7 @@ func (q query) printLines(lib *library, out io.Writer) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// fault returns why a GPU is not shown, or nil.
+// fault returns the error that prevents a GPU from being shown, or nil.
 func (g gpu) fault() error {
 	if g.err == nil {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The form of the table is that of nvidia-smi 570.
+// The table has the format of nvidia-smi 570.
 
-// rule is a line of the table with joints between columns of these widths.
+// rule returns a horizontal line of the table, with joints between columns of these widths.
 func rule(left, line, joint, right string, widths ...int) string {
 	parts := make([]string, len(widths))
 	for i, w := range widths {
@@ -18,12 +18,12 @@ func rule(left, line, joint, right string, widths ...int) string {
 	return left + strings.Join(parts, joint) + right + "\n"
 }
 
-// tableWidth is the width of a row of one column.
+// tableWidth is the width of a row with one column.
 const tableWidth = 89
 
 func row(cells ...string) string { return "|" + strings.Join(cells, "|") + "|\n" }
 
-// shorten shortens a text to a width.
+// shorten shortens text to a width.
 func shorten(text string, width int) string {
 	if r := []rune(text); len(r) > width {
 		return string(r[:width-3]) + "..."
@@ -31,7 +31,7 @@ func shorten(text string, width int) string {
 	return text
 }
 
-// writeTable prints what nvidia-smi prints without arguments.
+// writeTable writes the output of nvidia-smi without arguments.
 func (n node) writeTable(out io.Writer) error {
 	var b strings.Builder
 	b.WriteString(n.time.Format(time.ANSIC) + "\n")
@@ -69,7 +69,7 @@ func (n node) writeGPUs(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// migWord is the MIG mode, with a star while another one is pending.
+// migWord returns the MIG mode, followed by a star if another mode is pending.
 func (d device) migWord() string {
 	w := nameOf(d.migMode, "Disabled", "Enabled")
 	if d.migMode != d.migPending {
@@ -98,7 +98,7 @@ func mib(m optional[memory], of func(memory) uint64) string {
 	return optional[uint64]{of(m.value) >> 20, m.known}.format("%dMiB")
 }
 
-// writeParts prints the MIG devices, if a GPU is in MIG mode.
+// writeParts writes the MIG devices if a GPU is in MIG mode.
 func (n node) writeParts(b *strings.Builder) {
 	enabled, rows := false, 0
 	widths := []int{18, 34, 11, 23}
@@ -158,7 +158,7 @@ func (n node) writeProcesses(b *strings.Builder) {
 	b.WriteString(rule("+", "-", "-", "+", tableWidth))
 }
 
-// instance returns the number of an instance, or "N/A" for a process on the whole GPU.
+// instance returns the ID of an instance, or "N/A" for a process on the whole GPU.
 func instance(id uint32) string {
 	return optional[uint32]{id, id != noInstance}.format("%d")
 }

@@ -13,7 +13,7 @@ func constant(n uint64) func(*telemetry) uint64 {
 	return func(*telemetry) uint64 { return n }
 }
 
-// number makes a field of a word of the state.
+// number makes a field of a number in the state.
 func number[T C.uint8_t | C.uint32_t | C.uint64_t](name string, highest uint64, at func(*telemetry) *T) field {
 	return field{
 		name: name,
@@ -23,13 +23,13 @@ func number[T C.uint8_t | C.uint32_t | C.uint64_t](name string, highest uint64, 
 	}
 }
 
-// onlyIf limits a field to products that have it.
+// onlyIf limits a field to products that support it.
 func (f field) onlyIf(has func(*telemetry) bool) field {
 	f.supported = has
 	return f
 }
 
-// upTo sets the highest value of a field, which differs between GPUs.
+// upTo sets a maximum that differs between GPUs.
 func (f field) upTo(highest func(*telemetry) uint64) field {
 	f.max = highest
 	return f
@@ -38,7 +38,7 @@ func (f field) upTo(highest func(*telemetry) uint64) field {
 func hasMemorySensor(t *telemetry) bool { return t.gpu.memory_temperature != C.SIM_NO_TEMPERATURE }
 func hasNVLink(t *telemetry) bool       { return t.gpu.links > 0 }
 
-// activities are the names of enum sim_activity, in its order.
+// activities returns the names of enum sim_activity, in order.
 func activities() []string {
 	return []string{
 		"utilization-gpu", "utilization-memory", "utilization-encoder", "utilization-decoder", "utilization-jpeg", "utilization-ofa",
@@ -47,7 +47,7 @@ func activities() []string {
 	}
 }
 
-// fields lists what SetField accepts as a number.
+// fields returns the numeric fields of SetField.
 func fields() []field {
 	const hottest = 200
 	list := []field{
@@ -86,7 +86,7 @@ func fields() []field {
 func usableMemory(t *telemetry) uint64 { return uint64(t.gpu.memory_total - t.gpu.memory_reserved) }
 func bar1(t *telemetry) uint64         { return uint64(t.gpu.bar1_total) }
 
-// flows are the traffic in bytes per second, in the order of enum sim_flow_kind.
+// flows returns the traffic in bytes per second, in the order of enum sim_flow_kind.
 func flows() []field {
 	const fastest = 1 << 50
 	at := func(i int) func(*telemetry) *C.uint64_t {
@@ -100,8 +100,8 @@ func flows() []field {
 	}
 }
 
-// eccFields are the counters of errors: by counter, memory and error. An error
-// counts in both counters.
+// eccFields returns the ECC error counters, by counter, memory and error. Each error counts in the
+// volatile and in the aggregate counter.
 func eccFields() []field {
 	var list []field
 	for memory, m := range []string{"dram", "sram"} {
@@ -130,7 +130,7 @@ func linksUp(t *telemetry) (up uint64) {
 	return up
 }
 
-// setNVLinks leaves the first n links up.
+// setNVLinks sets the first n links up, and all others down.
 func setNVLinks(t *telemetry, n uint64) {
 	for i := range uint64(t.gpu.links) {
 		t.gpu.link[i].up = 0
