@@ -18,8 +18,8 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 )
 
-// checkValues compares the values of the umbrella chart with its schema and those of its
-// dependencies, of the disabled ones too. Its error has one line for each mistake.
+// checkValues validates the values of the umbrella chart against its schema and the schemas of its
+// dependencies, even of disabled ones. Its error has one line for each mistake.
 func checkValues(c *chart.Chart, values map[string]any) error {
 	schema, defaults, err := composed(c)
 	if err != nil {
@@ -47,8 +47,8 @@ func checkValues(c *chart.Chart, values map[string]any) error {
 	return errors.New(strings.Join(slices.Compact(lines), "\n"))
 }
 
-// composed returns the schema of the umbrella with those of its dependencies in the place
-// of their values, and their defaults in the same form.
+// composed returns the schema and the defaults of the umbrella, which include the schemas and
+// defaults of its dependencies.
 func composed(c *chart.Chart) (schema, defaults map[string]any, err error) {
 	if schema, err = decoded(c.Schema); err != nil {
 		return nil, nil, fmt.Errorf("read the schema of chart %s: %w", c.Name(), err)
@@ -76,7 +76,7 @@ func composed(c *chart.Chart) (schema, defaults map[string]any, err error) {
 	return schema, defaults, nil
 }
 
-// child returns the value of a key, or an empty one that it puts there.
+// child returns the map at a key. If it is missing, child adds an empty map.
 func child[T ~map[string]any](values T, key string) T {
 	found, ok := values[key].(map[string]any)
 	if !ok {
@@ -86,7 +86,7 @@ func child[T ~map[string]any](values T, key string) T {
 	return found
 }
 
-// jsonForm returns a copy of values in the form of JSON, as a schema describes it.
+// jsonForm returns a copy of values with the types of decoded JSON, which a schema can validate.
 func jsonForm(values map[string]any) (map[string]any, error) {
 	text, err := json.Marshal(values)
 	if err != nil {
@@ -99,7 +99,7 @@ func jsonForm(values map[string]any) (map[string]any, error) {
 	return copied, nil
 }
 
-// decoded returns a JSON object, an empty one for null.
+// decoded parses a JSON object. For null, it returns an empty map.
 func decoded(text []byte) (map[string]any, error) {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -115,13 +115,13 @@ func decoded(text []byte) (map[string]any, error) {
 	return object, nil
 }
 
-// mistakes describes what is wrong with values.
+// mistakes describes invalid values.
 type mistakes struct {
 	schema  map[string]any
 	printer *message.Printer
 }
 
-// describe returns a line for each mistake in an error of a schema.
+// describe returns a line for each mistake in a validation error.
 func (m mistakes) describe(e *jsonschema.ValidationError) []string {
 	switch wrong := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
@@ -134,7 +134,7 @@ func (m mistakes) describe(e *jsonschema.ValidationError) []string {
 		return []string{dotted(e.InstanceLocation) + ": " + m.alternatives(e)}
 	}
 	if len(e.Causes) == 0 {
-		// The library writes null as Go does.
+		// The library prints null as Go does.
 		text := strings.ReplaceAll(e.ErrorKind.LocalizedString(m.printer), ", <nil>", ", null")
 		return []string{dotted(e.InstanceLocation) + ": " + text}
 	}
@@ -145,7 +145,7 @@ func (m mistakes) describe(e *jsonschema.ValidationError) []string {
 	return lines
 }
 
-// alternatives describes a value that none of several schemas allows.
+// alternatives describes a value that does not match any of several schemas.
 func (m mistakes) alternatives(e *jsonschema.ValidationError) string {
 	var all []string
 	for _, cause := range e.Causes {
@@ -157,7 +157,7 @@ func (m mistakes) alternatives(e *jsonschema.ValidationError) string {
 	return strings.Join(slices.Compact(all), "; or ")
 }
 
-// unknown names a key that the schema lacks, and the nearest that it has.
+// unknown reports a key that is not in the schema, and the most similar key.
 func (m mistakes) unknown(location []string, key string) string {
 	line := dotted(append(slices.Clone(location), key)) + ": unknown key"
 	schema := m.schema
@@ -175,7 +175,7 @@ func (m mistakes) unknown(location []string, key string) string {
 	return line
 }
 
-// dotted returns a location in values as users write it, such as devicePlugin.env[0].name.
+// dotted returns a location in the form that users write, such as devicePlugin.env[0].name.
 func dotted(location []string) string {
 	if len(location) == 0 {
 		return "values"
@@ -183,10 +183,10 @@ func dotted(location []string) string {
 	return listIndex.ReplaceAllString(strings.Join(location, "."), "[$1]")
 }
 
-// listIndex is a step into a list.
+// listIndex matches an index in a location.
 var listIndex = regexp.MustCompile(`\.(\d+)\b`)
 
-// nearest returns the known key with the fewest edits, ignoring case, if these are few.
+// nearest returns the known key with the fewest edits, ignoring case, or "" if all need many edits.
 func nearest(key string, known []string) string {
 	best, least := "", 0
 	for _, k := range known {
@@ -198,7 +198,7 @@ func nearest(key string, known []string) string {
 	return best
 }
 
-// distance returns the number of letters to insert, delete or replace to make b of a.
+// distance returns the number of letters to insert, delete or replace to change a to b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -219,16 +219,17 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// failure is what the engine writes before the message of a check in a template.
+// failure matches the engine's prefix of the message of a check in a template.
 var failure = regexp.MustCompile(`^execution error at \((\S+?):\S*\): `)
 
-// rejectingChart finds the key of the agent whose NOTES.txt has rejected values.
+// rejectingChart matches the template of a dependency that rejected values. The group is the key of
+// the agent.
 var rejectingChart = regexp.MustCompile(`^` + umbrella + `/charts/(\w+)/`)
 
-// fullPath finds messages about values that an agent gets from the umbrella, with their whole path.
+// fullPath matches messages that already have the whole path of a value.
 var fullPath = regexp.MustCompile(`^(global|devicePlugin\.config)\.`)
 
-// rejection returns the message of the check in a template that rejected values, with the key of
+// rejection returns the message of a check in a template that rejected values. It adds the key of
 // the agent, which the agent's chart does not know.
 func rejection(err error, keys map[string]string) error {
 	found := failure.FindStringSubmatch(err.Error())
