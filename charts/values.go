@@ -226,7 +226,7 @@ var failure = regexp.MustCompile(`^execution error at \((\S+?):\S*\): `)
 // the agent.
 var rejectingChart = regexp.MustCompile(`^` + umbrella + `/charts/(\w+)/`)
 
-// fullPath matches messages that already have the whole path of a value.
+// fullPath matches messages that already begin with the whole path of a value.
 var fullPath = regexp.MustCompile(`^(global|devicePlugin\.config)\.`)
 
 // rejection returns the message of a check in a template that rejected values. It adds the key of

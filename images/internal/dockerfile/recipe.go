@@ -18,7 +18,7 @@ import (
 
 // Recipe describes an image.
 type Recipe struct {
-	// Copies has one entry for each layer, in order.
+	// Copies become one layer each, in this order.
 	Copies     []Copy
 	Labels     map[string]string
 	Env        []string

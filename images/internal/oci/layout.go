@@ -41,7 +41,8 @@ type canonical struct {
 	raw []byte
 }
 
-// contents is named differently from its method ImageIndex.
+// contents is v1.ImageIndex under another name, because an embedded ImageIndex would hide the method
+// ImageIndex.
 type contents interface{ v1.ImageIndex }
 
 func (c canonical) RawManifest() ([]byte, error) { return c.raw, nil }

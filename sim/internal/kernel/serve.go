@@ -70,8 +70,8 @@ const (
 	maxModule = 256 << 20
 )
 
-// Serve answers the programs on the simulated kernel until the last one has ended. It prints its
-// problems to log.
+// Serve answers the programs on the simulated kernel until the last one has ended. It prints errors
+// to log.
 func Serve(listener *os.File, node Node, log io.Writer) error {
 	defer listener.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)

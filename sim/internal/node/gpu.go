@@ -80,7 +80,7 @@ func (n *Node) SetField(ref, field, value string) error {
 		if err != nil || field != "numa-node" {
 			return err
 		}
-		// The NUMA node is the only field that the kernel shows.
+		// The NUMA node is the only field that is also a file of the kernel.
 		return os.WriteFile(n.path(sysGPU(gpu), "numa_node"), fmt.Appendf(nil, "%d\n", gpu.NUMANode), 0o644)
 	})
 }

@@ -174,7 +174,7 @@ func (n *Node) countHolders(name string) error {
 	return os.WriteFile(n.module(name, "refcnt"), []byte(strconv.Itoa(len(holders))+"\n"), 0o444) //nolint:gosec // as in sysfs
 }
 
-// takeGPUs does the work of the module nvidia on loading.
+// takeGPUs simulates the initialization of the module nvidia.
 func (n *Node) takeGPUs(version string) error {
 	if err := n.state.SetDriverVersion(version); err != nil {
 		return err

@@ -73,7 +73,7 @@ func (n *Node) Close() error { return n.state.Close() }
 // Root returns the node's folder.
 func (n *Node) Root() string { return n.root }
 
-// State returns the node's state. The kernel's files follow from the state. Therefore, load the
+// State returns the node's state. The kernel's files are derived from it, so callers must load the
 // driver, and plug and unplug GPUs, through the Node.
 func (n *Node) State() *state.State { return n.state }
 

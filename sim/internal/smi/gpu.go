@@ -5,7 +5,7 @@ import (
 	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
-// gpu is a GPU of NVML. err is set if the GPU does not answer.
+// gpu has the handle and names of a GPU in NVML. err is set if the GPU does not answer.
 type gpu struct {
 	index      int
 	handle     unsafe.Pointer

@@ -1,7 +1,7 @@
 // Package smi simulates the driver's programs of a simulated node. nvidia-smi shows and resets
-// GPUs. The other programs only exist, except nvidia-persistenced. Package smi reads values from
-// the libnvidia-ml.so.1 that the loader finds, so it has the requirements of a real nvidia-smi: the
-// library, the driver and the device nodes.
+// GPUs. nvidia-persistenced runs as a daemon. The other programs only exist as files. Package smi
+// reads values from the libnvidia-ml.so.1 that the loader finds, so it has the requirements of a
+// real nvidia-smi: the library, the driver and the device nodes.
 package smi
 
 /*

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// reset is the request of -r and -i.
+// reset has the arguments of -r and -i.
 type reset struct {
 	// ids has indices, UUIDs and bus IDs.
 	ids []string

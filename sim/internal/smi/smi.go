@@ -42,7 +42,7 @@ func Run(name string, args []string, out io.Writer) error {
 	return nil
 }
 
-// query is the request of the arguments.
+// query describes the requested output.
 type query struct {
 	show   show
 	fields []string

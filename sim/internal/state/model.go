@@ -194,8 +194,8 @@ func hgxH100() *NVLink {
 	}
 }
 
-// hgxB200 returns the HGX B200 baseboard. The number of two switches is published. The values that
-// NVML reports about the switches are copied from HGX H100.
+// hgxB200 returns the HGX B200 baseboard. The links lead to two switches, as published. The values
+// that NVML reports about the switches are copied from HGX H100.
 func hgxB200() *NVLink {
 	return &NVLink{
 		Version: 7, Links: 18, Fabric: true, SwitchPCIID: 0x22a310de,
@@ -203,7 +203,8 @@ func hgxB200() *NVLink {
 	}
 }
 
-// placesA100 follows DGX A100: each pair of GPUs is below one upper switch and has its NUMA node.
+// placesA100 follows DGX A100: each pair of GPUs is below one upper switch and on a separate NUMA
+// node.
 func placesA100() [8]Place {
 	return [8]Place{
 		{0x07, 3, 1, 1, 1},

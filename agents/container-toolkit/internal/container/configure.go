@@ -136,7 +136,7 @@ func (c Config) allow(pid int, nodes []driverroot.DeviceNode) error {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), systemdTimeout)
 	defer stop()
-	// Record comes first, because it makes systemd apply the runtime's pending changes.
+	// Record comes first, because systemd then also finishes the runtime's requests.
 	if err := group.Record(ctx, devices); err != nil {
 		// The container works until systemd reloads.
 		c.Warn(fmt.Sprintf("the container loses its GPUs at the next \"systemctl daemon-reload\": %v", err))
@@ -166,7 +166,7 @@ func (c Config) open(p *Plan, to Container) (o opened, err error) {
 	}
 	if !to.NoDevices {
 		for _, n := range p.Nodes {
-			// A read-only mount protects the mode and the owner of the host's node. The device is writable.
+			// A read-only mount protects the mode and the owner of the host's node. The device stays writable.
 			if err := add(n.HostPath, n.Path, rootfs.Attributes{ReadOnly: true, NoSuid: true, NoExec: true}); err != nil {
 				return o, err
 			}

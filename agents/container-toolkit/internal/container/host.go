@@ -48,7 +48,7 @@ func openNamespace(proc string, pid int) (namespace, error) {
 }
 
 // rootUser returns the host's IDs of the root user in the user namespace of a process. It returns
-// the zero user if the process has no user namespace.
+// the zero user if the process is in this program's user namespace.
 func rootUser(proc, process string) (user, error) {
 	own, err := os.Readlink(filepath.Join(proc, "self/ns/user"))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// program is the name in messages. It does not depend on the name of the file.
+// program is the name in messages, even if the file has another name.
 const program = "nvidia-container-cli"
 
 // Main runs nvidia-container-cli. args[0] is the name of the program. Main returns the exit code.

@@ -24,7 +24,7 @@ func openLog(path string) (logFile, error) {
 	return logFile{f}, nil
 }
 
-// printf writes a line. An error of the log is ignored, so that it does not fail the container.
+// printf writes a line. A logging error is ignored, so that it does not fail the container.
 func (l logFile) printf(format string, args ...any) {
 	if l.file != nil {
 		fmt.Fprintf(l.file, "%s %s\n", time.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))

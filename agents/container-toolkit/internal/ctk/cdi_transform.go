@@ -153,7 +153,7 @@ func (r rebase) hook(h *specs.Hook) {
 	}
 }
 
-// path replaces the folder if p is in it.
+// path replaces the folder in p, if p is the folder or a path below it.
 func (r rebase) path(p string) string {
 	if p == r.from {
 		return r.to

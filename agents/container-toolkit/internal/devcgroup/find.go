@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/pkg/mountinfo"
 )
 
-// Find returns the cgroup in which the kernel checks the devices of process pid. proc is the folder
+// Find returns the cgroup that the kernel uses to check the devices of process pid. proc is the folder
 // of the host's /proc.
 //
 // Find reads the cgroup of the process, so it works with the cgroup drivers systemd and cgroupfs.

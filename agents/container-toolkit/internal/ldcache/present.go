@@ -9,7 +9,7 @@ import (
 // present is the container's current cache. It saves reading the libraries again. An image has
 // hundreds of libraries, and on a node where the image never ran, they are not in the page cache.
 type present struct {
-	// known maps a file name in a folder to the index of its library in all.
+	// known has, for each file in a folder, the index of its library in all.
 	known map[place]map[string]int32
 	all   []ldso.Entry
 	dirs  map[string]dirID

@@ -16,8 +16,8 @@ type member struct {
 }
 
 // parseObject returns the members of a valid JSON object. It returns no members for null and for
-// empty input. It rejects a key that appears twice, even in another case, because programs
-// do not agree on one of the two values.
+// empty input. It rejects a key that appears twice, even in another case, because programs differ
+// in the value that they use.
 func parseObject(raw json.RawMessage) (object, error) {
 	if isNull(raw) {
 		return nil, nil

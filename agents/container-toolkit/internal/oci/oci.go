@@ -65,8 +65,8 @@ func Load(bundle string) (*Spec, error) {
 }
 
 // Parse parses a config.json. It does not validate the parts that it does not read, because the
-// low-level runtime validates them. It rejects a key that appears twice, because programs do
-// not agree on one of the two values.
+// low-level runtime validates them. It rejects a key that appears twice, because programs differ in
+// the value that they use.
 func Parse(data []byte) (*Spec, error) {
 	if isNull(data) {
 		return nil, errors.New("it is empty")

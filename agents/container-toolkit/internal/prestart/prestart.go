@@ -19,7 +19,7 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// program is the name in messages. It does not depend on the name of the file.
+// program is the name in messages, even if the file has another name.
 const program = "nvidia-container-runtime-hook"
 
 // Main runs the hook. args[0] is the name of the program. Main returns the exit code. It does not
@@ -120,7 +120,7 @@ func checkMode(cfg *toolconfig.Config, asked *request.Request) error {
 	if cfg.Hook.SkipModeDetection {
 		return nil
 	}
-	// An existing CDI spec does not matter here, because this hook works without it.
+	// An existing CDI spec is not a reason to refuse. A node can use this hook and CDI specs.
 	mode, reason := asked.Mode(cfg.Runtime.Mode, func(string) bool { return false }, cfg.Runtime.CDI.DefaultKind)
 	if mode == toolconfig.ModeLegacy {
 		return nil

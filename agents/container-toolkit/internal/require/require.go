@@ -168,7 +168,7 @@ func (k properties) meets(f factor) bool {
 	}
 }
 
-// describe describes the node's values of the properties in the terms.
+// describe returns text with the values of the properties in the terms.
 func (k properties) describe(terms []term) string {
 	var names, unknown []string
 	for _, t := range terms {

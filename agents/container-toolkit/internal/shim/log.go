@@ -19,8 +19,8 @@ const (
 	levelDebug
 )
 
-// logger writes to the file nvidia-container-runtime.debug, and to the log of the low-level
-// runtime. Engines read errors from the low-level runtime's log.
+// logger writes to the debug file, which nvidia-container-runtime.debug in config.toml names, and
+// to the log of the low-level runtime. Engines read errors from the low-level runtime's log.
 type logger struct {
 	call call
 	// file is nil if no debug file is configured.

@@ -16,7 +16,7 @@ import (
 
 // State is the result of opening a device node.
 type State struct {
-	// Path of the node as the process sees it, for example /dev/nvidia0.
+	// Path is the path of the node for the process, for example /dev/nvidia0.
 	Path string
 	// Err is nil if the node can be opened.
 	Err error
