@@ -74,8 +74,8 @@ func (r release) write(ctx context.Context) error {
 	return nil
 }
 
-// on returns the configuration of the images for arch.
-func (r release) on(arch string) Config {
+// configFor returns the configuration of the images for arch.
+func (r release) configFor(arch string) Config {
 	c := r.Config
 	c.Libc.Arch, c.Bin, c.Out = arch, filepath.Join(r.Bin, arch), filepath.Join(r.Out, "images")
 	return c
@@ -94,7 +94,7 @@ func (r release) component(ctx context.Context, component string) error {
 	}
 	var images []v1.Image
 	for _, arch := range r.archs {
-		c, file := r.on(arch), component+"-"+tag+"-"+arch
+		c, file := r.configFor(arch), component+"-"+tag+"-"+arch
 		built, err := c.image(ctx, component)
 		if err != nil {
 			return fmt.Errorf("for %s: %w", arch, err)

@@ -62,8 +62,8 @@ type command struct {
 	run      func(c *cli.Context, n *node.Node) error
 }
 
-// full is the name as it is typed.
-func (cmd command) full() string { return strings.TrimSpace(cmd.parent + " " + cmd.name) }
+// fullName is the name as it is typed.
+func (cmd command) fullName() string { return strings.TrimSpace(cmd.parent + " " + cmd.name) }
 
 func (cmd command) cli() *cli.Command {
 	var root string
@@ -72,7 +72,7 @@ func (cmd command) cli() *cli.Command {
 		Flags: append([]cli.Flag{rootFlag(&root)}, cmd.flags...),
 		Action: func(c *cli.Context) error {
 			if n := c.NArg(); n < cmd.min || cmd.max >= 0 && n > cmd.max {
-				return fmt.Errorf("%s: wrong number of arguments; usage: gpu-sim %s [options] %s", cmd.full(), cmd.full(), cmd.args)
+				return fmt.Errorf("%s: wrong number of arguments; usage: gpu-sim %s [options] %s", cmd.fullName(), cmd.fullName(), cmd.args)
 			}
 			n, err := node.Open(root, node.Machine())
 			if err != nil {

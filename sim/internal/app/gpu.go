@@ -22,7 +22,7 @@ func gpuCommand(cmd command, run func(c *cli.Context, n *node.Node, g state.GPU)
 	cmd.run = func(c *cli.Context, n *node.Node) error {
 		g, err := gpuAt(n, c.Args().First())
 		if err != nil {
-			return fmt.Errorf("%s: %w", cmd.full(), err)
+			return fmt.Errorf("%s: %w", cmd.fullName(), err)
 		}
 		return run(c, n, g)
 	}

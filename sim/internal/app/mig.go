@@ -51,7 +51,7 @@ func migCommandOn(cmd command, run func(c *cli.Context, n *node.Node, g state.GP
 			err = run(c, n, gpus[i])
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", cmd.full(), err)
+			return fmt.Errorf("%s: %w", cmd.fullName(), err)
 		}
 		return nil
 	}
