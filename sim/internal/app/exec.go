@@ -34,7 +34,7 @@ func execCommand() *cli.Command {
 	}.cli()
 }
 
-// execute replaces the process by the command. It searches the command after the mounts, because
+// execute replaces the process by the command. It looks up the command after the mounts, because
 // the node also has programs.
 func execute(args []string) error {
 	// A new mount may cover the working folder, so the process enters it again.
