@@ -1,5 +1,5 @@
-// Package charts holds the Helm charts of the agents, so that a program installs
-// the same charts as a person does from the folder.
+// Package charts embeds the Helm charts of the agents, so that a program installs the same charts
+// as a user who installs them from the folder.
 package charts
 
 import (
@@ -20,7 +20,7 @@ import (
 // library is the chart with the templates that all other charts share.
 const library = "outrigger-common"
 
-// The copies of charts in other charts are not embedded.
+// Copies of charts in other charts are not embedded.
 //
 //go:embed */Chart.yaml */values.yaml */values.schema.json all:*/templates */crds all:library
 var embedded embed.FS
@@ -31,8 +31,8 @@ func Load(name string) (*chart.Chart, error) {
 	return load(embedded, name)
 }
 
-// Names returns the names of the charts that the chart outrigger consists of: those of agents, of the
-// orchestrator and of validations.
+// Names returns the names of the charts in the chart outrigger: agents, the orchestrator and
+// validations.
 func Names() ([]string, error) {
 	files, err := fs.Glob(embedded, "*/Chart.yaml")
 	if err != nil {
@@ -47,7 +47,7 @@ func Names() ([]string, error) {
 	return names, nil
 }
 
-// load returns a chart of files, with the charts that it depends on.
+// load returns a chart with the charts that it depends on.
 func load(files fs.FS, name string) (*chart.Chart, error) {
 	read, err := contents(files, name)
 	if err != nil {
@@ -64,9 +64,9 @@ func load(files fs.FS, name string) (*chart.Chart, error) {
 	return c, nil
 }
 
-// contents returns the files of a chart by their path in it. Its folder charts has a copy of each chart
-// that it depends on. The copies do not contain the library again: Helm gives the templates of each
-// chart to all charts that it renders together.
+// contents returns the files of a chart by their path in it. Its folder charts contains a copy of
+// each chart that it depends on. The copies do not contain the library again, because Helm shares
+// the templates of each chart with all charts that it renders together.
 func contents(files fs.FS, name string) (map[string][]byte, error) {
 	read, err := folder(files, name)
 	if err != nil {
@@ -92,8 +92,8 @@ func contents(files fs.FS, name string) (map[string][]byte, error) {
 	return read, nil
 }
 
-// folder returns the files of a folder by their path in it, but not those that Helm and editors hide,
-// the charts that a chart contains, and README.md, which is for people.
+// folder returns the files of a folder by their path in it. It leaves out files that Helm and
+// editors hide, the charts that a chart contains, and README.md, which is for people.
 func folder(files fs.FS, name string) (map[string][]byte, error) {
 	read := map[string][]byte{}
 	err := fs.WalkDir(files, name, func(file string, entry fs.DirEntry, err error) error {

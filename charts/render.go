@@ -16,47 +16,47 @@ import (
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 )
 
-// Release says how a chart is installed.
+// Release describes the installation of a chart.
 type Release struct {
 	Name      string
 	Namespace string
 	// Kubernetes is the version of the cluster, such as v1.36.3.
 	Kubernetes string
-	// Values override those of the chart.
+	// Values override the chart's values.
 	Values map[string]any
-	// service is the program that installs the chart, Helm if it is empty.
+	// service is the name of the program that installs the chart. If it is empty, it is Helm.
 	service string
-	// checked says that the values fit the schemas.
+	// checked is set if the values have been validated against the schemas.
 	checked bool
 }
 
-// installOrder returns Helm's order of kinds, with admission policies before the
-// accounts that they restrict. Helm does not know them, and creates them last: in a release
-// that Helm installs, they only come before the role bindings, in one List with these.
+// installOrder returns Helm's order of kinds, with admission policies before the service accounts
+// that they restrict. Helm does not know these kinds, and creates them last. In a release that Helm
+// installs, one List has the policies before the role bindings.
 func installOrder() releaseutil.KindSortOrder {
 	order := slices.Clone(releaseutil.InstallOrder)
 	return slices.Insert(order, slices.Index(order, "ServiceAccount"), "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 }
 
-// separator is what is between two objects.
+// separator matches the line between two objects.
 var separator = regexp.MustCompile(`(?m)^---\s*$`)
 
-// list finds the start of a List of the template outrigger.inOrder, up to its first item.
-var list = regexp.MustCompile(`(?m)^apiVersion: v1\nkind: List\n(?:.+\n)*items:\n`)
+// listHeader matches the start of a List of the template outrigger.inOrder, up to its first item.
+var listHeader = regexp.MustCompile(`(?m)^apiVersion: v1\nkind: List\n(?:.+\n)*items:\n`)
 
-// unlisted returns what a template renders with the items of its Lists as objects of their
-// own. The Lists are for Helm's order; Render has a better one.
+// unlisted replaces the Lists in rendered text by their items. The Lists are for Helm's order.
+// Render uses installOrder.
 func unlisted(text string) string {
 	documents := separator.Split(text, -1)
 	for i, document := range documents {
-		documents[i] = items(document)
+		documents[i] = unlistDocument(document)
 	}
 	return strings.Join(documents, "\n---\n")
 }
 
-// items returns the items of a List as objects of their own, and another object as it is.
-func items(document string) string {
-	at := list.FindStringIndex(document)
+// unlistDocument returns the items of a List as separate objects. It does not change other objects.
+func unlistDocument(document string) string {
+	at := listHeader.FindStringIndex(document)
 	if at == nil {
 		return document
 	}
@@ -72,8 +72,8 @@ func items(document string) string {
 	return out.String()
 }
 
-// Render returns the objects of a release in the order in which to install them,
-// without the tests of the chart.
+// Render returns the objects of a release in the order of installation, without the tests of the
+// chart.
 func Render(c *chart.Chart, r Release) (string, error) {
 	files, err := execute(c, r)
 	if err != nil {
@@ -90,8 +90,8 @@ func Render(c *chart.Chart, r Release) (string, error) {
 	return strings.TrimSpace(out.String()+manifests) + "\n", nil
 }
 
-// objects returns the objects in what templates make, in the order of installation, without
-// notes and tests.
+// objects returns the objects in rendered templates, in the order of installation, without notes
+// and tests.
 func objects(files map[string]string) (string, error) {
 	maps.DeleteFunc(files, func(name, _ string) bool { return path.Base(name) == "NOTES.txt" })
 	for name, text := range files {
@@ -108,7 +108,7 @@ func objects(files map[string]string) (string, error) {
 	return out.String(), nil
 }
 
-// execute returns what each template of a chart makes of a release's values.
+// execute renders each template of a chart with the values of a release.
 func execute(c *chart.Chart, r Release) (map[string]string, error) {
 	kubernetes, err := common.ParseKubeVersion(r.Kubernetes)
 	if err != nil {

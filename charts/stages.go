@@ -10,39 +10,38 @@ import (
 )
 
 const (
-	// umbrella is the chart that has all others as its dependencies.
+	// umbrella is the chart that has all other charts as its dependencies.
 	umbrella = "outrigger"
 	// orchestrator is the chart of the program that installs the others.
 	orchestrator = "orchestrator"
-	// NeedsAnnotation lists, in Chart.yaml, the charts to install before the chart.
+	// NeedsAnnotation in Chart.yaml lists the charts that are installed before the chart.
 	NeedsAnnotation = "outrigger.dev/needs"
-	// AllNodesAnnotation is "true", in Chart.yaml, of a chart that sets the labels by which
-	// others select nodes: it is the same on all nodes.
+	// AllNodesAnnotation in Chart.yaml is "true" for a chart that sets the node labels which other
+	// charts select. Its values are the same on all nodes.
 	AllNodesAnnotation = "outrigger.dev/all-nodes"
-	// KeyAnnotation is, in Chart.yaml, the key of the chart's values in the umbrella.
+	// KeyAnnotation in Chart.yaml is the key of the chart's values in the umbrella.
 	KeyAnnotation = "outrigger.dev/values-key"
 	// agents is the folder of the umbrella with one template for each agent.
 	agents = umbrella + "/templates/agents"
 )
 
-// Stage is a part of the umbrella chart that is installed as a whole.
+// Stage is a part of the umbrella chart that is installed as a unit.
 type Stage struct {
-	// Name is that of the chart, such as device-plugin. The objects of the umbrella
-	// itself are the stage outrigger.
+	// Name is the name of the chart, such as device-plugin. The objects of the umbrella itself are the
+	// stage outrigger.
 	Name string
-	// Key is the key of the chart's values in those of the umbrella, such as
-	// devicePlugin. It is empty for the stage outrigger.
+	// Key is the key of the chart's values in the umbrella's values, such as devicePlugin. It is empty
+	// for the stage outrigger.
 	Key string
-	// Needs has the names of the stages to install before this one, among those that
-	// are present.
+	// Needs has the names of the present stages that are installed before this one.
 	Needs []string
 	// Manifest has the objects as YAML documents, in the order of installation.
 	Manifest string
 }
 
-// Stages renders the charts of all agents with the values of the chart outrigger. A stage
-// comes after those that it needs. The agents that the values disable are absent. The key pools
-// is checked, and has no effect: who renders for pools does so once for each.
+// Stages renders the charts of all agents with the values of the chart outrigger. A stage comes
+// after the stages that it needs. Disabled agents are absent. The key pools is validated, but has
+// no effect: a caller renders once for each pool.
 func Stages(r Release) ([]Stage, error) {
 	c, err := Load(umbrella)
 	if err != nil {
@@ -51,7 +50,7 @@ func Stages(r Release) ([]Stage, error) {
 	keys, needs := map[string]string{}, map[string][]string{}
 	for _, dependency := range c.Dependencies() {
 		name, annotations := dependency.Name(), dependency.Metadata.Annotations
-		keys[name], needs[name] = annotations[KeyAnnotation], fields(annotations[NeedsAnnotation])
+		keys[name], needs[name] = annotations[KeyAnnotation], splitList(annotations[NeedsAnnotation])
 	}
 	r.Values = without(r.Values, orchestrator)
 	r.Values[orchestrator] = map[string]any{"enabled": false}
@@ -106,12 +105,12 @@ func without(values map[string]any, key string) map[string]any {
 	return copied
 }
 
-// fields returns the entries of a comma-separated list.
-func fields(text string) []string {
+// splitList returns the items of a comma-separated list.
+func splitList(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// byStage returns the objects of each stage, of the texts of the umbrella's templates.
+// byStage returns the objects of each stage from the umbrella's rendered templates.
 func byStage(files map[string]string) (map[string]string, error) {
 	grouped := map[string]map[string]string{}
 	for file, text := range files {
@@ -140,8 +139,8 @@ func stageOf(file string) string {
 	return umbrella
 }
 
-// sorted returns the keys of needs, each after those that it needs: those with the shortest
-// chain of needs come first. A name that is no key counts in a chain.
+// sorted returns the keys of needs. Each key comes after the keys that it needs, and keys with the
+// shortest chain of needs come first. A name that is not a key counts in a chain.
 func sorted(needs map[string][]string) ([]string, error) {
 	depths := map[string]int{}
 	var path []string

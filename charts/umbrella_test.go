@@ -97,7 +97,7 @@ func members(t *testing.T) []member {
 			t.Fatalf("%s: %v", file, err)
 		}
 		if key := m.Annotations[KeyAnnotation]; key != "" {
-			found[m.Name], needs[m.Name] = member{&m, key}, fields(m.Annotations[NeedsAnnotation])
+			found[m.Name], needs[m.Name] = member{&m, key}, splitList(m.Annotations[NeedsAnnotation])
 		}
 	}
 	order, err := sorted(needs)

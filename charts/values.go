@@ -18,8 +18,8 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 )
 
-// checkValues compares the values of the umbrella chart with its schema and those of its
-// dependencies, of the disabled ones too. Its error has one line for each mistake.
+// checkValues validates the values of the umbrella chart against its schema and the schemas of its
+// dependencies, even of disabled ones. Its error has one line for each mistake.
 func checkValues(c *chart.Chart, values map[string]any) error {
 	schema, defaults, err := composed(c)
 	if err != nil {
@@ -33,7 +33,7 @@ func checkValues(c *chart.Chart, values map[string]any) error {
 	if err != nil {
 		return fmt.Errorf("read the schema of chart %s: %w", c.Name(), err)
 	}
-	all, err := plain(values)
+	all, err := jsonForm(values)
 	if err != nil {
 		return err
 	}
@@ -42,21 +42,21 @@ func checkValues(c *chart.Chart, values map[string]any) error {
 		return err
 	}
 	m := mistakes{schema: schema, printer: message.NewPrinter(language.English)}
-	lines := m.of(invalid)
+	lines := m.describe(invalid)
 	slices.Sort(lines)
 	return errors.New(strings.Join(slices.Compact(lines), "\n"))
 }
 
-// composed returns the schema of the umbrella with those of its dependencies in the place
-// of their values, and their defaults in the same form.
+// composed returns the schema and the defaults of the umbrella, which include the schemas and
+// defaults of its dependencies.
 func composed(c *chart.Chart) (schema, defaults map[string]any, err error) {
 	if schema, err = decoded(c.Schema); err != nil {
 		return nil, nil, fmt.Errorf("read the schema of chart %s: %w", c.Name(), err)
 	}
-	if defaults, err = plain(c.Values); err != nil {
+	if defaults, err = jsonForm(c.Values); err != nil {
 		return nil, nil, err
 	}
-	properties := at[map[string]any](schema, "properties")
+	properties := child[map[string]any](schema, "properties")
 	for _, dependency := range c.Dependencies() {
 		key := dependency.Metadata.Annotations[KeyAnnotation]
 		if key == "" { // the library
@@ -67,17 +67,17 @@ func composed(c *chart.Chart) (schema, defaults map[string]any, err error) {
 			return nil, nil, fmt.Errorf("read the schema of chart %s: %w", dependency.Name(), err)
 		}
 		properties[key] = theirs
-		values, err := plain(dependency.Values)
+		values, err := jsonForm(dependency.Values)
 		if err != nil {
 			return nil, nil, err
 		}
-		defaults[key] = util.CoalesceTables(at[map[string]any](defaults, key), values)
+		defaults[key] = util.CoalesceTables(child[map[string]any](defaults, key), values)
 	}
 	return schema, defaults, nil
 }
 
-// at returns the value of a key, or an empty one that it puts there.
-func at[T ~map[string]any](values T, key string) T {
+// child returns the map at a key. If it is missing, child adds an empty map.
+func child[T ~map[string]any](values T, key string) T {
 	found, ok := values[key].(map[string]any)
 	if !ok {
 		found = map[string]any{}
@@ -86,8 +86,8 @@ func at[T ~map[string]any](values T, key string) T {
 	return found
 }
 
-// plain returns a copy of values in the form of JSON, as a schema describes it.
-func plain(values map[string]any) (map[string]any, error) {
+// jsonForm returns a copy of values with the types of decoded JSON, which a schema can validate.
+func jsonForm(values map[string]any) (map[string]any, error) {
 	text, err := json.Marshal(values)
 	if err != nil {
 		return nil, fmt.Errorf("read the values: %w", err)
@@ -99,7 +99,7 @@ func plain(values map[string]any) (map[string]any, error) {
 	return copied, nil
 }
 
-// decoded returns a JSON object, an empty one for null.
+// decoded parses a JSON object. For null, it returns an empty map.
 func decoded(text []byte) (map[string]any, error) {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -115,14 +115,14 @@ func decoded(text []byte) (map[string]any, error) {
 	return object, nil
 }
 
-// mistakes describes what is wrong with values.
+// mistakes describes invalid values.
 type mistakes struct {
 	schema  map[string]any
 	printer *message.Printer
 }
 
-// of returns a line for each mistake in an error of a schema.
-func (m mistakes) of(e *jsonschema.ValidationError) []string {
+// describe returns a line for each mistake in a validation error.
+func (m mistakes) describe(e *jsonschema.ValidationError) []string {
 	switch wrong := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		var lines []string
@@ -134,22 +134,22 @@ func (m mistakes) of(e *jsonschema.ValidationError) []string {
 		return []string{dotted(e.InstanceLocation) + ": " + m.alternatives(e)}
 	}
 	if len(e.Causes) == 0 {
-		// The library writes null as Go does.
+		// The library prints null as Go does.
 		text := strings.ReplaceAll(e.ErrorKind.LocalizedString(m.printer), ", <nil>", ", null")
 		return []string{dotted(e.InstanceLocation) + ": " + text}
 	}
 	var lines []string
 	for _, cause := range e.Causes {
-		lines = append(lines, m.of(cause)...)
+		lines = append(lines, m.describe(cause)...)
 	}
 	return lines
 }
 
-// alternatives describes a value that none of several schemas allows.
+// alternatives describes a value that does not match any of several schemas.
 func (m mistakes) alternatives(e *jsonschema.ValidationError) string {
 	var all []string
 	for _, cause := range e.Causes {
-		for _, line := range m.of(cause) {
+		for _, line := range m.describe(cause) {
 			_, text, _ := strings.Cut(line, ": ")
 			all = append(all, text)
 		}
@@ -157,36 +157,36 @@ func (m mistakes) alternatives(e *jsonschema.ValidationError) string {
 	return strings.Join(slices.Compact(all), "; or ")
 }
 
-// unknown names a key that the schema lacks, and the nearest that it has.
+// unknown reports a key that is not in the schema, and the most similar key.
 func (m mistakes) unknown(location []string, key string) string {
 	line := dotted(append(slices.Clone(location), key)) + ": unknown key"
 	schema := m.schema
 	for _, step := range location {
 		if _, list := schema["items"]; list {
-			schema = at(schema, "items")
+			schema = child(schema, "items")
 		} else {
-			schema = at(at(schema, "properties"), step)
+			schema = child(child(schema, "properties"), step)
 		}
 	}
-	known := slices.Sorted(maps.Keys(at(schema, "properties")))
+	known := slices.Sorted(maps.Keys(child(schema, "properties")))
 	if near := nearest(key, known); near != "" {
 		line += ", did you mean " + dotted(append(slices.Clone(location), near)) + "?"
 	}
 	return line
 }
 
-// dotted returns a location in values as users write it, such as devicePlugin.env[0].name.
+// dotted returns a location in the form that users write, such as devicePlugin.env[0].name.
 func dotted(location []string) string {
 	if len(location) == 0 {
 		return "values"
 	}
-	return index.ReplaceAllString(strings.Join(location, "."), "[$1]")
+	return listIndex.ReplaceAllString(strings.Join(location, "."), "[$1]")
 }
 
-// index is a step into a list.
-var index = regexp.MustCompile(`\.(\d+)\b`)
+// listIndex matches an index in a location.
+var listIndex = regexp.MustCompile(`\.(\d+)\b`)
 
-// nearest returns the known key with the fewest edits, ignoring case, if these are few.
+// nearest returns the known key with the fewest edits, ignoring case, or "" if all need many edits.
 func nearest(key string, known []string) string {
 	best, least := "", 0
 	for _, k := range known {
@@ -198,7 +198,7 @@ func nearest(key string, known []string) string {
 	return best
 }
 
-// distance returns the number of letters to insert, delete or replace to make b of a.
+// distance returns the number of letters to insert, delete or replace to change a to b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -219,16 +219,17 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// failure is what the engine writes before the message of a check in a template.
+// failure matches the engine's prefix of the message of a check in a template.
 var failure = regexp.MustCompile(`^execution error at \((\S+?):\S*\): `)
 
-// within finds the key of the agent whose NOTES.txt has rejected values.
-var within = regexp.MustCompile(`^` + umbrella + `/charts/(\w+)/`)
+// rejectingChart matches the template of a dependency that rejected values. The group is the key of
+// the agent.
+var rejectingChart = regexp.MustCompile(`^` + umbrella + `/charts/(\w+)/`)
 
-// complete finds messages about values that an agent gets from the umbrella, with their whole path.
-var complete = regexp.MustCompile(`^(global|devicePlugin\.config)\.`)
+// fullPath matches messages that already begin with the whole path of a value.
+var fullPath = regexp.MustCompile(`^(global|devicePlugin\.config)\.`)
 
-// rejection returns the message of the check in a template that rejected values, with the key of
+// rejection returns the message of a check in a template that rejected values. It adds the key of
 // the agent, which the agent's chart does not know.
 func rejection(err error, keys map[string]string) error {
 	found := failure.FindStringSubmatch(err.Error())
@@ -237,10 +238,10 @@ func rejection(err error, keys map[string]string) error {
 	}
 	text := err.Error()[len(found[0]):]
 	key := keys[stageOf(found[1])]
-	if of := within.FindStringSubmatch(found[1]); of != nil {
+	if of := rejectingChart.FindStringSubmatch(found[1]); of != nil {
 		key = of[1]
 	}
-	if key != "" && !complete.MatchString(text) && !strings.HasPrefix(text, key+".") {
+	if key != "" && !fullPath.MatchString(text) && !strings.HasPrefix(text, key+".") {
 		text = key + "." + text
 	}
 	return errors.New(text)

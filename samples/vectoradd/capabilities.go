@@ -1,8 +1,8 @@
 package main
 
-// NVIDIA's runtime gives some GPUs only to containers that may have CAP_SYS_ADMIN. This
-// program needs no capability. It gives up all of them before Go starts its threads,
-// because Linux keeps capabilities by thread.
+// NVIDIA's runtime gives some GPUs only to containers that may have CAP_SYS_ADMIN. This program
+// needs no capabilities. It drops all of them before Go starts its threads, because Linux keeps
+// capabilities per thread.
 
 /*
 #include <linux/capability.h>

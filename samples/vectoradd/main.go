@@ -1,5 +1,5 @@
-// Command vectoradd adds two vectors on a GPU and checks every element. It is the
-// smallest proof that a container can compute on its GPU.
+// Command vectoradd adds two vectors on a GPU and checks every element. It is a minimal check that
+// a container can compute on its GPU.
 package main
 
 import (

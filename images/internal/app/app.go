@@ -77,14 +77,14 @@ func chartsCommand() *cli.Command {
 	}
 }
 
-// settings is what the flags of a command that makes images set.
+// settings holds the values of the flags of a command that makes images.
 type settings struct {
 	Config
 
 	osBase, epoch string
 }
 
-// flags returns the flags of a command that makes images, with its default folders.
+// flags returns the flags of a command that makes images. bin and out are the default folders.
 func (s *settings) flags(bin, out string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "dir", EnvVars: []string{"IMAGES_DIR"}, Value: "images", Destination: &s.Dir, Usage: "`FOLDER` of the Dockerfile"},
@@ -104,7 +104,7 @@ func (s *settings) flags(bin, out string) []cli.Flag {
 	}
 }
 
-// complete sets what the flags do not, and reports all errors in them.
+// complete derives the fields without flags. It reports all errors in the flags.
 func (s *settings) complete() error {
 	var errs []error
 	seconds, err := strconv.ParseInt(s.epoch, 10, 64)
@@ -125,7 +125,7 @@ func (s *settings) complete() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// run builds the components that are named, or all.
+// run builds the named components, or all components.
 func run(ctx context.Context, c Config, components []string, stdout io.Writer) error {
 	all, err := c.components()
 	if err != nil {

@@ -25,23 +25,23 @@ import (
 
 // Config is the configuration from the command line.
 type Config struct {
-	// Dir holds the Dockerfile of all components.
+	// Dir is the folder of the Dockerfile.
 	Dir string
-	// Bin holds the built programs, which the Dockerfile's build stage puts into /out.
+	// Bin is the folder of the built programs. The Dockerfile's build stage puts them into /out.
 	Bin string
-	// Libc is the libc6 package, which also says for which architecture the images are.
+	// Libc is the libc6 package. Its Arch is the architecture of the images.
 	Libc base.Source
-	// Out receives COMPONENT.tar.
+	// Out is the folder for COMPONENT.tar.
 	Out string
-	// Cache holds the trees of the base.
+	// Cache is the folder for the trees of the base.
 	Cache string
-	// Repository is written before the component in an image's name.
+	// Repository is the prefix of the component in an image's name.
 	Repository string
 	Version    string
 	// Revision is the commit of the source.
 	Revision string
 	OS       base.OS
-	// Time is written on files and images.
+	// Time is the time of all files and images.
 	Time time.Time
 }
 
@@ -55,7 +55,7 @@ type Result struct {
 	Changed bool
 }
 
-// String returns the line that the program prints.
+// String returns the output line of the program.
 func (r Result) String() string {
 	state := "unchanged"
 	if r.Changed {
@@ -85,7 +85,7 @@ func (c Config) build(ctx context.Context, component string) (Result, error) {
 	return c.archive(component, built, ref)
 }
 
-// archive writes the image into file.tar, if it has changed.
+// archive writes the image to file.tar if it has changed.
 func (c Config) archive(file string, built image, refs ...name.Tag) (Result, error) {
 	digest, err := built.Digest()
 	if err != nil {
@@ -108,7 +108,7 @@ func (c Config) tag(component, tag string) (name.Tag, error) {
 // image is the image of a component.
 type image struct {
 	v1.Image
-	// root is the tree of its base, and programs are the files of those in it.
+	// root is the tree of the image's base. programs are the files of the programs in the image.
 	root     string
 	programs []string
 }
@@ -128,7 +128,7 @@ func (c Config) image(ctx context.Context, component string) (image, error) {
 	return built, err
 }
 
-// recipe reads the stage of component.
+// recipe returns the recipe of component.
 func (c Config) recipe(component string) (dockerfile.Recipe, error) {
 	file, err := c.dockerfile()
 	if err != nil {
@@ -139,9 +139,9 @@ func (c Config) recipe(component string) (dockerfile.Recipe, error) {
 	})
 }
 
-// layers returns one layer per COPY. A COPY can use a folder of the repository, which
-// is above Dir, and two stages: base has the tree of rootfs.sh at /rootfs/, and build
-// has the programs in /out/. It names what it finds there in built.
+// layers returns one layer per COPY. A COPY can use a folder of the repository, which is above Dir,
+// and two stages: base has the tree of rootfs.sh at /rootfs/, and build has the programs in /out/.
+// layers stores the tree and the programs in built.
 func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe, built *image) ([]mutate.Addendum, error) {
 	var layers []mutate.Addendum
 	for _, step := range recipe.Copies {
@@ -179,7 +179,7 @@ func (c Config) layers(ctx context.Context, recipe dockerfile.Recipe, built *ima
 	return layers, nil
 }
 
-// check reports why the program at path cannot run on the base at root.
+// check returns an error if the program at path cannot run on the base at root.
 func check(path, arch, root string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -195,7 +195,7 @@ func check(path, arch, root string) error {
 	return nil
 }
 
-// assemble returns the image of layers and configuration.
+// assemble returns an image with the layers and the configuration of recipe.
 func (c Config) assemble(recipe dockerfile.Recipe, layers []mutate.Addendum) (v1.Image, error) {
 	image, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), layers...)
 	if err != nil {
@@ -209,7 +209,7 @@ func (c Config) assemble(recipe dockerfile.Recipe, layers []mutate.Addendum) (v1
 	config.OS, config.Architecture = "linux", c.Libc.Arch
 	config.Created = v1.Time{Time: c.Time}
 	config.Config = v1.Config{
-		// What docker build writes for an image FROM scratch.
+		// docker build writes this PATH for an image FROM scratch.
 		Env:        append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, recipe.Env...),
 		Labels:     recipe.Labels,
 		User:       recipe.User,

@@ -42,8 +42,8 @@ func releaseCommand() *cli.Command {
 	}
 }
 
-// release writes the images of all components. The folders Bin and Out of its Config
-// are those of the whole release.
+// release writes the images of all components. The fields Bin and Out of its Config are the folders
+// of the whole release.
 type release struct {
 	Config
 	archs  []string
@@ -74,14 +74,14 @@ func (r release) write(ctx context.Context) error {
 	return nil
 }
 
-// on returns the configuration of the images for arch.
-func (r release) on(arch string) Config {
+// configFor returns the configuration of the images for arch.
+func (r release) configFor(arch string) Config {
 	c := r.Config
 	c.Libc.Arch, c.Bin, c.Out = arch, filepath.Join(r.Bin, arch), filepath.Join(r.Out, "images")
 	return c
 }
 
-// component writes the archives, the layout and the documents of a component.
+// component writes the archives, the layout and the SBOMs of a component.
 func (r release) component(ctx context.Context, component string) error {
 	tag := r.Version + "-" + r.OS.String()
 	long, err := r.tag(component, tag)
@@ -94,7 +94,7 @@ func (r release) component(ctx context.Context, component string) error {
 	}
 	var images []v1.Image
 	for _, arch := range r.archs {
-		c, file := r.on(arch), component+"-"+tag+"-"+arch
+		c, file := r.configFor(arch), component+"-"+tag+"-"+arch
 		built, err := c.image(ctx, component)
 		if err != nil {
 			return fmt.Errorf("for %s: %w", arch, err)
@@ -112,7 +112,7 @@ func (r release) component(ctx context.Context, component string) error {
 	return oci.WriteLayout(filepath.Join(r.Out, "images", component), images, tag, r.Version)
 }
 
-// contents writes the document of an image.
+// contents writes the SBOM of an image.
 func (r release) contents(built image, component, tag, arch string) error {
 	digest, err := built.Digest()
 	if err != nil {
@@ -139,7 +139,7 @@ func (r release) contents(built image, component, tag, arch string) error {
 	return err
 }
 
-// programs writes the document of each program that was built for arch.
+// programs writes the SBOM of each program that was built for arch.
 func (r release) programs(arch string) error {
 	files, err := os.ReadDir(filepath.Join(r.Bin, arch))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package base makes the root file system for programs that link glibc, and checks
-// that it contains the libraries that a program links.
+// Package base makes the root file system for programs that link glibc. It also checks that the
+// root file system contains the libraries that a program links.
 package base
 
 import (
@@ -22,19 +22,18 @@ import (
 
 // OS is the distribution whose libc6 the images contain.
 type OS struct {
-	// ID and Version are those of /etc/os-release: "debian" and "12".
+	// ID and Version are the values in /etc/os-release: "debian" and "12".
 	ID, Version string
 }
 
-// String returns the name of the distribution in image tags, such as "debian12" or
-// "ubuntu24.04".
+// String returns the name of the distribution in image tags, such as "debian12" or "ubuntu24.04".
 func (o OS) String() string { return o.ID + o.Version }
 
 // Reference returns the name of the distribution's own image, such as
 // "docker.io/library/debian:12".
 func (o OS) Reference() string { return "docker.io/library/" + o.ID + ":" + o.Version }
 
-// ReadOS returns the distribution that the content of /etc/os-release describes.
+// ReadOS parses the content of /etc/os-release.
 func ReadOS(osRelease []byte) (OS, error) {
 	values := map[string]string{}
 	for line := bufio.NewScanner(bytes.NewReader(osRelease)); line.Scan(); {
@@ -49,12 +48,12 @@ func ReadOS(osRelease []byte) (OS, error) {
 	return OS{ID: id, Version: version}, nil
 }
 
-// Source is the libc6 package from which Make creates a tree.
+// Source is the libc6 package that Make uses to create a tree.
 type Source struct {
 	// Arch is the architecture of the tree: amd64 or arm64.
 	Arch string
-	// Packages is the folder in which libc6.sh has unpacked the package of each
-	// architecture but this machine's, whose installed package is used.
+	// Packages is the folder of libc6.sh with the unpacked packages of other architectures. For
+	// this machine's architecture, the installed package is used.
 	Packages string
 }
 
@@ -66,7 +65,7 @@ func (s Source) folder() string {
 	return filepath.Join(s.Packages, s.Arch)
 }
 
-// version returns what distinguishes one build of the package from another.
+// version returns text that identifies the build of the package.
 func (s Source) version(ctx context.Context) ([]byte, error) {
 	if folder := s.folder(); folder != "" {
 		text, err := os.ReadFile(filepath.Join(folder, "DEBIAN/control"))
@@ -82,8 +81,8 @@ func (s Source) version(ctx context.Context) ([]byte, error) {
 	return libc, nil
 }
 
-// Make runs script, which creates the tree from source, and returns its folder below
-// cache. It reuses a tree that the same script created from the same libc6.
+// Make runs script, which creates the tree from source, and returns the tree's folder below cache.
+// It reuses a tree that the same script created from the same libc6.
 func Make(ctx context.Context, script, cache string, source Source) (string, error) {
 	text, err := os.ReadFile(script)
 	if err != nil {
@@ -101,7 +100,7 @@ func Make(ctx context.Context, script, cache string, source Source) (string, err
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", fmt.Errorf("make base: %w", err)
 	}
-	// Rename the complete tree into place, so that an existing tree is complete.
+	// The complete tree is renamed, so that an existing tree is always complete.
 	temp, err := os.MkdirTemp(cache, ".new-")
 	if err != nil {
 		return "", fmt.Errorf("make base: %w", err)
@@ -110,20 +109,20 @@ func Make(ctx context.Context, script, cache string, source Source) (string, err
 	if out, err := exec.CommandContext(ctx, "/bin/sh", script, temp, source.folder()).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("make base with %s: %w: %s", script, err, bytes.TrimSpace(out))
 	}
-	// The next build can be that of another user.
+	// The next build may run as another user.
 	err = os.Chmod(temp, 0o755)
 	if err == nil {
 		err = os.Rename(temp, dir)
 	}
-	// A tree that another process created meanwhile is complete.
+	// If another process has created the tree, that tree is complete.
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("make base: %w", err)
 	}
 	return dir, nil
 }
 
-// Check reports that program is not one for arch, and the libraries that it links and
-// root lacks. For a static program, root can be empty.
+// Check returns an error if program is not built for arch, or if it links libraries that root
+// lacks. For a static program, root can be empty.
 func Check(program io.ReaderAt, arch, root string) error {
 	file, err := elf.NewFile(program)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package chart writes packages of Helm charts as an OCI layout, as "helm push" would
-// write them to a registry. The media types are those of Helm's HIP 6.
+// Package chart writes packages of Helm charts as an OCI layout, with the content that "helm push"
+// writes to a registry. The media types are defined in Helm's HIP 6.
 package chart
 
 import (
@@ -25,7 +25,7 @@ import (
 const (
 	configType  types.MediaType = "application/vnd.cncf.helm.config.v1+json"
 	contentType types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
-	// refName is where tools read the name of an image in a layout.
+	// refName is the annotation with the name of an image in a layout.
 	refName = "org.opencontainers.image.ref.name"
 )
 
@@ -37,8 +37,8 @@ type metadata struct {
 	Home        string `json:"home"`
 }
 
-// Write replaces the OCI layout in dir by one with the packages, files that "helm
-// package" wrote. It returns the name of each in the layout, NAME-VERSION.
+// Write replaces the OCI layout in dir. packages are files of "helm package". It returns the name
+// of each package in the layout, NAME-VERSION.
 func Write(dir string, packages []string) ([]string, error) {
 	if err := remove(dir); err != nil {
 		return nil, fmt.Errorf("replace the layout of charts: %w", err)
@@ -58,7 +58,7 @@ func Write(dir string, packages []string) ([]string, error) {
 	return names, nil
 }
 
-// remove removes a layout, and no other folder with files.
+// remove removes a layout. It rejects a folder with other files.
 func remove(dir string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

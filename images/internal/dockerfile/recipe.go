@@ -1,6 +1,6 @@
-// Package dockerfile reads the stage of an image in a Dockerfile into a Recipe. Package app
-// makes the image of the recipe. It supports the instructions that need no container
-// to run, and rejects all others.
+// Package dockerfile reads the stage of an image in a Dockerfile into a Recipe. Package app makes
+// the image from the recipe. The package supports the instructions that need no container, and
+// rejects all others.
 package dockerfile
 
 import (
@@ -27,18 +27,17 @@ type Recipe struct {
 	Cmd        []string
 }
 
-// Copy takes files from an earlier stage or from the repository into the image.
+// Copy copies files from an earlier stage or from the repository into the image.
 type Copy struct {
 	// Stage is empty for a folder of the repository.
 	Stage string
-	// From and To are absolute paths, but From is relative to the root of the
-	// repository if Stage is empty. A path that ends in "/" means the content of a
-	// folder.
+	// From and To are absolute paths, but From is relative to the root of the repository if Stage is
+	// empty. A path that ends in "/" means the content of a folder.
 	From string
 	To   string
 }
 
-// String returns the instruction.
+// String returns the COPY instruction.
 func (c Copy) String() string {
 	if c.Stage == "" {
 		return fmt.Sprintf("COPY %s %s", c.From, c.To)
@@ -46,7 +45,7 @@ func (c Copy) String() string {
 	return fmt.Sprintf("COPY --from=%s %s %s", c.Stage, c.From, c.To)
 }
 
-// common is the stage that each image starts from, which itself starts from scratch.
+// common is the stage that each image starts from. This stage starts from scratch.
 const common = "image"
 
 // File is a Dockerfile with the stages of several images.
@@ -84,8 +83,7 @@ func (f File) Images() []string {
 	return names
 }
 
-// Recipe returns the recipe of an image, with these values of build arguments. Other arguments keep
-// their defaults.
+// Recipe returns the recipe of an image. args replaces the defaults of build arguments.
 func (f File) Recipe(name string, args map[string]string) (Recipe, error) {
 	d := &reader{path: f.path, given: args, lex: shell.NewLex(parser.DefaultEscapeToken), args: map[string]string{}}
 	d.recipe.Labels = map[string]string{}
@@ -98,12 +96,12 @@ type reader struct {
 	path   string
 	recipe Recipe
 	lex    *shell.Lex
-	// given are the values of arguments that replace the defaults.
+	// given has the values that replace the defaults of arguments.
 	given map[string]string
 	args  map[string]string
 }
 
-// stage adds the instructions of a stage, which has to start from base.
+// stage adds the instructions of a stage, which must start from base.
 func (d *reader) stage(stages []instructions.Stage, name, base string) error {
 	at := slices.IndexFunc(stages, func(s instructions.Stage) bool { return s.Name == name })
 	if at < 0 {

@@ -1,5 +1,5 @@
-// Package layer packs files into image layers. The bytes of a layer depend only on
-// the names, modes and content of the files.
+// Package layer packs files into image layers. The bytes of a layer depend only on the names, modes
+// and content of the files, and on the time of the Source.
 package layer
 
 import (
@@ -22,15 +22,15 @@ import (
 
 // Source describes the files of one COPY.
 type Source struct {
-	// Path is a file, or a folder, of which the content is packed.
+	// Path is a file, or a folder whose content is packed.
 	Path string
-	// To is the absolute path in the image: of the file, or of the folder.
+	// To is the absolute path of the file or folder in the image.
 	To string
-	// Time is written on every entry.
+	// Time is the modification time of every entry.
 	Time time.Time
 }
 
-// New returns the layer of s. All files in it belong to root.
+// New returns the layer of s. All its files belong to root.
 func New(s Source) (v1.Layer, error) {
 	var content bytes.Buffer
 	w := tar.NewWriter(&content)
@@ -54,14 +54,14 @@ func New(s Source) (v1.Layer, error) {
 	return tarball.LayerFromOpener(open, tarball.WithCompressedCaching, tarball.WithMediaType(types.OCILayer))
 }
 
-// packer writes entries and the folders above them.
+// packer writes entries and their parent folders.
 type packer struct {
 	Source
 	w    *tar.Writer
 	seen map[string]bool
 }
 
-// folder packs the tree below Path, in the order of names.
+// folder packs the tree below Path, sorted by name.
 func (p packer) folder() error {
 	return filepath.WalkDir(p.Path, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || name == p.Path {
@@ -79,7 +79,7 @@ func (p packer) folder() error {
 	})
 }
 
-// file packs one file, folder or symbolic link as to.
+// file packs one file, folder or symbolic link at the path to.
 func (p packer) file(name, to string, info fs.FileInfo) error {
 	if err := p.parents(to); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (p packer) file(name, to string, info fs.FileInfo) error {
 	}
 }
 
-// parents packs the folders above to that the layer lacks.
+// parents packs the missing parent folders of to.
 func (p packer) parents(to string) error {
 	var missing []string
 	for dir := path.Dir(to); dir != "/" && dir != "." && !p.seen[dir]; dir = path.Dir(dir) {
@@ -136,7 +136,7 @@ func (p packer) header(h *tar.Header) error {
 	return p.w.WriteHeader(h)
 }
 
-// mode returns the part of a mode that does not depend on the creator's umask.
+// mode returns a mode that does not depend on the umask of the file's creator.
 func mode(info fs.FileInfo) int64 {
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:

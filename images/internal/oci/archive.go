@@ -1,5 +1,5 @@
-// Package oci writes an image as an archive that both containerd (an OCI layout with
-// the image's name) and "docker load" (manifest.json) can load.
+// Package oci writes an image as an archive for containerd (an OCI layout with the image's name)
+// and for "docker load" (manifest.json).
 package oci
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// refName is where tools read the name of an image in a layout.
+// refName is the annotation with the name of an image in a layout.
 const refName = "org.opencontainers.image.ref.name"
 
 // Write writes image, with one or more names, to w. Equal images give equal bytes.
@@ -134,7 +134,7 @@ func (a archive) file(file string, content []byte) error {
 	return err
 }
 
-// index names the image in the annotations of containerd and of OCI.
+// index returns an index with the image's names, in annotations of containerd and of OCI.
 func index(image v1.Image, refs []name.Tag) (v1.IndexManifest, error) {
 	digest, err := image.Digest()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	spec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// WriteLayout writes an image of several platforms as an OCI layout into dir, a new
-// folder: each tag names the same index, which names the image of each platform.
+// WriteLayout writes an image of several platforms as an OCI layout to dir, a new folder. All tags
+// refer to the same index, which lists the image of each platform.
 func WriteLayout(dir string, images []v1.Image, tags ...string) error {
 	index, err := indexOf(images)
 	if err != nil {
@@ -34,14 +34,15 @@ func WriteLayout(dir string, images []v1.Image, tags ...string) error {
 	return nil
 }
 
-// canonical is an index whose bytes are those that tools with the types of the OCI
-// specification write: skopeo copies an index with other bytes under another digest.
+// canonical is an index with the bytes that the Go types of the OCI specification produce. skopeo
+// copies an index with other bytes under another digest.
 type canonical struct {
 	contents
 	raw []byte
 }
 
-// contents has a name that is not the one of its method ImageIndex.
+// contents is v1.ImageIndex under another name, because an embedded ImageIndex would hide the method
+// ImageIndex.
 type contents interface{ v1.ImageIndex }
 
 func (c canonical) RawManifest() ([]byte, error) { return c.raw, nil }
@@ -53,7 +54,7 @@ func (c canonical) Digest() (v1.Hash, error) {
 	return hash, err
 }
 
-// indexOf returns the index of images.
+// indexOf returns the index of the images.
 func indexOf(images []v1.Image) (v1.ImageIndex, error) {
 	all := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	described := spec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: spec.MediaTypeImageIndex}

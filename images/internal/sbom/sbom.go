@@ -1,5 +1,5 @@
-// Package sbom lists what programs and images contain, as CycloneDX documents. Equal
-// input gives equal bytes.
+// Package sbom lists the contents of programs and images in CycloneDX documents. Equal input gives
+// equal bytes.
 package sbom
 
 import (
@@ -18,31 +18,31 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// Release is what all documents of a release have in common.
+// Release has the properties that all documents of a release share.
 type Release struct {
-	// Version is that of our programs and of the libraries of this repository.
+	// Version is the version of our programs and of this repository's libraries.
 	Version string
-	// Time is written into the documents.
+	// Time is the timestamp of the documents.
 	Time time.Time
 }
 
 // Image describes a container image.
 type Image struct {
-	// Repository and Tag are those of its name, and Arch is its architecture.
+	// Repository and Tag are parts of the image's name. Arch is its architecture.
 	Repository, Tag, Arch string
-	// Digest is that of its manifest, in hexadecimal.
+	// Digest is the digest of the manifest, in hexadecimal.
 	Digest string
 	// Distribution and Release name the distribution of Packages: "debian" and "12".
 	Distribution, Release string
 	Packages              []Package
-	// Programs are the files of our programs.
+	// Programs has the files of our programs.
 	Programs []string
 }
 
 // Package is a Debian package.
 type Package struct{ Name, Source, Version, Arch, Maintainer string }
 
-// Program returns the document of the program at path, which has to be one of Go.
+// Program returns the document of the Go program at path.
 func (r Release) Program(path string) ([]byte, error) {
 	d := document{release: r}
 	program, err := d.program(path)
@@ -81,7 +81,7 @@ func (r Release) Image(i Image) ([]byte, error) {
 	return d.encode(image)
 }
 
-// component returns the package as part of a document.
+// component returns the package as a component of a document.
 func (p Package) component(distribution, release string) cdx.Component {
 	query := url.Values{"arch": {p.Arch}, "distro": {distribution + "-" + release}, "upstream": {p.Source}}
 	purl := fmt.Sprintf("pkg:deb/%s/%s@%s?%s", distribution, p.Name, url.QueryEscape(p.Version), query.Encode())
@@ -91,14 +91,14 @@ func (p Package) component(distribution, release string) cdx.Component {
 	}
 }
 
-// document collects components and what depends on what.
+// document collects components and their dependencies.
 type document struct {
 	release      Release
 	components   []cdx.Component
 	dependencies []cdx.Dependency
 }
 
-// program returns the program at path, and adds the modules that it was built from.
+// program returns the program at path, and adds its modules to the document.
 func (d *document) program(path string) (cdx.Component, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *document) program(path string) (cdx.Component, error) {
 	return program, nil
 }
 
-// module returns a module; one that is replaced by a folder is of this repository.
+// module returns a module. A module that is replaced by a folder belongs to this repository.
 func (d *document) module(m *debug.Module) cdx.Component {
 	switch {
 	case m.Replace == nil:
@@ -144,7 +144,7 @@ func hashes(sum string) *[]cdx.Hash {
 	return &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: sum}}
 }
 
-// add adds a component once, and returns its reference.
+// add adds a component unless it exists, and returns its reference.
 func (d *document) add(c cdx.Component) string {
 	if !slices.ContainsFunc(d.components, func(other cdx.Component) bool { return other.BOMRef == c.BOMRef }) {
 		d.components = append(d.components, c)
@@ -160,8 +160,8 @@ func (d *document) depend(ref string, parts []string) {
 func (d *document) encode(subject cdx.Component) ([]byte, error) {
 	slices.SortFunc(d.components, func(a, b cdx.Component) int { return strings.Compare(a.BOMRef, b.BOMRef) })
 	bom := cdx.NewBOM()
-	// Equal subjects have equal documents, and so the same number: that of RFC 9562,
-	// version 8, from the subject's hash.
+	// Equal subjects have equal documents, so the serial number is derived from the subject's hash, as
+	// a UUID of version 8 of RFC 9562.
 	id := sha256.Sum256([]byte(subject.BOMRef))
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
 	bom.SerialNumber = fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])

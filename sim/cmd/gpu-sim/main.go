@@ -1,6 +1,5 @@
-// Command gpu-sim makes, changes and enters simulated GPU nodes. Under the name
-// of one of the driver's programs, as in the driver root that it makes, it
-// plays that program.
+// Command gpu-sim makes, changes and enters simulated GPU nodes. In the driver root that it makes,
+// it has the names of the driver's programs. Under such a name, it simulates that program.
 package main
 
 import (

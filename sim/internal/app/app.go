@@ -20,8 +20,8 @@ import (
 // DefaultRoot is the folder of the node if --root is not set.
 const DefaultRoot = "/run/gpu-sim/node"
 
-// Main runs the command line args and returns its exit code. args[0] decides which program
-// it is.
+// Main runs the command line args and returns its exit code. args[0] is the name of the program to
+// run: gpu-sim, or a program of the driver.
 func Main(args []string, stdout, stderr io.Writer) int {
 	if name := filepath.Base(args[0]); smi.IsProgram(name) {
 		if err := smi.Run(name, args[1:], stdout); err != nil {
@@ -51,19 +51,19 @@ func rootFlag(root *string) cli.Flag {
 	return &cli.StringFlag{Name: "root", Usage: "`FOLDER` of the simulated node", Value: DefaultRoot, EnvVars: []string{"GPU_SIM_ROOT"}, Destination: root}
 }
 
-// command describes a command that works on an existing node.
+// command describes a command for an existing node.
 type command struct {
 	name, args, usage, description string
-	// parent is the command that it is a part of; most are not.
+	// parent is the name of the parent command, or empty.
 	parent string
 	flags  []cli.Flag
-	// min and max number of arguments; max -1: any number.
+	// min and max limit the number of arguments. A max of -1 means no limit.
 	min, max int
 	run      func(c *cli.Context, n *node.Node) error
 }
 
-// full is the name as it is typed.
-func (cmd command) full() string { return strings.TrimSpace(cmd.parent + " " + cmd.name) }
+// fullName returns the name, with the name of the parent command.
+func (cmd command) fullName() string { return strings.TrimSpace(cmd.parent + " " + cmd.name) }
 
 func (cmd command) cli() *cli.Command {
 	var root string
@@ -72,7 +72,7 @@ func (cmd command) cli() *cli.Command {
 		Flags: append([]cli.Flag{rootFlag(&root)}, cmd.flags...),
 		Action: func(c *cli.Context) error {
 			if n := c.NArg(); n < cmd.min || cmd.max >= 0 && n > cmd.max {
-				return fmt.Errorf("%s: wrong number of arguments; usage: gpu-sim %s [options] %s", cmd.full(), cmd.full(), cmd.args)
+				return fmt.Errorf("%s: wrong number of arguments; usage: gpu-sim %s [options] %s", cmd.fullName(), cmd.fullName(), cmd.args)
 			}
 			n, err := node.Open(root, node.Machine())
 			if err != nil {
@@ -83,7 +83,7 @@ func (cmd command) cli() *cli.Command {
 	}
 }
 
-// printGPU says what has become of a GPU.
+// printGPU prints a GPU after a change.
 func printGPU(c *cli.Context, what string, g state.GPU) error {
 	_, err := fmt.Fprintf(c.App.Writer, "%s GPU %d: %s, %s, %s, /dev/nvidia%d\n", what, g.Index, g.Name, g.UUID, g.BusID, g.Minor)
 	return err

@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/cmdline"
 )
 
-// batchCommand runs commands without a process for each: what is measured is
-// the node, and not how fast programs start.
+// batchCommand runs many commands in one process, so that benchmarks measure the node and not the
+// start of programs.
 func batchCommand() *cli.Command {
 	return &cli.Command{
 		Name: "batch", Usage: "run commands from standard input, one per line",

@@ -46,7 +46,7 @@ func createCommand() *cli.Command {
 	}
 }
 
-// models returns the names of all products.
+// models returns the IDs of all products.
 func models() []string {
 	var out []string
 	for _, m := range state.Models() {
@@ -63,7 +63,7 @@ func driverFlag(driver *string) cli.Flag {
 	return cmdline.Enum(&cli.StringFlag{Name: "driver", Usage: "\"on\" (loaded) or \"off\"", Value: "on", Destination: driver, EnvVars: []string{"GPU_SIM_DRIVER"}}, "on", "off")
 }
 
-// creation is what the flags of create set.
+// creation holds the values of the flags of create.
 type creation struct {
 	root, model, driver, version, name, libs string
 	gpus                                     int
@@ -83,7 +83,7 @@ func (o creation) config() (node.Config, error) {
 	return node.Config{Root: o.root, Spec: spec, Libraries: libs, Program: self, Host: node.Machine()}, nil
 }
 
-// parseSwitch reads a setting that is on or off.
+// parseSwitch parses a setting that is on or off.
 func parseSwitch(name, value string) (bool, error) {
 	switch value {
 	case "on":
@@ -106,7 +106,7 @@ func deleteCommand() *cli.Command {
 				return err
 			}
 			if parent := filepath.Dir(DefaultRoot); filepath.Dir(root) == parent {
-				// It came with the first node; it stays if it has another.
+				// The folder was made with the first node. It stays if it has other nodes.
 				if err := os.Remove(parent); err != nil && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, fs.ErrNotExist) {
 					return fmt.Errorf("delete the folder of all nodes: %w", err)
 				}

@@ -34,10 +34,10 @@ func execCommand() *cli.Command {
 	}.cli()
 }
 
-// execute becomes the command. It is looked up only now, since the node has
-// programs too.
+// execute replaces the process by the command. It looks up the command after the mounts, because
+// the node also has programs.
 func execute(args []string) error {
-	// The working folder may lie below a mount made just now.
+	// A new mount may cover the working folder, so the process enters it again.
 	if dir, err := os.Getwd(); err == nil {
 		if err := os.Chdir(dir); err != nil {
 			return fmt.Errorf("return to the working folder: %w", err)

@@ -13,8 +13,7 @@ import (
 // gpuHelp explains the argument GPU.
 const gpuHelp = "GPU is an NVML index (0), a UUID (GPU-…), a PCI bus id (0000:07:00.0) or the name of its device node (nvidia0)."
 
-// gpuCommand describes a command that works on the GPU that its first argument
-// names.
+// gpuCommand returns a command for one GPU. Its first argument names the GPU.
 func gpuCommand(cmd command, run func(c *cli.Context, n *node.Node, g state.GPU) error) *cli.Command {
 	cmd.description = gpuHelp
 	cmd.min = max(cmd.min, 1)
@@ -22,7 +21,7 @@ func gpuCommand(cmd command, run func(c *cli.Context, n *node.Node, g state.GPU)
 	cmd.run = func(c *cli.Context, n *node.Node) error {
 		g, err := gpuAt(n, c.Args().First())
 		if err != nil {
-			return fmt.Errorf("%s: %w", cmd.full(), err)
+			return fmt.Errorf("%s: %w", cmd.fullName(), err)
 		}
 		return run(c, n, g)
 	}

@@ -16,10 +16,10 @@ import (
 	"outrigger.dev/sim/internal/node"
 )
 
-// listenerFlag is how gpu-sim starts itself to serve.
+// listenerFlag is a hidden flag of the child process that serves system calls.
 const listenerFlag = "listener"
 
-// listenerFD is the first file that a process gets beside the standard ones.
+// listenerFD is the first file descriptor after the standard ones.
 const listenerFD = 3
 
 func kernelCommand() *cli.Command {
@@ -43,7 +43,7 @@ func kernelCommand() *cli.Command {
 	}.cli()
 }
 
-// runOnKernel starts the simulated kernel as a child, and becomes the command.
+// runOnKernel starts the simulated kernel as a child process, and executes the command.
 func runOnKernel(n *node.Node, args []string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -53,7 +53,7 @@ func runOnKernel(n *node.Node, args []string) error {
 	if err != nil {
 		return err
 	}
-	// It ends with the command, whose process this one becomes.
+	// The child ends when this process ends, which becomes the process of the command.
 	serve := exec.Command(self, "kernel", "--root", n.Root(), fmt.Sprintf("--%s=%d", listenerFlag, listenerFD)) //nolint:noctx // it outlives this function
 	serve.ExtraFiles, serve.Stderr = []*os.File{listener}, os.Stderr
 	serve.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}

@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// gpusHelp explains the argument GPU where "all" may stand for it.
+// gpusHelp explains the argument GPU of commands that accept "all".
 const gpusHelp = gpuHelp + "\n\"all\" stands for all GPUs that can be divided."
 
 func migCommand() *cli.Command {
@@ -23,7 +23,7 @@ func migCommand() *cli.Command {
 	}
 }
 
-// gpusAt describes the GPUs that ref names; "all" are those that can be divided.
+// gpusAt returns the GPUs that ref names. "all" names all GPUs that support MIG.
 func gpusAt(n *node.Node, ref string) ([]state.GPU, error) {
 	if ref != "all" {
 		g, err := gpuAt(n, ref)
@@ -41,8 +41,7 @@ func gpusAt(n *node.Node, ref string) ([]state.GPU, error) {
 	return gpus, nil
 }
 
-// migCommandOn describes a command that works on each GPU that its first
-// argument names.
+// migCommandOn returns a command that runs on each GPU that its first argument names.
 func migCommandOn(cmd command, run func(c *cli.Context, n *node.Node, g state.GPU) error) *cli.Command {
 	cmd.parent, cmd.description = "mig", gpusHelp+cmd.description
 	cmd.run = func(c *cli.Context, n *node.Node) error {
@@ -51,7 +50,7 @@ func migCommandOn(cmd command, run func(c *cli.Context, n *node.Node, g state.GP
 			err = run(c, n, gpus[i])
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", cmd.full(), err)
+			return fmt.Errorf("%s: %w", cmd.fullName(), err)
 		}
 		return nil
 	}
@@ -129,7 +128,7 @@ func migDestroyCommand() *cli.Command {
 	})
 }
 
-// parseInstance reads "GI" or "GI/CI". Without CI that is state.WholeGPU.
+// parseInstance parses "GI" or "GI/CI". Without CI, ci is state.WholeGPU.
 func parseInstance(text string) (gi, ci int, err error) {
 	first, second, part := strings.Cut(text, "/")
 	gi, err = parseNumber(first)
@@ -148,7 +147,7 @@ func parseNumber(text string) (int, error) {
 	return int(n), err
 }
 
-// instanceOf reads the instance of a flag as an event names it.
+// instanceOf parses the instance of a flag. It returns the IDs in the form of an event.
 func instanceOf(text string) (gi, ci uint32, err error) {
 	gi, ci = state.NoInstance, state.NoInstance
 	if text == "" {

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// migGPU is one GPU in the output of "mig list".
+// migGPU is a GPU in the output of "mig list".
 type migGPU struct {
 	Index int        `json:"index"`
 	Slot  state.Slot `json:"slot"`
@@ -70,7 +70,7 @@ func printMIG(c *cli.Context, gpus []state.GPU) error {
 	return t.Flush()
 }
 
-// migMode returns the mode of a GPU in a word or two.
+// migMode returns the MIG mode of a GPU as text.
 func migMode(g state.GPU) string {
 	word := map[bool]string{true: "on", false: "off"}
 	switch {
@@ -83,10 +83,10 @@ func migMode(g state.GPU) string {
 	}
 }
 
-// profile is one kind of GPU instance in the output of "mig profiles".
+// profile is a GPU instance profile in the output of "mig profiles".
 type profile struct {
 	state.GIProfile
-	// Free is how many more fit.
+	// Free is the number of further GPU instances that fit.
 	Free int `json:"free"`
 }
 

@@ -15,10 +15,11 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// defaultReset is how long a GPU is lost in a reset: long enough to be seen.
+// defaultReset is how long a reset takes. During the reset, the GPU is lost, long enough for
+// programs to observe it.
 const defaultReset = 200 * time.Millisecond
 
-// firstMadeUp is above all that Linux numbers processes with.
+// firstMadeUp is the first invented PID. It is larger than all PIDs of Linux.
 const firstMadeUp = 1<<22 + 1
 
 func procCommand() *cli.Command {
@@ -66,7 +67,7 @@ func procAddCommand() *cli.Command {
 	})
 }
 
-// useFlags are what a process uses of a GPU.
+// useFlags returns the flags for the use of a GPU by a process.
 func useFlags() []cli.Flag {
 	var flags []cli.Flag
 	for _, f := range [][2]string{
@@ -77,7 +78,7 @@ func useFlags() []cli.Flag {
 	return flags
 }
 
-// useOf returns what the flags say, and for flags that are not set what was.
+// useOf returns use with the values of the flags that are set.
 func useOf(c *cli.Context, use state.Use) state.Use {
 	for name, at := range map[string]*uint32{
 		"sm": &use.SM, "memory-util": &use.Memory, "encoder": &use.Encoder, "decoder": &use.Decoder, "jpeg": &use.JPEG, "ofa": &use.OFA,
@@ -156,7 +157,7 @@ func procListCommand() *cli.Command {
 	}.cli()
 }
 
-// processOn is one process in the output of "proc list".
+// processOn is a process in the output of "proc list".
 type processOn struct {
 	GPU int `json:"gpu"`
 	state.Process

@@ -44,13 +44,13 @@ func setCommand() *cli.Command {
 	}.cli()
 }
 
-// setting is one KEY=VALUE.
+// setting is a KEY=VALUE argument.
 type setting struct {
 	text  string
 	apply func(*node.Node) error
 }
 
-// parseSettings reads all arguments before any takes effect.
+// parseSettings parses all arguments, before the first one is applied.
 func parseSettings(args []string) ([]setting, error) {
 	var settings []setting
 	for _, arg := range args {
@@ -79,7 +79,7 @@ func parseSetting(arg string) (func(*node.Node) error, error) {
 		}
 		return func(n *node.Node) error { return n.State().SetLatency(d) }, nil
 	}
-	// A bus id has a dot too, so the last one divides.
+	// A PCI bus ID also has a dot, so the last dot is the separator.
 	dot := strings.LastIndexByte(key, '.')
 	if dot < 0 {
 		return nil, fmt.Errorf("%q: unknown key; want driver, latency, GPU.FIELD or SYMBOL.return", key)

@@ -68,7 +68,7 @@ func printNode(w io.Writer, n *node.Node) error {
 	return t.Flush()
 }
 
-// division returns into how many MIG devices a GPU is divided.
+// division returns the MIG mode of a GPU and the number of its MIG devices.
 func division(g state.GPU) string {
 	if g.MIG == nil || !g.MIG.Enabled {
 		return migMode(g)
@@ -119,7 +119,7 @@ func callsCommand() *cli.Command {
 	}.cli()
 }
 
-// printCalls prints the most called symbols first.
+// printCalls prints the number of calls of each symbol, in descending order.
 func printCalls(w io.Writer, calls map[string]uint64) error {
 	symbols := slices.SortedFunc(maps.Keys(calls), func(a, b string) int {
 		return cmp.Or(cmp.Compare(calls[b], calls[a]), cmp.Compare(a, b))
@@ -134,7 +134,7 @@ func printCalls(w io.Writer, calls map[string]uint64) error {
 	return t.Flush()
 }
 
-// gpuAt describes the GPU that ref names.
+// gpuAt returns the GPU that ref names.
 func gpuAt(n *node.Node, ref string) (state.GPU, error) {
 	slot, err := n.State().Find(ref)
 	if err != nil {

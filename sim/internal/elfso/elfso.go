@@ -1,6 +1,6 @@
-// Package elfso makes small ELF shared objects. The libraries of a driver that
-// nothing calls in a simulated node are such objects: the loader opens them,
-// ldconfig lists them and their SONAME is right, but they define nothing.
+// Package elfso makes small ELF shared objects. They stand for the libraries of a driver that no
+// program calls on a simulated node. The loader opens them, ldconfig lists them, and their SONAME
+// is correct, but they define no symbols.
 package elfso
 
 import (
@@ -16,7 +16,7 @@ const (
 	sectionSize = 64
 	symbolSize  = 24
 	pageSize    = 0x1000
-	// names is the section name table; the offsets below point into it.
+	// names is the section name table. The following offsets point into it.
 	names       = "\x00.hash\x00.dynsym\x00.dynstr\x00.dynamic\x00.shstrtab\x00"
 	nameHash    = 1
 	nameDynsym  = 7
@@ -25,8 +25,8 @@ const (
 	nameNames   = 32
 )
 
-// layout holds the offsets of the parts of one object. The object is mapped
-// whole, so an offset is an address too.
+// layout has the offsets of the parts of an object. The object is mapped as a whole, so an offset
+// is also an address.
 type layout struct {
 	hash, dynsym, dynstr, dynamic, names, sections, end uint64
 	dynstrSize, dynamicSize                             uint64
@@ -93,8 +93,8 @@ func (l layout) header() elf.Header64 {
 	return h
 }
 
-// programs maps the object writable: the loader relocates the dynamic section
-// in place. Without PT_GNU_STACK it would ask for an executable stack.
+// programs maps the object writable, because the loader relocates the dynamic section in place.
+// Without PT_GNU_STACK, the loader would make the stack executable.
 func (l layout) programs() []elf.Prog64 {
 	rw := uint32(elf.PF_R | elf.PF_W)
 	return []elf.Prog64{

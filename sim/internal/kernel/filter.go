@@ -1,8 +1,8 @@
 //go:build linux && amd64
 
-// Package kernel is a simulated kernel that loads modules: it serves the system calls for
-// modules of the programs that run on it, and gives them the devices of a driver that is
-// loaded. Everything else is the machine's kernel. It gets the system calls by seccomp's user
+// Package kernel simulates a kernel that loads modules. For the programs that run on it, it handles
+// the system calls for modules, and provides the devices of a loaded driver. The machine's kernel
+// handles all other system calls. Package kernel receives the system calls by seccomp's user
 // notification (seccomp_unotify(2)).
 package kernel
 
@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deviceFlags are those with which a program opens a device to see whether a driver answers,
-// and few programs anything else.
+// deviceFlags are the flags of programs that open a device to check whether a driver answers.
+// Few programs use them for other files.
 const deviceFlags = unix.O_RDWR | unix.O_CLOEXEC | unix.O_NONBLOCK
 
 // Offsets in struct seccomp_data.
@@ -27,7 +27,7 @@ const (
 	argSize  = 8
 )
 
-// filter notifies of the system calls for modules, and of openat with deviceFlags.
+// filter returns a filter that reports the system calls for modules, and openat with deviceFlags.
 func filter() []unix.SockFilter {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
@@ -50,9 +50,9 @@ func filter() []unix.SockFilter {
 	}
 }
 
-// Attach makes the simulated kernel that of the calling thread, and of what it executes and
-// forks from then on. It returns what Serve listens to. The calling goroutine stays locked to
-// its thread.
+// Attach runs the calling thread on the simulated kernel, together with the programs that it
+// executes and the processes that it forks afterwards. It returns the listener for Serve. The
+// calling goroutine stays locked to its thread.
 func Attach() (*os.File, error) {
 	runtime.LockOSThread()
 	code := filter()

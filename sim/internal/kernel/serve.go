@@ -18,8 +18,8 @@ import (
 	"outrigger.dev/sim/internal/kmod"
 )
 
-// Node is what the kernel shows of its modules and devices. Errors of its methods that are a
-// unix.Errno are those of the system call.
+// Node has the modules and devices of the kernel. A unix.Errno that its methods return is the error
+// of the system call.
 type Node interface {
 	LoadModule(m kmod.Module, params []string) error
 	UnloadModule(name string) error
@@ -32,7 +32,7 @@ type notification struct {
 	ID    uint64
 	PID   uint32
 	Flags uint32
-	// Of struct seccomp_data.
+	// The fields of struct seccomp_data.
 	Number             int32
 	Arch               uint32
 	InstructionPointer uint64
@@ -53,25 +53,25 @@ type addition struct {
 	Flags, From, To, ToFlags uint32
 }
 
-// The requests of ioctl for a listener, and flags, of linux/seccomp.h.
+// The ioctl requests of a listener, and their flags, from linux/seccomp.h.
 const (
-	receive   = 0xc0502100
-	send      = 0xc0182101
-	stillGoes = 0x40082102
-	addFile   = 0x40182103
+	receive = 0xc0502100
+	send    = 0xc0182101
+	idValid = 0x40082102
+	addFile = 0x40182103
 
 	flagContinue = 1
 	flagSend     = 2
 )
 
-// Bounds for what a program gives.
+// Limits for the input of programs.
 const (
 	maxPath   = 4096
 	maxModule = 256 << 20
 )
 
-// Serve answers the programs on the simulated kernel until none is left. What it cannot
-// do for them is printed to log.
+// Serve answers the programs on the simulated kernel until the last one has ended. It prints errors
+// to log.
 func Serve(listener *os.File, node Node, log io.Writer) error {
 	defer listener.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -86,8 +86,8 @@ func Serve(listener *os.File, node Node, log io.Writer) error {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.ENOENT):
-			// The program was killed, or the last one has ended.
-			if s.alone() {
+			// The program was killed, or the last program has ended.
+			if s.noPrograms() {
 				return nil
 			}
 		case err != nil:
@@ -105,8 +105,8 @@ type server struct {
 	log  io.Writer
 }
 
-// alone reports whether no program is left.
-func (s server) alone() bool {
+// noPrograms reports whether the last program has ended.
+func (s server) noPrograms() bool {
 	poll := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}} //nolint:gosec // a small number
 	_, err := unix.Poll(poll, 0)
 	return err == nil && poll[0].Revents&unix.POLLHUP != 0
@@ -119,7 +119,8 @@ func ioctl(fd, request uintptr, data unsafe.Pointer) error {
 	return nil
 }
 
-// answer serves one system call. A program that is killed meanwhile needs no answer.
+// answer handles one system call. It ignores errors of the reply, because the program may have been
+// killed.
 func (s server) answer(n notification) {
 	r := response{ID: n.ID}
 	var err error
@@ -147,13 +148,13 @@ func (s server) answer(n notification) {
 	_ = ioctl(s.fd, send, unsafe.Pointer(&r))
 }
 
-// load is finit_module(fd, parameters, flags).
+// load handles finit_module(fd, parameters, flags).
 func (s server) load(n notification) error {
 	file, err := readFile(fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[0]))) //nolint:gosec // as the program gave it
 	if err != nil {
 		return err
 	}
-	params, err := s.text(n, n.Args[1])
+	params, err := s.readString(n, n.Args[1])
 	if err != nil {
 		return err
 	}
@@ -174,9 +175,9 @@ func readFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxModule))
 }
 
-// unload is delete_module(name, flags).
+// unload handles delete_module(name, flags).
 func (s server) unload(n notification) error {
-	name, err := s.text(n, n.Args[0])
+	name, err := s.readString(n, n.Args[0])
 	if err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (s server) unload(n notification) error {
 
 // opens reports whether openat opens a device that a driver serves.
 func (s server) opens(n notification) bool {
-	path, err := s.text(n, n.Args[1])
+	path, err := s.readString(n, n.Args[1])
 	if err != nil || !s.node.Served(path) {
 		return false
 	}
@@ -196,8 +197,8 @@ func (s server) opens(n notification) bool {
 	return err == nil
 }
 
-// text reads text of a program's memory.
-func (s server) text(n notification, at uint64) (string, error) {
+// readString reads a string from the memory of a program.
+func (s server) readString(n notification, at uint64) (string, error) {
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", n.PID))
 	if err != nil {
 		return "", unix.EFAULT
@@ -209,8 +210,8 @@ func (s server) text(n notification, at uint64) (string, error) {
 		return "", errors.Join(unix.EFAULT, err)
 	}
 	end := bytes.IndexByte(text[:got], 0)
-	// Now the number of the process was that of the program.
-	if end < 0 || ioctl(s.fd, stillGoes, unsafe.Pointer(&n.ID)) != nil {
+	// If the ID is still valid here, the PID belonged to the program while its memory was read.
+	if end < 0 || ioctl(s.fd, idValid, unsafe.Pointer(&n.ID)) != nil {
 		return "", unix.EFAULT
 	}
 	return string(text[:end]), nil

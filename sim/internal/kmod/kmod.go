@@ -1,5 +1,5 @@
-// Package kmod makes and reads kernel modules that have no code: ELF files that only say what
-// they are. The simulated kernel loads them.
+// Package kmod makes and reads kernel modules without code. They are ELF files that only have the
+// metadata of a module. The simulated kernel loads them.
 package kmod
 
 import (
@@ -16,20 +16,20 @@ import (
 	"syscall"
 )
 
-// Module is what a module says about itself, in its section .modinfo.
+// Module has the metadata in the section .modinfo of a module.
 type Module struct {
 	Name, Version, SrcVersion, License string
-	// Vermagic begins with the release of the kernel that the module is for.
+	// Vermagic begins with the kernel release that the module was built for.
 	Vermagic string
-	// Depends are the modules that must be loaded before.
+	// Depends has the modules that must be loaded first.
 	Depends []string
-	// Params are the parameters' types by their names.
+	// Params maps the names of parameters to their types.
 	Params map[string]string
-	// Fails is the error of its initialization; 0 for none.
+	// Fails is the error of the initialization, or 0.
 	Fails syscall.Errno
 }
 
-// Stack returns the modules of a driver for a kernel, in the order of a load.
+// Stack returns the modules of a driver for a kernel release, in load order.
 func Stack(version, release string) []Module {
 	modules := []Module{
 		{Name: "nvidia", Params: map[string]string{"NVreg_EnableGpuFirmware": "int", "NVreg_RegistryDwords": "charp", "sim_init_errno": "int"}},
@@ -46,7 +46,7 @@ func Stack(version, release string) []Module {
 	return modules
 }
 
-// The sections of a file, in its order.
+// The sections of a module file, in order.
 const (
 	names      = "\x00.modinfo\x00.symtab\x00.strtab\x00.shstrtab\x00"
 	headerSize = 64
@@ -55,7 +55,7 @@ const (
 	alignment  = 8
 )
 
-// File returns the file of the module.
+// File returns the content of the module file.
 func (m Module) File() ([]byte, error) {
 	info := []byte(m.modinfo())
 	var b bytes.Buffer
@@ -109,7 +109,7 @@ func (m Module) modinfo() string {
 	return strings.Join(lines, "\x00") + "\x00"
 }
 
-// Parse reads the file of a module, also of one that was compiled.
+// Parse parses the content of a module file. It also accepts compiled modules.
 func Parse(file []byte) (Module, error) {
 	f, err := elf.NewFile(bytes.NewReader(file))
 	if err != nil {
@@ -132,7 +132,7 @@ func Parse(file []byte) (Module, error) {
 	return m, nil
 }
 
-// set takes over a line of .modinfo.
+// set stores a line of .modinfo.
 func (m *Module) set(line string) error {
 	key, value, _ := strings.Cut(line, "=")
 	switch key {

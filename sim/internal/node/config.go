@@ -6,8 +6,8 @@ import (
 	"outrigger.dev/sim/internal/tree"
 )
 
-// configFiles returns the files that show loaders of graphics and compute
-// interfaces about the driver.
+// configFiles returns the configuration files that point loaders of graphics and compute interfaces
+// to the driver.
 func configFiles(version string) []tree.Entry {
 	share, etc := driverRoot+"/usr/share/", driverRoot+"/etc/"
 	icd := func(library string) string {
@@ -43,8 +43,8 @@ const outputClass = `Section "OutputClass"
 EndSection
 `
 
-// vulkanLayer is the manifest of the layer that chooses between GPUs; its
-// library is the Vulkan driver's.
+// vulkanLayer is the manifest of the layer that chooses between GPUs. Its library is the Vulkan
+// driver.
 const vulkanLayer = `{
     "file_format_version" : "1.0.0",
     "layer" : {

@@ -16,20 +16,20 @@ import (
 
 // Config describes the node that Create makes.
 type Config struct {
-	// Root is the folder that the node gets. It must not exist.
+	// Root is the folder of the node. It must not exist.
 	Root string
 	// Spec describes the driver and the GPUs.
 	Spec state.Spec
 	// Libraries is the folder with the simulator's libnvidia-ml.so.1 and
 	// libcuda.so.1.
 	Libraries string
-	// Program is the file of gpu-sim, which also plays the driver's programs.
+	// Program is the file of gpu-sim, which also simulates the driver's programs.
 	Program string
-	// Host is the machine on which the node is simulated.
+	// Host is the machine that simulates the node.
 	Host Host
 }
 
-// Create makes the node. The folder appears whole or not at all.
+// Create makes the node. The folder appears complete or not at all.
 func Create(cfg Config) (node *Node, err error) {
 	if cfg.Root == "" {
 		return nil, errors.New("create node: its folder has no name; name it with --root")
@@ -49,7 +49,7 @@ func Create(cfg Config) (node *Node, err error) {
 	}
 	removeParents, err := makeParents(filepath.Dir(root))
 	if err == nil {
-		err = inParent(root, func() error { return place(root, cfg) })
+		err = inParent(root, func() error { return writeNode(root, cfg) })
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create node %s: %w%s", root, err, rootHint(err)), removeParents())
@@ -57,9 +57,9 @@ func Create(cfg Config) (node *Node, err error) {
 	return Open(root, cfg.Host)
 }
 
-// place writes the node beside its place and moves it there. The caller holds
-// the lock of the folder above.
-func place(root string, cfg Config) (err error) {
+// writeNode writes the node into a temporary folder and renames it to root. The caller holds the
+// lock of the parent folder.
+func writeNode(root string, cfg Config) (err error) {
 	if err := checkFree(root); err != nil {
 		return err
 	}
@@ -86,14 +86,14 @@ func checkFree(root string) error {
 	case err != nil:
 		return err
 	}
-	if _, err := check(root); errors.Is(err, ErrNotFound) {
+	if _, err := checkRoot(root); errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("%w and is no node; choose another --root", fs.ErrExist)
 	}
 	return fmt.Errorf("%w; remove it with \"gpu-sim delete --root %s\", or choose another --root", fs.ErrExist, root)
 }
 
-// makeParents makes the folders that are missing on the way to dir and dir
-// itself, and returns what takes them away again.
+// makeParents makes dir and its missing parents. It returns a function that removes the new
+// folders.
 func makeParents(dir string) (undo func() error, err error) {
 	var made []string
 	for d := dir; !isDir(d) && d != filepath.Dir(d); d = filepath.Dir(d) {
@@ -101,7 +101,7 @@ func makeParents(dir string) (undo func() error, err error) {
 	}
 	undo = func() error {
 		for _, d := range made {
-			// Another process may have put a node there meanwhile.
+			// Another process may have made a node there.
 			if err := os.Remove(d); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
 				return err
 			}
@@ -112,7 +112,7 @@ func makeParents(dir string) (undo func() error, err error) {
 }
 
 func checkLibraries(dir string) error {
-	for _, l := range served() {
+	for _, l := range simulatedLibraries() {
 		if _, err := os.Stat(filepath.Join(dir, l.soname)); err != nil {
 			return fmt.Errorf("find the simulator's libraries: %w; build them with \"make sim\", or name their folder with --lib-dir", err)
 		}
@@ -154,8 +154,8 @@ func render(dir string, cfg Config) error {
 	return tree.Clone(filepath.Join(dir, driverRoot), filepath.Join(dir, containerRoot))
 }
 
-// entries returns all that a new node's folder holds, but for the state and
-// the second view of the driver root.
+// entries returns the entries of a new node's folder, except for the state and the second copy of
+// the driver root.
 func entries(snap state.Snapshot, procDevices string, cfg Config) ([]tree.Entry, error) {
 	all := []tree.Entry{
 		tree.Dir(stageDir), tree.Dir(containerRoot), tree.Dir(procDriverDir), tree.Dir(sysDevices), {Path: firmwarePath, Mode: 0o644},

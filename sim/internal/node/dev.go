@@ -8,16 +8,15 @@ import (
 	"outrigger.dev/sim/internal/tree"
 )
 
-// nvidiaMajor is the driver's own character major; the others are given out by
-// the kernel when their module is loaded.
+// nvidiaMajor is the driver's fixed character major. The kernel assigns the other majors when it
+// loads their modules.
 const (
 	nvidiaMajor  = 195
 	minorCtl     = 255
 	minorModeset = 254
 )
 
-// devices returns the part of /dev that every node has. The numbers are the
-// kernel's fixed ones.
+// devices returns the part of /dev that every node has, with the kernel's fixed numbers.
 func devices() []tree.Entry {
 	entries := []tree.Entry{
 		tree.CharDevice("dev/null", 0o666, 1, 3),
@@ -42,18 +41,18 @@ func devices() []tree.Entry {
 	return entries
 }
 
-// devMounts are the folders of /dev that have a filesystem of their own.
+// devMounts returns the folders of /dev that are separate file systems.
 func devMounts() []string { return []string{"pts", "shm", "mqueue"} }
 
-// devGPU is the device node of a GPU.
+// devGPU returns the device node of a GPU.
 func devGPU(g state.GPU) tree.Entry {
 	return tree.CharDevice(devGPUPath(g), 0o666, nvidiaMajor, uint32(g.Minor))
 }
 
 func devGPUPath(g state.GPU) string { return fmt.Sprintf("dev/nvidia%d", g.Minor) }
 
-// The nodes that concern no single GPU. The control node comes last: who waits
-// for it finds all others.
+// The device nodes that do not belong to a GPU. The control node appears last, so that a program
+// that waits for it finds all others.
 const (
 	devCtl     = "dev/nvidiactl"
 	devModeset = "dev/nvidia-modeset"
@@ -62,7 +61,7 @@ const (
 	devCaps    = "dev/nvidia-caps"
 )
 
-// devDriver returns the nodes that the driver has for no GPU.
+// devDriver returns the device nodes of the driver that do not belong to a GPU.
 func devDriver(m majors) []tree.Entry {
 	capNode := func(minor uint32, perm fs.FileMode) tree.Entry {
 		return tree.CharDevice(fmt.Sprintf("%s/nvidia-cap%d", devCaps, minor), perm, m.caps, minor)

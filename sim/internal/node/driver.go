@@ -10,10 +10,10 @@ import (
 	"outrigger.dev/sim/internal/tree"
 )
 
-// SetDriver loads or unloads the driver, visibly for all who run in the node.
-// It completes what one that was killed has begun.
+// SetDriver loads or unloads the driver for all programs in the node. It completes the work of a
+// process that was killed.
 func (n *Node) SetDriver(loaded bool) error {
-	return n.exclusive(func() error {
+	return n.withLock(func() error {
 		snap := n.state.Show()
 		if loaded && n.loaded(snap) {
 			return nil
@@ -34,19 +34,18 @@ func (n *Node) SetDriver(loaded bool) error {
 	})
 }
 
-// loaded reports whether the driver is loaded whole. The control node is the last
-// that comes with it, so one that was killed while it loaded has not made it.
+// loaded reports whether the driver is completely loaded. The control node appears last, so it is
+// missing if a process was killed while it loaded the driver.
 func (n *Node) loaded(snap state.Snapshot) bool {
 	_, err := os.Lstat(n.path(devCtl))
 	return snap.Driver.Loaded && err == nil
 }
 
-// load follows the order of a real load: a container brings the files, the
-// module shows itself in procfs and takes the GPUs, and the device nodes come
-// last, the control node as the very last. So who waits for a node, and asks
-// NVML when it appears, gets an answer.
+// load follows the order of a real load. A container provides the files, the module appears in
+// procfs and binds the GPUs, and the device nodes appear, with the control node last. A program
+// that waits for a node can therefore use NVML as soon as the node appears.
 func (n *Node) load(snap state.Snapshot, devices procDevices) error {
-	err := errors.Join(n.remove(loadSteps(snap, devices.majors())), n.hideContainerRoot()) // what a killed load left
+	err := errors.Join(n.remove(loadSteps(snap, devices.majors())), n.hideContainerRoot()) // left by a load that was killed
 	if err != nil {
 		return err
 	}
@@ -69,8 +68,8 @@ func (n *Node) load(snap state.Snapshot, devices procDevices) error {
 	return nil
 }
 
-// unload goes the way back. It does what it can: the first error ends nothing,
-// and what an unload that was killed has done already is no error.
+// unload reverses load. It continues after an error, and ignores the parts that a killed unload has
+// already removed.
 func (n *Node) unload(snap state.Snapshot, devices procDevices) error {
 	return errors.Join(
 		n.remove(nodeSteps(snap, devices.majors())),
@@ -81,12 +80,12 @@ func (n *Node) unload(snap state.Snapshot, devices procDevices) error {
 	)
 }
 
-// containerDirs are the folders of the driver root, in the order in which they
-// appear: the libraries come when all they need is there.
+// containerDirs returns the folders of the driver root in the order of their appearance. The
+// libraries appear after all files that they need.
 func containerDirs() []string { return []string{"lib", "etc", "usr"} }
 
-// showContainerRoot gives the driver root a second name below /run, as a
-// driver container does. Its files are the same inodes.
+// showContainerRoot shows the driver root below /run, as a driver container does. The files are the
+// same inodes.
 func (n *Node) showContainerRoot() (err error) {
 	stage, err := os.MkdirTemp(n.path(stageDir), "new-*")
 	if err != nil {

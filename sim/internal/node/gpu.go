@@ -10,17 +10,17 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// Plug puts a GPU into the lowest free slot and describes it. The kernel's
-// view of it is complete before NVML sees it.
+// Plug puts a GPU into the lowest free slot and returns it. The kernel's files are complete before
+// NVML shows the GPU.
 func (n *Node) Plug(spec state.GPUSpec) (state.GPU, error) {
 	var gpu state.GPU
-	err := n.exclusive(func() error {
+	err := n.withLock(func() error {
 		var err error
 		if gpu, err = n.state.NextGPU(spec); err != nil {
 			return err
 		}
 		steps := gpuSteps(n.state.Show(), gpu)
-		if err := n.remove(steps); err != nil { // what a killed plug left
+		if err := n.remove(steps); err != nil { // left by a plug that was killed
 			return err
 		}
 		if err := n.install(steps); err != nil {
@@ -39,10 +39,10 @@ func (n *Node) Plug(spec state.GPUSpec) (state.GPU, error) {
 	return gpu, nil
 }
 
-// Unplug takes the GPU out that ref names: by NVML index, UUID or PCI bus id.
+// Unplug removes the GPU that ref names: an NVML index, UUID or PCI bus ID.
 func (n *Node) Unplug(ref string) (state.GPU, error) {
 	var gpu state.GPU
-	err := n.exclusive(func() error {
+	err := n.withLock(func() error {
 		slot, err := n.state.Find(ref)
 		if err != nil {
 			return err
@@ -58,10 +58,9 @@ func (n *Node) Unplug(ref string) (state.GPU, error) {
 	return gpu, err
 }
 
-// SetField sets a value of the GPU that ref names, or with GPU/GI of a GPU
-// instance of it.
+// SetField sets a value of the GPU that ref names. The ref GPU/GI names a GPU instance.
 func (n *Node) SetField(ref, field, value string) error {
-	return n.exclusive(func() error {
+	return n.withLock(func() error {
 		ref, instance, divided := strings.Cut(ref, "/")
 		slot, err := n.state.Find(ref)
 		if err != nil {
@@ -81,12 +80,12 @@ func (n *Node) SetField(ref, field, value string) error {
 		if err != nil || field != "numa-node" {
 			return err
 		}
-		// The one value that the kernel shows too.
+		// The NUMA node is the only field that is also a file of the kernel.
 		return os.WriteFile(n.path(sysGPU(gpu), "numa_node"), fmt.Appendf(nil, "%d\n", gpu.NUMANode), 0o644)
 	})
 }
 
-// gpu describes the GPU in a slot.
+// gpu returns the GPU in a slot.
 func (n *Node) gpu(slot state.Slot) (state.GPU, error) {
 	for _, g := range n.state.Show().GPUs {
 		if g.Slot == slot {

@@ -11,9 +11,9 @@ import (
 	"outrigger.dev/sim/internal/tree"
 )
 
-// WriteImage writes the root of a driver image into a folder that is not there: the driver's
-// files, as on this node, and modules for a kernel. The file of the state is empty:
-// LoadModule shows it.
+// WriteImage writes the root folder of a driver image to dir, which must not exist. The image has
+// the driver's files of this node, and kernel modules. Its file for the state is empty, and
+// LoadModule mounts the state over it.
 func (n *Node) WriteImage(dir, version, release string, modules []kmod.Module) error {
 	entries, err := driverTree(version, n.path(libDir), n.path(binDir, "nvidia-smi"))
 	if err != nil {

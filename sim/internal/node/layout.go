@@ -1,30 +1,26 @@
-// Package node renders a simulated GPU node below a folder, changes it live,
-// and applies it in a private mount namespace, so that programs meet the node
-// at the paths where a real one would be.
+// Package node renders a simulated GPU node below a folder, changes it live, and applies it in a
+// private mount namespace, so that programs find the node at the real paths.
 //
-// What the folder holds is derived from the node's state as plain entries
-// (procfs, sysfs, dev, driverTree), and written by package tree.
+// The functions procfs, sysfs, devices and driverTree derive the content of the folder from the
+// node's state, as plain entries. Package tree writes the entries.
 package node
 
-// Places below the node's folder.
+// Paths below the node's folder.
 const (
-	// stateFile is the shared state. The driver root has it too, as one of
-	// the driver's firmware files.
+	// stateFile is the shared state. The driver root also has it, as a firmware file of the driver.
 	stateFile = "state"
-	// lockFile is locked by who changes the folder.
+	// lockFile is locked by a process that changes the folder.
 	lockFile = "lock"
-	// stageDir is where new entries are made before they get their place, and
-	// where an overlay keeps what is written to it.
+	// stageDir is the folder for preparing new entries. Overlays store their writes in it.
 	stageDir = "stage"
-	// containerRoot is the driver root of a driver that a container brings:
-	// empty until the driver is loaded.
+	// containerRoot is the driver root of a driver container. It is empty until the driver is loaded.
 	containerRoot = "run/nvidia/driver"
 	procDir       = "proc"
 	procDriverDir = "proc/driver"
 	procDevFile   = "proc/devices"
 	devDir        = "dev"
-	// modulesDir has the modules of a simulated kernel, and firmwarePath is the folder in
-	// which that kernel looks for firmware.
+	// modulesDir has the modules of a simulated kernel. firmwarePath names the firmware folder of
+	// that kernel.
 	modulesDir   = "sys/module"
 	firmwarePath = modulesDir + "/firmware_class/parameters/path"
 )

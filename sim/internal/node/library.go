@@ -16,20 +16,19 @@ const (
 	fwDir      = driverRoot + "/lib/firmware/nvidia"
 )
 
-// library is one library of the driver. In its strings, VER stands for the
-// driver's version.
+// library is one library of the driver. In its strings, VER stands for the driver version.
 type library struct {
-	// file is the name, with a folder below the library folder if need be.
+	// file is the name of the file, or its path below the library folder.
 	file string
-	// soname is the name it is loaded by; empty: the file's own.
+	// soname is the SONAME. If it is empty, it is the name of the file.
 	soname string
-	// link is the name that a linker would search for, if it is installed.
+	// link is the name that a linker searches. If it is empty, the link is not installed.
 	link string
 }
 
-// libraries are those of the driver's packages for compute and graphics, apart
-// from libnvidia-ml and libcuda, which the simulator serves.
-// libnvidia-sandboxutils is not among them: programs that find it call it.
+// libraries returns the libraries of the driver's packages for compute and graphics, without
+// libnvidia-ml and libcuda, which the simulator implements. libnvidia-sandboxutils is missing,
+// because programs call it if they find it.
 func libraries() []library {
 	return []library{
 		{file: "libnvidia-allocator.so.VER", soname: "libnvidia-allocator.so.1", link: "libnvidia-allocator.so"},
@@ -70,8 +69,7 @@ func libraries() []library {
 	}
 }
 
-// entries returns the library with its links. content is nil for a library
-// that defines nothing.
+// entries returns the library with its links. If content is nil, the library defines no symbols.
 func (l library) entries(version string, content *tree.Entry) ([]tree.Entry, error) {
 	file := path.Join(libDir, strings.ReplaceAll(l.file, "VER", version))
 	name := path.Base(file)
@@ -99,18 +97,18 @@ func (l library) entries(version string, content *tree.Entry) ([]tree.Entry, err
 	return entries, nil
 }
 
-// served are the libraries that the simulator brings, by their SONAME.
-func served() []library {
+// simulatedLibraries returns the libraries that the simulator implements.
+func simulatedLibraries() []library {
 	return []library{
 		{file: "libnvidia-ml.so.VER", soname: "libnvidia-ml.so.1", link: "libnvidia-ml.so"},
 		{file: "libcuda.so.VER", soname: "libcuda.so.1", link: "libcuda.so"},
 	}
 }
 
-// driverTree returns the driver root: what the driver's packages install.
+// driverTree returns the entries of the driver root, as the driver's packages install it.
 func driverTree(version, libs, program string) ([]tree.Entry, error) {
 	var entries []tree.Entry
-	for _, l := range served() {
+	for _, l := range simulatedLibraries() {
 		e, err := l.entries(version, &tree.Entry{Copy: path.Join(libs, l.soname)})
 		if err != nil {
 			return nil, err
@@ -132,20 +130,20 @@ func driverTree(version, libs, program string) ([]tree.Entry, error) {
 		entries = append(entries, tree.Entry{Path: path.Join(binDir, name), Mode: 0o755, Link: binDir + "/nvidia-smi"})
 	}
 	entries = append(entries,
-		// The state comes first: the library searches for it beside the firmware.
+		// The state comes first, because the library searches for it in the firmware folder.
 		tree.Entry{Path: statePath(version), Mode: 0o644, Link: stateFile},
 		tree.File(path.Join(fwDir, version, "gsp_ga10x.bin"), firmware),
 		tree.File(path.Join(fwDir, version, "gsp_tu10x.bin"), firmware))
 	return append(entries, configFiles(version)...), nil
 }
 
-// statePath is where the driver root has the shared state: a firmware file as
-// far as everyone else is concerned, so it goes where firmware goes.
+// statePath returns the path of the shared state in the driver root. The state looks like a
+// firmware file, so that programs treat it like the other firmware.
 func statePath(version string) string { return path.Join(fwDir, version, "gsp_sim.bin") }
 
 const firmware = "Firmware of a simulated GPU: holds no code.\n"
 
-// programs are the driver's programs that a simulated node has by name only.
+// programs returns the driver's programs that are not simulated, but exist as files.
 func programs() []string {
 	return []string{"nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-debugdump", "nvidia-persistenced", "nvidia-xconfig"}
 }

@@ -13,18 +13,18 @@ import (
 	"outrigger.dev/sim/internal/tree"
 )
 
-// step is a group of entries that appear one by one in the order of tops, each
-// whole: tops are the entries' uppermost new paths.
+// step is a group of entries. tops has the topmost new paths of the entries. The tops appear one by
+// one, in this order, and each appears complete.
 type step struct {
 	entries []tree.Entry
 	tops    []string
 }
 
-// one returns the step of one entry.
-func one(e tree.Entry) step { return step{[]tree.Entry{e}, []string{e.Path}} }
+// singleStep returns a step with one entry.
+func singleStep(e tree.Entry) step { return step{[]tree.Entry{e}, []string{e.Path}} }
 
-// loadSteps returns what the kernel shows once the driver is loaded, in the
-// order of a real load: procfs, the binding of the GPUs, device nodes.
+// loadSteps returns the entries that the kernel shows after the driver is loaded, in the order of a
+// real load: procfs, the binding of the GPUs, device nodes.
 func loadSteps(snap state.Snapshot, m majors) []step {
 	return append(moduleSteps(snap), nodeSteps(snap, m)...)
 }
@@ -34,7 +34,7 @@ func moduleSteps(snap state.Snapshot) []step {
 	var bound []step
 	for _, g := range snap.GPUs {
 		entries = append(entries, procfsGPU(snap.Driver.Version, g)...)
-		bound = append(bound, one(sysDriver(g)))
+		bound = append(bound, singleStep(sysDriver(g)))
 	}
 	return append([]step{{entries, []string{procCaps, procNvidia}}}, bound...)
 }
@@ -42,13 +42,13 @@ func moduleSteps(snap state.Snapshot) []step {
 func nodeSteps(snap state.Snapshot, m majors) []step {
 	var gpus []step
 	for _, g := range snap.GPUs {
-		gpus = append(gpus, one(devGPU(g)))
+		gpus = append(gpus, singleStep(devGPU(g)))
 	}
 	common := step{devDriver(m), []string{devCaps, devUVM, devTools, devModeset, devCtl}}
 	return append(gpus, common)
 }
 
-// gpuSteps returns what the kernel shows of a GPU that is plugged later.
+// gpuSteps returns the entries that the kernel shows for a GPU that is plugged later.
 func gpuSteps(snap state.Snapshot, g state.GPU) []step {
 	steps := []step{{sysfs(g), []string{sysGPU(g)}}}
 	if !snap.Driver.Loaded {
@@ -58,10 +58,10 @@ func gpuSteps(snap state.Snapshot, g state.GPU) []step {
 	if g.MIGCapable {
 		proc.tops = append(proc.tops, procCapabilities(g))
 	}
-	return append(steps, proc, one(sysDriver(g)), one(devGPU(g)))
+	return append(steps, proc, singleStep(sysDriver(g)), singleStep(devGPU(g)))
 }
 
-// install makes the entries of the steps appear, or none of them.
+// install makes the entries of all steps appear. On an error, it removes them again.
 func (n *Node) install(steps []step) (err error) {
 	stage, err := os.MkdirTemp(n.path(stageDir), "new-*")
 	if err != nil {
@@ -69,14 +69,14 @@ func (n *Node) install(steps []step) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
 	for i, s := range steps {
-		if err := n.appear(stage, s); err != nil {
+		if err := n.installStep(stage, s); err != nil {
 			return errors.Join(err, n.remove(steps[:i+1]))
 		}
 	}
 	return nil
 }
 
-func (n *Node) appear(stage string, s step) error {
+func (n *Node) installStep(stage string, s step) error {
 	if err := tree.Write(stage, s.entries); err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func (n *Node) appear(stage string, s step) error {
 	return nil
 }
 
-// replace renames from to to. A folder with that name that somebody made meanwhile, such as
-// an agent that makes device nodes once procfs shows the driver, goes.
+// replace renames from to to. If another process has created a folder at to, it removes the folder.
+// An agent does this when it makes device nodes as soon as procfs shows the driver.
 func replace(from, to string) error {
 	err := os.Rename(from, to)
 	for tries := 0; errors.Is(err, fs.ErrExist) && tries < 10; tries++ {
@@ -101,8 +101,7 @@ func replace(from, to string) error {
 	return err
 }
 
-// remove makes the entries of the steps disappear in the reverse order. What
-// is not there is no error.
+// remove removes the entries of the steps in reverse order. A missing entry is not an error.
 func (n *Node) remove(steps []step) (err error) {
 	stage, err := os.MkdirTemp(n.path(stageDir), "old-*")
 	if err != nil {
@@ -122,7 +121,7 @@ func (n *Node) remove(steps []step) (err error) {
 	return nil
 }
 
-// devices reads which majors the machine has in use.
+// devices reads the majors that the machine uses.
 func (n *Node) devices() (procDevices, error) {
 	text, err := os.ReadFile(n.host.ProcDevices)
 	if err != nil {
@@ -131,8 +130,7 @@ func (n *Node) devices() (procDevices, error) {
 	return parseDevices(string(text)), nil
 }
 
-// showDevices writes /proc/devices. The file keeps its inode, because it is
-// itself mounted where it is seen.
+// showDevices writes /proc/devices. The file keeps its inode, because it is mounted elsewhere.
 func (n *Node) showDevices(p procDevices, loaded bool) error {
 	f, err := os.OpenFile(n.path(procDevFile), os.O_WRONLY, 0)
 	if err != nil {

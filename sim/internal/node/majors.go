@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// majors are the character majors that the kernel gives the driver's modules.
+// majors has the character majors that the kernel assigns to the driver's modules.
 type majors struct{ uvm, caps uint32 }
 
-// maxMajor is the end of the range from which the kernel gives out majors.
+// maxMajor is the highest major that the kernel assigns.
 const maxMajor = 511
 
 // charDevice is one line of the character section of /proc/devices.
@@ -19,14 +19,13 @@ type charDevice struct {
 	name  string
 }
 
-// procDevices is /proc/devices, taken apart.
+// procDevices is the parsed content of /proc/devices.
 type procDevices struct {
 	chars []charDevice
 	rest  string // the block section
 }
 
-// parseDevices reads the text of /proc/devices and leaves out what a simulated
-// driver may have put there.
+// parseDevices parses /proc/devices. It drops lines of NVIDIA's driver, which may be simulated.
 func parseDevices(text string) procDevices {
 	head, rest, _ := strings.Cut(text, "\n\n")
 	p := procDevices{rest: rest}
@@ -42,7 +41,7 @@ func parseDevices(text string) procDevices {
 	return p
 }
 
-// hasRealDriver reports whether the text of /proc/devices names NVIDIA's driver.
+// hasRealDriver reports whether /proc/devices lists NVIDIA's driver.
 func hasRealDriver(text string) bool {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
@@ -53,8 +52,8 @@ func hasRealDriver(text string) bool {
 	return false
 }
 
-// majors returns the highest free ones, which no driver of the machine serves:
-// opening a node with such a major answers ENXIO.
+// majors returns the two highest free majors. No driver of the machine serves them, so opening a
+// node with such a major fails with ENXIO.
 func (p procDevices) majors() majors {
 	var free []uint32
 	for n := uint32(maxMajor); len(free) < 2; n-- {
@@ -65,8 +64,7 @@ func (p procDevices) majors() majors {
 	return majors{uvm: free[0], caps: free[1]}
 }
 
-// render returns the text of /proc/devices, with the driver's lines if it is
-// loaded.
+// render returns the text of /proc/devices. loaded adds the driver's lines.
 func (p procDevices) render(loaded bool) string {
 	chars := slices.Clone(p.chars)
 	if loaded {

@@ -11,16 +11,16 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// Request is an instance to be made: a MIG device with its GPU instance.
+// Request asks for a MIG device with its GPU instance.
 type Request struct {
-	// Profile is that of the MIG device ("3g.20gb", "1c.3g.20gb"), or the
-	// number that nvidia-smi prints.
+	// Profile is the profile of the MIG device ("3g.20gb", "1c.3g.20gb"), or the profile ID that
+	// nvidia-smi prints.
 	Profile string
-	// Start is the memory slice of the GPU instance, or state.Anywhere.
+	// Start is the first memory slice of the GPU instance, or state.Anywhere.
 	Start int
 }
 
-// ParseRequest reads "PROFILE" or "PROFILE@START".
+// ParseRequest parses "PROFILE" or "PROFILE@START".
 func ParseRequest(text string) (Request, error) {
 	profile, at, placed := strings.Cut(text, "@")
 	r := Request{Profile: profile, Start: state.Anywhere}
@@ -34,7 +34,7 @@ func ParseRequest(text string) (Request, error) {
 	return r, nil
 }
 
-// Made is a MIG device that CreateMIG has made, and its GPU instance.
+// Made is a MIG device that CreateMIG made, with its GPU instance.
 type Made struct {
 	GPUInstance     state.GPUInstance
 	ComputeInstance state.ComputeInstance
@@ -49,9 +49,9 @@ func (n *Node) SetMIGMode(g state.GPU, on bool) (activation state.Activation, er
 	return activation, err
 }
 
-// CreateMIG makes all the instances, or none. A request for a part of a GPU
-// instance ("1c.3g.20gb") takes one that was made before it in the same call
-// and has room, or else a new one.
+// CreateMIG makes all requested instances, or none. A request for a part of a GPU instance
+// ("1c.3g.20gb") uses a GPU instance of the same call if it has room. Otherwise it makes a new GPU
+// instance.
 func (n *Node) CreateMIG(g state.GPU, requests []Request) (made []Made, err error) {
 	err = n.changeMIG(func() error {
 		c := &creation{state: n.state, slot: g.Slot}
@@ -66,20 +66,20 @@ func (n *Node) CreateMIG(g state.GPU, requests []Request) (made []Made, err erro
 	return made, err
 }
 
-// DestroyMIG ends a compute instance, or a GPU instance with all in it, or all
-// instances of a GPU: gi and ci are numbers, or state.WholeGPU for all. What is
-// in use ends nothing.
+// DestroyMIG destroys a compute instance, a GPU instance with its compute instances, or all
+// instances of a GPU. gi and ci are IDs, or state.WholeGPU for all. If one of the instances is in
+// use, DestroyMIG destroys nothing.
 func (n *Node) DestroyMIG(g state.GPU, gi, ci int) error {
 	return n.changeMIG(func() error {
 		mig, err := n.state.MIG(g.Slot)
 		if err != nil {
 			return err
 		}
-		doomed, err := choose(mig, gi, ci)
+		doomed, err := chooseInstances(mig, gi, ci)
 		if err != nil {
 			return fmt.Errorf("GPU %d: %w; see \"gpu-sim mig list\"", g.Index, err)
 		}
-		if err := n.unused(g, doomed); err != nil {
+		if err := n.checkUnused(g, doomed); err != nil {
 			return err
 		}
 		for _, d := range doomed {
@@ -91,8 +91,8 @@ func (n *Node) DestroyMIG(g state.GPU, gi, ci int) error {
 	})
 }
 
-// Reset resets a GPU that nobody uses. It is lost while the reset takes, also
-// if ctx ends that.
+// Reset resets a GPU that no process uses. During the reset, which ctx can shorten, the GPU is
+// lost.
 func (n *Node) Reset(ctx context.Context, g state.GPU, takes time.Duration) error {
 	return n.changeMIG(func() error {
 		if err := n.state.BeginReset(g.Slot); err != nil {
@@ -108,7 +108,7 @@ func (n *Node) Reset(ctx context.Context, g state.GPU, takes time.Duration) erro
 	})
 }
 
-// Reboot restarts the node: the driver goes and comes back, all GPUs start anew.
+// Reboot restarts the node: it unloads the driver, restarts all GPUs, and loads the driver again.
 func (n *Node) Reboot() error {
 	loaded := n.state.Show().Driver.Loaded
 	if err := n.SetDriver(false); err != nil {
@@ -123,9 +123,9 @@ func (n *Node) Reboot() error {
 	return n.SetDriver(true)
 }
 
-// FollowInstances shows the MIG instances of the node in the folder root in procfs as they come
-// and go, whoever changes them, as the kernel driver does: without device nodes, which others
-// make. It returns only with an error.
+// FollowInstances updates the MIG instances in procfs of the node at root whenever a program
+// changes them, as the kernel driver does. It does not make device nodes. It returns only on an
+// error.
 func FollowInstances(root string, host Host) error {
 	n, err := Open(root, host)
 	if err != nil {
@@ -136,17 +136,17 @@ func FollowInstances(root string, host Host) error {
 		return err
 	}
 	for seen := uint64(0); ; seen = n.state.WaitEvent(seen) {
-		// What is repaired before a change includes what is shown.
-		if err := n.exclusive(func() error { return nil }); err != nil {
+		// withLock repairs the node before each change, and the repair shows the instances.
+		if err := n.withLock(func() error { return nil }); err != nil {
 			return fmt.Errorf("show MIG instances: %w", err)
 		}
 		n.state.Follow(seen)
 	}
 }
 
-// changeMIG runs a change and makes sure that the kernel's view follows.
+// changeMIG runs a change, and then updates the kernel's files.
 func (n *Node) changeMIG(change func() error) error {
-	return n.exclusive(func() error {
+	return n.withLock(func() error {
 		return errors.Join(change(), n.state.ShowInstances())
 	})
 }
@@ -156,7 +156,7 @@ type creation struct {
 	state *state.State
 	slot  state.Slot
 	made  []Made
-	own   []state.GPUInstance // GPU instances that it made
+	own   []state.GPUInstance // GPU instances that this creation made
 }
 
 func (c *creation) create(g state.GPU, r Request) error {
@@ -168,7 +168,7 @@ func (c *creation) create(g state.GPU, r Request) error {
 	if err != nil {
 		return err
 	}
-	gi, ci, err := c.inOwn(profile, part, r.Start)
+	gi, ci, err := c.createInOwn(profile, part, r.Start)
 	if errors.Is(err, state.ErrNoRoom) {
 		gi, err = c.state.CreateGPUInstance(c.slot, profile, r.Start)
 		if errors.Is(err, state.ErrArgument) {
@@ -187,8 +187,8 @@ func (c *creation) create(g state.GPU, r Request) error {
 	return nil
 }
 
-// inOwn makes a part of a GPU instance in one that was made before.
-func (c *creation) inOwn(profile state.GIProfile, part state.CIProfile, start int) (gi state.GPUInstance, ci state.ComputeInstance, err error) {
+// createInOwn makes a part of a GPU instance in a GPU instance that this creation made.
+func (c *creation) createInOwn(profile state.GIProfile, part state.CIProfile, start int) (gi state.GPUInstance, ci state.ComputeInstance, err error) {
 	err = state.ErrNoRoom
 	for _, gi = range c.own {
 		if part.Slices == profile.Slices || gi.Profile != profile.Name || start != state.Anywhere && gi.Start != start {
@@ -212,8 +212,8 @@ func (c *creation) undo() error {
 	return errors.Join(errs...)
 }
 
-// choose returns the instances that two numbers name.
-func choose(mig state.MIG, gi, ci int) ([]state.GPUInstance, error) {
+// chooseInstances returns the instances that gi and ci select.
+func chooseInstances(mig state.MIG, gi, ci int) ([]state.GPUInstance, error) {
 	var found []state.GPUInstance
 	for _, g := range mig.GPUInstances {
 		if gi != state.WholeGPU && g.ID != gi {

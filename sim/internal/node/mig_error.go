@@ -8,12 +8,11 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// explain adds to an error of a MIG change or a reset what stands in the way,
-// and what takes it away.
+// explain adds the cause and the fix to an error of a MIG change or a reset.
 func (n *Node) explain(g state.GPU, err error) error {
 	switch {
 	case errors.Is(err, state.ErrInUse):
-		return n.inUse(g, err)
+		return n.inUseError(g, err)
 	case errors.Is(err, state.ErrLost):
 		return fmt.Errorf("%w; bring it back first (gpu-sim heal %d)", err, g.Index)
 	}
@@ -26,14 +25,14 @@ func (n *Node) explain(g state.GPU, err error) error {
 	case errors.Is(err, state.ErrNoMIG):
 		return fmt.Errorf("%w; switch it on first (gpu-sim mig mode %d on)", err, g.Index)
 	case errors.Is(err, state.ErrNoRoom):
-		return fmt.Errorf("%w: %s; see \"gpu-sim mig profiles %d\", or destroy some first (gpu-sim mig destroy %d)", err, taken(g, mig), g.Index, g.Index)
+		return fmt.Errorf("%w: %s; see \"gpu-sim mig profiles %d\", or destroy some first (gpu-sim mig destroy %d)", err, describeUse(g, mig), g.Index, g.Index)
 	default:
 		return err
 	}
 }
 
-// taken returns what of a GPU its instances take.
-func taken(g state.GPU, mig state.MIG) string {
+// describeUse describes the slices of a GPU that its instances use.
+func describeUse(g state.GPU, mig state.MIG) string {
 	board, err := state.LookupBoard(g.Model)
 	if err != nil || len(mig.GPUInstances) == 0 {
 		return "nothing is taken"
@@ -50,8 +49,8 @@ func taken(g state.GPU, mig state.MIG) string {
 		compute, board.ComputeSlices, board.MemorySlices, strings.Join(list, ", "))
 }
 
-// inUse names the processes on a GPU.
-func (n *Node) inUse(g state.GPU, err error) error {
+// inUseError adds the processes on a GPU to an error.
+func (n *Node) inUseError(g state.GPU, err error) error {
 	processes, listErr := n.state.Processes(g.Slot)
 	if listErr != nil {
 		return err
@@ -66,13 +65,13 @@ func (n *Node) inUse(g state.GPU, err error) error {
 	return fmt.Errorf("%w by process %s; end it first (gpu-sim proc end %d %s)", err, strings.Join(pids, ", "), g.Index, pids[0])
 }
 
-// unused reports whether no process works on any of the instances.
-func (n *Node) unused(g state.GPU, doomed []state.GPUInstance) error {
+// checkUnused returns an error if a process uses one of the instances.
+func (n *Node) checkUnused(g state.GPU, doomed []state.GPUInstance) error {
 	for _, gi := range doomed {
 		for _, ci := range gi.ComputeInstances {
 			used, err := n.state.InUse(g.Slot, gi.ID, ci.ID)
 			if used {
-				err = n.inUse(g, fmt.Errorf("destroy MIG device %d/%d of GPU %d: %w", gi.ID, ci.ID, g.Index, state.ErrInUse))
+				err = n.inUseError(g, fmt.Errorf("destroy MIG device %d/%d of GPU %d: %w", gi.ID, ci.ID, g.Index, state.ErrInUse))
 			}
 			if err != nil {
 				return err

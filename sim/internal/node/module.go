@@ -17,15 +17,15 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// coreModule is the module that makes a driver: it takes the GPUs.
+// coreModule is the main module of the driver. It binds the GPUs.
 const coreModule = "nvidia"
 
-// LoadModule does what the kernel does with a module and its parameters: it refuses it with
-// the kernel's error numbers, or shows it in /sys/module. The module nvidia takes the GPUs:
-// NVML works for who finds the state where the kernel looks for firmware. Unlike SetDriver,
-// it makes no device nodes and no files.
+// LoadModule simulates the kernel's loading of a module with parameters. It fails with the kernel's
+// error numbers, or shows the module in /sys/module. The module nvidia binds the GPUs: NVML works
+// for programs that find the state in the kernel's firmware folder. Unlike SetDriver, LoadModule
+// makes no device nodes and no files.
 func (n *Node) LoadModule(m kmod.Module, params []string) error {
-	return n.exclusive(func() error {
+	return n.withLock(func() error {
 		release, err := Release()
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func (n *Node) LoadModule(m kmod.Module, params []string) error {
 				return unix.ENOENT // an unknown symbol
 			}
 		}
-		values, fails := known(m, params)
+		values, fails := parseParams(m, params)
 		if fails != 0 {
 			return fails
 		}
@@ -54,7 +54,7 @@ func (n *Node) LoadModule(m kmod.Module, params []string) error {
 	})
 }
 
-// Release returns the release of the machine's kernel, which is that of the simulated one.
+// Release returns the release of the machine's kernel. The simulated kernel has the same release.
 func Release() (string, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -63,9 +63,9 @@ func Release() (string, error) {
 	return unix.ByteSliceToString(u.Release[:]), nil
 }
 
-// known returns the parameters that the module has, and the error with which its
-// initialization fails. The kernel ignores the others.
-func known(m kmod.Module, params []string) (map[string]string, unix.Errno) {
+// parseParams returns the parameters that the module knows, and the error of its
+// initialization. Like the kernel, it ignores unknown parameters.
+func parseParams(m kmod.Module, params []string) (map[string]string, unix.Errno) {
 	values, fails := map[string]string{}, m.Fails
 	for _, p := range params {
 		name, value, _ := strings.Cut(p, "=")
@@ -82,9 +82,9 @@ func known(m kmod.Module, params []string) (map[string]string, unix.Errno) {
 	return values, fails
 }
 
-// UnloadModule removes a module as the kernel does. One that something uses stays.
+// UnloadModule simulates the kernel's removal of a module. It fails if the module is in use.
 func (n *Node) UnloadModule(name string) error {
-	return n.exclusive(func() error {
+	return n.withLock(func() error {
 		if !n.hasModule(name) {
 			return unix.ENOENT
 		}
@@ -113,7 +113,7 @@ func (n *Node) hasModule(name string) bool {
 	return err == nil
 }
 
-// showModule makes the folder of a module appear whole.
+// showModule makes the complete folder of a module appear.
 func (n *Node) showModule(m kmod.Module, params map[string]string) (err error) {
 	stage, err := os.MkdirTemp(n.path(stageDir), "new-*")
 	if err != nil {
@@ -144,7 +144,7 @@ func (n *Node) showModule(m kmod.Module, params map[string]string) (err error) {
 	return nil
 }
 
-// hideModule removes the folder of a module, and it from the holders of others.
+// hideModule removes the folder of a module, and removes the module from the holders of others.
 func (n *Node) hideModule(name string) error {
 	if err := os.RemoveAll(n.module(name)); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (n *Node) hideModule(name string) error {
 	return nil
 }
 
-// countHolders writes how many modules hold one.
+// countHolders updates the reference count of a module from its holders.
 func (n *Node) countHolders(name string) error {
 	holders, err := os.ReadDir(n.module(name, "holders"))
 	if err != nil {
@@ -174,7 +174,7 @@ func (n *Node) countHolders(name string) error {
 	return os.WriteFile(n.module(name, "refcnt"), []byte(strconv.Itoa(len(holders))+"\n"), 0o444) //nolint:gosec // as in sysfs
 }
 
-// takeGPUs does what the module nvidia does when it is loaded.
+// takeGPUs simulates the initialization of the module nvidia.
 func (n *Node) takeGPUs(version string) error {
 	if err := n.state.SetDriverVersion(version); err != nil {
 		return err
@@ -195,12 +195,12 @@ func (n *Node) takeGPUs(version string) error {
 		err = n.state.SetDriver(true)
 	}
 	if err != nil {
-		return errors.Join(err, n.leave(snap, devices))
+		return errors.Join(err, n.releaseGPUs(snap, devices))
 	}
 	return nil
 }
 
-// freeGPUs is the way back, which a program that computes on a GPU is in.
+// freeGPUs undoes takeGPUs. It fails if a program uses a GPU.
 func (n *Node) freeGPUs() error {
 	snap := n.state.Show()
 	for _, g := range snap.GPUs {
@@ -216,14 +216,14 @@ func (n *Node) freeGPUs() error {
 	if err != nil {
 		return err
 	}
-	return n.leave(snap, devices)
+	return n.releaseGPUs(snap, devices)
 }
 
-func (n *Node) leave(snap state.Snapshot, devices procDevices) error {
+func (n *Node) releaseGPUs(snap state.Snapshot, devices procDevices) error {
 	return errors.Join(n.state.SetDriver(false), n.showDevices(devices, false), n.remove(moduleSteps(snap)), n.unbindState(snap.Driver.Version))
 }
 
-// statePlace is where the kernel looks for the firmware that is the state.
+// statePlace returns the path of the firmware file that is the state.
 func (n *Node) statePlace(version string) (string, error) {
 	folder, err := os.ReadFile(n.path(firmwarePath))
 	if err != nil {
@@ -236,7 +236,7 @@ func (n *Node) statePlace(version string) (string, error) {
 	return filepath.Join(dir, "nvidia", version, filepath.Base(statePath(version))), nil
 }
 
-// bindState shows the state in the driver root, in place of an empty file.
+// bindState mounts the state over an empty file in the driver root.
 func (n *Node) bindState(version string) error {
 	place, err := n.statePlace(version)
 	if err != nil {
@@ -260,7 +260,7 @@ func (n *Node) unbindState(version string) error {
 	return nil
 }
 
-// Served reports whether the driver serves a path in /dev.
+// Served reports whether the driver serves a device at a path in /dev.
 func (n *Node) Served(path string) bool {
 	dir, name := filepath.Split(path)
 	rest, is := strings.CutPrefix(name, "nvidia")

@@ -16,13 +16,12 @@ import (
 // HostRoot is the driver root of a driver that is installed on the machine.
 const HostRoot = "/"
 
-// NoRoot stands for no driver root: a node without a driver, whose kernel is Serve's.
+// NoRoot stands for a node without a driver root, whose kernel is simulated by Serve.
 const NoRoot = "none"
 
-// Enter moves the calling thread, and what it executes from then on, into a
-// private mount namespace that shows the node at the real paths. The calling
-// goroutine stays locked to its thread. On an error the process is in a useless
-// namespace and should end.
+// Enter moves the calling thread, and the programs that it executes afterwards, into a private
+// mount namespace that shows the node at the real paths. The calling goroutine stays locked to its
+// thread. After an error, the process is in an unusable namespace and should end.
 func (n *Node) Enter(ctx context.Context, driverRoot string) error {
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
@@ -34,17 +33,16 @@ func (n *Node) Enter(ctx context.Context, driverRoot string) error {
 	if err := n.mount(ctx, driverRoot); err != nil {
 		return err
 	}
-	// As on a machine that systemd has started: mounts reach the namespaces
-	// that containers get from here, and no further.
+	// This matches a machine that systemd has started: mounts propagate to the namespaces of containers
+	// that are made from here, but not to the machine.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("share the mounts within the namespace: %w", err)
 	}
 	return nil
 }
 
-// Mount shows the node at the real paths of the mount namespace in which the
-// process is. What is in place already stays as it is. It rejects the machine's
-// own namespace.
+// Mount shows the node at the real paths, in the mount namespace of the process. It keeps existing
+// mounts of the node. It rejects the machine's own namespace.
 func (n *Node) Mount(ctx context.Context, driverRoot string) error {
 	private, err := n.privateNamespace()
 	if err != nil {
@@ -56,9 +54,9 @@ func (n *Node) Mount(ctx context.Context, driverRoot string) error {
 	return n.mount(ctx, driverRoot)
 }
 
-// privateNamespace reports whether the mount namespace shows the node already, or
-// at least is not that of process 1. In a new PID namespace process 1 is no
-// help, but there the node was entered before.
+// privateNamespace reports whether the mount namespace already shows the node, or is not the
+// namespace of process 1. In a new PID namespace, the check of process 1 does not help, but there
+// the node was entered before.
 func (n *Node) privateNamespace() (bool, error) {
 	if sameFile("/dev", n.path(devDir)) {
 		return true, nil
@@ -74,9 +72,9 @@ func (n *Node) privateNamespace() (bool, error) {
 	return own != first, nil
 }
 
-// rootMount returns the number of the first mount that a process sees. No two
-// namespaces share a mount. (The link ns/mnt says it too, but may be read only
-// by who may trace the process.)
+// rootMount returns the ID of the first mount that a process sees. Namespaces do not share mounts,
+// so the ID identifies the namespace. The link ns/mnt identifies it too, but only a process that
+// may trace the other process can read the link.
 func rootMount(process string) (string, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", process, "mountinfo"))
 	if err != nil {
@@ -121,11 +119,11 @@ func (n *Node) mount(ctx context.Context, driverRoot string) (err error) {
 	return n.mountInstalled(ctx, &m)
 }
 
-// mountDev puts the node's folder over /dev, so that device nodes made in it
-// later are seen, and gives it the filesystems that /dev has.
+// mountDev mounts the node's folder on /dev, so that device nodes made later are visible. It keeps
+// the file systems that are mounted in /dev.
 func (n *Node) mountDev(m *mounter) (err error) {
 	if sameFile("/dev", n.path(devDir)) {
-		// An init may have bound it from a filesystem that forbids devices.
+		// An init program may have bound it from a file system that forbids devices.
 		return setFlags("/dev", unix.MS_NOSUID)
 	}
 	kept := map[string]int{}
@@ -160,8 +158,7 @@ func (n *Node) mountDev(m *mounter) (err error) {
 	return nil
 }
 
-// devFilesystem returns the kind and the options of a filesystem of /dev that
-// the machine does not have.
+// devFilesystem returns the type and the options of a file system of /dev that the machine lacks.
 func devFilesystem(name string) (kind, options string) {
 	switch name {
 	case "pts":
@@ -172,8 +169,8 @@ func devFilesystem(name string) (kind, options string) {
 	return name, ""
 }
 
-// mountInstalled lays the driver root over the machine's folders, as the
-// driver's packages would have installed it.
+// mountInstalled mounts the driver root over the machine's folders, like an installation of the
+// driver's packages.
 func (n *Node) mountInstalled(ctx context.Context, m *mounter) error {
 	firmware := "/lib/firmware/nvidia"
 	if sameFile(firmware, n.path(fwDir)) {
@@ -188,12 +185,12 @@ func (n *Node) mountInstalled(ctx context.Context, m *mounter) error {
 			return err
 		}
 	}
-	// The overlays hold on to what they need of it.
+	// The overlays keep the folders in it that they need.
 	if err := m.detach(scratch); err != nil {
 		return err
 	}
-	// A mount of its own: the state must be the same inode everywhere, and it
-	// stays writable for an agent that has "/" mounted for reading.
+	// The firmware folder is a separate mount. The state must be the same inode everywhere, and must
+	// stay writable for an agent that mounts "/" read-only.
 	if err := m.bind(n.path(fwDir), firmware, unix.MS_NOSUID|unix.MS_NODEV); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mounter makes mounts and can take them back.
+// mounter makes mounts and can undo them.
 type mounter struct {
 	done []string // mount points, in order
 }
@@ -24,9 +24,9 @@ func (m *mounter) mount(source, target, kind string, flags uintptr, options stri
 	return nil
 }
 
-// bind shows source at target, with exactly the given flags: a node's folder
-// may lie on a filesystem that forbids devices, as /run often does. It does
-// nothing where target shows source already.
+// bind shows source at target, with exactly the given flags. A node's folder may be on a file
+// system that forbids devices, as /run often does. bind does nothing if target already shows
+// source.
 func (m *mounter) bind(source, target string, flags uintptr) error {
 	if sameFile(source, target) {
 		return nil
@@ -40,7 +40,7 @@ func (m *mounter) bind(source, target string, flags uintptr) error {
 	return setFlags(target, flags)
 }
 
-// setFlags gives a mount exactly the given flags.
+// setFlags sets exactly the given flags on a mount.
 func setFlags(target string, flags uintptr) error {
 	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|flags, ""); err != nil {
 		return fmt.Errorf("set flags of %s: %w", target, err)
@@ -48,9 +48,9 @@ func setFlags(target string, flags uintptr) error {
 	return nil
 }
 
-// overlay lays the folder dir of root over the one of the machine. Where the
-// machine has none, its parent takes part. What is written there later goes to
-// scratch, so it is seen in this namespace only.
+// overlay mounts the folder dir of root over the machine's folder. If the machine lacks the folder,
+// overlay uses its nearest existing parent. Later writes go to scratch, so that they are visible in
+// this namespace only.
 func (m *mounter) overlay(root, dir, scratch string) error {
 	for !isDir("/" + dir) {
 		dir = filepath.Dir(dir)
@@ -64,7 +64,7 @@ func (m *mounter) overlay(root, dir, scratch string) error {
 	return m.mount("gpu-sim", "/"+dir, "overlay", 0, options)
 }
 
-// detach takes a mount away from the namespace; what uses it keeps it.
+// detach unmounts target from the namespace. Open files and other mounts keep using it.
 func (m *mounter) detach(target string) error {
 	if err := unix.Unmount(target, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("detach %s: %w", target, err)
@@ -73,7 +73,7 @@ func (m *mounter) detach(target string) error {
 	return nil
 }
 
-// undo takes all mounts back, the latest first.
+// undo removes all mounts in reverse order.
 func (m *mounter) undo() error {
 	var errs []error
 	for _, target := range slices.Backward(slices.Clone(m.done)) {
@@ -82,12 +82,12 @@ func (m *mounter) undo() error {
 	return errors.Join(errs...)
 }
 
-// escape writes a path as an option of overlayfs, where ":" and "," divide.
+// escape escapes a path for the options of overlayfs, which have ":" and "," as separators.
 func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, ":", `\:`, ",", `\,`).Replace(path)
 }
 
-// copyMode makes a folder with the permissions of another.
+// copyMode makes a folder with the permissions of another folder.
 func copyMode(from, to string) error {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -104,7 +104,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// isMount reports whether a filesystem other than its parent's is at path.
+// isMount reports whether the file system at path differs from the file system of its parent.
 func isMount(path string) bool {
 	var here, parent unix.Stat_t
 	if unix.Stat(path, &here) != nil || unix.Stat(filepath.Dir(path), &parent) != nil {

@@ -12,32 +12,31 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// ErrNotFound says that a folder holds no simulated node.
+// ErrNotFound means that a folder is not a simulated node.
 var ErrNotFound = errors.New("no simulated node")
 
-// Node is a rendered node. Its methods may be used by several processes at a
-// time.
+// Node is a rendered node. Several processes may use its methods at the same time.
 type Node struct {
 	root  string
 	host  Host
 	state *state.State
 }
 
-// Host says where the machine's own devices are read from.
+// Host has the paths of the machine's own devices.
 type Host struct {
-	// ProcDevices is the file with the majors in use, PCIDevices the folder
-	// with the devices on the PCI bus.
+	// ProcDevices is the file with the majors in use. PCIDevices is the folder with the devices on the
+	// PCI bus.
 	ProcDevices, PCIDevices string
 }
 
-// Machine is the machine that the program runs on.
+// Machine returns the Host of the current machine.
 func Machine() Host {
 	return Host{ProcDevices: "/proc/devices", PCIDevices: "/sys/bus/pci/devices"}
 }
 
 // Open opens the node in the folder root.
 func Open(root string, host Host) (*Node, error) {
-	root, err := check(root)
+	root, err := checkRoot(root)
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +51,8 @@ func Open(root string, host Host) (*Node, error) {
 	return n, nil
 }
 
-// check returns the absolute path of a node's folder.
-func check(root string) (string, error) {
+// checkRoot returns the absolute path of a node's folder.
+func checkRoot(root string) (string, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return "", fmt.Errorf("find node %s: %w", root, err)
@@ -68,24 +67,23 @@ func check(root string) (string, error) {
 	return root, nil
 }
 
-// Close lets go of the node's state.
+// Close releases the node's state.
 func (n *Node) Close() error { return n.state.Close() }
 
 // Root returns the node's folder.
 func (n *Node) Root() string { return n.root }
 
-// State returns the node's state. What the kernel shows of the node follows
-// from it, so changes of the driver and of which GPUs are plugged go through
-// the Node.
+// State returns the node's state. The kernel's files are derived from it, so callers must load the
+// driver, and plug and unplug GPUs, through the Node.
 func (n *Node) State() *state.State { return n.state }
 
 func (n *Node) path(elem ...string) string {
 	return filepath.Join(append([]string{n.root}, elem...)...)
 }
 
-// exclusive runs change while no other process changes the folder, after what
-// one that was killed has left behind is gone.
-func (n *Node) exclusive(change func() error) (err error) {
+// withLock runs change while no other process changes the folder. First, it repairs the folder if a
+// process was killed during a change.
+func (n *Node) withLock(change func() error) (err error) {
 	f, err := os.OpenFile(n.path(lockFile), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return fmt.Errorf("lock node %s: %w%s", n.root, err, rootHint(err))
@@ -100,10 +98,10 @@ func (n *Node) exclusive(change func() error) (err error) {
 	return change()
 }
 
-// Delete removes the folder of the node in root and unloads its driver. A node
-// with a damaged state can be deleted too.
+// Delete unloads the driver of the node at root, and removes the folder. It also deletes a node
+// with a damaged state.
 func Delete(root string) error {
-	root, err := check(root)
+	root, err := checkRoot(root)
 	if err != nil {
 		return err
 	}
@@ -114,8 +112,8 @@ func Delete(root string) error {
 	return nil
 }
 
-// remove takes the folder out of sight first: who may not do that must not
-// unload the driver either.
+// remove first renames the folder. A user without the permission to rename it must not unload the
+// driver either.
 func remove(root string) error {
 	gone, err := os.MkdirTemp(filepath.Dir(root), tempPrefix(root))
 	if err != nil {
@@ -126,7 +124,7 @@ func remove(root string) error {
 		return errors.Join(err, os.Remove(gone))
 	}
 	if st, err := state.Open(filepath.Join(node, stateFile)); err == nil {
-		// Programs that still use the node learn that it is gone.
+		// Programs that still use the node notice that it is gone.
 		if err := errors.Join(st.SetDriver(false), st.Close()); err != nil {
 			return fmt.Errorf("unload the driver: %w", err)
 		}

@@ -9,15 +9,15 @@ import (
 	"outrigger.dev/sim/internal/tree"
 )
 
-// The folders of /proc that the kernel driver fills.
+// The folders of /proc that belong to the kernel driver.
 const (
 	procNvidia = "proc/driver/nvidia"
 	procCaps   = "proc/driver/nvidia-caps"
 	procGPUs   = procNvidia + "/gpus"
 )
 
-// moduleParams are the parameters of the kernel module with their defaults, in
-// the order of /proc/driver/nvidia/params.
+// moduleParams has the default parameters of the kernel module, in the order of
+// /proc/driver/nvidia/params.
 const moduleParams = `ResmanDebugLevel: 4294967295
 RmLogonRC: 1
 ModifyDeviceFiles: 1
@@ -62,7 +62,7 @@ TemporaryFilePath: "/var/tmp"
 ExcludedGpus: ""
 `
 
-// procfs returns what the loaded driver shows below /proc/driver for no GPU.
+// procfs returns the entries of the loaded driver below /proc/driver that do not belong to a GPU.
 func procfs(driver string) []tree.Entry {
 	return []tree.Entry{
 		tree.File(procNvidia+"/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "+driver+
@@ -79,7 +79,7 @@ func procfs(driver string) []tree.Entry {
 	}
 }
 
-// procfsGPU returns what the loaded driver shows of one GPU.
+// procfsGPU returns the entries of the loaded driver for one GPU.
 func procfsGPU(driver string, g state.GPU) []tree.Entry {
 	dir := path.Join(procGPUs, g.BusID)
 	var info strings.Builder
@@ -105,7 +105,7 @@ func procfsGPU(driver string, g state.GPU) []tree.Entry {
 	return entries
 }
 
-// procMIG is the folder of a GPU's instances.
+// procMIG returns the folder of a GPU's MIG instances.
 func procMIG(g state.GPU) string { return fmt.Sprintf("%s/mig", procCapabilities(g)) }
 
 func procCapabilities(g state.GPU) string {
@@ -124,9 +124,9 @@ Power Limits:
  GPU Boost:                 N/A milliwatts
 `
 
-// The minors of the capability nodes /dev/nvidia-caps/nvidia-cap<minor>. The
-// driver numbers all capabilities that can exist, in this order: the NVLink
-// fabric's, MIG's two, those of every instance, the system's.
+// The minors of the capability nodes /dev/nvidia-caps/nvidia-cap<minor>. The driver numbers all
+// possible capabilities, in this order: the NVLink fabric, MIG config and monitor, every possible
+// instance, the system.
 const (
 	capConfig  = 1
 	capMonitor = 2
@@ -140,8 +140,8 @@ const (
 	capsPerGPU      = maxGPUInstances * capsPerInstance
 )
 
-// migMinors lists the minors of MIG's capabilities: mode changes, monitoring,
-// and each instance that a GPU could have.
+// migMinors lists the minors of the MIG capabilities: mode changes, monitoring, and every possible
+// instance of each GPU.
 func migMinors() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "config %d\nmonitor %d\n", capConfig, capMonitor)

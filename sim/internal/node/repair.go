@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tempPrefix begins the names of the folders that a node at root has beside it
-// while it is made or removed.
+// tempPrefix is the prefix of temporary folders next to the node at root. They exist while the node
+// is made or removed.
 func tempPrefix(root string) string { return "." + filepath.Base(root) + "-gpu-sim-" }
 
-// inParent runs change while no other process makes or removes a node in the
-// folder that root lies in. What one that was killed has left there goes first.
+// inParent runs change while no other process makes or removes a node in the parent of root. First,
+// it removes temporary folders of a process that was killed.
 func inParent(root string, change func() error) (err error) {
 	parent := filepath.Dir(root)
 	f, err := os.Open(parent)
@@ -42,9 +42,9 @@ func inParent(root string, change func() error) (err error) {
 	return change()
 }
 
-// repair takes away what a process that was killed in the middle of a change
-// has left: staged entries, and GPUs that the state does not have. The caller
-// holds the node's lock, so nobody is at work.
+// repair removes the remains of a change whose process was killed: staged entries, and GPUs that
+// are not in the state. The caller holds the node's lock, so that no other process changes the
+// node.
 func (n *Node) repair() error {
 	staged, err := os.ReadDir(n.path(stageDir))
 	if err != nil {
@@ -62,11 +62,11 @@ func (n *Node) repair() error {
 	if err := n.remove([]step{{tops: strays}}); err != nil {
 		return err
 	}
-	// A program that changed instances may not have seen the node's folders.
+	// A program that changed MIG instances may not have seen the node's folders.
 	return n.state.ShowInstances()
 }
 
-// strays returns the paths that the kernel shows of GPUs that are not plugged.
+// strays returns the kernel's paths of GPUs that are not plugged.
 func (n *Node) strays() ([]string, error) {
 	plugged := map[string]bool{}
 	snap := n.state.Show()
@@ -93,7 +93,7 @@ func (n *Node) strays() ([]string, error) {
 		}
 		for _, e := range entries {
 			top := path.Join(dir, e.Name())
-			// A link on the bus is a device of the machine itself.
+			// A link on the bus is a device of the machine.
 			link := e.Type()&os.ModeSymlink != 0
 			if name.MatchString(e.Name()) && !link && !plugged[top] {
 				strays = append(strays, top)

@@ -14,7 +14,7 @@ import (
 
 const (
 	sysDevices = "sys/bus/pci/devices"
-	// pciClass is "3D controller", what a GPU without display outputs is.
+	// pciClass is "3D controller", the class of a GPU without display outputs.
 	pciClass    = 0x030200
 	pciRevision = 0xa1
 	firstIRQ    = 64
@@ -24,12 +24,12 @@ func irq(g state.GPU) int { return firstIRQ + g.Minor }
 
 func sysGPU(g state.GPU) string { return path.Join(sysDevices, g.BusID) }
 
-// sysDriver is the link that says which driver a GPU is bound to.
+// sysDriver returns the link to the driver that a GPU is bound to.
 func sysDriver(g state.GPU) tree.Entry {
 	return tree.Symlink(sysGPU(g)+"/driver", "../../drivers/nvidia")
 }
 
-// sysfs returns what the PCI bus shows of a GPU, bound to no driver.
+// sysfs returns the entries of a GPU on the PCI bus. The GPU is not bound to a driver.
 func sysfs(g state.GPU) []tree.Entry {
 	dir := sysGPU(g)
 	hex := func(name string, v uint32) tree.Entry {
@@ -57,7 +57,7 @@ func sysfs(g state.GPU) []tree.Entry {
 	}
 }
 
-// bar is a region of memory that a PCI device answers at.
+// bar is a memory region of a PCI device.
 type bar struct{ start, size, flags uint64 }
 
 // Flags of a region, as the kernel prints them: memory, 32 or 64 bit,
@@ -68,8 +68,8 @@ const (
 	barWindow = 1 << 41 // room for the regions of one GPU
 )
 
-// bars returns the six regions of a GPU: registers, memory (64 bit, so two
-// places), and the message window (64 bit too).
+// bars returns the six regions of a GPU: registers, memory, and the message window. Memory and the
+// message window are 64-bit regions, so each takes two places.
 func bars(g state.GPU) [6]bar {
 	base := barWindow * uint64(g.Minor+1)
 	memory := uint64(1) << bits.Len64(g.MemoryBytes-1)
@@ -98,8 +98,8 @@ func pciResources(g state.GPU) string {
 	return b.String()
 }
 
-// pciConfig returns the first 256 bytes of the configuration space, with one
-// capability: PCI Express.
+// pciConfig returns the first 256 bytes of the configuration space. Its only capability is PCI
+// Express.
 func pciConfig(g state.GPU) []byte {
 	const express = 0x60
 	c := make([]byte, 256)
@@ -130,7 +130,7 @@ func pciConfig(g state.GPU) []byte {
 	return c
 }
 
-// sysHost returns the machine's own PCI devices as links, as sysfs has them.
+// sysHost returns links to the machine's own PCI devices, as in sysfs.
 func sysHost(devices fs.FS) ([]tree.Entry, error) {
 	names, err := fs.Glob(devices, "*")
 	if err != nil {

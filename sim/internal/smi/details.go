@@ -6,18 +6,18 @@ import (
 	"unsafe" // for the size of a struct of NVML
 )
 
-// unknown stands for a value that NVML does not have.
+// unknown stands for a value that is not available.
 const unknown = "N/A"
 
-// optional is a value that a device or the caller may not have.
+// optional is a value that may be missing, because of the device or the caller's rights.
 type optional[T any] struct {
 	value T
 	known bool
 }
 
-func known[T any](value T) optional[T] { return optional[T]{value, true} }
+func some[T any](value T) optional[T] { return optional[T]{value, true} }
 
-// format returns the value as fmt does, or "N/A".
+// format returns the formatted value, or "N/A".
 func (o optional[T]) format(verb string) string {
 	if !o.known {
 		return unknown
@@ -25,8 +25,8 @@ func (o optional[T]) format(verb string) string {
 	return fmt.Sprintf(verb, o.value)
 }
 
-// word returns the word of a number, or "N/A".
-func word(o optional[uint32], words ...string) string {
+// nameOf returns the name of a number, or "N/A".
+func nameOf(o optional[uint32], words ...string) string {
 	if !o.known || int(o.value) >= len(words) {
 		return unknown
 	}
@@ -83,10 +83,10 @@ type (
 // memoryVersion is NVML_STRUCT_VERSION(Memory, 2).
 const memoryVersion = uint32(unsafe.Sizeof(memory{})) | 2<<24
 
-// noInstance is what processInfo has for a process on the whole GPU.
+// noInstance is the instance ID in processInfo of a process on the whole GPU.
 const noInstance = 1<<32 - 1
 
-// node is what nvidia-smi shows of a node.
+// node has the values of a node that nvidia-smi shows.
 type node struct {
 	time         time.Time
 	driver, cuda string

@@ -18,23 +18,23 @@ func sample() node {
 	copy(pci.id[:], "00000000:18:00.0")
 	whole := device{
 		gpu: gpu{index: 0, uuid: "GPU-8bbb9494-5201-4aac-b5ab-c80aa4f35eb4", name: "NVIDIA H100 80GB HBM3"},
-		pci: known(pci), minor: known[uint32](0), architecture: known[uint32](9), serial: known("1650322000001"),
-		persistence: known[uint32](1), temperature: known[uint32](32), performance: known[uint32](0),
-		power: known[uint32](69250), powerLimit: known[uint32](700000),
-		memory:      known(memory{total: 81559 << 20, reserved: 551 << 20, used: 1025 << 20, free: 79983 << 20}),
-		utilization: known(utilization{gpu: 100, memory: 3}), eccErrors: known[uint64](0), computeMode: known[uint32](3),
-		migMode: known[uint32](0), migPending: known[uint32](1), linkGeneration: known[uint32](5), linkWidth: known[uint32](16),
-		graphicsClock: known[uint32](1980), smClock: known[uint32](1980), memoryClock: known[uint32](2619), videoClock: known[uint32](1545),
+		pci: some(pci), minor: some[uint32](0), architecture: some[uint32](9), serial: some("1650322000001"),
+		persistence: some[uint32](1), temperature: some[uint32](32), performance: some[uint32](0),
+		power: some[uint32](69250), powerLimit: some[uint32](700000),
+		memory:      some(memory{total: 81559 << 20, reserved: 551 << 20, used: 1025 << 20, free: 79983 << 20}),
+		utilization: some(utilization{gpu: 100, memory: 3}), eccErrors: some[uint64](0), computeMode: some[uint32](3),
+		migMode: some[uint32](0), migPending: some[uint32](1), linkGeneration: some[uint32](5), linkWidth: some[uint32](16),
+		graphicsClock: some[uint32](1980), smClock: some[uint32](1980), memoryClock: some[uint32](2619), videoClock: some[uint32](1545),
 		processes: []process{{processInfo{4021, 1024 << 20, noInstance, noInstance}, "/usr/bin/a-program-with-a-very-long-name"}},
 	}
 	divided := device{
 		gpu:     gpu{index: 1, uuid: "GPU-2a2a2a2a-5201-4aac-b5ab-c80aa4f35eb4", name: "NVIDIA A100-SXM4-80GB with a name too long"},
-		migMode: known[uint32](1), migPending: known[uint32](1),
+		migMode: some[uint32](1), migPending: some[uint32](1),
 		parts: []part{{
 			migDevice:   migDevice{index: 0, uuid: "MIG-6f6f6f6f-5201-4aac-b5ab-c80aa4f35eb4"},
-			gpuInstance: known[uint32](2), computeInstance: known[uint32](0),
-			memory:     known(memory{total: 40448 << 20, used: 44 << 20, free: 40404 << 20}),
-			attributes: known(attributes{sms: 60, copies: 4, decoders: 4, jpegs: 4}),
+			gpuInstance: some[uint32](2), computeInstance: some[uint32](0),
+			memory:     some(memory{total: 40448 << 20, used: 44 << 20, free: 40404 << 20}),
+			attributes: some(attributes{sms: 60, copies: 4, decoders: 4, jpegs: 4}),
 		}},
 		processes: []process{{processInfo{77, 44 << 20, 2, 0}, "python"}},
 	}
@@ -60,8 +60,8 @@ func TestTable(t *testing.T) {
 		}
 		golden.Assert(t, out.String(), file)
 		for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n")[1:] {
-			if width := utf8.RuneCountInString(line); width != 0 && width != whole+2 {
-				t.Errorf("%s: a line is %d wide, want %d: %s", file, width, whole+2, line)
+			if width := utf8.RuneCountInString(line); width != 0 && width != tableWidth+2 {
+				t.Errorf("%s: a line is %d wide, want %d: %s", file, width, tableWidth+2, line)
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func TestLicences(t *testing.T) {
 		all := licences{supported: 1, count: uint32(len(features))}
 		copy(all.features[:], features)
 		d := vgpu
-		d.licences = known(all)
+		d.licences = some(all)
 		return d
 	}
 	feature := func(licensed, enabled uint32, e expiry) licence {

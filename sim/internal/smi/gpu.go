@@ -5,7 +5,7 @@ import (
 	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
-// gpu is what NVML says of one GPU. A GPU that does not answer has err.
+// gpu has the handle and names of a GPU in NVML. err is set if the GPU does not answer.
 type gpu struct {
 	index      int
 	handle     unsafe.Pointer
@@ -14,17 +14,17 @@ type gpu struct {
 	err        error
 }
 
-// migDevice is what NVML says of a MIG device that this process may use.
+// migDevice is a MIG device that this process may use.
 type migDevice struct {
 	index      int
 	handle     unsafe.Pointer
 	uuid, name string
 }
 
-// gpus lists all GPUs.
+// gpus returns all GPUs.
 func (l *library) gpus() ([]gpu, error) {
 	var n uint32
-	if err := l.into("nvmlDeviceGetCount_v2", unsafe.Pointer(&n)); err != nil {
+	if err := l.systemValue("nvmlDeviceGetCount_v2", unsafe.Pointer(&n)); err != nil {
 		return nil, err
 	}
 	var gpus []gpu
@@ -47,17 +47,17 @@ func (l *library) gpu(index int) gpu {
 	return g
 }
 
-// migDevices lists the MIG devices of a GPU. A GPU that is not divided has no MIG devices.
+// migDevices returns the MIG devices of a GPU. A GPU that is not divided has none.
 func (l *library) migDevices(gpu unsafe.Pointer) ([]migDevice, error) {
 	var n uint32
-	if err := l.of(gpu, "nvmlDeviceGetMaxMigDeviceCount", unsafe.Pointer(&n)); err != nil {
+	if err := l.deviceValue(gpu, "nvmlDeviceGetMaxMigDeviceCount", unsafe.Pointer(&n)); err != nil {
 		return nil, err
 	}
 	var list []migDevice
 	for i := range n {
 		var handle unsafe.Pointer
-		err := l.at(gpu, "nvmlDeviceGetMigDeviceHandleByIndex", i, unsafe.Pointer(&handle))
-		if failed(err, notFound) {
+		err := l.deviceValueAt(gpu, "nvmlDeviceGetMigDeviceHandleByIndex", i, unsafe.Pointer(&handle))
+		if hasCode(err, notFound) {
 			continue
 		}
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 // logger writes the lines of nvidia-smi -q.
 type logger struct{ strings.Builder }
 
-// title writes the line above a section at a depth.
+// title writes the heading of a section at a depth.
 func (l *logger) title(depth int, name string) {
 	fmt.Fprintf(l, "%s%s\n", strings.Repeat("    ", depth), name)
 }
@@ -21,7 +21,7 @@ func (l *logger) value(depth int, name, value string) {
 	fmt.Fprintf(l, "%-*s: %s\n", 42, strings.Repeat("    ", depth)+name, value)
 }
 
-// writeLog prints what nvidia-smi prints with -q, as far as the simulator knows it.
+// writeLog writes the output of nvidia-smi -q, as far as it is simulated.
 func (n node) writeLog(out io.Writer) error {
 	l := &logger{}
 	l.WriteString("\n==============NVSMI LOG==============\n\n")
@@ -43,12 +43,12 @@ func (d device) writeLog(l *logger) {
 	mode := []string{"Disabled", "Enabled"}
 	l.title(0, "GPU "+d.busID())
 	l.value(1, "Product Name", d.name)
-	l.value(1, "Product Architecture", word(d.architecture, "", "", "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada Lovelace", "Hopper", "Blackwell"))
-	l.value(1, "Display Active", word(d.display, mode...))
-	l.value(1, "Persistence Mode", word(d.persistence, mode...))
+	l.value(1, "Product Architecture", nameOf(d.architecture, "", "", "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada Lovelace", "Hopper", "Blackwell"))
+	l.value(1, "Display Active", nameOf(d.display, mode...))
+	l.value(1, "Persistence Mode", nameOf(d.persistence, mode...))
 	l.title(1, "MIG Mode")
-	l.value(2, "Current", word(d.migMode, mode...))
-	l.value(2, "Pending", word(d.migPending, mode...))
+	l.value(2, "Current", nameOf(d.migMode, mode...))
+	l.value(2, "Pending", nameOf(d.migPending, mode...))
 	d.writeParts(l)
 	d.writeLicences(l)
 	l.value(1, "Serial Number", d.serial.format("%s"))
@@ -63,7 +63,7 @@ func (d device) writeLog(l *logger) {
 	l.value(1, "Fan Speed", d.fan.format("%d %%"))
 	l.value(1, "Performance State", d.performance.format("P%d"))
 	l.writeMemory(1, d.memory)
-	l.value(1, "Compute Mode", word(d.computeMode, "Default", "Exclusive_Thread", "Prohibited", "Exclusive_Process"))
+	l.value(1, "Compute Mode", nameOf(d.computeMode, "Default", "Exclusive_Thread", "Prohibited", "Exclusive_Process"))
 	l.title(1, "Utilization")
 	l.value(2, "GPU", optional[uint32]{d.utilization.value.gpu, d.utilization.known}.format("%d %%"))
 	l.value(2, "Memory", optional[uint32]{d.utilization.value.memory, d.utilization.known}.format("%d %%"))
@@ -97,7 +97,7 @@ func (d device) writeParts(l *logger) {
 	}
 }
 
-// writeLicences prints the products that need a licence. A GPU of bare metal has none.
+// writeLicences writes the products that need a license. A GPU without vGPU has none.
 func (d device) writeLicences(l *logger) {
 	all := d.licences.value
 	if all.supported == 0 {
@@ -113,7 +113,7 @@ func (d device) writeLicences(l *logger) {
 	}
 }
 
-// status is the text of a licence. The kinds of its end are NVML_GRID_LICENSE_EXPIRY_*.
+// status returns the state of a license. Values of expiry.status are NVML_GRID_LICENSE_EXPIRY_*.
 func (f licence) status() string {
 	const invalid, valid, permanent = 1, 2, 4
 	if f.licensed == 0 {

@@ -1,7 +1,7 @@
-// Package smi plays the programs of the driver that a simulated node has:
-// nvidia-smi as far as it shows GPUs, the others by name only. What it shows
-// comes from the libnvidia-ml.so.1 that the loader finds, so it needs what a
-// real nvidia-smi needs: the library, the driver and the device nodes.
+// Package smi simulates the driver's programs of a simulated node. nvidia-smi shows and resets
+// GPUs. nvidia-persistenced runs as a daemon. The other programs only exist as files. Package smi
+// reads values from the libnvidia-ml.so.1 that the loader finds, so it has the requirements of a
+// real nvidia-smi: the library, the driver and the device nodes.
 package smi
 
 /*
@@ -42,7 +42,7 @@ import (
 	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
-const textSize = 256 // more than each string of NVML
+const textSize = 256 // larger than each string of NVML
 
 // library is a loaded and initialized libnvidia-ml.
 type library struct{ handle unsafe.Pointer }
@@ -56,7 +56,7 @@ func open() (*library, error) {
 		return nil, fmt.Errorf("load NVML: %s; is the driver installed?", C.GoString(C.dlerror()))
 	}
 	l := &library{handle}
-	if err := l.plain("nvmlInit_v2"); err != nil {
+	if err := l.callPlain("nvmlInit_v2"); err != nil {
 		C.dlclose(handle)
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func open() (*library, error) {
 }
 
 func (l *library) close() error {
-	err := l.plain("nvmlShutdown")
+	err := l.callPlain("nvmlShutdown")
 	C.dlclose(l.handle)
 	return err
 }
@@ -76,34 +76,34 @@ func (l *library) driver() (string, error) {
 	})
 }
 
-// into fills in out, a pointer to what the function of no GPU returns.
-func (l *library) into(symbol string, out unsafe.Pointer) error {
+// systemValue writes the result of a function without a device to out.
+func (l *library) systemValue(symbol string, out unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_into(f, out) })
 }
 
-// of fills in out, a pointer to what the function returns for a device.
-func (l *library) of(device unsafe.Pointer, symbol string, out unsafe.Pointer) error {
+// deviceValue writes the result of a function for a device to out.
+func (l *library) deviceValue(device unsafe.Pointer, symbol string, out unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device(f, device, out) })
 }
 
-// two fills in a and b, pointers to what the function returns for a device.
-func (l *library) two(device unsafe.Pointer, symbol string, a, b unsafe.Pointer) error {
+// deviceValues writes both results of a function for a device to a and b.
+func (l *library) deviceValues(device unsafe.Pointer, symbol string, a, b unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device_two(f, device, a, b) })
 }
 
-// at is like of, for a function with an index or a kind.
-func (l *library) at(device unsafe.Pointer, symbol string, i uint32, out unsafe.Pointer) error {
+// deviceValueAt is deviceValue for a function with an index or a kind.
+func (l *library) deviceValueAt(device unsafe.Pointer, symbol string, i uint32, out unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device_at(f, device, C.uint(i), out) })
 }
 
-// kind is like at, for a function with two of them.
-func (l *library) kind(device unsafe.Pointer, symbol string, i, j uint32, out unsafe.Pointer) error {
+// deviceValueAt2 is deviceValue for a function with two indices or kinds.
+func (l *library) deviceValueAt2(device unsafe.Pointer, symbol string, i, j uint32, out unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int {
 		return C.call_of_device_kind(f, device, C.uint(i), C.uint(j), out)
 	})
 }
 
-// text returns what the function returns for a device as text.
+// text returns the string that a function returns for a device.
 func (l *library) text(device unsafe.Pointer, symbol string) (string, error) {
 	return l.buffer(symbol, func(f unsafe.Pointer, buf *C.char) C.int {
 		return C.call_text_of_device(f, device, buf, textSize)
@@ -125,11 +125,11 @@ func (l *library) handleOf(index int) (handle unsafe.Pointer, err error) {
 	return handle, err
 }
 
-func (l *library) plain(symbol string) error {
+func (l *library) callPlain(symbol string) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_plain(f) })
 }
 
-// buffer returns the text that do writes.
+// buffer returns the string that do writes.
 func (l *library) buffer(symbol string, do func(f unsafe.Pointer, buf *C.char) C.int) (string, error) {
 	buf := (*C.char)(C.malloc(textSize))
 	defer C.free(unsafe.Pointer(buf))
@@ -139,7 +139,7 @@ func (l *library) buffer(symbol string, do func(f unsafe.Pointer, buf *C.char) C
 	return C.GoString(buf), nil
 }
 
-// call calls the function of this name by do.
+// call looks up the function symbol, and calls do with it.
 func (l *library) call(symbol string, do func(f unsafe.Pointer) C.int) error {
 	f, err := l.symbol(symbol)
 	if err != nil {
@@ -174,7 +174,7 @@ const (
 	functionNotFound = 13
 )
 
-// nvmlError is what NVML returned in place of a value.
+// nvmlError is an error of NVML.
 type nvmlError struct {
 	symbol  string
 	code    int
@@ -184,8 +184,8 @@ type nvmlError struct {
 // Error implements error.
 func (e *nvmlError) Error() string { return e.symbol + ": " + e.message }
 
-// failed reports whether NVML returned one of these codes.
-func failed(err error, codes ...int) bool {
+// hasCode reports whether err is an NVML error with one of the codes.
+func hasCode(err error, codes ...int) bool {
 	e := (*nvmlError)(nil)
 	return errors.As(err, &e) && slices.Contains(codes, e.code)
 }

@@ -12,28 +12,28 @@ import (
 	"time"
 )
 
-// persistenced is the daemon that keeps GPUs initialized, and its PID file.
+// persistenced is the name of the daemon that keeps GPUs initialized. pidFile is its PID file.
 const (
 	persistenced = "nvidia-persistenced"
 	pidFile      = "/run/nvidia-persistenced/nvidia-persistenced.pid"
 )
 
-// asDaemon marks the process that stays.
-const asDaemon = "GPU_SIM_AS_DAEMON"
+// daemonVariable is an environment variable that marks the background process.
+const daemonVariable = "GPU_SIM_AS_DAEMON"
 
-// persist plays the daemon, which has no effect here. As the real one, it returns when its copy in
-// the background has written the PID file.
-func persist() error {
-	if os.Getenv(asDaemon) != "" {
-		return stay()
+// startDaemon starts nvidia-persistenced, which has no effect on a simulated node. Like the real
+// program, it returns after the background process has written the PID file.
+func startDaemon() error {
+	if os.Getenv(daemonVariable) != "" {
+		return runDaemon()
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the program: %w", err)
 	}
-	// The process is named as the file by which it is started.
+	// The process gets its name from the file that is executed.
 	cmd := exec.Command(filepath.Join(filepath.Dir(self), persistenced)) //nolint:gosec,noctx // it outlives this process
-	cmd.Env, cmd.SysProcAttr = append(os.Environ(), asDaemon+"=1"), &syscall.SysProcAttr{Setsid: true}
+	cmd.Env, cmd.SysProcAttr = append(os.Environ(), daemonVariable+"=1"), &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the daemon: %w", err)
 	}
@@ -51,8 +51,8 @@ func persist() error {
 	}
 }
 
-// stay is the daemon.
-func stay() error {
+// runDaemon writes the PID file, and removes it on SIGTERM.
+func runDaemon() error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	if err := os.MkdirAll(filepath.Dir(pidFile), 0o755); err != nil { //nolint:gosec // as the real one

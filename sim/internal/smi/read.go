@@ -15,45 +15,45 @@ type reader struct {
 	err    error
 }
 
-// took returns a value that NVML filled in unless err is set. It is unknown if the
-// device does not have it, if the caller may not read it, or if the library does not
-// know the function. The reader keeps any other error.
-func took[T any](r *reader, value T, err error) optional[T] {
+// optionalOf returns the value that NVML has written, unless err is set. The value is unknown if
+// the device does not support it, if the caller may not read it, or if the library lacks the
+// function. The reader keeps any other error.
+func optionalOf[T any](r *reader, value T, err error) optional[T] {
 	if err == nil {
-		return known(value)
+		return some(value)
 	}
-	if !failed(err, notSupported, noPermission, functionNotFound) {
+	if !hasCode(err, notSupported, noPermission, functionNotFound) {
 		r.err = errors.Join(r.err, err)
 	}
 	return optional[T]{}
 }
 
-// get returns what the function returns for the device.
+// get returns the result of a function for the device.
 func get[T any](r *reader, symbol string) optional[T] {
 	var value T
-	err := r.lib.of(r.handle, symbol, unsafe.Pointer(&value))
-	return took(r, value, err)
+	err := r.lib.deviceValue(r.handle, symbol, unsafe.Pointer(&value))
+	return optionalOf(r, value, err)
 }
 
-// getAt returns what the function returns for the device and a kind.
+// getAt returns the result of a function for the device and a kind.
 func getAt[T any](r *reader, symbol string, kind uint32) optional[T] {
 	var value T
-	err := r.lib.at(r.handle, symbol, kind, unsafe.Pointer(&value))
-	return took(r, value, err)
+	err := r.lib.deviceValueAt(r.handle, symbol, kind, unsafe.Pointer(&value))
+	return optionalOf(r, value, err)
 }
 
 func (r *reader) text(symbol string) optional[string] {
 	value, err := r.lib.text(r.handle, symbol)
-	return took(r, value, err)
+	return optionalOf(r, value, err)
 }
 
 func (r *reader) memory() optional[memory] {
 	value := memory{version: memoryVersion}
-	err := r.lib.of(r.handle, "nvmlDeviceGetMemoryInfo_v2", unsafe.Pointer(&value))
-	return took(r, value, err)
+	err := r.lib.deviceValue(r.handle, "nvmlDeviceGetMemoryInfo_v2", unsafe.Pointer(&value))
+	return optionalOf(r, value, err)
 }
 
-// node reads all that nvidia-smi shows.
+// node reads all values that nvidia-smi shows.
 func (l *library) node() (node, error) {
 	n := node{time: time.Now(), cuda: unknown}
 	var err error
@@ -61,7 +61,7 @@ func (l *library) node() (node, error) {
 		return n, err
 	}
 	var cuda int32
-	if l.into("nvmlSystemGetCudaDriverVersion_v2", unsafe.Pointer(&cuda)) == nil {
+	if l.systemValue("nvmlSystemGetCudaDriverVersion_v2", unsafe.Pointer(&cuda)) == nil {
 		n.cuda = fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10)
 	}
 	gpus, err := l.gpus()
@@ -93,12 +93,12 @@ func (l *library) device(g gpu) device {
 	d.memory = r.memory()
 	d.utilization = get[utilization](r, "nvmlDeviceGetUtilizationRates")
 	var count uint64
-	err := l.kind(g.handle, "nvmlDeviceGetTotalEccErrors", uncorrected, volatile, unsafe.Pointer(&count))
-	d.eccErrors = took(r, count, err)
+	err := l.deviceValueAt2(g.handle, "nvmlDeviceGetTotalEccErrors", uncorrected, volatile, unsafe.Pointer(&count))
+	d.eccErrors = optionalOf(r, count, err)
 	d.computeMode = get[uint32](r, "nvmlDeviceGetComputeMode")
 	var current, pending uint32
-	err = l.two(g.handle, "nvmlDeviceGetMigMode", unsafe.Pointer(&current), unsafe.Pointer(&pending))
-	d.migMode, d.migPending = took(r, current, err), took(r, pending, err)
+	err = l.deviceValues(g.handle, "nvmlDeviceGetMigMode", unsafe.Pointer(&current), unsafe.Pointer(&pending))
+	d.migMode, d.migPending = optionalOf(r, current, err), optionalOf(r, pending, err)
 	d.linkGeneration = get[uint32](r, "nvmlDeviceGetCurrPcieLinkGeneration")
 	d.linkWidth = get[uint32](r, "nvmlDeviceGetCurrPcieLinkWidth")
 	for kind, clock := range []*optional[uint32]{&d.graphicsClock, &d.smClock, &d.memoryClock, &d.videoClock} {
@@ -113,7 +113,7 @@ func (l *library) device(g gpu) device {
 	return d
 }
 
-// part reads the values of a MIG device; of keeps an error.
+// part reads the values of a MIG device. It stores errors in of.
 func (l *library) part(m migDevice, of *reader) part {
 	r := &reader{lib: l, handle: m.handle}
 	p := part{
@@ -127,13 +127,12 @@ func (l *library) part(m migDevice, of *reader) part {
 	return p
 }
 
-// processes lists the processes that use a GPU. NVML does not report their names to
-// everybody.
+// processes returns the processes that use a GPU. NVML does not report process names to every user.
 func (l *library) processes(r *reader) []process {
 	count := uint32(1024)
 	infos := make([]processInfo, count)
-	err := l.two(r.handle, "nvmlDeviceGetComputeRunningProcesses_v3", unsafe.Pointer(&count), unsafe.Pointer(&infos[0]))
-	if !took(r, count, err).known {
+	err := l.deviceValues(r.handle, "nvmlDeviceGetComputeRunningProcesses_v3", unsafe.Pointer(&count), unsafe.Pointer(&infos[0]))
+	if !optionalOf(r, count, err).known {
 		return nil
 	}
 	var list []process

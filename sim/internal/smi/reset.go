@@ -12,13 +12,13 @@ import (
 	"outrigger.dev/sim/internal/state"
 )
 
-// reset is what -r and -i ask for.
+// reset has the arguments of -r and -i.
 type reset struct {
-	// ids are indices, UUIDs and bus IDs.
+	// ids has indices, UUIDs and bus IDs.
 	ids []string
 }
 
-// parseReset reads the arguments of a reset, and returns whether they are one.
+// parseReset parses the arguments of a reset. It returns false for other arguments.
 func parseReset(args []string) (reset, bool) {
 	var r reset
 	wanted := false
@@ -41,8 +41,7 @@ func parseReset(args []string) (reset, bool) {
 	return r, wanted && len(r.ids) > 0
 }
 
-// run resets the GPUs, all or none. Unlike all else here it goes past NVML, which has no call
-// for it.
+// run resets all GPUs, or none. It changes the state directly, because NVML has no function for it.
 func (r reset) run(out io.Writer) (err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -71,7 +70,7 @@ func (r reset) run(out io.Writer) (err error) {
 	return resetAll(s, gpus, out)
 }
 
-// find returns the GPUs. On HGX boards of Ampere all GPUs that NVSwitches link have to be
+// find returns the GPUs. On HGX boards with Ampere GPUs, all GPUs that NVSwitches link have to be
 // reset together.
 func (r reset) find(snap state.Snapshot) ([]state.GPU, error) {
 	if !snap.Driver.Loaded {
@@ -82,7 +81,7 @@ func (r reset) find(snap state.Snapshot) ([]state.GPU, error) {
 	for _, id := range r.ids {
 		at := -1
 		for i, g := range snap.GPUs {
-			// NVIDIA writes eight digits of domain.
+			// NVIDIA's programs write the domain with eight digits.
 			if id == strconv.Itoa(g.Index) || id == g.UUID || strings.EqualFold(id, g.BusID) || strings.EqualFold(id, "0000"+g.BusID) {
 				at = i
 			}
@@ -104,7 +103,7 @@ func (r reset) find(snap state.Snapshot) ([]state.GPU, error) {
 	return gpus, nil
 }
 
-// resetAll resets GPUs, or none if a process uses one.
+// resetAll resets the GPUs, or none if a process uses one of them.
 func resetAll(s *state.State, gpus []state.GPU, out io.Writer) error {
 	for _, g := range gpus {
 		if len(g.Processes) > 0 {
@@ -114,7 +113,7 @@ func resetAll(s *state.State, gpus []state.GPU, out io.Writer) error {
 	for _, g := range gpus {
 		err := s.BeginReset(g.Slot)
 		if errors.Is(err, state.ErrInUse) {
-			return inUse(g) // by a process in a container
+			return inUse(g) // a process in a container uses it
 		}
 		if err == nil {
 			err = s.EndReset(g.Slot)

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Name is the program that shows GPUs.
+// Name is the name of the program nvidia-smi.
 const Name = "nvidia-smi"
 
-// IsProgram reports whether a program of this name belongs to the driver.
+// IsProgram reports whether a program with this name belongs to the driver.
 func IsProgram(name string) bool { return strings.HasPrefix(name, "nvidia-") }
 
-// Run plays the program name.
+// Run simulates the program name.
 func Run(name string, args []string, out io.Writer) error {
 	if name == persistenced {
-		if err := persist(); err != nil {
+		if err := startDaemon(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		return nil
@@ -42,14 +42,14 @@ func Run(name string, args []string, out io.Writer) error {
 	return nil
 }
 
-// query is what the arguments ask for.
+// query describes the requested output.
 type query struct {
 	show   show
 	fields []string
 	header bool
 }
 
-// show is a form of the output.
+// show is an output format.
 type show int
 
 const (
@@ -113,14 +113,14 @@ func (q query) run(out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, lib.close()) }()
 	switch q.show {
 	case showTable, showLog:
-		return q.all(lib, out)
+		return q.printAll(lib, out)
 	default:
-		return q.lines(lib, out)
+		return q.printLines(lib, out)
 	}
 }
 
-// all prints the table or the log.
-func (q query) all(lib *library, out io.Writer) error {
+// printAll prints the table or the log.
+func (q query) printAll(lib *library, out io.Writer) error {
 	n, err := lib.node()
 	if err != nil {
 		return err
@@ -135,8 +135,8 @@ func (q query) all(lib *library, out io.Writer) error {
 	return errors.Join(append(errs, n.writeTable(out))...)
 }
 
-// lines prints a line for each GPU.
-func (q query) lines(lib *library, out io.Writer) error {
+// printLines prints a line for each GPU.
+func (q query) printLines(lib *library, out io.Writer) error {
 	driver, err := lib.driver()
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (q query) lines(lib *library, out io.Writer) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// fault returns why a GPU is not shown, or nil.
+// fault returns the error that prevents a GPU from being shown, or nil.
 func (g gpu) fault() error {
 	if g.err == nil {
 		return nil

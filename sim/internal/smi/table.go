@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The form of the table is that of nvidia-smi 570.
+// The table has the format of nvidia-smi 570.
 
-// rule is a line of the table with joints between columns of these widths.
+// rule returns a horizontal line of the table, with joints between columns of these widths.
 func rule(left, line, joint, right string, widths ...int) string {
 	parts := make([]string, len(widths))
 	for i, w := range widths {
@@ -18,20 +18,20 @@ func rule(left, line, joint, right string, widths ...int) string {
 	return left + strings.Join(parts, joint) + right + "\n"
 }
 
-// whole is the width of a row of one column.
-const whole = 89
+// tableWidth is the width of a row with one column.
+const tableWidth = 89
 
 func row(cells ...string) string { return "|" + strings.Join(cells, "|") + "|\n" }
 
-// cut shortens a text to a width.
-func cut(text string, width int) string {
+// shorten shortens text to a width.
+func shorten(text string, width int) string {
 	if r := []rune(text); len(r) > width {
 		return string(r[:width-3]) + "..."
 	}
 	return text
 }
 
-// writeTable prints what nvidia-smi prints without arguments.
+// writeTable writes the output of nvidia-smi without arguments.
 func (n node) writeTable(out io.Writer) error {
 	var b strings.Builder
 	b.WriteString(n.time.Format(time.ANSIC) + "\n")
@@ -44,7 +44,7 @@ func (n node) writeTable(out io.Writer) error {
 
 func (n node) writeGPUs(b *strings.Builder) {
 	widths := []int{41, 24, 22}
-	b.WriteString(rule("+", "-", "-", "+", whole))
+	b.WriteString(rule("+", "-", "-", "+", tableWidth))
 	b.WriteString(row(fmt.Sprintf(" NVIDIA-SMI %-22s Driver Version: %-14s CUDA Version: %-8s ", n.driver, n.driver, n.cuda)))
 	b.WriteString(rule("|", "-", "+", "+", widths...))
 	b.WriteString(row(" GPU  Name                 Persistence-M ", " Bus-Id          Disp.A ", " Volatile Uncorr. ECC "))
@@ -56,22 +56,22 @@ func (n node) writeGPUs(b *strings.Builder) {
 			continue
 		}
 		b.WriteString(row(
-			fmt.Sprintf(" %3d  %-29s %3s  ", d.index, cut(d.name, 29), word(d.persistence, "Off", "On")),
-			fmt.Sprintf("   %-16s %3s ", d.busID(), word(d.display, "Off", "On")),
+			fmt.Sprintf(" %3d  %-29s %3s  ", d.index, shorten(d.name, 29), nameOf(d.persistence, "Off", "On")),
+			fmt.Sprintf("   %-16s %3s ", d.busID(), nameOf(d.display, "Off", "On")),
 			fmt.Sprintf(" %20s ", d.eccErrors.format("%d"))))
 		b.WriteString(row(
 			fmt.Sprintf(" %3s  %4s    %-4s %12s / %6s ", d.fan.format("%d%%"), d.temperature.format("%dC"), d.performance.format("P%d"), watts(d.power), watts(d.powerLimit)),
 			fmt.Sprintf(" %10s / %9s ", mib(d.memory, memory.inUse), mib(d.memory, memory.all)),
-			fmt.Sprintf(" %7s %12s ", load(d.utilization), word(d.computeMode, computeModes()...))))
+			fmt.Sprintf(" %7s %12s ", percentage(d.utilization), nameOf(d.computeMode, computeModes()...))))
 		b.WriteString(row(strings.Repeat(" ", 41), strings.Repeat(" ", 24), fmt.Sprintf(" %20s ", d.migWord())))
 		b.WriteString(rule("+", "-", "+", "+", widths...))
 	}
 	b.WriteString("\n")
 }
 
-// migWord is the MIG mode, with a star while another one is pending.
+// migWord returns the MIG mode, followed by a star if another mode is pending.
 func (d device) migWord() string {
-	w := word(d.migMode, "Disabled", "Enabled")
+	w := nameOf(d.migMode, "Disabled", "Enabled")
 	if d.migMode != d.migPending {
 		w += "*"
 	}
@@ -86,7 +86,7 @@ func watts(milliwatts optional[uint32]) string {
 	return optional[uint32]{milliwatts.value / 1000, milliwatts.known}.format("%dW")
 }
 
-func load(u optional[utilization]) string {
+func percentage(u optional[utilization]) string {
 	return optional[uint32]{u.value.gpu, u.known}.format("%d%%")
 }
 
@@ -98,7 +98,7 @@ func mib(m optional[memory], of func(memory) uint64) string {
 	return optional[uint64]{of(m.value) >> 20, m.known}.format("%dMiB")
 }
 
-// writeParts prints the MIG devices, if a GPU is in MIG mode.
+// writeParts writes the MIG devices if a GPU is in MIG mode.
 func (n node) writeParts(b *strings.Builder) {
 	enabled, rows := false, 0
 	widths := []int{18, 34, 11, 23}
@@ -122,12 +122,12 @@ func (n node) writeParts(b *strings.Builder) {
 	if !enabled {
 		return
 	}
-	b.WriteString(rule("+", "-", "-", "+", whole))
-	b.WriteString(row(fmt.Sprintf(" %-*s", whole-1, "MIG devices:")))
+	b.WriteString(rule("+", "-", "-", "+", tableWidth))
+	b.WriteString(row(fmt.Sprintf(" %-*s", tableWidth-1, "MIG devices:")))
 	if rows == 0 {
-		b.WriteString(rule("|", "=", "=", "|", whole))
-		b.WriteString(row(fmt.Sprintf("  %-*s", whole-2, "No MIG devices found")))
-		b.WriteString(rule("+", "-", "-", "+", whole) + "\n")
+		b.WriteString(rule("|", "=", "=", "|", tableWidth))
+		b.WriteString(row(fmt.Sprintf("  %-*s", tableWidth-2, "No MIG devices found")))
+		b.WriteString(rule("+", "-", "-", "+", tableWidth) + "\n")
 		return
 	}
 	b.WriteString(rule("+", "-", "+", "+", widths...))
@@ -139,26 +139,26 @@ func (n node) writeParts(b *strings.Builder) {
 }
 
 func (n node) writeProcesses(b *strings.Builder) {
-	b.WriteString(rule("+", "-", "-", "+", whole))
-	b.WriteString(row(fmt.Sprintf(" %-*s", whole-1, "Processes:")))
-	b.WriteString(row(fmt.Sprintf("  GPU   GI   CI              PID   Type   %-*s%-11s", whole-53, "Process name", "GPU Memory")))
-	b.WriteString(row(fmt.Sprintf("        ID   ID%*s%-11s", whole-26, "", "Usage")))
-	b.WriteString(rule("|", "=", "=", "|", whole))
+	b.WriteString(rule("+", "-", "-", "+", tableWidth))
+	b.WriteString(row(fmt.Sprintf(" %-*s", tableWidth-1, "Processes:")))
+	b.WriteString(row(fmt.Sprintf("  GPU   GI   CI              PID   Type   %-*s%-11s", tableWidth-53, "Process name", "GPU Memory")))
+	b.WriteString(row(fmt.Sprintf("        ID   ID%*s%-11s", tableWidth-26, "", "Usage")))
+	b.WriteString(rule("|", "=", "=", "|", tableWidth))
 	found := false
 	for _, d := range n.devices {
 		for _, p := range d.processes {
 			found = true
 			b.WriteString(row(fmt.Sprintf(" %4d  %4s %4s %16d      C   %-35s %9s ",
-				d.index, instance(p.gpuInstance), instance(p.computeInstance), p.pid, cut(p.name, 35), fmt.Sprintf("%dMiB", p.memory>>20))))
+				d.index, instance(p.gpuInstance), instance(p.computeInstance), p.pid, shorten(p.name, 35), fmt.Sprintf("%dMiB", p.memory>>20))))
 		}
 	}
 	if !found {
-		b.WriteString(row(fmt.Sprintf("  %-*s", whole-2, "No running processes found")))
+		b.WriteString(row(fmt.Sprintf("  %-*s", tableWidth-2, "No running processes found")))
 	}
-	b.WriteString(rule("+", "-", "-", "+", whole))
+	b.WriteString(rule("+", "-", "-", "+", tableWidth))
 }
 
-// instance returns the number of an instance, or "N/A" for a process on the whole GPU.
+// instance returns the ID of an instance, or "N/A" for a process on the whole GPU.
 func instance(id uint32) string {
 	return optional[uint32]{id, id != noInstance}.format("%d")
 }

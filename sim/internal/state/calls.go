@@ -5,8 +5,8 @@ import "C"
 
 import "fmt"
 
-// Symbols returns the names of the symbols that are counted and can be forced,
-// by their number in simstate.h.
+// Symbols returns the names of the symbols that can be counted and forced, by their number in
+// simstate.h.
 func Symbols() []string {
 	names := make([]string, C.SIM_SYMBOLS)
 	for i := range names {
@@ -15,9 +15,8 @@ func Symbols() []string {
 	return names
 }
 
-// Calls returns how often each symbol was called since the last reset, over
-// all processes that may write the state file. Symbols never called are left
-// out.
+// Calls returns the number of calls of each symbol since the last reset. It includes all processes
+// that may write the state file. Symbols without calls are left out.
 func (s *State) Calls() map[string]uint64 {
 	calls := map[string]uint64{}
 	for i, name := range Symbols() {
@@ -38,8 +37,8 @@ func (s *State) ResetCalls() error {
 	})
 }
 
-// ForceReturn makes a symbol answer ret without doing anything. ret is a value
-// of nvmlReturn_t or CUresult; 0 ends it.
+// ForceReturn makes a symbol return ret without an effect. ret is a value of nvmlReturn_t or
+// CUresult. 0 removes the forced return code.
 func (s *State) ForceReturn(symbol string, ret int) error {
 	for i, name := range Symbols() {
 		if name != symbol {
@@ -56,7 +55,7 @@ func (s *State) ForceReturn(symbol string, ret int) error {
 	return fmt.Errorf("force %s: unknown symbol of NVML or the CUDA driver API", symbol)
 }
 
-// forced returns the forced answers by symbol.
+// forced returns the forced return codes by symbol.
 func (s *State) forced() map[string]int {
 	forced := map[string]int{}
 	for i, name := range Symbols() {

@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// Slot is a place for a GPU in the machine. It stays the same while other GPUs
-// come and go, and it is the minor number of the device node.
+// Slot is a place for a GPU in the machine. It does not change when other GPUs are plugged or
+// unplugged, and equals the minor number of the device node.
 type Slot int
 
-// NoInstance is the GPU or compute instance of an event that concerns the
-// whole GPU.
+// NoInstance is the GPU instance or compute instance of an event that concerns the whole GPU.
 const NoInstance = uint32(C.SIM_NO_INSTANCE)
 
-// Lost says how a GPU is lost. Empty: it works.
+// Lost says how NVML behaves for a lost GPU. Empty means that the GPU works.
 type Lost string
 
 // The values of Lost.
 const (
-	// LostHandle: NVML gives out no handle, and calls on old handles answer
-	// GPU_IS_LOST. This is what nvidia-smi meets on hardware.
+	// LostHandle makes NVML return no handle. Calls on old handles return GPU_IS_LOST. nvidia-smi
+	// observes this on real hardware.
 	LostHandle Lost = "handle"
-	// LostCalls: handles are given out, and calls on them answer GPU_IS_LOST.
+	// LostCalls makes NVML return handles, but calls on them return GPU_IS_LOST.
 	LostCalls Lost = "calls"
 )
 
@@ -46,8 +45,8 @@ const (
 	xidOffTheBus = 79 // "GPU has fallen off the bus"
 )
 
-// PostXID raises an XID on a GPU. On a GPU in MIG mode, gi and ci say which
-// instance it concerns; else they are NoInstance.
+// PostXID raises an XID on a GPU. On a GPU in MIG mode, gi and ci can name an instance. Otherwise
+// they are NoInstance.
 func (s *State) PostXID(slot Slot, code uint64, gi, ci uint32) error {
 	return s.update(func() error {
 		gpu, err := s.gpu(slot)
@@ -62,7 +61,7 @@ func (s *State) PostXID(slot Slot, code uint64, gi, ci uint32) error {
 	})
 }
 
-// checkInstance reports whether a GPU has an instance, as an event names it.
+// checkInstance returns an error unless a GPU has the instance of an event.
 func (s *State) checkInstance(gpu *C.struct_sim_gpu, gi, ci uint32) error {
 	var mig C.struct_sim_mig
 	C.sim_read_mig(s.sim, gpu.minor, &mig)
@@ -91,7 +90,7 @@ func (s *State) post(gpu *C.struct_sim_gpu, event C.struct_sim_event) {
 	C.sim_post(s.sim, &event)
 }
 
-// Lose takes a GPU off the bus: it raises XID 79 and answers no more.
+// Lose makes a GPU fall off the bus: it raises XID 79, and calls on the GPU fail.
 func (s *State) Lose(slot Slot, how Lost) error {
 	code := map[Lost]C.uint32_t{LostHandle: C.SIM_LOST, LostCalls: C.SIM_LOST_BEHIND_HANDLE}[how]
 	if code == 0 {
@@ -99,14 +98,14 @@ func (s *State) Lose(slot Slot, how Lost) error {
 	}
 	return s.updateGPU(slot, func(gpu *C.struct_sim_gpu) error {
 		gpu.lost = code
-		C.sim_write_gpu(s.sim, C.uint32_t(slot), gpu) // the fact comes before its event
+		C.sim_write_gpu(s.sim, C.uint32_t(slot), gpu) // write the state before its event
 		s.postXID(gpu, xidOffTheBus, NoInstance, NoInstance)
 		s.post(gpu, C.struct_sim_event{kind: C.SIM_EVENT_LOST})
 		return nil
 	})
 }
 
-// Heal brings a lost GPU back.
+// Heal recovers a lost GPU.
 func (s *State) Heal(slot Slot) error {
 	return s.updateGPU(slot, func(gpu *C.struct_sim_gpu) error {
 		gpu.lost = C.SIM_PRESENT
@@ -116,8 +115,7 @@ func (s *State) Heal(slot Slot) error {
 	})
 }
 
-// Plug puts a new GPU into the lowest free slot. A running NVML sees it after
-// the next nvmlInit.
+// Plug puts a new GPU into the lowest free slot. A running NVML sees it after the next nvmlInit.
 func (s *State) Plug(spec GPUSpec) (Slot, error) {
 	var slot Slot
 	err := s.update(func() error {
@@ -127,16 +125,16 @@ func (s *State) Plug(spec GPUSpec) (Slot, error) {
 		}
 		slot = Slot(gpu.minor)
 		C.sim_map(s.sim).generations = gpu.generation
-		C.sim_write_mig(s.sim, gpu.minor, &C.struct_sim_mig{}) // of the GPU that was here
+		C.sim_write_mig(s.sim, gpu.minor, &C.struct_sim_mig{}) // clear the state of the previous GPU
 		C.sim_write_gpu(s.sim, gpu.minor, &gpu)
-		s.post(&gpu, C.struct_sim_event{kind: C.SIM_EVENT_PLUGGED, data: place(&gpu)})
+		s.post(&gpu, C.struct_sim_event{kind: C.SIM_EVENT_PLUGGED, data: busPlace(&gpu)})
 		return nil
 	})
 	return slot, err
 }
 
-// NextGPU describes the GPU that Plug would add now, so that what the kernel
-// shows of it can be made before NVML sees it. Index is not set.
+// NextGPU describes the GPU that Plug would add now. The caller can make the kernel's files of the
+// GPU before NVML shows it. Index is not set.
 func (s *State) NextGPU(spec GPUSpec) (GPU, error) {
 	var next GPU
 	err := s.update(func() error {
@@ -167,20 +165,20 @@ func (s *State) nextGPU(spec GPUSpec) (C.struct_sim_gpu, error) {
 	return gpu, nil
 }
 
-// Unplug takes a GPU out of the machine. Handles to it answer GPU_IS_LOST, and
-// after the next nvmlInit it is not listed.
+// Unplug removes a GPU from the machine. Handles of the GPU return GPU_IS_LOST, and the next
+// nvmlInit does not list it.
 func (s *State) Unplug(slot Slot) error {
 	return s.updateGPU(slot, func(gpu *C.struct_sim_gpu) error {
 		gone := *gpu
 		*gpu = C.struct_sim_gpu{}
 		C.sim_write_gpu(s.sim, C.uint32_t(slot), gpu)
-		s.post(&gone, C.struct_sim_event{kind: C.SIM_EVENT_UNPLUGGED, data: place(&gone)})
+		s.post(&gone, C.struct_sim_event{kind: C.SIM_EVENT_UNPLUGGED, data: busPlace(&gone)})
 		return nil
 	})
 }
 
-// place writes a GPU's place on the PCI bus as one number.
-func place(gpu *C.struct_sim_gpu) C.uint64_t {
+// busPlace encodes the PCI address of a GPU as one number.
+func busPlace(gpu *C.struct_sim_gpu) C.uint64_t {
 	return C.uint64_t(gpu.domain<<16 | gpu.bus<<8 | gpu.device)
 }
 
@@ -211,7 +209,7 @@ func (s *State) SetDriver(loaded bool) error {
 	})
 }
 
-// SetDriverVersion sets the version of the driver that is loaded next.
+// SetDriverVersion sets the driver version for the next load.
 func (s *State) SetDriverVersion(version string) error {
 	return s.update(func() error {
 		var driver C.struct_sim_driver
@@ -227,9 +225,9 @@ func (s *State) SetDriverVersion(version string) error {
 	})
 }
 
-// Reboot starts all GPUs anew, as the node's restart does: none is lost, in use
-// or asks for anything, a MIG mode that was pending is in force where the GPU
-// keeps it, and off elsewhere. The driver is not touched.
+// Reboot restarts all GPUs, like a restart of the node. Afterwards, no GPU is lost, in use, or asks
+// for an action. A pending MIG mode becomes active on GPUs that keep it. On other GPUs, MIG mode is
+// off. Reboot does not change the driver.
 func (s *State) Reboot() error {
 	return s.update(func() error {
 		C.sim_write_procs(s.sim, &C.struct_sim_procs{})
@@ -248,7 +246,7 @@ func (s *State) Reboot() error {
 	})
 }
 
-// SetLatency makes every NVML call take at least d.
+// SetLatency makes every call of NVML take at least d.
 func (s *State) SetLatency(d time.Duration) error {
 	if d < 0 {
 		return fmt.Errorf("set latency %s: negative", d)

@@ -17,19 +17,19 @@ const fabricField = "fabric"
 // fabricCompleted is NVML_GPU_FABRIC_STATE_COMPLETED.
 const fabricCompleted = 3
 
-// fabricStates are the values of nvmlGpuFabricState_t by their number.
+// fabricStates returns the values of nvmlGpuFabricState_t by their number.
 func fabricStates() []string {
 	return []string{"not-supported", "not-started", "in-progress", "completed"}
 }
 
 const wantFabric = "want not-supported, not-started, in-progress, completed, completed:CLUSTER-UUID.CLIQUE, or failed:CODE with a code of nvmlReturn_t"
 
-// member is a place in a fabric of several nodes.
-var member = regexp.MustCompile(`^([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.([0-9]{1,10})$`)
+// fabricMember matches a place in a fabric of several nodes.
+var fabricMember = regexp.MustCompile(`^([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.([0-9]{1,10})$`)
 
-// SetFabric changes how a GPU is with its NVLink fabric: one of the states of
-// nvmlGpuFabricState_t, "completed:CLUSTER-UUID.CLIQUE" where several nodes share
-// the fabric, or "failed:CODE" for one that is completed with an error.
+// SetFabric sets the state of a GPU in its NVLink fabric: a state of nvmlGpuFabricState_t,
+// "completed:CLUSTER-UUID.CLIQUE" if several nodes share the fabric, or "failed:CODE" for a
+// registration that completed with an error.
 func (s *State) SetFabric(slot Slot, text string) error {
 	fabric, ok := parseFabric(text)
 	if !ok {
@@ -60,7 +60,7 @@ func parseFabric(text string) (fabric C.struct_sim_fabric, ok bool) {
 	if !shared {
 		return fabric, true
 	}
-	m := member.FindStringSubmatch(place)
+	m := fabricMember.FindStringSubmatch(place)
 	if m == nil {
 		return fabric, false
 	}
@@ -76,8 +76,7 @@ func parseFabric(text string) (fabric C.struct_sim_fabric, ok bool) {
 	return fabric, true
 }
 
-// fabricText returns a fabric as SetFabric takes it, empty for a product that
-// has none.
+// fabricText returns a fabric in the form of SetFabric, or "" if the product has no fabric.
 func fabricText(f *C.struct_sim_fabric) string {
 	states := fabricStates()
 	switch {

@@ -12,25 +12,25 @@ import (
 const (
 	// anySymbol is the Symbol of a Fault that concerns all symbols.
 	anySymbol = "any"
-	// killed is the text of an answer that ends the process.
+	// killed is the return code in text that makes a call kill its process.
 	killed = "kill"
-	// mostReturn is above the values of nvmlReturn_t and CUresult.
+	// mostReturn is larger than all values of nvmlReturn_t and CUresult.
 	mostReturn = 999
 )
 
-// Fault is a call that fails: the one of Symbol that is Call calls away, in any process.
+// Fault makes one call of Symbol fail, in any process.
 type Fault struct {
-	// Symbol is "any" for all symbols.
+	// Symbol is the name of a symbol, or "any".
 	Symbol string `json:"symbol"`
-	// Return is what the call answers without doing anything. If Kill is set, it ends its
-	// process by SIGKILL instead.
+	// Return is the code that the call returns without an effect. If Kill is set, the call kills its
+	// process with SIGKILL instead.
 	Return int  `json:"return,omitempty"`
 	Kill   bool `json:"kill,omitempty"`
-	// Call is 1 for the next call.
+	// Call selects the call to fail. 1 is the next call.
 	Call uint64 `json:"call"`
 }
 
-// String returns the fault in one line.
+// String returns the fault on one line.
 func (f Fault) String() string {
 	what := "answers " + strconv.Itoa(f.Return)
 	if f.Kill {
@@ -39,7 +39,7 @@ func (f Fault) String() string {
 	return fmt.Sprintf("call %d of %s %s", f.Call, f.Symbol, what)
 }
 
-// ParseFault reads the parts of SYMBOL.return=CODE@CALL.
+// ParseFault parses the parts of SYMBOL.return=CODE@CALL.
 func ParseFault(symbol, code, call string) (Fault, error) {
 	f := Fault{Symbol: symbol, Kill: code == killed}
 	var err error
@@ -55,7 +55,8 @@ func ParseFault(symbol, code, call string) (Fault, error) {
 	return f, nil
 }
 
-// SetFault makes one call fail. It replaces the fault that there is; one with Call 0 ends it.
+// SetFault makes one call fail. It replaces the previous fault. A fault with Call 0 only removes
+// it.
 func (s *State) SetFault(f Fault) error {
 	fault := C.struct_sim_fault{left: C.uint64_t(f.Call), answer: C.uint32_t(f.Return), symbol: C.SIM_SYMBOLS}
 	if f.Kill {
@@ -70,7 +71,7 @@ func (s *State) SetFault(f Fault) error {
 	})
 }
 
-// fault returns the call that fails, or nil.
+// fault returns the current fault, or nil.
 func (s *State) fault() *Fault {
 	now := C.sim_get_fault(s.sim)
 	if now.left == 0 {

@@ -13,22 +13,21 @@ import (
 
 type telemetry = C.struct_sim_telemetry
 
-// field is a value of a GPU that can be set. The lowest is 0, or -1 for the
-// NUMA node.
+// field is a settable value of a GPU. Its minimum is 0, or -1 for the NUMA node.
 type field struct {
 	name string
-	// max is the highest value.
+	// max returns the maximum.
 	max func(*telemetry) uint64
-	// has reports whether the product has it; nil: all do.
-	has func(*telemetry) bool
-	get func(*telemetry) uint64
-	set func(*telemetry, uint64)
+	// supported reports whether the product has the field. nil means that all products have it.
+	supported func(*telemetry) bool
+	get       func(*telemetry) uint64
+	set       func(*telemetry, uint64)
 }
 
 // present reports whether a GPU has the field.
-func (f field) present(t *telemetry) bool { return f.has == nil || f.has(t) }
+func (f field) present(t *telemetry) bool { return f.supported == nil || f.supported(t) }
 
-// parse reads a value of the field.
+// parse parses a value of the field.
 func (f field) parse(t *telemetry, value string) (uint64, error) {
 	if !f.present(t) {
 		return 0, fmt.Errorf("%s has none", getString(t.gpu.model[:]))
@@ -55,12 +54,11 @@ func Fields() []string {
 	return names
 }
 
-// SetField sets a value of a GPU: temperatures in °C, utilization-… and …-active
-// in percent, memory in bytes, power in milliwatts, clocks in MHz, traffic in
-// bytes per second, counters as their number so far, nvlinks as the number
-// that is up, -1 as the numa-node of a GPU that has none, recovery as a value of
-// Recovery or "none", fabric as SetFabric takes it, clock-limits as names
-// that a comma divides, and errors of a link as LINK:NUMBER.
+// SetField sets a value of a GPU. Units are °C for temperatures, percent for utilization-… and
+// …-active, bytes for memory, milliwatts for power, MHz for clocks, and bytes per second for
+// traffic. A counter is set to its total. nvlinks is the number of links that are up. numa-node is
+// -1 for a GPU without one. recovery is a value of Recovery or "none". fabric has the form of
+// SetFabric. clock-limits has names separated by commas. Errors of a link are set as LINK:NUMBER.
 func (s *State) SetField(slot Slot, name, value string) error {
 	switch name {
 	case recoveryField:
@@ -100,8 +98,8 @@ func setField(t *telemetry, name, value string) error {
 	return list[i].set(t, value)
 }
 
-// SetInstanceField sets what a GPU instance is busy with: one of the fields of
-// a GPU in percent.
+// SetInstanceField sets an activity of a GPU instance, in percent. It has the name of a field of a
+// GPU.
 func (s *State) SetInstanceField(slot Slot, gi int, name, value string) error {
 	err := s.updateTelemetry(slot, func(t *telemetry) error {
 		i := slices.Index(activities(), name)
@@ -126,7 +124,7 @@ func (s *State) SetInstanceField(slot Slot, gi int, name, value string) error {
 	return nil
 }
 
-// values returns the values of all fields that are numbers.
+// values returns the values of all numeric fields.
 func (s *State) values(slot Slot) map[string]uint64 {
 	var t telemetry
 	C.sim_read_telemetry(s.sim, C.uint32_t(slot), &t)
@@ -146,7 +144,7 @@ func (s *State) values(slot Slot) map[string]uint64 {
 	return values
 }
 
-// linkField is a counter of errors of each NVLink.
+// linkField is an error counter of each NVLink.
 type linkField struct {
 	name string
 	kind int // nvmlNvLinkErrorCounter_t
@@ -160,7 +158,7 @@ func linkFields() []linkField {
 	return list
 }
 
-// set takes LINK:NUMBER, or a number for link 0.
+// set parses LINK:NUMBER. A plain number is for link 0.
 func (f linkField) set(t *telemetry, value string) error {
 	if t.gpu.links == 0 {
 		return fmt.Errorf("%s has none", getString(t.gpu.model[:]))

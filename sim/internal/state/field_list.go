@@ -4,32 +4,32 @@ package state
 import "C"
 
 const (
-	percent = 100
-	word    = 1<<32 - 1
-	double  = 1<<63 - 1
+	percent   = 100
+	maxUint32 = 1<<32 - 1
+	maxInt64  = 1<<63 - 1
 )
 
-func limit(n uint64) func(*telemetry) uint64 {
+func constant(n uint64) func(*telemetry) uint64 {
 	return func(*telemetry) uint64 { return n }
 }
 
-// number makes a field of a word of the state.
+// number makes a field of a number in the state.
 func number[T C.uint8_t | C.uint32_t | C.uint64_t](name string, highest uint64, at func(*telemetry) *T) field {
 	return field{
 		name: name,
-		max:  limit(highest),
+		max:  constant(highest),
 		get:  func(t *telemetry) uint64 { return uint64(*at(t)) },
 		set:  func(t *telemetry, v uint64) { *at(t) = T(v) },
 	}
 }
 
-// where limits a field to products that have it.
-func (f field) where(has func(*telemetry) bool) field {
-	f.has = has
+// onlyIf limits a field to products that support it.
+func (f field) onlyIf(has func(*telemetry) bool) field {
+	f.supported = has
 	return f
 }
 
-// upTo sets the highest value of a field, which differs between GPUs.
+// upTo sets a maximum that differs between GPUs.
 func (f field) upTo(highest func(*telemetry) uint64) field {
 	f.max = highest
 	return f
@@ -38,7 +38,7 @@ func (f field) upTo(highest func(*telemetry) uint64) field {
 func hasMemorySensor(t *telemetry) bool { return t.gpu.memory_temperature != C.SIM_NO_TEMPERATURE }
 func hasNVLink(t *telemetry) bool       { return t.gpu.links > 0 }
 
-// activities are the names of enum sim_activity, in its order.
+// activities returns the names of enum sim_activity, in order.
 func activities() []string {
 	return []string{
 		"utilization-gpu", "utilization-memory", "utilization-encoder", "utilization-decoder", "utilization-jpeg", "utilization-ofa",
@@ -47,30 +47,30 @@ func activities() []string {
 	}
 }
 
-// fields lists what SetField accepts as a number.
+// fields returns the numeric fields of SetField.
 func fields() []field {
 	const hottest = 200
 	list := []field{
 		number("temperature", hottest, func(t *telemetry) *C.uint32_t { return &t.gpu.temperature }),
-		number("memory-temperature", hottest, func(t *telemetry) *C.uint32_t { return &t.gpu.memory_temperature }).where(hasMemorySensor),
+		number("memory-temperature", hottest, func(t *telemetry) *C.uint32_t { return &t.gpu.memory_temperature }).onlyIf(hasMemorySensor),
 		number("memory-used", 0, func(t *telemetry) *C.uint64_t { return &t.gpu.memory_used }).upTo(usableMemory),
 		number("bar1-used", 0, func(t *telemetry) *C.uint64_t { return &t.gpu.bar1_used }).upTo(bar1),
 		{
-			name: "power", max: limit(word),
+			name: "power", max: constant(maxUint32),
 			get: func(t *telemetry) uint64 { return uint64(t.gpu.power) },
 			set: func(t *telemetry, v uint64) { C.sim_set_power(t, C.uint32_t(v)) },
 		},
-		number("power-limit", word, func(t *telemetry) *C.uint32_t { return &t.gpu.power_limit }),
+		number("power-limit", maxUint32, func(t *telemetry) *C.uint32_t { return &t.gpu.power_limit }),
 		number("persistence", 1, func(t *telemetry) *C.uint32_t { return &t.gpu.persistence }),
-		number("pcie-replays", word, func(t *telemetry) *C.uint64_t { return &t.counters.pcie_replays }),
+		number("pcie-replays", maxUint32, func(t *telemetry) *C.uint64_t { return &t.counters.pcie_replays }),
 		number("ecc", 1, func(t *telemetry) *C.uint32_t { return &t.gpu.ecc_pending }),
-		number("remap-corrected", word, func(t *telemetry) *C.uint32_t { return &t.gpu.remap_corrected }),
-		number("remap-uncorrected", word, func(t *telemetry) *C.uint32_t { return &t.gpu.remap_uncorrected }),
+		number("remap-corrected", maxUint32, func(t *telemetry) *C.uint32_t { return &t.gpu.remap_corrected }),
+		number("remap-uncorrected", maxUint32, func(t *telemetry) *C.uint32_t { return &t.gpu.remap_uncorrected }),
 		number("remap-pending", 1, func(t *telemetry) *C.uint32_t { return &t.gpu.remap_pending }),
 		number("remap-failed", 1, func(t *telemetry) *C.uint32_t { return &t.gpu.remap_failed }),
 		{name: "nvlinks", max: func(t *telemetry) uint64 { return uint64(t.gpu.links) }, get: linksUp, set: setNVLinks},
 		{
-			name: numaField, max: limit(1023), //nolint:mnd // more than any machine has
+			name: numaField, max: constant(1023), //nolint:mnd // more than any machine has
 			set: func(t *telemetry, v uint64) { t.gpu.numa_node = C.int32_t(v) },
 		},
 	}
@@ -78,7 +78,7 @@ func fields() []field {
 		list = append(list, number(name, percent, func(t *telemetry) *C.uint8_t { return &t.gpu.active[i] }))
 	}
 	for i, name := range []string{"clock-graphics", "clock-sm", "clock-memory", "clock-video"} {
-		list = append(list, number(name, word, func(t *telemetry) *C.uint32_t { return &t.gpu.clock[i] }))
+		list = append(list, number(name, maxUint32, func(t *telemetry) *C.uint32_t { return &t.gpu.clock[i] }))
 	}
 	return append(append(list, flows()...), eccFields()...)
 }
@@ -86,7 +86,7 @@ func fields() []field {
 func usableMemory(t *telemetry) uint64 { return uint64(t.gpu.memory_total - t.gpu.memory_reserved) }
 func bar1(t *telemetry) uint64         { return uint64(t.gpu.bar1_total) }
 
-// flows are the traffic in bytes per second, in the order of enum sim_flow_kind.
+// flows returns the traffic in bytes per second, in the order of enum sim_flow_kind.
 func flows() []field {
 	const fastest = 1 << 50
 	at := func(i int) func(*telemetry) *C.uint64_t {
@@ -95,13 +95,13 @@ func flows() []field {
 	return []field{
 		number("pcie-tx", fastest, at(C.SIM_PCIE_TX)),
 		number("pcie-rx", fastest, at(C.SIM_PCIE_RX)),
-		number("nvlink-tx", fastest, at(C.SIM_NVLINK_TX)).where(hasNVLink),
-		number("nvlink-rx", fastest, at(C.SIM_NVLINK_RX)).where(hasNVLink),
+		number("nvlink-tx", fastest, at(C.SIM_NVLINK_TX)).onlyIf(hasNVLink),
+		number("nvlink-rx", fastest, at(C.SIM_NVLINK_RX)).onlyIf(hasNVLink),
 	}
 }
 
-// eccFields are the counters of errors: by counter, memory and error. An error
-// counts in both counters.
+// eccFields returns the ECC error counters, by counter, memory and error. Each error counts in the
+// volatile and in the aggregate counter.
 func eccFields() []field {
 	var list []field
 	for memory, m := range []string{"dram", "sram"} {
@@ -109,7 +109,7 @@ func eccFields() []field {
 			at := func(counter int) func(*telemetry) *C.uint64_t {
 				return func(t *telemetry) *C.uint64_t { return &t.counters.ecc[counter][memory][kind] }
 			}
-			volatile := number("ecc-volatile-"+m+"-"+e, double, at(C.SIM_ECC_VOLATILE))
+			volatile := number("ecc-volatile-"+m+"-"+e, maxInt64, at(C.SIM_ECC_VOLATILE))
 			volatile.set = func(t *telemetry, v uint64) {
 				count, ever := at(C.SIM_ECC_VOLATILE)(t), at(C.SIM_ECC_AGGREGATE)(t)
 				if n := C.uint64_t(v); n > *count {
@@ -117,7 +117,7 @@ func eccFields() []field {
 				}
 				*count = C.uint64_t(v)
 			}
-			list = append(list, volatile, number("ecc-aggregate-"+m+"-"+e, double, at(C.SIM_ECC_AGGREGATE)))
+			list = append(list, volatile, number("ecc-aggregate-"+m+"-"+e, maxInt64, at(C.SIM_ECC_AGGREGATE)))
 		}
 	}
 	return list
@@ -130,7 +130,7 @@ func linksUp(t *telemetry) (up uint64) {
 	return up
 }
 
-// setNVLinks leaves the first n links up.
+// setNVLinks sets the first n links up, and all others down.
 func setNVLinks(t *telemetry, n uint64) {
 	for i := range uint64(t.gpu.links) {
 		t.gpu.link[i].up = 0

@@ -10,7 +10,7 @@ import (
 	"fmt"
 )
 
-// fillGPU makes the GPU of a slot.
+// fillGPU sets all values of a new GPU.
 func fillGPU(gpu *C.struct_sim_gpu, spec GPUSpec, slot Slot, node string, generation uint64) error {
 	model, err := LookupModel(spec.Model)
 	if err != nil {
@@ -68,7 +68,7 @@ func fillProduct(gpu *C.struct_sim_gpu, m Model) {
 	gpu.pcie_gen, gpu.pcie_width = C.uint32_t(m.PCIeGen), 16
 }
 
-// fillTelemetry makes an idle GPU with ECC.
+// fillTelemetry sets the values of an idle GPU with ECC.
 func fillTelemetry(gpu *C.struct_sim_gpu, m Model) {
 	gpu.temperature, gpu.memory_temperature = 30, C.SIM_NO_TEMPERATURE
 	if m.Limits.Memory != 0 {
@@ -111,14 +111,14 @@ func fillNVLinks(gpu *C.struct_sim_gpu, nv *NVLink) {
 	}
 }
 
-// formatUUID writes a UUID of version 4 as NVML does.
+// formatUUID writes a UUID of version 4 in NVML's form.
 func formatUUID(id [sha256.Size]byte) string {
 	id[6] = id[6]&0x0f | 0x40
 	id[8] = id[8]&0x3f | 0x80
 	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", id[0:4], id[4:6], id[6:8], id[8:10], id[10:16])
 }
 
-// checkPlace rejects a GPU where another one sits, and a UUID used twice.
+// checkPlace rejects a GPU whose PCI address or UUID another GPU has.
 func checkPlace(others []C.struct_sim_gpu, gpu *C.struct_sim_gpu) error {
 	for i := range others {
 		o := &others[i]

@@ -11,7 +11,7 @@ import (
 
 const limitField = "clock-limits"
 
-// clockLimits are the names of enum sim_limit, in its order.
+// clockLimits returns the names of enum sim_limit, in order.
 func clockLimits() []string {
 	return []string{
 		"setting", "power-cap", "hw-slowdown", "sync-boost", "sw-thermal", "hw-thermal", "power-brake", "display",
@@ -19,8 +19,8 @@ func clockLimits() []string {
 	}
 }
 
-// setLimits sets what limits the clocks of a GPU: names that a comma divides,
-// or "none".
+// setLimits sets the reasons that limit the clocks of a GPU. text has names separated by commas, or
+// "none".
 func setLimits(t *telemetry, text string) error {
 	var limits C.uint32_t
 	for name := range strings.SplitSeq(text, ",") {
@@ -36,7 +36,7 @@ func setLimits(t *telemetry, text string) error {
 	return nil
 }
 
-// limitText returns limits as setLimits takes them, empty for none.
+// limitText returns limits in the form of setLimits, or "".
 func limitText(limits C.uint32_t) string {
 	var names []string
 	for i, name := range clockLimits() {

@@ -8,56 +8,55 @@ import (
 	"fmt"
 )
 
-// The ways in which a change of the Multi-Instance state is rejected: the
-// answers of NVML.
+// The errors of a change of the MIG state, which correspond to return codes of NVML.
 var (
-	// ErrIndivisible says that a product has no MIG mode.
+	// ErrIndivisible means that a product does not support MIG.
 	ErrIndivisible = errors.New("the GPU does not support MIG")
-	// ErrNoMIG says that the MIG mode is off.
+	// ErrNoMIG means that MIG mode is off.
 	ErrNoMIG = errors.New("MIG mode is off")
-	// ErrInUse says that processes or compute instances use it.
+	// ErrInUse means that processes or compute instances use the GPU or instance.
 	ErrInUse = errors.New("in use")
-	// ErrNoRoom says that the place is taken, or nothing is left.
+	// ErrNoRoom means that the placement is occupied, or that no slices are free.
 	ErrNoRoom = errors.New("no room")
-	// ErrNoInstance says that there is no such instance.
+	// ErrNoInstance means that the instance does not exist.
 	ErrNoInstance = errors.New("no such instance")
-	// ErrLost says that the GPU is lost.
+	// ErrLost means that the GPU is lost.
 	ErrLost = errors.New("GPU is lost")
-	// ErrArgument says that there is no such profile, or no such place for it.
+	// ErrArgument means that the profile, or its placement, does not exist.
 	ErrArgument = errors.New("no such profile or placement")
 )
 
-// Anywhere lets the driver choose the place of an instance.
+// Anywhere lets the driver choose the placement of an instance.
 const Anywhere = -1
 
-// MIG is the Multi-Instance state of a GPU.
+// MIG is the MIG state of a GPU.
 type MIG struct {
-	// Enabled is the mode in force, Pending the one after the next reset.
+	// Enabled is the current mode. Pending is the mode after the next reset.
 	Enabled      bool          `json:"enabled"`
 	Pending      bool          `json:"pending"`
 	GPUInstances []GPUInstance `json:"gpuInstances"`
 }
 
-// GPUInstance is a part of a GPU with memory of its own.
+// GPUInstance is a part of a GPU with separate memory.
 type GPUInstance struct {
 	ID      int    `json:"id"`
 	Profile string `json:"profile"`
 	// Start and Size are in memory slices.
 	Start int `json:"start"`
 	Size  int `json:"size"`
-	// Minor is that of its capability node.
+	// Minor is the minor of the capability node.
 	Minor            int               `json:"minor"`
 	ComputeInstances []ComputeInstance `json:"computeInstances"`
-	// Values that SetInstanceField set, but those that are 0.
+	// Values has the values of SetInstanceField that are not 0.
 	Values map[string]uint64 `json:"values,omitempty"`
 
 	generation uint64
 }
 
-// ComputeInstance is a part of a GPU instance: a MIG device.
+// ComputeInstance is a part of a GPU instance. It is a MIG device.
 type ComputeInstance struct {
 	ID int `json:"id"`
-	// Index is NVML's index of the MIG device on its GPU.
+	// Index is the NVML index of the MIG device on its GPU.
 	Index   int    `json:"index"`
 	UUID    string `json:"uuid"`
 	Profile string `json:"profile"`
@@ -69,20 +68,20 @@ type ComputeInstance struct {
 	generation uint64
 }
 
-// Activation says what has become of a change of the mode.
+// Activation is the result of a change of the mode.
 type Activation string
 
 // The values of Activation.
 const (
-	// ModeActive: the mode is in force.
+	// ModeActive means that the mode is active.
 	ModeActive Activation = "active"
-	// ModePending: it will be after a reset of the GPU.
+	// ModePending means that the mode becomes active after a reset of the GPU.
 	ModePending Activation = "pending"
-	// ModePendingInUse: as ModePending, and processes stand in the way of one.
+	// ModePendingInUse means that the mode is pending, and that processes prevent a reset.
 	ModePendingInUse Activation = "pending, in use"
 )
 
-// statusError turns an answer of the C functions into an error.
+// statusError converts a status of the C functions to an error.
 func statusError(status C.enum_sim_status) error {
 	switch status {
 	case C.SIM_SUCCESS:
@@ -106,14 +105,13 @@ func statusError(status C.enum_sim_status) error {
 	}
 }
 
-// ref names the GPU in a slot as the C functions want it.
+// ref returns the reference of the GPU in a slot for the C functions.
 func (s *State) ref(slot Slot) (C.struct_sim_ref, error) {
 	gpu, err := s.gpu(slot)
 	return C.struct_sim_ref{slot: C.uint32_t(slot), generation: gpu.generation}, err
 }
 
-// divisible names a GPU that has a MIG mode, and says what it can be divided
-// into.
+// divisible returns the reference and the board of a GPU that supports MIG.
 func (s *State) divisible(slot Slot) (C.struct_sim_ref, *C.struct_sim_board, error) {
 	gpu, err := s.gpu(slot)
 	board := C.sim_board(&gpu.model[0])
@@ -123,9 +121,9 @@ func (s *State) divisible(slot Slot) (C.struct_sim_ref, *C.struct_sim_board, err
 	return C.struct_sim_ref{slot: C.uint32_t(slot), generation: gpu.generation}, board, err
 }
 
-// SetMIGMode switches the Multi-Instance mode of a GPU. Where it takes effect
-// at once, switching it off ends all instances. ErrInUse: processes use a GPU
-// whose mode would change at once; nothing changed.
+// SetMIGMode switches the MIG mode of a GPU. If the change is immediate, switching MIG mode off
+// destroys all instances. It returns ErrInUse, and changes nothing, if the change would be
+// immediate but processes use the GPU.
 func (s *State) SetMIGMode(slot Slot, on bool) (Activation, error) {
 	ref, _, err := s.divisible(slot)
 	if err != nil {
@@ -151,8 +149,7 @@ func (s *State) SetMIGMode(slot Slot, on bool) (Activation, error) {
 	}
 }
 
-// CreateGPUInstance makes a GPU instance of a profile, at a memory slice or
-// Anywhere.
+// CreateGPUInstance makes a GPU instance of a profile, at a memory slice or Anywhere.
 func (s *State) CreateGPUInstance(slot Slot, profile GIProfile, start int) (GPUInstance, error) {
 	ref, board, err := s.divisible(slot)
 	if err != nil {
@@ -166,8 +163,7 @@ func (s *State) CreateGPUInstance(slot Slot, profile GIProfile, start int) (GPUI
 	return describeGI(board, ref.slot, &gi), nil
 }
 
-// CreateComputeInstance makes a compute instance in a GPU instance, at a
-// compute slice or Anywhere.
+// CreateComputeInstance makes a compute instance in a GPU instance, at a compute slice or Anywhere.
 func (s *State) CreateComputeInstance(slot Slot, gi GPUInstance, profile CIProfile, start int) (ComputeInstance, error) {
 	ref, _, err := s.divisible(slot)
 	if err != nil {
@@ -195,7 +191,7 @@ func startWord(start int) C.uint32_t {
 	return C.uint32_t(start)
 }
 
-// DestroyGPUInstance ends a GPU instance that has no compute instance left.
+// DestroyGPUInstance destroys a GPU instance without compute instances.
 func (s *State) DestroyGPUInstance(slot Slot, gi GPUInstance) error {
 	ref, _, err := s.divisible(slot)
 	if err == nil {
@@ -207,7 +203,7 @@ func (s *State) DestroyGPUInstance(slot Slot, gi GPUInstance) error {
 	return nil
 }
 
-// DestroyComputeInstance ends a compute instance that no process uses.
+// DestroyComputeInstance destroys a compute instance that no process uses.
 func (s *State) DestroyComputeInstance(slot Slot, ci ComputeInstance) error {
 	ref, _, err := s.divisible(slot)
 	if err == nil {
@@ -219,8 +215,8 @@ func (s *State) DestroyComputeInstance(slot Slot, ci ComputeInstance) error {
 	return nil
 }
 
-// BeginReset begins the reset of a GPU that no process uses: from here it is
-// lost, has no instances, and a pending mode is in force.
+// BeginReset begins the reset of a GPU that no process uses. It marks the GPU as lost, destroys its
+// instances, and makes a pending mode active.
 func (s *State) BeginReset(slot Slot) error {
 	ref, err := s.ref(slot)
 	if err == nil {
@@ -232,7 +228,7 @@ func (s *State) BeginReset(slot Slot) error {
 	return nil
 }
 
-// EndReset brings the GPU back.
+// EndReset ends the reset. The GPU is no longer lost.
 func (s *State) EndReset(slot Slot) error {
 	ref, err := s.ref(slot)
 	if err == nil {

@@ -11,34 +11,34 @@ import (
 	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
-// Board says what a product can be divided into: a row of mig_tables.h.
+// Board has the MIG profiles of a product, a row of mig_tables.h.
 type Board struct {
 	Model string `json:"model"`
-	// ComputeSlices and MemorySlices are what there is in all.
+	// ComputeSlices and MemorySlices are the total numbers of slices.
 	ComputeSlices int `json:"computeSlices"`
 	MemorySlices  int `json:"memorySlices"`
-	// ModeNeedsReset: a change of the mode is pending until a reset.
+	// ModeNeedsReset is set if a change of the mode is pending until a reset.
 	ModeNeedsReset bool        `json:"modeNeedsReset"`
 	Verified       bool        `json:"verified"`
 	Source         string      `json:"source"`
 	Profiles       []GIProfile `json:"profiles"`
 }
 
-// GIProfile is a kind of GPU instance.
+// GIProfile is a GPU instance profile.
 type GIProfile struct {
-	// Profile is the number of the NVML_GPU_INSTANCE_PROFILE constant, ID the
-	// one that nvidia-smi prints.
+	// Profile is the number of the NVML_GPU_INSTANCE_PROFILE constant. ID is the profile ID that
+	// nvidia-smi prints.
 	Profile int    `json:"profile"`
 	ID      int    `json:"id"`
 	Name    string `json:"name"`
-	// Slices are compute slices, Size memory slices, Starts where it may lie.
+	// Slices counts compute slices and Size memory slices. Starts has the possible first memory slices.
 	Slices    int   `json:"slices"`
 	Size      int   `json:"size"`
 	Starts    []int `json:"starts"`
 	Max       int   `json:"max"`
 	MemoryMiB int   `json:"memoryMib"`
 	SMs       int   `json:"sms"`
-	// Media: at most one instance of a GPU may be of such a kind.
+	// Media is set if a GPU can have at most one instance of such a profile.
 	Media    bool        `json:"media"`
 	Engines  Engines     `json:"engines"`
 	Verified bool        `json:"verified"`
@@ -46,7 +46,7 @@ type GIProfile struct {
 	Compute  []CIProfile `json:"compute"`
 }
 
-// Engines counts the engines of an instance.
+// Engines has the number of engines of an instance.
 type Engines struct {
 	Copy    int `json:"copy"`
 	Decoder int `json:"decoder"`
@@ -55,7 +55,7 @@ type Engines struct {
 	OFA     int `json:"ofa"`
 }
 
-// CIProfile is a kind of compute instance in a kind of GPU instance.
+// CIProfile is a compute instance profile of a GPU instance profile.
 type CIProfile struct {
 	Profile  int    `json:"profile"`
 	ID       int    `json:"id"`
@@ -68,7 +68,7 @@ type CIProfile struct {
 	Source   string `json:"source"`
 }
 
-// LookupBoard returns the board of a model. ErrIndivisible: it has none.
+// LookupBoard returns the board of a model. It returns ErrIndivisible for a model without MIG.
 func LookupBoard(model string) (Board, error) {
 	name := C.CString(model)
 	defer C.free(unsafe.Pointer(name))
@@ -114,7 +114,7 @@ func describeBoard(board *C.struct_sim_board) Board {
 	return b
 }
 
-// bits returns the numbers of the bits that are set.
+// bits returns the positions of the bits that are set.
 func bits(mask C.uint32_t) []int {
 	var set []int
 	for n := range 32 {
@@ -125,9 +125,9 @@ func bits(mask C.uint32_t) []int {
 	return set
 }
 
-// Find returns the kinds of instance that text names: that of a MIG device
-// ("3g.20gb", "1c.3g.20gb"), or the whole of a GPU instance by the number that
-// nvidia-smi prints ("9").
+// Find returns the profiles with a name. text is the name of a MIG device ("3g.20gb",
+// "1c.3g.20gb"), or the profile ID of a GPU instance in nvidia-smi ("9"), which stands for the
+// whole GPU instance.
 func (b Board) Find(text string) (GIProfile, CIProfile, error) {
 	var names []string
 	for _, g := range b.Profiles {

@@ -9,7 +9,7 @@ import (
 	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
-// MIG returns the Multi-Instance state of a GPU. ErrIndivisible: it has none.
+// MIG returns the MIG state of a GPU. It returns ErrIndivisible if the GPU does not support MIG.
 func (s *State) MIG(slot Slot) (MIG, error) {
 	ref, board, err := s.divisible(slot)
 	if err != nil {
@@ -18,7 +18,7 @@ func (s *State) MIG(slot Slot) (MIG, error) {
 	return s.readMIG(ref.slot, board), nil
 }
 
-// mig describes the Multi-Instance state of a GPU, nil if it has none.
+// mig returns the MIG state of a GPU, or nil if it does not support MIG.
 func (s *State) mig(gpu *C.struct_sim_gpu) *MIG {
 	board := C.sim_board(&gpu.model[0])
 	if board == nil {
@@ -47,7 +47,7 @@ func (s *State) readMIG(slot C.uint32_t, board *C.struct_sim_board) MIG {
 	return out
 }
 
-// describeGI describes a GPU instance without what is in it.
+// describeGI describes a GPU instance without its compute instances.
 func describeGI(board *C.struct_sim_board, gpu C.uint32_t, gi *C.struct_sim_gi) GPUInstance {
 	return GPUInstance{
 		ID: int(gi.id), Profile: C.GoString(C.sim_gi_profile(board, gi.profile).name),
@@ -56,8 +56,7 @@ func describeGI(board *C.struct_sim_board, gpu C.uint32_t, gi *C.struct_sim_gi) 
 	}
 }
 
-// activity returns what a GPU instance is busy with, by the names with which
-// SetInstanceField sets it.
+// activity returns the activity of a GPU instance, by the names of SetInstanceField.
 func activity(gi *C.struct_sim_gi) map[string]uint64 {
 	var values map[string]uint64
 	for i, name := range activities() {
@@ -72,7 +71,7 @@ func activity(gi *C.struct_sim_gi) map[string]uint64 {
 	return values
 }
 
-// describeCI describes a compute instance but for its index and minor.
+// describeCI describes a compute instance without its index and minor.
 func describeCI(board *C.struct_sim_board, gi *C.struct_sim_gi, ci *C.struct_sim_ci) ComputeInstance {
 	var kind C.struct_sim_ci_profile
 	C.sim_ci_profile(board, C.sim_gi_profile(board, gi.profile), ci.profile, &kind)
@@ -82,7 +81,7 @@ func describeCI(board *C.struct_sim_board, gi *C.struct_sim_gi, ci *C.struct_sim
 	}
 }
 
-// compute describes a compute instance. It may be gone again.
+// compute returns a compute instance. It may already be destroyed.
 func (m MIG) compute(generation uint64) (ComputeInstance, error) {
 	for _, g := range m.GPUInstances {
 		for _, c := range g.ComputeInstances {
@@ -94,9 +93,8 @@ func (m MIG) compute(generation uint64) (ComputeInstance, error) {
 	return ComputeInstance{}, fmt.Errorf("%w: it was destroyed as soon as it was made", ErrNoInstance)
 }
 
-// ShowAt says where what the kernel shows of instances is written, from now on
-// and with every change: the folders of a node's /proc and /dev. Without dev,
-// no device nodes are made.
+// ShowAt sets the folders of a node's /proc and /dev. From now on, each change of instances updates
+// the kernel's files in these folders. If dev is empty, no device nodes are made.
 func (s *State) ShowAt(proc, dev string) error {
 	p, d := C.CString(proc), C.CString(dev)
 	defer C.free(unsafe.Pointer(p))
@@ -107,8 +105,7 @@ func (s *State) ShowAt(proc, dev string) error {
 	return nil
 }
 
-// ShowInstances brings what the kernel shows of the instances of all GPUs in
-// line with the state.
+// ShowInstances updates the kernel's files of the instances of all GPUs from the state.
 func (s *State) ShowInstances() error {
 	return s.update(func() error {
 		for slot := range C.uint32_t(MaxGPUs) {
@@ -120,12 +117,11 @@ func (s *State) ShowInstances() error {
 	})
 }
 
-// Follow says that ShowInstances was called after the events up to this one. Whoever changes
-// instances waits for that from now on.
+// Follow records that ShowInstances was called after the event with this number. From then on, each
+// change of instances waits for such a record.
 func (s *State) Follow(number uint64) { C.sim_follow(s.sim, C.uint64_t(number)) }
 
-// WaitEvent waits for an event after the first seen ones, and returns how many
-// there are then.
+// WaitEvent waits until there are more than seen events, and returns their number.
 func (s *State) WaitEvent(seen uint64) uint64 {
 	for !bool(C.sim_wait_event(s.sim, C.uint64_t(seen), -1)) {
 	}

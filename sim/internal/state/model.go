@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Model is a GPU product as the simulator knows it.
+// Model is a GPU product that the simulator supports.
 type Model struct {
-	// ID is the name that gpu-sim uses: "h100-80".
+	// ID is the name in gpu-sim: "h100-80".
 	ID string
 	// Name is the product name that NVML reports.
 	Name string
@@ -15,58 +15,57 @@ type Model struct {
 	// nvmlDeviceArchitecture_t.
 	Brand, Architecture int
 	ComputeCapability   Version
-	// MemoryMiB is all of the memory, ReservedMiB what the driver keeps.
+	// MemoryMiB is the total memory, and ReservedMiB the memory that the driver reserves.
 	MemoryMiB, ReservedMiB uint64
-	// PCIID and SubsystemID hold the device in the high and the vendor in
-	// the low 16 bits.
+	// PCIID and SubsystemID have the device in the high 16 bits and the vendor in the low 16 bits.
 	PCIID, SubsystemID uint32
 	BoardPart, VBIOS   string
-	// SMs is the number of multiprocessors, each of CoresPerSM cores.
+	// SMs is the number of multiprocessors. CoresPerSM is the number of cores of each.
 	SMs, CoresPerSM int
-	// MIG says that the product has a Multi-Instance mode.
+	// MIG is set if the product supports MIG.
 	MIG bool
-	// Power and its limits are in watts.
+	// IdlePower, PowerLimit, PowerMin and PowerMax are in watts.
 	IdlePower, PowerLimit, PowerMin, PowerMax uint32
-	// Idle and highest clocks in MHz: graphics, SM, memory, video.
+	// IdleClocks and MaxClocks are in MHz: graphics, SM, memory, video.
 	IdleClocks, MaxClocks [4]uint32
 	PCIeGen               int
 	NVLink                *NVLink
-	// Limits of the temperature.
+	// Limits has the temperature limits.
 	Limits Limits
-	// Engines of the board; Copy is not set.
+	// Engines has the engines of the board. Copy is not set.
 	Engines Engines
 	// Inforom has the versions of the image and of the objects OEM and ECC.
 	Inforom [3]string
-	// Places has the place on the PCI bus of the GPU in each of the first
-	// eight slots. The next eight repeat them in PCI domain 1.
+	// Places has the PCI addresses of the first eight slots. The next eight slots have the same
+	// addresses in PCI domain 1.
 	Places [8]Place
-	// Verified says which of this was compared with hardware.
+	// Verified says which values were compared with hardware.
 	Verified string
 }
 
-// Limits are temperatures in °C, as NVML_TEMPERATURE_THRESHOLD_….
+// Limits has temperatures in °C, as NVML_TEMPERATURE_THRESHOLD_….
 type Limits struct {
 	Shutdown, Slowdown, GPU uint32
-	// Memory is 0 for a board without a sensor in its memory.
+	// Memory is 0 for a board without a memory temperature sensor.
 	Memory uint32
 }
 
-// NVLink describes how the GPUs of a baseboard reach its NVSwitches.
+// NVLink describes the links between the GPUs of a baseboard and its NVSwitches.
 type NVLink struct {
 	// Version is a value of the NVML_NVLINK_VERSION constants.
 	Version int
-	// Links of one GPU, spread evenly over the switches.
+	// Links is the number of links of one GPU. They are spread evenly over the switches.
 	Links int
-	// Fabric says that the GPUs register with a fabric manager and answer
-	// for it (Hopper and later).
+	// Fabric is set if the GPUs register with a fabric manager and report the state of the fabric
+	// (Hopper and later).
 	Fabric bool
-	// SwitchPCIID as Model.PCIID; SwitchBuses are the buses of the switches.
+	// SwitchPCIID has the form of Model.PCIID. SwitchBuses has the buses of the switches.
 	SwitchPCIID uint32
 	SwitchBuses []uint32
 }
 
-// Place is a place on the PCI tree. Two GPUs with the same Bridge sit below
-// one host bridge, with the same Upper (not 0) below one upper switch, and so on.
+// Place is a place in the PCI tree. Two GPUs with the same Bridge are below one host bridge. Two
+// GPUs with the same Upper, if it is not 0, are below one upper switch. Lower works like Upper.
 type Place struct {
 	Bus                  uint32
 	NUMANode             int
@@ -75,7 +74,7 @@ type Place struct {
 
 const unverified = "not compared with hardware: names, memory and PCI ids as published, clocks, power, firmware and topology typical"
 
-// Models returns the products that the simulator knows.
+// Models returns the products that the simulator supports.
 func Models() []Model { return append(ampereModels(), laterModels()...) }
 
 func ampereModels() []Model {
@@ -158,7 +157,7 @@ func laterModels() []Model {
 	}
 }
 
-// LookupModel returns the model of a name. The error lists the names.
+// LookupModel returns the model with a name. The error lists the names.
 func LookupModel(id string) (Model, error) {
 	var ids []string
 	for _, m := range Models() {
@@ -179,7 +178,7 @@ const (
 	archBlackwell = 10
 )
 
-// hgxA100 is the HGX A100 baseboard: six switches, two links to each.
+// hgxA100 returns the HGX A100 baseboard: six switches, two links to each.
 func hgxA100() *NVLink {
 	return &NVLink{
 		Version: 4, Links: 12, SwitchPCIID: 0x1af110de,
@@ -187,7 +186,7 @@ func hgxA100() *NVLink {
 	}
 }
 
-// hgxH100 is the HGX H100 baseboard: four switches, four or five links to each.
+// hgxH100 returns the HGX H100 baseboard: four switches, four or five links to each.
 func hgxH100() *NVLink {
 	return &NVLink{
 		Version: 6, Links: 18, Fabric: true, SwitchPCIID: 0x22a310de,
@@ -195,8 +194,8 @@ func hgxH100() *NVLink {
 	}
 }
 
-// hgxB200 is the HGX B200 baseboard. That its links lead to two switches is
-// published; what NVML shows of these is taken over from HGX H100.
+// hgxB200 returns the HGX B200 baseboard. The links lead to two switches, as published. The values
+// that NVML reports about the switches are copied from HGX H100.
 func hgxB200() *NVLink {
 	return &NVLink{
 		Version: 7, Links: 18, Fabric: true, SwitchPCIID: 0x22a310de,
@@ -204,8 +203,8 @@ func hgxB200() *NVLink {
 	}
 }
 
-// placesA100 follows DGX A100: pairs below one upper switch, one NUMA node
-// for each pair.
+// placesA100 follows DGX A100: each pair of GPUs is below one upper switch and on a separate NUMA
+// node.
 func placesA100() [8]Place {
 	return [8]Place{
 		{0x07, 3, 1, 1, 1},
@@ -219,8 +218,8 @@ func placesA100() [8]Place {
 	}
 }
 
-// placesH100 follows DGX H100: each GPU below a host bridge of its own, four
-// for each NUMA node.
+// placesH100 follows DGX H100: each GPU has a separate host bridge, and four GPUs share a NUMA
+// node.
 func placesH100() [8]Place {
 	return [8]Place{
 		{0x1b, 0, 1, 1, 1},
@@ -234,7 +233,7 @@ func placesH100() [8]Place {
 	}
 }
 
-// placesL4 is a server with a pair on each PCIe switch, and two switches
+// placesL4 returns the places of a server with a pair of GPUs on each PCIe switch, and two switches
 // below each host bridge.
 func placesL4() [8]Place {
 	return [8]Place{

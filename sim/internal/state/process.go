@@ -9,18 +9,17 @@ import (
 	"slices"
 )
 
-// Process is a process that works on a GPU or on a MIG device of it.
+// Process is a process that uses a GPU or one of its MIG devices.
 type Process struct {
 	PID int `json:"pid"`
-	// GPUInstance and ComputeInstance are numbers, or -1 on a GPU that is not
-	// divided.
+	// GPUInstance and ComputeInstance are IDs, or -1 on a GPU without MIG.
 	GPUInstance     int    `json:"gpuInstance"`
 	ComputeInstance int    `json:"computeInstance"`
 	MemoryBytes     uint64 `json:"memoryBytes"`
 	Use             Use    `json:"use,omitzero"`
 }
 
-// Use is what a process uses of a GPU, in percent.
+// Use is the share of a GPU that a process uses, in percent.
 type Use struct {
 	SM      uint32 `json:"sm"`
 	Memory  uint32 `json:"memory"`
@@ -30,16 +29,16 @@ type Use struct {
 	OFA     uint32 `json:"ofa"`
 }
 
-// words are the values in the order of enum sim_use.
-func (u Use) words() [C.SIM_USES]C.uint32_t {
+// array returns the values in the order of enum sim_use.
+func (u Use) array() [C.SIM_USES]C.uint32_t {
 	return [C.SIM_USES]C.uint32_t{
 		C.uint32_t(u.SM), C.uint32_t(u.Memory), C.uint32_t(u.Encoder), C.uint32_t(u.Decoder), C.uint32_t(u.JPEG), C.uint32_t(u.OFA),
 	}
 }
 
-// validate rejects more than all of a GPU.
+// validate rejects values above 100 percent.
 func (u Use) validate() error {
-	for _, w := range u.words() {
+	for _, w := range u.array() {
 		if w > percent {
 			return fmt.Errorf("use of %d %%: want at most %d", w, percent)
 		}
@@ -51,18 +50,18 @@ func useOf(w [C.SIM_USES]C.uint32_t) Use {
 	return Use{uint32(w[0]), uint32(w[1]), uint32(w[2]), uint32(w[3]), uint32(w[4]), uint32(w[5])}
 }
 
-// WholeGPU as an instance of a Process: it works on the whole GPU.
+// WholeGPU is the instance of a Process that uses the whole GPU.
 const WholeGPU = -1
 
-// ErrNoProcess says that no such process uses a GPU.
+// ErrNoProcess means that no such process uses a GPU.
 var ErrNoProcess = errors.New("no such process")
 
-// PutProcess makes a process up that uses a GPU until DropProcess takes it
-// away, or changes one that is there.
+// PutProcess simulates a process that uses a GPU until DropProcess removes it. It also changes a
+// simulated process.
 func (s *State) PutProcess(slot Slot, p Process) error {
 	ref, err := s.ref(slot)
 	if err == nil {
-		err = s.put(p, C.struct_sim_proc{pid: C.uint32_t(p.PID), slot: ref.slot, generation: ref.generation})
+		err = s.putEntry(p, C.struct_sim_proc{pid: C.uint32_t(p.PID), slot: ref.slot, generation: ref.generation})
 	}
 	if err != nil {
 		return fmt.Errorf("put process %d on slot %d: %w", p.PID, slot, err)
@@ -70,14 +69,14 @@ func (s *State) PutProcess(slot Slot, p Process) error {
 	return nil
 }
 
-// AttachProcess lets a process that is running use a GPU until it ends. A
-// process that may only read the state can attach itself.
+// AttachProcess makes a running process use a GPU until the process ends. A process with read-only
+// access to the state can attach itself.
 func (s *State) AttachProcess(slot Slot, p Process) error {
 	ref, err := s.ref(slot)
 	if err == nil {
 		var entry C.struct_sim_proc
 		if C.sim_proc_of(ref, C.uint32_t(p.PID), &entry) {
-			err = s.put(p, entry)
+			err = s.putEntry(p, entry)
 		} else {
 			err = fmt.Errorf("%w runs here", ErrNoProcess)
 		}
@@ -88,7 +87,7 @@ func (s *State) AttachProcess(slot Slot, p Process) error {
 	return nil
 }
 
-func (s *State) put(p Process, entry C.struct_sim_proc) error {
+func (s *State) putEntry(p Process, entry C.struct_sim_proc) error {
 	if err := p.Use.validate(); err != nil {
 		return err
 	}
@@ -101,18 +100,18 @@ func (s *State) put(p Process, entry C.struct_sim_proc) error {
 	if err != nil || p.Use == (Use{}) {
 		return err
 	}
-	return s.use(&entry, p.Use)
+	return s.setUse(&entry, p.Use)
 }
 
-func (s *State) use(entry *C.struct_sim_proc, use Use) error {
+func (s *State) setUse(entry *C.struct_sim_proc, use Use) error {
 	if err := use.validate(); err != nil {
 		return err
 	}
-	words := use.words()
+	words := use.array()
 	return statusError(C.sim_use_proc(s.sim, entry, &words[0]))
 }
 
-// UseProcess changes what a process uses of a GPU, on all its instances.
+// UseProcess changes the use of a GPU by a process, on all its instances.
 func (s *State) UseProcess(slot Slot, pid int, use Use) error {
 	ref, err := s.ref(slot)
 	if err != nil {
@@ -123,7 +122,7 @@ func (s *State) UseProcess(slot Slot, pid int, use Use) error {
 		if int(entry.pid) != pid {
 			continue
 		}
-		if err = s.use(&entry, use); err != nil {
+		if err = s.setUse(&entry, use); err != nil {
 			break
 		}
 	}
@@ -133,8 +132,8 @@ func (s *State) UseProcess(slot Slot, pid int, use Use) error {
 	return nil
 }
 
-// DropProcess takes a process off a GPU and all its instances. A process that
-// is running goes on, and uses nothing.
+// DropProcess removes a process from a GPU and all its instances. A running process continues, but
+// no longer uses the GPU.
 func (s *State) DropProcess(slot Slot, pid int) error {
 	ref, err := s.ref(slot)
 	if err != nil {
@@ -171,9 +170,9 @@ func (s *State) Processes(slot Slot) ([]Process, error) {
 	return s.processes(ref), nil
 }
 
-// InUse reports whether a process works on an instance, or with WholeGPU on any
-// of a GPU. That holds also for processes which may only read the state, as
-// those in containers: Processes does not list them.
+// InUse reports whether a process uses an instance. With WholeGPU, it checks all instances of the
+// GPU. Unlike Processes, it includes processes with read-only access to the state, such as
+// processes in containers.
 func (s *State) InUse(slot Slot, gi, ci int) (bool, error) {
 	ref, err := s.ref(slot)
 	scope := C.struct_sim_scope{gpu: ref, gi: instanceWord(gi), ci: instanceWord(ci)}

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Recovery is what a GPU needs before it is healthy again: the values of
-// nvmlDeviceGpuRecoveryAction_t. Empty: nothing.
+// Recovery is the action that a GPU needs to become healthy: a value of
+// nvmlDeviceGpuRecoveryAction_t. Empty means no action.
 type Recovery string
 
 const recoveryField = "recovery"
 
-// recoveries are the values by their number in NVML.
+// recoveries returns the values by their number in NVML.
 func recoveries() []Recovery {
 	return []Recovery{"none", "reset", "reboot", "drain-p2p", "drain-and-reset", "recover-imex-domain"}
 }
@@ -30,8 +30,7 @@ func recoveryName(code C.uint32_t) Recovery {
 // eventRecovery is nvmlEventTypeGpuRecoveryAction.
 const eventRecovery = 0x8000
 
-// SetRecovery makes a GPU ask for an action, or for none, and raises the event
-// of NVML for it if that is new.
+// SetRecovery sets the action that a GPU asks for. If the action changes, it raises NVML's event.
 func (s *State) SetRecovery(slot Slot, r Recovery) error {
 	code := slices.Index(recoveries(), r)
 	if code < 0 {
@@ -46,7 +45,7 @@ func (s *State) SetRecovery(slot Slot, r Recovery) error {
 			return nil
 		}
 		gpu.recovery = C.uint32_t(code)
-		C.sim_write_gpu(s.sim, C.uint32_t(slot), gpu) // the fact comes before its event
+		C.sim_write_gpu(s.sim, C.uint32_t(slot), gpu) // write the state before its event
 		s.post(gpu, C.struct_sim_event{
 			kind: C.SIM_EVENT_GPU, _type: eventRecovery, data: C.uint64_t(code),
 			gpu_instance: C.SIM_NO_INSTANCE, compute_instance: C.SIM_NO_INSTANCE,

@@ -14,15 +14,15 @@ import (
 type Snapshot struct {
 	Node   string `json:"node"`
 	Driver Driver `json:"driver"`
-	// Latency is added to every NVML call.
+	// Latency is added to every call of NVML.
 	Latency time.Duration `json:"latencyNs"`
-	// GPUs that are plugged, in the order of NVML's indices.
+	// GPUs has the plugged GPUs, in the order of NVML's indices.
 	GPUs []GPU `json:"gpus"`
-	// Forced holds the answers that are forced, by symbol.
+	// Forced has the forced return codes by symbol.
 	Forced map[string]int `json:"forced,omitempty"`
-	// Fault is the one call that fails; nil: none.
+	// Fault is the call that fails, or nil.
 	Fault *Fault `json:"fault,omitempty"`
-	// Events is the number of events posted so far.
+	// Events is the number of events so far.
 	Events uint64 `json:"events"`
 }
 
@@ -37,12 +37,12 @@ type Driver struct {
 // GPU is one plugged GPU.
 type GPU struct {
 	Slot Slot `json:"slot"`
-	// Index is NVML's index after the next nvmlInit.
+	// Index is the index of NVML after the next nvmlInit.
 	Index int    `json:"index"`
 	Model string `json:"model"`
 	Name  string `json:"name"`
 	UUID  string `json:"uuid"`
-	// Minor is the number in the device node's name. It equals Slot.
+	// Minor is the number in the name of the device node. It equals Slot.
 	Minor             int     `json:"minor"`
 	Serial            string  `json:"serial"`
 	BoardPart         string  `json:"boardPart"`
@@ -60,22 +60,21 @@ type GPU struct {
 	UtilizationGPU    uint32  `json:"utilizationGpu"`
 	UtilizationMemory uint32  `json:"utilizationMemory"`
 	PowerMilliwatts   uint32  `json:"powerMilliwatts"`
-	// Values by the name with which SetField sets them: all that are numbers
-	// and that the product has.
+	// Values has the numeric fields that the product supports, by their names in SetField.
 	Values map[string]uint64 `json:"values"`
-	// ClockLimits as SetField takes them; empty: nothing limits the clocks.
+	// ClockLimits has the form of SetField. Empty means that the clocks are not limited.
 	ClockLimits string `json:"clockLimits,omitempty"`
 	Persistence bool   `json:"persistence"`
 	Lost        Lost   `json:"lost,omitempty"`
-	// Recovery is what the GPU asks for; empty: nothing.
+	// Recovery is the action that the GPU asks for. Empty means no action.
 	Recovery Recovery `json:"recovery,omitempty"`
-	// RemapPending: rows of its memory wait for a reset to be remapped.
+	// RemapPending means that rows of the memory wait for a reset to be remapped.
 	RemapPending bool `json:"remapPending,omitempty"`
-	// Fabric as SetFabric takes it; empty: the product has none.
+	// Fabric has the form of SetFabric. It is empty if the product has no fabric.
 	Fabric string `json:"fabric,omitempty"`
-	// Resets since it was plugged.
+	// Resets is the number of resets since the GPU was plugged.
 	Resets int `json:"resets"`
-	// MIG is nil where the GPU has no Multi-Instance mode.
+	// MIG is nil if the GPU does not support MIG.
 	MIG       *MIG      `json:"mig,omitempty"`
 	Processes []Process `json:"processes,omitempty"`
 }
@@ -147,9 +146,8 @@ func describe(gpu *C.struct_sim_gpu, index int) GPU {
 	return g
 }
 
-// Find returns the slot of the GPU that ref names: an NVML index ("0"), a UUID,
-// a PCI bus id, or the name of its device node ("nvidia0"), whose number is the
-// slot.
+// Find returns the slot of the GPU that ref names: an NVML index ("0"), a UUID, a PCI bus ID, or
+// the name of its device node ("nvidia0"). The number of the device node is the slot.
 func (s *State) Find(ref string) (Slot, error) {
 	snap := s.Show()
 	index, err := strconv.Atoi(ref)
@@ -166,7 +164,7 @@ func (s *State) Find(ref string) (Slot, error) {
 	return 0, fmt.Errorf("GPU %q: %w; there are %d: %s", ref, ErrNoGPU, len(have), strings.Join(have, ", "))
 }
 
-// sameBusID compares bus ids; NVML writes the domain with eight digits.
+// sameBusID compares bus IDs. NVML writes the domain with eight digits.
 func sameBusID(a, b string) bool {
 	return strings.EqualFold(strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0"))
 }

@@ -11,32 +11,32 @@ import (
 	"strconv"
 )
 
-// driverVersion is how NVIDIA numbers its drivers. The version is a folder's
-// name in the driver root.
+// driverVersion matches NVIDIA's driver versions. The version is the name of a folder in the driver
+// root.
 var driverVersion = regexp.MustCompile(`^[0-9]+(\.[0-9]+)+$`)
 
 // Spec describes the node that Create makes.
 type Spec struct {
-	// Node seeds the UUIDs and serial numbers: two nodes of one name have
-	// the same GPUs. Empty: random.
+	// Node seeds the UUIDs and serial numbers: two nodes with the same name have the same GPUs. If it
+	// is empty, it is random.
 	Node string
-	// DriverVersion, for example "580.95.05". Empty: DefaultDriver.
+	// DriverVersion is a version such as "580.95.05". If it is empty, it is DefaultDriver.
 	DriverVersion string
-	// NVMLVersion. Empty: CUDA's major version and the driver's.
+	// NVMLVersion defaults to the major version of CUDA and the driver version.
 	NVMLVersion string
-	// CUDA is the newest version that the driver serves. Zero: DefaultCUDA.
+	// CUDA is the newest version that the driver supports. If it is zero, it is DefaultCUDA.
 	CUDA Version
 	// DriverOff leaves the driver unloaded.
 	DriverOff bool
-	// GPUs take the slots 0, 1, …; at most MaxGPUs.
+	// GPUs are put into the slots 0, 1, …. Their number is at most MaxGPUs.
 	GPUs []GPUSpec
 }
 
 // GPUSpec describes one GPU.
 type GPUSpec struct {
-	// Model is the name of an entry of Models.
+	// Model is the ID of one of Models.
 	Model string
-	// UUID. Empty: made from the node's name.
+	// UUID defaults to a UUID that is derived from the node's name.
 	UUID string
 }
 
@@ -46,16 +46,16 @@ type Version struct {
 	Minor int `json:"minor"`
 }
 
-// String returns the version as in "13.0".
+// String returns the version in the form "13.0".
 func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
 
-// DefaultDriver is the driver version of a node that names none.
+// DefaultDriver is the driver version of a Spec without one.
 const DefaultDriver = "580.95.05"
 
-// DefaultCUDA returns the CUDA version of a node that names none.
+// DefaultCUDA returns the CUDA version of a Spec without one.
 func DefaultCUDA() Version { return Version{Major: 13} }
 
-// NewSpec describes a node of count GPUs of one model.
+// NewSpec describes a node with count GPUs of one model.
 func NewSpec(model string, count int) Spec {
 	var spec Spec
 	for range count {
@@ -80,7 +80,7 @@ func (spec Spec) withDefaults() Spec {
 	return spec
 }
 
-// Validate reports all that is wrong with the spec.
+// Validate reports all mistakes in the spec.
 func (spec Spec) Validate() error {
 	var errs []error
 	if len(spec.GPUs) > MaxGPUs {
@@ -89,7 +89,7 @@ func (spec Spec) Validate() error {
 	for _, gpu := range spec.GPUs {
 		if _, err := LookupModel(gpu.Model); err != nil {
 			errs = append(errs, err)
-			break // the same mistake 16 times helps nobody
+			break // do not repeat the same mistake for each GPU
 		}
 	}
 	if spec.DriverVersion != "" && !driverVersion.MatchString(spec.DriverVersion) {

@@ -1,10 +1,9 @@
-// Package state holds the state of a simulated GPU node: its driver, its GPUs,
-// the events they raise, and how often each NVML symbol was called.
+// Package state holds the state of a simulated GPU node: its driver, its GPUs, their events, and
+// the number of calls of each NVML symbol.
 //
-// The state is one file that all processes of the node map shared. gpu-sim
-// changes it through this package; the simulated libnvidia-ml.so.1 and
-// libcuda.so.1 answer from it. Both are built over the same C files of this
-// folder, and simstate.h is the one definition of the layout.
+// The state is one file that all processes of the node map shared. gpu-sim changes it through this
+// package. The simulated libnvidia-ml.so.1 and libcuda.so.1 answer from it. Both use the C files of
+// this folder. simstate.h is the only definition of the layout.
 package state
 
 // #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra
@@ -21,28 +20,27 @@ import (
 )
 
 var (
-	// ErrCorrupt says that a file is not a state file, or damaged.
+	// ErrCorrupt means that a file is not a state file, or is damaged.
 	ErrCorrupt = errors.New("not a simulated node's state, or damaged")
-	// ErrVersion says that another build of the simulator made the file.
+	// ErrVersion means that another version of the simulator made the file.
 	ErrVersion = errors.New("made by another version of the simulator")
-	// ErrReadOnly says that the file may only be read.
+	// ErrReadOnly means that the file is read-only for this process.
 	ErrReadOnly = errors.New("the state file is read-only")
-	// ErrNoGPU says that there is no such GPU.
+	// ErrNoGPU means that the GPU does not exist.
 	ErrNoGPU = errors.New("no such GPU")
 )
 
 // MaxGPUs is the number of slots of a simulated node.
 const MaxGPUs = C.SIM_MAX_GPUS
 
-// State is an open state file. It is safe for concurrent use, but for Close.
+// State is an open state file. All methods except Close are safe for concurrent use.
 type State struct {
 	path string
 	sim  *C.struct_sim
 }
 
-// Create makes the state file of a new node and opens it. The file appears
-// whole or not at all. An existing file is left alone: the error wraps
-// fs.ErrExist.
+// Create makes the state file of a new node and opens it. The file appears complete or not at all.
+// If the file exists, Create does not change it, and the error wraps fs.ErrExist.
 func Create(path string, spec Spec) (*State, error) {
 	image, err := spec.image()
 	if err != nil {
@@ -54,8 +52,7 @@ func Create(path string, spec Spec) (*State, error) {
 	return Open(path)
 }
 
-// publish writes content to a new file, which gets its name only when it is
-// complete.
+// publish writes content to a new file. The file gets its name only after it is complete.
 func publish(path string, content []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
@@ -63,7 +60,7 @@ func publish(path string, content []byte) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
 	_, err = f.Write(content)
-	// Every process of the node may count its calls, as every process may
+	// Every process of the node may write the file to count its calls. Similarly, every process may
 	// open /dev/nvidiactl.
 	err = errors.Join(err, f.Chmod(0o666), f.Sync(), f.Close())
 	if err != nil {
@@ -72,8 +69,8 @@ func publish(path string, content []byte) (err error) {
 	return os.Link(f.Name(), path)
 }
 
-// Open opens the state file of a node. Where the file may only be read, what
-// would change it answers ErrReadOnly.
+// Open opens the state file of a node. If the file is read-only, methods that would change it
+// return ErrReadOnly.
 func Open(path string) (*State, error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -91,7 +88,7 @@ func Open(path string) (*State, error) {
 	}
 }
 
-// Close lets go of the file. The State must not be used afterwards.
+// Close releases the file. The State must not be used afterwards.
 func (s *State) Close() error {
 	C.sim_close(s.sim)
 	s.sim = nil
@@ -101,7 +98,7 @@ func (s *State) Close() error {
 // Path returns the name under which the file was opened.
 func (s *State) Path() string { return s.path }
 
-// update runs change as the only writer of the file.
+// update runs change with the write lock of the file.
 func (s *State) update(change func() error) error {
 	if !bool(C.sim_writable(s.sim)) {
 		return fmt.Errorf("change %s: %w", s.path, ErrReadOnly)
@@ -111,7 +108,7 @@ func (s *State) update(change func() error) error {
 	return change()
 }
 
-// updateGPU runs change on a copy of the GPU in a slot, and stores it.
+// updateGPU runs change on a copy of the GPU in a slot, and stores the copy.
 func (s *State) updateGPU(slot Slot, change func(*C.struct_sim_gpu) error) error {
 	return s.update(func() error {
 		gpu, err := s.gpu(slot)
@@ -126,8 +123,7 @@ func (s *State) updateGPU(slot Slot, change func(*C.struct_sim_gpu) error) error
 	})
 }
 
-// updateTelemetry runs change on a copy of the GPU in a slot and of what it
-// counted up to now, and stores it.
+// updateTelemetry runs change on a copy of the GPU in a slot and its counters, and stores the copy.
 func (s *State) updateTelemetry(slot Slot, change func(*telemetry) error) error {
 	return s.update(func() error {
 		if _, err := s.gpu(slot); err != nil {
@@ -155,7 +151,7 @@ func (s *State) gpu(slot Slot) (C.struct_sim_gpu, error) {
 	return gpu, nil
 }
 
-// setString stores a string in a C array, which it must fit with its end mark.
+// setString stores a string, with its terminating zero, in a C array.
 func setString(dst []C.char, s string) error {
 	if len(s) >= len(dst) {
 		return fmt.Errorf("store %q: longer than %d bytes", s, len(dst)-1)

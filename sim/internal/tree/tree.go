@@ -1,5 +1,5 @@
-// Package tree writes a described file tree: what a simulated node shows is
-// derived as plain entries first, and written here in one place.
+// Package tree writes a file tree that entries describe. A simulated node derives its content as
+// plain entries, and only this package writes them.
 package tree
 
 import (
@@ -14,28 +14,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Entry is one file, folder, link or device node. Folders that lead to an
-// entry need no entry of their own.
+// Entry is one file, folder, link or device node. The parents of an entry need no entries.
 type Entry struct {
 	// Path is relative to the root of the tree.
 	Path string
-	// Mode holds type and permissions: fs.ModeDir, fs.ModeSymlink,
-	// fs.ModeDevice|fs.ModeCharDevice, or a plain file.
+	// Mode has the type and the permissions. The type is fs.ModeDir, fs.ModeSymlink,
+	// fs.ModeDevice|fs.ModeCharDevice, or 0 for a plain file.
 	Mode fs.FileMode
 	// Data is the content of a plain file, unless Copy or Link is set.
 	Data []byte
-	// Copy names a file whose content the plain file gets.
+	// Copy is the path of a file whose content is copied into the plain file.
 	Copy string
-	// Link names an entry, written before, that the plain file is a hard link
-	// of, relative to the root of the tree.
+	// Link makes the plain file a hard link. It is the path of an earlier entry, relative to the
+	// root of the tree.
 	Link string
-	// Target is where a symbolic link leads.
+	// Target is the target of a symbolic link.
 	Target string
-	// Major and Minor number a device node.
+	// Major and Minor are the numbers of a device node.
 	Major, Minor uint32
 }
 
-// File describes a plain file that everyone may read.
+// File describes a plain file that all users can read.
 func File(path, data string) Entry { return Entry{Path: path, Mode: 0o444, Data: []byte(data)} }
 
 // Symlink describes a symbolic link.
@@ -51,7 +50,7 @@ func CharDevice(path string, perm fs.FileMode, major, minor uint32) Entry {
 	return Entry{Path: path, Mode: fs.ModeDevice | fs.ModeCharDevice | perm, Major: major, Minor: minor}
 }
 
-// String describes the entry in one line, as "ls -l" would.
+// String describes the entry on one line, like "ls -l".
 func (e Entry) String() string {
 	switch {
 	case e.Mode&fs.ModeCharDevice != 0:
@@ -64,7 +63,7 @@ func (e Entry) String() string {
 	return fmt.Sprintf("%s %s", e.Mode, e.Path)
 }
 
-// Write writes the entries below root in their order.
+// Write writes the entries below root, in order.
 func Write(root string, entries []Entry) error {
 	for _, e := range entries {
 		path := filepath.Join(root, e.Path)
@@ -119,7 +118,7 @@ func (e Entry) copy(path string) (err error) {
 	return chmod(path, e.Mode, nil)
 }
 
-// chmod sets the permissions past the umask, unless the step before failed.
+// chmod sets permissions regardless of the umask. If err is set, it only returns err.
 func chmod(path string, mode fs.FileMode, err error) error {
 	if err != nil {
 		return err
@@ -127,8 +126,8 @@ func chmod(path string, mode fs.FileMode, err error) error {
 	return os.Chmod(path, mode.Perm())
 }
 
-// Clone repeats the tree src at dst: folders and symbolic links anew, files as
-// hard links, so that both trees show the same inodes.
+// Clone copies the tree src to dst. It makes new folders and symbolic links. Files become hard
+// links, so that both trees have the same inodes.
 func Clone(src, dst string) error {
 	return filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package cdifile writes CDI specs as nvidia-ctk does: as JSON or as YAML.
+// Package cdifile encodes CDI specs as JSON or as YAML, like nvidia-ctk.
 package cdifile
 
 import (
@@ -22,8 +22,8 @@ const (
 	YAML Format = "yaml"
 )
 
-// FormatOf returns the format of the file at path, which its extension decides; name is
-// the format of a file with another extension, YAML if it is empty.
+// FormatOf returns the format of the file at path. The extension of the file decides. If the
+// extension is not known, name is the format. An empty name means YAML.
 func FormatOf(path, name string) (Format, error) {
 	format := cmp.Or(Format(name), YAML)
 	if format != JSON && format != YAML {
@@ -38,8 +38,8 @@ func FormatOf(path, name string) (Format, error) {
 	return format, nil
 }
 
-// WithExtension returns path with the extension of the format, unless it has one: CDI
-// reads no other files.
+// WithExtension returns path with the extension of the format, unless path has an extension that
+// CDI reads.
 func WithExtension(path string, f Format) string {
 	switch filepath.Ext(path) {
 	case ".json", ".yaml", ".yml":

@@ -14,13 +14,13 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// timeout ends a hook that reads from a file system of the container that does not answer.
-// The work takes some milliseconds.
+// timeout limits the run time of a hook, in case a file system of the container does not answer. A
+// hook usually takes a few milliseconds.
 const timeout = 30 * time.Second
 
-// Main runs the program with a name as args[0]: flags, the name of a hook, and its flags.
-// It returns the exit code. A hook of a name that it does not know is a warning: a spec of
-// a later version still works.
+// Main runs the program. name is its name in messages. args has flags, the name of a hook, and the
+// flags of the hook. Main returns the exit code. It only warns about an unknown hook, so that the
+// spec of a later version still works.
 func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	set := flag.NewFlagSet(name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -72,7 +72,7 @@ func usage(w io.Writer, name string, set *flag.FlagSet) {
 	set.PrintDefaults()
 }
 
-// run does the work of the hook, or fails when it takes too long.
+// run does the work of the hook. It returns an error if that takes longer than timeout.
 func (h hook) run(args []string, stdin io.Reader, help io.Writer, warn func(string)) error {
 	j, stateFile, err := h.parse(args, help)
 	if err != nil || j.empty() {
@@ -90,7 +90,7 @@ func (h hook) run(args []string, stdin io.Reader, help io.Writer, warn func(stri
 	}
 }
 
-// runIn does the work in the container of a state.
+// runIn does the work in the container whose state is in a file or on stdin.
 func (j Job) runIn(stateFile string, stdin io.Reader, warn func(string)) error {
 	if stateFile != "" {
 		f, err := hostfs.Open(stateFile)

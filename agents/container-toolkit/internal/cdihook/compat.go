@@ -17,23 +17,23 @@ import (
 	"outrigger.dev/pkg/ldso"
 )
 
-// defaultCompat is where images of CUDA have the libraries of a later driver.
+// defaultCompat is the folder of the CUDA compatibility libraries in NVIDIA's CUDA images.
 const defaultCompat = "/usr/local/cuda/compat"
 
-// Compat is the driver of the host, to which the CUDA compatibility libraries of an image
-// are compared. The zero Compat compares nothing.
+// Compat describes the host's driver, for the comparison with the CUDA compatibility libraries of
+// an image. The zero Compat disables the comparison.
 type Compat struct {
-	// Driver is the version of the driver, such as 580.95.05; CUDA the one of CUDA that it
+	// Driver is the version of the driver, such as 580.95.05. CUDA is the CUDA version that the driver
 	// supports, such as 13.0. One of them is enough.
 	Driver, CUDA string
-	// Folder of the libraries in the container; "" for /usr/local/cuda/compat.
+	// Folder is the folder of the libraries in the container. "" means /usr/local/cuda/compat.
 	Folder string
 }
 
 func (c Compat) wanted() bool { return c.Driver != "" || c.CUDA != "" }
 
-// enable makes ld.so.conf.d name the folder of the libraries if they are to be used, and
-// not name it otherwise: the container may have started with another driver before.
+// enable adds the folder of the libraries to ld.so.conf.d if they should be used. Otherwise it
+// removes the folder, because the container may have started with another driver before.
 func (c Compat) enable(root *rootfs.Root, warn func(string)) error {
 	if !c.wanted() {
 		return nil
@@ -55,7 +55,7 @@ func (c Compat) enable(root *rootfs.Root, warn func(string)) error {
 	return err
 }
 
-// use reports whether the libraries of the image are to be used.
+// use reports whether the libraries of the image should be used.
 func (c Compat) use(root *rootfs.Root, folder string) (bool, error) {
 	dir, err := root.Dir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,22 +84,22 @@ func (c Compat) use(root *rootfs.Root, folder string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	note, err := readNote(f)
+	note, err := readCompatNote(f)
 	return c.later(strings.TrimPrefix(names[0], "libcuda.so."), note), err
 }
 
-// note is what a library says of the drivers with which it works.
-type note struct {
+// compatNote lists the driver versions that a library supports.
+type compatNote struct {
 	CUDA string `json:"CUDA Version"`
-	// Driver has the major versions.
+	// Driver has major versions.
 	Driver []int
 }
 
-// maxNote bounds the note in a library of a hostile image.
+// maxNote limits the size of the note, because the image may be hostile.
 const maxNote = 64 << 10
 
-// readNote returns the note, and nil if there is none.
-func readNote(r io.ReaderAt) (*note, error) {
+// readCompatNote returns the note of a library, or nil if it has no valid note.
+func readCompatNote(r io.ReaderAt) (*compatNote, error) {
 	data, align, err := ldso.ReadNote(r, ".note.cuda.fwd_compatibility", maxNote)
 	if err != nil || len(data) < 12 {
 		return nil, err
@@ -114,16 +114,16 @@ func readNote(r io.ReaderAt) (*note, error) {
 	if start+textSize > uint64(len(data)) || strings.TrimRight(string(data[12:12+nameSize]), "\x00") != "NVIDIA Corporation" {
 		return nil, nil
 	}
-	var n note
+	var n compatNote
 	if err := json.Unmarshal([]byte(strings.Trim(string(data[start:start+textSize]), "\x00")), &n); err != nil {
 		return nil, err
 	}
 	return &n, nil
 }
 
-// later reports whether libraries of a version are to be used instead of the host's
-// driver. Their note decides; without one, the major versions of the drivers.
-func (c Compat) later(library string, n *note) bool {
+// later reports whether libraries of this version should replace the host's driver libraries. Their
+// note decides. Without a note, the major versions of the drivers are compared.
+func (c Compat) later(library string, n *compatNote) bool {
 	compat, host := parseVersion(library), parseVersion(c.Driver)
 	switch {
 	case n != nil && (compat == nil || host == nil):
@@ -137,7 +137,7 @@ func (c Compat) later(library string, n *note) bool {
 	return host[0] < compat[0]
 }
 
-// parseVersion returns the numbers of a version, and nil if it is none.
+// parseVersion returns the numbers of a version, or nil if it is invalid.
 func parseVersion(s string) []int {
 	parts := strings.Split(s, ".")
 	out := make([]int, 0, 4)
@@ -148,7 +148,7 @@ func parseVersion(s string) []int {
 		}
 		out = append(out, int(n))
 	}
-	// 13 is 13.0.
+	// Missing numbers are 0: 13 equals 13.0.
 	for len(out) < cap(out) {
 		out = append(out, 0)
 	}

@@ -132,7 +132,7 @@ func FuzzReadNote(f *testing.F) {
 		f.Add(damaged)
 	}
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		n, err := readNote(bytes.NewReader(data))
+		n, err := readCompatNote(bytes.NewReader(data))
 		if err == nil {
 			Compat{Driver: "550.1", CUDA: "12.8"}.later("580.1.2", n)
 		}

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Confine prepares the process for a hostile container; the program calls it first. Some
-// runtimes give a hook the environment of the container, from which the Go runtime would
-// take GODEBUG and others: then the program starts itself again, with the variables that
-// CDI specs set only. Other processes, which may share the process namespace, cannot open
-// its files or its program through /proc.
+// Confine protects the process from a hostile container. The program calls it first. Some runtimes
+// pass the environment of the container to a hook, and the Go runtime would read GODEBUG and other
+// variables. In this case, the program starts itself again with only the variables that CDI specs
+// set. Confine also prevents processes that share the PID namespace from opening the program's
+// files through /proc.
 func Confine() error {
 	if keep, more := environment(os.Environ()); more {
 		if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil && err != unix.ENOSYS && err != unix.EINVAL {
@@ -25,28 +25,28 @@ func Confine() error {
 		return fmt.Errorf("protect the process: %w", err)
 	}
 	unix.Umask(0o022)
-	lower(unix.RLIMIT_FSIZE, 64<<20)
+	lowerLimit(unix.RLIMIT_FSIZE, 64<<20)
 	Limit()
 	return nil
 }
 
-// Limit bounds what work in a container can cost the host, outside of the container's own
-// cgroup: a hostile image can have any number of libraries, and folders in ld.so.conf.
+// Limit limits the resources that work in a container can use outside of the container's cgroup. A
+// hostile image can have any number of libraries, and of folders in ld.so.conf.
 func Limit() {
-	// The work is done before collecting garbage would pay, unless the image is hostile.
+	// Unless the image is hostile, the process ends before garbage collection pays off.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(64 << 20)
-	lower(unix.RLIMIT_CORE, 0)
+	lowerLimit(unix.RLIMIT_CORE, 0)
 	const seconds = 20
-	lower(unix.RLIMIT_CPU, seconds)
+	lowerLimit(unix.RLIMIT_CPU, seconds)
 }
 
-// lower sets a limit of the process. One that is lower already is as good.
-func lower(resource int, limit uint64) {
+// lowerLimit lowers a limit of the process. If the limit is already lower, the error is ignored.
+func lowerLimit(resource int, limit uint64) {
 	_ = unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit})
 }
 
-// environment returns the variables that a hook keeps, and whether there are more.
+// environment returns the variables to keep, and whether there are other variables.
 func environment(env []string) (keep []string, more bool) {
 	for _, v := range env {
 		if name, value, _ := strings.Cut(v, "="); name == "NVIDIA_CTK_DEBUG" && (value == "true" || value == "false") {

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// hook is a hook by its name on the command line: its flags describe a Job.
+// hook is a hook of the command line. Its flags describe a Job.
 type hook struct {
 	name, usage string
 	flags       func(*flag.FlagSet, *Job)
-	// always is set for a hook that does its work without flags.
+	// always changes the Job of a hook that works without flags.
 	always func(*Job)
 }
 
-// hooks returns the hooks of NVIDIA's nvidia-cdi-hook, and the one that does all.
+// hooks returns the hooks of NVIDIA's nvidia-cdi-hook, and prepare-container.
 func hooks() []hook {
 	return []hook{
-		{name: "prepare-container", usage: "do the work of the next five in one process", flags: all},
+		{name: "prepare-container", usage: "do the work of the next five in one process", flags: prepareFlags},
 		{name: "create-symlinks", usage: "create symbolic links", flags: linkFlags},
 		{name: "enable-cuda-compat", usage: "let the image's CUDA libraries come first if they are later than the driver", flags: compatFlags},
 		{name: "update-ldcache", usage: "make libraries known to the container's dynamic loader", flags: cacheFlags, always: func(j *Job) { j.Cache = true }},
@@ -32,12 +32,12 @@ func hooks() []hook {
 	}
 }
 
-// parse returns the Job that the arguments of a hook describe, and the file with the
-// container's state, "" for standard input.
+// parse returns the Job that the arguments of a hook describe, and the file of the container's
+// state. The file is "" for standard input.
 func (h hook) parse(args []string, help io.Writer) (Job, string, error) {
 	var j Job
 	set := flag.NewFlagSet(h.name, flag.ContinueOnError)
-	// The caller prints errors, in one line.
+	// The caller prints errors on one line.
 	set.SetOutput(io.Discard)
 	state := set.String("container-spec", "", "read the container's state from `FILE`, by default from standard input")
 	if h.flags != nil {
@@ -65,7 +65,7 @@ func (h hook) parse(args []string, help io.Writer) (Job, string, error) {
 	return j, *state, j.complete()
 }
 
-// complete returns an error for what is missing.
+// complete returns an error for missing flags.
 func (j Job) complete() error {
 	if len(j.Modes) > 0 && j.Modes[0].Perm == 0 {
 		return errors.New("chmod: --mode is missing: name an octal mode such as 755")
@@ -73,7 +73,7 @@ func (j Job) complete() error {
 	return nil
 }
 
-func all(set *flag.FlagSet, j *Job) {
+func prepareFlags(set *flag.FlagSet, j *Job) {
 	linkFlags(set, j)
 	compatFlags(set, j)
 	cacheFlags(set, j)
@@ -103,7 +103,7 @@ func cacheFlags(set *flag.FlagSet, j *Job) {
 		j.Cache, j.Folders = true, append(j.Folders, s)
 		return nil
 	})
-	// Specs of others name it. No ldconfig is run.
+	// NVIDIA's specs set this flag. The hook does not run ldconfig.
 	set.String("ldconfig-path", "", "not used: the hook writes the cache itself")
 }
 

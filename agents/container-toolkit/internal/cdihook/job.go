@@ -1,6 +1,6 @@
-// Package cdihook is what the hooks of CDI specs do in a container before it starts: the
-// hooks of NVIDIA's nvidia-cdi-hook, and one that does the work of all of them. It writes
-// into the container's root file system through package rootfs only, and runs no program.
+// Package cdihook implements the hooks that CDI specs run in a container before it starts: the
+// hooks of NVIDIA's nvidia-cdi-hook, and one hook that does the work of several. It writes to the
+// container's root file system only through package rootfs, and runs no program.
 package cdihook
 
 import (
@@ -14,12 +14,11 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/rootfs"
 )
 
-// Job is the work in one container. The zero Job is none.
+// Job is the work in one container. The zero Job does nothing.
 type Job struct {
-	// Links are created, in this order.
+	// Links is created in this order.
 	Links []Link
-	// Compat makes the CUDA libraries of the image come first, if they are later than the
-	// driver's.
+	// Compat makes the image's CUDA libraries come first if they are later than the driver's.
 	Compat Compat
 	// Cache makes the libraries in Folders known to the container's loader.
 	Cache   bool
@@ -28,25 +27,25 @@ type Job struct {
 	KeepDevices bool
 	// Profile limits EGL and Vulkan to the GPUs of the container.
 	Profile bool
-	// Modes are set on folders.
+	// Modes has the permissions to set on folders.
 	Modes []Mode
 }
 
 // Link is a symbolic link.
 type Link struct{ Target, Path string }
 
-// Mode is the permissions of a folder.
+// Mode has the permissions of a folder.
 type Mode struct {
 	Path string
 	Perm fs.FileMode
 }
 
-// Run does the work. What is not needed for the container to work goes to warn.
+// Run does the work. It calls warn for problems that do not prevent the container from working.
 func (j Job) Run(root *rootfs.Root, warn func(string)) error {
 	for _, l := range j.Links {
 		err := root.Symlink(l.Target, l.Path)
 		if errors.Is(err, unix.EBUSY) {
-			// A file is mounted there, which is as good as a link to it.
+			// A file is mounted at the path. It has the same effect as a link.
 			warn(err.Error())
 			continue
 		}
@@ -80,7 +79,7 @@ func (j Job) Run(root *rootfs.Root, warn func(string)) error {
 	return nil
 }
 
-// empty reports whether there is nothing to do.
+// empty reports whether the job does nothing.
 func (j Job) empty() bool {
 	return len(j.Links) == 0 && !j.Compat.wanted() && !j.Cache && !j.KeepDevices && !j.Profile && len(j.Modes) == 0
 }

@@ -18,9 +18,9 @@ const (
 	maxParams  = 64 << 10
 )
 
-// keepDevices mounts a copy of the driver's parameters in the container that says that
-// programs must not create device nodes. The host's own are in hostFile. The copy is on a
-// tmpfs that is nowhere else, so that nothing in the image can have to do with it.
+// keepDevices tells the driver's programs not to create device nodes. It mounts a changed copy of
+// the driver's parameters into the container. hostFile has the host's parameters. The copy is on a
+// private tmpfs, so that the image cannot interfere.
 func keepDevices(root *rootfs.Root, hostFile string, warn func(string)) error {
 	data, err := hostfs.ReadFile(hostFile, maxParams)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,8 +41,8 @@ func keepDevices(root *rootfs.Root, hostFile string, warn func(string)) error {
 	return err
 }
 
-// WithoutModification returns the parameters of the driver, /proc/driver/nvidia/params,
-// with ModifyDeviceFiles set to 0: its programs must not make or change device nodes.
+// WithoutModification returns the content of /proc/driver/nvidia/params with ModifyDeviceFiles set
+// to 0, so that the driver's programs do not make or change device nodes.
 func WithoutModification(params string) string {
 	const key = "ModifyDeviceFiles: "
 	lines := strings.SplitAfter(params, "\n")
@@ -54,8 +54,8 @@ func WithoutModification(params string) string {
 	return strings.Join(lines, "")
 }
 
-// mountParams mounts a file with the content. The kernel clones files of mounted file
-// systems only, so the tmpfs is for a moment where the file's folder is.
+// mountParams mounts a file with the content. The kernel only clones files of mounted file systems,
+// so the tmpfs is temporarily mounted on the folder of the file.
 func mountParams(root *rootfs.Root, content string) (err error) {
 	if err := root.Private("/proc"); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 
 const profileFile = "/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf"
 
-// limitEGL writes an application profile for the driver's EGL, which otherwise opens each
-// GPU of the host and fails for those that the container must not open.
+// limitEGL writes an application profile for the driver's EGL. Without it, EGL opens each GPU of
+// the host, and fails if the container must not open one of them.
 func limitEGL(root *rootfs.Root) error {
 	dev, err := root.Dir("/dev")
 	if err != nil {
@@ -34,7 +34,7 @@ func limitEGL(root *rootfs.Root) error {
 		if err != nil || info.Mode&fs.ModeCharDevice == 0 {
 			continue
 		}
-		// The driver's mask has no place for more.
+		// The driver's mask has 64 bits.
 		if minor := unix.Minor(info.Rdev); minor < 64 {
 			mask |= 1 << minor
 		}

@@ -13,21 +13,19 @@ import (
 // Chosen is a GPU that a container gets.
 type Chosen struct {
 	GPU
-	// Whole is false for a GPU of which the container gets only the MIG devices in
-	// Instances.
+	// Whole is false if the container only gets the MIG devices in Instances.
 	Whole bool
-	// Instances are those that the container gets.
+	// Instances has the MIG devices that the container gets.
 	Instances []Instance
 }
 
-// choose returns the GPUs with the names that a container asks for, in the order of
-// the node: "all", an index, a UUID, a PCI bus ID, the UUID of a MIG device, or the
-// index of a GPU and that of its MIG device ("0:1"). A GPU in MIG mode comes with all
-// of its MIG devices.
+// choose returns the GPUs that a container asks for, in the order of the node. A name is "all", an
+// index, a UUID, a PCI bus ID, the UUID of a MIG device, or the index of a GPU and the index of its
+// MIG device ("0:1"). A GPU in MIG mode includes all of its MIG devices.
 func choose(gpus []GPU, specs namer, names []string) ([]Chosen, error) {
 	byIndex := map[int]Chosen{}
 	for _, name := range names {
-		found, err := find(gpus, specs, strings.TrimSpace(name))
+		found, err := findDevice(gpus, specs, strings.TrimSpace(name))
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +42,7 @@ func choose(gpus []GPU, specs namer, names []string) ([]Chosen, error) {
 	return out, nil
 }
 
-// merge returns what a container gets of a GPU that it asked for twice.
+// merge combines two requests for the same GPU.
 func merge(a, b Chosen) Chosen {
 	out := Chosen{GPU: b.GPU, Whole: a.Whole || b.Whole}
 	for _, in := range b.GPU.Instances {
@@ -55,7 +53,7 @@ func merge(a, b Chosen) Chosen {
 	return out
 }
 
-func find(gpus []GPU, specs namer, name string) ([]Chosen, error) {
+func findDevice(gpus []GPU, specs namer, name string) ([]Chosen, error) {
 	lower := strings.ToLower(name)
 	switch {
 	case name == "" || lower == "none":
@@ -79,12 +77,12 @@ func find(gpus []GPU, specs namer, name string) ([]Chosen, error) {
 			return []Chosen{whole(g)}, nil
 		}
 	}
-	return nil, fmt.Errorf("find device %q: %w", name, unknown(gpus, lower))
+	return nil, fmt.Errorf("find device %q: %w", name, notFoundError(gpus, lower))
 }
 
 func whole(g GPU) Chosen { return Chosen{GPU: g, Whole: true, Instances: g.Instances} }
 
-// matcher returns the function that tells whether a GPU has a name.
+// matcher returns a function that reports whether a GPU has the name.
 func matcher(name string) (func(GPU) bool, error) {
 	if names := request.PCINames(name); names != nil {
 		return func(g GPU) bool { return slices.Contains(names, g.BusID) }, nil
@@ -99,20 +97,20 @@ func matcher(name string) (func(GPU) bool, error) {
 	return nil, errors.New("it is no index, UUID or PCI bus ID")
 }
 
-// isIndex reports whether a name is an index: up to four digits. This program starts for
-// each container, so it has no regular expressions to compile.
+// isIndex reports whether a name is an index of up to four digits. It does not use a regular
+// expression, because this program runs for each container and would have to compile it.
 func isIndex(name string) bool {
 	return len(name) > 0 && len(name) <= 4 && strings.Trim(name, "0123456789") == ""
 }
 
-// isMIGIndex reports whether a name is the index of a GPU and that of its MIG device.
+// isMIGIndex reports whether a name has the index of a GPU and the index of its MIG device.
 func isMIGIndex(name string) bool {
 	gpu, device, ok := strings.Cut(name, ":")
 	return ok && isIndex(gpu) && isIndex(device)
 }
 
-// unknown says why no GPU has the name.
-func unknown(gpus []GPU, name string) error {
+// notFoundError explains why no GPU has the name.
+func notFoundError(gpus []GPU, name string) error {
 	if len(gpus) == 0 {
 		return errors.New("the node has no GPU that the NVIDIA driver uses")
 	}

@@ -1,10 +1,10 @@
-// Package container gives a container that a runtime has created, but not started, the
-// GPUs of its node: device nodes and the access to them, the driver's files, and a view of
-// the driver in /proc. It is what nvidia-container-cli configure does.
+// Package container gives the GPUs of a node to a container that a runtime has created, but not
+// started. The container gets device nodes, access to them, the driver's files, and a view of the
+// driver in /proc. The package implements nvidia-container-cli configure.
 //
-// What is mounted is found and opened on the host. Only then does a thread enter the
-// container's mount namespace, where everything is done through package rootfs, so that
-// an image cannot choose what is mounted, or where.
+// All sources of mounts are found and opened on the host. Only then does a thread enter the
+// container's mount namespace. There, it uses only package rootfs, so that an image can choose
+// neither a source nor a target of a mount.
 package container
 
 import (
@@ -20,44 +20,44 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// Config says where the node's driver is.
+// Config describes the driver of the node.
 type Config struct {
 	Driver *driverroot.Root
-	// Proc is the folder of the host's /proc.
+	// Proc is the path of the host's /proc.
 	Proc  string
 	Specs *Specs
-	// Warn gets what is not needed for a container to work, but did not succeed.
+	// Warn receives problems that do not prevent the container from working.
 	Warn func(string)
-	// MPSFolder is the folder of the pipes of MPS, if it is not the default one.
+	// MPSFolder is the folder of the MPS pipes, if it is not the default folder.
 	MPSFolder string
 }
 
 // Container is the container to configure.
 type Container struct {
-	// PID of its first process.
+	// PID is the ID of the container's first process.
 	PID int
-	// Rootfs is the path of its root file system in its mount namespace.
+	// Rootfs is the path of the root file system in the container's mount namespace.
 	Rootfs string
-	// NoCgroups leaves its device cgroup as it is: for engines without root rights, which
-	// cannot restrict devices in the first place.
+	// NoCgroups leaves the device cgroup unchanged. Engines that run without root rights need it,
+	// because they cannot restrict devices.
 	NoCgroups bool
-	// NoDevices does not make device nodes, because the engine has made them.
+	// NoDevices skips the device nodes, because the engine has made them.
 	NoDevices bool
-	// Compat says what to do with the CUDA compatibility libraries of its image.
+	// Compat selects how the CUDA compatibility libraries of the image are handled.
 	Compat CompatMode
 }
 
-// systemdTimeout limits how long a container waits for systemd, which answers within
+// systemdTimeout limits how long a container waits for systemd. systemd usually answers within
 // milliseconds, but not while it reloads its units.
 const systemdTimeout = 30 * time.Second
 
-// Node is what a node has for containers.
+// Node has the driver's files and the GPUs of a node.
 type Node struct {
 	Content *driverroot.Content
 	GPUs    []GPU
 }
 
-// Read reads what the node has for containers.
+// Read reads the driver's files and the GPUs of the node.
 func (c Config) Read() (*Node, error) {
 	content, err := c.Driver.Find()
 	if err != nil {
@@ -75,13 +75,13 @@ func (c Config) Read() (*Node, error) {
 	return &Node{Content: content, GPUs: gpus}, nil
 }
 
-// Plan derives what a container gets. Debian tells whether its image is of Debian's family.
+// Plan derives the plan of a container. debian is true for an image of Debian's family.
 func (c Config) Plan(n *Node, r Request, debian bool) (*Plan, error) {
 	return newPlan(n.Content, n.GPUs, c.Specs, r, debian)
 }
 
-// Configure gives a container what it asks for. If it returns an error, the container
-// must not be started: it may have a part of it.
+// Configure gives a container the requested GPUs. If it returns an error, the container may be
+// partly configured and must not be started.
 func (c Config) Configure(n *Node, to Container, r Request) error {
 	ns, err := openNamespace(c.Proc, to.PID)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c Config) Configure(n *Node, to Container, r Request) error {
 		return err
 	}
 	defer open.close() //nolint:errcheck // nothing was written
-	if err := ns.inside(ns.root, func() error { return c.put(root, open, plan, to, n.Content.Version) }); err != nil {
+	if err := ns.inside(ns.root, func() error { return c.apply(root, open, plan, to, n.Content.Version) }); err != nil {
 		return err
 	}
 	if to.NoCgroups {
@@ -114,7 +114,7 @@ func (c Config) Configure(n *Node, to Container, r Request) error {
 	return c.allow(to.PID, plan.Nodes)
 }
 
-// isDebian reports whether the image has the libraries in the folders of Debian's family.
+// isDebian reports whether the image has libraries in the folders of Debian's family.
 func isDebian(root *rootfs.Root) bool {
 	info, err := root.Stat("/etc/debian_version")
 	return err == nil && info.Mode.IsRegular()
@@ -136,15 +136,15 @@ func (c Config) allow(pid int, nodes []driverroot.DeviceNode) error {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), systemdTimeout)
 	defer stop()
-	// First, because systemd then also finishes what the runtime told it.
+	// Record comes first, because systemd then also finishes the runtime's requests.
 	if err := group.Record(ctx, devices); err != nil {
-		// The container works until then.
+		// The container works until systemd reloads.
 		c.Warn(fmt.Sprintf("the container loses its GPUs at the next \"systemctl daemon-reload\": %v", err))
 	}
 	return group.Allow(devices)
 }
 
-// opened is everything that is mounted in a container, opened on the host.
+// opened has all files that are mounted into a container. They are opened on the host.
 type opened struct {
 	files []injected
 	proc  *procView
@@ -166,7 +166,7 @@ func (c Config) open(p *Plan, to Container) (o opened, err error) {
 	}
 	if !to.NoDevices {
 		for _, n := range p.Nodes {
-			// Read-only keeps the mode and the owner of the host's node, not the device.
+			// A read-only mount protects the mode and the owner of the host's node. The device stays writable.
 			if err := add(n.HostPath, n.Path, rootfs.Attributes{ReadOnly: true, NoSuid: true, NoExec: true}); err != nil {
 				return o, err
 			}
@@ -188,20 +188,20 @@ func (c Config) open(p *Plan, to Container) (o opened, err error) {
 
 func (o opened) close() error { return errors.Join(closeAll(o.files), o.proc.close()) }
 
-// put puts everything into the container. The calling thread is in its mount namespace.
-func (c Config) put(root *rootfs.Root, o opened, p *Plan, to Container, version string) error {
+// apply applies the plan to the container. The calling thread is in its mount namespace.
+func (c Config) apply(root *rootfs.Root, o opened, p *Plan, to Container, version string) error {
 	for _, in := range o.files {
-		if err := in.put(root); err != nil {
+		if err := in.mountInto(root); err != nil {
 			return err
 		}
 	}
-	if err := o.proc.put(root); err != nil {
+	if err := o.proc.mountInto(root); err != nil {
 		return err
 	}
 	return p.job(to, version, c.CUDA(version)).Run(root, c.Warn)
 }
 
-// job adapts the container's files to what is mounted.
+// job returns the changes of the container's files that the mounts need.
 func (p *Plan) job(to Container, driver, cuda string) cdihook.Job {
 	job := cdihook.Job{Links: p.Links, Cache: true, Folders: []string{p.LibraryDir}, Profile: p.Screen}
 	if to.Compat != CompatDisabled {

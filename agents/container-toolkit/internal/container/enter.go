@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace is the mount namespace of a container. It stays the same one if the process
-// that it was opened for ends, and another one gets its number.
+// namespace is the mount namespace of a container. The open file keeps it the same namespace, even
+// if the process ends and its PID is reused.
 type namespace struct {
 	file *os.File
-	// root is the container's root user. In a user namespace, only its own users can make
-	// files in the file systems that were mounted there, such as /dev.
+	// root is the container's root user. In a user namespace, only the users of that namespace can
+	// create files in file systems that were mounted there, such as /dev.
 	root user
 }
 
@@ -23,15 +23,13 @@ type user struct{ uid, gid int }
 
 func (n namespace) close() error { return n.file.Close() }
 
-// inside runs do in the mount namespace. Paths that do opens are those of the container's
-// namespace, in which the container's root file system is still at its path of the host,
-// as long as the container's own program has not started. Files that do makes belong to
-// owner.
+// inside runs do in the mount namespace. do resolves paths in the container's namespace. Until the
+// container's program starts, the container's root file system has its host path there. Files that
+// do creates belong to owner.
 func (n namespace) inside(owner user, do func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		// The thread ends with the goroutine, since it is never unlocked: it must not run
-		// anything else.
+		// The thread is never unlocked, so it ends with the goroutine. It must not run other code.
 		runtime.LockOSThread()
 		result <- n.enter(owner, do)
 	}()
@@ -39,7 +37,7 @@ func (n namespace) inside(owner user, do func() error) error {
 }
 
 func (n namespace) enter(owner user, do func() error) error {
-	// A thread that shares its root and its working folder cannot change its namespace.
+	// A thread that shares its root and its working folder cannot change its mount namespace.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("enter the container: %w", err)
 	}
@@ -49,7 +47,7 @@ func (n namespace) enter(owner user, do func() error) error {
 	if owner == (user{}) {
 		return do()
 	}
-	// This also takes the right away to write to what is not the container's.
+	// This also prevents the thread from writing to files that do not belong to the container.
 	if err := errors.Join(unix.Setfsgid(owner.gid), unix.Setfsuid(owner.uid)); err != nil {
 		return fmt.Errorf("become the container's root user: %w", err)
 	}

@@ -14,11 +14,10 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// This file opens everything by a path of the host. The linter allows paths in no other
-// file.
+// This file opens all paths of the host. The linter forbids paths in the package's other files.
 
-// openSource opens a file of the host to mount it. It must not be a link, so that it is
-// the one that was found.
+// openSource opens a file of the host for mounting. It rejects a link, because a link means that
+// the file was replaced after it was found.
 func openSource(path string) (f *os.File, dir bool, err error) {
 	f, err = os.OpenFile(path, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -48,7 +47,8 @@ func openNamespace(proc string, pid int) (namespace, error) {
 	return namespace{file: f, root: root}, nil
 }
 
-// rootUser returns who is root in the user namespace of a process.
+// rootUser returns the host's IDs of the root user in the user namespace of a process. It returns
+// the zero user if the process is in this program's user namespace.
 func rootUser(proc, process string) (user, error) {
 	own, err := os.Readlink(filepath.Join(proc, "self/ns/user"))
 	if err != nil {
@@ -66,7 +66,7 @@ func rootUser(proc, process string) (user, error) {
 	return user{uid: uid, gid: gid}, err
 }
 
-// firstID returns which ID outside of a user namespace the ID 0 in it is.
+// firstID returns the outside ID for ID 0 of a user namespace.
 func firstID(file string) (int, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -81,14 +81,13 @@ func firstID(file string) (int, error) {
 	return 0, fmt.Errorf("%s maps no ID to 0", file)
 }
 
-// isThere reports whether a path exists.
-func isThere(path string) bool {
+// exists reports whether a path exists.
+func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// replaceMPSFolder puts the folder of MPS pipes that the administrator has chosen in the
-// place of the default one.
+// replaceMPSFolder replaces the default folder of MPS pipes by the configured folder.
 func replaceMPSFolder(c *driverroot.Content, folder string) error {
 	info, err := os.Lstat(folder)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -6,14 +6,14 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/rootfs"
 )
 
-// injected is a file or folder of the host that is about to be mounted in a container.
+// injected is a file or folder of the host that will be mounted into a container.
 type injected struct {
 	mount *rootfs.Mount
 	path  string
 	dir   bool
 }
 
-// clone opens a file of the host for a path in the container.
+// clone opens a file of the host for mounting at a path in the container.
 func clone(hostPath, path string, a rootfs.Attributes) (injected, error) {
 	f, dir, err := openSource(hostPath)
 	if err != nil {
@@ -27,8 +27,8 @@ func clone(hostPath, path string, a rootfs.Attributes) (injected, error) {
 	return injected{mount: m, path: path, dir: dir}, nil
 }
 
-// put mounts in into the container.
-func (in injected) put(root *rootfs.Root) error {
+// mountInto mounts the file into the container.
+func (in injected) mountInto(root *rootfs.Root) error {
 	if err := root.MountPoint(in.path, in.dir); err != nil {
 		return err
 	}

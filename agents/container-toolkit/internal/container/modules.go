@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/devnode"
 )
 
-// LoadModules loads the driver's kernel modules if they are not loaded, and makes its
-// device nodes if they are missing.
+// LoadModules loads the driver's kernel modules if they are not loaded, and makes missing device
+// nodes.
 func (c Config) LoadModules(ctx context.Context) error {
 	driver := devnode.Driver(c.Proc)
 	wanted, err := driver.Control()
@@ -30,7 +30,7 @@ func (c Config) LoadModules(ctx context.Context) error {
 	return errors.Join(err, plan.Apply())
 }
 
-// NVMLBusID returns a PCI bus ID as NVML writes it: with eight digits for the domain.
+// NVMLBusID returns a PCI bus ID in NVML's form, whose domain has eight digits.
 func NVMLBusID(id string) string {
 	domain, rest, _ := strings.Cut(id, ":")
 	return strings.Repeat("0", max(0, 8-len(domain))) + strings.ToUpper(domain+":"+rest)

@@ -7,24 +7,24 @@ import (
 	"outrigger.dev/pkg/driverproc"
 )
 
-// GPU is a GPU of the node with what NVML is not needed for.
+// GPU is a GPU of the node, with the properties that are known without NVML.
 type GPU struct {
 	driverproc.GPU
-	// Index as NVML counts: in the order of the PCI bus.
+	// Index is the index of NVML, in the order of the PCI bus.
 	Index int
-	// Instances are the MIG instances that the GPU has now.
+	// Instances has the current MIG instances of the GPU.
 	Instances []Instance
 }
 
-// Instance is a compute instance of a MIG GPU, which is what a MIG device is.
+// Instance is a compute instance of a GPU in MIG mode. A MIG device is a compute instance.
 type Instance struct {
 	GPUInstance, ComputeInstance int
-	// Minors of the device nodes in /dev/nvidia-caps that grant access to the GPU
-	// instance, and to the compute instance.
+	// GPUInstanceCap and ComputeInstanceCap are the minors of the device nodes in /dev/nvidia-caps that
+	// grant access to the GPU instance and to the compute instance.
 	GPUInstanceCap, ComputeInstanceCap int
 }
 
-// GPUs returns the GPUs that the driver shows in /proc, with their MIG instances.
+// GPUs returns the GPUs in the driver's /proc files, with their MIG instances.
 func GPUs(proc driverproc.Root) ([]GPU, error) {
 	var out []GPU
 	for i, id := range proc.BusIDs() {
@@ -41,8 +41,7 @@ func GPUs(proc driverproc.Root) ([]GPU, error) {
 	return out, nil
 }
 
-// instances returns the compute instances of the GPU with a minor, in the order of
-// their numbers.
+// instances returns the compute instances of the GPU with this minor, sorted by number.
 func instances(proc driverproc.Root, minor int) ([]Instance, error) {
 	var out []Instance
 	var caps []driverproc.Capability
@@ -72,13 +71,13 @@ func instances(proc driverproc.Root, minor int) ([]Instance, error) {
 	return out, nil
 }
 
-// namer finds the device nodes of a MIG device by a name of NVML.
+// namer returns the device nodes of a MIG device by its NVML name.
 type namer interface {
 	DeviceNodes(name string) ([]string, error)
 }
 
-// migDevice returns the GPU and its MIG device with a UUID or the two indices of NVML.
-// Only NVML knows both names, and who writes CDI specs has asked it.
+// migDevice returns a GPU with one MIG device, by its UUID or its two NVML indices. Only NVML knows
+// these names, so they are read from CDI specs.
 func migDevice(gpus []GPU, specs namer, name string) (Chosen, error) {
 	nodes, err := specs.DeviceNodes(name)
 	if err != nil {

@@ -4,12 +4,12 @@ import (
 	"fmt"
 )
 
-// CompatMode says what to do with the CUDA compatibility libraries of an image, with
-// which programs for a newer CUDA run on an older driver.
+// CompatMode selects how the CUDA compatibility libraries of an image are handled. With these
+// libraries, programs for a newer CUDA run on an older driver.
 type CompatMode string
 
-// The modes of --cuda-compat-mode. CompatMount does the same as CompatLdconfig: a file of
-// the image is never the source of a mount.
+// The modes of --cuda-compat-mode. CompatMount has the same effect as CompatLdconfig, because a
+// file of the image is never the source of a mount.
 const (
 	CompatLdconfig CompatMode = "ldconfig"
 	CompatMount    CompatMode = "mount"

@@ -12,40 +12,42 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// Request is what a container asks for: the flags of nvidia-container-cli configure.
+// Request has the values of the flags of nvidia-container-cli configure.
 type Request struct {
-	// Devices names GPUs and MIG devices, or is "all"; none for the driver alone.
+	// Devices has names of GPUs and MIG devices, or "all". Without devices, the container only gets the
+	// driver.
 	Devices []string
-	// Capabilities of the driver: without any, the container gets device nodes only.
+	// Capabilities selects parts of the driver. Without capabilities, the container only gets device
+	// nodes.
 	Capabilities driverroot.Capabilities
-	// MIGConfig and MIGMonitor grant to change, and to watch, the MIG instances of the
-	// chosen GPUs.
+	// MIGConfig grants the right to change the MIG instances of the chosen GPUs, and MIGMonitor the
+	// right to watch them.
 	MIGConfig, MIGMonitor bool
-	// IMEX are the numbers of IMEX channels.
+	// IMEX has the numbers of IMEX channels.
 	IMEX []int
 }
 
-// Plan is what a container gets: a pure function of the node and the request.
+// Plan describes the changes of a container. It is a pure function of the node and the request.
 type Plan struct {
-	// Nodes are the device nodes that appear in the container, and that its cgroup allows.
+	// Nodes has the device nodes that appear in the container and that its cgroup allows.
 	Nodes []driverroot.DeviceNode
-	// Files are mounted read-only; Sockets may be written to.
+	// Files is mounted read-only. Sockets is mounted writable.
 	Files, Sockets []driverroot.File
-	// Links are made in the container, beside those of SONAMEs.
+	// Links is created in the container, in addition to the links for SONAMEs.
 	Links []cdihook.Link
-	// LibraryDir is the folder of the container that has the libraries.
+	// LibraryDir is the folder for the libraries in the container.
 	LibraryDir string
-	// Screen is set for a container that draws, and reads application profiles.
+	// Screen is set for a container with graphics or display, which reads application profiles.
 	Screen bool
-	// Proc is what the container sees of the driver's folder in /proc.
+	// Proc is the container's view of the driver's folder in /proc.
 	Proc ProcView
 }
 
-// ProcView is what a container sees of /proc/driver/nvidia.
+// ProcView selects the visible parts of /proc/driver/nvidia.
 type ProcView struct {
-	// GPUs are PCI bus IDs, whose folders are visible.
+	// GPUs has the PCI bus IDs whose folders are visible.
 	GPUs []string
-	// Capabilities are paths below the folder capabilities.
+	// Capabilities has visible paths below the folder capabilities.
 	Capabilities []string
 }
 
@@ -56,8 +58,8 @@ type planner struct {
 	plan    *Plan
 }
 
-// newPlan derives what a container gets. Debian tells whether its distribution is of
-// Debian's family, which has libraries in other folders than all others.
+// newPlan derives the plan of a container. debian is true for an image of Debian's family, which
+// has its libraries in other folders.
 func newPlan(c *driverroot.Content, gpus []GPU, specs namer, r Request, debian bool) (*Plan, error) {
 	chosen, err := choose(gpus, specs, r.Devices)
 	if err != nil {
@@ -85,11 +87,11 @@ func newPlan(c *driverroot.Content, gpus []GPU, specs namer, r Request, debian b
 	return p.sorted(), nil
 }
 
-// control adds the nodes that all GPUs share.
+// control adds the device nodes that all GPUs share.
 func (p *planner) control() {
 	needs := driverroot.NewTable()
 	for _, n := range p.content.Control {
-		// Every container with the driver has the control node, whatever it does with it.
+		// Every container with the driver gets the control node, whatever its capabilities are.
 		if c, _ := needs.Capabilities(n.Path); path.Base(n.Path) == "nvidiactl" || p.request.Capabilities.Admits(c) {
 			p.plan.Nodes = append(p.plan.Nodes, n)
 		}
@@ -121,7 +123,7 @@ func (p *planner) gpu(g Chosen) error {
 	return nil
 }
 
-// capability adds the node that grants a capability, and the file in /proc that names it.
+// capability adds the device node of a capability, and the file in /proc that names it.
 func (p *planner) capability(minor int, file string) error {
 	node, ok := p.content.Caps[minor]
 	if !ok {
@@ -132,7 +134,7 @@ func (p *planner) capability(minor int, file string) error {
 	return nil
 }
 
-// management adds what changes and watches MIG instances, and what connects nodes.
+// management adds the capabilities to change and watch MIG instances, and IMEX channels.
 func (p *planner) management() error {
 	for _, c := range []struct {
 		asked bool
@@ -159,7 +161,7 @@ func (p *planner) management() error {
 	return nil
 }
 
-// libraries adds the libraries, and the links that the loader's cache does not make.
+// libraries adds the libraries, and the links that the loader's cache does not create.
 func (p *planner) libraries() {
 	var holders []string
 	for _, l := range p.content.Libraries {
@@ -182,8 +184,8 @@ func (p *planner) libraries() {
 	}
 }
 
-// place returns where a library goes: plug-ins keep their folder below that of the
-// libraries, and plug-ins outside of it keep their place.
+// place returns the path of a library in the container. A plug-in below the driver's library folder
+// keeps its relative path. A plug-in outside of it keeps its absolute path.
 func (p *planner) place(l driverroot.Library, holders []string) string {
 	if !l.PlugIn() {
 		return path.Join(p.plan.LibraryDir, path.Base(l.Path))
@@ -196,19 +198,19 @@ func (p *planner) place(l driverroot.Library, holders []string) string {
 	return l.Path
 }
 
-// files adds everything else that the driver consists of.
+// files adds programs, firmware, configuration files and sockets.
 func (p *planner) files() {
-	wanted := func(f driverroot.File) bool { return !p.request.Capabilities.Admits(f.Capabilities) }
-	binaries := slices.DeleteFunc(slices.Clone(p.content.Binaries), wanted)
+	unwanted := func(f driverroot.File) bool { return !p.request.Capabilities.Admits(f.Capabilities) }
+	binaries := slices.DeleteFunc(slices.Clone(p.content.Binaries), unwanted)
 	for i := range binaries {
 		binaries[i].Path = path.Join("/usr/bin", path.Base(binaries[i].Path))
 	}
-	more := slices.DeleteFunc(slices.Concat(p.content.Firmware, p.content.Configs), wanted)
+	more := slices.DeleteFunc(slices.Concat(p.content.Firmware, p.content.Configs), unwanted)
 	p.plan.Files = slices.Concat(p.plan.Files, binaries, more)
-	p.plan.Sockets = slices.DeleteFunc(slices.Clone(p.content.Sockets), wanted)
+	p.plan.Sockets = slices.DeleteFunc(slices.Clone(p.content.Sockets), unwanted)
 }
 
-// sorted returns the plan in an order that depends on its content only.
+// sorted returns the plan in a deterministic order.
 func (p *planner) sorted() *Plan {
 	out := p.plan
 	out.Nodes = unique(out.Nodes, func(n driverroot.DeviceNode) string { return n.Path })
@@ -219,7 +221,7 @@ func (p *planner) sorted() *Plan {
 	return out
 }
 
-// unique orders list by key and leaves one for each key.
+// unique sorts list by key and removes duplicates.
 func unique[T any](list []T, key func(T) string) []T {
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 	return slices.CompactFunc(list, func(a, b T) bool { return key(a) == key(b) })

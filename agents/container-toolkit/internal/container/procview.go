@@ -12,23 +12,23 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// procFolder is the folder of the driver in a container.
+// procFolder is the driver's folder in the /proc of a container.
 const procFolder = "/proc/driver/nvidia"
 
-// maxProcFile is more than any file of the driver has that is copied.
+// maxProcFile is larger than any file of the driver that is copied.
 const maxProcFile = 64 << 10
 
-// procView is /proc/driver/nvidia as a container sees it: a tmpfs with the driver's own
-// texts, in which the folders of the container's GPUs and capabilities are mounted.
+// procView is /proc/driver/nvidia for a container. It is a tmpfs with copies of the driver's text
+// files. The folders of the container's GPUs and capabilities are mounted in it.
 type procView struct {
 	mount  *rootfs.Mount
-	within []injected
+	mounts []injected
 }
 
-// newProcView makes the view on the host. It returns nil if there is no such folder.
+// newProcView makes the view on the host. It returns nil if the host has no such folder.
 func newProcView(proc string, v ProcView) (view *procView, err error) {
 	host := filepath.Join(proc, "driver/nvidia")
-	if !isThere(host) {
+	if !exists(host) {
 		return nil, nil
 	}
 	mount, root, err := rootfs.NewTmpfs(1<<20, 0o555)
@@ -52,7 +52,7 @@ func newProcView(proc string, v ProcView) (view *procView, err error) {
 	return view, mount.Freeze()
 }
 
-// copyText copies a text of the driver, if it has one of that name.
+// copyText copies a text file of the driver, if it exists.
 func copyText(root *rootfs.Root, host, name string) error {
 	data, err := hostfs.ReadFile(filepath.Join(host, name), maxProcFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +64,7 @@ func copyText(root *rootfs.Root, host, name string) error {
 	return root.WriteFile("/"+name, []byte(cdihook.WithoutModification(string(data))), 0o444)
 }
 
-// folders makes a place for each GPU and capability, and opens what is mounted there.
+// folders opens the folder of each GPU and capability, and creates its mount point.
 func (v *procView) folders(root *rootfs.Root, host string, show ProcView) error {
 	var names []string
 	for _, id := range show.GPUs {
@@ -81,7 +81,7 @@ func (v *procView) folders(root *rootfs.Root, host string, show ProcView) error 
 		if err != nil {
 			return err
 		}
-		v.within = append(v.within, in)
+		v.mounts = append(v.mounts, in)
 		if err := root.MountPoint("/"+name, in.dir); err != nil {
 			return err
 		}
@@ -89,8 +89,8 @@ func (v *procView) folders(root *rootfs.Root, host string, show ProcView) error 
 	return nil
 }
 
-// put mounts the view in a container that shows the driver's folder.
-func (v *procView) put(root *rootfs.Root) error {
+// mountInto mounts the view into a container, if the driver's folder exists there.
+func (v *procView) mountInto(root *rootfs.Root) error {
 	if v == nil || !root.Has(procFolder) {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (v *procView) put(root *rootfs.Root) error {
 	if err := root.Mount(procFolder, v.mount); err != nil {
 		return err
 	}
-	for _, in := range v.within {
+	for _, in := range v.mounts {
 		if err := root.Mount(in.path, in.mount); err != nil {
 			return err
 		}
@@ -112,5 +112,5 @@ func (v *procView) close() error {
 	if v == nil {
 		return nil
 	}
-	return errors.Join(v.mount.Close(), closeAll(v.within))
+	return errors.Join(v.mount.Close(), closeAll(v.mounts))
 }

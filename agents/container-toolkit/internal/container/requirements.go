@@ -6,13 +6,13 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/require"
 )
 
-// Facts are what is known of a GPU that /proc does not say. Empty ones are not known.
+// Facts has facts about a GPU that are not in /proc. An empty field means that it is not known.
 type Facts struct {
-	// Brand in lower case, and the compute capability: "tesla", "9.0".
+	// Brand is in lower case, such as "tesla". Arch is the compute capability, such as "9.0".
 	Brand, Arch string
 }
 
-// Facts returns what the CDI specs say of a GPU.
+// Facts returns the facts about a GPU in the CDI specs.
 func (c Config) Facts(g GPU) Facts {
 	known := c.Specs.Facts()
 	if known == nil || g.UUID == "" {
@@ -32,8 +32,8 @@ func (c Config) CUDA(driver string) string {
 	return require.CUDAOf(driver)
 }
 
-// Require returns an error unless the driver, and each GPU that a container asks for,
-// meets all conditions, in the grammar of the variables NVIDIA_REQUIRE_*.
+// Require returns an error unless the driver and each requested GPU meet all conditions. The
+// conditions have the grammar of the variables NVIDIA_REQUIRE_*.
 func (c Config) Require(n *Node, r Request, conditions []string) error {
 	if len(conditions) == 0 {
 		return nil

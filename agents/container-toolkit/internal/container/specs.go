@@ -9,15 +9,15 @@ import (
 // kind is the CDI kind of the GPUs and MIG devices of a node.
 const kind = "nvidia.com/gpu"
 
-// Specs are the prepared CDI specs of a node. They have what only NVML knows, and what
-// this program therefore does not ask it: the names of MIG devices, and the brand and
-// architecture of GPUs. They are read when they are needed first.
+// Specs are the prepared CDI specs of a node. They contain facts that only NVML knows: the names of
+// MIG devices, and the brand and architecture of GPUs. This program does not call NVML. The specs
+// are read on first use.
 type Specs struct {
 	dirs []string
 	set  *inject.Set
 }
 
-// NewSpecs returns the specs in the folders dirs, of which a later one has precedence.
+// NewSpecs returns the specs in the folders dirs. Later folders have precedence.
 func NewSpecs(dirs ...string) *Specs { return &Specs{dirs: dirs} }
 
 func (s *Specs) load() *inject.Set {
@@ -42,8 +42,7 @@ func (s *Specs) DeviceNodes(name string) ([]string, error) {
 	return out, nil
 }
 
-// Facts returns what the specs know beside their devices, or nil. A file that cannot be
-// read counts as none: what is asked of it then is not known.
+// Facts returns the facts in the specs, or nil. It skips a file that it cannot read.
 func (s *Specs) Facts() *facts.Facts {
 	for _, f := range s.load().Files {
 		if known, err := facts.Read(f.Path, f.Data); err == nil && known != nil {

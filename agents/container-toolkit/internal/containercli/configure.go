@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// capabilities are the flags of driver capabilities.
+// capabilities adds a flag for each driver capability.
 func (f *flags) capabilities() map[string]*bool {
 	out := map[string]*bool{}
 	for _, c := range []struct{ name, letter, usage string }{
@@ -41,7 +41,7 @@ func configureCommand() command {
 	noCgroups := f.boolean("no-cgroups", "", "leave the container's device cgroup as it is")
 	noDevices := f.boolean("no-devbind", "", "make no device nodes in the container")
 	compat := f.text("cuda-compat-mode", "", string(container.CompatLdconfig), "how the container uses the CUDA compatibility libraries of its image: `MODE` ldconfig, mount (which does the same) or disabled")
-	left := f.without()
+	left := f.exclusions()
 	dryRun := f.boolean("dry-run", "", "print the paths on the host of the device nodes and files, and change nothing; needs no container")
 	return command{f, func(g global, args []string, stdout io.Writer) error {
 		if *dryRun && len(args) == 0 {
@@ -86,8 +86,8 @@ func configureCommand() command {
 	}}
 }
 
-// printPlan prints what a container would get. The family of its distribution, which is
-// not known, only decides where it gets the libraries.
+// printPlan prints the files and device nodes that a container would get. The distribution of the
+// image is not known, but it only decides where the container gets the libraries.
 func printPlan(stdout io.Writer, cfg container.Config, n *container.Node, r container.Request) error {
 	plan, err := cfg.Plan(n, r, false)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package containercli is the command line of nvidia-container-cli. Its commands, flags
-// and variables are those of NVIDIA's nvidia-container-cli.
+// Package containercli is the command line of nvidia-container-cli. It has the commands, flags and
+// variables of NVIDIA's nvidia-container-cli.
 //
-// It starts once per container, so it uses package flag: a library with commands and
-// completion would add a third to the program and to the time that it starts in.
+// The program starts once per container, so it uses package flag. A library with commands and
+// completion would add a third to its size and to its start time.
 package containercli
 
 import (
@@ -18,11 +18,10 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// program is the name in messages, whatever the file is called.
+// program is the name in messages, even if the file has another name.
 const program = "nvidia-container-cli"
 
-// Main runs nvidia-container-cli with the arguments args, of which the first is the name
-// of the program. It returns the exit code.
+// Main runs nvidia-container-cli. args[0] is the name of the program. Main returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	warn := func(w string) { fmt.Fprintf(stderr, "%s: warning: %s\n", program, w) }
 	if err := run(args[1:], stdout, warn); err != nil {
@@ -32,14 +31,14 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// global are the flags before the command.
+// global holds the flags before the command.
 type global struct {
 	root, debug *string
 	loadModules *bool
 	warn        func(string)
 }
 
-// command is a command with its flags. Run gets the other arguments.
+// command is a command with its flags. run gets the arguments after the flags.
 type command struct {
 	*flags
 	run func(g global, args []string, stdout io.Writer) error
@@ -79,9 +78,9 @@ func run(args []string, stdout io.Writer, warn func(string)) error {
 		}
 	}
 	if f.NArg() == 0 {
-		return f.wrong(errors.New("name a command"))
+		return f.usageError(errors.New("name a command"))
 	}
-	return f.wrong(fmt.Errorf("unknown command %q", f.Arg(0)))
+	return f.usageError(fmt.Errorf("unknown command %q", f.Arg(0)))
 }
 
 func (c command) start(g global, args []string, stdout io.Writer) error {
@@ -98,7 +97,7 @@ func (c command) start(g global, args []string, stdout io.Writer) error {
 		return err
 	}
 	defer log.close()
-	// Runtimes drop what a hook prints that succeeds.
+	// Runtimes discard the output of a hook that succeeds, so warnings also go to the log.
 	warn := g.warn
 	g.warn = func(w string) {
 		warn(w)
@@ -116,7 +115,7 @@ func (c command) start(g global, args []string, stdout io.Writer) error {
 	return err
 }
 
-// config returns where the flags say that the driver is.
+// config returns the config that the flags describe.
 func (g global) config() (container.Config, error) {
 	root, err := driverroot.New(driverroot.Config{HostPath: *g.root})
 	return container.Config{
@@ -128,7 +127,8 @@ func (g global) config() (container.Config, error) {
 	}, err
 }
 
-// read returns what the node has, after it loaded the driver's modules if it shall.
+// read returns the driver and the GPUs of the node. With --load-kmods, it loads the driver's
+// modules first.
 func (g global) read() (container.Config, *container.Node, error) {
 	cfg, err := g.config()
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/request"
 )
 
-// flags are those of a command, most of which have a second name of one letter.
+// flags holds the flags of a command. Most flags have a second name of one letter.
 type flags struct {
 	*flag.FlagSet
 	arguments, usage string
 	letters          map[string]string
 }
 
-// newFlags returns the flags of a command; of the program itself if it has no name.
+// newFlags returns the flags of a command. The empty name stands for the program itself.
 func newFlags(name, arguments, usage string) *flags {
 	f := &flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), arguments: arguments, usage: usage, letters: map[string]string{}}
 	f.SetOutput(io.Discard)
@@ -45,7 +45,7 @@ func (f *flags) text(name, letter, value, usage string) *string {
 	return p
 }
 
-// list is a flag that can be repeated.
+// list adds a flag that can be repeated.
 func (f *flags) list(name, letter, usage string) *[]string {
 	p := new([]string)
 	add := func(s string) error {
@@ -60,8 +60,8 @@ func (f *flags) list(name, letter, usage string) *[]string {
 	return p
 }
 
-// parse reads the arguments. Letters can be written as one word, of which the last may
-// have a value: "-cu", "-kd FILE".
+// parse reads the arguments. Letters can be combined into one word, and the last letter may have a
+// value: "-cu", "-kd FILE".
 func (f *flags) parse(args []string) error {
 	var out []string
 	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' && args[0] != "--" {
@@ -75,10 +75,10 @@ func (f *flags) parse(args []string) error {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	return f.wrong(err)
+	return f.usageError(err)
 }
 
-// takesValue reports whether the argument after a word is the value of its flag.
+// takesValue reports whether the argument after word is the value of its flag.
 func (f *flags) takesValue(word string) bool {
 	known := f.Lookup(strings.TrimLeft(word, "-"))
 	if known == nil {
@@ -88,8 +88,8 @@ func (f *flags) takesValue(word string) bool {
 	return !ok || !b.IsBoolFlag()
 }
 
-// split returns the flags of a word like "-cu", if all of its letters are flags, and at
-// most the last one has a value.
+// split returns the flags of a word like "-cu". It returns the word itself unless all letters are
+// flags and only the last flag has a value.
 func (f *flags) split(word string) []string {
 	letters, value, _ := strings.Cut(word[1:], "=")
 	if f.Lookup(letters) != nil {
@@ -112,15 +112,15 @@ func (f *flags) split(word string) []string {
 	return out
 }
 
-// wrong returns the error about the command line, with the fix.
-func (f *flags) wrong(err error) error {
+// usageError returns the error about the command line, with the fix.
+func (f *flags) usageError(err error) error {
 	if f.Name() == "" {
 		return fmt.Errorf("%w; see %q", err, program+" --help")
 	}
 	return fmt.Errorf("%s: %w; see %q", f.Name(), err, program+" "+f.Name()+" --help")
 }
 
-// help prints how the command is used.
+// help prints the usage of the command.
 func (f *flags) help(w io.Writer, commands []command) {
 	fmt.Fprintf(w, "Usage: %s\n\n%s\n\nFlags:\n", strings.Join(strings.Fields(program+" "+f.Name()+" [FLAGS] "+f.arguments), " "), f.usage)
 	f.VisitAll(func(one *flag.Flag) {
@@ -145,7 +145,7 @@ func (f *flags) help(w io.Writer, commands []command) {
 	}
 }
 
-// selection are the flags that choose devices.
+// selection holds the flags that choose devices.
 type selection struct {
 	flags                                *flags
 	devices, migConfig, migMonitor, imex *[]string
@@ -161,22 +161,22 @@ func (f *flags) selection() selection {
 	}
 }
 
-// request returns what the flags ask for.
+// request returns the request that the flags describe.
 func (s selection) request() (container.Request, error) {
-	r := container.Request{Devices: words(*s.devices)}
+	r := container.Request{Devices: splitLists(*s.devices)}
 	for _, row := range []struct {
 		name   string
 		values *[]string
 		to     *bool
 	}{{"mig-config", s.migConfig, &r.MIGConfig}, {"mig-monitor", s.migMonitor, &r.MIGMonitor}} {
-		for _, w := range words(*row.values) {
+		for _, w := range splitLists(*row.values) {
 			if w != "all" {
 				return r, fmt.Errorf("--%s=%s: the only value is all", row.name, w)
 			}
 			*row.to = true
 		}
 	}
-	for _, w := range words(*s.imex) {
+	for _, w := range splitLists(*s.imex) {
 		n, err := request.ParseChannel(w)
 		if err != nil {
 			return r, fmt.Errorf("--imex-channel: %w", err)
@@ -191,8 +191,8 @@ func (s selection) used() bool {
 	return len(*s.devices)+len(*s.migConfig)+len(*s.migMonitor)+len(*s.imex) > 0
 }
 
-// words returns the words of lists with commas.
-func words(lists []string) []string {
+// splitLists returns the items of comma-separated lists.
+func splitLists(lists []string) []string {
 	var out []string
 	for _, list := range lists {
 		for w := range strings.SplitSeq(list, ",") {

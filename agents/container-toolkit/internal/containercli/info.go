@@ -29,28 +29,28 @@ func infoCommand() command {
 	}}
 }
 
-// record is a number of values with their names.
+// record is a list of names and values.
 type record [][2]string
 
-// driverRecords returns what info prints: the driver, then each GPU.
+// driverRecords returns the records that info prints: one for the driver, then one for each GPU.
 func driverRecords(cfg container.Config, n *container.Node) []record {
-	out := []record{{{"NVRM version", n.Content.Version}, {"CUDA version", known(cfg.CUDA(n.Content.Version))}}}
+	out := []record{{{"NVRM version", n.Content.Version}, {"CUDA version", orNA(cfg.CUDA(n.Content.Version))}}}
 	for _, g := range n.GPUs {
 		f := cfg.Facts(g)
 		out = append(out, record{
 			{"Device Index", strconv.Itoa(g.Index)},
 			{"Device Minor", strconv.Itoa(g.Minor)},
-			{"Model", known(g.Name)},
-			{"Brand", known(f.Brand)},
-			{"GPU UUID", known(string(g.UUID))},
+			{"Model", orNA(g.Name)},
+			{"Brand", orNA(f.Brand)},
+			{"GPU UUID", orNA(string(g.UUID))},
 			{"Bus Location", container.NVMLBusID(g.BusID)},
-			{"Architecture", known(f.Arch)},
+			{"Architecture", orNA(f.Arch)},
 		})
 	}
 	return out
 }
 
-func known(s string) string {
+func orNA(s string) string {
 	if s == "" {
 		return "N/A"
 	}
@@ -70,7 +70,7 @@ func writeText(w io.Writer, records []record) error {
 	return t.Flush()
 }
 
-// writeCSV writes a table of the driver and one of the GPUs, as people parse it.
+// writeCSV writes one table for the driver and one for the GPUs, as scripts parse them.
 func writeCSV(w io.Writer, records []record) error {
 	out := csv.NewWriter(w)
 	for i, r := range records {

@@ -11,7 +11,7 @@ import (
 func listCommand() command {
 	f := newFlags("list", "", "Print the paths of the files of the host that containers get: all of them, or those that flags name.")
 	asked := f.selection()
-	show := shown{
+	show := listFilter{
 		libraries: f.boolean("libraries", "l", "print libraries"),
 		binaries:  f.boolean("binaries", "b", "print programs"),
 		ipcs:      f.boolean("ipcs", "i", "print sockets"),
@@ -46,10 +46,10 @@ func listCommand() command {
 	}}
 }
 
-// shown says what is printed.
-type shown struct{ libraries, binaries, ipcs, firmwares *bool }
+// listFilter holds the flags that select which files are printed.
+type listFilter struct{ libraries, binaries, ipcs, firmwares *bool }
 
-func (s shown) paths(n *container.Node, plan *container.Plan, all, devices bool) []string {
+func (s listFilter) paths(n *container.Node, plan *container.Plan, all, devices bool) []string {
 	var out []string
 	if all || devices {
 		for _, node := range plan.Nodes {

@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// logFile is the file of --debug, or nothing.
+// logFile is the log file of --debug. The zero value logs nothing.
 type logFile struct{ file *os.File }
 
 func openLog(path string) (logFile, error) {
@@ -24,7 +24,7 @@ func openLog(path string) (logFile, error) {
 	return logFile{f}, nil
 }
 
-// printf writes a line. What cannot be logged does not fail a container.
+// printf writes a line. A logging error is ignored, so that it does not fail the container.
 func (l logFile) printf(format string, args ...any) {
 	if l.file != nil {
 		fmt.Fprintf(l.file, "%s %s\n", time.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))

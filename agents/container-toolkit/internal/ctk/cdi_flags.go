@@ -15,8 +15,8 @@ func (p *program) cdiCommand() *cli.Command {
 	}
 }
 
-// generateCommand returns "nvidia-ctk cdi generate", with the flags and variables of
-// NVIDIA's.
+// generateCommand returns "nvidia-ctk cdi generate". It has the flags and variables of NVIDIA's
+// nvidia-ctk.
 func (p *program) generateCommand() *cli.Command {
 	g := &generation{program: p}
 	return &cli.Command{
@@ -32,7 +32,7 @@ func (p *program) generateCommand() *cli.Command {
 	}
 }
 
-// generateVar returns the name of a variable of "cdi generate".
+// generateVar returns the name of an environment variable of "cdi generate".
 func generateVar(name string) []string { return []string{"NVIDIA_CTK_CDI_GENERATE_" + name} }
 
 func (g *generation) flags() []cli.Flag {
@@ -69,7 +69,7 @@ func (g *generation) flags() []cli.Flag {
 	}
 }
 
-// csvFlags returns the flags of a mode that is rejected, so that the error says why.
+// csvFlags returns the flags of mode csv. They are rejected with an error that explains why.
 func csvFlags() []cli.Flag {
 	rejected := func(name, variable string) cli.Flag {
 		return cmdline.Check(&cli.StringFlag{Name: name, EnvVars: generateVar(variable), Hidden: true},

@@ -23,12 +23,12 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// generation makes one spec, as the flags of "cdi generate" describe it.
+// generation makes one spec. Its fields are the values of the flags of "cdi generate".
 type generation struct {
 	*program
 
 	options generate.Options
-	// output is the file of the spec, empty for standard output.
+	// output is the file of the spec. If it is empty, the spec goes to standard output.
 	output                  string
 	modeName, formatName    string
 	strategies              []string
@@ -37,7 +37,7 @@ type generation struct {
 	enabled, disabled       []string
 	features                []string
 
-	// complete sets what follows, and the rest of the options.
+	// The method complete sets the following fields, and the rest of the options.
 	mode   generate.Mode
 	gpus   gpus.Config
 	driver driverroot.Config
@@ -87,7 +87,7 @@ func (g *generation) spec(content *driverroot.Content, node *gpu.Node) (*specs.S
 	return got[0], nil
 }
 
-// write writes the spec, and the facts of its GPUs if it goes to a file.
+// write writes the spec. If the spec goes to a file, it also writes the facts of the GPUs.
 func (g *generation) write(spec *specs.Spec, node *gpu.Node) error {
 	data, err := cdifile.Encode(spec, g.format)
 	if err != nil {
@@ -97,7 +97,7 @@ func (g *generation) write(spec *specs.Spec, node *gpu.Node) error {
 		_, err := g.stdout.Write(data)
 		return err
 	}
-	if err := conflict(g.output, spec); err != nil {
+	if err := checkConflict(g.output, spec); err != nil {
 		return err
 	}
 	if err := writeOutput(g.output, data); err != nil {
@@ -107,14 +107,14 @@ func (g *generation) write(spec *specs.Spec, node *gpu.Node) error {
 		return nil
 	}
 	if node.Driver.NVMLVersion == "" {
-		g.note("without NVML the brand and architecture of GPUs and the CUDA version are not known: NVIDIA_REQUIRE_* can check the driver version only")
+		g.printNote("without NVML the brand and architecture of GPUs and the CUDA version are not known: NVIDIA_REQUIRE_* can check the driver version only")
 	}
 	return facts.Write(g.output, data, g.options.Facts(node))
 }
 
-// conflict returns an error if another spec in the folder of a file has a device of the spec
-// to write: container engines then inject neither.
-func conflict(path string, spec *specs.Spec) error {
+// checkConflict returns an error if another spec in the same folder defines a device of the new
+// spec. Container engines would reject both definitions.
+func checkConflict(path string, spec *specs.Spec) error {
 	dir := filepath.Dir(path)
 	for _, f := range inject.Load([]string{dir}, []string{spec.Kind}).Files {
 		if f.Path == filepath.Join(dir, filepath.Base(path)) {
@@ -131,7 +131,7 @@ func conflict(path string, spec *specs.Spec) error {
 	return nil
 }
 
-// complete reads what the flags name, and the config file of the tools.
+// complete validates the flags, and reads the config file of the tools.
 func (g *generation) complete(c *cli.Context) error {
 	var modeErr, namesErr, formatErr, featuresErr error
 	g.mode, modeErr = modeOf(g.modeName)
@@ -150,7 +150,7 @@ func (g *generation) complete(c *cli.Context) error {
 		return err
 	}
 	for _, v := range void {
-		g.note("no effect: " + v)
+		g.printNote("no effect: " + v)
 	}
 	if g.mode == generate.GPUs || g.mode == generate.Management {
 		g.completeHook(cfg, c.IsSet("nvidia-cdi-hook-path"))
@@ -173,7 +173,7 @@ func (g *generation) complete(c *cli.Context) error {
 	return nil
 }
 
-// modeOf returns the mode that a value of --mode selects.
+// modeOf returns the mode for a value of --mode.
 func modeOf(value string) (generate.Mode, error) {
 	modes := generate.Modes()
 	switch m := generate.Mode(value); {
@@ -193,7 +193,7 @@ func modeOf(value string) (generate.Mode, error) {
 	return "", fmt.Errorf("flag --mode: %q: must be %s", value, text.OneOf(names))
 }
 
-// namersOf returns the names of devices that the values of --device-name-strategy select.
+// namersOf returns the device namers for the values of --device-name-strategy.
 func namersOf(strategies []string) ([]cdi.Namer, error) {
 	known := map[string]cdi.Namer{"index": cdi.ByIndex, "uuid": cdi.ByUUID, "type-index": cdi.ByType, "pci-bus-id": cdi.ByPCI}
 	var out []cdi.Namer

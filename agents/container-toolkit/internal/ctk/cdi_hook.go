@@ -12,17 +12,17 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 )
 
-// hookName is the name of the program with the hooks, and defaultHook its path where a
-// package installs it.
+// hookName is the name of the program with the hooks. defaultHook is its path in a
+// package.
 const (
 	hookName    = "nvidia-cdi-hook"
 	defaultHook = "/usr/bin/" + hookName
 )
 
-// oneHook is the hook that does all work of a container at once.
+// oneHook is the hook that does all work in a container at once.
 const oneHook = "prepare-container"
 
-// checkEnabled rejects values of --enable-hook that are no hook.
+// checkEnabled rejects values of --enable-hook that are not hooks.
 func (g *generation) checkEnabled() error {
 	for _, name := range g.enabled {
 		if name != oneHook && name != "chmod" {
@@ -32,21 +32,21 @@ func (g *generation) checkEnabled() error {
 	return nil
 }
 
-// completeHook sets the path of the hook for the spec, empty for none, and whether it is the
-// one of this project, which does all work in one call. Unless a flag names it, it is the
-// one that a package installed, or that is where the config file has nvidia-ctk.
+// completeHook sets the path of the hook, or an empty path for a spec without hooks. It also sets
+// whether the spec uses the hook prepare-container of this project. Unless a flag sets the path, it
+// searches the package's hook, then the folder of nvidia-ctk in the config file.
 func (g *generation) completeHook(cfg *toolconfig.Config, named bool) {
 	o := &g.options
 	if !named {
 		o.HookPath = cmp.Or(existing(defaultHook), existing(filepath.Join(filepath.Dir(cfg.CTKPath), hookName)))
 		if o.HookPath == "" {
-			g.note(defaultHook + " does not exist: the spec has no hooks, and mounts each library by all of its names")
+			g.printNote(defaultHook + " does not exist: the spec has no hooks, and mounts each library by all of its names")
 		}
 	}
-	o.OneHook = o.HookPath != "" && !slices.Contains(g.disabled, oneHook) && (slices.Contains(g.enabled, oneHook) || ours(o.HookPath))
+	o.OneHook = o.HookPath != "" && !slices.Contains(g.disabled, oneHook) && (slices.Contains(g.enabled, oneHook) || installedTogether(o.HookPath))
 }
 
-// existing returns an absolute path if there is a file, else "".
+// existing returns path if it is absolute and exists. Otherwise it returns "".
 func existing(path string) string {
 	if _, err := os.Stat(path); !filepath.IsAbs(path) || errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -54,8 +54,8 @@ func existing(path string) string {
 	return path
 }
 
-// ours reports whether a hook was installed with this program, in the same folder.
-func ours(hook string) bool {
+// installedTogether reports whether a hook is in the same folder as this program.
+func installedTogether(hook string) bool {
 	self, err := os.Executable()
 	if err != nil {
 		return false

@@ -33,7 +33,7 @@ func (p *program) listCommand() *cli.Command {
 	}
 }
 
-// names returns the qualified names of the devices of specs, in order.
+// names returns the qualified names of the devices in the specs, sorted.
 func names(set *inject.Set) []string {
 	var out []string
 	for _, f := range set.Files {

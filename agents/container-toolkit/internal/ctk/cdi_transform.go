@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// maxSpec is more than any spec of a node has.
+// maxSpec is larger than any spec of a node.
 const maxSpec = 16 << 20
 
 // transformCommand returns "nvidia-ctk cdi transform".
@@ -39,7 +39,7 @@ func (p *program) transformCommand() *cli.Command {
 	}
 }
 
-// transformation changes one spec, as the flags of "cdi transform root" describe it.
+// transformation changes one spec. Its fields are the flags of "cdi transform root".
 type transformation struct {
 	*program
 
@@ -94,7 +94,7 @@ func readInput(name string, stdin io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// rebase replaces the folder from by to in paths of the host, or of containers.
+// rebase replaces the folder from by to, in paths of the host or in paths of containers.
 type rebase struct {
 	from, to  string
 	container bool
@@ -134,9 +134,9 @@ func (r rebase) edits(e *specs.ContainerEdits) {
 	}
 }
 
-// hook changes the path of a hook, which the runtime executes on the host, except that
-// startContainer hooks are programs of the container. The arguments of hooks that work in
-// a container are paths in it.
+// hook changes the path and the arguments of a hook. The path is a path of the host, except for
+// startContainer hooks, which are programs of the container. The arguments of startContainer and
+// createContainer hooks are paths in the container.
 func (r rebase) hook(h *specs.Hook) {
 	if (h.HookName == "startContainer") == r.container {
 		h.Path = r.path(h.Path)
@@ -153,7 +153,7 @@ func (r rebase) hook(h *specs.Hook) {
 	}
 }
 
-// path returns p with the folder replaced, if it is below it.
+// path replaces the folder in p, if p is the folder or a path below it.
 func (r rebase) path(p string) string {
 	if p == r.from {
 		return r.to

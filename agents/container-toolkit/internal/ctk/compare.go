@@ -18,12 +18,12 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// parts are the files and device nodes of the host that a container gets, each with its
-// first path in the container.
+// parts maps the host path of each file and device node that a container gets to its first path in
+// the container.
 type parts map[string]string
 
-// compare returns a line for each part of the driver that a container gets in the mode cdi,
-// and not in the mode legacy, or the other way round.
+// compare returns a line for each part of the driver that a container gets in only one of the modes
+// cdi and legacy.
 func compare(ctx context.Context, p *shim.Plan, cfg *toolconfig.Config) ([]string, error) {
 	legacy, err := legacyParts(ctx, p, cfg)
 	if err != nil {
@@ -40,7 +40,7 @@ func compare(ctx context.Context, p *shim.Plan, cfg *toolconfig.Config) ([]strin
 	return append(lines, legacy.without(modern, "only in the mode legacy")...), nil
 }
 
-// showDifference prints what the modes cdi and legacy give a container differently.
+// showDifference prints the differences between the modes cdi and legacy for a container.
 func showDifference(ctx context.Context, w io.Writer, p *shim.Plan, cfg *toolconfig.Config) error {
 	if p.Mode != toolconfig.ModeCDI {
 		return errors.New("explain: --compare needs a container that gets GPUs in the mode cdi: use --mode cdi")
@@ -58,8 +58,8 @@ func showDifference(ctx context.Context, w io.Writer, p *shim.Plan, cfg *toolcon
 	return nil
 }
 
-// legacyParts returns what nvidia-container-cli would give the container of a plan. It runs
-// the program, because that has code for the kernel that this one need not have.
+// legacyParts returns the parts that nvidia-container-cli would give to the container of a plan. It
+// runs that program, so that nvidia-ctk does not need to link its code for the kernel.
 func legacyParts(ctx context.Context, p *shim.Plan, cfg *toolconfig.Config) (parts, error) {
 	name := cmp.Or(cfg.CLI.Path, "nvidia-container-cli")
 	tool := shim.FindTool(name, os.Getenv("PATH"))
@@ -97,14 +97,14 @@ func legacyParts(ctx context.Context, p *shim.Plan, cfg *toolconfig.Config) (par
 	return out, nil
 }
 
-// add adds a part, unless it is there.
+// add adds a part unless it exists.
 func (p parts) add(host, inContainer string) {
 	if _, ok := p[host]; !ok {
 		p[host] = inContainer
 	}
 }
 
-// without returns a line for each part that others lack.
+// without returns a line for each part that others lacks.
 func (p parts) without(others parts, note string) []string {
 	var out []string
 	for _, host := range slices.Sorted(maps.Keys(p)) {

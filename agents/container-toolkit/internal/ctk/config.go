@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// maxConfig is more than any config.toml has.
+// maxConfig is larger than any config.toml.
 const maxConfig = 1 << 20
 
 // configCommand returns "nvidia-ctk config".
@@ -66,7 +66,7 @@ func outputFlag(output *string) cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Destination: output, Usage: "write to `FILE` instead of the standard output"}
 }
 
-// printOrWrite writes data to a file, or prints it if there is no path.
+// printOrWrite writes data to a file, or prints it if path is empty.
 func (p *program) printOrWrite(path string, data []byte) error {
 	if path != "" {
 		return writeOutput(path, data)

@@ -1,5 +1,5 @@
-// Package ctk is the command line of nvidia-ctk. Each command is in a file of its
-// own; the commands, their flags and their variables are those of NVIDIA's nvidia-ctk.
+// Package ctk is the command line of nvidia-ctk. It has the commands, flags and variables of
+// NVIDIA's nvidia-ctk. Each command has its own file.
 package ctk
 
 import (
@@ -11,21 +11,20 @@ import (
 	"outrigger.dev/pkg/cmdline"
 )
 
-// Main runs nvidia-ctk with the arguments args, of which the first is the name of the
-// program. It returns the exit code.
+// Main runs nvidia-ctk. args[0] is the name of the program. Main returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
 	return cmdline.Exec(context.Background(), p.app(), args)
 }
 
-// program is what all commands have: the files of the process, and what the flags of nvidia-ctk
-// itself set.
+// program has the state that all commands share: the files of the process, and the values of the
+// global flags.
 type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
 	debug, quiet bool
-	// config is the config file of the tools, empty for the one that they find.
+	// config is the config file of the tools. If it is empty, the tools search for the file.
 	config string
 }
 

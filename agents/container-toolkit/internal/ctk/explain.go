@@ -69,8 +69,8 @@ func (p *program) explainCommand() *cli.Command {
 	}
 }
 
-// explained returns the container that the arguments describe; annotations and privileged belong to
-// variables.
+// explained returns the container that the arguments describe. annotations and privileged are only
+// used if the arguments are variables.
 func explained(args, annotations []string, privileged bool) (request.Container, inject.Target, error) {
 	target := inject.Target{Stat: shim.HostNode, Public: shim.HostPublic}
 	if len(args) == 0 {
@@ -120,7 +120,7 @@ func show(w io.Writer, p *shim.Plan) error {
 	if p.Mode == toolconfig.ModeLegacy {
 		row("adds", "prestart hook nvidia-container-runtime-hook", "it runs nvidia-container-cli configure")
 	}
-	for _, line := range added(p.Edits) {
+	for _, line := range describeEdits(p.Edits) {
 		row("adds", line, "")
 	}
 	if names := leftOut(p.Left); len(names) > 0 {
@@ -129,8 +129,8 @@ func show(w io.Writer, p *shim.Plan) error {
 	return out.Flush()
 }
 
-// added returns one line for each part of a change.
-func added(e oci.Edits) []string {
+// describeEdits returns one line for each edit.
+func describeEdits(e oci.Edits) []string {
 	var out []string
 	for _, v := range e.Env {
 		out = append(out, "variable "+v)
@@ -142,7 +142,7 @@ func added(e oci.Edits) []string {
 		}
 		out = append(out, line)
 	}
-	out = append(out, mounted(e.Mounts)...)
+	out = append(out, describeMounts(e.Mounts)...)
 	for name, d := range e.NetDevices {
 		out = append(out, fmt.Sprintf("network device %s as %s", name, d.Name))
 	}
@@ -158,9 +158,9 @@ func added(e oci.Edits) []string {
 	return out
 }
 
-// mounted returns one line for each source of mounts: a library is at several paths, one for
-// each of its names.
-func mounted(mounts []specs.Mount) []string {
+// describeMounts returns one line for each source of mounts. A library is mounted at several paths,
+// one for each of its names.
+func describeMounts(mounts []specs.Mount) []string {
 	paths := map[string][]string{}
 	var sources []string
 	for _, m := range mounts {
@@ -183,7 +183,7 @@ func mounted(mounts []specs.Mount) []string {
 	return sources
 }
 
-// leftOut returns the names of what was left out, each once: a library is at several paths.
+// leftOut returns the unique names of the parts that are left out. A library has several paths.
 func leftOut(paths []string) []string {
 	var out []string
 	for _, p := range paths {
@@ -199,7 +199,7 @@ func leftOut(paths []string) []string {
 	return out
 }
 
-// tail returns arguments without the name of the program.
+// tail returns the arguments without the program name.
 func tail(args []string) []string {
 	if len(args) == 0 {
 		return nil

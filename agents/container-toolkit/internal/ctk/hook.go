@@ -6,8 +6,8 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/cdihook"
 )
 
-// hookCommand runs the hooks of nvidia-cdi-hook: specs of older versions of NVIDIA's
-// toolkit name nvidia-ctk.
+// hookCommand runs the hooks of nvidia-cdi-hook. Specs of older versions of NVIDIA's toolkit name
+// nvidia-ctk as the hook.
 func (p *program) hookCommand() *cli.Command {
 	return &cli.Command{
 		Name:            "hook",

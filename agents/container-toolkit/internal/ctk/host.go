@@ -9,26 +9,26 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// configPath returns the path of the config file of the tools; named is the one that a flag names.
+// configPath returns the path of the config file of the tools. named is the value of the flag.
 func configPath(named string) string { return toolconfig.Path(named, os.Getenv, toolconfig.Beside()) }
 
-// loadConfig reads the config file of the tools. It prints what in it has no effect.
+// loadConfig reads the config file of the tools. It warns about settings without effect.
 func (p *program) loadConfig() (*toolconfig.Config, error) {
 	cfg, warnings, err := toolconfig.Load(configPath(p.config))
 	for _, w := range warnings {
-		p.note(w)
+		p.printNote(w)
 	}
 	return cfg, err
 }
 
-// note prints what a person should know and is no error, unless --quiet is set.
-func (p *program) note(text string) {
+// printNote prints a note for the user, unless --quiet is set.
+func (p *program) printNote(text string) {
 	if !p.quiet {
 		fmt.Fprintln(p.stderr, "nvidia-ctk:", text)
 	}
 }
 
-// writeOutput writes the file that a flag --output names, which everybody may read.
+// writeOutput writes the file that --output names. All users can read it.
 func writeOutput(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

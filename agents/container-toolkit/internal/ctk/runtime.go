@@ -35,7 +35,7 @@ func (p *program) runtimeCommand() *cli.Command {
 	}
 }
 
-// runtime changes the config of an engine, as the flags describe it.
+// runtime changes the config of an engine. Its fields are the values of the flags.
 type runtime struct {
 	*program
 
@@ -43,7 +43,7 @@ type runtime struct {
 	dry bool
 }
 
-// flags are the flags of both commands. They say which config, and what the runtime is.
+// flags returns the flags that both commands share. They select the config and the runtime.
 func (r *runtime) flags() []cli.Flag {
 	cfg := &r.cfg
 	return []cli.Flag{
@@ -80,7 +80,7 @@ func (r *runtime) configureFlags() []cli.Flag {
 	}
 }
 
-// engine returns the engine that a flag names.
+// engine returns the engine that the flag --runtime names.
 func (r *runtime) engine() engine.Name {
 	if r.cfg.Engine == "cri-o" {
 		return engine.CRIO
@@ -88,8 +88,8 @@ func (r *runtime) engine() engine.Name {
 	return r.cfg.Engine
 }
 
-// changedEngines returns the engines whose config is to be taken back: the one that a flag
-// names, else all of which a change is recorded.
+// changedEngines returns the engines whose config unconfigure restores: the engine that a flag
+// names, or all engines with a recorded change.
 func (r *runtime) changedEngines(c *cli.Context) ([]engine.Name, error) {
 	if c.IsSet("runtime") || r.cfg.ConfigPath != "" {
 		return []engine.Name{r.engine()}, nil
@@ -133,8 +133,7 @@ func (r *runtime) unconfigure(c *cli.Context) error {
 	return errors.Join(errs...)
 }
 
-// change applies a change, or only plans it. It prints what was or would be written, and what to do
-// next.
+// change applies a change, or only plans it. It prints the changes and the next step.
 func (r *runtime) change(ctx context.Context, plan, apply func(context.Context) (engine.Plan, error)) error {
 	do, did := apply, "changed"
 	if r.dry {

@@ -24,7 +24,7 @@ func (p *program) systemCommand() *cli.Command {
 	}
 }
 
-// flags returns the flags that both commands have.
+// flags returns the flags that both commands share.
 func (s *system) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
@@ -86,7 +86,7 @@ func (s *system) linksCommand() *cli.Command {
 	}
 }
 
-// system makes nodes and links, as the flags describe it.
+// system makes nodes and links. Its fields are the values of the flags.
 type system struct {
 	driverRoot, devRoot string
 	load, dry           bool
@@ -97,7 +97,7 @@ type system struct {
 // dev returns the folder of the device nodes.
 func (s *system) dev() string { return filepath.Join(cmp.Or(s.devRoot, s.driverRoot), "dev") }
 
-// modules loads the kernel modules that are missing, if a flag asks for that.
+// modules loads missing kernel modules if --load-kernel-modules is set.
 func (s *system) modules(ctx context.Context) error {
 	if !s.load {
 		return nil
@@ -112,7 +112,7 @@ func (s *system) modules(ctx context.Context) error {
 	return modprobe.Load(ctx, s.driverRoot, missing)
 }
 
-// makeNodes makes the control nodes, and those of GPUs.
+// makeNodes makes the control nodes and the nodes of GPUs.
 func (s *system) makeNodes(control, gpus bool) error {
 	var wanted []devnode.Node
 	for _, part := range []struct {
@@ -132,7 +132,7 @@ func (s *system) makeNodes(control, gpus bool) error {
 	return s.apply(plan, errors.Join(err, devnode.Left(s.dev(), wanted)))
 }
 
-// makeLinks makes links to the nodes that exist, and, with all, to those that can.
+// makeLinks makes links to the existing nodes and, if all is set, to all possible nodes.
 func (s *system) makeLinks(char string, all bool) error {
 	linked, err := devnode.Existing(s.dev())
 	if err != nil {
@@ -151,7 +151,8 @@ func (s *system) makeLinks(char string, all bool) error {
 	return s.apply(plan, err)
 }
 
-// apply prints and does what can be done. It returns err, what cannot, as well.
+// apply prints and executes the plan. err is the reason why a part of the work is not in the plan.
+// apply returns it with its own error.
 func (s *system) apply(plan devnode.Plan, err error) error {
 	for _, step := range plan {
 		fmt.Fprintln(s.stdout, step)

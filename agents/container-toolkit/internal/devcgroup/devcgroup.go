@@ -1,15 +1,15 @@
-// Package devcgroup gives the processes of a container access to devices, in the
-// cgroup that the container is in already.
+// Package devcgroup gives the processes of a container access to devices, in the existing cgroup of
+// the container.
 //
-// In version 1 of cgroups, a file of the cgroup takes rules. In version 2, programs
-// that are attached to the cgroup decide, and all of them have to allow an access. So
-// a program that is added cannot allow anything: this package replaces each program of
-// the cgroup by one that allows the devices, and decides as the program did otherwise.
+// With cgroup version 1, rules are written to a file of the cgroup. With version 2, programs that
+// are attached to the cgroup decide, and an access needs the consent of every program. An
+// additional program can therefore not allow a device. Instead, this package replaces each program
+// by one that allows the devices, and otherwise decides as the replaced program.
 //
-// systemd has a list of the devices of each of its units, and writes it to the cgroup
-// again whenever it reloads: in version 2, it adds a program that it makes of the list. So
-// the devices also have to be in the list. An OCI runtime puts only those there that are
-// in the container's config.json.
+// systemd has a device list for each of its units. Whenever it reloads, it applies the list to the
+// cgroup again: in version 2, it attaches a program that it makes from the list. So the devices
+// also have to be in this list. An OCI runtime only adds the devices of the container's
+// config.json.
 package devcgroup
 
 import (
@@ -21,10 +21,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Device is a character device, by its numbers.
+// Device is a character device, identified by its numbers.
 type Device struct{ Major, Minor uint32 }
 
-// DeviceOf returns the device that a device node opens.
+// DeviceOf returns the device of a device node.
 func DeviceOf(node string) (Device, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(node, &st); err != nil {
@@ -38,16 +38,16 @@ func DeviceOf(node string) (Device, error) {
 
 // Cgroup is the cgroup that decides which devices a container may open.
 type Cgroup struct {
-	// Version of the hierarchy, 1 or 2.
+	// Version is the version of the hierarchy, 1 or 2.
 	Version int
-	// Path of the cgroup's folder.
+	// Path is the path of the cgroup's folder.
 	Path string
-	// Unit is the scope of systemd to which the cgroup belongs, or "".
+	// Unit is the systemd scope that the cgroup belongs to, or "".
 	Unit string
 }
 
-// folders returns the folders of the cgroups to change, that of the unit first: some
-// runtimes put the container into a cgroup below the one for which they set the devices.
+// folders returns the folders of the cgroups to change, from the cgroup of the unit down. Some
+// runtimes set the devices of one cgroup, and put the container into a cgroup below it.
 func (c Cgroup) folders() []string {
 	list := []string{c.Path}
 	for dir := c.Path; c.Unit != "" && !isScope(dir); {
@@ -58,8 +58,8 @@ func (c Cgroup) folders() []string {
 	return list
 }
 
-// Allow lets the processes in the cgroup read and write the devices. Whether they may
-// make nodes of them stays as it is. It needs to be called once per container.
+// Allow lets the processes in the cgroup read and write the devices. It does not change whether
+// they may make device nodes. One call per container is enough.
 func (c Cgroup) Allow(devices []Device) error {
 	if len(devices) == 0 {
 		return nil

@@ -15,12 +15,12 @@ import (
 	"outrigger.dev/pkg/mountinfo"
 )
 
-// Find returns the cgroup in which the kernel checks the devices of process pid. proc
-// is the folder of the host's /proc.
+// Find returns the cgroup that the kernel uses to check the devices of process pid. proc is the folder
+// of the host's /proc.
 //
-// It works with the cgroup drivers systemd and cgroupfs alike, because it reads where
-// the process is. The controller for devices is in a hierarchy of version 1 if there
-// is one, else version 2 decides; this covers hosts that mount both.
+// Find reads the cgroup of the process, so it works with the cgroup drivers systemd and cgroupfs.
+// If a hierarchy of version 1 has the devices controller, it decides. Otherwise version 2 decides.
+// This covers hosts that mount both versions.
 func Find(proc string, pid int) (Cgroup, error) {
 	file := filepath.Join(proc, strconv.Itoa(pid), "cgroup")
 	data, err := os.ReadFile(file)
@@ -42,8 +42,8 @@ func Find(proc string, pid int) (Cgroup, error) {
 	return Cgroup{Version: version, Path: dir, Unit: unitOf(dir)}, nil
 }
 
-// membership returns the version of the hierarchy that decides about devices, and the
-// cgroup in it, from /proc/PID/cgroup. It returns version 0 if there is none.
+// membership parses /proc/PID/cgroup. It returns the version of the hierarchy that decides about
+// devices, and the cgroup of the process in it. The version is 0 if there is none.
 func membership(data []byte) (version int, member string) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for lines.Scan() {
@@ -74,7 +74,7 @@ func hierarchy(mounts []mountinfo.Mount, version int) []mountinfo.Mount {
 
 var errOutside = errors.New("the process is outside of the cgroup namespace of this program: run the program in the container engine's cgroup namespace")
 
-// folder returns the folder of a cgroup, by the mount that has it.
+// folder returns the folder of a cgroup below the mount that contains it.
 func folder(mounts []mountinfo.Mount, member string) (string, error) {
 	if member == "/.." || strings.HasPrefix(member, "/../") {
 		return "", errOutside
@@ -90,7 +90,7 @@ func folder(mounts []mountinfo.Mount, member string) (string, error) {
 	return "", fmt.Errorf("no mount has this cgroup; %s is mounted at %s", mounts[0].Root, mounts[0].Point)
 }
 
-// below returns the path of a cgroup relative to one above it.
+// below returns the path of the cgroup member relative to root.
 func below(root, member string) (string, bool) {
 	if root == "/" {
 		return member, true

@@ -34,9 +34,9 @@ func TestExtendRejectsWhatCannotBeLoadedAgain(t *testing.T) {
 func TestExtendHardenedProgram(t *testing.T) {
 	program := asm.Instructions{
 		asm.LoadMem(asm.R2, asm.R1, offsetMajor, asm.Word),
-		asm.Mov.Imm(hidden, 5),
-		asm.Xor.Imm(hidden, 6),
-		asm.JEq.Reg(asm.R2, hidden, "end"),
+		asm.Mov.Imm(hiddenRegister, 5),
+		asm.Xor.Imm(hiddenRegister, 6),
+		asm.JEq.Reg(asm.R2, hiddenRegister, "end"),
 		asm.Xor.Reg(asm.R0, asm.R0),
 		asm.Xor.Reg32(asm.R3, asm.R3),
 		asm.Return().WithSymbol("end"),

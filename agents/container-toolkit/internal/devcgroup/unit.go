@@ -14,13 +14,13 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// systemd240 is the first version that takes /dev/char/195:0 as the device with these
-// numbers, whether there is such a file or not.
+// systemd240 is the first version of systemd that accepts a path such as /dev/char/195:0 even if
+// the file does not exist.
 const systemd240 = 240
 
-// Record adds the devices to those of the cgroup's unit, if systemd restricts its devices.
-// Otherwise systemd takes back what Allow did when it writes the devices of its units
-// again, as on "systemctl daemon-reload". What is recorded ends with the unit.
+// Record adds the devices to the device list of the cgroup's unit, if the unit restricts devices.
+// Without it, systemd revokes the access of Allow when it applies its lists again, for example on
+// "systemctl daemon-reload". The record ends with the unit.
 func (c Cgroup) Record(ctx context.Context, devices []Device) error {
 	if c.Unit == "" || len(devices) == 0 {
 		return nil
@@ -39,8 +39,8 @@ func (c Cgroup) record(ctx context.Context, devices []Device) error {
 	if listed, err := restricted(shown); err != nil || !listed {
 		return err
 	}
-	// Without --runtime, it would be kept for the next unit of this name. The value is added
-	// to the present one.
+	// Without --runtime, the property would also apply to the next unit of this name. The value is
+	// added to the current list.
 	args := []string{"set-property", "--runtime", "--", c.Unit}
 	for _, d := range devices {
 		path := fmt.Sprintf("/dev/char/%d:%d", d.Major, d.Minor)
@@ -55,10 +55,10 @@ func (c Cgroup) record(ctx context.Context, devices []Device) error {
 	return err
 }
 
-// restricted reports whether a unit with these properties has a list of devices that it
-// allows. A unit without restrictions would get them with the first device: some container
-// runtimes make such units, and restrict devices without systemd. A strict unit without
-// devices is how runc stores rules that systemd cannot express.
+// restricted reports whether a unit with these properties has a device list. Record must not add
+// devices to a unit without a list, because the first device would restrict the unit. Some
+// container runtimes make such units, and restrict devices without systemd. runc makes a strict
+// unit without devices for rules that systemd cannot express.
 func restricted(properties []byte) (bool, error) {
 	policy, list := "auto", false
 	for line := range strings.Lines(string(properties)) {
@@ -77,8 +77,8 @@ func restricted(properties []byte) (bool, error) {
 	return list && policy != "auto", nil
 }
 
-// checkVersion returns an error if systemd is too old to know a device by a path that does
-// not exist.
+// checkVersion returns an error if systemd is too old to identify a device by a path that does not
+// exist.
 func checkVersion(ctx context.Context, path string) error {
 	shown, err := systemctl(ctx, "--version")
 	if err != nil || since240(shown) {
@@ -87,7 +87,7 @@ func checkVersion(ctx context.Context, path string) error {
 	return fmt.Errorf("systemd before %d needs the link %s (make it: nvidia-ctk system create-dev-char-symlinks)", systemd240, path)
 }
 
-// since240 reads the first line of "systemctl --version": "systemd 252 (252.38-1)".
+// since240 parses the first line of "systemctl --version": "systemd 252 (252.38-1)".
 func since240(shown []byte) bool {
 	words := strings.Fields(string(shown))
 	if len(words) < 2 {
@@ -97,7 +97,7 @@ func since240(shown []byte) bool {
 	return err == nil && n >= systemd240
 }
 
-// systemctl runs the host's program, and returns what it prints.
+// systemctl runs the host's systemctl, and returns its output.
 func systemctl(ctx context.Context, args ...string) ([]byte, error) {
 	program := "/usr/bin/systemctl"
 	if _, err := os.Stat(program); err != nil {
@@ -113,11 +113,11 @@ func systemctl(ctx context.Context, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// unitOf returns the scope of systemd that a cgroup is, or is in, or "".
+// unitOf returns the systemd scope that contains a cgroup, or "".
 func unitOf(cgroup string) string {
 	for dir := cgroup; dir != "/" && dir != "."; dir = filepath.Dir(dir) {
 		if isScope(dir) {
-			// systemd puts "_" before a name that could be one of a file of cgroups.
+			// systemd puts "_" before a name that could be the name of a cgroup file.
 			return strings.TrimPrefix(filepath.Base(dir), "_")
 		}
 	}

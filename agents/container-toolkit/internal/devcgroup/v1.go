@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// allowByFile writes a rule for each device to the file devices.allow of a cgroup. The
-// kernel takes one rule per write.
+// allowByFile writes a rule for each device to the file devices.allow of a cgroup. The kernel
+// accepts one rule per write.
 func allowByFile(file string, devices []Device) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {

@@ -11,35 +11,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts is how often the programs of a cgroup are read again because somebody else,
-// such as systemd, replaced one at the same time.
+// attempts limits how often the programs of a cgroup are read again because another process, such
+// as systemd, replaced one at the same time.
 const attempts = 5
 
-// license of the programs: they call nothing that the kernel keeps for the GPL.
+// license is the license of the loaded programs. They call no function that needs the GPL.
 const license = "Apache-2.0"
 
-// allowByProgram replaces each program that decides about the devices of a cgroup. A
-// cgroup without one allows every device.
+// allowByProgram replaces each program that decides about the devices of a cgroup. A cgroup without
+// a program allows every device.
 func allowByProgram(dir string, devices []Device) error {
 	cgroup, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer cgroup.Close()
-	// Kernels before 5.11 count programs as locked memory. Later ones ignore the limit, and
-	// on earlier ones the load fails with a clear error.
+	// Kernels before 5.11 count programs as locked memory. Later kernels ignore the limit. If this
+	// fails on an earlier kernel, loading the program fails with a clear error.
 	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	r := replacer{cgroup: cgroup, devices: devices, extended: map[ebpf.ProgramID]bool{}}
 	for range attempts {
-		if err = r.replaceAll(); !changed(err) {
+		if err = r.replaceAll(); !programsChanged(err) {
 			return err
 		}
 	}
 	return fmt.Errorf("%w (its programs change all the time, or one is attached as a link, which only its owner can replace)", err)
 }
 
-// changed reports whether an error is that the programs are no longer those that were read.
-func changed(err error) bool {
+// programsChanged reports whether an error means that the programs changed after they were read.
+func programsChanged(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOSPC)
 }
 
@@ -47,7 +47,7 @@ func changed(err error) bool {
 type replacer struct {
 	cgroup  *os.File
 	devices []Device
-	// extended has the programs that allow the devices.
+	// extended has the programs that already allow the devices.
 	extended map[ebpf.ProgramID]bool
 }
 
@@ -67,15 +67,15 @@ func (r *replacer) replaceAll() error {
 	return nil
 }
 
-// replace puts an extended program in the place of an attached one, in one step: the
-// cgroup is never without it.
+// replace replaces an attached program by its extension. The replacement is atomic, so the cgroup
+// always has a program.
 func (r *replacer) replace(id ebpf.ProgramID) error {
 	old, err := ebpf.NewProgramFromID(id)
 	if err != nil {
 		return err
 	}
 	defer old.Close() //nolint:errcheck // nothing was written
-	instructions, err := read(old)
+	instructions, err := readInstructions(old)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (r *replacer) replace(id ebpf.ProgramID) error {
 	return nil
 }
 
-func read(p *ebpf.Program) (asm.Instructions, error) {
+func readInstructions(p *ebpf.Program) (asm.Instructions, error) {
 	info, err := p.Info()
 	if err != nil {
 		return nil, err
@@ -114,8 +114,8 @@ func read(p *ebpf.Program) (asm.Instructions, error) {
 	return instructions, nil
 }
 
-// attach replaces old by extended. The kernel demands the flags with which old was
-// attached, and shows them to nobody: container runtimes and systemd use the first.
+// attach replaces old by extended. The kernel requires the flags with which old was attached, but
+// does not report them. Container runtimes and systemd use BPF_F_ALLOW_MULTI.
 func attach(cgroup *os.File, old, extended *ebpf.Program) error {
 	options := link.RawAttachProgramOptions{
 		Target: int(cgroup.Fd()), Program: extended, Attach: ebpf.AttachCGroupDevice,
@@ -125,7 +125,7 @@ func attach(cgroup *os.File, old, extended *ebpf.Program) error {
 	if !errors.Is(err, unix.EPERM) {
 		return err
 	}
-	// Without BPF_F_ALLOW_MULTI there is one program, which the next one replaces.
+	// Without BPF_F_ALLOW_MULTI, a cgroup has one program, and the new program replaces it.
 	options.Anchor = nil
 	for _, options.Flags = range []uint32{unix.BPF_F_ALLOW_OVERRIDE, 0} {
 		if err = link.RawAttachProgram(options); !errors.Is(err, unix.EPERM) {

@@ -2,16 +2,16 @@ package ldcache
 
 import "runtime"
 
-// arch is what differs between the architectures that the driver exists for.
+// arch has the differences between the driver's architectures.
 type arch struct {
 	triple string
-	// loaders are glibc's, musl is musl's.
+	// loaders has the paths of glibc's loader, and musl has the path of musl's loader.
 	loaders []string
 	musl    string
-	// muslPath is where musl reads the folders to search.
+	// muslPath is the file that lists musl's search folders.
 	muslPath string
-	// lib64 are the folders that glibc searches beside /lib and /usr/lib where a
-	// distribution is not like Debian.
+	// lib64 has the folders that glibc searches in addition to /lib and /usr/lib, except on
+	// distributions of Debian's family.
 	lib64 []string
 }
 
@@ -34,7 +34,7 @@ func thisArch() arch {
 	}
 }
 
-// system returns the folders that glibc's loader of a distribution searches by itself.
+// system returns the folders that glibc's loader of a distribution searches by default.
 func (a arch) system(debian bool) []string {
 	if debian {
 		return []string{"/lib/" + a.triple, "/usr/lib/" + a.triple, "/lib", "/usr/lib"}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Bounds of what is read of a hostile image. A distribution has some ten files and folders.
+// Limits for reading a hostile image. A distribution has about ten files and folders.
 const (
 	maxConf     = 64 << 10
 	maxConfs    = 256
@@ -15,9 +15,9 @@ const (
 	maxNames    = 1 << 16
 )
 
-// search returns the folders to search, in ldconfig's order: those of ld.so.conf and what
-// it includes, then those of the system. It makes the folders that are new known to
-// ldconfig by a file of their own.
+// search returns the folders to search, in the order of ldconfig: the folders of ld.so.conf and of
+// the files that it includes, then the folders of the system. It writes the new folders to ownConf,
+// so that ldconfig also finds them.
 func (u *update) search() ([]dir, error) {
 	if !u.root.Has(confFile) {
 		if err := u.write(confFile, []byte("include "+confDir+"/*.conf\n")); err != nil {
@@ -27,7 +27,7 @@ func (u *update) search() ([]dir, error) {
 	known := u.order(u.conf(ownConf))
 	var added []string
 	for _, f := range u.folders {
-		if !slices.ContainsFunc(known, f.is) {
+		if !slices.ContainsFunc(known, f.sameFolder) {
 			added = append(added, f.path)
 		}
 	}
@@ -42,14 +42,14 @@ func (u *update) search() ([]dir, error) {
 	}
 	all := u.conf("")
 	if !slices.Contains(all, added[0]) {
-		// Its ld.so.conf does not include the folder, or could not be written.
+		// The ld.so.conf of the image does not include ownConf, or ownConf could not be written.
 		all = append(added, all...)
 	}
 	return u.order(all), nil
 }
 
-// order returns the folders at the paths and those of the system, each once, where it
-// comes first.
+// order returns the folders at the paths, followed by the folders of the system. A folder that
+// appears several times is only returned once, at its first position.
 func (u *update) order(paths []string) []dir {
 	debian := false
 	if info, err := u.root.Stat("/etc/debian_version"); err == nil {
@@ -57,21 +57,21 @@ func (u *update) order(paths []string) []dir {
 	}
 	var out []dir
 	for _, p := range append(slices.Clone(paths), u.arch.system(debian)...) {
-		if d, ok := u.identify(p); ok && !slices.ContainsFunc(out, d.is) {
+		if d, ok := u.identify(p); ok && !slices.ContainsFunc(out, d.sameFolder) {
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
-// conf returns the folders that ld.so.conf names, without those of the file skip.
+// conf returns the folders in ld.so.conf and its included files, except in the file skip.
 func (u *update) conf(skip string) []string {
 	c := conf{update: u, skip: skip}
 	c.parse(confFile, 0)
 	return c.dirs
 }
 
-// conf reads the files of ld.so.conf.
+// conf parses ld.so.conf and its included files.
 type conf struct {
 	*update
 	skip  string
@@ -127,8 +127,8 @@ func (u *update) glob(pattern string) []string {
 	return found
 }
 
-// names returns the names in a folder, sorted; none once as many were read as no
-// distribution has.
+// names returns the names in a folder, sorted. It returns nothing after maxNames names were read in
+// total, which is more than any distribution has.
 func (u *update) names(name string) []string {
 	if u.named > maxNames {
 		return nil

@@ -1,6 +1,6 @@
-// Package ldcache makes the libraries that were mounted into a container known to its
-// dynamic loader. It does what ldconfig does, without running it: neither the host's,
-// which would work with files of a hostile image, nor the container's, which is one.
+// Package ldcache makes the libraries that were mounted into a container known to its dynamic
+// loader. It replaces ldconfig. The host's ldconfig would read files of a hostile image, and the
+// container's ldconfig may be hostile itself.
 package ldcache
 
 import (
@@ -18,27 +18,26 @@ const (
 	cacheFile = "/etc/ld.so.cache"
 	confFile  = "/etc/ld.so.conf"
 	confDir   = "/etc/ld.so.conf.d"
-	// ownConf names the folders that were added, for an ldconfig that runs in the
-	// container later. Its name never changes, so that a container that is started again
-	// has the same files.
+	// ownConf lists the added folders, for an ldconfig that runs in the container later. Its name is
+	// constant, so that a restarted container has the same files.
 	ownConf = confDir + "/00-nvcr-driver.conf"
-	// CompatConf names the folder of the CUDA compatibility libraries. It sorts before
-	// ownConf: these libraries come first.
+	// CompatConf lists the folder of the CUDA compatibility libraries. It sorts before ownConf, so that
+	// these libraries come first.
 	CompatConf = confDir + "/00-compat-driver.conf"
 )
 
-// Update adds folders of the container to what its loader searches: the cache and
-// ld.so.conf.d for glibc, the path file for musl, neither if it has no loader. It also
-// creates the links of SONAMEs to libraries, as ldconfig does.
+// Update adds folders of the container to the search path of its loader. For glibc, it writes the
+// cache and ld.so.conf.d. For musl, it writes the path file. It also creates the links from SONAMEs
+// to libraries, as ldconfig does, even if the container has no loader.
 //
-// What cannot be written because a file system is mounted read-only, or a file is mounted
-// in its place, goes to warn and is no error: most containers find the libraries in the
-// folders that a loader searches anyway.
+// If a file cannot be written because its file system is read-only, or because another file is
+// mounted at its path, Update calls warn and continues. Most containers find the libraries in the
+// folders that a loader searches by default.
 func Update(root *rootfs.Root, folders []string, warn func(string)) error {
 	u := update{root: root, warn: warn, arch: thisArch(), searched: map[dirID]bool{}}
 	for _, f := range folders {
 		f = path.Clean("/" + f)
-		if d, ok := u.identify(f); ok && !slices.ContainsFunc(u.folders, d.is) {
+		if d, ok := u.identify(f); ok && !slices.ContainsFunc(u.folders, d.sameFolder) {
 			u.folders = append(u.folders, d)
 		}
 	}
@@ -51,7 +50,7 @@ func Update(root *rootfs.Root, folders []string, warn func(string)) error {
 	if glibc {
 		return u.glibc()
 	}
-	// Nobody reads a cache, but the links may be opened by name.
+	// The cache is not needed without a loader, but programs may open the links by name.
 	for _, d := range u.folders {
 		u.scan(d, nil)
 	}
@@ -64,13 +63,13 @@ type update struct {
 	warn    func(string)
 	arch    arch
 	folders []dir
-	// searched are the folders that were read.
+	// searched has the folders that were read.
 	searched map[dirID]bool
-	// named is how many names were read to find what patterns match.
+	// named is the number of names that were read to match patterns.
 	named int
 }
 
-// dir is a folder, which may have several paths.
+// dir is a folder. A folder can have several paths.
 type dir struct {
 	path string
 	id   dirID
@@ -78,7 +77,7 @@ type dir struct {
 
 type dirID struct{ device, inode uint64 }
 
-func (d dir) is(other dir) bool { return d.id == other.id }
+func (d dir) sameFolder(other dir) bool { return d.id == other.id }
 
 // identify returns the folder at a path.
 func (u *update) identify(name string) (dir, bool) {
@@ -120,7 +119,7 @@ func (u *update) cache(dirs []dir) ([]byte, error) {
 	return ldso.Encode(append(entries, old.others(u.searched)...))
 }
 
-// write replaces a file of the container, if it can be written.
+// write replaces a file of the container. If the file cannot be replaced, it warns.
 func (u *update) write(name string, data []byte) error {
 	err := u.root.WriteFile(name, data, 0o644)
 	if rootfs.CannotChange(err) {
@@ -133,8 +132,8 @@ func (u *update) write(name string, data []byte) error {
 	return nil
 }
 
-// read returns a small file, and nothing if there is none. One that cannot be read, such
-// as a folder in its place, goes to warn.
+// read returns a small file, or nothing if the file does not exist. If the file cannot be read, for
+// example because it is a folder, read warns.
 func (u *update) read(name string, limit int64) []byte {
 	data, err := u.root.ReadFile(name, limit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// muslDirs returns the folders that musl's loader searches without a path file.
+// muslDirs returns the folders that musl's loader searches if it has no path file.
 func muslDirs() []string { return []string{"/lib", "/usr/local/lib", "/usr/lib"} }
 
-// musl adds the folders to the path file of musl's loader, which has no cache, and creates
-// the links in them.
+// musl adds the folders to the path file of musl's loader, and creates the links in the folders.
+// musl has no cache.
 func (u *update) musl() error {
 	for _, d := range u.folders {
 		u.scan(d, nil)

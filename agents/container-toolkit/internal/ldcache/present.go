@@ -6,22 +6,22 @@ import (
 	"outrigger.dev/pkg/ldso"
 )
 
-// present is the cache that the container has. It saves reading libraries again: an image
-// has hundreds, and on a node where it never ran, none of them is in memory.
+// present is the container's current cache. It saves reading the libraries again. An image has
+// hundreds of libraries, and on a node where the image never ran, they are not in the page cache.
 type present struct {
-	// known has the libraries of each folder by the name of the file: where they are in all.
+	// known has, for each file in a folder, the index of its library in all.
 	known map[place]map[string]int32
 	all   []ldso.Entry
 	dirs  map[string]dirID
 }
 
-// place is a folder, and its name below glibc-hwcaps if it is there.
+// place is a folder, with the name of its subfolder of glibc-hwcaps if it is one.
 type place struct {
 	id     dirID
 	hwcaps string
 }
 
-// present reads the cache. One that is absent or damaged is as good as none.
+// present reads the cache. A missing or damaged cache is treated as empty.
 func (u *update) present() *present {
 	p := &present{known: map[place]map[string]int32{}, dirs: map[string]dirID{}}
 	data := u.read(cacheFile, ldso.MaxCache)
@@ -38,12 +38,12 @@ func (u *update) present() *present {
 		name, base := path.Split(e.Path)
 		id, seen := p.dirs[name]
 		if !seen && len(p.dirs) < maxDirs {
-			// The zero ID of a folder that is gone is remembered, too.
+			// The zero ID of a missing folder is stored, so that it is looked up only once.
 			d, _ := u.identify(name)
 			id = d.id
 			p.dirs[name] = id
 		}
-		// Outside of glibc-hwcaps, the file is the link that is named as the library.
+		// Outside of glibc-hwcaps, only an entry whose file name is the SONAME can be used again.
 		if id == (dirID{}) || e.Folder == "" && base != e.Name {
 			continue
 		}
@@ -63,8 +63,8 @@ func (u *update) present() *present {
 	return p
 }
 
-// in returns what the cache has of a file in a folder.
-func (p *present) in(at place, file string) (ldso.Entry, bool) {
+// lookup returns the cache entry of a file in a folder.
+func (p *present) lookup(at place, file string) (ldso.Entry, bool) {
 	if p == nil {
 		return ldso.Entry{}, false
 	}
@@ -75,9 +75,8 @@ func (p *present) in(at place, file string) (ldso.Entry, bool) {
 	return p.all[i], true
 }
 
-// others returns the libraries in folders that exist and that nobody searched, such as
-// one that an image's ldconfig got as an argument, and those below a searched folder that
-// old versions of glibc know.
+// others returns the libraries in existing folders that were not searched. Examples are a folder
+// that was an argument of the image's ldconfig, and subfolders that old versions of glibc search.
 func (p *present) others(searched map[dirID]bool) []ldso.Entry {
 	var out []ldso.Entry
 	for _, e := range p.all {

@@ -13,21 +13,21 @@ import (
 
 const hwcapsDir = "glibc-hwcaps"
 
-// library is a file or a link in a folder that programs can ask for.
+// library is a library file or link that programs can load.
 type library struct {
 	file, soname string
 	flags        int32
 	hwcap        uint64
-	// link is a link that programs ask for by its own name, as libx.so for libx.so.1.
+	// link is set for a link that programs load by its own name, such as libx.so for libx.so.1.
 	link bool
-	// known is a library that the cache has, with its link.
-	known bool
-	// mounted is one that was put there for this container.
+	// cached is set for a library of the current cache, whose link exists.
+	cached bool
+	// mounted is set for a library that was mounted for this container.
 	mounted bool
 }
 
-// scan returns the libraries of a folder and of those of glibc-hwcaps in it, and creates
-// the links that are missing.
+// scan returns the libraries of a folder and of its glibc-hwcaps subfolders, and creates missing
+// links.
 func (u *update) scan(d dir, old *present) []ldso.Entry {
 	out := u.scanOne(d, place{id: d.id}, old)
 	hwcaps := path.Join(d.path, hwcapsDir)
@@ -60,8 +60,8 @@ func (u *update) scanOne(d dir, at place, old *present) []ldso.Entry {
 		return nil
 	}
 	entries = slices.DeleteFunc(entries, func(e rootfs.Entry) bool { return !isLibrary(e.Name) })
-	// Memory that is new to the process costs more than what is done with it: maps have
-	// their size from the start, and most of the names are links to libraries.
+	// Allocating memory costs more than the work itself, so the maps get their size up front. Most
+	// names are links to libraries.
 	s := scanner{update: u, dir: d, folder: folder, at: at}
 	s.names, s.isLink = make([]string, len(entries)), make(map[string]bool, len(entries))
 	s.best = make(map[string]*library, len(entries)/2)
@@ -69,7 +69,7 @@ func (u *update) scanOne(d dir, at place, old *present) []ldso.Entry {
 		s.names[i], s.isLink[e.Name] = e.Name, e.Link
 	}
 	slices.Sort(s.names)
-	s.known(old)
+	s.reuseCached(old)
 	for _, name := range s.names {
 		if !s.covered[name] {
 			s.add(name)
@@ -78,7 +78,7 @@ func (u *update) scanOne(d dir, at place, old *present) []ldso.Entry {
 	return s.entries()
 }
 
-// isLibrary reports whether ldconfig takes a name for one of a library, or the loader.
+// isLibrary reports whether ldconfig treats a name as a library or as the loader.
 func isLibrary(name string) bool {
 	return (strings.HasPrefix(name, "lib") || strings.HasPrefix(name, "ld-") || strings.HasPrefix(name, "ld.so")) &&
 		strings.Contains(name, ".so") &&
@@ -91,25 +91,25 @@ type scanner struct {
 	dir    dir
 	folder *rootfs.Dir
 	at     place
-	// names are those of libraries, sorted.
+	// names has the names of libraries, sorted.
 	names  []string
 	isLink map[string]bool
-	// covered are files that need not be read.
+	// covered has the files that need not be read.
 	covered map[string]bool
-	// best has the library for each SONAME.
+	// best has the best library for each SONAME.
 	best map[string]*library
 }
 
-// known takes over what the cache has, as far as its file is there. The file that its
-// link leads to is covered.
-func (s *scanner) known(old *present) {
+// reuseCached takes libraries from the current cache if their files exist. A file that the link of
+// such a library leads to is covered.
+func (s *scanner) reuseCached(old *present) {
 	s.covered = make(map[string]bool, len(s.names))
 	for _, name := range s.names {
-		e, ok := old.in(s.at, name)
+		e, ok := old.lookup(s.at, name)
 		if !ok {
 			continue
 		}
-		l := &library{file: name, soname: e.Name, flags: e.Flags, hwcap: e.Hwcap, known: true}
+		l := &library{file: name, soname: e.Name, flags: e.Flags, hwcap: e.Hwcap, cached: true}
 		for range maxIncludes {
 			if !s.isLink[l.file] {
 				break
@@ -119,21 +119,21 @@ func (s *scanner) known(old *present) {
 				break
 			}
 			if _, exists := s.isLink[target]; !exists {
-				// It leads nowhere: another library may take the name.
-				l.known = false
+				// The link is dangling, so another library may take the name.
+				l.cached = false
 				break
 			}
 			l.file = target
 			s.covered[target] = true
 		}
-		if l.known {
+		if l.cached {
 			s.covered[name] = true
 			s.best[l.soname] = l
 		}
 	}
 }
 
-// add reads a file that the cache does not have.
+// add reads a file that the current cache does not contain.
 func (s *scanner) add(name string) {
 	l := &library{file: name, mounted: s.folder.Mounted(name)}
 	isLink := s.isLink[name]
@@ -147,8 +147,8 @@ func (s *scanner) add(name string) {
 	if l.soname = elf.Soname; l.soname == "" || strings.Contains(l.soname, "/") {
 		l.soname = name
 	}
-	// A link that is named as the library, or is the one that a linker uses, stays one.
-	// Any other link is a file with another name.
+	// A link with the name of the SONAME, or with the name for linkers (libx.so), is treated as a link.
+	// Any other link is treated as a file with another name.
 	if isLink && (name == l.soname || strings.HasSuffix(name, ".so") && strings.HasPrefix(l.soname, name)) {
 		l.link, l.soname = true, name
 	}
@@ -171,10 +171,10 @@ func (s *scanner) readLibrary(name string, isLink bool) (ldso.Library, bool) {
 	return ldso.ReadLibrary(f)
 }
 
-// better reports whether l is to be used rather than old, of the same name: a library
-// that was mounted for this container, a file rather than a link, the later version.
+// better reports whether l is preferred over old, which has the same name. A library that was
+// mounted for this container comes first, then a file before a link, then the later version.
 func (s *scanner) better(l, old *library) bool {
-	if old.known {
+	if old.cached {
 		old.mounted = s.folder.Mounted(old.file)
 	}
 	switch {
@@ -186,27 +186,27 @@ func (s *scanner) better(l, old *library) bool {
 	return ldso.Compare(old.file, l.file) < 0
 }
 
-// entries returns the entries of the cache, sorted, and creates the links.
+// entries returns the sorted entries of the cache, and creates the links.
 func (s *scanner) entries() []ldso.Entry {
 	out := make([]ldso.Entry, 0, len(s.best))
-	// No name has a slash.
+	// below ends in a slash, so that names can be appended.
 	below := strings.TrimSuffix(s.dir.path, "/") + "/"
 	for soname, l := range s.best {
 		e := ldso.Entry{Name: soname, Path: below + soname, Flags: l.flags, Hwcap: l.hwcap, Folder: s.at.hwcaps}
-		if s.at.hwcaps != "" || !l.known && !l.link && !s.linked(l) {
+		if s.at.hwcaps != "" || !l.cached && !l.link && !s.linked(l) {
 			e.Path = below + l.file
 		}
 		out = append(out, e)
 	}
-	// The order of the cache, as far as it is known here; the rest makes it the same each time.
+	// The cache is sorted by ldso.Compare. The second key makes the order deterministic.
 	slices.SortFunc(out, func(a, b ldso.Entry) int {
 		return cmp.Or(ldso.Compare(b.Name, a.Name), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }
 
-// linked makes the SONAME of a library lead to it, and reports whether there is a file of
-// that name now. As ldconfig, it replaces links only.
+// linked makes sure that the SONAME of a library leads to it, and reports whether a file with that
+// name exists. Like ldconfig, it only replaces links.
 func (s *scanner) linked(l *library) bool {
 	if l.file == l.soname {
 		return true
@@ -227,7 +227,7 @@ func (s *scanner) linked(l *library) bool {
 	return true
 }
 
-// same reports whether the link leads to the library by other links.
+// same reports whether the link leads to the library through other links.
 func (s *scanner) same(l *library) bool {
 	a, err := s.root.Stat(path.Join(s.dir.path, l.soname))
 	if err != nil {

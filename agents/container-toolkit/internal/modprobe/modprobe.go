@@ -14,8 +14,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Unloaded returns the kernel modules that the control nodes need and that are not loaded,
-// in the order in which to load them. sys is the host's /sys.
+// Unloaded returns the kernel modules that the control nodes need but that are not loaded, in load
+// order. sys is the host's /sys.
 func Unloaded(sys string) []string {
 	var out []string
 	for _, name := range []string{"nvidia", "nvidia-uvm", "nvidia-modeset"} {
@@ -26,8 +26,8 @@ func Unloaded(sys string) []string {
 	return out
 }
 
-// Load loads kernel modules with /sbin/modprobe of the driver root, which searches them
-// there: a driver container has modules that the host does not.
+// Load loads kernel modules with /sbin/modprobe of the driver root. modprobe searches them there,
+// because a driver container has modules that the host lacks.
 func Load(ctx context.Context, driverRoot string, modules []string) error {
 	var errs []error
 	for _, name := range modules {

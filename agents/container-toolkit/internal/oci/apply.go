@@ -11,38 +11,38 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// Edits is what to change in a config.json. The order in each list matters.
+// Edits describes changes of a config.json. The order in each list matters.
 type Edits struct {
-	// Env replaces variables of the same name, and adds the others.
+	// Env replaces variables with the same name, and adds the others.
 	Env []string
-	// Devices replace devices with the same path.
+	// Devices replaces devices with the same path.
 	Devices []specs.LinuxDevice
-	// Rules are added to the rules of the device cgroup.
+	// Rules is added to the rules of the device cgroup.
 	Rules []specs.LinuxDeviceCgroup
-	// NetDevices by the name of the interface on the host.
+	// NetDevices maps the name of an interface on the host to the network device.
 	NetDevices map[string]specs.LinuxNetDevice
-	// Mounts replace mounts with the same destination. If there are any, all mounts are
-	// sorted: those closest to the root first.
+	// Mounts replaces mounts with the same destination. If Mounts is not empty, all mounts are sorted
+	// by the depth of their destination.
 	Mounts []specs.Mount
 	Hooks  []Hook
-	// IntelRdt replaces that of the container, unless it is nil.
+	// IntelRdt replaces the container's value unless it is nil.
 	IntelRdt *specs.LinuxIntelRdt
-	// GIDs are added to the groups of the process.
+	// GIDs is added to the groups of the process.
 	GIDs []uint32
 }
 
-// Hook is a hook with its phase: "prestart", "createRuntime", "createContainer",
-// "startContainer", "poststart" or "poststop".
+// Hook is a hook with its phase: "prestart", "createRuntime", "createContainer", "startContainer",
+// "poststart" or "poststop".
 type Hook struct {
 	Phase string
 	specs.Hook
 }
 
-// Apply makes the changes. A hook that is there already is not added again. If Apply
-// returns an error, the Spec is as before.
+// Apply makes the changes. It does not add a hook that exists. If Apply returns an error, the Spec
+// does not change.
 func (s *Spec) Apply(e Edits) error { return s.change(patch{add: e}) }
 
-// RemovePrestart removes the prestart hooks for which remove returns true.
+// RemovePrestart removes each prestart hook if remove returns true for it.
 func (s *Spec) RemovePrestart(remove func(specs.Hook) bool) error {
 	if !slices.ContainsFunc(s.Prestart(), remove) {
 		return nil
@@ -50,7 +50,7 @@ func (s *Spec) RemovePrestart(remove func(specs.Hook) bool) error {
 	return s.change(patch{remove: remove})
 }
 
-// change replaces the data of the Spec by what a patch makes of it.
+// change applies a patch to the data of the Spec.
 func (s *Spec) change(p patch) error {
 	data, err := p.document(s.data)
 	if err != nil {
@@ -66,9 +66,8 @@ type patch struct {
 	remove func(specs.Hook) bool
 }
 
-// within applies change to the object at a key. It leaves the key alone if change leaves
-// the object empty that was not there before.
-func within(o *object, key string, change func(*object) error) error {
+// changeObject applies change to the object at a key. It does not add an empty object.
+func changeObject(o *object, key string, change func(*object) error) error {
 	inner, err := parseObject(o.get(key))
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -86,8 +85,8 @@ func within(o *object, key string, change func(*object) error) error {
 	return err
 }
 
-// items applies change to the array at a key.
-func items(o *object, key string, change func(*array) error) error {
+// changeArray applies change to the array at a key.
+func changeArray(o *object, key string, change func(*array) error) error {
 	a, err := parseArray(o.get(key))
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -116,12 +115,12 @@ func (p patch) document(data []byte) ([]byte, error) {
 		if !step.needed {
 			continue
 		}
-		if err := within(&root, step.key, step.change); err != nil {
+		if err := changeObject(&root, step.key, step.change); err != nil {
 			return nil, err
 		}
 	}
 	if len(p.add.Mounts) > 0 {
-		if err := items(&root, "mounts", p.mounts); err != nil {
+		if err := changeArray(&root, "mounts", p.mounts); err != nil {
 			return nil, err
 		}
 	}
@@ -130,15 +129,15 @@ func (p patch) document(data []byte) ([]byte, error) {
 
 func (p patch) process(process *object) error {
 	if len(p.add.Env) > 0 {
-		if err := items(process, "env", p.env); err != nil {
+		if err := changeArray(process, "env", p.env); err != nil {
 			return err
 		}
 	}
 	if len(p.add.GIDs) == 0 {
 		return nil
 	}
-	return within(process, "user", func(user *object) error {
-		return items(user, "additionalGids", func(gids *array) error {
+	return changeObject(process, "user", func(user *object) error {
+		return changeArray(user, "additionalGids", func(gids *array) error {
 			for _, gid := range p.add.GIDs {
 				text := fmt.Sprint(gid)
 				if !slices.ContainsFunc(*gids, func(raw json.RawMessage) bool { return string(raw) == text }) {
@@ -150,8 +149,8 @@ func (p patch) process(process *object) error {
 	})
 }
 
-// env replaces the last one of several variables with the same name, because that is the
-// one that programs get.
+// env applies Env. If a variable appears several times, it replaces the last one, because that one
+// takes effect.
 func (p patch) env(env *array) error {
 	places := map[string]int{}
 	for i, raw := range *env {
@@ -183,15 +182,15 @@ func (p patch) env(env *array) error {
 func (p patch) linux(linux *object) error {
 	e := p.add
 	if len(e.Devices) > 0 {
-		if err := items(linux, "devices", func(devices *array) error {
+		if err := changeArray(linux, "devices", func(devices *array) error {
 			return replace(devices, e.Devices, func(d specs.LinuxDevice) string { return d.Path })
 		}); err != nil {
 			return err
 		}
 	}
 	if len(e.Rules) > 0 {
-		if err := within(linux, "resources", func(resources *object) error {
-			return items(resources, "devices", func(rules *array) error { return addAll(rules, e.Rules) })
+		if err := changeObject(linux, "resources", func(resources *object) error {
+			return changeArray(resources, "devices", func(rules *array) error { return addAll(rules, e.Rules) })
 		}); err != nil {
 			return err
 		}
@@ -211,8 +210,7 @@ func (p patch) linux(linux *object) error {
 	return err
 }
 
-// netDevices sets network devices. Their names are no keys that JSON knows: their case
-// matters.
+// netDevices sets network devices. It does not use object, because the case of their names matters.
 func (e Edits) netDevices(linux *object) error {
 	all := map[string]json.RawMessage{}
 	if raw := linux.get("netDevices"); raw != nil {
@@ -237,7 +235,7 @@ func (e Edits) netDevices(linux *object) error {
 	return err
 }
 
-// replace appends the values, and removes the first item with the same name as one of them.
+// replace appends the values. For each value, it removes the first item with the same name.
 func replace[T any](a *array, values []T, name func(T) string) error {
 	names := make([]string, len(*a))
 	for i, raw := range *a {

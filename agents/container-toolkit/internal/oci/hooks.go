@@ -11,12 +11,12 @@ import (
 
 func (p patch) hooks(hooks *object) error {
 	if p.remove != nil {
-		if err := items(hooks, "prestart", p.removePrestart); err != nil {
+		if err := changeArray(hooks, "prestart", p.removePrestart); err != nil {
 			return err
 		}
 	}
 	for _, h := range p.add.Hooks {
-		if err := items(hooks, h.Phase, func(a *array) error { return addHook(a, h.Hook) }); err != nil {
+		if err := changeArray(hooks, h.Phase, func(a *array) error { return addHook(a, h.Hook) }); err != nil {
 			return err
 		}
 	}
@@ -33,12 +33,11 @@ func (p patch) removePrestart(hooks *array) error {
 	return err
 }
 
-// addHook appends a hook unless it is there: an engine may have applied the same CDI spec
-// before.
+// addHook appends a hook unless it exists. An engine may already have applied the same CDI spec.
 func addHook(hooks *array, h specs.Hook) error {
 	for _, raw := range *hooks {
 		var old specs.Hook
-		// Reflection, because a hook of the runtime-spec has slices and a pointer, and no Equal.
+		// The Hook of the runtime-spec has slices and a pointer, and no method Equal.
 		if json.Unmarshal(raw, &old) == nil && reflect.DeepEqual(old, h) {
 			return nil
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// object is a JSON object whose members keep their order and their bytes.
+// object is a JSON object. Its members keep their order and their bytes.
 type object []member
 
 type member struct {
@@ -15,10 +15,9 @@ type member struct {
 	value json.RawMessage
 }
 
-// parseObject returns the members of valid JSON that is an object; none for null and for no
-// JSON at all.
-// It rejects a key that appears twice, also in another case, because programs differ in
-// which one they read.
+// parseObject returns the members of a valid JSON object. It returns no members for null and for
+// empty input. It rejects a key that appears twice, even in another case, because programs differ
+// in the value that they use.
 func parseObject(raw json.RawMessage) (object, error) {
 	if isNull(raw) {
 		return nil, nil
@@ -37,7 +36,7 @@ func parseObject(raw json.RawMessage) (object, error) {
 		if o.index(key) >= 0 {
 			return fmt.Errorf("key %q appears twice", key)
 		}
-		if err := in.take(':'); err != nil {
+		if err := in.expect(':'); err != nil {
 			return err
 		}
 		value, err := in.value()
@@ -50,7 +49,7 @@ func parseObject(raw json.RawMessage) (object, error) {
 	return o, err
 }
 
-// decode decodes the values of keys; those that are missing leave their target as it is.
+// decode decodes the values of keys. The target of a missing key does not change.
 func (o object) decode(targets map[string]any) error {
 	for key, target := range targets {
 		if raw := o.get(key); raw != nil {
@@ -62,8 +61,7 @@ func (o object) decode(targets map[string]any) error {
 	return nil
 }
 
-// index returns the place of a key, or -1. The case of letters does not matter, as for the
-// runtimes, which are written in Go.
+// index returns the index of a key, or -1. It ignores case, as the OCI runtimes written in Go do.
 func (o object) index(key string) int {
 	for i := range o {
 		if strings.EqualFold(o[i].key, key) {
@@ -81,7 +79,7 @@ func (o object) get(key string) json.RawMessage {
 	return nil
 }
 
-// set replaces the value of a key, or adds the key at the end.
+// set replaces the value of a key, or appends the key.
 func (o *object) set(key string, value json.RawMessage) {
 	if i := o.index(key); i >= 0 {
 		(*o)[i].value = value
@@ -110,7 +108,7 @@ func (o object) encode() (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// array is a JSON array whose items keep their bytes.
+// array is a JSON array. Its items keep their bytes.
 type array []json.RawMessage
 
 func parseArray(raw json.RawMessage) (array, error) {
@@ -130,7 +128,7 @@ func parseArray(raw json.RawMessage) (array, error) {
 	return a, err
 }
 
-// add appends a value.
+// add encodes a value and appends it.
 func (a *array) add(v any) error {
 	raw, err := encode(v)
 	if err == nil {
@@ -153,7 +151,7 @@ func (a array) encode() json.RawMessage {
 	return b.Bytes()
 }
 
-// encode returns a value as JSON in one line, without the escapes for web pages.
+// encode returns a value as JSON on one line, without escapes for HTML.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -1,8 +1,8 @@
-// Package oci reads and changes the config.json of an OCI bundle, and reads the state of a
-// container that a runtime passes to a hook.
+// Package oci reads and changes the config.json of an OCI bundle, and reads the container state
+// that a runtime passes to a hook.
 //
-// A config.json is kept as it is: only what Apply changes is encoded again. What this
-// package does not know, the order of keys, and the digits of numbers stay.
+// Apply encodes only the parts of a config.json that it changes. Unknown keys, the order of keys,
+// and the digits of numbers are preserved.
 package oci
 
 import (
@@ -21,23 +21,23 @@ import (
 )
 
 const (
-	// maxSpec is more than any config.json has: engines write some 10 KiB, and up to
-	// 1 MiB for a container with thousands of mounts.
+	// maxSpec is larger than any config.json. Engines write about 10 KiB, and up to 1 MiB for a
+	// container with thousands of mounts.
 	maxSpec = 16 << 20
-	// maxState is more than any state has.
+	// maxState is larger than any state.
 	maxState = 1 << 20
 )
 
-// Spec is the config.json of a bundle. Bytes has the changes; the other methods that return
-// a part of it return what was there before.
+// Spec is the config.json of a bundle. Bytes includes the changes of Apply. The methods that return
+// a part of the config.json return the original part.
 type Spec struct {
 	data     []byte
 	document document
-	// bundle and path are empty for a Spec of Parse.
+	// bundle and path are empty if Parse returned the Spec.
 	bundle, path string
 }
 
-// document is what this package reads of a config.json.
+// document has the parts of a config.json that this package reads.
 type document struct {
 	env          []string
 	user         specs.User
@@ -64,9 +64,9 @@ func Load(bundle string) (*Spec, error) {
 	return s, nil
 }
 
-// Parse returns the Spec in a config.json. It does not check the parts that it does not
-// read: the low-level runtime does. It rejects a key that appears twice, because programs
-// differ in which one they read.
+// Parse parses a config.json. It does not validate the parts that it does not read, because the
+// low-level runtime validates them. It rejects a key that appears twice, because programs differ in
+// the value that they use.
 func Parse(data []byte) (*Spec, error) {
 	if isNull(data) {
 		return nil, errors.New("it is empty")
@@ -96,11 +96,11 @@ func Parse(data []byte) (*Spec, error) {
 	return s, root.decode(map[string]any{"root": &d.root, "mounts": &d.mounts, "annotations": &d.annotations})
 }
 
-// Bytes returns the config.json with all changes.
+// Bytes returns the config.json, including all changes.
 func (s *Spec) Bytes() []byte { return s.data }
 
-// Save writes the config.json of a Spec of Load atomically, with the owner and the mode
-// that it has. It does not wait for the disk: the file is of no use after a crash.
+// Save writes the config.json of a Spec of Load atomically. It keeps the owner and the mode of the
+// file. It does not sync, because the file is useless after a crash.
 func (s *Spec) Save() error {
 	info, err := os.Stat(s.path)
 	if err != nil {
@@ -148,9 +148,8 @@ func (s *Spec) Root() string {
 	return filepath.Join(s.bundle, path)
 }
 
-// Privileged reports whether the container's process can have the capability
-// CAP_SYS_ADMIN: whether its bounding set has it, or, in a config.json of before OCI 1.0,
-// its only list of capabilities.
+// Privileged reports whether the container's process can have CAP_SYS_ADMIN. It checks the bounding
+// set, or the only list of capabilities in a config.json from before OCI 1.0.
 func (s *Spec) Privileged() bool {
 	var names []string
 	var sets struct{ Bounding []string }
@@ -173,16 +172,16 @@ func (s *Spec) UserNamespace() bool {
 	return false
 }
 
-// State is what a runtime passes to a hook.
+// State is the container state that a runtime passes to a hook.
 type State struct {
-	// PID of the container's process in the namespace of the runtime.
+	// PID is the ID of the container's process in the PID namespace of the runtime.
 	PID int
-	// Bundle is the folder of the container.
+	// Bundle is the folder of the bundle.
 	Bundle string
 }
 
-// ReadState reads the state that a runtime writes to the standard input of a hook. It knows
-// the key "bundlePath" of runtimes of before OCI 1.0, too.
+// ReadState reads the state that a runtime writes to the standard input of a hook. It also accepts
+// the key "bundlePath" of runtimes from before OCI 1.0.
 func ReadState(r io.Reader) (State, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxState+1))
 	if err != nil {

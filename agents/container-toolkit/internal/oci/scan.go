@@ -7,18 +7,18 @@ import (
 
 var errSyntax = errors.New("it is not valid JSON")
 
-// scanner cuts JSON into its parts without decoding them. What is not valid inside of a part
-// it does not see. The decoder of the standard library takes several times as long, and a
+// scanner splits JSON into parts without decoding them. It does not detect errors inside of a part.
+// It exists because the decoder of the standard library takes several times as long, and a
 // container waits for it.
 type scanner struct {
 	data []byte
-	at   int
+	pos  int
 }
 
-// next skips white space, and returns the next byte, or 0 at the end.
-func (s *scanner) next() byte {
-	for ; s.at < len(s.data); s.at++ {
-		switch c := s.data[s.at]; c {
+// peek skips white space, and returns the next byte without consuming it, or 0 at the end.
+func (s *scanner) peek() byte {
+	for ; s.pos < len(s.data); s.pos++ {
+		switch c := s.data[s.pos]; c {
 		case ' ', '\t', '\r', '\n':
 		default:
 			return c
@@ -27,31 +27,31 @@ func (s *scanner) next() byte {
 	return 0
 }
 
-// take skips a byte, which must be the next one.
-func (s *scanner) take(c byte) error {
-	if s.next() != c {
+// expect consumes a byte, and returns an error if it is not c.
+func (s *scanner) expect(c byte) error {
+	if s.peek() != c {
 		return errSyntax
 	}
-	s.at++
+	s.pos++
 	return nil
 }
 
-// end returns an error unless only white space is left.
+// end returns an error unless only white space remains.
 func (s *scanner) end() error {
-	if s.next() != 0 || s.at < len(s.data) {
+	if s.peek() != 0 || s.pos < len(s.data) {
 		return errSyntax
 	}
 	return nil
 }
 
-// items calls item for each item of an object or an array, which stands before it.
+// items reads an object or an array. It calls item at the start of each item, to consume it.
 func (s *scanner) items(begin, end byte, item func() error) error {
-	if err := s.take(begin); err != nil {
+	if err := s.expect(begin); err != nil {
 		return err
 	}
-	for first := true; s.next() != end; first = false {
+	for first := true; s.peek() != end; first = false {
 		if !first {
-			if err := s.take(','); err != nil {
+			if err := s.expect(','); err != nil {
 				return err
 			}
 		}
@@ -59,68 +59,68 @@ func (s *scanner) items(begin, end byte, item func() error) error {
 			return err
 		}
 	}
-	s.at++
+	s.pos++
 	return nil
 }
 
-// value returns the next value, without a copy.
+// value returns the next value. It does not copy the data.
 func (s *scanner) value() (json.RawMessage, error) {
-	first := s.next()
-	start := s.at
+	first := s.peek()
+	start := s.pos
 	switch first {
 	case 0:
 		return nil, errSyntax
 	case '"':
-		s.text()
+		s.skipString()
 	case '{', '[':
-		s.nested()
+		s.skipNested()
 	default:
-		s.plain()
+		s.skipLiteral()
 	}
-	if s.at == start {
+	if s.pos == start {
 		return nil, errSyntax
 	}
-	// A caller that appends must not write over what follows.
-	return json.RawMessage(s.data[start:s.at:s.at]), nil
+	// The capacity is limited, so that a caller that appends does not overwrite the next bytes.
+	return json.RawMessage(s.data[start:s.pos:s.pos]), nil
 }
 
-// text skips a string.
-func (s *scanner) text() {
-	for s.at++; s.at < len(s.data); s.at++ {
-		switch s.data[s.at] {
+// skipString skips a string.
+func (s *scanner) skipString() {
+	for s.pos++; s.pos < len(s.data); s.pos++ {
+		switch s.data[s.pos] {
 		case '\\':
-			s.at++
+			s.pos++
 		case '"':
-			s.at++
+			s.pos++
 			return
 		}
 	}
-	s.at = len(s.data)
+	s.pos = len(s.data)
 }
 
-// nested skips an object or an array.
-func (s *scanner) nested() {
-	for depth := 0; s.at < len(s.data); {
-		switch s.data[s.at] {
+// skipNested skips an object or an array.
+func (s *scanner) skipNested() {
+	for depth := 0; s.pos < len(s.data); {
+		switch s.data[s.pos] {
 		case '"':
-			s.text()
+			s.skipString()
 			continue
 		case '{', '[':
 			depth++
 		case '}', ']':
 			depth--
 		}
-		s.at++
+		s.pos++
 		if depth == 0 {
 			return
 		}
 	}
 }
 
-// plain skips a number or a word.
-func (s *scanner) plain() {
-	for ; s.at < len(s.data); s.at++ {
-		switch s.data[s.at] {
+// skipLiteral skips a number, true, false or null.
+func (s *scanner) skipLiteral() {
+	for ; s.pos < len(s.data); s.pos++ {
+		switch s.data[s.pos] {
 		case ' ', '\t', '\r', '\n', ',', ':', '}', ']':
 			return
 		}

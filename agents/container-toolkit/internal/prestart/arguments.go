@@ -44,7 +44,7 @@ func arguments(cfg *toolconfig.Config, asked *request.Request, pid int, rootfs s
 	return append(a.list, rootfs)
 }
 
-// names returns the devices as the container names them.
+// names returns the device names that the container uses.
 func names(asked *request.Request) []string {
 	var out []string
 	for _, d := range asked.Devices {
@@ -53,9 +53,8 @@ func names(asked *request.Request) []string {
 	return out
 }
 
-// compatMode returns the mode for the CUDA compatibility libraries of an image. In the
-// mode hook, NVIDIA's runtime adds a hook that does what nvidia-container-cli does in the
-// mode ldconfig.
+// compatMode returns the mode for the CUDA compatibility libraries of an image. For the mode hook,
+// NVIDIA's runtime adds a hook with the effect of nvidia-container-cli's mode ldconfig.
 func compatMode(cfg *toolconfig.Config) string {
 	switch {
 	case cfg.Features.AllowCUDACompatLibsFromContainer:
@@ -76,7 +75,7 @@ func exists(path string) bool {
 // argv collects arguments.
 type argv struct{ list []string }
 
-// value adds a flag with its value, unless that is empty.
+// value adds a flag with its value, unless the value is empty.
 func (a *argv) value(name, value string) {
 	if value != "" {
 		a.list = append(a.list, name+"="+value)

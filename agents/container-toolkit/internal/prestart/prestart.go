@@ -1,6 +1,6 @@
-// Package prestart is nvidia-container-runtime-hook, the OCI prestart hook: it works out
-// what a container asks for, and becomes nvidia-container-cli, which gives it to the
-// container. Its flags, commands and messages are those of NVIDIA's hook.
+// Package prestart is nvidia-container-runtime-hook, the OCI prestart hook. It derives the request
+// of a container, and then executes nvidia-container-cli, which gives the GPUs to the container. It
+// has the flags, commands and messages of NVIDIA's hook.
 package prestart
 
 import (
@@ -19,12 +19,11 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// program is the name in messages, whatever the file is called.
+// program is the name in messages, even if the file has another name.
 const program = "nvidia-container-runtime-hook"
 
-// Main runs the hook with the arguments args, of which the first is the name of the
-// program. It returns the exit code, and does not return if it becomes
-// nvidia-container-cli.
+// Main runs the hook. args[0] is the name of the program. Main returns the exit code. It does not
+// return if it executes nvidia-container-cli.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err := run(args[1:], stdin, stdout, stderr); err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", program, err)
@@ -73,8 +72,7 @@ Commands:
 	return err
 }
 
-// prestart becomes nvidia-container-cli, or returns nil for a container that asks for no
-// GPU.
+// prestart executes nvidia-container-cli. It returns nil if the container does not ask for GPUs.
 func prestart(configPath string, stdin io.Reader, stderr io.Writer) error {
 	cfg, warnings, err := toolconfig.Load(configPath)
 	if err != nil {
@@ -91,10 +89,10 @@ func prestart(configPath string, stdin io.Reader, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	of := request.FromSpec(spec)
-	// Only the runtime reads annotations: nobody could ask this hook for CDI devices.
-	of.Annotations = nil
-	asked, err := request.Derive(of, cfg)
+	container := request.FromSpec(spec)
+	// Only the runtime supports annotations, which ask for CDI devices. This hook does not.
+	container.Annotations = nil
+	asked, err := request.Derive(container, cfg)
 	if err != nil || !asked.GPU() {
 		return err
 	}
@@ -104,25 +102,25 @@ func prestart(configPath string, stdin io.Reader, stderr io.Writer) error {
 	if state.PID <= 0 || spec.Root() == "" {
 		return errors.New("find the container: its state has no pid, or its config.json no root.path")
 	}
-	cli, err := find(cfg.CLI.Path)
+	cli, err := findCLI(cfg.CLI.Path)
 	if err != nil {
 		return err
 	}
 	argv := append([]string{cli}, arguments(cfg, asked, state.PID, spec.Root())...)
-	// Nothing of this process's environment, which might be that of the container: a variable
-	// names a folder of the host to mount.
+	// The environment of this process is not passed on, because it may be the environment of the
+	// container, and a variable names a folder of the host to mount.
 	env := append([]string{"PATH=" + path}, cfg.CLI.Environment...)
 	return fmt.Errorf("run %s: %w", cli, syscall.Exec(cli, argv, env))
 }
 
-// checkMode returns an error for a container that the runtime has to start. Its text is
-// that of NVIDIA's hook, which people and tools search for: assertModeIsLegacy in
+// checkMode returns an error for a container that nvidia-container-runtime has to start. People and
+// tools search for the text of NVIDIA's hook, so the error repeats it: assertModeIsLegacy in
 // cmd/nvidia-container-runtime-hook/hook_config.go of NVIDIA/nvidia-container-toolkit 1.20.
 func checkMode(cfg *toolconfig.Config, asked *request.Request) error {
 	if cfg.Hook.SkipModeDetection {
 		return nil
 	}
-	// A spec that is prepared is no reason to refuse: this hook works beside it.
+	// An existing CDI spec is not a reason to refuse. A node can use this hook and CDI specs.
 	mode, reason := asked.Mode(cfg.Runtime.Mode, func(string) bool { return false }, cfg.Runtime.CDI.DefaultKind)
 	if mode == toolconfig.ModeLegacy {
 		return nil
@@ -134,13 +132,13 @@ func checkMode(cfg *toolconfig.Config, asked *request.Request) error {
 // path is the PATH of nvidia-container-cli.
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// cliName is the program that the hook becomes.
+// cliName is the name of the program that the hook executes.
 const cliName = "nvidia-container-cli"
 
-// find returns the path of nvidia-container-cli: that of config.toml, else the one beside
-// this program, else the one in a folder of the system. It does not search PATH, which
-// might be that of the container.
-func find(configured string) (string, error) {
+// findCLI returns the path of nvidia-container-cli. It uses an absolute path of config.toml, then
+// the folder of this program, then the folders of the system. It does not search PATH, because PATH
+// may come from the container.
+func findCLI(configured string) (string, error) {
 	if filepath.IsAbs(configured) {
 		return configured, nil
 	}

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// branch is a driver with the newest version of CUDA that it supports.
+// branch is a driver branch with the newest CUDA version that it supports.
 type branch struct {
 	driver int
 	cuda   string
 }
 
-// branches are the first drivers that supported a version of CUDA. The source is the table
-// "CUDA Toolkit and Corresponding Driver Versions" of the CUDA release notes:
+// branches returns the first driver branch that supported each CUDA version. The source is the
+// table "CUDA Toolkit and Corresponding Driver Versions" of the CUDA release notes:
 // https://docs.nvidia.com/cuda/archive/13.3.0/cuda-toolkit-release-notes/ has CUDA 13,
 // https://docs.nvidia.com/cuda/archive/12.9.1/cuda-toolkit-release-notes/ has CUDA 10 to 12.
-// There is no toolkit 12.7, and the table has no driver for 13.4, which comes without one:
-// these two are what nvidia-smi of the drivers 565.57.01 and 615.71.09 prints.
+// Toolkit 12.7 does not exist, and the table has no driver for 13.4, which comes without one. For
+// these two, nvidia-smi of the drivers 565.57.01 and 615.71.09 prints the version.
 func branches() []branch {
 	return []branch{
 		{615, "13.4"},
@@ -49,8 +49,8 @@ func branches() []branch {
 	}
 }
 
-// CUDAOf returns the newest version of CUDA that a driver supports, or of those that this
-// program knows; "" for a driver that is older than CUDA 10.
+// CUDAOf returns the newest known CUDA version that a driver supports, or "" for a driver that is
+// older than CUDA 10.
 func CUDAOf(driver string) string {
 	major, _, _ := strings.Cut(driver, ".")
 	n, err := strconv.Atoi(major)

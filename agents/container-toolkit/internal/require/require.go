@@ -1,10 +1,10 @@
 // Package require evaluates the conditions of the variables NVIDIA_REQUIRE_* against the
 // driver and the GPUs of a node. It does no I/O.
 //
-// A condition has terms separated by spaces, of which one must hold; a term has factors
-// separated by commas, all of which must hold; a factor compares a property with a value:
+// A condition has terms separated by spaces, and one of the terms must hold. A term has factors
+// separated by commas, and all factors must hold. A factor compares a property with a value:
 // "cuda>=12.6 brand=tesla,driver>=470,driver<471". The properties cuda, driver and arch are
-// versions; brand is a name.
+// versions. The property brand is a name.
 package require
 
 import (
@@ -17,39 +17,39 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Driver has the facts about the driver. An empty one is not known.
+// Driver has facts about the driver. An empty field means that the fact is not known.
 type Driver struct {
-	// Version of the kernel driver: "580.95.05".
+	// Version is the version of the kernel driver: "580.95.05".
 	Version string
-	// CUDA is the newest version that the driver supports: "13.0". If it is not known, it
-	// is that of CUDAOf.
+	// CUDA is the newest CUDA version that the driver supports: "13.0". If it is empty, CUDAOf derives
+	// it from Version.
 	CUDA string
 }
 
-// GPU has the facts about a GPU. An empty one is not known.
+// GPU has facts about a GPU. An empty field means that the fact is not known.
 type GPU struct {
-	// Name under which the container asked for the GPU.
+	// Name is the name that the container used to ask for the GPU.
 	Name string
 	// Arch is the compute capability: "9.0".
 	Arch string
-	// Brand is written in lower case: "tesla".
+	// Brand is in lower case: "tesla".
 	Brand string
 }
 
-// Check returns an error unless the condition of a variable holds for the driver, with each
-// of the GPUs. Without GPUs, only what the condition says about the driver can hold. The
-// error says what the node has, and the fix.
+// Check returns an error unless the condition of a variable holds for the driver and each GPU.
+// Without GPUs, only factors about the driver can hold. The error has the properties of the node,
+// and the fix.
 func Check(variable, condition string, driver Driver, gpus ...GPU) error {
 	terms, err := parse(condition)
 	if err != nil {
-		return fmt.Errorf("check %s=%s: %w", variable, shown(condition), err)
+		return fmt.Errorf("check %s=%s: %w", variable, printable(condition), err)
 	}
 	if len(gpus) == 0 {
 		gpus = []GPU{{}}
 	}
 	for _, g := range gpus {
 		has := facts(driver, g)
-		if slices.ContainsFunc(terms, has.meet) {
+		if slices.ContainsFunc(terms, has.meetsAll) {
 			continue
 		}
 		subject := "the driver"
@@ -57,12 +57,12 @@ func Check(variable, condition string, driver Driver, gpus ...GPU) error {
 			subject = "GPU " + text.Printable(g.Name)
 		}
 		return fmt.Errorf("%s does not meet %s=%s: %s: update the driver, or ignore requirements with NVIDIA_DISABLE_REQUIRE=true",
-			subject, variable, shown(condition), has.describe(terms))
+			subject, variable, printable(condition), has.describe(terms))
 	}
 	return nil
 }
 
-func shown(condition string) string { return text.Cut(text.Printable(condition), 200) }
+func printable(condition string) string { return text.Cut(text.Printable(condition), 200) }
 
 // term holds if all of its factors hold.
 type term []factor
@@ -116,7 +116,7 @@ func parseFactor(s string) (factor, error) {
 			return factor{}, invalid(s)
 		}
 	default:
-		// Images for later toolkits may name others. No such factor holds.
+		// Images for later toolkits may use other properties. Their factors do not hold.
 	}
 	if f.op == "" {
 		return factor{}, invalid(s)
@@ -128,18 +128,18 @@ func invalid(factor string) error {
 	return fmt.Errorf("%q is invalid: write a comparison like cuda>=12.4, driver<571, arch>=8.0 or brand=tesla", text.Cut(text.Printable(factor), 60))
 }
 
-// known are the values of the properties that are known.
-type known map[string]string
+// properties has the values of the known properties.
+type properties map[string]string
 
-func facts(d Driver, g GPU) known {
-	return known{"cuda": cmp.Or(d.CUDA, CUDAOf(d.Version)), "driver": d.Version, "arch": g.Arch, "brand": g.Brand}
+func facts(d Driver, g GPU) properties {
+	return properties{"cuda": cmp.Or(d.CUDA, CUDAOf(d.Version)), "driver": d.Version, "arch": g.Arch, "brand": g.Brand}
 }
 
-func (k known) meet(t term) bool {
+func (k properties) meetsAll(t term) bool {
 	return !slices.ContainsFunc(t, func(f factor) bool { return !k.meets(f) })
 }
 
-func (k known) meets(f factor) bool {
+func (k properties) meets(f factor) bool {
 	value := k[f.property]
 	if value == "" {
 		return false
@@ -168,8 +168,8 @@ func (k known) meets(f factor) bool {
 	}
 }
 
-// describe says what the node has of the properties that the terms name.
-func (k known) describe(terms []term) string {
+// describe returns text with the values of the properties in the terms.
+func (k properties) describe(terms []term) string {
 	var names, unknown []string
 	for _, t := range terms {
 		for _, f := range t {
@@ -200,7 +200,7 @@ func (k known) describe(terms []term) string {
 	return out
 }
 
-// parseVersion returns the numbers of a version like "12.6", or nil if it is none.
+// parseVersion returns the numbers of a version like "12.6", or nil if it is invalid.
 func parseVersion(s string) []uint64 {
 	var out []uint64
 	for part := range strings.SplitSeq(s, ".") {
@@ -213,7 +213,7 @@ func parseVersion(s string) []uint64 {
 	return out
 }
 
-// compare orders versions. A number that one lacks is zero.
+// compare orders versions. Missing numbers are 0.
 func compare(a, b []uint64) int {
 	for i := range max(len(a), len(b)) {
 		var x, y uint64

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is a folder of the container that stays the same one, whatever is at its path
-// later. Its methods take the names of files in it, and follow no links.
+// Dir is an open folder of the container. It stays the same folder even if its path is replaced.
+// Its methods take the names of entries, and do not follow links.
 type Dir struct {
 	root *Root
 	file *os.File
@@ -36,15 +36,15 @@ func (r *Root) Dir(name string) (*Dir, error) {
 // Close releases the folder.
 func (d *Dir) Close() error { return d.file.Close() }
 
-// Entry is a name in a folder.
+// Entry is an entry of a folder.
 type Entry struct {
 	Name string
 	// Link is set for a symbolic link.
 	Link bool
 }
 
-// Entries returns what is in the folder, in no order. It rejects a folder with more than
-// limit entries.
+// Entries returns the entries of the folder, unordered. It rejects a folder with more than limit
+// entries.
 func (d *Dir) Entries(limit int) ([]Entry, error) {
 	if _, err := d.file.Seek(0, io.SeekStart); err != nil {
 		return nil, cause(err)
@@ -72,9 +72,9 @@ func (d *Dir) Entries(limit int) ([]Entry, error) {
 	}
 }
 
-// next decodes one entry of getdents64(2), and returns the rest. It is false for the
-// folder itself and the one above. Package os does not say what an entry is without
-// looking at its path on some file systems.
+// next decodes one entry of getdents64(2), and returns the remaining bytes. It returns false for
+// "." and "..". Package os cannot be used here: on some file systems, it looks at the path of an
+// entry to find its type.
 func (d *Dir) next(b []byte) (Entry, []byte, bool) {
 	const header = 19
 	size := int(binary.NativeEndian.Uint16(b[16:]))
@@ -90,8 +90,7 @@ func (d *Dir) next(b []byte) (Entry, []byte, bool) {
 	return e, b[size:], true
 }
 
-// Names returns the names in the folder, sorted. It rejects a folder with more than limit
-// entries.
+// Names returns the names of the entries, sorted. It rejects a folder with more than limit entries.
 func (d *Dir) Names(limit int) ([]string, error) {
 	entries, err := d.Entries(limit)
 	names := make([]string, 0, len(entries))
@@ -102,7 +101,7 @@ func (d *Dir) Names(limit int) ([]string, error) {
 	return names, err
 }
 
-// entry returns a file of the folder as an O_PATH file descriptor: the link, if it is one.
+// entry opens an entry of the folder with O_PATH. It does not follow a link.
 func (d *Dir) entry(name string) (*os.File, error) {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return nil, unix.EINVAL
@@ -114,7 +113,7 @@ func (d *Dir) entry(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// Stat returns what a file of the folder is.
+// Stat returns the type, size and identity of an entry.
 func (d *Dir) Stat(name string) (Info, error) {
 	f, err := d.entry(name)
 	if err != nil {
@@ -125,7 +124,7 @@ func (d *Dir) Stat(name string) (Info, error) {
 	return info, failed("read", name, err)
 }
 
-// Open opens a regular file of the folder, as Root.OpenFile does.
+// Open opens a regular file of the folder with the checks of Root.OpenFile.
 func (d *Dir) Open(name string) (*os.File, error) {
 	f, err := d.entry(name)
 	if err != nil {
@@ -136,23 +135,22 @@ func (d *Dir) Open(name string) (*os.File, error) {
 	return regular, failed("open", name, err)
 }
 
-// Mounted reports whether a file of the folder is the root of a mount: it was put there
-// for this container, and is not part of the image. It is false where the kernel does
-// not say (before Linux 5.8).
+// Mounted reports whether an entry of the folder is the root of a mount, which means that it was
+// mounted for this container and is not part of the image. Before Linux 5.8, it is always false.
 func (d *Dir) Mounted(name string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(int(d.file.Fd()), name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, &st)
 	return err == nil && st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
-// Readlink returns the text of a link of the folder.
+// Readlink returns the target of a link in the folder.
 func (d *Dir) Readlink(name string) (string, error) {
 	target, err := readlinkAt(d.file, name)
 	return target, failed("read link", name, err)
 }
 
-// Symlink creates a link in the folder, or replaces the file of that name. It leaves a
-// link with the same target as it is.
+// Symlink creates a link in the folder. It replaces a file with this name, and keeps a link that
+// has the same target.
 func (d *Dir) Symlink(target, name string) error {
 	return failed("create link", name, d.root.symlinkAt(d.file, target, name))
 }

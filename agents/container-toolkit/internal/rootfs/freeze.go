@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Freeze makes a mount read-only after it was filled.
+// Freeze makes a mount read-only after it has been filled.
 func (m *Mount) Freeze() error {
 	err := unix.MountSetattr(int(m.file.Fd()), "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	if errors.Is(err, unix.ENOSYS) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file has all paths of the host that the package uses: the one that Open gets, and
-// those of the kernel's /proc. The linter allows paths in no other file.
+// This file has all paths of the host that the package uses: the argument of Open, and paths of the
+// kernel's /proc. The linter forbids paths in the package's other files.
 
 func openHost(path string) (*os.File, error) {
 	return os.OpenFile(path, unix.O_PATH|unix.O_DIRECTORY, 0)
@@ -26,8 +26,7 @@ func isOwnRoot(dir *os.File) (bool, error) {
 	return err == nil && os.SameFile(own, info), err
 }
 
-// openSelf opens the folder of this process's file descriptors, in a procfs that nobody
-// can have mounted something into.
+// openSelf opens /proc/self/fd in a new procfs, so that no process can have mounted over it.
 func openSelf() (*os.File, error) {
 	proc, err := procfs.OpenProcRoot()
 	if err != nil {
@@ -37,13 +36,15 @@ func openSelf() (*os.File, error) {
 	return self, errors.Join(err, proc.Close())
 }
 
-// procPath is the path of a file descriptor for a system call that takes a path only.
+// procPath returns the path of a file descriptor, for system calls that only take a path.
 func procPath(f *os.File) string { return "/proc/thread-self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// change changes flags of the mount of which f is the root.
-func change(f *os.File, flags uintptr) error { return unix.Mount("", procPath(f), "", flags, "") }
+// setMountFlags changes the flags of the mount whose root is f.
+func setMountFlags(f *os.File, flags uintptr) error {
+	return unix.Mount("", procPath(f), "", flags, "")
+}
 
-// unmount takes away the mount of which f is the root.
+// unmount detaches the mount whose root is f.
 func unmount(f *os.File) error { return unix.Unmount(procPath(f), unix.MNT_DETACH) }
 
 // onHost reports whether the calling thread is in the mount namespace of process 1.
@@ -52,7 +53,7 @@ func onHost() bool {
 	if err != nil {
 		return true
 	}
-	// Who may not see it cannot mount in it either.
+	// A process that cannot read the link cannot mount in that namespace.
 	host, err := os.Readlink("/proc/1/ns/mnt")
 	return err == nil && own == host
 }

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/pkg/mountinfo"
 )
 
-// Attributes limit what a mount allows. Its propagation is always private.
+// Attributes restrict a mount. The propagation of the mount is always private.
 type Attributes struct{ ReadOnly, NoSuid, NoDev, NoExec bool }
 
 // bits returns the flags of mount_setattr(2).
@@ -35,21 +35,20 @@ func (a Attributes) pick(readOnly, noSuid, noDev, noExec uint64) uint64 {
 	return out
 }
 
-// Mount is a mount that is nowhere yet. It does not depend on the mount namespace in
-// which it was made.
+// Mount is a detached mount. It is independent of the mount namespace of its creator.
 type Mount struct {
 	file *os.File
-	// later are flags of mount(2) to set once it is mounted, before Linux 5.12.
+	// later holds flags of mount(2) that are set after mounting, on kernels before Linux 5.12.
 	later uintptr
 }
 
-// Clone makes a mount of a file or a folder, without what is mounted below it. The source
-// must never be one of a container's own files: open it on the host, or below the driver
-// root. The caller may close source.
+// Clone makes a detached mount of a file or a folder, without the mounts below it. The source must
+// never come from the container: open it on the host, or below the driver root. The caller may
+// close source.
 func Clone(source *os.File, a Attributes) (*Mount, error) {
 	fd, err := unix.OpenTree(int(source.Fd()), "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("clone mount of %s: %w", source.Name(), older(err))
+		return nil, fmt.Errorf("clone mount of %s: %w", source.Name(), explainENOSYS(err))
 	}
 	m := &Mount{file: os.NewFile(uintptr(fd), source.Name())}
 	attr := unix.MountAttr{Attr_set: a.bits(), Propagation: unix.MS_PRIVATE}
@@ -64,20 +63,20 @@ func Clone(source *os.File, a Attributes) (*Mount, error) {
 	return m, nil
 }
 
-// older says what the kernel lacks.
-func older(err error) error {
+// explainENOSYS adds the required version of Linux if the kernel lacks the system call.
+func explainENOSYS(err error) error {
 	if errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("%w: this needs Linux 5.2 or later", err)
 	}
 	return err
 }
 
-// NewTmpfs makes an empty tmpfs of at most size bytes, and returns the root through which
-// it is filled. The caller closes both.
+// NewTmpfs makes an empty, detached tmpfs of at most size bytes. It returns the mount and a root
+// for filling it. The caller closes both.
 func NewTmpfs(size int64, mode fs.FileMode) (*Mount, *Root, error) {
 	fd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a tmpfs: %w", older(err))
+		return nil, nil, fmt.Errorf("make a tmpfs: %w", explainENOSYS(err))
 	}
 	defer func() { _ = unix.Close(fd) }()
 	for _, option := range [][2]string{
@@ -108,15 +107,15 @@ func NewTmpfs(size int64, mode fs.FileMode) (*Mount, *Root, error) {
 	return m, root, nil
 }
 
-// Close releases the mount. If it is mounted somewhere, it stays there.
+// Close releases the mount. If it is attached, it stays attached.
 func (m *Mount) Close() error { return m.file.Close() }
 
-// Unmount takes the mount away from where it was mounted.
+// Unmount detaches the mount from its mount point.
 func (m *Mount) Unmount() error { return unmount(m.file) }
 
-// Mount mounts m on a file or a folder that exists, in the mount namespace of the calling
-// thread. It refuses where the mount would be seen outside of the container: in the
-// mount namespace of process 1, and on a shared mount.
+// Mount mounts m on an existing file or folder, in the mount namespace of the calling thread. It
+// refuses if the mount would be visible outside of the container: in the mount namespace of process
+// 1, and on a shared mount.
 func (r *Root) Mount(name string, m *Mount) error {
 	target, err := r.lookup(name)
 	if err != nil {
@@ -137,12 +136,12 @@ func (r *Root) mountOn(target *os.File, m *Mount) error {
 	if err != nil || m.later == 0 {
 		return err
 	}
-	return errors.Join(change(m.file, unix.MS_PRIVATE), change(m.file, m.later))
+	return errors.Join(setMountFlags(m.file, unix.MS_PRIVATE), setMountFlags(m.file, m.later))
 }
 
-// notShared returns an error if what is mounted on a file is seen outside of the container.
-// It makes the mount of the root file system private. The kernel lists all mounts of the
-// host for it, so that it asks once for each mount.
+// notShared returns an error if mounts on a file would be visible outside of the container. It
+// makes the mount of the root file system private. To check a mount, the kernel lists all mounts of
+// the host, so notShared checks each mount only once.
 func (r *Root) notShared(target *os.File) error {
 	at, err := mountinfo.Of(target)
 	if err != nil {
@@ -171,8 +170,8 @@ func (r *Root) notShared(target *os.File) error {
 	return nil
 }
 
-// Private stops that mounts below a mount, such as the container's /proc, are seen
-// outside of the container. It does nothing to a folder that is not the root of a mount.
+// Private makes a mount private, such as the container's /proc, so that mounts below it are not
+// visible outside of the container. It does nothing if the folder is not the root of a mount.
 func (r *Root) Private(name string) error {
 	f, err := r.lookup(name)
 	if err != nil {
@@ -183,15 +182,15 @@ func (r *Root) Private(name string) error {
 }
 
 func private(f *os.File) error {
-	err := change(f, unix.MS_PRIVATE)
+	err := setMountFlags(f, unix.MS_PRIVATE)
 	if errors.Is(err, unix.EINVAL) {
 		return nil
 	}
 	return err
 }
 
-// MountPoint creates an empty file, or a folder, to mount on, unless there is one. It
-// replaces a link that leads nowhere.
+// MountPoint creates an empty file or folder as a mount point if the path does not exist. It
+// replaces a dangling link.
 func (r *Root) MountPoint(name string, dir bool) error {
 	f, err := r.lookup(name)
 	if err == nil {

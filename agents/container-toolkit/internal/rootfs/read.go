@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Info says what a file is.
+// Info describes a file.
 type Info struct {
-	// Mode has the type and the permissions.
+	// Mode has the type and the permissions of the file.
 	Mode fs.FileMode
 	Size int64
 	// Device and Inode identify the file.
@@ -29,8 +29,8 @@ func infoOf(f *os.File) (Info, error) {
 	return Info{Mode: modeOf(st.Mode), Size: st.Size, Device: st.Dev, Inode: st.Ino, Rdev: st.Rdev}, nil
 }
 
-// modeOf returns the mode as package fs has it: permissions, and the type of what is not a
-// regular file.
+// modeOf returns the mode in the form of package fs: the permissions, and the type unless the file
+// is regular.
 func modeOf(mode uint32) fs.FileMode {
 	out := fs.FileMode(mode & 0o777)
 	switch mode & unix.S_IFMT {
@@ -53,7 +53,7 @@ func modeOf(mode uint32) fs.FileMode {
 	return out
 }
 
-// Stat returns what a file is. It follows links.
+// Stat returns the type, size and identity of a file. It follows links.
 func (r *Root) Stat(name string) (Info, error) {
 	f, err := r.lookup(name)
 	if err != nil {
@@ -70,9 +70,8 @@ func (r *Root) Has(name string) bool {
 	return err == nil
 }
 
-// OpenFile opens a regular file of the container's own file systems for reading. It does
-// not open devices and named pipes, and nothing of procfs and sysfs, where what a read
-// returns depends on who reads.
+// OpenFile opens a regular file for reading. It rejects devices, named pipes, and files of procfs
+// and sysfs, because their content depends on the reader.
 func (r *Root) OpenFile(name string) (*os.File, error) {
 	f, err := r.lookup(name)
 	if err != nil {
@@ -102,8 +101,7 @@ func (r *Root) openRegular(f *os.File) (*os.File, error) {
 	return r.reopen(f, unix.O_RDONLY|unix.O_NOCTTY)
 }
 
-// ReadFile returns the content of a regular file, and rejects one of more than limit
-// bytes.
+// ReadFile returns the content of a regular file. It rejects a file of more than limit bytes.
 func (r *Root) ReadFile(name string, limit int64) ([]byte, error) {
 	f, err := r.OpenFile(name)
 	if err != nil {
@@ -137,7 +135,7 @@ func readAll(f *os.File, limit int64) ([]byte, error) {
 }
 
 func readlinkAt(dir *os.File, base string) (string, error) {
-	// Nearly all links are short, and fit on the stack.
+	// Nearly all links are short, so that the buffer fits on the stack.
 	var short [128]byte
 	n, err := unix.Readlinkat(int(dir.Fd()), base, short[:])
 	if err != nil {

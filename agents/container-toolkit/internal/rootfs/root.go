@@ -1,8 +1,8 @@
-// Package rootfs works inside a container's root file system while an image may be
-// hostile: any file may be a link, also to another one a moment later. Paths are paths
-// in the container. The kernel resolves each against the root's file descriptor, so that
-// no link leads out of it, and the rest is done relative to the file descriptor that it
-// returned. The package has no path of the host, except the one that Open takes.
+// Package rootfs works inside a container's root file system. The image may be hostile: any file
+// may be a link, and may change its target at any time. All paths are paths in the container. The
+// kernel resolves each path relative to the file descriptor of the root, so that no link leads out
+// of it. All other operations are relative to the resulting file descriptor. The package uses no
+// path of the host except the argument of Open and the kernel's /proc.
 package rootfs
 
 import (
@@ -19,21 +19,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is the root folder of a container, or another folder that must not be left. Its
-// methods can be used by several goroutines.
+// Root is the root folder of a container, or another folder that paths must not leave. Its methods
+// are safe for concurrent use.
 type Root struct {
 	dir *os.File // O_PATH
-	// changes is the root through which files are changed: dir, or what writable returns.
+	// changes is the root for changing files: dir, or the result of writable.
 	changes *os.File
-	// self is /proc/self/fd, through which a file is opened again with other flags.
+	// self is /proc/self/fd. It is used to open a file again with other flags.
 	self *os.File
-	// private has the numbers of mounts that are known not to be shared: nobody else changes
-	// mounts in the mount namespace of a container that has not started.
+	// private has the IDs of mounts that are known not to be shared. They do not change, because no
+	// other process changes mounts in the mount namespace of a container that has not started.
 	private sync.Map
 }
 
-// Open opens the root file system that is at a path of the host: root.path of the
-// container's config.json. It rejects the root of the process itself, which is the host's.
+// Open opens the root file system at a path of the host, root.path of the container's config.json.
+// It rejects the root of the process itself, which is the host's root.
 func Open(hostPath string) (*Root, error) {
 	dir, err := openHost(hostPath)
 	if err != nil {
@@ -52,7 +52,7 @@ func Open(hostPath string) (*Root, error) {
 	return r, nil
 }
 
-// newRoot returns the root that dir is, and owns dir.
+// newRoot returns a Root for dir, and takes ownership of dir.
 func newRoot(dir *os.File) (*Root, error) {
 	self, err := openSelf()
 	if err != nil {
@@ -70,14 +70,13 @@ func (r *Root) Close() error {
 	return err
 }
 
-// tries is how often a path is resolved again after something was renamed meanwhile.
+// tries is the number of attempts to resolve a path while files are renamed.
 const tries = 128
 
-// lookup returns a file as an O_PATH file descriptor: of no use but to name it. It
-// follows links, inside the root.
+// lookup returns a file as an O_PATH file descriptor. It follows links inside the root.
 func (r *Root) lookup(name string) (*os.File, error) { return lookup(r.dir, name) }
 
-// lookupChange does so for a file that is to be changed.
+// lookupChange is lookup for a file that will be changed.
 func (r *Root) lookupChange(name string) (*os.File, error) { return lookup(r.changes, name) }
 
 func lookup(root *os.File, name string) (*os.File, error) {
@@ -96,7 +95,7 @@ func lookup(root *os.File, name string) (*os.File, error) {
 		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
-			// Before Linux 5.6, or below a seccomp filter that does not know the call.
+			// Linux before 5.6, or a seccomp filter that does not know the call.
 			f, err := pathrs.OpenatInRoot(root, name)
 			return f, cause(err)
 		}
@@ -105,7 +104,7 @@ func lookup(root *os.File, name string) (*os.File, error) {
 	return nil, unix.EAGAIN
 }
 
-// check returns an error for a path that no system call takes.
+// check returns an error for a path that no system call accepts.
 func check(name string) error {
 	if name == "" || len(name) >= unix.PathMax || strings.ContainsRune(name, 0) {
 		return unix.EINVAL
@@ -113,8 +112,8 @@ func check(name string) error {
 	return nil
 }
 
-// reopen opens the file of an O_PATH file descriptor, or of one with other flags. What
-// is at its path by now does not matter.
+// reopen opens the file behind a file descriptor again with other flags. It does not use the path
+// of the file, which may have changed.
 func (r *Root) reopen(f *os.File, flags int) (*os.File, error) {
 	fd, err := unix.Openat(int(r.self.Fd()), strconv.Itoa(int(f.Fd())), flags|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -123,8 +122,8 @@ func (r *Root) reopen(f *os.File, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// parent returns the folder of a path, which it creates if create is set, and the last
-// element of the path.
+// parent returns the folder of a path and the last element of the path. If create is set, it
+// creates the folder.
 func (r *Root) parent(name string, create bool) (*os.File, string, error) {
 	dir, base := path.Split(path.Clean("/" + name))
 	if base == "" {
@@ -138,8 +137,8 @@ func (r *Root) parent(name string, create bool) (*os.File, string, error) {
 	return f, base, err
 }
 
-// mkdirAll returns a folder as an O_PATH file descriptor, and creates it with mode 0755
-// if it is missing.
+// mkdirAll returns a folder as an O_PATH file descriptor. It creates a missing folder with mode
+// 0755.
 func (r *Root) mkdirAll(name string) (*os.File, error) {
 	f, err := r.lookupChange(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -160,7 +159,7 @@ func (r *Root) mkdirAll(name string) (*os.File, error) {
 	return f, nil
 }
 
-// failed returns the error of something that was to be done with a file of the container.
+// failed returns the error of an operation on a file of the container.
 func failed(do, name string, err error) error {
 	if err == nil {
 		return nil
@@ -175,13 +174,13 @@ func failed(do, name string, err error) error {
 	return fmt.Errorf("%s %s in the container: %w", do, name, err)
 }
 
-// CannotChange reports whether an error says that a file cannot be replaced by anybody: its
-// file system is read-only, or something is mounted in its place.
+// CannotChange reports whether an error means that no process can replace a file: its file system
+// is read-only, or a file is mounted at its path.
 func CannotChange(err error) bool {
 	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EBUSY)
 }
 
-// cause returns the number of the system's error without the names of files on the host.
+// cause returns the errno of an error, without the names of files on the host.
 func cause(err error) error {
 	if number, ok := errors.AsType[unix.Errno](err); ok {
 		return number

@@ -6,13 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writable returns a root through which the files of a root can be changed that is mounted
-// read-only, and nil for another one or where that cannot be. crun mounts the root file
-// system of a read-only container so before it runs hooks; runc does so after them. The
-// result is a clone of the mounts that nobody else sees: those of the container stay as
-// they are, and volumes that are read-only are so in the clone. It needs Linux 5.12. In
-// the host's mount namespace it is not made: there, somebody else than the runtime may
-// have decided that the file system is read-only.
+// writable returns a writable root if dir is mounted read-only. Otherwise, and if the kernel cannot
+// do it, it returns nil. crun mounts the root file system of a read-only container read-only before
+// it runs hooks, and runc afterwards. The returned root is a private clone of the mounts. The
+// container's mounts do not change, and read-only volumes are read-only in the clone. This needs
+// Linux 5.12. In the host's mount namespace, writable returns nil, because the runtime may not be
+// the program that made the file system read-only.
 func writable(dir *os.File) *os.File {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(dir.Fd()), &st); err != nil || st.Flags&unix.ST_RDONLY == 0 || onHost() {

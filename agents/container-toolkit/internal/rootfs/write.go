@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MkdirAll creates a folder and those above it with mode 0755, as far as they are missing.
+// MkdirAll creates a folder and its missing parents with mode 0755.
 func (r *Root) MkdirAll(name string) error {
 	f, err := r.mkdirAll(name)
 	if err != nil {
@@ -19,17 +19,16 @@ func (r *Root) MkdirAll(name string) error {
 	return f.Close()
 }
 
-// WriteFile replaces a file as a whole, or a link in its place, and creates its folder.
-// Readers see the old content or the new one. It does not write a file that has the
-// content and the mode. It does not wait for the disk: a container does not survive the
-// host.
+// WriteFile replaces a file, or a link at its path, atomically, and creates its folder. It does not
+// write if the file already has this content and mode. It does not sync, because a container does
+// not survive a crash of the host.
 func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) error {
 	dir, base, err := r.parent(name, true)
 	if err != nil {
 		return failed("write", name, err)
 	}
 	defer dir.Close()
-	if r.has(dir, base, data, mode) {
+	if r.hasContent(dir, base, data, mode) {
 		return nil
 	}
 	return failed("write", name, r.replace(dir, base, func(temporary string) error {
@@ -37,8 +36,8 @@ func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) error {
 	}))
 }
 
-// has reports whether the regular file base has the content and the mode already.
-func (r *Root) has(dir *os.File, base string, data []byte, mode fs.FileMode) bool {
+// hasContent reports whether base is a regular file that already has the content and the mode.
+func (r *Root) hasContent(dir *os.File, base string, data []byte, mode fs.FileMode) bool {
 	d := Dir{root: r, file: dir}
 	f, err := d.Open(base)
 	if err != nil {
@@ -53,8 +52,8 @@ func (r *Root) has(dir *os.File, base string, data []byte, mode fs.FileMode) boo
 	return err == nil && bytes.Equal(old, data)
 }
 
-// replace puts what create makes under a temporary name in the place of base. The name
-// is always the same one, so that what a killed process left is removed by the next.
+// replace calls create with a temporary name, and renames the result to base. The temporary name is
+// always the same, so that the next call removes the file of a process that was killed.
 func (r *Root) replace(dir *os.File, base string, create func(temporary string) error) error {
 	temporary := "." + base[:min(len(base), 200)] + ".nvidia-tmp"
 	fd := int(dir.Fd())
@@ -66,7 +65,7 @@ func (r *Root) replace(dir *os.File, base string, create func(temporary string) 
 		err = unix.Renameat(fd, temporary, fd, base)
 	}
 	if err != nil {
-		// Nothing is there if create failed at once.
+		// The file does not exist if create failed at once.
 		_ = unix.Unlinkat(fd, temporary, 0)
 	}
 	return err
@@ -82,12 +81,12 @@ func writeNew(dir *os.File, name string, data []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// Remove removes a file or a link. It is no error if there is none.
+// Remove removes a file or a link. It succeeds if the path does not exist.
 func (r *Root) Remove(name string) error {
 	dir, base, err := r.parent(name, false)
 	if err == nil {
 		defer dir.Close()
-		// On a read-only file system, unlinkat fails for a file that is not there, too.
+		// On a read-only file system, unlinkat fails even if the file does not exist.
 		var st unix.Stat_t
 		err = unix.Fstatat(int(dir.Fd()), base, &st, unix.AT_SYMLINK_NOFOLLOW)
 		if err == nil {
@@ -100,8 +99,8 @@ func (r *Root) Remove(name string) error {
 	return failed("remove", name, err)
 }
 
-// Symlink creates a link with the text target, and the folder that it is in. It replaces
-// a file of that name, and leaves a link with the same target as it is.
+// Symlink creates a link to target, and the folder of the link. It replaces a file at the path of
+// the link, and keeps a link that has the same target.
 func (r *Root) Symlink(target, link string) error {
 	dir, base, err := r.parent(link, true)
 	if err != nil {
@@ -127,14 +126,14 @@ func (r *Root) symlinkAt(dir *os.File, target, base string) error {
 	})
 }
 
-// chmod sets the permissions of the file of an O_PATH file descriptor.
+// chmod sets the permissions of the file behind an O_PATH file descriptor.
 func (r *Root) chmod(f *os.File, mode fs.FileMode) error {
 	return unix.Fchmodat(int(r.self.Fd()), strconv.Itoa(int(f.Fd())), uint32(mode.Perm()), 0)
 }
 
-// ChmodDir sets the permissions of a folder. It rejects a folder of a mounted volume,
-// which is the host's: only the root file system itself and a tmpfs, such as /dev, are
-// the container's.
+// ChmodDir sets the permissions of a folder. It rejects a folder of a mounted volume, because the
+// volume belongs to the host. Only the root file system and a tmpfs, such as /dev, belong to the
+// container.
 func (r *Root) ChmodDir(name string, mode fs.FileMode) error {
 	f, err := r.lookupChange(name)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 
 // call is the command line of an OCI runtime.
 type call struct {
-	// command is empty if there is none.
+	// command is empty if the command line has no command.
 	command string
-	// bundle is the folder of the container; empty means the current one.
+	// bundle is the folder of the bundle. Empty means the current folder.
 	bundle string
-	// version is set if the version is asked for.
+	// version is set if the command line asks for the version.
 	version bool
-	// log is the path of the runtime's log file, empty for none.
+	// log is the path of the runtime's log file, or empty.
 	log string
-	// json is set if the log is in JSON.
+	// json is set if the log file is in JSON.
 	json  bool
 	debug bool
 }
@@ -23,9 +23,8 @@ type call struct {
 // creates reports whether the call creates a container.
 func (c call) creates() bool { return c.command == "create" || c.command == "run" }
 
-// parseCall reads the arguments behind the name of the program. It knows the flags of runc
-// and crun. A flag that it does not know, and that has no "=", has a value if what follows
-// is neither a flag nor a command.
+// parseCall reads the arguments after the name of the program. It knows the flags of runc and crun.
+// An unknown flag without "=" has a value if the next argument is neither a flag nor a command.
 func parseCall(args []string) call {
 	var c call
 	for i := 0; i < len(args); i++ {

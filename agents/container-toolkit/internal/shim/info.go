@@ -6,8 +6,8 @@ import (
 	"outrigger.dev/pkg/driverproc"
 )
 
-// Facts returns what the runtime would use on this node, for people. path is the PATH of
-// the runtime.
+// Facts returns, for people, the mode and the programs that the runtime would use on this node.
+// path is the PATH of the runtime.
 func Facts(cfg *toolconfig.Config, path string) []request.Decision {
 	out := []request.Decision{{About: "mode", Result: cfg.Runtime.Mode}}
 	add := func(about, result string, err error) {

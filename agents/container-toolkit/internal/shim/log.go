@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Levels of log messages, the most severe first.
+// Levels of log messages, in order of severity.
 const (
 	levelError = iota
 	levelWarn
@@ -19,11 +19,11 @@ const (
 	levelDebug
 )
 
-// logger writes to the file of nvidia-container-runtime.debug, and to the log of the
-// low-level runtime, in which engines look for the error.
+// logger writes to the debug file, which nvidia-container-runtime.debug in config.toml names, and
+// to the log of the low-level runtime. Engines read errors from the low-level runtime's log.
 type logger struct {
 	call call
-	// file is nil without a file of its own.
+	// file is nil if no debug file is configured.
 	file  *os.File
 	level int
 }
@@ -46,8 +46,8 @@ func (l *logger) open(path, level string) error {
 	return nil
 }
 
-// log writes a message to the file of its own, and to the runtime's if an engine or a
-// person should see it.
+// log writes a message to the debug file. Errors, warnings, and all messages in debug mode also go
+// to the low-level runtime's log.
 func (l *logger) log(level int, message string) {
 	if level > l.level {
 		return
@@ -67,7 +67,7 @@ func (l *logger) log(level int, message string) {
 	fmt.Fprint(f, entry(level, message, l.call.json))
 }
 
-// entry returns a message in one of the two formats of runc.
+// entry returns a message in the text format or in the JSON format of runc.
 func entry(level int, message string, inJSON bool) string {
 	name := []string{"error", "warning", "info", "debug"}[level]
 	now := time.Now().Format(time.RFC3339)

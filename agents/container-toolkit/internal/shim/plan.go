@@ -20,21 +20,22 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Plan is what a container gets, and why.
+// Plan describes the changes of a container, with their reasons.
 type Plan struct {
 	Request *request.Request
-	// Mode is "cdi" or "legacy", and Reason says why. Both are empty for a container that
-	// is no GPU container.
+	// Mode is "cdi" or "legacy", and Reason explains it. Both are empty if the container does not ask
+	// for GPUs.
 	Mode, Reason string
-	// Devices are those of CDI specs.
+	// Devices has the devices of CDI specs.
 	Devices []inject.Device
-	// Left are the paths of the specs that no driver capability of the container needs.
+	// Left has the paths in CDI specs that are left out, because the container's driver capabilities do
+	// not need them.
 	Left  []string
 	Edits oci.Edits
 }
 
-// Make returns what a container gets. If it is refused, the error says why, and the plan
-// has what was decided before.
+// Make returns the plan of a container. If the container is refused, the error has the reason, and
+// the plan has the decisions up to that point.
 func Make(c request.Container, t inject.Target, cfg *toolconfig.Config) (*Plan, error) {
 	p := &Plan{}
 	if cfg.Runtime.Mode == toolconfig.ModeLegacy {
@@ -74,8 +75,8 @@ func Make(c request.Container, t inject.Target, cfg *toolconfig.Config) (*Plan, 
 	return p, err
 }
 
-// devices returns the GPUs that the container asks for, at least one device, and what it
-// gets beside them.
+// devices returns the GPUs that the container asks for, which is at least one device, and the
+// additional devices.
 func (p *Plan) devices(defaultKind string) (gpus, extra []request.Device) {
 	gpus = slices.Clone(p.Request.Devices)
 	if p.Request.None {
@@ -84,8 +85,8 @@ func (p *Plan) devices(defaultKind string) (gpus, extra []request.Device) {
 	return gpus, p.Request.Extra()
 }
 
-// filter returns the filter for the driver capabilities. A container that names CDI
-// devices, and no capabilities, gets all that CDI specs have, as without this runtime.
+// filter returns the filter for the driver capabilities. A container that names CDI devices, but no
+// capabilities, gets the complete CDI devices, as it would without this runtime.
 func (p *Plan) filter(gpus []request.Device) (*inject.Filter, error) {
 	qualified := !slices.ContainsFunc(gpus, func(d request.Device) bool { return !d.Qualified })
 	if qualified && !p.Request.CapabilitiesSet {
@@ -115,8 +116,8 @@ func (p *Plan) check() error {
 	return nil
 }
 
-// facts returns what is known about the driver and the GPUs of the container. A spec that
-// another program wrote has no facts: only the driver's version is known then.
+// facts returns the known facts about the driver and the container's GPUs. A spec of another
+// program has no facts. Then only the driver version is known.
 func (p *Plan) facts() (require.Driver, []require.GPU, error) {
 	var driver require.Driver
 	var gpus []require.GPU
@@ -143,13 +144,13 @@ func (p *Plan) facts() (require.Driver, []require.GPU, error) {
 		}
 	}
 	if driver.Version == "" {
-		// Without a driver, it is not known.
+		// Without a driver, the version is not known.
 		driver.Version, _ = driverproc.Root("").Version()
 	}
 	return driver, gpus, nil
 }
 
-// HostPublic reports whether every user of the host may read a file, or connect to a socket.
+// HostPublic reports whether every user of the host can read a file or connect to a socket.
 func HostPublic(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -164,7 +165,7 @@ func HostPublic(path string) bool {
 	return false
 }
 
-// HostNode returns a device node of the host, without following a link.
+// HostNode returns a device node of the host. It does not follow links.
 func HostNode(path string) (inject.Node, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {

@@ -9,14 +9,14 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// defaultPath is searched after the PATH of the process, which engines often leave empty.
+// defaultPath is searched after the PATH of the process, which many engines leave empty.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// packagedPath is where packages of CRI-O install low-level runtimes, in no PATH.
+// packagedPath has the folders of low-level runtimes in packages of CRI-O, which no PATH contains.
 const packagedPath = "/usr/libexec/crio:/usr/lib/cri-o-runc/sbin"
 
-// findRuntime returns the path of the low-level runtime: the first of the names that is a
-// program, and not this one.
+// findRuntime returns the path of the low-level runtime: the first name that is a program other
+// than this one.
 func findRuntime(names []string, path string) (string, error) {
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {
@@ -34,7 +34,7 @@ func findRuntime(names []string, path string) (string, error) {
 		text.OneOf(names), path)
 }
 
-// candidates returns the paths that a program with a name can have.
+// candidates returns the paths where a program with this name may be installed.
 func candidates(name, path string) []string {
 	if filepath.IsAbs(name) {
 		return []string{name}
@@ -48,7 +48,7 @@ func candidates(name, path string) []string {
 	return out
 }
 
-// program returns the file at a path, or nil if it is not a program.
+// program returns the file at a path, or nil if the file is not executable.
 func program(path string) os.FileInfo {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
@@ -57,8 +57,8 @@ func program(path string) os.FileInfo {
 	return info
 }
 
-// FindTool returns the path of a tool of the container toolkit: beside this program, or in
-// path. It returns "" if there is none.
+// FindTool returns the path of a tool of the container toolkit. It searches the folder of this
+// program first, then path. It returns "" if it does not find the tool.
 func FindTool(name, path string) string {
 	files := candidates(name, path+":"+defaultPath)
 	if self, err := os.Readlink("/proc/self/exe"); err == nil && !filepath.IsAbs(name) {

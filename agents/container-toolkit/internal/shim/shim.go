@@ -1,10 +1,10 @@
-// Package shim is nvidia-container-runtime: an OCI runtime that adds GPUs to the
-// config.json of a container that asks for them, and then becomes the low-level runtime,
-// with the same arguments.
+// Package shim is nvidia-container-runtime, an OCI runtime. If a container asks for GPUs, it adds
+// them to the container's config.json. Then it executes the low-level runtime with the same
+// arguments.
 //
-// It starts several times for each container of a node. It reads config.toml and, when a
-// container is created, its config.json; CDI specs only for a container with GPUs. It asks
-// nothing of the driver.
+// It runs several times for each container of a node. It reads config.toml, and config.json when a
+// container is created. It reads CDI specs only for a container with GPUs. It does not call the
+// driver.
 package shim
 
 import (
@@ -23,18 +23,18 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// Process is what the runtime uses of its process.
+// Process has the parts of the process that Run uses.
 type Process struct {
 	Args           []string
 	Getenv         func(string) string
 	Environ        func() []string
 	Stdout, Stderr io.Writer
-	// Exec replaces the process by another program. It returns only with an error.
+	// Exec replaces the process by another program. It returns only on an error.
 	Exec func(path string, args, env []string) error
 }
 
-// Run is the program. It returns the exit code if it does not become the low-level runtime.
-// The name of the program selects the mode: nvidia-container-runtime.cdi and .legacy.
+// Run is the program. It returns the exit code if it cannot execute the low-level runtime. The
+// program names nvidia-container-runtime.cdi and .legacy select the mode.
 func Run(p Process) int {
 	s := shim{Process: p, log: logger{call: parseCall(p.Args[1:]), level: levelWarn}}
 	if err := s.run(); err != nil {
@@ -93,7 +93,7 @@ func (s *shim) configure() error {
 	}
 	s.cfg = cfg
 	if err := s.log.open(cfg.Runtime.Debug, cfg.Runtime.LogLevel); err != nil {
-		// No reason to keep a container from starting.
+		// A container can start without a log file.
 		s.log.log(levelWarn, err.Error())
 	}
 	if s.log.call.creates() {
@@ -104,7 +104,7 @@ func (s *shim) configure() error {
 	return nil
 }
 
-// modify adds GPUs to the config.json of a bundle, if the container asks for them.
+// modify adds GPUs to the config.json of a bundle if the container asks for them.
 func (s *shim) modify(bundle string) error {
 	if bundle == "" {
 		bundle = "."
@@ -122,7 +122,7 @@ func (s *shim) modify(bundle string) error {
 	if plan.Mode == toolconfig.ModeLegacy {
 		err = s.addHook(spec, plan)
 	} else {
-		// The hook would add the GPUs a second time: Docker adds it for --gpus.
+		// Docker adds the hook for --gpus. It would add the GPUs a second time.
 		err = spec.RemovePrestart(isHook)
 	}
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *shim) modify(bundle string) error {
 	return spec.Save()
 }
 
-// trace logs what was decided.
+// trace logs the decisions of a plan.
 func (s *shim) trace(p *Plan) {
 	if s.log.level < levelInfo {
 		return
@@ -150,7 +150,7 @@ func (s *shim) trace(p *Plan) {
 	}
 }
 
-// addHook adds the prestart hook to the edits of a container, unless the container has it.
+// addHook adds the prestart hook to the edits of a container, unless the container has the hook.
 func (s *shim) addHook(spec *oci.Spec, p *Plan) error {
 	if slices.ContainsFunc(spec.Prestart(), isHook) {
 		return nil
@@ -161,13 +161,13 @@ func (s *shim) addHook(spec *oci.Spec, p *Plan) error {
 	}
 	args := []string{filepath.Base(path)}
 	if s.Getenv("NVIDIA_CTK_CONFIG_FILE_PATH") != "" || s.Getenv("XDG_CONFIG_HOME") != "" {
-		// The hook does not get these variables.
+		// The hook does not inherit these variables.
 		args = append(args, "-config", s.configPath)
 	}
 	p.Edits.Hooks = append(p.Edits.Hooks, oci.Hook{Phase: "prestart", Hook: specs.Hook{
 		Path: path,
 		Args: append(args, "prestart"),
-		// Without any, runtimes pass the environment of the container.
+		// Without variables, runtimes pass the environment of the container.
 		Env: []string{"PATH=" + defaultPath},
 	}})
 	return nil
@@ -179,7 +179,7 @@ func isHook(h specs.Hook) bool {
 	return name == "nvidia-container-runtime-hook" || name == "nvidia-container-toolkit"
 }
 
-// Main is Run in the process of this program.
+// Main calls Run with the process of this program.
 func Main(exec func(path string, args, env []string) error) int {
 	return Run(Process{
 		Args: os.Args, Getenv: os.Getenv, Environ: os.Environ, Stdout: os.Stdout, Stderr: os.Stderr, Exec: exec,

@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/samples/vectoradd/internal/kernel"
 )
 
-// add computes the sum of two vectors of n elements on d and checks it. It prints the
-// lines of NVIDIA's vectorAdd sample, which people and scripts expect.
+// add computes the sum of two vectors of n elements on d and checks it. It prints the lines of
+// NVIDIA's vectorAdd sample, because people and scripts expect them.
 func add(library *cuda.Library, d cuda.Device, n int, stdout io.Writer) (err error) {
 	fmt.Fprintf(stdout, "[Vector addition of %d elements]\n", n)
 	ctx, err := library.NewContext(d, kernel.PTX, kernel.Name)

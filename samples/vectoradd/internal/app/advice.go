@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/samples/vectoradd/internal/devnode"
 )
 
-// advice returns the fix for a CUDA result whose cause is outside of this program, and
-// "" for all others.
+// advice returns the fix for a CUDA result whose cause is outside of this program. For other
+// results, it returns "".
 func advice(code cuda.Code) string {
 	switch code {
 	case cuda.CodeOutOfMemory:
@@ -51,14 +51,14 @@ func advice(code cuda.Code) string {
 	}
 }
 
-// explain adds the cause and the fix to err, if they are known. fault is the problem
-// with the device nodes, or "".
+// explain adds the cause and the fix to err, if they are known. fault is the problem with the
+// device nodes, or "".
 func explain(err error, fault string) error {
 	if err == nil {
 		return nil
 	}
 	if failed, ok := errors.AsType[*cuda.Error](err); ok {
-		// cuInit opens the nodes, so a later call fails for another cause.
+		// Only cuInit opens the device nodes, so a later call fails for another reason.
 		hint := fault
 		if hint == "" || failed.Op != "cuInit" {
 			hint = advice(failed.Code)

@@ -20,7 +20,7 @@ import (
 
 const minVersion = cuda.Version(kernel.MinCUDA)
 
-// errNoDevice reports that CUDA works and this process sees no device.
+// errNoDevice means that CUDA works, but this process sees no device.
 var errNoDevice = errors.New("list devices: no device is visible")
 
 const description = `Adds two vectors on a GPU and checks every element of the sum. Exit code 0
@@ -41,11 +41,11 @@ type Config struct {
 	Elements int
 	// List prints the visible devices and adds nothing.
 	List bool
-	// Report reports the fact cuda-ready below RunRoot once the sum is right.
+	// Report writes the fact cuda-ready below RunRoot if the sum is right.
 	Report bool
 	// RunRoot is the folder through which the agents of a node communicate.
 	RunRoot string
-	// ProcRoot is where the host's /proc is mounted.
+	// ProcRoot is the folder of the host's /proc.
 	ProcRoot string
 }
 
@@ -72,8 +72,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return cmdline.Exec(context.Background(), app, args)
 }
 
-// output keeps the first error of w, because a result that cannot be printed is a
-// failure.
+// output keeps the first error of w. The program must fail if it cannot print its result.
 type output struct {
 	w   io.Writer
 	err error
@@ -128,7 +127,7 @@ func Run(c Config, stdout io.Writer) error {
 		return errors.New("--report and --list are both given: --list computes nothing that could be reported; remove one of them")
 	}
 	if c.Report {
-		// First, because a run that fails or is killed must not leave an earlier report.
+		// Remove the fact first, so that no earlier fact remains if this run fails or is killed.
 		if err := c.facts().Remove(contract.CUDAReady); err != nil {
 			return err
 		}
@@ -167,7 +166,7 @@ func run(c Config, stdout io.Writer) error {
 
 // devices initializes the driver and returns the devices that this process may use.
 func devices(library *cuda.Library) ([]cuda.Device, error) {
-	// Check this first, because the other errors of an old driver explain less.
+	// Check the version first, because later errors of an old driver explain less.
 	version, err := library.Version()
 	if err != nil {
 		return nil, err

@@ -9,12 +9,12 @@ import (
 	"outrigger.dev/pkg/driverproc"
 )
 
-// facts returns the folder in which the agents of this node report facts.
+// facts returns the folder for the facts of this node's agents.
 func (c Config) facts() contract.Dir {
 	return contract.Dir{Root: c.RunRoot, ProcRoot: c.ProcRoot}
 }
 
-// report reports that a CUDA program has run with the driver of this node.
+// report writes the fact that a CUDA program has run with the driver of this node.
 func (c Config) report() error {
 	version, err := driverproc.Root(c.ProcRoot).Version()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -69,8 +69,7 @@ func (c *Context) Download(values []float32, b Buffer) error {
 	return c.l.check("cuMemcpyDtoH", C.cu_memcpy_dtoh(c.l.api, unsafe.Pointer(&values[0]), b.pointer, b.size()))
 }
 
-// Launch runs kernel(a, b, sum, n) with blocks × threads and waits until it has
-// ended.
+// Launch runs kernel(a, b, sum, n) with blocks × threads, and waits until the kernel ends.
 func (c *Context) Launch(blocks, threads int, a, b, sum Buffer) error {
 	err := c.l.check("cuLaunchKernel", C.cu_launch_vectors(c.l.api, c.kernel, C.uint(blocks), C.uint(threads),
 		a.pointer, b.pointer, sum.pointer, C.int(sum.length)))

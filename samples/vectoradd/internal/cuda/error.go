@@ -14,7 +14,7 @@ var ErrNoSymbol = errors.New("symbol missing")
 // Code is a result of the CUDA driver API.
 type Code int
 
-// The results with a known cause outside of the program.
+// Codes whose causes are outside of the program.
 const (
 	CodeOutOfMemory           Code = 2
 	CodeStubLibrary           Code = 34
@@ -34,7 +34,7 @@ const (
 	CodeUnknown               Code = 999
 )
 
-// Error is a call of the driver that failed.
+// Error is a failed call of the driver.
 type Error struct {
 	// Op is the function, for example "cuInit".
 	Op   string

@@ -1,5 +1,5 @@
-// Package devnode checks NVIDIA's device nodes as the driver's libraries do: it opens
-// them. Most CUDA failures have their cause there, and CUDA does not report it.
+// Package devnode checks NVIDIA's device nodes by opening them, as the driver's libraries do. Most
+// CUDA failures are caused by device nodes, and CUDA does not report the cause.
 package devnode
 
 import (
@@ -16,17 +16,17 @@ import (
 
 // State is the result of opening a device node.
 type State struct {
-	// Path of the node as the process sees it, for example /dev/nvidia0.
+	// Path is the path of the node for the process, for example /dev/nvidia0.
 	Path string
-	// Err is nil for a node that opens.
+	// Err is nil if the node can be opened.
 	Err error
 }
 
-// Nodes are the states of the nodes that a process with a GPU needs.
+// Nodes has the states of the nodes that a process with a GPU needs.
 type Nodes struct {
 	Control State
 	UVM     State
-	// GPUs is ordered by name, and empty if there is no node of a GPU.
+	// GPUs is sorted by name. It is empty if no GPU has a node.
 	GPUs []State
 }
 
@@ -69,14 +69,14 @@ func (n Nodes) Fault() string {
 			return state.fault()
 		}
 	}
-	// One GPU that opens is enough; CUDA ignores the others.
+	// One working GPU is enough, because CUDA ignores the others.
 	if slices.ContainsFunc(n.GPUs, func(s State) bool { return s.Err == nil }) {
 		return ""
 	}
 	return n.GPUs[0].fault()
 }
 
-// Request says in parentheses how a container gets a GPU: in a pod, or else in Docker.
+// Request describes, in parentheses, how a container requests a GPU in a pod or in Docker.
 func Request() string {
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" { // the kubelet sets it
 		return "(resources.limits: nvidia.com/gpu: 1)"

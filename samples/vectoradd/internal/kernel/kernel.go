@@ -12,8 +12,8 @@ import (
 // Name is the entry point in PTX.
 const Name = "vectorAdd"
 
-// MinCUDA is the oldest supported CUDA version, 9.2. Its driver compiles PTX and has
-// every required function.
+// MinCUDA is the oldest supported CUDA version, 9.2. Its driver compiles PTX and has all required
+// functions.
 const MinCUDA = 9020
 
 // ThreadsPerBlock is the size of a block in a launch.
@@ -31,7 +31,7 @@ const tolerance = 1e-5
 //go:embed vectoradd.ptx
 var PTX string
 
-// Blocks returns how many blocks cover n elements.
+// Blocks returns the number of blocks that cover n elements.
 func Blocks(n int) int {
 	return (n + ThreadsPerBlock - 1) / ThreadsPerBlock
 }
@@ -46,8 +46,8 @@ func Vector(n int, seed uint64) []float32 {
 	return v
 }
 
-// Unset returns n values that equal no sum, so that Verify finds an element that the
-// kernel did not write.
+// Unset returns n values that do not equal any sum, so that Verify finds elements that the kernel
+// did not write.
 func Unset(n int) []float32 {
 	v := make([]float32, n)
 	for i := range v {
@@ -64,7 +64,7 @@ func Verify(a, b, sum []float32) error {
 	}
 	for i := range sum {
 		want := float64(a[i]) + float64(b[i])
-		// This form rejects NaN.
+		// This condition also rejects NaN.
 		if off := math.Abs(float64(sum[i]) - want); !(off <= tolerance) {
 			return fmt.Errorf("verify the sum: element %d is %g, want %g: the GPU computes wrong results or its memory is damaged", i, sum[i], want)
 		}

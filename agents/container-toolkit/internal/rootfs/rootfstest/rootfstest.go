@@ -1,4 +1,4 @@
-// Package rootfstest runs tests of what changes a container's mounts.
+// Package rootfstest runs tests of code that changes a container's mounts.
 package rootfstest
 
 import (
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InNamespace starts this test again in a mount namespace of its own, of which no mount
-// is seen outside, and in other namespaces of flags. It reports whether the caller is the
-// one that runs there.
+// InNamespace runs this test again in a private mount namespace, whose mounts are not visible
+// outside, and in the other namespaces that flags select. It reports whether the caller runs in
+// these namespaces.
 func InNamespace(t *testing.T, flags uintptr) bool {
 	t.Helper()
 	if os.Getuid() != 0 {

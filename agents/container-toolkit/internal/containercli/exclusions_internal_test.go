@@ -20,7 +20,7 @@ func TestWithout(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			f := newFlags("configure", "", "")
-			left := f.without()
+			left := f.exclusions()
 			assert.NilError(t, f.parse(strings.Fields(args)))
 			c := &driverroot.Content{
 				Firmware: []driverroot.File{{Path: "gsp.bin"}},

@@ -7,11 +7,11 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// without are flags that leave out parts of the driver.
-type without struct{ persistenced, fabricManager, mps, firmware *bool }
+// exclusions holds the flags that leave out parts of the driver.
+type exclusions struct{ persistenced, fabricManager, mps, firmware *bool }
 
-func (f *flags) without() without {
-	return without{
+func (f *flags) exclusions() exclusions {
+	return exclusions{
 		persistenced:  f.boolean("no-persistenced", "", "leave out the socket of nvidia-persistenced"),
 		fabricManager: f.boolean("no-fabricmanager", "", "leave out the socket of nvidia-fabricmanager"),
 		mps:           f.boolean("no-mps", "", "leave out the folder of MPS pipes"),
@@ -19,8 +19,8 @@ func (f *flags) without() without {
 	}
 }
 
-// apply removes from the driver what the flags leave out.
-func (w without) apply(c *driverroot.Content) {
+// apply removes from the driver the parts that the flags leave out.
+func (w exclusions) apply(c *driverroot.Content) {
 	if *w.firmware {
 		c.Firmware = nil
 	}
@@ -31,7 +31,7 @@ func (w without) apply(c *driverroot.Content) {
 		case "nvidia-fabricmanager":
 			return *w.fabricManager
 		}
-		// The only one that CUDA needs.
+		// The folder of MPS pipes is the only socket that only CUDA needs.
 		return *w.mps && f.Capabilities == driverroot.Compute
 	})
 }
