@@ -86,7 +86,7 @@ func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, err
 		WatchFacts:  s.driver.Contract.Watch,
 		WatchLabels: s.watchLabels(),
 		Chain:       s.chain,
-		Publish:     out.want,
+		Publish:     out.set,
 		Recorder:    recorder,
 		Log:         log,
 	})

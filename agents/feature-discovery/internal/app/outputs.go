@@ -56,7 +56,7 @@ func (s *settings) outputs(stdout io.Writer, log *slog.Logger) *outputs {
 
 // want passes the desired state to the keepers, and reports changes of the condition as Events
 // of the Node. The first state is no change: the condition shows it.
-func (o *outputs) want(w nodestate.Desired) {
+func (o *outputs) set(w nodestate.Desired) {
 	if c := w.Condition; c != nil {
 		if was := o.last.Reason; was != "" && was != c.Reason {
 			o.api.Event(kube.Event{Warning: c.Status != ready.True, Reason: c.Reason, Message: c.Message})

@@ -33,7 +33,7 @@ func (s *settings) newPresence(log *slog.Logger) (*agent.Agent, error) {
 		return nil, err
 	}
 	root, sys := s.systemRoot(), s.gpus.Host.SysRoot
-	node := nodestate.NewKeeper(api.Client, nodestate.Config{Yields: yields, Log: log})
+	node := nodestate.NewKeeper(api.Client, nodestate.Config{Yields: ownedByNFD, Log: log})
 	p := presence.New(presence.Config{
 		Scan:   func() ([]pci.Device, error) { return pci.Scan(sys) },
 		Watch:  func(ctx context.Context, changed func()) { pci.Watch(ctx, sys, log, changed) },
@@ -67,4 +67,4 @@ func (s *settings) systemRoot() string {
 }
 
 // yields reports whether a label belongs to Node Feature Discovery, if that runs.
-func yields(key string) bool { return strings.HasPrefix(key, "feature.node.kubernetes.io/") }
+func ownedByNFD(key string) bool { return strings.HasPrefix(key, "feature.node.kubernetes.io/") }

@@ -65,9 +65,9 @@ func (s *settings) load(ctx context.Context, log *slog.Logger) (err error) {
 	if s.live, err = s.gpus.Load(ctx, s.api, log); err != nil {
 		return err
 	}
-	s.choose()
+	s.selectOutput()
 	if s.api == nil && (s.publish == publishNode || s.publish == publishNodeFeature) {
-		if s.api, err = s.writer(log); err != nil {
+		if s.api, err = s.openWriter(log); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (s *settings) load(ctx context.Context, log *slog.Logger) (err error) {
 
 // choose sets the output if --publish is not set: flags of GPU Feature Discovery may
 // select it, or else it is the fallback.
-func (s *settings) choose() {
+func (s *settings) selectOutput() {
 	gfd := s.live.Config.GFD
 	if s.publish != "" {
 		return
@@ -100,7 +100,7 @@ func (s *settings) choose() {
 // writer opens the API server for labels that go there. Labels for a file or for
 // standard output need neither an API server nor the name of the node: the manifests
 // of GPU Feature Discovery set no NODE_NAME.
-func (s *settings) writer(log *slog.Logger) (*cluster.API, error) {
+func (s *settings) openWriter(log *slog.Logger) (*cluster.API, error) {
 	api, err := s.cluster.Open(name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
 		return nil, cmdline.Usagef("flag --publish: %s needs the API server, and %s: use --publish=stdout or --publish=nfd-file", s.publish, err)

@@ -38,12 +38,12 @@ type Machine struct {
 }
 
 // driven reports whether the bus has GPUs that are bound to NVIDIA's driver.
-func (m Machine) driven() bool {
+func (m Machine) hasDrivenGPU() bool {
 	return slices.ContainsFunc(m.PCI, func(d pci.Device) bool { return d.GPU() && d.Driver == "nvidia" })
 }
 
 // gpus reports whether the bus has GPUs, as far as is known.
-func (m Machine) gpus() bool {
+func (m Machine) mayHaveGPU() bool {
 	return m.Unknown || slices.ContainsFunc(m.PCI, pci.Device.GPU)
 }
 
@@ -99,15 +99,15 @@ type Discovery struct {
 	// node is the last snapshot, nil before the first. has is the last one that shows
 	// the GPUs of the node: a snapshot without GPUs does not count while the bus has
 	// GPUs bound to the driver, which failed to start them.
-	node, has *gpu.Node
+	node, withGPUs *gpu.Node
 	// trouble and hang are why the driver does not answer now.
-	trouble   reconcile.Status
-	hang      error
-	refreshed bool
-	known     map[contract.Name]contract.Fact
+	trouble    reconcile.Status
+	hang       error
+	refreshed  bool
+	knownFacts map[contract.Name]contract.Fact
 	// on are the labels of the Node, nil before they are known.
-	on      map[string]string
-	desired nodestate.Desired
+	nodeLabels map[string]string
+	desired    nodestate.Desired
 }
 
 // New returns a Discovery; it does nothing before Run.
@@ -154,10 +154,10 @@ func (d *Discovery) Once(ctx context.Context) (map[string]string, error) {
 		return nil, fmt.Errorf("read the GPUs of the node: %w", err)
 	}
 	d.refreshed, d.machine = true, d.cfg.ReadMachine()
-	d.take(n)
+	d.record(n)
 	labels := d.labels()
 	if labels == nil {
-		return nil, d.unlabelled()
+		return nil, d.whyUnknown()
 	}
 	return labels, nil
 }
@@ -175,7 +175,7 @@ func (d *Discovery) Run(ctx context.Context) error {
 		g.Go(func() error { return d.cfg.WatchFacts(ctx, d.facts.Put) })
 	}
 	if d.asksLabels() {
-		g.Go(func() error { return d.cfg.WatchLabels(ctx, d.deliver) })
+		g.Go(func() error { return d.cfg.WatchLabels(ctx, d.deliverLabels) })
 	}
 	g.Go(func() error { return d.loop(ctx) })
 	return g.Wait()
@@ -186,7 +186,7 @@ func (d *Discovery) asksLabels() bool {
 	return d.cfg.WatchLabels != nil && slices.Contains(d.cfg.Chain, ready.MIG)
 }
 
-func (d *Discovery) deliver(labels map[string]string) {
+func (d *Discovery) deliverLabels(labels map[string]string) {
 	if labels == nil {
 		labels = map[string]string{} // they are known
 	}
@@ -199,7 +199,7 @@ func (d *Discovery) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case obs := <-d.observer.Observations():
-			if err := d.observed(obs); err != nil {
+			if err := d.handleObservation(obs); err != nil {
 				return err
 			}
 		case ev := <-d.observer.Events():
@@ -208,27 +208,27 @@ func (d *Discovery) loop(ctx context.Context) error {
 			}
 			continue
 		case err := <-d.observer.Hangs():
-			d.hung(err)
+			d.handleHang(err)
 		case <-d.reload:
 			d.log.Info("reloading")
 			d.observer.Reload()
 			continue
 		case d.config = <-d.configs:
 			d.log.Info("config has changed")
-		case d.known = <-d.facts:
-		case d.on = <-d.labelled:
+		case d.knownFacts = <-d.facts:
+		case d.nodeLabels = <-d.labelled:
 		}
 		d.publish()
 	}
 }
 
-func (d *Discovery) observed(obs observe.Observation[nothing, nothing]) error {
+func (d *Discovery) handleObservation(obs observe.Observation[nothing, nothing]) error {
 	if obs.Err != nil && d.cfg.Config.FailOnInitError && !d.refreshed {
 		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
 	}
 	d.refreshed, d.machine = true, d.cfg.ReadMachine()
 	if obs.Node != nil {
-		d.take(obs.Node)
+		d.record(obs.Node)
 	}
 	switch changed := d.trouble.Set(obs.Err); {
 	case changed && obs.Err == nil:
@@ -243,14 +243,14 @@ func (d *Discovery) observed(obs observe.Observation[nothing, nothing]) error {
 }
 
 // take records a snapshot.
-func (d *Discovery) take(n *gpu.Node) {
+func (d *Discovery) record(n *gpu.Node) {
 	d.node = n
-	if len(n.GPUs) > 0 || !d.machine.driven() {
-		d.has = n
+	if len(n.GPUs) > 0 || !d.machine.hasDrivenGPU() {
+		d.withGPUs = n
 	}
 }
 
-func (d *Discovery) hung(err error) {
+func (d *Discovery) handleHang(err error) {
 	d.hang = err
 	if err != nil {
 		d.log.Error("the driver hangs, no gpu can be used", "err", err)

@@ -16,7 +16,7 @@ func (d *Discovery) publish() {
 	w := nodestate.Desired{Labels: d.labels(), Condition: d.ready()}
 	var unknown error
 	if w.Labels == nil {
-		unknown = d.unlabelled()
+		unknown = d.whyUnknown()
 	}
 	// Reflection, because the desired state has maps and slices: a new field counts without a line here.
 	if !reflect.DeepEqual(d.desired, w) {
@@ -29,7 +29,7 @@ func (d *Discovery) publish() {
 }
 
 // unlabelled returns why the labels are unknown.
-func (d *Discovery) unlabelled() error {
+func (d *Discovery) whyUnknown() error {
 	switch {
 	case d.hang != nil:
 		return d.hang
@@ -51,21 +51,21 @@ func (d *Discovery) labels() map[string]string {
 	switch {
 	case !d.refreshed:
 		return nil
-	case none && !d.machine.gpus():
+	case none && !d.machine.mayHaveGPU():
 		return map[string]string{}
-	case d.has == nil:
+	case d.withGPUs == nil:
 		return nil
 	}
-	return label.Of(label.Facts{Node: d.has, Config: d.config, Machine: d.machine.Product, PCI: d.machine.PCI})
+	return label.Derive(label.Facts{Node: d.withGPUs, Config: d.config, Machine: d.machine.Product, PCI: d.machine.PCI})
 }
 
 // ready returns the condition, nil while it is unknown or if there is no chain. A
 // driver that hangs at the start never ends the first refresh, but the condition is
 // known then.
 func (d *Discovery) ready() *nodestate.Condition {
-	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.known == nil || d.asksLabels() && d.on == nil {
+	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.knownFacts == nil || d.asksLabels() && d.nodeLabels == nil {
 		return nil
 	}
-	c := ready.Derive(d.cfg.Chain, ready.Observed{Node: d.node, Err: d.trouble.Err(), Hang: d.hang, Facts: d.known, Labels: d.on})
+	c := ready.Derive(d.cfg.Chain, ready.Observed{Node: d.node, Err: d.trouble.Err(), Hang: d.hang, Facts: d.knownFacts, Labels: d.nodeLabels})
 	return &c
 }

@@ -8,8 +8,8 @@ import (
 // ofGPU is the prefix of the labels of the subject. ofProduct, followed by the
 // product's name, is the prefix of each product's labels if there are several.
 const (
-	ofGPU     = "gpu."
-	ofProduct = "gpu.product-"
+	gpuPrefix      = "gpu."
+	productsPrefix = "gpu.product-"
 )
 
 // The suffixes of a product's name in the value of a label.
@@ -21,20 +21,20 @@ const (
 
 // subject sets the labels nvidia.com/gpu.* of the hardware.
 func (l labels) subject(s subject, a advertised) {
-	l.architecture(ofGPU, s.product)
+	l.architecture(gpuPrefix, s.product)
 	switch {
 	case s.invalid:
-		l.put(ofGPU+"product", fit(s.product.name, invalid, maxText))
-		l.put(ofGPU+"sharing-strategy", "")
+		l.put(gpuPrefix+"product", fit(s.product.name, invalid, maxText))
+		l.put(gpuPrefix+"sharing-strategy", "")
 		for _, name := range []string{"count", "replicas", "memory"} {
-			l.number(ofGPU+name, 0)
+			l.number(gpuPrefix+name, 0)
 		}
 	case len(s.devices) > 0:
-		l.class(ofGPU, s.devices, len(s.devices), a.share(s.devices.places(), config.GPUResource))
+		l.class(gpuPrefix, s.devices, len(s.devices), a.share(s.devices.places(), config.GPUResource))
 	default:
-		l.put(ofGPU+"product", fit(s.product.name, l.gpus(ofGPU, s.product, a).suffix(), maxText))
+		l.put(gpuPrefix+"product", fit(s.product.name, l.gpus(gpuPrefix, s.product, a).suffix(), maxText))
 		if s.whole {
-			l.number(ofGPU+"count", len(s.product.whole()))
+			l.number(gpuPrefix+"count", len(s.product.whole()))
 		}
 	}
 }
@@ -59,7 +59,7 @@ func productPrefix(name string) string {
 	for _, n := range productNames() {
 		longest = max(longest, len(n))
 	}
-	return ofProduct + fit(name, "", maxText-len(ofProduct)-len(".")-longest) + "."
+	return productsPrefix + fit(name, "", maxText-len(productsPrefix)-len(".")-longest) + "."
 }
 
 // gpus sets the labels of whole GPUs except their name.

@@ -108,7 +108,7 @@ func (h hardware) largest(ok func(*product) bool) *product {
 }
 
 // where returns the MIG devices for which ok is true.
-func (h hardware) where(ok func(migDevice) bool) class {
+func (h hardware) devicesWhere(ok func(migDevice) bool) class {
 	var out class
 	for _, d := range h.devices {
 		if ok(d) {
@@ -119,7 +119,9 @@ func (h hardware) where(ok func(migDevice) bool) class {
 }
 
 // like reports whether another device has the same product and profile.
-func (d migDevice) like(o migDevice) bool { return d.product == o.product && d.Profile == o.Profile }
+func (d migDevice) sameClass(o migDevice) bool {
+	return d.product == o.product && d.Profile == o.Profile
+}
 
 // whole returns the places in a resource.Set of the GPUs that are not in MIG mode.
 func (p *product) whole() []string {

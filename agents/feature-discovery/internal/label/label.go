@@ -16,7 +16,7 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// Facts is the input of Of.
+// Facts is the input of Derive.
 type Facts struct {
 	// Node is what the driver reported in the last successful refresh.
 	Node   *gpu.Node
@@ -27,7 +27,7 @@ type Facts struct {
 	PCI []pci.Device
 }
 
-// Of returns the labels of a node, except those of Presence and the timestamp, which
+// Derive returns the labels of a node, except those of Presence and the timestamp, which
 // the publisher sets. The labels are valid for Kubernetes whatever the names of the
 // hardware, and do not depend on the order of the GPUs.
 //
@@ -39,7 +39,7 @@ type Facts struct {
 // product, or with the strategy single all devices of the class. Product, replicas
 // and sharing-strategy describe how it is advertised, which resource.Derive decides.
 // The rules are at subject and advertised.share.
-func Of(f Facts) map[string]string {
+func Derive(f Facts) map[string]string {
 	l := labels{}
 	if len(f.Node.GPUs) == 0 {
 		l.vgpu(f.PCI)

@@ -52,9 +52,9 @@ func newSubject(h hardware, c config.Config, a advertised) subject {
 		if i > 0 && !single {
 			continue
 		}
-		if these := h.where(func(d migDevice) bool { return is(d.place) }); len(these) > 0 {
+		if these := h.devicesWhere(func(d migDevice) bool { return is(d.place) }); len(these) > 0 {
 			first := largest(kinds(these))[0]
-			return subject{product: first.product, devices: h.where(first.like)}
+			return subject{product: first.product, devices: h.devicesWhere(first.sameClass)}
 		}
 	}
 	return subject{product: h.largest(func(*product) bool { return true }), invalid: single}

@@ -64,13 +64,13 @@ type Presence struct {
 	cfg  Config
 	loop *reconcile.Loop
 	// kept is set while cfg.Node runs.
-	kept atomic.Bool
+	publishing atomic.Bool
 
 	// What follows is owned by the goroutine of Run. stop ends cfg.Node, nil while it does not run.
 	group *errgroup.Group
 	stop  func()
 	// gone is when the last GPU was gone, zero while there is one.
-	gone time.Time
+	goneSince time.Time
 	// removed is set once the Node has no labels.
 	removed bool
 }
@@ -92,7 +92,7 @@ func New(cfg Config) *Presence {
 // Ready returns nil while the labels match the PCI bus, and otherwise why they do
 // not.
 func (p *Presence) Ready() error {
-	if err := p.loop.Ready(); err != nil || !p.kept.Load() {
+	if err := p.loop.Ready(); err != nil || !p.publishing.Load() {
 		return err
 	}
 	return p.cfg.Node.Err()
@@ -117,19 +117,19 @@ func (p *Presence) step(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, err
 	}
 	if len(labels) > 0 {
-		p.gone, p.removed = time.Time{}, false
-		p.keep(ctx, labels)
+		p.goneSince, p.removed = time.Time{}, false
+		p.publish(ctx, labels)
 		return reconcile.Result{}, nil
 	}
-	if p.gone.IsZero() {
-		p.gone = time.Now()
+	if p.goneSince.IsZero() {
+		p.goneSince = time.Now()
 		if p.stop != nil {
 			p.cfg.Log.Warn("no NVIDIA GPU on the PCI bus any more, keeping the labels for a while", "for", p.cfg.Grace)
 		} else {
 			p.cfg.Log.Info("no NVIDIA GPU on the PCI bus, waiting for one")
 		}
 	}
-	if in := p.cfg.Grace - time.Since(p.gone); in > 0 {
+	if in := p.cfg.Grace - time.Since(p.goneSince); in > 0 {
 		return reconcile.Result{After: in}, nil
 	}
 	return reconcile.Result{}, p.remove(ctx)
@@ -153,7 +153,7 @@ func (p *Presence) scan() (map[string]string, error) {
 }
 
 // keep keeps the labels on the Node until p.stop is called.
-func (p *Presence) keep(ctx context.Context, labels map[string]string) {
+func (p *Presence) publish(ctx context.Context, labels map[string]string) {
 	p.cfg.Node.Set(nodestate.Desired{Labels: labels})
 	if p.stop != nil {
 		return
@@ -164,9 +164,9 @@ func (p *Presence) keep(ctx context.Context, labels map[string]string) {
 		defer close(ended)
 		return p.cfg.Node.Run(ctx)
 	})
-	p.kept.Store(true)
+	p.publishing.Store(true)
 	p.stop = func() {
-		p.kept.Store(false)
+		p.publishing.Store(false)
 		cancel()
 		<-ended
 	}

@@ -44,7 +44,7 @@ var errPending = errors.New("the labels have not been published yet")
 func NewKeeper(cfg KeeperConfig) *Keeper {
 	k := &Keeper{cfg: cfg}
 	loop := reconcile.Config{
-		Name: "labels", Step: k.put, Starting: errPending, Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays,
+		Name: "labels", Step: k.step, Starting: errPending, Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays,
 		Log: cfg.Log,
 		Failed: func(err error, in time.Duration) {
 			cfg.Log.Error("cannot publish labels, retrying", "in", in, "err", err)
@@ -85,7 +85,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return k.loop.Run(ctx)
 }
 
-func (k *Keeper) put(ctx context.Context) (reconcile.Result, error) {
+func (k *Keeper) step(ctx context.Context) (reconcile.Result, error) {
 	labels := k.labels.Load()
 	if labels != nil && *labels != nil {
 		if err := k.cfg.Output.Put(ctx, *labels); err != nil {

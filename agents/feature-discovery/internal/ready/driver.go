@@ -19,7 +19,7 @@ const fixKernel = "look for NVRM and Xid in the kernel log (dmesg) of this node"
 func (o Observed) driver() finding {
 	switch {
 	case o.Hang != nil:
-		return fails(cause.DriverHangs, o.Hang.Error()).with("")
+		return fails(cause.DriverHangs, o.Hang.Error()).withFix("")
 	case o.Err != nil && !notAsked(o.Err):
 		return o.driverError()
 	case o.Node == nil && errors.Is(o.Err, contract.ErrClaimed):
@@ -27,7 +27,7 @@ func (o Observed) driver() finding {
 	case o.Node == nil:
 		return unknown(cause.Starting, "the GPUs have not been read yet", "")
 	case len(o.Node.GPUs) == 0:
-		return fails(cause.NoGPU, fmt.Sprintf("driver %s answers and lists no GPU", o.Node.Driver.Version)).with(
+		return fails(cause.NoGPU, fmt.Sprintf("driver %s answers and lists no GPU", o.Node.Driver.Version)).withFix(
 			"check on this node whether the PCI bus has GPUs and the driver nvidia is bound to them (lspci -k -d 10de:), " +
 				"whether this agent's container has their device nodes (/dev/nvidia0 and so on), and the kernel log (dmesg | grep NVRM)")
 	}
@@ -50,7 +50,7 @@ func (o Observed) driverError() finding {
 	case errors.Is(o.Err, gpu.ErrNoDriver):
 		return fails(cause.DriverNotFound, o.withFact(problem))
 	case errors.Is(o.Err, gpu.ErrHangs):
-		return fails(cause.DriverHangs, problem).with("")
+		return fails(cause.DriverHangs, problem).withFix("")
 	default:
 		return fails(cause.DriverFails, problem)
 	}
@@ -63,7 +63,7 @@ func (o Observed) withFact(problem string) string {
 	evidence := f.Reason
 	switch {
 	case f.State == contract.Valid && f.Stamp.Writer != "":
-		evidence = fmt.Sprintf("%s reported a driver %s", f.Stamp.Writer, at(f.Stamp))
+		evidence = fmt.Sprintf("%s reported a driver %s", f.Stamp.Writer, writtenAt(f.Stamp))
 	case f.State == contract.Valid, f.State == contract.Missing, f.State == "":
 		return problem
 	}
@@ -77,7 +77,7 @@ const (
 )
 
 // at returns when a file was written, according to its writer.
-func at(s contract.Stamp) string {
+func writtenAt(s contract.Stamp) string {
 	if s.Time.IsZero() {
 		return "at an unknown time"
 	}

@@ -70,13 +70,13 @@ func (o Observed) fact(p part) finding {
 		}
 	}
 	if len(p.reports) > 1 && first.Code == p.missing {
-		return p.nothing(o)
+		return p.noneExists(o)
 	}
 	return first
 }
 
 // nothing returns the finding while none of several files exists.
-func (p part) nothing(o Observed) finding {
+func (p part) noneExists(o Observed) finding {
 	var problems, writers, names []string
 	for _, r := range p.reports {
 		if reason := o.Facts[r.name].Reason; !slices.Contains(problems, reason) && reason != "" {
@@ -84,7 +84,7 @@ func (p part) nothing(o Observed) finding {
 		}
 		writers, names = append(writers, r.writer), append(names, string(r.name))
 	}
-	return fails(p.missing, strings.Join(problems, ", and ")).with(
+	return fails(p.missing, strings.Join(problems, ", and ")).withFix(
 		fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s when %s",
 			text.OneOf(writers), text.OneOf(names), p.reports[0].when))
 }
@@ -100,21 +100,21 @@ func (o Observed) report(p part, r report) finding {
 	switch f.State {
 	case contract.Valid:
 		if problem := o.otherDriver(f.Stamp); problem != "" {
-			return fails(p.stale, fmt.Sprintf("%s: %s", r.name, problem)).with(checkWriter)
+			return fails(p.stale, fmt.Sprintf("%s: %s", r.name, problem)).withFix(checkWriter)
 		}
 		return finding{}
 	case contract.Missing:
-		return fails(p.missing, f.Reason).with(
+		return fails(p.missing, f.Reason).withFix(
 			fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s when %s", writer, r.name, r.when))
 	case contract.Stale:
-		return fails(p.stale, f.Reason).with(checkWriter)
+		return fails(p.stale, f.Reason).withFix(checkWriter)
 	case contract.WriterDead:
-		return fails(p.dead, fmt.Sprintf("%s (written %s)", f.Reason, at(f.Stamp))).with(
+		return fails(p.dead, fmt.Sprintf("%s (written %s)", f.Reason, writtenAt(f.Stamp))).withFix(
 			fmt.Sprintf("check why the pod of %s on this node ended: kubectl describe pod, kubectl logs --previous", writer))
 	case "":
 		return unknown(cause.Starting, fmt.Sprintf("%s has not been read yet", r.name), "")
 	default:
-		return fails(p.unreadable, fmt.Sprintf("%s: %s", r.name, f.Reason)).with(
+		return fails(p.unreadable, fmt.Sprintf("%s: %s", r.name, f.Reason)).withFix(
 			fmt.Sprintf("give this agent read permission; if the file is damaged, remove it and restart the pod of %s on this node, which writes it", writer))
 	}
 }
@@ -127,5 +127,5 @@ func (o Observed) otherDriver(s contract.Stamp) string {
 		return ""
 	}
 	return fmt.Sprintf("%s reported it for driver %s %s, but driver %s answers",
-		oneLine(s.Writer, maxWord), oneLine(s.DriverVersion, maxWord), at(s), oneLine(o.Node.Driver.Version, maxWord))
+		oneLine(s.Writer, maxWord), oneLine(s.DriverVersion, maxWord), writtenAt(s), oneLine(o.Node.Driver.Version, maxWord))
 }

@@ -47,7 +47,7 @@ func unknown(code cause.Code, text, fix string) finding {
 }
 
 // with returns a finding with a fix that says more than the table's, or "" if the text has it.
-func (f finding) with(fix string) finding {
+func (f finding) withFix(fix string) finding {
 	f.Fix = fix
 	return f
 }
@@ -70,7 +70,7 @@ func (o Observed) check(l Link) finding {
 	switch {
 	case l == Driver:
 		return o.driver()
-	case l == MIG && (o.keepsOff("mig-manager") || o.Node != nil && !slices.ContainsFunc(o.Node.GPUs, hasMode)):
+	case l == MIG && (o.excludesAgent("mig-manager") || o.Node != nil && !slices.ContainsFunc(o.Node.GPUs, hasMode)):
 		return finding{} // no MIG manager runs on the node
 	}
 	return o.fact(partOf(l))
@@ -78,7 +78,7 @@ func (o Observed) check(l Link) finding {
 
 // keepsOff reports whether the labels of the Node keep an agent off it: nobody writes its facts
 // then. They are those of NVIDIA's GPU Operator, and in the affinity of the charts.
-func (o Observed) keepsOff(agent string) bool {
+func (o Observed) excludesAgent(agent string) bool {
 	const deploy = "nvidia.com/gpu.deploy."
 	return o.Labels[deploy+agent] == "false" || o.Labels[deploy+"operands"] == "false"
 }
