@@ -56,7 +56,7 @@ func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest
 	name := req.GetResourceName()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.counted(name, path); err != nil {
+	if err := k.checkOnePerSocket(name, path); err != nil {
 		k.rejections++
 		k.notify()
 		return nil, errors.Join(err, conn.Close())
@@ -71,7 +71,7 @@ func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest
 
 // counted refuses a second connection to a socket, as a kubelet of 1.37 does, and like it
 // forgets to disconnect the first when that ends. It needs the lock.
-func (k *Kubelet) counted(name, path string) error {
+func (k *Kubelet) checkOnePerSocket(name, path string) error {
 	e := k.endpoints[name]
 	if !k.onePerSocket || e == nil || e.path != path {
 		return nil
@@ -93,8 +93,8 @@ func (k *Kubelet) rejected() error {
 
 // follow receives the lists of one stream until it ends.
 func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
-	k.opened(name, 1)
-	defer k.ended(ctx, name)
+	k.addStreams(name, 1)
+	defer k.streamEnded(ctx, name)
 	stream, err := e.client.ListAndWatch(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true))
 	if err != nil {
 		return
@@ -117,7 +117,7 @@ func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
 	}
 }
 
-func (k *Kubelet) opened(name string, n int) {
+func (k *Kubelet) addStreams(name string, n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.streams[name] += n
@@ -126,8 +126,8 @@ func (k *Kubelet) opened(name string, n int) {
 
 // ended does what the kubelet does when a stream ends: it disconnects the plugin that is
 // registered now, even if the stream was that of an earlier registration.
-func (k *Kubelet) ended(ctx context.Context, name string) {
-	k.opened(name, -1)
+func (k *Kubelet) streamEnded(ctx context.Context, name string) {
+	k.addStreams(name, -1)
 	k.mu.Lock()
 	cleanUp := k.cleanUp
 	k.mu.Unlock()

@@ -75,7 +75,7 @@ type Allocator struct {
 	// gpus are the physical GPUs, in the order of the resource.
 	gpus []physical
 	// home[i] is the position in gpus of the GPU of device i.
-	home []int
+	gpuOf []int
 }
 
 // physical is a GPU and its devices.
@@ -88,7 +88,7 @@ type physical struct {
 
 // New returns the Allocator for one state of a resource.
 func New(r resource.Resource, opts Options) *Allocator {
-	a := &Allocator{opts: opts, res: r, position: map[gpu.UUID]int{}, home: make([]int, len(r.Devices))}
+	a := &Allocator{opts: opts, res: r, position: map[gpu.UUID]int{}, gpuOf: make([]int, len(r.Devices))}
 	places := map[int]int{}
 	for i, d := range r.Devices {
 		a.position[d.UUID] = i
@@ -99,7 +99,7 @@ func New(r resource.Resource, opts Options) *Allocator {
 			a.gpus = append(a.gpus, physical{index: d.GPU})
 		}
 		a.gpus[place].devices = append(a.gpus[place].devices, i)
-		a.home[i] = place
+		a.gpuOf[i] = place
 	}
 	return a
 }

@@ -71,7 +71,7 @@ func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAl
 	}
 	a.extras(resp)
 	if i := slices.IndexFunc(devices, func(d resource.Device) bool { return d.MPS }); i >= 0 {
-		mps(resp, a.opts.MPSRoot, MPSFolder(a.res, devices[i]), a.res.Name)
+		addMPSClient(resp, a.opts.MPSRoot, MPSFolder(a.res, devices[i]), a.res.Name)
 	}
 	return resp, nil
 }

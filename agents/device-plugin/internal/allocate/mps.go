@@ -30,7 +30,7 @@ func MPSShm(root, folder string) string { return filepath.Join(root, folder, "sh
 
 // mps adds what makes the container a client of the daemon. Its path in the container is
 // that of NVIDIA's device plugin.
-func mps(resp *pluginapi.ContainerAllocateResponse, root, folder, res string) {
+func addMPSClient(resp *pluginapi.ContainerAllocateResponse, root, folder, res string) {
 	pipe := MPSPipe(mpsRootCtr, res)
 	resp.Envs["CUDA_MPS_PIPE_DIRECTORY"] = pipe
 	resp.Mounts = append(resp.Mounts,

@@ -47,14 +47,14 @@ func newChoice(a *Allocator, available []string) *choice {
 	for i, d := range a.res.Devices {
 		n := replicas(d)
 		c.devices[i] = device{tally: tally{total: n}, replicas: make([]state, n)}
-		c.gpus[a.home[i]].total += n
+		c.gpus[a.gpuOf[i]].total += n
 	}
 	for _, id := range available {
 		d, n, ok := a.find(id)
 		if ok && c.devices[d].replicas[n] == unavailable {
 			c.devices[d].replicas[n] = free
 			c.devices[d].free++
-			c.gpus[a.home[d]].free++
+			c.gpus[a.gpuOf[d]].free++
 		}
 	}
 	return c
@@ -64,7 +64,7 @@ func newChoice(a *Allocator, available []string) *choice {
 func (c *choice) pick(d, n int) {
 	c.devices[d].replicas[n] = picked
 	c.count++
-	for _, t := range []*tally{&c.devices[d].tally, &c.gpus[c.home[d]]} {
+	for _, t := range []*tally{&c.devices[d].tally, &c.gpus[c.gpuOf[d]]} {
 		t.free--
 		t.picked++
 	}

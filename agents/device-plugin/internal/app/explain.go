@@ -58,7 +58,7 @@ func (s *settings) explain(c *cli.Context, file, output string) error {
 	// Health comes from the snapshot alone, as after a start.
 	m := health.New(s.rules(s.live.Config, log))
 	m.Observe(node, time.Time{})
-	out := explained(resource.Derive(node, m.View(), s.live.Config))
+	out := newExplanation(resource.Derive(node, m.View(), s.live.Config))
 	out.Notes = append(slices.Clone(s.live.Config.Warnings), out.Notes...)
 	if output == outputJSON {
 		enc := json.NewEncoder(c.App.Writer)
@@ -89,7 +89,7 @@ func (s *settings) node(ctx context.Context, path string, log *slog.Logger) (nod
 // explanation is a resource.Set as explain prints it.
 type explanation struct {
 	Resources     []advertised `json:"resources"`
-	NotAdvertised []leftOut    `json:"notOffered"`
+	NotAdvertised []unlisted   `json:"notOffered"`
 	Notes         []string     `json:"notes"`
 }
 
@@ -115,15 +115,15 @@ type device struct {
 	Reason   string   `json:"reason,omitempty"`
 }
 
-type leftOut struct {
+type unlisted struct {
 	Index  string   `json:"index"`
 	UUID   gpu.UUID `json:"uuid,omitempty"`
 	Kind   string   `json:"kind"`
 	Reason string   `json:"reason"`
 }
 
-func explained(set resource.Set) explanation {
-	out := explanation{Resources: []advertised{}, NotAdvertised: []leftOut{}, Notes: append([]string{}, set.Notes...)}
+func newExplanation(set resource.Set) explanation {
+	out := explanation{Resources: []advertised{}, NotAdvertised: []unlisted{}, Notes: append([]string{}, set.Notes...)}
 	for _, r := range set.Resources {
 		o := advertised{Name: r.Name, Sharing: string(r.Sharing), MaxOne: r.FailRequestsGreaterThanOne}
 		for _, d := range r.Devices {
@@ -143,7 +143,7 @@ func explained(set resource.Set) explanation {
 		out.Resources = append(out.Resources, o)
 	}
 	for _, u := range set.Unlisted {
-		out.NotAdvertised = append(out.NotAdvertised, leftOut{Index: u.Index, UUID: u.UUID, Kind: string(u.Kind), Reason: u.Reason})
+		out.NotAdvertised = append(out.NotAdvertised, unlisted{Index: u.Index, UUID: u.UUID, Kind: string(u.Kind), Reason: u.Reason})
 	}
 	return out
 }

@@ -95,14 +95,14 @@ func (m *mpsAgent) serve(ctx context.Context, s inventory.State) (reconcile.Resu
 	}
 	if m.supervisor.Load() == nil {
 		shared := s.Config.Sharing.Strategy == config.SharingMPS
-		if !shared && !mps.LeftModes(m.driver.Contract) {
-			m.rest()
+		if !shared && !mps.ModesRecorded(m.driver.Contract) {
+			m.logIdle()
 			return reconcile.Result{}, nil
 		}
 		err := m.start(s.Config.MPSRoot)
 		if err != nil && !shared {
 			m.log.Warn("cannot restore the compute modes of gpus that an earlier process shared by mps", "err", err)
-			m.rest()
+			m.logIdle()
 			return reconcile.Result{}, nil
 		}
 		if err != nil {
@@ -114,7 +114,7 @@ func (m *mpsAgent) serve(ctx context.Context, s inventory.State) (reconcile.Resu
 }
 
 // rest waits until GPUs are shared by MPS.
-func (m *mpsAgent) rest() {
+func (m *mpsAgent) logIdle() {
 	if !m.idle {
 		m.idle = true
 		m.log.Info("no gpus of this node are shared by mps, waiting for a change")

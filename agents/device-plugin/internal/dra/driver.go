@@ -82,7 +82,7 @@ func New(cfg Config) (*Driver, error) {
 	if d.ledger, err = DecodeLedger(data); err != nil {
 		return nil, fmt.Errorf("read prepared claims %s: %w (if no pod on this node uses a claim of %s, remove the file)", cfg.LedgerPath, err, DriverName)
 	}
-	if since := d.ledger.since(cfg.BootID); len(since) < len(d.ledger) {
+	if since := d.ledger.sinceBoot(cfg.BootID); len(since) < len(d.ledger) {
 		cfg.Log.Info("the node has booted, releasing the devices of claims from before", "claims", len(d.ledger)-len(since))
 		d.ledger = since
 	}
@@ -103,7 +103,7 @@ func (d *Driver) Advertise(ctx context.Context, devices []Device, to Publisher) 
 		}
 	}
 	err := to.PublishResources(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{
-		d.cfg.Node: {Slices: slicesOf(healthy)},
+		d.cfg.Node: {Slices: splitIntoSlices(healthy)},
 	}})
 	if err != nil {
 		return fmt.Errorf("publish the devices of node %s: %w", d.cfg.Node, err)
@@ -128,7 +128,7 @@ func (d *Driver) replace(devices []Device) bool {
 
 // slicesOf splits the devices into ResourceSlices of the size that the API accepts. A
 // pool without devices has one empty slice, which shows that the driver runs.
-func slicesOf(devices []resourceapi.Device) []resourceslice.Slice {
+func splitIntoSlices(devices []resourceapi.Device) []resourceslice.Slice {
 	out := []resourceslice.Slice{}
 	for len(devices) > resourceapi.ResourceSliceMaxDevices {
 		out = append(out, resourceslice.Slice{Devices: devices[:resourceapi.ResourceSliceMaxDevices]})
@@ -149,13 +149,13 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 			out[c.UID] = kubeletplugin.PrepareResult{Err: err}
 			continue
 		}
-		out[c.UID] = kubeletplugin.PrepareResult{Devices: answer(granted)}
+		out[c.UID] = kubeletplugin.PrepareResult{Devices: kubeletDevices(granted)}
 		d.cfg.Log.Info("claim prepared", "claim", c.Namespace+"/"+c.Name, "devices", len(granted))
 	}
 	return out, nil
 }
 
-func answer(granted []Granted) []kubeletplugin.Device {
+func kubeletDevices(granted []Granted) []kubeletplugin.Device {
 	out := make([]kubeletplugin.Device, 0, len(granted))
 	for _, g := range granted {
 		out = append(out, kubeletplugin.Device{
@@ -168,7 +168,7 @@ func answer(granted []Granted) []kubeletplugin.Device {
 
 func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) ([]Granted, error) {
 	granted, err := d.grant(c)
-	if inUse, ok := errors.AsType[*InUseError](err); ok && d.gone(ctx, inUse) {
+	if inUse, ok := errors.AsType[*InUseError](err); ok && d.isDeleted(ctx, inUse) {
 		err = fmt.Errorf("%w, which is deleted and whose pod may still run here: the kubelet releases the device when the pod has ended; if it does not, drain and reboot the node", inUse)
 	}
 	return granted, err
@@ -186,12 +186,12 @@ func (d *Driver) grant(c *resourceapi.ResourceClaim) ([]Granted, error) {
 		mine.BootID = d.cfg.BootID
 		next[c.UID] = mine
 	}
-	return granted, d.keep(next)
+	return granted, d.record(next)
 }
 
 // gone reports whether the API server does not have the claim any more. It may take as
 // long as the API server does, and must not keep other claims waiting.
-func (d *Driver) gone(ctx context.Context, e *InUseError) bool {
+func (d *Driver) isDeleted(ctx context.Context, e *InUseError) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
 	defer cancel()
 	exists, err := d.cfg.Exists(ctx, e.UID, e.Claim)
@@ -202,7 +202,7 @@ func (d *Driver) gone(ctx context.Context, e *InUseError) bool {
 }
 
 // keep records next as the ledger, on disk first.
-func (d *Driver) keep(next Ledger) error {
+func (d *Driver) record(next Ledger) error {
 	data, err := next.Encode()
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	defer d.mu.Unlock()
 	out := make(map[types.UID]error, len(claims))
 	for _, c := range claims {
-		out[c.UID] = d.keep(d.ledger.Unprepare(c.UID))
+		out[c.UID] = d.record(d.ledger.Unprepare(c.UID))
 		d.cfg.Log.Info("claim unprepared", "claim", c.Namespace+"/"+c.Name)
 	}
 	return out, nil

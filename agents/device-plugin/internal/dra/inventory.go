@@ -72,11 +72,11 @@ func find(n *gpu.Node, d advertised.Device) (Device, bool) {
 		return Device{}, false
 	}
 	if g.UUID == d.UUID {
-		return whole(n, g, d.Health), g.MIG == nil || !g.MIG.Enabled
+		return wholeGPU(n, g, d.Health), g.MIG == nil || !g.MIG.Enabled
 	}
 	for _, m := range migDevices(g) {
 		if m.UUID == d.UUID {
-			return part(n, g, m, d.Health), true
+			return migDevice(n, g, m, d.Health), true
 		}
 	}
 	return Device{}, false
@@ -89,9 +89,9 @@ func migDevices(g *gpu.GPU) []gpu.MIGDevice {
 	return g.MIG.Devices
 }
 
-func whole(n *gpu.Node, g *gpu.GPU, status health.Status) Device {
+func wholeGPU(n *gpu.Node, g *gpu.GPU, status health.Status) Device {
 	name := fmt.Sprintf("gpu-%d", g.Minor)
-	attributes := common(n, g)
+	attributes := commonAttributes(n, g)
 	attributes["type"] = text(typeGPU)
 	attributes["uuid"] = text(string(g.UUID))
 	return Device{
@@ -100,9 +100,9 @@ func whole(n *gpu.Node, g *gpu.GPU, status health.Status) Device {
 	}
 }
 
-func part(n *gpu.Node, g *gpu.GPU, m gpu.MIGDevice, status health.Status) Device {
+func migDevice(n *gpu.Node, g *gpu.GPU, m gpu.MIGDevice, status health.Status) Device {
 	name := fmt.Sprintf("gpu-%d-mig-%d-%d", g.Minor, m.GPUInstance, m.ComputeInstance)
-	attributes := common(n, g)
+	attributes := commonAttributes(n, g)
 	attributes["type"] = text(typeMIG)
 	attributes["uuid"] = text(string(m.UUID))
 	attributes["parentUUID"] = text(string(g.UUID))
@@ -126,7 +126,7 @@ func part(n *gpu.Node, g *gpu.GPU, m gpu.MIGDevice, status health.Status) Device
 
 // common returns the attributes that a GPU and its MIG devices share. It omits what is
 // not known, so that an expression that uses it does not match.
-func common(n *gpu.Node, g *gpu.GPU) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+func commonAttributes(n *gpu.Node, g *gpu.GPU) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	add := func(name resourceapi.QualifiedName, value string) {
 		if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {

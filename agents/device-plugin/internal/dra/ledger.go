@@ -78,7 +78,7 @@ func (l Ledger) Prepare(claim *resourceapi.ResourceClaim, pool string, devices [
 		default:
 			// Administrative access does not reserve the device.
 			if r.AdminAccess == nil || !*r.AdminAccess {
-				errs = append(errs, l.taken(claim.UID, r.Device))
+				errs = append(errs, l.checkUnused(claim.UID, r.Device))
 				mine.Devices = append(mine.Devices, r.Device)
 			}
 			out = append(out, Granted{Request: r.Request, Pool: r.Pool, Device: devices[i]})
@@ -108,7 +108,7 @@ func checkConfig(configs []resourceapi.DeviceAllocationConfiguration) error {
 }
 
 // taken returns an *InUseError if another claim has the device.
-func (l Ledger) taken(claim types.UID, device string) error {
+func (l Ledger) checkUnused(claim types.UID, device string) error {
 	for uid, c := range l {
 		if uid != claim && slices.Contains(c.Devices, device) {
 			return &InUseError{Device: device, Claim: c.Name, UID: uid}
@@ -126,7 +126,7 @@ func (l Ledger) Unprepare(claim types.UID) Ledger {
 
 // since returns the ledger without the claims of earlier boots, whose pods have ended with
 // them.
-func (l Ledger) since(boot string) Ledger {
+func (l Ledger) sinceBoot(boot string) Ledger {
 	next := maps.Clone(l)
 	maps.DeleteFunc(next, func(_ types.UID, c Claim) bool { return boot != "" && c.BootID != "" && c.BootID != boot })
 	return next

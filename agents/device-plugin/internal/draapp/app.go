@@ -84,8 +84,8 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 	})
 	k := &kubelet{
 		settings: s, client: client, failures: failures, inventory: base.Inventory, log: log,
-		missed: reconcile.NewStatus(inventory.State{}.Unusable()),
-		fact:   s.driver.Contract.NewKeeper(s.driver.Contract.Path(contract.DRAReady), log),
+		notReady: reconcile.NewStatus(inventory.State{}.Unusable()),
+		fact:     s.driver.Contract.NewKeeper(s.driver.Contract.Path(contract.DRAReady), log),
 	}
 	k.loop = reconcile.New(reconcile.Config{Name: "kubelet", Step: k.step, Log: log})
 	base.Inventory.Notify(k.loop.Wake)

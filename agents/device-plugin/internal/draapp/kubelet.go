@@ -30,7 +30,7 @@ type kubelet struct {
 	// failed is the fatal error of the library's background work.
 	failed reconcile.Status
 	// missed is what is missing.
-	missed *reconcile.Status
+	notReady *reconcile.Status
 	// fact is dra-ready, which holds while nothing is missing.
 	fact *contract.Keeper
 	log  *slog.Logger
@@ -47,7 +47,7 @@ func (k *kubelet) ready() error {
 	if err := k.inventory.Hangs(); err != nil {
 		return err
 	}
-	return errors.Join(k.missed.Err(), k.failures.Err())
+	return errors.Join(k.notReady.Err(), k.failures.Err())
 }
 
 // registerCheck is how often the plugin checks whether the kubelet has accepted its
@@ -92,11 +92,11 @@ func (k *kubelet) step(ctx context.Context) (reconcile.Result, error) {
 	}
 	s := k.inventory.State()
 	if s.Node == nil {
-		k.missed.Set(s.Unusable())
+		k.notReady.Set(s.Unusable())
 		return reconcile.Result{}, nil
 	}
 	if k.helper == nil { // it cannot prepare claims before it knows the devices
-		k.missed.Set(errUnregistered) // the start waits for the API server
+		k.notReady.Set(errUnregistered) // the start waits for the API server
 		helper, err := kubeletplugin.Start(ctx, k.driver, k.options(k.settings.dir())...)
 		if err != nil {
 			return reconcile.Result{}, reconcile.Fatal(fmt.Errorf("serve the kubelet: %w", err))
@@ -107,7 +107,7 @@ func (k *kubelet) step(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, reconcile.Fatal(err)
 	}
 	err := k.missing(s)
-	k.settle(s, err)
+	k.updateReady(s, err)
 	if err != nil {
 		return reconcile.Result{After: registerCheck}, nil //nolint:nilerr // settle has logged and kept it
 	}
@@ -116,9 +116,9 @@ func (k *kubelet) step(ctx context.Context) (reconcile.Result, error) {
 
 // settle logs whether the plugin is ready, for a state of which err is missing, and keeps
 // the fact.
-func (k *kubelet) settle(s inventory.State, err error) {
-	was := k.missed.Err()
-	k.missed.Set(err)
+func (k *kubelet) updateReady(s inventory.State, err error) {
+	was := k.notReady.Err()
+	k.notReady.Set(err)
 	switch {
 	case err == nil && was != nil:
 		k.log.Info("ready, devices are published and the plugin is registered")

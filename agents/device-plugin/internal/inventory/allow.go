@@ -31,7 +31,7 @@ type Gate interface {
 // claimed returns the set without the GPUs that could not be claimed. It returns an error
 // if claims failed, rather than that another process has the GPU. On a node without a run
 // root no other process could see a claim: no GPU is left out, and that is an error, too.
-func (v *Inventory) claimed(set resource.Set) (resource.Set, error) {
+func (v *Inventory) claim(set resource.Set) (resource.Set, error) {
 	if v.cfg.Claims == nil {
 		return set, nil
 	}
@@ -71,7 +71,7 @@ func (v *Inventory) claimed(set resource.Set) (resource.Set, error) {
 }
 
 // gated returns the set in which devices that are closed are unhealthy.
-func (v *Inventory) gated(set resource.Set) resource.Set {
+func (v *Inventory) applyGate(set resource.Set) resource.Set {
 	if v.cfg.Gate == nil {
 		return set
 	}

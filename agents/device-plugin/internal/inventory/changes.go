@@ -15,10 +15,10 @@ type change struct {
 	resource string
 	device   resource.Device
 	// was is its health before, nil for a device that was not advertised.
-	was *health.Status
+	before *health.Status
 }
 
-func (c change) healed() bool { return c.device.Health.Healthy && c.was != nil }
+func (c change) recovered() bool { return c.device.Health.Healthy && c.before != nil }
 
 // changes returns the devices that became unhealthy, or healthy again, or that are
 // unhealthy for another reason than before. A new healthy device is not a change.
@@ -37,7 +37,7 @@ func changes(was, now resource.Set) []change {
 			if old == nil && d.Health.Healthy || old != nil && *old == d.Health {
 				continue
 			}
-			out = append(out, change{resource: r.Name, device: d, was: old})
+			out = append(out, change{resource: r.Name, device: d, before: old})
 		}
 	}
 	return out
@@ -97,11 +97,11 @@ func logResources(log *slog.Logger, was, now resource.Set) {
 func (c change) log(log *slog.Logger) {
 	log = log.With("resource", c.resource, "device", c.device.UUID, "index", c.device.Index)
 	switch {
-	case c.healed():
+	case c.recovered():
 		log.Info("device is healthy again")
-	case c.was == nil || c.was.Healthy:
+	case c.before == nil || c.before.Healthy:
 		log.Error("device became unhealthy", "reason", c.device.Health.Reason)
 	default:
-		log.Warn("device is unhealthy for another reason", "reason", c.device.Health.Reason, "before", c.was.Reason)
+		log.Warn("device is unhealthy for another reason", "reason", c.device.Health.Reason, "before", c.before.Reason)
 	}
 }

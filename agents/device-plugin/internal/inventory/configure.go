@@ -13,7 +13,7 @@ import (
 // and streams. The kubelet's socket stays the one of the start. Configure does not
 // block.
 func (v *Inventory) Configure(c config.Config, rules health.Rules) {
-	v.apply(func() error {
+	v.enqueue(func() error {
 		v.cfg.Recorder.Configured(nil)
 		v.health.SetRules(rules)
 		// Reflection, because a config is a tree: a new field of it counts without a line here.
@@ -28,7 +28,7 @@ func (v *Inventory) Configure(c config.Config, rules health.Rules) {
 // Reject reports a newer config that cannot be used: the previous one stays in use. It
 // does not block.
 func (v *Inventory) Reject(err error) {
-	v.apply(func() error {
+	v.enqueue(func() error {
 		v.cfg.Recorder.Configured(err)
 		v.log.Error("new config rejected, keeping the previous one", "err", err)
 		v.report(Report{Kind: cause.ConfigRefused, Reason: err.Error()})

@@ -96,7 +96,7 @@ func New(cfg Config) *Inventory {
 		state:  State{Config: cfg.Config},
 	}
 	v.newest.Store(&State{Config: cfg.Config})
-	v.loop = reconcile.New(reconcile.Config{Name: "inventory", Step: v.step, Failed: v.failed, Log: cfg.Log})
+	v.loop = reconcile.New(reconcile.Config{Name: "inventory", Step: v.step, Failed: v.logClaimError, Log: cfg.Log})
 	return v
 }
 
@@ -117,7 +117,7 @@ func (v *Inventory) Link() { v.observer.Link() }
 // Reload reads the node again, and forgets the events that made GPUs unhealthy. It does
 // not block.
 func (v *Inventory) Reload() {
-	v.apply(func() error {
+	v.enqueue(func() error {
 		v.log.Info("reloading")
 		v.health.Reset()
 		v.observer.Reload()
@@ -149,17 +149,17 @@ func (v *Inventory) receive(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case obs := <-v.observer.Observations():
-			v.apply(func() error { return v.observed(obs) })
+			v.enqueue(func() error { return v.handleObservation(obs) })
 		case ev := <-v.observer.Events():
-			v.apply(func() error { v.event(ev); return nil })
+			v.enqueue(func() error { v.handleEvent(ev); return nil })
 		case err := <-v.observer.Hangs():
-			v.apply(func() error { v.hangs(err); return nil })
+			v.enqueue(func() error { v.handleHang(err); return nil })
 		}
 	}
 }
 
 // apply has the loop call an input before it derives the next State.
-func (v *Inventory) apply(input func() error) {
+func (v *Inventory) enqueue(input func() error) {
 	v.mu.Lock()
 	v.inputs = append(v.inputs, input)
 	v.mu.Unlock()
@@ -182,7 +182,7 @@ func (v *Inventory) step(context.Context) (reconcile.Result, error) {
 }
 
 // failed logs why GPUs cannot be claimed.
-func (v *Inventory) failed(err error, _ time.Duration) {
+func (v *Inventory) logClaimError(err error, _ time.Duration) {
 	if errors.Is(err, contract.ErrNoRunRoot) {
 		v.log.Warn("cannot see whether another agent advertises the same gpus, advertising them and retrying", "err", err)
 		return
@@ -205,7 +205,7 @@ func (v *Inventory) refresh() time.Duration {
 	return 0
 }
 
-func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) error {
+func (v *Inventory) handleObservation(obs observe.Observation[config.Config, Prepared]) error {
 	if obs.Err != nil && v.cfg.Config.FailOnInitError && v.state.Node == nil {
 		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
 	}
@@ -234,7 +234,7 @@ func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) e
 
 // hangs handles a driver that begins to hang, or that answers again. While it hangs
 // no container can start, so every GPU is unhealthy.
-func (v *Inventory) hangs(err error) {
+func (v *Inventory) handleHang(err error) {
 	v.state.Hang = err
 	if err != nil {
 		v.health.Hangs(err.Error())
@@ -248,7 +248,7 @@ func (v *Inventory) hangs(err error) {
 	}
 }
 
-func (v *Inventory) event(ev gpu.Event) {
+func (v *Inventory) handleEvent(ev gpu.Event) {
 	counts := v.health.Apply(ev, time.Now())
 	v.cfg.Recorder.Event(ev)
 	if ev.Kind == gpu.EventXID && !counts {
@@ -264,9 +264,9 @@ func (v *Inventory) event(ev gpu.Event) {
 func (v *Inventory) publish() (err error) {
 	was := v.state.Set
 	if v.state.Node != nil {
-		view := v.state.Prepared.fit(v.state.Node, v.health.View())
-		v.state.Set, err = v.claimed(v.layout.Set(view))
-		v.state.Set = v.gated(v.state.Set)
+		view := v.state.Prepared.withUnresolved(v.state.Node, v.health.View())
+		v.state.Set, err = v.claim(v.layout.Set(view))
+		v.state.Set = v.applyGate(v.state.Set)
 		v.cfg.Recorder.Advertised(v.state.Set)
 	}
 	next := v.state

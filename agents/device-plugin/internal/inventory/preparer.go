@@ -31,7 +31,7 @@ type Preparer = observe.Preparer[config.Config, Prepared]
 type Unprepared = observe.Unprepared[config.Config, Prepared]
 
 // fit returns v with the devices unhealthy that cannot be given to a container.
-func (p Prepared) fit(n *gpu.Node, v health.View) health.View {
+func (p Prepared) withUnresolved(n *gpu.Node, v health.View) health.View {
 	if len(p.Unresolved) == 0 {
 		return v
 	}
@@ -52,12 +52,12 @@ func (p Prepared) fit(n *gpu.Node, v health.View) health.View {
 		}
 	}
 	// What the driver reports about a device takes precedence.
-	addUnfit(out.GPUs, v.GPUs)
-	addUnfit(out.Instances, v.Instances)
+	addUnhealthy(out.GPUs, v.GPUs)
+	addUnhealthy(out.Instances, v.Instances)
 	return out
 }
 
-func addUnfit[K comparable](to, from map[K]health.Status) {
+func addUnhealthy[K comparable](to, from map[K]health.Status) {
 	for id, s := range from {
 		if !s.Healthy {
 			to[id] = s

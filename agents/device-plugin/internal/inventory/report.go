@@ -70,9 +70,9 @@ func reports(was, now resource.Set) []Report {
 	var all grouped
 	for _, c := range changes(was, now) {
 		switch {
-		case c.healed():
+		case c.recovered():
 			all.add(ReportHealthy, c.resource, c.device)
-		case c.continues(), c.device.Health.Kind == cause.DeviceDriver, c.device.Health.Kind == cause.DeviceHang:
+		case c.sameIncident(), c.device.Health.Kind == cause.DeviceDriver, c.device.Health.Kind == cause.DeviceHang:
 		default:
 			all.add(cause.DeviceUnhealthy, c.resource, c.device)
 		}
@@ -92,14 +92,14 @@ func reports(was, now resource.Set) []Report {
 // sign of the same incident: a GPU that reported an XID is lost, cannot be read, or has to
 // be reset. An XID is always news: another one is another incident, and one that comes
 // late names the cause.
-func (c change) continues() bool {
+func (c change) sameIncident() bool {
 	sign := func(k cause.Code) bool {
 		return k == cause.DeviceLost || k == cause.DeviceFault || k == cause.DeviceRecovery
 	}
-	if c.was == nil || c.was.Healthy {
+	if c.before == nil || c.before.Healthy {
 		return false
 	}
-	before, now := c.was.Kind, c.device.Health.Kind
+	before, now := c.before.Kind, c.device.Health.Kind
 	return (sign(before) || before == cause.DeviceXID) && sign(now)
 }
 

@@ -31,7 +31,7 @@ func (d dirs) create(clients int) error {
 		return fmt.Errorf("create socket of MPS daemon: %w", err)
 	}
 	for _, dir := range []string{d.pipe, d.shm} {
-		if err := empty(dir); err != nil {
+		if err := clearFolder(dir); err != nil {
 			return err
 		}
 	}
@@ -43,7 +43,7 @@ func (d dirs) create(clients int) error {
 	return nil
 }
 
-func empty(dir string) error {
+func clearFolder(dir string) error {
 	left, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("clear folder of MPS daemon: %w", err)

@@ -23,14 +23,14 @@ type Gate struct {
 	mu sync.Mutex
 	// closed has the last answer for each daemon that Closed was asked for, by its
 	// ready file.
-	closed map[string]gated
+	closed map[string]gateState
 }
 
-type gated struct{ root, folder, reason string }
+type gateState struct{ root, folder, reason string }
 
 // NewGate returns a Gate. It notices changes while Run runs.
 func NewGate(dir contract.Dir) *Gate {
-	return &Gate{dir: dir, asked: make(chan struct{}, 1), closed: map[string]gated{}}
+	return &Gate{dir: dir, asked: make(chan struct{}, 1), closed: map[string]gateState{}}
 }
 
 // Closed returns why the device cannot be allocated, empty if it can.
@@ -38,7 +38,7 @@ func (g *Gate) Closed(r resource.Resource, d resource.Device, c config.Config) s
 	if !d.MPS {
 		return ""
 	}
-	x := gated{root: c.MPSRoot, folder: allocate.MPSFolder(r, d)}
+	x := gateState{root: c.MPSRoot, folder: allocate.MPSFolder(r, d)}
 	x.reason = g.reason(x)
 	path := readyPath(x.root, x.folder)
 	g.mu.Lock()
@@ -93,7 +93,7 @@ func (g *Gate) check(changed func()) {
 	}
 }
 
-func (g *Gate) reason(x gated) string {
+func (g *Gate) reason(x gateState) string {
 	if err := Ready(g.dir, x.root, x.folder); err != nil {
 		return err.Error()
 	}

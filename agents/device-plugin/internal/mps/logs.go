@@ -34,7 +34,7 @@ func cutLogs(dir string) error {
 
 func cutLog(path string) error {
 	info, err := os.Lstat(path)
-	if err != nil || stored(info) <= maxLog {
+	if err != nil || storedBytes(info) <= maxLog {
 		return err
 	}
 	// Where the logs fill their file system, less is kept.
@@ -46,7 +46,7 @@ func cutLog(path string) error {
 
 // stored returns how much a file stores. Its size would include what was cut, if its
 // writer continues at the position that it had.
-func stored(info os.FileInfo) int64 {
+func storedBytes(info os.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return min(st.Blocks*512, info.Size())
 	}

@@ -41,9 +41,9 @@ type modes struct {
 // node boots.
 func modesPath(dir contract.Dir) string { return filepath.Join(dir.Root, "mps-compute-modes.json") }
 
-// LeftModes reports whether an earlier process has changed compute modes and not set them
+// ModesRecorded reports whether an earlier process has changed compute modes and not set them
 // back.
-func LeftModes(dir contract.Dir) bool {
+func ModesRecorded(dir contract.Dir) bool {
 	_, err := os.Stat(modesPath(dir))
 	return err == nil
 }
@@ -81,8 +81,8 @@ func newModes(path string, p Programs, log *slog.Logger) *modes {
 }
 
 // exclude lets only the MPS server use the GPU.
-func (m *modes) exclude(ctx context.Context, id gpu.UUID) error {
-	if _, ours := m.changed(id); !ours {
+func (m *modes) setExclusive(ctx context.Context, id gpu.UUID) error {
+	if _, ours := m.original(id); !ours {
 		mode, err := m.programs.computeMode(ctx, id)
 		if err != nil {
 			return err
@@ -90,26 +90,26 @@ func (m *modes) exclude(ctx context.Context, id gpu.UUID) error {
 		if mode == modeExclusive {
 			return nil
 		}
-		m.change(func() { m.before[id] = mode })
+		m.record(func() { m.before[id] = mode })
 	}
 	return m.programs.setComputeMode(ctx, id, modeExclusive)
 }
 
 // restore sets the mode of the GPU back if it was changed.
 func (m *modes) restore(ctx context.Context, id gpu.UUID) error {
-	mode, ours := m.changed(id)
+	mode, ours := m.original(id)
 	if !ours {
 		return nil
 	}
 	if err := m.programs.setComputeMode(ctx, id, mode); err != nil {
 		return err
 	}
-	m.change(func() { delete(m.before, id) })
+	m.record(func() { delete(m.before, id) })
 	return nil
 }
 
 // changed returns the mode that the GPU had if it was changed.
-func (m *modes) changed(id gpu.UUID) (before string, ours bool) {
+func (m *modes) original(id gpu.UUID) (before string, ours bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, ours = m.before[id]
@@ -133,7 +133,7 @@ func (m *modes) restoreExcept(ctx context.Context, keep map[gpu.UUID]bool) {
 
 // change changes before, and writes the file. Without it MPS works, and only a kill leaves
 // the GPUs changed.
-func (m *modes) change(f func()) {
+func (m *modes) record(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f()

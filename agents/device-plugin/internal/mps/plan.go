@@ -93,7 +93,7 @@ func (d Daemon) answering() Daemon {
 
 // serves reports whether a daemon that runs as d is the desired one, as far as the GPUs
 // answer.
-func (d Daemon) serves(desired Daemon) bool {
+func (d Daemon) matches(desired Daemon) bool {
 	if d.Resource != desired.Resource || d.ActiveThreadPercentage != desired.ActiveThreadPercentage || d.Clients != desired.Clients {
 		return false
 	}

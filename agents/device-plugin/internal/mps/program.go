@@ -23,7 +23,7 @@ const (
 )
 
 // askLimit bounds a command to a daemon and a call of nvidia-smi.
-const askLimit = 10 * time.Second
+const commandLimit = 10 * time.Second
 
 // quitLimit is how long a daemon may take to quit. It waits for its clients, which must
 // not hold up a node.
@@ -87,12 +87,12 @@ func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, err
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	var said text.Tail
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output text.Tail
+	cmd.Stdout, cmd.Stderr = &output, &output
 	proc := &process{ended: make(chan struct{})}
 	started := make(chan error)
 	go ownThread(func() {
-		err := bindAlone(dirs.shm, filepath.Join("/", p.Root, "dev/shm"))
+		err := bindPrivate(dirs.shm, filepath.Join("/", p.Root, "dev/shm"))
 		if err == nil {
 			err = cmd.Start()
 		}
@@ -101,7 +101,7 @@ func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, err
 			return
 		}
 		err = cmd.Wait()
-		proc.err = fmt.Errorf("%s ended: %s", controlName, reason(err, said.String()))
+		proc.err = fmt.Errorf("%s ended: %s", controlName, exitReason(err, output.String()))
 		close(proc.ended)
 	})
 	if err := <-started; err != nil {
@@ -117,20 +117,20 @@ type process struct {
 	err error
 }
 
-func reason(err error, said string) string {
+func exitReason(err error, output string) string {
 	text := "by itself"
 	if err != nil {
 		text = err.Error()
 	}
-	if said = strings.TrimSpace(said); said != "" {
-		text += ": " + said
+	if output = strings.TrimSpace(output); output != "" {
+		text += ": " + output
 	}
 	return text
 }
 
 // ask sends a command to a running control daemon, and returns when it has answered.
-func (p Programs) ask(ctx context.Context, dirs dirs, command string) error {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+func (p Programs) send(ctx context.Context, dirs dirs, command string) error {
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	cmd := p.command(ctx, p.control)
 	cmd.Env = append(cmd.Env, dirs.env()...)
@@ -141,7 +141,7 @@ func (p Programs) ask(ctx context.Context, dirs dirs, command string) error {
 
 // computeMode returns who may use a GPU, as setComputeMode takes it.
 func (p Programs) computeMode(ctx context.Context, id gpu.UUID) (string, error) {
-	out, err := p.manage(ctx, id, "--query-gpu=compute_mode", "--format=csv,noheader")
+	out, err := p.nvidiaSMI(ctx, id, "--query-gpu=compute_mode", "--format=csv,noheader")
 	if err != nil {
 		return "", err
 	}
@@ -155,13 +155,13 @@ func (p Programs) computeMode(ctx context.Context, id gpu.UUID) (string, error) 
 // setComputeMode sets who may use a GPU: EXCLUSIVE_PROCESS for the MPS server alone,
 // DEFAULT for any process.
 func (p Programs) setComputeMode(ctx context.Context, id gpu.UUID, mode string) error {
-	_, err := p.manage(ctx, id, "-c", mode)
+	_, err := p.nvidiaSMI(ctx, id, "-c", mode)
 	return err
 }
 
 // manage calls nvidia-smi for a GPU, and returns what it prints.
-func (p Programs) manage(ctx context.Context, id gpu.UUID, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+func (p Programs) nvidiaSMI(ctx context.Context, id gpu.UUID, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	args = append([]string{"-i", string(id)}, args...)
 	return run(ctx, p.command(ctx, p.smi, args...), smiName+" "+strings.Join(args, " "))
@@ -185,10 +185,10 @@ func run(ctx context.Context, cmd *exec.Cmd, what string) (string, error) {
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return "", fmt.Errorf("%s: no answer in %s", what, askLimit)
+		return "", fmt.Errorf("%s: no answer in %s", what, commandLimit)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %s", what, reason(err, errOut.String()+out.String()))
+		return "", fmt.Errorf("%s: %s", what, exitReason(err, errOut.String()+out.String()))
 	}
 	return out.String(), nil
 }

@@ -18,7 +18,7 @@ func checkPropagation(dir string) error {
 	if err != nil || !contained {
 		return err
 	}
-	passedOn, err := passesMountsOn(dir)
+	passedOn, err := onSharedMount(dir)
 	if err != nil || passedOn {
 		return err
 	}
@@ -46,7 +46,7 @@ func inContainer() (bool, error) {
 
 // passesMountsOn reports whether the mount that dir is on is shared: other mount namespaces
 // see what is mounted on it.
-func passesMountsOn(dir string) (bool, error) {
+func onSharedMount(dir string) (bool, error) {
 	f, err := os.OpenFile(dir, unix.O_PATH, 0)
 	if err != nil {
 		return false, fmt.Errorf("find mount of %s: %w", dir, err)

@@ -38,7 +38,7 @@ func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err
 	}
 	defer func() { err = errors.Join(err, s.restoreModes(ctx, d)) }()
 	for _, g := range d.GPUs {
-		if err := s.modes.exclude(ctx, g.UUID); err != nil {
+		if err := s.modes.setExclusive(ctx, g.UUID); err != nil {
 			return err
 		}
 	}
@@ -49,10 +49,10 @@ func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err
 		return err
 	}
 	defer func() { s.quit(ctx, proc, dirs, kill) }()
-	if err := s.answers(ctx, proc, dirs); err != nil {
+	if err := s.waitAnswer(ctx, proc, dirs); err != nil {
 		return err
 	}
-	if err := s.limit(ctx, d, dirs); err != nil {
+	if err := s.limitClients(ctx, d, dirs); err != nil {
 		return err
 	}
 	fact := s.cfg.Contract.NewKeeper(readyPath(s.cfg.Root, d.Folder), s.cfg.Log)
@@ -67,11 +67,11 @@ func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err
 }
 
 // answers waits until the daemon answers.
-func (s *Supervisor) answers(ctx context.Context, proc *process, dirs dirs) error {
+func (s *Supervisor) waitAnswer(ctx context.Context, proc *process, dirs dirs) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	for {
-		err := s.cfg.Programs.ask(ctx, dirs, "get_default_active_thread_percentage")
+		err := s.cfg.Programs.send(ctx, dirs, "get_default_active_thread_percentage")
 		if err == nil {
 			return nil
 		}
@@ -88,7 +88,7 @@ func (s *Supervisor) answers(ctx context.Context, proc *process, dirs dirs) erro
 
 // limit sets what one client may use. There are no clients before, because the GPUs are
 // not ready yet.
-func (s *Supervisor) limit(ctx context.Context, d Daemon, dirs dirs) error {
+func (s *Supervisor) limitClients(ctx context.Context, d Daemon, dirs dirs) error {
 	commands := []string{fmt.Sprintf("set_default_active_thread_percentage %d", d.ActiveThreadPercentage)}
 	for i, g := range d.GPUs {
 		if g.MemoryMiB > 0 {
@@ -96,7 +96,7 @@ func (s *Supervisor) limit(ctx context.Context, d Daemon, dirs dirs) error {
 		}
 	}
 	for _, c := range commands {
-		if err := s.cfg.Programs.ask(ctx, dirs, c); err != nil {
+		if err := s.cfg.Programs.send(ctx, dirs, c); err != nil {
 			return fmt.Errorf("limit the clients of the MPS daemon: %w", err)
 		}
 	}
@@ -115,7 +115,7 @@ func (s *Supervisor) watch(ctx context.Context, proc *process, dirs dirs) error 
 		case <-proc.ended:
 			return proc.err
 		case <-tick.C:
-			if err := s.cfg.Programs.ask(ctx, dirs, "get_default_active_thread_percentage"); err != nil {
+			if err := s.cfg.Programs.send(ctx, dirs, "get_default_active_thread_percentage"); err != nil {
 				return fmt.Errorf("ask the MPS daemon: %w", err)
 			}
 			if err := cutLogs(dirs.log); err != nil {
@@ -134,7 +134,7 @@ func (s *Supervisor) quit(ctx context.Context, proc *process, dirs dirs, kill fu
 		return
 	default:
 	}
-	if err := s.cfg.Programs.ask(ctx, dirs, "quit"); err == nil {
+	if err := s.cfg.Programs.send(ctx, dirs, "quit"); err == nil {
 		select {
 		case <-proc.ended:
 			return

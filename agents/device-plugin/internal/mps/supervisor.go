@@ -80,7 +80,7 @@ func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 	s.mu.Lock()
 	var stopped []*keeper
 	for name, k := range s.running {
-		if d, ok := want[name]; ok && k.daemon.serves(d) {
+		if d, ok := want[name]; ok && k.daemon.matches(d) {
 			k.desired = d
 			continue
 		}
@@ -106,7 +106,7 @@ func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 		s.running[name] = k
 		go func() {
 			defer close(k.done)
-			s.keep(ctx, k)
+			s.keepRunning(ctx, k)
 		}()
 	}
 }
@@ -140,7 +140,7 @@ func (s *Supervisor) Ready() error {
 
 // next returns what to start now, without GPUs that were lost meanwhile: they would keep
 // the daemon from starting.
-func (s *Supervisor) next(k *keeper) Daemon {
+func (s *Supervisor) nextDaemon(k *keeper) Daemon {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k.daemon = k.desired.answering()
@@ -148,10 +148,10 @@ func (s *Supervisor) next(k *keeper) Daemon {
 }
 
 // keep runs one daemon, and again whenever it ends, until ctx ends.
-func (s *Supervisor) keep(ctx context.Context, k *keeper) {
+func (s *Supervisor) keepRunning(ctx context.Context, k *keeper) {
 	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for {
-		start, d := time.Now(), s.next(k)
+		start, d := time.Now(), s.nextDaemon(k)
 		log := s.cfg.Log.With("daemon", d.String())
 		err := s.serve(ctx, d, func() {
 			k.status.Set(nil)

@@ -27,7 +27,7 @@ func ownThread(f func()) {
 
 // bindAlone mounts a folder at another one, for this thread and the processes that it
 // starts. What is mounted elsewhere later still appears for them.
-func bindAlone(dir, at string) error {
+func bindPrivate(dir, at string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return mountError(at, err)
 	}

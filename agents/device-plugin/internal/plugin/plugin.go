@@ -66,8 +66,8 @@ type Plugin struct {
 	topology allocate.Topology
 	// gap ends a while after the kubelet went away, zero while it is there. A kubelet that
 	// restarts is back before that.
-	gap   time.Time
-	group *errgroup.Group
+	warnAfter time.Time
+	group     *errgroup.Group
 }
 
 // New returns a Plugin. It does nothing before Run.
@@ -118,7 +118,7 @@ func (p *Plugin) step(ctx context.Context) (reconcile.Result, error) {
 	if s.Linked {
 		p.markLinked()
 	}
-	return reconcile.Result{After: p.mark()}, nil
+	return reconcile.Result{After: p.updateReady()}, nil
 }
 
 // waitLinks returns once the servers know the links of the GPUs, as far as they can be

@@ -23,7 +23,7 @@ func (p *Plugin) publish(ctx context.Context) {
 	}
 	for name, s := range p.servers {
 		if !named[name] {
-			s.Leave()
+			s.Withdraw()
 		}
 	}
 }

@@ -19,31 +19,31 @@ func (p *Plugin) Ready() error {
 
 // mark updates Ready, and calls Config.Ready when readiness changes. It returns the time until it
 // has to look again, 0 for none.
-func (p *Plugin) mark() time.Duration {
+func (p *Plugin) updateReady() time.Duration {
 	err, was := p.missing(), p.ready.Err()
 	p.ready.Set(err)
 	switch {
 	case err == nil && was == nil:
 	case err == nil:
 		p.cfg.Ready(p.state.Node)
-		if p.gap.IsZero() {
+		if p.warnAfter.IsZero() {
 			p.log.Info("ready: devices are registered and listed")
 		} else {
 			p.log.Debug("ready again: the kubelet has restarted")
 		}
-		p.gap = time.Time{}
+		p.warnAfter = time.Time{}
 	case was == nil:
 		p.cfg.Ready(nil)
 		if p.state.Unusable() == nil {
-			p.gap = time.Now().Add(server.Patience)
+			p.warnAfter = time.Now().Add(server.Patience)
 			return server.Patience
 		}
 		p.log.Warn("not ready", "err", err)
-	case !p.gap.IsZero():
-		if in := time.Until(p.gap); in > 0 {
+	case !p.warnAfter.IsZero():
+		if in := time.Until(p.warnAfter); in > 0 {
 			return in
 		}
-		p.gap = time.Time{}
+		p.warnAfter = time.Time{}
 		p.log.Warn("not ready", "err", err)
 	}
 	return 0

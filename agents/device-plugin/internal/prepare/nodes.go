@@ -8,7 +8,7 @@ import (
 )
 
 // nodes finds the device nodes that all GPUs share.
-func (p *Preparer) nodes(out *inventory.Prepared) {
+func (p *Preparer) findNodes(out *inventory.Prepared) {
 	host, seen := p.cfg.DevRoot, p.cfg.DevRoot
 	switch {
 	case host == "" && exists(filepath.Join(p.cfg.Root.CtrPath(), "dev/nvidiactl")):

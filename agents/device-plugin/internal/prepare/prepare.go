@@ -43,7 +43,7 @@ type Preparer struct {
 	// hook is the toolkit's hook that the last Scan found.
 	hook string
 	// given is what containers may have got in the life of the process.
-	given given
+	used usedNames
 	// reported are the problems that the log has, by their subject.
 	reported map[string]string
 }
@@ -80,12 +80,12 @@ func (p *Preparer) Watched() []string {
 func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (inventory.Prepared, error) {
 	s := p.scan(c)
 	return func(n *gpu.Node) (inventory.Prepared, error) {
-		out, err := p.optional(c, s.extras)
+		out, err := p.prepareExtras(c, s.extras)
 		if err != nil {
 			return inventory.Prepared{}, err
 		}
 		if c.PassDeviceSpecs && !c.OnlyCDI() {
-			p.nodes(&out)
+			p.findNodes(&out)
 		}
 		unresolved, err := p.publish(c, s, n)
 		if !c.CDI() {
@@ -97,8 +97,8 @@ func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (inventory.Prepared, er
 			return inventory.Prepared{}, fmt.Errorf("make the CDI spec of the GPUs: %w", err)
 		}
 		out.Unresolved = unresolved
-		p.given = p.given.with(c)
-		out.CDIClasses = classes(c, s.extras)
+		p.used = p.used.with(c)
+		out.CDIClasses = foundClasses(c, s.extras)
 		return out, nil
 	}
 }
@@ -115,21 +115,21 @@ type scanned struct {
 func (p *Preparer) scan(c config.Config) scanned {
 	p.extras, p.hook = driverroot.Extras{}, p.cfg.Toolkit.hook()
 	s := scanned{}
-	if c.CDI() || p.given.cdi() {
+	if c.CDI() || p.used.cdi() {
 		var content *driverroot.Content
-		if content, s.options, s.err = p.find(p.given.with(c).last); s.err == nil {
+		if content, s.options, s.err = p.scanRoot(p.used.with(c).last); s.err == nil {
 			s.extras = content.Extras
 			return s
 		}
 	}
-	if c.CDI() || p.given.cdi() || len(enabled(c)) > 0 || c.PassDeviceSpecs {
+	if c.CDI() || p.used.cdi() || len(enabledClasses(c)) > 0 || c.PassDeviceSpecs {
 		p.extras = p.cfg.Root.FindExtras()
 	}
 	s.extras = p.extras
 	return s
 }
 
-func (p *Preparer) find(c config.Config) (*driverroot.Content, cdi.Options, error) {
+func (p *Preparer) scanRoot(c config.Config) (*driverroot.Content, cdi.Options, error) {
 	features, void, err := cdi.ParseFeatures(c.CDIFeatureFlags, c.CDIDisableHooks)
 	o := cdi.Options{HookPath: cmp.Or(c.HookPath, p.hook), Features: features}
 	o.OneHook = o.HookPath != "" && o.HookPath == p.hook

@@ -16,7 +16,7 @@ import (
 // process. The kubelet keeps an answer as long as the pod lives and passes it to
 // the runtime again when a container restarts, whatever the config is by then. So
 // a name that was given stays valid while the hardware is present.
-type given struct {
+type usedNames struct {
 	// last is the last config with a CDI strategy.
 	last     config.Config
 	ids      map[config.IDStrategy]bool
@@ -25,19 +25,19 @@ type given struct {
 }
 
 // cdi reports whether any name was given.
-func (g given) cdi() bool { return len(g.ids) > 0 }
+func (g usedNames) cdi() bool { return len(g.ids) > 0 }
 
 // with returns g and what config c gives.
-func (g given) with(c config.Config) given {
+func (g usedNames) with(c config.Config) usedNames {
 	if !c.CDI() {
 		return g
 	}
-	out := given{last: c, ids: map[config.IDStrategy]bool{}, classes: map[string]bool{}, channels: map[int]bool{}}
+	out := usedNames{last: c, ids: map[config.IDStrategy]bool{}, classes: map[string]bool{}, channels: map[int]bool{}}
 	maps.Copy(out.ids, g.ids)
 	maps.Copy(out.classes, g.classes)
 	maps.Copy(out.channels, g.channels)
 	out.ids[c.IDStrategy] = true
-	for _, class := range enabled(c) {
+	for _, class := range enabledClasses(c) {
 		out.classes[class] = true
 	}
 	for _, n := range c.IMEX.Channels {
@@ -47,7 +47,7 @@ func (g given) with(c config.Config) given {
 }
 
 // gpus returns the GPUs and MIG devices under the names that were given.
-func (g given) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
+func (g usedNames) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
 	var names []cdi.Namer
 	if g.ids[config.IDIndex] {
 		names = append(names, cdi.ByIndex)
@@ -59,14 +59,14 @@ func (g given) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.
 }
 
 // devices returns the CDI devices of a class of optional hardware that exist.
-func (g given) devices(class string, x driverroot.Extras) []cdi.Device {
+func (g usedNames) devices(class string, x driverroot.Extras) []cdi.Device {
 	if !g.classes[class] {
 		return nil
 	}
 	if class == allocate.CDIClassIMEX {
 		return cdi.Channels(x, slices.Sorted(maps.Keys(g.channels)))
 	}
-	return cdi.Whole(part(class, x))
+	return cdi.Whole(extraOf(class, x))
 }
 
 // Withdraw removes the CDI specs from a folder, if that is set. Containers that run keep
@@ -82,7 +82,7 @@ func (p *Preparer) Withdraw(folder string) error {
 // publish writes the specs for the GPUs of a node, and returns the devices that
 // work and that the specs do not have.
 func (p *Preparer) publish(c config.Config, s scanned, n *gpu.Node) (map[gpu.UUID]string, error) {
-	names, folder := p.given.with(c), c.CDIRoot
+	names, folder := p.used.with(c), c.CDIRoot
 	var requests []cdi.Request
 	switch {
 	case s.err != nil:
@@ -105,7 +105,7 @@ func (p *Preparer) publish(c config.Config, s scanned, n *gpu.Node) (map[gpu.UUI
 }
 
 // requests asks for a spec of the GPUs and one of each class of optional hardware.
-func (p *Preparer) requests(names given, s scanned) []cdi.Request {
+func (p *Preparer) requests(names usedNames, s scanned) []cdi.Request {
 	options := s.options
 	options.Kind = p.kind(allocate.CDIClass)
 	out := []cdi.Request{{Options: options, Devices: names.gpus}}

@@ -30,7 +30,7 @@ func (s *Server) ListAndWatch(_ *pluginapi.Empty, to grpc.ServerStreamingServer[
 		if err := to.Send(st.list); err != nil {
 			return fmt.Errorf("send devices of %s: %w", s.cfg.Resource, err)
 		}
-		s.registration.sent(stream, st.number)
+		s.registration.recordSent(stream, st.number)
 		select {
 		case <-changed:
 		case <-stream.over:

@@ -34,19 +34,19 @@ const Recheck = time.Minute
 const (
 	// partGrace is how long the kubelet may take to hang up on a withdrawn resource, and
 	// then to clean up.
-	partGrace = time.Second
+	hangUpGrace = time.Second
 	// Patience is how long the restart of a kubelet is not worth a warning.
 	Patience = 2 * time.Second
 )
 
 var (
-	errForeign = errors.New("another device plugin has taken the socket: stop it, or this one")
-	errCounted = errors.New("the kubelet still counts an earlier connection to the socket")
+	errForeign   = errors.New("another device plugin has taken the socket: stop it, or this one")
+	errConnected = errors.New("the kubelet still counts an earlier connection to the socket")
 )
 
 // counted is in the error of a kubelet (1.37 and later) that knows a connection to the
 // socket for the resource.
-const counted = "device plugin already connected"
+const alreadyConnected = "device plugin already connected"
 
 // keeper keeps the socket in place and the resource registered. The loop of the server owns
 // it; what the kubelet knows is in the server's registration.
@@ -57,24 +57,24 @@ type keeper struct {
 
 	socket *socket
 	// moves is how often the socket got another name.
-	moves int
+	renames int
 	// taken is set while another plugin has the place of the socket.
 	taken bool
 	// troubled is when the present trouble began, and logged its last warning.
-	troubled time.Time
-	logged   reconcile.Status
-	serving  sync.WaitGroup
-	crashed  chan error
+	troubleSince time.Time
+	logged       reconcile.Status
+	serving      sync.WaitGroup
+	crashed      chan error
 	// leave ends the loop.
-	leave context.CancelFunc
+	endLoop context.CancelFunc
 }
 
 func (k *keeper) run(ctx context.Context) error {
 	k.grpc = grpc.NewServer()
 	pluginapi.RegisterDevicePluginServer(k.grpc, k.server)
 	defer k.stop()
-	ctx, k.leave = context.WithCancel(ctx)
-	defer k.leave()
+	ctx, k.endLoop = context.WithCancel(ctx)
+	defer k.endLoop()
 	return k.server.loop.Run(ctx)
 }
 
@@ -86,10 +86,10 @@ func (k *keeper) step(ctx context.Context) (reconcile.Result, error) {
 	default:
 	}
 	st, _ := k.server.feed.get()
-	if wait, leaves := k.server.registration.parting(st.number); leaves {
+	if wait, leaves := k.server.registration.checkWithdrawal(st.number); leaves {
 		if wait <= 0 {
-			k.part(ctx)
-			k.leave()
+			k.withdraw(ctx)
+			k.endLoop()
 		}
 		return reconcile.Result{After: wait}, nil
 	}
@@ -98,14 +98,14 @@ func (k *keeper) step(ctx context.Context) (reconcile.Result, error) {
 		if ctx.Err() == nil {
 			k.warn(err)
 		}
-		if errors.Is(err, errCounted) && time.Since(k.troubled) >= Patience {
-			k.move()
+		if errors.Is(err, errConnected) && time.Since(k.troubleSince) >= Patience {
+			k.renameSocket()
 			return reconcile.Result{After: retryMin}, nil
 		}
 		return reconcile.Result{}, err
 	}
 	k.logged.Set(nil)
-	k.troubled = time.Time{}
+	k.troubleSince = time.Time{}
 	return reconcile.Result{After: min(next, Recheck)}, nil
 }
 
@@ -115,7 +115,7 @@ func (k *keeper) check(ctx context.Context) (time.Duration, error) {
 	// The kubelet empties the folder before it makes its socket. In this order our
 	// own socket exists when a new kubelet connects to it.
 	file, kubeletErr := os.Lstat(k.server.cfg.KubeletSocket)
-	if err := k.keep(); err != nil {
+	if err := k.keepSocket(); err != nil {
 		return 0, err
 	}
 	if k.taken {
@@ -123,15 +123,15 @@ func (k *keeper) check(ctx context.Context) (time.Duration, error) {
 		k.taken = false
 		reg.endStreams()
 	}
-	reg.serves(true)
+	reg.setServing(true)
 	if !k.server.cfg.Register {
 		return Recheck, nil
 	}
 	if kubeletErr != nil {
-		reg.lose()
+		reg.setUnregistered()
 		return 0, fmt.Errorf("find the kubelet: %w", kubeletErr)
 	}
-	if wait := reg.due(file); wait > 0 {
+	if wait := reg.timeToRegister(file); wait > 0 {
 		return wait, nil
 	}
 	err := k.register(ctx)
@@ -139,26 +139,26 @@ func (k *keeper) check(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	grace := reg.accept(file, time.Now())
+	grace := reg.setRegistered(file, time.Now())
 	k.log.Info("registered with the kubelet", "resource", k.server.cfg.Resource, "socket", k.socket.path)
 	return grace, nil
 }
 
 // keep keeps the socket in its place, unless another plugin has taken that place.
-func (k *keeper) keep() error {
+func (k *keeper) keepSocket() error {
 	if k.socket != nil {
 		switch k.socket.check() {
 		case placeOurs:
 			return nil
 		case placeForeign:
 			k.taken = true
-			k.server.registration.lose()
+			k.server.registration.setUnregistered()
 			return fmt.Errorf("keep socket %s: %w", k.socket.path, errForeign)
 		case placeEmpty:
 		}
 	}
 	if err := k.serve(); err != nil {
-		k.server.registration.serves(false)
+		k.server.registration.setServing(false)
 		return err
 	}
 	return nil
@@ -166,22 +166,22 @@ func (k *keeper) keep() error {
 
 // path returns where the socket is now. A resource name has no "~".
 func (k *keeper) path() string {
-	if k.moves == 0 {
+	if k.renames == 0 {
 		return k.server.path
 	}
-	return fmt.Sprintf("%s~%d.sock", strings.TrimSuffix(k.server.path, ".sock"), k.moves)
+	return fmt.Sprintf("%s~%d.sock", strings.TrimSuffix(k.server.path, ".sock"), k.renames)
 }
 
 // move gives the socket another name. The kubelet that refuses a second connection to a
 // socket forgets that it has the first one to end, and from then on refuses that socket
 // until it restarts.
-func (k *keeper) move() {
+func (k *keeper) renameSocket() {
 	old := k.path()
 	k.closeSocket()
-	k.server.registration.serves(false)
-	k.moves++
+	k.server.registration.setServing(false)
+	k.renames++
 	k.logged.Set(nil)
-	k.troubled = time.Time{}
+	k.troubleSince = time.Time{}
 	k.log.Warn("the kubelet still counts an earlier connection to the socket, registering at another one",
 		"resource", k.server.cfg.Resource, "socket", old, "other", k.path())
 }
@@ -245,8 +245,8 @@ func (k *keeper) register(ctx context.Context) error {
 		Options:      options(),
 	})
 	if err != nil {
-		if strings.Contains(status.Convert(err).Message(), counted) {
-			err = fmt.Errorf("%w: %w", errCounted, err)
+		if strings.Contains(status.Convert(err).Message(), alreadyConnected) {
+			err = fmt.Errorf("%w: %w", errConnected, err)
 		}
 		return errors.Join(fmt.Errorf("register %s with the kubelet at %s: %w", k.server.cfg.Resource, sock, err), conn.Close())
 	}
@@ -255,10 +255,10 @@ func (k *keeper) register(ctx context.Context) error {
 
 // warn logs a trouble that lasts once, and not at each retry.
 func (k *keeper) warn(err error) {
-	if k.troubled.IsZero() {
-		k.troubled = time.Now()
+	if k.troubleSince.IsZero() {
+		k.troubleSince = time.Now()
 	}
-	if time.Since(k.troubled) < Patience || !k.logged.Set(err) {
+	if time.Since(k.troubleSince) < Patience || !k.logged.Set(err) {
 		k.log.Debug("not registered with the kubelet yet", "resource", k.server.cfg.Resource, "err", err)
 		return
 	}
@@ -268,14 +268,14 @@ func (k *keeper) warn(err error) {
 // part ends the streams gracefully, so that the kubelet receives what was sent to them.
 // A kubelet that does not hang up is given partGrace. It gets as long to clean up: only
 // then may the resource come back, see move.
-func (k *keeper) part(ctx context.Context) {
+func (k *keeper) withdraw(ctx context.Context) {
 	k.closeSocket()
 	k.server.registration.endStreams()
-	cut := time.AfterFunc(partGrace, k.grpc.Stop)
+	cut := time.AfterFunc(hangUpGrace, k.grpc.Stop)
 	k.grpc.GracefulStop()
 	cut.Stop()
 	k.log.Info("resource withdrawn from the kubelet", "resource", k.server.cfg.Resource)
-	pace.Pause(ctx, partGrace)
+	pace.Pause(ctx, hangUpGrace)
 }
 
 func (k *keeper) stop() {

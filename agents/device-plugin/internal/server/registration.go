@@ -17,7 +17,7 @@ const (
 	endGrace = 2 * time.Second
 	// leaveGrace is how long the kubelet may take to receive the empty list of a
 	// withdrawn resource. After that the plugin ends the stream, which withdraws it too.
-	leaveGrace = 2 * time.Second
+	receiveGrace = 2 * time.Second
 )
 
 // Status says how far the kubelet knows the resource.
@@ -55,17 +55,17 @@ type registration struct {
 	over chan struct{}
 	// phase says whether the resource is withdrawn, and leaveBy until when the kubelet
 	// may take to receive the empty list.
-	phase   phase
-	leaveBy time.Time
+	phase      phase
+	withdrawBy time.Time
 }
 
 // phase is how far the server has left. There is no way back from gone.
 type phase int
 
 const (
-	staying phase = iota
-	leaving
-	gone
+	advertising phase = iota
+	withdrawing
+	ended
 )
 
 // stream is one call of ListAndWatch.
@@ -84,7 +84,7 @@ func newRegistration(changed, wake func()) *registration {
 }
 
 // now returns the Status.
-func (r *registration) now() Status {
+func (r *registration) currentStatus() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.status
@@ -103,10 +103,10 @@ func (r *registration) update(change func()) {
 }
 
 // serves records whether the socket accepts calls.
-func (r *registration) serves(serving bool) { r.update(func() { r.status.Serving = serving }) }
+func (r *registration) setServing(serving bool) { r.update(func() { r.status.Serving = serving }) }
 
 // accept records that the kubelet accepted the registration at its socket.
-func (r *registration) accept(kubelet os.FileInfo, at time.Time) (grace time.Duration) {
+func (r *registration) setRegistered(kubelet os.FileInfo, at time.Time) (grace time.Duration) {
 	r.update(func() {
 		r.kubelet, r.accepted, r.status.Registered = kubelet, at, true
 		grace = r.grace
@@ -115,7 +115,7 @@ func (r *registration) accept(kubelet os.FileInfo, at time.Time) (grace time.Dur
 }
 
 // lose records that the kubelet does not know the resource any more.
-func (r *registration) lose() { r.update(func() { r.status.Registered = false }) }
+func (r *registration) setUnregistered() { r.update(func() { r.status.Registered = false }) }
 
 // stop records that the server has ended.
 func (r *registration) stop() { r.update(func() { r.status = Status{} }) }
@@ -123,9 +123,9 @@ func (r *registration) stop() { r.update(func() { r.status = Status{} }) }
 // due returns how long there is no need to register, given the kubelet's present
 // socket. A kubelet that still holds a stream must not be asked again: it would keep
 // the old stream beside the new one, and take the plugin for gone when either ends.
-func (r *registration) due(kubelet os.FileInfo) (wait time.Duration) {
+func (r *registration) timeToRegister(kubelet os.FileInfo) (wait time.Duration) {
 	r.update(func() {
-		if wait = r.wait(kubelet); wait > 0 {
+		if wait = r.timeToRegisterLocked(kubelet); wait > 0 {
 			r.status.Registered = true
 			return
 		}
@@ -135,7 +135,7 @@ func (r *registration) due(kubelet os.FileInfo) (wait time.Duration) {
 }
 
 // wait is due. It needs the lock.
-func (r *registration) wait(kubelet os.FileInfo) time.Duration {
+func (r *registration) timeToRegisterLocked(kubelet os.FileInfo) time.Duration {
 	if r.kubelet == nil || !sameSocket(r.kubelet, kubelet) {
 		r.grace = listGrace
 		return 0
@@ -162,9 +162,9 @@ func (r *registration) open() *stream {
 }
 
 // sent records that the list with a number was sent to a stream.
-func (r *registration) sent(s *stream, number uint64) {
+func (r *registration) recordSent(s *stream, number uint64) {
 	r.update(func() {
-		if _, known := r.streams[s]; !known || r.phase == leaving {
+		if _, known := r.streams[s]; !known || r.phase == withdrawing {
 			r.wake()
 		}
 		r.streams[s] = number
@@ -193,44 +193,44 @@ func (r *registration) endStreams() {
 }
 
 // stays reports whether the server stays.
-func (r *registration) stays() bool {
+func (r *registration) isAdvertising() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.phase == staying
+	return r.phase == advertising
 }
 
 // leave makes the server end once the kubelet has received the newest list.
-func (r *registration) leave() {
+func (r *registration) withdraw() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.phase == staying {
-		r.phase, r.leaveBy = leaving, time.Now().Add(leaveGrace)
+	if r.phase == advertising {
+		r.phase, r.withdrawBy = withdrawing, time.Now().Add(receiveGrace)
 		r.wake()
 	}
 }
 
 // stay takes leave back. It returns false if the server is gone.
-func (r *registration) stay() bool {
+func (r *registration) cancelWithdrawal() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.phase == leaving {
-		r.phase = staying
+	if r.phase == withdrawing {
+		r.phase = advertising
 		r.wake()
 	}
-	return r.phase == staying
+	return r.phase == advertising
 }
 
 // parting returns whether the server leaves, and how long it still waits for the
 // kubelet to receive the list with a number. With a wait of 0 the server is gone.
-func (r *registration) parting(number uint64) (wait time.Duration, leaves bool) {
+func (r *registration) checkWithdrawal(number uint64) (wait time.Duration, leaves bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.phase != leaving {
+	if r.phase != withdrawing {
 		return 0, false
 	}
-	wait = time.Until(r.leaveBy)
+	wait = time.Until(r.withdrawBy)
 	if wait <= 0 || r.received(number) {
-		r.phase = gone
+		r.phase = ended
 		return 0, true
 	}
 	return wait, true

@@ -85,28 +85,28 @@ func SocketName(res string) string {
 // Publish serves r from now on, also after Leave. It returns false, and does nothing, if Run
 // is about to end. It does not block. One goroutine calls Publish and Leave.
 func (s *Server) Publish(r resource.Resource, opts allocate.Options) bool {
-	if !s.registration.stay() {
+	if !s.registration.cancelWithdrawal() {
 		return false
 	}
 	s.feed.put(r, opts)
 	return true
 }
 
-// Leave withdraws the resource: it sends the kubelet a list without devices, so that
+// Withdraw withdraws the resource: it sends the kubelet a list without devices, so that
 // the kubelet counts none from then on, and then Run ends. It does not block.
-func (s *Server) Leave() {
-	if !s.registration.stays() {
+func (s *Server) Withdraw() {
+	if !s.registration.isAdvertising() {
 		return
 	}
 	s.feed.put(resource.Resource{Name: s.cfg.Resource}, allocate.Options{})
-	s.registration.leave()
+	s.registration.withdraw()
 }
 
 // Wake makes the Server check its sockets now. Call it when one of them changed.
 func (s *Server) Wake() { s.loop.Wake() }
 
 // Status returns how far the kubelet knows the resource at this moment.
-func (s *Server) Status() Status { return s.registration.now() }
+func (s *Server) Status() Status { return s.registration.currentStatus() }
 
 // Run serves and registers until ctx ends. Then it ends all streams and removes its
 // socket.
