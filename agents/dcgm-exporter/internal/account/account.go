@@ -70,7 +70,7 @@ type device struct {
 type account struct {
 	exposition.Account
 	// left is when the container was first seen to have the device no more.
-	left time.Time
+	leftAt time.Time
 }
 
 const (
@@ -79,7 +79,7 @@ const (
 	longestGap = 5 * time.Minute
 	// keep is how long the account of a container is kept after it has left, so that a scrape
 	// sees its end.
-	keep = 2 * time.Minute
+	accountRetention = 2 * time.Minute
 )
 
 // Add adds a reading.
@@ -95,7 +95,7 @@ func (b *Book) Add(r Reading) {
 			u.Replica = ""
 			b.accounts[k] = &account{Account: exposition.Account{GPU: r.GPU, Instance: r.Instance, User: u}}
 		}
-		b.accounts[k].left = time.Time{}
+		b.accounts[k].leftAt = time.Time{}
 	}
 	next := &device{at: r.At, joules: r.Joules, users: users, processes: map[uint32]float64{}}
 	for _, p := range r.Processes {
@@ -105,7 +105,7 @@ func (b *Book) Add(r Reading) {
 	b.devices[r.Device] = next
 	for k, a := range b.accounts {
 		if k.Device == r.Device {
-			a.hold(users[k], r, len(users) == 1)
+			a.update(users[k], r, len(users) == 1)
 		}
 	}
 	if last == nil || !r.At.After(last.at) || r.At.Sub(last.at) > longestGap {
@@ -115,11 +115,11 @@ func (b *Book) Add(r Reading) {
 }
 
 // hold updates what does not depend on the time since the last reading.
-func (a *account) hold(has bool, r Reading, alone bool) {
+func (a *account) update(has bool, r Reading, alone bool) {
 	a.Memory, a.Busy = -1, -1
 	if !has {
-		if a.left.IsZero() {
-			a.left = r.At
+		if a.leftAt.IsZero() {
+			a.leftAt = r.At
 		}
 		return
 	}
@@ -129,7 +129,7 @@ func (a *account) hold(has bool, r Reading, alone bool) {
 	case r.Processes != nil:
 		a.Memory = 0
 		for _, p := range r.Processes {
-			if a.is(p.User) {
+			if a.belongsTo(p.User) {
 				a.Memory += float64(p.Memory)
 			}
 		}
@@ -137,7 +137,7 @@ func (a *account) hold(has bool, r Reading, alone bool) {
 }
 
 // is reports whether the account is that of a container.
-func (a *account) is(u podresources.User) bool {
+func (a *account) belongsTo(u podresources.User) bool {
 	return a.User.Namespace == u.Namespace && a.User.Pod == u.Pod && a.User.Container == u.Container
 }
 
@@ -193,7 +193,7 @@ func (a *account) busy(r Reading, last *device, took float64, alone bool) (secon
 		return 0, false
 	}
 	for _, p := range r.Processes {
-		if a.is(p.User) {
+		if a.belongsTo(p.User) {
 			seconds += max(0, p.SMSeconds-last.processes[p.PID])
 		}
 	}
@@ -204,7 +204,7 @@ func (a *account) busy(r Reading, last *device, took float64, alone bool) (secon
 func (b *Book) Accounts(now time.Time) []exposition.Account {
 	var out []exposition.Account
 	for k, a := range b.accounts {
-		if !a.left.IsZero() && now.Sub(a.left) > keep {
+		if !a.leftAt.IsZero() && now.Sub(a.leftAt) > accountRetention {
 			delete(b.accounts, k)
 			continue
 		}
@@ -217,8 +217,8 @@ func (b *Book) Accounts(now time.Time) []exposition.Account {
 	return out
 }
 
-// Keep forgets all devices but these.
-func (b *Book) Keep(has func(Device) bool) {
+// Retain forgets all devices but these.
+func (b *Book) Retain(has func(Device) bool) {
 	maps.DeleteFunc(b.devices, func(d Device, _ *device) bool { return !has(d) })
 	maps.DeleteFunc(b.accounts, func(k key, _ *account) bool { return !has(k.Device) })
 }

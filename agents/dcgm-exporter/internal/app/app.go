@@ -117,7 +117,7 @@ func (s *settings) exporter(log *slog.Logger) exporter.Config {
 		Options: s.options, Interval: milliseconds(s.interval), Host: s.name, Log: log,
 	}
 	if s.jobsDir != "" {
-		cfg.Jobs = jobsOf(s.jobsDir, log)
+		cfg.Jobs = jobsReader(s.jobsDir, log)
 	}
 	if s.kernelLog != "" {
 		cfg.WatchLog = func(ctx context.Context, deliver func(kernellog.XID)) error {

@@ -47,7 +47,7 @@ func (s *settings) metricFlags() []cli.Flag {
 		cmdline.Check(&cli.StringFlag{
 			Name: "devices", Aliases: []string{"d"}, EnvVars: []string{"DCGM_EXPORTER_DEVICES_STR"}, Value: "f", Destination: &s.devices,
 			Usage: "`DEVICES` that have metrics: f (all), g[:LIST] (GPUs by index), i[:LIST] (GPU instances by id), or both with a +; for example g:0,2-3",
-		}, "f, g[:LIST] or i[:LIST], where LIST is for example 0,2-3", func(v string) bool { _, err := devices(v); return err == nil }),
+		}, "f, g[:LIST] or i[:LIST], where LIST is for example 0,2-3", func(v string) bool { _, err := parseDevices(v); return err == nil }),
 		cmdline.Enum(&cli.StringFlag{
 			Name: "metric-names", EnvVars: []string{"DCGM_EXPORTER_METRIC_NAMES"}, Value: "legacy", Destination: (*string)(&s.options.Names),
 			Usage: "`NAMES` of metrics: legacy (as the list has them), dcgm47 (those of DCGM 4.7, with its base units) or both",

@@ -19,9 +19,9 @@ type kubelet struct {
 	client    *podresources.Client
 	resources []string
 	// ended reports whether a pod has ended; nil if that is not known.
-	ended  func(namespace, pod string) bool
-	log    *slog.Logger
-	status reconcile.Status
+	podEnded func(namespace, pod string) bool
+	log      *slog.Logger
+	status   reconcile.Status
 
 	up, errors *prometheus.Desc
 }
@@ -45,7 +45,7 @@ func (s *settings) openKubelet(log *slog.Logger) (*kubelet, error) {
 
 // Refresh asks the kubelet again. It logs the first of a row of failures.
 func (k *kubelet) Refresh(ctx context.Context, n *gpu.Node) error {
-	err := k.client.Refresh(ctx, podresources.Options{Node: n, Resources: k.resources, Ended: k.ended})
+	err := k.client.Refresh(ctx, podresources.Options{Node: n, Resources: k.resources, Ended: k.podEnded})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -50,7 +50,7 @@ func (s *settings) openKubernetes(log *slog.Logger) (kubernetes, error) {
 	k.info = podinfo.New(podinfo.Config{
 		Client: k.api.Client, Node: s.cluster.NodeName, Rules: podinfo.Rules{Allow: allow, Reserved: exposition.Reserved()},
 	})
-	k.processes.Pods, k.kubelet.ended = k.info, k.info.Ended
+	k.processes.Pods, k.kubelet.podEnded = k.info, k.info.Ended
 	return k, nil
 }
 
@@ -96,7 +96,7 @@ func (k kubernetes) failing() error { return k.api.Failing() }
 
 // jobsOf returns a function that reads the jobs of a batch system, as far as they can be read. It
 // logs an error that differs from the one before.
-func jobsOf(dir string, log *slog.Logger) func() jobs.Jobs {
+func jobsReader(dir string, log *slog.Logger) func() jobs.Jobs {
 	var status reconcile.Status
 	return func() jobs.Jobs {
 		found, err := jobs.Read(dir)

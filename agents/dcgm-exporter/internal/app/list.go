@@ -54,7 +54,7 @@ func (s *settings) openList(ctx context.Context, log *slog.Logger) (l list, err 
 
 // read reads the list. What cannot be served is logged and left out.
 func (l list) read(ctx context.Context) ([]counters.Metric, error) {
-	data, place, err := l.data(ctx)
+	data, place, err := l.load(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the list of metrics: %w: set --collectors or DCGM_EXPORTER_COLLECTORS to a file with one", err)
 	}
@@ -72,9 +72,9 @@ func (l list) read(ctx context.Context) ([]counters.Metric, error) {
 }
 
 // data returns the list and its place.
-func (l list) data(ctx context.Context) (data []byte, place string, err error) {
+func (l list) load(ctx context.Context) (data []byte, place string, err error) {
 	if l.api != nil {
-		text, err := l.ofConfigMap(ctx)
+		text, err := l.readConfigMap(ctx)
 		if err == nil {
 			return []byte(text), "of ConfigMap " + l.configMap.Namespace + "/" + l.configMap.Name, nil
 		}
@@ -87,7 +87,7 @@ func (l list) data(ctx context.Context) (data []byte, place string, err error) {
 	return data, l.path, err
 }
 
-func (l list) ofConfigMap(ctx context.Context) (string, error) {
+func (l list) readConfigMap(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, configMapLimit)
 	defer cancel()
 	var object struct {

@@ -50,7 +50,7 @@ func (s *settings) complete() (err error) {
 	}
 	o.Dedupe = s.mig == "dedupe"
 	o.XIDWindow, o.ClockWindow = milliseconds(s.xidWindow), milliseconds(s.clockWindow)
-	if o.Devices, err = devices(s.devices); err != nil {
+	if o.Devices, err = parseDevices(s.devices); err != nil {
 		return err
 	}
 	if s.name = s.cluster.NodeName; s.name == "" {
@@ -64,14 +64,14 @@ func (s *settings) complete() (err error) {
 func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // devices parses a selection of devices.
-func devices(text string) (exposition.Selector, error) {
+func parseDevices(text string) (exposition.Selector, error) {
 	var s exposition.Selector
 	for part := range strings.SplitSeq(text, "+") {
 		kind, list, has := strings.Cut(strings.TrimSpace(part), ":")
 		numbers := []int{}
 		if has {
 			var err error
-			if numbers, err = ranges(list); err != nil {
+			if numbers, err = parseRanges(list); err != nil {
 				return s, err
 			}
 		}
@@ -93,7 +93,7 @@ func devices(text string) (exposition.Selector, error) {
 const mostDevices = 1024
 
 // ranges parses a list of numbers and ranges: "0,2-3".
-func ranges(text string) ([]int, error) {
+func parseRanges(text string) ([]int, error) {
 	var out []int
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(part, "-")

@@ -161,7 +161,7 @@ func metric(record []string) (m Metric, reason string) {
 		return m, ""
 	}
 	var ok bool
-	if m.Field, ok = field.Named(m.Name); !ok {
+	if m.Field, ok = field.ByName(m.Name); !ok {
 		return m, m.Name + " is not a field of DCGM"
 	}
 	switch {
@@ -182,7 +182,7 @@ func Served(f field.Field) bool {
 		telemetry.DCGM_FI_DEV_XID_ERROR: // they are no values of package telemetry
 		return true
 	default:
-		_, ok := telemetry.SourceOf(f.Of)
+		_, ok := telemetry.SourceOf(f.ValueFrom)
 		return ok
 	}
 }

@@ -20,7 +20,7 @@ func (e *Exporter) account(d *device, r reading) {
 	if d.gpu.MIG == nil || !d.gpu.MIG.Enabled {
 		base.Users = users[d.gpu.UUID]
 		base.Joules = value(r.sample.GPU, telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1e-3)
-		e.enter(base, r, r.sample.GPU)
+		e.addReading(base, r, r.sample.GPU)
 		return
 	}
 	for _, i := range d.gpu.MIG.GPUInstances {
@@ -31,12 +31,12 @@ func (e *Exporter) account(d *device, r reading) {
 				one.Users = append(one.Users, users[m.UUID]...)
 			}
 		}
-		e.enter(one, r, r.sample.Instances[i.ID])
+		e.addReading(one, r, r.sample.Instances[i.ID])
 	}
 }
 
 // enter completes a reading of a device with its values and processes, and books it.
-func (e *Exporter) enter(a account.Reading, r reading, values telemetry.Values) {
+func (e *Exporter) addReading(a account.Reading, r reading, values telemetry.Values) {
 	a.Busy = value(values, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO, 1)
 	if a.Busy < 0 {
 		a.Busy = value(values, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, 1e-2)
@@ -47,11 +47,11 @@ func (e *Exporter) enter(a account.Reading, r reading, values telemetry.Values) 
 			continue
 		}
 		if u, ok := owner(r, p, a.Users); ok {
-			e.sees = true
+			e.seesProcesses = true
 			a.Processes = append(a.Processes, account.Process{PID: p.PID, User: u, SMSeconds: p.SMSeconds, Memory: p.Memory})
 		}
 	}
-	if a.Processes == nil && e.sees {
+	if a.Processes == nil && e.seesProcesses {
 		a.Processes = []account.Process{} // it is known that there are none
 	}
 	e.book.Add(a)

@@ -32,7 +32,7 @@ type device struct {
 }
 
 // observed takes a snapshot of the node.
-func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing, nothing]) {
+func (e *Exporter) handleObservation(ctx context.Context, obs observe.Observation[nothing, nothing]) {
 	e.reportTrouble(obs)
 	if obs.Node == nil {
 		return
@@ -44,7 +44,7 @@ func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing
 			continue
 		}
 		seen[g.UUID] = true
-		e.have(ctx, g, obs.At)
+		e.addGPU(ctx, g, obs.At)
 	}
 	for id, d := range e.gpus {
 		if seen[id] {
@@ -60,8 +60,8 @@ func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing
 			delete(e.gpus, id)
 		}
 	}
-	e.book.Keep(func(d account.Device) bool { return e.gpus[d.GPU] != nil })
-	e.ask(ctx)
+	e.book.Retain(func(d account.Device) bool { return e.gpus[d.GPU] != nil })
+	e.refreshUsers(ctx)
 }
 
 // reportTrouble logs that the driver does not answer, and that it answers again: once each.
@@ -83,7 +83,7 @@ func (d *device) failed() bool {
 }
 
 // have takes a GPU that the node has.
-func (e *Exporter) have(ctx context.Context, g gpu.GPU, seen time.Time) {
+func (e *Exporter) addGPU(ctx context.Context, g gpu.GPU, seen time.Time) {
 	d := e.gpus[g.UUID]
 	if d == nil {
 		d = &device{errors: map[string]uint64{}}
@@ -151,10 +151,10 @@ func (e *Exporter) limit() time.Duration {
 }
 
 // stale is how old a reading may be that is served.
-func (e *Exporter) stale() time.Duration { return 2*e.cfg.Interval + e.limit() }
+func (e *Exporter) maxAge() time.Duration { return 2*e.cfg.Interval + e.limit() }
 
 // event takes an event of the driver.
-func (e *Exporter) event(ev gpu.Event) {
+func (e *Exporter) handleEvent(ev gpu.Event) {
 	if health.NeedsRefresh(ev) {
 		e.observer.Refresh()
 	}
@@ -164,7 +164,7 @@ func (e *Exporter) event(ev gpu.Event) {
 }
 
 // logged takes an error of the kernel's log.
-func (e *Exporter) logged(x kernellog.XID) {
+func (e *Exporter) handleKernelLogXID(x kernellog.XID) {
 	for _, d := range e.gpus {
 		if d.gpu.PCI.BusID == x.BusID {
 			d.history.XID(history.KernelLog, x.Code, gpu.NoInstance, time.Now())
@@ -174,7 +174,7 @@ func (e *Exporter) logged(x kernellog.XID) {
 }
 
 // read takes a reading of a worker.
-func (e *Exporter) read(r reading) {
+func (e *Exporter) handleReading(r reading) {
 	d := e.gpus[r.worker.gpu]
 	if d == nil || d.worker != r.worker {
 		return

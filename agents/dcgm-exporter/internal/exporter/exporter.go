@@ -94,7 +94,7 @@ type Exporter struct {
 	jobs    jobs.Jobs
 	book    account.Book
 	// sees is set once a process on a GPU was found to be one of its containers.
-	sees bool
+	seesProcesses bool
 }
 
 // New returns an Exporter; it does nothing before Run.
@@ -164,13 +164,13 @@ func (e *Exporter) watchLog(ctx context.Context) error {
 
 // pause is how long readings are collected before what is served is derived again: the
 // workers of a node finish at about the same time.
-const pause = 20 * time.Millisecond
+const publishDelay = 20 * time.Millisecond
 
 func (e *Exporter) loop(ctx context.Context) error {
 	publish := time.NewTimer(time.Hour)
 	publish.Stop()
 	// Also without readings, GPUs grow stale.
-	tick := time.NewTimer(pause)
+	tick := time.NewTimer(publishDelay)
 	defer tick.Stop()
 	pending := false
 	for {
@@ -178,23 +178,23 @@ func (e *Exporter) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case obs := <-e.observer.Observations():
-			e.observed(ctx, obs)
+			e.handleObservation(ctx, obs)
 		case ev := <-e.observer.Events():
-			e.event(ev)
+			e.handleEvent(ev)
 		case <-e.observer.Hangs(): //nolint:errcheck // the workers notice it for each GPU
 		case o := <-e.options:
 			e.configure(ctx, o)
 		case x := <-e.xids:
-			e.logged(x)
+			e.handleKernelLogXID(x)
 		case r := <-e.readings:
-			e.read(r)
+			e.handleReading(r)
 		case e.jobs = <-e.answers:
 			for _, d := range e.gpus {
 				e.assign(d)
 			}
 		case <-tick.C:
 			tick.Reset(e.cfg.Interval)
-			e.ask(ctx)
+			e.refreshUsers(ctx)
 		case <-publish.C:
 			pending = false
 			e.publish()
@@ -202,7 +202,7 @@ func (e *Exporter) loop(ctx context.Context) error {
 		}
 		if !pending {
 			pending = true
-			publish.Reset(pause)
+			publish.Reset(publishDelay)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func (e *Exporter) configure(ctx context.Context, o exposition.Options) {
 }
 
 // ask asks which containers and jobs use the GPUs, in the background. Pods keeps the containers.
-func (e *Exporter) ask(ctx context.Context) {
+func (e *Exporter) refreshUsers(ctx context.Context) {
 	if e.cfg.Pods == nil && e.cfg.Jobs == nil || e.node == nil {
 		return
 	}

@@ -46,7 +46,7 @@ func (e *Exporter) publish() {
 			continue
 		}
 		g := exposition.GPU{GPU: d.gpu, Up: d.err == nil && d.sample != nil && !d.lost, Errors: d.errors}
-		if d.sample != nil && !d.lost && now.Sub(d.sample.At) <= e.stale() {
+		if d.sample != nil && !d.lost && now.Sub(d.sample.At) <= e.maxAge() {
 			g.Sample = d.sample
 			read = true
 		} else if d.err == nil && d.sample == nil && !d.lost {

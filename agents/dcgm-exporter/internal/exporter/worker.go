@@ -43,7 +43,7 @@ type reading struct {
 var errSlow = errors.New("the GPU has not answered in time")
 
 // soon is the time until the next reading after one that begins to measure something.
-const soon = time.Second
+const begunInterval = time.Second
 
 // assign changes what the worker reads. It reads at once if the GPU is faulty or divided anew.
 func (w *worker) assign(t telemetry.Task) {
@@ -56,8 +56,8 @@ func (w *worker) assign(t telemetry.Task) {
 func (w *worker) step(ctx context.Context) (reconcile.Result, error) {
 	done, task := make(chan reading, 1), *w.task.Load()
 	go func() { done <- w.read(ctx, task) }()
-	if w.await(ctx, done) {
-		return reconcile.Result{After: min(w.interval, soon)}, nil
+	if w.reportReading(ctx, done) {
+		return reconcile.Result{After: min(w.interval, begunInterval)}, nil
 	}
 	return reconcile.Result{After: w.interval}, nil
 }
@@ -79,7 +79,7 @@ func (w *worker) read(ctx context.Context, t telemetry.Task) reading {
 
 // await reports a reading when it ends, and that it failed if it takes longer than limit. It returns
 // whether the reading begins to measure something.
-func (w *worker) await(ctx context.Context, done <-chan reading) (begun bool) {
+func (w *worker) reportReading(ctx context.Context, done <-chan reading) (begun bool) {
 	late := time.NewTimer(w.limit)
 	defer late.Stop()
 	for {

@@ -35,11 +35,11 @@ func Derive(s State, o Options) []*dto.MetricFamily {
 
 // Wanted returns the fields whose values Derive serves.
 func (o Options) Wanted() []telemetry.Field {
-	out := own()
+	out := ownFields()
 	for _, m := range o.Metrics {
 		switch m.Computed {
 		case "":
-			out = append(out, m.Field.Of)
+			out = append(out, m.Field.ValueFrom)
 		case counters.HealthStatus:
 			for _, i := range memoryIncidents() {
 				out = append(out, i.field)
@@ -56,7 +56,7 @@ func (o Options) Wanted() []telemetry.Field {
 
 // own are the fields of the exporter's own metrics: what accounts and counts of clock events are
 // derived from, and those of totals.
-func own() []telemetry.Field {
+func ownFields() []telemetry.Field {
 	out := []telemetry.Field{
 		telemetry.DCGM_FI_DEV_FB_USED, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO,
 		telemetry.DCGM_FI_DEV_CLOCKS_EVENT_REASONS,
@@ -147,10 +147,10 @@ func (d *deriver) gpu(g *GPU) {
 
 // metric adds a metric of the list for a GPU, and for each of its GPU instances.
 func (d *deriver) metric(m counters.Metric, g *GPU, top view, parts []view) {
-	shared, has := g.Sample.GPU[m.Field.Of]
+	shared, has := g.Sample.GPU[m.Field.ValueFrom]
 	alone := d.Devices.alone(g, len(parts))
 	for _, p := range parts {
-		v, ok := g.Sample.Instances[p.instance][m.Field.Of]
+		v, ok := g.Sample.Instances[p.instance][m.Field.ValueFrom]
 		switch {
 		case ok:
 			d.value(m, p, v)
@@ -178,9 +178,9 @@ func (d *deriver) value(m counters.Metric, v view, value float64) {
 			continue
 		}
 		name, help, scale := m.Name, m.Help, m.Field.Scale
-		if m.Field.Of == m.Field.ID {
+		if m.Field.ValueFrom == m.Field.ID {
 			name, scale = field.Renamed(m.Field)
-			help = described(m.Help, scale)
+			help = helpInBaseUnit(m.Help, scale)
 		}
 		if name != m.Name || d.Names == DCGM47 {
 			d.put(name, help, counter, set, value*scale)
@@ -196,9 +196,9 @@ func (d *deriver) share(m counters.Metric, e entity, u podresources.User, value 
 			continue
 		}
 		switch {
-		case m.Field.Of == telemetry.DCGM_FI_DEV_FB_USED && a.Memory >= 0:
+		case m.Field.ValueFrom == telemetry.DCGM_FI_DEV_FB_USED && a.Memory >= 0:
 			return math.Floor(a.Memory / (1 << 20))
-		case m.Field.Of == telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO && a.Busy >= 0:
+		case m.Field.ValueFrom == telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO && a.Busy >= 0:
 			return math.Round(100 * a.Busy)
 		}
 	}
@@ -207,7 +207,7 @@ func (d *deriver) share(m counters.Metric, e entity, u podresources.User, value 
 
 // described returns a help text without the unit that it ends with, if the value has another
 // unit by then.
-func described(help string, scale float64) string {
+func helpInBaseUnit(help string, scale float64) string {
 	if scale == 1 {
 		return help
 	}

@@ -107,7 +107,7 @@ func busID(sysfs string) string {
 }
 
 // texts returns the labels that the list of metrics asks for.
-func (d *deriver) texts(g *GPU) []Label {
+func (d *deriver) textLabels(g *GPU) []Label {
 	var out []Label
 	for _, m := range d.Metrics {
 		if m.Type != counters.Label {
@@ -138,8 +138,8 @@ func (d *deriver) texts(g *GPU) []Label {
 // each of its jobs, and one for each container of a shared GPU.
 func (d *deriver) view(e entity) view {
 	v := view{entity: e, copies: map[int]podresources.User{}}
-	base := e.labels.with(d.texts(e.gpu)...)
-	owner, alone := sole(e.users)
+	base := e.labels.with(d.textLabels(e.gpu)...)
+	owner, alone := soleUser(e.users)
 	if alone {
 		base = base.with(d.podLabels(owner)...)
 	}
@@ -170,7 +170,7 @@ func (d *deriver) view(e entity) view {
 
 // sole returns the container that has a device for itself. Several containers of one pod
 // count as the pod.
-func sole(users []podresources.User) (podresources.User, bool) {
+func soleUser(users []podresources.User) (podresources.User, bool) {
 	if len(users) == 0 {
 		return podresources.User{}, false
 	}

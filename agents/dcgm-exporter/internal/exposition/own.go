@@ -27,13 +27,13 @@ func (d *deriver) health(g *GPU, top view, instances []entity) {
 			d.value(m, view{entity: top.entity, sets: []labels{set.with(Label{"err_code", code}, Label{"err_msg", meaning(g.LastXID)})}}, float64(g.LastXID))
 		}
 	}
-	for _, x := range seeded(g.XIDs) {
+	for _, x := range xidTotals(g.XIDs) {
 		l := top.labels.with(Label{"xid", strconv.FormatUint(x.Code, 10)}, Label{"class", string(ClassOf(x.Code))})
 		d.put("gpu_xid_errors_total", "Errors that the driver has reported since the exporter was started.", true, l, float64(x.Total))
 	}
 	for _, x := range g.XIDs {
 		if x.Instance != gpu.NoInstance {
-			l := d.part(top, instances, x.Instance).with(Label{"xid", strconv.FormatUint(x.Code, 10)}, Label{"class", string(ClassOf(x.Code))})
+			l := d.instanceLabels(top, instances, x.Instance).with(Label{"xid", strconv.FormatUint(x.Code, 10)}, Label{"class", string(ClassOf(x.Code))})
 			d.put("gpu_instance_xid_errors_total", "Those of the errors in gpu_xid_errors_total that the driver has reported for a GPU instance.", true, l, float64(x.Total))
 		}
 	}
@@ -44,7 +44,7 @@ func (d *deriver) health(g *GPU, top view, instances []entity) {
 }
 
 // part returns the labels of a GPU instance, which may be gone.
-func (d *deriver) part(whole view, instances []entity, id uint32) labels {
+func (d *deriver) instanceLabels(whole view, instances []entity, id uint32) labels {
 	for _, e := range instances {
 		if e.instance == id {
 			return e.labels
@@ -54,7 +54,7 @@ func (d *deriver) part(whole view, instances []entity, id uint32) labels {
 }
 
 // seeded returns the sum over instances of each code, with the known ones.
-func seeded(xids []XID) []XID {
+func xidTotals(xids []XID) []XID {
 	sums := map[uint64]XID{}
 	for _, code := range KnownXIDs() {
 		sums[code] = XID{Code: code}
@@ -77,7 +77,7 @@ func (d *deriver) errors(g *GPU, l labels) {
 		return
 	}
 	for _, m := range d.Metrics {
-		if reason, ok := g.Sample.Absent[m.Field.Of]; ok && m.Computed == "" {
+		if reason, ok := g.Sample.Absent[m.Field.ValueFrom]; ok && m.Computed == "" {
 			d.put("exporter_field_unavailable", "Always 1: a metric of the list that this GPU does not have, and why.", false,
 				l.with(Label{"field", m.Name}, Label{"reason", reason}), 1)
 		}
@@ -90,9 +90,9 @@ type total struct {
 	field      telemetry.Field
 	name, help string
 	// label has the value of; it is empty for none.
-	label, of string
-	scale     float64
-	isGauge   bool
+	label, labelValue string
+	scale             float64
+	isGauge           bool
 }
 
 // totals are all of these metrics. A row is all that another one needs.
@@ -121,7 +121,7 @@ func (d *deriver) totals(g *GPU, l labels) {
 		}
 		set := l
 		if t.label != "" {
-			set = l.with(Label{t.label, t.of})
+			set = l.with(Label{t.label, t.labelValue})
 		}
 		d.put(t.name, t.help, !t.isGauge, set, value*t.scale)
 	}
@@ -163,7 +163,7 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 			}
 			// recent adds the others, each where it happened
 		case counters.XIDTotal:
-			for _, x := range seeded(g.XIDs) {
+			for _, x := range xidTotals(g.XIDs) {
 				d.put(m.Name, m.Help, counter, set.with(Label{"xid", strconv.FormatUint(x.Code, 10)}), float64(x.Total))
 			}
 		case counters.ClockCount:
@@ -187,7 +187,7 @@ func (d *deriver) recent(m counters.Metric, g *GPU, top view, parts []view) {
 	for _, x := range g.XIDs {
 		sets := top.sets
 		if x.Instance != gpu.NoInstance {
-			sets = []labels{d.part(top, nil, x.Instance)}
+			sets = []labels{d.instanceLabels(top, nil, x.Instance)}
 		}
 		for _, p := range parts {
 			if p.instance == x.Instance {

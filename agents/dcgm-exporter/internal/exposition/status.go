@@ -11,13 +11,13 @@ import (
 
 // The levels of health (dcgm_structs.h, dcgmHealthWatchResults_t).
 const (
-	passes = 0
-	warns  = 10
-	fails  = 20
+	levelPass = 0
+	levelWarn = 10
+	levelFail = 20
 )
 
 // fallenOff is the XID of a GPU that has fallen off the bus.
-const fallenOff = 79
+const xidFallenOff = 79
 
 // incident is what is wrong with a part of a GPU, by the names of DCGM (dcgm_errors.h).
 type incident struct {
@@ -36,10 +36,10 @@ type memoryIncident struct {
 // memoryIncidents are all of them, the worst first. A row is all that another one needs.
 func memoryIncidents() []memoryIncident {
 	return []memoryIncident{
-		{telemetry.DCGM_FI_DEV_ROW_REMAP_FAILED, fails, "DCGM_FR_ROW_REMAP_FAILURE"},
-		{telemetry.DCGM_FI_DEV_ECC_DBE_VOL_TOTAL, fails, "DCGM_FR_VOLATILE_DBE_DETECTED"},
-		{telemetry.DCGM_FI_DEV_ROW_REMAP_PENDING, warns, "DCGM_FR_PENDING_ROW_REMAP"},
-		{telemetry.DCGM_FI_DEV_PAGE_RETIRED_PENDING, warns, "DCGM_FR_PENDING_PAGE_RETIREMENTS"},
+		{telemetry.DCGM_FI_DEV_ROW_REMAP_FAILED, levelFail, "DCGM_FR_ROW_REMAP_FAILURE"},
+		{telemetry.DCGM_FI_DEV_ECC_DBE_VOL_TOTAL, levelFail, "DCGM_FR_VOLATILE_DBE_DETECTED"},
+		{telemetry.DCGM_FI_DEV_ROW_REMAP_PENDING, levelWarn, "DCGM_FR_PENDING_ROW_REMAP"},
+		{telemetry.DCGM_FI_DEV_PAGE_RETIRED_PENDING, levelWarn, "DCGM_FR_PENDING_PAGE_RETIREMENTS"},
 	}
 }
 
@@ -68,7 +68,7 @@ func (d *deriver) status(g *GPU, top view) {
 // watched returns the parts of a GPU of which it would be known if something were wrong.
 func watched(g *GPU) map[string]incident {
 	out := map[string]incident{}
-	pass := func(watch string) { out[watch] = incident{watch, passes, "DCGM_FR_OK"} }
+	pass := func(watch string) { out[watch] = incident{watch, levelPass, "DCGM_FR_OK"} }
 	if g.Sample == nil {
 		return out
 	}
@@ -93,15 +93,15 @@ func incidents(g *GPU) []incident {
 			out = append(out, incident{watch, level, code})
 		}
 	}
-	add(!g.Up && g.LastXID == fallenOff, "DRIVER", fails, "DCGM_FR_FALLEN_OFF_BUS")
-	add(!g.Up && g.LastXID != fallenOff, "DRIVER", fails, "DCGM_FR_NVML_API")
+	add(!g.Up && g.LastXID == xidFallenOff, "DRIVER", levelFail, "DCGM_FR_FALLEN_OFF_BUS")
+	add(!g.Up && g.LastXID != xidFallenOff, "DRIVER", levelFail, "DCGM_FR_NVML_API")
 	for _, x := range g.XIDs {
 		watch, code := incidentOf(x.Code)
-		add(x.Recent > 0 && watch != "", watch, fails, code)
+		add(x.Recent > 0 && watch != "", watch, levelFail, code)
 	}
 	for _, c := range g.Clocks {
-		add(c.Recent > 0 && (c.Reason == "sw_thermal" || c.Reason == "hw_thermal"), "THERMAL", warns, "DCGM_FR_CLOCK_THROTTLE_THERMAL")
-		add(c.Recent > 0 && c.Reason == "hw_power_brake", "POWER", warns, "DCGM_FR_CLOCK_THROTTLE_POWER")
+		add(c.Recent > 0 && (c.Reason == "sw_thermal" || c.Reason == "hw_thermal"), "THERMAL", levelWarn, "DCGM_FR_CLOCK_THROTTLE_THERMAL")
+		add(c.Recent > 0 && c.Reason == "hw_power_brake", "POWER", levelWarn, "DCGM_FR_CLOCK_THROTTLE_POWER")
 	}
 	if g.Sample == nil {
 		return out
@@ -112,15 +112,15 @@ func incidents(g *GPU) []incident {
 	}
 	switch v[telemetry.DCGM_FI_DEV_GPU_RECOVERY_ACTION] {
 	case 1:
-		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_RESET")
+		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_RESET")
 	case 2:
-		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_REBOOT")
+		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_REBOOT")
 	case 3:
-		add(true, "DRIVER", warns, "DCGM_FR_GPU_RECOVERY_DRAIN_P2P")
+		add(true, "DRIVER", levelWarn, "DCGM_FR_GPU_RECOVERY_DRAIN_P2P")
 	case 4:
-		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_DRAIN_RESET")
+		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_DRAIN_RESET")
 	case 5:
-		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_IMEX_DOMAIN")
+		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_IMEX_DOMAIN")
 	}
 	return out
 }
@@ -136,7 +136,7 @@ func incidentOf(xid uint64) (watch, code string) {
 		return "MEM", "DCGM_FR_UNCONTAINED_ERROR"
 	case 74:
 		return "NVLINK", "DCGM_FR_NVLINK_ERROR_CRITICAL"
-	case fallenOff:
+	case xidFallenOff:
 		return "DRIVER", "DCGM_FR_FALLEN_OFF_BUS"
 	}
 	if ClassOf(xid) == XIDCritical {

@@ -29,8 +29,8 @@ type Field struct {
 	Instance bool
 	// Of is the field whose value multiplied by Scale is that of this one: DCGM has fields
 	// for the same value in a base unit. Of other fields, Of is ID and Scale is 1.
-	Of    ID
-	Scale float64
+	ValueFrom ID
+	Scale     float64
 }
 
 // Legacy returns the name that dashboards for DCGM before 4.6 use.
@@ -51,7 +51,7 @@ var table string
 
 // base is a value in a base unit: that of another field, multiplied by scale.
 type base struct {
-	of    ID
+	field ID
 	scale float64
 }
 
@@ -84,14 +84,14 @@ var fields = sync.OnceValue(func() map[string]Field {
 			continue // a comment, or the head
 		}
 		f := Field{
-			ID: ID(id), Name: cells[1], Text: cells[3] == "string", Of: ID(id), Scale: 1,
+			ID: ID(id), Name: cells[1], Text: cells[3] == "string", ValueFrom: ID(id), Scale: 1,
 			Instance: strings.HasPrefix(cells[4], "GPU_"),
 		}
 		if cells[2] != "" {
 			f.Earlier = strings.Split(cells[2], ",")
 		}
 		if base, ok := inBase[f.ID]; ok {
-			f.Of, f.Scale = base.of, base.scale
+			f.ValueFrom, f.Scale = base.field, base.scale
 		}
 		for _, name := range append([]string{f.Name}, f.Earlier...) {
 			out[name] = f
@@ -100,8 +100,8 @@ var fields = sync.OnceValue(func() map[string]Field {
 	return out
 })
 
-// Named returns the field with a name, which may be one of any version of DCGM.
-func Named(name string) (Field, bool) {
+// ByName returns the field with a name, which may be one of any version of DCGM.
+func ByName(name string) (Field, bool) {
 	f, ok := fields()[name]
 	return f, ok
 }

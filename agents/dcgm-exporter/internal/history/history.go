@@ -34,7 +34,7 @@ type record struct {
 	from Source
 	last time.Time
 	// at are the newest times, in order.
-	at []time.Time
+	times []time.Time
 }
 
 const (
@@ -46,17 +46,17 @@ const (
 )
 
 func (r *record) add(at time.Time) {
-	r.at = append(r.at, at)
-	if len(r.at) > mostTimes {
-		r.at = slices.Delete(r.at, 0, len(r.at)-mostTimes)
+	r.times = append(r.times, at)
+	if len(r.times) > mostTimes {
+		r.times = slices.Delete(r.times, 0, len(r.times)-mostTimes)
 	}
 }
 
 // recent returns how many of the times are within a window.
 func (r *record) recent(now time.Time, window time.Duration) uint64 {
-	i, _ := slices.BinarySearchFunc(r.at, now.Add(-window), time.Time.Compare)
-	r.at = slices.Delete(r.at, 0, i)
-	return uint64(len(r.at))
+	i, _ := slices.BinarySearchFunc(r.times, now.Add(-window), time.Time.Compare)
+	r.times = slices.Delete(r.times, 0, i)
+	return uint64(len(r.times))
 }
 
 // Source is who reports an error.
@@ -69,12 +69,12 @@ const (
 )
 
 // same is the longest time between the reports of one error by two sources.
-const same = 5 * time.Second
+const sameErrorWithin = 5 * time.Second
 
 // XID records an error. Of one that two sources report, the first report counts.
 func (g *GPU) XID(from Source, code uint64, instance uint32, at time.Time) {
 	k := key{code, instance}
-	if r := g.xids[k]; r != nil && r.from != from && at.Sub(r.last) < same {
+	if r := g.xids[k]; r != nil && r.from != from && at.Sub(r.last) < sameErrorWithin {
 		return
 	}
 	g.last, g.lastAt = code, at

@@ -46,14 +46,14 @@ type Jobs map[Device][]string
 // no regular files, also links, and files that are too large or have an id that is too long or
 // not printable. With an error, which names each rejected file, it returns the other jobs.
 func Read(dir string) (Jobs, error) {
-	names, err := list(dir)
+	names, err := listNames(dir)
 	jobs := Jobs{}
 	for _, name := range names {
-		device, ok := parse(name)
+		device, ok := parseName(name)
 		if !ok {
 			continue
 		}
-		of, failed := read(filepath.Join(dir, name))
+		ids, failed := read(filepath.Join(dir, name))
 		if errors.Is(failed, fs.ErrNotExist) {
 			continue // the job has ended
 		}
@@ -61,7 +61,7 @@ func Read(dir string) (Jobs, error) {
 			err = errors.Join(err, fmt.Errorf("read the jobs of a GPU: %w", failed))
 			continue
 		}
-		for _, job := range of {
+		for _, job := range ids {
 			if !slices.Contains(jobs[device], job) {
 				jobs[device] = append(jobs[device], job)
 			}
@@ -71,7 +71,7 @@ func Read(dir string) (Jobs, error) {
 }
 
 // list returns the names in the folder, in order.
-func list(dir string) ([]string, error) {
+func listNames(dir string) ([]string, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0) // to open a named pipe would block
 	if err != nil {
 		return nil, fmt.Errorf("read the folder of HPC jobs: %w: make the folder, or remove --hpc-job-mapping-dir", err)
@@ -89,19 +89,19 @@ func list(dir string) ([]string, error) {
 }
 
 // parse reads the name of a file: ^\d+(\.\d+)?$.
-func parse(name string) (Device, bool) {
+func parseName(name string) (Device, bool) {
 	index, instance, cut := strings.Cut(name, ".")
 	d := Device{Instance: gpu.NoInstance}
-	n, ok := number(index)
+	n, ok := parseNumber(index)
 	d.GPU = int(n)
 	if ok && cut {
-		d.Instance, ok = number(instance)
+		d.Instance, ok = parseNumber(instance)
 	}
 	return d, ok
 }
 
 // number reads decimal digits. A number that is too large is that of no GPU.
-func number(s string) (uint32, bool) {
+func parseNumber(s string) (uint32, bool) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	return uint32(n), err == nil && s[0] != '+'
 }

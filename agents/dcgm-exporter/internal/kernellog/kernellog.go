@@ -43,14 +43,14 @@ func Parse(line string) (XID, bool) {
 		end = len(rest)
 	}
 	code, err := strconv.ParseUint(rest[:end], 10, 32)
-	if err != nil || !valid(bus) {
+	if err != nil || !validBusID(bus) {
 		return XID{}, false
 	}
 	return XID{BusID: strings.ToLower(bus), Code: code}, true
 }
 
 // valid reports whether a text is a place on the PCI bus: "0000:17:00.0".
-func valid(bus string) bool {
+func validBusID(bus string) bool {
 	return len(bus) >= len("0000:17:00.0") && len(bus) <= len("00000000:17:00.0") &&
 		strings.Trim(bus, "0123456789abcdefABCDEF:.") == ""
 }

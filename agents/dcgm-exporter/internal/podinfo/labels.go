@@ -45,14 +45,14 @@ func ParseAllow(expressions []string) ([]*regexp.Regexp, error) {
 // its own, which is valid in Prometheus: the key with "_" for each character but letters, digits
 // and "_". The name has "label_" before it if it is reserved, and "_2", "_3" and so on after it
 // if a key before has the same.
-func (r Rules) Labels(of map[string]string) []Label {
+func (r Rules) Labels(podLabels map[string]string) []Label {
 	var out []Label
 	taken := map[string]bool{"": true}
-	for _, key := range slices.Sorted(maps.Keys(of)) {
+	for _, key := range slices.Sorted(maps.Keys(podLabels)) {
 		if !r.allows(key) {
 			continue
 		}
-		name := valid(key)
+		name := labelName(key)
 		if slices.Contains(r.Reserved, name) {
 			name = "label_" + name
 		}
@@ -61,7 +61,7 @@ func (r Rules) Labels(of map[string]string) []Label {
 			name = base + "_" + strconv.Itoa(n)
 		}
 		taken[name] = true
-		out = append(out, Label{Name: name, Value: of[key]})
+		out = append(out, Label{Name: name, Value: podLabels[key]})
 	}
 	return out
 }
@@ -71,7 +71,7 @@ func (r Rules) allows(key string) bool {
 }
 
 // valid returns a key as the name of a label. A name does not begin with a digit.
-func valid(key string) string {
+func labelName(key string) string {
 	name := strings.Map(func(c rune) rune {
 		if c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
 			return c

@@ -64,11 +64,11 @@ func (p *Pods) Run(ctx context.Context) {
 func (p *Pods) Known() bool { return p != nil && p.known.Load() != nil }
 
 // Pod returns a pod by its name.
-func (p *Pods) Pod(namespace, of string) (Pod, bool) {
+func (p *Pods) Pod(namespace, podName string) (Pod, bool) {
 	if !p.Known() {
 		return Pod{}, false
 	}
-	pod, ok := p.known.Load().names[name{namespace, of}]
+	pod, ok := p.known.Load().names[name{namespace, podName}]
 	return pod, ok
 }
 
@@ -82,8 +82,8 @@ func (p *Pods) ByUID(uid string) (Pod, bool) {
 }
 
 // Ended reports whether a pod is known to have ended. It is for podresources.Options.
-func (p *Pods) Ended(namespace, of string) bool {
-	pod, _ := p.Pod(namespace, of)
+func (p *Pods) Ended(namespace, podName string) bool {
+	pod, _ := p.Pod(namespace, podName)
 	return pod.Ended
 }
 

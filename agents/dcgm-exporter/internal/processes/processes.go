@@ -26,7 +26,7 @@ import (
 )
 
 // most is the size of the largest /proc/PID/cgroup that is read, in bytes.
-const most = 64 << 10
+const maxCgroupFile = 64 << 10
 
 // Process is where a process runs. Each field is empty if it is not known, and all are for a
 // process that is in no pod, container or unit.
@@ -62,7 +62,7 @@ type Config struct {
 type Resolver struct {
 	cfg Config
 	// named are the pods by the folder of logs, as last read.
-	named map[string]procowner.Pod
+	podsByUID map[string]procowner.Pod
 }
 
 // New returns a Resolver.
@@ -88,7 +88,7 @@ func (r *Resolver) Resolve(pids []int) (map[int]Process, error) {
 			failed = err // one is enough to know why
 			continue
 		}
-		r.name(&p)
+		r.addNames(&p)
 		unnamed = unnamed || p.PodUID != "" && p.Pod == ""
 		out[pid] = p
 	}
@@ -99,16 +99,16 @@ func (r *Resolver) Resolve(pids []int) (map[int]Process, error) {
 	if err != nil {
 		return out, errors.Join(failed, fmt.Errorf("%w: mount this folder, or give access to pods in the API server", err))
 	}
-	r.named = named
+	r.podsByUID = named
 	for pid, p := range out {
-		r.name(&p)
+		r.addNames(&p)
 		out[pid] = p
 	}
 	return out, failed
 }
 
 func (r *Resolver) read(pid int) (Process, error) {
-	data, err := hostfs.ReadFile(filepath.Join(r.cfg.Proc, strconv.Itoa(pid), "cgroup"), most)
+	data, err := hostfs.ReadFile(filepath.Join(r.cfg.Proc, strconv.Itoa(pid), "cgroup"), maxCgroupFile)
 	if err != nil {
 		return Process{}, fmt.Errorf("read the cgroups of process %d: %w", pid, err)
 	}
@@ -117,7 +117,7 @@ func (r *Resolver) read(pid int) (Process, error) {
 }
 
 // name adds the names of the pod and the container, as far as they are known.
-func (r *Resolver) name(p *Process) {
+func (r *Resolver) addNames(p *Process) {
 	if p.PodUID == "" || p.Pod != "" {
 		return
 	}
@@ -127,7 +127,7 @@ func (r *Resolver) name(p *Process) {
 			return
 		}
 	}
-	pod := r.named[p.PodUID]
+	pod := r.podsByUID[p.PodUID]
 	p.Namespace, p.Pod = pod.Namespace, pod.Name
 }
 

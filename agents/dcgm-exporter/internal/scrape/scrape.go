@@ -46,12 +46,12 @@ func (g gatherer) Gather() ([]*dto.MetricFamily, error) {
 	own, err := g.own.Gather()
 	served := g.served()
 	out := slices.Concat(own, served.Families)
-	if age := ages(served.Read, time.Now()); age != nil {
+	if age := ageFamily(served.Read, time.Now()); age != nil {
 		out = append(out, age)
 	}
 	if g.open {
 		for i, f := range out {
-			out[i] = named(f)
+			out[i] = openMetricsFamily(f)
 		}
 	}
 	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
@@ -60,7 +60,7 @@ func (g gatherer) Gather() ([]*dto.MetricFamily, error) {
 
 // named returns a family whose name OpenMetrics does not change: it adds "_total" to the name of
 // a counter, which no query of DCGM's metrics has. Their type is unknown instead.
-func named(f *dto.MetricFamily) *dto.MetricFamily {
+func openMetricsFamily(f *dto.MetricFamily) *dto.MetricFamily {
 	if f.GetType() != dto.MetricType_COUNTER || strings.HasSuffix(f.GetName(), "_total") {
 		return f
 	}
@@ -73,7 +73,7 @@ func named(f *dto.MetricFamily) *dto.MetricFamily {
 }
 
 // ages returns how old the readings of the GPUs are.
-func ages(read []exporter.Read, now time.Time) *dto.MetricFamily {
+func ageFamily(read []exporter.Read, now time.Time) *dto.MetricFamily {
 	if len(read) == 0 {
 		return nil
 	}
