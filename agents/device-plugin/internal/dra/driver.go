@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// healthTimeout is how long a report of health is valid for the kubelet, and
-	// healthEvery how often the driver repeats it if nothing changes.
+	// healthTimeout is how long the kubelet trusts a health report. The driver repeats an
+	// unchanged report at the interval healthEvery.
 	healthTimeout = 10 * time.Minute
 	healthEvery   = 5 * time.Minute
 )
@@ -39,10 +39,11 @@ type Config struct {
 	// BootID identifies this boot of the node. If it is empty, claims of an earlier boot
 	// keep their devices.
 	BootID string
-	// Exists reports whether a claim still exists in the API. It decides nothing: a
-	// claim that does not may have a pod that still runs.
+	// Exists reports whether the API server still has a claim. It is used only to explain
+	// an error, because the pod of a deleted claim may still run.
 	Exists func(ctx context.Context, claim types.UID, name string) (bool, error)
-	// Failed gets errors of the library's background work that it does not retry.
+	// Failed is called with errors of the library's background work that the library does
+	// not retry.
 	Failed func(err error)
 	Log    *slog.Logger
 }
@@ -53,7 +54,7 @@ type Driver struct {
 	cfg Config
 
 	mu sync.Mutex
-	// devices is nil until some were advertised.
+	// devices is nil before the first call of Advertise.
 	devices []Device
 	ledger  Ledger
 	// changed is closed and replaced when the devices change.
@@ -68,7 +69,7 @@ const lookupLimit = 5 * time.Second
 // maxLedger bounds the file of the ledger. A claim takes some hundred bytes.
 const maxLedger = 16 << 20
 
-// New returns a Driver with the claims that an earlier process prepared since the node
+// New returns a Driver with the claims that earlier processes have prepared since the node
 // booted.
 func New(cfg Config) (*Driver, error) {
 	d := &Driver{cfg: cfg, ledger: Ledger{}, changed: make(chan struct{})}
@@ -90,8 +91,8 @@ func New(cfg Config) (*Driver, error) {
 }
 
 // Advertise replaces the devices that claims can get, and publishes the healthy ones. It
-// does nothing if they are as before. An unhealthy device is not published, so no new claim
-// gets it; claims that have it keep it.
+// does nothing if the devices have not changed. An unhealthy device is not published, so
+// that no new claim gets it. Claims that already have it keep it.
 func (d *Driver) Advertise(ctx context.Context, devices []Device, to Publisher) error {
 	if !d.replace(devices) {
 		return nil
@@ -112,7 +113,7 @@ func (d *Driver) Advertise(ctx context.Context, devices []Device, to Publisher) 
 	return nil
 }
 
-// replace replaces the devices, and reports whether they were others before.
+// replace replaces the devices, and reports whether they have changed.
 func (d *Driver) replace(devices []Device) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,7 +127,7 @@ func (d *Driver) replace(devices []Device) bool {
 	return true
 }
 
-// slicesOf splits the devices into ResourceSlices of the size that the API accepts. A
+// splitIntoSlices splits the devices into ResourceSlices of the size that the API accepts. A
 // pool without devices has one empty slice, which shows that the driver runs.
 func splitIntoSlices(devices []resourceapi.Device) []resourceslice.Slice {
 	out := []resourceslice.Slice{}
@@ -137,8 +138,8 @@ func splitIntoSlices(devices []resourceapi.Device) []resourceslice.Slice {
 	return append(out, resourceslice.Slice{Devices: devices})
 }
 
-// PrepareResourceClaims returns the CDI devices of each claim. Their specs are written
-// before the devices are published.
+// PrepareResourceClaims returns the CDI devices of each claim. Their CDI specs exist already,
+// because the inventory writes them before the devices are published.
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	out := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	for _, c := range claims {
@@ -174,7 +175,7 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) ([]G
 	return granted, err
 }
 
-// grant returns the devices of the claim, and records that it has them.
+// grant returns the devices of the claim, and records them in the ledger.
 func (d *Driver) grant(c *resourceapi.ResourceClaim) ([]Granted, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,8 +190,8 @@ func (d *Driver) grant(c *resourceapi.ResourceClaim) ([]Granted, error) {
 	return granted, d.record(next)
 }
 
-// gone reports whether the API server does not have the claim any more. It may take as
-// long as the API server does, and must not keep other claims waiting.
+// isDeleted reports whether the API server no longer has the claim. The caller must not hold
+// the lock, because a slow API server must not delay other claims.
 func (d *Driver) isDeleted(ctx context.Context, e *InUseError) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
 	defer cancel()
@@ -201,7 +202,7 @@ func (d *Driver) isDeleted(ctx context.Context, e *InUseError) bool {
 	return err == nil && !exists
 }
 
-// keep records next as the ledger, on disk first.
+// record makes next the ledger, and writes it to disk first.
 func (d *Driver) record(next Ledger) error {
 	data, err := next.Encode()
 	if err != nil {
@@ -226,8 +227,8 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	return out, nil
 }
 
-// HandleError gets the errors of the library's background work. It logs those that the
-// library retries, and passes on all others.
+// HandleError handles errors of the library's background work. It logs errors that the
+// library retries, and passes all others to Config.Failed.
 func (d *Driver) HandleError(_ context.Context, err error, msg string) {
 	if errors.Is(err, kubeletplugin.ErrRecoverable) {
 		d.cfg.Log.Warn("cannot publish devices, retrying", "problem", msg, "err", err)
@@ -236,8 +237,8 @@ func (d *Driver) HandleError(_ context.Context, err error, msg string) {
 	d.cfg.Failed(fmt.Errorf("%s: %w", msg, err))
 }
 
-// WatchHealthStatus reports the health of the devices. The kubelet shows it in the
-// status of the pods that have them.
+// WatchHealthStatus reports the health of the devices. The kubelet shows it in the status of
+// the pods that use the devices.
 func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()

@@ -23,10 +23,10 @@ func (d dirs) env() []string {
 	return []string{"CUDA_MPS_PIPE_DIRECTORY=" + d.pipe, "CUDA_MPS_LOG_DIRECTORY=" + d.log}
 }
 
-// create mounts the folders for so many clients. It removes what an earlier daemon and its
-// clients left, except for logs: a client would take an old pipe for a running daemon.
+// create mounts the folders for this number of clients. It removes the files of an earlier daemon
+// and its clients, except logs, because a client would take an old pipe for a running daemon.
 func (d dirs) create(clients int) error {
-	// NVIDIA's program does not say why it cannot create its socket.
+	// NVIDIA's program does not report why it cannot create its socket.
 	if err := hostfs.CheckSocketPath(filepath.Join(d.pipe, "control_privileged")); err != nil {
 		return fmt.Errorf("create socket of MPS daemon: %w", err)
 	}

@@ -17,12 +17,11 @@ import (
 // It is safe for concurrent use.
 type Gate struct {
 	dir contract.Dir
-	// asked has a signal when closed has other files than before.
+	// asked has a signal when closed gets a new file.
 	asked chan struct{}
 
 	mu sync.Mutex
-	// closed has the last answer for each daemon that Closed was asked for, by its
-	// ready file.
+	// closed has the last result of Closed for each daemon, keyed by its ready file.
 	closed map[string]gateState
 }
 
@@ -33,7 +32,7 @@ func NewGate(dir contract.Dir) *Gate {
 	return &Gate{dir: dir, asked: make(chan struct{}, 1), closed: map[string]gateState{}}
 }
 
-// Closed returns why the device cannot be allocated, empty if it can.
+// Closed returns why the device cannot be allocated, or "" if it can.
 func (g *Gate) Closed(r resource.Resource, d resource.Device, c config.Config) string {
 	if !d.MPS {
 		return ""
@@ -50,15 +49,15 @@ func (g *Gate) Closed(r resource.Resource, d resource.Device, c config.Config) s
 	return x.reason
 }
 
-// Run calls changed when Closed may return something else than before, until ctx ends. It
-// must not block. Where nothing is shared by MPS, Run sleeps.
+// Run calls changed when the result of Closed may have changed, until ctx ends. changed must
+// not block. If no GPU is shared by MPS, Run sleeps.
 func (g *Gate) Run(ctx context.Context, changed func()) {
 	for ctx.Err() == nil {
 		g.follow(ctx, changed)
 	}
 }
 
-// follow watches the files that are known now, until there are others.
+// follow watches the known files until there are new ones.
 func (g *Gate) follow(ctx context.Context, changed func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -79,7 +78,7 @@ func (g *Gate) files() []string {
 	return slices.Sorted(maps.Keys(g.closed))
 }
 
-// check reads the files, and calls changed if one of them says something else.
+// check reads the files, and calls changed for each file with another result.
 func (g *Gate) check(changed func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +86,7 @@ func (g *Gate) check(changed func()) {
 		if (g.reason(x) == "") == (x.reason == "") {
 			continue
 		}
-		// Closed is called again for each device that is still shared by MPS.
+		// Closed adds the file again if the device is still shared by MPS.
 		delete(g.closed, path)
 		changed()
 	}

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// checkEvery is how often a running daemon is checked.
+	// checkEvery is the interval between checks of a running daemon.
 	checkEvery = 10 * time.Second
-	// answerLimit is how long a daemon that was started may take to answer.
+	// answerLimit is how long a new daemon may take to answer.
 	answerLimit = 20 * time.Second
-	// answerEvery is the pause between attempts until then.
+	// answerEvery is the pause between attempts to get the first answer.
 	answerEvery = 50 * time.Millisecond
 	// writer is the name in the stamp of the ready files.
 	writer = "mps-control-daemon"
 )
 
-// serve runs one daemon once. It calls answering when the daemon answers, and its GPUs are
-// ready from then until the daemon ends.
+// serve runs one daemon until it ends. It calls answering when the daemon answers. The GPUs of
+// the daemon are ready from then on, until it ends.
 func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err error) {
 	if err := os.MkdirAll(s.cfg.Root, 0o755); err != nil {
 		return fmt.Errorf("create MPS root: %w", err)
@@ -66,7 +66,7 @@ func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err
 	return s.watch(ctx, proc, dirs)
 }
 
-// answers waits until the daemon answers.
+// waitAnswer waits until the daemon answers.
 func (s *Supervisor) waitAnswer(ctx context.Context, proc *process, dirs dirs) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -86,8 +86,8 @@ func (s *Supervisor) waitAnswer(ctx context.Context, proc *process, dirs dirs) e
 	}
 }
 
-// limit sets what one client may use. There are no clients before, because the GPUs are
-// not ready yet.
+// limitClients sets the limits for one client. There are no clients yet, because the GPUs are
+// not ready.
 func (s *Supervisor) limitClients(ctx context.Context, d Daemon, dirs dirs) error {
 	commands := []string{fmt.Sprintf("set_default_active_thread_percentage %d", d.ActiveThreadPercentage)}
 	for i, g := range d.GPUs {
@@ -103,8 +103,8 @@ func (s *Supervisor) limitClients(ctx context.Context, d Daemon, dirs dirs) erro
 	return nil
 }
 
-// watch returns when the daemon ends or stops answering, or when ctx ends. Meanwhile it
-// cuts the daemon's logs.
+// watch returns when the daemon ends or stops answering, or when ctx ends. Until then, it
+// truncates the daemon's logs when they grow too large.
 func (s *Supervisor) watch(ctx context.Context, proc *process, dirs dirs) error {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -145,7 +145,7 @@ func (s *Supervisor) quit(ctx context.Context, proc *process, dirs dirs, kill fu
 	<-proc.ended
 }
 
-// restoreModes sets the compute modes of the GPUs back.
+// restoreModes restores the compute modes of the GPUs.
 func (s *Supervisor) restoreModes(ctx context.Context, d Daemon) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error

@@ -8,17 +8,17 @@ import (
 )
 
 // Ready returns nil while the devices are registered and listed with the kubelet, and
-// otherwise what is missing.
+// otherwise the reason.
 func (p *Plugin) Ready() error {
-	// A driver that hangs is reported at once, even if it holds up the loop.
+	// A driver that hangs is reported at once, even if it blocks the loop.
 	if err := p.cfg.Inventory.Hangs(); err != nil {
 		return err
 	}
 	return p.ready.Err()
 }
 
-// mark updates Ready, and calls Config.Ready when readiness changes. It returns the time until it
-// has to look again, 0 for none.
+// updateReady updates the result of Ready, and calls Config.Ready when readiness changes. It
+// returns the duration until it has to be called again, or 0 if it need not.
 func (p *Plugin) updateReady() time.Duration {
 	err, was := p.missing(), p.ready.Err()
 	p.ready.Set(err)
@@ -59,7 +59,7 @@ func (p *Plugin) missing() error {
 	for _, r := range p.state.Set.Resources {
 		name := r.Name
 		st := server.Status{}
-		if s := p.servers[name]; s != nil { // otherwise the server before it has not ended yet
+		if s := p.servers[name]; s != nil { // otherwise an earlier server has not ended yet
 			st = s.Status()
 		}
 		switch {
