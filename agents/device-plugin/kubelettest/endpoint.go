@@ -14,18 +14,18 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// endpoint is the connection to one plugin. Kubelet.mu guards what is below it.
+// endpoint is the connection to one plugin. Kubelet.mu guards last and forgotten.
 type endpoint struct {
 	path   string
 	conn   *grpc.ClientConn
 	client pluginapi.DevicePluginClient
 
 	last *Update
-	// forgotten is set when the kubelet does not disconnect it when its stream ends.
+	// forgotten is set if the kubelet will not disconnect the plugin when its stream ends.
 	forgotten bool
 }
 
-// registrar is the service of one run.
+// registrar is the Registration service of one run.
 type registrar struct {
 	pluginapi.UnimplementedRegistrationServer
 	kubelet *Kubelet
@@ -33,7 +33,7 @@ type registrar struct {
 }
 
 // Register accepts a plugin, and follows its devices from then on. As in a kubelet before
-// 1.37, it replaces a plugin that is registered already, whose stream stays open.
+// 1.37, it replaces a registered plugin, whose stream stays open.
 func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
 	k := r.kubelet
 	at := time.Now()
@@ -69,8 +69,8 @@ func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest
 	return &pluginapi.Empty{}, nil
 }
 
-// counted refuses a second connection to a socket, as a kubelet of 1.37 does, and like it
-// forgets to disconnect the first when that ends. It needs the lock.
+// checkOnePerSocket rejects a second connection to a socket, like a kubelet of 1.37. Such a
+// kubelet then forgets to disconnect the first connection when it ends. It needs the lock.
 func (k *Kubelet) checkOnePerSocket(name, path string) error {
 	e := k.endpoints[name]
 	if !k.onePerSocket || e == nil || e.path != path {
@@ -80,7 +80,7 @@ func (k *Kubelet) checkOnePerSocket(name, path string) error {
 	return fmt.Errorf("device plugin already connected: %s", path)
 }
 
-// rejected returns the error that Reject has set, and counts it.
+// rejected returns the error that Reject has set, and counts the rejection.
 func (k *Kubelet) rejected() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -108,7 +108,7 @@ func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
 		k.mu.Lock()
 		k.lists[name]++
 		k.newest[name] = u
-		// A list is that of the resource, whatever stream it came through.
+		// The list belongs to the resource, even if it came through an older stream.
 		if e := k.endpoints[name]; e != nil {
 			e.last = u
 		}
@@ -124,8 +124,8 @@ func (k *Kubelet) addStreams(name string, n int) {
 	k.notify()
 }
 
-// ended does what the kubelet does when a stream ends: it disconnects the plugin that is
-// registered now, even if the stream was that of an earlier registration.
+// streamEnded handles the end of a stream like the kubelet: it disconnects the plugin that is
+// registered now, even if the stream belongs to an earlier registration.
 func (k *Kubelet) streamEnded(ctx context.Context, name string) {
 	k.addStreams(name, -1)
 	k.mu.Lock()

@@ -12,13 +12,13 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// extraClasses are the classes of optional hardware, in the order in which
-// NVIDIA's device plugin names them.
+// extraClasses returns the classes of optional hardware, in the order of NVIDIA's device
+// plugin.
 func extraClasses() []string {
 	return []string{allocate.CDIClassIMEX, allocate.CDIClassGDRCopy, allocate.CDIClassGDS, allocate.CDIClassMOFED}
 }
 
-// enabled returns the classes that the config enables.
+// enabledClasses returns the classes that the config enables.
 func enabledClasses(c config.Config) []string {
 	on := map[string]bool{
 		allocate.CDIClassIMEX:    len(c.IMEX.Channels) > 0,
@@ -29,7 +29,7 @@ func enabledClasses(c config.Config) []string {
 	return slices.DeleteFunc(extraClasses(), func(class string) bool { return !on[class] })
 }
 
-// classes returns the enabled classes that have a spec.
+// foundClasses returns the enabled classes whose hardware exists. These have a CDI spec.
 func foundClasses(c config.Config, x driverroot.Extras) []string {
 	var out []string
 	for _, class := range enabledClasses(c) {
@@ -40,7 +40,7 @@ func foundClasses(c config.Config, x driverroot.Extras) []string {
 	return out
 }
 
-// part returns the hardware of a class other than IMEX channels.
+// extraOf returns the hardware of a class other than the IMEX channels.
 func extraOf(class string, x driverroot.Extras) driverroot.Part {
 	switch class {
 	case allocate.CDIClassGDRCopy:
@@ -64,8 +64,8 @@ func channels(c config.Config, x driverroot.Extras) []int {
 	return out
 }
 
-// optional returns the optional hardware that the config enables, and reports what
-// is missing of it.
+// prepareExtras returns the optional hardware that the config enables, and reports missing
+// hardware.
 func (p *Preparer) prepareExtras(c config.Config, x driverroot.Extras) (inventory.Prepared, error) {
 	for _, class := range extraClasses() {
 		if class != allocate.CDIClassIMEX {
@@ -81,7 +81,7 @@ func (p *Preparer) prepareExtras(c config.Config, x driverroot.Extras) (inventor
 	return inventory.Prepared{IMEXChannels: channels(c, x)}, nil
 }
 
-// absent returns what is missing of a class that the config enables.
+// missingExtra returns an error if the config enables the class and its hardware is missing.
 func (p *Preparer) missingExtra(class string, c config.Config, x driverroot.Extras) error {
 	if !slices.Contains(enabledClasses(c), class) || extraOf(class, x).Found() {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// given is what the answers to the kubelet may have named in the life of the
-// process. The kubelet keeps an answer as long as the pod lives and passes it to
-// the runtime again when a container restarts, whatever the config is by then. So
-// a name that was given stays valid while the hardware is present.
+// usedNames has the CDI names that answers to the kubelet may contain since the start of the
+// process. The kubelet keeps an answer until the pod ends, and passes it to the runtime again
+// when a container restarts, even if the config has changed. So a used name stays valid while
+// its hardware is present.
 type usedNames struct {
 	// last is the last config with a CDI strategy.
 	last     config.Config
@@ -24,10 +24,10 @@ type usedNames struct {
 	channels map[int]bool
 }
 
-// cdi reports whether any name was given.
+// cdi reports whether any name was used.
 func (g usedNames) cdi() bool { return len(g.ids) > 0 }
 
-// with returns g and what config c gives.
+// with returns g and the names that the config c can use.
 func (g usedNames) with(c config.Config) usedNames {
 	if !c.CDI() {
 		return g
@@ -46,7 +46,7 @@ func (g usedNames) with(c config.Config) usedNames {
 	return out
 }
 
-// gpus returns the GPUs and MIG devices under the names that were given.
+// gpus returns the GPUs and MIG devices under the used names.
 func (g usedNames) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
 	var names []cdi.Namer
 	if g.ids[config.IDIndex] {
@@ -58,7 +58,7 @@ func (g usedNames) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []
 	return cdi.Devices(gpus, c, names...)
 }
 
-// devices returns the CDI devices of a class of optional hardware that exist.
+// devices returns the existing CDI devices of a class of optional hardware.
 func (g usedNames) devices(class string, x driverroot.Extras) []cdi.Device {
 	if !g.classes[class] {
 		return nil
@@ -69,8 +69,8 @@ func (g usedNames) devices(class string, x driverroot.Extras) []cdi.Device {
 	return cdi.Whole(extraOf(class, x))
 }
 
-// Withdraw removes the CDI specs from a folder, if that is set. Containers that run keep
-// their GPUs.
+// Withdraw removes the CDI specs from a folder, if one is set. Running containers keep their
+// GPUs.
 func (p *Preparer) Withdraw(folder string) error {
 	if !filepath.IsAbs(folder) {
 		return nil
@@ -79,8 +79,8 @@ func (p *Preparer) Withdraw(folder string) error {
 	return err
 }
 
-// publish writes the specs for the GPUs of a node, and returns the devices that
-// work and that the specs do not have.
+// publish writes the CDI specs for the GPUs of a node. It returns the working devices that the
+// specs do not contain, with the reason.
 func (p *Preparer) publish(c config.Config, s scanned, n *gpu.Node) (map[gpu.UUID]string, error) {
 	names, folder := p.used.with(c), c.CDIRoot
 	var requests []cdi.Request
@@ -104,7 +104,8 @@ func (p *Preparer) publish(c config.Config, s scanned, n *gpu.Node) (map[gpu.UUI
 	return unresolved, nil
 }
 
-// requests asks for a spec of the GPUs and one of each class of optional hardware.
+// requests returns the requests for the CDI spec of the GPUs, and for one spec per class of
+// optional hardware.
 func (p *Preparer) requests(names usedNames, s scanned) []cdi.Request {
 	options := s.options
 	options.Kind = p.kind(allocate.CDIClass)
@@ -115,7 +116,7 @@ func (p *Preparer) requests(names usedNames, s scanned) []cdi.Request {
 		out = append(out, cdi.Request{
 			Options: options,
 			Devices: func(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
-				if len(gpus) == 0 { // the hardware is of use only with a GPU
+				if len(gpus) == 0 { // the hardware is useful only with a GPU
 					return nil, nil
 				}
 				return names.devices(class, c.Extras), nil
