@@ -12,16 +12,16 @@ import (
 	"outrigger.dev/pkg/podresources"
 )
 
-// listFile is where NVIDIA's images have the list of metrics.
+// listFile is the path of the list of metrics in NVIDIA's images.
 const listFile = "/etc/dcgm-exporter/default-counters.csv"
 
-// flags are the flags of the exporter. Names, variables and defaults are those of NVIDIA's
-// DCGM Exporter; docs/dcgm-exporter.md lists where they differ.
+// flags returns the flags of the exporter. They have the names, environment variables and
+// defaults of NVIDIA's DCGM Exporter. docs/dcgm-exporter.md lists the differences.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(s.host.GPUFlags(), s.metricFlags(), s.podFlags(), s.serverFlags(), ignoredFlags())
 }
 
-// metricFlags say what is served.
+// metricFlags returns the flags that select the served metrics.
 func (s *settings) metricFlags() []cli.Flag {
 	positive := func(n int) bool { return n > 0 }
 	return []cli.Flag{
@@ -83,7 +83,7 @@ func (s *settings) metricFlags() []cli.Flag {
 	}
 }
 
-// podFlags say how the pods of a GPU are found.
+// podFlags returns the flags that control how the pods of a GPU are found.
 func (s *settings) podFlags() []cli.Flag {
 	return []cli.Flag{
 		s.cluster.NodeNameFlag(),
@@ -126,7 +126,7 @@ func (s *settings) podFlags() []cli.Flag {
 	}
 }
 
-// serverFlags configure the server.
+// serverFlags returns the flags that configure the HTTP server.
 func (s *settings) serverFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
@@ -136,7 +136,7 @@ func (s *settings) serverFlags() []cli.Flag {
 	}
 }
 
-// ignoredFlags are those that have no meaning here.
+// ignoredFlags returns the flags of NVIDIA's DCGM Exporter that have no effect.
 func ignoredFlags() []cli.Flag {
 	const (
 		noEngine = "there is no host engine: the metrics come from NVML"

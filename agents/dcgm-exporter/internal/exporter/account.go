@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/pkg/podresources"
 )
 
-// account books a reading on the containers that have the GPU or its GPU instances.
+// account adds a reading to the accounts of the containers that have the GPU or its GPU instances.
 func (e *Exporter) account(d *device, r reading) {
 	if e.cfg.Pods == nil {
 		return
@@ -35,7 +35,8 @@ func (e *Exporter) account(d *device, r reading) {
 	}
 }
 
-// enter completes a reading of a device with its values and processes, and books it.
+// addReading adds values and processes to the reading of a device, and adds the reading to the
+// book.
 func (e *Exporter) addReading(a account.Reading, r reading, values telemetry.Values) {
 	a.Busy = value(values, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO, 1)
 	if a.Busy < 0 {
@@ -52,7 +53,7 @@ func (e *Exporter) addReading(a account.Reading, r reading, values telemetry.Val
 		}
 	}
 	if a.Processes == nil && e.seesProcesses {
-		a.Processes = []account.Process{} // it is known that there are none
+		a.Processes = []account.Process{} // the device is known to have no processes of containers
 	}
 	e.book.Add(a)
 }
@@ -66,7 +67,7 @@ func owner(r reading, p telemetry.Process, users []podresources.User) (podresour
 	return process.User(users)
 }
 
-// value returns a value in another unit, -1 if it is not known.
+// value returns a value multiplied by scale, or -1 if it is unknown.
 func value(v telemetry.Values, f telemetry.Field, scale float64) float64 {
 	if value, ok := v[f]; ok {
 		return value * scale

@@ -47,15 +47,15 @@ func (o Options) Wanted() []telemetry.Field {
 		case counters.P2PStatus:
 			out = append(out, telemetry.PeerStatus)
 		case counters.XIDCount, counters.XIDTotal, counters.ClockCount, counters.ClockTotal:
-			// own has what they need
+			// ownFields has the fields that they need
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// own are the fields of the exporter's own metrics: what accounts and counts of clock events are
-// derived from, and those of totals.
+// ownFields returns the fields that the exporter's own metrics need: for accounts, for counts of
+// clock events, and for totals.
 func ownFields() []telemetry.Field {
 	out := []telemetry.Field{
 		telemetry.DCGM_FI_DEV_FB_USED, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO,
@@ -80,7 +80,7 @@ type place struct {
 	instance uint32
 }
 
-// put adds a metric.
+// put adds a metric to the family with this name. It creates the family if it is missing.
 func (d *deriver) put(name, help string, counter bool, l labels, value float64) {
 	f := d.families[name]
 	if f == nil {
@@ -104,7 +104,7 @@ func (d *deriver) put(name, help string, counter bool, l labels, value float64) 
 type view struct {
 	entity
 	sets []labels
-	// copies has the containers that share the entity, by their sets.
+	// copies has the containers that share the entity, by the index of their label set.
 	copies map[int]podresources.User
 }
 
@@ -163,7 +163,7 @@ func (d *deriver) metric(m counters.Metric, g *GPU, top view, parts []view) {
 	}
 }
 
-// value adds a value under the names that it has.
+// value adds a value under each name that the options select.
 func (d *deriver) value(m counters.Metric, v view, value float64) {
 	counter, whole := m.Type == counters.Counter, value
 	for i, set := range v.sets {
@@ -188,8 +188,8 @@ func (d *deriver) value(m counters.Metric, v view, value float64) {
 	}
 }
 
-// share returns what a container has of a value of a device that it shares. It is the value
-// itself if it cannot be divided, and if the processes of the container are not known.
+// share returns the part of a value that belongs to one container of a shared device. It returns
+// the whole value if the value cannot be divided, or if the container's processes are unknown.
 func (d *deriver) share(m counters.Metric, e entity, u podresources.User, value float64) float64 {
 	for _, a := range d.uses[place{e.gpu.UUID, e.instance}] {
 		if a.User.Namespace != u.Namespace || a.User.Pod != u.Pod || a.User.Container != u.Container {
@@ -205,8 +205,8 @@ func (d *deriver) share(m counters.Metric, e entity, u podresources.User, value 
 	return value
 }
 
-// described returns a help text without the unit that it ends with, if the value has another
-// unit by then.
+// helpInBaseUnit returns a help text for a value that was multiplied by scale. If that changes the
+// unit, it replaces the unit at the end of the text.
 func helpInBaseUnit(help string, scale float64) string {
 	if scale == 1 {
 		return help

@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 )
 
-// health adds what is known of a GPU even if it does not answer.
+// health adds the metrics that are known even if the GPU does not answer.
 func (d *deriver) health(g *GPU, top view, instances []entity) {
 	up := 0.0
 	if g.Up {
@@ -43,7 +43,7 @@ func (d *deriver) health(g *GPU, top view, instances []entity) {
 	}
 }
 
-// part returns the labels of a GPU instance, which may be gone.
+// instanceLabels returns the labels of a GPU instance, even if the instance no longer exists.
 func (d *deriver) instanceLabels(whole view, instances []entity, id uint32) labels {
 	for _, e := range instances {
 		if e.instance == id {
@@ -53,7 +53,8 @@ func (d *deriver) instanceLabels(whole view, instances []entity, id uint32) labe
 	return d.identity(entity{gpu: whole.gpu, instance: id})
 }
 
-// seeded returns the sum over instances of each code, with the known ones.
+// xidTotals returns the sum over all instances for each code. It includes all known codes, with
+// 0 if they were not reported.
 func xidTotals(xids []XID) []XID {
 	sums := map[uint64]XID{}
 	for _, code := range KnownXIDs() {
@@ -68,7 +69,7 @@ func xidTotals(xids []XID) []XID {
 	return out
 }
 
-// errors adds what could not be read.
+// errors adds metrics about calls that failed, missing fields, and the duration of the reading.
 func (d *deriver) errors(g *GPU, l labels) {
 	for _, symbol := range slices.Sorted(maps.Keys(g.Errors)) {
 		d.put("exporter_sample_errors_total", "Calls of NVML that failed, by symbol.", true, l.with(Label{"symbol", symbol}), float64(g.Errors[symbol]))
@@ -85,17 +86,17 @@ func (d *deriver) errors(g *GPU, l labels) {
 	d.put("exporter_sample_duration_seconds", "How long the last reading of the GPU took.", false, l, g.Sample.Took.Seconds())
 }
 
-// total is a metric of the exporter's own: the value of a field in a base unit.
+// total is one of the exporter's own metrics: the value of a field in a base unit.
 type total struct {
 	field      telemetry.Field
 	name, help string
-	// label has the value of; it is empty for none.
+	// label is the name of the metric's label, or "" for no label, and labelValue is its value.
 	label, labelValue string
 	scale             float64
 	isGauge           bool
 }
 
-// totals are all of these metrics. A row is all that another one needs.
+// totals returns all totals. To add one, add a row.
 func totals() []total {
 	return []total{
 		{telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, "gpu_energy_joules_total", "Energy that the GPU has used since the driver was loaded.", "", "", 1e-3, false},
@@ -112,7 +113,7 @@ func totals() []total {
 	}
 }
 
-// totals adds those that the GPU has.
+// totals adds the totals whose fields the GPU has.
 func (d *deriver) totals(g *GPU, l labels) {
 	for _, t := range totals() {
 		value, ok := g.Sample.GPU[t.field]
@@ -133,7 +134,7 @@ const (
 	throttleHelp = "Time in which the clocks of the GPU were held down, by reason."
 )
 
-// accounts adds what containers have used of a device.
+// accounts adds the use of a device by containers.
 func (d *deriver) accounts(e entity) {
 	for _, a := range d.uses[place{e.gpu.UUID, e.instance}] {
 		l := e.labels.with(d.names(a.User)...)
@@ -161,7 +162,7 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 			if len(g.XIDs) == 0 {
 				d.put(m.Name, m.Help, counter, set.with(window(d.XIDWindow.Milliseconds())), 0)
 			}
-			// recent adds the others, each where it happened
+			// recent adds codes that were reported, with the labels of the instance
 		case counters.XIDTotal:
 			for _, x := range xidTotals(g.XIDs) {
 				d.put(m.Name, m.Help, counter, set.with(Label{"xid", strconv.FormatUint(x.Code, 10)}), float64(x.Total))
@@ -171,7 +172,7 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 				d.put(m.Name, m.Help, counter, set.with(window(d.ClockWindow.Milliseconds()), Label{"clock_event", c.Reason}), float64(c.Recent))
 			}
 		case counters.HealthStatus:
-			// status adds it, also for a GPU that does not answer
+			// status adds it, even if the GPU does not answer
 		case counters.P2PStatus:
 			d.peers(m, g, set)
 		case counters.ClockTotal:
@@ -182,7 +183,8 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 	}
 }
 
-// recent adds the errors within the window, each with the labels of where it happened.
+// recent adds the errors within the window, with the labels of the GPU or GPU instance on which
+// each happened.
 func (d *deriver) recent(m counters.Metric, g *GPU, top view, parts []view) {
 	for _, x := range g.XIDs {
 		sets := top.sets

@@ -16,24 +16,24 @@ const (
 	levelFail = 20
 )
 
-// fallenOff is the XID of a GPU that has fallen off the bus.
+// xidFallenOff is the XID of a GPU that has fallen off the bus.
 const xidFallenOff = 79
 
-// incident is what is wrong with a part of a GPU, by the names of DCGM (dcgm_errors.h).
+// incident is a problem with a part of a GPU, with the names of DCGM (dcgm_errors.h).
 type incident struct {
 	watch string
 	level float64
 	code  string
 }
 
-// memoryIncident is an incident of the memory: a value above 0 of a field.
+// memoryIncident is an incident of the memory. It is present if the value of the field is above 0.
 type memoryIncident struct {
 	field telemetry.Field
 	level float64
 	code  string
 }
 
-// memoryIncidents are all of them, the worst first. A row is all that another one needs.
+// memoryIncidents returns all memory incidents, the worst first. To add one, add a row.
 func memoryIncidents() []memoryIncident {
 	return []memoryIncident{
 		{telemetry.DCGM_FI_DEV_ROW_REMAP_FAILED, levelFail, "DCGM_FR_ROW_REMAP_FAILURE"},
@@ -43,8 +43,7 @@ func memoryIncidents() []memoryIncident {
 	}
 }
 
-// status adds the health of a GPU: for each part of which something is known, the worst that is
-// wrong with it.
+// status adds the health of a GPU: the worst incident of each part whose state is known.
 func (d *deriver) status(g *GPU, top view) {
 	for _, m := range d.Metrics {
 		if m.Computed != counters.HealthStatus {
@@ -65,7 +64,7 @@ func (d *deriver) status(g *GPU, top view) {
 	}
 }
 
-// watched returns the parts of a GPU of which it would be known if something were wrong.
+// watched returns the parts of a GPU whose state is known, each without an incident.
 func watched(g *GPU) map[string]incident {
 	out := map[string]incident{}
 	pass := func(watch string) { out[watch] = incident{watch, levelPass, "DCGM_FR_OK"} }
@@ -85,7 +84,7 @@ func watched(g *GPU) map[string]incident {
 	return out
 }
 
-// incidents returns what is wrong with a GPU.
+// incidents returns the incidents of a GPU.
 func incidents(g *GPU) []incident {
 	var out []incident
 	add := func(is bool, watch string, level float64, code string) {
@@ -125,7 +124,8 @@ func incidents(g *GPU) []incident {
 	return out
 }
 
-// incidentOf returns the part of a GPU that an error concerns, "" for one that a program causes.
+// incidentOf returns the part of a GPU that an error concerns, and the code of the incident. Both
+// are "" for an error that does not show a problem of the GPU.
 func incidentOf(xid uint64) (watch, code string) {
 	switch xid {
 	case 48:
@@ -154,7 +154,7 @@ func (d *deriver) peers(m counters.Metric, g *GPU, set labels) {
 	}
 }
 
-// linkStatus returns the name that DCGM Exporter gives to a status (nvml.h, nvmlGpuP2PStatus_t).
+// linkStatus returns DCGM Exporter's name for a status (nvml.h, nvmlGpuP2PStatus_t).
 func linkStatus(status uint32) string {
 	names := []string{"OK", "ChipsetNotSupported", "GPUNotSupported", "TopologyNotSupported", "DisabledByRegKey", "NotSupported"}
 	if int(status) < len(names) {
