@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/pkg/nodestate"
 )
 
-// Namespace is what the names of all metrics begin with.
+// Namespace is the prefix of the names of all metrics.
 const Namespace = "outrigger_feature_discovery"
 
 // Recorder records what feature discovery publishes, and exports it as metrics.

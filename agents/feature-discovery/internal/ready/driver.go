@@ -37,13 +37,12 @@ func (o Observed) driver() finding {
 	return finding{}
 }
 
-// notAsked reports whether err says nothing about the driver, because the driver
-// was not asked.
+// notAsked reports whether err is unrelated to the driver, because the driver was not asked.
 func notAsked(err error) bool {
 	return errors.Is(err, contract.ErrClaimed) || errors.Is(err, gpu.ErrClosed) || errors.Is(err, context.Canceled)
 }
 
-// driverError returns why a driver that was asked did not list its GPUs.
+// driverError returns the finding for a driver that was asked and did not list its GPUs.
 func (o Observed) driverError() finding {
 	problem := o.Err.Error()
 	switch {
@@ -56,8 +55,8 @@ func (o Observed) driverError() finding {
 	}
 }
 
-// withFact adds the fact driver-ready, which is evidence of when the node had a
-// driver. Not every driver has such a file.
+// withFact adds the fact driver-ready to the problem. The fact shows when the node had a driver.
+// It is optional, because not every driver has such a file.
 func (o Observed) withFact(problem string) string {
 	f := o.Facts[contract.DriverReady]
 	evidence := f.Reason
@@ -76,7 +75,7 @@ const (
 	maxFact    = 140
 )
 
-// at returns when a file was written, according to its writer.
+// writtenAt returns when a file was written, according to its writer.
 func writtenAt(s contract.Stamp) string {
 	if s.Time.IsZero() {
 		return "at an unknown time"
@@ -84,7 +83,7 @@ func writtenAt(s contract.Stamp) string {
 	return "at " + s.Time.UTC().Format(time.RFC3339)
 }
 
-// unusable describes each GPU of a node that does not work, with the cause.
+// unusable returns a description of each GPU that does not work, with the cause.
 func unusable(n *gpu.Node) []string {
 	var out []string
 	for i := range n.GPUs {
@@ -105,13 +104,13 @@ func unusable(n *gpu.Node) []string {
 	return out
 }
 
-// The limits of the description of one GPU, and of all together, in bytes.
+// The limits of the description of one GPU, and of all descriptions together, in bytes.
 const (
 	maxGPU  = 160
 	maxGPUs = 500
 )
 
-// join returns as many descriptions as fit, and the number of those that do not.
+// join returns as many descriptions as fit, and the number of the others.
 func join(gpus []string) string {
 	var b strings.Builder
 	for i, t := range gpus {
@@ -154,9 +153,8 @@ func (o Observed) summary(chain []Link) string {
 	return strings.Join(parts, "; ")
 }
 
-// answering returns how many GPUs answer, and with which driver. It ignores XIDs of
-// a GPU that answers: the device plugin reports those, and the condition is about
-// the node.
+// answering returns how many GPUs answer, and the version of the driver. It ignores XIDs of a GPU
+// that answers, because the device plugin reports them, and the condition is about the node.
 func answering(n *gpu.Node, broken int) string {
 	with := "with driver " + oneLine(n.Driver.Version, maxWord)
 	total := len(n.GPUs)

@@ -10,12 +10,12 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// maxWord is the limit of the name of an agent and of a version, in bytes.
+// maxWord is the limit for the name of an agent and for a version, in bytes.
 const maxWord = 63
 
-// part describes a link that is a fact of the node contract.
+// part describes a link that depends on facts of the node contract.
 type part struct {
-	// reports are the facts of which one has to be valid.
+	// reports has the facts. One of them has to be valid.
 	reports []report
 	// The reasons while no fact is valid.
 	missing, stale, dead, unreadable cause.Code
@@ -24,7 +24,7 @@ type part struct {
 // report is a fact that one agent writes.
 type report struct {
 	name contract.Name
-	// writer is the agent, and when is the event after which it writes the fact.
+	// writer is the agent that writes the fact, and when is the condition for it.
 	writer, when string
 }
 
@@ -56,8 +56,8 @@ func partOf(l Link) part {
 	}
 }
 
-// fact checks a link that files decide. Of several files, the first that exists gives the
-// reason why the link does not hold.
+// fact checks a link that depends on the files of facts. If the link does not hold and there are
+// several files, the first existing file determines the reason.
 func (o Observed) fact(p part) finding {
 	var first finding
 	for _, r := range p.reports {
@@ -75,7 +75,7 @@ func (o Observed) fact(p part) finding {
 	return first
 }
 
-// nothing returns the finding while none of several files exists.
+// noneExists returns the finding for a link whose files are all missing.
 func (p part) noneExists(o Observed) finding {
 	var problems, writers, names []string
 	for _, r := range p.reports {
@@ -119,9 +119,9 @@ func (o Observed) report(p part, r report) finding {
 	}
 }
 
-// otherDriver returns why a fact does not apply if it was written for another
-// driver than the one that answers: what was configured for that driver has to be
-// configured again. It returns "" while the driver is not asked.
+// otherDriver returns a problem if a fact was written for another driver version than the
+// version that answers. Then the writer has to configure the node again. It returns "" while the
+// driver is not asked.
 func (o Observed) otherDriver(s contract.Stamp) string {
 	if o.Err != nil || o.Node == nil || s.DriverVersion == "" || s.DriverVersion == o.Node.Driver.Version {
 		return ""
