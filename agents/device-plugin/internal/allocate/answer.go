@@ -31,9 +31,9 @@ const (
 	imexChannels     = "NVIDIA_IMEX_CHANNELS"
 	annotationPlugin = "nvidia-device-plugin_"
 
-	// mountedDevices is the folder in which NVIDIA's container runtime finds the names
-	// of devices as mounts. A pod without privileges cannot forge these mounts, unlike an
-	// environment variable.
+	// mountedDevices is the folder with a mount for each device. NVIDIA's container runtime
+	// reads the names of the devices from these mounts. A pod without privileges cannot forge
+	// them, unlike an environment variable.
 	mountedDevices = "/var/run/nvidia-container-devices"
 	mountSource    = "/dev/null"
 

@@ -1,7 +1,7 @@
 // Package configmanager replaces the config manager of NVIDIA's chart. The chart runs a config
-// manager next to each agent: it selects a config file by the node's label, and writes it to
-// one path, from which the agent reads it. Our agents select the file themselves with
-// --config-dir, but the containers of NVIDIA's chart know only that path.
+// manager next to each agent: it selects a config file by the node's label, and copies it to
+// the path of the agent's config. Our agents select the file themselves with --config-dir, but
+// the containers of NVIDIA's chart know only that path.
 package configmanager
 
 import (

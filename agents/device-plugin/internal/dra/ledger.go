@@ -18,8 +18,8 @@ type Claim struct {
 	Name string `json:"name"`
 	// Devices are the names of Devices.
 	Devices []string `json:"devices"`
-	// BootID identifies the boot of the node in which the claim was prepared. It is empty
-	// if the boot is unknown.
+	// BootID is the boot ID of the node when the claim was prepared. It is empty if it is
+	// unknown.
 	BootID string `json:"bootID,omitempty"`
 }
 

@@ -50,8 +50,8 @@ func (k *kubelet) ready() error {
 	return errors.Join(k.notReady.Err(), k.failures.Err())
 }
 
-// registerCheck is the interval at which the plugin checks whether the kubelet has accepted
-// its registration. The checks end when it has.
+// registerCheck is the interval between checks whether the kubelet has accepted the plugin's
+// registration. The checks end when it has.
 const registerCheck = 200 * time.Millisecond
 
 func (k *kubelet) run(ctx context.Context) error {

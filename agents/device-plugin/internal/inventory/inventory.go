@@ -78,7 +78,7 @@ type Inventory struct {
 	kind  cause.Code
 	// layout has the resources of the state's node with its config, without health.
 	layout resource.Layout
-	// refreshed is the last time from health.Next at which the node was read again.
+	// refreshed is the time from health.Next that last caused a refresh.
 	refreshed time.Time
 }
 

@@ -29,7 +29,7 @@ type Preparer = observe.Preparer[config.Config, Prepared]
 // Unprepared is the Preparer of a process that passes no devices to containers.
 type Unprepared = observe.Unprepared[config.Config, Prepared]
 
-// withUnresolved returns the view v, in which all unresolved devices are unhealthy.
+// withUnresolved returns the view v with all unresolved devices marked as unhealthy.
 func (p Prepared) withUnresolved(n *gpu.Node, v health.View) health.View {
 	if len(p.Unresolved) == 0 {
 		return v

@@ -21,7 +21,7 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Recorder records what the programs report, and collects it as metrics.
+// Recorder records events and the advertised resources, and serves them as metrics.
 type Recorder struct {
 	*configfile.Metrics
 

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// maxLog is the size at which the log of a daemon is truncated, in bytes.
+// maxLog is the largest size of the log of a daemon, in bytes. Larger logs are truncated.
 const maxLog = 1 << 20
 
 // oldLog is the suffix of the file with the last part of a truncated log.

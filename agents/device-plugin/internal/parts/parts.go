@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/pkg/agent/driver"
 )
 
-// Config describes what a program does with the GPUs of its node.
+// Config configures the parts of a program.
 type Config struct {
 	// Config has the config, the rules and the source of the GPUs, and the fields that only some
 	// programs set. New sets the other fields.

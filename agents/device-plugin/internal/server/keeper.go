@@ -27,9 +27,9 @@ const (
 	retryMax        = 5 * time.Second
 )
 
-// Recheck is the interval at which a Server checks its sockets without a Wake. It is a
-// safeguard only, because a kubelet that restarts ends its stream, which the Server notices
-// at once.
+// Recheck is the interval between a Server's checks of its sockets without a Wake. The checks
+// are only a safeguard, because a kubelet that restarts ends its stream, which the Server
+// notices at once.
 const Recheck = time.Minute
 
 const (

@@ -52,7 +52,7 @@ type registration struct {
 	ended   time.Time
 	// over is closed to end the open streams.
 	over chan struct{}
-	// phase is the phase of the withdrawal. withdrawBy is the time by which the kubelet must
+	// phase is the phase of the withdrawal. withdrawBy is the deadline for the kubelet to
 	// receive the empty list.
 	phase      phase
 	withdrawBy time.Time
