@@ -1,5 +1,5 @@
-// Package account sums the use of GPUs and GPU instances by containers: the time for which a
-// container has had a device, the busy time, and the energy. It has no clock and does no I/O.
+// Package account sums the use of GPUs and GPU instances by each container: the time since the
+// container got the device, the busy time, and the energy. It has no clock and does no I/O.
 package account
 
 import (
@@ -25,7 +25,7 @@ type Reading struct {
 	Device
 	At    time.Time
 	Users []podresources.User
-	// Busy is the share of time in which the device was busy, below 0 if it is unknown.
+	// Busy is the share of time that the device was busy, below 0 if it is unknown.
 	Busy float64
 	// Joules is the energy that the device has used since some fixed moment, below 0 if it is
 	// unknown.
@@ -219,7 +219,7 @@ func (b *Book) Accounts(now time.Time) []exposition.Account {
 	return out
 }
 
-// Retain removes all devices for which has returns false.
+// Retain removes all devices except those that has reports as present.
 func (b *Book) Retain(has func(Device) bool) {
 	maps.DeleteFunc(b.devices, func(d Device, _ *device) bool { return !has(d) })
 	maps.DeleteFunc(b.accounts, func(k key, _ *account) bool { return !has(k.Device) })

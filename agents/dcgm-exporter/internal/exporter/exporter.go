@@ -31,7 +31,7 @@ import (
 // Config describes an Exporter.
 type Config struct {
 	Source gpu.Source
-	// Sampler returns the Sampler with which the worker of a GPU reads the GPU.
+	// Sampler returns the Sampler of a GPU for its worker.
 	Sampler func(id gpu.UUID, fields []telemetry.Field) Sampler
 	// WatchDriver is observe.Config.WatchChanges.
 	WatchDriver func(ctx context.Context, changed func()) error
@@ -70,8 +70,7 @@ type Pods interface {
 	Last() podresources.Map
 }
 
-// nothing is the config and the result of preparation for the observer. This agent prepares
-// nothing.
+// nothing is an empty type for the observer, because this agent does not prepare GPUs.
 type nothing struct{}
 
 // Exporter keeps the metrics of the node's GPUs.

@@ -183,8 +183,7 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 	}
 }
 
-// recent adds the errors within the window, with the labels of the GPU or GPU instance on which
-// each happened.
+// recent adds the errors within the window. Each has the labels of its GPU or GPU instance.
 func (d *deriver) recent(m counters.Metric, g *GPU, top view, parts []view) {
 	for _, x := range g.XIDs {
 		sets := top.sets

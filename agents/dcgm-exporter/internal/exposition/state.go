@@ -30,7 +30,7 @@ type Options struct {
 	Dedupe bool
 	// Devices selects GPUs by their index, and GPU instances by their ID.
 	Devices Selector
-	// XIDWindow and ClockWindow are the times for which errors and clock events count.
+	// XIDWindow and ClockWindow are how long errors and clock events count.
 	XIDWindow, ClockWindow time.Duration
 }
 
@@ -79,8 +79,8 @@ type Account struct {
 	Allocated, Idle, SM float64
 	// Known is set if Idle and SM are known.
 	Known bool
-	// Busy is the share of the time between the last two readings in which the container kept
-	// the multiprocessors busy, below 0 if it is unknown.
+	// Busy is the share of the time between the last two readings that the container kept the
+	// multiprocessors busy, below 0 if it is unknown.
 	Busy float64
 	// Joules is the energy that the device used for the container, if Metered is set.
 	Joules  float64
@@ -120,7 +120,7 @@ type XID struct {
 type ClockEvent struct {
 	Reason string
 	// Total is how often the reason became active since the start of the exporter. Recent is the
-	// number of readings within the window in which it was active.
+	// number of readings within the window that showed it as active.
 	Total, Recent uint64
 }
 

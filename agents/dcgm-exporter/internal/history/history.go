@@ -21,7 +21,7 @@ type GPU struct {
 	clocks map[int]*record
 }
 
-// key identifies an error, and the GPU instance on which it happened.
+// key identifies an error by its code and its GPU instance.
 type key struct {
 	code     uint64
 	instance uint32
