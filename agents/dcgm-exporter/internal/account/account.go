@@ -219,8 +219,8 @@ func (b *Book) Accounts(now time.Time) []exposition.Account {
 	return out
 }
 
-// Retain removes all devices except those that has reports as present.
-func (b *Book) Retain(has func(Device) bool) {
-	maps.DeleteFunc(b.devices, func(d Device, _ *device) bool { return !has(d) })
-	maps.DeleteFunc(b.accounts, func(k key, _ *account) bool { return !has(k.Device) })
+// Retain keeps the devices that the function keep selects, and removes all others.
+func (b *Book) Retain(keep func(Device) bool) {
+	maps.DeleteFunc(b.devices, func(d Device, _ *device) bool { return !keep(d) })
+	maps.DeleteFunc(b.accounts, func(k key, _ *account) bool { return !keep(k.Device) })
 }

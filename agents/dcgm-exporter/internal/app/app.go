@@ -146,7 +146,8 @@ const index = `<!DOCTYPE html>
 <p><a href="metrics">Metrics</a></p>
 `
 
-// maxWebConfig is the limit for the file of --web-config-file. A Secret has the same limit.
+// maxWebConfig is the limit for the file of --web-config-file, in bytes. A Secret has the same
+// limit.
 const maxWebConfig = 1 << 20
 
 // server returns the function that serves HTTP with the settings of --web-config-file, or nil if

@@ -122,7 +122,7 @@ var (
 // Ready returns nil once there are metrics, and otherwise the reason.
 func (e *Exporter) Ready() error { return e.ready.Err() }
 
-// Configure changes the served metrics to the options o. It does not block.
+// Configure sets the options that select the served metrics. It does not block.
 func (e *Exporter) Configure(o exposition.Options) { e.options.Put(o) }
 
 // Reload reads the node again. It does not block.

@@ -15,7 +15,7 @@ import (
 // Served has the metrics for a scrape. It must not be changed.
 type Served struct {
 	Families []*dto.MetricFamily
-	// Read has each GPU that was read.
+	// Read has an entry for each GPU that was read.
 	Read []Read
 }
 

@@ -1,5 +1,5 @@
-// Package exposition derives the metrics that the exporter serves from the readings of the node's
-// GPUs and from the pods that use them. It does no I/O and has no clock.
+// Package exposition derives the exporter's metrics from the readings of the node's GPUs, and from
+// the pods that use them. It does no I/O and has no clock.
 package exposition
 
 import (

@@ -50,7 +50,7 @@ func (f Field) Legacy() string {
 //go:embed fields.tsv
 var table string
 
-// base is the value of another field in a base unit: multiplied by scale.
+// base describes a value in a base unit: the value of another field, multiplied by scale.
 type base struct {
 	field ID
 	scale float64

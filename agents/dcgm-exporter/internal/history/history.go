@@ -125,7 +125,7 @@ func (g *GPU) Clocks(bits uint64, at time.Time) {
 	g.held = bits
 }
 
-// Fill writes the history into a GPU that is served.
+// Fill sets the fields of a served GPU from the history.
 func (g *GPU) Fill(to *exposition.GPU, now time.Time, xidWindow, clockWindow time.Duration) {
 	to.LastXID, to.LastXIDAt = g.last, g.lastAt
 	to.XIDs, to.Clocks = nil, nil

@@ -30,10 +30,10 @@ type Options struct {
 	// MPSRoot is the folder on the host with the pipes of the MPS daemons, for
 	// resources that are shared by MPS.
 	MPSRoot string
-	// Policy chooses among shared devices and MIG devices. Empty is
+	// Policy chooses among shared devices and MIG devices. The default is
 	// config.PolicyDistributed.
 	Policy config.Policy
-	// Topology scores the links between GPUs. Nil if they are unknown.
+	// Topology scores the links between GPUs. It is nil if the links are unknown.
 	Topology Topology
 }
 

@@ -63,10 +63,10 @@ type Driver struct {
 
 var _ kubeletplugin.DRAPlugin = (*Driver)(nil)
 
-// lookupLimit is how long a claim may be looked up to explain an error.
+// lookupLimit is how long the lookup of a claim may take that only explains an error.
 const lookupLimit = 5 * time.Second
 
-// maxLedger bounds the file of the ledger. A claim takes some hundred bytes.
+// maxLedger limits the size of the ledger's file, in bytes. A claim takes some hundred bytes.
 const maxLedger = 16 << 20
 
 // New returns a Driver with the claims that earlier processes have prepared since the node
@@ -117,7 +117,7 @@ func (d *Driver) Advertise(ctx context.Context, devices []Device, to Publisher) 
 func (d *Driver) replace(devices []Device) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Reflection, because devices of the Kubernetes API are trees without an Equal.
+	// Reflection is necessary because devices of the Kubernetes API have no Equal method.
 	if d.devices != nil && reflect.DeepEqual(d.devices, devices) {
 		return false
 	}

@@ -24,8 +24,8 @@ type Claim struct {
 }
 
 // Ledger records which claim has which devices on this node. It prevents two claims from
-// getting the same device, even if the API server has deleted one of them. A device becomes
-// free when the kubelet unprepares its claim, or when the node reboots. Methods do not
+// getting the same device, even if the API server has deleted one of the claims. A device
+// becomes free when the kubelet unprepares its claim, or when the node reboots. Methods do not
 // change a Ledger: they return a changed copy.
 type Ledger map[types.UID]Claim
 

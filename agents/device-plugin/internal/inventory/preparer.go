@@ -8,7 +8,7 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-// Prepared describes the preparation of a node, which precedes the advertisement of its GPUs.
+// Prepared is the result of the preparation of a node. GPUs are advertised only after it.
 type Prepared struct {
 	// DevRoot is the folder on the host that contains dev/nvidia*.
 	DevRoot string

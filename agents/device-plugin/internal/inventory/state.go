@@ -18,7 +18,7 @@ type State struct {
 	Set      resource.Set
 	// Linked is set if Node has the links that could be read: see Link.
 	Linked bool
-	// Trouble is why the present node cannot be advertised.
+	// Trouble is the error of the last observation: the GPUs could not be read or prepared.
 	Trouble error
 	// Hang is set while the driver hangs.
 	Hang error

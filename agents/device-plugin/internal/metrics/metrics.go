@@ -118,7 +118,7 @@ func (r *Recorder) Waiting(kind cause.Code) {
 	r.kind = kind
 }
 
-// Describe sends what Collect may send.
+// Describe sends the descriptions of all metrics that Collect may send.
 func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range r.counted() {
 		c.Describe(ch)
@@ -128,7 +128,7 @@ func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the metrics as they are now.
+// Collect sends the current metrics.
 func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range r.counted() {
 		c.Collect(ch)

@@ -23,8 +23,8 @@ func (d dirs) env() []string {
 	return []string{"CUDA_MPS_PIPE_DIRECTORY=" + d.pipe, "CUDA_MPS_LOG_DIRECTORY=" + d.log}
 }
 
-// create mounts the folders for this number of clients. It removes the files of an earlier daemon
-// and its clients, except logs, because a client would take an old pipe for a running daemon.
+// create mounts the folders for this number of clients. It removes the pipes and shared memory of
+// an earlier daemon, because a client would take an old pipe for a running daemon. It keeps logs.
 func (d dirs) create(clients int) error {
 	// NVIDIA's program does not report why it cannot create its socket.
 	if err := hostfs.CheckSocketPath(filepath.Join(d.pipe, "control_privileged")); err != nil {

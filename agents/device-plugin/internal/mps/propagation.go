@@ -38,7 +38,7 @@ func inContainer() (bool, error) {
 	if err := errors.Join(errOwn, errFirst); err != nil {
 		return false, fmt.Errorf("compare mounts with the host: %w", err)
 	}
-	// Each mount namespace has another first mount.
+	// Different mount namespaces have different first mounts.
 	idOwn, _, _ := strings.Cut(string(own), " ")
 	idFirst, _, _ := strings.Cut(string(first), " ")
 	return os.Getpid() == 1 || idOwn != idFirst, nil

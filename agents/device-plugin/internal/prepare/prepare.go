@@ -25,7 +25,7 @@ type Config struct {
 	// DevRoot is the folder on the host that contains the device nodes. If it is empty, it is
 	// the driver root if that contains them, and otherwise "/".
 	DevRoot string
-	// Vendor of the CDI specs; empty is allocate.CDIVendor.
+	// Vendor is the vendor of the CDI specs. The default is allocate.CDIVendor.
 	Vendor string
 	// Toolkit finds the hook of the container toolkit. A CDI spec names this hook unless the
 	// config sets another one. One hook is faster than a mount of each library under each of
@@ -34,7 +34,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Preparer prepares the node. It is used by one goroutine at a time.
+// Preparer prepares the node. It is not safe for concurrent use.
 type Preparer struct {
 	cfg   Config
 	specs *cdi.Publisher

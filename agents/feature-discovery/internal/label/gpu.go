@@ -76,7 +76,8 @@ func (l labels) share(prefix string, s share) {
 	l.put(prefix+"sharing-strategy", string(s.strategy))
 }
 
-// suffix returns the suffix of the product's name, "" unless the sharing is unmarked.
+// suffix returns the suffix of the product's name: -SHARED if the sharing is unmarked, and
+// otherwise "".
 func (s share) suffix() string {
 	if s.unmarked {
 		return shared

@@ -30,8 +30,8 @@ func (l labels) class(prefix string, c class, count int, s share) {
 	l.engines(prefix, c.engines())
 }
 
-// engines sets the labels of the parts of a MIG device. The zero value means unknown, because
-// each device has at least one multiprocessor. It sets no labels.
+// engines sets the labels of the parts of a MIG device. It sets no labels for the zero value,
+// which means unknown, because each device has at least one multiprocessor.
 func (l labels) engines(prefix string, e gpu.Engines) {
 	if e == (gpu.Engines{}) {
 		return

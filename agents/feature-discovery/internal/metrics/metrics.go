@@ -15,7 +15,7 @@ import (
 // Namespace is the prefix of the names of all metrics.
 const Namespace = "outrigger_feature_discovery"
 
-// Recorder records what feature discovery publishes, and exports it as metrics.
+// Recorder records the desired state of feature discovery, and exports it as metrics.
 type Recorder struct {
 	*configfile.Metrics
 
