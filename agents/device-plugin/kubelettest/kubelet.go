@@ -230,7 +230,7 @@ func (k *Kubelet) Disconnect(resource string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e := k.endpoints[resource]; e != nil {
-		_ = e.conn.Close() // the end of its stream does the rest
+		_ = e.conn.Close() // streamEnded then disconnects the plugin
 	}
 }
 

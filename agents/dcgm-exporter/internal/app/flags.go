@@ -43,7 +43,7 @@ func (s *settings) metricFlags() []cli.Flag {
 		cmdline.Check(&cli.IntFlag{
 			Name: "collect-interval", Aliases: []string{"c"}, EnvVars: []string{"DCGM_EXPORTER_INTERVAL", "DCGM_EXPORTER_COLLECT_INTERVAL"}, Value: 10_000, Destination: &s.interval,
 			Usage: "`MILLISECONDS` between two readings of a GPU",
-		}, "200 to 3600000", func(ms int) bool { return 200 <= ms && ms <= 3_600_000 }), // GPM needs 100 ms between two readings,
+		}, "200 to 3600000", func(ms int) bool { return 200 <= ms && ms <= 3_600_000 }), // GPM needs 100 ms between two readings
 		cmdline.Check(&cli.StringFlag{
 			Name: "devices", Aliases: []string{"d"}, EnvVars: []string{"DCGM_EXPORTER_DEVICES_STR"}, Value: "f", Destination: &s.devices,
 			Usage: "`DEVICES` that have metrics: f (all), g[:LIST] (GPUs by index), i[:LIST] (GPU instances by id), or both with a +; for example g:0,2-3",

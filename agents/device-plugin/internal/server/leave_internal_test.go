@@ -57,7 +57,7 @@ func TestLeaveWaitsForASlowKubelet(t *testing.T) {
 	}
 	s.Withdraw()
 	if wait, leaves := parting(); !leaves || wait <= 0 {
-		t.Fatalf("parting() = %v, %t before the kubelet received the empty list", wait, leaves)
+		t.Fatalf("checkWithdrawal() = %v, %t before the kubelet received the empty list", wait, leaves)
 	}
 	if l := <-stream.lists; len(l.GetDevices()) != 0 {
 		t.Error("the last list has devices")
@@ -68,7 +68,7 @@ func TestLeaveWaitsForASlowKubelet(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("parting() = %v, %t after the kubelet received the empty list", wait, leaves)
+			t.Fatalf("checkWithdrawal() = %v, %t after the kubelet received the empty list", wait, leaves)
 		}
 		<-woken
 	}

@@ -24,10 +24,10 @@ func registered(t *testing.T) (*registration, os.FileInfo) {
 	}
 	r := newRegistration(func() {}, func() {})
 	if wait := r.timeToRegister(kubelet); wait != 0 {
-		t.Fatalf("due() = %v before the first registration, want 0", wait)
+		t.Fatalf("timeToRegister() = %v before the first registration, want 0", wait)
 	}
 	if grace := r.setRegistered(kubelet, time.Now()); grace != listGrace {
-		t.Fatalf("accept() = %v, want %v", grace, listGrace)
+		t.Fatalf("setRegistered() = %v, want %v", grace, listGrace)
 	}
 	return r, kubelet
 }
@@ -37,11 +37,11 @@ func TestARegistrationIsRepeatedUntilAStreamOpens(t *testing.T) {
 		r, kubelet := registered(t)
 		for _, grace := range []time.Duration{listGrace, 2 * listGrace, 4 * listGrace, 8 * listGrace, listGraceMax, listGraceMax} {
 			if wait := r.timeToRegister(kubelet); wait != grace || !r.currentStatus().Registered {
-				t.Fatalf("due() = %v, status %+v after the kubelet accepted; want %v and registered", wait, r.currentStatus(), grace)
+				t.Fatalf("timeToRegister() = %v, status %+v after the kubelet accepted; want %v and registered", wait, r.currentStatus(), grace)
 			}
 			pace.Pause(t.Context(), grace)
 			if wait := r.timeToRegister(kubelet); wait != 0 || r.currentStatus().Registered {
-				t.Fatalf("due() = %v, status %+v after %v without a stream; want 0 and not registered", wait, r.currentStatus(), grace)
+				t.Fatalf("timeToRegister() = %v, status %+v after %v without a stream; want 0 and not registered", wait, r.currentStatus(), grace)
 			}
 			r.setRegistered(kubelet, time.Now())
 		}
@@ -55,18 +55,18 @@ func TestAKubeletThatHoldsAStreamIsNotAskedAgain(t *testing.T) {
 		r.recordSent(s, 1)
 		pace.Pause(t.Context(), 24*time.Hour)
 		if wait := r.timeToRegister(kubelet); wait != Recheck {
-			t.Errorf("due() = %v with an open stream, want %v", wait, Recheck)
+			t.Errorf("timeToRegister() = %v with an open stream, want %v", wait, Recheck)
 		}
 		r.close(s)
 		if wait := r.timeToRegister(kubelet); wait != endGrace {
-			t.Errorf("due() = %v after the stream ended, want %v", wait, endGrace)
+			t.Errorf("timeToRegister() = %v after the stream ended, want %v", wait, endGrace)
 		}
 		if r.currentStatus().Listed {
 			t.Error("listed without a stream")
 		}
 		pace.Pause(t.Context(), endGrace)
 		if wait := r.timeToRegister(kubelet); wait != 0 {
-			t.Errorf("due() = %v after the kubelet cleaned up, want 0", wait)
+			t.Errorf("timeToRegister() = %v after the kubelet cleaned up, want 0", wait)
 		}
 	})
 }
@@ -81,11 +81,11 @@ func TestLeaveEndsAtItsDeadlineAtTheLatest(t *testing.T) {
 		r.withdraw()
 		r.recordSent(r.open(), 1) // an older list
 		if wait, leaves := r.checkWithdrawal(2); !leaves || wait != receiveGrace {
-			t.Errorf("parting() = %v, %v; want %v", wait, leaves, receiveGrace)
+			t.Errorf("checkWithdrawal() = %v, %v; want %v", wait, leaves, receiveGrace)
 		}
 		pace.Pause(t.Context(), receiveGrace)
 		if wait, leaves := r.checkWithdrawal(2); !leaves || wait > 0 {
-			t.Errorf("parting() = %v, %v at the deadline; want the end", wait, leaves)
+			t.Errorf("checkWithdrawal() = %v, %v at the deadline; want the end", wait, leaves)
 		}
 		if r.cancelWithdrawal() || r.isAdvertising() {
 			t.Error("there is a way back from gone")
