@@ -1,5 +1,5 @@
-// Dcgm-exporter serves the metrics of the GPUs of its node to Prometheus, under the names that
-// NVIDIA's DCGM Exporter gives them.
+// Dcgm-exporter serves the metrics of the GPUs of its node to Prometheus, under the names of
+// NVIDIA's DCGM Exporter.
 package main
 
 import (

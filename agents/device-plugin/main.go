@@ -1,6 +1,6 @@
 // Device-plugin advertises the NVIDIA GPUs of its node to the kubelet as the
-// extended resource nvidia.com/gpu. Under the name config-manager, which NVIDIA's chart
-// runs in the same image, it selects the config file of the node instead.
+// extended resource nvidia.com/gpu. If it is started as config-manager, as NVIDIA's chart
+// does with the same image, it selects the config file of the node instead.
 package main
 
 import (

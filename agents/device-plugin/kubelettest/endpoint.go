@@ -14,18 +14,18 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// endpoint is the connection to one plugin. Kubelet.mu guards what is below it.
+// endpoint is the connection to one plugin. Kubelet.mu guards last and forgotten.
 type endpoint struct {
 	path   string
 	conn   *grpc.ClientConn
 	client pluginapi.DevicePluginClient
 
 	last *Update
-	// forgotten is set when the kubelet does not disconnect it when its stream ends.
+	// forgotten is set if the kubelet will not disconnect the plugin when its stream ends.
 	forgotten bool
 }
 
-// registrar is the service of one run.
+// registrar is the Registration service of one run.
 type registrar struct {
 	pluginapi.UnimplementedRegistrationServer
 	kubelet *Kubelet
@@ -33,7 +33,7 @@ type registrar struct {
 }
 
 // Register accepts a plugin, and follows its devices from then on. As in a kubelet before
-// 1.37, it replaces a plugin that is registered already, whose stream stays open.
+// 1.37, it replaces a registered plugin, whose stream stays open.
 func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
 	k := r.kubelet
 	at := time.Now()
@@ -56,7 +56,7 @@ func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest
 	name := req.GetResourceName()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.counted(name, path); err != nil {
+	if err := k.checkOnePerSocket(name, path); err != nil {
 		k.rejections++
 		k.notify()
 		return nil, errors.Join(err, conn.Close())
@@ -69,9 +69,9 @@ func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest
 	return &pluginapi.Empty{}, nil
 }
 
-// counted refuses a second connection to a socket, as a kubelet of 1.37 does, and like it
-// forgets to disconnect the first when that ends. It needs the lock.
-func (k *Kubelet) counted(name, path string) error {
+// checkOnePerSocket rejects a second connection to a socket, like a kubelet of 1.37. Such a
+// kubelet then forgets to disconnect the first connection when it ends. It needs the lock.
+func (k *Kubelet) checkOnePerSocket(name, path string) error {
 	e := k.endpoints[name]
 	if !k.onePerSocket || e == nil || e.path != path {
 		return nil
@@ -80,7 +80,7 @@ func (k *Kubelet) counted(name, path string) error {
 	return fmt.Errorf("device plugin already connected: %s", path)
 }
 
-// rejected returns the error that Reject has set, and counts it.
+// rejected returns the error that Reject has set, and counts the rejection.
 func (k *Kubelet) rejected() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,8 +93,8 @@ func (k *Kubelet) rejected() error {
 
 // follow receives the lists of one stream until it ends.
 func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
-	k.opened(name, 1)
-	defer k.ended(ctx, name)
+	k.addStreams(name, 1)
+	defer k.streamEnded(ctx, name)
 	stream, err := e.client.ListAndWatch(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true))
 	if err != nil {
 		return
@@ -108,7 +108,7 @@ func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
 		k.mu.Lock()
 		k.lists[name]++
 		k.newest[name] = u
-		// A list is that of the resource, whatever stream it came through.
+		// The list belongs to the resource, even if it came through an older stream.
 		if e := k.endpoints[name]; e != nil {
 			e.last = u
 		}
@@ -117,17 +117,17 @@ func (k *Kubelet) follow(ctx context.Context, name string, e *endpoint) {
 	}
 }
 
-func (k *Kubelet) opened(name string, n int) {
+func (k *Kubelet) addStreams(name string, n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.streams[name] += n
 	k.notify()
 }
 
-// ended does what the kubelet does when a stream ends: it disconnects the plugin that is
-// registered now, even if the stream was that of an earlier registration.
-func (k *Kubelet) ended(ctx context.Context, name string) {
-	k.opened(name, -1)
+// streamEnded handles the end of a stream like the kubelet: it disconnects the plugin that is
+// registered now, even if the stream belongs to an earlier registration.
+func (k *Kubelet) streamEnded(ctx context.Context, name string) {
+	k.addStreams(name, -1)
 	k.mu.Lock()
 	cleanUp := k.cleanUp
 	k.mu.Unlock()

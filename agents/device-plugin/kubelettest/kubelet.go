@@ -23,7 +23,7 @@ type Registration struct {
 	At      time.Time
 }
 
-// Update is a list of devices that a plugin sent. At is when the kubelet had it.
+// Update is a list of devices that a plugin sent. At is when the kubelet received it.
 type Update struct {
 	Resource string
 	Devices  []*pluginapi.Device
@@ -40,7 +40,7 @@ type Kubelet struct {
 	endpoints     map[string]*endpoint // by resource
 	streams       map[string]int       // by resource
 	lists         map[string]int       // by resource
-	newest        map[string]*Update   // by resource, also of one that is gone
+	newest        map[string]*Update   // by resource, even after its plugin has gone
 	rejection     error
 	rejections    int
 	onePerSocket  bool
@@ -51,7 +51,7 @@ type Kubelet struct {
 // run is the kubelet from one start to the next stop.
 type run struct {
 	server *grpc.Server
-	ctx    context.Context //nolint:containedctx // a grpc.Server has none of its own
+	ctx    context.Context //nolint:containedctx // a grpc.Server has no context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	// conns are the connections to plugins, guarded by Kubelet.mu.
@@ -78,7 +78,7 @@ func New(dir string) *Kubelet {
 // Socket returns the path of the registration socket.
 func (k *Kubelet) Socket() string { return filepath.Join(k.dir, "kubelet.sock") }
 
-// Start empties the folder, as the kubelet does, and makes the socket.
+// Start empties the folder, as the kubelet does, and creates the socket.
 func (k *Kubelet) Start() error {
 	if err := removeContents(k.dir); err != nil {
 		return fmt.Errorf("start kubelet: %w", err)
@@ -98,8 +98,8 @@ func (k *Kubelet) Start() error {
 	return nil
 }
 
-// Stop ends the kubelet and its connections to plugins. Like a kubelet that
-// was killed, it leaves the plugins' sockets behind.
+// Stop ends the kubelet and its connections to plugins. Like a killed kubelet, it does not
+// remove the plugins' sockets.
 func (k *Kubelet) Stop() {
 	k.mu.Lock()
 	r := k.running
@@ -133,23 +133,23 @@ func (k *Kubelet) Reject(err error) {
 	k.rejection = err
 }
 
-// OnePerSocket makes the kubelet refuse a plugin whose socket it is connected to, as
-// kubelets do since 1.37. It cleans up so long after the stream of a plugin ended, and is
-// connected until then.
+// OnePerSocket makes the kubelet reject a plugin if it is already connected to the plugin's
+// socket, as kubelets do since 1.37. The kubelet stays connected until cleanUp after the end of
+// the plugin's stream.
 func (k *Kubelet) OnePerSocket(cleanUp time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.onePerSocket, k.cleanUp = true, cleanUp
 }
 
-// Registrations returns the registrations so far.
+// Registrations returns all accepted registrations.
 func (k *Kubelet) Registrations() []Registration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append([]Registration(nil), k.registrations...)
 }
 
-// Lists returns how many lists of the resource were sent so far.
+// Lists returns the number of lists that the kubelet has received for the resource.
 func (k *Kubelet) Lists(resource string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -192,8 +192,8 @@ func (k *Kubelet) WaitDevices(ctx context.Context, resource string, ok func([]*p
 	return last, nil
 }
 
-// Streams returns how many streams of the resource are open: more than one if a
-// plugin registered again that was still connected.
+// Streams returns the number of open streams of the resource. It is more than one if a plugin
+// registered again while it was still connected.
 func (k *Kubelet) Streams(resource string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -230,7 +230,7 @@ func (k *Kubelet) Disconnect(resource string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e := k.endpoints[resource]; e != nil {
-		_ = e.conn.Close() // the end of its stream does the rest
+		_ = e.conn.Close() // streamEnded then disconnects the plugin
 	}
 }
 

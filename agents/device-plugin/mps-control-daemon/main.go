@@ -1,6 +1,6 @@
 // Mps-control-daemon runs CUDA's MPS control daemons for the resources that the
-// device plugin shares by MPS. It is a process of its own, so that the plugin can
-// be replaced under containers that compute through the daemons.
+// device plugin shares by MPS. It is a separate process, so that the device plugin can
+// be replaced while containers use the daemons.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Package account adds up what containers use of the GPUs and GPU instances that they have: for
-// how long they have had them, how busy they kept them, and how much energy that took. It has no
-// clock and does no I/O.
+// Package account sums the use of GPUs and GPU instances by each container: the time since the
+// container got the device, the busy time, and the energy. It has no clock and does no I/O.
 package account
 
 import (
@@ -17,24 +16,25 @@ import (
 // Device is a GPU, or one of its GPU instances.
 type Device struct {
 	GPU gpu.UUID
-	// Instance is gpu.NoInstance for the GPU.
+	// Instance is the ID of the GPU instance, or gpu.NoInstance for the GPU.
 	Instance uint32
 }
 
-// Reading is what was read of a device, and who has it.
+// Reading has the values of a device at one moment, and the containers that have the device.
 type Reading struct {
 	Device
 	At    time.Time
 	Users []podresources.User
-	// Busy is the share of time in which the device was busy, below 0 if it is not known.
+	// Busy is the share of time that the device was busy, below 0 if it is unknown.
 	Busy float64
-	// Joules is the energy that the device has used since some moment, below 0 if it is not
-	// known.
+	// Joules is the energy that the device has used since some fixed moment, below 0 if it is
+	// unknown.
 	Joules float64
-	// Memory is the memory in use, in bytes, below 0 if it is not known.
+	// Memory is the memory in use, in bytes, below 0 if it is unknown.
 	Memory float64
-	// Processes are those on the device whose container is known. It is nil if they cannot be
-	// told apart: then nothing is known of the containers that share the device.
+	// Processes are the processes on the device whose containers are known. It is nil if
+	// processes cannot be assigned to containers. Then the use by each of several containers
+	// is unknown.
 	Processes []Process
 }
 
@@ -42,19 +42,20 @@ type Reading struct {
 type Process struct {
 	PID  uint32
 	User podresources.User
-	// SMSeconds is how long it has kept the device busy, in seconds, and Memory what it uses,
-	// in bytes.
+	// SMSeconds is how long the process has kept the device busy, in seconds. Memory is the
+	// memory that it uses, in bytes.
 	SMSeconds float64
 	Memory    uint64
 }
 
-// Book has the accounts of all containers. Its zero value is empty. One goroutine uses it.
+// Book has the accounts of all containers. Its zero value is empty. It is not safe for
+// concurrent use.
 type Book struct {
 	devices  map[Device]*device
 	accounts map[key]*account
 }
 
-// key is a container with a device.
+// key identifies a container and a device.
 type key struct {
 	Device
 	namespace, pod, container string
@@ -69,17 +70,17 @@ type device struct {
 
 type account struct {
 	exposition.Account
-	// left is when the container was first seen to have the device no more.
-	left time.Time
+	// leftAt is when the container was first seen without the device.
+	leftAt time.Time
 }
 
 const (
-	// longestGap is the longest time between two readings that counts: after a longer one,
-	// nothing is known of the time between.
+	// longestGap is the longest time between two readings that counts. After a longer time,
+	// the use between the readings is unknown.
 	longestGap = 5 * time.Minute
-	// keep is how long the account of a container is kept after it has left, so that a scrape
-	// sees its end.
-	keep = 2 * time.Minute
+	// accountRetention is how long the account of a container is kept after the container no
+	// longer has the device, so that a scrape gets the final values.
+	accountRetention = 2 * time.Minute
 )
 
 // Add adds a reading.
@@ -95,7 +96,7 @@ func (b *Book) Add(r Reading) {
 			u.Replica = ""
 			b.accounts[k] = &account{Account: exposition.Account{GPU: r.GPU, Instance: r.Instance, User: u}}
 		}
-		b.accounts[k].left = time.Time{}
+		b.accounts[k].leftAt = time.Time{}
 	}
 	next := &device{at: r.At, joules: r.Joules, users: users, processes: map[uint32]float64{}}
 	for _, p := range r.Processes {
@@ -105,7 +106,7 @@ func (b *Book) Add(r Reading) {
 	b.devices[r.Device] = next
 	for k, a := range b.accounts {
 		if k.Device == r.Device {
-			a.hold(users[k], r, len(users) == 1)
+			a.update(users[k], r, len(users) == 1)
 		}
 	}
 	if last == nil || !r.At.After(last.at) || r.At.Sub(last.at) > longestGap {
@@ -114,12 +115,12 @@ func (b *Book) Add(r Reading) {
 	b.share(r, last, users)
 }
 
-// hold updates what does not depend on the time since the last reading.
-func (a *account) hold(has bool, r Reading, alone bool) {
+// update updates the values that do not depend on the time since the last reading.
+func (a *account) update(has bool, r Reading, alone bool) {
 	a.Memory, a.Busy = -1, -1
 	if !has {
-		if a.left.IsZero() {
-			a.left = r.At
+		if a.leftAt.IsZero() {
+			a.leftAt = r.At
 		}
 		return
 	}
@@ -129,20 +130,20 @@ func (a *account) hold(has bool, r Reading, alone bool) {
 	case r.Processes != nil:
 		a.Memory = 0
 		for _, p := range r.Processes {
-			if a.is(p.User) {
+			if a.belongsTo(p.User) {
 				a.Memory += float64(p.Memory)
 			}
 		}
 	}
 }
 
-// is reports whether the account is that of a container.
-func (a *account) is(u podresources.User) bool {
+// belongsTo reports whether the account belongs to a container.
+func (a *account) belongsTo(u podresources.User) bool {
 	return a.User.Namespace == u.Namespace && a.User.Pod == u.Pod && a.User.Container == u.Container
 }
 
-// share gives the containers that had the device all the time since the last reading their
-// shares of it.
+// share adds the use since the last reading to the accounts of the containers that had the
+// device all that time.
 func (b *Book) share(r Reading, last *device, users map[key]bool) {
 	took := r.At.Sub(last.at).Seconds()
 	var had []*account
@@ -183,8 +184,8 @@ func (b *Book) share(r Reading, last *device, users map[key]bool) {
 	}
 }
 
-// busy returns for how many seconds a container kept the device busy since the last reading, and
-// false if that is not known.
+// busy returns for how many seconds a container kept the device busy since the last reading. It
+// returns false if that is unknown.
 func (a *account) busy(r Reading, last *device, took float64, alone bool) (seconds float64, known bool) {
 	if alone {
 		return r.Busy * took, r.Busy >= 0
@@ -193,18 +194,19 @@ func (a *account) busy(r Reading, last *device, took float64, alone bool) (secon
 		return 0, false
 	}
 	for _, p := range r.Processes {
-		if a.is(p.User) {
+		if a.belongsTo(p.User) {
 			seconds += max(0, p.SMSeconds-last.processes[p.PID])
 		}
 	}
 	return min(seconds, took), true
 }
 
-// Accounts returns all accounts, ordered, and closes those of containers that have left.
+// Accounts returns all accounts, ordered. It removes the accounts of containers that have not had
+// the device for accountRetention.
 func (b *Book) Accounts(now time.Time) []exposition.Account {
 	var out []exposition.Account
 	for k, a := range b.accounts {
-		if !a.left.IsZero() && now.Sub(a.left) > keep {
+		if !a.leftAt.IsZero() && now.Sub(a.leftAt) > accountRetention {
 			delete(b.accounts, k)
 			continue
 		}
@@ -217,8 +219,8 @@ func (b *Book) Accounts(now time.Time) []exposition.Account {
 	return out
 }
 
-// Keep forgets all devices but these.
-func (b *Book) Keep(has func(Device) bool) {
-	maps.DeleteFunc(b.devices, func(d Device, _ *device) bool { return !has(d) })
-	maps.DeleteFunc(b.accounts, func(k key, _ *account) bool { return !has(k.Device) })
+// Retain keeps the devices that the function keep selects, and removes all others.
+func (b *Book) Retain(keep func(Device) bool) {
+	maps.DeleteFunc(b.devices, func(d Device, _ *device) bool { return !keep(d) })
+	maps.DeleteFunc(b.accounts, func(k key, _ *account) bool { return !keep(k.Device) })
 }

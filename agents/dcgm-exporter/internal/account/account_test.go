@@ -111,6 +111,6 @@ func TestAContainerThatLeaves(t *testing.T) {
 	b.Add(at(150, train))
 	want.Allocated = 0
 	check(t, &b, 150, want)
-	b.Keep(func(account.Device) bool { return false })
+	b.Retain(func(account.Device) bool { return false })
 	check(t, &b, 150)
 }

@@ -107,7 +107,7 @@ func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, err
 	}, nil
 }
 
-// exporter returns the part of the config of an exporter that the flags describe.
+// exporter returns the exporter's config, with the fields that depend only on flags.
 func (s *settings) exporter(log *slog.Logger) exporter.Config {
 	cfg := exporter.Config{
 		OnBus: func(busID string) bool {
@@ -117,7 +117,7 @@ func (s *settings) exporter(log *slog.Logger) exporter.Config {
 		Options: s.options, Interval: milliseconds(s.interval), Host: s.name, Log: log,
 	}
 	if s.jobsDir != "" {
-		cfg.Jobs = jobsOf(s.jobsDir, log)
+		cfg.Jobs = jobsReader(s.jobsDir, log)
 	}
 	if s.kernelLog != "" {
 		cfg.WatchLog = func(ctx context.Context, deliver func(kernellog.XID)) error {
@@ -127,15 +127,15 @@ func (s *settings) exporter(log *slog.Logger) exporter.Config {
 	return cfg
 }
 
-// routes are the paths of NVIDIA's DCGM Exporter beside /metrics.
+// routes returns the handlers for the paths of NVIDIA's DCGM Exporter other than /metrics.
 func routes() map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET /health": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte("OK\n")) // the client has gone
+			_, _ = w.Write([]byte("OK\n")) // an error means that the client has gone
 		}),
 		"GET /{$}": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			_, _ = w.Write([]byte(index)) // the client has gone
+			_, _ = w.Write([]byte(index)) // an error means that the client has gone
 		}),
 	}
 }
@@ -146,10 +146,12 @@ const index = `<!DOCTYPE html>
 <p><a href="metrics">Metrics</a></p>
 `
 
-// maxWebConfig bounds the file of --web-config-file: that of a Secret.
+// maxWebConfig is the limit for the file of --web-config-file, in bytes. A Secret has the same
+// limit.
 const maxWebConfig = 1 << 20
 
-// server returns what serves HTTP with the settings of --web-config-file, nil without it.
+// server returns the function that serves HTTP with the settings of --web-config-file, or nil if
+// the flag is not set.
 func (s *settings) server(c *cli.Context, log *slog.Logger) (func(*http.Server, net.Listener) error, error) {
 	file := s.webConfig
 	if file == "" {
@@ -158,7 +160,7 @@ func (s *settings) server(c *cli.Context, log *slog.Logger) (func(*http.Server, 
 	if c.Path("tls-cert-file") != "" {
 		return nil, cmdline.Usagef("flags --web-config-file and --tls-cert-file: both say which certificate to use; set one of them")
 	}
-	_, err := hostfs.ReadFile(file, maxWebConfig) // the library reads whatever is there
+	_, err := hostfs.ReadFile(file, maxWebConfig) // the library does not check the size and type of the file
 	if err == nil {
 		err = web.Validate(file)
 	}

@@ -55,7 +55,7 @@ func row(f field.Field) string {
 	from := "the node"
 	if f.ID == telemetry.DCGM_FI_DEV_XID_ERROR {
 		from = "events"
-	} else if s, ok := telemetry.SourceOf(f.Of); ok {
+	} else if s, ok := telemetry.SourceOf(f.ValueFrom); ok {
 		from = "`" + s.Call + "`"
 		if s.ID > 0 {
 			from += " " + strconv.Itoa(s.ID)

@@ -12,16 +12,16 @@ import (
 	"outrigger.dev/pkg/podresources"
 )
 
-// listFile is where NVIDIA's images have the list of metrics.
+// listFile is the path of the list of metrics in NVIDIA's images.
 const listFile = "/etc/dcgm-exporter/default-counters.csv"
 
-// flags are the flags of the exporter. Names, variables and defaults are those of NVIDIA's
-// DCGM Exporter; docs/dcgm-exporter-reference.md lists where they differ.
+// flags returns the flags of the exporter. They have the names, environment variables and
+// defaults of NVIDIA's DCGM Exporter. docs/dcgm-exporter-reference.md lists the differences.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(s.host.GPUFlags(), s.metricFlags(), s.podFlags(), s.serverFlags(), ignoredFlags())
 }
 
-// metricFlags say what is served.
+// metricFlags returns the flags that select the served metrics.
 func (s *settings) metricFlags() []cli.Flag {
 	positive := func(n int) bool { return n > 0 }
 	return []cli.Flag{
@@ -43,11 +43,11 @@ func (s *settings) metricFlags() []cli.Flag {
 		cmdline.Check(&cli.IntFlag{
 			Name: "collect-interval", Aliases: []string{"c"}, EnvVars: []string{"DCGM_EXPORTER_INTERVAL", "DCGM_EXPORTER_COLLECT_INTERVAL"}, Value: 10_000, Destination: &s.interval,
 			Usage: "`MILLISECONDS` between two readings of a GPU",
-		}, "200 to 3600000", func(ms int) bool { return 200 <= ms && ms <= 3_600_000 }), // GPM needs 100 ms between two readings,
+		}, "200 to 3600000", func(ms int) bool { return 200 <= ms && ms <= 3_600_000 }), // GPM needs 100 ms between two readings
 		cmdline.Check(&cli.StringFlag{
 			Name: "devices", Aliases: []string{"d"}, EnvVars: []string{"DCGM_EXPORTER_DEVICES_STR"}, Value: "f", Destination: &s.devices,
 			Usage: "`DEVICES` that have metrics: f (all), g[:LIST] (GPUs by index), i[:LIST] (GPU instances by id), or both with a +; for example g:0,2-3",
-		}, "f, g[:LIST] or i[:LIST], where LIST is for example 0,2-3", func(v string) bool { _, err := devices(v); return err == nil }),
+		}, "f, g[:LIST] or i[:LIST], where LIST is for example 0,2-3", func(v string) bool { _, err := parseDevices(v); return err == nil }),
 		cmdline.Enum(&cli.StringFlag{
 			Name: "metric-names", EnvVars: []string{"DCGM_EXPORTER_METRIC_NAMES"}, Value: "legacy", Destination: (*string)(&s.options.Names),
 			Usage: "`NAMES` of metrics: legacy (as the list has them), dcgm47 (those of DCGM 4.7, with its base units) or both",
@@ -83,7 +83,7 @@ func (s *settings) metricFlags() []cli.Flag {
 	}
 }
 
-// podFlags say how the pods of a GPU are found.
+// podFlags returns the flags that control how the pods of a GPU are found.
 func (s *settings) podFlags() []cli.Flag {
 	return []cli.Flag{
 		s.cluster.NodeNameFlag(),
@@ -126,7 +126,7 @@ func (s *settings) podFlags() []cli.Flag {
 	}
 }
 
-// serverFlags configure the server.
+// serverFlags returns the flags that configure the HTTP server.
 func (s *settings) serverFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
@@ -136,7 +136,7 @@ func (s *settings) serverFlags() []cli.Flag {
 	}
 }
 
-// ignoredFlags are those that have no meaning here.
+// ignoredFlags returns the flags of NVIDIA's DCGM Exporter that have no effect.
 func ignoredFlags() []cli.Flag {
 	const (
 		noEngine = "there is no host engine: the metrics come from NVML"

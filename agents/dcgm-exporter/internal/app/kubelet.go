@@ -13,20 +13,20 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// kubelet asks the kubelet which containers use the GPUs. A nil *kubelet is that of an exporter
-// outside of Kubernetes.
+// kubelet asks the kubelet which containers use the GPUs. It is nil outside of Kubernetes.
 type kubelet struct {
 	client    *podresources.Client
 	resources []string
-	// ended reports whether a pod has ended; nil if that is not known.
-	ended  func(namespace, pod string) bool
-	log    *slog.Logger
-	status reconcile.Status
+	// podEnded reports whether a pod has ended. It is nil if that is unknown.
+	podEnded func(namespace, pod string) bool
+	log      *slog.Logger
+	status   reconcile.Status
 
 	up, errors *prometheus.Desc
 }
 
-// openKubelet returns the access that the flags describe. It does not connect.
+// openKubelet returns the client for the kubelet, or nil without --kubernetes. It does not
+// connect yet.
 func (s *settings) openKubelet(log *slog.Logger) (*kubelet, error) {
 	if !s.kubernetes {
 		return nil, nil //nolint:nilnil // as documented
@@ -43,9 +43,9 @@ func (s *settings) openKubelet(log *slog.Logger) (*kubelet, error) {
 	}, nil
 }
 
-// Refresh asks the kubelet again. It logs the first of a row of failures.
+// Refresh asks the kubelet again. It logs only the first of several failures in a row.
 func (k *kubelet) Refresh(ctx context.Context, n *gpu.Node) error {
-	err := k.client.Refresh(ctx, podresources.Options{Node: n, Resources: k.resources, Ended: k.ended})
+	err := k.client.Refresh(ctx, podresources.Options{Node: n, Resources: k.resources, Ended: k.podEnded})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

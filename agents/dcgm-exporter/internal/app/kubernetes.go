@@ -15,22 +15,22 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// kubernetes is what the exporter knows of pods. Its zero value knows nothing.
+// kubernetes has the sources for the pods of GPUs. Its zero value has no sources.
 type kubernetes struct {
 	*kubelet
-	// info and api are nil unless labels or UIDs of pods are served.
+	// info and api are nil if neither labels nor UIDs of pods are served.
 	info *podinfo.Pods
 	api  *cluster.API
-	// labels and uid say which of them are served.
+	// labels is set if labels of pods are served, and uid if UIDs are.
 	labels, uid bool
 	processes   processes.Config
 }
 
-// openKubernetes returns what the flags describe. It connects to nothing.
+// openKubernetes returns the sources that the flags select. It does not connect yet.
 func (s *settings) openKubernetes(log *slog.Logger) (kubernetes, error) {
 	k := kubernetes{
 		labels: s.podLabels, uid: s.podUID,
-		// Not the host's /proc of --proc-root, which may have the driver's files only.
+		// The processes are in /proc, not in --proc-root, which may have only the driver's files.
 		processes: processes.Config{Logs: s.podLogs},
 	}
 	var err error
@@ -50,11 +50,11 @@ func (s *settings) openKubernetes(log *slog.Logger) (kubernetes, error) {
 	k.info = podinfo.New(podinfo.Config{
 		Client: k.api.Client, Node: s.cluster.NodeName, Rules: podinfo.Rules{Allow: allow, Reserved: exposition.Reserved()},
 	})
-	k.processes.Pods, k.kubelet.ended = k.info, k.info.Ended
+	k.processes.Pods, k.kubelet.podEnded = k.info, k.info.Ended
 	return k, nil
 }
 
-// connect makes the exporter use it.
+// connect sets the sources in the config of the exporter.
 func (k kubernetes) connect(to *exporter.Config) {
 	if k.kubelet == nil {
 		return
@@ -65,7 +65,7 @@ func (k kubernetes) connect(to *exporter.Config) {
 	}
 }
 
-// labelsOf returns the labels of a pod that are served.
+// labelsOf returns the labels to serve for the pod of a user.
 func (k kubernetes) labelsOf(u podresources.User) []exposition.Label {
 	pod, ok := k.info.Pod(u.Namespace, u.Pod)
 	if !ok {
@@ -91,12 +91,12 @@ func (k kubernetes) run(ctx context.Context) error {
 	return nil
 }
 
-// failing returns why changes of pods are not seen, nil if they are.
+// failing returns why the exporter cannot watch the pods, or nil if it can.
 func (k kubernetes) failing() error { return k.api.Failing() }
 
-// jobsOf returns a function that reads the jobs of a batch system, as far as they can be read. It
-// logs an error that differs from the one before.
-func jobsOf(dir string, log *slog.Logger) func() jobs.Jobs {
+// jobsReader returns a function that reads the jobs of a batch system. If some cannot be read, it
+// returns the others, and logs the error unless the last error was the same.
+func jobsReader(dir string, log *slog.Logger) func() jobs.Jobs {
 	var status reconcile.Status
 	return func() jobs.Jobs {
 		found, err := jobs.Read(dir)

@@ -18,25 +18,25 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// noConfigMap is the value of --configmap-data without one.
+// noConfigMap is the value of --configmap-data if no ConfigMap is set.
 const noConfigMap = "none"
 
 // configMapLimit is how long the API server may take to answer with the list.
 const configMapLimit = 5 * time.Second
 
-// list is where the list of metrics is.
+// list locates the list of metrics.
 type list struct {
 	path   string
 	strict bool
 	log    *slog.Logger
-	// configMap is read first if api is not nil.
+	// configMap is read in preference to path if api is not nil.
 	configMap kube.Object
 	api       *cluster.API
 	// changed has a signal when the list is to be read again.
 	changed chan struct{}
 }
 
-// openList returns the list that the flags name, and reads it into the options.
+// openList returns the list that the flags select, and reads it into the options.
 func (s *settings) openList(ctx context.Context, log *slog.Logger) (l list, err error) {
 	l = list{path: s.collectors, strict: s.strict, log: log, changed: make(chan struct{}, 1)}
 	if s.configMap != noConfigMap && s.configMap != "" {
@@ -52,9 +52,9 @@ func (s *settings) openList(ctx context.Context, log *slog.Logger) (l list, err 
 	return l, err
 }
 
-// read reads the list. What cannot be served is logged and left out.
+// read reads the list. It logs metrics that cannot be served, and leaves them out.
 func (l list) read(ctx context.Context) ([]counters.Metric, error) {
-	data, place, err := l.data(ctx)
+	data, place, err := l.load(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the list of metrics: %w: set --collectors or DCGM_EXPORTER_COLLECTORS to a file with one", err)
 	}
@@ -71,10 +71,10 @@ func (l list) read(ctx context.Context) ([]counters.Metric, error) {
 	return metrics, nil
 }
 
-// data returns the list and its place.
-func (l list) data(ctx context.Context) (data []byte, place string, err error) {
+// load returns the content of the list, and where it was found.
+func (l list) load(ctx context.Context) (data []byte, place string, err error) {
 	if l.api != nil {
-		text, err := l.ofConfigMap(ctx)
+		text, err := l.readConfigMap(ctx)
 		if err == nil {
 			return []byte(text), "of ConfigMap " + l.configMap.Namespace + "/" + l.configMap.Name, nil
 		}
@@ -87,7 +87,7 @@ func (l list) data(ctx context.Context) (data []byte, place string, err error) {
 	return data, l.path, err
 }
 
-func (l list) ofConfigMap(ctx context.Context) (string, error) {
+func (l list) readConfigMap(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, configMapLimit)
 	defer cancel()
 	var object struct {
@@ -106,15 +106,15 @@ func (l list) ofConfigMap(ctx context.Context) (string, error) {
 // reload makes follow read the list again. It does not block.
 func (l list) reload() { pace.Signal(l.changed) }
 
-// follow passes the list on after each change of its file and each reload, until ctx ends. If it is
-// wrong, the one of before stays.
+// follow calls configure with the list after each change of its file and after each reload, until
+// ctx ends. If the new list is invalid, the previous one stays in use.
 func (l list) follow(ctx context.Context, configure func([]counters.Metric)) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() {
 		first := true
 		hostfs.Watch(ctx, l.log, func() {
-			// The first call is for the list as it was read already.
+			// The first call is for the list that openList has read.
 			if !first {
 				l.reload()
 			}

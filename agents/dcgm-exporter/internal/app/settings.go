@@ -14,15 +14,15 @@ import (
 	"outrigger.dev/pkg/cmdline"
 )
 
-// settings is what flags and environment set.
+// settings holds the values of flags and environment variables.
 type settings struct {
 	host    agent.Host
 	cluster cluster.Settings
 	options exposition.Options
-	// name is that of the Node, or else of the machine.
+	// name is the name of the Node, or the host name if the Node is unknown.
 	name string
 
-	// What follows becomes part of the options.
+	// The fields below are parsed into the options.
 	devices, hostname, mig string
 	xidWindow, clockWindow int
 
@@ -38,7 +38,7 @@ type settings struct {
 	resources, podLabelAllow        []string
 }
 
-// complete sets what depends on several flags or on the node.
+// complete sets the fields that depend on several flags or on the node.
 func (s *settings) complete() (err error) {
 	if s.host.Snapshot != "" {
 		return cmdline.Usagef("flag --gpu-source: invalid value %q: must be nvml: a snapshot has no values that change", "file:"+s.host.Snapshot)
@@ -50,7 +50,7 @@ func (s *settings) complete() (err error) {
 	}
 	o.Dedupe = s.mig == "dedupe"
 	o.XIDWindow, o.ClockWindow = milliseconds(s.xidWindow), milliseconds(s.clockWindow)
-	if o.Devices, err = devices(s.devices); err != nil {
+	if o.Devices, err = parseDevices(s.devices); err != nil {
 		return err
 	}
 	if s.name = s.cluster.NodeName; s.name == "" {
@@ -63,15 +63,15 @@ func (s *settings) complete() (err error) {
 
 func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// devices parses a selection of devices.
-func devices(text string) (exposition.Selector, error) {
+// parseDevices parses a selection of devices: the value of --devices.
+func parseDevices(text string) (exposition.Selector, error) {
 	var s exposition.Selector
 	for part := range strings.SplitSeq(text, "+") {
 		kind, list, has := strings.Cut(strings.TrimSpace(part), ":")
 		numbers := []int{}
 		if has {
 			var err error
-			if numbers, err = ranges(list); err != nil {
+			if numbers, err = parseRanges(list); err != nil {
 				return s, err
 			}
 		}
@@ -89,11 +89,11 @@ func devices(text string) (exposition.Selector, error) {
 	return s, nil
 }
 
-// mostDevices bounds a range.
+// mostDevices is the limit for the numbers in a range.
 const mostDevices = 1024
 
-// ranges parses a list of numbers and ranges: "0,2-3".
-func ranges(text string) ([]int, error) {
+// parseRanges parses a list of numbers and ranges, such as "0,2-3".
+func parseRanges(text string) ([]int, error) {
 	var out []int
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(part, "-")

@@ -1,5 +1,5 @@
-// Package counters parses the list of metrics that are served: a CSV file with the format of
-// NVIDIA's DCGM Exporter, one metric per line.
+// Package counters parses the list of metrics to serve: a CSV file in the format of NVIDIA's DCGM
+// Exporter, with one metric per line.
 package counters
 
 import (
@@ -18,7 +18,7 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Default is the list that is served without a list of the user.
+// Default is the list that is used if the user provides no list.
 //
 //go:embed default-counters.csv
 var Default []byte
@@ -26,14 +26,14 @@ var Default []byte
 // Limit is the size of the largest list, in bytes.
 const Limit = 1 << 20
 
-// Type is how a metric is served.
+// Type is the type of a metric.
 type Type string
 
 // The types of metrics.
 const (
 	Gauge   Type = "gauge"
 	Counter Type = "counter"
-	// Label makes the value, a text, a label of all metrics of the GPU.
+	// Label adds the value, which is text, as a label to all metrics of the GPU.
 	Label Type = "label"
 )
 
@@ -52,16 +52,16 @@ const (
 
 // Metric is one metric of a list.
 type Metric struct {
-	// Name is the name as the list spells it.
+	// Name is the name of the metric, as spelled in the list.
 	Name string
-	// Field is the field of DCGM, if Computed is empty.
+	// Field is the field of DCGM. It is set if Computed is empty.
 	Field    field.Field
 	Computed Computed
 	Type     Type
 	Help     string
 }
 
-// Problem is a line that cannot be served.
+// Problem describes a line that cannot be served.
 type Problem struct {
 	Line int
 	Text string
@@ -70,11 +70,11 @@ type Problem struct {
 // Error returns the problem with its line.
 func (p Problem) Error() string { return fmt.Sprintf("line %d: %s", p.Line, p.Text) }
 
-// maxProblems is how many problems of a list are reported.
+// maxProblems is the largest number of problems that are reported for a list.
 const maxProblems = 50
 
-// Parse parses a list. Lines that cannot be served are left out, with a Problem for each of
-// the first 50. The error is for a list of which nothing can be served.
+// Parse parses a list. It leaves out lines that cannot be served, and returns a Problem for each
+// of the first 50. It returns an error if it can serve no line.
 func Parse(data []byte) ([]Metric, []Problem, error) {
 	if len(data) > Limit {
 		return nil, nil, fmt.Errorf("the list has %d bytes, more than %d", len(data), Limit)
@@ -135,7 +135,7 @@ func (p *parser) problem(line int, format string, args ...any) {
 	}
 }
 
-// name is what a metric can be called.
+// name matches the valid names of metrics.
 var name = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // metric returns the metric of a line, or why it cannot be served.
@@ -161,7 +161,7 @@ func metric(record []string) (m Metric, reason string) {
 		return m, ""
 	}
 	var ok bool
-	if m.Field, ok = field.Named(m.Name); !ok {
+	if m.Field, ok = field.ByName(m.Name); !ok {
 		return m, m.Name + " is not a field of DCGM"
 	}
 	switch {
@@ -179,15 +179,15 @@ func metric(record []string) (m Metric, reason string) {
 func Served(f field.Field) bool {
 	switch f.ID {
 	case telemetry.DCGM_FI_SYSTEM_DRIVER_VERSION, telemetry.DCGM_FI_SYSTEM_NVML_VERSION, telemetry.DCGM_FI_DEV_GPU_BRAND,
-		telemetry.DCGM_FI_DEV_XID_ERROR: // they are no values of package telemetry
+		telemetry.DCGM_FI_DEV_XID_ERROR: // package telemetry does not have their values
 		return true
 	default:
-		_, ok := telemetry.SourceOf(f.Of)
+		_, ok := telemetry.SourceOf(f.ValueFrom)
 		return ok
 	}
 }
 
-// quote returns the start of a text of the user, without what a terminal would interpret.
+// quote returns the start of a text from the user, without characters that a terminal interprets.
 func quote(s string) string {
 	const most = 60
 	if len(s) > most {

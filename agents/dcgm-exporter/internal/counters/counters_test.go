@@ -50,7 +50,7 @@ DCGM_FI_DEV_SM_CLOCK_HERTZ, gauge,
 	}
 	var got []row
 	for _, m := range metrics {
-		got = append(got, row{m.Name, uint16(m.Field.Of), m.Field.Scale, m.Help})
+		got = append(got, row{m.Name, uint16(m.Field.ValueFrom), m.Field.Scale, m.Help})
 	}
 	want := []row{
 		{"DCGM_FI_DEV_POWER_USAGE", 155, 1, "a"},

@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/pkg/podresources"
 )
 
-// account books a reading on the containers that have the GPU or its GPU instances.
+// account adds a reading to the accounts of the containers that have the GPU or its GPU instances.
 func (e *Exporter) account(d *device, r reading) {
 	if e.cfg.Pods == nil {
 		return
@@ -20,7 +20,7 @@ func (e *Exporter) account(d *device, r reading) {
 	if d.gpu.MIG == nil || !d.gpu.MIG.Enabled {
 		base.Users = users[d.gpu.UUID]
 		base.Joules = value(r.sample.GPU, telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1e-3)
-		e.enter(base, r, r.sample.GPU)
+		e.addReading(base, r, r.sample.GPU)
 		return
 	}
 	for _, i := range d.gpu.MIG.GPUInstances {
@@ -31,12 +31,13 @@ func (e *Exporter) account(d *device, r reading) {
 				one.Users = append(one.Users, users[m.UUID]...)
 			}
 		}
-		e.enter(one, r, r.sample.Instances[i.ID])
+		e.addReading(one, r, r.sample.Instances[i.ID])
 	}
 }
 
-// enter completes a reading of a device with its values and processes, and books it.
-func (e *Exporter) enter(a account.Reading, r reading, values telemetry.Values) {
+// addReading adds values and processes to the reading of a device, and adds the reading to the
+// book.
+func (e *Exporter) addReading(a account.Reading, r reading, values telemetry.Values) {
 	a.Busy = value(values, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO, 1)
 	if a.Busy < 0 {
 		a.Busy = value(values, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, 1e-2)
@@ -47,12 +48,12 @@ func (e *Exporter) enter(a account.Reading, r reading, values telemetry.Values) 
 			continue
 		}
 		if u, ok := owner(r, p, a.Users); ok {
-			e.sees = true
+			e.seesProcesses = true
 			a.Processes = append(a.Processes, account.Process{PID: p.PID, User: u, SMSeconds: p.SMSeconds, Memory: p.Memory})
 		}
 	}
-	if a.Processes == nil && e.sees {
-		a.Processes = []account.Process{} // it is known that there are none
+	if a.Processes == nil && e.seesProcesses {
+		a.Processes = []account.Process{} // the device is known to have no processes of containers
 	}
 	e.book.Add(a)
 }
@@ -66,7 +67,7 @@ func owner(r reading, p telemetry.Process, users []podresources.User) (podresour
 	return process.User(users)
 }
 
-// value returns a value in another unit, -1 if it is not known.
+// value returns a value multiplied by scale, or -1 if it is unknown.
 func value(v telemetry.Values, f telemetry.Field, scale float64) float64 {
 	if value, ok := v[f]; ok {
 		return value * scale

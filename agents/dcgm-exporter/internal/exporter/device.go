@@ -17,22 +17,22 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// device is a GPU that was seen, and what is known of it.
+// device is the state of a GPU.
 type device struct {
 	gpu gpu.GPU
-	// seen is when the node was last seen to have the GPU.
+	// seen is the time of the last snapshot with the GPU.
 	seen    time.Time
 	worker  *worker
 	sample  *telemetry.Sample
 	err     error
 	errors  map[string]uint64
 	history history.GPU
-	// lost says that the node does not have the GPU any more, although nobody removed it.
+	// lost is set if the snapshot no longer has the GPU, although the GPU is on the PCI bus.
 	lost bool
 }
 
-// observed takes a snapshot of the node.
-func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing, nothing]) {
+// handleObservation handles a snapshot of the node, or the error that prevented it.
+func (e *Exporter) handleObservation(ctx context.Context, obs observe.Observation[nothing, nothing]) {
 	e.reportTrouble(obs)
 	if obs.Node == nil {
 		return
@@ -44,14 +44,14 @@ func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing
 			continue
 		}
 		seen[g.UUID] = true
-		e.have(ctx, g, obs.At)
+		e.addGPU(ctx, g, obs.At)
 	}
 	for id, d := range e.gpus {
 		if seen[id] {
 			continue
 		}
-		// A GPU that worked until now, or that is not on the bus any more, was taken out by
-		// somebody. Another one is lost, which people have to know.
+		// A GPU that worked until now, or that is no longer on the bus, was removed on purpose.
+		// Any other GPU is lost, and its metrics stay to show that.
 		if d.worker != nil {
 			d.worker.stop()
 			d.worker = nil
@@ -60,11 +60,11 @@ func (e *Exporter) observed(ctx context.Context, obs observe.Observation[nothing
 			delete(e.gpus, id)
 		}
 	}
-	e.book.Keep(func(d account.Device) bool { return e.gpus[d.GPU] != nil })
-	e.ask(ctx)
+	e.book.Retain(func(d account.Device) bool { return e.gpus[d.GPU] != nil })
+	e.refreshUsers(ctx)
 }
 
-// reportTrouble logs that the driver does not answer, and that it answers again: once each.
+// reportTrouble logs when the driver stops answering, and when it answers again.
 func (e *Exporter) reportTrouble(obs observe.Observation[nothing, nothing]) {
 	switch changed := e.trouble.Set(obs.Err); {
 	case changed && obs.Err == nil:
@@ -77,20 +77,20 @@ func (e *Exporter) reportTrouble(obs observe.Observation[nothing, nothing]) {
 	}
 }
 
-// failed reports whether a GPU did not work any more.
+// failed reports whether the last reading failed, or the last XID was critical.
 func (d *device) failed() bool {
 	return d.err != nil || exposition.ClassOf(d.history.Last()) == exposition.XIDCritical
 }
 
-// have takes a GPU that the node has.
-func (e *Exporter) have(ctx context.Context, g gpu.GPU, seen time.Time) {
+// addGPU adds or updates a GPU of the node.
+func (e *Exporter) addGPU(ctx context.Context, g gpu.GPU, seen time.Time) {
 	d := e.gpus[g.UUID]
 	if d == nil {
 		d = &device{errors: map[string]uint64{}}
 		e.gpus[g.UUID] = d
 	}
 	if g.Fault != nil && d.gpu.Name != "" {
-		// What was known of it before is better than nothing.
+		// A faulty GPU may not report these values, so keep the previous ones.
 		g.Name, g.PCI, g.MIG = d.gpu.Name, d.gpu.PCI, d.gpu.MIG
 	}
 	d.gpu, d.seen, d.lost = g, seen, false
@@ -101,14 +101,14 @@ func (e *Exporter) have(ctx context.Context, g gpu.GPU, seen time.Time) {
 	}
 }
 
-// assign tells the worker of a GPU what to read from now on.
+// assign passes the current task to the worker of a GPU.
 func (e *Exporter) assign(d *device) {
 	if d.worker != nil {
 		d.worker.assign(telemetry.Task{GPU: d.gpu, Seen: d.seen, Processes: e.shared(d)})
 	}
 }
 
-// shared reports whether several containers use a GPU, or one GPU instance of it.
+// shared reports whether several containers share a GPU, or one of its GPU instances.
 func (e *Exporter) shared(d *device) bool {
 	if e.cfg.Pods == nil || e.cfg.Processes == nil {
 		return false
@@ -145,16 +145,16 @@ func (e *Exporter) start(ctx context.Context, d *device) {
 	go func() { _ = w.loop.Run(ctx) }() // its step returns no error
 }
 
-// limit is how long a reading may take: a GPU that needs longer is not up.
+// limit returns how long a reading may take. A GPU that takes longer counts as not up.
 func (e *Exporter) limit() time.Duration {
 	return min(max(e.cfg.Interval, 2*time.Second), 10*time.Second)
 }
 
-// stale is how old a reading may be that is served.
-func (e *Exporter) stale() time.Duration { return 2*e.cfg.Interval + e.limit() }
+// maxAge returns the maximum age of a served reading.
+func (e *Exporter) maxAge() time.Duration { return 2*e.cfg.Interval + e.limit() }
 
-// event takes an event of the driver.
-func (e *Exporter) event(ev gpu.Event) {
+// handleEvent handles an event of the driver.
+func (e *Exporter) handleEvent(ev gpu.Event) {
 	if health.NeedsRefresh(ev) {
 		e.observer.Refresh()
 	}
@@ -163,8 +163,8 @@ func (e *Exporter) event(ev gpu.Event) {
 	}
 }
 
-// logged takes an error of the kernel's log.
-func (e *Exporter) logged(x kernellog.XID) {
+// handleKernelLogXID handles an error from the kernel's log.
+func (e *Exporter) handleKernelLogXID(x kernellog.XID) {
 	for _, d := range e.gpus {
 		if d.gpu.PCI.BusID == x.BusID {
 			d.history.XID(history.KernelLog, x.Code, gpu.NoInstance, time.Now())
@@ -173,8 +173,8 @@ func (e *Exporter) logged(x kernellog.XID) {
 	}
 }
 
-// read takes a reading of a worker.
-func (e *Exporter) read(r reading) {
+// handleReading handles the reading of a worker.
+func (e *Exporter) handleReading(r reading) {
 	d := e.gpus[r.worker.gpu]
 	if d == nil || d.worker != r.worker {
 		return

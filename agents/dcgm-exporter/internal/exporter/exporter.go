@@ -1,8 +1,8 @@
-// Package exporter reads the GPUs of the node in the background, and keeps what is served. A
-// scrape takes what is there and never waits for the driver, the kubelet or a disk.
+// Package exporter reads the GPUs of the node in the background, and stores the metrics to serve.
+// A scrape gets the stored metrics, and never waits for the driver, the kubelet or a disk.
 //
-// One goroutine owns the state and blocks on nothing but its inputs: the observer of the GPUs,
-// a worker for each GPU, and the kubelet's answers.
+// One goroutine owns the state. It blocks only on its inputs: the observer of the GPUs, a worker
+// for each GPU, and the kubelet's answers.
 package exporter
 
 import (
@@ -31,7 +31,7 @@ import (
 // Config describes an Exporter.
 type Config struct {
 	Source gpu.Source
-	// Sampler returns what reads a GPU for its worker.
+	// Sampler returns the Sampler of a GPU for its worker.
 	Sampler func(id gpu.UUID, fields []telemetry.Field) Sampler
 	// WatchDriver is observe.Config.WatchChanges.
 	WatchDriver func(ctx context.Context, changed func()) error
@@ -40,25 +40,24 @@ type Config struct {
 	Options exposition.Options
 	// Interval is the time between two readings of a GPU.
 	Interval time.Duration
-	// Host is the name of the node, for the label.
+	// Host is the name of the node. It is the value of the label Hostname.
 	Host string
-	// Pods asks which containers use the GPUs. If nil, metrics have no labels of pods.
+	// Pods asks which containers use the GPUs. If it is nil, metrics have no labels of pods.
 	Pods Pods
-	// Labels are more labels of the metrics of a container. It may be nil.
+	// Labels returns additional labels for the metrics of a container. It may be nil.
 	Labels func(podresources.User) []exposition.Label
 	// WatchLog delivers the errors of GPUs that only the kernel's log has, until ctx ends. It may
 	// be nil.
 	WatchLog func(ctx context.Context, deliver func(kernellog.XID)) error
 	// Jobs reads the jobs of a batch system. It may be nil.
 	Jobs func() jobs.Jobs
-	// Processes says how to find the pods of processes on a shared GPU. If nil, what the
-	// containers of such a GPU use is not known.
+	// Processes configures how to find the pods of processes on a shared GPU. If it is nil, the
+	// use of a shared GPU by each container is unknown.
 	Processes *processes.Config
 	Log       *slog.Logger
 }
 
-// Sampler reads a GPU. Its calls may block for as
-// long as the driver does; they do not overlap.
+// Sampler reads a GPU. A call may block as long as the driver does. Calls do not overlap.
 type Sampler interface {
 	Sample(ctx context.Context, t telemetry.Task) (telemetry.Sample, error)
 }
@@ -71,7 +70,7 @@ type Pods interface {
 	Last() podresources.Map
 }
 
-// nothing is prepared by the observer of this agent.
+// nothing is an empty type for the observer, because this agent does not prepare GPUs.
 type nothing struct{}
 
 // Exporter keeps the metrics of the node's GPUs.
@@ -86,18 +85,18 @@ type Exporter struct {
 	ready    *reconcile.Status
 	served   atomic.Pointer[Served]
 
-	// What follows is owned by the goroutine of Run.
+	// The goroutine of Run owns the fields below.
 	current exposition.Options
 	node    *gpu.Node
 	trouble reconcile.Status
 	gpus    map[gpu.UUID]*device
 	jobs    jobs.Jobs
 	book    account.Book
-	// sees is set once a process on a GPU was found to be one of its containers.
-	sees bool
+	// seesProcesses is set once the container of a process on a GPU has been found.
+	seesProcesses bool
 }
 
-// New returns an Exporter; it does nothing before Run.
+// New returns an Exporter. It does nothing before Run.
 func New(cfg Config) *Exporter {
 	e := &Exporter{
 		cfg: cfg, log: cfg.Log, current: cfg.Options,
@@ -120,10 +119,10 @@ var (
 	errSilent   = errors.New("no GPU answers: see the log, and gpu_up of each GPU")
 )
 
-// Ready returns why the metrics are not there, nil once they are.
+// Ready returns nil once there are metrics, and otherwise the reason.
 func (e *Exporter) Ready() error { return e.ready.Err() }
 
-// Configure makes o what is served. It does not block.
+// Configure sets the options that select the served metrics. It does not block.
 func (e *Exporter) Configure(o exposition.Options) { e.options.Put(o) }
 
 // Reload reads the node again. It does not block.
@@ -140,10 +139,10 @@ func (e *Exporter) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// logRetry is the least pause after the kernel's log could not be read.
+// logRetry is the retry interval after the kernel's log could not be read.
 const logRetry = time.Minute
 
-// watchLog takes errors from the kernel's log until ctx ends.
+// watchLog delivers errors from the kernel's log to the loop, until ctx ends.
 func (e *Exporter) watchLog(ctx context.Context) error {
 	deliver := func(x kernellog.XID) {
 		select {
@@ -162,15 +161,15 @@ func (e *Exporter) watchLog(ctx context.Context) error {
 	}).Run(ctx)
 }
 
-// pause is how long readings are collected before what is served is derived again: the
+// publishDelay is how long readings are collected before the metrics are derived again. The
 // workers of a node finish at about the same time.
-const pause = 20 * time.Millisecond
+const publishDelay = 20 * time.Millisecond
 
 func (e *Exporter) loop(ctx context.Context) error {
 	publish := time.NewTimer(time.Hour)
 	publish.Stop()
-	// Also without readings, GPUs grow stale.
-	tick := time.NewTimer(pause)
+	// Without readings, metrics still have to be published, because they become stale.
+	tick := time.NewTimer(publishDelay)
 	defer tick.Stop()
 	pending := false
 	for {
@@ -178,23 +177,23 @@ func (e *Exporter) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case obs := <-e.observer.Observations():
-			e.observed(ctx, obs)
+			e.handleObservation(ctx, obs)
 		case ev := <-e.observer.Events():
-			e.event(ev)
-		case <-e.observer.Hangs(): //nolint:errcheck // the workers notice it for each GPU
+			e.handleEvent(ev)
+		case <-e.observer.Hangs(): //nolint:errcheck // the workers notice hangs of each GPU
 		case o := <-e.options:
 			e.configure(ctx, o)
 		case x := <-e.xids:
-			e.logged(x)
+			e.handleKernelLogXID(x)
 		case r := <-e.readings:
-			e.read(r)
+			e.handleReading(r)
 		case e.jobs = <-e.answers:
 			for _, d := range e.gpus {
 				e.assign(d)
 			}
 		case <-tick.C:
 			tick.Reset(e.cfg.Interval)
-			e.ask(ctx)
+			e.refreshUsers(ctx)
 		case <-publish.C:
 			pending = false
 			e.publish()
@@ -202,12 +201,12 @@ func (e *Exporter) loop(ctx context.Context) error {
 		}
 		if !pending {
 			pending = true
-			publish.Reset(pause)
+			publish.Reset(publishDelay)
 		}
 	}
 }
 
-// configure changes what is served.
+// configure applies new options. It restarts the workers if the fields to read change.
 func (e *Exporter) configure(ctx context.Context, o exposition.Options) {
 	same := slices.Equal(e.current.Wanted(), o.Wanted())
 	e.current = o
@@ -222,8 +221,9 @@ func (e *Exporter) configure(ctx context.Context, o exposition.Options) {
 	}
 }
 
-// ask asks which containers and jobs use the GPUs, in the background. Pods keeps the containers.
-func (e *Exporter) ask(ctx context.Context) {
+// refreshUsers asks in the background which containers and jobs use the GPUs. Pods stores the
+// containers.
+func (e *Exporter) refreshUsers(ctx context.Context) {
 	if e.cfg.Pods == nil && e.cfg.Jobs == nil || e.node == nil {
 		return
 	}

@@ -12,23 +12,23 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/jobs"
 )
 
-// Served is what a scrape gets. Nothing may change it.
+// Served has the metrics for a scrape. It must not be changed.
 type Served struct {
 	Families []*dto.MetricFamily
-	// Read has each GPU that was read.
+	// Read has an entry for each GPU that was read.
 	Read []Read
 }
 
-// Read is when a GPU was last read, with the labels of its metrics.
+// Read has the time of the last reading of a GPU, and the labels of its metrics.
 type Read struct {
 	Labels []*dto.LabelPair
 	At     time.Time
 }
 
-// Served returns what a scrape gets. It never blocks.
+// Served returns the metrics for a scrape. It never blocks.
 func (e *Exporter) Served() *Served { return e.served.Load() }
 
-// publish derives what is served from now on.
+// publish derives and stores the metrics to serve.
 func (e *Exporter) publish() {
 	now := time.Now()
 	state := exposition.State{Host: e.cfg.Host, Labels: e.cfg.Labels, Accounts: e.book.Accounts(now)}
@@ -46,11 +46,11 @@ func (e *Exporter) publish() {
 			continue
 		}
 		g := exposition.GPU{GPU: d.gpu, Up: d.err == nil && d.sample != nil && !d.lost, Errors: d.errors}
-		if d.sample != nil && !d.lost && now.Sub(d.sample.At) <= e.stale() {
+		if d.sample != nil && !d.lost && now.Sub(d.sample.At) <= e.maxAge() {
 			g.Sample = d.sample
 			read = true
 		} else if d.err == nil && d.sample == nil && !d.lost {
-			continue // it is being read for the first time
+			continue // the first reading has not ended
 		}
 		d.history.Fill(&g, now, e.current.XIDWindow, e.current.ClockWindow)
 		state.GPUs = append(state.GPUs, g)
@@ -65,7 +65,8 @@ func (e *Exporter) publish() {
 	e.ready.Set(e.unready(read))
 }
 
-// unready returns why the metrics are not there.
+// unready returns why there are no metrics, or nil if there are. read is set if a recent reading
+// exists.
 func (e *Exporter) unready(read bool) error {
 	switch err := e.trouble.Err(); {
 	case err != nil:
@@ -79,7 +80,7 @@ func (e *Exporter) unready(read bool) error {
 	}
 }
 
-// ordered returns the GPUs by their index.
+// ordered returns the GPUs, ordered by index.
 func (e *Exporter) ordered() []*device {
 	return slices.SortedFunc(maps.Values(e.gpus), func(a, b *device) int {
 		return cmp.Or(cmp.Compare(a.gpu.Index, b.gpu.Index), cmp.Compare(a.gpu.UUID, b.gpu.UUID))

@@ -15,26 +15,27 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// worker reads one GPU again and again. Each GPU has its own, so that one that hangs holds
-// up no other.
+// worker reads one GPU periodically. Each GPU has its own worker, so that a GPU that hangs does
+// not delay the others.
 type worker struct {
 	gpu     gpu.UUID
 	sampler Sampler
-	// interval is the time between two readings, and limit how long one may take.
+	// interval is the time between two readings, and limit is how long one may take.
 	interval, limit time.Duration
 	report          chan<- reading
-	// resolver is nil if nothing is known of processes.
+	// resolver is nil if processes are not assigned to containers.
 	resolver *processes.Resolver
 	stop     context.CancelFunc
 	loop     *reconcile.Loop
 	task     atomic.Pointer[telemetry.Task]
 }
 
-// reading is what a worker reports.
+// reading is the result of one reading by a worker.
 type reading struct {
 	worker *worker
 	sample telemetry.Sample
-	// owners has the processes of the sample whose pods are known, by PID.
+	// owners has the pod and container of each process in the sample, by PID. Processes
+	// whose owner cannot be read are missing.
 	owners map[int]processes.Process
 	err    error
 }
@@ -42,27 +43,29 @@ type reading struct {
 // errSlow is reported for a GPU that does not answer in time.
 var errSlow = errors.New("the GPU has not answered in time")
 
-// soon is the time until the next reading after one that begins to measure something.
-const soon = time.Second
+// begunInterval is the time until the next reading after a reading that begins a measurement.
+const begunInterval = time.Second
 
-// assign changes what the worker reads. It reads at once if the GPU is faulty or divided anew.
+// assign sets the task of the worker. The worker reads at once if the GPU is faulty or its MIG
+// devices have changed.
 func (w *worker) assign(t telemetry.Task) {
 	if was := w.task.Swap(&t); was != nil && (t.GPU.Fault != nil || !sameInstances(was.GPU, t.GPU)) {
 		w.loop.Wake()
 	}
 }
 
-// step makes a reading, and reports it. The next one is due at the next interval, or soon.
+// step makes a reading, and reports it. The next reading follows after interval, or after
+// begunInterval if that is shorter and a measurement has begun.
 func (w *worker) step(ctx context.Context) (reconcile.Result, error) {
 	done, task := make(chan reading, 1), *w.task.Load()
 	go func() { done <- w.read(ctx, task) }()
-	if w.await(ctx, done) {
-		return reconcile.Result{After: min(w.interval, soon)}, nil
+	if w.reportReading(ctx, done) {
+		return reconcile.Result{After: min(w.interval, begunInterval)}, nil
 	}
 	return reconcile.Result{After: w.interval}, nil
 }
 
-// read reads the GPU once, and whose its processes are.
+// read reads the GPU once, and finds the containers of its processes.
 func (w *worker) read(ctx context.Context, t telemetry.Task) reading {
 	t.Processes = t.Processes && w.resolver != nil
 	sample, err := w.sampler.Sample(ctx, t)
@@ -72,14 +75,14 @@ func (w *worker) read(ctx context.Context, t telemetry.Task) reading {
 		for i, p := range sample.Processes {
 			pids[i] = int(p.PID)
 		}
-		r.owners, _ = w.resolver.Resolve(pids) // without an owner, a process is nobody's
+		r.owners, _ = w.resolver.Resolve(pids) // a process without an owner is not counted
 	}
 	return r
 }
 
-// await reports a reading when it ends, and that it failed if it takes longer than limit. It returns
-// whether the reading begins to measure something.
-func (w *worker) await(ctx context.Context, done <-chan reading) (begun bool) {
+// reportReading reports a reading when it ends. If the reading takes longer than limit, it first
+// reports an error. It returns whether the reading begins a measurement.
+func (w *worker) reportReading(ctx context.Context, done <-chan reading) (begun bool) {
 	late := time.NewTimer(w.limit)
 	defer late.Stop()
 	for {
@@ -103,7 +106,7 @@ func (w *worker) await(ctx context.Context, done <-chan reading) (begun bool) {
 	}
 }
 
-// sameInstances reports whether a GPU is divided as before.
+// sameInstances reports whether a and b have the same MIG devices.
 func sameInstances(a, b gpu.GPU) bool {
 	if a.MIG == nil || b.MIG == nil {
 		return a.MIG == b.MIG
@@ -112,7 +115,7 @@ func sameInstances(a, b gpu.GPU) bool {
 	return a.MIG.Enabled == b.MIG.Enabled && len(a.MIG.GPUInstances) == len(b.MIG.GPUInstances) && slices.EqualFunc(a.MIG.Devices, b.MIG.Devices, same)
 }
 
-// nodeTrouble reports whether an error concerns the driver of the node, not the GPU.
+// nodeTrouble reports whether an error concerns the node's driver and not one GPU.
 func nodeTrouble(err error) bool {
 	return errors.Is(err, contract.ErrClaimed) || errors.Is(err, gpu.ErrNoDriver) || errors.Is(err, gpu.ErrClosed) ||
 		errors.Is(err, context.Canceled)

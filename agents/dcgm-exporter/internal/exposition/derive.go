@@ -35,11 +35,11 @@ func Derive(s State, o Options) []*dto.MetricFamily {
 
 // Wanted returns the fields whose values Derive serves.
 func (o Options) Wanted() []telemetry.Field {
-	out := own()
+	out := ownFields()
 	for _, m := range o.Metrics {
 		switch m.Computed {
 		case "":
-			out = append(out, m.Field.Of)
+			out = append(out, m.Field.ValueFrom)
 		case counters.HealthStatus:
 			for _, i := range memoryIncidents() {
 				out = append(out, i.field)
@@ -47,16 +47,16 @@ func (o Options) Wanted() []telemetry.Field {
 		case counters.P2PStatus:
 			out = append(out, telemetry.PeerStatus)
 		case counters.XIDCount, counters.XIDTotal, counters.ClockCount, counters.ClockTotal:
-			// own has what they need
+			// ownFields has the fields that they need
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// own are the fields of the exporter's own metrics: what accounts and counts of clock events are
-// derived from, and those of totals.
-func own() []telemetry.Field {
+// ownFields returns the fields that the exporter's own metrics need: for accounts, for counts of
+// clock events, and for totals.
+func ownFields() []telemetry.Field {
 	out := []telemetry.Field{
 		telemetry.DCGM_FI_DEV_FB_USED, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO,
 		telemetry.DCGM_FI_DEV_CLOCKS_EVENT_REASONS,
@@ -80,7 +80,7 @@ type place struct {
 	instance uint32
 }
 
-// put adds a metric.
+// put adds a metric to the family with this name. It creates the family if it is missing.
 func (d *deriver) put(name, help string, counter bool, l labels, value float64) {
 	f := d.families[name]
 	if f == nil {
@@ -104,7 +104,7 @@ func (d *deriver) put(name, help string, counter bool, l labels, value float64) 
 type view struct {
 	entity
 	sets []labels
-	// copies has the containers that share the entity, by their sets.
+	// copies has the containers that share the entity, by the index of their label set.
 	copies map[int]podresources.User
 }
 
@@ -147,10 +147,10 @@ func (d *deriver) gpu(g *GPU) {
 
 // metric adds a metric of the list for a GPU, and for each of its GPU instances.
 func (d *deriver) metric(m counters.Metric, g *GPU, top view, parts []view) {
-	shared, has := g.Sample.GPU[m.Field.Of]
+	shared, has := g.Sample.GPU[m.Field.ValueFrom]
 	alone := d.Devices.alone(g, len(parts))
 	for _, p := range parts {
-		v, ok := g.Sample.Instances[p.instance][m.Field.Of]
+		v, ok := g.Sample.Instances[p.instance][m.Field.ValueFrom]
 		switch {
 		case ok:
 			d.value(m, p, v)
@@ -163,7 +163,7 @@ func (d *deriver) metric(m counters.Metric, g *GPU, top view, parts []view) {
 	}
 }
 
-// value adds a value under the names that it has.
+// value adds a value under each name that the options select.
 func (d *deriver) value(m counters.Metric, v view, value float64) {
 	counter, whole := m.Type == counters.Counter, value
 	for i, set := range v.sets {
@@ -178,9 +178,9 @@ func (d *deriver) value(m counters.Metric, v view, value float64) {
 			continue
 		}
 		name, help, scale := m.Name, m.Help, m.Field.Scale
-		if m.Field.Of == m.Field.ID {
+		if m.Field.ValueFrom == m.Field.ID {
 			name, scale = field.Renamed(m.Field)
-			help = described(m.Help, scale)
+			help = helpInBaseUnit(m.Help, scale)
 		}
 		if name != m.Name || d.Names == DCGM47 {
 			d.put(name, help, counter, set, value*scale)
@@ -188,26 +188,26 @@ func (d *deriver) value(m counters.Metric, v view, value float64) {
 	}
 }
 
-// share returns what a container has of a value of a device that it shares. It is the value
-// itself if it cannot be divided, and if the processes of the container are not known.
+// share returns the part of a value that belongs to one container of a shared device. It returns
+// the whole value if the value cannot be divided, or if the container's processes are unknown.
 func (d *deriver) share(m counters.Metric, e entity, u podresources.User, value float64) float64 {
 	for _, a := range d.uses[place{e.gpu.UUID, e.instance}] {
 		if a.User.Namespace != u.Namespace || a.User.Pod != u.Pod || a.User.Container != u.Container {
 			continue
 		}
 		switch {
-		case m.Field.Of == telemetry.DCGM_FI_DEV_FB_USED && a.Memory >= 0:
+		case m.Field.ValueFrom == telemetry.DCGM_FI_DEV_FB_USED && a.Memory >= 0:
 			return math.Floor(a.Memory / (1 << 20))
-		case m.Field.Of == telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO && a.Busy >= 0:
+		case m.Field.ValueFrom == telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO && a.Busy >= 0:
 			return math.Round(100 * a.Busy)
 		}
 	}
 	return value
 }
 
-// described returns a help text without the unit that it ends with, if the value has another
-// unit by then.
-func described(help string, scale float64) string {
+// helpInBaseUnit returns a help text for a value that was multiplied by scale. If that changes the
+// unit, it replaces the unit at the end of the text.
+func helpInBaseUnit(help string, scale float64) string {
 	if scale == 1 {
 		return help
 	}

@@ -16,11 +16,11 @@ import (
 	"outrigger.dev/pkg/podresources"
 )
 
-// labels are the labels of a metric, in the order in which they are served. Metrics share
-// them: nothing may change them.
+// labels are the labels of a metric, in the order of the output. They must not be changed,
+// because metrics share them.
 type labels []*dto.LabelPair
 
-// with returns the labels and more.
+// with returns a copy of the labels with more labels.
 func (l labels) with(more ...Label) labels {
 	out := make(labels, len(l), len(l)+len(more))
 	copy(out, l)
@@ -30,7 +30,7 @@ func (l labels) with(more ...Label) labels {
 	return out
 }
 
-// entity is what a metric is about: a GPU, or one of its GPU instances.
+// entity is the subject of a metric: a GPU, or one of its GPU instances.
 type entity struct {
 	gpu      *GPU
 	instance uint32
@@ -42,8 +42,8 @@ type entity struct {
 // whole reports whether the entity is a GPU.
 func (e entity) whole() bool { return e.instance == gpu.NoInstance }
 
-// entities returns the GPUs and GPU instances that have metrics. A GPU in MIG mode that has
-// instances has none of its own, apart from those that are served once for the GPU.
+// entities returns the GPU, and its GPU instances if it is in MIG mode. If there are instances,
+// most metrics are served for the instances and not for the GPU.
 func (d *deriver) entities(g *GPU) (whole entity, instances []entity) {
 	whole = entity{gpu: g, instance: gpu.NoInstance, users: d.state.Pods[g.UUID]}
 	whole.labels = d.identity(whole)
@@ -66,13 +66,13 @@ func (d *deriver) entities(g *GPU) (whole entity, instances []entity) {
 	return whole, instances
 }
 
-// Identity returns the labels that say which GPU it is.
+// Identity returns the labels that identify a GPU.
 func Identity(s State, o Options, g GPU) []*dto.LabelPair {
 	d := &deriver{Options: o, state: s}
 	return d.identity(entity{gpu: &g, instance: gpu.NoInstance})
 }
 
-// identity returns the labels that say which GPU or GPU instance it is.
+// identity returns the labels that identify a GPU or GPU instance.
 func (d *deriver) identity(e entity) labels {
 	g := e.gpu
 	uuid, model := "UUID", g.Name
@@ -98,7 +98,7 @@ func (d *deriver) identity(e entity) labels {
 	return out
 }
 
-// busID writes the place on the PCI bus as NVML does: "00000000:17:00.0".
+// busID converts a PCI bus ID of sysfs to the format of NVML: "00000000:17:00.0".
 func busID(sysfs string) string {
 	if domain, rest, ok := strings.Cut(sysfs, ":"); ok && len(domain) == 4 {
 		sysfs = "0000" + domain + ":" + rest
@@ -106,8 +106,8 @@ func busID(sysfs string) string {
 	return strings.ToUpper(sysfs)
 }
 
-// texts returns the labels that the list of metrics asks for.
-func (d *deriver) texts(g *GPU) []Label {
+// textLabels returns the labels that the list of metrics defines.
+func (d *deriver) textLabels(g *GPU) []Label {
 	var out []Label
 	for _, m := range d.Metrics {
 		if m.Type != counters.Label {
@@ -134,12 +134,12 @@ func (d *deriver) texts(g *GPU) []Label {
 	return out
 }
 
-// view returns an entity with the label sets of its metrics: one for the entity itself, or one for
-// each of its jobs, and one for each container of a shared GPU.
+// view returns an entity with the label sets of its metrics. It has one set for the entity, or one
+// for each of its jobs. With VirtualGPUs, it also has one for each container of a shared GPU.
 func (d *deriver) view(e entity) view {
 	v := view{entity: e, copies: map[int]podresources.User{}}
-	base := e.labels.with(d.texts(e.gpu)...)
-	owner, alone := sole(e.users)
+	base := e.labels.with(d.textLabels(e.gpu)...)
+	owner, alone := soleUser(e.users)
 	if alone {
 		base = base.with(d.podLabels(owner)...)
 	}
@@ -168,9 +168,9 @@ func (d *deriver) view(e entity) view {
 	return v
 }
 
-// sole returns the container that has a device for itself. Several containers of one pod
-// count as the pod.
-func sole(users []podresources.User) (podresources.User, bool) {
+// soleUser returns the container that has a device exclusively. If all users are containers of
+// one pod, it returns the pod, without the name of a container.
+func soleUser(users []podresources.User) (podresources.User, bool) {
 	if len(users) == 0 {
 		return podresources.User{}, false
 	}
@@ -189,8 +189,8 @@ func sole(users []podresources.User) (podresources.User, bool) {
 	return one, true
 }
 
-// podLabels returns the labels of a container: those of its pod that are wanted, and then
-// its names.
+// podLabels returns the labels of a container: the selected labels of its pod, and then the names
+// of the container and the pod.
 func (d *deriver) podLabels(u podresources.User) []Label {
 	taken := map[string]string{}
 	if d.state.Labels != nil {
@@ -212,10 +212,10 @@ func (d *deriver) podLabels(u podresources.User) []Label {
 	return append(out, own...)
 }
 
-// Reserved returns the names that labels of metrics have already.
+// Reserved returns the names of the labels that the exporter sets itself.
 func Reserved() []string { return slices.Sorted(maps.Keys(reserved())) }
 
-// reserved are the labels of the exporter, which no label of a pod replaces.
+// reserved returns the names of the exporter's labels, which labels of pods must not replace.
 func reserved() map[string]bool {
 	return map[string]bool{
 		"gpu": true, "UUID": true, "uuid": true, "pci_bus_id": true, "device": true, "modelName": true,

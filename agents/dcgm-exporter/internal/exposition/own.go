@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 )
 
-// health adds what is known of a GPU even if it does not answer.
+// health adds the metrics that are known even if the GPU does not answer.
 func (d *deriver) health(g *GPU, top view, instances []entity) {
 	up := 0.0
 	if g.Up {
@@ -27,13 +27,13 @@ func (d *deriver) health(g *GPU, top view, instances []entity) {
 			d.value(m, view{entity: top.entity, sets: []labels{set.with(Label{"err_code", code}, Label{"err_msg", meaning(g.LastXID)})}}, float64(g.LastXID))
 		}
 	}
-	for _, x := range seeded(g.XIDs) {
+	for _, x := range xidTotals(g.XIDs) {
 		l := top.labels.with(Label{"xid", strconv.FormatUint(x.Code, 10)}, Label{"class", string(ClassOf(x.Code))})
 		d.put("gpu_xid_errors_total", "Errors that the driver has reported since the exporter was started.", true, l, float64(x.Total))
 	}
 	for _, x := range g.XIDs {
 		if x.Instance != gpu.NoInstance {
-			l := d.part(top, instances, x.Instance).with(Label{"xid", strconv.FormatUint(x.Code, 10)}, Label{"class", string(ClassOf(x.Code))})
+			l := d.instanceLabels(top, instances, x.Instance).with(Label{"xid", strconv.FormatUint(x.Code, 10)}, Label{"class", string(ClassOf(x.Code))})
 			d.put("gpu_instance_xid_errors_total", "Those of the errors in gpu_xid_errors_total that the driver has reported for a GPU instance.", true, l, float64(x.Total))
 		}
 	}
@@ -43,8 +43,8 @@ func (d *deriver) health(g *GPU, top view, instances []entity) {
 	}
 }
 
-// part returns the labels of a GPU instance, which may be gone.
-func (d *deriver) part(whole view, instances []entity, id uint32) labels {
+// instanceLabels returns the labels of a GPU instance, even if the instance no longer exists.
+func (d *deriver) instanceLabels(whole view, instances []entity, id uint32) labels {
 	for _, e := range instances {
 		if e.instance == id {
 			return e.labels
@@ -53,8 +53,9 @@ func (d *deriver) part(whole view, instances []entity, id uint32) labels {
 	return d.identity(entity{gpu: whole.gpu, instance: id})
 }
 
-// seeded returns the sum over instances of each code, with the known ones.
-func seeded(xids []XID) []XID {
+// xidTotals returns the sum over all instances for each code. It includes all known codes, with
+// 0 if they were not reported.
+func xidTotals(xids []XID) []XID {
 	sums := map[uint64]XID{}
 	for _, code := range KnownXIDs() {
 		sums[code] = XID{Code: code}
@@ -68,7 +69,7 @@ func seeded(xids []XID) []XID {
 	return out
 }
 
-// errors adds what could not be read.
+// errors adds metrics about calls that failed, missing fields, and the duration of the reading.
 func (d *deriver) errors(g *GPU, l labels) {
 	for _, symbol := range slices.Sorted(maps.Keys(g.Errors)) {
 		d.put("exporter_sample_errors_total", "Calls of NVML that failed, by symbol.", true, l.with(Label{"symbol", symbol}), float64(g.Errors[symbol]))
@@ -77,7 +78,7 @@ func (d *deriver) errors(g *GPU, l labels) {
 		return
 	}
 	for _, m := range d.Metrics {
-		if reason, ok := g.Sample.Absent[m.Field.Of]; ok && m.Computed == "" {
+		if reason, ok := g.Sample.Absent[m.Field.ValueFrom]; ok && m.Computed == "" {
 			d.put("exporter_field_unavailable", "Always 1: a metric of the list that this GPU does not have, and why.", false,
 				l.with(Label{"field", m.Name}, Label{"reason", reason}), 1)
 		}
@@ -85,17 +86,17 @@ func (d *deriver) errors(g *GPU, l labels) {
 	d.put("exporter_sample_duration_seconds", "How long the last reading of the GPU took.", false, l, g.Sample.Took.Seconds())
 }
 
-// total is a metric of the exporter's own: the value of a field in a base unit.
+// total is one of the exporter's own metrics: the value of a field in a base unit.
 type total struct {
 	field      telemetry.Field
 	name, help string
-	// label has the value of; it is empty for none.
-	label, of string
-	scale     float64
-	isGauge   bool
+	// label is the name of the metric's label, or "" for no label, and labelValue is its value.
+	label, labelValue string
+	scale             float64
+	isGauge           bool
 }
 
-// totals are all of these metrics. A row is all that another one needs.
+// totals returns all totals. To add one, add a row.
 func totals() []total {
 	return []total{
 		{telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, "gpu_energy_joules_total", "Energy that the GPU has used since the driver was loaded.", "", "", 1e-3, false},
@@ -112,7 +113,7 @@ func totals() []total {
 	}
 }
 
-// totals adds those that the GPU has.
+// totals adds the totals whose fields the GPU has.
 func (d *deriver) totals(g *GPU, l labels) {
 	for _, t := range totals() {
 		value, ok := g.Sample.GPU[t.field]
@@ -121,7 +122,7 @@ func (d *deriver) totals(g *GPU, l labels) {
 		}
 		set := l
 		if t.label != "" {
-			set = l.with(Label{t.label, t.of})
+			set = l.with(Label{t.label, t.labelValue})
 		}
 		d.put(t.name, t.help, !t.isGauge, set, value*t.scale)
 	}
@@ -133,7 +134,7 @@ const (
 	throttleHelp = "Time in which the clocks of the GPU were held down, by reason."
 )
 
-// accounts adds what containers have used of a device.
+// accounts adds the use of a device by containers.
 func (d *deriver) accounts(e entity) {
 	for _, a := range d.uses[place{e.gpu.UUID, e.instance}] {
 		l := e.labels.with(d.names(a.User)...)
@@ -161,9 +162,9 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 			if len(g.XIDs) == 0 {
 				d.put(m.Name, m.Help, counter, set.with(window(d.XIDWindow.Milliseconds())), 0)
 			}
-			// recent adds the others, each where it happened
+			// recent adds codes that were reported, with the labels of the instance
 		case counters.XIDTotal:
-			for _, x := range seeded(g.XIDs) {
+			for _, x := range xidTotals(g.XIDs) {
 				d.put(m.Name, m.Help, counter, set.with(Label{"xid", strconv.FormatUint(x.Code, 10)}), float64(x.Total))
 			}
 		case counters.ClockCount:
@@ -171,7 +172,7 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 				d.put(m.Name, m.Help, counter, set.with(window(d.ClockWindow.Milliseconds()), Label{"clock_event", c.Reason}), float64(c.Recent))
 			}
 		case counters.HealthStatus:
-			// status adds it, also for a GPU that does not answer
+			// status adds it, even if the GPU does not answer
 		case counters.P2PStatus:
 			d.peers(m, g, set)
 		case counters.ClockTotal:
@@ -182,12 +183,12 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 	}
 }
 
-// recent adds the errors within the window, each with the labels of where it happened.
+// recent adds the errors within the window. Each has the labels of its GPU or GPU instance.
 func (d *deriver) recent(m counters.Metric, g *GPU, top view, parts []view) {
 	for _, x := range g.XIDs {
 		sets := top.sets
 		if x.Instance != gpu.NoInstance {
-			sets = []labels{d.part(top, nil, x.Instance)}
+			sets = []labels{d.instanceLabels(top, nil, x.Instance)}
 		}
 		for _, p := range parts {
 			if p.instance == x.Instance {

@@ -11,40 +11,39 @@ import (
 
 // The levels of health (dcgm_structs.h, dcgmHealthWatchResults_t).
 const (
-	passes = 0
-	warns  = 10
-	fails  = 20
+	levelPass = 0
+	levelWarn = 10
+	levelFail = 20
 )
 
-// fallenOff is the XID of a GPU that has fallen off the bus.
-const fallenOff = 79
+// xidFallenOff is the XID of a GPU that has fallen off the bus.
+const xidFallenOff = 79
 
-// incident is what is wrong with a part of a GPU, by the names of DCGM (dcgm_errors.h).
+// incident is a problem with a part of a GPU, with the names of DCGM (dcgm_errors.h).
 type incident struct {
 	watch string
 	level float64
 	code  string
 }
 
-// memoryIncident is an incident of the memory: a value above 0 of a field.
+// memoryIncident is an incident of the memory. It is present if the value of the field is above 0.
 type memoryIncident struct {
 	field telemetry.Field
 	level float64
 	code  string
 }
 
-// memoryIncidents are all of them, the worst first. A row is all that another one needs.
+// memoryIncidents returns all memory incidents, the worst first. To add one, add a row.
 func memoryIncidents() []memoryIncident {
 	return []memoryIncident{
-		{telemetry.DCGM_FI_DEV_ROW_REMAP_FAILED, fails, "DCGM_FR_ROW_REMAP_FAILURE"},
-		{telemetry.DCGM_FI_DEV_ECC_DBE_VOL_TOTAL, fails, "DCGM_FR_VOLATILE_DBE_DETECTED"},
-		{telemetry.DCGM_FI_DEV_ROW_REMAP_PENDING, warns, "DCGM_FR_PENDING_ROW_REMAP"},
-		{telemetry.DCGM_FI_DEV_PAGE_RETIRED_PENDING, warns, "DCGM_FR_PENDING_PAGE_RETIREMENTS"},
+		{telemetry.DCGM_FI_DEV_ROW_REMAP_FAILED, levelFail, "DCGM_FR_ROW_REMAP_FAILURE"},
+		{telemetry.DCGM_FI_DEV_ECC_DBE_VOL_TOTAL, levelFail, "DCGM_FR_VOLATILE_DBE_DETECTED"},
+		{telemetry.DCGM_FI_DEV_ROW_REMAP_PENDING, levelWarn, "DCGM_FR_PENDING_ROW_REMAP"},
+		{telemetry.DCGM_FI_DEV_PAGE_RETIRED_PENDING, levelWarn, "DCGM_FR_PENDING_PAGE_RETIREMENTS"},
 	}
 }
 
-// status adds the health of a GPU: for each part of which something is known, the worst that is
-// wrong with it.
+// status adds the health of a GPU: the worst incident of each part whose state is known.
 func (d *deriver) status(g *GPU, top view) {
 	for _, m := range d.Metrics {
 		if m.Computed != counters.HealthStatus {
@@ -65,10 +64,10 @@ func (d *deriver) status(g *GPU, top view) {
 	}
 }
 
-// watched returns the parts of a GPU of which it would be known if something were wrong.
+// watched returns the parts of a GPU whose state is known, each without an incident.
 func watched(g *GPU) map[string]incident {
 	out := map[string]incident{}
-	pass := func(watch string) { out[watch] = incident{watch, passes, "DCGM_FR_OK"} }
+	pass := func(watch string) { out[watch] = incident{watch, levelPass, "DCGM_FR_OK"} }
 	if g.Sample == nil {
 		return out
 	}
@@ -85,7 +84,7 @@ func watched(g *GPU) map[string]incident {
 	return out
 }
 
-// incidents returns what is wrong with a GPU.
+// incidents returns the incidents of a GPU.
 func incidents(g *GPU) []incident {
 	var out []incident
 	add := func(is bool, watch string, level float64, code string) {
@@ -93,15 +92,15 @@ func incidents(g *GPU) []incident {
 			out = append(out, incident{watch, level, code})
 		}
 	}
-	add(!g.Up && g.LastXID == fallenOff, "DRIVER", fails, "DCGM_FR_FALLEN_OFF_BUS")
-	add(!g.Up && g.LastXID != fallenOff, "DRIVER", fails, "DCGM_FR_NVML_API")
+	add(!g.Up && g.LastXID == xidFallenOff, "DRIVER", levelFail, "DCGM_FR_FALLEN_OFF_BUS")
+	add(!g.Up && g.LastXID != xidFallenOff, "DRIVER", levelFail, "DCGM_FR_NVML_API")
 	for _, x := range g.XIDs {
 		watch, code := incidentOf(x.Code)
-		add(x.Recent > 0 && watch != "", watch, fails, code)
+		add(x.Recent > 0 && watch != "", watch, levelFail, code)
 	}
 	for _, c := range g.Clocks {
-		add(c.Recent > 0 && (c.Reason == "sw_thermal" || c.Reason == "hw_thermal"), "THERMAL", warns, "DCGM_FR_CLOCK_THROTTLE_THERMAL")
-		add(c.Recent > 0 && c.Reason == "hw_power_brake", "POWER", warns, "DCGM_FR_CLOCK_THROTTLE_POWER")
+		add(c.Recent > 0 && (c.Reason == "sw_thermal" || c.Reason == "hw_thermal"), "THERMAL", levelWarn, "DCGM_FR_CLOCK_THROTTLE_THERMAL")
+		add(c.Recent > 0 && c.Reason == "hw_power_brake", "POWER", levelWarn, "DCGM_FR_CLOCK_THROTTLE_POWER")
 	}
 	if g.Sample == nil {
 		return out
@@ -112,20 +111,21 @@ func incidents(g *GPU) []incident {
 	}
 	switch v[telemetry.DCGM_FI_DEV_GPU_RECOVERY_ACTION] {
 	case 1:
-		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_RESET")
+		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_RESET")
 	case 2:
-		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_REBOOT")
+		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_REBOOT")
 	case 3:
-		add(true, "DRIVER", warns, "DCGM_FR_GPU_RECOVERY_DRAIN_P2P")
+		add(true, "DRIVER", levelWarn, "DCGM_FR_GPU_RECOVERY_DRAIN_P2P")
 	case 4:
-		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_DRAIN_RESET")
+		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_DRAIN_RESET")
 	case 5:
-		add(true, "DRIVER", fails, "DCGM_FR_GPU_RECOVERY_IMEX_DOMAIN")
+		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_IMEX_DOMAIN")
 	}
 	return out
 }
 
-// incidentOf returns the part of a GPU that an error concerns, "" for one that a program causes.
+// incidentOf returns the part of a GPU that an error concerns, and the code of the incident. Both
+// are "" for an error that does not show a problem of the GPU.
 func incidentOf(xid uint64) (watch, code string) {
 	switch xid {
 	case 48:
@@ -136,7 +136,7 @@ func incidentOf(xid uint64) (watch, code string) {
 		return "MEM", "DCGM_FR_UNCONTAINED_ERROR"
 	case 74:
 		return "NVLINK", "DCGM_FR_NVLINK_ERROR_CRITICAL"
-	case fallenOff:
+	case xidFallenOff:
 		return "DRIVER", "DCGM_FR_FALLEN_OFF_BUS"
 	}
 	if ClassOf(xid) == XIDCritical {
@@ -154,7 +154,7 @@ func (d *deriver) peers(m counters.Metric, g *GPU, set labels) {
 	}
 }
 
-// linkStatus returns the name that DCGM Exporter gives to a status (nvml.h, nvmlGpuP2PStatus_t).
+// linkStatus returns DCGM Exporter's name for a status (nvml.h, nvmlGpuP2PStatus_t).
 func linkStatus(status uint32) string {
 	names := []string{"OK", "ChipsetNotSupported", "GPUNotSupported", "TopologyNotSupported", "DisabledByRegKey", "NotSupported"}
 	if int(status) < len(names) {

@@ -13,8 +13,8 @@ const (
 	XIDOther XIDClass = "other"
 )
 
-// KnownXIDs are the codes that are counted from zero, so that their first error is an
-// increase. They are those that alerts watch.
+// KnownXIDs returns the codes that have a metric with the value 0 before the first error, so that
+// the first error is an increase. Alerts watch these codes.
 func KnownXIDs() []uint64 {
 	return []uint64{13, 31, 43, 45, 48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120}
 }
@@ -31,7 +31,7 @@ func ClassOf(code uint64) XIDClass {
 	}
 }
 
-// meaning returns what a code means, in a few words (NVIDIA's XID catalogue).
+// meaning returns a short description of a code (NVIDIA's XID catalogue).
 func meaning(code uint64) string {
 	if text, ok := meanings()[code]; ok {
 		return text
@@ -39,7 +39,7 @@ func meaning(code uint64) string {
 	return "Unknown Error"
 }
 
-// meanings are the codes that are known.
+// meanings returns the descriptions of all known codes.
 func meanings() map[uint64]string {
 	return map[uint64]string{
 		0:   "No Error",

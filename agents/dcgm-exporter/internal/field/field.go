@@ -1,5 +1,5 @@
-// Package field knows the fields of DCGM: their numbers, the names that they have had, and
-// where NVML has their values.
+// Package field has the table of DCGM's fields: their numbers, their names in each version, and
+// the fields that share a value in another unit.
 package field
 
 import (
@@ -19,18 +19,19 @@ type ID = telemetry.Field
 // Field is a field of DCGM.
 type Field struct {
 	ID ID
-	// Name is the name in DCGM 4.6, and Earlier are the names before, the newest first. All
-	// of them stand for the same value in the same unit.
+	// Name is the name in DCGM 4.6. Earlier has the names in earlier versions, the newest first.
+	// All names stand for the same value in the same unit.
 	Name    string
 	Earlier []string
-	// Text says that the value is text.
+	// Text is set if the value is text.
 	Text bool
-	// Instance says that a GPU instance has a value of its own.
+	// Instance is set if each GPU instance has a separate value.
 	Instance bool
-	// Of is the field whose value multiplied by Scale is that of this one: DCGM has fields
-	// for the same value in a base unit. Of other fields, Of is ID and Scale is 1.
-	Of    ID
-	Scale float64
+	// ValueFrom is the field that provides the value, which is multiplied by Scale. DCGM has
+	// fields for the value of another field in a base unit. For all other fields, ValueFrom is
+	// ID and Scale is 1.
+	ValueFrom ID
+	Scale     float64
 }
 
 // Legacy returns the name that dashboards for DCGM before 4.6 use.
@@ -43,19 +44,19 @@ func (f Field) Legacy() string {
 	return f.Name
 }
 
-// The names of the fields in code come from this table, too: "go generate" writes them.
+// "go generate" also writes the names of the fields in code from this table.
 //
 //go:generate go test -run TestNamesInCode -update .
 //go:embed fields.tsv
 var table string
 
-// base is a value in a base unit: that of another field, multiplied by scale.
+// base describes a value in a base unit: the value of another field, multiplied by scale.
 type base struct {
-	of    ID
+	field ID
 	scale float64
 }
 
-// bases are the fields that hold the value of another one in a base unit.
+// bases returns the fields that have the value of another field in a base unit.
 func bases() map[ID]base {
 	return map[ID]base{
 		telemetry.DCGM_FI_DEV_BAR1_CAPACITY_BYTES:     {telemetry.DCGM_FI_DEV_BAR1_TOTAL, 1 << 20},
@@ -74,24 +75,24 @@ func bases() map[ID]base {
 	}
 }
 
-// fields are all fields by all their names.
+// fields returns all fields, keyed by each of their names.
 var fields = sync.OnceValue(func() map[string]Field {
 	out, inBase := map[string]Field{}, bases()
 	for line := range strings.Lines(table) {
 		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		id, err := strconv.ParseUint(cells[0], 10, 16)
 		if err != nil {
-			continue // a comment, or the head
+			continue // a comment, or the header
 		}
 		f := Field{
-			ID: ID(id), Name: cells[1], Text: cells[3] == "string", Of: ID(id), Scale: 1,
+			ID: ID(id), Name: cells[1], Text: cells[3] == "string", ValueFrom: ID(id), Scale: 1,
 			Instance: strings.HasPrefix(cells[4], "GPU_"),
 		}
 		if cells[2] != "" {
 			f.Earlier = strings.Split(cells[2], ",")
 		}
 		if base, ok := inBase[f.ID]; ok {
-			f.Of, f.Scale = base.of, base.scale
+			f.ValueFrom, f.Scale = base.field, base.scale
 		}
 		for _, name := range append([]string{f.Name}, f.Earlier...) {
 			out[name] = f
@@ -100,8 +101,8 @@ var fields = sync.OnceValue(func() map[string]Field {
 	return out
 })
 
-// Named returns the field with a name, which may be one of any version of DCGM.
-func Named(name string) (Field, bool) {
+// ByName returns the field with a name, which may be a name from any version of DCGM.
+func ByName(name string) (Field, bool) {
 	f, ok := fields()[name]
 	return f, ok
 }
@@ -126,17 +127,16 @@ func All() iter.Seq[Field] {
 	}
 }
 
-// What values in MHz, mJ and percent are multiplied by in base units.
+// The factors that convert MHz, mJ and percent to base units.
 const (
 	hertz  = 1e6
 	joules = 1e-3
 	ratio  = 1e-2
 )
 
-// Renamed returns the name that a field has in DCGM 4.7, and what its value is multiplied by
-// there. DCGM 4.7 gives the values of the metrics that are served by default in base units.
-// Its names are known for the fields from 1600 on, and for those that 4.6 renamed; other
-// fields keep name and unit.
+// Renamed returns the name of a field in DCGM 4.7, and the factor of its value there. DCGM 4.7
+// serves the metrics of the default list in base units. Its names are known only for fields from
+// 1600 on, and for fields that 4.6 renamed. Other fields keep name and unit.
 func Renamed(f Field) (name string, scale float64) {
 	switch f.ID {
 	case telemetry.DCGM_FI_DEV_SM_CLOCK:

@@ -39,12 +39,12 @@ func TestNamed(t *testing.T) {
 		{"DCGM_FI_DEV_SM_CLOCK_HERTZ", 1603, 100, 1e6, "DCGM_FI_DEV_SM_CLOCK_HERTZ"},
 		{"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", 1611, 156, 1e-3, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"},
 	} {
-		f, ok := field.Named(c.name)
-		if !ok || f.ID != c.id || f.Of != c.of || f.Scale != c.scale || f.Legacy() != c.legacy {
+		f, ok := field.ByName(c.name)
+		if !ok || f.ID != c.id || f.ValueFrom != c.of || f.Scale != c.scale || f.Legacy() != c.legacy {
 			t.Errorf("%s: %t %+v, want %+v", c.name, ok, f, c)
 		}
 	}
-	if f, ok := field.Named("DCGM_FI_DEV_NOTHING"); ok {
+	if f, ok := field.ByName("DCGM_FI_DEV_NOTHING"); ok {
 		t.Errorf("%+v", f)
 	}
 }
@@ -61,7 +61,7 @@ func TestNamesAreUnique(t *testing.T) {
 			}
 			names[name] = f.ID
 		}
-		if f.Of != f.ID {
+		if f.ValueFrom != f.ID {
 			continue
 		}
 		name, scale := field.Renamed(f)
@@ -69,7 +69,7 @@ func TestNamesAreUnique(t *testing.T) {
 			t.Errorf("%s is the new name of %d and %d, times %g", name, other, f.ID, scale)
 		}
 		renamed[name] = f.ID
-		if base, ok := field.Named(name); !ok || base.Of != f.ID {
+		if base, ok := field.ByName(name); !ok || base.ValueFrom != f.ID {
 			t.Errorf("%s, the new name of %s, is not a name of its value", name, f.Name)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package history remembers what has happened to a GPU: the errors that its driver reported,
-// and why its clocks were held down. It has no clock, and its size is bounded.
+// Package history records the errors that the driver reported for a GPU, and the reasons that
+// held down its clocks. It has no clock, and its size is bounded.
 package history
 
 import (
@@ -21,45 +21,46 @@ type GPU struct {
 	clocks map[int]*record
 }
 
-// key is an error, and where it happened.
+// key identifies an error by its code and its GPU instance.
 type key struct {
 	code     uint64
 	instance uint32
 }
 
-// record is how often something has happened.
+// record counts the reports of an error, or the events of a clock reason.
 type record struct {
 	total uint64
-	// from and last are where and when it was reported last.
+	// from and last are the source and the time of the last report.
 	from Source
 	last time.Time
-	// at are the newest times, in order.
-	at []time.Time
+	// times has the newest times, in order.
+	times []time.Time
 }
 
 const (
-	// mostTimes bounds the times that one record keeps: more errors in one window are
-	// counted as so many.
+	// mostTimes is the limit for the times of one record. It is also the largest count
+	// within a window.
 	mostTimes = 4096
-	// mostCodes bounds the errors of one GPU: a driver that invents codes cannot fill memory.
+	// mostCodes is the limit for the errors of one GPU, so that a driver with random codes
+	// cannot fill the memory.
 	mostCodes = 256
 )
 
 func (r *record) add(at time.Time) {
-	r.at = append(r.at, at)
-	if len(r.at) > mostTimes {
-		r.at = slices.Delete(r.at, 0, len(r.at)-mostTimes)
+	r.times = append(r.times, at)
+	if len(r.times) > mostTimes {
+		r.times = slices.Delete(r.times, 0, len(r.times)-mostTimes)
 	}
 }
 
-// recent returns how many of the times are within a window.
+// recent returns the number of times within a window, and removes older times.
 func (r *record) recent(now time.Time, window time.Duration) uint64 {
-	i, _ := slices.BinarySearchFunc(r.at, now.Add(-window), time.Time.Compare)
-	r.at = slices.Delete(r.at, 0, i)
-	return uint64(len(r.at))
+	i, _ := slices.BinarySearchFunc(r.times, now.Add(-window), time.Time.Compare)
+	r.times = slices.Delete(r.times, 0, i)
+	return uint64(len(r.times))
 }
 
-// Source is who reports an error.
+// Source is the source of the report of an error.
 type Source int
 
 // The sources of errors.
@@ -68,13 +69,13 @@ const (
 	KernelLog
 )
 
-// same is the longest time between the reports of one error by two sources.
-const same = 5 * time.Second
+// sameErrorWithin is the longest time between the reports of the same error by two sources.
+const sameErrorWithin = 5 * time.Second
 
-// XID records an error. Of one that two sources report, the first report counts.
+// XID records an error. If two sources report the same error, only the first report counts.
 func (g *GPU) XID(from Source, code uint64, instance uint32, at time.Time) {
 	k := key{code, instance}
-	if r := g.xids[k]; r != nil && r.from != from && at.Sub(r.last) < same {
+	if r := g.xids[k]; r != nil && r.from != from && at.Sub(r.last) < sameErrorWithin {
 		return
 	}
 	g.last, g.lastAt = code, at
@@ -92,18 +93,18 @@ func (g *GPU) XID(from Source, code uint64, instance uint32, at time.Time) {
 	g.xids[k].add(at)
 }
 
-// Last returns the code of the last error, 0 without any.
+// Last returns the code of the last error, or 0 for none.
 func (g *GPU) Last() uint64 { return g.last }
 
-// reasons are the names that DCGM Exporter gives to the bits of nvml.h for the reasons for
-// which clocks are held down.
+// reasons returns DCGM Exporter's names for the reasons that hold down the clocks, in the order of
+// the bits in nvml.h.
 func reasons() []string {
 	return []string{
 		"gpu_idle", "clocks_setting", "power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake", "display_clocks",
 	}
 }
 
-// Clocks records a reading of the reasons for which the clocks are held down.
+// Clocks records a reading of the reasons that hold down the clocks.
 func (g *GPU) Clocks(bits uint64, at time.Time) {
 	if g.clocks == nil {
 		g.clocks = map[int]*record{}
@@ -124,7 +125,7 @@ func (g *GPU) Clocks(bits uint64, at time.Time) {
 	g.held = bits
 }
 
-// Fill writes the history into a GPU that is served.
+// Fill sets the fields of a served GPU from the history.
 func (g *GPU) Fill(to *exposition.GPU, now time.Time, xidWindow, clockWindow time.Duration) {
 	to.LastXID, to.LastXIDAt = g.last, g.lastAt
 	to.XIDs, to.Clocks = nil, nil

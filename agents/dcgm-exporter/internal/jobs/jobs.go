@@ -1,6 +1,6 @@
-// Package jobs reads which jobs of an HPC scheduler use which GPUs: the folder of
-// --hpc-job-mapping-dir, in which the prolog and the epilog of jobs write one file for each GPU or
-// GPU instance, as NVIDIA's dcgm-exporter defines it.
+// Package jobs reads which jobs of an HPC scheduler use which GPUs. It reads the folder of
+// --hpc-job-mapping-dir, where the prolog and epilog of jobs write one file for each GPU or GPU
+// instance. NVIDIA's dcgm-exporter defines the format.
 package jobs
 
 import (
@@ -20,40 +20,41 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Limits on what is read. Who can write the folder decides about labels of metrics, and often is
-// not root.
+// The limits for the files. They are necessary because the users who can write to the folder are
+// often not root, and they determine labels of metrics.
 const (
 	mostFiles = 4096
 	mostBytes = 64 << 10 // of a file
 	mostJobs  = 256      // in a file
-	mostID    = 256      // bytes of the id of a job
+	mostID    = 256      // bytes of a job ID
 )
 
 // Device is a GPU or a GPU instance.
 type Device struct {
 	// GPU is the NVML index of the GPU.
 	GPU int
-	// Instance is the id of the GPU instance, gpu.NoInstance for the whole GPU.
+	// Instance is the ID of the GPU instance, or gpu.NoInstance for the whole GPU.
 	Instance uint32
 }
 
-// Jobs has the ids of the jobs that use a device: each once, in the order of the file, and none
-// without a job. The jobs of a GPU are not those of its instances.
+// Jobs has the IDs of the jobs that use a device, each once, in the order of the file. Devices
+// without jobs are missing. The jobs of a GPU do not include the jobs of its instances.
 type Jobs map[Device][]string
 
-// Read reads the folder: a file "0" has the jobs of GPU 0, and a file "0.7" those of GPU instance
-// 7 of GPU 0, one id in each line. It ignores files with other names. It rejects files that are
-// no regular files, also links, and files that are too large or have an id that is too long or
-// not printable. With an error, which names each rejected file, it returns the other jobs.
+// Read reads the folder. The file "0" has the jobs of GPU 0, and the file "0.7" has the jobs of GPU
+// instance 7 of GPU 0, with one ID per line. Read ignores files with other names. It rejects links
+// and other files that are not regular, files that are too large, and files with an ID that is too
+// long or not printable. If it rejects files, it returns an error that names each one, and the jobs
+// of the other files.
 func Read(dir string) (Jobs, error) {
-	names, err := list(dir)
+	names, err := listNames(dir)
 	jobs := Jobs{}
 	for _, name := range names {
-		device, ok := parse(name)
+		device, ok := parseName(name)
 		if !ok {
 			continue
 		}
-		of, failed := read(filepath.Join(dir, name))
+		ids, failed := read(filepath.Join(dir, name))
 		if errors.Is(failed, fs.ErrNotExist) {
 			continue // the job has ended
 		}
@@ -61,7 +62,7 @@ func Read(dir string) (Jobs, error) {
 			err = errors.Join(err, fmt.Errorf("read the jobs of a GPU: %w", failed))
 			continue
 		}
-		for _, job := range of {
+		for _, job := range ids {
 			if !slices.Contains(jobs[device], job) {
 				jobs[device] = append(jobs[device], job)
 			}
@@ -70,9 +71,9 @@ func Read(dir string) (Jobs, error) {
 	return jobs, err
 }
 
-// list returns the names in the folder, in order.
-func list(dir string) ([]string, error) {
-	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0) // to open a named pipe would block
+// listNames returns the names of the files in the folder, sorted.
+func listNames(dir string) ([]string, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0) // without O_DIRECTORY, a named pipe would block
 	if err != nil {
 		return nil, fmt.Errorf("read the folder of HPC jobs: %w: make the folder, or remove --hpc-job-mapping-dir", err)
 	}
@@ -88,20 +89,20 @@ func list(dir string) ([]string, error) {
 	return names, nil
 }
 
-// parse reads the name of a file: ^\d+(\.\d+)?$.
-func parse(name string) (Device, bool) {
+// parseName parses the name of a file: ^\d+(\.\d+)?$.
+func parseName(name string) (Device, bool) {
 	index, instance, cut := strings.Cut(name, ".")
 	d := Device{Instance: gpu.NoInstance}
-	n, ok := number(index)
+	n, ok := parseNumber(index)
 	d.GPU = int(n)
 	if ok && cut {
-		d.Instance, ok = number(instance)
+		d.Instance, ok = parseNumber(instance)
 	}
 	return d, ok
 }
 
-// number reads decimal digits. A number that is too large is that of no GPU.
-func number(s string) (uint32, bool) {
+// parseNumber parses decimal digits. It returns false for a number that is too large for any GPU.
+func parseNumber(s string) (uint32, bool) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	return uint32(n), err == nil && s[0] != '+'
 }

@@ -1,5 +1,5 @@
-// Package kernellog reads the errors of GPUs that the driver writes into the kernel's log and
-// does not report through NVML.
+// Package kernellog reads the errors of GPUs that the driver writes to the kernel's log and does
+// not report through NVML.
 package kernellog
 
 import (
@@ -18,7 +18,7 @@ import (
 
 // XID is an error of a GPU (NVIDIA's XID catalogue).
 type XID struct {
-	// BusID is the place of the GPU on the PCI bus, as sysfs writes it: "0000:17:00.0".
+	// BusID is the PCI bus ID of the GPU in the format of sysfs: "0000:17:00.0".
 	BusID string
 	Code  uint64
 }
@@ -43,26 +43,27 @@ func Parse(line string) (XID, bool) {
 		end = len(rest)
 	}
 	code, err := strconv.ParseUint(rest[:end], 10, 32)
-	if err != nil || !valid(bus) {
+	if err != nil || !validBusID(bus) {
 		return XID{}, false
 	}
 	return XID{BusID: strings.ToLower(bus), Code: code}, true
 }
 
-// valid reports whether a text is a place on the PCI bus: "0000:17:00.0".
-func valid(bus string) bool {
+// validBusID reports whether a text is a PCI bus ID: "0000:17:00.0".
+func validBusID(bus string) bool {
 	return len(bus) >= len("0000:17:00.0") && len(bus) <= len("00000000:17:00.0") &&
 		strings.Trim(bus, "0123456789abcdefABCDEF:.") == ""
 }
 
-// unreported are the errors that NVML does not report: it has lost the GPU by then.
+// unreported reports whether NVML does not report an error. NVML has already lost the GPU when
+// these errors happen.
 func unreported(code uint64) bool { return code == 79 || code == 119 || code == 120 }
 
-// mostLine is the longest record of the kernel's log.
+// mostLine is the length of the longest record in the kernel's log, in bytes.
 const mostLine = 8192
 
-// Watch delivers the errors that NVML does not report, from now on, until ctx ends. path is
-// usually /dev/kmsg. The error is for a log that cannot be read.
+// Watch delivers new errors that NVML does not report, until ctx ends. path is usually /dev/kmsg.
+// Watch returns an error if it cannot read the log.
 func Watch(ctx context.Context, path string, deliver func(XID)) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -74,7 +75,7 @@ func Watch(ctx context.Context, path string, deliver func(XID)) error {
 			_ = f.Close() // nothing was written
 		}
 	}()
-	// What was logged before is not of now. A pipe has no end to seek.
+	// Skip old records. A pipe does not support seeking.
 	if _, err := f.Seek(0, io.SeekEnd); err != nil && !errors.Is(err, syscall.ESPIPE) {
 		return fmt.Errorf("read the kernel's log %s: %w", path, err)
 	}
@@ -88,7 +89,7 @@ func Watch(ctx context.Context, path string, deliver func(XID)) error {
 		case errors.Is(err, bufio.ErrBufferFull):
 			return fmt.Errorf("read the kernel's log %s: it is no kernel log: it has a line of more than %d bytes", path, mostLine)
 		case errors.Is(err, syscall.EPIPE):
-			continue // the kernel has written over what was to be read next
+			continue // the kernel has overwritten the next record
 		case err != nil:
 			return fmt.Errorf("read the kernel's log %s: %w", path, err)
 		}

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// Rules say which labels of pods become labels of metrics.
+// Rules select the labels of pods that become labels of metrics.
 type Rules struct {
-	// Allow selects labels by their keys, of which an expression may match any part. If it is
+	// Allow selects labels by their keys. An expression may match any part of a key. If Allow is
 	// empty, all labels are selected.
 	Allow []*regexp.Regexp
-	// Reserved are names that the labels of metrics have already.
+	// Reserved has the names of the labels that the exporter sets itself.
 	Reserved []string
 }
 
 // Label is a label of a metric.
 type Label struct{ Name, Value string }
 
-// ParseAllow returns the expressions of an allow-list, with the syntax of package regexp. It
-// reports all those that are invalid.
+// ParseAllow parses the expressions of an allow-list, with the syntax of package regexp. It
+// reports all invalid expressions.
 func ParseAllow(expressions []string) ([]*regexp.Regexp, error) {
 	var out []*regexp.Regexp
 	var invalid error
@@ -41,18 +41,18 @@ func ParseAllow(expressions []string) ([]*regexp.Regexp, error) {
 	return out, invalid
 }
 
-// Labels returns the selected labels of a pod, in the order of their keys. Each has a name of
-// its own, which is valid in Prometheus: the key with "_" for each character but letters, digits
-// and "_". The name has "label_" before it if it is reserved, and "_2", "_3" and so on after it
-// if a key before has the same.
-func (r Rules) Labels(of map[string]string) []Label {
+// Labels returns the selected labels of a pod, in the order of their keys. Each name is unique and
+// valid in Prometheus: it is the key, with "_" in place of each character except letters, digits
+// and "_". A reserved name gets the prefix "label_". If an earlier key has the same name, the name
+// gets the suffix "_2", "_3" and so on.
+func (r Rules) Labels(podLabels map[string]string) []Label {
 	var out []Label
 	taken := map[string]bool{"": true}
-	for _, key := range slices.Sorted(maps.Keys(of)) {
+	for _, key := range slices.Sorted(maps.Keys(podLabels)) {
 		if !r.allows(key) {
 			continue
 		}
-		name := valid(key)
+		name := labelName(key)
 		if slices.Contains(r.Reserved, name) {
 			name = "label_" + name
 		}
@@ -61,7 +61,7 @@ func (r Rules) Labels(of map[string]string) []Label {
 			name = base + "_" + strconv.Itoa(n)
 		}
 		taken[name] = true
-		out = append(out, Label{Name: name, Value: of[key]})
+		out = append(out, Label{Name: name, Value: podLabels[key]})
 	}
 	return out
 }
@@ -70,8 +70,8 @@ func (r Rules) allows(key string) bool {
 	return len(r.Allow) == 0 || slices.ContainsFunc(r.Allow, func(e *regexp.Regexp) bool { return e.MatchString(key) })
 }
 
-// valid returns a key as the name of a label. A name does not begin with a digit.
-func valid(key string) string {
+// labelName converts a key to a valid name of a label, which must not begin with a digit.
+func labelName(key string) string {
 	name := strings.Map(func(c rune) rune {
 		if c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
 			return c

@@ -1,6 +1,6 @@
-// Package podinfo knows the pods of this node by the API server: their UIDs and labels, which
-// have ended, and the names of their containers. The exporter works without it:
-// the methods of a nil *Pods know no pod.
+// Package podinfo watches the pods of this node on the API server: their UIDs and labels, whether
+// they have ended, and the names of their containers. It is optional: the methods of a nil *Pods
+// find no pod.
 package podinfo
 
 import (
@@ -11,36 +11,36 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// Config describes which pods to follow, and what of them.
+// Config configures a Pods.
 type Config struct {
 	// Client is the client of the API server. It needs the verbs list and watch on pods.
 	Client *kube.Client
 	// Node is the name of the node.
 	Node string
-	// Rules say which labels of pods are known.
+	// Rules select the labels of pods to keep.
 	Rules Rules
 }
 
-// Pod is what is known of a pod.
+// Pod has the properties of a pod.
 type Pod struct {
 	Namespace, Name string
-	// UID is that of the Pod object. ByUID finds a static pod also by the UID that the kubelet
-	// gives it.
+	// UID is the UID of the Pod object. ByUID also finds a static pod by the UID that the kubelet
+	// assigns.
 	UID    string
 	Labels []Label
-	// Ended is set for a pod whose containers have all ended for good.
+	// Ended is set if all containers of the pod have ended and will not restart.
 	Ended bool
-	// Containers has the names of the containers, by their ids without the engine's name.
+	// Containers has the names of the containers, by their IDs without the engine's name.
 	Containers map[string]string
 }
 
-// Pods follows the pods of a node. Its methods are safe for concurrent use, and never block.
+// Pods watches the pods of a node. Its methods are safe for concurrent use. Only Run blocks.
 type Pods struct {
 	cfg   Config
 	known atomic.Pointer[known]
 }
 
-// known are the pods as they were delivered last.
+// known has the pods of the last list from the API server.
 type known struct {
 	names map[name]Pod
 	uids  map[string]Pod
@@ -51,8 +51,8 @@ type name struct{ namespace, name string }
 // New returns a Pods that knows pods while Run runs.
 func New(cfg Config) *Pods { return &Pods{cfg: cfg} }
 
-// Run follows the pods until ctx ends. It logs failures and retries, see kube.Watch; the Failing
-// of the client says whether it works. What is known stays meanwhile.
+// Run watches the pods until ctx ends. It logs failures and retries, see kube.Watch. The client's
+// Failing method reports whether the watch fails. During failures, the last known pods stay.
 func (p *Pods) Run(ctx context.Context) {
 	kube.Watch(ctx, p.cfg.Client, kube.Query{
 		Object:        kube.Object{API: "v1", Resource: "pods"},
@@ -64,15 +64,15 @@ func (p *Pods) Run(ctx context.Context) {
 func (p *Pods) Known() bool { return p != nil && p.known.Load() != nil }
 
 // Pod returns a pod by its name.
-func (p *Pods) Pod(namespace, of string) (Pod, bool) {
+func (p *Pods) Pod(namespace, podName string) (Pod, bool) {
 	if !p.Known() {
 		return Pod{}, false
 	}
-	pod, ok := p.known.Load().names[name{namespace, of}]
+	pod, ok := p.known.Load().names[name{namespace, podName}]
 	return pod, ok
 }
 
-// ByUID returns a pod by its UID, as the cgroups of its processes have it.
+// ByUID returns a pod by the UID that is in the cgroups of its processes.
 func (p *Pods) ByUID(uid string) (Pod, bool) {
 	if !p.Known() {
 		return Pod{}, false
@@ -82,12 +82,12 @@ func (p *Pods) ByUID(uid string) (Pod, bool) {
 }
 
 // Ended reports whether a pod is known to have ended. It is for podresources.Options.
-func (p *Pods) Ended(namespace, of string) bool {
-	pod, _ := p.Pod(namespace, of)
+func (p *Pods) Ended(namespace, podName string) bool {
+	pod, _ := p.Pod(namespace, podName)
 	return pod.Ended
 }
 
-// object is the part of a Pod object that is kept.
+// object has the fields of a Pod object that are kept.
 type object struct {
 	Metadata struct {
 		Name        string            `json:"name"`
@@ -95,8 +95,8 @@ type object struct {
 		UID         string            `json:"uid"`
 		Labels      map[string]string `json:"labels"`
 		Annotations struct {
-			// Mirror is the UID that the kubelet gives a static pod, on the object that
-			// shows it in the API.
+			// Mirror is the UID that the kubelet assigns to a static pod. It is on the mirror
+			// pod, which represents the static pod in the API.
 			Mirror string `json:"kubernetes.io/config.mirror"`
 		} `json:"annotations"`
 	} `json:"metadata"`

@@ -1,13 +1,13 @@
-// Package processes tells which pod and container a process that uses a GPU belongs to.
+// Package processes finds the pod and container of a process that uses a GPU.
 //
-// A process leads to the UID of its pod and the id of its container, by /proc/PID/cgroup. The
-// UID leads to the name of the pod by the API server, if the exporter has access to it, or else
-// by the kubelet's folder with the logs of pods. The PodResources API has no UIDs, and the
-// kubelet's checkpoints are its own. The id of a container leads to its name by the API server
-// only; User does without where it can.
+// The file /proc/PID/cgroup has the UID of the pod and the ID of the container. The name of the
+// pod comes from the API server, if the exporter has access to it, or otherwise from the kubelet's
+// folder with the logs of pods. The PodResources API has no UIDs, and the kubelet's checkpoints
+// are private. The name of the container comes only from the API server. User works without it
+// if the pod has only one container that uses the device.
 //
-// NVML reports processes by their ids in the PID namespace of the exporter, so that its pod has
-// to share that of the host (hostPID).
+// NVML reports processes by their IDs in the PID namespace of the exporter. So the exporter's pod
+// has to share the PID namespace of the host (hostPID).
 package processes
 
 import (
@@ -25,19 +25,19 @@ import (
 	"outrigger.dev/pkg/procowner"
 )
 
-// most is the size of the largest /proc/PID/cgroup that is read, in bytes.
-const most = 64 << 10
+// maxCgroupFile is the limit for the size of /proc/PID/cgroup, in bytes.
+const maxCgroupFile = 64 << 10
 
-// Process is where a process runs. Each field is empty if it is not known, and all are for a
-// process that is in no pod, container or unit.
+// Process has the pod, container or unit of a process. Unknown fields are empty. All fields are
+// empty for a process outside of pods, containers and units.
 type Process struct {
-	// PodUID is the UID that the kubelet gives the pod. That of the Pod object of a static pod
-	// is another one.
+	// PodUID is the UID that the kubelet assigns to the pod. The Pod object of a static pod has
+	// another UID.
 	PodUID         string
 	Namespace, Pod string
-	// Container is the name of the container in its pod, and ContainerID its id.
+	// Container is the name of the container in its pod, and ContainerID is its ID.
 	Container, ContainerID string
-	// Unit is the unit of systemd of a process in no container.
+	// Unit is the systemd unit of a process outside of containers.
 	Unit string
 }
 
@@ -48,21 +48,21 @@ type Pods interface {
 
 var _ Pods = (*podinfo.Pods)(nil)
 
-// Config says where processes and pods are. Its Pods may be nil.
+// Config configures a Resolver.
 type Config struct {
-	// Proc is the folder of the host's procfs. If empty, it is /proc.
+	// Proc is the folder of the host's procfs. The default is /proc.
 	Proc string
-	// Logs is the kubelet's folder with the logs of pods. If empty, it is /var/log/pods.
+	// Logs is the kubelet's folder with the logs of pods. The default is /var/log/pods.
 	Logs string
-	// Pods has the pods that the API server knows, nil without access to it.
+	// Pods has the pods from the API server. It is nil without access to the API server.
 	Pods Pods
 }
 
-// Resolver resolves processes. One goroutine uses it.
+// Resolver finds the pods and containers of processes. It is not safe for concurrent use.
 type Resolver struct {
 	cfg Config
-	// named are the pods by the folder of logs, as last read.
-	named map[string]procowner.Pod
+	// podsByUID has the pods from the folder of logs, as last read.
+	podsByUID map[string]procowner.Pod
 }
 
 // New returns a Resolver.
@@ -71,10 +71,9 @@ func New(cfg Config) *Resolver {
 	return &Resolver{cfg: cfg}
 }
 
-// Resolve returns where each process runs. It omits processes that have ended. With an error it
-// still returns what is known: the error says why a process or the names of pods could not be
-// read. It reads one file for each process, and the folder of logs if that has names that are
-// not known yet.
+// Resolve returns the pod and container of each process. It omits processes that have ended. If a
+// process or the names of pods cannot be read, it returns an error and the other processes. It
+// reads one file for each process, and also the folder of logs if the name of a pod is unknown.
 func (r *Resolver) Resolve(pids []int) (map[int]Process, error) {
 	out := make(map[int]Process, len(pids))
 	var failed error
@@ -85,10 +84,10 @@ func (r *Resolver) Resolve(pids []int) (map[int]Process, error) {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
 			continue
 		case err != nil:
-			failed = err // one is enough to know why
+			failed = err // one error is enough
 			continue
 		}
-		r.name(&p)
+		r.addNames(&p)
 		unnamed = unnamed || p.PodUID != "" && p.Pod == ""
 		out[pid] = p
 	}
@@ -99,16 +98,16 @@ func (r *Resolver) Resolve(pids []int) (map[int]Process, error) {
 	if err != nil {
 		return out, errors.Join(failed, fmt.Errorf("%w: mount this folder, or give access to pods in the API server", err))
 	}
-	r.named = named
+	r.podsByUID = named
 	for pid, p := range out {
-		r.name(&p)
+		r.addNames(&p)
 		out[pid] = p
 	}
 	return out, failed
 }
 
 func (r *Resolver) read(pid int) (Process, error) {
-	data, err := hostfs.ReadFile(filepath.Join(r.cfg.Proc, strconv.Itoa(pid), "cgroup"), most)
+	data, err := hostfs.ReadFile(filepath.Join(r.cfg.Proc, strconv.Itoa(pid), "cgroup"), maxCgroupFile)
 	if err != nil {
 		return Process{}, fmt.Errorf("read the cgroups of process %d: %w", pid, err)
 	}
@@ -116,8 +115,8 @@ func (r *Resolver) read(pid int) (Process, error) {
 	return Process{PodUID: o.Pod, ContainerID: o.Container, Unit: o.Unit}, nil
 }
 
-// name adds the names of the pod and the container, as far as they are known.
-func (r *Resolver) name(p *Process) {
+// addNames adds the names of the pod and the container if they are known.
+func (r *Resolver) addNames(p *Process) {
 	if p.PodUID == "" || p.Pod != "" {
 		return
 	}
@@ -127,13 +126,13 @@ func (r *Resolver) name(p *Process) {
 			return
 		}
 	}
-	pod := r.named[p.PodUID]
+	pod := r.podsByUID[p.PodUID]
 	p.Namespace, p.Pod = pod.Namespace, pod.Name
 }
 
-// User returns the user of a device to which a process of that device belongs. If the container
-// of the process is not known, it is the only container of the pod that uses the device; there
-// is none if several do. A container with several replicas is the user with the lowest.
+// User returns the user of a device that a process belongs to. If the container of the process is
+// unknown, User returns the only container of the pod that uses the device, and false if several
+// do. For a container with several replicas, it returns the first.
 func (p Process) User(users []podresources.User) (podresources.User, bool) {
 	var found podresources.User
 	for _, u := range users {

@@ -1,5 +1,5 @@
-// Package scrape answers GET /metrics: with the metrics of the GPUs that are kept for it, and
-// with those of the exporter itself.
+// Package scrape handles GET /metrics: it serves the stored metrics of the GPUs, and the metrics
+// of the exporter itself.
 package scrape
 
 import (
@@ -19,7 +19,7 @@ import (
 	"outrigger.dev/pkg/agent"
 )
 
-// Handler returns the handler of GET /metrics. own are the metrics of the exporter itself.
+// Handler returns the handler of GET /metrics. own has the metrics of the exporter itself.
 func Handler(served func() *exporter.Served, own prometheus.Gatherer, log *slog.Logger) http.Handler {
 	options := promhttp.HandlerOpts{EnableOpenMetrics: true}
 	plain := agent.MetricsHandler(gatherer{served, own, false}, options, log)
@@ -33,11 +33,11 @@ func Handler(served func() *exporter.Served, own prometheus.Gatherer, log *slog.
 	})
 }
 
-// gatherer has the metrics of the GPUs and of the exporter.
+// gatherer gathers the metrics of the GPUs and of the exporter.
 type gatherer struct {
 	served func() *exporter.Served
 	own    prometheus.Gatherer
-	// open says that they are served as OpenMetrics.
+	// open is set if the metrics are served as OpenMetrics.
 	open bool
 }
 
@@ -46,21 +46,22 @@ func (g gatherer) Gather() ([]*dto.MetricFamily, error) {
 	own, err := g.own.Gather()
 	served := g.served()
 	out := slices.Concat(own, served.Families)
-	if age := ages(served.Read, time.Now()); age != nil {
+	if age := ageFamily(served.Read, time.Now()); age != nil {
 		out = append(out, age)
 	}
 	if g.open {
 		for i, f := range out {
-			out[i] = named(f)
+			out[i] = openMetricsFamily(f)
 		}
 	}
 	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return out, err
 }
 
-// named returns a family whose name OpenMetrics does not change: it adds "_total" to the name of
-// a counter, which no query of DCGM's metrics has. Their type is unknown instead.
-func named(f *dto.MetricFamily) *dto.MetricFamily {
+// openMetricsFamily returns a family whose name stays the same in OpenMetrics. OpenMetrics would
+// add "_total" to the name of a counter, but queries use DCGM's names without it. So the type of
+// such a counter becomes unknown.
+func openMetricsFamily(f *dto.MetricFamily) *dto.MetricFamily {
 	if f.GetType() != dto.MetricType_COUNTER || strings.HasSuffix(f.GetName(), "_total") {
 		return f
 	}
@@ -72,8 +73,8 @@ func named(f *dto.MetricFamily) *dto.MetricFamily {
 	return out
 }
 
-// ages returns how old the readings of the GPUs are.
-func ages(read []exporter.Read, now time.Time) *dto.MetricFamily {
+// ageFamily returns the metrics with the ages of the readings.
+func ageFamily(read []exporter.Read, now time.Time) *dto.MetricFamily {
 	if len(read) == 0 {
 		return nil
 	}

@@ -1,8 +1,8 @@
 // Package allocate answers the kubelet's requests for devices, with pure functions of the
 // resource, the options and the request.
 //
-// There is one Allocator for each state of a resource, and one Topology for each snapshot
-// of the node. They are built before the first request, because that is costly.
+// The caller builds one Allocator for each state of a resource, and one Topology for each
+// snapshot of the node. It builds them before the first request, because that is costly.
 package allocate
 
 import (
@@ -30,10 +30,10 @@ type Options struct {
 	// MPSRoot is the folder on the host with the pipes of the MPS daemons, for
 	// resources that are shared by MPS.
 	MPSRoot string
-	// Policy chooses among shared devices and MIG devices. Empty is
+	// Policy chooses among shared devices and MIG devices. The default is
 	// config.PolicyDistributed.
 	Policy config.Policy
-	// Topology scores the links between GPUs. Nil if they are unknown.
+	// Topology scores the links between GPUs. It is nil if the links are unknown.
 	Topology Topology
 }
 
@@ -43,8 +43,8 @@ type Extras struct {
 	GDS, MOFED, GDRCopy bool
 	// IMEXChannels are the channels to pass that exist, in order.
 	IMEXChannels []int
-	// CDIClasses are the classes other than CDIClass that have a CDI spec. The runtime
-	// rejects a container with a name that it cannot resolve.
+	// CDIClasses are the classes other than CDIClass that have a CDI spec. Other classes
+	// are not named, because the runtime rejects a container with a name that it cannot resolve.
 	CDIClasses []string
 }
 
@@ -56,8 +56,8 @@ func (e UnknownDeviceError) Error() string {
 	return "invalid request: unknown device: " + e.ID
 }
 
-// TooManySharedError is the error of a request for several replicas of a resource of
-// which a container may have only one.
+// TooManySharedError is the error of a request for several replicas of a shared resource
+// that rejects requests for more than one.
 type TooManySharedError struct{ Count int }
 
 // Error returns the same message as NVIDIA's device plugin.
@@ -70,12 +70,12 @@ func (e TooManySharedError) Error() string {
 type Allocator struct {
 	opts Options
 	res  resource.Resource
-	// position of a device in the resource, by its UUID.
+	// position has the position of each device in the resource, by UUID.
 	position map[gpu.UUID]int
 	// gpus are the physical GPUs, in the order of the resource.
 	gpus []physical
-	// home[i] is the position in gpus of the GPU of device i.
-	home []int
+	// gpuOf[i] is the position in gpus of the GPU of device i.
+	gpuOf []int
 }
 
 // physical is a GPU and its devices.
@@ -88,7 +88,7 @@ type physical struct {
 
 // New returns the Allocator for one state of a resource.
 func New(r resource.Resource, opts Options) *Allocator {
-	a := &Allocator{opts: opts, res: r, position: map[gpu.UUID]int{}, home: make([]int, len(r.Devices))}
+	a := &Allocator{opts: opts, res: r, position: map[gpu.UUID]int{}, gpuOf: make([]int, len(r.Devices))}
 	places := map[int]int{}
 	for i, d := range r.Devices {
 		a.position[d.UUID] = i
@@ -99,19 +99,19 @@ func New(r resource.Resource, opts Options) *Allocator {
 			a.gpus = append(a.gpus, physical{index: d.GPU})
 		}
 		a.gpus[place].devices = append(a.gpus[place].devices, i)
-		a.home[i] = place
+		a.gpuOf[i] = place
 	}
 	return a
 }
 
-// NeedsLinks reports whether preferred devices depend on the links between GPUs. Of two
-// GPUs, there is one link.
+// NeedsLinks reports whether the preferred devices depend on the links between GPUs. Two
+// GPUs have only one link, so that there is no choice.
 func (a *Allocator) NeedsLinks() bool { return len(a.gpus) > 2 }
 
 func replicas(d resource.Device) int { return max(d.Replicas, 1) }
 
-// find returns the position of the device that the kubelet's id names, and the number
-// of the replica.
+// find returns the position of the device with the kubelet's id, and the number of the
+// replica.
 func (a *Allocator) find(id string) (device, replica int, ok bool) {
 	uuid, replica, shared := resource.SplitID(id)
 	device, ok = a.position[uuid]

@@ -14,8 +14,8 @@ import (
 )
 
 // CDIVendor and the classes form the kinds of the CDI devices for GPUs and for optional
-// hardware. Each optional class has one device, "all". Only the IMEX channels have a
-// device for each channel, named by its number.
+// hardware. Each optional class has one device, "all", except the IMEX channels: they have
+// one device per channel, named by its number.
 const (
 	CDIVendor       = "k8s.device-plugin.nvidia.com"
 	CDIClass        = "gpu"
@@ -31,18 +31,18 @@ const (
 	imexChannels     = "NVIDIA_IMEX_CHANNELS"
 	annotationPlugin = "nvidia-device-plugin_"
 
-	// mountedDevices is the folder in which NVIDIA's container runtime finds the names
-	// of devices as mounts. A pod without privileges cannot forge these mounts, unlike an
-	// environment variable.
+	// mountedDevices is the folder with a mount for each device. NVIDIA's container runtime
+	// reads the names of the devices from these mounts. A pod without privileges cannot forge
+	// them, unlike an environment variable.
 	mountedDevices = "/var/run/nvidia-container-devices"
 	mountSource    = "/dev/null"
 
 	imexNodes = "/dev/nvidia-caps-imex-channels/channel"
 )
 
-// Allocate returns what a container needs to use the devices. It names each device once,
-// in the order of ids. The annotation's key ends in token, which must differ from request
-// to request.
+// Allocate returns the variables, mounts, device nodes and CDI devices that a container
+// needs to use the devices. It names each device once, in the order of ids. The
+// annotation's key ends in token, which must be different in each request.
 func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAllocateResponse, error) {
 	devices, err := a.lookup(ids)
 	if err != nil {
@@ -71,13 +71,13 @@ func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAl
 	}
 	a.extras(resp)
 	if i := slices.IndexFunc(devices, func(d resource.Device) bool { return d.MPS }); i >= 0 {
-		mps(resp, a.opts.MPSRoot, MPSFolder(a.res, devices[i]), a.res.Name)
+		addMPSClient(resp, a.opts.MPSRoot, MPSFolder(a.res, devices[i]), a.res.Name)
 	}
 	return resp, nil
 }
 
-// annotations returns the annotation that names the CDI devices. The runtime rejects one
-// that names none.
+// annotations returns the annotation that names the CDI devices. Without devices it returns
+// no annotation, because the runtime rejects an empty one.
 func (a *Allocator) annotations(devices []string, token string) map[string]string {
 	if len(devices) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func (a *Allocator) annotations(devices []string, token string) map[string]strin
 	return map[string]string{a.opts.CDIAnnotationPrefix + annotationPlugin + token: strings.Join(devices, ",")}
 }
 
-// lookup returns the devices that the ids name, each once.
+// lookup returns the devices with these ids, each once.
 func (a *Allocator) lookup(ids []string) ([]resource.Device, error) {
 	var (
 		devices []resource.Device
@@ -176,8 +176,8 @@ func (a *Allocator) specs(devices []resource.Device) []*pluginapi.DeviceSpec {
 	return specs
 }
 
-// extras sets the variables with which NVIDIA's container runtime adds optional devices,
-// where CDI does not add them.
+// extras sets the variables that request optional devices from NVIDIA's container runtime.
+// The runtime needs them if CDI does not add the devices.
 func (a *Allocator) extras(resp *pluginapi.ContainerAllocateResponse) {
 	for env, on := range map[string]bool{
 		"NVIDIA_GDRCOPY": a.opts.Extras.GDRCopy,

@@ -3,11 +3,11 @@ package allocate
 import "slices"
 
 const (
-	// maxSets is the largest number of sets of GPUs that are compared one by one. It
-	// covers sets of any size among 16 GPUs, of which 8 of 16 are the most, and takes a
-	// tenth of a millisecond.
+	// maxSets is the largest number of sets of GPUs that are compared one by one. It is
+	// the number of sets of 8 among 16 GPUs, which covers sets of any size among 16. The
+	// comparison takes a tenth of a millisecond.
 	maxSets = 12870
-	// primary is a factor with which any difference of the links within a set outweighs
+	// primary is a factor that makes any difference of the links within a set outweigh
 	// the links to other GPUs.
 	primary = 1 << 32
 )
@@ -25,8 +25,8 @@ type search struct {
 	value  int64
 }
 
-// closest returns the size GPUs of a class that are connected best, by the rules of
-// Preferred. The class has more GPUs than that.
+// closest returns the best connected set of size GPUs of a class, by the rules of
+// Preferred. The class must have more than size GPUs.
 func (c *choice) closest(class []int, size int) []int {
 	n := len(class)
 	s := &search{n: n, size: size, weight: make([]int64, n), edge: make([][]int64, n)}
@@ -36,9 +36,9 @@ func (c *choice) closest(class []int, size int) []int {
 			if t.picked > 0 {
 				s.weight[i] += score * primary
 			}
-			// The sum of the links of a set's GPUs to all free or taken GPUs counts
-			// the links within the set twice. Among sets whose links within are
-			// equal, this sum orders by the links to the GPUs that stay free.
+			// The sum of the links of a set's GPUs to all free or picked GPUs counts the
+			// links within the set twice. Among sets with equal links within, this sum
+			// orders by the links to the GPUs that stay free.
 			if t.free > 0 || t.picked > 0 {
 				s.weight[i] -= score
 			}
@@ -64,7 +64,7 @@ func (c *choice) score(g, h int) int64 {
 	return int64(c.opts.Topology.Score(c.Allocator.gpus[g].index, c.Allocator.gpus[h].index))
 }
 
-// fewSets reports whether there are at most maxSets sets of size among n.
+// fewSets reports whether n GPUs have at most maxSets sets of this size.
 func fewSets(n, size int) bool {
 	sets := 1
 	for i := 1; i <= min(size, n-size); i++ {
@@ -76,8 +76,8 @@ func fewSets(n, size int) bool {
 	return true
 }
 
-// exact finds the best of all sets, the first of equal ones. It adds each point from the
-// given one on to the points that are chosen already, which are worth value.
+// exact finds the best of all sets, and the first among equal ones. It extends the chosen
+// points, whose sum is value, by each point in turn, beginning with the point from.
 func (s *search) exact(from int, value int64) {
 	left := s.size - len(s.chosen)
 	if left == 0 {
@@ -97,9 +97,9 @@ func (s *search) exact(from int, value int64) {
 	}
 }
 
-// greedy repeatedly removes the point that is worth least, the last of equal ones, until
-// size points are left. The groups that remain are larger and closer than others. It is
-// for more than maxSets sets.
+// greedy repeatedly removes the point with the lowest worth, and the last among equal ones,
+// until size points remain. This favors large, well connected groups. It is used for more
+// than maxSets sets.
 func (s *search) greedy() {
 	worth := slices.Clone(s.weight)
 	var set []int

@@ -11,9 +11,9 @@ import (
 // mpsRootCtr is the folder of the MPS daemons in a container.
 const mpsRootCtr = "/mps"
 
-// MPSFolder returns the name of the folder, below the root of all MPS daemons, of the daemon
-// that serves the device. Each GPU has a daemon of its own, unless a container can get
-// several GPUs of the resource: a program is a client of one daemon only.
+// MPSFolder returns the name of the folder of the daemon that serves the device. The folder
+// is below the root of all MPS daemons. Each GPU has a separate daemon, unless a container
+// can get several GPUs of the resource, because a program can be a client of only one daemon.
 func MPSFolder(r resource.Resource, d resource.Device) string {
 	if r.FailRequestsGreaterThanOne {
 		return string(d.UUID)
@@ -21,16 +21,15 @@ func MPSFolder(r resource.Resource, d resource.Device) string {
 	return r.Name
 }
 
-// MPSPipe returns the folder through which the daemon of a folder and its clients
-// communicate.
+// MPSPipe returns the folder with the pipes between a daemon and its clients.
 func MPSPipe(root, folder string) string { return filepath.Join(root, folder, "pipe") }
 
-// MPSShm returns the folder for the shared memory of that daemon and its clients.
+// MPSShm returns the folder for the shared memory of a daemon and its clients.
 func MPSShm(root, folder string) string { return filepath.Join(root, folder, "shm") }
 
-// mps adds what makes the container a client of the daemon. Its path in the container is
-// that of NVIDIA's device plugin.
-func mps(resp *pluginapi.ContainerAllocateResponse, root, folder, res string) {
+// addMPSClient adds the variable and the mounts that make the container a client of the
+// daemon. The path in the container is the same as with NVIDIA's device plugin.
+func addMPSClient(resp *pluginapi.ContainerAllocateResponse, root, folder, res string) {
 	pipe := MPSPipe(mpsRootCtr, res)
 	resp.Envs["CUDA_MPS_PIPE_DIRECTORY"] = pipe
 	resp.Mounts = append(resp.Mounts,

@@ -16,7 +16,7 @@ type choice struct {
 	count int
 }
 
-// device is a device of which the container can get replicas.
+// device is a device and the state of its replicas in a request.
 type device struct {
 	tally
 	replicas []state
@@ -36,25 +36,25 @@ type tally struct {
 	total, free, picked int
 }
 
-// used is how many containers the hardware serves, including this one. Unhealthy hardware
-// counts as used.
+// used returns the number of containers that the hardware serves, including this one.
+// Unhealthy hardware counts as used.
 func (t tally) used() int { return t.total - t.free }
 
-// newChoice returns a choice among the available devices. It ignores unknown ones, because
-// the kubelet may be a moment behind.
+// newChoice returns a choice among the available devices. It ignores unknown devices,
+// because the kubelet may have an older list.
 func newChoice(a *Allocator, available []string) *choice {
 	c := &choice{Allocator: a, devices: make([]device, len(a.res.Devices)), gpus: make([]tally, len(a.gpus))}
 	for i, d := range a.res.Devices {
 		n := replicas(d)
 		c.devices[i] = device{tally: tally{total: n}, replicas: make([]state, n)}
-		c.gpus[a.home[i]].total += n
+		c.gpus[a.gpuOf[i]].total += n
 	}
 	for _, id := range available {
 		d, n, ok := a.find(id)
 		if ok && c.devices[d].replicas[n] == unavailable {
 			c.devices[d].replicas[n] = free
 			c.devices[d].free++
-			c.gpus[a.home[d]].free++
+			c.gpus[a.gpuOf[d]].free++
 		}
 	}
 	return c
@@ -64,23 +64,23 @@ func newChoice(a *Allocator, available []string) *choice {
 func (c *choice) pick(d, n int) {
 	c.devices[d].replicas[n] = picked
 	c.count++
-	for _, t := range []*tally{&c.devices[d].tally, &c.gpus[c.home[d]]} {
+	for _, t := range []*tally{&c.devices[d].tally, &c.gpus[c.gpuOf[d]]} {
 		t.free--
 		t.picked++
 	}
 }
 
-// choose picks n replicas, or all that are free. It proceeds by classes of GPUs that are
-// equal for the policy, and takes either all GPUs of a class or those with the best links
-// to each other.
+// choose picks n replicas, or all free ones if there are fewer. It proceeds by classes of
+// GPUs that are equal for the policy. It takes all GPUs of a class, or the best connected
+// ones if it does not need all.
 func (c *choice) choose(n int) {
 	for n > 0 {
 		class := c.class()
 		if len(class) == 0 {
 			return
 		}
-		// A replica that is picked makes its GPU a worse choice for the policies that spread,
-		// and a better one for the policy that packs.
+		// A picked replica makes its GPU a worse choice for the policies distributed and
+		// spread, and a better choice for the policy packed.
 		each := 1
 		if c.opts.Policy == config.PolicyPacked {
 			each = c.gpus[class[0]].free
@@ -119,7 +119,7 @@ func (c *choice) class() []int {
 }
 
 // pickFrom picks the lowest free replica of the best device of a GPU. The GPU must have a
-// free one.
+// free replica.
 func (c *choice) pickFrom(g int) {
 	var (
 		chosen = -1
@@ -144,15 +144,15 @@ func (c *choice) fresh(g int) bool {
 	})
 }
 
-// rank orders hardware by the policy: the lowest is taken first.
+// rank orders hardware by the policy. The lowest rank is taken first.
 type rank [3]int
 
-// rank returns the rank of hardware. fresh is set if it has parts that this container does
-// not use yet.
+// rank returns the rank of a GPU or device. fresh is set if a GPU has a free device that
+// this container does not use yet.
 func (c *choice) rank(t tally, fresh bool) rank {
 	switch c.opts.Policy {
 	case config.PolicyPacked:
-		// Among equally used hardware, the one with less free is fuller.
+		// Among equally used hardware, the hardware with fewer free replicas is fuller.
 		return rank{-t.used(), t.free}
 	case config.PolicySpread:
 		again := 0

@@ -12,21 +12,21 @@ type MalformedRequestError struct{ Reason string }
 func (e MalformedRequestError) Error() string { return "invalid request: " + e.Reason }
 
 // Preferred returns size of the available devices, including the required ones, in the
-// order of the resource. It returns fewer if fewer are available and known: the kubelet
-// chooses the others.
+// order of the resource. If fewer are available and known, it returns fewer, and the
+// kubelet chooses the others.
 //
-// Options.Policy decides between GPUs that are used by different numbers of containers.
-// Among those that it considers equal, and so among GPUs that are neither shared nor
-// divided, Preferred chooses
+// Options.Policy decides between GPUs that different numbers of containers use. Among GPUs
+// that are equal for the policy, such as GPUs that are neither shared nor divided, Preferred
+// chooses by these criteria, in this order:
 //
-//  1. the set that is connected best, with the GPUs chosen before: the sum of the
-//     Topology's scores of all pairs is the highest;
-//  2. of these the set with the weakest links to the GPUs that stay free, so that an
-//     idle pair or NUMA node stays idle as a whole;
-//  3. of these the first in the order of the resource.
+//  1. The set, together with the GPUs chosen before, has the highest sum of the Topology's
+//     scores of all pairs.
+//  2. The set has the weakest links to the GPUs that stay free, so that an idle pair or
+//     NUMA node stays idle as a whole.
+//  3. The set is the first in the order of the resource.
 //
 // NVIDIA's device plugin partitions all free GPUs into sets of this size with the highest
-// total. That may give this container a worse set in favor of containers that never come.
+// total. It may give this container a worse set in favor of containers that never come.
 func (a *Allocator) Preferred(available, must []string, size int) ([]string, error) {
 	switch {
 	case size < 0:

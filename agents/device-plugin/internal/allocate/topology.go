@@ -4,8 +4,8 @@ import "outrigger.dev/pkg/gpu"
 
 // The parts of the score of a pair of GPUs, with the weights of NVIDIA's device plugin
 // (go-gpuallocator): an NVLink counts more than any path on the PCI bus, and the path
-// decides between pairs with equally many NVLinks. Unlike there, links to a switch count
-// as well, because both GPUs reach each other over them at full speed.
+// decides between pairs with equally many NVLinks. Unlike in NVIDIA's device plugin, links
+// to a switch also count, because both GPUs reach each other over them at full speed.
 const (
 	scoreSystem     = 10
 	scoreNUMANode   = 20
@@ -14,13 +14,13 @@ const (
 	scoreSwitch     = 50
 	scoreBoard      = 60
 	scoreNVLink     = 100
-	// maxNVLinks is more than any GPU has. It keeps sums of scores below 2^31 on the
-	// largest node.
+	// maxNVLinks is above the number of NVLinks of any GPU. It keeps sums of scores below
+	// 2^31 on the largest node.
 	maxNVLinks = 100
 )
 
-// Topology has, for pairs of GPUs, how well they are connected. The lower NVML index of a
-// pair comes first. A Topology does not change.
+// Topology has the scores of pairs of GPUs: a higher score is a better connection. The
+// lower NVML index of a pair comes first. A Topology does not change.
 type Topology map[[2]int]int
 
 // NewTopology returns the topology of a node. Build it once for each snapshot.
@@ -29,7 +29,7 @@ func NewTopology(n *gpu.Node) Topology {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		for index, other := range gpus {
-			// The score of two GPUs between which the driver reports no link.
+			// This score holds if the driver reports no link between the two GPUs.
 			t.set(index, g.Index, pciScore(gpu.PathUndetermined, other, g))
 		}
 		gpus[g.Index] = g
@@ -51,8 +51,8 @@ func (t Topology) set(a, b, score int) {
 	}
 }
 
-// Score returns how well two GPUs, named by their NVML indices, are connected: higher is
-// better, and 0 is for unknown GPUs and for one and the same GPU.
+// Score returns the score of the connection of two GPUs, by their NVML indices. Higher is
+// better. It is 0 if a GPU is unknown, or if both are the same GPU.
 func (t Topology) Score(a, b int) int { return t[pair(a, b)] }
 
 func pair(a, b int) [2]int { return [2]int{min(a, b), max(a, b)} }

@@ -40,7 +40,8 @@ func newApp(s *settings) agent.App {
 	}
 }
 
-// source returns the GPUs without a label of the node, which the API server has.
+// source returns the source of the GPUs. It ignores labels of the node, because it does not
+// connect to the API server.
 func (s *settings) source(c *cli.Context, log *slog.Logger) (gpu.Source, error) {
 	if err := s.load(c.Context, nil, log); err != nil {
 		return nil, err
@@ -48,8 +49,8 @@ func (s *settings) source(c *cli.Context, log *slog.Logger) (gpu.Source, error) 
 	return s.driver.Source(log)
 }
 
-// open loads the settings, and returns what the plugin and the supervisor of MPS daemons have in
-// common.
+// open loads the settings. It returns the API server and the config that the device plugin and
+// the supervisor of MPS daemons share.
 func (s *settings) open(ctx context.Context, log *slog.Logger) (*cluster.API, parts.Config, error) {
 	api, err := s.openAPI(log)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// openAPI returns what the flags ask for of the API server: the label that
-// chooses the config file, Events, and whether the DaemonSet is deleted. It returns nil
-// where they ask for none, or where there is no API server.
+// openAPI connects to the API server if a flag needs it: for the label that selects the
+// config file, for Events, or to see that the DaemonSet is deleted. It returns nil if no flag
+// needs it, and outside of a cluster.
 func (s *settings) openAPI(log *slog.Logger) (*cluster.API, error) {
 	if !s.cluster.Events && s.gpus.File.Dir == "" && s.cluster.DaemonSet == "" {
 		return nil, nil //nolint:nilnil // a nil API is an API that does nothing

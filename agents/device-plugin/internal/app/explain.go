@@ -45,7 +45,8 @@ func (s *settings) explainCommand() *cli.Command {
 	}
 }
 
-// explain prints what the plugin advertises of the node in a file, or else of this node.
+// explain prints which devices the plugin advertises. It uses the node in the file, or this
+// node if file is empty.
 func (s *settings) explain(c *cli.Context, file, output string) error {
 	log := agent.Logger(c)
 	if err := s.load(c.Context, nil, log); err != nil {
@@ -55,10 +56,10 @@ func (s *settings) explain(c *cli.Context, file, output string) error {
 	if err != nil {
 		return err
 	}
-	// Health comes from the snapshot alone, as after a start.
+	// As after a start, health depends only on the snapshot.
 	m := health.New(s.rules(s.live.Config, log))
 	m.Observe(node, time.Time{})
-	out := explained(resource.Derive(node, m.View(), s.live.Config))
+	out := newExplanation(resource.Derive(node, m.View(), s.live.Config))
 	out.Notes = append(slices.Clone(s.live.Config.Warnings), out.Notes...)
 	if output == outputJSON {
 		enc := json.NewEncoder(c.App.Writer)
@@ -86,10 +87,10 @@ func (s *settings) node(ctx context.Context, path string, log *slog.Logger) (nod
 	return src.Snapshot(ctx)
 }
 
-// explanation is a resource.Set as explain prints it.
+// explanation is the output of explain, derived from a resource.Set.
 type explanation struct {
 	Resources     []advertised `json:"resources"`
-	NotAdvertised []leftOut    `json:"notOffered"`
+	NotAdvertised []unlisted   `json:"notOffered"`
 	Notes         []string     `json:"notes"`
 }
 
@@ -99,7 +100,7 @@ type advertised struct {
 	Capacity    int    `json:"capacity"`
 	Allocatable int    `json:"allocatable"`
 	Sharing     string `json:"sharing,omitempty"`
-	// MaxOne rejects requests for more than one replica.
+	// MaxOne is set if requests for more than one replica are rejected.
 	MaxOne  bool     `json:"failRequestsGreaterThanOne,omitempty"`
 	Devices []device `json:"devices"`
 }
@@ -108,22 +109,22 @@ type device struct {
 	Index    string   `json:"index"`
 	UUID     gpu.UUID `json:"uuid"`
 	Replicas int      `json:"replicas"`
-	// IDs are the first and the last of its IDs at the kubelet.
+	// IDs are the first and the last ID that the kubelet has for the device.
 	IDs      []string `json:"ids"`
 	NUMANode int      `json:"numaNode"`
 	Healthy  bool     `json:"healthy"`
 	Reason   string   `json:"reason,omitempty"`
 }
 
-type leftOut struct {
+type unlisted struct {
 	Index  string   `json:"index"`
 	UUID   gpu.UUID `json:"uuid,omitempty"`
 	Kind   string   `json:"kind"`
 	Reason string   `json:"reason"`
 }
 
-func explained(set resource.Set) explanation {
-	out := explanation{Resources: []advertised{}, NotAdvertised: []leftOut{}, Notes: append([]string{}, set.Notes...)}
+func newExplanation(set resource.Set) explanation {
+	out := explanation{Resources: []advertised{}, NotAdvertised: []unlisted{}, Notes: append([]string{}, set.Notes...)}
 	for _, r := range set.Resources {
 		o := advertised{Name: r.Name, Sharing: string(r.Sharing), MaxOne: r.FailRequestsGreaterThanOne}
 		for _, d := range r.Devices {
@@ -143,7 +144,7 @@ func explained(set resource.Set) explanation {
 		out.Resources = append(out.Resources, o)
 	}
 	for _, u := range set.Unlisted {
-		out.NotAdvertised = append(out.NotAdvertised, leftOut{Index: u.Index, UUID: u.UUID, Kind: string(u.Kind), Reason: u.Reason})
+		out.NotAdvertised = append(out.NotAdvertised, unlisted{Index: u.Index, UUID: u.UUID, Kind: string(u.Kind), Reason: u.Reason})
 	}
 	return out
 }

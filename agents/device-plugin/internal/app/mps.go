@@ -19,8 +19,8 @@ import (
 
 const mpsName = "mps-control-daemon"
 
-// MPS describes the supervisor of the MPS control daemons. It has the flags and the
-// config of the plugin, so that both derive the same resources.
+// MPS describes the supervisor of the MPS control daemons. It has the same flags and config
+// as the device plugin, so that both derive the same resources.
 func MPS() agent.App {
 	s := &settings{}
 	return agent.App{
@@ -73,7 +73,8 @@ func (s *settings) newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error
 type mpsAgent struct {
 	driver *driver.Driver
 	loop   *reconcile.Loop
-	// supervisor is nil until something is shared by MPS. It is set once.
+	// supervisor is nil until a GPU is shared by MPS, or compute modes are to be restored.
+	// It is set once.
 	supervisor atomic.Pointer[mps.Supervisor]
 	// idle is set once the log says that no GPU is shared by MPS.
 	idle bool
@@ -88,21 +89,21 @@ func (m *mpsAgent) run(ctx context.Context) error {
 	return err
 }
 
-// serve runs the daemons that s needs.
+// serve runs the daemons for the state s.
 func (m *mpsAgent) serve(ctx context.Context, s inventory.State) (reconcile.Result, error) {
 	if s.Node == nil {
 		return reconcile.Result{Pending: s.Unusable()}, nil
 	}
 	if m.supervisor.Load() == nil {
 		shared := s.Config.Sharing.Strategy == config.SharingMPS
-		if !shared && !mps.LeftModes(m.driver.Contract) {
-			m.rest()
+		if !shared && !mps.ModesRecorded(m.driver.Contract) {
+			m.logIdle()
 			return reconcile.Result{}, nil
 		}
 		err := m.start(s.Config.MPSRoot)
 		if err != nil && !shared {
 			m.log.Warn("cannot restore the compute modes of gpus that an earlier process shared by mps", "err", err)
-			m.rest()
+			m.logIdle()
 			return reconcile.Result{}, nil
 		}
 		if err != nil {
@@ -113,8 +114,8 @@ func (m *mpsAgent) serve(ctx context.Context, s inventory.State) (reconcile.Resu
 	return reconcile.Result{}, nil
 }
 
-// rest waits until GPUs are shared by MPS.
-func (m *mpsAgent) rest() {
+// logIdle logs once that no GPU is shared by MPS.
+func (m *mpsAgent) logIdle() {
 	if !m.idle {
 		m.idle = true
 		m.log.Info("no gpus of this node are shared by mps, waiting for a change")
@@ -130,7 +131,7 @@ func (m *mpsAgent) start(root string) error {
 	return nil
 }
 
-// ready returns nil while every daemon answers, and otherwise what is missing.
+// ready returns nil while every daemon answers, and otherwise the reason.
 func (m *mpsAgent) ready() error {
 	err := m.loop.Ready()
 	if s := m.supervisor.Load(); s != nil && err == nil {

@@ -64,7 +64,7 @@ func TestModesThatAKilledProcessLeftAreSetBackWithoutMPS(t *testing.T) {
 	if err != nil || string(calls) != "-i GPU-a -c PROHIBITED\n" {
 		t.Errorf("nvidia-smi was called with %q (error %v), want the mode of GPU-a to be restored once", calls, err)
 	}
-	if mps.LeftModes(dir) {
+	if mps.ModesRecorded(dir) {
 		t.Error("the modes are still recorded as changed")
 	}
 }
@@ -72,8 +72,8 @@ func TestModesThatAKilledProcessLeftAreSetBackWithoutMPS(t *testing.T) {
 func TestWithoutTheDriversProgramsModesStayLeft(t *testing.T) {
 	m, dir := newMPSAgent(t)
 	t.Setenv("PATH", t.TempDir())
-	if r, err := m.serve(t.Context(), unshared(t)); err != nil || r.Pending != nil || !mps.LeftModes(dir) {
-		t.Errorf("serve() = %v, %v, modes left: %v", r, err, mps.LeftModes(dir))
+	if r, err := m.serve(t.Context(), unshared(t)); err != nil || r.Pending != nil || !mps.ModesRecorded(dir) {
+		t.Errorf("serve() = %v, %v, modes left: %v", r, err, mps.ModesRecorded(dir))
 	}
 	shared := unshared(t)
 	shared.Config.Sharing.Strategy = config.SharingMPS

@@ -20,21 +20,20 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// settings is what flags, environment and config file set.
+// settings holds the values of flags, environment variables and the config file.
 type settings struct {
 	gpus    gpuconfig.Settings
 	cluster cluster.Settings
-	// quiet is the time without another XID after which a GPU is healthy again.
+	// quiet is the time after which a GPU is healthy again if it reports no other XID.
 	quiet time.Duration
 
-	// load sets what follows.
+	// load sets the fields below.
 	live   *gpuconfig.Live
 	driver *driver.Driver
 }
 
-// flags are the flags of the device plugin. Names, environment variables and
-// defaults are those of NVIDIA's device plugin; docs/device-plugin-migration.md lists where
-// they differ.
+// flags returns the flags of the device plugin. They have the names, environment variables and
+// defaults of NVIDIA's device plugin. docs/device-plugin-migration.md lists the differences.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(
 		s.gpus.HostFlags(),
@@ -51,8 +50,8 @@ func (s *settings) flags() []cli.Flag {
 	)
 }
 
-// load reads the config file, and opens the driver. If a label of the node selects the file, it
-// comes from api.
+// load reads the config file, and opens the driver. It reads the label of the node that selects
+// the config file from api.
 func (s *settings) load(ctx context.Context, api *cluster.API, log *slog.Logger) (err error) {
 	if s.live, err = s.gpus.Load(ctx, api, log); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (s *settings) load(ctx context.Context, api *cluster.API, log *slog.Logger)
 	return err
 }
 
-// rules returns the XIDs that make a device unhealthy, and for how long.
+// rules returns which XIDs make a device unhealthy, and for how long.
 func (s *settings) rules(c config.Config, log *slog.Logger) health.Rules {
 	rules, unknown := health.ParseRules(c.HealthChecks.Disable, c.HealthChecks.Enable)
 	if len(unknown) > 0 {
@@ -76,7 +75,7 @@ func (s *settings) rules(c config.Config, log *slog.Logger) health.Rules {
 
 func (s *settings) socketDir() string { return filepath.Dir(s.live.Config.KubeletSocket) }
 
-// follower makes an inventory follow the config, with the rules that come from it.
+// follower applies each new config, and the health rules derived from it, to the inventory.
 func (s *settings) follower(inv *inventory.Inventory, log *slog.Logger) configfile.Follower[config.Config] {
 	return configfile.Follower[config.Config]{
 		Configure: func(c config.Config) { inv.Configure(c, s.rules(c, log)) },

@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// commands are the commands of the plugin, in addition to those of every agent.
+// commands returns the commands that the device plugin has and other agents do not.
 func (s *settings) commands() []*cli.Command {
 	return []*cli.Command{
 		{
@@ -23,9 +23,8 @@ func (s *settings) commands() []*cli.Command {
 	}
 }
 
-// validate prints one line for each valid file, after its warnings, and one for each
-// error in the others.
-// It takes flags and variables into account, as the plugin does.
+// validate prints the warnings about each file, and then either that the file is valid, or
+// one line per error. Like the plugin, it takes flags and environment variables into account.
 func (s *settings) validate(c *cli.Context) error {
 	paths, err := s.gpus.File.All()
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package configmanager stands in for the config manager of NVIDIA's chart, which runs
-// next to each of its agents: it selects a config file by the node's label and hands it
-// to them as one file. Our agents do this themselves (--config-dir), but the containers
-// of that chart know only the path of that one file.
+// Package configmanager replaces the config manager of NVIDIA's chart. The chart runs a config
+// manager next to each agent: it selects a config file by the node's label, and copies it to
+// the path of the agent's config. Our agents select the file themselves with --config-dir, but
+// the containers of NVIDIA's chart know only that path.
 package configmanager
 
 import (
@@ -23,14 +23,14 @@ import (
 // Name is the name of the program in NVIDIA's chart.
 const Name = "config-manager"
 
-// settings is what the flags set.
+// settings holds the values of the flags.
 type settings struct {
 	from    configfile.File
 	cluster cluster.Settings
 	// to is the file to write.
 	to   string
 	once bool
-	// labels, if it is not nil, is the source of the node's labels in place of the API server.
+	// labels is the source of the node's labels. If it is nil, the API server is the source.
 	labels configfile.Labels
 }
 
@@ -46,7 +46,8 @@ func newApp(s *settings) agent.App {
 	}
 }
 
-// flags are those of NVIDIA's config manager, as its chart sets their variables.
+// flags returns the flags of NVIDIA's config manager. NVIDIA's chart sets their environment
+// variables.
 func (s *settings) flags() []cli.Flag {
 	ignored := func(name, variable string) cli.Flag {
 		return &cli.StringFlag{
@@ -124,8 +125,8 @@ type writer struct {
 	log *slog.Logger
 }
 
-// write makes the content of the file that of s. Without a selected file, it is empty:
-// a config of defaults.
+// write writes the content of the selected config file. If no file is selected, it writes an
+// empty file, which is a config of defaults.
 func (w *writer) write(s selected) error {
 	if err := hostfs.WriteFile(w.to, []byte(s.content), 0o644); err != nil {
 		return err

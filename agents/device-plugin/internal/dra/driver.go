@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// healthTimeout is how long a report of health is valid for the kubelet, and
-	// healthEvery how often the driver repeats it if nothing changes.
+	// healthTimeout is how long the kubelet trusts a health report. The driver repeats an
+	// unchanged report at the interval healthEvery.
 	healthTimeout = 10 * time.Minute
 	healthEvery   = 5 * time.Minute
 )
@@ -39,10 +39,11 @@ type Config struct {
 	// BootID identifies this boot of the node. If it is empty, claims of an earlier boot
 	// keep their devices.
 	BootID string
-	// Exists reports whether a claim still exists in the API. It decides nothing: a
-	// claim that does not may have a pod that still runs.
+	// Exists reports whether the API server still has a claim. It is used only to explain
+	// an error, because the pod of a deleted claim may still run.
 	Exists func(ctx context.Context, claim types.UID, name string) (bool, error)
-	// Failed gets errors of the library's background work that it does not retry.
+	// Failed is called with errors of the library's background work that the library does
+	// not retry.
 	Failed func(err error)
 	Log    *slog.Logger
 }
@@ -53,7 +54,7 @@ type Driver struct {
 	cfg Config
 
 	mu sync.Mutex
-	// devices is nil until some were advertised.
+	// devices is nil before the first call of Advertise.
 	devices []Device
 	ledger  Ledger
 	// changed is closed and replaced when the devices change.
@@ -62,13 +63,13 @@ type Driver struct {
 
 var _ kubeletplugin.DRAPlugin = (*Driver)(nil)
 
-// lookupLimit is how long a claim may be looked up to explain an error.
+// lookupLimit is how long the lookup of a claim may take that only explains an error.
 const lookupLimit = 5 * time.Second
 
-// maxLedger bounds the file of the ledger. A claim takes some hundred bytes.
+// maxLedger limits the size of the ledger's file, in bytes. A claim takes some hundred bytes.
 const maxLedger = 16 << 20
 
-// New returns a Driver with the claims that an earlier process prepared since the node
+// New returns a Driver with the claims that earlier processes have prepared since the node
 // booted.
 func New(cfg Config) (*Driver, error) {
 	d := &Driver{cfg: cfg, ledger: Ledger{}, changed: make(chan struct{})}
@@ -82,7 +83,7 @@ func New(cfg Config) (*Driver, error) {
 	if d.ledger, err = DecodeLedger(data); err != nil {
 		return nil, fmt.Errorf("read prepared claims %s: %w (if no pod on this node uses a claim of %s, remove the file)", cfg.LedgerPath, err, DriverName)
 	}
-	if since := d.ledger.since(cfg.BootID); len(since) < len(d.ledger) {
+	if since := d.ledger.sinceBoot(cfg.BootID); len(since) < len(d.ledger) {
 		cfg.Log.Info("the node has booted, releasing the devices of claims from before", "claims", len(d.ledger)-len(since))
 		d.ledger = since
 	}
@@ -90,8 +91,8 @@ func New(cfg Config) (*Driver, error) {
 }
 
 // Advertise replaces the devices that claims can get, and publishes the healthy ones. It
-// does nothing if they are as before. An unhealthy device is not published, so no new claim
-// gets it; claims that have it keep it.
+// does nothing if the devices have not changed. An unhealthy device is not published, so
+// that no new claim gets it. Claims that already have it keep it.
 func (d *Driver) Advertise(ctx context.Context, devices []Device, to Publisher) error {
 	if !d.replace(devices) {
 		return nil
@@ -103,7 +104,7 @@ func (d *Driver) Advertise(ctx context.Context, devices []Device, to Publisher) 
 		}
 	}
 	err := to.PublishResources(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{
-		d.cfg.Node: {Slices: slicesOf(healthy)},
+		d.cfg.Node: {Slices: splitIntoSlices(healthy)},
 	}})
 	if err != nil {
 		return fmt.Errorf("publish the devices of node %s: %w", d.cfg.Node, err)
@@ -112,11 +113,11 @@ func (d *Driver) Advertise(ctx context.Context, devices []Device, to Publisher) 
 	return nil
 }
 
-// replace replaces the devices, and reports whether they were others before.
+// replace replaces the devices, and reports whether they have changed.
 func (d *Driver) replace(devices []Device) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Reflection, because devices of the Kubernetes API are trees without an Equal.
+	// Reflection is necessary because devices of the Kubernetes API have no Equal method.
 	if d.devices != nil && reflect.DeepEqual(d.devices, devices) {
 		return false
 	}
@@ -126,9 +127,9 @@ func (d *Driver) replace(devices []Device) bool {
 	return true
 }
 
-// slicesOf splits the devices into ResourceSlices of the size that the API accepts. A
+// splitIntoSlices splits the devices into ResourceSlices of the size that the API accepts. A
 // pool without devices has one empty slice, which shows that the driver runs.
-func slicesOf(devices []resourceapi.Device) []resourceslice.Slice {
+func splitIntoSlices(devices []resourceapi.Device) []resourceslice.Slice {
 	out := []resourceslice.Slice{}
 	for len(devices) > resourceapi.ResourceSliceMaxDevices {
 		out = append(out, resourceslice.Slice{Devices: devices[:resourceapi.ResourceSliceMaxDevices]})
@@ -137,8 +138,8 @@ func slicesOf(devices []resourceapi.Device) []resourceslice.Slice {
 	return append(out, resourceslice.Slice{Devices: devices})
 }
 
-// PrepareResourceClaims returns the CDI devices of each claim. Their specs are written
-// before the devices are published.
+// PrepareResourceClaims returns the CDI devices of each claim. Their CDI specs exist already,
+// because the inventory writes them before the devices are published.
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	out := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	for _, c := range claims {
@@ -149,13 +150,13 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 			out[c.UID] = kubeletplugin.PrepareResult{Err: err}
 			continue
 		}
-		out[c.UID] = kubeletplugin.PrepareResult{Devices: answer(granted)}
+		out[c.UID] = kubeletplugin.PrepareResult{Devices: kubeletDevices(granted)}
 		d.cfg.Log.Info("claim prepared", "claim", c.Namespace+"/"+c.Name, "devices", len(granted))
 	}
 	return out, nil
 }
 
-func answer(granted []Granted) []kubeletplugin.Device {
+func kubeletDevices(granted []Granted) []kubeletplugin.Device {
 	out := make([]kubeletplugin.Device, 0, len(granted))
 	for _, g := range granted {
 		out = append(out, kubeletplugin.Device{
@@ -168,13 +169,13 @@ func answer(granted []Granted) []kubeletplugin.Device {
 
 func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) ([]Granted, error) {
 	granted, err := d.grant(c)
-	if inUse, ok := errors.AsType[*InUseError](err); ok && d.gone(ctx, inUse) {
+	if inUse, ok := errors.AsType[*InUseError](err); ok && d.isDeleted(ctx, inUse) {
 		err = fmt.Errorf("%w, which is deleted and whose pod may still run here: the kubelet releases the device when the pod has ended; if it does not, drain and reboot the node", inUse)
 	}
 	return granted, err
 }
 
-// grant returns the devices of the claim, and records that it has them.
+// grant returns the devices of the claim, and records them in the ledger.
 func (d *Driver) grant(c *resourceapi.ResourceClaim) ([]Granted, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,12 +187,12 @@ func (d *Driver) grant(c *resourceapi.ResourceClaim) ([]Granted, error) {
 		mine.BootID = d.cfg.BootID
 		next[c.UID] = mine
 	}
-	return granted, d.keep(next)
+	return granted, d.record(next)
 }
 
-// gone reports whether the API server does not have the claim any more. It may take as
-// long as the API server does, and must not keep other claims waiting.
-func (d *Driver) gone(ctx context.Context, e *InUseError) bool {
+// isDeleted reports whether the API server no longer has the claim. The caller must not hold
+// the lock, because a slow API server must not delay other claims.
+func (d *Driver) isDeleted(ctx context.Context, e *InUseError) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
 	defer cancel()
 	exists, err := d.cfg.Exists(ctx, e.UID, e.Claim)
@@ -201,8 +202,8 @@ func (d *Driver) gone(ctx context.Context, e *InUseError) bool {
 	return err == nil && !exists
 }
 
-// keep records next as the ledger, on disk first.
-func (d *Driver) keep(next Ledger) error {
+// record makes next the ledger, and writes it to disk first.
+func (d *Driver) record(next Ledger) error {
 	data, err := next.Encode()
 	if err != nil {
 		return err
@@ -220,14 +221,14 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	defer d.mu.Unlock()
 	out := make(map[types.UID]error, len(claims))
 	for _, c := range claims {
-		out[c.UID] = d.keep(d.ledger.Unprepare(c.UID))
+		out[c.UID] = d.record(d.ledger.Unprepare(c.UID))
 		d.cfg.Log.Info("claim unprepared", "claim", c.Namespace+"/"+c.Name)
 	}
 	return out, nil
 }
 
-// HandleError gets the errors of the library's background work. It logs those that the
-// library retries, and passes on all others.
+// HandleError handles errors of the library's background work. It logs errors that the
+// library retries, and passes all others to Config.Failed.
 func (d *Driver) HandleError(_ context.Context, err error, msg string) {
 	if errors.Is(err, kubeletplugin.ErrRecoverable) {
 		d.cfg.Log.Warn("cannot publish devices, retrying", "problem", msg, "err", err)
@@ -236,8 +237,8 @@ func (d *Driver) HandleError(_ context.Context, err error, msg string) {
 	d.cfg.Failed(fmt.Errorf("%s: %w", msg, err))
 }
 
-// WatchHealthStatus reports the health of the devices. The kubelet shows it in the
-// status of the pods that have them.
+// WatchHealthStatus reports the health of the devices. The kubelet shows it in the status of
+// the pods that use the devices.
 func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()

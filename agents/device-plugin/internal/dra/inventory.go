@@ -2,7 +2,7 @@
 // publishes the inventory of the device plugin as ResourceSlices, and prepares claims
 // through CDI.
 //
-// Inventory and Ledger are pure. Driver communicates with the kubelet and the API
+// Inventory and Ledger do no I/O. Driver communicates with the kubelet and the API
 // server.
 package dra
 
@@ -36,7 +36,7 @@ const (
 	typeMIG = "mig"
 )
 
-// Device is one GPU or MIG device of the node, as the driver publishes it.
+// Device is one GPU or MIG device that the driver publishes.
 type Device struct {
 	// Name is its name in the ResourceSlice: "gpu-0" for the GPU with minor 0, and
 	// "gpu-0-mig-7-0" for compute instance 0 of GPU instance 7 of that GPU.
@@ -50,8 +50,8 @@ type Device struct {
 // CDI returns the qualified name of the CDI device.
 func (d Device) CDI() string { return CDIVendor + "/" + CDIClass + "=" + string(d.UUID) }
 
-// Inventory returns the devices of a set that was derived from n, in the order of
-// their names. It does not return a GPU in MIG mode, only its MIG devices.
+// Inventory returns the devices of a set, ordered by name. The set must be derived from n.
+// For a GPU in MIG mode, it returns only the MIG devices.
 func Inventory(n *gpu.Node, set advertised.Set) []Device {
 	out := []Device{}
 	for _, r := range set.Resources {
@@ -65,18 +65,18 @@ func Inventory(n *gpu.Node, set advertised.Set) []Device {
 	return out
 }
 
-// find returns the device of n that d names.
+// find returns the GPU or MIG device of n for the advertised device d.
 func find(n *gpu.Node, d advertised.Device) (Device, bool) {
 	g := n.GPU(d.GPU)
 	if g == nil {
 		return Device{}, false
 	}
 	if g.UUID == d.UUID {
-		return whole(n, g, d.Health), g.MIG == nil || !g.MIG.Enabled
+		return wholeGPU(n, g, d.Health), g.MIG == nil || !g.MIG.Enabled
 	}
 	for _, m := range migDevices(g) {
 		if m.UUID == d.UUID {
-			return part(n, g, m, d.Health), true
+			return migDevice(n, g, m, d.Health), true
 		}
 	}
 	return Device{}, false
@@ -89,9 +89,9 @@ func migDevices(g *gpu.GPU) []gpu.MIGDevice {
 	return g.MIG.Devices
 }
 
-func whole(n *gpu.Node, g *gpu.GPU, status health.Status) Device {
+func wholeGPU(n *gpu.Node, g *gpu.GPU, status health.Status) Device {
 	name := fmt.Sprintf("gpu-%d", g.Minor)
-	attributes := common(n, g)
+	attributes := commonAttributes(n, g)
 	attributes["type"] = text(typeGPU)
 	attributes["uuid"] = text(string(g.UUID))
 	return Device{
@@ -100,9 +100,9 @@ func whole(n *gpu.Node, g *gpu.GPU, status health.Status) Device {
 	}
 }
 
-func part(n *gpu.Node, g *gpu.GPU, m gpu.MIGDevice, status health.Status) Device {
+func migDevice(n *gpu.Node, g *gpu.GPU, m gpu.MIGDevice, status health.Status) Device {
 	name := fmt.Sprintf("gpu-%d-mig-%d-%d", g.Minor, m.GPUInstance, m.ComputeInstance)
-	attributes := common(n, g)
+	attributes := commonAttributes(n, g)
 	attributes["type"] = text(typeMIG)
 	attributes["uuid"] = text(string(m.UUID))
 	attributes["parentUUID"] = text(string(g.UUID))
@@ -124,9 +124,9 @@ func part(n *gpu.Node, g *gpu.GPU, m gpu.MIGDevice, status health.Status) Device
 	}
 }
 
-// common returns the attributes that a GPU and its MIG devices share. It omits what is
-// not known, so that an expression that uses it does not match.
-func common(n *gpu.Node, g *gpu.GPU) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+// commonAttributes returns the attributes that a GPU and its MIG devices share. It omits
+// unknown attributes, so that expressions that use them do not match.
+func commonAttributes(n *gpu.Node, g *gpu.GPU) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	add := func(name resourceapi.QualifiedName, value string) {
 		if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {
@@ -155,7 +155,7 @@ func common(n *gpu.Node, g *gpu.GPU) map[resourceapi.QualifiedName]resourceapi.D
 	return out
 }
 
-// semantic returns a driver version as a semantic version (semver 2.0.0), which the API
+// semantic converts a driver version to a semantic version (semver 2.0.0), which the API
 // requires: three numbers without leading zeros. "580.95.05" becomes 580.95.5.
 func semantic(v string) (string, bool) {
 	fields := strings.Split(v, ".")

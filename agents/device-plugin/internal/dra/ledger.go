@@ -12,24 +12,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Claim is what the ledger records of a prepared claim.
+// Claim is the ledger's record of a prepared claim.
 type Claim struct {
 	// Name is "namespace/name".
 	Name string `json:"name"`
 	// Devices are the names of Devices.
 	Devices []string `json:"devices"`
-	// BootID identifies the boot of the node in which the claim was prepared. It is
-	// empty if that is not known.
+	// BootID is the boot ID of the node when the claim was prepared. It is empty if it is
+	// unknown.
 	BootID string `json:"bootID,omitempty"`
 }
 
-// Ledger records which claim has which devices on this node. It keeps two claims from
-// getting one device, whatever the API server says: a device is free when the kubelet
-// unprepares its claim, or when the node has booted since. It is a value: its methods
-// return a changed copy.
+// Ledger records which claim has which devices on this node. It prevents two claims from
+// getting the same device, even if the API server has deleted one of the claims. A device
+// becomes free when the kubelet unprepares its claim, or when the node reboots. Methods do not
+// change a Ledger: they return a changed copy.
 type Ledger map[types.UID]Claim
 
-// InUseError says that another claim has a device.
+// InUseError is the error of a claim whose device another claim has.
 type InUseError struct {
 	Device string
 	// Claim is "namespace/name".
@@ -42,7 +42,7 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("device %s is in use by claim %s (%s)", e.Device, e.Claim, e.UID)
 }
 
-// Granted is one device that a claim gets.
+// Granted is one device for a claim.
 type Granted struct {
 	// Request is the name of the claim's request.
 	Request string
@@ -50,9 +50,9 @@ type Granted struct {
 	Device  Device
 }
 
-// Prepare returns the devices of this node that are allocated to the claim, and the
-// ledger with the claim in it. A claim that was prepared before gets the same devices
-// again. Prepare ignores devices of other drivers.
+// Prepare returns the devices of this node that are allocated to the claim, and the ledger
+// with the claim. If the claim was prepared before, it gets the same devices again. Prepare
+// ignores devices of other drivers.
 func (l Ledger) Prepare(claim *resourceapi.ResourceClaim, pool string, devices []Device) ([]Granted, Ledger, error) {
 	if claim.Status.Allocation == nil {
 		return nil, l, errors.New("the claim is not allocated")
@@ -78,7 +78,7 @@ func (l Ledger) Prepare(claim *resourceapi.ResourceClaim, pool string, devices [
 		default:
 			// Administrative access does not reserve the device.
 			if r.AdminAccess == nil || !*r.AdminAccess {
-				errs = append(errs, l.taken(claim.UID, r.Device))
+				errs = append(errs, l.checkUnused(claim.UID, r.Device))
 				mine.Devices = append(mine.Devices, r.Device)
 			}
 			out = append(out, Granted{Request: r.Request, Pool: r.Pool, Device: devices[i]})
@@ -95,8 +95,8 @@ func (l Ledger) Prepare(claim *resourceapi.ResourceClaim, pool string, devices [
 	return out, next, nil
 }
 
-// checkConfig rejects a config for this driver. The driver has none, and a pod whose
-// config is ignored would get less than it requests.
+// checkConfig rejects a claim with a config for this driver. The driver accepts no config,
+// and if it ignored the config, the pod would get less than it requests.
 func checkConfig(configs []resourceapi.DeviceAllocationConfiguration) error {
 	for _, c := range configs {
 		if c.Opaque != nil && c.Opaque.Driver == DriverName {
@@ -107,8 +107,8 @@ func checkConfig(configs []resourceapi.DeviceAllocationConfiguration) error {
 	return nil
 }
 
-// taken returns an *InUseError if another claim has the device.
-func (l Ledger) taken(claim types.UID, device string) error {
+// checkUnused returns an *InUseError if another claim has the device.
+func (l Ledger) checkUnused(claim types.UID, device string) error {
 	for uid, c := range l {
 		if uid != claim && slices.Contains(c.Devices, device) {
 			return &InUseError{Device: device, Claim: c.Name, UID: uid}
@@ -117,16 +117,17 @@ func (l Ledger) taken(claim types.UID, device string) error {
 	return nil
 }
 
-// Unprepare returns the ledger without the claim, which need not be in it.
+// Unprepare returns the ledger without the claim. It returns a copy if the ledger does not
+// have the claim.
 func (l Ledger) Unprepare(claim types.UID) Ledger {
 	next := maps.Clone(l)
 	delete(next, claim)
 	return next
 }
 
-// since returns the ledger without the claims of earlier boots, whose pods have ended with
-// them.
-func (l Ledger) since(boot string) Ledger {
+// sinceBoot returns the ledger without the claims of earlier boots. The pods of these claims
+// have ended.
+func (l Ledger) sinceBoot(boot string) Ledger {
 	next := maps.Clone(l)
 	maps.DeleteFunc(next, func(_ types.UID, c Claim) bool { return boot != "" && c.BootID != "" && c.BootID != boot })
 	return next

@@ -1,5 +1,5 @@
-// Package draapp wires the DRA plugin: the inventory of the device plugin, CDI specs
-// of its own, and the driver in internal/dra for the kubelet.
+// Package draapp wires the DRA plugin: the inventory that it shares with the device plugin,
+// separate CDI specs, and the driver in internal/dra for the kubelet.
 package draapp
 
 import (
@@ -84,8 +84,8 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 	})
 	k := &kubelet{
 		settings: s, client: client, failures: failures, inventory: base.Inventory, log: log,
-		missed: reconcile.NewStatus(inventory.State{}.Unusable()),
-		fact:   s.driver.Contract.NewKeeper(s.driver.Contract.Path(contract.DRAReady), log),
+		notReady: reconcile.NewStatus(inventory.State{}.Unusable()),
+		fact:     s.driver.Contract.NewKeeper(s.driver.Contract.Path(contract.DRAReady), log),
 	}
 	k.loop = reconcile.New(reconcile.Config{Name: "kubelet", Step: k.step, Log: log})
 	base.Inventory.Notify(k.loop.Wake)
@@ -98,7 +98,7 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 	}, nil
 }
 
-// settings has the values of flags and environment variables.
+// settings holds the values of flags and environment variables.
 type settings struct {
 	gpus               gpuconfig.Settings
 	cluster            cluster.Settings
@@ -107,14 +107,14 @@ type settings struct {
 	plugins, registry string
 	filter            config.Filter
 
-	// load sets what follows.
+	// load sets the fields below.
 	config config.Config
 	rules  health.Rules
 	driver *driver.Driver
 }
 
-// flags returns the flags of the DRA plugin. Those for the kubelet's folders have the
-// names of NVIDIA's DRA driver, all others those of the device plugin.
+// flags returns the flags of the DRA plugin. The flags for the kubelet's folders have the same
+// names as in NVIDIA's DRA driver. All others have the same names as in the device plugin.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(
 		s.gpus.HostFlags(),
@@ -151,7 +151,7 @@ func (s *settings) flags() []cli.Flag {
 	)
 }
 
-// load makes the config, and opens the driver.
+// load parses the config, and opens the driver.
 func (s *settings) load() (err error) {
 	for flag, socket := range s.sockets() {
 		if err := hostfs.CheckSocketPath(socket); err != nil {
@@ -169,8 +169,8 @@ func (s *settings) load() (err error) {
 	return err
 }
 
-// sockets returns the paths of the sockets that the library creates, by the flags of their
-// folders.
+// sockets returns the path of each socket that the library creates, keyed by the flag that sets
+// its folder.
 func (s *settings) sockets() map[string]string {
 	service, registration := "dra.sock", dra.DriverName+"-reg.sock"
 	if s.podUID != "" {
@@ -186,8 +186,8 @@ func (s *settings) sockets() map[string]string {
 // dir returns the folder of the plugin.
 func (s *settings) dir() string { return filepath.Join(s.plugins, dra.DriverName) }
 
-// claimExists reports whether the API server has the claim. It compares UIDs, because
-// another claim may have the same name by now.
+// claimExists reports whether the API server has the claim. It compares UIDs, because a newer
+// claim may have the same name.
 func (k *kubelet) claimExists(ctx context.Context, uid types.UID, claim string) (bool, error) {
 	namespace, name := filepath.Split(claim)
 	got, err := k.client.ResourceV1().ResourceClaims(filepath.Clean(namespace)).Get(ctx, name, metav1.GetOptions{})

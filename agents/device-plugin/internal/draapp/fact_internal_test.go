@@ -15,10 +15,10 @@ import (
 func TestTheFactHoldsWhileThePluginIsReady(t *testing.T) {
 	dir := contract.Dir{Root: t.TempDir()}
 	log := slog.New(slog.DiscardHandler)
-	k := &kubelet{missed: reconcile.NewStatus(errUnregistered), fact: dir.NewKeeper(dir.Path(contract.DRAReady), log), log: log}
+	k := &kubelet{notReady: reconcile.NewStatus(errUnregistered), fact: dir.NewKeeper(dir.Path(contract.DRAReady), log), log: log}
 	state := inventory.State{Node: gputest.Node(gputest.A100, 1)}
 	for _, missing := range []error{errUnregistered, nil, nil, errors.New("no driver"), nil, errUnregistered} {
-		k.settle(state, missing)
+		k.updateReady(state, missing)
 		f := dir.Read(contract.DRAReady)
 		if valid := f.State == contract.Valid; valid != (missing == nil) {
 			t.Errorf("the fact is %s (%s) while %v is missing", f.State, f.Reason, missing)

@@ -20,7 +20,7 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// kubelet connects the driver with the kubelet and the API server.
+// kubelet connects the driver to the kubelet and the API server.
 type kubelet struct {
 	settings  *settings
 	client    kubernetes.Interface
@@ -29,29 +29,29 @@ type kubelet struct {
 	loop      *reconcile.Loop
 	// failed is the fatal error of the library's background work.
 	failed reconcile.Status
-	// missed is what is missing.
-	missed *reconcile.Status
-	// fact is dra-ready, which holds while nothing is missing.
+	// notReady is why the plugin is not ready.
+	notReady *reconcile.Status
+	// fact is dra-ready. It is published while the plugin is ready.
 	fact *contract.Keeper
 	log  *slog.Logger
 
-	// What follows is owned by the loop.
+	// The loop owns the fields below.
 	driver *dra.Driver
 	// helper is nil until the devices are known.
 	helper *kubeletplugin.Helper
 }
 
 // ready returns nil while there are devices, the kubelet has registered the plugin, and
-// the API server takes the devices, and otherwise what is missing.
+// the API server accepts the devices. Otherwise it returns the reason.
 func (k *kubelet) ready() error {
 	if err := k.inventory.Hangs(); err != nil {
 		return err
 	}
-	return errors.Join(k.missed.Err(), k.failures.Err())
+	return errors.Join(k.notReady.Err(), k.failures.Err())
 }
 
-// registerCheck is how often the plugin checks whether the kubelet has accepted its
-// registration, until it has.
+// registerCheck is the interval between checks whether the kubelet has accepted the plugin's
+// registration. The checks end when it has.
 const registerCheck = 200 * time.Millisecond
 
 func (k *kubelet) run(ctx context.Context) error {
@@ -76,7 +76,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	return err
 }
 
-// bootID returns the id of this boot, empty if it cannot be read.
+// bootID returns the ID of this boot, empty if it cannot be read.
 func (k *kubelet) bootID() string {
 	id, err := k.settings.driver.Contract.BootID()
 	if err != nil {
@@ -92,11 +92,11 @@ func (k *kubelet) step(ctx context.Context) (reconcile.Result, error) {
 	}
 	s := k.inventory.State()
 	if s.Node == nil {
-		k.missed.Set(s.Unusable())
+		k.notReady.Set(s.Unusable())
 		return reconcile.Result{}, nil
 	}
-	if k.helper == nil { // it cannot prepare claims before it knows the devices
-		k.missed.Set(errUnregistered) // the start waits for the API server
+	if k.helper == nil { // without devices it cannot prepare claims
+		k.notReady.Set(errUnregistered) // Start waits for the API server
 		helper, err := kubeletplugin.Start(ctx, k.driver, k.options(k.settings.dir())...)
 		if err != nil {
 			return reconcile.Result{}, reconcile.Fatal(fmt.Errorf("serve the kubelet: %w", err))
@@ -107,18 +107,18 @@ func (k *kubelet) step(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, reconcile.Fatal(err)
 	}
 	err := k.missing(s)
-	k.settle(s, err)
+	k.updateReady(s, err)
 	if err != nil {
-		return reconcile.Result{After: registerCheck}, nil //nolint:nilerr // settle has logged and kept it
+		return reconcile.Result{After: registerCheck}, nil //nolint:nilerr // updateReady has logged and recorded it
 	}
 	return reconcile.Result{}, nil
 }
 
-// settle logs whether the plugin is ready, for a state of which err is missing, and keeps
-// the fact.
-func (k *kubelet) settle(s inventory.State, err error) {
-	was := k.missed.Err()
-	k.missed.Set(err)
+// updateReady records err as the reason why the plugin is not ready, nil if it is ready. When
+// readiness changes, it logs that, and publishes or withdraws the fact.
+func (k *kubelet) updateReady(s inventory.State, err error) {
+	was := k.notReady.Err()
+	k.notReady.Set(err)
 	switch {
 	case err == nil && was != nil:
 		k.log.Info("ready, devices are published and the plugin is registered")

@@ -15,23 +15,24 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Claims are the GPUs that this process advertises. contract.Claims implements it.
+// Claims claims the GPUs that this process advertises. contract.Claims implements it.
 type Claims interface {
-	// Claim claims exactly these GPUs, releases all others, and returns why it could not
-	// claim some. It must not block for long.
+	// Claim claims exactly these GPUs, and releases all others. It returns an error for each GPU
+	// that it could not claim. It must not block for long.
 	Claim(devices []string) (denied map[string]error)
 }
 
-// Gate closes resources that a container could not use yet.
+// Gate closes devices that a container cannot use yet.
 type Gate interface {
-	// Closed returns why the device of the resource cannot be allocated, empty if it can.
+	// Closed returns why the device of the resource cannot be allocated, or "" if it can.
 	Closed(resource.Resource, resource.Device, config.Config) string
 }
 
-// claimed returns the set without the GPUs that could not be claimed. It returns an error
-// if claims failed, rather than that another process has the GPU. On a node without a run
-// root no other process could see a claim: no GPU is left out, and that is an error, too.
-func (v *Inventory) claimed(set resource.Set) (resource.Set, error) {
+// claim claims the GPUs of the set, and returns the set without the GPUs that could not be
+// claimed. It returns an error if a claim failed for another reason than that another process
+// advertises the GPU. On a node without a run root, other processes cannot see claims. Then it
+// returns an error and the set with all GPUs.
+func (v *Inventory) claim(set resource.Set) (resource.Set, error) {
 	if v.cfg.Claims == nil {
 		return set, nil
 	}
@@ -70,8 +71,8 @@ func (v *Inventory) claimed(set resource.Set) (resource.Set, error) {
 	}), failed
 }
 
-// gated returns the set in which devices that are closed are unhealthy.
-func (v *Inventory) gated(set resource.Set) resource.Set {
+// applyGate returns the set with the closed devices marked as unhealthy.
+func (v *Inventory) applyGate(set resource.Set) resource.Set {
 	if v.cfg.Gate == nil {
 		return set
 	}

@@ -10,18 +10,18 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// change is a device whose health is another one than before.
+// change is a device whose health has changed.
 type change struct {
 	resource string
 	device   resource.Device
-	// was is its health before, nil for a device that was not advertised.
-	was *health.Status
+	// before is the earlier health, nil for a device that was not advertised.
+	before *health.Status
 }
 
-func (c change) healed() bool { return c.device.Health.Healthy && c.was != nil }
+func (c change) recovered() bool { return c.device.Health.Healthy && c.before != nil }
 
-// changes returns the devices that became unhealthy, or healthy again, or that are
-// unhealthy for another reason than before. A new healthy device is not a change.
+// changes returns the devices that became unhealthy or healthy again, and the devices whose
+// reason for being unhealthy has changed. A new healthy device is not a change.
 func changes(was, now resource.Set) []change {
 	var out []change
 	before := map[string]map[gpu.UUID]*health.Status{}
@@ -37,13 +37,13 @@ func changes(was, now resource.Set) []change {
 			if old == nil && d.Health.Healthy || old != nil && *old == d.Health {
 				continue
 			}
-			out = append(out, change{resource: r.Name, device: d, was: old})
+			out = append(out, change{resource: r.Name, device: d, before: old})
 		}
 	}
 	return out
 }
 
-// unlisted returns what is not advertised, and was not reported before.
+// unlisted returns the devices that are not advertised and were not reported before.
 func unlisted(was, now resource.Set) []resource.Unlisted {
 	reported := map[resource.Unlisted]bool{}
 	for _, u := range was.Unlisted {
@@ -52,7 +52,7 @@ func unlisted(was, now resource.Set) []resource.Unlisted {
 	return slices.DeleteFunc(slices.Clone(now.Unlisted), func(u resource.Unlisted) bool { return reported[u] })
 }
 
-// logChanges logs what changed, device by device.
+// logChanges logs the changes of each resource and device.
 func logChanges(log *slog.Logger, was, now resource.Set) {
 	logResources(log, was, now)
 	for _, c := range changes(was, now) {
@@ -72,7 +72,7 @@ func logChanges(log *slog.Logger, was, now resource.Set) {
 	}
 }
 
-// logResources logs which resources are new, gone, or of another size.
+// logResources logs which resources are new or gone, or have another number of devices.
 func logResources(log *slog.Logger, was, now resource.Set) {
 	count := func(set resource.Set) map[string]int {
 		out := map[string]int{}
@@ -97,11 +97,11 @@ func logResources(log *slog.Logger, was, now resource.Set) {
 func (c change) log(log *slog.Logger) {
 	log = log.With("resource", c.resource, "device", c.device.UUID, "index", c.device.Index)
 	switch {
-	case c.healed():
+	case c.recovered():
 		log.Info("device is healthy again")
-	case c.was == nil || c.was.Healthy:
+	case c.before == nil || c.before.Healthy:
 		log.Error("device became unhealthy", "reason", c.device.Health.Reason)
 	default:
-		log.Warn("device is unhealthy for another reason", "reason", c.device.Health.Reason, "before", c.was.Reason)
+		log.Warn("device is unhealthy for another reason", "reason", c.device.Health.Reason, "before", c.before.Reason)
 	}
 }

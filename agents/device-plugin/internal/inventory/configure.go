@@ -8,15 +8,14 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-// Configure applies c and rules as soon as what they need is prepared; until then the
-// previous config stays in use. Resources that they do not change keep their sockets
-// and streams. The kubelet's socket stays the one of the start. Configure does not
-// block.
+// Configure applies c and rules once the node is prepared for them. Until then, the previous
+// config stays in use. Resources that do not change keep their sockets and streams. A change
+// of the kubelet's socket has no effect. Configure does not block.
 func (v *Inventory) Configure(c config.Config, rules health.Rules) {
-	v.apply(func() error {
+	v.enqueue(func() error {
 		v.cfg.Recorder.Configured(nil)
 		v.health.SetRules(rules)
-		// Reflection, because a config is a tree: a new field of it counts without a line here.
+		// With reflection, a new field of the config needs no code here.
 		if !reflect.DeepEqual(v.observer.Desired(), c) {
 			v.log.Info("config changed")
 			v.observer.Configure(c)
@@ -25,10 +24,10 @@ func (v *Inventory) Configure(c config.Config, rules health.Rules) {
 	})
 }
 
-// Reject reports a newer config that cannot be used: the previous one stays in use. It
+// Reject reports a newer config that cannot be used. The previous config stays in use. Reject
 // does not block.
 func (v *Inventory) Reject(err error) {
-	v.apply(func() error {
+	v.enqueue(func() error {
 		v.cfg.Recorder.Configured(err)
 		v.log.Error("new config rejected, keeping the previous one", "err", err)
 		v.report(Report{Kind: cause.ConfigRefused, Reason: err.Error()})

@@ -1,9 +1,9 @@
-// Package inventory keeps what the node advertises up to date. It takes observations
-// of the node, events and new configs, derives resources and health from them with
-// pure packages, and delivers each State to its publisher: the device plugin, the DRA
-// plugin, or the supervisor of the MPS daemons.
+// Package inventory keeps the advertised resources of the node up to date. It derives
+// resources and health from observations of the node, events and configs, with pure
+// packages. It delivers each State to its publisher: the device plugin, the DRA plugin, or
+// the supervisor of the MPS daemons.
 //
-// One loop owns the state: it applies what has happened, and derives the next State.
+// One loop owns the state: it applies all inputs, and derives the next State.
 package inventory
 
 import (
@@ -27,13 +27,13 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Recorder records what is advertised, and why not more. It must not block.
+// Recorder records the advertised devices, and why others are not advertised. It must not block.
 type Recorder interface {
 	Advertised(resource.Set)
 	Event(gpu.Event)
-	// Waiting records why the GPUs cannot be advertised, empty if they are.
+	// Waiting records why the GPUs cannot be advertised, or "" if they are advertised.
 	Waiting(cause.Code)
-	// Configured records that a config was applied, or why it was not.
+	// Configured records that a config was applied, or the error if it was rejected.
 	Configured(err error)
 }
 
@@ -42,23 +42,22 @@ type Config struct {
 	Config config.Config
 	Rules  health.Rules
 	Source gpu.Source
-	// Preparer makes what must exist before the GPUs of a node are advertised.
+	// Preparer prepares the node before its GPUs are advertised.
 	Preparer Preparer
-	// WatchChanges calls changed once at first, and then for each change on the
-	// node after which a driver that did not answer, or a Preparer that failed, may
-	// succeed. It returns when ctx ends.
+	// WatchChanges calls changed once at the start, and then after each change on the node
+	// that may make a failed driver or Preparer succeed. It returns when ctx ends.
 	WatchChanges func(ctx context.Context, changed func()) error
 	Recorder     Recorder
-	// Reporter is nil if nobody reads reports.
+	// Reporter is nil if reports are not needed.
 	Reporter Reporter
-	// Claims is nil for a process that advertises nothing itself.
+	// Claims is nil for a process that does not advertise GPUs.
 	Claims Claims
-	// Gate is nil if containers need nothing but the GPUs.
+	// Gate is nil if containers need only the GPUs.
 	Gate Gate
 	Log  *slog.Logger
 }
 
-// Inventory is what the node advertises, and why.
+// Inventory keeps the advertised resources of the node up to date.
 type Inventory struct {
 	cfg      Config
 	log      *slog.Logger
@@ -69,17 +68,17 @@ type Inventory struct {
 	notify func()
 
 	mu sync.Mutex
-	// inputs apply what has happened since the last step, in order.
+	// inputs has a function for each input since the last step, in order.
 	inputs []func() error
 
-	// What follows is owned by the loop.
+	// The loop owns the fields below.
 	health *health.Machine
-	// state is the newest State, and kind the class of its Trouble.
+	// state is the newest State, and kind is the class of its Trouble.
 	state State
 	kind  cause.Code
-	// layout is what the state's node advertises with its config, without health.
+	// layout has the resources of the state's node with its config, without health.
 	layout resource.Layout
-	// refreshed is the last time of health.Next at which the node was read again.
+	// refreshed is the time from health.Next that last caused a refresh.
 	refreshed time.Time
 }
 
@@ -96,28 +95,28 @@ func New(cfg Config) *Inventory {
 		state:  State{Config: cfg.Config},
 	}
 	v.newest.Store(&State{Config: cfg.Config})
-	v.loop = reconcile.New(reconcile.Config{Name: "inventory", Step: v.step, Failed: v.failed, Log: cfg.Log})
+	v.loop = reconcile.New(reconcile.Config{Name: "inventory", Step: v.step, Failed: v.logClaimError, Log: cfg.Log})
 	return v
 }
 
 // State returns the newest State.
 func (v *Inventory) State() State { return *v.newest.Load() }
 
-// Notify sets what is called after each new State. It must not block. Call Notify before
-// Run.
+// Notify sets the function that is called after each new State. It must not block. Call
+// Notify before Run.
 func (v *Inventory) Notify(f func()) { v.notify = f }
 
-// Wake derives the State again: claims of GPUs or the Gate may have changed. It does not
-// block.
+// Wake derives the State again. Call it when claims of GPUs or the Gate may have changed. It
+// does not block.
 func (v *Inventory) Wake() { v.loop.Wake() }
 
-// Link has the States that follow show the links of the GPUs. It does not block.
+// Link requests the links of the GPUs in the next States. It does not block.
 func (v *Inventory) Link() { v.observer.Link() }
 
 // Reload reads the node again, and forgets the events that made GPUs unhealthy. It does
 // not block.
 func (v *Inventory) Reload() {
-	v.apply(func() error {
+	v.enqueue(func() error {
 		v.log.Info("reloading")
 		v.health.Reset()
 		v.observer.Reload()
@@ -142,31 +141,31 @@ func (v *Inventory) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// receive passes on what the observer delivers.
+// receive enqueues the observations, events and hangs of the observer.
 func (v *Inventory) receive(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case obs := <-v.observer.Observations():
-			v.apply(func() error { return v.observed(obs) })
+			v.enqueue(func() error { return v.handleObservation(obs) })
 		case ev := <-v.observer.Events():
-			v.apply(func() error { v.event(ev); return nil })
+			v.enqueue(func() error { v.handleEvent(ev); return nil })
 		case err := <-v.observer.Hangs():
-			v.apply(func() error { v.hangs(err); return nil })
+			v.enqueue(func() error { v.handleHang(err); return nil })
 		}
 	}
 }
 
-// apply has the loop call an input before it derives the next State.
-func (v *Inventory) apply(input func() error) {
+// enqueue makes the loop call an input before it derives the next State.
+func (v *Inventory) enqueue(input func() error) {
 	v.mu.Lock()
 	v.inputs = append(v.inputs, input)
 	v.mu.Unlock()
 	v.loop.Wake()
 }
 
-// step applies what has happened, and derives the State.
+// step applies the inputs, and derives the State.
 func (v *Inventory) step(context.Context) (reconcile.Result, error) {
 	v.mu.Lock()
 	inputs := v.inputs
@@ -181,8 +180,8 @@ func (v *Inventory) step(context.Context) (reconcile.Result, error) {
 	return reconcile.Result{After: v.refresh()}, err
 }
 
-// failed logs why GPUs cannot be claimed.
-func (v *Inventory) failed(err error, _ time.Duration) {
+// logClaimError logs why GPUs cannot be claimed.
+func (v *Inventory) logClaimError(err error, _ time.Duration) {
 	if errors.Is(err, contract.ErrNoRunRoot) {
 		v.log.Warn("cannot see whether another agent advertises the same gpus, advertising them and retrying", "err", err)
 		return
@@ -190,8 +189,8 @@ func (v *Inventory) failed(err error, _ time.Duration) {
 	v.log.Warn("cannot claim gpus, retrying", "err", err)
 }
 
-// refresh reads the node again when that is due without an event, once for each time. It
-// returns how long it is until then, 0 if it is not due.
+// refresh reads the node again at the time that health.Next returns, once for each time. It
+// returns the duration until that time, or 0 if no refresh is pending.
 func (v *Inventory) refresh() time.Duration {
 	at, ok := v.health.Next()
 	if !ok || at.Equal(v.refreshed) {
@@ -205,7 +204,7 @@ func (v *Inventory) refresh() time.Duration {
 	return 0
 }
 
-func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) error {
+func (v *Inventory) handleObservation(obs observe.Observation[config.Config, Prepared]) error {
 	if obs.Err != nil && v.cfg.Config.FailOnInitError && v.state.Node == nil {
 		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
 	}
@@ -215,16 +214,16 @@ func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) e
 	case errors.Is(obs.Err, gpu.ErrNoDriver):
 		v.health.DriverGone(obs.Err.Error())
 	case obs.Node == nil:
-		// Another agent needs NVML for a while, or it failed once: what is known
-		// about the GPUs still holds.
+		// Another agent needs NVML for a while, or NVML failed once. The last state of the
+		// GPUs still holds.
 	case obs.Err == nil:
 		v.state.Node, v.state.Config, v.state.Prepared = obs.Node, obs.Desired, obs.Prepared
 		v.state.Linked = obs.Linked
 		v.layout = resource.NewLayout(obs.Node, obs.Desired)
 		v.health.Observe(obs.Node, obs.At)
 	case v.state.Node != nil:
-		// What could not be prepared is not advertised. What was prepared before
-		// stays advertised, with its health.
+		// The node could not be prepared. The resources of the last preparation stay
+		// advertised, with their current health.
 		v.health.Observe(obs.Node, obs.At)
 	}
 	v.log.Debug("gpus read", "err", obs.Err)
@@ -232,9 +231,9 @@ func (v *Inventory) observed(obs observe.Observation[config.Config, Prepared]) e
 	return nil
 }
 
-// hangs handles a driver that begins to hang, or that answers again. While it hangs
-// no container can start, so every GPU is unhealthy.
-func (v *Inventory) hangs(err error) {
+// handleHang handles a driver that begins to hang, or that answers again. While the driver
+// hangs, no container can start, so that every GPU is unhealthy.
+func (v *Inventory) handleHang(err error) {
 	v.state.Hang = err
 	if err != nil {
 		v.health.Hangs(err.Error())
@@ -248,7 +247,7 @@ func (v *Inventory) hangs(err error) {
 	}
 }
 
-func (v *Inventory) event(ev gpu.Event) {
+func (v *Inventory) handleEvent(ev gpu.Event) {
 	counts := v.health.Apply(ev, time.Now())
 	v.cfg.Recorder.Event(ev)
 	if ev.Kind == gpu.EventXID && !counts {
@@ -259,14 +258,14 @@ func (v *Inventory) event(ev gpu.Event) {
 	}
 }
 
-// publish derives the State and delivers it. It returns why the GPUs should be claimed
-// again. Events change nothing but the health of what is advertised.
+// publish derives the State, and delivers it. It returns an error if GPUs have to be claimed
+// again. Events change only the health of the advertised devices.
 func (v *Inventory) publish() (err error) {
 	was := v.state.Set
 	if v.state.Node != nil {
-		view := v.state.Prepared.fit(v.state.Node, v.health.View())
-		v.state.Set, err = v.claimed(v.layout.Set(view))
-		v.state.Set = v.gated(v.state.Set)
+		view := v.state.Prepared.withUnresolved(v.state.Node, v.health.View())
+		v.state.Set, err = v.claim(v.layout.Set(view))
+		v.state.Set = v.applyGate(v.state.Set)
 		v.cfg.Recorder.Advertised(v.state.Set)
 	}
 	next := v.state

@@ -8,30 +8,29 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-// Prepared is what must exist before a node's GPUs are advertised.
+// Prepared is the result of the preparation of a node. GPUs are advertised only after it.
 type Prepared struct {
-	// DevRoot is the folder on the host that holds dev/nvidia*.
+	// DevRoot is the folder on the host that contains dev/nvidia*.
 	DevRoot string
 	// ControlNodes has the existing device nodes that all GPUs share.
 	ControlNodes []string
 	// IMEXChannels has the channels of the config that exist, in order.
 	IMEXChannels []int
-	// CDIClasses has the classes of the config, besides that of the GPUs, that have
-	// a CDI spec.
+	// CDIClasses has the classes of optional hardware in the config that have a CDI spec.
 	CDIClasses []string
-	// Unresolved has the GPUs and MIG devices that work but cannot be given to a
-	// container, with the reason. They must not be allocated.
+	// Unresolved has the GPUs and MIG devices that work but cannot be passed to a container,
+	// with the reason. They must not be allocated.
 	Unresolved map[gpu.UUID]string
 }
 
-// Preparer makes a Prepared.
+// Preparer prepares a node, and returns a Prepared.
 type Preparer = observe.Preparer[config.Config, Prepared]
 
-// Unprepared is the Preparer of a process that gives no devices to containers.
+// Unprepared is the Preparer of a process that passes no devices to containers.
 type Unprepared = observe.Unprepared[config.Config, Prepared]
 
-// fit returns v with the devices unhealthy that cannot be given to a container.
-func (p Prepared) fit(n *gpu.Node, v health.View) health.View {
+// withUnresolved returns the view v with all unresolved devices marked as unhealthy.
+func (p Prepared) withUnresolved(n *gpu.Node, v health.View) health.View {
 	if len(p.Unresolved) == 0 {
 		return v
 	}
@@ -51,13 +50,13 @@ func (p Prepared) fit(n *gpu.Node, v health.View) health.View {
 			}
 		}
 	}
-	// What the driver reports about a device takes precedence.
-	addUnfit(out.GPUs, v.GPUs)
-	addUnfit(out.Instances, v.Instances)
+	// The driver's reason for an unhealthy device takes precedence.
+	addUnhealthy(out.GPUs, v.GPUs)
+	addUnhealthy(out.Instances, v.Instances)
 	return out
 }
 
-func addUnfit[K comparable](to, from map[K]health.Status) {
+func addUnhealthy[K comparable](to, from map[K]health.Status) {
 	for id, s := range from {
 		if !s.Healthy {
 			to[id] = s

@@ -9,31 +9,31 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Reporter publishes what an operator of the node should know. It must not block.
+// Reporter publishes reports for the operators of the node. It must not block.
 type Reporter interface{ Report(Report) }
 
-// ReportHealthy is the kind of a Report that no one has to act on: the cause is gone.
+// ReportHealthy is the kind of a Report that requires no action, because the cause is gone.
 const ReportHealthy cause.Code = "DeviceHealthy"
 
-// Report is one thing that happened.
+// Report describes an incident or its end.
 type Report struct {
 	// Kind is the reason of a Kubernetes Event.
 	Kind cause.Code
-	// Resources and Devices are empty if the Report concerns the node. Devices that
-	// have the same reason are in one Report, also those of several resources.
+	// Resources and Devices are empty if the Report concerns the node. Devices with the same
+	// reason are in one Report, even if they belong to several resources.
 	Resources []string
 	Devices   []resource.Device
 	// Reason is empty for ReportHealthy.
 	Reason string
-	// Others is set if Reason is that of the first device, and the others have one of their
-	// own: the device node that each of them lacks.
+	// Others is set if Reason is about the first device, and the other devices have similar
+	// reasons: each device lacks a different device node.
 	Others bool
 }
 
-// Normal reports whether no one has to act.
+// Normal reports whether the Report requires no action.
 func (r Report) Normal() bool { return r.Kind == ReportHealthy }
 
-// maxNamed is how many devices a sentence names. More would leave no room for the
+// maxNamed is the number of devices that a sentence names. More would leave no room for the
 // reason in a Kubernetes Event.
 const maxNamed = 12
 
@@ -64,15 +64,15 @@ func (r Report) String() string {
 	}
 }
 
-// reports returns a Report for each incident that a person should know. A driver that is
-// gone or hangs concerns the node, and is reported as such.
+// reports returns a Report for each incident that an operator should know. It skips a driver
+// that is gone or hangs, because that is reported for the node as a whole.
 func reports(was, now resource.Set) []Report {
 	var all grouped
 	for _, c := range changes(was, now) {
 		switch {
-		case c.healed():
+		case c.recovered():
 			all.add(ReportHealthy, c.resource, c.device)
-		case c.continues(), c.device.Health.Kind == cause.DeviceDriver, c.device.Health.Kind == cause.DeviceHang:
+		case c.sameIncident(), c.device.Health.Kind == cause.DeviceDriver, c.device.Health.Kind == cause.DeviceHang:
 		default:
 			all.add(cause.DeviceUnhealthy, c.resource, c.device)
 		}
@@ -88,18 +88,18 @@ func reports(was, now resource.Set) []Report {
 	return all
 }
 
-// continues reports whether the device was unhealthy before, and the reason is another
-// sign of the same incident: a GPU that reported an XID is lost, cannot be read, or has to
-// be reset. An XID is always news: another one is another incident, and one that comes
-// late names the cause.
-func (c change) continues() bool {
+// sameIncident reports whether the device was unhealthy before, and the new reason belongs to
+// the same incident. That is the case if a GPU that reported an XID is then lost, cannot be
+// read, or has to be reset. An XID is always reported: a second XID is another incident, and
+// an XID that comes late names the cause.
+func (c change) sameIncident() bool {
 	sign := func(k cause.Code) bool {
 		return k == cause.DeviceLost || k == cause.DeviceFault || k == cause.DeviceRecovery
 	}
-	if c.was == nil || c.was.Healthy {
+	if c.before == nil || c.before.Healthy {
 		return false
 	}
-	before, now := c.was.Kind, c.device.Health.Kind
+	before, now := c.before.Kind, c.device.Health.Kind
 	return (sign(before) || before == cause.DeviceXID) && sign(now)
 }
 
@@ -110,7 +110,8 @@ func (g *grouped) add(kind cause.Code, res string, d resource.Device) {
 	for i := range *g {
 		r := &(*g)[i]
 		same := r.Reason == d.Health.Reason
-		// What devices lack at once has one cause, and each reason names another file.
+		// Devices that lack a file at the same time have one cause, although each reason names
+		// another file.
 		alike := d.Health.Kind == cause.DeviceUnprepared && r.Devices[0].Health.Kind == cause.DeviceUnprepared
 		if r.Kind == kind && (same || alike) {
 			r.Others = r.Others || !same

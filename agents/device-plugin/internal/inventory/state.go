@@ -8,17 +8,17 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// State is what is advertised at one moment. It is never changed.
+// State has the advertised resources at one moment. It never changes.
 type State struct {
-	// Node is what Config applies to, and Prepared was made for both. It is nil
-	// before the first observation that succeeded.
+	// Node is the node that Config applies to. Prepared belongs to this Node and Config. Node
+	// is nil before the first successful observation.
 	Node     *gpu.Node
 	Config   config.Config
 	Prepared Prepared
 	Set      resource.Set
-	// Linked is set if Node has its links, as far as they can be read: see Link.
+	// Linked is set if Node has the links that could be read: see Link.
 	Linked bool
-	// Trouble is why the node cannot be advertised as it is.
+	// Trouble is the error of the last observation: the GPUs could not be read or prepared.
 	Trouble error
 	// Hang is set while the driver hangs.
 	Hang error
@@ -26,7 +26,7 @@ type State struct {
 
 var errStarting = errors.New("start: the GPUs have not been read yet")
 
-// Unusable returns why there are no devices to advertise, nil if there are.
+// Unusable returns why there are no devices to advertise, or nil if there are some.
 func (s State) Unusable() error {
 	switch {
 	case s.Hang != nil:

@@ -8,8 +8,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// kindOf returns the class of an error of an observation, empty without one. read
-// says that the GPUs could be read.
+// kindOf returns the class of the error of an observation, or "" for nil. read is set if
+// the GPUs could be read.
 func kindOf(err error, read bool) cause.Code {
 	switch {
 	case err == nil:
@@ -27,10 +27,10 @@ func kindOf(err error, read bool) cause.Code {
 	}
 }
 
-// reportTrouble reports a trouble once, not after every observation.
+// reportTrouble reports the error of an observation once, not after every observation.
 func (v *Inventory) reportTrouble(before, err error) {
 	switch {
-	case v.state.Hang != nil: // hangs has reported that
+	case v.state.Hang != nil: // handleHang has reported that
 	case err == nil:
 		v.cfg.Recorder.Waiting("")
 	case before != nil && before.Error() == err.Error():

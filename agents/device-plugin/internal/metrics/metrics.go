@@ -1,7 +1,7 @@
-// Package metrics serves on /metrics what the device plugin does and advertises.
+// Package metrics serves the metrics of the device plugin on /metrics.
 //
-// No label has free text: why a device is unhealthy or not advertised is a code of
-// package cause. The sentence is in the log and in the Event.
+// No label has free text. The reason why a device is unhealthy or not advertised is a code of
+// package cause. The log and the Event have the full sentence.
 package metrics
 
 import (
@@ -21,7 +21,7 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Recorder records what happens, and is a collector of it.
+// Recorder records events and the advertised resources, and serves them as metrics.
 type Recorder struct {
 	*configfile.Metrics
 
@@ -92,7 +92,7 @@ func (r *Recorder) Event(ev gpu.Event) {
 	}
 }
 
-// instance returns the part of a GPU that an event concerns, empty for all of it.
+// instance returns the MIG instance that an event concerns, or "" for the whole GPU.
 func instance(ev gpu.Event) string {
 	switch {
 	case ev.GPUInstance == gpu.NoInstance:
@@ -104,21 +104,21 @@ func instance(ev gpu.Event) string {
 	}
 }
 
-// Advertised records what is advertised.
+// Advertised records the advertised resources.
 func (r *Recorder) Advertised(set resource.Set) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.set = set
 }
 
-// Waiting records why the GPUs cannot be advertised, empty if they are.
+// Waiting records why the GPUs cannot be advertised, or "" if they are advertised.
 func (r *Recorder) Waiting(kind cause.Code) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kind = kind
 }
 
-// Describe sends what Collect may send.
+// Describe sends the descriptions of all metrics that Collect may send.
 func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range r.counted() {
 		c.Describe(ch)
@@ -128,7 +128,7 @@ func (r *Recorder) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the metrics as they are now.
+// Collect sends the current metrics.
 func (r *Recorder) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range r.counted() {
 		c.Collect(ch)
@@ -166,8 +166,8 @@ func (r *Recorder) counted() []prometheus.Collector {
 	return []prometheus.Collector{r.registrations, r.allocations, r.latency, r.xids, r.Metrics}
 }
 
-// label returns a text as a label can have it. Anything but UTF-8 would end the
-// process, and the driver reports UUIDs.
+// label returns a text as a valid value of a label. Invalid UTF-8, which the driver may report
+// as a UUID, would end the process.
 func label(text string) string { return strings.ToValidUTF8(text, "?") }
 
 func result(err error) string {

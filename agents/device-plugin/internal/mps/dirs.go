@@ -23,15 +23,15 @@ func (d dirs) env() []string {
 	return []string{"CUDA_MPS_PIPE_DIRECTORY=" + d.pipe, "CUDA_MPS_LOG_DIRECTORY=" + d.log}
 }
 
-// create mounts the folders for so many clients. It removes what an earlier daemon and its
-// clients left, except for logs: a client would take an old pipe for a running daemon.
+// create mounts the folders for this number of clients. It removes the pipes and shared memory of
+// an earlier daemon, because a client would take an old pipe for a running daemon. It keeps logs.
 func (d dirs) create(clients int) error {
-	// NVIDIA's program does not say why it cannot create its socket.
+	// NVIDIA's program does not report why it cannot create its socket.
 	if err := hostfs.CheckSocketPath(filepath.Join(d.pipe, "control_privileged")); err != nil {
 		return fmt.Errorf("create socket of MPS daemon: %w", err)
 	}
 	for _, dir := range []string{d.pipe, d.shm} {
-		if err := empty(dir); err != nil {
+		if err := clearFolder(dir); err != nil {
 			return err
 		}
 	}
@@ -43,7 +43,7 @@ func (d dirs) create(clients int) error {
 	return nil
 }
 
-func empty(dir string) error {
+func clearFolder(dir string) error {
 	left, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("clear folder of MPS daemon: %w", err)

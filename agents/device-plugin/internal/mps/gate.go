@@ -17,28 +17,27 @@ import (
 // It is safe for concurrent use.
 type Gate struct {
 	dir contract.Dir
-	// asked has a signal when closed has other files than before.
+	// asked has a signal when closed gets a new file.
 	asked chan struct{}
 
 	mu sync.Mutex
-	// closed has the last answer for each daemon that Closed was asked for, by its
-	// ready file.
-	closed map[string]gated
+	// closed has the last result of Closed for each daemon, keyed by its ready file.
+	closed map[string]gateState
 }
 
-type gated struct{ root, folder, reason string }
+type gateState struct{ root, folder, reason string }
 
 // NewGate returns a Gate. It notices changes while Run runs.
 func NewGate(dir contract.Dir) *Gate {
-	return &Gate{dir: dir, asked: make(chan struct{}, 1), closed: map[string]gated{}}
+	return &Gate{dir: dir, asked: make(chan struct{}, 1), closed: map[string]gateState{}}
 }
 
-// Closed returns why the device cannot be allocated, empty if it can.
+// Closed returns why the device cannot be allocated, or "" if it can.
 func (g *Gate) Closed(r resource.Resource, d resource.Device, c config.Config) string {
 	if !d.MPS {
 		return ""
 	}
-	x := gated{root: c.MPSRoot, folder: allocate.MPSFolder(r, d)}
+	x := gateState{root: c.MPSRoot, folder: allocate.MPSFolder(r, d)}
 	x.reason = g.reason(x)
 	path := readyPath(x.root, x.folder)
 	g.mu.Lock()
@@ -50,15 +49,15 @@ func (g *Gate) Closed(r resource.Resource, d resource.Device, c config.Config) s
 	return x.reason
 }
 
-// Run calls changed when Closed may return something else than before, until ctx ends. It
-// must not block. Where nothing is shared by MPS, Run sleeps.
+// Run calls changed when the result of Closed may have changed, until ctx ends. changed must
+// not block. If no GPU is shared by MPS, Run sleeps.
 func (g *Gate) Run(ctx context.Context, changed func()) {
 	for ctx.Err() == nil {
 		g.follow(ctx, changed)
 	}
 }
 
-// follow watches the files that are known now, until there are others.
+// follow watches the known files until there are new ones.
 func (g *Gate) follow(ctx context.Context, changed func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -79,7 +78,7 @@ func (g *Gate) files() []string {
 	return slices.Sorted(maps.Keys(g.closed))
 }
 
-// check reads the files, and calls changed if one of them says something else.
+// check reads the files, and calls changed for each file with another result.
 func (g *Gate) check(changed func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,13 +86,13 @@ func (g *Gate) check(changed func()) {
 		if (g.reason(x) == "") == (x.reason == "") {
 			continue
 		}
-		// Closed is called again for each device that is still shared by MPS.
+		// Closed adds the file again if the device is still shared by MPS.
 		delete(g.closed, path)
 		changed()
 	}
 }
 
-func (g *Gate) reason(x gated) string {
+func (g *Gate) reason(x gateState) string {
 	if err := Ready(g.dir, x.root, x.folder); err != nil {
 		return err.Error()
 	}

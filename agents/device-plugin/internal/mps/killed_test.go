@@ -86,8 +86,8 @@ func TestTheNextProcessSetsBackWhatAKilledOneChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = killed.Wait()
-	if got := r.mode("GPU-a"); got != "EXCLUSIVE_PROCESS" || !mps.LeftModes(r.dir) {
-		t.Fatalf("compute mode %s after SIGKILL, recorded: %v", got, mps.LeftModes(r.dir))
+	if got := r.mode("GPU-a"); got != "EXCLUSIVE_PROCESS" || !mps.ModesRecorded(r.dir) {
+		t.Fatalf("compute mode %s after SIGKILL, recorded: %v", got, mps.ModesRecorded(r.dir))
 	}
 	r.restart()
 	r.Apply(t.Context(), []mps.Daemon{daemon("GPU-b")})
@@ -96,8 +96,8 @@ func TestTheNextProcessSetsBackWhatAKilledOneChanged(t *testing.T) {
 	}
 	r.eventually("the daemon of the other GPU is ready", r.ready)
 	r.Apply(t.Context(), nil)
-	if got := r.mode("GPU-b"); got != "DEFAULT" || mps.LeftModes(r.dir) {
-		t.Errorf("compute mode %s at the end, recorded: %v", got, mps.LeftModes(r.dir))
+	if got := r.mode("GPU-b"); got != "DEFAULT" || mps.ModesRecorded(r.dir) {
+		t.Errorf("compute mode %s at the end, recorded: %v", got, mps.ModesRecorded(r.dir))
 	}
 }
 

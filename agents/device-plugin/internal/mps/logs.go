@@ -10,14 +10,14 @@ import (
 	"syscall"
 )
 
-// maxLog is the size at which a log of a daemon is cut, in bytes.
+// maxLog is the largest size of the log of a daemon, in bytes. Larger logs are truncated.
 const maxLog = 1 << 20
 
-// oldLog ends the name of the file that has the end of a log that was cut.
+// oldLog is the suffix of the file with the last part of a truncated log.
 const oldLog = ".1"
 
-// cutLogs cuts the logs in a folder that have grown too large: the daemon keeps them open
-// and writes without end.
+// cutLogs truncates the logs in a folder that have grown too large. The daemon keeps its logs
+// open and does not limit them.
 func cutLogs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -34,26 +34,26 @@ func cutLogs(dir string) error {
 
 func cutLog(path string) error {
 	info, err := os.Lstat(path)
-	if err != nil || stored(info) <= maxLog {
+	if err != nil || storedBytes(info) <= maxLog {
 		return err
 	}
-	// Where the logs fill their file system, less is kept.
+	// If the file system is full, the copy is shorter.
 	if err := copyEnd(path, info.Size()); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("truncate log of MPS daemon: %w", err)
 	}
 	return os.Truncate(path, 0)
 }
 
-// stored returns how much a file stores. Its size would include what was cut, if its
-// writer continues at the position that it had.
-func stored(info os.FileInfo) int64 {
+// storedBytes returns how many bytes a file stores. After a truncation, the size of the file
+// may include the removed part, because its writer continues at its old position.
+func storedBytes(info os.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return min(st.Blocks*512, info.Size())
 	}
 	return info.Size()
 }
 
-// copyEnd replaces the old log by the end of the log.
+// copyEnd replaces the old log by the last part of the log.
 func copyEnd(path string, size int64) error {
 	log, err := os.Open(path)
 	if err != nil {

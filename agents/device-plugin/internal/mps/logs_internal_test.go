@@ -34,7 +34,7 @@ func TestLogsAreCut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			bytes += stored(info)
+			bytes += storedBytes(info)
 		}
 		return bytes
 	}

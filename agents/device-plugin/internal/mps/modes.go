@@ -18,32 +18,32 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// The compute modes, as nvidia-smi takes them.
+// The compute modes, as nvidia-smi accepts them.
 const (
 	modeDefault   = "DEFAULT"
 	modeExclusive = "EXCLUSIVE_PROCESS"
 )
 
-// modes sets the compute modes of GPUs, and sets them back. It records each change in a
-// file before it makes it, so that the next process sets back what one that was killed has
-// changed. It is safe for concurrent use, for each GPU by one caller at a time.
+// modes changes the compute modes of GPUs, and restores them. It records each change in a file
+// first, so that the next process can restore the modes if this process is killed. It is safe
+// for concurrent use, with one caller at a time for each GPU.
 type modes struct {
 	path     string
 	programs Programs
 	log      *slog.Logger
 
 	mu sync.Mutex
-	// before has the mode of each GPU that is changed.
+	// before has the original mode of each GPU whose mode is changed.
 	before map[gpu.UUID]string
 }
 
-// modesPath returns the file that records the changes. Like the modes, it lives until the
-// node boots.
+// modesPath returns the path of the file that records the changes. Like the modes, the file
+// lasts until the node reboots.
 func modesPath(dir contract.Dir) string { return filepath.Join(dir.Root, "mps-compute-modes.json") }
 
-// LeftModes reports whether an earlier process has changed compute modes and not set them
-// back.
-func LeftModes(dir contract.Dir) bool {
+// ModesRecorded reports whether an earlier process has changed compute modes and not restored
+// them.
+func ModesRecorded(dir contract.Dir) bool {
 	_, err := os.Stat(modesPath(dir))
 	return err == nil
 }
@@ -51,7 +51,7 @@ func LeftModes(dir contract.Dir) bool {
 // modesFile is the format of the file.
 type modesFile struct {
 	Version string `json:"version"`
-	// Before has the compute mode of each GPU before it was changed.
+	// Before has the original compute mode of each GPU whose mode is changed.
 	Before map[gpu.UUID]string `json:"before"`
 }
 
@@ -60,7 +60,7 @@ const modesVersion = "v1"
 // maxModes bounds the file. A GPU takes less than 100 bytes.
 const maxModes = 1 << 20
 
-// newModes returns modes with the changes that an earlier process left.
+// newModes returns modes with the recorded changes of an earlier process.
 func newModes(path string, p Programs, log *slog.Logger) *modes {
 	m := &modes{path: path, programs: p, log: log, before: map[gpu.UUID]string{}}
 	data, err := hostfs.ReadFile(path, maxModes)
@@ -80,9 +80,9 @@ func newModes(path string, p Programs, log *slog.Logger) *modes {
 	return m
 }
 
-// exclude lets only the MPS server use the GPU.
-func (m *modes) exclude(ctx context.Context, id gpu.UUID) error {
-	if _, ours := m.changed(id); !ours {
+// setExclusive sets the mode that lets only the MPS server use the GPU.
+func (m *modes) setExclusive(ctx context.Context, id gpu.UUID) error {
+	if _, ours := m.original(id); !ours {
 		mode, err := m.programs.computeMode(ctx, id)
 		if err != nil {
 			return err
@@ -90,33 +90,33 @@ func (m *modes) exclude(ctx context.Context, id gpu.UUID) error {
 		if mode == modeExclusive {
 			return nil
 		}
-		m.change(func() { m.before[id] = mode })
+		m.record(func() { m.before[id] = mode })
 	}
 	return m.programs.setComputeMode(ctx, id, modeExclusive)
 }
 
-// restore sets the mode of the GPU back if it was changed.
+// restore restores the mode of the GPU if it was changed.
 func (m *modes) restore(ctx context.Context, id gpu.UUID) error {
-	mode, ours := m.changed(id)
+	mode, ours := m.original(id)
 	if !ours {
 		return nil
 	}
 	if err := m.programs.setComputeMode(ctx, id, mode); err != nil {
 		return err
 	}
-	m.change(func() { delete(m.before, id) })
+	m.record(func() { delete(m.before, id) })
 	return nil
 }
 
-// changed returns the mode that the GPU had if it was changed.
-func (m *modes) changed(id gpu.UUID) (before string, ours bool) {
+// original returns the original mode of the GPU. ours is false if its mode was not changed.
+func (m *modes) original(id gpu.UUID) (before string, ours bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, ours = m.before[id]
 	return before, ours
 }
 
-// restoreExcept sets the modes of all other GPUs back.
+// restoreExcept restores the modes of all GPUs that are not in keep.
 func (m *modes) restoreExcept(ctx context.Context, keep map[gpu.UUID]bool) {
 	m.mu.Lock()
 	ids := slices.Sorted(maps.Keys(m.before))
@@ -131,9 +131,9 @@ func (m *modes) restoreExcept(ctx context.Context, keep map[gpu.UUID]bool) {
 	}
 }
 
-// change changes before, and writes the file. Without it MPS works, and only a kill leaves
-// the GPUs changed.
-func (m *modes) change(f func()) {
+// record calls f, which changes the field before, and writes the file. If it cannot write the
+// file, MPS works, but the modes stay changed if this process is killed.
+func (m *modes) record(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f()

@@ -1,10 +1,9 @@
-// Package mps runs the control daemons of CUDA's Multi-Process Service: one for each GPU
-// that is shared by it, or one for each resource of which a container can get several
-// GPUs.
+// Package mps runs the control daemons of CUDA's Multi-Process Service (MPS): one for each
+// shared GPU, or one for each resource if a container can get several GPUs of the resource.
 //
-// Plan derives the desired daemons, a pure function of the node and of what it
-// advertises. Supervisor keeps them running. The device plugin calls Ready to learn
-// whether a container would find its daemon.
+// Plan is a pure function that derives the desired daemons from the node and its advertised
+// resources. Supervisor keeps them running. The device plugin calls Ready to check whether a
+// container would find its daemon.
 package mps
 
 import (
@@ -23,30 +22,30 @@ type Daemon struct {
 	Folder string
 	// Resource is fully qualified: "nvidia.com/gpu".
 	Resource string
-	// GPUs has the GPUs that its clients may use, in the order of NVML. The daemon
-	// numbers them by their position.
+	// GPUs has the GPUs that its clients may use, in the order of NVML. The daemon numbers
+	// them by their position.
 	GPUs []Share
 	// ActiveThreadPercentage is the share of a GPU's threads for one client.
 	ActiveThreadPercentage int
-	// Clients is how many containers can use the daemon at once.
+	// Clients is the number of containers that can use the daemon at once.
 	Clients int
 }
 
-// Share is how one GPU is divided.
+// Share is the share of one GPU that a client gets.
 type Share struct {
 	UUID gpu.UUID
-	// MemoryMiB is how much of the GPU's memory one client may use. It is 0, which is no
-	// limit, if the memory is unknown.
+	// MemoryMiB is the limit of the GPU memory for one client. It is 0, which means no limit,
+	// if the memory of the GPU is unknown.
 	MemoryMiB uint64
-	// Lost is set while the GPU does not answer. No daemon starts with it. A daemon
-	// that has it keeps running, because its end would end the clients of all its GPUs.
+	// Lost is set while the GPU does not answer. No daemon starts with a lost GPU. A daemon
+	// that already has it keeps running, because the clients of all its GPUs would end with it.
 	Lost bool
 }
 
-// Plan returns the daemons for a set that was derived from n, ordered by folder. The
-// limits are those of NVIDIA's device plugin: memory and threads divided by the number of
-// replicas. If the GPUs of a daemon have different numbers, the threads are divided by the
-// largest, because the daemon has one limit for all.
+// Plan returns the daemons for a set that was derived from n, ordered by folder. It sets the
+// same limits as NVIDIA's device plugin: memory and threads divided by the number of
+// replicas. If the GPUs of a daemon have different numbers of replicas, it divides the threads
+// by the largest number, because the daemon has one limit for all its GPUs.
 func Plan(n *gpu.Node, set resource.Set) []Daemon {
 	daemons := map[string]Daemon{}
 	for _, r := range set.Resources {
@@ -85,15 +84,15 @@ func (d Daemon) String() string {
 	return d.Resource + " on " + d.Folder
 }
 
-// answering returns d with the GPUs that answer, with which a daemon can start.
+// answering returns d with only the GPUs that answer. A daemon can start with these.
 func (d Daemon) answering() Daemon {
 	d.GPUs = slices.DeleteFunc(slices.Clone(d.GPUs), func(g Share) bool { return g.Lost })
 	return d
 }
 
-// serves reports whether a daemon that runs as d is the desired one, as far as the GPUs
-// answer.
-func (d Daemon) serves(desired Daemon) bool {
+// matches reports whether a daemon that runs as d has the desired settings and GPUs. Desired
+// GPUs that do not answer may be missing.
+func (d Daemon) matches(desired Daemon) bool {
 	if d.Resource != desired.Resource || d.ActiveThreadPercentage != desired.ActiveThreadPercentage || d.Clients != desired.Clients {
 		return false
 	}

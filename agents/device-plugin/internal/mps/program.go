@@ -22,24 +22,25 @@ const (
 	smiName     = "nvidia-smi"
 )
 
-// askLimit bounds a command to a daemon and a call of nvidia-smi.
-const askLimit = 10 * time.Second
+// commandLimit bounds a command to a daemon and a call of nvidia-smi.
+const commandLimit = 10 * time.Second
 
-// quitLimit is how long a daemon may take to quit. It waits for its clients, which must
-// not hold up a node.
+// quitLimit is how long a daemon may take to quit. The daemon waits for its clients, and they
+// must not delay the node.
 const quitLimit = 5 * time.Second
 
 // Programs are the driver's programs on this node.
 type Programs struct {
-	// Root is the root of the file system that they see; empty for our own.
+	// Root is the root of the file system for the programs. If it is empty, it is the root of
+	// this process.
 	Root string
 	// control and smi are paths in Root.
 	control, smi string
 }
 
-// FindPrograms finds the driver's programs: on our own PATH, where a container runtime
-// puts them, or else in the driver root. There they run with the driver root as their
-// file system, which must have the MPS folder at the same path.
+// FindPrograms finds the driver's programs. It searches PATH first, because a container runtime
+// injects them there, and then the driver root. Programs in the driver root run with it as their
+// file system, and need the MPS folder at the same path there.
 func FindPrograms(driverRoot, mpsRoot string) (Programs, error) {
 	if control, err := exec.LookPath(controlName); err == nil {
 		if smi, err := exec.LookPath(smiName); err == nil {
@@ -73,8 +74,8 @@ func sameFolder(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// start starts the control daemon of d in the foreground, with shared memory of its own at
-// /dev/shm. It is killed when ctx ends.
+// start starts the control daemon of d in the foreground, with private shared memory at
+// /dev/shm. The daemon is killed when ctx ends.
 func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, error) {
 	visible := make([]string, 0, len(d.GPUs))
 	for _, g := range d.GPUs {
@@ -83,16 +84,16 @@ func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, err
 	cmd := p.command(ctx, p.control, "-f")
 	cmd.Env = append(cmd.Env, dirs.env()...)
 	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+strings.Join(visible, ","))
-	// In a group of its own it does not get our signals, and its servers die with it.
+	// In its own process group, the daemon does not get our signals, and its servers end with it.
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	var said text.Tail
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output text.Tail
+	cmd.Stdout, cmd.Stderr = &output, &output
 	proc := &process{ended: make(chan struct{})}
 	started := make(chan error)
 	go ownThread(func() {
-		err := bindAlone(dirs.shm, filepath.Join("/", p.Root, "dev/shm"))
+		err := bindPrivate(dirs.shm, filepath.Join("/", p.Root, "dev/shm"))
 		if err == nil {
 			err = cmd.Start()
 		}
@@ -101,7 +102,7 @@ func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, err
 			return
 		}
 		err = cmd.Wait()
-		proc.err = fmt.Errorf("%s ended: %s", controlName, reason(err, said.String()))
+		proc.err = fmt.Errorf("%s ended: %s", controlName, exitReason(err, output.String()))
 		close(proc.ended)
 	})
 	if err := <-started; err != nil {
@@ -110,27 +111,27 @@ func (p Programs) start(ctx context.Context, d Daemon, dirs dirs) (*process, err
 	return proc, nil
 }
 
-// process is a control daemon that was started.
+// process is a running control daemon, or one that has ended.
 type process struct {
 	ended chan struct{}
 	// err is set when ended is closed.
 	err error
 }
 
-func reason(err error, said string) string {
+func exitReason(err error, output string) string {
 	text := "by itself"
 	if err != nil {
 		text = err.Error()
 	}
-	if said = strings.TrimSpace(said); said != "" {
-		text += ": " + said
+	if output = strings.TrimSpace(output); output != "" {
+		text += ": " + output
 	}
 	return text
 }
 
-// ask sends a command to a running control daemon, and returns when it has answered.
-func (p Programs) ask(ctx context.Context, dirs dirs, command string) error {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+// send sends a command to a running control daemon, and waits for the answer.
+func (p Programs) send(ctx context.Context, dirs dirs, command string) error {
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	cmd := p.command(ctx, p.control)
 	cmd.Env = append(cmd.Env, dirs.env()...)
@@ -139,29 +140,29 @@ func (p Programs) ask(ctx context.Context, dirs dirs, command string) error {
 	return err
 }
 
-// computeMode returns who may use a GPU, as setComputeMode takes it.
+// computeMode returns the compute mode of a GPU, as setComputeMode accepts it.
 func (p Programs) computeMode(ctx context.Context, id gpu.UUID) (string, error) {
-	out, err := p.manage(ctx, id, "--query-gpu=compute_mode", "--format=csv,noheader")
+	out, err := p.nvidiaSMI(ctx, id, "--query-gpu=compute_mode", "--format=csv,noheader")
 	if err != nil {
 		return "", err
 	}
 	mode := strings.ToUpper(strings.TrimSpace(out))
 	if !slices.Contains([]string{modeExclusive, "EXCLUSIVE_THREAD", "PROHIBITED"}, mode) {
-		mode = modeDefault // also where the driver does not know
+		mode = modeDefault // or the driver does not report the mode
 	}
 	return mode, nil
 }
 
-// setComputeMode sets who may use a GPU: EXCLUSIVE_PROCESS for the MPS server alone,
-// DEFAULT for any process.
+// setComputeMode sets the compute mode of a GPU. EXCLUSIVE_PROCESS permits only the MPS server
+// to use the GPU, DEFAULT permits any process.
 func (p Programs) setComputeMode(ctx context.Context, id gpu.UUID, mode string) error {
-	_, err := p.manage(ctx, id, "-c", mode)
+	_, err := p.nvidiaSMI(ctx, id, "-c", mode)
 	return err
 }
 
-// manage calls nvidia-smi for a GPU, and returns what it prints.
-func (p Programs) manage(ctx context.Context, id gpu.UUID, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+// nvidiaSMI calls nvidia-smi for a GPU, and returns its output.
+func (p Programs) nvidiaSMI(ctx context.Context, id gpu.UUID, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	args = append([]string{"-i", string(id)}, args...)
 	return run(ctx, p.command(ctx, p.smi, args...), smiName+" "+strings.Join(args, " "))
@@ -178,17 +179,17 @@ func (p Programs) command(ctx context.Context, name string, args ...string) *exe
 	return cmd
 }
 
-// run returns the end of what a program prints.
+// run runs a program, and returns the end of its output.
 func run(ctx context.Context, cmd *exec.Cmd, what string) (string, error) {
-	// A container that takes the daemon's place could answer without end.
+	// The output is limited, because a container could pose as the daemon and never stop answering.
 	var out, errOut text.Tail
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return "", fmt.Errorf("%s: no answer in %s", what, askLimit)
+		return "", fmt.Errorf("%s: no answer in %s", what, commandLimit)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %s", what, reason(err, errOut.String()+out.String()))
+		return "", fmt.Errorf("%s: %s", what, exitReason(err, errOut.String()+out.String()))
 	}
 	return out.String(), nil
 }

@@ -11,14 +11,14 @@ import (
 	"outrigger.dev/pkg/mountinfo"
 )
 
-// checkPropagation returns an error if dir is in a container that keeps to itself what is
-// mounted below dir: neither the host nor other containers would see the daemons' folders.
+// checkPropagation returns an error if dir is in a container that does not propagate mounts
+// below dir. Then neither the host nor other containers would see the daemons' folders.
 func checkPropagation(dir string) error {
 	contained, err := inContainer()
 	if err != nil || !contained {
 		return err
 	}
-	passedOn, err := passesMountsOn(dir)
+	passedOn, err := onSharedMount(dir)
 	if err != nil || passedOn {
 		return err
 	}
@@ -30,23 +30,23 @@ func checkPropagation(dir string) error {
 		"mount the host's folder there with %s", dir, option)
 }
 
-// inContainer reports whether this process has other mounts than the first process of the
-// node has, or is the first one of its container.
+// inContainer reports whether this process is the first process (PID 1), or has other mounts
+// than the first process.
 func inContainer() (bool, error) {
 	own, errOwn := os.ReadFile("/proc/self/mountinfo")
 	first, errFirst := os.ReadFile("/proc/1/mountinfo")
 	if err := errors.Join(errOwn, errFirst); err != nil {
 		return false, fmt.Errorf("compare mounts with the host: %w", err)
 	}
-	// No two mount namespaces have the same first mount.
+	// Different mount namespaces have different first mounts.
 	idOwn, _, _ := strings.Cut(string(own), " ")
 	idFirst, _, _ := strings.Cut(string(first), " ")
 	return os.Getpid() == 1 || idOwn != idFirst, nil
 }
 
-// passesMountsOn reports whether the mount that dir is on is shared: other mount namespaces
-// see what is mounted on it.
-func passesMountsOn(dir string) (bool, error) {
+// onSharedMount reports whether dir is on a shared mount, so that other mount namespaces see
+// the mounts below it.
+func onSharedMount(dir string) (bool, error) {
 	f, err := os.OpenFile(dir, unix.O_PATH, 0)
 	if err != nil {
 		return false, fmt.Errorf("find mount of %s: %w", dir, err)

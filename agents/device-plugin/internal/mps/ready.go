@@ -6,8 +6,8 @@ import (
 	"outrigger.dev/pkg/contract"
 )
 
-// Ready returns nil while the daemon of a folder answers, and otherwise why a container
-// would not find it. It only reads a file that the writer keeps locked while it lives.
+// Ready returns nil while the daemon of a folder answers, and otherwise why a container would
+// not find it. It only reads a file that the writer keeps locked while it runs.
 func Ready(d contract.Dir, root, folder string) error {
 	f := d.ReadFile(readyPath(root, folder))
 	if f.State == contract.Valid {

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// checkEvery is how often a running daemon is checked.
+	// checkEvery is the interval between checks of a running daemon.
 	checkEvery = 10 * time.Second
-	// answerLimit is how long a daemon that was started may take to answer.
+	// answerLimit is how long a new daemon may take to answer.
 	answerLimit = 20 * time.Second
-	// answerEvery is the pause between attempts until then.
+	// answerEvery is the pause between attempts to get the first answer.
 	answerEvery = 50 * time.Millisecond
 	// writer is the name in the stamp of the ready files.
 	writer = "mps-control-daemon"
 )
 
-// serve runs one daemon once. It calls answering when the daemon answers, and its GPUs are
-// ready from then until the daemon ends.
+// serve runs one daemon until it ends. It calls answering when the daemon answers. The GPUs of
+// the daemon are ready from then on, until it ends.
 func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err error) {
 	if err := os.MkdirAll(s.cfg.Root, 0o755); err != nil {
 		return fmt.Errorf("create MPS root: %w", err)
@@ -38,7 +38,7 @@ func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err
 	}
 	defer func() { err = errors.Join(err, s.restoreModes(ctx, d)) }()
 	for _, g := range d.GPUs {
-		if err := s.modes.exclude(ctx, g.UUID); err != nil {
+		if err := s.modes.setExclusive(ctx, g.UUID); err != nil {
 			return err
 		}
 	}
@@ -49,10 +49,10 @@ func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err
 		return err
 	}
 	defer func() { s.quit(ctx, proc, dirs, kill) }()
-	if err := s.answers(ctx, proc, dirs); err != nil {
+	if err := s.waitAnswer(ctx, proc, dirs); err != nil {
 		return err
 	}
-	if err := s.limit(ctx, d, dirs); err != nil {
+	if err := s.limitClients(ctx, d, dirs); err != nil {
 		return err
 	}
 	fact := s.cfg.Contract.NewKeeper(readyPath(s.cfg.Root, d.Folder), s.cfg.Log)
@@ -66,12 +66,12 @@ func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err
 	return s.watch(ctx, proc, dirs)
 }
 
-// answers waits until the daemon answers.
-func (s *Supervisor) answers(ctx context.Context, proc *process, dirs dirs) error {
+// waitAnswer waits until the daemon answers.
+func (s *Supervisor) waitAnswer(ctx context.Context, proc *process, dirs dirs) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	for {
-		err := s.cfg.Programs.ask(ctx, dirs, "get_default_active_thread_percentage")
+		err := s.cfg.Programs.send(ctx, dirs, "get_default_active_thread_percentage")
 		if err == nil {
 			return nil
 		}
@@ -86,9 +86,9 @@ func (s *Supervisor) answers(ctx context.Context, proc *process, dirs dirs) erro
 	}
 }
 
-// limit sets what one client may use. There are no clients before, because the GPUs are
-// not ready yet.
-func (s *Supervisor) limit(ctx context.Context, d Daemon, dirs dirs) error {
+// limitClients sets the limits for one client. There are no clients yet, because the GPUs are
+// not ready.
+func (s *Supervisor) limitClients(ctx context.Context, d Daemon, dirs dirs) error {
 	commands := []string{fmt.Sprintf("set_default_active_thread_percentage %d", d.ActiveThreadPercentage)}
 	for i, g := range d.GPUs {
 		if g.MemoryMiB > 0 {
@@ -96,15 +96,15 @@ func (s *Supervisor) limit(ctx context.Context, d Daemon, dirs dirs) error {
 		}
 	}
 	for _, c := range commands {
-		if err := s.cfg.Programs.ask(ctx, dirs, c); err != nil {
+		if err := s.cfg.Programs.send(ctx, dirs, c); err != nil {
 			return fmt.Errorf("limit the clients of the MPS daemon: %w", err)
 		}
 	}
 	return nil
 }
 
-// watch returns when the daemon ends or stops answering, or when ctx ends. Meanwhile it
-// cuts the daemon's logs.
+// watch returns when the daemon ends or stops answering, or when ctx ends. Until then, it
+// truncates the daemon's logs when they grow too large.
 func (s *Supervisor) watch(ctx context.Context, proc *process, dirs dirs) error {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -115,7 +115,7 @@ func (s *Supervisor) watch(ctx context.Context, proc *process, dirs dirs) error 
 		case <-proc.ended:
 			return proc.err
 		case <-tick.C:
-			if err := s.cfg.Programs.ask(ctx, dirs, "get_default_active_thread_percentage"); err != nil {
+			if err := s.cfg.Programs.send(ctx, dirs, "get_default_active_thread_percentage"); err != nil {
 				return fmt.Errorf("ask the MPS daemon: %w", err)
 			}
 			if err := cutLogs(dirs.log); err != nil {
@@ -134,7 +134,7 @@ func (s *Supervisor) quit(ctx context.Context, proc *process, dirs dirs, kill fu
 		return
 	default:
 	}
-	if err := s.cfg.Programs.ask(ctx, dirs, "quit"); err == nil {
+	if err := s.cfg.Programs.send(ctx, dirs, "quit"); err == nil {
 		select {
 		case <-proc.ended:
 			return
@@ -145,7 +145,7 @@ func (s *Supervisor) quit(ctx context.Context, proc *process, dirs dirs, kill fu
 	<-proc.ended
 }
 
-// restoreModes sets the compute modes of the GPUs back.
+// restoreModes restores the compute modes of the GPUs.
 func (s *Supervisor) restoreModes(ctx context.Context, d Daemon) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error

@@ -23,21 +23,21 @@ const (
 
 // Config configures a Supervisor.
 type Config struct {
-	// Root is the folder of MPS, the same on the host and here.
+	// Root is the folder of MPS. It has the same path on the host and in this container.
 	Root     string
 	Programs Programs
-	// Contract stamps the ready files. Its folder has the record of changed compute modes.
+	// Contract writes the ready files. Its folder has the record of changed compute modes.
 	Contract contract.Dir
 	Log      *slog.Logger
 }
 
-// Supervisor keeps the control daemons running that Apply was last called with.
+// Supervisor keeps the control daemons of the last call of Apply running.
 type Supervisor struct {
 	cfg   Config
 	modes *modes
 
 	mu sync.Mutex
-	// running has the daemons by their folders.
+	// running has the keeper of each daemon, by its folder.
 	running map[string]*keeper
 }
 
@@ -51,8 +51,8 @@ func NewSupervisor(cfg Config) *Supervisor {
 
 // keeper keeps one daemon running until it is stopped.
 type keeper struct {
-	// desired is what the next start runs, and daemon what the last one ran. Both are
-	// guarded by Supervisor.mu.
+	// desired is the daemon to start next, and daemon the last one that was started.
+	// Supervisor.mu guards both.
 	desired, daemon Daemon
 	// status is why the daemon does not answer.
 	status *reconcile.Status
@@ -62,10 +62,10 @@ type keeper struct {
 
 var errStarting = errors.New("the MPS control daemon is starting")
 
-// Apply runs exactly these daemons, each under ctx. A daemon that is still desired keeps
-// running. Others quit, which ends their clients; so does one whose GPUs have all stopped
-// answering, which has no clients left. Apply sets back the compute modes of GPUs that no
-// daemon has, also those that an earlier process changed.
+// Apply runs exactly these daemons, until ctx ends. Running daemons that are still desired
+// continue. Apply stops all others, which ends their clients. It also stops a daemon without a
+// GPU that answers, because such a daemon has no clients. It restores the compute modes of GPUs
+// that no daemon has, even if an earlier process changed them.
 func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 	want := map[string]Daemon{}
 	served := map[gpu.UUID]bool{}
@@ -80,7 +80,7 @@ func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 	s.mu.Lock()
 	var stopped []*keeper
 	for name, k := range s.running {
-		if d, ok := want[name]; ok && k.daemon.serves(d) {
+		if d, ok := want[name]; ok && k.daemon.matches(d) {
 			k.desired = d
 			continue
 		}
@@ -106,12 +106,12 @@ func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 		s.running[name] = k
 		go func() {
 			defer close(k.done)
-			s.keep(ctx, k)
+			s.keepRunning(ctx, k)
 		}()
 	}
 }
 
-// Wait returns when every daemon has ended, after the context of Apply has.
+// Wait stops all daemons, and waits until they have ended.
 func (s *Supervisor) Wait() {
 	s.mu.Lock()
 	keepers := slices.Collect(maps.Values(s.running))
@@ -124,7 +124,7 @@ func (s *Supervisor) Wait() {
 	}
 }
 
-// Ready returns nil while every daemon answers, and otherwise why one does not.
+// Ready returns nil while every daemon answers, and otherwise why some do not.
 func (s *Supervisor) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,20 +138,20 @@ func (s *Supervisor) Ready() error {
 	return errors.Join(errs...)
 }
 
-// next returns what to start now, without GPUs that were lost meanwhile: they would keep
+// nextDaemon returns the daemon to start now. It leaves out lost GPUs, because they would keep
 // the daemon from starting.
-func (s *Supervisor) next(k *keeper) Daemon {
+func (s *Supervisor) nextDaemon(k *keeper) Daemon {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k.daemon = k.desired.answering()
 	return k.daemon
 }
 
-// keep runs one daemon, and again whenever it ends, until ctx ends.
-func (s *Supervisor) keep(ctx context.Context, k *keeper) {
+// keepRunning runs one daemon until ctx ends, and restarts it whenever it ends.
+func (s *Supervisor) keepRunning(ctx context.Context, k *keeper) {
 	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for {
-		start, d := time.Now(), s.next(k)
+		start, d := time.Now(), s.nextDaemon(k)
 		log := s.cfg.Log.With("daemon", d.String())
 		err := s.serve(ctx, d, func() {
 			k.status.Set(nil)

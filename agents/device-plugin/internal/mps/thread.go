@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownThread runs f on a thread that ends with it, so that f can change what belongs to a
-// thread. It is never the main thread, whose namespaces other processes read as the
-// namespaces of the process.
+// ownThread runs f on a thread that ends after f, so that f can change properties of the thread.
+// It never uses the main thread, because other processes read its namespaces as the namespaces of
+// the process.
 func ownThread(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
@@ -25,9 +25,9 @@ func ownThread(f func()) {
 	runtime.UnlockOSThread()
 }
 
-// bindAlone mounts a folder at another one, for this thread and the processes that it
-// starts. What is mounted elsewhere later still appears for them.
-func bindAlone(dir, at string) error {
+// bindPrivate mounts a folder at another one, only for this thread and the processes that it
+// starts. They still see later mounts of the host.
+func bindPrivate(dir, at string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return mountError(at, err)
 	}

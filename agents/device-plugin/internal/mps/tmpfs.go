@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The limits of what the clients and the daemon of one resource can store, in bytes and in
-// files. A container has 64 MiB of shared memory without MPS too.
+// The limits of the storage for the clients and the daemon of one resource, in bytes and files.
+// Containers have 64 MiB of shared memory also without MPS.
 const (
 	pipeBytes, pipeFiles = 1 << 20, 1 << 10
 	logBytes, logFiles   = 16 << 20, 1 << 10
 	shmBytes, shmFiles   = 64 << 20, 1 << 12 // for each client
 )
 
-// tmpfs is a folder of a daemon that is a file system of its own. Without it, a container
-// that fills the folder would fill /run of the host.
+// tmpfs is a folder of a daemon with a separate file system, so that a container that fills the
+// folder does not fill /run of the host.
 type tmpfs struct {
 	path  string
 	mode  fs.FileMode
@@ -27,7 +27,7 @@ type tmpfs struct {
 	files int
 }
 
-// filesystems returns the filesystems of a daemon with this number of clients.
+// filesystems returns the file systems of a daemon with this number of clients.
 func (d dirs) filesystems(clients int) []tmpfs {
 	n := max(clients, 1)
 	return []tmpfs{
@@ -37,8 +37,8 @@ func (d dirs) filesystems(clients int) []tmpfs {
 	}
 }
 
-// mount mounts the file system, or changes the limits of the one that is mounted: a
-// container that is a client keeps its mount, so that it reaches the next daemon.
+// mount mounts the file system. If it is mounted already, mount only changes its limits, so that
+// client containers keep their mount and can reach the next daemon.
 func (t tmpfs) mount() error {
 	if err := os.MkdirAll(t.path, 0o755); err != nil {
 		return fmt.Errorf("create folder of MPS daemon: %w", err)
@@ -53,13 +53,13 @@ func (t tmpfs) mount() error {
 	}
 	err = unix.Mount("mps", t.path, "tmpfs", flags, fmt.Sprintf("mode=%o,size=%d,nr_inodes=%d", t.mode, t.bytes, t.files))
 	if mounted && errors.Is(err, unix.EINVAL) {
-		// Clients use more than the new limit, and the old one stays.
+		// Clients use more than the new limit. The old limit stays.
 		return nil
 	}
 	return mountError(t.path, err)
 }
 
-// isMount reports whether another file system than that of its parent is mounted at path.
+// isMount reports whether path and its parent are on different file systems.
 func isMount(path string) (bool, error) {
 	var here, above unix.Stat_t
 	if err := errors.Join(unix.Stat(path, &here), unix.Stat(filepath.Dir(path), &above)); err != nil {

@@ -1,4 +1,4 @@
-// Package parts has the parts that the programs of this module share.
+// Package parts makes the agent parts that the programs of this module share.
 package parts
 
 import (
@@ -13,26 +13,26 @@ import (
 	"outrigger.dev/pkg/agent/driver"
 )
 
-// Config describes what a program does with the GPUs of its node.
+// Config configures the parts of a program.
 type Config struct {
-	// Config has the config, the rules and the source of the GPUs, and what only some programs
-	// have. New adds the rest.
+	// Config has the config, the rules and the source of the GPUs, and the fields that only some
+	// programs set. New sets the other fields.
 	inventory.Config
 	Driver *driver.Driver
-	// Advertiser is the name of a program that advertises the GPUs: it claims them, writes CDI
-	// specs, and serves metrics of them.
+	// Advertiser is the name of the program if it advertises the GPUs. Such a program claims the
+	// GPUs, writes CDI specs, and serves metrics of the devices.
 	Advertiser string
-	// Vendor is that of the CDI specs, see prepare.Config.
+	// Vendor is the vendor of the CDI specs, see prepare.Config.
 	Vendor   string
 	Recorder *metrics.Recorder
 }
 
-// Base is what the programs share.
+// Base has the parts that the programs share.
 type Base struct {
 	Inventory *inventory.Inventory
 	// Specs is nil for a program that does not advertise GPUs.
 	Specs *prepare.Preparer
-	// Parts are the first ones of the agent, as all others wait for the GPUs.
+	// Parts are the first parts of the agent, because all others wait for the GPUs.
 	Parts []agent.Part
 }
 

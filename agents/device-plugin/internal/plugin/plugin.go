@@ -1,5 +1,5 @@
 // Package plugin advertises the resources of the newest State to the kubelet, with one
-// server for each.
+// server for each resource.
 package plugin
 
 import (
@@ -17,14 +17,14 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Inventory is what the node advertises. Its methods may be called at any time.
+// Inventory is the source of the State to advertise. Its methods may be called at any time.
 type Inventory interface {
 	State() inventory.State
-	// Notify sets what is called after each new State.
+	// Notify sets the function that is called after each new State.
 	Notify(func())
 	// Hangs returns an error while the driver hangs.
 	Hangs() error
-	// Link has the States that follow show the links of the GPUs. It does not block.
+	// Link requests the links of the GPUs in the next States. It does not block.
 	Link()
 }
 
@@ -40,8 +40,8 @@ type Config struct {
 	// returns when ctx ends.
 	WatchSockets func(ctx context.Context, changed func())
 	Recorder     server.Recorder
-	// Ready is called with the node when the plugin becomes ready, and with nil when it no
-	// longer is. It must not block for long.
+	// Ready is called with the node when the plugin becomes ready, and with nil when it is no
+	// longer ready. It must not block for long.
 	Ready func(*gpu.Node)
 	Log   *slog.Logger
 }
@@ -51,23 +51,23 @@ type Plugin struct {
 	cfg  Config
 	log  *slog.Logger
 	loop *reconcile.Loop
-	// ready is what is missing. It changes before Config.Ready is called.
+	// ready is why the plugin is not ready. It changes before Config.Ready is called.
 	ready *reconcile.Status
-	// linked is closed once the servers know the links of the GPUs, as far as they can
-	// be read. markLinked closes it.
+	// linked is closed once the servers have all links of the GPUs that could be read.
+	// markLinked closes it.
 	linked     chan struct{}
 	markLinked func()
 
 	mu      sync.Mutex
 	servers map[string]*server.Server
 
-	// What follows is owned by the loop.
+	// The loop owns the fields below.
 	state    inventory.State
 	topology allocate.Topology
-	// gap ends a while after the kubelet went away, zero while it is there. A kubelet that
-	// restarts is back before that.
-	gap   time.Time
-	group *errgroup.Group
+	// warnAfter is the time after which a warning is logged that the kubelet is gone. It is
+	// zero while the kubelet is there. A kubelet that restarts is back before that time.
+	warnAfter time.Time
+	group     *errgroup.Group
 }
 
 // New returns a Plugin. It does nothing before Run.
@@ -118,11 +118,11 @@ func (p *Plugin) step(ctx context.Context) (reconcile.Result, error) {
 	if s.Linked {
 		p.markLinked()
 	}
-	return reconcile.Result{After: p.mark()}, nil
+	return reconcile.Result{After: p.updateReady()}, nil
 }
 
-// waitLinks returns once the servers know the links of the GPUs, as far as they can be
-// read, or when ctx ends. The links are read when they are needed for the first time.
+// waitLinks returns once the servers have all links of the GPUs that could be read, or when
+// ctx ends. The links are read when they are first needed.
 func (p *Plugin) waitLinks(ctx context.Context) {
 	select {
 	case <-p.linked:

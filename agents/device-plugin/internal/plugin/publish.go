@@ -8,7 +8,8 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// publish gives each server its resource, and withdraws the others.
+// publish passes each resource to its server, and withdraws the resources that are not in
+// the State.
 func (p *Plugin) publish(ctx context.Context) {
 	if p.state.Node == nil {
 		return
@@ -23,13 +24,14 @@ func (p *Plugin) publish(ctx context.Context) {
 	}
 	for name, s := range p.servers {
 		if !named[name] {
-			s.Leave()
+			s.Withdraw()
 		}
 	}
 }
 
-// serve gives the resource to its server, and starts one if there is none; the first
-// list that it sends is complete. A server that is about to end has to end first.
+// serve passes the resource to its server. It starts a server if there is none, and publishes
+// to it first, so that the first list is complete. If a server is about to end, the next one
+// starts after its end.
 func (p *Plugin) serve(ctx context.Context, r resource.Resource, opts allocate.Options) {
 	if s, ok := p.servers[r.Name]; ok {
 		s.Publish(r, opts)

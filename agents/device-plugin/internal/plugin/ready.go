@@ -8,42 +8,42 @@ import (
 )
 
 // Ready returns nil while the devices are registered and listed with the kubelet, and
-// otherwise what is missing.
+// otherwise the reason.
 func (p *Plugin) Ready() error {
-	// A driver that hangs is reported at once, even if it holds up the loop.
+	// A driver that hangs is reported at once, even if it blocks the loop.
 	if err := p.cfg.Inventory.Hangs(); err != nil {
 		return err
 	}
 	return p.ready.Err()
 }
 
-// mark updates Ready, and calls Config.Ready when readiness changes. It returns the time until it
-// has to look again, 0 for none.
-func (p *Plugin) mark() time.Duration {
+// updateReady updates the result of Ready, and calls Config.Ready when readiness changes. It
+// returns the duration until it has to be called again, or 0 if it need not.
+func (p *Plugin) updateReady() time.Duration {
 	err, was := p.missing(), p.ready.Err()
 	p.ready.Set(err)
 	switch {
 	case err == nil && was == nil:
 	case err == nil:
 		p.cfg.Ready(p.state.Node)
-		if p.gap.IsZero() {
+		if p.warnAfter.IsZero() {
 			p.log.Info("ready: devices are registered and listed")
 		} else {
 			p.log.Debug("ready again: the kubelet has restarted")
 		}
-		p.gap = time.Time{}
+		p.warnAfter = time.Time{}
 	case was == nil:
 		p.cfg.Ready(nil)
 		if p.state.Unusable() == nil {
-			p.gap = time.Now().Add(server.Patience)
+			p.warnAfter = time.Now().Add(server.Patience)
 			return server.Patience
 		}
 		p.log.Warn("not ready", "err", err)
-	case !p.gap.IsZero():
-		if in := time.Until(p.gap); in > 0 {
+	case !p.warnAfter.IsZero():
+		if in := time.Until(p.warnAfter); in > 0 {
 			return in
 		}
-		p.gap = time.Time{}
+		p.warnAfter = time.Time{}
 		p.log.Warn("not ready", "err", err)
 	}
 	return 0
@@ -59,7 +59,7 @@ func (p *Plugin) missing() error {
 	for _, r := range p.state.Set.Resources {
 		name := r.Name
 		st := server.Status{}
-		if s := p.servers[name]; s != nil { // otherwise the server before it has not ended yet
+		if s := p.servers[name]; s != nil { // otherwise an earlier server has not ended yet
 			st = s.Status()
 		}
 		switch {

@@ -12,14 +12,14 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// extraClasses are the classes of optional hardware, in the order in which
-// NVIDIA's device plugin names them.
+// extraClasses returns the classes of optional hardware, in the order of NVIDIA's device
+// plugin.
 func extraClasses() []string {
 	return []string{allocate.CDIClassIMEX, allocate.CDIClassGDRCopy, allocate.CDIClassGDS, allocate.CDIClassMOFED}
 }
 
-// enabled returns the classes that the config enables.
-func enabled(c config.Config) []string {
+// enabledClasses returns the classes that the config enables.
+func enabledClasses(c config.Config) []string {
 	on := map[string]bool{
 		allocate.CDIClassIMEX:    len(c.IMEX.Channels) > 0,
 		allocate.CDIClassGDRCopy: c.GDRCopy,
@@ -29,19 +29,19 @@ func enabled(c config.Config) []string {
 	return slices.DeleteFunc(extraClasses(), func(class string) bool { return !on[class] })
 }
 
-// classes returns the enabled classes that have a spec.
-func classes(c config.Config, x driverroot.Extras) []string {
+// foundClasses returns the enabled classes whose hardware exists. These have a CDI spec.
+func foundClasses(c config.Config, x driverroot.Extras) []string {
 	var out []string
-	for _, class := range enabled(c) {
-		if class == allocate.CDIClassIMEX && len(channels(c, x)) > 0 || part(class, x).Found() {
+	for _, class := range enabledClasses(c) {
+		if class == allocate.CDIClassIMEX && len(channels(c, x)) > 0 || extraOf(class, x).Found() {
 			out = append(out, class)
 		}
 	}
 	return out
 }
 
-// part returns the hardware of a class other than IMEX channels.
-func part(class string, x driverroot.Extras) driverroot.Part {
+// extraOf returns the hardware of a class other than the IMEX channels.
+func extraOf(class string, x driverroot.Extras) driverroot.Part {
 	switch class {
 	case allocate.CDIClassGDRCopy:
 		return x.GDRCopy
@@ -64,15 +64,15 @@ func channels(c config.Config, x driverroot.Extras) []int {
 	return out
 }
 
-// optional returns the optional hardware that the config enables, and reports what
-// is missing of it.
-func (p *Preparer) optional(c config.Config, x driverroot.Extras) (inventory.Prepared, error) {
+// prepareExtras returns the optional hardware that the config enables, and reports missing
+// hardware.
+func (p *Preparer) prepareExtras(c config.Config, x driverroot.Extras) (inventory.Prepared, error) {
 	for _, class := range extraClasses() {
 		if class != allocate.CDIClassIMEX {
-			p.report(class, p.absent(class, c, x))
+			p.report(class, p.missingExtra(class, c, x))
 		}
 	}
-	err := p.noChannel(c, x)
+	err := p.missingChannels(c, x)
 	if c.IMEX.Required && err != nil {
 		p.report(allocate.CDIClassIMEX, nil)
 		return inventory.Prepared{}, fmt.Errorf("%w; or unset imex-required", err)
@@ -81,22 +81,22 @@ func (p *Preparer) optional(c config.Config, x driverroot.Extras) (inventory.Pre
 	return inventory.Prepared{IMEXChannels: channels(c, x)}, nil
 }
 
-// absent returns what is missing of a class that the config enables.
-func (p *Preparer) absent(class string, c config.Config, x driverroot.Extras) error {
-	if !slices.Contains(enabled(c), class) || part(class, x).Found() {
+// missingExtra returns an error if the config enables the class and its hardware is missing.
+func (p *Preparer) missingExtra(class string, c config.Config, x driverroot.Extras) error {
+	if !slices.Contains(enabledClasses(c), class) || extraOf(class, x).Found() {
 		return nil
 	}
 	switch class {
 	case allocate.CDIClassGDRCopy:
-		return p.noNode("gdrcopy-enabled", "gdrdrv", "load the kernel module gdrdrv, or unset gdrcopy-enabled")
+		return p.missingNode("gdrcopy-enabled", "gdrdrv", "load the kernel module gdrdrv, or unset gdrcopy-enabled")
 	case allocate.CDIClassGDS:
-		return p.noNode("gds-enabled", "nvidia-fs*", "load the kernel module nvidia-fs, or unset gds-enabled")
+		return p.missingNode("gds-enabled", "nvidia-fs*", "load the kernel module nvidia-fs, or unset gds-enabled")
 	default:
-		return p.noNode("mofed-enabled", "infiniband/uverbs*", "load the drivers of the network adapters, or unset mofed-enabled")
+		return p.missingNode("mofed-enabled", "infiniband/uverbs*", "load the drivers of the network adapters, or unset mofed-enabled")
 	}
 }
 
-func (p *Preparer) noNode(flag, node, fix string) error {
+func (p *Preparer) missingNode(flag, node, fix string) error {
 	dev := path.Join(p.cfg.Root.DevRoot(), "dev")
 	in := dev
 	if dev != "/dev" {
@@ -105,7 +105,7 @@ func (p *Preparer) noNode(flag, node, fix string) error {
 	return fmt.Errorf("find what %s needs: there is no device node %s in %s: %s", flag, node, in, fix)
 }
 
-func (p *Preparer) noChannel(c config.Config, x driverroot.Extras) error {
+func (p *Preparer) missingChannels(c config.Config, x driverroot.Extras) error {
 	var errs []error
 	for _, n := range c.IMEX.Channels {
 		if _, ok := x.IMEX[n]; ok {

@@ -7,8 +7,8 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 )
 
-// nodes finds the device nodes that all GPUs share.
-func (p *Preparer) nodes(out *inventory.Prepared) {
+// findNodes finds the device nodes that all GPUs share.
+func (p *Preparer) findNodes(out *inventory.Prepared) {
 	host, seen := p.cfg.DevRoot, p.cfg.DevRoot
 	switch {
 	case host == "" && exists(filepath.Join(p.cfg.Root.CtrPath(), "dev/nvidiactl")):
@@ -16,7 +16,7 @@ func (p *Preparer) nodes(out *inventory.Prepared) {
 	case host == "":
 		host, seen = "/", "/"
 	case host != "/":
-		// "/dev" is seen where it is on the host, all else in the driver root.
+		// "/dev" has the same path here and on the host. Other folders are in the driver root.
 		if ctr, ok := p.cfg.Root.CtrPathOf(host); ok {
 			seen = ctr
 		}

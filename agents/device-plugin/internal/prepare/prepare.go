@@ -1,6 +1,6 @@
-// Package prepare makes what must be on the node before its GPUs are advertised:
-// the CDI specs to which the answers to the kubelet refer, and the list of device
-// nodes that all GPUs share. It finds out which optional hardware is present.
+// Package prepare prepares the node before its GPUs are advertised: it writes the CDI specs
+// that answers to the kubelet refer to, lists the device nodes that all GPUs share, and
+// finds optional hardware.
 package prepare
 
 import (
@@ -18,39 +18,39 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Config says where to prepare.
+// Config configures a Preparer.
 type Config struct {
 	// Root is the driver installation.
 	Root *driverroot.Root
-	// DevRoot is the folder on the host under which the device nodes lie;
-	// empty to use the driver root if they are there, and "/" otherwise.
+	// DevRoot is the folder on the host that contains the device nodes. If it is empty, it is
+	// the driver root if that contains them, and otherwise "/".
 	DevRoot string
-	// Vendor of the CDI specs; empty is allocate.CDIVendor.
+	// Vendor is the vendor of the CDI specs. The default is allocate.CDIVendor.
 	Vendor string
-	// Toolkit says where the container toolkit has installed its hook. A spec names it
-	// unless the config has another one: one hook is faster than mounting each library
-	// under all of its names.
+	// Toolkit finds the hook of the container toolkit. A CDI spec names this hook unless the
+	// config sets another one. One hook is faster than a mount of each library under each of
+	// its names.
 	Toolkit Toolkit
 	Log     *slog.Logger
 }
 
-// Preparer prepares the node. It is used by one goroutine at a time.
+// Preparer prepares the node. It is not safe for concurrent use.
 type Preparer struct {
 	cfg   Config
 	specs *cdi.Publisher
-	// extras are those that were read where no spec is published.
+	// extras has the optional hardware that was read without a CDI spec to publish.
 	extras driverroot.Extras
-	// hook is the toolkit's hook that the last Scan found.
+	// hook is the path of the toolkit's hook that the last Scan found.
 	hook string
-	// given is what containers may have got in the life of the process.
-	given given
-	// reported are the problems that the log has, by their subject.
+	// used has the CDI names that containers may use.
+	used usedNames
+	// reported has the problems that were logged, by their subject.
 	reported map[string]string
 }
 
 var _ inventory.Preparer = (*Preparer)(nil)
 
-// New returns a Preparer; it touches nothing before Scan.
+// New returns a Preparer. It does nothing before Scan.
 func New(cfg Config) *Preparer {
 	cfg.Vendor = cmp.Or(cfg.Vendor, allocate.CDIVendor)
 	p := &Preparer{cfg: cfg, reported: map[string]string{}}
@@ -68,28 +68,27 @@ func (p *Preparer) Outdated() bool {
 	return p.specs.Outdated() || p.extras.Outdated() || p.cfg.Toolkit.hook() != p.hook
 }
 
-// Watched returns the files and folders in which a change makes the Preparer
-// outdated.
+// Watched returns the files and folders whose changes can make the prepared node outdated.
 func (p *Preparer) Watched() []string {
 	return slices.Concat(p.specs.Watched(), p.extras.Watched(), p.cfg.Toolkit.watched())
 }
 
-// Scan reads the driver root, as far as the config has a use for it. The
-// function that it returns writes the CDI specs for the GPUs of a node, unless
-// they are there already, and removes those that no container can refer to.
+// Scan reads the parts of the driver root that the config needs. It returns a function that
+// writes the CDI specs for the GPUs of a node, if they differ, and removes the specs that no
+// container can refer to.
 func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (inventory.Prepared, error) {
 	s := p.scan(c)
 	return func(n *gpu.Node) (inventory.Prepared, error) {
-		out, err := p.optional(c, s.extras)
+		out, err := p.prepareExtras(c, s.extras)
 		if err != nil {
 			return inventory.Prepared{}, err
 		}
 		if c.PassDeviceSpecs && !c.OnlyCDI() {
-			p.nodes(&out)
+			p.findNodes(&out)
 		}
 		unresolved, err := p.publish(c, s, n)
 		if !c.CDI() {
-			// No new container needs the specs, which are kept for those that run.
+			// New containers do not need the specs. They are kept for running containers.
 			p.report("cdi specs of running containers", err)
 			return out, nil
 		}
@@ -97,39 +96,39 @@ func (p *Preparer) Scan(c config.Config) func(*gpu.Node) (inventory.Prepared, er
 			return inventory.Prepared{}, fmt.Errorf("make the CDI spec of the GPUs: %w", err)
 		}
 		out.Unresolved = unresolved
-		p.given = p.given.with(c)
-		out.CDIClasses = classes(c, s.extras)
+		p.used = p.used.with(c)
+		out.CDIClasses = foundClasses(c, s.extras)
 		return out, nil
 	}
 }
 
-// scanned is what was read of the driver root.
+// scanned is the result of a scan of the driver root.
 type scanned struct {
 	extras driverroot.Extras
-	// options are the hook and the features of the specs.
+	// options has the hook and the features of the CDI specs.
 	options cdi.Options
-	// err is why no spec can be written.
+	// err is why CDI specs cannot be written.
 	err error
 }
 
 func (p *Preparer) scan(c config.Config) scanned {
 	p.extras, p.hook = driverroot.Extras{}, p.cfg.Toolkit.hook()
 	s := scanned{}
-	if c.CDI() || p.given.cdi() {
+	if c.CDI() || p.used.cdi() {
 		var content *driverroot.Content
-		if content, s.options, s.err = p.find(p.given.with(c).last); s.err == nil {
+		if content, s.options, s.err = p.scanRoot(p.used.with(c).last); s.err == nil {
 			s.extras = content.Extras
 			return s
 		}
 	}
-	if c.CDI() || p.given.cdi() || len(enabled(c)) > 0 || c.PassDeviceSpecs {
+	if c.CDI() || p.used.cdi() || len(enabledClasses(c)) > 0 || c.PassDeviceSpecs {
 		p.extras = p.cfg.Root.FindExtras()
 	}
 	s.extras = p.extras
 	return s
 }
 
-func (p *Preparer) find(c config.Config) (*driverroot.Content, cdi.Options, error) {
+func (p *Preparer) scanRoot(c config.Config) (*driverroot.Content, cdi.Options, error) {
 	features, void, err := cdi.ParseFeatures(c.CDIFeatureFlags, c.CDIDisableHooks)
 	o := cdi.Options{HookPath: cmp.Or(c.HookPath, p.hook), Features: features}
 	o.OneHook = o.HookPath != "" && o.HookPath == p.hook
@@ -143,8 +142,8 @@ func (p *Preparer) find(c config.Config) (*driverroot.Content, cdi.Options, erro
 	return content, o, err
 }
 
-// report logs a problem that does not keep the GPUs from being advertised: once,
-// and again when it has changed. A nil error ends the problem.
+// report logs a problem that does not prevent the advertisement of the GPUs. It logs the
+// problem once, and again when it changes. A nil error ends the problem.
 func (p *Preparer) report(subject string, err error) {
 	if err == nil {
 		delete(p.reported, subject)

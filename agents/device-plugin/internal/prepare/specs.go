@@ -12,11 +12,11 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// given is what the answers to the kubelet may have named in the life of the
-// process. The kubelet keeps an answer as long as the pod lives and passes it to
-// the runtime again when a container restarts, whatever the config is by then. So
-// a name that was given stays valid while the hardware is present.
-type given struct {
+// usedNames has the CDI names that answers to the kubelet may contain since the start of the
+// process. The kubelet keeps an answer until the pod ends, and passes it to the runtime again
+// when a container restarts, even if the config has changed. So a used name stays valid while
+// its hardware is present.
+type usedNames struct {
 	// last is the last config with a CDI strategy.
 	last     config.Config
 	ids      map[config.IDStrategy]bool
@@ -24,20 +24,20 @@ type given struct {
 	channels map[int]bool
 }
 
-// cdi reports whether any name was given.
-func (g given) cdi() bool { return len(g.ids) > 0 }
+// cdi reports whether any name was used.
+func (g usedNames) cdi() bool { return len(g.ids) > 0 }
 
-// with returns g and what config c gives.
-func (g given) with(c config.Config) given {
+// with returns g and the names that the config c can use.
+func (g usedNames) with(c config.Config) usedNames {
 	if !c.CDI() {
 		return g
 	}
-	out := given{last: c, ids: map[config.IDStrategy]bool{}, classes: map[string]bool{}, channels: map[int]bool{}}
+	out := usedNames{last: c, ids: map[config.IDStrategy]bool{}, classes: map[string]bool{}, channels: map[int]bool{}}
 	maps.Copy(out.ids, g.ids)
 	maps.Copy(out.classes, g.classes)
 	maps.Copy(out.channels, g.channels)
 	out.ids[c.IDStrategy] = true
-	for _, class := range enabled(c) {
+	for _, class := range enabledClasses(c) {
 		out.classes[class] = true
 	}
 	for _, n := range c.IMEX.Channels {
@@ -46,8 +46,8 @@ func (g given) with(c config.Config) given {
 	return out
 }
 
-// gpus returns the GPUs and MIG devices under the names that were given.
-func (g given) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
+// gpus returns the GPUs and MIG devices under the used names.
+func (g usedNames) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
 	var names []cdi.Namer
 	if g.ids[config.IDIndex] {
 		names = append(names, cdi.ByIndex)
@@ -58,19 +58,19 @@ func (g given) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.
 	return cdi.Devices(gpus, c, names...)
 }
 
-// devices returns the CDI devices of a class of optional hardware that exist.
-func (g given) devices(class string, x driverroot.Extras) []cdi.Device {
+// devices returns the existing CDI devices of a class of optional hardware.
+func (g usedNames) devices(class string, x driverroot.Extras) []cdi.Device {
 	if !g.classes[class] {
 		return nil
 	}
 	if class == allocate.CDIClassIMEX {
 		return cdi.Channels(x, slices.Sorted(maps.Keys(g.channels)))
 	}
-	return cdi.Whole(part(class, x))
+	return cdi.Whole(extraOf(class, x))
 }
 
-// Withdraw removes the CDI specs from a folder, if that is set. Containers that run keep
-// their GPUs.
+// Withdraw removes the CDI specs from a folder, if one is set. Running containers keep their
+// GPUs.
 func (p *Preparer) Withdraw(folder string) error {
 	if !filepath.IsAbs(folder) {
 		return nil
@@ -79,10 +79,10 @@ func (p *Preparer) Withdraw(folder string) error {
 	return err
 }
 
-// publish writes the specs for the GPUs of a node, and returns the devices that
-// work and that the specs do not have.
+// publish writes the CDI specs for the GPUs of a node. It returns the working devices that the
+// specs do not contain, with the reason.
 func (p *Preparer) publish(c config.Config, s scanned, n *gpu.Node) (map[gpu.UUID]string, error) {
-	names, folder := p.given.with(c), c.CDIRoot
+	names, folder := p.used.with(c), c.CDIRoot
 	var requests []cdi.Request
 	switch {
 	case s.err != nil:
@@ -104,8 +104,9 @@ func (p *Preparer) publish(c config.Config, s scanned, n *gpu.Node) (map[gpu.UUI
 	return unresolved, nil
 }
 
-// requests asks for a spec of the GPUs and one of each class of optional hardware.
-func (p *Preparer) requests(names given, s scanned) []cdi.Request {
+// requests returns the requests for the CDI spec of the GPUs, and for one spec per class of
+// optional hardware.
+func (p *Preparer) requests(names usedNames, s scanned) []cdi.Request {
 	options := s.options
 	options.Kind = p.kind(allocate.CDIClass)
 	out := []cdi.Request{{Options: options, Devices: names.gpus}}
@@ -115,7 +116,7 @@ func (p *Preparer) requests(names given, s scanned) []cdi.Request {
 		out = append(out, cdi.Request{
 			Options: options,
 			Devices: func(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
-				if len(gpus) == 0 { // the hardware is of use only with a GPU
+				if len(gpus) == 0 { // the hardware is useful only with a GPU
 					return nil, nil
 				}
 				return names.devices(class, c.Extras), nil

@@ -10,18 +10,18 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// Toolkit is the container toolkit of the node, as its fact shows it. The zero value is
-// none.
+// Toolkit is the container toolkit of the node, which the fact toolkit-ready describes. The
+// zero value is a node without a toolkit.
 type Toolkit struct {
 	Contract contract.Dir
-	// Root is the driver installation. Where it is the host's own root, it shows whether
-	// the hook exists.
+	// Root is the driver installation. If it is the host's root, it is used to check that the
+	// hook exists.
 	Root *driverroot.Root
 }
 
-// hook returns the path of the toolkit's hook on the host, empty if there is none. A
-// toolkit of NVIDIA reports none. While the toolkit's pod is replaced, its hook stays: a
-// toolkit that is uninstalled removes its fact before its tools.
+// hook returns the path of the toolkit's hook on the host, or "" if there is none. NVIDIA's
+// toolkit does not report a hook. The hook of a writer that has ended is still used, because
+// it stays while the toolkit's pod is replaced: an uninstalled toolkit removes its fact first.
 func (t Toolkit) hook() string {
 	if t.Root == nil {
 		return ""
@@ -39,7 +39,7 @@ func (t Toolkit) hook() string {
 	return path
 }
 
-// watched returns the file of the fact, which need not exist, and its folders.
+// watched returns the file of the fact and its folders. The file need not exist.
 func (t Toolkit) watched() []string {
 	if t.Root == nil {
 		return nil

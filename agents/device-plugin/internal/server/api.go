@@ -12,7 +12,7 @@ import (
 
 var _ pluginapi.DevicePluginServer = (*Server)(nil)
 
-// GetDevicePluginOptions returns which optional calls the Server answers.
+// GetDevicePluginOptions returns the optional calls that the Server supports.
 func (s *Server) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
 	return options(), nil
 }
@@ -21,7 +21,7 @@ func options() *pluginapi.DevicePluginOptions {
 	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
 
-// ListAndWatch sends the devices, and again whenever they change.
+// ListAndWatch sends the devices at the start and whenever they change.
 func (s *Server) ListAndWatch(_ *pluginapi.Empty, to grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
 	ctx, stream := to.Context(), s.registration.open()
 	defer s.registration.close(stream)
@@ -30,7 +30,7 @@ func (s *Server) ListAndWatch(_ *pluginapi.Empty, to grpc.ServerStreamingServer[
 		if err := to.Send(st.list); err != nil {
 			return fmt.Errorf("send devices of %s: %w", s.cfg.Resource, err)
 		}
-		s.registration.sent(stream, st.number)
+		s.registration.recordSent(stream, st.number)
 		select {
 		case <-changed:
 		case <-stream.over:
@@ -41,13 +41,12 @@ func (s *Server) ListAndWatch(_ *pluginapi.Empty, to grpc.ServerStreamingServer[
 	}
 }
 
-// linksLimit is how long a request waits for the links of the GPUs. The kubelet starts no
-// other pod meanwhile. NVML reads those of 8 GPUs in 40 ms if each call takes 100 µs.
+// linksLimit is how long a request waits for the links of the GPUs. The kubelet does not start
+// other pods during a request. NVML reads the links of 8 GPUs in 40 ms if a call takes 100 µs.
 const linksLimit = time.Second
 
-// linked returns the newest state. If the answer depends on the links of the GPUs, it
-// waits until they are known; a driver that does not answer costs only their part in the
-// choice.
+// linked returns the newest state. If the answer depends on the links of the GPUs, it waits
+// until they are known. If the driver does not answer in time, the choice ignores the links.
 func (s *Server) linked(ctx context.Context) state {
 	st, _ := s.feed.get()
 	if s.cfg.WaitLinks == nil || !st.allocator.NeedsLinks() {
@@ -60,8 +59,7 @@ func (s *Server) linked(ctx context.Context) state {
 	return st
 }
 
-// GetPreferredAllocation answers which of the free devices fit best together, for each
-// container.
+// GetPreferredAllocation returns the preferred devices for each container, among the free ones.
 func (s *Server) GetPreferredAllocation(ctx context.Context, req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	st := s.linked(ctx)
 	resp := &pluginapi.PreferredAllocationResponse{}
@@ -75,7 +73,7 @@ func (s *Server) GetPreferredAllocation(ctx context.Context, req *pluginapi.Pref
 	return resp, nil
 }
 
-// Allocate answers with what each container needs to use its devices.
+// Allocate returns the variables, mounts and devices that each container needs.
 func (s *Server) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	start := time.Now()
 	resp, err := s.allocate(req)

@@ -48,7 +48,7 @@ func TestAResourceThatComesBackIsNotRefused(t *testing.T) {
 	r.server.Publish(gpus(1, 1), options())
 	r.run(t)
 	r.status(t, listed)
-	r.server.Leave()
+	r.server.Withdraw()
 	r.left(t)
 	r.again(t)
 	r.status(t, listed)

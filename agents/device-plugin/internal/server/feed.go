@@ -10,12 +10,12 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// state is what is served at one moment. It is never changed.
+// state is the served resource at one moment. It never changes.
 type state struct {
 	allocator *allocate.Allocator
 	devices   []resource.Device
 	list      *pluginapi.ListAndWatchResponse
-	// number grows with each new list.
+	// number increases with each new list.
 	number uint64
 }
 
@@ -33,15 +33,14 @@ func newFeed() feed {
 	}
 }
 
-// get returns the newest state, and a channel that is closed when its list is
-// no longer the newest.
+// get returns the newest state, and a channel that is closed when there is a newer list.
 func (f *feed) get() (state, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state, f.changed
 }
 
-// put makes r the newest state, and wakes the readers if its list changed.
+// put makes r the newest state, and wakes the readers if the list changes.
 func (f *feed) put(r resource.Resource, opts allocate.Options) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,7 +60,7 @@ func sameEntries(a, b resource.Device) bool {
 	return a.UUID == b.UUID && a.Replicas == b.Replicas && a.NUMANode == b.NUMANode && a.Health.Healthy == b.Health.Healthy
 }
 
-// list returns the devices as the kubelet gets them.
+// list returns the list of the devices for the kubelet.
 func list(devices []resource.Device) *pluginapi.ListAndWatchResponse {
 	resp := &pluginapi.ListAndWatchResponse{}
 	for _, d := range devices {

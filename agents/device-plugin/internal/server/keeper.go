@@ -27,58 +27,60 @@ const (
 	retryMax        = 5 * time.Second
 )
 
-// Recheck is how often a Server checks its sockets without a Wake. It is a backstop:
-// a kubelet that restarts ends its stream, which is noticed at once.
+// Recheck is the interval between a Server's checks of its sockets without a Wake. The checks
+// are only a safeguard, because a kubelet that restarts ends its stream, which the Server
+// notices at once.
 const Recheck = time.Minute
 
 const (
-	// partGrace is how long the kubelet may take to hang up on a withdrawn resource, and
-	// then to clean up.
-	partGrace = time.Second
-	// Patience is how long the restart of a kubelet is not worth a warning.
+	// hangUpGrace is how long the kubelet may take to end the streams of a withdrawn resource,
+	// and how long it then gets to clean up.
+	hangUpGrace = time.Second
+	// Patience is how long the kubelet may be gone before a warning is logged. A restart is
+	// shorter.
 	Patience = 2 * time.Second
 )
 
 var (
-	errForeign = errors.New("another device plugin has taken the socket: stop it, or this one")
-	errCounted = errors.New("the kubelet still counts an earlier connection to the socket")
+	errForeign   = errors.New("another device plugin has taken the socket: stop it, or this one")
+	errConnected = errors.New("the kubelet still counts an earlier connection to the socket")
 )
 
-// counted is in the error of a kubelet (1.37 and later) that knows a connection to the
-// socket for the resource.
-const counted = "device plugin already connected"
+// alreadyConnected is part of the error of a kubelet (1.37 and later) that still has a
+// connection to the socket for the resource.
+const alreadyConnected = "device plugin already connected"
 
 // keeper keeps the socket in place and the resource registered. The loop of the server owns
-// it; what the kubelet knows is in the server's registration.
+// it. The server's registration has the state of the resource at the kubelet.
 type keeper struct {
 	server *Server
 	grpc   *grpc.Server
 	log    *slog.Logger
 
 	socket *socket
-	// moves is how often the socket got another name.
-	moves int
-	// taken is set while another plugin has the place of the socket.
+	// renames counts how often the socket got another name.
+	renames int
+	// taken is set while another plugin has a socket at this path.
 	taken bool
-	// troubled is when the present trouble began, and logged its last warning.
-	troubled time.Time
-	logged   reconcile.Status
-	serving  sync.WaitGroup
-	crashed  chan error
-	// leave ends the loop.
-	leave context.CancelFunc
+	// troubleSince is when the present error began, and logged is the last warning.
+	troubleSince time.Time
+	logged       reconcile.Status
+	serving      sync.WaitGroup
+	crashed      chan error
+	// endLoop ends the loop.
+	endLoop context.CancelFunc
 }
 
 func (k *keeper) run(ctx context.Context) error {
 	k.grpc = grpc.NewServer()
 	pluginapi.RegisterDevicePluginServer(k.grpc, k.server)
 	defer k.stop()
-	ctx, k.leave = context.WithCancel(ctx)
-	defer k.leave()
+	ctx, k.endLoop = context.WithCancel(ctx)
+	defer k.endLoop()
 	return k.server.loop.Run(ctx)
 }
 
-// step does what is due.
+// step checks the socket and the registration, or withdraws the resource.
 func (k *keeper) step(ctx context.Context) (reconcile.Result, error) {
 	select {
 	case err := <-k.crashed:
@@ -86,10 +88,10 @@ func (k *keeper) step(ctx context.Context) (reconcile.Result, error) {
 	default:
 	}
 	st, _ := k.server.feed.get()
-	if wait, leaves := k.server.registration.parting(st.number); leaves {
+	if wait, leaves := k.server.registration.checkWithdrawal(st.number); leaves {
 		if wait <= 0 {
-			k.part(ctx)
-			k.leave()
+			k.withdraw(ctx)
+			k.endLoop()
 		}
 		return reconcile.Result{After: wait}, nil
 	}
@@ -98,40 +100,41 @@ func (k *keeper) step(ctx context.Context) (reconcile.Result, error) {
 		if ctx.Err() == nil {
 			k.warn(err)
 		}
-		if errors.Is(err, errCounted) && time.Since(k.troubled) >= Patience {
-			k.move()
+		if errors.Is(err, errConnected) && time.Since(k.troubleSince) >= Patience {
+			k.renameSocket()
 			return reconcile.Result{After: retryMin}, nil
 		}
 		return reconcile.Result{}, err
 	}
 	k.logged.Set(nil)
-	k.troubled = time.Time{}
+	k.troubleSince = time.Time{}
 	return reconcile.Result{After: min(next, Recheck)}, nil
 }
 
-// check serves and registers if that is due, and returns when to check again.
+// check serves and registers if that is necessary. It returns the duration until the next
+// check.
 func (k *keeper) check(ctx context.Context) (time.Duration, error) {
 	reg := k.server.registration
-	// The kubelet empties the folder before it makes its socket. In this order our
-	// own socket exists when a new kubelet connects to it.
+	// The kubelet empties the folder before it creates its socket. So look for the kubelet's
+	// socket first: then our socket exists when a new kubelet connects to it.
 	file, kubeletErr := os.Lstat(k.server.cfg.KubeletSocket)
-	if err := k.keep(); err != nil {
+	if err := k.keepSocket(); err != nil {
 		return 0, err
 	}
 	if k.taken {
-		// The kubelet has forgotten the plugin to which these streams belong.
+		// The kubelet has forgotten the plugin that these streams belong to.
 		k.taken = false
 		reg.endStreams()
 	}
-	reg.serves(true)
+	reg.setServing(true)
 	if !k.server.cfg.Register {
 		return Recheck, nil
 	}
 	if kubeletErr != nil {
-		reg.lose()
+		reg.setUnregistered()
 		return 0, fmt.Errorf("find the kubelet: %w", kubeletErr)
 	}
-	if wait := reg.due(file); wait > 0 {
+	if wait := reg.timeToRegister(file); wait > 0 {
 		return wait, nil
 	}
 	err := k.register(ctx)
@@ -139,49 +142,49 @@ func (k *keeper) check(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	grace := reg.accept(file, time.Now())
+	grace := reg.setRegistered(file, time.Now())
 	k.log.Info("registered with the kubelet", "resource", k.server.cfg.Resource, "socket", k.socket.path)
 	return grace, nil
 }
 
-// keep keeps the socket in its place, unless another plugin has taken that place.
-func (k *keeper) keep() error {
+// keepSocket keeps the socket at its path, unless another plugin has a socket there.
+func (k *keeper) keepSocket() error {
 	if k.socket != nil {
 		switch k.socket.check() {
 		case placeOurs:
 			return nil
 		case placeForeign:
 			k.taken = true
-			k.server.registration.lose()
+			k.server.registration.setUnregistered()
 			return fmt.Errorf("keep socket %s: %w", k.socket.path, errForeign)
 		case placeEmpty:
 		}
 	}
 	if err := k.serve(); err != nil {
-		k.server.registration.serves(false)
+		k.server.registration.setServing(false)
 		return err
 	}
 	return nil
 }
 
-// path returns where the socket is now. A resource name has no "~".
+// path returns the present path of the socket. "~" cannot be in a resource name.
 func (k *keeper) path() string {
-	if k.moves == 0 {
+	if k.renames == 0 {
 		return k.server.path
 	}
-	return fmt.Sprintf("%s~%d.sock", strings.TrimSuffix(k.server.path, ".sock"), k.moves)
+	return fmt.Sprintf("%s~%d.sock", strings.TrimSuffix(k.server.path, ".sock"), k.renames)
 }
 
-// move gives the socket another name. The kubelet that refuses a second connection to a
-// socket forgets that it has the first one to end, and from then on refuses that socket
-// until it restarts.
-func (k *keeper) move() {
+// renameSocket gives the socket another name. It is for a kubelet that rejected a second
+// connection to the socket. Such a kubelet forgets to clean up the first connection, and then
+// rejects this socket until the kubelet restarts.
+func (k *keeper) renameSocket() {
 	old := k.path()
 	k.closeSocket()
-	k.server.registration.serves(false)
-	k.moves++
+	k.server.registration.setServing(false)
+	k.renames++
 	k.logged.Set(nil)
-	k.troubled = time.Time{}
+	k.troubleSince = time.Time{}
 	k.log.Warn("the kubelet still counts an earlier connection to the socket, registering at another one",
 		"resource", k.server.cfg.Resource, "socket", old, "other", k.path())
 }
@@ -197,7 +200,7 @@ func (k *keeper) closeSocket() {
 	k.socket = nil
 }
 
-// serve opens the socket. Streams that were opened through an earlier one stay open.
+// serve opens the socket. Streams of an earlier socket stay open.
 func (k *keeper) serve() error {
 	old := k.socket
 	if old == nil {
@@ -217,7 +220,7 @@ func (k *keeper) serve() error {
 	}
 	k.serving.Go(func() {
 		err := k.grpc.Serve(s.listener)
-		// A socket that was replaced is closed on purpose.
+		// A replaced socket is closed on purpose.
 		if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, grpc.ErrServerStopped) {
 			return
 		}
@@ -245,37 +248,37 @@ func (k *keeper) register(ctx context.Context) error {
 		Options:      options(),
 	})
 	if err != nil {
-		if strings.Contains(status.Convert(err).Message(), counted) {
-			err = fmt.Errorf("%w: %w", errCounted, err)
+		if strings.Contains(status.Convert(err).Message(), alreadyConnected) {
+			err = fmt.Errorf("%w: %w", errConnected, err)
 		}
 		return errors.Join(fmt.Errorf("register %s with the kubelet at %s: %w", k.server.cfg.Resource, sock, err), conn.Close())
 	}
 	return conn.Close()
 }
 
-// warn logs a trouble that lasts once, and not at each retry.
+// warn logs an error once if it lasts for Patience, and not at each retry.
 func (k *keeper) warn(err error) {
-	if k.troubled.IsZero() {
-		k.troubled = time.Now()
+	if k.troubleSince.IsZero() {
+		k.troubleSince = time.Now()
 	}
-	if time.Since(k.troubled) < Patience || !k.logged.Set(err) {
+	if time.Since(k.troubleSince) < Patience || !k.logged.Set(err) {
 		k.log.Debug("not registered with the kubelet yet", "resource", k.server.cfg.Resource, "err", err)
 		return
 	}
 	k.log.Warn("not registered with the kubelet, retrying", "resource", k.server.cfg.Resource, "err", err)
 }
 
-// part ends the streams gracefully, so that the kubelet receives what was sent to them.
-// A kubelet that does not hang up is given partGrace. It gets as long to clean up: only
-// then may the resource come back, see move.
-func (k *keeper) part(ctx context.Context) {
+// withdraw ends the streams gracefully, so that the kubelet receives the last lists. It waits
+// at most hangUpGrace for the kubelet to hang up, and then the same time for it to clean up.
+// The resource must not be registered again before that, see renameSocket.
+func (k *keeper) withdraw(ctx context.Context) {
 	k.closeSocket()
 	k.server.registration.endStreams()
-	cut := time.AfterFunc(partGrace, k.grpc.Stop)
+	cut := time.AfterFunc(hangUpGrace, k.grpc.Stop)
 	k.grpc.GracefulStop()
 	cut.Stop()
 	k.log.Info("resource withdrawn from the kubelet", "resource", k.server.cfg.Resource)
-	pace.Pause(ctx, partGrace)
+	pace.Pause(ctx, hangUpGrace)
 }
 
 func (k *keeper) stop() {

@@ -53,22 +53,22 @@ func TestLeaveWaitsForASlowKubelet(t *testing.T) {
 
 	parting := func() (time.Duration, bool) {
 		st, _ := s.feed.get()
-		return s.registration.parting(st.number)
+		return s.registration.checkWithdrawal(st.number)
 	}
-	s.Leave()
+	s.Withdraw()
 	if wait, leaves := parting(); !leaves || wait <= 0 {
-		t.Fatalf("parting() = %v, %t before the kubelet received the empty list", wait, leaves)
+		t.Fatalf("checkWithdrawal() = %v, %t before the kubelet received the empty list", wait, leaves)
 	}
 	if l := <-stream.lists; len(l.GetDevices()) != 0 {
 		t.Error("the last list has devices")
 	}
-	for end := time.Now().Add(leaveGrace / 2); ; {
+	for end := time.Now().Add(receiveGrace / 2); ; {
 		wait, leaves := parting()
 		if leaves && wait <= 0 {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("parting() = %v, %t after the kubelet received the empty list", wait, leaves)
+			t.Fatalf("checkWithdrawal() = %v, %t after the kubelet received the empty list", wait, leaves)
 		}
 		<-woken
 	}

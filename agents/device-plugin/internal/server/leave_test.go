@@ -28,8 +28,8 @@ func TestLeavesWhenTheKubeletKnows(t *testing.T) {
 	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
 	r.healths(t, ok, ok)
 	start := time.Now()
-	r.server.Leave()
-	r.server.Leave()
+	r.server.Withdraw()
+	r.server.Withdraw()
 	if err := r.kubelet.WaitWithdrawn(limit(t), resourceName); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestLeavesWithoutAKubelet(t *testing.T) {
 	r.kubelet.Stop()
 	r.server.Publish(gpus(1, 1), options())
 	r.run(t)
-	r.server.Leave()
+	r.server.Withdraw()
 	r.left(t)
 }
 
@@ -59,7 +59,7 @@ func TestLeavesAKubeletThatHasLetGo(t *testing.T) {
 	r.status(t, server.Status{Serving: true, Registered: true, Listed: true})
 	r.kubelet.Disconnect(resourceName)
 	r.status(t, server.Status{Serving: true, Registered: true})
-	r.server.Leave()
+	r.server.Withdraw()
 	r.left(t)
 }
 
@@ -67,7 +67,7 @@ func TestLeavesAKubeletThatHasLetGo(t *testing.T) {
 func TestStaysForAResourceThatComesBack(t *testing.T) {
 	r := newRig(t)
 	r.server.Publish(gpus(1, 1), options())
-	r.server.Leave() // nobody knows of it: there is all the time to come back
+	r.server.Withdraw() // nobody knows of it: there is all the time to come back
 	if !r.server.Publish(gpus(2, 1), options()) {
 		t.Fatal("a server that has not left takes no devices")
 	}

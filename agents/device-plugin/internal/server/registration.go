@@ -7,33 +7,32 @@ import (
 )
 
 const (
-	// listGrace is how long the kubelet may take from a registration to calling
-	// ListAndWatch before the registration is repeated. It doubles up to
-	// listGraceMax.
+	// listGrace is how long the kubelet may take from a registration to the call of
+	// ListAndWatch. After that, the plugin registers again. It doubles up to listGraceMax.
 	listGrace    = 5 * time.Second
 	listGraceMax = time.Minute
-	// endGrace is how long the kubelet needs to clean up after a stream ended. A
-	// registration that it accepts before that is undone by the clean-up.
+	// endGrace is how long the kubelet needs to clean up after the end of a stream. The
+	// clean-up undoes registrations that the kubelet accepts before.
 	endGrace = 2 * time.Second
-	// leaveGrace is how long the kubelet may take to receive the empty list of a
-	// withdrawn resource. After that the plugin ends the stream, which withdraws it too.
-	leaveGrace = 2 * time.Second
+	// receiveGrace is how long the kubelet may take to receive the empty list of a withdrawn
+	// resource. After that, the plugin ends the stream, which also withdraws the resource.
+	receiveGrace = 2 * time.Second
 )
 
-// Status says how far the kubelet knows the resource.
+// Status is the progress of serving and registering the resource.
 type Status struct {
 	// Serving is set while the socket accepts calls.
 	Serving bool
-	// Registered is set while the kubelet's present socket is the one that accepted
-	// the registration.
+	// Registered is set while the kubelet's present socket is the same that accepted the
+	// registration.
 	Registered bool
-	// Listed is set while a stream is open to which the devices were sent.
+	// Listed is set while the kubelet has an open stream and has got the devices.
 	Listed bool
 }
 
-// registration is what the kubelet knows of the resource. It alone owns that state:
-// the keeper, which registers, the streams, which send, and the callers of Publish and
-// Leave change it through its methods. It does no I/O, and is safe for concurrent use.
+// registration has the state of the resource at the kubelet. The keeper, the streams and the
+// callers of Publish and Withdraw change it only through its methods. It does no I/O, and is
+// safe for concurrent use.
 type registration struct {
 	// changed is called after the Status changed, without the lock.
 	changed func()
@@ -42,30 +41,31 @@ type registration struct {
 
 	mu     sync.Mutex
 	status Status
-	// kubelet is the socket that accepted the last registration, at accepted. grace
-	// is how long the kubelet may take from there to calling ListAndWatch.
+	// kubelet is the socket that accepted the last registration, and accepted is the time.
+	// grace is how long the kubelet may take from then to the call of ListAndWatch.
 	kubelet  os.FileInfo
 	accepted time.Time
 	grace    time.Duration
-	// streams has the open streams to which a list was sent, each with the number of
-	// its newest list. ended is when the last one ended.
+	// streams has the open streams that got a list, with the number of their newest list.
+	// ended is when such a stream last ended.
 	streams map[*stream]uint64
 	ended   time.Time
 	// over is closed to end the open streams.
 	over chan struct{}
-	// phase says whether the resource is withdrawn, and leaveBy until when the kubelet
-	// may take to receive the empty list.
-	phase   phase
-	leaveBy time.Time
+	// phase is the phase of the withdrawal. withdrawBy is the deadline for the kubelet to
+	// receive the empty list.
+	phase      phase
+	withdrawBy time.Time
 }
 
-// phase is how far the server has left. There is no way back from gone.
+// phase is the phase of the withdrawal of a resource. A withdrawal can be canceled until it
+// is ended.
 type phase int
 
 const (
-	staying phase = iota
-	leaving
-	gone
+	advertising phase = iota
+	withdrawing
+	ended
 )
 
 // stream is one call of ListAndWatch.
@@ -83,8 +83,8 @@ func newRegistration(changed, wake func()) *registration {
 	}
 }
 
-// now returns the Status.
-func (r *registration) now() Status {
+// currentStatus returns the Status.
+func (r *registration) currentStatus() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.status
@@ -102,11 +102,11 @@ func (r *registration) update(change func()) {
 	}
 }
 
-// serves records whether the socket accepts calls.
-func (r *registration) serves(serving bool) { r.update(func() { r.status.Serving = serving }) }
+// setServing records whether the socket accepts calls.
+func (r *registration) setServing(serving bool) { r.update(func() { r.status.Serving = serving }) }
 
-// accept records that the kubelet accepted the registration at its socket.
-func (r *registration) accept(kubelet os.FileInfo, at time.Time) (grace time.Duration) {
+// setRegistered records that the kubelet accepted the registration at its socket.
+func (r *registration) setRegistered(kubelet os.FileInfo, at time.Time) (grace time.Duration) {
 	r.update(func() {
 		r.kubelet, r.accepted, r.status.Registered = kubelet, at, true
 		grace = r.grace
@@ -114,18 +114,18 @@ func (r *registration) accept(kubelet os.FileInfo, at time.Time) (grace time.Dur
 	return grace
 }
 
-// lose records that the kubelet does not know the resource any more.
-func (r *registration) lose() { r.update(func() { r.status.Registered = false }) }
+// setUnregistered records that the kubelet no longer knows the resource.
+func (r *registration) setUnregistered() { r.update(func() { r.status.Registered = false }) }
 
 // stop records that the server has ended.
 func (r *registration) stop() { r.update(func() { r.status = Status{} }) }
 
-// due returns how long there is no need to register, given the kubelet's present
-// socket. A kubelet that still holds a stream must not be asked again: it would keep
-// the old stream beside the new one, and take the plugin for gone when either ends.
-func (r *registration) due(kubelet os.FileInfo) (wait time.Duration) {
+// timeToRegister returns the duration until the plugin has to register, given the kubelet's
+// present socket. The plugin must not register while the kubelet has an open stream: the
+// kubelet would keep both streams, and disconnect the plugin when either ends.
+func (r *registration) timeToRegister(kubelet os.FileInfo) (wait time.Duration) {
 	r.update(func() {
-		if wait = r.wait(kubelet); wait > 0 {
+		if wait = r.timeToRegisterLocked(kubelet); wait > 0 {
 			r.status.Registered = true
 			return
 		}
@@ -134,8 +134,8 @@ func (r *registration) due(kubelet os.FileInfo) (wait time.Duration) {
 	return wait
 }
 
-// wait is due. It needs the lock.
-func (r *registration) wait(kubelet os.FileInfo) time.Duration {
+// timeToRegisterLocked is timeToRegister for a caller that holds the lock.
+func (r *registration) timeToRegisterLocked(kubelet os.FileInfo) time.Duration {
 	if r.kubelet == nil || !sameSocket(r.kubelet, kubelet) {
 		r.grace = listGrace
 		return 0
@@ -161,10 +161,10 @@ func (r *registration) open() *stream {
 	return &stream{over: r.over}
 }
 
-// sent records that the list with a number was sent to a stream.
-func (r *registration) sent(s *stream, number uint64) {
+// recordSent records that the list with this number was sent to a stream.
+func (r *registration) recordSent(s *stream, number uint64) {
 	r.update(func() {
-		if _, known := r.streams[s]; !known || r.phase == leaving {
+		if _, known := r.streams[s]; !known || r.phase == withdrawing {
 			r.wake()
 		}
 		r.streams[s] = number
@@ -192,58 +192,59 @@ func (r *registration) endStreams() {
 	r.over = make(chan struct{})
 }
 
-// stays reports whether the server stays.
-func (r *registration) stays() bool {
+// isAdvertising reports whether the resource is advertised, and not withdrawn.
+func (r *registration) isAdvertising() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.phase == staying
+	return r.phase == advertising
 }
 
-// leave makes the server end once the kubelet has received the newest list.
-func (r *registration) leave() {
+// withdraw makes the server end once the kubelet has received the newest list.
+func (r *registration) withdraw() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.phase == staying {
-		r.phase, r.leaveBy = leaving, time.Now().Add(leaveGrace)
+	if r.phase == advertising {
+		r.phase, r.withdrawBy = withdrawing, time.Now().Add(receiveGrace)
 		r.wake()
 	}
 }
 
-// stay takes leave back. It returns false if the server is gone.
-func (r *registration) stay() bool {
+// cancelWithdrawal cancels a withdrawal. It returns false if the withdrawal has ended.
+func (r *registration) cancelWithdrawal() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.phase == leaving {
-		r.phase = staying
+	if r.phase == withdrawing {
+		r.phase = advertising
 		r.wake()
 	}
-	return r.phase == staying
+	return r.phase == advertising
 }
 
-// parting returns whether the server leaves, and how long it still waits for the
-// kubelet to receive the list with a number. With a wait of 0 the server is gone.
-func (r *registration) parting(number uint64) (wait time.Duration, leaves bool) {
+// checkWithdrawal returns whether the resource is being withdrawn, and how long to wait until
+// the kubelet has received the list with this number. With a wait of 0, the withdrawal has
+// ended.
+func (r *registration) checkWithdrawal(number uint64) (wait time.Duration, leaves bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.phase != leaving {
+	if r.phase != withdrawing {
 		return 0, false
 	}
-	wait = time.Until(r.leaveBy)
+	wait = time.Until(r.withdrawBy)
 	if wait <= 0 || r.received(number) {
-		r.phase = gone
+		r.phase = ended
 		return 0, true
 	}
 	return wait, true
 }
 
-// received reports whether the list with a number was sent to whoever knows the
-// resource. It needs the lock.
+// received reports whether the list with this number was sent to all streams, or whether the
+// kubelet does not know the resource. It needs the lock.
 func (r *registration) received(number uint64) bool {
 	for _, newest := range r.streams {
 		if newest < number {
 			return false
 		}
 	}
-	// A kubelet that has just accepted the registration is about to open a stream.
+	// A kubelet that has just accepted a registration will open a stream.
 	return len(r.streams) > 0 || !r.status.Registered
 }

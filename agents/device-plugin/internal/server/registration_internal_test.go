@@ -23,11 +23,11 @@ func registered(t *testing.T) (*registration, os.FileInfo) {
 		t.Fatal(err)
 	}
 	r := newRegistration(func() {}, func() {})
-	if wait := r.due(kubelet); wait != 0 {
-		t.Fatalf("due() = %v before the first registration, want 0", wait)
+	if wait := r.timeToRegister(kubelet); wait != 0 {
+		t.Fatalf("timeToRegister() = %v before the first registration, want 0", wait)
 	}
-	if grace := r.accept(kubelet, time.Now()); grace != listGrace {
-		t.Fatalf("accept() = %v, want %v", grace, listGrace)
+	if grace := r.setRegistered(kubelet, time.Now()); grace != listGrace {
+		t.Fatalf("setRegistered() = %v, want %v", grace, listGrace)
 	}
 	return r, kubelet
 }
@@ -36,14 +36,14 @@ func TestARegistrationIsRepeatedUntilAStreamOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, kubelet := registered(t)
 		for _, grace := range []time.Duration{listGrace, 2 * listGrace, 4 * listGrace, 8 * listGrace, listGraceMax, listGraceMax} {
-			if wait := r.due(kubelet); wait != grace || !r.now().Registered {
-				t.Fatalf("due() = %v, status %+v after the kubelet accepted; want %v and registered", wait, r.now(), grace)
+			if wait := r.timeToRegister(kubelet); wait != grace || !r.currentStatus().Registered {
+				t.Fatalf("timeToRegister() = %v, status %+v after the kubelet accepted; want %v and registered", wait, r.currentStatus(), grace)
 			}
 			pace.Pause(t.Context(), grace)
-			if wait := r.due(kubelet); wait != 0 || r.now().Registered {
-				t.Fatalf("due() = %v, status %+v after %v without a stream; want 0 and not registered", wait, r.now(), grace)
+			if wait := r.timeToRegister(kubelet); wait != 0 || r.currentStatus().Registered {
+				t.Fatalf("timeToRegister() = %v, status %+v after %v without a stream; want 0 and not registered", wait, r.currentStatus(), grace)
 			}
-			r.accept(kubelet, time.Now())
+			r.setRegistered(kubelet, time.Now())
 		}
 	})
 }
@@ -52,21 +52,21 @@ func TestAKubeletThatHoldsAStreamIsNotAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, kubelet := registered(t)
 		s := r.open()
-		r.sent(s, 1)
+		r.recordSent(s, 1)
 		pace.Pause(t.Context(), 24*time.Hour)
-		if wait := r.due(kubelet); wait != Recheck {
-			t.Errorf("due() = %v with an open stream, want %v", wait, Recheck)
+		if wait := r.timeToRegister(kubelet); wait != Recheck {
+			t.Errorf("timeToRegister() = %v with an open stream, want %v", wait, Recheck)
 		}
 		r.close(s)
-		if wait := r.due(kubelet); wait != endGrace {
-			t.Errorf("due() = %v after the stream ended, want %v", wait, endGrace)
+		if wait := r.timeToRegister(kubelet); wait != endGrace {
+			t.Errorf("timeToRegister() = %v after the stream ended, want %v", wait, endGrace)
 		}
-		if r.now().Listed {
+		if r.currentStatus().Listed {
 			t.Error("listed without a stream")
 		}
 		pace.Pause(t.Context(), endGrace)
-		if wait := r.due(kubelet); wait != 0 {
-			t.Errorf("due() = %v after the kubelet cleaned up, want 0", wait)
+		if wait := r.timeToRegister(kubelet); wait != 0 {
+			t.Errorf("timeToRegister() = %v after the kubelet cleaned up, want 0", wait)
 		}
 	})
 }
@@ -74,20 +74,20 @@ func TestAKubeletThatHoldsAStreamIsNotAskedAgain(t *testing.T) {
 func TestLeaveEndsAtItsDeadlineAtTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := registered(t)
-		r.leave()
-		if !r.stay() {
+		r.withdraw()
+		if !r.cancelWithdrawal() {
 			t.Fatal("no way back from a leave that nobody has seen")
 		}
-		r.leave()
-		r.sent(r.open(), 1) // an older list
-		if wait, leaves := r.parting(2); !leaves || wait != leaveGrace {
-			t.Errorf("parting() = %v, %v; want %v", wait, leaves, leaveGrace)
+		r.withdraw()
+		r.recordSent(r.open(), 1) // an older list
+		if wait, leaves := r.checkWithdrawal(2); !leaves || wait != receiveGrace {
+			t.Errorf("checkWithdrawal() = %v, %v; want %v", wait, leaves, receiveGrace)
 		}
-		pace.Pause(t.Context(), leaveGrace)
-		if wait, leaves := r.parting(2); !leaves || wait > 0 {
-			t.Errorf("parting() = %v, %v at the deadline; want the end", wait, leaves)
+		pace.Pause(t.Context(), receiveGrace)
+		if wait, leaves := r.checkWithdrawal(2); !leaves || wait > 0 {
+			t.Errorf("checkWithdrawal() = %v, %v at the deadline; want the end", wait, leaves)
 		}
-		if r.stay() || r.stays() {
+		if r.cancelWithdrawal() || r.isAdvertising() {
 			t.Error("there is a way back from gone")
 		}
 	})

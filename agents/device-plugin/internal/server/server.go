@@ -1,9 +1,9 @@
-// Package server is the edge to the kubelet: it serves one resource over the device
-// plugin API and keeps it registered.
+// Package server communicates with the kubelet: it serves one resource over the device
+// plugin API, and keeps it registered.
 //
-// The resource is published to a Server as a value. Each open ListAndWatch stream sends
-// the newest one at its own pace, so a slow reader delays no one. What the kubelet knows
-// is in one place, the registration; the keeper acts on it.
+// Callers publish the resource to a Server as a value. Each open ListAndWatch stream sends the
+// newest value at its own pace, so that a slow reader does not delay others. The registration
+// has the state of the resource at the kubelet, and the keeper acts on it.
 package server
 
 import (
@@ -22,13 +22,13 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// Recorder records what a Server does.
+// Recorder records the registrations and allocations of a Server.
 type Recorder interface {
 	Registered(resource string, err error)
 	Allocated(resource string, took time.Duration, err error)
 }
 
-// Config says what a Server serves, and where.
+// Config configures a Server.
 type Config struct {
 	// Resource is the fully qualified name, for example "nvidia.com/gpu".
 	Resource string
@@ -38,10 +38,10 @@ type Config struct {
 	// Register is false for a Server that only serves.
 	Register bool
 	Recorder Recorder
-	// WaitLinks returns once the published options have the links of the GPUs, or when
-	// ctx ends. It is nil if they always have them.
+	// WaitLinks returns once the published options have the links of the GPUs, or when ctx
+	// ends. It is nil if the options always have the links.
 	WaitLinks func(ctx context.Context)
-	// Changed is called from any goroutine after the Status changed. It must not
+	// Changed is called after each change of the Status, from any goroutine. It must not
 	// block.
 	Changed func()
 	Log     *slog.Logger
@@ -69,44 +69,44 @@ func New(cfg Config) *Server {
 	s.keeper, s.loop = k, reconcile.New(reconcile.Config{
 		Name: "server of " + cfg.Resource, Step: k.step,
 		Retry: pace.Backoff{First: retryMin, Most: retryMax}, Eager: true,
-		// The keeper logs its errors itself, when they last.
+		// The keeper itself logs errors that last.
 		Failed: func(error, time.Duration) {}, Log: slog.New(slog.DiscardHandler),
 	})
 	s.registration = newRegistration(cfg.Changed, s.loop.Wake)
 	return s
 }
 
-// SocketName returns the name that NVIDIA's device plugin gives the socket of a
-// resource: "nvidia-gpu.sock" for "nvidia.com/gpu".
+// SocketName returns the name of the socket of a resource, as in NVIDIA's device plugin:
+// "nvidia-gpu.sock" for "nvidia.com/gpu".
 func SocketName(res string) string {
 	return "nvidia-" + res[strings.LastIndex(res, "/")+1:] + ".sock"
 }
 
-// Publish serves r from now on, also after Leave. It returns false, and does nothing, if Run
-// is about to end. It does not block. One goroutine calls Publish and Leave.
+// Publish serves r from now on, and cancels a Withdraw. It returns false and does nothing if Run
+// is about to end. It does not block. Only one goroutine may call Publish and Withdraw.
 func (s *Server) Publish(r resource.Resource, opts allocate.Options) bool {
-	if !s.registration.stay() {
+	if !s.registration.cancelWithdrawal() {
 		return false
 	}
 	s.feed.put(r, opts)
 	return true
 }
 
-// Leave withdraws the resource: it sends the kubelet a list without devices, so that
-// the kubelet counts none from then on, and then Run ends. It does not block.
-func (s *Server) Leave() {
-	if !s.registration.stays() {
+// Withdraw withdraws the resource: it sends the kubelet a list without devices, so that the
+// kubelet no longer counts any. Then Run ends. It does not block.
+func (s *Server) Withdraw() {
+	if !s.registration.isAdvertising() {
 		return
 	}
 	s.feed.put(resource.Resource{Name: s.cfg.Resource}, allocate.Options{})
-	s.registration.leave()
+	s.registration.withdraw()
 }
 
-// Wake makes the Server check its sockets now. Call it when one of them changed.
+// Wake makes the Server check its sockets now. Call it when a socket has changed.
 func (s *Server) Wake() { s.loop.Wake() }
 
-// Status returns how far the kubelet knows the resource at this moment.
-func (s *Server) Status() Status { return s.registration.now() }
+// Status returns the current Status.
+func (s *Server) Status() Status { return s.registration.currentStatus() }
 
 // Run serves and registers until ctx ends. Then it ends all streams and removes its
 // socket.

@@ -10,16 +10,16 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// socket is a listening unix socket that knows whether its file is still the
-// one it made: the kubelet removes the sockets of all plugins when it starts.
+// socket is a listening unix socket. It can check whether its file still exists, because the
+// kubelet removes the sockets of all plugins when it starts.
 type socket struct {
 	path     string
 	listener *net.UnixListener
 	file     os.FileInfo
 }
 
-// removeLeftover makes room for the first socket of this process. What is at the path
-// belongs to a process that has ended, or that this one replaces.
+// removeLeftover removes an old socket before the first socket of this process is created. The
+// old socket belongs to a process that has ended, or that this process replaces.
 func removeLeftover(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove old socket: %w", err)
@@ -27,8 +27,8 @@ func removeLeftover(path string) error {
 	return nil
 }
 
-// listen makes the socket. It fails if there is anything at the path: what appeared
-// there since the caller checked is another plugin's.
+// listen creates the socket. It returns an error if the path exists: a file that appeared
+// there after the caller's check belongs to another plugin.
 func listen(path string) (*socket, error) {
 	if err := hostfs.CheckSocketPath(path); err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
@@ -37,7 +37,7 @@ func listen(path string) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	// The path may hold a newer socket by the time this one is closed.
+	// When this socket is closed, the path may belong to a newer one.
 	l.SetUnlinkOnClose(false)
 	file, err := os.Lstat(path)
 	if err != nil {
@@ -46,7 +46,7 @@ func listen(path string) (*socket, error) {
 	return &socket{path: path, listener: l, file: file}, nil
 }
 
-// place is what is at the path of a socket.
+// place is the state of the path of a socket.
 type place int
 
 const (
@@ -55,8 +55,8 @@ const (
 	placeForeign
 )
 
-// check reads the path once. With two reads a socket that is removed in between would
-// seem to be another plugin's.
+// check returns the state of the path. It reads the path only once, because with two reads, a
+// socket that is removed in between would seem to belong to another plugin.
 func (s *socket) check() place {
 	file, err := os.Lstat(s.path)
 	switch {
@@ -69,7 +69,7 @@ func (s *socket) check() place {
 	}
 }
 
-// close stops accepting, and removes the file unless it is someone else's.
+// close stops accepting, and removes the file unless it belongs to another socket.
 func (s *socket) close() error {
 	var err error
 	if s.check() == placeOurs {
@@ -81,8 +81,8 @@ func (s *socket) close() error {
 	return err
 }
 
-// sameSocket reports whether both are one socket. One that was made later at the same
-// path may have the same inode number.
+// sameSocket reports whether a and b are the same socket. It also compares times, because a
+// later socket at the same path may have the same inode number.
 func sameSocket(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
 }

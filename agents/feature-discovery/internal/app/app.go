@@ -55,9 +55,9 @@ func newApp(s *settings) agent.App {
 	}
 }
 
-// outputOf returns the output of labels that no flag selects. All manifests of NVIDIA's
-// GPU Feature Discovery mount the folder of features files; they permit no writes to the
-// Node, and no patches of NodeFeature objects.
+// outputOf returns the default output of labels for a program name. All manifests of NVIDIA's
+// GPU Feature Discovery mount the folder of features files. They permit neither writes to the
+// Node nor patches of NodeFeature objects.
 func outputOf(program string) string {
 	if program == GFD {
 		return publishFile
@@ -86,7 +86,7 @@ func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, err
 		WatchFacts:  s.driver.Contract.Watch,
 		WatchLabels: s.watchLabels(),
 		Chain:       s.chain,
-		Publish:     out.want,
+		Publish:     out.set,
 		Recorder:    recorder,
 		Log:         log,
 	})
@@ -118,15 +118,16 @@ func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, err
 	}, nil
 }
 
-// owner returns the DaemonSet of the agent, which removes what it has published also when it
-// leaves the node.
+// owner returns the owner of the agent's pod, which is a DaemonSet. The agent also removes its
+// labels and condition when the DaemonSet no longer selects the node.
 func (s *settings) owner(api *cluster.API, log *slog.Logger) *cluster.Owner {
 	owner := s.cluster.Owner(api, log)
 	owner.Left = true
 	return owner
 }
 
-// watchLabels returns the function that watches the labels of the Node, nil without one.
+// watchLabels returns the function that watches the labels of the Node, or nil outside of a
+// cluster.
 func (s *settings) watchLabels() func(context.Context, func(map[string]string)) error {
 	if s.api == nil {
 		return nil
@@ -134,7 +135,7 @@ func (s *settings) watchLabels() func(context.Context, func(map[string]string)) 
 	return s.api.WatchLabels
 }
 
-// machine returns the function that reads what is known without a driver.
+// machine returns the function that reads the state of the machine, which needs no driver.
 func (s *settings) machine(log *slog.Logger) func() discovery.Machine {
 	var bus, model reconcile.Status
 	return func() discovery.Machine {
@@ -152,7 +153,7 @@ func (s *settings) machine(log *slog.Logger) func() discovery.Machine {
 	}
 }
 
-// timestamp returns the key of the label with the timestamp, empty for none.
+// timestamp returns the key of the label with the timestamp, or "" for no label.
 func (s *settings) timestamp() string {
 	if s.live.Config.GFD.NoTimestamp {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// flags are the flags of feature discovery. Names and variables are those of
-// NVIDIA's GPU Feature Discovery; docs/feature-discovery-migration.md lists where they differ.
+// flags returns the flags of feature discovery. They have the names and environment variables
+// of NVIDIA's GPU Feature Discovery. docs/feature-discovery-migration.md lists the differences.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(
 		s.gpus.HostFlags(),
@@ -31,7 +31,7 @@ func (s *settings) publishFlag() cli.Flag {
 	}, publishNode, publishFile, publishNodeFeature, publishStdout)
 }
 
-// readyFlags configure the condition GPUReady.
+// readyFlags returns the flags for the condition GPUReady.
 func (s *settings) readyFlags() []cli.Flag {
 	return []cli.Flag{
 		cmdline.List(&cli.StringSliceFlag{
@@ -46,7 +46,7 @@ func (s *settings) readyFlags() []cli.Flag {
 	}
 }
 
-// presenceFlags are for the part of feature discovery that runs on every node.
+// presenceFlags returns the flags for the part of feature discovery that runs on every node.
 func (s *settings) presenceFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{
@@ -60,7 +60,7 @@ func (s *settings) presenceFlags() []cli.Flag {
 	}
 }
 
-// apiFlags configure access to the API server.
+// apiFlags returns the flags for access to the API server.
 func (s *settings) apiFlags() []cli.Flag {
 	return []cli.Flag{
 		s.cluster.NodeNameFlag(),

@@ -8,8 +8,8 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// follower makes discovery follow the config, and reports a rejected config as an
-// Event of the Node.
+// follower passes each new config to discovery, and reports a rejected config as an Event of
+// the Node.
 func (s *settings) follower(d *discovery.Discovery) configfile.Follower[config.Config] {
 	return configfile.Follower[config.Config]{
 		Configure: d.Configure,

@@ -17,19 +17,19 @@ import (
 
 // outputs are the destinations of labels and condition.
 type outputs struct {
-	// node is the agent's Node; nil for a process that writes nothing to it.
+	// node writes to the agent's Node. It is nil for a process that does not write to it.
 	node *nodestate.Keeper
-	// taint is removed from the Node once it is ready.
+	// taint is the taint to remove from the Node when its GPUs are ready.
 	taint nodestate.Taint
-	// labels is the destination of labels other than the Node.
+	// labels is the destination of labels if that is not the Node.
 	labels publish.Output
 	keeper *publish.Keeper
-	// api gets an Event for each change of the condition, and last is the condition.
+	// api sends an Event for each change of the condition. last is the last condition.
 	api  *cluster.API
 	last nodestate.Condition
 }
 
-// outputs returns the outputs of the settings.
+// outputs returns the outputs that the settings select.
 func (s *settings) outputs(stdout io.Writer, log *slog.Logger) *outputs {
 	o := &outputs{api: s.api, taint: s.taint}
 	switch s.publish {
@@ -54,9 +54,9 @@ func (s *settings) outputs(stdout io.Writer, log *slog.Logger) *outputs {
 	return o
 }
 
-// want passes the desired state to the keepers, and reports changes of the condition as Events
-// of the Node. The first state is no change: the condition shows it.
-func (o *outputs) want(w nodestate.Desired) {
+// set passes the desired state to the keepers, and reports changes of the condition as Events
+// of the Node. It sends no Event for the first state, because the condition shows it.
+func (o *outputs) set(w nodestate.Desired) {
 	if c := w.Condition; c != nil {
 		if was := o.last.Reason; was != "" && was != c.Reason {
 			o.api.Event(kube.Event{Warning: c.Status != ready.True, Reason: c.Reason, Message: c.Message})
@@ -75,8 +75,8 @@ func (o *outputs) want(w nodestate.Desired) {
 	}
 }
 
-// parts returns the parts that publish. labels and condition say what they remove from the Node
-// when they withdraw.
+// parts returns the parts that publish. On withdrawal, they remove the labels from the Node if
+// labels is set, and the condition if condition is set.
 func (o *outputs) parts(labels, condition bool) []agent.Part {
 	var parts []agent.Part
 	if o.keeper != nil {
@@ -100,8 +100,8 @@ func (o *outputs) parts(labels, condition bool) []agent.Part {
 	return parts
 }
 
-// onceLimit bounds a single publication: a job must not wait forever for an API
-// server that does not answer.
+// onceLimit is the limit for a single publication, so that a job does not wait forever for an
+// API server that does not answer.
 const onceLimit = time.Minute
 
 // once publishes labels once.

@@ -16,9 +16,8 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// presenceName is the field manager of the presence part. It differs from that of
-// the labels part, since server-side apply removes what a field manager no longer
-// names.
+// presenceName is the field manager of the presence part. The labels part has another field
+// manager, because server-side apply removes fields that a field manager no longer names.
 const presenceName = name + "-presence"
 
 func (s *settings) newPresence(log *slog.Logger) (*agent.Agent, error) {
@@ -33,7 +32,7 @@ func (s *settings) newPresence(log *slog.Logger) (*agent.Agent, error) {
 		return nil, err
 	}
 	root, sys := s.systemRoot(), s.gpus.Host.SysRoot
-	node := nodestate.NewKeeper(api.Client, nodestate.Config{Yields: yields, Log: log})
+	node := nodestate.NewKeeper(api.Client, nodestate.Config{Yields: ownedByNFD, Log: log})
 	p := presence.New(presence.Config{
 		Scan:   func() ([]pci.Device, error) { return pci.Scan(sys) },
 		Watch:  func(ctx context.Context, changed func()) { pci.Watch(ctx, sys, log, changed) },
@@ -66,5 +65,6 @@ func (s *settings) systemRoot() string {
 	return ctrHostRoot
 }
 
-// yields reports whether a label belongs to Node Feature Discovery, if that runs.
-func yields(key string) bool { return strings.HasPrefix(key, "feature.node.kubernetes.io/") }
+// ownedByNFD reports whether a label belongs to Node Feature Discovery if it runs in the
+// cluster.
+func ownedByNFD(key string) bool { return strings.HasPrefix(key, "feature.node.kubernetes.io/") }

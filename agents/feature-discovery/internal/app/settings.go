@@ -18,7 +18,7 @@ import (
 	"outrigger.dev/pkg/nodestate"
 )
 
-// ctrHostRoot is where the chart mounts the files of the host's distribution.
+// ctrHostRoot is the folder where the chart mounts os-release of the host.
 const ctrHostRoot = "/host"
 
 // The outputs of labels.
@@ -29,25 +29,25 @@ const (
 	publishStdout      = "stdout"
 )
 
-// settings is what flags, environment and config file set.
+// settings holds the values of flags, environment variables and the config file.
 type settings struct {
 	gpus    gpuconfig.Settings
 	cluster cluster.Settings
-	// publish is one of the outputs above, and fallback the one that no flag selects.
+	// publish is one of the outputs above. fallback is the default if no flag selects one.
 	publish, fallback string
 	readyChain        []string
 	startupTaint      string
 	presence          bool
 	hostRoot, podName string
 
-	// load sets what follows.
+	// load sets the fields below.
 	live *gpuconfig.Live
-	// adopted is the config in effect: that of live, or of the node's device plugin.
+	// adopted is the config in effect: the config of the node's device plugin, or live.
 	adopted *gpuconfig.Adopted
 	driver  *driver.Driver
 	chain   []ready.Link
 	taint   nodestate.Taint
-	// api is nil outside of a cluster, and if nothing needs it.
+	// api is nil outside of a cluster, and if it is not needed.
 	api *cluster.API
 }
 
@@ -65,9 +65,9 @@ func (s *settings) load(ctx context.Context, log *slog.Logger) (err error) {
 	if s.live, err = s.gpus.Load(ctx, s.api, log); err != nil {
 		return err
 	}
-	s.choose()
+	s.selectOutput()
 	if s.api == nil && (s.publish == publishNode || s.publish == publishNodeFeature) {
-		if s.api, err = s.writer(log); err != nil {
+		if s.api, err = s.openWriter(log); err != nil {
 			return err
 		}
 	}
@@ -78,9 +78,9 @@ func (s *settings) load(ctx context.Context, log *slog.Logger) (err error) {
 	return nil
 }
 
-// choose sets the output if --publish is not set: flags of GPU Feature Discovery may
-// select it, or else it is the fallback.
-func (s *settings) choose() {
+// selectOutput sets the output if --publish is not set: flags of GPU Feature Discovery may
+// select one, and otherwise the output is the fallback.
+func (s *settings) selectOutput() {
 	gfd := s.live.Config.GFD
 	if s.publish != "" {
 		return
@@ -97,10 +97,10 @@ func (s *settings) choose() {
 	}
 }
 
-// writer opens the API server for labels that go there. Labels for a file or for
-// standard output need neither an API server nor the name of the node: the manifests
-// of GPU Feature Discovery set no NODE_NAME.
-func (s *settings) writer(log *slog.Logger) (*cluster.API, error) {
+// openWriter opens the API server for the outputs node and nodefeature. The other outputs must
+// work without the API server and the name of the node, because the manifests of GPU Feature
+// Discovery do not set NODE_NAME.
+func (s *settings) openWriter(log *slog.Logger) (*cluster.API, error) {
 	api, err := s.cluster.Open(name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
 		return nil, cmdline.Usagef("flag --publish: %s needs the API server, and %s: use --publish=stdout or --publish=nfd-file", s.publish, err)
@@ -118,7 +118,7 @@ func (s *settings) machineFile() string {
 	return filepath.Join(s.gpus.Host.SysRoot, rest)
 }
 
-// parseTaint reads key:effect, empty for no taint.
+// parseTaint parses key:effect, or "" for no taint.
 func parseTaint(text string) (_ nodestate.Taint, ok bool) {
 	key, effect, _ := strings.Cut(text, ":")
 	known := slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect)

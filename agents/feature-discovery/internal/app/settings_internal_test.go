@@ -33,7 +33,7 @@ func TestOutputThatNoFlagSelects(t *testing.T) {
 			app := newApp(s)
 			app.New = func(c *cli.Context, log *slog.Logger) (_ *agent.Agent, err error) {
 				if s.live, err = s.gpus.Load(c.Context, (*cluster.API)(nil), log); err == nil {
-					s.choose()
+					s.selectOutput()
 				}
 				return &agent.Agent{}, err
 			}

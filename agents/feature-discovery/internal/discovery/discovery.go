@@ -1,8 +1,8 @@
-// Package discovery derives the labels of the node and the condition GPUReady, with
-// pure packages, from snapshots of the GPUs, the facts of the other agents and the
-// config. It passes them on to be published.
+// Package discovery derives the labels of the node and the condition GPUReady, with pure
+// packages, from snapshots of the GPUs, the facts of the other agents and the config. It passes
+// the desired state to Config.Publish.
 //
-// One goroutine owns the state and blocks on nothing but its inputs.
+// One goroutine owns the state, and blocks only on its inputs.
 package discovery
 
 import (
@@ -27,23 +27,22 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Machine is the state of the machine that needs no driver to be read.
+// Machine is the state of the machine that can be read without a driver.
 type Machine struct {
 	// Product is the name of the machine.
 	Product string
-	// PCI are NVIDIA's devices on the bus. Unknown is set if the bus could not be
-	// read.
+	// PCI has NVIDIA's devices on the bus. Unknown is set if the bus could not be read.
 	PCI     []pci.Device
 	Unknown bool
 }
 
-// driven reports whether the bus has GPUs that are bound to NVIDIA's driver.
-func (m Machine) driven() bool {
+// hasDrivenGPU reports whether the bus has a GPU that is bound to NVIDIA's driver.
+func (m Machine) hasDrivenGPU() bool {
 	return slices.ContainsFunc(m.PCI, func(d pci.Device) bool { return d.GPU() && d.Driver == "nvidia" })
 }
 
-// gpus reports whether the bus has GPUs, as far as is known.
-func (m Machine) gpus() bool {
+// mayHaveGPU reports whether the bus has a GPU, or could not be read.
+func (m Machine) mayHaveGPU() bool {
 	return m.Unknown || slices.ContainsFunc(m.PCI, pci.Device.GPU)
 }
 
@@ -61,12 +60,12 @@ type Config struct {
 	// WatchLabels delivers the labels of the Node, at the start and whenever they change, until
 	// ctx ends. It is nil if there is no Node.
 	WatchLabels func(ctx context.Context, deliver func(map[string]string)) error
-	// Chain has the links that must hold for the GPUs to be ready. If it is empty,
-	// there is no condition.
+	// Chain has the links that must hold for the GPUs to be ready. If it is empty, no condition is
+	// published.
 	Chain []ready.Link
 	// Publish sets the desired state. It must not block.
 	Publish func(nodestate.Desired)
-	// Recorder counts what happens. It must not block.
+	// Recorder records the desired state and config changes. It must not block.
 	Recorder Recorder
 	Log      *slog.Logger
 }
@@ -75,11 +74,11 @@ type Config struct {
 type Recorder interface {
 	// Desired records the desired state.
 	Desired(nodestate.Desired)
-	// Configured records that a config was accepted, or why it was rejected.
+	// Configured records that a config was accepted, or the error if it was rejected.
 	Configured(err error)
 }
 
-// nothing is prepared by the observer of this agent.
+// nothing is an empty type for the observer, because this agent does not prepare GPUs.
 type nothing struct{}
 
 // Discovery derives the desired state of the node.
@@ -93,24 +92,24 @@ type Discovery struct {
 	labelled pace.Latest[map[string]string]
 	unknown  *reconcile.Status
 
-	// What follows is owned by the goroutine of Run.
+	// The goroutine of Run owns the fields below.
 	config  config.Config
 	machine Machine
-	// node is the last snapshot, nil before the first. has is the last one that shows
-	// the GPUs of the node: a snapshot without GPUs does not count while the bus has
-	// GPUs bound to the driver, which failed to start them.
-	node, has *gpu.Node
-	// trouble and hang are why the driver does not answer now.
-	trouble   reconcile.Status
-	hang      error
-	refreshed bool
-	known     map[contract.Name]contract.Fact
-	// on are the labels of the Node, nil before they are known.
-	on      map[string]string
-	desired nodestate.Desired
+	// node is the last snapshot, nil before the first. withGPUs is the last snapshot that
+	// shows the GPUs of the node. A snapshot without GPUs does not count while the bus has GPUs
+	// that are bound to the driver, because then the driver failed to start them.
+	node, withGPUs *gpu.Node
+	// trouble is the error of the last snapshot, and hang is set while the driver hangs.
+	trouble    reconcile.Status
+	hang       error
+	refreshed  bool
+	knownFacts map[contract.Name]contract.Fact
+	// nodeLabels are the labels of the Node, nil before they are known.
+	nodeLabels map[string]string
+	desired    nodestate.Desired
 }
 
-// New returns a Discovery; it does nothing before Run.
+// New returns a Discovery. It does nothing before Run.
 func New(cfg Config) *Discovery {
 	return &Discovery{
 		cfg: cfg,
@@ -127,13 +126,13 @@ func New(cfg Config) *Discovery {
 	}
 }
 
-// Configure makes c what labels are derived with. It does not block.
+// Configure makes c the config in effect. It does not block.
 func (d *Discovery) Configure(c config.Config) {
 	d.cfg.Recorder.Configured(nil)
 	d.configs.Put(c)
 }
 
-// Reject records that a newer config cannot be used: the last one stays in effect.
+// Reject records that a newer config cannot be used. The last config stays in effect.
 func (d *Discovery) Reject(err error) {
 	d.cfg.Recorder.Configured(err)
 	d.log.Error("new config rejected, keeping the previous one", "err", err)
@@ -142,7 +141,7 @@ func (d *Discovery) Reject(err error) {
 // Reload reads the node again. It does not block.
 func (d *Discovery) Reload() { pace.Signal(d.reload) }
 
-// onceLimit bounds Once: a job whose driver hangs fails with that reason.
+// onceLimit is the limit for Once, so that a job fails if the driver hangs.
 const onceLimit = time.Minute
 
 // Once reads the node once, and returns its labels. It takes a minute at most.
@@ -154,15 +153,15 @@ func (d *Discovery) Once(ctx context.Context) (map[string]string, error) {
 		return nil, fmt.Errorf("read the GPUs of the node: %w", err)
 	}
 	d.refreshed, d.machine = true, d.cfg.ReadMachine()
-	d.take(n)
+	d.record(n)
 	labels := d.labels()
 	if labels == nil {
-		return nil, d.unlabelled()
+		return nil, d.whyUnknown()
 	}
 	return labels, nil
 }
 
-// Unknown returns why the labels of the node are unknown, nil once they are known.
+// Unknown returns why the labels of the node are unknown, or nil once they are known.
 func (d *Discovery) Unknown() error { return d.unknown.Err() }
 
 var errStarting = errors.New("start: the node has not been read yet")
@@ -175,7 +174,7 @@ func (d *Discovery) Run(ctx context.Context) error {
 		g.Go(func() error { return d.cfg.WatchFacts(ctx, d.facts.Put) })
 	}
 	if d.asksLabels() {
-		g.Go(func() error { return d.cfg.WatchLabels(ctx, d.deliver) })
+		g.Go(func() error { return d.cfg.WatchLabels(ctx, d.deliverLabels) })
 	}
 	g.Go(func() error { return d.loop(ctx) })
 	return g.Wait()
@@ -186,9 +185,9 @@ func (d *Discovery) asksLabels() bool {
 	return d.cfg.WatchLabels != nil && slices.Contains(d.cfg.Chain, ready.MIG)
 }
 
-func (d *Discovery) deliver(labels map[string]string) {
+func (d *Discovery) deliverLabels(labels map[string]string) {
 	if labels == nil {
-		labels = map[string]string{} // they are known
+		labels = map[string]string{} // not nil, which means unknown
 	}
 	d.labelled.Put(labels)
 }
@@ -199,7 +198,7 @@ func (d *Discovery) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case obs := <-d.observer.Observations():
-			if err := d.observed(obs); err != nil {
+			if err := d.handleObservation(obs); err != nil {
 				return err
 			}
 		case ev := <-d.observer.Events():
@@ -208,27 +207,27 @@ func (d *Discovery) loop(ctx context.Context) error {
 			}
 			continue
 		case err := <-d.observer.Hangs():
-			d.hung(err)
+			d.handleHang(err)
 		case <-d.reload:
 			d.log.Info("reloading")
 			d.observer.Reload()
 			continue
 		case d.config = <-d.configs:
 			d.log.Info("config has changed")
-		case d.known = <-d.facts:
-		case d.on = <-d.labelled:
+		case d.knownFacts = <-d.facts:
+		case d.nodeLabels = <-d.labelled:
 		}
 		d.publish()
 	}
 }
 
-func (d *Discovery) observed(obs observe.Observation[nothing, nothing]) error {
+func (d *Discovery) handleObservation(obs observe.Observation[nothing, nothing]) error {
 	if obs.Err != nil && d.cfg.Config.FailOnInitError && !d.refreshed {
 		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
 	}
 	d.refreshed, d.machine = true, d.cfg.ReadMachine()
 	if obs.Node != nil {
-		d.take(obs.Node)
+		d.record(obs.Node)
 	}
 	switch changed := d.trouble.Set(obs.Err); {
 	case changed && obs.Err == nil:
@@ -242,15 +241,15 @@ func (d *Discovery) observed(obs observe.Observation[nothing, nothing]) error {
 	return nil
 }
 
-// take records a snapshot.
-func (d *Discovery) take(n *gpu.Node) {
+// record records a snapshot.
+func (d *Discovery) record(n *gpu.Node) {
 	d.node = n
-	if len(n.GPUs) > 0 || !d.machine.driven() {
-		d.has = n
+	if len(n.GPUs) > 0 || !d.machine.hasDrivenGPU() {
+		d.withGPUs = n
 	}
 }
 
-func (d *Discovery) hung(err error) {
+func (d *Discovery) handleHang(err error) {
 	d.hang = err
 	if err != nil {
 		d.log.Error("the driver hangs, no gpu can be used", "err", err)

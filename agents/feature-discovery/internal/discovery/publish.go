@@ -11,25 +11,26 @@ import (
 	"outrigger.dev/pkg/nodestate"
 )
 
-// publish derives the desired state, and passes it on if it has changed.
+// publish derives the desired state, and publishes it if it has changed.
 func (d *Discovery) publish() {
 	w := nodestate.Desired{Labels: d.labels(), Condition: d.ready()}
 	var unknown error
 	if w.Labels == nil {
-		unknown = d.unlabelled()
+		unknown = d.whyUnknown()
 	}
-	// Reflection, because the desired state has maps and slices: a new field counts without a line here.
+	// With reflection, a new field of the desired state needs no code here.
 	if !reflect.DeepEqual(d.desired, w) {
 		d.desired = w
 		d.cfg.Recorder.Desired(w)
 		d.cfg.Publish(w)
 	}
-	// Only now, because from here on the publisher decides whether the agent is ready.
+	// Set this last, because once the labels are known, the publisher decides whether the agent is
+	// ready.
 	d.unknown.Set(unknown)
 }
 
-// unlabelled returns why the labels are unknown.
-func (d *Discovery) unlabelled() error {
+// whyUnknown returns why the labels are unknown.
+func (d *Discovery) whyUnknown() error {
 	switch {
 	case d.hang != nil:
 		return d.hang
@@ -41,31 +42,29 @@ func (d *Discovery) unlabelled() error {
 
 var errNoGPU = errors.New("the driver answers and reports no GPU, although GPUs on the PCI bus are bound to it: see GPUReady, and the kernel log (dmesg | grep NVRM)")
 
-// labels returns the labels of the node, nil while they are unknown. Labels describe
-// the hardware, and GPUReady whether it works. So labels stay while a driver that
-// has answered before does not, for example during its update, and labels of an
-// earlier process stay until the driver answers. They are removed when the bus has
-// no GPUs any more.
+// labels returns the labels of the node, or nil while they are unknown. Labels describe the
+// hardware, and GPUReady describes whether it works. So labels stay if a driver stops answering,
+// for example during its update. Labels of an earlier process stay until the driver answers.
+// Labels are removed when the bus no longer has GPUs.
 func (d *Discovery) labels() map[string]string {
 	none := errors.Is(d.trouble.Err(), gpu.ErrNoDriver) || d.node != nil && len(d.node.GPUs) == 0
 	switch {
 	case !d.refreshed:
 		return nil
-	case none && !d.machine.gpus():
+	case none && !d.machine.mayHaveGPU():
 		return map[string]string{}
-	case d.has == nil:
+	case d.withGPUs == nil:
 		return nil
 	}
-	return label.Of(label.Facts{Node: d.has, Config: d.config, Machine: d.machine.Product, PCI: d.machine.PCI})
+	return label.Derive(label.Facts{Node: d.withGPUs, Config: d.config, Machine: d.machine.Product, PCI: d.machine.PCI})
 }
 
-// ready returns the condition, nil while it is unknown or if there is no chain. A
-// driver that hangs at the start never ends the first refresh, but the condition is
-// known then.
+// ready returns the condition, or nil while it is unknown and if there is no chain. If the driver
+// hangs at the start, the first refresh never ends, but the condition is known.
 func (d *Discovery) ready() *nodestate.Condition {
-	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.known == nil || d.asksLabels() && d.on == nil {
+	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.knownFacts == nil || d.asksLabels() && d.nodeLabels == nil {
 		return nil
 	}
-	c := ready.Derive(d.cfg.Chain, ready.Observed{Node: d.node, Err: d.trouble.Err(), Hang: d.hang, Facts: d.known, Labels: d.on})
+	c := ready.Derive(d.cfg.Chain, ready.Observed{Node: d.node, Err: d.trouble.Err(), Hang: d.hang, Facts: d.knownFacts, Labels: d.nodeLabels})
 	return &c
 }

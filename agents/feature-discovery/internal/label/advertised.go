@@ -9,7 +9,7 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// advertisedDevice is how one device is advertised to the kubelet.
+// advertisedDevice is the advertisement of one device to the kubelet.
 type advertisedDevice struct {
 	name     string
 	replicas int
@@ -17,16 +17,16 @@ type advertisedDevice struct {
 	strategy config.SharingStrategy
 }
 
-// advertised is how the devices of a node are advertised.
+// advertised is the advertisement of all devices of a node.
 type advertised struct {
 	// byPlace is keyed by the index of a device in a resource.Set.
 	byPlace map[string]advertisedDevice
-	// patterns are the names that the patterns of the config give.
+	// patterns has the resource names from the patterns of the config.
 	patterns []string
 }
 
-// newAdvertised takes the result of resource.Derive. Labels ignore health: an
-// unhealthy GPU is still advertised, as unhealthy.
+// newAdvertised uses the result of resource.Derive. It ignores health, because an unhealthy GPU
+// is still advertised, as unhealthy.
 func newAdvertised(n *gpu.Node, c config.Config) advertised {
 	a := advertised{byPlace: map[string]advertisedDevice{}}
 	for _, p := range slices.Concat(c.Resources.GPUs, c.Resources.MIG) {
@@ -44,8 +44,8 @@ func newAdvertised(n *gpu.Node, c config.Config) advertised {
 	return a
 }
 
-// mps reports whether a device of the node is shared by MPS, so that a daemon has
-// to run there.
+// mps reports whether a device of the node is shared by MPS, so that an MPS daemon has to run
+// there.
 func (a advertised) mps() bool {
 	for _, d := range a.byPlace {
 		if d.strategy == config.SharingMPS {
@@ -55,24 +55,24 @@ func (a advertised) mps() bool {
 	return false
 }
 
-// share is how devices of one kind are advertised.
+// share is the advertisement of the devices of one kind.
 type share struct {
-	// replicas of each device, 0 if none is advertised.
+	// replicas is the number of replicas of each device, 0 if no device is advertised.
 	replicas int
 	strategy config.SharingStrategy
-	// unmarked is set if devices are shared under the name that they have without
-	// sharing, so that the resource name does not show that they are shared.
+	// unmarked is set if shared devices have the same resource name as without sharing, so
+	// that the name does not show that they are shared.
 	unmarked bool
 }
 
-// share returns how the devices of one kind are advertised. They are at places in
-// the Set, and have the name own unless the config gives them another one.
+// share returns the advertisement of the devices of one kind. places are the indices of the
+// devices in the Set. own is their resource name if the config does not change it.
 //
-// If they are not all advertised in the same way, those under their own name take
-// precedence, then those that a pattern of the config names, then those that are
-// renamed because they are shared: a request that knows nothing about this node gets
-// the first of these. Among several numbers of replicas the largest one wins: it is
-// the number of containers that may share the device.
+// If the devices are not all advertised in the same way, devices under their own name take
+// precedence, because a request without knowledge of this node gets them. Devices that a pattern
+// of the config names are second, and devices that are renamed because they are shared are third.
+// Among several numbers of replicas, the largest number takes precedence: it is the number of
+// containers that may share the device.
 func (a advertised) share(places []string, own string) share {
 	best, rank := share{strategy: config.SharingNone}, -1
 	for _, p := range places {
@@ -89,8 +89,8 @@ func (a advertised) share(places []string, own string) share {
 	return best
 }
 
-// rank orders the names under which a device can be advertised. The name of a device
-// that is renamed because it is shared has rank 0.
+// rank orders the resource names of a device. A higher rank takes precedence. The name of a
+// device that is renamed because it is shared has rank 0.
 func (a advertised) rank(name, own string) int {
 	switch {
 	case name == own:

@@ -18,9 +18,8 @@ func (l labels) bus(f Facts) {
 	}
 }
 
-// gpus returns the GPUs on the bus. If n is set, it returns only those that the
-// driver manages: others may be passed through to virtual machines, or drive a
-// display.
+// gpus returns the GPUs on the bus. If n is set, it returns only the GPUs that the driver
+// manages. Other GPUs may be passed through to virtual machines, or drive a display.
 func gpus(n *gpu.Node, bus []pci.Device) []pci.Device {
 	var out []pci.Device
 	for _, d := range bus {
@@ -32,8 +31,8 @@ func gpus(n *gpu.Node, bus []pci.Device) []pci.Device {
 	return out
 }
 
-// mode returns what the GPUs are for: GPUs that can drive a display have another
-// PCI class than those that cannot.
+// mode returns the purpose of the GPUs, by their PCI class: GPUs that can drive a display have
+// another class than GPUs that cannot.
 func mode(gpus []pci.Device) string {
 	const display, accelerator = 0x030000, 0x030200
 	all := func(class uint32) bool {

@@ -7,9 +7,9 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// driver sets the labels of the driver's versions, and the same under their
-// deprecated names, which selectors still use. The revision is empty if the version
-// has two numbers. A version that the driver does not report has no labels.
+// driver sets the labels of the driver's versions. It also sets them under their deprecated
+// names, because selectors still use these. The revision is empty if the version has two
+// numbers. A version that the driver does not report has no labels.
 func (l labels) driver(d gpu.Driver) {
 	l.text("cuda.driver-version.full", d.Version)
 	parts := strings.SplitN(d.Version, ".", 3)
@@ -33,9 +33,9 @@ func (l labels) driver(d gpu.Driver) {
 	}
 }
 
-// clique sets the label of the NVLink fabric that the GPUs of this node share with
-// other nodes, and of the clique within it. It sets the label if all GPUs that have
-// joined a fabric agree. It ignores GPUs that are joining or failed to join.
+// clique sets the label of the NVLink clique: the fabric that the GPUs of this node share with
+// other nodes, and the clique within it. It sets the label only if all GPUs that have joined a
+// fabric have the same clique. It ignores GPUs that are joining or failed to join.
 func (l labels) clique(all []gpu.GPU) {
 	var joined *gpu.Fabric
 	for i := range all {

@@ -89,7 +89,7 @@ func TestSixteen(t *testing.T) {
 // strategies with these, and those of a sharing method with those of its strategy.
 func every(t *testing.T, b *strings.Builder, first, l layout) {
 	t.Helper()
-	title, base := first.name, label.Of(facts(first.node, config.Config{}))
+	title, base := first.name, label.Derive(facts(first.node, config.Config{}))
 	for _, mig := range []string{"none", "single", "mixed"} {
 		name := l.name + ", strategy " + mig
 		plain := of(t, facts(l.node, shareAll(t, l.node, mig, "")))

@@ -5,11 +5,11 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// ofGPU is the prefix of the labels of the subject. ofProduct, followed by the
-// product's name, is the prefix of each product's labels if there are several.
+// gpuPrefix is the prefix of the labels of the subject. If there are several products,
+// productsPrefix and the product's name are the prefix of each product's labels.
 const (
-	ofGPU     = "gpu."
-	ofProduct = "gpu.product-"
+	gpuPrefix      = "gpu."
+	productsPrefix = "gpu.product-"
 )
 
 // The suffixes of a product's name in the value of a label.
@@ -21,45 +21,45 @@ const (
 
 // subject sets the labels nvidia.com/gpu.* of the hardware.
 func (l labels) subject(s subject, a advertised) {
-	l.architecture(ofGPU, s.product)
+	l.architecture(gpuPrefix, s.product)
 	switch {
 	case s.invalid:
-		l.put(ofGPU+"product", fit(s.product.name, invalid, maxText))
-		l.put(ofGPU+"sharing-strategy", "")
+		l.put(gpuPrefix+"product", fit(s.product.name, invalid, maxText))
+		l.put(gpuPrefix+"sharing-strategy", "")
 		for _, name := range []string{"count", "replicas", "memory"} {
-			l.number(ofGPU+name, 0)
+			l.number(gpuPrefix+name, 0)
 		}
 	case len(s.devices) > 0:
-		l.class(ofGPU, s.devices, len(s.devices), a.share(s.devices.places(), config.GPUResource))
+		l.class(gpuPrefix, s.devices, len(s.devices), a.share(s.devices.places(), config.GPUResource))
 	default:
-		l.put(ofGPU+"product", fit(s.product.name, l.gpus(ofGPU, s.product, a).suffix(), maxText))
+		l.put(gpuPrefix+"product", fit(s.product.name, l.gpus(gpuPrefix, s.product, a).suffix(), maxText))
 		if s.whole {
-			l.number(ofGPU+"count", len(s.product.whole()))
+			l.number(gpuPrefix+"count", len(s.product.whole()))
 		}
 	}
 }
 
-// product sets the labels of the whole GPUs of one product, on a node with several
-// products. They may differ from the GPUs advertised as nvidia.com/gpu.
+// product sets the labels of the whole GPUs of one product, on a node with several products.
+// These GPUs may differ from the GPUs that are advertised as nvidia.com/gpu.
 func (l labels) product(p *product, a advertised) {
 	prefix := productPrefix(p.name)
 	l.architecture(prefix, p)
 	l.gpus(prefix, p, a)
 }
 
-// productNames returns the names that follow the prefix of a product.
+// productNames returns the label names that follow the prefix of a product.
 func productNames() []string {
 	return []string{"compute.major", "compute.minor", "count", "family", "memory", "replicas", "sharing-strategy"}
 }
 
-// productPrefix returns the prefix of the labels of a product. It leaves room for
-// the longest of productNames.
+// productPrefix returns the prefix of the labels of a product. It is short enough for the
+// longest of productNames.
 func productPrefix(name string) string {
 	longest := 0
 	for _, n := range productNames() {
 		longest = max(longest, len(n))
 	}
-	return ofProduct + fit(name, "", maxText-len(ofProduct)-len(".")-longest) + "."
+	return productsPrefix + fit(name, "", maxText-len(productsPrefix)-len(".")-longest) + "."
 }
 
 // gpus sets the labels of whole GPUs except their name.
@@ -76,7 +76,8 @@ func (l labels) share(prefix string, s share) {
 	l.put(prefix+"sharing-strategy", string(s.strategy))
 }
 
-// suffix returns the suffix of a product's name.
+// suffix returns the suffix of the product's name: -SHARED if the sharing is unmarked, and
+// otherwise "".
 func (s share) suffix() string {
 	if s.unmarked {
 		return shared
@@ -93,8 +94,8 @@ func (l labels) architecture(prefix string, p *product) {
 	}
 }
 
-// family returns the architecture of a compute capability, with the names of NVIDIA's
-// feature discovery. It also knows 11.0, Jetson Thor, which NVIDIA's does not.
+// family returns the architecture of a compute capability, with the names of NVIDIA's feature
+// discovery. It also has 11.0 (Jetson Thor), which NVIDIA's feature discovery lacks.
 func family(cc gpu.Version) string {
 	switch cc.Major {
 	case 1:

@@ -9,12 +9,12 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// hardware is what a node has, advertised or not.
+// hardware has the GPUs and MIG devices of a node, even if they are not advertised.
 type hardware struct {
-	// products is ordered by the first GPU of each.
+	// products is ordered by the first GPU of each product.
 	products []*product
-	// devices are the MIG devices whose product and profile are known, in the order
-	// of the node.
+	// devices has the MIG devices whose product and profile are known, in the order of the
+	// node.
 	devices []migDevice
 }
 
@@ -34,8 +34,8 @@ type migDevice struct {
 	product *product
 }
 
-// newHardware groups the hardware of a node. A GPU that fails before its name is
-// read belongs to no product.
+// newHardware groups the hardware of a node. It ignores a GPU that fails before its name is
+// read.
 func newHardware(n *gpu.Node) hardware {
 	byIndex := make([]*gpu.GPU, 0, len(n.GPUs))
 	for i := range n.GPUs {
@@ -83,9 +83,9 @@ func migDevices(g *gpu.GPU, p *product) []migDevice {
 
 func inMIGMode(g *gpu.GPU) bool { return g.MIG != nil && g.MIG.Enabled }
 
-// migCapable reports whether a GPU of the node supports MIG, and whether that is
-// known. It is not known if no GPU is known to support MIG, and all GPUs of a
-// product failed before their capabilities were read.
+// migCapable reports whether a GPU of the node supports MIG, and whether that is known. It is
+// unknown if no GPU is known to support MIG, and all GPUs of some product failed before their
+// capabilities were read.
 func (h hardware) migCapable() (capable, known bool) {
 	known = true
 	for _, p := range h.products {
@@ -95,8 +95,8 @@ func (h hardware) migCapable() (capable, known bool) {
 	return capable, capable || known
 }
 
-// largest returns the product with the most GPUs among those for which ok is true,
-// the first of several, and nil if there is none.
+// largest returns the product with the most GPUs among the products that ok accepts. It returns
+// the first among equals, and nil if ok accepts no product.
 func (h hardware) largest(ok func(*product) bool) *product {
 	var most *product
 	for _, p := range h.products {
@@ -107,8 +107,8 @@ func (h hardware) largest(ok func(*product) bool) *product {
 	return most
 }
 
-// where returns the MIG devices for which ok is true.
-func (h hardware) where(ok func(migDevice) bool) class {
+// devicesWhere returns the MIG devices that ok accepts.
+func (h hardware) devicesWhere(ok func(migDevice) bool) class {
 	var out class
 	for _, d := range h.devices {
 		if ok(d) {
@@ -118,8 +118,10 @@ func (h hardware) where(ok func(migDevice) bool) class {
 	return out
 }
 
-// like reports whether another device has the same product and profile.
-func (d migDevice) like(o migDevice) bool { return d.product == o.product && d.Profile == o.Profile }
+// sameClass reports whether another device has the same product and profile.
+func (d migDevice) sameClass(o migDevice) bool {
+	return d.product == o.product && d.Profile == o.Profile
+}
 
 // whole returns the places in a resource.Set of the GPUs that are not in MIG mode.
 func (p *product) whole() []string {
@@ -132,7 +134,7 @@ func (p *product) whole() []string {
 	return out
 }
 
-// memory returns the memory of the first GPU that reports it, 0 if none does.
+// memory returns the memory of the first GPU that reports it, or 0 if no GPU does.
 func (p *product) memory() uint64 {
 	for _, g := range p.gpus {
 		if g.MemoryBytes > 0 {
@@ -152,7 +154,7 @@ func (p *product) capability() gpu.Version {
 	return gpu.Version{}
 }
 
-// class is a non-empty set of similar MIG devices, in the order of the node.
+// class is a set of similar MIG devices, in the order of the node. It is not empty.
 type class []migDevice
 
 // profiles groups devices by their profile.
@@ -175,8 +177,7 @@ func group(devices []migDevice, by func(migDevice) string) []class {
 	})
 }
 
-// largest returns the class with the most devices, the first of several on the
-// node.
+// largest returns the class with the most devices, and the first on the node among equals.
 func largest(classes []class) class {
 	return slices.MaxFunc(classes, func(a, b class) int { return cmp.Compare(len(a), len(b)) })
 }
@@ -190,7 +191,7 @@ func (c class) places() []string {
 	return out
 }
 
-// memory returns the memory of the first device that reports it, 0 if none does.
+// memory returns the memory of the first device that reports it, or 0 if no device does.
 func (c class) memory() uint64 {
 	for _, d := range c {
 		if d.MemoryBytes > 0 {

@@ -1,11 +1,17 @@
-// Package label derives the labels of a node: a pure function of the node's GPUs,
-// the config, the machine and the PCI bus.
+// Package label derives the labels of a node, with a pure function of the node's GPUs, the
+// config, the machine and the PCI bus.
 //
-// The labels are those of NVIDIA's GPU feature discovery, with the same values for
-// every config that it supports. The files are: how GPUs and MIG devices are grouped
-// (hardware.go) and advertised (advertised.go), which of them are nvidia.com/gpu
-// (subject.go), the labels of both (gpu.go, mig.go), of the driver (driver.go) and of
-// the PCI bus (bus.go), and what a label may contain (text.go). labels.tsv lists all labels.
+// It derives the same labels as NVIDIA's GPU feature discovery, with the same values for every
+// config that NVIDIA's supports. The files are:
+//
+//   - hardware.go: how GPUs and MIG devices are grouped
+//   - advertised.go: how they are advertised
+//   - subject.go: which of them the labels nvidia.com/gpu.* describe
+//   - gpu.go, mig.go: the labels of GPUs and MIG devices
+//   - driver.go, bus.go: the labels of the driver and of the PCI bus
+//   - presence.go: the labels of a node before it has a driver
+//   - text.go: the characters and the length of a label
+//   - labels.tsv: all labels, for the admission policy and the documentation
 package label
 
 //go:generate go test -run TestGenerated -update .
@@ -18,9 +24,9 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// Facts is the input of Of.
+// Facts is the input of Derive.
 type Facts struct {
-	// Node is what the driver reported in the last successful refresh.
+	// Node is the node of the last successful refresh.
 	Node   *gpu.Node
 	Config config.Config
 	// Machine is the product name in the DMI tables, "" if they have none.
@@ -29,19 +35,19 @@ type Facts struct {
 	PCI []pci.Device
 }
 
-// Of returns the labels of a node, except those of Presence and the timestamp, which
-// the publisher sets. The labels are valid for Kubernetes whatever the names of the
-// hardware, and do not depend on the order of the GPUs.
+// Derive returns the labels of a node, except the labels of Presence and the timestamp, which
+// the publisher sets. The labels are valid in Kubernetes for any names of the hardware, and do
+// not depend on the order of the GPUs.
 //
-// If the driver lists no GPU, the only label is vgpu.present. A property that is not
-// known has no label, except gpu.machine and gpu.mode, which are "unknown". A GPU that
-// fails counts while its name is known, and does not change the labels of others.
+// If the driver lists no GPU, Derive returns only the labels of virtual GPUs. An unknown property
+// has no label, except gpu.machine and gpu.mode, which are then "unknown". A GPU that fails counts
+// while its name is known, and does not change the labels of other GPUs.
 //
-// gpu.count, mig-<profile>.count and memory describe the hardware: all GPUs of the
-// product, or with the strategy single all devices of the class. Product, replicas
-// and sharing-strategy describe how it is advertised, which resource.Derive decides.
-// The rules are at subject and advertised.share.
-func Of(f Facts) map[string]string {
+// gpu.count, mig-<profile>.count and memory describe the hardware: all GPUs of the product, or
+// all devices of the class with the strategy single. product, replicas and sharing-strategy
+// describe its advertisement, as derived by resource.Derive. The rules are in the comments on
+// subject and advertised.share.
+func Derive(f Facts) map[string]string {
 	l := labels{}
 	if len(f.Node.GPUs) == 0 {
 		l.vgpu(f.PCI)
@@ -61,7 +67,7 @@ func (l labels) hardware(h hardware, c config.Config, a advertised) {
 		l.put("mig.strategy", string(c.MIGStrategy))
 	}
 	if len(h.products) == 0 {
-		// Nothing is known of the GPUs except that they exist.
+		// The driver lists the GPUs, but did not report their names.
 		return
 	}
 	if capable, known := h.migCapable(); known {
@@ -86,15 +92,15 @@ type labels map[string]string
 // put sets a label of NVIDIA's domain. The value has to be valid.
 func (l labels) put(name, value string) { l[config.Domain+name] = value }
 
-// text sets a label to the part of value that a label can contain. It sets no label
-// if that is empty.
+// text sets a label to value without the characters that a label cannot contain. It sets no
+// label if no character remains.
 func (l labels) text(name, value string) {
 	if v := fit(clean(value), "", maxText); v != "" {
 		l.put(name, v)
 	}
 }
 
-// number sets a label to a number. A negative number is not known and sets no label.
+// number sets a label to a number. A negative number means unknown, and sets no label.
 func (l labels) number(name string, n int) {
 	if n >= 0 {
 		l.put(name, strconv.Itoa(n))

@@ -24,7 +24,7 @@ var (
 // of returns the labels, and checks the properties that all labels have.
 func of(t *testing.T, f label.Facts) map[string]string {
 	t.Helper()
-	got := label.Of(f)
+	got := label.Derive(f)
 	for key, value := range got {
 		if !keyText.MatchString(key) || !valueText.MatchString(value) {
 			t.Errorf("Kubernetes rejects the label %s=%s", key, value)

@@ -8,19 +8,20 @@ import (
 )
 
 // profile sets the labels of the MIG devices of one profile, with the prefix
-// nvidia.com/mig-<profile>. for the MIG strategy mixed. The count includes all such
-// devices, because they are one resource. If they belong to several products, the
-// other labels describe the product with the most devices.
+// nvidia.com/mig-<profile>. for the MIG strategy mixed. The count includes all such devices,
+// because they are one resource. If they belong to several products, the other labels describe
+// the product with the most devices.
 //
-// Devices that are advertised under another name have these labels too: the labels
-// describe what is on the node, and replicas how it is advertised.
+// It also sets the labels of devices that are advertised under another name: the labels describe
+// the hardware of the node, and only replicas and sharing-strategy its advertisement.
 func (l labels) profile(c class, a advertised) {
 	own := config.MIGResource(c[0].Profile)
 	prefix := strings.TrimPrefix(own, config.Domain) + "."
 	l.class(prefix, largest(kinds(c)), len(c), a.share(c.places(), own))
 }
 
-// class sets the labels of count MIG devices that are similar to those of a class.
+// class sets the labels of count MIG devices. The class c describes their product, memory and
+// engines.
 func (l labels) class(prefix string, c class, count int, s share) {
 	l.put(prefix+"product", fit(c[0].product.name, divided+config.ProfileName(c[0].Profile)+s.suffix(), maxText))
 	l.number(prefix+"count", count)
@@ -29,8 +30,8 @@ func (l labels) class(prefix string, c class, count int, s share) {
 	l.engines(prefix, c.engines())
 }
 
-// engines sets the labels of the parts of a MIG device. It sets none for the zero
-// value, which is unknown, because each device has at least one multiprocessor.
+// engines sets the labels of the parts of a MIG device. It sets no labels for the zero value,
+// which means unknown, because each device has at least one multiprocessor.
 func (l labels) engines(prefix string, e gpu.Engines) {
 	if e == (gpu.Engines{}) {
 		return

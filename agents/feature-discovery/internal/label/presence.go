@@ -12,14 +12,13 @@ import (
 // nfd is the domain of Node Feature Discovery.
 const nfd = "feature.node.kubernetes.io/"
 
-// Presence returns the labels that identify a node with GPUs before it has a
-// driver: nvidia.com/gpu.present, and the labels of Node Feature Discovery from which
-// NVIDIA's operator selects a driver, with the same values. It is empty for a node
-// without GPUs.
+// Presence returns the labels that identify a node with GPUs before it has a driver:
+// nvidia.com/gpu.present, and the labels that NVIDIA's operator uses to select a driver, with the
+// same values as from Node Feature Discovery. It returns nil for a node without GPUs.
 //
-// As in Node Feature Discovery, a text that is not a valid value has no label. The
-// kernel release is an exception: "_" replaces each invalid character, so that a
-// driver for this exact release can be selected.
+// As in Node Feature Discovery, a text that is not a valid value has no label. The kernel
+// release is an exception: "_" replaces each invalid character, so that a driver for this exact
+// release can be selected.
 func Presence(devices []pci.Device, s machine.System) map[string]string {
 	if !slices.ContainsFunc(devices, pci.Device.GPU) {
 		return nil
@@ -48,8 +47,7 @@ func kernel(release string) string {
 	}, release))
 }
 
-// major returns the number before the first dot of a version, or "" if that is not a
-// number.
+// major returns the part of a version before the first dot, or "" if it is not a number.
 func major(version string) string {
 	number, _, _ := strings.Cut(version, ".")
 	if strings.Trim(number, "0123456789") != "" {

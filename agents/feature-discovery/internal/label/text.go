@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// maxText is the limit of a label's value, and of the name in its key, in characters
+// maxText is the maximum length of a label's value, and of the name in its key, in characters
 // (Kubernetes, "Syntax and character set" of labels).
 const maxText = 63
 
 // unknown is the value of a label that is always set.
 const unknown = "unknown"
 
-// clean returns the part of a text that a label can contain. As NVIDIA's feature
-// discovery does, it omits all but ASCII letters, digits, "-", "_", "." and spaces,
-// and joins words with "-". Unlike NVIDIA's, it also trims the ends to letters or
-// digits, which Kubernetes requires.
+// clean returns a text without the characters that a label cannot contain. Like NVIDIA's feature
+// discovery, it omits all characters except ASCII letters, digits, "-", "_", "." and spaces, and
+// joins words with "-". Unlike NVIDIA's, it also removes "-", "_" and "." at both ends, because
+// Kubernetes requires a letter or digit there.
 func clean(text string) string {
 	kept := strings.Map(func(r rune) rune {
 		if r == ' ' || inLabel(r) {
@@ -39,9 +39,9 @@ func isValue(text string) bool {
 
 func trim(text string) string { return strings.Trim(text, "-_.") }
 
-// fit returns a cleaned text and its suffix in at most limit characters. It keeps
-// the suffix in full. A text that it cuts ends with a hash of itself, so that two
-// long texts with the same beginning stay different.
+// fit returns a cleaned text and its suffix in at most limit characters. It keeps the whole
+// suffix. If it truncates the text, it adds a hash of the text, so that two long texts with the
+// same beginning stay different.
 func fit(text, suffix string, limit int) string {
 	if len(text)+len(suffix) <= limit {
 		return text + suffix

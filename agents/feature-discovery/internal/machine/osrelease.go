@@ -11,9 +11,9 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// readOSRelease returns the content of os-release(5): the file in /etc if it
-// exists, otherwise the vendor's. Both may be links, which are resolved below
-// root, because the container has files with the same names.
+// readOSRelease returns the content of os-release(5): the file in /etc if it exists, otherwise
+// the file in /usr/lib. Both may be links. Links are resolved below root, because the container
+// has files with the same names.
 func readOSRelease(root string) (string, error) {
 	var errs []error
 	for _, name := range []string{"etc/os-release", "usr/lib/os-release"} {
@@ -60,9 +60,9 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// unquote removes shell quotes from a value. In single quotes every character is
-// literal. In double quotes a backslash escapes only special characters. It reports
-// false if a quote is not closed.
+// unquote removes shell quotes from a value. In single quotes, every character is literal. In
+// double quotes, a backslash escapes only special characters. unquote returns false if a quote is
+// not closed.
 func unquote(s string) (string, bool) {
 	const special = "\"\\$`"
 	var quote byte

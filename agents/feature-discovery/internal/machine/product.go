@@ -12,11 +12,11 @@ import (
 // maxFile is the limit of the files that this package reads, in bytes.
 const maxFile = 64 << 10
 
-// dmi is where sysfs has the model of a machine. Many machines have no DMI.
+// dmi is the file in sysfs with the model of a machine. Many machines have no DMI.
 const dmi = "class/dmi/id/product_name"
 
-// ReadProduct returns the machine's model from the file at path, usually that of DMI in
-// sysfs. It returns "" if path is empty, and if it is that of DMI and does not exist.
+// ReadProduct returns the machine's model from the file at path, usually the DMI file in sysfs.
+// It returns "" if path is empty, or if path is the DMI file and does not exist.
 func ReadProduct(path string) (string, error) {
 	if path == "" {
 		return "", nil

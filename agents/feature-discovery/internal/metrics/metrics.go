@@ -12,10 +12,10 @@ import (
 	"outrigger.dev/pkg/nodestate"
 )
 
-// Namespace is what the names of all metrics begin with.
+// Namespace is the prefix of the names of all metrics.
 const Namespace = "outrigger_feature_discovery"
 
-// Recorder records what feature discovery publishes, and exports it as metrics.
+// Recorder records the desired state of feature discovery, and exports it as metrics.
 type Recorder struct {
 	*configfile.Metrics
 

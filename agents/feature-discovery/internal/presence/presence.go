@@ -1,6 +1,6 @@
-// Package presence labels the Node of a machine with NVIDIA GPUs by a scan of its
-// PCI bus, so that charts can select nodes before they have a driver. It runs on
-// every node. On one without GPUs it scans the bus and reads the Node object once.
+// Package presence scans the PCI bus for NVIDIA GPUs, and labels the Node if there are some, so
+// that charts can select nodes before they have a driver. It runs on every node. On a node
+// without GPUs, it scans the bus, and reads the Node object once.
 package presence
 
 import (
@@ -22,9 +22,9 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Grace is how long the GPUs have to be absent before their labels are removed. A reset
-// may take a GPU off the bus for seconds, and without the labels the node's GPU agents
-// would be deleted.
+// Grace is how long the GPUs have to be absent before their labels are removed. A reset may
+// remove a GPU from the bus for seconds, and without the labels, the node's GPU agents would be
+// deleted.
 const Grace = 30 * time.Second
 
 const (
@@ -37,7 +37,7 @@ type Node interface {
 	// Run reconciles the Node with the desired state until ctx ends.
 	Run(ctx context.Context) error
 	Set(nodestate.Desired)
-	// Once reconciles the Node with w, and returns nil when they agree.
+	// Once reconciles the Node with w a single time. It returns nil if that succeeds.
 	Once(ctx context.Context, w nodestate.Desired) error
 	Err() error
 }
@@ -51,7 +51,7 @@ type Config struct {
 	// Watch calls changed at the start and whenever a device appears or disappears.
 	// It returns when ctx ends.
 	Watch func(ctx context.Context, changed func())
-	// System reads kernel and distribution.
+	// System reads the kernel release and the distribution.
 	System func() (machine.System, error)
 	Node   Node
 	// Grace is usually the constant Grace.
@@ -59,28 +59,29 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Presence keeps the labels by which charts select nodes.
+// Presence keeps the labels that charts use to select nodes.
 type Presence struct {
 	cfg  Config
 	loop *reconcile.Loop
-	// kept is set while cfg.Node runs.
-	kept atomic.Bool
+	// publishing is set while cfg.Node runs.
+	publishing atomic.Bool
 
-	// What follows is owned by the goroutine of Run. stop ends cfg.Node, nil while it does not run.
+	// The goroutine of Run owns the fields below. stop ends cfg.Node. It is nil while cfg.Node
+	// does not run.
 	group *errgroup.Group
 	stop  func()
-	// gone is when the last GPU was gone, zero while there is one.
-	gone time.Time
-	// removed is set once the Node has no labels.
+	// goneSince is when the last GPU disappeared, zero while there is a GPU.
+	goneSince time.Time
+	// removed is set once the labels are removed from the Node.
 	removed bool
 }
 
-// New returns a Presence; it does nothing before Run.
+// New returns a Presence. It does nothing before Run.
 func New(cfg Config) *Presence {
 	p := &Presence{cfg: cfg}
 	p.loop = reconcile.New(reconcile.Config{
 		Name: "presence", Step: p.step, Starting: errors.New("start: the PCI bus has not been scanned yet"),
-		// Devices that come and go are no reason to hurry after an error.
+		// Changes of the bus must not shorten the pause after an error.
 		Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays, Patient: true, Log: cfg.Log,
 		Failed: func(err error, in time.Duration) {
 			cfg.Log.Error("cannot verify node labels against the PCI bus, retrying", "in", in, "err", err)
@@ -89,10 +90,9 @@ func New(cfg Config) *Presence {
 	return p
 }
 
-// Ready returns nil while the labels match the PCI bus, and otherwise why they do
-// not.
+// Ready returns nil while the labels match the PCI bus, and otherwise the reason.
 func (p *Presence) Ready() error {
-	if err := p.loop.Ready(); err != nil || !p.kept.Load() {
+	if err := p.loop.Ready(); err != nil || !p.publishing.Load() {
 		return err
 	}
 	return p.cfg.Node.Err()
@@ -109,27 +109,27 @@ func (p *Presence) Run(ctx context.Context) error {
 	return p.group.Wait()
 }
 
-// step makes the labels as the bus is. It removes them once GPUs have been absent for Grace,
-// also after a start, when they may be left from a time with GPUs.
+// step makes the labels match the bus. It removes them once GPUs have been absent for Grace. It
+// also does this after a start, because an earlier process may have set labels.
 func (p *Presence) step(ctx context.Context) (reconcile.Result, error) {
 	labels, err := p.scan()
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if len(labels) > 0 {
-		p.gone, p.removed = time.Time{}, false
-		p.keep(ctx, labels)
+		p.goneSince, p.removed = time.Time{}, false
+		p.publish(ctx, labels)
 		return reconcile.Result{}, nil
 	}
-	if p.gone.IsZero() {
-		p.gone = time.Now()
+	if p.goneSince.IsZero() {
+		p.goneSince = time.Now()
 		if p.stop != nil {
 			p.cfg.Log.Warn("no NVIDIA GPU on the PCI bus any more, keeping the labels for a while", "for", p.cfg.Grace)
 		} else {
 			p.cfg.Log.Info("no NVIDIA GPU on the PCI bus, waiting for one")
 		}
 	}
-	if in := p.cfg.Grace - time.Since(p.gone); in > 0 {
+	if in := p.cfg.Grace - time.Since(p.goneSince); in > 0 {
 		return reconcile.Result{After: in}, nil
 	}
 	return reconcile.Result{}, p.remove(ctx)
@@ -142,7 +142,7 @@ func (p *Presence) scan() (map[string]string, error) {
 		if !slices.ContainsFunc(devices, pci.Device.GPU) {
 			return nil, err
 		}
-		// One device that cannot be read does not hide the others.
+		// Some GPUs can be read, so label the Node although other devices cannot be read.
 		p.cfg.Log.Warn("cannot read some devices of the PCI bus", "err", err)
 	}
 	system, err := p.cfg.System()
@@ -152,8 +152,8 @@ func (p *Presence) scan() (map[string]string, error) {
 	return label.Presence(devices, system), nil
 }
 
-// keep keeps the labels on the Node until p.stop is called.
-func (p *Presence) keep(ctx context.Context, labels map[string]string) {
+// publish keeps the labels on the Node until p.stop is called.
+func (p *Presence) publish(ctx context.Context, labels map[string]string) {
 	p.cfg.Node.Set(nodestate.Desired{Labels: labels})
 	if p.stop != nil {
 		return
@@ -164,9 +164,9 @@ func (p *Presence) keep(ctx context.Context, labels map[string]string) {
 		defer close(ended)
 		return p.cfg.Node.Run(ctx)
 	})
-	p.kept.Store(true)
+	p.publishing.Store(true)
 	p.stop = func() {
-		p.kept.Store(false)
+		p.publishing.Store(false)
 		cancel()
 		<-ended
 	}

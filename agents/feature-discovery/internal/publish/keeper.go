@@ -17,19 +17,19 @@ import (
 // KeeperConfig describes a Keeper.
 type KeeperConfig struct {
 	Output Output
-	// Every is the time between checks of the published labels; 0 for no checks.
+	// Every is the interval between checks of the published labels. 0 means no checks.
 	Every time.Duration
 	Log   *slog.Logger
 }
 
-// Keeper keeps labels published at an Output, whoever removes or changes them. It notices
-// at once what happens to a File, and to other outputs with the next check.
+// Keeper keeps labels published at an Output, even if another process removes or changes them.
+// It notices changes of a File at once, and changes of other outputs at the next check.
 type Keeper struct {
 	cfg  KeeperConfig
 	loop *reconcile.Loop
-	// labels are those to publish, nil while they are unknown.
+	// labels has the labels to publish, nil while they are unknown.
 	labels atomic.Pointer[map[string]string]
-	// published are those that were published last.
+	// published has the labels that were published last.
 	published atomic.Pointer[map[string]string]
 }
 
@@ -40,25 +40,25 @@ const (
 
 var errPending = errors.New("the labels have not been published yet")
 
-// NewKeeper returns a Keeper; it does nothing before Run.
+// NewKeeper returns a Keeper. It does nothing before Run.
 func NewKeeper(cfg KeeperConfig) *Keeper {
 	k := &Keeper{cfg: cfg}
 	loop := reconcile.Config{
-		Name: "labels", Step: k.put, Starting: errPending, Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays,
+		Name: "labels", Step: k.step, Starting: errPending, Retry: pace.Backoff{First: retryMin, Most: retryMax}, Delays: kube.Delays,
 		Log: cfg.Log,
 		Failed: func(err error, in time.Duration) {
 			cfg.Log.Error("cannot publish labels, retrying", "in", in, "err", err)
 		},
 	}
 	if _, ok := cfg.Output.(File); ok {
-		loop.Retry = pace.Backoff{} // to try again costs nothing
+		loop.Retry = pace.Backoff{} // writing a file again is cheap
 	}
 	k.loop = reconcile.New(loop)
 	return k
 }
 
-// Set makes the Keeper publish labels. While they are nil, those that are published stay as they
-// are. It does not block.
+// Set sets the labels to publish. If they are nil, the published labels do not change. Set does
+// not block.
 func (k *Keeper) Set(labels map[string]string) {
 	k.labels.Store(&labels)
 	k.loop.Wake()
@@ -85,7 +85,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return k.loop.Run(ctx)
 }
 
-func (k *Keeper) put(ctx context.Context) (reconcile.Result, error) {
+func (k *Keeper) step(ctx context.Context) (reconcile.Result, error) {
 	labels := k.labels.Load()
 	if labels != nil && *labels != nil {
 		if err := k.cfg.Output.Put(ctx, *labels); err != nil {

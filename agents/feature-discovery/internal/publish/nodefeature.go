@@ -10,19 +10,20 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// nodeFeatureAPI is the API in which Node Feature Discovery takes features from
-// others (its CRD nodefeatures.nfd.k8s-sigs.io, v0.18).
+// nodeFeatureAPI is the API group and version of the CRD nodefeatures.nfd.k8s-sigs.io (Node
+// Feature Discovery v0.18). With its objects, other programs pass features to Node Feature
+// Discovery.
 const nodeFeatureAPI = "nfd.k8s-sigs.io/v1alpha1"
 
-// NodeFeature publishes labels in the NodeFeature object of the node, from which
-// the master of Node Feature Discovery labels the Node. It needs the verbs get, patch and create on
-// nodefeatures, and get on pods.
+// NodeFeature publishes labels in the NodeFeature object of the node. The master of Node Feature
+// Discovery copies them to the Node. It needs the verbs get, patch and create on nodefeatures, and
+// get on pods.
 type NodeFeature struct {
 	Stamper
 	Client    *kube.Client
 	Namespace string
-	// Pod is the name of this process's pod. The object is deleted after the pod
-	// and its controller; if Pod is empty, it outlives the agent.
+	// Pod is the name of this process's pod. The object is deleted after the pod and its
+	// controller. If Pod is empty, the object stays when the agent is deleted.
 	Pod string
 }
 
@@ -45,7 +46,8 @@ func (f NodeFeature) Put(ctx context.Context, labels map[string]string) error {
 	return f.apply(ctx, stamped, owners)
 }
 
-// Withdraw takes the labels back, and leaves the object to the pod, with which it goes.
+// Withdraw removes the labels from the object. It makes the pod the only owner of the object, so
+// that the object is deleted with the pod.
 func (f NodeFeature) Withdraw(ctx context.Context) error {
 	_, found, err := f.read(ctx)
 	if err != nil || !found {
@@ -58,8 +60,8 @@ func (f NodeFeature) Withdraw(ctx context.Context) error {
 	return f.apply(ctx, nil, owners[:min(len(owners), 1)])
 }
 
-// ownerReference names an object; the garbage collector deletes the object that has
-// the reference after it (API reference, ObjectMeta.ownerReferences).
+// ownerReference refers to the owner of an object. The garbage collector deletes the object after
+// its owners (API reference, ObjectMeta.ownerReferences).
 type ownerReference struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -68,8 +70,8 @@ type ownerReference struct {
 	Controller bool   `json:"controller,omitempty"`
 }
 
-// owners returns references to the pod and to its controller, a DaemonSet. An
-// object that has both outlives a pod that the DaemonSet replaces.
+// owners returns references to the pod and to its controller, a DaemonSet. With both, the object
+// stays when the DaemonSet replaces the pod.
 func (f NodeFeature) owners(ctx context.Context) ([]ownerReference, error) {
 	if f.Pod == "" {
 		return nil, nil
@@ -93,7 +95,7 @@ func (f NodeFeature) owners(ctx context.Context) ([]ownerReference, error) {
 	return owners, nil
 }
 
-// read returns the labels of the object, and whether that exists.
+// read returns the labels of the object, and whether the object exists.
 func (f NodeFeature) read(ctx context.Context) (labels map[string]string, found bool, err error) {
 	var feature struct {
 		Spec struct {
@@ -110,8 +112,8 @@ func (f NodeFeature) read(ctx context.Context) (labels map[string]string, found 
 	return feature.Spec.Labels, true, nil
 }
 
-// apply creates the object if it does not exist. It is deleted after all of its owners; without
-// owners it stays.
+// apply creates or updates the object. The object is deleted after all of its owners. Without
+// owners, it stays.
 func (f NodeFeature) apply(ctx context.Context, labels map[string]string, owners []ownerReference) error {
 	metadata := map[string]any{
 		"name": f.object().Name, "namespace": f.Namespace,
@@ -122,7 +124,7 @@ func (f NodeFeature) apply(ctx context.Context, labels map[string]string, owners
 	}
 	none := map[string]any{}
 	spec := map[string]any{
-		// Versions of NFD differ in which of these are required.
+		// Different versions of NFD require different fields of these.
 		"features": map[string]any{"flags": none, "attributes": none, "instances": none},
 	}
 	if len(labels) > 0 {
@@ -143,8 +145,8 @@ func (f NodeFeature) object() kube.Object {
 	}
 }
 
-// unserved reports whether err is the answer to a path that the API server does
-// not serve: the answer about a missing object names it.
+// unserved reports whether err is the answer to a path that the API server does not serve. In
+// contrast, the answer about a missing object names the object.
 func unserved(err error) bool {
 	status, is := errors.AsType[*apierrors.StatusError](err)
 	return is && apierrors.IsNotFound(err) && (apierrors.IsUnexpectedServerError(err) || status.ErrStatus.Details.Name == "")

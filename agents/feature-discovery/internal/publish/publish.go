@@ -1,5 +1,6 @@
-// Package publish keeps labels in the places of Node Feature Discovery, a file or a NodeFeature, or
-// prints them. It writes only differences. Package nodestate keeps the Node itself.
+// Package publish keeps labels in a features file or a NodeFeature object for Node Feature
+// Discovery, or prints them. It writes only if they differ. Package nodestate writes to the Node
+// itself.
 package publish
 
 import (
@@ -9,21 +10,20 @@ import (
 	"outrigger.dev/pkg/nodestate"
 )
 
-// Timestamp is the label with the time at which the labels last changed, in
-// seconds since 1970.
+// Timestamp is the label with the time of the last change of the labels, in seconds since
+// 1970.
 const Timestamp = "nvidia.com/gfd.timestamp"
 
 // Output is a place to publish labels.
 type Output interface {
-	// Put publishes exactly these labels, and returns nil once they are there. It
-	// writes nothing if they are there already. Put may be called again after an
-	// error.
+	// Put publishes exactly these labels, and returns nil once they are published. It writes
+	// nothing if they are published already. Put may be called again after an error.
 	Put(ctx context.Context, labels map[string]string) error
 }
 
-// Stamper adds a label with the time at which the labels last changed.
+// Stamper adds a label with the time of the last change of the labels.
 type Stamper struct {
-	// Key is Timestamp, empty for labels without one.
+	// Key is Timestamp, or "" for labels without a timestamp.
 	Key string
 	Now func() time.Time
 }

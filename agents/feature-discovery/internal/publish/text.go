@@ -26,7 +26,7 @@ func format(labels map[string]string) []byte {
 	return b.Bytes()
 }
 
-// parse reads lines that format wrote, and skips others.
+// parse parses the lines that format writes, and skips other lines.
 func parse(data []byte) map[string]string {
 	labels := map[string]string{}
 	for line := range strings.Lines(string(data)) {
@@ -37,9 +37,9 @@ func parse(data []byte) map[string]string {
 	return labels
 }
 
-// File publishes labels in a file in the features.d folder of Node Feature
-// Discovery, whose worker labels the Node with them. The file stays when the agent
-// ends, because removing labels at each restart would move pods.
+// File publishes labels in a file in the features.d folder of Node Feature Discovery. Its worker
+// labels the Node with them. The file stays when the agent ends, because labels that disappear at
+// each restart would move pods.
 type File struct {
 	Stamper
 	Path string
@@ -55,11 +55,11 @@ func (f File) Remove() error {
 	return nil
 }
 
-// maxFile is what Node Feature Discovery reads of a file.
+// maxFile is the largest size of a file that Node Feature Discovery reads, in bytes.
 const maxFile = 64 << 10
 
-// Put writes the file whole. It writes a regular file only: there may be a device at the
-// path.
+// Put replaces the file as a whole. It only writes regular files, because the path may be a
+// device.
 func (f File) Put(_ context.Context, labels map[string]string) error {
 	there, err := f.read()
 	if err != nil {
@@ -82,8 +82,8 @@ func (f File) Put(_ context.Context, labels map[string]string) error {
 	return nil
 }
 
-// read returns the content of the file, nil if there is none. It does not follow a link,
-// which Put replaces.
+// read returns the content of the file, or nil if it does not exist. It does not follow a link,
+// because Put replaces the link.
 func (f File) read() ([]byte, error) {
 	if fi, err := os.Lstat(f.Path); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxFile {
 		return nil, nil //nolint:nilerr // Put finds out whether a file can be written there

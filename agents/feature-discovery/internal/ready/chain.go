@@ -1,6 +1,6 @@
-// Package ready derives the condition GPUReady of a node: whether its GPUs can
-// be used, and if not, which link of the chain of required parts does not hold,
-// with the evidence and the fix. It does no I/O.
+// Package ready derives the condition GPUReady of a node: whether its GPUs can be used, and if
+// not, which link of the chain of required parts does not hold, with the evidence and the fix. It
+// does no I/O.
 package ready
 
 import (
@@ -13,17 +13,17 @@ import (
 // Link is one requirement for the use of the GPUs of a node.
 type Link string
 
-// The links, in order: each one requires those before it.
+// The links, in order. Each link requires the links before it.
 const (
-	// Driver holds while NVML answers and reports a GPU that works.
+	// Driver holds while NVML answers and reports a working GPU.
 	Driver Link = "driver"
 	// MIG holds while the fact mig-ready is valid: the GPUs have their MIG layouts. It also holds
-	// on a node of whose GPUs none has a MIG mode, and where labels keep the MIG manager off.
+	// if no GPU of the node has a MIG mode, and if labels keep the MIG manager off the node.
 	MIG Link = "mig"
 	// Toolkit holds while the fact toolkit-ready is valid.
 	Toolkit Link = "toolkit"
-	// Plugin holds while the fact plugin-ready is valid, or dra-ready: the device plugin
-	// or the DRA plugin advertises the GPUs.
+	// Plugin holds while the fact plugin-ready or dra-ready is valid: the device plugin or the
+	// DRA plugin advertises the GPUs.
 	Plugin Link = "plugin"
 	// CUDA holds while the fact cuda-ready is valid.
 	CUDA Link = "cuda"
@@ -32,8 +32,8 @@ const (
 // Links returns all links in order.
 func Links() []Link { return []Link{Driver, MIG, Toolkit, Plugin, CUDA} }
 
-// ParseChain returns the links that words name, in the fixed order of the links.
-// It reports every word that names no link, and every duplicate, as an error.
+// ParseChain returns the links with these names, in the fixed order of the links. It reports
+// every unknown name and every duplicate as an error.
 func ParseChain(words []string) ([]Link, error) {
 	given := map[Link]bool{}
 	var errs []error

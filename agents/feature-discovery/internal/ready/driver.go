@@ -19,7 +19,7 @@ const fixKernel = "look for NVRM and Xid in the kernel log (dmesg) of this node"
 func (o Observed) driver() finding {
 	switch {
 	case o.Hang != nil:
-		return fails(cause.DriverHangs, o.Hang.Error()).with("")
+		return fails(cause.DriverHangs, o.Hang.Error()).withFix("")
 	case o.Err != nil && !notAsked(o.Err):
 		return o.driverError()
 	case o.Node == nil && errors.Is(o.Err, contract.ErrClaimed):
@@ -27,7 +27,7 @@ func (o Observed) driver() finding {
 	case o.Node == nil:
 		return unknown(cause.Starting, "the GPUs have not been read yet", "")
 	case len(o.Node.GPUs) == 0:
-		return fails(cause.NoGPU, fmt.Sprintf("driver %s answers and lists no GPU", o.Node.Driver.Version)).with(
+		return fails(cause.NoGPU, fmt.Sprintf("driver %s answers and lists no GPU", o.Node.Driver.Version)).withFix(
 			"check on this node whether the PCI bus has GPUs and the driver nvidia is bound to them (lspci -k -d 10de:), " +
 				"whether this agent's container has their device nodes (/dev/nvidia0 and so on), and the kernel log (dmesg | grep NVRM)")
 	}
@@ -37,33 +37,32 @@ func (o Observed) driver() finding {
 	return finding{}
 }
 
-// notAsked reports whether err says nothing about the driver, because the driver
-// was not asked.
+// notAsked reports whether err is unrelated to the driver, because the driver was not asked.
 func notAsked(err error) bool {
 	return errors.Is(err, contract.ErrClaimed) || errors.Is(err, gpu.ErrClosed) || errors.Is(err, context.Canceled)
 }
 
-// driverError returns why a driver that was asked did not list its GPUs.
+// driverError returns the finding for a driver that was asked and did not list its GPUs.
 func (o Observed) driverError() finding {
 	problem := o.Err.Error()
 	switch {
 	case errors.Is(o.Err, gpu.ErrNoDriver):
 		return fails(cause.DriverNotFound, o.withFact(problem))
 	case errors.Is(o.Err, gpu.ErrHangs):
-		return fails(cause.DriverHangs, problem).with("")
+		return fails(cause.DriverHangs, problem).withFix("")
 	default:
 		return fails(cause.DriverFails, problem)
 	}
 }
 
-// withFact adds the fact driver-ready, which is evidence of when the node had a
-// driver. Not every driver has such a file.
+// withFact adds the fact driver-ready to the problem. The fact shows when the node had a driver.
+// It is optional, because not every driver has such a file.
 func (o Observed) withFact(problem string) string {
 	f := o.Facts[contract.DriverReady]
 	evidence := f.Reason
 	switch {
 	case f.State == contract.Valid && f.Stamp.Writer != "":
-		evidence = fmt.Sprintf("%s reported a driver %s", f.Stamp.Writer, at(f.Stamp))
+		evidence = fmt.Sprintf("%s reported a driver %s", f.Stamp.Writer, writtenAt(f.Stamp))
 	case f.State == contract.Valid, f.State == contract.Missing, f.State == "":
 		return problem
 	}
@@ -76,15 +75,15 @@ const (
 	maxFact    = 140
 )
 
-// at returns when a file was written, according to its writer.
-func at(s contract.Stamp) string {
+// writtenAt returns when a file was written, according to its writer.
+func writtenAt(s contract.Stamp) string {
 	if s.Time.IsZero() {
 		return "at an unknown time"
 	}
 	return "at " + s.Time.UTC().Format(time.RFC3339)
 }
 
-// unusable describes each GPU of a node that does not work, with the cause.
+// unusable returns a description of each GPU that does not work, with the cause.
 func unusable(n *gpu.Node) []string {
 	var out []string
 	for i := range n.GPUs {
@@ -105,13 +104,13 @@ func unusable(n *gpu.Node) []string {
 	return out
 }
 
-// The limits of the description of one GPU, and of all together, in bytes.
+// The limits of the description of one GPU, and of all descriptions together, in bytes.
 const (
 	maxGPU  = 160
 	maxGPUs = 500
 )
 
-// join returns as many descriptions as fit, and the number of those that do not.
+// join returns as many descriptions as fit, and the number of the others.
 func join(gpus []string) string {
 	var b strings.Builder
 	for i, t := range gpus {
@@ -154,9 +153,8 @@ func (o Observed) summary(chain []Link) string {
 	return strings.Join(parts, "; ")
 }
 
-// answering returns how many GPUs answer, and with which driver. It ignores XIDs of
-// a GPU that answers: the device plugin reports those, and the condition is about
-// the node.
+// answering returns how many GPUs answer, and the version of the driver. It ignores XIDs of a GPU
+// that answers, because the device plugin reports them, and the condition is about the node.
 func answering(n *gpu.Node, broken int) string {
 	with := "with driver " + oneLine(n.Driver.Version, maxWord)
 	total := len(n.GPUs)

@@ -10,12 +10,12 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// maxWord is the limit of the name of an agent and of a version, in bytes.
+// maxWord is the limit for the name of an agent and for a version, in bytes.
 const maxWord = 63
 
-// part describes a link that is a fact of the node contract.
+// part describes a link that depends on facts of the node contract.
 type part struct {
-	// reports are the facts of which one has to be valid.
+	// reports has the facts. One of them has to be valid.
 	reports []report
 	// The reasons while no fact is valid.
 	missing, stale, dead, unreadable cause.Code
@@ -24,7 +24,7 @@ type part struct {
 // report is a fact that one agent writes.
 type report struct {
 	name contract.Name
-	// writer is the agent, and when is the event after which it writes the fact.
+	// writer is the agent that writes the fact, and when is the condition for it.
 	writer, when string
 }
 
@@ -56,8 +56,8 @@ func partOf(l Link) part {
 	}
 }
 
-// fact checks a link that files decide. Of several files, the first that exists gives the
-// reason why the link does not hold.
+// fact checks a link that depends on the files of facts. If the link does not hold and there are
+// several files, the first existing file determines the reason.
 func (o Observed) fact(p part) finding {
 	var first finding
 	for _, r := range p.reports {
@@ -70,13 +70,13 @@ func (o Observed) fact(p part) finding {
 		}
 	}
 	if len(p.reports) > 1 && first.Code == p.missing {
-		return p.nothing(o)
+		return p.noneExists(o)
 	}
 	return first
 }
 
-// nothing returns the finding while none of several files exists.
-func (p part) nothing(o Observed) finding {
+// noneExists returns the finding for a link whose files are all missing.
+func (p part) noneExists(o Observed) finding {
 	var problems, writers, names []string
 	for _, r := range p.reports {
 		if reason := o.Facts[r.name].Reason; !slices.Contains(problems, reason) && reason != "" {
@@ -84,7 +84,7 @@ func (p part) nothing(o Observed) finding {
 		}
 		writers, names = append(writers, r.writer), append(names, string(r.name))
 	}
-	return fails(p.missing, strings.Join(problems, ", and ")).with(
+	return fails(p.missing, strings.Join(problems, ", and ")).withFix(
 		fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s when %s",
 			text.OneOf(writers), text.OneOf(names), p.reports[0].when))
 }
@@ -100,32 +100,32 @@ func (o Observed) report(p part, r report) finding {
 	switch f.State {
 	case contract.Valid:
 		if problem := o.otherDriver(f.Stamp); problem != "" {
-			return fails(p.stale, fmt.Sprintf("%s: %s", r.name, problem)).with(checkWriter)
+			return fails(p.stale, fmt.Sprintf("%s: %s", r.name, problem)).withFix(checkWriter)
 		}
 		return finding{}
 	case contract.Missing:
-		return fails(p.missing, f.Reason).with(
+		return fails(p.missing, f.Reason).withFix(
 			fmt.Sprintf("check whether the pod of %s runs on this node, and its log: it writes %s when %s", writer, r.name, r.when))
 	case contract.Stale:
-		return fails(p.stale, f.Reason).with(checkWriter)
+		return fails(p.stale, f.Reason).withFix(checkWriter)
 	case contract.WriterDead:
-		return fails(p.dead, fmt.Sprintf("%s (written %s)", f.Reason, at(f.Stamp))).with(
+		return fails(p.dead, fmt.Sprintf("%s (written %s)", f.Reason, writtenAt(f.Stamp))).withFix(
 			fmt.Sprintf("check why the pod of %s on this node ended: kubectl describe pod, kubectl logs --previous", writer))
 	case "":
 		return unknown(cause.Starting, fmt.Sprintf("%s has not been read yet", r.name), "")
 	default:
-		return fails(p.unreadable, fmt.Sprintf("%s: %s", r.name, f.Reason)).with(
+		return fails(p.unreadable, fmt.Sprintf("%s: %s", r.name, f.Reason)).withFix(
 			fmt.Sprintf("give this agent read permission; if the file is damaged, remove it and restart the pod of %s on this node, which writes it", writer))
 	}
 }
 
-// otherDriver returns why a fact does not apply if it was written for another
-// driver than the one that answers: what was configured for that driver has to be
-// configured again. It returns "" while the driver is not asked.
+// otherDriver returns a problem if a fact was written for another driver version than the
+// version that answers. Then the writer has to configure the node again. It returns "" while the
+// driver is not asked.
 func (o Observed) otherDriver(s contract.Stamp) string {
 	if o.Err != nil || o.Node == nil || s.DriverVersion == "" || s.DriverVersion == o.Node.Driver.Version {
 		return ""
 	}
 	return fmt.Sprintf("%s reported it for driver %s %s, but driver %s answers",
-		oneLine(s.Writer, maxWord), oneLine(s.DriverVersion, maxWord), at(s), oneLine(o.Node.Driver.Version, maxWord))
+		oneLine(s.Writer, maxWord), oneLine(s.DriverVersion, maxWord), writtenAt(s), oneLine(o.Node.Driver.Version, maxWord))
 }

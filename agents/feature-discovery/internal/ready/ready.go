@@ -11,34 +11,32 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Observed is what is known of the node. Its errors must not contain a running
-// time, because each change of the message is a write to the Node.
+// Observed is the observed state of the node. Its errors must not contain times that change,
+// because each change of the message is a write to the Node.
 type Observed struct {
-	// Node is what NVML reported in the last successful refresh, nil before the
-	// first one.
+	// Node is NVML's report in the last successful refresh, nil before the first one.
 	Node *gpu.Node
-	// Err is why the last refresh failed. While another agent has claimed NVML, or
-	// the source was just closed, the driver was not asked, and Node still holds.
-	// Any other error is the driver's own answer and breaks the link, whatever
-	// Node is.
+	// Err is why the last refresh failed. If another agent has claimed NVML, or the source was
+	// just closed, the driver was not asked, and Node is still valid. Any other error is an
+	// answer of the driver, and means that the link does not hold, even if Node is set.
 	Err error
 	// Hang is set while the driver hangs.
 	Hang error
-	// Facts are those of the node contract. A fact that is missing here has not
-	// been read yet.
+	// Facts are the facts of the node contract. A fact that is missing here has not been read
+	// yet.
 	Facts map[contract.Name]contract.Fact
-	// Labels are those of the Node, as far as they are known.
+	// Labels are the labels of the Node, if they are known.
 	Labels map[string]string
 }
 
-// finding is why a link does not hold. A finding without a code means that it holds. Its Fix is
-// empty if its Text contains it.
+// finding is the reason why a link does not hold. Without a code, the link holds. Fix is empty if
+// Text contains the fix.
 type finding struct {
 	status string
 	cause.Cause
 }
 
-// fails returns the finding that a link does not hold, with the fix of the table.
+// fails returns the finding that a link does not hold, with the fix from the table of causes.
 func fails(code cause.Code, text string) finding { return finding{False, cause.New(code, "", text)} }
 
 // unknown returns the finding that it is not known whether a link holds.
@@ -46,16 +44,16 @@ func unknown(code cause.Code, text, fix string) finding {
 	return finding{Unknown, cause.Cause{Code: code, Text: text, Fix: fix}}
 }
 
-// with returns a finding with a fix that says more than the table's, or "" if the text has it.
-func (f finding) with(fix string) finding {
+// withFix returns the finding with another fix, which is more specific than the fix in the table.
+// The fix is "" if the text contains it.
+func (f finding) withFix(fix string) finding {
 	f.Fix = fix
 	return f
 }
 
-// Derive returns the condition of a node with this chain, which is not empty: the
-// status, reason and message of the first link that does not hold. The publisher
-// sets LastTransition. The message is one line of less than 1 KiB and changes only
-// if its content does.
+// Derive returns the condition of a node, with the status, reason and message of the first link
+// that does not hold. The chain must not be empty. The publisher sets LastTransition. The message
+// is one line of less than 1 KiB. It changes only if its content changes.
 func Derive(chain []Link, o Observed) nodestate.Condition {
 	for _, l := range chain {
 		if f := o.check(l); f.Code != "" {
@@ -65,20 +63,21 @@ func Derive(chain []Link, o Observed) nodestate.Condition {
 	return condition(True, GPUsReady, o.summary(chain), "")
 }
 
-// check returns why a link does not hold.
+// check returns the finding for a link.
 func (o Observed) check(l Link) finding {
 	switch {
 	case l == Driver:
 		return o.driver()
-	case l == MIG && (o.keepsOff("mig-manager") || o.Node != nil && !slices.ContainsFunc(o.Node.GPUs, hasMode)):
+	case l == MIG && (o.excludesAgent("mig-manager") || o.Node != nil && !slices.ContainsFunc(o.Node.GPUs, hasMode)):
 		return finding{} // no MIG manager runs on the node
 	}
 	return o.fact(partOf(l))
 }
 
-// keepsOff reports whether the labels of the Node keep an agent off it: nobody writes its facts
-// then. They are those of NVIDIA's GPU Operator, and in the affinity of the charts.
-func (o Observed) keepsOff(agent string) bool {
+// excludesAgent reports whether labels of the Node keep an agent off the node, so that its facts
+// are not written. NVIDIA's GPU Operator defines these labels, and the affinity of the charts
+// uses them.
+func (o Observed) excludesAgent(agent string) bool {
 	const deploy = "nvidia.com/gpu.deploy."
 	return o.Labels[deploy+agent] == "false" || o.Labels[deploy+"operands"] == "false"
 }
@@ -86,8 +85,7 @@ func (o Observed) keepsOff(agent string) bool {
 // hasMode reports whether a GPU has a MIG mode.
 func hasMode(g gpu.GPU) bool { return g.MIG != nil }
 
-// The limits of a message and of the fix at its end, in bytes. The problem gets
-// the rest.
+// The limits for a message and for the fix at its end, in bytes. The problem can use the rest.
 const (
 	maxMessage = 1000
 	maxFix     = 300
@@ -100,7 +98,8 @@ func condition(status, reason, problem, fix string) nodestate.Condition {
 	return nodestate.Condition{Type: Condition, Status: status, Reason: reason, Message: oneLine(problem, maxMessage-len(fix)) + fix}
 }
 
-// oneLine makes text of other programs safe to use in a message.
+// oneLine makes a text from another program safe for a message, in one line of at most limit
+// bytes.
 func oneLine(s string, limit int) string {
 	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
 	return text.Printable(text.Cut(strings.Join(lines, "; "), limit))

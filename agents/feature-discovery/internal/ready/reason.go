@@ -10,6 +10,6 @@ const (
 	Unknown = "Unknown"
 )
 
-// GPUsReady is the reason for status True: all links hold. If some GPUs work and
-// others do not, the message names those that do not.
+// GPUsReady is the reason for status True: all links hold. If some GPUs do not work, the
+// message names them.
 const GPUsReady = "GPUsReady"
