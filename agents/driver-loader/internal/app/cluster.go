@@ -54,18 +54,18 @@ func (s *settings) completeUpgrade() error {
 // journal returns the path of the journal of upgrades.
 func (s *settings) journal() string { return filepath.Join(s.config.Store, "upgrade.json") }
 
-// left says what an upgrade leaves to the loader. A journal that cannot be read is reported, and
+// applyUpgradeJournal says what an upgrade leaves to the loader. A journal that cannot be read is reported, and
 // replaced, by the upgrade.
-func (s *settings) left(d *loader.Desired) {
+func (s *settings) applyUpgradeJournal(d *loader.Desired) {
 	j, _ := upgrade.ReadJournal(s.journal())
 	d.Keep, d.Instead = true, j.Driver
 	if j.State.Changing() {
-		d.Upgrading = where(j)
+		d.Upgrading = upgradeState(j)
 	}
 }
 
-// where says where an upgrade is.
-func where(j upgrade.Journal) string {
+// upgradeState says where an upgrade is.
+func upgradeState(j upgrade.Journal) string {
 	return fmt.Sprintf("the upgrade to driver %s has the state %s", j.Target, j.State)
 }
 
@@ -92,7 +92,7 @@ func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, erro
 			target, err := l.Target(state.Active())
 			return upgrade.Desired{Driver: target, Policy: s.policy}, err
 		},
-		Offered:   plugin.offered,
+		Offered:   plugin.awaitReady,
 		DaemonSet: s.cluster.Namespace + "/" + s.cluster.DaemonSet, Journal: s.journal(),
 		Board: kube.Object{API: "v1", Resource: "configmaps", Namespace: s.cluster.Namespace, Name: upgrade.BoardName},
 	})
@@ -120,7 +120,7 @@ func (u *upgrades) ready(of error) error {
 	if of == nil || !j.State.Active() {
 		return errors.Join(of, unseen)
 	}
-	at := errors.New(where(j))
+	at := errors.New(upgradeState(j))
 	if j.Cause != nil {
 		return errors.Join(of, at, *j.Cause, unseen)
 	}

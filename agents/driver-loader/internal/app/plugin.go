@@ -21,13 +21,13 @@ type swapper struct {
 
 // Swap is that of upgrade.Driver.
 func (s swapper) Swap(ctx context.Context, target string) error {
-	s.plugin.note()
+	s.plugin.recordCurrent()
 	return s.Loader.Swap(ctx, target)
 }
 
 // RollBack is that of upgrade.Driver.
 func (s swapper) RollBack(ctx context.Context, previous string) error {
-	s.plugin.note()
+	s.plugin.recordCurrent()
 	return s.Loader.RollBack(ctx, previous)
 }
 
@@ -39,8 +39,8 @@ type pluginFact struct {
 	stale fs.FileInfo
 }
 
-// note remembers the file that is there. One that is not there is not stale.
-func (p *pluginFact) note() {
+// recordCurrent remembers the file that is there. One that is not there is not stale.
+func (p *pluginFact) recordCurrent() {
 	info, err := os.Stat(p.dir.Path(contract.PluginReady))
 	if err != nil {
 		info = nil
@@ -48,9 +48,9 @@ func (p *pluginFact) note() {
 	p.stale = info
 }
 
-// offered waits until the plugin has written the fact, after note; or has left it for so long that
+// awaitReady waits until the plugin has written the fact, after note; or has left it for so long that
 // it needs not: it may not notice that a driver is replaced by itself.
-func (p *pluginFact) offered(ctx context.Context) error {
+func (p *pluginFact) awaitReady(ctx context.Context) error {
 	for left := staleLimit; ; left -= staleAgain {
 		_, err := p.dir.Wait(ctx, contract.PluginReady, func(f contract.Fact) {
 			p.log.Info("waiting for the device plugin, before pods with GPUs come back", "reason", f.Reason)

@@ -118,7 +118,7 @@ func (s *settings) observeDesired() (loader.Desired, error) {
 		}
 	}
 	if s.upgrading() {
-		s.left(&d)
+		s.applyUpgradeJournal(&d)
 	}
 	return d, errors.Join(errs...)
 }

@@ -75,7 +75,7 @@ func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 	report := reporter(progress.Since(time.Now(), b.Progress))
 	var misfit *cause.Cause
 	if dir := r.Payload.Precompiled[r.Release]; dir != "" && r.Banner != "" {
-		set, why, err := b.take(ctx, r, dir, report)
+		set, why, err := b.addPrecompiled(ctx, r, dir, report)
 		if err != nil || why == nil {
 			return set, err
 		}

@@ -123,7 +123,7 @@ func unpackRPM(ctx context.Context, path, to string) error {
 		return err
 	}
 	var errs strings.Builder
-	into.Stderr = &limited{w: &errs, left: maxOutput}
+	into.Stderr = &limitedWriter{w: &errs, left: maxOutput}
 	if into.Stdin, err = from.StdoutPipe(); err != nil {
 		return err
 	}

@@ -16,9 +16,9 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// take adds modules to the cache that were built elsewhere. misfit is why they do not fit: they
+// addPrecompiled adds modules to the cache that were built elsewhere. misfit is why they do not fit: they
 // are of another kernel or of the other flavour.
-func (b *Builder) take(ctx context.Context, r Request, dir string, report reporter) (set cache.Set, misfit *cause.Cause, err error) {
+func (b *Builder) addPrecompiled(ctx context.Context, r Request, dir string, report reporter) (set cache.Set, misfit *cause.Cause, err error) {
 	stage, err := staging.New(filepath.Join(b.Places.Store, "build"))
 	if err != nil {
 		return cache.Set{}, nil, err

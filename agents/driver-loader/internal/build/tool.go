@@ -33,7 +33,7 @@ func output(ctx context.Context, dir, name string, args ...string) ([]byte, erro
 		return nil, err
 	}
 	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &limited{w: &out, left: maxOutput}, &limited{w: &errs, left: maxOutput}
+	cmd.Stdout, cmd.Stderr = &limitedWriter{w: &out, left: maxOutput}, &limitedWriter{w: &errs, left: maxOutput}
 	err = cmd.Run()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -82,13 +82,13 @@ func (e *toolError) Error() string {
 
 func (e *toolError) Unwrap() error { return e.err }
 
-// limited drops what is written after the limit.
-type limited struct {
+// limitedWriter drops what is written after the limit.
+type limitedWriter struct {
 	w    io.Writer
 	left int
 }
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedWriter) Write(p []byte) (int, error) {
 	keep := p[:min(len(p), l.left)]
 	l.left -= len(keep)
 	if _, err := l.w.Write(keep); err != nil {

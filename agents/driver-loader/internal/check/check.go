@@ -101,10 +101,10 @@ func (c *checker) symbols(known Symbols) {
 		other = append(other, layout)
 	}
 	if len(missing) > 0 {
-		c.addWithFix(cause.ModuleDependencyMissing, fixMissing(c.module), "neither the kernel nor a module loaded before exports %s", some(missing))
+		c.addWithFix(cause.ModuleDependencyMissing, fixMissing(c.module), "neither the kernel nor a module loaded before exports %s", firstNames(missing))
 	}
 	if len(other) > 0 {
-		c.addWithFix(cause.ModuleSymbolMismatch, fixExact, "the kernel has other versions of %s", some(other))
+		c.addWithFix(cause.ModuleSymbolMismatch, fixExact, "the kernel has other versions of %s", firstNames(other))
 	}
 }
 
@@ -120,8 +120,8 @@ func fixMissing(m *module.Module) string {
 	return fixExact
 }
 
-// some joins the first names.
-func some(names []string) string {
+// firstNames joins the first names.
+func firstNames(names []string) string {
 	out := text.Printable(strings.Join(names[:min(len(names), maxNames)], ", "))
 	if more := len(names) - maxNames; more > 0 {
 		out += fmt.Sprintf(" and %d more", more)

@@ -158,14 +158,14 @@ func (s *Supervisor) wanted() ([]Daemon, error) {
 	return Wanted(m, func(path string) bool { return executable(filepath.Join(s.cfg.Root, path)) })
 }
 
-// outside reports whether a daemon runs on the host, and not where the agent does.
-func (s *Supervisor) outside(d Daemon) bool {
+// runsOnHost reports whether a daemon runs on the host, and not where the agent does.
+func (s *Supervisor) runsOnHost(d Daemon) bool {
 	return s.cfg.Host != "" && s.cfg.Host != "/" && !d.Inside
 }
 
-// run is where the agent sees the folder of a daemon's PID file.
-func (s *Supervisor) run(d Daemon) string {
-	if s.outside(d) {
+// pidDir is where the agent sees the folder of a daemon's PID file.
+func (s *Supervisor) pidDir(d Daemon) string {
+	if s.runsOnHost(d) {
 		return filepath.Join(s.cfg.Host, s.cfg.Run)
 	}
 	return s.cfg.Run
@@ -173,7 +173,7 @@ func (s *Supervisor) run(d Daemon) string {
 
 // pid returns the process of a daemon, 0 if it does not run.
 func (s *Supervisor) pid(d Daemon) int {
-	data, err := hostfs.ReadFile(filepath.Join(s.run(d), d.PIDFile), 64)
+	data, err := hostfs.ReadFile(filepath.Join(s.pidDir(d), d.PIDFile), 64)
 	if err != nil {
 		return 0
 	}

@@ -52,9 +52,9 @@ func enter(namespace string) error {
 	return nil
 }
 
-// release moves the process of a daemon to the root of all cgroups: the container's processes are
+// leaveContainer moves the process of a daemon to the root of all cgroups: the container's processes are
 // those in its cgroups, and are killed with it.
-func (s *Supervisor) release(d Daemon, pid int) error {
+func (s *Supervisor) leaveContainer(d Daemon, pid int) error {
 	root := filepath.Join(s.cfg.Host, "sys/fs/cgroup")
 	files := []string{filepath.Join(root, "cgroup.procs")}
 	if _, err := os.Stat(files[0]); errors.Is(err, fs.ErrNotExist) {

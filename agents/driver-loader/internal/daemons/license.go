@@ -37,7 +37,7 @@ func (s *Supervisor) Query(ctx context.Context) (string, error) {
 	}
 	if err != nil {
 		end := out.data.Bytes()[max(0, out.data.Len()-maxTail):]
-		return "", fmt.Errorf("run nvidia-smi -q: %w%s", err, said(end))
+		return "", fmt.Errorf("run nvidia-smi -q: %w%s", err, errorSuffix(end))
 	}
 	return out.data.String(), nil
 }

@@ -50,7 +50,7 @@ func (s *Supervisor) Start(ctx context.Context) (skipped, err error) {
 }
 
 func (s *Supervisor) start(ctx context.Context, d Daemon) error {
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(s.run(d), d.PIDFile)), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(s.pidDir(d), d.PIDFile)), 0o755); err != nil {
 		return err
 	}
 	args, err := s.arguments(d)
@@ -59,7 +59,7 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	}
 	// A file, not a pipe: the daemon keeps it open, and must not be waited for. An image may have
 	// no folder for temporary files.
-	log, err := os.CreateTemp(filepath.Dir(filepath.Join(s.run(d), d.PIDFile)), "start-*.log")
+	log, err := os.CreateTemp(filepath.Dir(filepath.Join(s.pidDir(d), d.PIDFile)), "start-*.log")
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	if pid == 0 {
 		return fmt.Errorf("start %s: it has ended at once%s", d.Name, tail(log))
 	}
-	if s.outside(d) {
-		return s.release(d, pid)
+	if s.runsOnHost(d) {
+		return s.leaveContainer(d, pid)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (s *Supervisor) execute(ctx context.Context, d Daemon, args []string, log *
 	if d.Socket != "" {
 		// This process may be the daemon itself.
 		life = context.WithoutCancel(ctx)
-		_ = os.Remove(filepath.Join(s.run(d), d.Socket))
+		_ = os.Remove(filepath.Join(s.pidDir(d), d.Socket))
 	}
 	cmd := exec.CommandContext(life, filepath.Join(s.cfg.Root, d.Program), args...) //nolint:gosec // a program of the driver
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(s.libraries(), ":"))
@@ -111,7 +111,7 @@ func (s *Supervisor) execute(ctx context.Context, d Daemon, args []string, log *
 		run = cmd.Start
 	}
 	var err error
-	if s.outside(d) {
+	if s.runsOnHost(d) {
 		err = onHost(s.cfg.Proc, run)
 	} else {
 		err = run()
@@ -141,7 +141,7 @@ func (s *Supervisor) config(d Daemon) (string, error) {
 		return "", fmt.Errorf("start %s: %w", d.Name, err)
 	}
 	var out strings.Builder
-	for line := range strings.Lines(s.rooted(string(data))) {
+	for line := range strings.Lines(s.withDriverRoot(string(data))) {
 		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
 		if value = strings.TrimSpace(value); ok && strings.TrimSpace(key) == "TOPOLOGY_FILE_PATH" && !strings.HasPrefix(value, s.cfg.Root) {
 			line = key + "=" + filepath.Join(s.cfg.Root, value) + "\n"
@@ -149,7 +149,7 @@ func (s *Supervisor) config(d Daemon) (string, error) {
 		out.WriteString(line)
 	}
 	path := filepath.Join(filepath.Dir(d.PIDFile), filepath.Base(d.Config))
-	_, err = hostfs.WriteIfChanged(filepath.Join(s.run(d), path), []byte(out.String()), 0o644)
+	_, err = hostfs.WriteIfChanged(filepath.Join(s.pidDir(d), path), []byte(out.String()), 0o644)
 	return filepath.Join(s.cfg.Run, path), err
 }
 
@@ -164,12 +164,12 @@ func tail(log *os.File) string {
 	}
 	data := make([]byte, min(info.Size(), maxTail))
 	n, _ := log.ReadAt(data, info.Size()-int64(len(data)))
-	return said(data[:n])
+	return errorSuffix(data[:n])
 }
 
-// said returns the output of a program as the end of an error: a colon and one line, "" if there
+// errorSuffix returns the output of a program as the end of an error: a colon and one line, "" if there
 // is none.
-func said(output []byte) string {
+func errorSuffix(output []byte) string {
 	output = bytes.TrimSpace(output)
 	if len(output) == 0 {
 		return ""

@@ -105,8 +105,8 @@ func (s *Supervisor) management(d Daemon) ([]string, error) {
 	return []string{"--guid", guid, "--pid_file", filepath.Join(s.cfg.Run, d.PIDFile), "--log_file", "/var/log/nvlsm.log"}, nil
 }
 
-// rooted returns the configuration of the subnet manager with the paths of files in the driver root.
-func (s *Supervisor) rooted(config string) string {
+// withDriverRoot returns the configuration of the subnet manager with the paths of files in the driver root.
+func (s *Supervisor) withDriverRoot(config string) string {
 	for _, dir := range []string{subnetShare, subnetOpt} {
 		config = strings.ReplaceAll(config, dir, filepath.Join(s.cfg.Root, dir)+"/")
 	}
@@ -124,14 +124,14 @@ func (s *Supervisor) ready(ctx context.Context, d Daemon, cmd *exec.Cmd) error {
 	// As long as the daemon, or this process.
 	go func() { ended <- cmd.Wait() }()
 	for {
-		if _, err := os.Stat(filepath.Join(s.run(d), d.Socket)); err == nil {
+		if _, err := os.Stat(filepath.Join(s.pidDir(d), d.Socket)); err == nil {
 			if s.pid(d) != 0 {
 				return nil
 			}
 			if ended != nil {
 				// It has a PID file only where it has put itself into the background.
-				if err := hostfs.WriteFile(filepath.Join(s.run(d), d.PIDFile), fmt.Appendln(nil, cmd.Process.Pid), 0o644); err != nil {
-					return errors.Join(err, s.end(d, cmd))
+				if err := hostfs.WriteFile(filepath.Join(s.pidDir(d), d.PIDFile), fmt.Appendln(nil, cmd.Process.Pid), 0o644); err != nil {
+					return errors.Join(err, s.kill(d, cmd))
 				}
 			}
 		}
@@ -144,13 +144,13 @@ func (s *Supervisor) ready(ctx context.Context, d Daemon, cmd *exec.Cmd) error {
 		default:
 		}
 		if !pace.Pause(ctx, 20*time.Millisecond) {
-			return errors.Join(fmt.Errorf("it has made no socket %s in %s", filepath.Join(s.cfg.Run, d.Socket), readyLimit), s.end(d, cmd))
+			return errors.Join(fmt.Errorf("it has made no socket %s in %s", filepath.Join(s.cfg.Run, d.Socket), readyLimit), s.kill(d, cmd))
 		}
 	}
 }
 
-// end ends a daemon that is of no use.
-func (s *Supervisor) end(d Daemon, cmd *exec.Cmd) error {
+// kill ends a daemon that is of no use.
+func (s *Supervisor) kill(d Daemon, cmd *exec.Cmd) error {
 	if pid := s.pid(d); pid != 0 && pid != cmd.Process.Pid {
 		p, err := os.FindProcess(pid)
 		if err != nil {

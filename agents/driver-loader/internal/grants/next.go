@@ -74,13 +74,13 @@ func (n Node) ended() bool {
 	}
 }
 
-// waits reports whether the node waits for a grant.
-func (n Node) waits() bool {
-	return n.wants() && !n.inForce()
+// waitsForGrant reports whether the node waits for a grant.
+func (n Node) waitsForGrant() bool {
+	return n.eligible() && !n.inForce()
 }
 
-// wants reports whether the node may get a grant.
-func (n Node) wants() bool {
+// eligible reports whether the node may get a grant.
+func (n Node) eligible() bool {
 	return n.State == upgrade.Required && n.Driver != "" && !n.Skip && !n.Out
 }
 
@@ -100,7 +100,7 @@ func Next(nodes []Node, sets []DaemonSet) Plan {
 		if n.Granted != "" && n.ended() {
 			p.Ended = append(p.Ended, n.Name)
 		}
-		if n.Begun && n.Granted == "" && n.wants() {
+		if n.Begun && n.Granted == "" && n.eligible() {
 			p.Granted[n.Name] = n.Driver
 		}
 		c.add(n)
@@ -126,7 +126,7 @@ func Next(nodes []Node, sets []DaemonSet) Plan {
 
 // queue returns the nodes that wait. The first one gets the next grant.
 func queue(nodes []Node) []Node {
-	all := slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return !n.waits() })
+	all := slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return !n.waitsForGrant() })
 	slices.SortFunc(all, func(a, b Node) int {
 		return cmp.Or(cmp.Compare(rank(a.Requested), rank(b.Requested)), cmp.Compare(a.Name, b.Name))
 	})
@@ -159,7 +159,7 @@ func (c count) add(n Node) {
 
 // allows reports whether the limits leave a place for a node of a DaemonSet.
 func (c count) allows(n Node, s DaemonSet) bool {
-	return !c.halts(n, s) && !c.full(s) && (len(c.unavailable) < s.most() || c.unavailable[n.Name] && len(c.unavailable) == s.most())
+	return !c.halts(n, s) && !c.full(s) && (len(c.unavailable) < s.maxUnavailable() || c.unavailable[n.Name] && len(c.unavailable) == s.maxUnavailable())
 }
 
 // halts reports whether the driver of the node failed on too many nodes. A person can request another
@@ -175,8 +175,8 @@ func (c count) full(s DaemonSet) bool {
 	return most > 0 && len(c.granted) >= most
 }
 
-// most returns how many nodes may be unavailable.
-func (s DaemonSet) most() int { return s.Policy.MaxUnavailable.Of(s.Nodes) }
+// maxUnavailable returns how many nodes may be unavailable.
+func (s DaemonSet) maxUnavailable() int { return s.Policy.MaxUnavailable.Of(s.Nodes) }
 
 // why adds the reason for which a node waits to the reasons of its DaemonSet.
 func (c count) why(w upgrade.Waiting, n Node, s DaemonSet) upgrade.Waiting {

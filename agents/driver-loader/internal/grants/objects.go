@@ -33,8 +33,8 @@ func (n *Node) UnmarshalJSON(data []byte) error {
 	*n = Node{
 		Name: of.Metadata.Name, Cordoned: of.Spec.Unschedulable, NotReady: true,
 		Skip: labels[upgrade.SkipLabel] == "true", Requested: annotations[upgrade.RequestedAnnotation] == "true",
-		State: upgrade.State(labels[upgrade.StateLabel]), Driver: short(annotations[upgrade.DriverAnnotation]),
-		Failed: short(annotations[upgrade.FailedAnnotation]), DaemonSet: short(annotations[upgrade.DaemonSetAnnotation]),
+		State: upgrade.State(labels[upgrade.StateLabel]), Driver: validName(annotations[upgrade.DriverAnnotation]),
+		Failed: validName(annotations[upgrade.FailedAnnotation]), DaemonSet: validName(annotations[upgrade.DaemonSetAnnotation]),
 		Granted: annotations[upgrade.GrantAnnotation],
 		// The labels of NVIDIA's GPU Operator that are in the affinity of the chart.
 		Out: labels["nvidia.com/gpu.deploy.driver"] == "false" || labels["nvidia.com/gpu.deploy.operands"] == "false",
@@ -53,22 +53,22 @@ func (n *Node) UnmarshalJSON(data []byte) error {
 // maxName is the longest name of a driver or DaemonSet, in bytes. Longer ones would fill the board.
 const maxName = 253
 
-// short returns what a node reports, or nothing if it is no name.
-func short(s string) string {
+// validName returns what a node reports, or nothing if it is no name.
+func validName(s string) string {
 	if len(s) > maxName {
 		return ""
 	}
 	return s
 }
 
-// read is a Node as it was read from the API server.
-type read struct {
+// listedNode is a Node as it was read from the API server.
+type listedNode struct {
 	Node
 	version string
 }
 
 // UnmarshalJSON reads a Node of the API.
-func (r *read) UnmarshalJSON(data []byte) error {
+func (r *listedNode) UnmarshalJSON(data []byte) error {
 	var of struct {
 		Metadata struct {
 			ResourceVersion string `json:"resourceVersion"`
@@ -108,8 +108,8 @@ type daemonSet struct {
 // policyVariable is the variable with the upgrade policy, in the pods of the driver loader.
 const policyVariable = "UPGRADE_POLICY"
 
-// of returns the DaemonSet with its limits. has reports whether it has a policy.
-func (d daemonSet) of() (s DaemonSet, has bool) {
+// limits returns the DaemonSet with its limits. has reports whether it has a policy.
+func (d daemonSet) limits() (s DaemonSet, has bool) {
 	s = DaemonSet{Name: d.Metadata.Namespace + "/" + d.Metadata.Name, Nodes: d.Status.Desired}
 	for _, c := range d.Spec.Template.Spec.Containers {
 		for _, v := range c.Env {
@@ -142,8 +142,8 @@ func (b board) begun() map[string]string {
 	return versions
 }
 
-// said returns the data of a board without the grants that were begun.
-func said(waiting map[string]upgrade.Waiting) map[string]string {
+// boardData returns the data of a board without the grants that were begun.
+func boardData(waiting map[string]upgrade.Waiting) map[string]string {
 	data := map[string]string{}
 	for name, w := range waiting {
 		_, name, _ = strings.Cut(name, "/")

@@ -67,24 +67,24 @@ func (w *Writer) Run(ctx context.Context) error {
 	defer following.Wait()
 	following.Go(func() {
 		kube.Watch(ctx, w.cfg.Client, kube.Query{Object: nodeOf(""), Page: page}, func(nodes []Node) {
-			w.seen(func() { w.nodes = nodes })
+			w.update(func() { w.nodes = nodes })
 		})
 	})
 	following.Go(func() {
 		kube.Watch(ctx, w.cfg.Client, kube.Query{Object: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: w.cfg.Namespace}}, func(all []daemonSet) {
 			sets := []DaemonSet{}
 			for _, d := range all {
-				if s, has := d.of(); has {
+				if s, has := d.limits(); has {
 					sets = append(sets, s)
 				}
 			}
-			w.seen(func() { w.sets = sets })
+			w.update(func() { w.sets = sets })
 		})
 	})
 	return w.loop.Run(ctx)
 }
 
-func (w *Writer) seen(set func()) {
+func (w *Writer) update(set func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	set()
@@ -100,7 +100,7 @@ func (w *Writer) step(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{Pending: errors.New("the nodes and DaemonSets are not known yet")}, nil
 	}
 	p := Next(nodes, sets)
-	if waiting != nil && len(p.Ended) == 0 && len(p.Granted) == 0 && maps.Equal(waiting, said(p.Waiting)) {
+	if waiting != nil && len(p.Ended) == 0 && len(p.Granted) == 0 && maps.Equal(waiting, boardData(p.Waiting)) {
 		return reconcile.Result{}, nil
 	}
 	again, err := w.decide(ctx, sets)
@@ -164,7 +164,7 @@ func (w *Writer) board(ctx context.Context) (b board, err error) {
 
 // list reads all Nodes, with their versions.
 func (w *Writer) list(ctx context.Context, begun map[string]string) (nodes []Node, versions map[string]string, err error) {
-	all, err := kube.List[read](ctx, w.cfg.Client, kube.Query{Object: nodeOf(""), Page: page})
+	all, err := kube.List[listedNode](ctx, w.cfg.Client, kube.Query{Object: nodeOf(""), Page: page})
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the nodes: %w", err)
 	}
@@ -179,7 +179,7 @@ func (w *Writer) list(ctx context.Context, begun map[string]string) (nodes []Nod
 // begin writes the board: from then on, other writers count the grants. It fails if one of them
 // wrote it since it was read.
 func (w *Writer) begin(ctx context.Context, b board, p Plan, names []string, versions map[string]string) error {
-	data := said(p.Waiting)
+	data := boardData(p.Waiting)
 	now := maps.Clone(b.Data)
 	delete(now, begunKey)
 	if len(names) > 0 || !maps.Equal(now, data) {

@@ -79,7 +79,7 @@ func unloadCause(m Loaded, err error) cause.Cause {
 	set := func(code cause.Code, text string) { c = cause.New(code, c.Subject, text) }
 	switch {
 	case isAny(err, unix.EAGAIN):
-		set(cause.ModuleInUse, use(m))
+		set(cause.ModuleInUse, describeUse(m))
 		if len(m.Holders) > 0 {
 			c.Fix = "unload " + strings.Join(m.Holders, ", ") + " first"
 		}
@@ -98,8 +98,8 @@ func unloadCause(m Loaded, err error) cause.Cause {
 	return c
 }
 
-// use says what uses a module.
-func use(m Loaded) string {
+// describeUse says what uses a module.
+func describeUse(m Loaded) string {
 	var parts []string
 	if len(m.Holders) > 0 {
 		modules := "the loaded modules "

@@ -31,7 +31,7 @@ func (s Syscalls) Load(ctx context.Context, m *module.Module, params []string) e
 	}
 	// The kernel reads from a file, so that it can apply its policies for files of modules.
 	// This one is in memory and has what was checked: a file on the disk may have changed.
-	f, err := memory(m)
+	f, err := memoryFile(m)
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func arguments(name string, params []string) (string, error) {
 	return strings.Join(out, " "), nil
 }
 
-// memory returns a file in memory with a module, which nobody can change any more.
-func memory(m *module.Module) (*os.File, error) {
+// memoryFile returns a file in memory with a module, which nobody can change any more.
+func memoryFile(m *module.Module) (*os.File, error) {
 	fd, err := unix.MemfdCreate(m.Name+".ko", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("load module %s: make a file in memory: %w", m.Name, err)
@@ -111,10 +111,10 @@ type policy struct {
 }
 
 func (s Syscalls) policy() policy {
-	mode := bracketed(lineOr(s.Root.sys("kernel/security/lockdown"), ""))
+	mode := bracketed(readValueOr(s.Root.sys("kernel/security/lockdown"), ""))
 	return policy{
 		lockdown: mode != "" && mode != "none",
-		enforced: lineOr(s.Root.sys("module/module/parameters/sig_enforce"), "N") == "Y",
-		closed:   lineOr(s.Root.proc("sys/kernel/modules_disabled"), "0") == "1",
+		enforced: readValueOr(s.Root.sys("module/module/parameters/sig_enforce"), "N") == "Y",
+		closed:   readValueOr(s.Root.proc("sys/kernel/modules_disabled"), "0") == "1",
 	}
 }

@@ -38,7 +38,7 @@ func Modules(root Root) (map[string]Loaded, error) {
 func loaded(root Root, name string) (Loaded, error) {
 	dir := root.sys(filepath.Join("module", name))
 	// The kernel makes this file for loaded modules only.
-	state, err := line(filepath.Join(dir, "initstate"))
+	state, err := readValue(filepath.Join(dir, "initstate"))
 	if errors.Is(err, unix.ENODEV) {
 		// It was unloaded after it was listed.
 		err = fs.ErrNotExist
@@ -48,15 +48,15 @@ func loaded(root Root, name string) (Loaded, error) {
 	}
 	m := Loaded{
 		Name: name, State: state, RefCount: -1,
-		Version:    lineOr(filepath.Join(dir, "version"), ""),
-		SrcVersion: lineOr(filepath.Join(dir, "srcversion"), ""),
-		Taint:      lineOr(filepath.Join(dir, "taint"), ""),
+		Version:    readValueOr(filepath.Join(dir, "version"), ""),
+		SrcVersion: readValueOr(filepath.Join(dir, "srcversion"), ""),
+		Taint:      readValueOr(filepath.Join(dir, "taint"), ""),
 		Params:     map[string]string{},
 	}
-	if n, err := strconv.Atoi(lineOr(filepath.Join(dir, "refcnt"), "")); err == nil {
+	if n, err := strconv.Atoi(readValueOr(filepath.Join(dir, "refcnt"), "")); err == nil {
 		m.RefCount = n
 	}
-	if n, err := strconv.ParseInt(lineOr(filepath.Join(dir, "coresize"), ""), 10, 64); err == nil {
+	if n, err := strconv.ParseInt(readValueOr(filepath.Join(dir, "coresize"), ""), 10, 64); err == nil {
 		m.Size = n
 	}
 	if m.Holders, err = names(filepath.Join(dir, "holders")); err != nil {
@@ -68,7 +68,7 @@ func loaded(root Root, name string) (Loaded, error) {
 	}
 	for _, param := range params {
 		// Some can only be written.
-		if value, err := line(filepath.Join(dir, "parameters", param)); err == nil {
+		if value, err := readValue(filepath.Join(dir, "parameters", param)); err == nil {
 			m.Params[param] = value
 		}
 	}

@@ -115,11 +115,11 @@ func mentions(line, name string) bool {
 	if strings.HasPrefix(name, "nvidia") {
 		names = append(names, "NVRM")
 	}
-	return slices.ContainsFunc(names, func(n string) bool { return hasWord(line, n) })
+	return slices.ContainsFunc(names, func(n string) bool { return containsWord(line, n) })
 }
 
-// hasWord reports whether a line has the word, not as a part of a longer name.
-func hasWord(line, word string) bool {
+// containsWord reports whether a line has the word, not as a part of a longer name.
+func containsWord(line, word string) bool {
 	inName := func(c byte) bool {
 		return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 	}

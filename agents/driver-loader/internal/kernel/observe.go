@@ -28,7 +28,7 @@ const (
 // Observe returns the running kernel. Only the release must be readable. Of the rest, only
 // Lockdown, SigEnforce and Keys can change before the next boot.
 func Observe(root Root) (Kernel, error) {
-	release, err := line(root.proc("sys/kernel/osrelease"))
+	release, err := readValue(root.proc("sys/kernel/osrelease"))
 	if err != nil {
 		return Kernel{}, fmt.Errorf("observe the kernel: %w", err)
 	}
@@ -38,9 +38,9 @@ func Observe(root Root) (Kernel, error) {
 	k := Kernel{
 		Release:    release,
 		Machine:    machine(root),
-		Banner:     lineOr(root.proc("version"), ""),
-		Lockdown:   bracketed(lineOr(root.sys("kernel/security/lockdown"), "")),
-		SigEnforce: lineOr(root.sys("module/module/parameters/sig_enforce"), "N") == "Y",
+		Banner:     readValueOr(root.proc("version"), ""),
+		Lockdown:   bracketed(readValueOr(root.sys("kernel/security/lockdown"), "")),
+		SigEnforce: readValueOr(root.sys("module/module/parameters/sig_enforce"), "N") == "Y",
 		SecureBoot: efiFlag(root.sys(secureBoot)),
 		Keys:       keys(root),
 		Vermagic:   vermagic(root, release),
@@ -49,14 +49,14 @@ func Observe(root Root) (Kernel, error) {
 	return k, nil
 }
 
-// line returns the content of a file with one value.
-func line(path string) (string, error) {
+// readValue returns the content of a file with one value.
+func readValue(path string) (string, error) {
 	data, err := hostfs.ReadFile(path, maxLine)
 	return text.Printable(strings.TrimSpace(string(data))), err
 }
 
-func lineOr(path, otherwise string) string {
-	value, err := line(path)
+func readValueOr(path, otherwise string) string {
+	value, err := readValue(path)
 	if err != nil {
 		return otherwise
 	}
@@ -67,7 +67,7 @@ func lineOr(path, otherwise string) string {
 // it is that for which this program was built.
 func machine(root Root) string {
 	names := map[string]string{"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le", "riscv64": "riscv64", "s390x": "s390x"}
-	return lineOr(root.proc("sys/kernel/arch"), names[runtime.GOARCH])
+	return readValueOr(root.proc("sys/kernel/arch"), names[runtime.GOARCH])
 }
 
 // compiler returns the compiler that a banner names: "Linux version RELEASE (BY) (COMPILER,

@@ -69,7 +69,7 @@ func next(before map[string]state, seen []Product, now time.Time) (map[string]st
 		case !was.reported && now.Sub(was.since) >= grace:
 			is.reported = true
 			changes = append(changes, change{p, string(cause.VGPULicenseMissing)})
-		case was.word() != p.word():
+		case was.shortStatus() != p.shortStatus():
 			changes = append(changes, change{Product: p})
 		}
 		after[key] = is

@@ -30,10 +30,10 @@ type Product struct {
 }
 
 // Licensed reports whether the license is there. A text that is not known is none.
-func (p Product) Licensed() bool { return p.word() == "Licensed" }
+func (p Product) Licensed() bool { return p.shortStatus() == "Licensed" }
 
-// word is the status without the end of the license.
-func (p Product) word() string {
+// shortStatus is the status without the end of the license.
+func (p Product) shortStatus() string {
 	word, _, _ := strings.Cut(p.Status, " (Expiry:")
 	return word
 }
@@ -50,10 +50,10 @@ func Parse(output string) []Product {
 		line = strings.TrimRight(line, " \r\n")
 		indent := len(line) - len(strings.TrimLeft(line, " "))
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " : ")
-		key, value = strings.TrimSpace(key), keep(value)
+		key, value = strings.TrimSpace(key), printable(value)
 		switch name, is := strings.CutPrefix(key, "GPU "); {
 		case is && indent == 0:
-			gpu, depth = keep(name), -1
+			gpu, depth = printable(name), -1
 		case key == section:
 			depth = indent
 		case depth < 0 || indent <= depth:
@@ -68,7 +68,7 @@ func Parse(output string) []Product {
 	return products
 }
 
-func keep(s string) string { return text.Cut(text.Printable(strings.TrimSpace(s)), maxText) }
+func printable(s string) string { return text.Cut(text.Printable(strings.TrimSpace(s)), maxText) }
 
 // expiry returns the time in "Licensed (Expiry: 2026-1-31 9:05:7 GMT)", whose numbers have no
 // leading zeros, and zero for any other text.

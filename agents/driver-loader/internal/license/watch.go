@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// every is how often the licenses are read. One that is missing is looked for sooner: it
+	// readInterval is how often the licenses are read. One that is missing is looked for sooner: it
 	// comes seconds after the license client has started.
-	every = 5 * time.Minute
-	soon  = 10 * time.Second
-	// limit is how long nvidia-smi may take.
-	limit = 30 * time.Second
+	readInterval  = 5 * time.Minute
+	retryInterval = 10 * time.Second
+	// queryTimeout is how long nvidia-smi may take.
+	queryTimeout = 30 * time.Second
 )
 
 // Config describes a Watch.
@@ -53,7 +53,7 @@ type Watch struct {
 func New(cfg Config) *Watch {
 	w := &Watch{cfg: cfg, running: make(chan struct{}, 1)}
 	w.loop = reconcile.New(reconcile.Config{
-		Name: "licenses", Step: w.look, Retry: pace.Backoff{First: soon, Most: every}, Eager: true, Log: cfg.Log,
+		Name: "licenses", Step: w.observe, Retry: pace.Backoff{First: retryInterval, Most: readInterval}, Eager: true, Log: cfg.Log,
 		Failed: func(err error, _ time.Duration) {
 			if !errors.Is(err, errUnlicensed) { // tell has logged that
 				cfg.Log.Warn("cannot read the state of the vgpu license, trying again", "err", err)
@@ -85,8 +85,8 @@ func (w *Watch) Run(ctx context.Context, undisturbed Undisturbed) error {
 // errUnlicensed is the result of a step that has found a product without a license.
 var errUnlicensed = errors.New("a virtual gpu has no license")
 
-// look reads the licenses once.
-func (w *Watch) look(ctx context.Context) (reconcile.Result, error) {
+// observe reads the licenses once.
+func (w *Watch) observe(ctx context.Context) (reconcile.Result, error) {
 	if !w.cfg.Configured() {
 		return reconcile.Result{}, nil
 	}
@@ -102,7 +102,7 @@ func (w *Watch) look(ctx context.Context) (reconcile.Result, error) {
 	w.products = products
 	w.mu.Unlock()
 	if errors.Is(err, loader.ErrNotDone) {
-		return reconcile.Result{After: soon}, nil
+		return reconcile.Result{After: retryInterval}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -110,18 +110,18 @@ func (w *Watch) look(ctx context.Context) (reconcile.Result, error) {
 	var changes []change
 	w.states, changes = next(w.states, products, time.Now())
 	for _, c := range changes {
-		w.tell(c)
+		w.report(c)
 	}
 	if slices.ContainsFunc(products, func(p Product) bool { return !p.Licensed() }) {
 		return reconcile.Result{}, errUnlicensed
 	}
-	return reconcile.Result{After: every}, nil
+	return reconcile.Result{After: readInterval}, nil
 }
 
 // Read returns the licensed products in what a query of nvidia-smi -q returns. It returns an error
 // if there are none.
 func Read(ctx context.Context, query func(context.Context) (string, error)) ([]Product, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	output, err := query(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (w *Watch) query(ctx context.Context) (string, error) {
 	}
 }
 
-func (w *Watch) tell(c change) {
+func (w *Watch) report(c change) {
 	log := w.cfg.Log.With("gpu", c.GPU, "product", c.Name, "status", c.Status)
 	switch {
 	case c.Licensed():

@@ -37,12 +37,12 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 		if err := l.rehearse(ctx, o, s.Driver); err != nil {
 			return err
 		}
-		return l.journal.edit(func(r *record) { r.Change = &Change{From: o.from(), To: s.Driver} })
+		return l.journal.edit(func(r *record) { r.Change = &Change{From: o.changeOrigin(), To: s.Driver} })
 	case Rehearse:
 		if err := l.rehearse(ctx, o, s.Driver); err != nil {
 			return err
 		}
-		l.rehearsedIs(s.Driver)
+		l.setRehearsed(s.Driver)
 		return nil
 	case Claim:
 		return l.claim(ctx, s)
@@ -132,14 +132,14 @@ func (l *Loader) release(ctx context.Context) {
 
 // restore does not need to know who uses the driver: some machines hide processes.
 func (l *Loader) restore(ctx context.Context) error {
-	o, err := l.look()
+	o, err := l.observeDriver()
 	if o.Running.Version == "" {
 		return err
 	}
 	if l.cfg.Daemons != nil {
 		err = errors.Join(err, l.start(ctx))
 	}
-	if l.published(o) != o.Running.Version && (o.works() || o.Host != "") {
+	if l.published(o) != o.Running.Version && (o.runsLastWorking() || o.Host != "") {
 		err = errors.Join(err, l.cfg.Contract.Write(contract.DriverReady, l.record(o)))
 	}
 	return err

@@ -41,7 +41,7 @@ func (o Observation) auto(p payload.Payload) payload.Flavour {
 // rejecting returns why GPUs do not work with the modules of a flavour.
 func (o Observation) rejecting(f payload.Flavour) []string {
 	var out []string
-	for _, g := range o.own() {
+	for _, g := range o.hostGPUs() {
 		if why := stack.Unsupported(f, g); why != "" {
 			out = append(out, g.BusID+": "+why)
 		}
@@ -49,8 +49,8 @@ func (o Observation) rejecting(f payload.Flavour) []string {
 	return out
 }
 
-// own returns the GPUs that no virtual machine has.
-func (o Observation) own() []pci.Device {
+// hostGPUs returns the GPUs that no virtual machine has.
+func (o Observation) hostGPUs() []pci.Device {
 	return slices.DeleteFunc(o.GPUs(), func(g pci.Device) bool { return passedThrough(g) })
 }
 
@@ -59,11 +59,11 @@ func passedThrough(g pci.Device) bool {
 	return slices.Contains([]string{"vfio-pci", "nvgrace_gpu_vfio_pci"}, g.Driver)
 }
 
-// against returns what is in the way of loading a driver on this node, which is known before
+// obstacles returns what is in the way of loading a driver on this node, which is known before
 // anything is changed.
-func (o Observation) against(target Driver) []cause.Cause {
+func (o Observation) obstacles(target Driver) []cause.Cause {
 	causes := o.Foreign()
-	if reasons := o.rejecting(target.Flavour); len(reasons) > 0 && len(reasons) == len(o.own()) {
+	if reasons := o.rejecting(target.Flavour); len(reasons) > 0 && len(reasons) == len(o.hostGPUs()) {
 		causes = append(causes, FlavourCause(target, reasons))
 	}
 	return causes

@@ -72,8 +72,8 @@ func (l *Loader) displays(ctx context.Context, o Observation) ([]string, error) 
 			continue
 		}
 		dir := filepath.Join(l.cfg.Kernel.Sys, "bus/pci/devices", g.BusID)
-		devices = append(devices, numbers(filepath.Join(dir, "drm/*/dev"))...)
-		devices = append(devices, numbers(filepath.Join(dir, "graphics/*/dev"))...)
+		devices = append(devices, deviceNumbers(filepath.Join(dir, "drm/*/dev"))...)
+		devices = append(devices, deviceNumbers(filepath.Join(dir, "graphics/*/dev"))...)
 		if buffers, err := filepath.Glob(filepath.Join(dir, "graphics/fb*")); err == nil && len(buffers) > 0 && l.console() {
 			out = append(out, "the console, on "+filepath.Base(buffers[0]))
 		}
@@ -91,8 +91,8 @@ func (l *Loader) displays(ctx context.Context, o Observation) ([]string, error) 
 	return out, err
 }
 
-// numbers returns the devices whose numbers are in files such as drm/card0/dev: "226:0".
-func numbers(pattern string) []holders.Devices {
+// deviceNumbers returns the devices whose numbers are in files such as drm/card0/dev: "226:0".
+func deviceNumbers(pattern string) []holders.Devices {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil

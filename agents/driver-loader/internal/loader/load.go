@@ -100,12 +100,12 @@ func (l *Loader) built(ctx context.Context, o Observation, d Driver) (built, err
 	if err != nil {
 		return built{}, err
 	}
-	modules, err := read(set)
+	modules, err := readModules(set)
 	return built{set: set, modules: modules}, err
 }
 
-// read reads what the modules of a set say about themselves, without their code.
-func read(set cache.Set) (map[string]*module.Module, error) {
+// readModules reads what the modules of a set say about themselves, without their code.
+func readModules(set cache.Set) (map[string]*module.Module, error) {
 	out := map[string]*module.Module{}
 	for _, f := range set.Modules {
 		m, err := module.Read(filepath.Join(set.Dir, f.File))

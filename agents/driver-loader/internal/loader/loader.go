@@ -94,10 +94,10 @@ type Loader struct {
 	// kernel is the running one, which was observed once.
 	kernel kernel.Kernel
 	// checked is the driver that was rehearsed last, and standing what Run has seen last.
-	checked  Driver
-	standing string
+	checked Driver
+	drivers string
 	// lack is why the driver of this process could not be imported.
-	lack *cause.Cause
+	importFailed *cause.Cause
 	// forget is set if a driver that has failed is to be tried again.
 	forget bool
 }
@@ -128,7 +128,7 @@ const maxSteps = 60
 // returns the last step, which is Done or Wait. One process of a node takes steps at a time.
 func (l *Loader) Settle(ctx context.Context) Step {
 	step := l.settle(ctx, l.cfg.Desired, l.forgive)
-	if why := l.lacks(); why != nil {
+	if why := l.importCause(); why != nil {
 		step.Causes = append([]cause.Cause{*why}, step.Causes...)
 		l.set(step)
 	}
@@ -146,14 +146,14 @@ func (l *Loader) Import(ctx context.Context, run func(context.Context) error) {
 	why := AsCause("import of the driver", err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lack = &why
+	l.importFailed = &why
 }
 
-// lacks returns why the store does not have the driver of this process, nil if it has.
-func (l *Loader) lacks() *cause.Cause {
+// importCause returns why the store does not have the driver of this process, nil if it has.
+func (l *Loader) importCause() *cause.Cause {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lack
+	return l.importFailed
 }
 
 // settle is Settle for what desired returns. It calls first when it is its turn.
@@ -175,7 +175,7 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 			return l.stop(ctx, wait(AsCause("configuration", err)))
 		}
 		step := Next(o, desired)
-		l.stands(o, desired)
+		l.recordDrivers(o, desired)
 		l.set(step)
 		if step.Kind == Done || step.Kind == Wait {
 			if observed != nil && step.Kind == Wait {

@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// lockAgain is how often a lock is tried that another process has.
-const lockAgain = 200 * time.Millisecond
+// lockInterval is how often a lock is tried that another process has.
+const lockInterval = 200 * time.Millisecond
 
 // lock waits until no other process changes the driver of this node: the agent, or a command
 // that a person runs beside it.
@@ -37,7 +37,7 @@ func (l *Loader) lock(ctx context.Context) (unlock func(), err error) {
 		if !told {
 			l.cfg.Log.Info("another driver-loader changes the driver of this node, waiting", "lock", path)
 		}
-		if !pace.Pause(ctx, lockAgain) {
+		if !pace.Pause(ctx, lockInterval) {
 			return nil, errors.Join(fmt.Errorf("wait for another driver-loader, which has locked %s: %w", path, ctx.Err()), f.Close())
 		}
 	}

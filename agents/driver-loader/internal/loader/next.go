@@ -15,8 +15,8 @@ func Next(o Observation, d Desired) Step {
 	case len(o.GPUs()) == 0:
 		return wait(NoGPUCause())
 	case o.Host != "":
-		return host(o)
-	case o.others():
+		return useHostDriver(o)
+	case o.ownedByContainer():
 		return wait(containerCause(o.Running))
 	case d.Upgrading != "":
 		return wait(cause.Cause{Code: cause.UpgradeInProgress, Subject: "driver", Text: d.Upgrading})
@@ -30,7 +30,7 @@ func Next(o Observation, d Desired) Step {
 	case missing != nil:
 		return wait(*missing)
 	case o.Running.Version == "":
-		return o.bring(target, d)
+		return o.loadFirst(target, d)
 	case o.differs(target):
 		return o.replace(target)
 	}
@@ -44,8 +44,10 @@ func Next(o Observation, d Desired) Step {
 	return step
 }
 
-// others reports whether somebody else has loaded the driver and still looks after it.
-func (o Observation) others() bool { return o.Container && o.Running.Version != "" && !o.Noted }
+// ownedByContainer reports whether somebody else has loaded the driver and still looks after it.
+func (o Observation) ownedByContainer() bool {
+	return o.Container && o.Running.Version != "" && !o.Noted
+}
 
 // prepare is the step of a node whose driver works, and stays until somebody decides that it is
 // replaced: what can be done before makes that short, and shows what would be in its way.
@@ -55,8 +57,8 @@ func (o Observation) prepare(done Step, d Desired) Step {
 	case missing != nil:
 		done.Causes = []cause.Cause{*missing}
 	case !o.differs(next):
-	case len(o.against(next)) > 0:
-		done.Causes = o.against(next)
+	case len(o.obstacles(next)) > 0:
+		done.Causes = o.obstacles(next)
 	case !o.Built(next):
 		return Step{Kind: Build, Driver: next, ahead: true}
 	case !o.Rehearsed.same(next):
@@ -67,8 +69,8 @@ func (o Observation) prepare(done Step, d Desired) Step {
 
 func wait(causes ...cause.Cause) Step { return Step{Kind: Wait, Causes: causes} }
 
-// host is the step of a node whose driver is installed on the host: it is used as it is.
-func host(o Observation) Step {
+// useHostDriver is the step of a node whose driver is installed on the host: it is used as it is.
+func useHostDriver(o Observation) Step {
 	if o.Running.Version == "" {
 		return wait(cause.New(cause.HostDriverNotLoaded, "driver "+o.Host, "it is installed on the host, and its kernel module is not loaded"))
 	}
@@ -83,12 +85,12 @@ func host(o Observation) Step {
 
 // desired returns the driver that a node should run.
 func (o Observation) desired(d Desired) (Driver, *cause.Cause) {
-	if d.to != nil {
-		if _, ok := o.payload(d.to.Digest); !ok {
-			missing := NoPayloadCause(d.to.Version)
+	if d.driver != nil {
+		if _, ok := o.payload(d.driver.Digest); !ok {
+			missing := NoPayloadCause(d.driver.Version)
 			return Driver{}, &missing
 		}
-		return *d.to, nil
+		return *d.driver, nil
 	}
 	i := slices.IndexFunc(o.Payloads, func(p payload.Payload) bool { return d.Version == "" || p.Version == d.Version })
 	if i < 0 {
@@ -148,16 +150,16 @@ func (o Observation) differs(target Driver) bool {
 	return o.Running.Version != target.Version || o.Running.Flavour != target.Flavour || len(target.Params.Differing(o.Modules)) > 0
 }
 
-// bring is the step of a node without a loaded driver.
-func (o Observation) bring(target Driver, d Desired) Step {
-	if causes := o.against(target); len(causes) > 0 {
+// loadFirst is the step of a node without a loaded driver.
+func (o Observation) loadFirst(target Driver, d Desired) Step {
+	if causes := o.obstacles(target); len(causes) > 0 {
 		return wait(causes...)
 	}
 	if _, built := o.set(target); !built {
 		return Step{Kind: Build, Driver: target}
 	}
 	// After a reboot too, there is a way back to the driver that worked.
-	if _, way := o.payload(o.Before.Digest); way && !o.Before.same(target) && !o.noted(target) {
+	if _, way := o.payload(o.Before.Digest); way && !o.Before.same(target) && !o.inJournal(target) {
 		return Step{Kind: Begin, Driver: target}
 	}
 	if others := o.Displaced(); len(others) > 0 {
@@ -169,14 +171,14 @@ func (o Observation) bring(target Driver, d Desired) Step {
 	return Step{Kind: Load, Driver: target, Modules: stack.Wanted(d.Options)}
 }
 
-// noted reports whether the journal has the change to a driver, or back to it.
-func (o Observation) noted(target Driver) bool {
+// inJournal reports whether the journal has the change to a driver, or back to it.
+func (o Observation) inJournal(target Driver) bool {
 	c := o.Change
 	return c != nil && (c.Failed == nil && c.To.same(target) || c.Failed != nil && c.From.same(target))
 }
 
-// from returns the driver that a change starts from.
-func (o Observation) from() Driver {
+// changeOrigin returns the driver that a change starts from.
+func (o Observation) changeOrigin() Driver {
 	if o.Running.Version == "" {
 		return o.Before
 	}
@@ -185,14 +187,14 @@ func (o Observation) from() Driver {
 
 // replace is the step of a node whose loaded driver has to go.
 func (o Observation) replace(target Driver) Step {
-	if causes := o.against(target); len(causes) > 0 {
+	if causes := o.obstacles(target); len(causes) > 0 {
 		return wait(causes...)
 	}
 	// The node works until the new modules are there.
 	if _, built := o.set(target); !built {
 		return Step{Kind: Build, Driver: target}
 	}
-	if !o.noted(target) {
+	if !o.inJournal(target) {
 		return Step{Kind: Begin, Driver: target}
 	}
 	order := stack.UnloadOrder(o.Modules)
@@ -208,15 +210,15 @@ func (o Observation) replace(target Driver) Step {
 	return Step{Kind: Unload, Driver: target, Modules: order}
 }
 
-// works reports whether the loaded driver is the one that worked last.
-func (o Observation) works() bool {
+// runsLastWorking reports whether the loaded driver is the one that worked last.
+func (o Observation) runsLastWorking() bool {
 	return o.Running.same(o.Before) || !o.Noted && o.Running.Version == o.Before.Version
 }
 
 // users is the step of a node whose driver is in use, and works meanwhile: the agents would
 // close their handles for nothing.
 func (o Observation) users(order []string) Step {
-	if o.Published != o.Running.Version && o.works() {
+	if o.Published != o.Running.Version && o.runsLastWorking() {
 		return Step{Kind: Publish, Driver: o.Before}
 	}
 	step := wait(InUse(stack.Used(o.Modules, order), o.Users)...)
@@ -268,7 +270,7 @@ func (o Observation) settle(target Driver, back bool, d Desired) Step {
 	done := Step{Kind: Done, Driver: target}
 	if back {
 		again := "send SIGHUP to try again"
-		if d.Keep || d.to != nil {
+		if d.Keep || d.driver != nil {
 			again = "request the upgrade again"
 		}
 		done.Causes = []cause.Cause{o.Change.rolledBack(again)}

@@ -36,7 +36,7 @@ type Desired struct {
 	Instead func(id string) string
 
 	// to is the driver itself, instead of the one that the fields above describe.
-	to *Driver
+	driver *Driver
 	// hold is set if a change stays in the journal when its driver works, so that there is a way
 	// back.
 	hold bool

@@ -21,9 +21,9 @@ import (
 	"outrigger.dev/pkg/procowner"
 )
 
-// lookAndDesired returns what look observes, and what is desired of the node.
-func (l *Loader) lookAndDesired() (Observation, Desired, error) {
-	o, err := l.look()
+// observeDriverAndDesired returns what look observes, and what is desired of the node.
+func (l *Loader) observeDriverAndDesired() (Observation, Desired, error) {
+	o, err := l.observeDriver()
 	if err != nil {
 		return Observation{}, Desired{}, err
 	}
@@ -31,9 +31,9 @@ func (l *Loader) lookAndDesired() (Observation, Desired, error) {
 	return o, d, err
 }
 
-// look observes the part of the node that says which driver is loaded and which one may be. It
+// observeDriver observes the part of the node that says which driver is loaded and which one may be. It
 // may run beside Settle.
-func (l *Loader) look() (Observation, error) {
+func (l *Loader) observeDriver() (Observation, error) {
 	var o Observation
 	var errs []error
 	var err error
@@ -72,7 +72,7 @@ func (l *Loader) observeKernel() (k kernel.Kernel, err error) {
 // Observe observes the node. What cannot be read is as if it were not there, and is in the
 // error; the rest of the observation holds.
 func (l *Loader) Observe(ctx context.Context) (Observation, error) {
-	o, err := l.look()
+	o, err := l.observeDriver()
 	var errs []error
 	note := func(err error) {
 		if err != nil {

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// rest is how often a node whose driver works is looked at: nothing reports that a module was
+	// doneInterval is how often a node whose driver works is looked at: nothing reports that a module was
 	// unloaded.
-	rest = time.Minute
-	// usersAgain is how often a node is looked at whose driver is to go when nothing uses it.
-	usersAgain = 15 * time.Second
+	doneInterval = time.Minute
+	// usersInterval is how often a node is looked at whose driver is to go when nothing uses it.
+	usersInterval = 15 * time.Second
 	// retryFirst and retryMost are the delays while something else is in the way.
 	retryFirst, retryMost = 5 * time.Second, 10 * time.Minute
 )
@@ -48,27 +48,27 @@ func (u unsettled) Error() string { return fmt.Sprint(cause.Errors(u.Causes)) }
 
 // once brings the node as far as it can.
 func (l *Loader) once(ctx context.Context) (reconcile.Result, error) {
-	stood, last := l.stood(), l.State()
+	stood, last := l.recordedDrivers(), l.State()
 	step := l.Settle(ctx)
 	if step.Kind == Done && (last.Kind != Done || !step.Driver.same(last.Driver)) {
 		l.cfg.Log.Info("driver is ready", "driver", step.Driver.Version, "modules", step.Driver.Flavour)
 	}
-	if l.cfg.Settled != nil && l.stood() != stood {
+	if l.cfg.Settled != nil && l.recordedDrivers() != stood {
 		l.cfg.Settled()
 	}
 	if step.Kind != Done || len(step.Causes) > 0 {
 		return reconcile.Result{}, unsettled{step}
 	}
-	return reconcile.Result{After: rest}, nil
+	return reconcile.Result{After: doneInterval}, nil
 }
 
 // delays returns the limits of the delay after an unsettled step.
 func delays(err error) (least, most time.Duration) {
 	switch u, _ := errors.AsType[unsettled](err); {
 	case u.Users:
-		return 0, usersAgain
+		return 0, usersInterval
 	case u.Kind == Done && !u.ahead:
-		return 0, rest
+		return 0, doneInterval
 	}
 	return 0, 0
 }

@@ -12,15 +12,15 @@ import (
 const (
 	// patience is the default of Config.Patience.
 	patience = 5 * time.Minute
-	// swapAgain is how often a node is looked at meanwhile: it is cordoned.
-	swapAgain = 2 * time.Second
+	// swapInterval is how often a node is looked at meanwhile: it is cordoned.
+	swapInterval = 2 * time.Second
 )
 
 // Loaded identifies the driver that is loaded. It is empty for none, and for one that this agent
 // leaves alone: that of the host, or of NVIDIA's driver container.
 func (l *Loader) Loaded(context.Context) (string, error) {
-	o, err := l.look()
-	if err != nil || o.Host != "" || o.others() {
+	o, err := l.observeDriver()
+	if err != nil || o.Host != "" || o.ownedByContainer() {
 		return "", err
 	}
 	d, err := l.cfg.Desired()
@@ -37,17 +37,17 @@ func (l *Loader) Loaded(context.Context) (string, error) {
 // in the way of it that is known before a pod has to go: then State has the causes. An upgrade
 // that has begun asks only for what lasts.
 func (l *Loader) Target(begun bool) (string, error) {
-	o, d, err := l.lookAndDesired()
+	o, d, err := l.observeDriverAndDesired()
 	if err != nil {
 		return "", err
 	}
 	next := o.Desired(d)
 	switch {
-	case next.Version == "", o.Host != "", o.others(), len(o.GPUs()) == 0:
+	case next.Version == "", o.Host != "", o.ownedByContainer(), len(o.GPUs()) == 0:
 		return "", nil
 	case !o.differs(next):
 		return next.ID(), nil
-	case !o.Built(next), len(o.against(next)) > 0, !begun && !l.rehearsed().same(next):
+	case !o.Built(next), len(o.obstacles(next)) > 0, !begun && !l.rehearsed().same(next):
 		return "", nil
 	}
 	return next.ID(), nil
@@ -57,7 +57,7 @@ func (l *Loader) Target(begun bool) (string, error) {
 // bounded time. If target does not work, Swap has loaded the previous driver again when it returns
 // the cause. The change is not finished before Validate.
 func (l *Loader) Swap(ctx context.Context, target string) error {
-	o, d, err := l.lookAndDesired()
+	o, d, err := l.observeDriverAndDesired()
 	if err != nil {
 		return err
 	}
@@ -68,14 +68,14 @@ func (l *Loader) Swap(ctx context.Context, target string) error {
 	case next.ID() != target:
 		return cause.New(cause.UpgradeGivenUp, "upgrade to driver "+target, "driver "+next.ID()+" is desired now")
 	}
-	step, err := l.drive(ctx, d.only(next, true), l.journal.forgive)
+	step, err := l.settleWithin(ctx, d.withDriver(next, true), l.journal.forgive)
 	return outcome(step, err)
 }
 
 // Validate opens the devices of the loaded driver again, and finishes its change. If it does not
 // work, Validate has loaded the previous driver again when it returns the cause.
 func (l *Loader) Validate(ctx context.Context) error {
-	o, d, err := l.lookAndDesired()
+	o, d, err := l.observeDriverAndDesired()
 	if err != nil {
 		return err
 	}
@@ -87,13 +87,13 @@ func (l *Loader) Validate(ctx context.Context) error {
 		l.validated = Driver{}
 		return nil
 	}
-	step, err := l.drive(ctx, d.only(is, false), forget)
+	step, err := l.settleWithin(ctx, d.withDriver(is, false), forget)
 	return outcome(step, err)
 }
 
 // RollBack loads the driver previous again, which the journal knows.
 func (l *Loader) RollBack(ctx context.Context, previous string) error {
-	o, d, err := l.lookAndDesired()
+	o, d, err := l.observeDriverAndDesired()
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (l *Loader) RollBack(ctx context.Context, previous string) error {
 			Fix: "choose its version, and set the annotation that requests an upgrade of the node",
 		}
 	case c == nil:
-		_, err = l.drive(ctx, d.only(o.Before, false), nothing)
+		_, err = l.settleWithin(ctx, d.withDriver(o.Before, false), noop)
 		return err
 	}
 	// A driver that was not unloaded needs no way back, only what is missing of it.
@@ -124,18 +124,18 @@ func (l *Loader) RollBack(ctx context.Context, previous string) error {
 			}
 		})
 	}
-	to := d.only(c.To, false)
+	to := d.withDriver(c.To, false)
 	if stays {
 		to.Keep = true
 	}
-	step, err := l.drive(ctx, to, giveUp)
+	step, err := l.settleWithin(ctx, to, giveUp)
 	if err == nil && step.Kind != Done {
 		err = outcome(step, nil)
 	}
 	return err
 }
 
-func nothing() error { return nil }
+func noop() error { return nil }
 
 // givenUp is the cause that a change is taken back although its driver has not failed.
 func givenUp(c Change) cause.Cause {
@@ -145,20 +145,20 @@ func givenUp(c Change) cause.Cause {
 	}
 }
 
-// only returns what is desired while an upgrade changes the driver: this one.
-func (d Desired) only(driver Driver, hold bool) Desired {
-	d.Keep, d.Upgrading, d.Instead, d.to, d.hold = false, "", nil, &driver, hold
+// withDriver returns what is desired while an upgrade changes the driver: this one.
+func (d Desired) withDriver(driver Driver, hold bool) Desired {
+	d.Keep, d.Upgrading, d.Instead, d.driver, d.hold = false, "", nil, &driver, hold
 	return d
 }
 
-// drive takes steps until the node is as desired, or something is in the way that does not go
+// settleWithin takes steps until the node is as desired, or something is in the way that does not go
 // away by itself. first is called once, before the first step.
-func (l *Loader) drive(ctx context.Context, d Desired, first func() error) (Step, error) {
+func (l *Loader) settleWithin(ctx context.Context, d Desired, first func() error) (Step, error) {
 	limit := l.cfg.Patience
 	if limit == 0 {
 		limit = patience
 	}
-	for end := time.Now().Add(limit); ; first = nothing {
+	for end := time.Now().Add(limit); ; first = noop {
 		step := l.settle(ctx, func() (Desired, error) { return d, nil }, first)
 		if ctx.Err() != nil {
 			return step, ctx.Err()
@@ -169,7 +169,7 @@ func (l *Loader) drive(ctx context.Context, d Desired, first func() error) (Step
 		for _, c := range step.Causes {
 			l.cfg.Log.Info("waiting for what uses the driver", "subject", c.Subject, "cause", c.Text)
 		}
-		pace.Pause(ctx, swapAgain)
+		pace.Pause(ctx, swapInterval)
 	}
 }
 
@@ -196,22 +196,22 @@ func (l *Loader) rehearsed() Driver {
 	return l.checked
 }
 
-func (l *Loader) rehearsedIs(d Driver) {
+func (l *Loader) setRehearsed(d Driver) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checked = d
 }
 
-// stands records what Loaded and Target depend on, and stood returns it.
-func (l *Loader) stands(o Observation, d Desired) {
+// recordDrivers records what Loaded and Target depend on, and stood returns it.
+func (l *Loader) recordDrivers(o Observation, d Desired) {
 	next, _ := o.desired(d)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.standing = o.Running.ID() + " " + next.ID() + " " + l.checked.ID()
+	l.drivers = o.Running.ID() + " " + next.ID() + " " + l.checked.ID()
 }
 
-func (l *Loader) stood() string {
+func (l *Loader) recordedDrivers() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.standing
+	return l.drivers
 }

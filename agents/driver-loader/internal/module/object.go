@@ -104,7 +104,7 @@ func (o *object) symbols() (iter.Seq[symbol], error) {
 	order := o.file.ByteOrder
 	return func(yield func(symbol) bool) {
 		for ; len(entries) >= symbolSize; entries = entries[symbolSize:] {
-			name := text0(names, uint64(order.Uint32(entries)))
+			name := cString(names, uint64(order.Uint32(entries)))
 			if name == "" {
 				continue
 			}
@@ -118,8 +118,8 @@ func (o *object) symbols() (iter.Seq[symbol], error) {
 	}, nil
 }
 
-// text0 returns the text at an offset that ends with a zero, "" if there is none.
-func text0(data []byte, offset uint64) string {
+// cString returns the text at an offset that ends with a zero, "" if there is none.
+func cString(data []byte, offset uint64) string {
 	if offset >= uint64(len(data)) {
 		return ""
 	}

@@ -116,7 +116,7 @@ func (m *Module) readInfo(o *object) error {
 		case "license":
 			m.License = value
 		case "depends":
-			m.Depends = append(m.Depends, list(value)...)
+			m.Depends = append(m.Depends, splitNames(value)...)
 		case "softdep":
 			m.SoftDepends = append(m.SoftDepends, value)
 		case "parm":
@@ -130,8 +130,8 @@ func (m *Module) readInfo(o *object) error {
 	return nil
 }
 
-// list returns the names of a list with commas, in the kernel's form.
-func list(value string) []string {
+// splitNames returns the names of a list with commas, in the kernel's form.
+func splitNames(value string) []string {
 	return strings.FieldsFunc(strings.ReplaceAll(value, "-", "_"), func(r rune) bool { return r == ',' })
 }
 

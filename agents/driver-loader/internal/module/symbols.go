@@ -26,7 +26,7 @@ func versions(o *object) (map[string]uint32, error) {
 	}
 	order := o.file.ByteOrder
 	for ; len(table) > 0; table = table[entrySize:] {
-		if name := text0(table[longSize:entrySize], 0); name != "" {
+		if name := cString(table[longSize:entrySize], 0); name != "" {
 			out[name] = uint32(order.Uint64(table)) //nolint:gosec // A version is the lower half.
 		}
 	}

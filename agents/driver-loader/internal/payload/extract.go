@@ -36,15 +36,15 @@ type writer struct {
 	buffer []byte
 }
 
-// copied is how many bytes are copied at once.
-const copied = 256 << 10
+// copyBufferSize is how many bytes are copied at once.
+const copyBufferSize = 256 << 10
 
 func newWriter(dir, name string, most int64) (*writer, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &writer{root: root, name: name, most: most, left: most, sums: map[uint64]sum{}, buffer: make([]byte, copied)}, nil
+	return &writer{root: root, name: name, most: most, left: most, sums: map[uint64]sum{}, buffer: make([]byte, copyBufferSize)}, nil
 }
 
 func (w *writer) Close() error { return w.root.Close() }
@@ -57,7 +57,7 @@ func (w *writer) extract(h *tar.Header, content io.Reader) error {
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
-		return w.written(w.root.MkdirAll(name, 0o755))
+		return w.explain(w.root.MkdirAll(name, 0o755))
 	case tar.TypeReg:
 		return w.file(name, content, h.FileInfo().Mode())
 	case tar.TypeSymlink:
@@ -97,19 +97,19 @@ func (w *writer) file(name string, content io.Reader, mode fs.FileMode) error {
 	}
 	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return w.written(err)
+		return w.explain(err)
 	}
 	n, err := w.fill(f, io.LimitReader(content, w.left+1))
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
 	if err != nil {
-		return w.written(err)
+		return w.explain(err)
 	}
 	if w.left -= n; w.left < 0 {
 		return problem(cause.PayloadRejected, w.name, fetchAgain, "has more than %d MiB of content, more than a driver has", w.most>>20)
 	}
-	return w.written(w.root.Chmod(name, plain(mode)))
+	return w.explain(w.root.Chmod(name, plain(mode)))
 }
 
 // fill writes a new file, and notes its digest: the content is not read again for it.
@@ -147,7 +147,7 @@ func (w *writer) link(name, target string) error {
 	if err := w.remove(name); err != nil {
 		return err
 	}
-	return w.written(w.root.Symlink(target, name))
+	return w.explain(w.root.Symlink(target, name))
 }
 
 // hardLink gives a file a second name.
@@ -158,24 +158,24 @@ func (w *writer) hardLink(from, name string) error {
 	if err := w.remove(name); err != nil {
 		return err
 	}
-	return w.written(w.root.Link(from, name))
+	return w.explain(w.root.Link(from, name))
 }
 
 // remove removes what is at the place of a file.
 func (w *writer) remove(name string) error {
 	if err := w.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-		return w.written(err)
+		return w.explain(err)
 	}
 	return nil
 }
 
 func (w *writer) parents(name string) error {
-	return w.written(w.root.MkdirAll(path.Dir(name), 0o755))
+	return w.explain(w.root.MkdirAll(path.Dir(name), 0o755))
 }
 
-// written returns an error of writing with its cause: a path through a link that leaves the
+// explain returns an error of writing with its cause: a path through a link that leaves the
 // folder is the fault of the archive, a full disk that of the node.
-func (w *writer) written(err error) error {
+func (w *writer) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil

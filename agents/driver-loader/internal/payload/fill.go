@@ -46,11 +46,11 @@ func (f filler) fromFolder(dir, unpacked string) (record, error) {
 		return record{}, err
 	}
 	for _, p := range layout(m, f.machine) {
-		if !p.inside() {
+		if !p.staysInRoot() {
 			return record{}, problem(cause.PayloadRejected, f.name, fetchAgain, "has a manifest that puts %q at %q", p.from+p.target, p.to)
 		}
 		p.to = path.Join(rootName, p.to)
-		if err := f.place(from, p, unpacked); err != nil {
+		if err := f.putFile(from, p, unpacked); err != nil {
 			return record{}, err
 		}
 	}
@@ -86,7 +86,7 @@ func (f filler) manifest(dir string) (manifest, error) {
 func (f filler) skeleton() error {
 	for _, dir := range []string{"usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "dev", "proc", "run", "sys", "tmp", "var"} {
 		if err := f.root.MkdirAll(path.Join(rootName, dir), 0o755); err != nil {
-			return f.written(err)
+			return f.explain(err)
 		}
 	}
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
@@ -97,8 +97,8 @@ func (f filler) skeleton() error {
 	return f.link(path.Join(rootName, "var/run"), "../run")
 }
 
-// place puts a file or link of the archive at its place.
-func (f filler) place(from *os.Root, p placement, unpacked string) error {
+// putFile puts a file or link of the archive at its place.
+func (f filler) putFile(from *os.Root, p placement, unpacked string) error {
 	if p.from == "" {
 		return f.link(p.to, p.target)
 	}
@@ -112,7 +112,7 @@ func (f filler) place(from *os.Root, p placement, unpacked string) error {
 	if err := f.hardLink(path.Join(unpacked, p.from), p.to); err != nil {
 		return err
 	}
-	return f.written(f.root.Chmod(p.to, plain(p.mode)))
+	return f.explain(f.root.Chmod(p.to, plain(p.mode)))
 }
 
 func (f filler) copy(from *os.Root, name, to string, mode fs.FileMode) error {
@@ -135,7 +135,7 @@ func (f filler) tree(from *os.Root, dir, to string, skip func(string) bool) erro
 			return err
 		}
 		if skip != nil && skip(name) {
-			return leaveOut(e)
+			return skipEntry(e)
 		}
 		target, err := f.local(path.Join(to, strings.TrimPrefix(name, dir)))
 		if err != nil {
@@ -143,7 +143,7 @@ func (f filler) tree(from *os.Root, dir, to string, skip func(string) bool) erro
 		}
 		switch {
 		case e.IsDir():
-			return f.written(f.root.MkdirAll(target, 0o755))
+			return f.explain(f.root.MkdirAll(target, 0o755))
 		case e.Type() == fs.ModeSymlink:
 			link, err := from.Readlink(name)
 			if err != nil {

@@ -164,7 +164,7 @@ func (f filler) fromArchive() (record, error) {
 		return record{}, problem(cause.WrongArchitecture, f.src.path, "give the driver for Linux-"+f.machine, "is a driver for %s-%s; this node is Linux-%s", a.system, a.machine, f.machine)
 	}
 	if err := f.root.Mkdir(unpacked, 0o755); err != nil {
-		return record{}, f.written(err)
+		return record{}, f.explain(err)
 	}
 	err = a.extract(func(h *tar.Header, content io.Reader) error {
 		h.Name = unpacked + "/" + h.Name
@@ -180,5 +180,5 @@ func (f filler) fromArchive() (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	return r, f.written(f.root.RemoveAll(unpacked))
+	return r, f.explain(f.root.RemoveAll(unpacked))
 }

@@ -121,8 +121,8 @@ func layout(m manifest, machine string) []placement {
 	return placed
 }
 
-// inside reports whether a placement stays in the driver root.
-func (p placement) inside() bool {
+// staysInRoot reports whether a placement stays in the driver root.
+func (p placement) staysInRoot() bool {
 	return filepath.IsLocal(p.to) && p.to != "." && (p.from == "" || filepath.IsLocal(p.from)) &&
 		(p.target == "" || !path.IsAbs(p.target) && filepath.IsLocal(path.Join(path.Dir(p.to), p.target)))
 }

@@ -102,9 +102,9 @@ func (a *archive) extract(each func(*tar.Header, io.Reader) error) error {
 	}
 	compressed, _, err := decompress.Reader(buffered)
 	if err != nil {
-		return a.damaged(wrap(err))
+		return a.damaged(readFailed(err))
 	}
-	plain := reading{compressed}
+	plain := errorMarker{compressed}
 	defer plain.Close()
 	files := tar.NewReader(plain)
 	for {
@@ -148,15 +148,15 @@ func (a *archive) damaged(err error) error {
 	return err
 }
 
-func wrap(err error) error { return readError{fmt.Errorf("read the archive: %w", err)} }
+func readFailed(err error) error { return readError{fmt.Errorf("read the archive: %w", err)} }
 
-// reading marks the errors of a decompressor.
-type reading struct{ io.ReadCloser }
+// errorMarker marks the errors of a decompressor.
+type errorMarker struct{ io.ReadCloser }
 
-func (r reading) Read(p []byte) (int, error) {
+func (r errorMarker) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = wrap(err)
+		err = readFailed(err)
 	}
 	return n, err
 }

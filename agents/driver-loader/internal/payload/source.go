@@ -168,8 +168,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// leaveOut is how a walk goes on without an entry.
-func leaveOut(e fs.DirEntry) error {
+// skipEntry is how a walk goes on without an entry.
+func skipEntry(e fs.DirEntry) error {
 	if e.IsDir() {
 		return fs.SkipDir
 	}
@@ -199,7 +199,7 @@ func stamp(src source) (stamp string, size int64, err error) {
 	}
 	add := func(path string, e fs.DirEntry, err error) error {
 		if err == nil && path != src.path && mounted[path] {
-			return leaveOut(e)
+			return skipEntry(e)
 		}
 		if err != nil || e.IsDir() {
 			return err

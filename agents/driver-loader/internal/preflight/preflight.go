@@ -48,14 +48,14 @@ func (v Verdict) Problems() []cause.Cause {
 		}
 	}
 	for _, c := range v.Next.Causes {
-		if !has(out, c) {
+		if !containsCause(out, c) {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-func has(list []cause.Cause, c cause.Cause) bool {
+func containsCause(list []cause.Cause, c cause.Cause) bool {
 	for _, other := range list {
 		if other.Code == c.Code && other.Subject == c.Subject {
 			return true

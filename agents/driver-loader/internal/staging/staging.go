@@ -52,7 +52,7 @@ func (s *Stage) begin() error {
 	} else if err != nil {
 		return fmt.Errorf("lock %s: %w", s.parent, err)
 	}
-	if err := s.clear(); err != nil {
+	if err := s.removeUnfinished(); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp(s.parent, prefix)
@@ -63,8 +63,8 @@ func (s *Stage) begin() error {
 	return os.Chmod(dir, 0o755) //nolint:gosec // containers read the driver root below it
 }
 
-// clear removes what killed processes left.
-func (s *Stage) clear() error {
+// removeUnfinished removes what killed processes left.
+func (s *Stage) removeUnfinished() error {
 	entries, err := os.ReadDir(s.parent)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *Stage) Commit(name string) (string, error) {
 	if err := syncDir(s.parent); err != nil {
 		return "", Explain(s.parent, err)
 	}
-	return path, s.clear()
+	return path, s.removeUnfinished()
 }
 
 // replace moves a folder to a path. What was there has the folder's name then, or that of

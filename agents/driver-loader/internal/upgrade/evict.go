@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// slice is the longest time for which pods are evicted or awaited at a stretch: after it the
+	// defaultSlice is the longest time for which pods are evicted or awaited at a stretch: after it the
 	// node is looked at again, so that a change of the desired driver or a lost grant ends the wait.
-	slice = time.Minute
-	// retry is the time between two looks at the pods of the node. An eviction that is not allowed
+	defaultSlice = time.Minute
+	// defaultEvictInterval is the time between two looks at the pods of the node. An eviction that is not allowed
 	// is asked for again.
-	retry = 5 * time.Second
+	defaultEvictInterval = 5 * time.Second
 	// maxNamed is how many pods a cause names, and maxText the most bytes of one explanation.
 	maxNamed, maxText = 5, 1024
 )
@@ -48,8 +48,8 @@ const (
 	refused event = "refused"
 )
 
-// line is the last event of a pod.
-type line struct {
+// podRecord is the last event of a pod.
+type podRecord struct {
 	event
 	// budget is the PodDisruptionBudget that blocks it, and text says why.
 	budget, text string
@@ -65,12 +65,12 @@ type clearing struct {
 	// seconds bound the action; 0 for no limit.
 	seconds int
 	// pods has the last line of each pod, by namespace and name.
-	pods map[string]line
+	pods map[string]podRecord
 }
 
-// clear takes away the pods that the current action is about, for at most a slice of its time.
-func (u *Upgrade) clear(ctx context.Context, j Journal, a Action, p Policy, now time.Time) *cause.Cause {
-	c := clearing{Upgrade: u, kind: a.Kind, pods: map[string]line{}}
+// clearPods takes away the pods that the current action is about, for at most a slice of its time.
+func (u *Upgrade) clearPods(ctx context.Context, j Journal, a Action, p Policy, now time.Time) *cause.Cause {
+	c := clearing{Upgrade: u, kind: a.Kind, pods: map[string]podRecord{}}
 	switch a.Kind {
 	case WaitForJobs:
 		c.selector, c.seconds = p.WaitForCompletion.PodSelector, p.WaitForCompletion.TimeoutSeconds
@@ -123,11 +123,11 @@ func (c *clearing) await(ctx context.Context) (n int, err error) {
 	there := map[string]bool{}
 	for i := range pods {
 		if p := &pods[i]; !eviction.Ended(p) {
-			c.note(there, p, line{event: running})
+			c.recordPod(there, p, podRecord{event: running})
 			n++
 		}
 	}
-	c.missing(there)
+	c.recordGone(there)
 	return n, nil
 }
 
@@ -142,19 +142,19 @@ func (c *clearing) evict(ctx context.Context) (n int, err error) {
 	}
 	var errs []error
 	for _, p := range pods {
-		now := line{event: evicting}
+		now := podRecord{event: evicting}
 		if p.DeletionTimestamp == nil {
 			err := eviction.Evict(ctx, c.cfg.Client, p)
 			if b, is := errors.AsType[*eviction.Blocked](err); is {
-				now = line{event: blocked, budget: b.Budget, text: b.Text}
+				now = podRecord{event: blocked, budget: b.Budget, text: b.Text}
 			} else if err != nil {
 				errs = append(errs, err)
 				continue
 			}
 		}
-		c.note(there, p, now)
+		c.recordPod(there, p, now)
 	}
-	c.missing(there)
+	c.recordGone(there)
 	return len(pods), errors.Join(errs...)
 }
 
@@ -179,13 +179,13 @@ func (c *clearing) choose(ctx context.Context, there map[string]bool) (chosen []
 		why := c.options.Obstacle(p)
 		switch {
 		case p.Labels[PodSkipLabel] == "true":
-			c.note(there, p, line{event: left, text: "it has the label " + PodSkipLabel + "=true"})
+			c.recordPod(there, p, podRecord{event: left, text: "it has the label " + PodSkipLabel + "=true"})
 		case why == eviction.None, p.DeletionTimestamp != nil && !why.Returns():
 			chosen = append(chosen, p)
 		case c.kind == DrainNode && why.Returns():
-			c.note(there, p, line{event: left, text: string(why)})
+			c.recordPod(there, p, podRecord{event: left, text: string(why)})
 		default:
-			c.note(there, p, line{event: refused, text: inOurTerms(why)})
+			c.recordPod(there, p, podRecord{event: refused, text: withPolicyKey(why)})
 			err = errRefused
 		}
 	}
@@ -195,8 +195,8 @@ func (c *clearing) choose(ctx context.Context, there map[string]bool) (chosen []
 	return chosen, nil
 }
 
-// inOurTerms names the key of the upgrade policy that removes an obstacle.
-func inOurTerms(why eviction.Obstacle) string {
+// withPolicyKey names the key of the upgrade policy that removes an obstacle.
+func withPolicyKey(why eviction.Obstacle) string {
 	switch why {
 	case eviction.NoController:
 		return string(why) + ": set force in upgradePolicy to evict it nevertheless"
@@ -207,8 +207,8 @@ func inOurTerms(why eviction.Obstacle) string {
 	}
 }
 
-// note records what happens to a pod that is there, and logs it if it is new.
-func (c *clearing) note(there map[string]bool, p *eviction.Pod, now line) {
+// recordPod records what happens to a pod that is there, and logs it if it is new.
+func (c *clearing) recordPod(there map[string]bool, p *eviction.Pod, now podRecord) {
 	name := p.Namespace + "/" + p.Name
 	there[name] = true
 	now.text = text.Cut(text.Printable(now.text), maxText)
@@ -219,15 +219,15 @@ func (c *clearing) note(there map[string]bool, p *eviction.Pod, now line) {
 	c.cfg.Log.Info("pod of this node", "event", now.event, "pod", name, "budget", now.budget, "text", now.text)
 	if now.event == blocked && c.blocked[name] != now.budget {
 		c.blocked[name] = now.budget
-		c.say(true, fmt.Sprintf("the PodDisruptionBudget %s holds the eviction of pod %s: %s", now.budget, name, now.text))
+		c.sendEvent(true, fmt.Sprintf("the PodDisruptionBudget %s holds the eviction of pod %s: %s", now.budget, name, now.text))
 	}
 }
 
-// missing records which pods are not there any more.
-func (c *clearing) missing(there map[string]bool) {
+// recordGone records which pods are not there any more.
+func (c *clearing) recordGone(there map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 		if !there[name] && c.pods[name].event != gone {
-			c.pods[name] = line{event: gone}
+			c.pods[name] = podRecord{event: gone}
 			c.cfg.Log.Info("pod of this node", "event", gone, "pod", name)
 		}
 	}

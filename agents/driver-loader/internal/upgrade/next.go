@@ -65,18 +65,18 @@ type Action struct {
 func Next(j Journal, o Observation, p Policy) Action {
 	switch {
 	case j.State.resting():
-		return rest(j, o, p)
+		return nextAtRest(j, o, p)
 	case j.State == Required:
-		return queue(j, o, p)
+		return nextInQueue(j, o, p)
 	case j.State.beforeSwap():
-		return prepare(j, o, p)
+		return nextBeforeSwap(j, o, p)
 	default:
-		return change(j, o)
+		return nextInChange(j, o)
 	}
 }
 
-// rest handles the states in which nothing goes on.
-func rest(j Journal, o Observation, p Policy) Action {
+// nextAtRest handles the states in which nothing goes on.
+func nextAtRest(j Journal, o Observation, p Policy) Action {
 	switch {
 	case o.Node.Cordoned:
 		return Action{Kind: Move, To: Yielding} // by a process that lost its journal
@@ -102,8 +102,8 @@ func desired(j Journal, o Observation, p Policy) bool {
 	return o.Target != "" && o.Loaded != "" && o.Loaded != o.Target && !o.Node.Skip && asked
 }
 
-// queue handles a node that waits for a grant.
-func queue(j Journal, o Observation, p Policy) Action {
+// nextInQueue handles a node that waits for a grant.
+func nextInQueue(j Journal, o Observation, p Policy) Action {
 	switch {
 	case !desired(j, o, p):
 		return Action{Kind: Move, To: Idle}
@@ -125,8 +125,8 @@ func queue(j Journal, o Observation, p Policy) Action {
 	}}
 }
 
-// prepare handles a node in the upgrade whose driver is untouched.
-func prepare(j Journal, o Observation, p Policy) Action {
+// nextBeforeSwap handles a node in the upgrade whose driver is untouched.
+func nextBeforeSwap(j Journal, o Observation, p Policy) Action {
 	switch {
 	case o.Node.Granted != o.Target, o.Target == "", o.Target == o.Loaded, o.Node.Skip:
 		return Action{Kind: Move, To: Yielding}
@@ -148,8 +148,8 @@ func prepare(j Journal, o Observation, p Policy) Action {
 	}
 }
 
-// change handles the change of the driver, and the way back.
-func change(j Journal, o Observation) Action {
+// nextInChange handles the change of the driver, and the way back.
+func nextInChange(j Journal, o Observation) Action {
 	interrupted := cause.Cause{
 		Code: cause.UpgradeInterrupted, Subject: "upgrade to driver " + j.Target,
 		Text: fmt.Sprintf("this agent ended %d times while it changed the driver", j.Attempts),

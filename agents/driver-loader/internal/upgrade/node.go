@@ -25,9 +25,9 @@ func hasPlugin(n nodestate.Node) bool {
 	return false
 }
 
-// read returns the part of the Node that Next looks at. StateLabel is not in it: other tools
+// nodeFields returns the part of the Node that Next looks at. StateLabel is not in it: other tools
 // write it too, and the journal has the state.
-func read(n nodestate.Node) Node {
+func nodeFields(n nodestate.Node) Node {
 	return Node{
 		Unschedulable: n.Unschedulable,
 		Cordoned:      n.Annotations[CordonedAnnotation] != "",
@@ -37,8 +37,8 @@ func read(n nodestate.Node) Node {
 	}
 }
 
-// published returns what a node whose agent has this DaemonSet shows of a journal.
-func published(j Journal, daemonSet string) nodestate.Desired {
+// publishedFields returns what a node whose agent has this DaemonSet shows of a journal.
+func publishedFields(j Journal, daemonSet string) nodestate.Desired {
 	labels, annotations := map[string]string{}, map[string]string{}
 	if label := j.State.Label(); label != "" {
 		labels[StateLabel] = label
@@ -71,7 +71,7 @@ func published(j Journal, daemonSet string) nodestate.Desired {
 // again; 0 for none. At rest it does so once, whatever other tools write, unless the Node has a grant:
 // what they wrote has caused it, and it would hold a place for ever.
 func (u *Upgrade) publish(ctx context.Context, n nodestate.Node) (wrote bool, again time.Duration, err error) {
-	d := published(u.journal, u.cfg.DaemonSet)
+	d := publishedFields(u.journal, u.cfg.DaemonSet)
 	if u.journal.State.resting() && u.shown != nil && reflect.DeepEqual(*u.shown, d) && n.Annotations[GrantAnnotation] == "" {
 		return false, 0, nil
 	}

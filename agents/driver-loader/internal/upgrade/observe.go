@@ -54,7 +54,7 @@ func (u *Upgrade) observe(ctx context.Context) (nodestate.Node, Observation, Pol
 	if node, err = u.node.Read(ctx); err != nil {
 		return node, o, p, err
 	}
-	o.Node = read(node)
+	o.Node = nodeFields(node)
 	if o.Loaded, err = u.cfg.Driver.Loaded(ctx); err != nil {
 		return node, o, p, fmt.Errorf("look which driver is loaded: %w", err)
 	}

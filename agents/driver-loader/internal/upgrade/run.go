@@ -91,7 +91,7 @@ func New(cfg Config) *Upgrade {
 	if cfg.Retry == (pace.Backoff{}) {
 		cfg.Retry = pace.Backoff{First: 5 * time.Second, Most: time.Minute} //nolint:mnd // see Config
 	}
-	cfg.Slice, cfg.Evict = cmp.Or(cfg.Slice, slice), cmp.Or(cfg.Evict, retry)
+	cfg.Slice, cfg.Evict = cmp.Or(cfg.Slice, defaultSlice), cmp.Or(cfg.Evict, defaultEvictInterval)
 	j, err := ReadJournal(cfg.Journal)
 	if err != nil {
 		cfg.Log.Warn("the journal of the upgrade is lost, beginning again", "err", err)
@@ -124,7 +124,7 @@ func (u *Upgrade) Run(ctx context.Context) error {
 	defer following.Wait()
 	following.Go(func() { u.node.Watch(ctx, u.Changed) })
 	following.Go(func() { u.follow(ctx) })
-	u.moved()
+	u.notifyMoved()
 	return u.loop.Run(ctx)
 }
 
@@ -159,7 +159,7 @@ func (u *Upgrade) step(ctx context.Context) (reconcile.Result, error) {
 	if err := u.write(Begin(j, a)); err != nil {
 		return none, err
 	}
-	failed, err := u.do(ctx, node, a, p)
+	failed, err := u.runAction(ctx, node, a, p)
 	if err != nil {
 		return none, err
 	}
@@ -167,7 +167,7 @@ func (u *Upgrade) step(ctx context.Context) (reconcile.Result, error) {
 	if err := u.write(next); err != nil {
 		return none, err
 	}
-	u.tell(j, next)
+	u.report(j, next)
 	switch {
 	case failed != nil && next.State == j.State && failed.Code != cause.WaitingForPods:
 		return none, failed // with a pause
@@ -188,18 +188,18 @@ func (u *Upgrade) write(j Journal) error {
 	u.mu.Lock()
 	u.journal = j
 	u.mu.Unlock()
-	u.moved()
+	u.notifyMoved()
 	return nil
 }
 
-func (u *Upgrade) moved() {
+func (u *Upgrade) notifyMoved() {
 	if u.cfg.Moved != nil {
 		u.cfg.Moved()
 	}
 }
 
-// do takes an action. It returns why the action failed, or an error if it does not know.
-func (u *Upgrade) do(ctx context.Context, node nodestate.Node, a Action, p Policy) (*cause.Cause, error) {
+// runAction takes an action. It returns why the action failed, or an error if it does not know.
+func (u *Upgrade) runAction(ctx context.Context, node nodestate.Node, a Action, p Policy) (*cause.Cause, error) {
 	switch a.Kind {
 	case Cordon:
 		return nil, u.node.Cordon(ctx, node, u.journal.Target)
@@ -212,14 +212,14 @@ func (u *Upgrade) do(ctx context.Context, node nodestate.Node, a Action, p Polic
 		}
 		return nil, u.node.Uncordon(ctx, node)
 	case WaitForJobs, EvictPods, DrainNode, Swap, Validate, RollBack:
-		return u.long(ctx, a, p)
+		return u.runLongAction(ctx, a, p)
 	default:
 		return nil, nil
 	}
 }
 
-// long takes an action that may last. One that the end of this process ended has not failed.
-func (u *Upgrade) long(ctx context.Context, a Action, p Policy) (failed *cause.Cause, err error) {
+// runLongAction takes an action that may last. One that the end of this process ended has not failed.
+func (u *Upgrade) runLongAction(ctx context.Context, a Action, p Policy) (failed *cause.Cause, err error) {
 	switch a.Kind {
 	case Swap:
 		err = u.swap(ctx, u.journal.Target)
@@ -228,7 +228,7 @@ func (u *Upgrade) long(ctx context.Context, a Action, p Policy) (failed *cause.C
 	case RollBack:
 		err = u.cfg.Driver.RollBack(ctx, u.journal.Previous)
 	default:
-		failed = u.clear(ctx, u.journal, a, p, time.Now())
+		failed = u.clearPods(ctx, u.journal, a, p, time.Now())
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -263,21 +263,21 @@ func causeOf(subject string, err error) *cause.Cause {
 	return &cause.Cause{Code: cause.UpgradeFailed, Subject: subject, Text: err.Error()}
 }
 
-// tell logs a change of the state, and sends it as an Event.
-func (u *Upgrade) tell(before, after Journal) {
+// report logs a change of the state, and sends it as an Event.
+func (u *Upgrade) report(before, after Journal) {
 	if after.Cause != nil && (before.Cause == nil || before.Cause.Code != after.Cause.Code) && after.Cause.Code != cause.WaitingForUpgradeSlot {
 		u.cfg.Log.Warn("the upgrade of the driver has a problem", "state", after.State, "cause", after.Cause.Error())
-		u.say(true, after.Cause.Error())
+		u.sendEvent(true, after.Cause.Error())
 	}
 	if before.State == after.State {
 		return
 	}
 	u.cfg.Log.Info("upgrade of the driver", "state", after.State, "before", before.State, "target", after.Target)
 	if after.State.Label() != before.State.Label() && after.State != Idle {
-		u.say(after.State == Failed, fmt.Sprintf("upgrade to driver %s: %s", after.Target, after.State.Label()))
+		u.sendEvent(after.State == Failed, fmt.Sprintf("upgrade to driver %s: %s", after.Target, after.State.Label()))
 	}
 }
 
-func (u *Upgrade) say(warning bool, message string) {
+func (u *Upgrade) sendEvent(warning bool, message string) {
 	u.cfg.Events.Report(kube.Event{Warning: warning, Reason: EventReason, Message: message})
 }

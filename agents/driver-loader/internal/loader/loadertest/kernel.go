@@ -16,25 +16,25 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-func (n Node) at(format string, args ...any) {
+func (n Node) notify(format string, args ...any) {
 	if n.At != nil {
 		n.At(fmt.Sprintf(format, args...))
 	}
 }
 
-// is reports whether a file of the test names the version.
-func (n Node) is(file, version string) bool {
+// fileNames reports whether a file of the test names the version.
+func (n Node) fileNames(file, version string) bool {
 	data, err := os.ReadFile(n.path(file))
 	return err == nil && string(data) == version
 }
 
 // Load loads a module, as the kernel does.
 func (n Node) Load(_ context.Context, m *module.Module, params []string) error {
-	n.at("load %s", m.Name)
-	if m.Name == "nvidia" && n.is("rejected", m.Version) {
+	n.notify("load %s", m.Name)
+	if m.Name == "nvidia" && n.fileNames("rejected", m.Version) {
 		return cause.Cause{Code: cause.ModuleInitFailed, Subject: "module nvidia", Text: "its init failed", Fix: "read the log"}
 	}
-	if m.Name != "nvidia" && !n.is("sys/module/nvidia/version", m.Version+"\n") {
+	if m.Name != "nvidia" && !n.fileNames("sys/module/nvidia/version", m.Version+"\n") {
 		return cause.Cause{Code: cause.ModuleDependencyMissing, Subject: "module " + m.Name, Text: "nvidia of its version is not loaded"}
 	}
 	made := n.path("made/" + m.Name)
@@ -104,7 +104,7 @@ func (n Node) count() error {
 
 // Unload unloads a module, as the kernel does.
 func (n Node) Unload(name string) error {
-	n.at("unload %s", name)
+	n.notify("unload %s", name)
 	dir := n.path("sys/module/" + name)
 	uses, err := os.ReadFile(filepath.Join(dir, "refcnt"))
 	switch {
@@ -122,9 +122,9 @@ func (n Node) Unload(name string) error {
 
 // Open opens a device of the driver, as the kernel does.
 func (n Node) Open(path string) error {
-	n.at("open %s", filepath.Base(path))
+	n.notify("open %s", filepath.Base(path))
 	version, err := os.ReadFile(n.path("sys/module/nvidia/version"))
-	if err != nil || n.is("muted", string(bytes.TrimSpace(version))) {
+	if err != nil || n.fileNames("muted", string(bytes.TrimSpace(version))) {
 		return unix.EIO
 	}
 	_, err = os.Lstat(path)
