@@ -55,7 +55,7 @@ func (o *command) assertConfig(c *cli.Context, log *slog.Logger) error {
 		return err
 	}
 	if o.validOnly {
-		return say(c, "Selected MIG configuration is valid")
+		return printLine(c, "Selected MIG configuration is valid")
 	}
 	gpus, err := o.observe(c.Context, log)
 	if err != nil {
@@ -83,7 +83,7 @@ func (o *command) assertConfig(c *cli.Context, log *slog.Logger) error {
 		return &notApplied{err}
 	}
 	if o.modeOnly {
-		return say(c, "Selected MIG mode settings from configuration currently applied")
+		return printLine(c, "Selected MIG mode settings from configuration currently applied")
 	}
-	return say(c, "Selected MIG configuration currently applied")
+	return printLine(c, "Selected MIG configuration currently applied")
 }

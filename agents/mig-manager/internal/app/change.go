@@ -69,16 +69,16 @@ func (ch change) run(c *cli.Context, env map[string]string) (err error) {
 	}
 	return ch.command.onNode(ch.log, func(n *node) error {
 		ch.node = n
-		if err := ch.do(c.Context); err != nil {
+		if err := ch.execute(c.Context); err != nil {
 			return err
 		}
-		return say(c, ch.done)
+		return printLine(c, ch.done)
 	})
 }
 
-// do makes the change: mig-parted's order of hooks, except that the mode and the layout change
+// execute makes the change: mig-parted's order of hooks, except that the mode and the layout change
 // together, after both hooks, because a GPU has to end with the old or the new ones of both.
-func (ch change) do(ctx context.Context) (err error) {
+func (ch change) execute(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, ch.hooks.Run(ctx, hooks.ApplyExit)) }()
 	if err := ch.hooks.Run(ctx, hooks.ApplyStart); err != nil {
 		return err

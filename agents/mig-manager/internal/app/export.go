@@ -108,7 +108,7 @@ func (s *settings) checkpointCommand() *cli.Command {
 			if err := write(c, o.checkpoint, data); err != nil || o.checkpoint == "-" {
 				return err
 			}
-			return say(c, "MIG configuration checkpointed successfully")
+			return printLine(c, "MIG configuration checkpointed successfully")
 		}),
 	}
 }

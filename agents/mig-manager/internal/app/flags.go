@@ -135,8 +135,8 @@ func (o *command) selection() (migconfig.Config, string, error) {
 	return config, name, nil
 }
 
-// say prints a line.
-func say(c *cli.Context, line string) error {
+// printLine prints a line.
+func printLine(c *cli.Context, line string) error {
 	_, err := fmt.Fprintln(c.App.Writer, line)
 	return err
 }

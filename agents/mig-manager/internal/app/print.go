@@ -43,11 +43,11 @@ func printPlan(w io.Writer, p apply.Plan, draw bool) error {
 
 func printChange(out io.Writer, c apply.Change) {
 	if !c.Needed() {
-		fmt.Fprintf(out, "  stays: %s\n", has(c.GPU.State))
+		fmt.Fprintf(out, "  stays: %s\n", describeState(c.GPU.State))
 		return
 	}
-	fmt.Fprintf(out, "  now:   %s\n", has(c.GPU.State))
-	fmt.Fprintf(out, "  then:  %s\n", has(c.Target))
+	fmt.Fprintf(out, "  now:   %s\n", describeState(c.GPU.State))
+	fmt.Fprintf(out, "  then:  %s\n", describeState(c.Target))
 	n := 0
 	step := func(what string) {
 		n++
@@ -78,8 +78,8 @@ func printMode(c apply.Change, step func(string)) {
 	}
 }
 
-// has describes a state in a few words.
-func has(s mig.State) string {
+// describeState describes a state in a few words.
+func describeState(s mig.State) string {
 	switch {
 	case s.Enabled != s.Pending:
 		return fmt.Sprintf("MIG mode %s, and %s after a reset", onOff(s.Enabled), onOff(s.Pending))

@@ -70,7 +70,7 @@ func (o *command) validate(c *cli.Context, log *slog.Logger) error {
 		}
 		verdicts = append(verdicts, v)
 	}
-	noteUnknown(config, names, log)
+	warnUnknown(config, names, log)
 	if err := printVerdicts(c, verdicts, o.format); err != nil {
 		return err
 	}
@@ -94,11 +94,11 @@ func judge(config migconfig.Config, name string, products []boards.Product) verd
 			switch {
 			case err == nil:
 				can[device] = true
-				v.Boards = with(v.Boards, p.Name)
+				v.Boards = appendUnique(v.Boards, p.Name)
 				continue
 			case errors.Is(err, migconfig.ErrNoMatch):
 			case !errors.As(err, &infeasible):
-				clash[err.Error()] = with(clash[err.Error()], p.Name)
+				clash[err.Error()] = appendUnique(clash[err.Error()], p.Name)
 			case config.Filters(name, device):
 				wrong[device] = fmt.Errorf("%s (%s): %w", p.Name, migconfig.Filter{Device: device}, err)
 			}
@@ -116,8 +116,8 @@ func judge(config migconfig.Config, name string, products []boards.Product) verd
 	return v
 }
 
-// with adds a word to a list that does not have it.
-func with(list []string, word string) []string {
+// appendUnique adds a word to a list that does not have it.
+func appendUnique(list []string, word string) []string {
 	if slices.Contains(list, word) {
 		return list
 	}
@@ -166,8 +166,8 @@ func possible(config migconfig.Config, name string, p boards.Product, device uin
 	return nil
 }
 
-// noteUnknown logs the products of device filters that are not in the table of boards.
-func noteUnknown(config migconfig.Config, names []string, log *slog.Logger) {
+// warnUnknown logs the products of device filters that are not in the table of boards.
+func warnUnknown(config migconfig.Config, names []string, log *slog.Logger) {
 	seen := map[uint32]bool{}
 	for _, name := range names {
 		for _, item := range config.Entries[name] {
@@ -199,7 +199,7 @@ func printVerdicts(c *cli.Context, verdicts []verdict, format string) error {
 	}
 	for _, v := range verdicts {
 		for _, p := range v.Problems {
-			if err := say(c, v.Config+": "+p); err != nil {
+			if err := printLine(c, v.Config+": "+p); err != nil {
 				return err
 			}
 		}

@@ -66,8 +66,8 @@ func (a *Applier) unseen(v *partition.View) *Observation {
 	return &Observation{view: v, changes: a.changes, running: map[gpu.UUID][]mig.Holder{}}
 }
 
-// all observes all GPUs.
-func (o *observer) all() (err error) {
+// observeAll observes all GPUs.
+func (o *observer) observeAll() (err error) {
 	o.part = false
 	if o.gpus, err = o.view.GPUs(); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (o *observer) all() (err error) {
 	return nil
 }
 
-// some observes the GPUs that a plan changes. One that is not there any more has a fault.
-func (o *observer) some(p Plan) error {
+// observePlanned observes the GPUs that a plan changes. One that is not there any more has a fault.
+func (o *observer) observePlanned(p Plan) error {
 	o.part = true
 	for _, c := range p.GPUs {
 		if !c.Needed() {

@@ -44,16 +44,16 @@ func (t *transaction) complete(ctx context.Context, waiting []unit, to func(*mem
 // phase calls f for units while NVML is initialized, and returns those for which f returns
 // true. An error that concerns the whole node is that of each unit that was not done.
 func (t *transaction) phase(ctx context.Context, units []unit, f func(*work, unit) bool) []unit {
-	_, again, err := t.each(ctx, func(*partition.View) (func() ([]unit, error), error) {
+	_, again, err := t.eachUnit(ctx, func(*partition.View) (func() ([]unit, error), error) {
 		return func() ([]unit, error) { return units, nil }, nil
 	}, f)
 	if err != nil {
-		fail(units, err)
+		failAll(units, err)
 	}
 	return again
 }
 
-func fail(units []unit, err error) {
+func failAll(units []unit, err error) {
 	for _, u := range units {
 		for _, m := range u {
 			m.err = err
@@ -61,9 +61,9 @@ func fail(units []unit, err error) {
 	}
 }
 
-// each is phase for the units of what begin returns. What begin does itself must concern nobody else:
+// eachUnit is phase for the units of what begin returns. What begin does itself must concern nobody else:
 // if the time of ctx is over, its result is not asked for. The error is for units that were not begun.
-func (t *transaction) each(ctx context.Context, begin func(*partition.View) (func() ([]unit, error), error), f func(*work, unit) bool) (units, again []unit, err error) {
+func (t *transaction) eachUnit(ctx context.Context, begin func(*partition.View) (func() ([]unit, error), error), f func(*work, unit) bool) (units, again []unit, err error) {
 	var mu sync.Mutex // a call that hangs is left behind when ctx ends, with the unit that it is for
 	done, left := 0, false
 	_, err = granted(ctx, t, func(v *partition.View) (struct{}, error) {
@@ -88,7 +88,7 @@ func (t *transaction) each(ctx context.Context, begin func(*partition.View) (fun
 			if left {
 				break
 			}
-			u.set(own)
+			u.copyFrom(own)
 			if waits {
 				again = append(again, u)
 			}
@@ -100,7 +100,7 @@ func (t *transaction) each(ctx context.Context, begin func(*partition.View) (fun
 	defer mu.Unlock()
 	left = true
 	if err != nil && units != nil {
-		fail(units[done:], err)
+		failAll(units[done:], err)
 		err = nil
 	}
 	return units, again, err

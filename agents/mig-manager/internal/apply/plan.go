@@ -59,7 +59,7 @@ func (a *Applier) observer(span *nvml.Span, seen *Observation) (*observer, error
 	}
 	o := &observer{a, a.unseen(a.reader.View(span))}
 	o.span = span
-	return o, o.all()
+	return o, o.observeAll()
 }
 
 func (o *observer) plan(req Request, held map[gpu.UUID][]mig.Holder) (Plan, error) {
@@ -89,7 +89,7 @@ func (o *observer) plan(req Request, held map[gpu.UUID][]mig.Holder) (Plan, erro
 		return Plan{}, err
 	}
 	err := o.addPeers(&p)
-	p.hold(held)
+	p.addHolders(held)
 	return p, err
 }
 
@@ -125,8 +125,8 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request, held []mig.Hold
 	case d.Enabled && req.Layouts[g.UUID] != nil:
 		target.Layout = slices.Clone(req.Layouts[g.UUID])
 		target.Layout.Sort()
-		if err := room(g).Fits(target.Layout); err != nil {
-			return Change{}, beside(g, err, func(b mig.Board) error { return b.Fits(target.Layout) })
+		if err := boardBesideUnlisted(g).Fits(target.Layout); err != nil {
+			return Change{}, explainUnlisted(g, err, func(b mig.Board) error { return b.Fits(target.Layout) })
 		}
 	case d.Enabled:
 		var err error
@@ -134,7 +134,7 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request, held []mig.Hold
 			return Change{}, err
 		}
 	}
-	return o.toward(g, target)
+	return o.planChange(g, target)
 }
 
 // faultError returns the error for a GPU that cannot be read.
@@ -155,7 +155,7 @@ func (o *observer) target(g *mig.GPU, want map[gpu.Profile]int, held []mig.Holde
 		return slices.ContainsFunc(busy(), func(h mig.Holder) bool { return uses(h, i) })
 	}
 	layout, err := fit(*g, want, inUse)
-	if err != nil && o.shares(*g, want) {
+	if err != nil && o.sharesEngines(*g, want) {
 		g.Board.SharedEngines = true
 		layout, err = fit(*g, want, inUse)
 	}
@@ -168,23 +168,23 @@ func uses(h mig.Holder, i mig.Instance) bool {
 		slices.ContainsFunc(i.Compute, func(c mig.Compute) bool { return c.ID == h.ComputeInstance }))
 }
 
-// way returns the way of a GPU to a state, without those who stand in it.
-func way(g mig.GPU, target mig.State) Change {
+// changeTo returns the way of a GPU to a state, without those who stand in it.
+func changeTo(g mig.GPU, target mig.State) Change {
 	c := Change{GPU: g, Target: target, Mode: g.Enabled != target.Enabled || g.Pending != target.Pending}
 	c.Reset = g.Enabled != target.Enabled && g.NeedsReset
 	switch {
 	case g.Enabled != target.Enabled:
 		c.Steps = append(plan.Steps(g.Board, g.Layout, nil), plan.Steps(g.Board, nil, target.Layout)...)
 	case g.Enabled:
-		c.Steps = plan.Steps(room(g), g.Layout, target.Layout)
+		c.Steps = plan.Steps(boardBesideUnlisted(g), g.Layout, target.Layout)
 	}
 	return c
 }
 
-// toward returns the way of a GPU to a state, and who stands in it.
-func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
-	c := way(g, target)
-	if err := c.empties(); err != nil {
+// planChange returns the way of a GPU to a state, and who stands in it.
+func (o *observer) planChange(g mig.GPU, target mig.State) (Change, error) {
+	c := changeTo(g, target)
+	if err := c.checkUnlisted(); err != nil {
 		return c, err
 	}
 	if !c.disturbs() {
@@ -194,7 +194,7 @@ func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Holders = o.cfg.Processes.name(g, slices.DeleteFunc(slices.Clone(list), c.leaves))
+	c.Holders = o.cfg.Processes.addOwners(g, slices.DeleteFunc(slices.Clone(list), c.keepsInstancesOf))
 	return c, nil
 }
 
@@ -203,8 +203,8 @@ func (c Change) disturbs() bool {
 	return c.Mode || c.Reset || slices.ContainsFunc(c.Steps, func(s mig.Step) bool { return s.Op == mig.DestroyCompute || s.Op == mig.DestroyInstance })
 }
 
-// leaves reports whether the change leaves the instances of h alone.
-func (c Change) leaves(h mig.Holder) bool {
+// keepsInstancesOf reports whether the change leaves the instances of h alone.
+func (c Change) keepsInstancesOf(h mig.Holder) bool {
 	if c.Reset || c.GPU.Enabled != c.Target.Enabled {
 		return false
 	}
@@ -222,19 +222,19 @@ func (c Change) leaves(h mig.Holder) bool {
 	})
 }
 
-// hold adds the containers that are in the way of the change. A container stands for the processes
+// addHolders adds the containers that are in the way of the change. A container stands for the processes
 // of its pod.
-func (c *Change) hold(held []mig.Holder) {
-	held = slices.DeleteFunc(slices.Clone(held), c.leaves)
+func (c *Change) addHolders(held []mig.Holder) {
+	held = slices.DeleteFunc(slices.Clone(held), c.keepsInstancesOf)
 	c.Holders = append(held, slices.DeleteFunc(c.Holders, func(p mig.Holder) bool {
 		return p.Pod.Name != "" && slices.ContainsFunc(held, func(h mig.Holder) bool { return h.Pod == p.Pod })
 	})...)
 }
 
-// hold is Change.hold for all GPUs.
-func (p Plan) hold(held map[gpu.UUID][]mig.Holder) {
+// addHolders is Change.hold for all GPUs.
+func (p Plan) addHolders(held map[gpu.UUID][]mig.Holder) {
 	for i := range p.GPUs {
-		p.GPUs[i].hold(held[p.GPUs[i].GPU.UUID])
+		p.GPUs[i].addHolders(held[p.GPUs[i].GPU.UUID])
 	}
 }
 
@@ -247,7 +247,7 @@ func (o *observer) addPeers(p *Plan) error {
 		return nil
 	}
 	if o.part {
-		if err := o.all(); err != nil {
+		if err := o.observeAll(); err != nil {
 			return err
 		}
 	}
@@ -272,8 +272,8 @@ func (o *observer) addPeers(p *Plan) error {
 		if err != nil {
 			errs = append(errs, err)
 		}
-		c.Reset, c.fabric, c.Holders = true, true, o.cfg.Processes.name(g, list)
-		if err := c.empties(); err != nil {
+		c.Reset, c.fabric, c.Holders = true, true, o.cfg.Processes.addOwners(g, list)
+		if err := c.checkUnlisted(); err != nil {
 			errs = append(errs, fmt.Errorf("plan reset of GPU %d (%s), which is on an NVLink fabric with the others: %w", g.Index, g.UUID, err))
 		}
 		c.Steps = append(plan.Steps(g.Board, g.Layout, nil), plan.Steps(c.GPU.Board, nil, c.Target.Layout)...)

@@ -14,8 +14,8 @@ type Processes struct {
 	Driver string
 }
 
-// name returns the processes of a GPU with their owners and MIG devices. Unknown properties are left out.
-func (p Processes) name(g mig.GPU, list []mig.Holder) []mig.Holder {
+// addOwners returns the processes of a GPU with their owners and MIG devices. Unknown properties are left out.
+func (p Processes) addOwners(g mig.GPU, list []mig.Holder) []mig.Holder {
 	known := make([]procowner.Process, 0, len(list))
 	for _, h := range list {
 		known = append(known, p.Process(h.PID))

@@ -54,7 +54,7 @@ func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 	cmd.WaitDelay = time.Second
 	var out text.Tail
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := runUntil(cmd, limit+stuck)
+	err := runUntil(cmd, limit+killGrace)
 	said := text.Printable(strings.Join(strings.Fields(out.String()), " "))
 	what := fmt.Sprintf("reset GPUs with nvidia-smi %s of driver root %s", strings.Join(args, " "), root)
 	switch {
@@ -62,15 +62,15 @@ func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%s: no answer in %s: %s", what, limit, said)
-	case busy(said):
+	case reportsBusy(said):
 		return fmt.Errorf("%s: %w: %s", what, ErrBusy, said)
 	default:
 		return fmt.Errorf("%s: %w: %s", what, err, said)
 	}
 }
 
-// busy reports whether nvidia-smi says that a GPU is in use. Its words depend on its version.
-func busy(said string) bool {
+// reportsBusy reports whether nvidia-smi says that a GPU is in use. Its words depend on its version.
+func reportsBusy(said string) bool {
 	said = strings.ToLower(said)
 	return strings.Contains(said, "in use") || strings.Contains(said, "being used")
 }
@@ -86,9 +86,9 @@ func (s SMI) program(root string) string {
 	return cmp.Or(s.Program, usual)
 }
 
-// stuck is how long nvidia-smi is waited for after it was killed. While it is in a call of the
+// killGrace is how long nvidia-smi is waited for after it was killed. While it is in a call of the
 // driver that hangs, not even SIGKILL ends it.
-const stuck = 5 * time.Second
+const killGrace = 5 * time.Second
 
 // runUntil runs a command, and leaves it to itself if it does not end in time.
 func runUntil(cmd *exec.Cmd, limit time.Duration) error {

@@ -37,21 +37,21 @@ func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 		r := unchanged(p)
 		return r, r.Err()
 	}
-	return a.alone(ctx, "change of MIG layouts", func(o *observer, _ *journal) (Plan, error) {
-		if err := o.some(p); err != nil {
+	return a.runExclusive(ctx, "change of MIG layouts", func(o *observer, _ *journal) (Plan, error) {
+		if err := o.observePlanned(p); err != nil {
 			return Plan{}, err
 		}
-		again, err := o.plan(req.of(o.gpus), p.held)
+		again, err := o.plan(req.limitedTo(o.gpus), p.held)
 		if err == nil && a.cfg.Containers != nil {
-			err = again.asked(p)
+			err = again.checkHoldersKnown(p)
 		}
-		again.leave(p)
+		again.addUnchanged(p)
 		return again, errors.Join(err, again.Busy())
 	})
 }
 
-// of returns the part of a request that concerns GPUs.
-func (req Request) of(gpus []mig.GPU) Request {
+// limitedTo returns the part of a request that concerns GPUs.
+func (req Request) limitedTo(gpus []mig.GPU) Request {
 	all := req.Desired
 	req.Desired = map[gpu.UUID]mig.Desired{}
 	for _, g := range gpus {
@@ -62,9 +62,9 @@ func (req Request) of(gpus []mig.GPU) Request {
 	return req
 }
 
-// asked returns an error if the plan takes something from a GPU from which an earlier plan took nothing:
+// checkHoldersKnown returns an error if the plan takes something from a GPU from which an earlier plan took nothing:
 // nobody was asked which containers use it.
-func (p Plan) asked(earlier Plan) error {
+func (p Plan) checkHoldersKnown(earlier Plan) error {
 	for _, c := range p.GPUs {
 		if c.disturbs() && !slices.ContainsFunc(earlier.GPUs, func(o Change) bool { return o.GPU.UUID == c.GPU.UUID && o.disturbs() }) {
 			return &HoldersUnknown{fmt.Errorf("GPU %d (%s) has changed since its change was planned", c.GPU.Index, c.GPU.UUID)}
@@ -73,8 +73,8 @@ func (p Plan) asked(earlier Plan) error {
 	return nil
 }
 
-// leave adds the GPUs that an earlier plan leaves as they are.
-func (p *Plan) leave(earlier Plan) {
+// addUnchanged adds the GPUs that an earlier plan leaves as they are.
+func (p *Plan) addUnchanged(earlier Plan) {
 	for _, c := range earlier.GPUs {
 		if !slices.ContainsFunc(p.GPUs, func(o Change) bool { return o.GPU.UUID == c.GPU.UUID }) && !c.Needed() {
 			p.GPUs = append(p.GPUs, c)
@@ -109,8 +109,8 @@ func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	}); err != nil {
 		return Result{}, err
 	}
-	return a.alone(ctx, "recovery of MIG layouts", func(o *observer, j *journal) (Plan, error) {
-		if err := o.all(); err != nil {
+	return a.runExclusive(ctx, "recovery of MIG layouts", func(o *observer, j *journal) (Plan, error) {
+		if err := o.observeAll(); err != nil {
 			return Plan{}, err
 		}
 		return o.recover(j, req.Desired, held)
@@ -150,8 +150,8 @@ func unchanged(p Plan) Result {
 	return r
 }
 
-// alone claims the lease, plans with f by what that observes, and executes the plan.
-func (a *Applier) alone(ctx context.Context, reason string, f func(*observer, *journal) (Plan, error)) (r Result, err error) {
+// runExclusive claims the lease, plans with f by what that observes, and executes the plan.
+func (a *Applier) runExclusive(ctx context.Context, reason string, f func(*observer, *journal) (Plan, error)) (r Result, err error) {
 	grant, err := a.cfg.Session.Claim(ctx, Owner, reason, a.cfg.Limit)
 	if err != nil {
 		return Result{}, fmt.Errorf("%s: %w", reason, err)
@@ -205,7 +205,7 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map
 	var errs []error
 	for _, e := range slices.Clone(j.GPUs) {
 		if o.gone(e.UUID) {
-			if err := o.hides(); err != nil {
+			if err := o.checkVisible(); err != nil {
 				errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): %w; the journal keeps it", e.Index, e.UUID, err))
 				continue
 			}
@@ -221,17 +221,17 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map
 		g := o.gpus[at]
 		target := e.Before
 		d, asked := wanted[e.UUID]
-		if g.State.Equal(e.Goal) || g.State.Equal(e.Before) || asked && has(g.State, d) {
+		if g.State.Equal(e.Goal) || g.State.Equal(e.Before) || asked && satisfies(g.State, d) {
 			target = g.State
 		} else if e.Desired == nil || asked && d.Equal(*e.Desired) {
 			target = e.Goal
 		}
-		c, err := o.toward(g, target)
+		c, err := o.planChange(g, target)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): %w", g.Index, g.UUID, err))
 			continue
 		}
-		if c.hold(held[g.UUID]); len(c.Holders) > 0 {
+		if c.addHolders(held[g.UUID]); len(c.Holders) > 0 {
 			errs = append(errs, &InUse{GPU: g.UUID, Index: g.Index, Holders: c.Holders})
 			continue
 		}
@@ -239,7 +239,7 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map
 		p.GPUs = append(p.GPUs, c)
 	}
 	err := o.addPeers(&p)
-	p.hold(held)
+	p.addHolders(held)
 	if err := errors.Join(err, p.Busy()); err != nil {
 		return Plan{}, errors.Join(append(errs, err)...)
 	}
@@ -257,9 +257,9 @@ func (o *observer) gone(id gpu.UUID) bool {
 	return !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id || g.UUID == "" })
 }
 
-// hides returns an error if NVML may not show all GPUs of the node to this process, as in a container
+// checkVisible returns an error if NVML may not show all GPUs of the node to this process, as in a container
 // that has some of them.
-func (o *observer) hides() error {
+func (o *observer) checkVisible() error {
 	devices, err := pci.Scan(o.cfg.Sys)
 	if err != nil {
 		return fmt.Errorf("whether it is on the node is not known: %w", err)
@@ -276,7 +276,7 @@ func (o *observer) hides() error {
 	return fmt.Errorf("NVML shows %d of the %d GPUs of the node to this process, and not this one: recover it where all are visible, as on the host", len(o.gpus), bound)
 }
 
-// has reports whether a GPU has what is asked of it.
-func has(s mig.State, d mig.Desired) bool {
+// satisfies reports whether a GPU has what is asked of it.
+func satisfies(s mig.State, d mig.Desired) bool {
 	return s.Pending == d.Enabled && s.Desired().Equal(d) && !s.Layout.Undivided()
 }

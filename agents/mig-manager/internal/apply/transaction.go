@@ -61,7 +61,7 @@ func (u unit) clone() unit {
 	return out
 }
 
-func (u unit) set(from unit) {
+func (u unit) copyFrom(from unit) {
 	for i, m := range from {
 		*u[i] = *m
 	}
@@ -75,11 +75,11 @@ const rollbacks = 3
 func (t *transaction) run(ctx context.Context, plan func(*partition.View) (Plan, error)) (Result, error) {
 	var p Plan
 	goal := func(m *member) mig.State { return m.goal }
-	units, waiting, err := t.each(ctx, func(v *partition.View) (func() ([]unit, error), error) {
+	units, waiting, err := t.eachUnit(ctx, func(v *partition.View) (func() ([]unit, error), error) {
 		planned, err := plan(v)
 		return func() ([]unit, error) {
 			p = planned
-			units := t.enter(p, v)
+			units := t.addToJournal(p, v)
 			if err := store(t.cfg.StateDir).save(t.journal); err != nil {
 				return nil, fmt.Errorf("nothing is changed without a journal: %w", err)
 			}
@@ -97,7 +97,7 @@ func (t *transaction) run(ctx context.Context, plan func(*partition.View) (Plan,
 			outcome = t.rollBack(ctx, u)
 		}
 		for _, m := range u {
-			r.GPUs = append(r.GPUs, t.leave(m, outcome))
+			r.GPUs = append(r.GPUs, t.recordOutcome(m, outcome))
 		}
 	}
 	for _, c := range p.GPUs {
@@ -118,8 +118,8 @@ func (r *Result) sort() {
 	slices.SortStableFunc(r.GPUs, func(a, b Outcomes) int { return a.Index - b.Index })
 }
 
-// enter makes units of a plan, whose GPUs a view has read, and enters them in the journal.
-func (t *transaction) enter(p Plan, v *partition.View) (units []unit) {
+// addToJournal makes units of a plan, whose GPUs a view has read, and enters them in the journal.
+func (t *transaction) addToJournal(p Plan, v *partition.View) (units []unit) {
 	var fabric unit
 	for _, c := range p.GPUs {
 		if !c.Needed() {
@@ -142,9 +142,9 @@ func (t *transaction) enter(p Plan, v *partition.View) (units []unit) {
 	return units
 }
 
-// leave returns what became of a GPU, and takes it from the journal if it is where it should
+// recordOutcome returns what became of a GPU, and takes it from the journal if it is where it should
 // be.
-func (t *transaction) leave(m *member, outcome Outcome) Outcomes {
+func (t *transaction) recordOutcome(m *member, outcome Outcome) Outcomes {
 	out := Outcomes{Index: m.index, UUID: m.id, Outcome: outcome, Steps: m.steps, Err: m.err}
 	switch {
 	case outcome == Applied && m.reboot != "":

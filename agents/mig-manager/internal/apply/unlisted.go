@@ -36,11 +36,11 @@ func (e *InTheWay) Error() string {
 // Unwrap returns the cause.
 func (e *InTheWay) Unwrap() error { return e.Err }
 
-// room returns what a GPU admits beside the instances that stay.
-func room(g mig.GPU) mig.Board { return g.Board.Beside(g.Unlisted) }
+// boardBesideUnlisted returns what a GPU admits beside the instances that stay.
+func boardBesideUnlisted(g mig.GPU) mig.Board { return g.Board.Beside(g.Unlisted) }
 
-// beside returns err, or an *InTheWay if what does not fit would without the instances that stay.
-func beside(g mig.GPU, err error, without func(mig.Board) error) error {
+// explainUnlisted returns err, or an *InTheWay if what does not fit would without the instances that stay.
+func explainUnlisted(g mig.GPU, err error, without func(mig.Board) error) error {
 	if err == nil || len(g.Unlisted) == 0 || without(g.Board) != nil {
 		return err
 	}
@@ -53,18 +53,18 @@ func fit(g mig.GPU, want map[gpu.Profile]int, inUse func(mig.Instance) bool) (mi
 	if !g.Enabled {
 		now = nil
 	}
-	layout, err := plan.Target(room(g), now, want, inUse)
+	layout, err := plan.Target(boardBesideUnlisted(g), now, want, inUse)
 	if _, infeasible := errors.AsType[*plan.Infeasible](err); !infeasible {
 		return layout, err
 	}
-	return nil, beside(g, err, func(b mig.Board) error {
+	return nil, explainUnlisted(g, err, func(b mig.Board) error {
 		_, err := plan.Target(b, now, want, nil)
 		return err
 	})
 }
 
-// empties returns an *InTheWay if a change takes all instances of a GPU, and some have to stay.
-func (c Change) empties() error {
+// checkUnlisted returns an *InTheWay if a change takes all instances of a GPU, and some have to stay.
+func (c Change) checkUnlisted() error {
 	if len(c.GPU.Unlisted) == 0 || !c.Reset && c.GPU.Enabled == c.Target.Enabled {
 		return nil
 	}

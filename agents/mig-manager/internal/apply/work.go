@@ -33,8 +33,8 @@ func (w *work) gpu(id gpu.UUID) (mig.GPU, error) {
 	return g, err
 }
 
-// look reads the GPU of a member, unless it was read since NVML was initialized.
-func (w *work) look(m *member) error {
+// readMember reads the GPU of a member, unless it was read since NVML was initialized.
+func (w *work) readMember(m *member) error {
 	if m.read == w.view {
 		return nil
 	}
@@ -45,11 +45,11 @@ func (w *work) look(m *member) error {
 	return err
 }
 
-// vacant returns an *InUse if processes use what has to go, right before that is touched: GPUs
+// checkUnused returns an *InUse if processes use what has to go, right before that is touched: GPUs
 // before this one may have taken their time. A GPU that goes back is not asked: its devices are new,
 // and the driver refuses to destroy what is in use.
-func (w *work) vacant(m *member, to mig.State) error {
-	c := way(m.gpu, to)
+func (w *work) checkUnused(m *member, to mig.State) error {
+	c := changeTo(m.gpu, to)
 	c.Reset = c.Reset || m.fabric
 	if m.undo || !c.disturbs() {
 		return nil
@@ -62,28 +62,28 @@ func (w *work) vacant(m *member, to mig.State) error {
 		if err != nil {
 			return err
 		}
-		if list = slices.DeleteFunc(list, c.leaves); len(list) == 0 {
+		if list = slices.DeleteFunc(list, c.keepsInstancesOf); len(list) == 0 {
 			return nil
 		}
-		return &InUse{GPU: m.id, Index: m.index, Holders: w.cfg.Processes.name(m.gpu, list)}
+		return &InUse{GPU: m.id, Index: m.index, Holders: w.cfg.Processes.addOwners(m.gpu, list)}
 	}, func(err error) bool { _, used := errors.AsType[*InUse](err); return used })
 }
 
 // prepare sets the mode of a GPU, whose instances it destroys first. It marks the member if
 // the mode waits for a reset.
 func (w *work) prepare(m *member, to mig.State) error {
-	if err := w.look(m); err != nil {
+	if err := w.readMember(m); err != nil {
 		return err
 	}
 	g := m.gpu
-	if err := w.vacant(m, to); err != nil {
+	if err := w.checkUnused(m, to); err != nil {
 		return err
 	}
 	if g.Enabled == to.Enabled && g.Pending == to.Pending {
 		return nil
 	}
 	if g.Enabled != to.Pending {
-		if err := w.do(m, g, nil); err != nil {
+		if err := w.takeSteps(m, g, nil); err != nil {
 			return err
 		}
 	}
@@ -120,11 +120,11 @@ func (w *work) prepare(m *member, to mig.State) error {
 		m.reset = true
 		return nil
 	default:
-		return fmt.Errorf("set MIG mode: the driver reported success, and the mode is still %s", mode(g.Enabled))
+		return fmt.Errorf("set MIG mode: the driver reported success, and the mode is still %s", modeText(g.Enabled))
 	}
 }
 
-func mode(on bool) string {
+func modeText(on bool) string {
 	if on {
 		return "enabled"
 	}
@@ -139,7 +139,7 @@ func (w *work) finish(u unit, to func(*member) mig.State) {
 }
 
 func (w *work) finishOne(m *member, to mig.State) error {
-	if err := w.look(m); err != nil {
+	if err := w.readMember(m); err != nil {
 		return err
 	}
 	g := m.gpu
@@ -151,12 +151,12 @@ func (w *work) finishOne(m *member, to mig.State) error {
 	}
 	m.reboot = ""
 	if g.Enabled != to.Enabled || g.Pending != to.Pending {
-		return fmt.Errorf("set MIG mode: the mode is %s (pending %s), want %s", mode(g.Enabled), mode(g.Pending), mode(to.Enabled))
+		return fmt.Errorf("set MIG mode: the mode is %s (pending %s), want %s", modeText(g.Enabled), modeText(g.Pending), modeText(to.Enabled))
 	}
 	if !g.Enabled {
 		return nil
 	}
-	if err := w.do(m, g, to.Layout); err != nil {
+	if err := w.takeSteps(m, g, to.Layout); err != nil {
 		return err
 	}
 	// Only what is observed counts.
@@ -170,9 +170,9 @@ func (w *work) finishOne(m *member, to mig.State) error {
 	return nil
 }
 
-// do takes the steps of a GPU to a layout.
-func (w *work) do(m *member, g mig.GPU, to mig.Layout) error {
-	for _, s := range plan.Steps(room(g), g.Layout, to) {
+// takeSteps takes the steps of a GPU to a layout.
+func (w *work) takeSteps(m *member, g mig.GPU, to mig.Layout) error {
+	for _, s := range plan.Steps(boardBesideUnlisted(g), g.Layout, to) {
 		err := w.retry(func() error {
 			if err := w.ctx.Err(); err != nil {
 				return fmt.Errorf("%s: %w", s, err)
@@ -196,10 +196,10 @@ func (w *work) holders(m *member, s *mig.Step) error {
 	if list, err := w.view.Processes(m.id); err == nil {
 		g, err := w.view.GPU(m.id)
 		list = slices.DeleteFunc(list, func(p mig.Holder) bool { return s != nil && err == nil && !concerns(g, *s, p) })
-		e.Holders = w.cfg.Processes.name(g, list)
+		e.Holders = w.cfg.Processes.addOwners(g, list)
 	}
 	if len(e.Holders) == 0 {
-		e.Open, e.Modules = w.cfg.Processes.open(w.ctx, m.gpu), w.cfg.Processes.display()
+		e.Open, e.Modules = w.cfg.Processes.withOpenDevice(w.ctx, m.gpu), w.cfg.Processes.displayModules()
 	}
 	return e
 }

@@ -10,8 +10,8 @@ import (
 // maxLine is the longest line that is passed on; longer ones are cut into several.
 const maxLine = 4 << 10
 
-// lines calls each with every line of what r has, until its end.
-func lines(r io.Reader, each func(line string)) {
+// eachLine calls each with every line of what r has, until its end.
+func eachLine(r io.Reader, each func(line string)) {
 	in := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := in.ReadSlice('\n')

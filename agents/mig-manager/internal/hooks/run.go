@@ -111,7 +111,7 @@ func output(cmd *exec.Cmd, log *slog.Logger) error {
 	go func() {
 		defer close(logged)
 		left := maxOutput
-		lines(out, func(line string) {
+		eachLine(out, func(line string) {
 			switch {
 			case left < 0:
 			case left < len(line):

@@ -27,7 +27,7 @@ func ReadFile(path string) (File, error) {
 	}
 	// What is checked cannot be replaced after it.
 	for at := real; ; at = filepath.Dir(at) {
-		if err := trusted(at); err != nil {
+		if err := checkTrusted(at); err != nil {
 			return nil, err
 		}
 		if at == filepath.Dir(at) {
@@ -41,8 +41,8 @@ func ReadFile(path string) (File, error) {
 	return Read(path, data)
 }
 
-// trusted returns an error for a file or a folder that others can change.
-func trusted(path string) error {
+// checkTrusted returns an error for a file or a folder that others can change.
+func checkTrusted(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err

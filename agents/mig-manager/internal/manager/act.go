@@ -24,12 +24,12 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) (time.Durati
 	switch a.Kind {
 	case Rest:
 		if a.Clear {
-			m.settled("")
+			m.publishSettled("")
 		}
 	case Settle:
 		m.attempt, m.inEffect = attempt{}, o.Wanted
 		m.forgetReboot()
-		m.settled(o.Wanted)
+		m.publishSettled(o.Wanted)
 	case Hold:
 	case Cordon:
 		m.cordoned = true
@@ -60,7 +60,7 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 		result, err = m.cfg.GPUs.Apply(ctx, o.Request)
 	}
 	m.startUnits(context.WithoutCancel(ctx))
-	if gone := errors.Is(err, contract.ErrClaimed) || errors.Is(err, context.Canceled) || away(err) && !stops; gone && len(result.GPUs) == 0 {
+	if gone := errors.Is(err, contract.ErrClaimed) || errors.Is(err, context.Canceled) || driverGone(err) && !stops; gone && len(result.GPUs) == 0 {
 		return retryDriver // it went away, or another agent has claimed it, since it was observed
 	}
 	if _, unknown := errors.AsType[*apply.HoldersUnknown](err); unknown {
@@ -84,7 +84,7 @@ func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 	}
 	t := &m.attempt
 	t.Attempt = Attempt{Err: err, Reboot: errors.Is(err, errNeedsReboot)}
-	if t.Users = m.staying(ctx, slices.Clone(apply.Holders(err))); len(t.Users) > 0 {
+	if t.Users = m.markStaying(ctx, slices.Clone(apply.Holders(err))); len(t.Users) > 0 {
 		in := m.cfg.Options.Poll
 		if stopped {
 			in = t.retry.Next()
@@ -95,7 +95,7 @@ func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 		return
 	}
 	if t.Reboot {
-		m.noted()
+		m.loadRebootNote()
 		m.needsReboot()
 	} else {
 		t.until = m.now().Add(t.retry.Next())

@@ -9,8 +9,8 @@ const KeyConfig = "OUTRIGGER_MIG_CONFIG"
 // may have lost the layouts.
 const KeyLoaded = "OUTRIGGER_MIG_DRIVER_LOADED"
 
-// settled publishes the fact that the layouts are as the config asks.
-func (m *Manager) settled(config string) {
+// publishSettled publishes the fact that the layouts are as the config asks.
+func (m *Manager) publishSettled(config string) {
 	m.fact.Publish(contract.Record{
 		Writer: Name, DriverVersion: m.cfg.DriverVersion(), Values: map[string]string{KeyConfig: config, KeyLoaded: m.loaded},
 	})

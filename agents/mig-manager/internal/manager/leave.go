@@ -17,7 +17,7 @@ const endLimit = 10 * time.Second
 // agent that starts again cordons it again. Until a reboot it stays cordoned: pods that come now
 // would be in the way after it.
 func (m *Manager) uncordonAtEnd(ctx context.Context) {
-	if !m.current().Cordoned && !m.cordoned || m.attempt.Rebooting {
+	if !m.currentNode().Cordoned && !m.cordoned || m.attempt.Rebooting {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, endLimit)

@@ -112,8 +112,8 @@ type pause struct {
 	retry pace.Backoff
 }
 
-// left returns how long the pause takes still, 0 if it is over.
-func (p pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
+// remaining returns how long the pause takes still, 0 if it is over.
+func (p pause) remaining(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
 // recovery is what is remembered of the attempts to end what a process before left.
 type recovery struct {
@@ -126,7 +126,7 @@ type attempt struct {
 	Attempt
 	pause
 	// of names the change.
-	of string
+	change string
 }
 
 // The delays after a write to the Node that failed.
@@ -174,7 +174,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // step observes, derives and acts once. Its errors are about writes to the Node.
 func (m *Manager) step(ctx context.Context) (reconcile.Result, error) {
-	m.node = m.current()
+	m.node = m.currentNode()
 	started := m.startUnits(ctx)
 	o := m.observe(ctx)
 	if ctx.Err() != nil {
@@ -182,13 +182,13 @@ func (m *Manager) step(ctx context.Context) (reconcile.Result, error) {
 	}
 	a := Next(o)
 	a.Cause = oneLine(a.Cause)
-	m.show(o, a)
-	m.log(o, a)
+	m.exportState(o, a)
+	m.logState(o, a)
 	again, unpublished := m.publish(ctx, o, a)
 	acted, err := m.act(ctx, o, a)
 	var recovers time.Duration
 	if o.Node.Known && !m.recovery.done {
-		recovers = max(time.Millisecond, m.recovery.left(m.now()))
+		recovers = max(time.Millisecond, m.recovery.remaining(m.now()))
 	}
 	return reconcile.Result{After: earliest(acted, started, recovers, again)}, errors.Join(unpublished, err)
 }

@@ -35,15 +35,15 @@ func newMetrics() metrics {
 			Namespace: namespace, Name: "changes_total", Help: "Attempts to change the MIG layouts, by result: success, failed, or busy if something in use was in the way.",
 		}, []string{"result"}),
 	}
-	m.show("")
+	m.setState("")
 	for _, result := range []string{succeeded, failed, busy} {
 		m.changes.WithLabelValues(result)
 	}
 	return m
 }
 
-// show exports the state that the Node shows.
-func (m metrics) show(is State) {
+// setState exports the state that the Node shows.
+func (m metrics) setState(is State) {
 	for _, state := range []State{Pending, Rebooting, Success, Failed} {
 		value := 0.0
 		if state == is {

@@ -97,7 +97,7 @@ func next(o Observation) Action {
 	case !o.Plan.Needed():
 		return Action{Kind: Settle, State: Success}
 	case o.Attempt.Reboot && (o.Attempt.Wait > 0 || o.Attempt.Rebooting || o.Options.Reboot && !o.Attempt.Rebooted):
-		return o.unused(o.reboot())
+		return o.rebootIfUnused(o.reboot())
 	case len(o.Attempt.Users) > 0 && o.Attempt.Wait > 0:
 		return o.busy(o.Attempt.Users, o.Attempt.Wait)
 	case o.Attempt.Err != nil && o.Attempt.Wait > 0:
@@ -154,9 +154,9 @@ func (o Observation) reboot() Action {
 	}
 }
 
-// unused returns a reboot if nobody uses what changes: pods may have come since the attempt. Otherwise,
+// rebootIfUnused returns a reboot if nobody uses what changes: pods may have come since the attempt. Otherwise,
 // it waits for them.
-func (o Observation) unused(a Action) Action {
+func (o Observation) rebootIfUnused(a Action) Action {
 	switch {
 	case a.Kind != Reboot:
 		return a
@@ -175,19 +175,19 @@ func (o Observation) failure() string {
 	switch {
 	case !t.Reboot:
 	case t.Rebooted:
-		return fmt.Sprintf("%s: it did not take effect after a reboot of the host; the agent tries again after %s", t.Err, span(o.Options.RebootPause))
+		return fmt.Sprintf("%s: it did not take effect after a reboot of the host; the agent tries again after %s", t.Err, formatDuration(o.Options.RebootPause))
 	case !o.Options.Reboot:
-		return fmt.Sprintf("%s: reboot the node, or let the agent do it (WITH_REBOOT=true); the agent tries again after %s", t.Err, span(o.Options.RebootPause))
+		return fmt.Sprintf("%s: reboot the node, or let the agent do it (WITH_REBOOT=true); the agent tries again after %s", t.Err, formatDuration(o.Options.RebootPause))
 	case t.Refused != nil:
 		return fmt.Sprintf("%s: %s", t.Err, t.Refused)
 	case t.Overdue:
-		return fmt.Sprintf("%s: the host was told to reboot and has not within %s: reboot it, or ask for another config; it is told again after %s", t.Err, span(rebootLimit), span(o.Options.RebootPause))
+		return fmt.Sprintf("%s: the host was told to reboot and has not within %s: reboot it, or ask for another config; it is told again after %s", t.Err, formatDuration(rebootLimit), formatDuration(o.Options.RebootPause))
 	}
 	return t.Err.Error()
 }
 
-// span writes a time in whole minutes or hours.
-func span(d time.Duration) string {
+// formatDuration writes a time in whole minutes or hours.
+func formatDuration(d time.Duration) string {
 	if d%time.Hour == 0 {
 		return fmt.Sprintf("%d h", d/time.Hour)
 	}
@@ -199,9 +199,9 @@ func (o Observation) busy(users []mig.Holder, again time.Duration) Action {
 	a := Action{Kind: Hold, State: Pending, Users: users, After: again}
 	if o.Options.Policy == FailOnPods {
 		a.State = Failed
-		return a.because("what changes is in use")
+		return a.withCause("what changes is in use")
 	}
-	a = a.because("waiting for the users of what changes")
+	a = a.withCause("waiting for the users of what changes")
 	evict := o.Options.Policy == EvictPods && evictable(users)
 	if (evict || o.Options.Cordon) && !o.Node.Unschedulable {
 		a.Kind = Cordon
@@ -209,14 +209,14 @@ func (o Observation) busy(users []mig.Holder, again time.Duration) Action {
 	}
 	if evict {
 		a.Kind = Evict
-		return a.because("evicting the users of what changes")
+		return a.withCause("evicting the users of what changes")
 	}
 	return a
 }
 
-// because returns the action with a cause that lists its users.
-func (a Action) because(why string) Action {
-	a.Why, a.Cause = why, why+": "+list(a.Users)
+// withCause returns the action with a cause that lists its users.
+func (a Action) withCause(why string) Action {
+	a.Why, a.Cause = why, why+": "+describeUsers(a.Users)
 	return a
 }
 
@@ -232,7 +232,7 @@ func (a Action) substance() string {
 	var names []string
 	for _, u := range a.Users {
 		u.PID = 0
-		names = append(names, named(u))
+		names = append(names, describeUser(u))
 	}
 	slices.Sort(names)
 	return a.Why + ": " + strings.Join(slices.Compact(names), ", ")
@@ -240,21 +240,21 @@ func (a Action) substance() string {
 
 // evictable reports whether evictions free all that they use.
 func evictable(users []mig.Holder) bool {
-	return !slices.ContainsFunc(users, func(h mig.Holder) bool { return h.Pod.Name == "" || h.Stays || system(h) })
+	return !slices.ContainsFunc(users, func(h mig.Holder) bool { return h.Pod.Name == "" || h.Stays || isSystemPod(h) })
 }
 
 // maxListed is how many users a cause names.
 const maxListed = 8
 
-// list names users.
-func list(users []mig.Holder) string {
+// describeUsers names users.
+func describeUsers(users []mig.Holder) string {
 	var names []string
 	for _, u := range users {
 		if len(names) == maxListed {
 			names = append(names, fmt.Sprintf("and %d more", len(users)-maxListed))
 			break
 		}
-		names = append(names, named(u))
+		names = append(names, describeUser(u))
 	}
 	return strings.Join(names, ", ")
 }

@@ -11,8 +11,8 @@ import (
 // maxCause is the most bytes of CauseAnnotation.
 const maxCause = 1024
 
-// current returns the part of the Node that decides, as it is known now.
-func (m *Manager) current() Node {
+// currentNode returns the part of the Node that decides, as it is known now.
+func (m *Manager) currentNode() Node {
 	n, known := m.writer.Node()
 	return Node{
 		Known: known, Config: n.Labels[ConfigLabel], State: State(n.Labels[StateLabel]), Cause: n.Annotations[CauseAnnotation],
@@ -24,7 +24,7 @@ func (m *Manager) current() Node {
 func (m *Manager) watch(ctx context.Context) {
 	var last Node
 	m.writer.Watch(ctx, func() {
-		if is := m.current(); is != last {
+		if is := m.currentNode(); is != last {
 			last = is
 			m.loop.Wake()
 		}
@@ -36,8 +36,8 @@ func oneLine(cause string) string {
 	return text.Cut(text.Printable(strings.ReplaceAll(cause, "\n", "; ")), maxCause)
 }
 
-// change reads the Node and changes it. The loop is woken: what comes next is decided by the Node as it is then.
-func (m *Manager) change(ctx context.Context, change func(nodestate.Node) error) error {
+// changeNode reads the Node and changes it. The loop is woken: what comes next is decided by the Node as it is then.
+func (m *Manager) changeNode(ctx context.Context, change func(nodestate.Node) error) error {
 	n, err := m.writer.Read(ctx)
 	if err == nil {
 		err = change(n)
@@ -50,7 +50,7 @@ func (m *Manager) change(ctx context.Context, change func(nodestate.Node) error)
 
 // cordon makes the node unschedulable, and says in the same write who did it.
 func (m *Manager) cordon(ctx context.Context) error {
-	return m.change(ctx, func(n nodestate.Node) error {
+	return m.changeNode(ctx, func(n nodestate.Node) error {
 		if n.Unschedulable {
 			return nil
 		}
@@ -60,5 +60,5 @@ func (m *Manager) cordon(ctx context.Context) error {
 
 // uncordon takes back what cordon wrote, and nothing else.
 func (m *Manager) uncordon(ctx context.Context) error {
-	return m.change(ctx, func(n nodestate.Node) error { return m.writer.Uncordon(ctx, n) })
+	return m.changeNode(ctx, func(n nodestate.Node) error { return m.writer.Uncordon(ctx, n) })
 }

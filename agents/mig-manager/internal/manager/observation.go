@@ -75,18 +75,18 @@ type Node struct {
 	Unschedulable, Cordoned bool
 }
 
-// system reports whether h is a pod of the cluster itself, which is not evicted: see the admission
+// isSystemPod reports whether h is a pod of the cluster itself, which is not evicted: see the admission
 // policy of the chart.
-func system(h mig.Holder) bool { return h.Pod.Namespace == "kube-system" }
+func isSystemPod(h mig.Holder) bool { return h.Pod.Namespace == "kube-system" }
 
-// named returns the name of a user, and the device that it uses.
-func named(h mig.Holder) string {
+// describeUser returns the name of a user, and the device that it uses.
+func describeUser(h mig.Holder) string {
 	who := fmt.Sprintf("process %d", h.PID)
 	switch {
 	case h.Pod.Name != "":
 		who = "pod " + h.Pod.Namespace + "/" + h.Pod.Name
 		switch {
-		case system(h):
+		case isSystemPod(h):
 			who += ", which is of the cluster itself and not evicted (delete it by hand),"
 		case h.Stays:
 			who += ", which no eviction keeps away (remove its DaemonSet or static manifest from the node),"

@@ -39,17 +39,17 @@ func (m *Manager) observe(ctx context.Context) Observation {
 	if m.plan(ctx, &o); o.Driver != nil || o.Refused != nil {
 		return o
 	}
-	m.noted()
+	m.loadRebootNote()
 	o.Attempt = m.attempt.Attempt
-	o.Attempt.Wait = m.attempt.left(m.now())
+	o.Attempt.Wait = m.attempt.remaining(m.now())
 	o.Users = o.Plan.Holders()
 	m.stopUnits = m.stopUnits || slices.ContainsFunc(o.Users, m.ofHost)
-	o.Users = m.staying(ctx, slices.DeleteFunc(o.Users, m.ofHost))
+	o.Users = m.markStaying(ctx, slices.DeleteFunc(o.Users, m.ofHost))
 	return o
 }
 
-// staying marks the users that no eviction keeps away.
-func (m *Manager) staying(ctx context.Context, users []mig.Holder) []mig.Holder {
+// markStaying marks the users that no eviction keeps away.
+func (m *Manager) markStaying(ctx context.Context, users []mig.Holder) []mig.Holder {
 	for i := range users {
 		u := &users[i]
 		u.Stays = u.Pod.Name != "" && m.cfg.Stays(ctx, u.Pod)
@@ -66,7 +66,7 @@ func (m *Manager) ofHost(u mig.Holder) bool {
 // as a GPU that does not answer, does not keep the others from their layouts.
 func (m *Manager) recover(ctx context.Context, req apply.Request) {
 	r := &m.recovery
-	if r.done || r.left(m.now()) > 0 {
+	if r.done || r.remaining(m.now()) > 0 {
 		return
 	}
 	err := errNeedsReboot
@@ -108,26 +108,26 @@ func (m *Manager) plan(ctx context.Context, o *Observation) {
 	}
 	o.Plan, err = m.cfg.GPUs.Plan(ctx, o.Request)
 	switch err = cmp.Or(err, o.Plan.Err()); {
-	case away(err):
+	case driverGone(err):
 		o.Driver = err
 	case err != nil:
 		o.Refused = err
 	default:
-		m.remember(o.Request)
+		m.forgetOtherAttempt(o.Request)
 	}
 }
 
-// away reports whether an error is about a driver that is not there now, and not about the request.
-func away(err error) bool {
+// driverGone reports whether an error is about a driver that is not there now, and not about the request.
+func driverGone(err error) bool {
 	return errors.Is(err, contract.ErrClaimed) || errors.Is(err, gpu.ErrNoDriver) || errors.Is(err, gpu.ErrHangs) || errors.Is(err, context.Canceled)
 }
 
-// remember forgets the last attempt if it was for something else.
-func (m *Manager) remember(req apply.Request) {
+// forgetOtherAttempt forgets the last attempt if it was for something else.
+func (m *Manager) forgetOtherAttempt(req apply.Request) {
 	// Maps are in the order of their keys.
 	data, err := json.Marshal(req.Desired)
-	if of := m.wanted + "\n" + string(data); err != nil || of != m.attempt.of {
-		m.attempt = attempt{of: of, pause: pause{retry: m.cfg.Retry}}
+	if of := m.wanted + "\n" + string(data); err != nil || of != m.attempt.change {
+		m.attempt = attempt{change: of, pause: pause{retry: m.cfg.Retry}}
 		m.stopUnits = false
 	}
 }

@@ -34,9 +34,9 @@ type rebootNote struct {
 // maxNote bounds Config.RebootFile.
 const maxNote = 1 << 16
 
-// noted completes the attempt by the note of it, also by one of a process before. What cannot be
+// loadRebootNote completes the attempt by the note of it, also by one of a process before. What cannot be
 // read counts as a reboot: one too few is better than one after the other.
-func (m *Manager) noted() {
+func (m *Manager) loadRebootNote() {
 	t := &m.attempt
 	t.Rebooting, t.Overdue, t.Rebooted = false, false, false
 	n, err := m.readNote()
@@ -46,7 +46,7 @@ func (m *Manager) noted() {
 	boot, errBoot := m.cfg.Contract.BootID()
 	same := errBoot == nil && n.BootID == boot
 	t.Rebooted = err != nil || n.Config == m.wanted && (n.Rebooted || !same && !n.ByHand)
-	if err != nil || !same || n.Config != m.wanted || n.Of != "" && n.Of != t.name() {
+	if err != nil || !same || n.Config != m.wanted || n.Of != "" && n.Of != t.changeHash() {
 		return
 	}
 	since := max(0, m.boottime()-n.Since)
@@ -76,9 +76,9 @@ func (m *Manager) readNote() (rebootNote, error) {
 	return n, err
 }
 
-// name names the change of an attempt.
-func (t *attempt) name() string {
-	sum := sha256.Sum256([]byte(t.of))
+// changeHash names the change of an attempt.
+func (t *attempt) changeHash() string {
+	sum := sha256.Sum256([]byte(t.change))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -118,7 +118,7 @@ func (m *Manager) noteReboot(byHand bool) error {
 	}
 	t := &m.attempt
 	data, err := json.Marshal(rebootNote{
-		Config: m.wanted, BootID: boot, Of: t.name(), Cause: t.Err.Error(), Since: m.boottime(), ByHand: byHand, Rebooted: t.Rebooted,
+		Config: m.wanted, BootID: boot, Of: t.changeHash(), Cause: t.Err.Error(), Since: m.boottime(), ByHand: byHand, Rebooted: t.Rebooted,
 	})
 	if err != nil {
 		return err

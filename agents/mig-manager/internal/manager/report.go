@@ -8,11 +8,11 @@ import (
 // ReasonApplied is the reason of an Event: a MIG config is in effect.
 const ReasonApplied = "MIGConfigApplied"
 
-// show keeps what metrics and /readyz show.
-func (m *Manager) show(o Observation, a Action) {
+// exportState keeps what metrics and /readyz show.
+func (m *Manager) exportState(o Observation, a Action) {
 	m.metrics.users.Set(float64(len(a.Users)))
 	if a.State != "" || a.Clear {
-		m.metrics.show(a.State)
+		m.metrics.setState(a.State)
 	}
 	switch {
 	case !o.Node.Known:
@@ -30,9 +30,9 @@ func (m *Manager) show(o Observation, a Action) {
 	}
 }
 
-// log logs a state whose cause has changed. The users of what changes come and go; they are on the
+// logState logs a state whose cause has changed. The users of what changes come and go; they are on the
 // Node.
-func (m *Manager) log(o Observation, a Action) {
+func (m *Manager) logState(o Observation, a Action) {
 	is := incident{Config: o.Wanted, State: a.State, About: a.topic()}
 	if a.State == "" || m.logged == is {
 		return

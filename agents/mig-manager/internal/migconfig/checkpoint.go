@@ -63,7 +63,7 @@ func NewCheckpoint(gpus []mig.GPU) (Checkpoint, error) {
 			d.MigMode = 1
 		}
 		for _, i := range g.Layout {
-			saved, err := save(g.Board, i)
+			saved, err := checkpointOf(g.Board, i)
 			if err != nil {
 				return Checkpoint{}, fmt.Errorf("checkpoint GPU %d: %w", g.Index, err)
 			}
@@ -74,7 +74,7 @@ func NewCheckpoint(gpus []mig.GPU) (Checkpoint, error) {
 	return c, nil
 }
 
-func save(b mig.Board, i mig.Instance) (checkpointInstance, error) {
+func checkpointOf(b mig.Board, i mig.Instance) (checkpointInstance, error) {
 	p, ok := b.Profile(i.Profile)
 	if !ok {
 		return checkpointInstance{}, fmt.Errorf("the driver lists an instance %s, and no such profile", i.Profile)

@@ -49,15 +49,15 @@ func (f *Files) Select(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, e
 	base, user := &f.base, &f.user
 	base.read(f.log)
 	user.read(f.log)
-	if user.rejected.Err() != nil && user.names(name) {
+	if user.rejected.Err() != nil && user.mayName(name) {
 		return nil, user.rejected.Err()
 	}
 	all := base.Merge(generated).Merge(user.Config)
 	if _, ok := all.Entries[name]; !ok {
-		if base.rejected.Err() != nil && base.names(name) {
+		if base.rejected.Err() != nil && base.mayName(name) {
 			return nil, base.rejected.Err()
 		}
-		err := fmt.Errorf("config %q does not exist: the GPUs of the node have %s", name, strings.Join(order(all, user.Config), ", "))
+		err := fmt.Errorf("config %q does not exist: the GPUs of the node have %s", name, strings.Join(orderedNames(all, user.Config), ", "))
 		for _, of := range []*file{user, base} {
 			if bad := of.rejected.Err(); bad != nil {
 				err = fmt.Errorf("%w; a file with more configs cannot be used: %w", err, bad)
@@ -72,8 +72,8 @@ func (f *Files) Select(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, e
 	return s.Want, s.Unreadable()
 }
 
-// order returns the names of configs: those of the user first, as a cause is cut.
-func order(all, user Config) []string {
+// orderedNames returns the names of configs: those of the user first, as a cause is cut.
+func orderedNames(all, user Config) []string {
 	names := user.Names()
 	for _, name := range all.Names() {
 		if !slices.Contains(names, name) {
@@ -92,8 +92,8 @@ type file struct {
 	rejected reconcile.Status
 }
 
-// names reports whether the file may have a config of a name, wherever it is wrong.
-func (f *file) names(name string) bool {
+// mayName reports whether the file may have a config of a name, wherever it is wrong.
+func (f *file) mayName(name string) bool {
 	key := regexp.MustCompile(`(^|[^A-Za-z0-9._-])["']?` + regexp.QuoteMeta(name) + `["']?\s*:`)
 	return key.Match(f.text)
 }

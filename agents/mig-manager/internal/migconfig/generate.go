@@ -38,7 +38,7 @@ func Generate(gpus []mig.GPU) (Config, error) {
 	if !slices.ContainsFunc(capable, func(g mig.GPU) bool { return len(g.Board.Profiles) > 0 }) {
 		return c, ErrNoProfiles
 	}
-	for _, same := range alike(capable) {
+	for _, same := range groupByBoard(capable) {
 		where := boardTarget(same, capable)
 		board := same[0].Board
 		add := func(name string, devices map[gpu.Profile]int) {
@@ -67,7 +67,7 @@ func balanced(b mig.Board) map[gpu.Profile]int {
 	}
 	var out map[gpu.Profile]int
 	for slices, n := range counts {
-		p, ok := base(b, slices)
+		p, ok := baseProfile(b, slices)
 		if !ok {
 			return nil
 		}
@@ -79,9 +79,9 @@ func balanced(b mig.Board) map[gpu.Profile]int {
 	return out
 }
 
-// base returns the profile with so many slices and no attribute of which a GPU can have
+// baseProfile returns the profile with so many slices and no attribute of which a GPU can have
 // the most instances.
-func base(b mig.Board, slices int) (gpu.Profile, bool) {
+func baseProfile(b mig.Board, slices int) (gpu.Profile, bool) {
 	var found gpu.Profile
 	best := 0
 	for _, p := range b.Profiles {

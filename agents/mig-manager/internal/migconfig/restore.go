@@ -71,12 +71,12 @@ func (i checkpointInstance) instance(b mig.Board) (mig.Instance, error) {
 		}
 		out.Compute = append(out.Compute, c)
 	}
-	return out, place(p, out.Compute)
+	return out, placeCompute(p, out.Compute)
 }
 
-// place gives compute instances that have none a placement, the largest first, at the
+// placeCompute gives compute instances that have none a placement, the largest first, at the
 // first free place.
-func place(p mig.Profile, all []mig.Compute) error {
+func placeCompute(p mig.Profile, all []mig.Compute) error {
 	slices.SortStableFunc(all, func(a, b mig.Compute) int {
 		return cmp.Or(cmp.Compare(unplaced(a), unplaced(b)), cmp.Compare(b.Slices, a.Slices))
 	})

@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// alike groups GPUs that are of the same product and can be divided in the same way.
-func alike(gpus []mig.GPU) [][]mig.GPU {
+// groupByBoard groups GPUs that are of the same product and can be divided in the same way.
+func groupByBoard(gpus []mig.GPU) [][]mig.GPU {
 	return group(gpus, func(a, b mig.GPU) bool {
 		// Reflection, because a board has slices in slices.
 		return a.PCI.DeviceID == b.PCI.DeviceID && reflect.DeepEqual(a.Board, b.Board)

@@ -65,7 +65,7 @@ func (i *Infeasible) Error() string {
 	if !maps.Equal(i.Want, i.Excess) {
 		text += Text(i.Excess) + " is too much: "
 	}
-	text += shown(causes, "; ")
+	text += joinShort(causes, "; ")
 	if len(i.Nearest) == 0 {
 		return text
 	}
@@ -73,15 +73,15 @@ func (i *Infeasible) Error() string {
 	for _, n := range i.Nearest {
 		near = append(near, Text(n))
 	}
-	return text + "; what fits: " + shown(near, ", or ")
+	return text + "; what fits: " + joinShort(near, ", or ")
 }
 
 // String returns the cause as a clause.
 func (c Cause) String() string {
-	names := list(c.Profiles)
+	names := joinProfiles(c.Profiles)
 	switch c.Limit {
 	case UnknownProfile:
-		return fmt.Sprintf("the GPU has no profile %s, the nearest are %s", names, list(c.Near))
+		return fmt.Sprintf("the GPU has no profile %s, the nearest are %s", names, joinProfiles(c.Near))
 	case Count:
 		return fmt.Sprintf("at least %d GPU instances for %s are needed, and the GPU can have %d", c.Need, names, c.Have)
 	case MediaEngines:
@@ -106,10 +106,10 @@ func Text(devices map[gpu.Profile]int) string {
 		}
 		terms = append(terms, term)
 	}
-	return shown(terms, " + ")
+	return joinShort(terms, " + ")
 }
 
-func list(profiles []gpu.Profile) string {
+func joinProfiles(profiles []gpu.Profile) string {
 	var names []string
 	for _, p := range profiles {
 		names = append(names, p.String())
@@ -117,10 +117,10 @@ func list(profiles []gpu.Profile) string {
 	if len(names) == 2 {
 		return strings.Join(names, " and ")
 	}
-	return shown(names, ", ")
+	return joinShort(names, ", ")
 }
 
-func shown(terms []string, separator string) string {
+func joinShort(terms []string, separator string) string {
 	if more := len(terms) - maxShown; more > 0 {
 		terms = append(slices.Clone(terms[:maxShown]), fmt.Sprintf("%d more", more))
 	}
@@ -142,7 +142,7 @@ func (s *space) demand(want map[gpu.Profile]int) ([][]int, []Cause) {
 			at = slices.IndexFunc(s.kinds[i].Compute, func(c mig.ComputeProfile) bool { return c.Slices == p.ComputeSlices })
 		}
 		if at < 0 {
-			causes = append(causes, Cause{Limit: UnknownProfile, Profiles: []gpu.Profile{p}, Near: s.near(p)})
+			causes = append(causes, Cause{Limit: UnknownProfile, Profiles: []gpu.Profile{p}, Near: s.nearestProfiles(p)})
 			continue
 		}
 		k := s.kinds[i]
@@ -155,8 +155,8 @@ func (s *space) demand(want map[gpu.Profile]int) ([][]int, []Cause) {
 	return demand, causes
 }
 
-// near returns the profiles of the board that are most like p, the nearest first.
-func (s *space) near(p gpu.Profile) []gpu.Profile {
+// nearestProfiles returns the profiles of the board that are most like p, the nearest first.
+func (s *space) nearestProfiles(p gpu.Profile) []gpu.Profile {
 	var all []gpu.Profile
 	for _, k := range s.kinds {
 		for _, c := range k.Compute {

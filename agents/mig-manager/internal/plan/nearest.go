@@ -24,7 +24,7 @@ func (s *space) infeasible(want map[gpu.Profile]int, causes []Cause) *Infeasible
 	}
 	maps.DeleteFunc(i.Excess, func(_ gpu.Profile, n int) bool { return n <= 0 })
 	demand, _ = s.demand(s.translate(want))
-	for _, n := range append(parts, s.alike(s.pack(demand))...) {
+	for _, n := range append(parts, s.similarMultisets(s.pack(demand))...) {
 		if !slices.ContainsFunc(i.Nearest, func(o map[gpu.Profile]int) bool { return maps.Equal(o, n) }) {
 			i.Nearest = append(i.Nearest, n)
 		}
@@ -100,7 +100,7 @@ func (k kind) device(c int) gpu.Profile {
 func (s *space) translate(want map[gpu.Profile]int) map[gpu.Profile]int {
 	known := map[gpu.Profile]int{}
 	for p, n := range want {
-		if near := s.near(p); !s.has(p) && len(near) > 0 {
+		if near := s.nearestProfiles(p); !s.hasProfile(p) && len(near) > 0 {
 			p = near[0]
 		}
 		known[p] += n
@@ -159,12 +159,12 @@ func (s *space) parts(packed [][]group) []map[gpu.Profile]int {
 			best = append(best, count)
 		}
 	}
-	return s.together(best, packed)
+	return s.devicesOf(best, packed)
 }
 
-// alike returns the two multisets of as many GPU instances that fit on the GPU and differ
+// similarMultisets returns the two multisets of as many GPU instances that fit on the GPU and differ
 // least from those that are needed.
-func (s *space) alike(packed [][]group) []map[gpu.Profile]int {
+func (s *space) similarMultisets(packed [][]group) []map[gpu.Profile]int {
 	high, need := make([]int, len(packed)), make([]int, len(packed))
 	for i := range packed {
 		high[i], need[i] = s.kinds[i].Max, len(packed[i])
@@ -177,7 +177,7 @@ func (s *space) alike(packed [][]group) []map[gpu.Profile]int {
 	slices.SortStableFunc(found, func(a, b []int) int {
 		return slices.Compare(s.distance(a, need), s.distance(b, need))
 	})
-	return s.together(found[:min(2, len(found))], packed)
+	return s.devicesOf(found[:min(2, len(found))], packed)
 }
 
 // multisets returns how many instances of each kind each layout has, with at most so many.
@@ -223,9 +223,9 @@ func (s *space) distance(count, need []int) []int {
 	return []int{replaced, special, apart(a[0], b[0]), apart(a[1], b[1])}
 }
 
-// together returns the devices of GPU instances: what they are needed for, and for what is
+// devicesOf returns the devices of GPU instances: what they are needed for, and for what is
 // more, the whole instance.
-func (s *space) together(counts [][]int, packed [][]group) []map[gpu.Profile]int {
+func (s *space) devicesOf(counts [][]int, packed [][]group) []map[gpu.Profile]int {
 	var list []map[gpu.Profile]int
 	for _, count := range counts {
 		devices := map[gpu.Profile]int{}
@@ -245,8 +245,8 @@ func (s *space) together(counts [][]int, packed [][]group) []map[gpu.Profile]int
 	return list
 }
 
-// has reports whether the board has the profile of a MIG device.
-func (s *space) has(p gpu.Profile) bool {
+// hasProfile reports whether the board has the profile of a MIG device.
+func (s *space) hasProfile(p gpu.Profile) bool {
 	i := s.find(p)
 	if i < 0 {
 		return false

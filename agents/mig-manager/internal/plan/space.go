@@ -144,10 +144,10 @@ func (r *room) fits(i int, p gpu.Placement) bool {
 }
 
 // add takes the place of an instance, and remove gives it back.
-func (r *room) add(i int, p gpu.Placement)    { r.used |= mask(p); r.book(i, 1) }
-func (r *room) remove(i int, p gpu.Placement) { r.used &^= mask(p); r.book(i, -1) }
+func (r *room) add(i int, p gpu.Placement)    { r.used |= mask(p); r.account(i, 1) }
+func (r *room) remove(i int, p gpu.Placement) { r.used &^= mask(p); r.account(i, -1) }
 
-func (r *room) book(i, n int) {
+func (r *room) account(i, n int) {
 	k := &r.space.kinds[i]
 	r.compute += n * k.Name.GPUSlices
 	r.count[i] += n

@@ -49,7 +49,7 @@ type division struct {
 func newTransition(s *space, now, target mig.Layout) *transition {
 	t := &transition{space: s, room: newRoom(s)}
 	for _, i := range now {
-		t.book(i, t.room.add)
+		t.updateRoom(i, t.room.add)
 		at := slices.IndexFunc(target, i.Same)
 		if at < 0 {
 			t.doomed = append(t.doomed, i)
@@ -68,8 +68,8 @@ func newTransition(s *space, now, target mig.Layout) *transition {
 	return t
 }
 
-// book does something with the room of an instance whose profile the board has.
-func (t *transition) book(i mig.Instance, do func(int, gpu.Placement)) {
+// updateRoom does something with the room of an instance whose profile the board has.
+func (t *transition) updateRoom(i mig.Instance, do func(int, gpu.Placement)) {
 	if kind := t.space.find(i.Profile); kind >= 0 {
 		do(kind, i.Placement)
 	}
@@ -84,7 +84,7 @@ func (t *transition) create() {
 		if len(t.doomed) > 0 && (kind < 0 || !t.room.fits(kind, i.Placement)) {
 			return false
 		}
-		t.book(i, t.room.add)
+		t.updateRoom(i, t.room.add)
 		t.add(mig.CreateInstance, i, mig.Compute{})
 		for _, c := range i.Compute {
 			t.add(mig.CreateCompute, i, c)
@@ -133,7 +133,7 @@ func (t *transition) destroy(at int) {
 		t.add(mig.DestroyCompute, i, c)
 	}
 	t.add(mig.DestroyInstance, i, mig.Compute{})
-	t.book(i, t.room.remove)
+	t.updateRoom(i, t.room.remove)
 }
 
 func (t *transition) add(op mig.Op, i mig.Instance, c mig.Compute) {

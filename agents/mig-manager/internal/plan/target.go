@@ -110,7 +110,7 @@ func (c *choice) bounds() (low, high, scarce []int) {
 func (c *choice) consider(seats []seat, r *room) {
 	h := harm{}
 	for _, i := range c.now {
-		if !slices.ContainsFunc(seats, func(s seat) bool { return c.stays(i, s) }) {
+		if !slices.ContainsFunc(seats, func(s seat) bool { return c.keepsInstance(i, s) }) {
 			h = h.plus(harmOf(i, c.inUse))
 		}
 	}
@@ -121,7 +121,7 @@ func (c *choice) consider(seats []seat, r *room) {
 		if n == 0 {
 			continue
 		}
-		a := c.divided(i, n, seats)
+		a := c.splitOf(i, n, seats)
 		if !a.ok {
 			return
 		}
@@ -137,7 +137,7 @@ func (c *choice) consider(seats []seat, r *room) {
 	c.found, c.seats, c.harm, c.capacity = true, slices.Clone(seats), h, capacity
 }
 
-func (c *choice) stays(i mig.Instance, s seat) bool {
+func (c *choice) keepsInstance(i mig.Instance, s seat) bool {
 	return i.Placement == s.place && i.Profile == c.space.kinds[s.kind].Name
 }
 
@@ -149,7 +149,7 @@ func (c *choice) kept(kind int, seats []seat) ([]mig.Instance, uint64) {
 		if s.kind != kind {
 			continue
 		}
-		if i := slices.IndexFunc(c.now, func(i mig.Instance) bool { return c.stays(i, s) }); i >= 0 {
+		if i := slices.IndexFunc(c.now, func(i mig.Instance) bool { return c.keepsInstance(i, s) }); i >= 0 {
 			kept = append(kept, c.now[i])
 			places |= mask(s.place)
 		}
@@ -157,7 +157,7 @@ func (c *choice) kept(kind int, seats []seat) ([]mig.Instance, uint64) {
 	return kept, places
 }
 
-func (c *choice) divided(kind, instances int, seats []seat) answer {
+func (c *choice) splitOf(kind, instances int, seats []seat) answer {
 	kept, places := c.kept(kind, seats)
 	q := question{kind, instances, places}
 	a, ok := c.known[q]
@@ -176,10 +176,10 @@ func (c *choice) layout() mig.Layout {
 		if len(of) == 0 {
 			continue
 		}
-		ways := c.divided(kind, len(of), c.seats).parts
+		ways := c.splitOf(kind, len(of), c.seats).parts
 		kept, places := c.kept(kind, c.seats)
 		for n, i := range kept {
-			l = append(l, keep(i, ways[n].compute))
+			l = append(l, withCompute(i, ways[n].compute))
 		}
 		ways = ways[len(kept):]
 		for _, s := range of {
@@ -193,8 +193,8 @@ func (c *choice) layout() mig.Layout {
 	return l
 }
 
-// keep returns i with the desired compute instances. Those that it has keep their ID.
-func keep(i mig.Instance, want []mig.Compute) mig.Instance {
+// withCompute returns i with the desired compute instances. Those that it has keep their ID.
+func withCompute(i mig.Instance, want []mig.Compute) mig.Instance {
 	want = slices.Clone(want)
 	for n := range want {
 		if at := slices.IndexFunc(i.Compute, want[n].Equal); at >= 0 {

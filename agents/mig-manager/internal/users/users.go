@@ -31,9 +31,9 @@ type Finder struct {
 	Client *kube.Client
 
 	// running are the pods that had not ended when the API server was asked.
-	running map[procowner.Pod]runs
+	running map[procowner.Pod]podState
 	// away is until when the API server, which did not answer, is not asked about any pod.
-	away time.Time
+	unavailableUntil time.Time
 }
 
 // Held returns the containers that hold GPUs, or MIG devices of them, by the UUIDs of the GPUs. It leaves
@@ -46,7 +46,7 @@ func (f *Finder) Held(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.H
 	if err != nil {
 		return nil, fmt.Errorf("find the users of what changes: %w", err)
 	}
-	f.forget()
+	f.forgetOldPods()
 	out := map[gpu.UUID][]mig.Holder{}
 	for _, of := range gpus {
 		g := node.ByUUID(of.UUID)
@@ -67,8 +67,8 @@ func (f *Finder) Stays(ctx context.Context, pod procowner.Pod) bool {
 	return f.running[pod].stays
 }
 
-// runs is what is remembered of a pod that has not ended.
-type runs struct {
+// podState is what is remembered of a pod that has not ended.
+type podState struct {
 	// stays is set if an eviction does not keep it away.
 	stays bool
 	// until is when the API server is asked again.
@@ -86,7 +86,7 @@ const (
 // have its name.
 func (f *Finder) ended(ctx context.Context, name procowner.Pod) bool {
 	r, asked := f.running[name]
-	if asked && time.Now().Before(r.until) || time.Now().Before(f.away) {
+	if asked && time.Now().Before(r.until) || time.Now().Before(f.unavailableUntil) {
 		return false
 	}
 	var pod eviction.Pod
@@ -96,13 +96,13 @@ func (f *Finder) ended(ctx context.Context, name procowner.Pod) bool {
 		return true
 	}
 	if _, answered := errors.AsType[*apierrors.StatusError](err); err != nil && !answered {
-		f.away = time.Now().Add(askMost)
+		f.unavailableUntil = time.Now().Add(askMost)
 	}
 	if !asked {
 		r.retry = pace.Backoff{First: askFirst, Most: askMost}
 	}
 	if f.running == nil {
-		f.running = map[procowner.Pod]runs{}
+		f.running = map[procowner.Pod]podState{}
 	}
 	r.stays = (eviction.Options{}).Obstacle(&pod).Returns() || err != nil && r.stays
 	r.until = time.Now().Add(r.retry.Next())
@@ -110,28 +110,28 @@ func (f *Finder) ended(ctx context.Context, name procowner.Pod) bool {
 	return false
 }
 
-// forget forgets pods that were not asked about for a while.
-func (f *Finder) forget() {
-	maps.DeleteFunc(f.running, func(_ procowner.Pod, r runs) bool { return time.Since(r.until) > askMost })
+// forgetOldPods forgets pods that were not asked about for a while.
+func (f *Finder) forgetOldPods() {
+	maps.DeleteFunc(f.running, func(_ procowner.Pod, r podState) bool { return time.Since(r.until) > askMost })
 }
 
 // Containers returns the containers that hold a GPU, or a MIG device of it. Each is listed once for a
 // device. It is pure.
 func Containers(g gpu.GPU, by podresources.Map) []mig.Holder {
 	whole := mig.Holder{GPU: g.Index, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance}
-	out := holding(by[g.UUID], whole)
+	out := holdersOf(by[g.UUID], whole)
 	if g.MIG == nil {
 		return out
 	}
 	for _, d := range g.MIG.Devices {
 		of := mig.Holder{GPU: g.Index, GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance, Device: d.Profile.String()}
-		out = append(out, holding(by[d.UUID], of)...)
+		out = append(out, holdersOf(by[d.UUID], of)...)
 	}
 	return out
 }
 
-// holding returns h for each container that has its device.
-func holding(by []podresources.User, h mig.Holder) []mig.Holder {
+// holdersOf returns h for each container that has its device.
+func holdersOf(by []podresources.User, h mig.Holder) []mig.Holder {
 	var out []mig.Holder
 	var last podresources.User
 	for _, u := range by {
