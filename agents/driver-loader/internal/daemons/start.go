@@ -17,15 +17,15 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// startLimit is how long a daemon may take until it is in the background. The fabric manager
-// sets up all links before.
+// startLimit is the time in which a daemon must daemonize itself. The fabric manager sets up all
+// links before that.
 const startLimit = 5 * time.Minute
 
-// maxConfig bounds the configuration of the fabric manager.
+// maxConfig is the largest size of the fabric manager's configuration, in bytes.
 const maxConfig = 1 << 20
 
-// Start starts the daemons that should run and do not. It returns Causes for those that are
-// required. Any other one is tried once, and its error is in skipped.
+// Start starts the daemons that should run and do not run. It returns Causes for required daemons.
+// It tries an optional daemon once, and returns its error in skipped.
 func (s *Supervisor) Start(ctx context.Context) (skipped, err error) {
 	wanted, err := s.wanted()
 	for _, d := range wanted {
@@ -39,7 +39,7 @@ func (s *Supervisor) Start(ctx context.Context) (skipped, err error) {
 		case d.Required && known:
 			return skipped, errors.Join(err, why)
 		case d.Required:
-			// The next one may need it.
+			// The next daemon may need this one.
 			return skipped, errors.Join(err, cause.New(cause.DriverDaemonFailed, d.Name, text.Printable(failed.Error())))
 		case ctx.Err() == nil:
 			s.tried[d.Name] = true
@@ -57,8 +57,8 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	if err != nil {
 		return err
 	}
-	// A file, not a pipe: the daemon keeps it open, and must not be waited for. An image may have
-	// no folder for temporary files.
+	// Not a pipe, because the daemon keeps its output open and must not be waited for. Not in the
+	// folder for temporary files, because an image may not have one.
 	log, err := os.CreateTemp(filepath.Dir(filepath.Join(s.pidDir(d), d.PIDFile)), "start-*.log")
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	return nil
 }
 
-// arguments returns those of a daemon, after it has written its configuration.
+// arguments returns the arguments of a daemon, after it has written the configuration file.
 func (s *Supervisor) arguments(d Daemon) ([]string, error) {
 	args, err := s.management(d)
 	if err != nil {
@@ -92,13 +92,13 @@ func (s *Supervisor) arguments(d Daemon) ([]string, error) {
 	return append(args, "--config", config), err
 }
 
-// execute runs the program of a daemon until the daemon is in the background, or ready.
+// execute runs the program of a daemon until the daemon is in the background or ready.
 func (s *Supervisor) execute(ctx context.Context, d Daemon, args []string, log *os.File) error {
 	limited, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	life := limited
 	if d.Socket != "" {
-		// This process may be the daemon itself.
+		// The process may be the daemon itself, and must outlive ctx.
 		life = context.WithoutCancel(ctx)
 		_ = os.Remove(filepath.Join(s.pidDir(d), d.Socket))
 	}
@@ -122,7 +122,7 @@ func (s *Supervisor) execute(ctx context.Context, d Daemon, args []string, log *
 	return err
 }
 
-// libraries are the folders of the driver root with libraries.
+// libraries returns the folders of the driver root that have libraries.
 func (s *Supervisor) libraries() []string {
 	var out []string
 	for _, pattern := range []string{"usr/lib/*-linux-gnu", "usr/lib64", "usr/lib", "opt/nvidia/nvlsm/lib"} {
@@ -134,7 +134,7 @@ func (s *Supervisor) libraries() []string {
 	return out
 }
 
-// config writes the configuration of a daemon with the paths of files in the driver root.
+// config writes the configuration of a daemon, with paths in the driver root, and returns its path.
 func (s *Supervisor) config(d Daemon) (string, error) {
 	data, err := hostfs.ReadFile(filepath.Join(s.cfg.Root, d.Config), maxConfig)
 	if err != nil {
@@ -153,10 +153,10 @@ func (s *Supervisor) config(d Daemon) (string, error) {
 	return filepath.Join(s.cfg.Run, path), err
 }
 
-// maxTail is how much of a daemon's output is shown.
+// maxTail is the number of bytes that are shown of a daemon's output.
 const maxTail = 512
 
-// tail returns the end of a daemon's output, as said does.
+// tail returns the last part of a daemon's output in the form of errorSuffix.
 func tail(log *os.File) string {
 	info, err := log.Stat()
 	if err != nil {
@@ -167,8 +167,8 @@ func tail(log *os.File) string {
 	return errorSuffix(data[:n])
 }
 
-// errorSuffix returns the output of a program as the end of an error: a colon and one line, "" if there
-// is none.
+// errorSuffix returns the output of a program as a suffix of an error: a colon and one line, or ""
+// without output.
 func errorSuffix(output []byte) string {
 	output = bytes.TrimSpace(output)
 	if len(output) == 0 {

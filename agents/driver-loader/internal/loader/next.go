@@ -44,13 +44,13 @@ func Next(o Observation, d Desired) Step {
 	return step
 }
 
-// ownedByContainer reports whether somebody else has loaded the driver and still looks after it.
+// ownedByContainer reports whether NVIDIA's driver container has loaded the driver and manages it.
 func (o Observation) ownedByContainer() bool {
 	return o.Container && o.Running.Version != "" && !o.Noted
 }
 
-// prepare is the step of a node whose driver works, and stays until somebody decides that it is
-// replaced: what can be done before makes that short, and shows what would be in its way.
+// prepare returns the step of a node whose driver works, and stays until an upgrade replaces it. It builds
+// and checks the new driver in advance, to make the replacement short and to report obstacles early.
 func (o Observation) prepare(done Step, d Desired) Step {
 	next, missing := o.desired(d)
 	switch {
@@ -69,7 +69,7 @@ func (o Observation) prepare(done Step, d Desired) Step {
 
 func wait(causes ...cause.Cause) Step { return Step{Kind: Wait, Causes: causes} }
 
-// useHostDriver is the step of a node whose driver is installed on the host: it is used as it is.
+// useHostDriver returns the step of a node with a driver that is installed on the host. The driver is not changed.
 func useHostDriver(o Observation) Step {
 	if o.Running.Version == "" {
 		return wait(cause.New(cause.HostDriverNotLoaded, "driver "+o.Host, "it is installed on the host, and its kernel module is not loaded"))
@@ -83,7 +83,7 @@ func useHostDriver(o Observation) Step {
 	return Step{Kind: Done, Driver: o.Running}
 }
 
-// desired returns the driver that a node should run.
+// desired returns the desired driver, or why it is not available.
 func (o Observation) desired(d Desired) (Driver, *cause.Cause) {
 	if d.driver != nil {
 		if _, ok := o.payload(d.driver.Digest); !ok {
@@ -105,8 +105,8 @@ func (o Observation) desired(d Desired) (Driver, *cause.Cause) {
 	return Driver{Version: p.Version, Flavour: flavour, Digest: p.Digest, Params: d.Params}, nil
 }
 
-// target returns the driver to load: the desired one, or if that has failed, the one before;
-// then back is set.
+// target returns the driver to load: the desired one, or the previous one if the desired one has failed.
+// In the second case, back is set.
 func (o Observation) target(d Desired) (target Driver, back bool, missing *cause.Cause) {
 	desired, missing := o.desired(d)
 	c := o.Change
@@ -125,13 +125,12 @@ func (o Observation) target(d Desired) (target Driver, back bool, missing *cause
 	return c.From, true, nil
 }
 
-// same reports whether two drivers are equal in all that decides what is loaded.
+// same reports whether two drivers load the same modules with the same parameters.
 func (a Driver) same(b Driver) bool {
 	return a.Version == b.Version && a.Flavour == b.Flavour && a.Digest == b.Digest && a.Params.Equal(b.Params)
 }
 
-// known completes a loaded driver with the digest of the payload that it is from, if the
-// store has it.
+// known adds the digest of the payload with the same version, if the store has it.
 func (a Driver) known(o Observation) Driver {
 	for _, p := range o.Payloads {
 		if p.Version == a.Version {
@@ -150,7 +149,7 @@ func (o Observation) differs(target Driver) bool {
 	return o.Running.Version != target.Version || o.Running.Flavour != target.Flavour || len(target.Params.Differing(o.Modules)) > 0
 }
 
-// loadFirst is the step of a node without a loaded driver.
+// loadFirst returns the step of a node without a loaded driver.
 func (o Observation) loadFirst(target Driver, d Desired) Step {
 	if causes := o.obstacles(target); len(causes) > 0 {
 		return wait(causes...)
@@ -158,7 +157,7 @@ func (o Observation) loadFirst(target Driver, d Desired) Step {
 	if _, built := o.set(target); !built {
 		return Step{Kind: Build, Driver: target}
 	}
-	// After a reboot too, there is a way back to the driver that worked.
+	// The journal makes a rollback possible even after a reboot.
 	if _, way := o.payload(o.Before.Digest); way && !o.Before.same(target) && !o.inJournal(target) {
 		return Step{Kind: Begin, Driver: target}
 	}
@@ -171,13 +170,13 @@ func (o Observation) loadFirst(target Driver, d Desired) Step {
 	return Step{Kind: Load, Driver: target, Modules: stack.Wanted(d.Options)}
 }
 
-// inJournal reports whether the journal has the change to a driver, or back to it.
+// inJournal reports whether the journal has a change to the driver, or back to it.
 func (o Observation) inJournal(target Driver) bool {
 	c := o.Change
 	return c != nil && (c.Failed == nil && c.To.same(target) || c.Failed != nil && c.From.same(target))
 }
 
-// changeOrigin returns the driver that a change starts from.
+// changeOrigin returns the driver to which a failed change rolls back.
 func (o Observation) changeOrigin() Driver {
 	if o.Running.Version == "" {
 		return o.Before
@@ -185,12 +184,12 @@ func (o Observation) changeOrigin() Driver {
 	return o.Running
 }
 
-// replace is the step of a node whose loaded driver has to go.
+// replace returns the step of a node whose loaded driver has to be replaced.
 func (o Observation) replace(target Driver) Step {
 	if causes := o.obstacles(target); len(causes) > 0 {
 		return wait(causes...)
 	}
-	// The node works until the new modules are there.
+	// Until the new modules are built, the node keeps its driver.
 	if _, built := o.set(target); !built {
 		return Step{Kind: Build, Driver: target}
 	}
@@ -210,13 +209,13 @@ func (o Observation) replace(target Driver) Step {
 	return Step{Kind: Unload, Driver: target, Modules: order}
 }
 
-// runsLastWorking reports whether the loaded driver is the one that worked last.
+// runsLastWorking reports whether the loaded driver is the driver that worked last.
 func (o Observation) runsLastWorking() bool {
 	return o.Running.same(o.Before) || !o.Noted && o.Running.Version == o.Before.Version
 }
 
-// users is the step of a node whose driver is in use, and works meanwhile: the agents would
-// close their handles for nothing.
+// users returns the step of a node whose driver is in use. The driver keeps working, and NVML is not
+// claimed, because the agents would close their handles without an effect.
 func (o Observation) users(order []string) Step {
 	if o.Published != o.Running.Version && o.runsLastWorking() {
 		return Step{Kind: Publish, Driver: o.Before}
@@ -226,10 +225,10 @@ func (o Observation) users(order []string) Step {
 	return step
 }
 
-// complete is the step that makes a loaded driver whole.
+// complete returns the step that loads the missing modules or shows the missing root of a loaded driver.
 func (o Observation) complete(target Driver, d Desired) (Step, bool) {
 	if target.Digest == "" {
-		// A driver of somebody else, which stays as it is.
+		// The driver is not from the store, and stays as it is.
 		return Step{}, false
 	}
 	var missing []string
@@ -252,8 +251,8 @@ func (o Observation) complete(target Driver, d Desired) (Step, bool) {
 	return Step{}, false
 }
 
-// settle is the step of a node on which the right driver is loaded. That is the one before
-// the desired one if back is set.
+// settle returns the step of a node with the right driver loaded. If back is set, this is the previous
+// driver, because the desired one has failed.
 func (o Observation) settle(target Driver, back bool, d Desired) Step {
 	switch {
 	case o.MissingNodes > 0:
@@ -278,8 +277,8 @@ func (o Observation) settle(target Driver, back bool, d Desired) Step {
 	return done
 }
 
-// rolledBack is the cause that another driver than the desired one is loaded. again says how to
-// try that one again.
+// rolledBack returns the cause for which the desired driver is not loaded. again says how to try it
+// again.
 func (c Change) rolledBack(again string) cause.Cause {
 	if c.Failed.Code == cause.UpgradeGivenUp {
 		return *c.Failed

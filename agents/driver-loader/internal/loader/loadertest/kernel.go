@@ -22,13 +22,13 @@ func (n Node) notify(format string, args ...any) {
 	}
 }
 
-// fileNames reports whether a file of the test names the version.
+// fileNames reports whether a file of the test node contains exactly the version.
 func (n Node) fileNames(file, version string) bool {
 	data, err := os.ReadFile(n.path(file))
 	return err == nil && string(data) == version
 }
 
-// Load loads a module, as the kernel does.
+// Load loads a module like the kernel.
 func (n Node) Load(_ context.Context, m *module.Module, params []string) error {
 	n.notify("load %s", m.Name)
 	if m.Name == "nvidia" && n.fileNames("rejected", m.Version) {
@@ -57,7 +57,7 @@ func (n Node) Load(_ context.Context, m *module.Module, params []string) error {
 	return n.count()
 }
 
-// bind makes what the module nvidia shows in /proc.
+// bind creates the files that the module nvidia shows in /proc.
 func (n Node) bind(m *module.Module) error {
 	if m.Name != "nvidia" {
 		return nil
@@ -77,7 +77,7 @@ func write(path, content string) error {
 	return os.WriteFile(path, []byte(content), 0o600)
 }
 
-// count sets who holds the module nvidia.
+// count sets the reference count and the holders of the module nvidia.
 func (n Node) count() error {
 	core := n.path("sys/module/nvidia")
 	if _, err := os.Stat(core); errors.Is(err, fs.ErrNotExist) {
@@ -102,7 +102,7 @@ func (n Node) count() error {
 	return os.WriteFile(filepath.Join(core, "refcnt"), fmt.Appendln(nil, uses), 0o600)
 }
 
-// Unload unloads a module, as the kernel does.
+// Unload unloads a module like the kernel.
 func (n Node) Unload(name string) error {
 	n.notify("unload %s", name)
 	dir := n.path("sys/module/" + name)
@@ -120,7 +120,7 @@ func (n Node) Unload(name string) error {
 	return errors.Join(err, os.Rename(dir, gone), os.RemoveAll(gone), n.count())
 }
 
-// Open opens a device of the driver, as the kernel does.
+// Open opens a device of the driver like the kernel.
 func (n Node) Open(path string) error {
 	n.notify("open %s", filepath.Base(path))
 	version, err := os.ReadFile(n.path("sys/module/nvidia/version"))
