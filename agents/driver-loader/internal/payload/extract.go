@@ -27,8 +27,8 @@ const (
 type writer struct {
 	root  *os.Root
 	name  string // the imported path, for errors
-	most  int64 // the largest number of bytes to write
-	left  int64 // the remaining number of bytes
+	most  int64  // the largest number of bytes to write
+	left  int64  // the remaining number of bytes
 	files int
 	// sums has the digests of files by inode, because the path of a file can contain links.
 	sums map[uint64]sum

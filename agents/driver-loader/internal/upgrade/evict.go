@@ -16,34 +16,34 @@ import (
 )
 
 const (
-	// defaultSlice is the longest time for which pods are evicted or awaited at a stretch: after it the
-	// node is looked at again, so that a change of the desired driver or a lost grant ends the wait.
+	// slice is the longest time for which pods are evicted or awaited without observing the node again. A
+	// new desired driver or a lost grant ends the wait after that time.
 	defaultSlice = time.Minute
-	// defaultEvictInterval is the time between two looks at the pods of the node. An eviction that is not allowed
-	// is asked for again.
+	// defaultEvictInterval is the interval at which the pods of the node are listed, and blocked evictions
+	// are requested again.
 	defaultEvictInterval = 5 * time.Second
-	// maxNamed is how many pods a cause names, and maxText the most bytes of one explanation.
+	// maxNamed is the largest number of pods in a cause, and maxText the largest size of a text in bytes.
 	maxNamed, maxText = 5, 1024
 )
 
-// The ends of a clearing that are no failure of a request.
+// The errors of a clearing whose requests succeeded.
 var (
 	errTime    = errors.New("pods are left at the end of the time")
 	errRefused = errors.New("pods may not be evicted")
 )
 
-// event is what happens to a pod.
+// event is an event of a pod.
 type event string
 
 // The events of pods.
 const (
-	// running is a pod that is awaited, evicting one that is about to end, and gone one that has.
+	// running: the upgrade waits for the pod. evicting: the pod is about to end. gone: it has ended.
 	running  event = "running"
 	evicting event = "evicting"
 	gone     event = "gone"
-	// blocked is a pod that may not be evicted at the moment.
+	// blocked: the pod may not be evicted at the moment.
 	blocked event = "blocked"
-	// left is a pod that stays, and does not prevent the upgrade; refused is one that does.
+	// left: the pod stays, and does not prevent the upgrade. refused: it stays, and prevents the upgrade.
 	left    event = "left"
 	refused event = "refused"
 )
@@ -51,24 +51,24 @@ const (
 // podRecord is the last event of a pod.
 type podRecord struct {
 	event
-	// budget is the PodDisruptionBudget that blocks it, and text says why.
+	// budget is the PodDisruptionBudget that blocks the eviction, and text the reason.
 	budget, text string
 }
 
-// clearing is the work of taking the pods that an action is about from the node.
+// clearing removes the pods of an action from the node.
 type clearing struct {
 	*Upgrade
 	kind Kind
-	// selector selects pods, unless those that hold GPUs are meant.
+	// selector selects pods. It is not used by EvictPods, which selects pods that hold GPUs.
 	selector string
 	options  eviction.Options
-	// seconds bound the action; 0 for no limit.
+	// seconds is the time limit of the action; 0 for no limit.
 	seconds int
-	// pods has the last line of each pod, by namespace and name.
+	// pods has the last event of each pod, by namespace and name.
 	pods map[string]podRecord
 }
 
-// clearPods takes away the pods that the current action is about, for at most a slice of its time.
+// clearPods removes the pods of the current action, for at most a slice of its time.
 func (u *Upgrade) clearPods(ctx context.Context, j Journal, a Action, p Policy, now time.Time) *cause.Cause {
 	c := clearing{Upgrade: u, kind: a.Kind, pods: map[string]podRecord{}}
 	switch a.Kind {
@@ -92,7 +92,7 @@ func (e Eviction) options() eviction.Options {
 	return eviction.Options{Force: e.Force, DeleteEmptyDir: e.DeleteEmptyDir}
 }
 
-// run looks at the pods until none is left, or the time is over.
+// run lists the pods again until none is left or the time is over.
 func (c *clearing) run(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTime)
 	defer cancel()
@@ -114,7 +114,7 @@ func (c *clearing) run(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// await returns how many of the pods have not ended.
+// await returns the number of pods that have not ended.
 func (c *clearing) await(ctx context.Context) (n int, err error) {
 	pods, err := eviction.Pods(ctx, c.cfg.Client, c.selector)
 	if err != nil {
@@ -131,9 +131,8 @@ func (c *clearing) await(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// evict evicts the pods that are there now, and returns how many those were: there may be more,
-// which were bound to the node before it was cordoned. It evicts none if one of them may not be
-// evicted.
+// evict evicts the pods that it finds, and returns their number. More pods may appear that were bound to the
+// node before the cordon. If one of the pods may not be evicted, it evicts none.
 func (c *clearing) evict(ctx context.Context) (n int, err error) {
 	there := map[string]bool{}
 	pods, err := c.choose(ctx, there)
@@ -195,7 +194,7 @@ func (c *clearing) choose(ctx context.Context, there map[string]bool) (chosen []
 	return chosen, nil
 }
 
-// withPolicyKey names the key of the upgrade policy that removes an obstacle.
+// withPolicyKey adds the key of the upgrade policy that allows the eviction.
 func withPolicyKey(why eviction.Obstacle) string {
 	switch why {
 	case eviction.NoController:
@@ -207,7 +206,7 @@ func withPolicyKey(why eviction.Obstacle) string {
 	}
 }
 
-// recordPod records what happens to a pod that is there, and logs it if it is new.
+// recordPod records the event of a pod. It logs new events.
 func (c *clearing) recordPod(there map[string]bool, p *eviction.Pod, now podRecord) {
 	name := p.Namespace + "/" + p.Name
 	there[name] = true
@@ -223,7 +222,7 @@ func (c *clearing) recordPod(there map[string]bool, p *eviction.Pod, now podReco
 	}
 }
 
-// recordGone records which pods are not there any more.
+// recordGone records which pods do not exist any more.
 func (c *clearing) recordGone(there map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 		if !there[name] && c.pods[name].event != gone {
@@ -233,8 +232,8 @@ func (c *clearing) recordGone(there map[string]bool) {
 	}
 }
 
-// outcome returns why a clearing that ended with err failed, nil if it did not. over is set if the
-// time of the action is over with it.
+// outcome returns the cause of a clearing that ended with err, or nil. over is set if the time of the action
+// has ended.
 func (c *clearing) outcome(err error, over bool) *cause.Cause {
 	failed := cause.Cause{Subject: "pods of node " + c.cfg.Client.Node().Name}
 	switch {
