@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/cmdline"
 )
 
-// notApplied is the error of an assert if the GPUs are not as the config says.
+// notApplied is the error of an assert if the GPUs differ from the config.
 type notApplied struct{ differences error }
 
 func (e *notApplied) Error() string {
@@ -40,7 +40,7 @@ func (s *settings) assertCommand() *cli.Command {
 	}
 }
 
-// assert gives errors the exit code that the flags ask for.
+// assert returns errors with the exit code that the flags select.
 func (o *command) assert(c *cli.Context, log *slog.Logger) error {
 	err := o.assertConfig(c, log)
 	if missed := (*notApplied)(nil); err == nil || errors.As(err, &missed) || o.exitCodes != "detailed" {

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// printPlan prints what a plan changes of each GPU.
+// printPlan prints the changes of each GPU.
 func printPlan(w io.Writer, p apply.Plan, draw bool) error {
 	var out bytes.Buffer
 	for i, c := range p.GPUs {
@@ -90,7 +90,7 @@ func describeState(s mig.State) string {
 	}
 }
 
-// changeFields are the fields of a change in JSON.
+// changeFields is the JSON form of a change.
 type changeFields struct {
 	Index   int        `json:"index"`
 	UUID    gpu.UUID   `json:"uuid"`
@@ -104,7 +104,7 @@ type changeFields struct {
 	Holders []string   `json:"holders"`
 }
 
-// printPlanJSON prints a plan for programs.
+// printPlanJSON prints a plan as JSON.
 func printPlanJSON(w io.Writer, p apply.Plan) error {
 	out := make([]changeFields, 0, len(p.GPUs))
 	for _, c := range p.GPUs {

@@ -29,12 +29,12 @@ func (s *settings) validateCommand() *cli.Command {
 	}
 }
 
-// verdict says which boards can have a config.
+// verdict lists the boards that can have a config.
 type verdict struct {
 	Config string `json:"config"`
-	// Boards can have it.
+	// Boards lists the boards that can have it.
 	Boards []string `json:"boards"`
-	// Problems are what is wrong with it; it is valid if there are none.
+	// Problems lists the errors of the config. A config without problems is valid.
 	Problems []string `json:"problems"`
 	// why has the error of each other board.
 	why map[string]error
@@ -80,9 +80,8 @@ func (o *command) validate(c *cli.Context, log *slog.Logger) error {
 	return nil
 }
 
-// judge finds the products that can have a config. A problem is what cannot be right on any
-// node: items that overlap, or MIG devices of a product that the config names by its device
-// filter, and that no board with this device can have.
+// judge finds the products that can have a config. It reports as problems the errors that are wrong on every node:
+// items that overlap, and MIG devices for a product in the device filter that no board with this device can have.
 func judge(config migconfig.Config, name string, products []boards.Product) verdict {
 	v := verdict{Config: name, Boards: []string{}, Problems: []string{}, why: map[string]error{}}
 	can := map[uint32]bool{}
@@ -116,7 +115,7 @@ func judge(config migconfig.Config, name string, products []boards.Product) verd
 	return v
 }
 
-// appendUnique adds a word to a list that does not have it.
+// appendUnique adds a word to a list, unless the list has it.
 func appendUnique(list []string, word string) []string {
 	if slices.Contains(list, word) {
 		return list
@@ -124,7 +123,7 @@ func appendUnique(list []string, word string) []string {
 	return append(list, word)
 }
 
-// listed lists boards.
+// listed formats a list of boards.
 func listed(names []string) string {
 	switch len(names) {
 	case len(boards.All()):
@@ -136,8 +135,8 @@ func listed(names []string) string {
 	}
 }
 
-// nearest says why none of the products can have a config, by the first one that has all of
-// its profiles.
+// nearest explains why none of the products can have a config. It uses the first product that has all profiles of
+// the config.
 func (v *verdict) nearest(products []boards.Product) string {
 	for _, p := range products {
 		infeasible := (*plan.Infeasible)(nil)
@@ -149,7 +148,7 @@ func (v *verdict) nearest(products []boards.Product) string {
 	return "no known board has all of its profiles"
 }
 
-// possible returns nil if GPUs of a product can have a config.
+// possible returns nil if the GPUs of a product can have a config.
 func possible(config migconfig.Config, name string, p boards.Product, device uint32) error {
 	gpus := gpusOf(p, device, config.Indices(name))
 	s, err := config.Select(name, gpus)
@@ -166,7 +165,7 @@ func possible(config migconfig.Config, name string, p boards.Product, device uin
 	return nil
 }
 
-// warnUnknown logs the products of device filters that are not in the table of boards.
+// warnUnknown logs device filters for products that are not in the table of boards.
 func warnUnknown(config migconfig.Config, names []string, log *slog.Logger) {
 	seen := map[uint32]bool{}
 	for _, name := range names {

@@ -14,8 +14,8 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/partition"
 )
 
-// Plan returns what a request would change. It changes nothing. The error says on which GPUs
-// the request is infeasible: it wraps a *plan.Infeasible for each.
+// Plan returns the changes for a request, without making them. If the request is infeasible on a GPU, the error wraps
+// a *plan.Infeasible for this GPU.
 func (a *Applier) Plan(ctx context.Context, req Request) (Plan, error) {
 	p, err := a.plan(ctx, req, nil)
 	if err != nil || a.cfg.Containers == nil || !p.Disturbs() {
@@ -28,14 +28,14 @@ func (a *Applier) Plan(ctx context.Context, req Request) (Plan, error) {
 		}
 	}
 	held, unknown := a.cfg.Containers(ctx, concerned)
-	if len(held) > 0 { // the layout may be another one now
+	if len(held) > 0 { // the layout may be a different one now
 		p, err = a.plan(ctx, req, held)
 	}
 	p.Unknown = unknown
 	return p, err
 }
 
-// plan is Plan where held has the containers.
+// plan is Plan for the containers in held.
 func (a *Applier) plan(ctx context.Context, req Request, held map[gpu.UUID][]mig.Holder) (Plan, error) {
 	return nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
 		o, err := a.observer(span, req.Seen)
@@ -46,13 +46,13 @@ func (a *Applier) plan(ctx context.Context, req Request, held map[gpu.UUID][]mig
 	})
 }
 
-// observer plans by what was observed of a node.
+// observer plans with the observed state of a node.
 type observer struct {
 	*Applier
 	*Observation
 }
 
-// observer returns one of what was seen, or observes the node if that does not hold any more.
+// observer returns an observer for seen, if that is still valid. Otherwise, it observes the node.
 func (a *Applier) observer(span *nvml.Span, seen *Observation) (*observer, error) {
 	if seen != nil && seen.span == span && seen.changes == a.changes {
 		return &observer{a, seen}, nil
@@ -93,8 +93,8 @@ func (o *observer) plan(req Request, held map[gpu.UUID][]mig.Holder) (Plan, erro
 	return p, err
 }
 
-// unanswered returns an error for a GPU that has a fault, or of which a call of NVML fails. What is
-// asked of it is not refused for the others.
+// unanswered returns an error for a GPU with a fault, or for which a call of NVML fails. Such a GPU does not reject the
+// request for the others.
 func unanswered(g mig.GPU, err error) error {
 	if _, failed := errors.AsType[*nvml.Error](err); g.Fault == nil && (!failed || nvml.DriverGone(err)) {
 		return nil
@@ -102,7 +102,7 @@ func unanswered(g mig.GPU, err error) error {
 	return fmt.Errorf("GPU %d (%s) does not answer, nothing of it is changed: %w: repair or reset it", g.Index, g.UUID, err)
 }
 
-// change returns what a request changes of a GPU.
+// change returns the change of a GPU for a request.
 func (o *observer) change(g mig.GPU, d mig.Desired, req Request, held []mig.Holder) (Change, error) {
 	if g.Fault != nil {
 		return Change{}, faultError(g)
@@ -140,8 +140,8 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request, held []mig.Hold
 // faultError returns the error for a GPU that cannot be read.
 func faultError(g mig.GPU) error { return fmt.Errorf("%s: %s", g.Fault.Op, g.Fault.Reason) }
 
-// target returns the layout that a GPU shall have once its mode is on. held are users beside the
-// processes that the driver lists. The GPU's board gets SharedEngines if the driver says so.
+// target returns the desired layout of a GPU with MIG mode on. held has users that the driver does not list. If the
+// driver shows that the GPU shares its engines, target sets SharedEngines of the GPU's board.
 func (o *observer) target(g *mig.GPU, want map[gpu.Profile]int, held []mig.Holder) (mig.Layout, error) {
 	if len(want) > 0 && len(g.Board.Profiles) == 0 {
 		return nil, fmt.Errorf("the driver does not report the profiles of %s while its MIG mode is off: turn only the mode on first (--mode-only)", g.Name)
@@ -162,13 +162,13 @@ func (o *observer) target(g *mig.GPU, want map[gpu.Profile]int, held []mig.Holde
 	return layout, errors.Join(failed, err)
 }
 
-// uses reports whether h uses one of the compute instances that i has.
+// uses reports whether h uses a compute instance of i.
 func uses(h mig.Holder, i mig.Instance) bool {
 	return h.GPUInstance == i.ID && (h.ComputeInstance == gpu.NoInstance ||
 		slices.ContainsFunc(i.Compute, func(c mig.Compute) bool { return c.ID == h.ComputeInstance }))
 }
 
-// changeTo returns the way of a GPU to a state, without those who stand in it.
+// changeTo returns the change of a GPU to a state, without the holders.
 func changeTo(g mig.GPU, target mig.State) Change {
 	c := Change{GPU: g, Target: target, Mode: g.Enabled != target.Enabled || g.Pending != target.Pending}
 	c.Reset = g.Enabled != target.Enabled && g.NeedsReset
@@ -181,7 +181,7 @@ func changeTo(g mig.GPU, target mig.State) Change {
 	return c
 }
 
-// planChange returns the way of a GPU to a state, and who stands in it.
+// planChange returns the change of a GPU to a state, with the processes that prevent it.
 func (o *observer) planChange(g mig.GPU, target mig.State) (Change, error) {
 	c := changeTo(g, target)
 	if err := c.checkUnlisted(); err != nil {
@@ -198,12 +198,12 @@ func (o *observer) planChange(g mig.GPU, target mig.State) (Change, error) {
 	return c, nil
 }
 
-// disturbs reports whether the change can take something from a container or a process.
+// disturbs reports whether the change can destroy something that a container or process uses.
 func (c Change) disturbs() bool {
 	return c.Mode || c.Reset || slices.ContainsFunc(c.Steps, func(s mig.Step) bool { return s.Op == mig.DestroyCompute || s.Op == mig.DestroyInstance })
 }
 
-// keepsInstancesOf reports whether the change leaves the instances of h alone.
+// keepsInstancesOf reports whether the change keeps the instances that h uses.
 func (c Change) keepsInstancesOf(h mig.Holder) bool {
 	if c.Reset || c.GPU.Enabled != c.Target.Enabled {
 		return false
@@ -222,8 +222,7 @@ func (c Change) keepsInstancesOf(h mig.Holder) bool {
 	})
 }
 
-// addHolders adds the containers that are in the way of the change. A container stands for the processes
-// of its pod.
+// addHolders adds the containers that prevent the change. A container replaces the processes of its pod.
 func (c *Change) addHolders(held []mig.Holder) {
 	held = slices.DeleteFunc(slices.Clone(held), c.keepsInstancesOf)
 	c.Holders = append(held, slices.DeleteFunc(c.Holders, func(p mig.Holder) bool {
@@ -231,15 +230,15 @@ func (c *Change) addHolders(held []mig.Holder) {
 	})...)
 }
 
-// addHolders is Change.hold for all GPUs.
+// addHolders calls Change.addHolders for all GPUs.
 func (p Plan) addHolders(held map[gpu.UUID][]mig.Holder) {
 	for i := range p.GPUs {
 		p.GPUs[i].addHolders(held[p.GPUs[i].GPU.UUID])
 	}
 }
 
-// addPeers adds the GPUs that have to be reset with those of the plan: on boards of Ampere,
-// the GPUs behind the same NVSwitches. They get their modes and layouts back.
+// addPeers adds the GPUs that have to be reset together with GPUs of the plan. On Ampere boards, these are the GPUs
+// behind the same NVSwitches. They get their modes and layouts back.
 func (o *observer) addPeers(p *Plan) error {
 	var fabric []mig.GPU
 	resets := slices.ContainsFunc(p.GPUs, func(c Change) bool { return c.Reset && o.switched(c.GPU) })
@@ -282,7 +281,7 @@ func (o *observer) addPeers(p *Plan) error {
 	return errors.Join(errs...)
 }
 
-// switched reports whether a GPU hangs on NVSwitches. A GPU that does not tell does not.
+// switched reports whether a GPU is connected to NVSwitches. It returns false if that cannot be read.
 func (o *observer) switched(g mig.GPU) bool {
 	if g.UUID == "" || o.view == nil {
 		return false

@@ -16,12 +16,12 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// Apply does what a request asks. The error is for a request of which nothing was done:
-// infeasible, in use (*InUse), or maybe in use (*HoldersUnknown), without lease, or without journal. Otherwise the result says
-// what became of each GPU, and the error is the result's. When ctx ends, Apply waits no
-// longer for what is in use, but completes the steps that can be done.
+// Apply makes the changes for a request. It returns an error if it has not changed any GPU, because the request is
+// infeasible, a GPU is in use (*InUse) or may be in use (*HoldersUnknown), or there is no lease or journal. Otherwise, the
+// result has the outcome for each GPU, and the error is Result.Err. When ctx ends, Apply does not wait for users any
+// more, but performs the remaining steps that are possible.
 func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
-	if req.Seen != nil { // programs that were seen may have ended, and others begun
+	if req.Seen != nil { // the processes may have changed since
 		seen := *req.Seen
 		seen.running = map[gpu.UUID][]mig.Holder{}
 		req.Seen = &seen
@@ -50,7 +50,7 @@ func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 	})
 }
 
-// limitedTo returns the part of a request that concerns GPUs.
+// limitedTo returns the part of a request for these GPUs.
 func (req Request) limitedTo(gpus []mig.GPU) Request {
 	all := req.Desired
 	req.Desired = map[gpu.UUID]mig.Desired{}
@@ -62,8 +62,8 @@ func (req Request) limitedTo(gpus []mig.GPU) Request {
 	return req
 }
 
-// checkHoldersKnown returns an error if the plan takes something from a GPU from which an earlier plan took nothing:
-// nobody was asked which containers use it.
+// checkHoldersKnown returns an error if the plan disturbs a GPU that the earlier plan did not disturb. The containers that
+// use this GPU were not observed.
 func (p Plan) checkHoldersKnown(earlier Plan) error {
 	for _, c := range p.GPUs {
 		if c.disturbs() && !slices.ContainsFunc(earlier.GPUs, func(o Change) bool { return o.GPU.UUID == c.GPU.UUID && o.disturbs() }) {
@@ -73,7 +73,7 @@ func (p Plan) checkHoldersKnown(earlier Plan) error {
 	return nil
 }
 
-// addUnchanged adds the GPUs that an earlier plan leaves as they are.
+// addUnchanged adds the GPUs that the earlier plan does not change.
 func (p *Plan) addUnchanged(earlier Plan) {
 	for _, c := range earlier.GPUs {
 		if !slices.ContainsFunc(p.GPUs, func(o Change) bool { return o.GPU.UUID == c.GPU.UUID }) && !c.Needed() {
@@ -84,10 +84,9 @@ func (p *Plan) addUnchanged(earlier Plan) {
 	slices.SortFunc(p.GPUs, func(a, b Change) int { return a.GPU.Index - b.GPU.Index })
 }
 
-// Recover ends what an earlier process left in the journal: GPUs that are neither what they
-// were nor what they should become. It goes forward where the request asks the same of the GPU
-// as the earlier one, and back otherwise. The error is that of the result, or says
-// why nothing was done. Without a journal it does nothing.
+// Recover finishes the changes in the journal that an earlier process has not finished. A GPU gets the desired state if
+// the request desires the same as the earlier one, and otherwise its previous state. The error is Result.Err, or says why
+// no GPU was changed. Without a journal, Recover does nothing.
 func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	j, err := a.journal()
 	if err != nil || len(j.GPUs) == 0 {
@@ -97,7 +96,7 @@ func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("recover MIG layouts: who holds MIG devices is not known: %w", err)
 	}
-	// What cannot be ended now must not close the handles of the other agents at each attempt.
+	// Do not claim the lease for a recovery that is not possible now: the other agents would close their handles.
 	quiet := *a
 	quiet.cfg.Log = slog.New(slog.DiscardHandler)
 	if _, err := nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
@@ -131,7 +130,7 @@ func (a *Applier) held(ctx context.Context, seen *Observation) (map[gpu.UUID][]m
 	return a.cfg.Containers(ctx, slices.DeleteFunc(seen.GPUs(), func(g mig.GPU) bool { return g.Fault != nil }))
 }
 
-// journal reads the journal. One that is not readable is as good as none.
+// journal reads the journal. A journal that cannot be parsed counts as empty.
 func (a *Applier) journal() (journal, error) {
 	j, err := store(a.cfg.StateDir).load()
 	if bad, ok := errors.AsType[*BadJournal](err); ok {
@@ -150,7 +149,7 @@ func unchanged(p Plan) Result {
 	return r
 }
 
-// runExclusive claims the lease, plans with f by what that observes, and executes the plan.
+// runExclusive claims the lease, calls f to plan, and executes the plan.
 func (a *Applier) runExclusive(ctx context.Context, reason string, f func(*observer, *journal) (Plan, error)) (r Result, err error) {
 	grant, err := a.cfg.Session.Claim(ctx, Owner, reason, a.cfg.Limit)
 	if err != nil {
@@ -161,7 +160,7 @@ func (a *Applier) runExclusive(ctx context.Context, reason string, f func(*obser
 	if err != nil {
 		return Result{}, err
 	}
-	// What has begun is brought to an end, also after a SIGTERM.
+	// A change that has begun is finished, even after SIGTERM.
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Limit)
 	defer cancel()
 	a.changes++
@@ -174,9 +173,8 @@ func (a *Applier) runExclusive(ctx context.Context, reason string, f func(*obser
 	return r, r.Err()
 }
 
-// makeDevices makes the device nodes of the MIG devices that are there now, before the other agents
-// look for them. Those that all GPUs share are for who loads the driver, and the links to them in
-// /dev/char for the container toolkit, which knows at its end which ones it has made.
+// makeDevices creates the device nodes of the current MIG devices, before the other agents need them. The driver loader
+// creates the nodes that all GPUs share, and the container toolkit creates and removes the links in /dev/char.
 func (a *Applier) makeDevices() {
 	d := a.cfg.Devices
 	if d.Dev == "" {
@@ -196,10 +194,9 @@ func granted[T any](ctx context.Context, t *transaction, f func(*partition.View)
 	})
 }
 
-// recover returns the way of the GPUs of a journal to one of their two states. GPUs that
-// are at one, or that have what wanted asks of them, leave the journal, and so do those that
-// are not on the node any more: a GPU that comes back has no instances. Those that NVML only does
-// not show to this process stay in it.
+// recover plans the change of each GPU in the journal to its previous or desired state. It removes GPUs from the journal
+// that are in one of these states, or in the state in wanted. It also removes GPUs that are not on the node any more, because
+// a GPU that returns has no instances. GPUs that NVML only hides from this process stay in the journal.
 func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map[gpu.UUID][]mig.Holder) (Plan, error) {
 	var p Plan
 	var errs []error
@@ -252,13 +249,13 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map
 	return p, nil
 }
 
-// gone reports whether a GPU is not on the node. A GPU that does not tell its UUID may be it.
+// gone reports whether a GPU is not on the node. It may be a GPU whose UUID cannot be read.
 func (o *observer) gone(id gpu.UUID) bool {
 	return !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id || g.UUID == "" })
 }
 
-// checkVisible returns an error if NVML may not show all GPUs of the node to this process, as in a container
-// that has some of them.
+// checkVisible returns an error if NVML may not list all GPUs of the node for this process, as in a container with some
+// of the GPUs.
 func (o *observer) checkVisible() error {
 	devices, err := pci.Scan(o.cfg.Sys)
 	if err != nil {
@@ -276,7 +273,7 @@ func (o *observer) checkVisible() error {
 	return fmt.Errorf("NVML shows %d of the %d GPUs of the node to this process, and not this one: recover it where all are visible, as on the host", len(o.gpus), bound)
 }
 
-// satisfies reports whether a GPU has what is asked of it.
+// satisfies reports whether a GPU has the desired state.
 func satisfies(s mig.State, d mig.Desired) bool {
 	return s.Pending == d.Enabled && s.Desired().Equal(d) && !s.Layout.Undivided()
 }

@@ -16,15 +16,15 @@ import (
 type work struct {
 	*transaction
 	view *partition.View
-	// ctx ends with the time for the change: then nothing more is changed, also not when a call
-	// that hung answers at last. The lease is not held any more.
+	// ctx ends with the time limit of the change. After that, GPUs must not be changed, even if a call returns
+	// late, because the lease is not held any more.
 	ctx context.Context //nolint:containedctx // that of the phase
 }
 
-// errModeBusy says that a mode was not set because the GPU is in use.
+// errModeBusy is returned if the mode was not set because the GPU is in use.
 var errModeBusy = errors.New("the driver does not change the mode while the GPU is in use")
 
-// gpu reads a GPU, which has to work.
+// gpu reads a GPU. A GPU with a fault is an error.
 func (w *work) gpu(id gpu.UUID) (mig.GPU, error) {
 	g, err := w.view.GPU(id)
 	if err == nil && g.Fault != nil {
@@ -45,9 +45,9 @@ func (w *work) readMember(m *member) error {
 	return err
 }
 
-// checkUnused returns an *InUse if processes use what has to go, right before that is touched: GPUs
-// before this one may have taken their time. A GPU that goes back is not asked: its devices are new,
-// and the driver refuses to destroy what is in use.
+// checkUnused returns an *InUse if processes use instances that the change destroys. It is called right before the change,
+// because changes of other GPUs may have taken long. It skips a rollback: the instances are new, and the driver does not
+// destroy instances in use.
 func (w *work) checkUnused(m *member, to mig.State) error {
 	c := changeTo(m.gpu, to)
 	c.Reset = c.Reset || m.fabric
@@ -69,8 +69,8 @@ func (w *work) checkUnused(m *member, to mig.State) error {
 	}, func(err error) bool { _, used := errors.AsType[*InUse](err); return used })
 }
 
-// prepare sets the mode of a GPU, whose instances it destroys first. It marks the member if
-// the mode waits for a reset.
+// prepare destroys the instances of a GPU and sets its mode, if the mode changes. It marks the member if the mode takes
+// effect after a reset.
 func (w *work) prepare(m *member, to mig.State) error {
 	if err := w.readMember(m); err != nil {
 		return err
@@ -95,8 +95,8 @@ func (w *work) prepare(m *member, to mig.State) error {
 		if err != nil || activation != partition.Busy {
 			return err
 		}
-		// A mode that needs a reset is pending, also while something has the GPU open, such as
-		// nvidia-persistenced: whether the GPU can be reset is for the reset to say.
+		// A mode that needs a reset is pending even if the GPU is open, for example by nvidia-persistenced. The reset
+		// then shows whether the GPU is in use.
 		if now, err := w.gpu(m.id); err != nil || now.NeedsReset && now.Pending == to.Pending {
 			return err
 		}
@@ -131,7 +131,7 @@ func modeText(on bool) string {
 	return "disabled"
 }
 
-// finish brings the members of a unit to their layouts, once their modes are set.
+// finish creates the layouts of the members of a unit, after their modes are set.
 func (w *work) finish(u unit, to func(*member) mig.State) {
 	for _, m := range u {
 		m.err = w.finishOne(m, to(m))
@@ -159,7 +159,7 @@ func (w *work) finishOne(m *member, to mig.State) error {
 	if err := w.takeSteps(m, g, to.Layout); err != nil {
 		return err
 	}
-	// Only what is observed counts.
+	// Only the observed layout counts.
 	g, err := w.gpu(m.id)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (w *work) finishOne(m *member, to mig.State) error {
 	return nil
 }
 
-// takeSteps takes the steps of a GPU to a layout.
+// takeSteps performs the steps of a GPU to a layout.
 func (w *work) takeSteps(m *member, g mig.GPU, to mig.Layout) error {
 	for _, s := range plan.Steps(boardBesideUnlisted(g), g.Layout, to) {
 		err := w.retry(func() error {
@@ -190,7 +190,7 @@ func (w *work) takeSteps(m *member, g mig.GPU, to mig.Layout) error {
 	return nil
 }
 
-// holders returns an *InUse with the processes that use a GPU, or what a step destroys of it.
+// holders returns an *InUse with the processes that use the GPU, or the instance that a step destroys.
 func (w *work) holders(m *member, s *mig.Step) error {
 	e := &InUse{GPU: m.id, Index: m.index}
 	if list, err := w.view.Processes(m.id); err == nil {
@@ -214,7 +214,7 @@ func concerns(g mig.GPU, s mig.Step, p mig.Holder) bool {
 	return false
 }
 
-// inUse is holders for a GPU while NVML is not initialized.
+// inUse is holders for a time at which NVML is not initialized.
 func (t *transaction) inUse(ctx context.Context, m *member) error {
 	err, failed := granted(ctx, t, func(v *partition.View) (error, error) {
 		return (&work{transaction: t, view: v, ctx: ctx}).holders(m, nil), nil

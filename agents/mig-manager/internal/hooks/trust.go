@@ -12,11 +12,11 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// maxFile bounds a hooks file.
+// maxFile is the largest size of a hooks file, in bytes.
 const maxFile = 1 << 20
 
-// ReadFile is Read for the file at a path. It rejects one that others than root, the user of this
-// process and the user who runs it with sudo can change or replace, or another group than theirs.
+// ReadFile reads the hooks file at a path. It rejects a file that other users can change or replace. Trusted users are root,
+// the user of this process and the user who runs it with sudo, with their groups.
 func ReadFile(path string) (File, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -25,7 +25,7 @@ func ReadFile(path string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What is checked cannot be replaced after it.
+	// After the check, other users cannot replace a folder of the path.
 	for at := real; ; at = filepath.Dir(at) {
 		if err := checkTrusted(at); err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func ReadFile(path string) (File, error) {
 	return Read(path, data)
 }
 
-// checkTrusted returns an error for a file or a folder that others can change.
+// checkTrusted returns an error for a file or a folder that other users can change.
 func checkTrusted(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -52,8 +52,8 @@ func checkTrusted(path string) error {
 		return errors.New("read the owner of " + path + ": no such information")
 	}
 	owner, group := int(stat.Uid), int(stat.Gid)
-	// Whoever may write to a folder with the sticky bit, such as /tmp, can add files, and can rename or
-	// remove only their own: what root or this user owns in it stays. Its owner could remove all.
+	// In a folder with the sticky bit, such as /tmp, users can add files, but can rename or remove only their own files.
+	// Files of trusted users stay, unless another user owns the folder.
 	shared := !info.IsDir() || info.Mode()&fs.ModeSticky == 0
 	switch {
 	case owner != 0 && owner != os.Geteuid() && strconv.Itoa(owner) != os.Getenv("SUDO_UID"):
