@@ -1,5 +1,5 @@
-// Mig-manager divides the GPUs of its node into MIG devices, as a config and a label of the
-// node say. It is the command line nvidia-mig-parted too.
+// Mig-manager divides the GPUs of its node into MIG devices, as a label of the Node and a config
+// select. It also is the command-line program nvidia-mig-parted.
 package main
 
 import (

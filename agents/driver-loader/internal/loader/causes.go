@@ -21,7 +21,8 @@ func containerCause(d Driver) cause.Cause {
 	return cause.New(cause.DriverOfOtherContainer, "driver "+d.Version, "NVIDIA's driver container has loaded it, and looks after it: its file "+containerReady+" is there")
 }
 
-// NoPayloadCause returns the cause for a driver that is not in the store. An empty version means any driver.
+// NoPayloadCause returns the cause for a driver that is not in the store. An empty version means any
+// driver.
 func NoPayloadCause(version string) cause.Cause {
 	return cause.New(cause.DriverMissing, strings.TrimSpace("driver "+version), "it is not in the store of this node")
 }

@@ -69,7 +69,8 @@ func (o Observation) prepare(done Step, d Desired) Step {
 
 func wait(causes ...cause.Cause) Step { return Step{Kind: Wait, Causes: causes} }
 
-// useHostDriver returns the step of a node with a driver that is installed on the host. The driver is not changed.
+// useHostDriver returns the step of a node with a driver that is installed on the host. The driver is
+// not changed.
 func useHostDriver(o Observation) Step {
 	if o.Running.Version == "" {
 		return wait(cause.New(cause.HostDriverNotLoaded, "driver "+o.Host, "it is installed on the host, and its kernel module is not loaded"))

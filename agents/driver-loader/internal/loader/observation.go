@@ -136,7 +136,8 @@ func (o Observation) Built(d Driver) bool {
 	return built
 }
 
-// shown reports whether the root of a driver is mounted at its place. A driver without a root needs no mount.
+// shown reports whether the root of a driver is mounted at its place. A driver without a root needs
+// no mount.
 func (o Observation) shown(d Driver) bool {
 	p, _ := o.payload(d.Digest)
 	return p.Root == "" || o.Shown == d.Digest

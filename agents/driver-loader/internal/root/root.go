@@ -19,8 +19,8 @@ import (
 
 // Driver is the place of the driver root on the host.
 type Driver struct {
-	// At is the folder of the driver root, such as /run/nvidia/driver. The host and this process must see it
-	// at the same path.
+	// At is the folder of the driver root, such as /run/nvidia/driver. The host and this process must
+	// see it at the same path.
 	At string
 	// Proc and Sys are the paths at which this process sees the host's /proc and /sys.
 	Proc, Sys string
@@ -124,8 +124,8 @@ func (d Driver) firmware() string {
 	return filepath.Join(d.Sys, "module/firmware_class/parameters/path")
 }
 
-// Firmware sets the kernel's firmware folder to the folder in the driver root. It returns a Cause if another
-// folder is set. A kernel without the parameter is left as it is.
+// Firmware sets the kernel's firmware folder to the folder in the driver root. It returns a Cause if
+// another folder is set. A kernel without the parameter is left as it is.
 func (d Driver) Firmware() error {
 	wanted := filepath.Join(d.At, "lib/firmware")
 	data, err := hostfs.ReadFile(d.firmware(), 1<<16)

@@ -5,8 +5,8 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// The first PCI product IDs of two generations. The IDs of NVIDIA's generations are in ascending order. They
-// are from the README of NVIDIA's open-gpu-kernel-modules.
+// The first PCI product IDs of two generations. The IDs of NVIDIA's generations are in ascending
+// order. They are from the README of NVIDIA's open-gpu-kernel-modules.
 const (
 	firstTuring    = 0x1e00
 	firstBlackwell = 0x2900

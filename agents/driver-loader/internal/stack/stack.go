@@ -37,9 +37,9 @@ func Wanted(o Options) []string {
 	return out
 }
 
-// LoadOrder returns the wanted modules and all modules of the driver that they depend on, in load order.
-// absent lists the wanted modules that the driver does not have. others lists the modules of the kernel that
-// must be loaded first, ordered by name.
+// LoadOrder returns the wanted modules and all modules of the driver that they depend on, in load
+// order. absent lists the wanted modules that the driver does not have. others lists the modules of
+// the kernel that must be loaded first, ordered by name.
 func LoadOrder(driver map[string]*module.Module, wanted []string) (order, absent, others []string) {
 	placed, foreign := map[string]bool{}, map[string]bool{}
 	var place func(name string)
@@ -74,8 +74,8 @@ func LoadOrder(driver map[string]*module.Module, wanted []string) (order, absent
 // that hold it, of any vendor, in unload order. It returns nothing if the driver is not loaded.
 func UnloadOrder(loaded map[string]kernel.Loaded) []string { return HoldersOf(loaded, Core) }
 
-// HoldersOf returns a module and all modules that hold it, in unload order. It returns nothing if the module
-// is not loaded.
+// HoldersOf returns a module and all modules that hold it, in unload order. It returns nothing if the
+// module is not loaded.
 func HoldersOf(loaded map[string]kernel.Loaded, module string) []string {
 	var order []string
 	placed := map[string]bool{}
@@ -95,8 +95,8 @@ func HoldersOf(loaded map[string]kernel.Loaded, module string) []string {
 	return order
 }
 
-// Used returns the modules with users other than modules: open devices, or the kernel itself. They cannot be
-// unloaded now.
+// Used returns the modules with users other than modules: open devices, or the kernel itself. They
+// cannot be unloaded now.
 func Used(loaded map[string]kernel.Loaded, names []string) []string {
 	var out []string
 	for _, name := range names {

@@ -28,8 +28,8 @@ type Stage struct {
 	lock   *os.File
 }
 
-// New creates the Stage of a new folder in parent. It creates parent if necessary. It returns a Cause with the
-// code StoreBusy while another process has a Stage there.
+// New creates the Stage of a new folder in parent. It creates parent if necessary. It returns a Cause
+// with the code StoreBusy while another process has a Stage there.
 func New(parent string) (*Stage, error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return nil, Explain(parent, err)
@@ -162,7 +162,8 @@ func setAside(path string) error {
 	return nil
 }
 
-// syncAll syncs the file system of a folder. This is one call, instead of one for each of thousands of files.
+// syncAll syncs the file system of a folder. This is one call, instead of one for each of thousands
+// of files.
 func syncAll(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// Begin returns the journal to write before an action. It counts attempts of actions whose number is limited.
+// Begin returns the journal to write before an action. It counts attempts of actions whose number is
+// limited.
 func Begin(j Journal, a Action) Journal {
 	switch a.Kind {
 	case Swap, Validate, RollBack:

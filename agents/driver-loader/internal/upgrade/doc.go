@@ -1,9 +1,10 @@
-// Package upgrade upgrades the driver of a node with running work. It waits for a grant, moves the work away,
-// lets the loader swap the driver, and makes the node schedulable again, even after a failure.
+// Package upgrade upgrades the driver of a node with running work. It waits for a grant, moves the
+// work away, lets the loader swap the driver, and makes the node schedulable again, even after a
+// failure.
 //
-// Next derives the next Action from a Journal and an Observation, and After derives the next Journal from the
-// Result. Both are pure. Upgrade is the loop around them. The states, labels and annotations have the names of
-// NVIDIA's upgrade controller.
+// Next derives the next Action from a Journal and an Observation, and After derives the next Journal
+// from the Result. Both are pure. Upgrade is the loop around them. The states, labels and annotations
+// have the names of NVIDIA's upgrade controller.
 //
 // The agent wires it in this way:
 //
@@ -23,9 +24,9 @@
 //	go events.Run(ctx)
 //	err = up.Run(ctx)
 //
-// While a driver is loaded that is not the desired one, only the methods of Driver change it. On a node without
-// a driver, the loader loads the driver that Journal.Driver returns. While Journal.State is Changing, it does
-// nothing.
+// While a driver is loaded that is not the desired one, only the methods of Driver change it. On a
+// node without a driver, the loader loads the driver that Journal.Driver returns. While Journal.State
+// is Changing, it does nothing.
 //
 // The role of the agent needs
 //

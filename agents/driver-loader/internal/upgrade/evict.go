@@ -131,8 +131,8 @@ func (c *clearing) await(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// evict evicts the pods that it finds, and returns their number. More pods may appear that were bound to the
-// node before the cordon. If one of the pods may not be evicted, it evicts none.
+// evict evicts the pods that it finds, and returns their number. More pods may appear that were bound
+// to the node before the cordon. If one of the pods may not be evicted, it evicts none.
 func (c *clearing) evict(ctx context.Context) (n int, err error) {
 	there := map[string]bool{}
 	pods, err := c.choose(ctx, there)
@@ -232,8 +232,8 @@ func (c *clearing) recordGone(there map[string]bool) {
 	}
 }
 
-// outcome returns the cause of a clearing that ended with err, or nil. over is set if the time of the action
-// has ended.
+// outcome returns the cause of a clearing that ended with err, or nil. over is set if the time of the
+// action has ended.
 func (c *clearing) outcome(err error, over bool) *cause.Cause {
 	failed := cause.Cause{Subject: "pods of node " + c.cfg.Client.Node().Name}
 	switch {

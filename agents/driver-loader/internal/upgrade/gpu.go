@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/pkg/kube/eviction"
 )
 
-// A pod requests a GPU through an extended resource of NVIDIA's device plugin, or through a ResourceClaim with
-// an allocation of NVIDIA's DRA driver for GPUs.
+// A pod requests a GPU through an extended resource of NVIDIA's device plugin, or through a
+// ResourceClaim with an allocation of NVIDIA's DRA driver for GPUs.
 const (
 	gpuPrefix = "nvidia.com/gpu"
 	migPrefix = "nvidia.com/mig-"

@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Journal is the state with which a process continues after another one was killed. It is written before each
-// action. All actions may be repeated.
+// Journal is the state with which a process continues after another one was killed. It is written
+// before each action. All actions may be repeated.
 type Journal struct {
 	State State `json:"state"`
 	// Target is the new driver, and Previous the old one.

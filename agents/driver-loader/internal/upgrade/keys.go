@@ -27,8 +27,8 @@ const (
 	CordonedAnnotation = "outrigger.dev/driver-upgrade-cordoned"
 	// CauseAnnotation says why the upgrade waits or failed.
 	CauseAnnotation = "outrigger.dev/driver-upgrade-cause"
-	// GrantAnnotation permits the Node to begin the upgrade to the driver in its value. Package grants writes
-	// it. The agents of nodes cannot write it.
+	// GrantAnnotation permits the Node to begin the upgrade to the driver in its value. Package
+	// grants writes it. The agents of nodes cannot write it.
 	GrantAnnotation = "outrigger.dev/driver-upgrade-granted"
 	// DriverAnnotation is the driver of the upgrade with the state in StateLabel.
 	DriverAnnotation = "outrigger.dev/driver-upgrade-driver"

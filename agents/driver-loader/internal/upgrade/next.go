@@ -89,14 +89,14 @@ func nextAtRest(j Journal, o Observation, p Policy) Action {
 	}
 }
 
-// repaired reports whether the desired driver was loaded after the failure. A driver that stayed loaded after
-// a failure does not count, unless the upgrade is requested again.
+// repaired reports whether the desired driver was loaded after the failure. A driver that stayed
+// loaded after a failure does not count, unless the upgrade is requested again.
 func repaired(j Journal, o Observation) bool {
 	return o.Target != "" && o.Loaded == o.Target && (!j.Broken || o.Node.Requested)
 }
 
-// desired reports whether the node should be upgraded. The loader loads the desired driver on a node without a
-// driver, which needs no upgrade.
+// desired reports whether the node should be upgraded. The loader loads the desired driver on a node
+// without a driver, which needs no upgrade.
 func desired(j Journal, o Observation, p Policy) bool {
 	asked := p.AutoUpgrade || o.Node.Requested || j.Requested
 	return o.Target != "" && o.Loaded != "" && o.Loaded != o.Target && !o.Node.Skip && asked

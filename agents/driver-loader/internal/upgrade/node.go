@@ -25,8 +25,8 @@ func hasPlugin(n nodestate.Node) bool {
 	return false
 }
 
-// nodeFields returns the fields of the Node that Next needs. StateLabel is not included, because other tools
-// also write it and the journal has the state.
+// nodeFields returns the fields of the Node that Next needs. StateLabel is not included, because
+// other tools also write it and the journal has the state.
 func nodeFields(n nodestate.Node) Node {
 	return Node{
 		Unschedulable: n.Unschedulable,
@@ -67,9 +67,10 @@ func publishedFields(j Journal, daemonSet string) nodestate.Desired {
 	return nodestate.Desired{Labels: labels, Annotations: annotations}
 }
 
-// publish publishes the state. It reports whether it has changed the Node, and after which time it must be
-// called again; 0 for never. At rest, it writes only once, so that other tools can change the labels. It writes
-// again if the Node has a grant at rest, which their writes have caused and which would count forever.
+// publish publishes the state. It reports whether it has changed the Node, and after which time it
+// must be called again; 0 for never. At rest, it writes only once, so that other tools can change the
+// labels. It writes again if the Node has a grant at rest, which their writes have caused and which
+// would count forever.
 func (u *Upgrade) publish(ctx context.Context, n nodestate.Node) (wrote bool, again time.Duration, err error) {
 	d := publishedFields(u.journal, u.cfg.DaemonSet)
 	if u.journal.State.resting() && u.shown != nil && reflect.DeepEqual(*u.shown, d) && n.Annotations[GrantAnnotation] == "" {

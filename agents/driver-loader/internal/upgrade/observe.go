@@ -10,8 +10,9 @@ import (
 	"outrigger.dev/pkg/nodestate"
 )
 
-// BoardName is the name of a ConfigMap with the reasons why nodes wait, which package grants writes. For each
-// DaemonSet of the namespace, it has a Waiting under the key WaitingPrefix and the name of the DaemonSet.
+// BoardName is the name of a ConfigMap with the reasons why nodes wait, which package grants writes.
+// For each DaemonSet of the namespace, it has a Waiting under the key WaitingPrefix and the name of
+// the DaemonSet.
 const (
 	BoardName     = "driver-upgrades"
 	WaitingPrefix = "waiting."

@@ -11,9 +11,10 @@ import (
 // plugin does not advertise the GPUs.
 const pluginLimit = 2 * time.Minute
 
-// awaitPlugin waits until the device plugin of the node advertises its GPUs again. If the node were schedulable
-// before, the kubelet would reject new pods, and their controller would create one after the other. It does
-// not wait if the driver was not changed, or if the node has no plugin. It reports whether it has waited.
+// awaitPlugin waits until the device plugin of the node advertises its GPUs again. If the node were
+// schedulable before, the kubelet would reject new pods, and their controller would create one after
+// the other. It does not wait if the driver was not changed, or if the node has no plugin. It reports
+// whether it has waited.
 func (u *Upgrade) awaitPlugin(ctx context.Context, node nodestate.Node) (waited bool) {
 	if u.cfg.Offered == nil || u.journal.Untouched || !hasPlugin(node) {
 		return false

@@ -23,8 +23,8 @@ type Policy struct {
 	// MaxUnavailable is how many nodes may be unavailable for any reason: a number, or a percentage of the
 	// DaemonSet's nodes, rounded up.
 	MaxUnavailable Amount `json:"maxUnavailable"`
-	// MaxFailures is the number of failed nodes at which upgrades to the driver stop; 0 for no limit. NVIDIA's
-	// policy does not have it.
+	// MaxFailures is the number of failed nodes at which upgrades to the driver stop; 0 for no limit.
+	// NVIDIA's policy does not have it.
 	MaxFailures       int               `json:"maxFailures"`
 	WaitForCompletion WaitForCompletion `json:"waitForCompletion"`
 	// PodDeletion is named gpuPodDeletion in NVIDIA's chart, and podDeletion in its API.
@@ -102,8 +102,8 @@ func Default() Policy {
 	}
 }
 
-// ParsePolicy parses a policy in JSON. Missing keys have the values of Default. It accepts podDeletion as another
-// name of gpuPodDeletion, and rejects unknown keys.
+// ParsePolicy parses a policy in JSON. Missing keys have the values of Default. It accepts
+// podDeletion as another name of gpuPodDeletion, and rejects unknown keys.
 func ParsePolicy(data []byte) (Policy, error) {
 	p := Default()
 	if len(data) > maxPolicy {

@@ -18,11 +18,11 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Driver changes the driver of the node. Each method may be called again after the process was killed during a
-// call. An error that is a cause.Cause is published unchanged.
+// Driver changes the driver of the node. Each method may be called again after the process was killed
+// during a call. An error that is a cause.Cause is published unchanged.
 type Driver interface {
-	// Loaded returns the ID of the loaded driver, empty for none. Call Upgrade.Changed if the driver changes
-	// without a call of the methods below.
+	// Loaded returns the ID of the loaded driver, empty for none. Call Upgrade.Changed if the driver
+	// changes without a call of the methods below.
 	Loaded(ctx context.Context) (string, error)
 	// Swap unloads the driver and loads target. It waits for users of the modules, and returns an error if
 	// they do not end in time, because the node is cordoned.
@@ -85,8 +85,8 @@ type Upgrade struct {
 	blocked map[string]string
 }
 
-// New returns an Upgrade that continues from the journal. A journal that cannot be read is replaced, because the
-// Node has everything that is needed to make it schedulable again.
+// New returns an Upgrade that continues from the journal. A journal that cannot be read is replaced,
+// because the Node has everything that is needed to make it schedulable again.
 func New(cfg Config) *Upgrade {
 	if cfg.Retry == (pace.Backoff{}) {
 		cfg.Retry = pace.Backoff{First: 5 * time.Second, Most: time.Minute} //nolint:mnd // see Config
@@ -117,8 +117,8 @@ func (u *Upgrade) Journal() Journal {
 // Changed makes Run observe the node again. It is safe for concurrent use.
 func (u *Upgrade) Changed() { u.loop.Wake() }
 
-// Run upgrades the node whenever an upgrade is desired, until ctx ends. When ctx ends, the node stays as it is,
-// and the next Run continues.
+// Run upgrades the node whenever an upgrade is desired, until ctx ends. When ctx ends, the node stays
+// as it is, and the next Run continues.
 func (u *Upgrade) Run(ctx context.Context) error {
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -128,8 +128,8 @@ func (u *Upgrade) Run(ctx context.Context) error {
 	return u.loop.Run(ctx)
 }
 
-// Withdraw removes the published state and the cordon. Call it after Run, if the agent does not return to the
-// node.
+// Withdraw removes the published state and the cordon. Call it after Run, if the agent does not
+// return to the node.
 func (u *Upgrade) Withdraw(ctx context.Context) error {
 	return u.node.Withdraw(ctx, nodestate.Published{Metadata: true, Cordon: true})
 }

@@ -127,7 +127,8 @@ func (r *running) hostUnits(systemd clients.Systemd, cfg *manager.Config) error 
 	if err != nil {
 		return err
 	}
-	// Units that a previous process has stopped are started again, even if the flags do not name them any more.
+	// Units that a previous process has stopped are started again, even if the flags do not name them
+	// any more.
 	if len(units) == 0 && !exists(journal) {
 		return nil
 	}

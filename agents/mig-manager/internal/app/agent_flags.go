@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// The flags of the agent have the names and environment variables of NVIDIA's MIG manager, for settings that
-// it has.
+// The flags of the agent have the names and environment variables of NVIDIA's MIG manager, for
+// settings that it has.
 
 // followFlags returns the flags for the config and the label that the agent follows.
 func (s *settings) followFlags() []cli.Flag {

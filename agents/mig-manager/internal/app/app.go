@@ -1,6 +1,6 @@
-// Package app wires the agent and its commands. Each command reads its flags, observes the node or reads a
-// snapshot, and calls the packages that decide: migconfig derives the desired state of GPUs, and plan and apply
-// derive and make the changes.
+// Package app wires the agent and its commands. Each command reads its flags, observes the node or
+// reads a snapshot, and calls the packages that decide: migconfig derives the desired state of GPUs,
+// and plan and apply derive and make the changes.
 package app
 
 import (
@@ -21,12 +21,12 @@ const (
 	parted = "nvidia-mig-parted"
 )
 
-// stopLimit is how long a change of MIG layouts may continue after a signal to stop. A change that has begun is
-// finished, which may include a reset of GPUs.
+// stopLimit is how long a change of MIG layouts may continue after a signal to stop. A change that
+// has begun is finished, which may include a reset of GPUs.
 const stopLimit = 5*time.Minute + 30*time.Second
 
-// Named returns the App for the path with which a program was started. Under the names of NVIDIA's MIG manager,
-// it is the agent, with -d as a short form of NVIDIA's flag.
+// Named returns the App for the path with which a program was started. Under the names of NVIDIA's
+// MIG manager, it is the agent, with -d as a short form of NVIDIA's flag.
 func Named(program string) agent.App {
 	switch filepath.Base(program) {
 	case parted:

@@ -75,8 +75,8 @@ func (ch change) run(c *cli.Context, env map[string]string) (err error) {
 	})
 }
 
-// execute makes the change. The hooks run in mig-parted's order. The mode and the layout change together after
-// both hooks, because a GPU must end with the old or the new values of both.
+// execute makes the change. The hooks run in mig-parted's order. The mode and the layout change
+// together after both hooks, because a GPU must end with the old or the new values of both.
 func (ch change) execute(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, ch.hooks.Run(ctx, hooks.ApplyExit)) }()
 	if err := ch.hooks.Run(ctx, hooks.ApplyStart); err != nil {
@@ -137,8 +137,8 @@ func (ch change) recover(ctx context.Context, req apply.Request) error {
 	return err
 }
 
-// makeRunRoot creates the run root, which does not exist after a boot of a host without other agents. Agents that
-// start later use the lease in it.
+// makeRunRoot creates the run root, which does not exist after a boot of a host without other agents.
+// Agents that start later use the lease in it.
 func (n *node) makeRunRoot() error {
 	if err := os.MkdirAll(n.runRoot, 0o755); err != nil {
 		return fmt.Errorf("create run root %s, for the lease on NVML: %w", n.runRoot, err)

@@ -16,8 +16,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// command holds the values of the flags of one command. Each command has only some of these flags. Their names and
-// variables are mig-parted's.
+// command holds the values of the flags of one command. Each command has only some of these flags.
+// Their names and variables are mig-parted's.
 type command struct {
 	*settings
 

@@ -67,8 +67,8 @@ func (s *settings) onNode(log *slog.Logger, do func(*node) error) error {
 	return errors.Join(do(n), n.session.Close())
 }
 
-// loadedAs returns the value for manager.Config.Loaded: the version of the loaded driver, and the inode number of
-// the module's folder in sysfs. This number changes each time the module is loaded.
+// loadedAs returns the value for manager.Config.Loaded: the version of the loaded driver, and the
+// inode number of the module's folder in sysfs. This number changes each time the module is loaded.
 func loadedAs(host agent.Host) string {
 	version, err := driverproc.Root(host.ProcRoot).Version()
 	if err != nil {

@@ -80,8 +80,9 @@ func (o *command) validate(c *cli.Context, log *slog.Logger) error {
 	return nil
 }
 
-// judge finds the products that can have a config. It reports as problems the errors that are wrong on every node:
-// items that overlap, and MIG devices for a product in the device filter that no board with this device can have.
+// judge finds the products that can have a config. It reports as problems the errors that are wrong
+// on every node: items that overlap, and MIG devices for a product in the device filter that no board
+// with this device can have.
 func judge(config migconfig.Config, name string, products []boards.Product) verdict {
 	v := verdict{Config: name, Boards: []string{}, Problems: []string{}, why: map[string]error{}}
 	can := map[uint32]bool{}
@@ -135,8 +136,8 @@ func listed(names []string) string {
 	}
 }
 
-// nearest explains why none of the products can have a config. It uses the first product that has all profiles of
-// the config.
+// nearest explains why none of the products can have a config. It uses the first product that has all
+// profiles of the config.
 func (v *verdict) nearest(products []boards.Product) string {
 	for _, p := range products {
 		infeasible := (*plan.Infeasible)(nil)

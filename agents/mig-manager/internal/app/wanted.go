@@ -30,8 +30,8 @@ func choose(config migconfig.Config, name string, gpus []mig.GPU, log *slog.Logg
 	return s, nil
 }
 
-// inForce returns nil if a GPU has the desired state, and otherwise an error with the difference. If modeOnly is
-// set, it compares only the MIG mode.
+// inForce returns nil if a GPU has the desired state, and otherwise an error with the difference. If
+// modeOnly is set, it compares only the MIG mode.
 func inForce(g mig.GPU, want mig.Desired, modeOnly bool) error {
 	if g.Enabled != want.Enabled {
 		pending := ""

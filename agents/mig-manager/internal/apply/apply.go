@@ -1,17 +1,19 @@
 // Package apply changes the MIG modes and layouts of GPUs to the desired state, in transactions.
 //
-// A request can concern several GPUs. First, all GPUs are observed and planned. If the request is infeasible on one
-// of them, or a user holds something that the plan destroys, no GPU is changed. Then the lease on NVML is claimed,
-// so that the other agents close their handles, and the GPUs to change are observed and planned again. Before the
-// first change, the journal on the disk gets the current and the desired state of each GPU.
+// A request can concern several GPUs. First, all GPUs are observed and planned. If the request is
+// infeasible on one of them, or a user holds something that the plan destroys, no GPU is changed.
+// Then the lease on NVML is claimed, so that the other agents close their handles, and the GPUs to
+// change are observed and planned again. Before the first change, the journal on the disk gets the
+// current and the desired state of each GPU.
 //
-// Each GPU is a separate transaction. It is changed step by step, and then observed: only the observed state
-// counts. If a step fails, the GPU gets its old mode and layout back, with instances of the same profiles at the
-// same places. The other GPUs are not affected, because their new layouts may be in use at once. The result says
-// which GPUs have failed. GPUs of an NVLink fabric that have to be reset together are one transaction.
+// Each GPU is a separate transaction. It is changed step by step, and then observed: only the
+// observed state counts. If a step fails, the GPU gets its old mode and layout back, with instances
+// of the same profiles at the same places. The other GPUs are not affected, because their new layouts
+// may be in use at once. The result says which GPUs have failed. GPUs of an NVLink fabric that have
+// to be reset together are one transaction.
 //
-// Steps are not recorded, because they follow from the observed state. After a crash, Recover reads the journal,
-// observes the GPUs, and performs the missing steps, forward or back.
+// Steps are not recorded, because they follow from the observed state. After a crash, Recover reads
+// the journal, observes the GPUs, and performs the missing steps, forward or back.
 package apply
 
 import (
@@ -42,27 +44,28 @@ type Config struct {
 	Reset Resetter
 	// Processes finds the names of the processes that use GPUs.
 	Processes Processes
-	// Sys is the host's /sys, which is the default. It shows whether NVML lists all GPUs of the node to this
-	// process.
+	// Sys is the host's /sys, which is the default. It shows whether NVML lists all GPUs of the node
+	// to this process.
 	Sys string
-	// Containers returns the containers that hold GPUs or MIG devices of them. It is called before instances
-	// are destroyed. If nil, only processes count as users.
+	// Containers returns the containers that hold GPUs or MIG devices of them. It is called before
+	// instances are destroyed. If nil, only processes count as users.
 	Containers func(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.Holder, error)
-	// Board returns the board of a product, and false if it is not known. It is called for GPUs whose driver does
-	// not report the board while MIG mode is off. If nil, no board is known.
+	// Board returns the board of a product, and false if it is not known. It is called for GPUs whose
+	// driver does not report the board while MIG mode is off. If nil, no board is known.
 	Board func(pci gpu.PCI, memoryBytes uint64) (mig.Board, bool)
-	// Patience is how long a step is tried again while the instance or the GPU is in use, for example by handles
-	// of programs that are ending. Default: 10 s.
+	// Patience is how long a step is tried again while the instance or the GPU is in use, for example
+	// by handles of programs that are ending. Default: 10 s.
 	Patience time.Duration
 	// Limit is the longest time for which the lease is held. Default: 5 min.
 	Limit time.Duration
-	// Devices configures the device nodes of MIG devices that are created after a change. A library of the driver
-	// creates them only if it finds nvidia-modprobe. If Dev is empty, none are created.
+	// Devices configures the device nodes of MIG devices that are created after a change. A library
+	// of the driver creates them only if it finds nvidia-modprobe. If Dev is empty, none are created.
 	Devices devnode.Config
 	Log     *slog.Logger
 }
 
-// Resetter resets GPUs together. No process may use them. During the reset, this process has no NVML handles.
+// Resetter resets GPUs together. No process may use them. During the reset, this process has no NVML
+// handles.
 type Resetter interface {
 	Reset(ctx context.Context, gpus []mig.GPU) error
 }
@@ -98,14 +101,14 @@ func New(cfg Config) (*Applier, error) {
 
 // Request is the desired state of GPUs.
 type Request struct {
-	// Seen is the Observation that the request is based on. If it is nil or not valid any more, all GPUs are
-	// observed again.
+	// Seen is the Observation that the request is based on. If it is nil or not valid any more, all
+	// GPUs are observed again.
 	Seen *Observation
-	// Desired has the desired state of each GPU. Other GPUs are changed only if they are on a fabric and reset
-	// together with these. They get their layouts back.
+	// Desired has the desired state of each GPU. Other GPUs are changed only if they are on a fabric
+	// and reset together with these. They get their layouts back.
 	Desired map[gpu.UUID]mig.Desired
-	// Layouts has exact layouts of some of these GPUs, with the desired devices. The other GPUs get the nearest
-	// layout with the desired devices.
+	// Layouts has exact layouts of some of these GPUs, with the desired devices. The other GPUs get
+	// the nearest layout with the desired devices.
 	Layouts map[gpu.UUID]mig.Layout
 	// ModeOnly keeps the layouts, as far as the mode allows it.
 	ModeOnly bool
@@ -132,13 +135,13 @@ type Change struct {
 	GPU mig.GPU
 	// Target is the desired state.
 	Target mig.State
-	// Mode is set if the mode changes. Reset is set if the GPU has to be reset for that, or together with a GPU of
-	// its fabric.
+	// Mode is set if the mode changes. Reset is set if the GPU has to be reset for that, or together
+	// with a GPU of its fabric.
 	Mode, Reset bool
 	// Steps lead to the layout. If the mode changes, the first steps destroy all instances.
 	Steps []mig.Step
-	// Holders are the containers and processes that prevent the change. A process is not included if a container
-	// of its pod is.
+	// Holders are the containers and processes that prevent the change. A process is not included if
+	// a container of its pod is.
 	Holders []mig.Holder
 
 	// fabric is set for GPUs that have to be reset together.
@@ -191,8 +194,8 @@ const (
 	Applied Outcome = "applied"
 	// Pending: the mode takes effect after a reset, which the request skips.
 	Pending Outcome = "pending reset"
-	// NeedsReboot: the mode takes effect after a reboot. The journal keeps the GPU, so that Recover finishes the
-	// change after it.
+	// NeedsReboot: the mode takes effect after a reboot. The journal keeps the GPU, so that Recover
+	// finishes the change after it.
 	NeedsReboot Outcome = "reboot required"
 	// RolledBack: the GPU has its previous state.
 	RolledBack Outcome = "rolled back"
@@ -216,8 +219,8 @@ type Outcomes struct {
 	Err error
 }
 
-// NeedsReboot reports whether only a reboot is missing. It returns false if another GPU is in use or has failed,
-// because the reboot would end the users of that GPU.
+// NeedsReboot reports whether only a reboot is missing. It returns false if another GPU is in use or
+// has failed, because the reboot would end the users of that GPU.
 func (r Result) NeedsReboot() bool {
 	needs := false
 	for _, o := range r.GPUs {

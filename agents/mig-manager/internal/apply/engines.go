@@ -8,9 +8,9 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// sharesEngines reports whether only the limits of media engines exclude the devices, and the GPU shares its
-// engines. NVML's profiles do not show whether instances can share an engine. The instances that the driver admits
-// now show it.
+// sharesEngines reports whether only the limits of media engines exclude the devices, and the GPU
+// shares its engines. NVML's profiles do not show whether instances can share an engine. The
+// instances that the driver admits now show it.
 func (o *observer) sharesEngines(g mig.GPU, want map[gpu.Profile]int) bool {
 	free := g
 	free.Board.SharedEngines = true
@@ -27,8 +27,8 @@ func (o *observer) sharesEngines(g mig.GPU, want map[gpu.Profile]int) bool {
 	return err == nil && exceedsEngines(g, capacity)
 }
 
-// exceedsEngines reports whether the instances of a GPU have more media engines than the GPU, or would have with
-// one more instance of a profile with capacity.
+// exceedsEngines reports whether the instances of a GPU have more media engines than the GPU, or
+// would have with one more instance of a profile with capacity.
 func exceedsEngines(g mig.GPU, capacity map[gpu.Profile]int) bool {
 	var has []gpu.Profile
 	for _, i := range g.Layout {

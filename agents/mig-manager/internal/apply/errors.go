@@ -9,15 +9,15 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// InUse is returned if instances or a GPU are in use that a change would destroy or reset. The GPU was not changed,
-// or was rolled back.
+// InUse is returned if instances or a GPU are in use that a change would destroy or reset. The GPU
+// was not changed, or was rolled back.
 type InUse struct {
 	GPU   gpu.UUID
 	Index int
 	// Holders is empty if the driver reports that the GPU is in use, and lists no process.
 	Holders []mig.Holder
-	// Open are the processes with an open or mapped device node of the GPU, and Modules the kernel modules that can
-	// hold it, if Holders is empty. Both can be incomplete.
+	// Open are the processes with an open or mapped device node of the GPU, and Modules the kernel
+	// modules that can hold it, if Holders is empty. Both can be incomplete.
 	Open    []mig.Holder
 	Modules []string
 }

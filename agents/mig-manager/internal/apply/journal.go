@@ -21,8 +21,8 @@ const (
 	journalLimit = 4 << 20
 )
 
-// journal lists the GPUs that are being changed. It is on the disk before the first change. A GPU is removed after
-// it was observed in one of its two states.
+// journal lists the GPUs that are being changed. It is on the disk before the first change. A GPU is
+// removed after it was observed in one of its two states.
 type journal struct {
 	Version int     `json:"version"`
 	GPUs    []entry `json:"gpus"`
@@ -62,8 +62,8 @@ type store string
 
 func (s store) path() string { return filepath.Join(string(s), journalName) }
 
-// load reads the journal. A journal that cannot be parsed is renamed. The error then names the new file, and the
-// returned journal is empty.
+// load reads the journal. A journal that cannot be parsed is renamed. The error then names the new
+// file, and the returned journal is empty.
 func (s store) load() (journal, error) {
 	data, err := hostfs.ReadFile(s.path(), journalLimit)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,8 +117,8 @@ func (s store) save(j journal) error {
 	return nil
 }
 
-// BadJournal is the error for a journal that cannot be parsed. The journal was renamed, and the GPUs keep their
-// observed states.
+// BadJournal is the error for a journal that cannot be parsed. The journal was renamed, and the GPUs
+// keep their observed states.
 type BadJournal struct {
 	Path, Aside string
 	Err         error

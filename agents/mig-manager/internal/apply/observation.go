@@ -11,9 +11,10 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/partition"
 )
 
-// Observation is the observed state of a node's GPUs. Decisions are based on it: the request, its plan, and the
-// users that prevent the plan. A change observes its GPUs again, after no other agent uses NVML. An Observation
-// belongs to the Applier that made it. Like the Applier, it is not safe for concurrent use.
+// Observation is the observed state of a node's GPUs. Decisions are based on it: the request, its
+// plan, and the users that prevent the plan. A change observes its GPUs again, after no other agent
+// uses NVML. An Observation belongs to the Applier that made it. Like the Applier, it is not safe for
+// concurrent use.
 type Observation struct {
 	span *nvml.Span
 	// view is nil for GPUs that are not on the node.
@@ -47,8 +48,8 @@ func Offline(gpus []mig.GPU, req Request) (Plan, error) {
 	return o.plan(req, nil)
 }
 
-// GPUs returns the GPUs of the node, ordered by index. GPUs that fail have a Fault. If the driver does not report
-// the board of a GPU, it is the board of the known product.
+// GPUs returns the GPUs of the node, ordered by index. GPUs that fail have a Fault. If the driver
+// does not report the board of a GPU, it is the board of the known product.
 func (o *Observation) GPUs() []mig.GPU { return slices.Clone(o.gpus) }
 
 // GPUs observes the GPUs, for a caller that does not make decisions.

@@ -18,8 +18,9 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// withOpenDevice returns the processes with an open or mapped device node of a GPU, except this process. The driver
-// does not list processes without a context, such as daemons of the host. Processes that cannot be read are skipped.
+// withOpenDevice returns the processes with an open or mapped device node of a GPU, except this
+// process. The driver does not list processes without a context, such as daemons of the host.
+// Processes that cannot be read are skipped.
 func (p Processes) withOpenDevice(ctx context.Context, g mig.GPU) []mig.Holder {
 	node, err := devnode.Driver(cmp.Or(p.Driver, p.Folder())).GPU(g.PCI.BusID)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/partition"
 )
 
-// begin returns the first phase of a change to the states that to returns. The phase reports whether a unit waits for
-// a reset or has failed.
+// begin returns the first phase of a change to the states that to returns. The phase reports whether
+// a unit waits for a reset or has failed.
 func begin(to func(*member) mig.State) func(*work, unit) bool {
 	return func(w *work, u unit) bool {
 		for _, m := range u {
@@ -24,8 +24,8 @@ func begin(to func(*member) mig.State) func(*work, unit) bool {
 	}
 }
 
-// complete resets the units that wait for a reset, and brings them to the states that to returns. It stores errors in
-// the members.
+// complete resets the units that wait for a reset, and brings them to the states that to returns. It
+// stores errors in the members.
 func (t *transaction) complete(ctx context.Context, waiting []unit, to func(*member) mig.State) {
 	waiting = slices.DeleteFunc(waiting, unit.failed)
 	for _, u := range waiting {
@@ -41,8 +41,8 @@ func (t *transaction) complete(ctx context.Context, waiting []unit, to func(*mem
 	})
 }
 
-// phase calls f for units while NVML is initialized. It returns the units for which f returns true. An error that
-// concerns the whole node is stored in each remaining unit.
+// phase calls f for units while NVML is initialized. It returns the units for which f returns true.
+// An error that concerns the whole node is stored in each remaining unit.
 func (t *transaction) phase(ctx context.Context, units []unit, f func(*work, unit) bool) []unit {
 	_, again, err := t.eachUnit(ctx, func(*partition.View) (func() ([]unit, error), error) {
 		return func() ([]unit, error) { return units, nil }, nil
@@ -61,8 +61,9 @@ func failAll(units []unit, err error) {
 	}
 }
 
-// eachUnit is phase for units that begin determines. begin must not have side effects, because it may still run after
-// ctx has ended. Its result is not used then. The error concerns units that were not begun.
+// eachUnit is phase for units that begin determines. begin must not have side effects, because it may
+// still run after ctx has ended. Its result is not used then. The error concerns units that were not
+// begun.
 func (t *transaction) eachUnit(ctx context.Context, begin func(*partition.View) (func() ([]unit, error), error), f func(*work, unit) bool) (units, again []unit, err error) {
 	var mu sync.Mutex // after ctx ends, a call that hangs is abandoned together with its unit
 	done, left := 0, false

@@ -14,8 +14,8 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/partition"
 )
 
-// Plan returns the changes for a request, without making them. If the request is infeasible on a GPU, the error wraps
-// a *plan.Infeasible for this GPU.
+// Plan returns the changes for a request, without making them. If the request is infeasible on a GPU,
+// the error wraps a *plan.Infeasible for this GPU.
 func (a *Applier) Plan(ctx context.Context, req Request) (Plan, error) {
 	p, err := a.plan(ctx, req, nil)
 	if err != nil || a.cfg.Containers == nil || !p.Disturbs() {
@@ -93,8 +93,8 @@ func (o *observer) plan(req Request, held map[gpu.UUID][]mig.Holder) (Plan, erro
 	return p, err
 }
 
-// unanswered returns an error for a GPU with a fault, or for which a call of NVML fails. Such a GPU does not reject the
-// request for the others.
+// unanswered returns an error for a GPU with a fault, or for which a call of NVML fails. Such a GPU
+// does not reject the request for the others.
 func unanswered(g mig.GPU, err error) error {
 	if _, failed := errors.AsType[*nvml.Error](err); g.Fault == nil && (!failed || nvml.DriverGone(err)) {
 		return nil
@@ -140,8 +140,9 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request, held []mig.Hold
 // faultError returns the error for a GPU that cannot be read.
 func faultError(g mig.GPU) error { return fmt.Errorf("%s: %s", g.Fault.Op, g.Fault.Reason) }
 
-// target returns the desired layout of a GPU with MIG mode on. held has users that the driver does not list. If the
-// driver shows that the GPU shares its engines, target sets SharedEngines of the GPU's board.
+// target returns the desired layout of a GPU with MIG mode on. held has users that the driver does
+// not list. If the driver shows that the GPU shares its engines, target sets SharedEngines of the
+// GPU's board.
 func (o *observer) target(g *mig.GPU, want map[gpu.Profile]int, held []mig.Holder) (mig.Layout, error) {
 	if len(want) > 0 && len(g.Board.Profiles) == 0 {
 		return nil, fmt.Errorf("the driver does not report the profiles of %s while its MIG mode is off: turn only the mode on first (--mode-only)", g.Name)
@@ -237,8 +238,8 @@ func (p Plan) addHolders(held map[gpu.UUID][]mig.Holder) {
 	}
 }
 
-// addPeers adds the GPUs that have to be reset together with GPUs of the plan. On Ampere boards, these are the GPUs
-// behind the same NVSwitches. They get their modes and layouts back.
+// addPeers adds the GPUs that have to be reset together with GPUs of the plan. On Ampere boards,
+// these are the GPUs behind the same NVSwitches. They get their modes and layouts back.
 func (o *observer) addPeers(p *Plan) error {
 	var fabric []mig.GPU
 	resets := slices.ContainsFunc(p.GPUs, func(c Change) bool { return c.Reset && o.switched(c.GPU) })

@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// refusals collects the reasons why a request is rejected. It names all GPUs with the same reason together, because
-// often all GPUs of a node have it.
+// refusals collects the reasons why a request is rejected. It names all GPUs with the same reason
+// together, because often all GPUs of a node have it.
 type refusals struct{ list []refusal }
 
 type refusal struct {

@@ -19,8 +19,8 @@ import (
 // ErrBusy is returned by a Resetter if a GPU is in use.
 var ErrBusy = errors.New("the GPU is in use")
 
-// SMI resets GPUs with nvidia-smi of the driver root, because NVML has no function for it. The driver root is the root
-// folder of the program.
+// SMI resets GPUs with nvidia-smi of the driver root, because NVML has no function for it. The driver
+// root is the root folder of the program.
 type SMI struct {
 	// DriverRoot is the path at which this process sees the driver root. Default: "/".
 	DriverRoot string
@@ -32,8 +32,8 @@ type SMI struct {
 
 var _ Resetter = SMI{}
 
-// Reset resets GPUs together. The error has the output of nvidia-smi. It wraps ErrBusy if nvidia-smi reports that a GPU
-// is in use.
+// Reset resets GPUs together. The error has the output of nvidia-smi. It wraps ErrBusy if nvidia-smi
+// reports that a GPU is in use.
 func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 	ids := make([]string, 0, len(gpus))
 	for _, g := range gpus {
@@ -68,7 +68,8 @@ func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 	}
 }
 
-// reportsBusy reports whether an output of nvidia-smi says that a GPU is in use. The text depends on the version.
+// reportsBusy reports whether an output of nvidia-smi says that a GPU is in use. The text depends on
+// the version.
 func reportsBusy(said string) bool {
 	said = strings.ToLower(said)
 	return strings.Contains(said, "in use") || strings.Contains(said, "being used")
@@ -85,8 +86,8 @@ func (s SMI) program(root string) string {
 	return cmp.Or(s.Program, usual)
 }
 
-// killGrace is how long to wait for nvidia-smi after it was killed. SIGKILL does not end it while a call of the driver
-// hangs.
+// killGrace is how long to wait for nvidia-smi after it was killed. SIGKILL does not end it while a
+// call of the driver hangs.
 const killGrace = 5 * time.Second
 
 // runUntil runs a command, and abandons it after a time limit.

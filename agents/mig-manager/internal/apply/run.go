@@ -16,10 +16,11 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// Apply makes the changes for a request. It returns an error if it has not changed any GPU, because the request is
-// infeasible, a GPU is in use (*InUse) or may be in use (*HoldersUnknown), or there is no lease or journal. Otherwise, the
-// result has the outcome for each GPU, and the error is Result.Err. When ctx ends, Apply does not wait for users any
-// more, but performs the remaining steps that are possible.
+// Apply makes the changes for a request. It returns an error if it has not changed any GPU, because
+// the request is infeasible, a GPU is in use (*InUse) or may be in use (*HoldersUnknown), or there is
+// no lease or journal. Otherwise, the result has the outcome for each GPU, and the error is
+// Result.Err. When ctx ends, Apply does not wait for users any more, but performs the remaining steps
+// that are possible.
 func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 	if req.Seen != nil { // the processes may have changed since
 		seen := *req.Seen
@@ -62,8 +63,8 @@ func (req Request) limitedTo(gpus []mig.GPU) Request {
 	return req
 }
 
-// checkHoldersKnown returns an error if the plan disturbs a GPU that the earlier plan did not disturb. The containers that
-// use this GPU were not observed.
+// checkHoldersKnown returns an error if the plan disturbs a GPU that the earlier plan did not
+// disturb. The containers that use this GPU were not observed.
 func (p Plan) checkHoldersKnown(earlier Plan) error {
 	for _, c := range p.GPUs {
 		if c.disturbs() && !slices.ContainsFunc(earlier.GPUs, func(o Change) bool { return o.GPU.UUID == c.GPU.UUID && o.disturbs() }) {
@@ -84,9 +85,10 @@ func (p *Plan) addUnchanged(earlier Plan) {
 	slices.SortFunc(p.GPUs, func(a, b Change) int { return a.GPU.Index - b.GPU.Index })
 }
 
-// Recover finishes the changes in the journal that an earlier process has not finished. A GPU gets the desired state if
-// the request desires the same as the earlier one, and otherwise its previous state. The error is Result.Err, or says why
-// no GPU was changed. Without a journal, Recover does nothing.
+// Recover finishes the changes in the journal that an earlier process has not finished. A GPU gets
+// the desired state if the request desires the same as the earlier one, and otherwise its previous
+// state. The error is Result.Err, or says why no GPU was changed. Without a journal, Recover does
+// nothing.
 func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	j, err := a.journal()
 	if err != nil || len(j.GPUs) == 0 {
@@ -96,7 +98,8 @@ func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("recover MIG layouts: who holds MIG devices is not known: %w", err)
 	}
-	// Do not claim the lease for a recovery that is not possible now: the other agents would close their handles.
+	// Do not claim the lease for a recovery that is not possible now: the other agents would close
+	// their handles.
 	quiet := *a
 	quiet.cfg.Log = slog.New(slog.DiscardHandler)
 	if _, err := nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
@@ -173,8 +176,9 @@ func (a *Applier) runExclusive(ctx context.Context, reason string, f func(*obser
 	return r, r.Err()
 }
 
-// makeDevices creates the device nodes of the current MIG devices, before the other agents need them. The driver loader
-// creates the nodes that all GPUs share, and the container toolkit creates and removes the links in /dev/char.
+// makeDevices creates the device nodes of the current MIG devices, before the other agents need them.
+// The driver loader creates the nodes that all GPUs share, and the container toolkit creates and
+// removes the links in /dev/char.
 func (a *Applier) makeDevices() {
 	d := a.cfg.Devices
 	if d.Dev == "" {
@@ -194,9 +198,10 @@ func granted[T any](ctx context.Context, t *transaction, f func(*partition.View)
 	})
 }
 
-// recover plans the change of each GPU in the journal to its previous or desired state. It removes GPUs from the journal
-// that are in one of these states, or in the state in wanted. It also removes GPUs that are not on the node any more, because
-// a GPU that returns has no instances. GPUs that NVML only hides from this process stay in the journal.
+// recover plans the change of each GPU in the journal to its previous or desired state. It removes
+// GPUs from the journal that are in one of these states, or in the state in wanted. It also removes
+// GPUs that are not on the node any more, because a GPU that returns has no instances. GPUs that NVML
+// only hides from this process stay in the journal.
 func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map[gpu.UUID][]mig.Holder) (Plan, error) {
 	var p Plan
 	var errs []error
@@ -254,8 +259,8 @@ func (o *observer) gone(id gpu.UUID) bool {
 	return !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id || g.UUID == "" })
 }
 
-// checkVisible returns an error if NVML may not list all GPUs of the node for this process, as in a container with some
-// of the GPUs.
+// checkVisible returns an error if NVML may not list all GPUs of the node for this process, as in a
+// container with some of the GPUs.
 func (o *observer) checkVisible() error {
 	devices, err := pci.Scan(o.cfg.Sys)
 	if err != nil {

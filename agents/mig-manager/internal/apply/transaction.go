@@ -67,8 +67,8 @@ func (u unit) copyFrom(from unit) {
 	}
 }
 
-// rollbacks is the largest number of attempts of a rollback. The pauses between attempts are parts of the patience: 1 s and
-// 2 s of 10 s. Most temporary failures end in this time.
+// rollbacks is the largest number of attempts of a rollback. The pauses between attempts are parts of
+// the patience: 1 s and 2 s of 10 s. Most temporary failures end in this time.
 const rollbacks = 3
 
 // run executes the plan that the function plan returns. The error is for a plan that was not begun.
@@ -142,7 +142,8 @@ func (t *transaction) addToJournal(p Plan, v *partition.View) (units []unit) {
 	return units
 }
 
-// recordOutcome returns the outcome for a GPU. It removes the GPU from the journal if the change is finished.
+// recordOutcome returns the outcome for a GPU. It removes the GPU from the journal if the change is
+// finished.
 func (t *transaction) recordOutcome(m *member, outcome Outcome) Outcomes {
 	out := Outcomes{Index: m.index, UUID: m.id, Outcome: outcome, Steps: m.steps, Err: m.err}
 	switch {
@@ -160,7 +161,8 @@ func (t *transaction) recordOutcome(m *member, outcome Outcome) Outcomes {
 	return out
 }
 
-// rollBack restores the previous states of a unit, and returns the outcome. It sets the errors of all members.
+// rollBack restores the previous states of a unit, and returns the outcome. It sets the errors of all
+// members.
 func (t *transaction) rollBack(ctx context.Context, u unit) Outcome {
 	var causes []error
 	for _, m := range u {

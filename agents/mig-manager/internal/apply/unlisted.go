@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// InTheWay is returned if a change would destroy instances that NVML does not list. They are kept, because they cannot be
-// created again.
+// InTheWay is returned if a change would destroy instances that NVML does not list. They are kept,
+// because they cannot be created again.
 type InTheWay struct {
 	Index    int
 	Unlisted []mig.Unlisted
@@ -39,7 +39,8 @@ func (e *InTheWay) Unwrap() error { return e.Err }
 // boardBesideUnlisted returns the board without the space of unlisted instances.
 func boardBesideUnlisted(g mig.GPU) mig.Board { return g.Board.Beside(g.Unlisted) }
 
-// explainUnlisted returns an *InTheWay if the error would not occur without the unlisted instances, and otherwise err.
+// explainUnlisted returns an *InTheWay if the error would not occur without the unlisted instances,
+// and otherwise err.
 func explainUnlisted(g mig.GPU, err error, without func(mig.Board) error) error {
 	if err == nil || len(g.Unlisted) == 0 || without(g.Board) != nil {
 		return err

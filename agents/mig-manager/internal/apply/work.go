@@ -16,8 +16,8 @@ import (
 type work struct {
 	*transaction
 	view *partition.View
-	// ctx ends with the time limit of the change. After that, GPUs must not be changed, even if a call returns
-	// late, because the lease is not held any more.
+	// ctx ends with the time limit of the change. After that, GPUs must not be changed, even if a
+	// call returns late, because the lease is not held any more.
 	ctx context.Context //nolint:containedctx // that of the phase
 }
 
@@ -45,9 +45,9 @@ func (w *work) readMember(m *member) error {
 	return err
 }
 
-// checkUnused returns an *InUse if processes use instances that the change destroys. It is called right before the change,
-// because changes of other GPUs may have taken long. It skips a rollback: the instances are new, and the driver does not
-// destroy instances in use.
+// checkUnused returns an *InUse if processes use instances that the change destroys. It is called
+// right before the change, because changes of other GPUs may have taken long. It skips a rollback:
+// the instances are new, and the driver does not destroy instances in use.
 func (w *work) checkUnused(m *member, to mig.State) error {
 	c := changeTo(m.gpu, to)
 	c.Reset = c.Reset || m.fabric
@@ -69,8 +69,8 @@ func (w *work) checkUnused(m *member, to mig.State) error {
 	}, func(err error) bool { _, used := errors.AsType[*InUse](err); return used })
 }
 
-// prepare destroys the instances of a GPU and sets its mode, if the mode changes. It marks the member if the mode takes
-// effect after a reset.
+// prepare destroys the instances of a GPU and sets its mode, if the mode changes. It marks the member
+// if the mode takes effect after a reset.
 func (w *work) prepare(m *member, to mig.State) error {
 	if err := w.readMember(m); err != nil {
 		return err
@@ -95,8 +95,8 @@ func (w *work) prepare(m *member, to mig.State) error {
 		if err != nil || activation != partition.Busy {
 			return err
 		}
-		// A mode that needs a reset is pending even if the GPU is open, for example by nvidia-persistenced. The reset
-		// then shows whether the GPU is in use.
+		// A mode that needs a reset is pending even if the GPU is open, for example by
+		// nvidia-persistenced. The reset then shows whether the GPU is in use.
 		if now, err := w.gpu(m.id); err != nil || now.NeedsReset && now.Pending == to.Pending {
 			return err
 		}

@@ -1,5 +1,5 @@
-// Package clients stops the host's systemd units that use GPUs before a GPU is reset, and starts them again. If this
-// process is killed, the next process starts them.
+// Package clients stops the host's systemd units that use GPUs before a GPU is reset, and starts them
+// again. If this process is killed, the next process starts them.
 package clients
 
 import (
@@ -60,8 +60,9 @@ func (j *journal) add(units []string) {
 // New returns the clients of a host.
 func New(cfg Config) *Clients { return &Clients{cfg: cfg} }
 
-// Stop stops the running units, and the sockets, timers and paths that would start them again. Before it stops a unit, it
-// records the unit in the journal, and all units that systemd stops together with it.
+// Stop stops the running units, and the sockets, timers and paths that would start them again. Before
+// it stops a unit, it records the unit in the journal, and all units that systemd stops together with
+// it.
 func (c *Clients) Stop(ctx context.Context) error {
 	j, err := c.read()
 	if err != nil {
@@ -81,7 +82,8 @@ func (c *Clients) Stop(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("stop the clients of GPUs on the host: look what starts %s: %w", name, err)
 		}
-		// A socket does not start while its service runs. It comes after the service here, so that it starts first.
+		// A socket does not start while its service runs. It comes after the service here, so that it
+		// starts first.
 		affected, err := c.cfg.Host.stoppedWith(ctx, append([]string{u.name}, triggers...))
 		if err != nil {
 			return fmt.Errorf("stop the clients of GPUs on the host: look what stops with %s: %w", name, err)
@@ -113,8 +115,8 @@ func (c *Clients) stop(ctx context.Context, unit string) error {
 	return nil
 }
 
-// Start starts all units that Stop has stopped, in reverse order. Units that do not start stay in the journal for the next
-// call, except units that are masked or removed.
+// Start starts all units that Stop has stopped, in reverse order. Units that do not start stay in the
+// journal for the next call, except units that are masked or removed.
 func (c *Clients) Start(ctx context.Context) error {
 	j, err := c.read()
 	if err != nil {

@@ -15,15 +15,15 @@ const version = "v1"
 const maxName = 255
 
 var (
-	// name matches the names of services and of units that start services. Slices, targets, mounts and scopes are
-	// rejected, because stopping them would also stop processes that do not use GPUs.
+	// name matches the names of services and of units that start services. Slices, targets, mounts
+	// and scopes are rejected, because stopping them would also stop processes that do not use GPUs.
 	name = regexp.MustCompile(`^[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\@-]*\.(service|socket|timer|path)$`)
 	// bus matches the units of the message bus. Without them, systemd does not answer.
 	bus = regexp.MustCompile(`^dbus(-[a-z]+)?\.(service|socket)$`)
 )
 
-// Parse parses a file with the host's units that use GPUs, in the format of NVIDIA's MIG manager. file is the name in
-// errors. It returns the names of the units, in the order of the file.
+// Parse parses a file with the host's units that use GPUs, in the format of NVIDIA's MIG manager.
+// file is the name in errors. It returns the names of the units, in the order of the file.
 func Parse(file string, data []byte) ([]string, error) {
 	doc := strict.Parse(file, data)
 	top := doc.Root().Map("version", "systemd-services")

@@ -12,8 +12,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Systemd is the systemd behind a D-Bus socket. It connects for each call, because calls are rare and the host may restart
-// its bus.
+// Systemd is the systemd behind a D-Bus socket. It connects for each call, because calls are rare and
+// the host may restart its bus.
 type Systemd struct {
 	// Socket is the path at which this process sees the host's /run/dbus/system_bus_socket.
 	Socket string
@@ -45,7 +45,8 @@ type unit struct {
 	dependents []string
 }
 
-// unit returns the properties of a unit. It returns an error for an invalid name, but not for a unit that does not exist.
+// unit returns the properties of a unit. It returns an error for an invalid name, but not for a unit
+// that does not exist.
 func (s Systemd) unit(ctx context.Context, name string) (unit, error) {
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -86,8 +87,9 @@ func (s Systemd) running(ctx context.Context, units []string) ([]string, error) 
 	return out, nil
 }
 
-// stoppedWith returns the running units that systemd stops together with units, dependents first. It does not return targets:
-// they run no program, and starting a target would also start units that a user has stopped.
+// stoppedWith returns the running units that systemd stops together with units, dependents first. It
+// does not return targets: they run no program, and starting a target would also start units that a
+// user has stopped.
 func (s Systemd) stoppedWith(ctx context.Context, units []string) ([]string, error) {
 	var out []string
 	seen := map[string]bool{}

@@ -1,5 +1,5 @@
-// Package hooks reads mig-parted's hooks files, version v1. It runs the programs in them, which an administrator wants to
-// run before and after changes of MIG layouts.
+// Package hooks reads mig-parted's hooks files, version v1. It runs the programs in them, which an
+// administrator wants to run before and after changes of MIG layouts.
 package hooks
 
 import (
@@ -41,8 +41,8 @@ type Hook struct {
 // File has the hooks of each point, in order.
 type File map[Point][]Hook
 
-// Read parses a hooks file. file is the name in errors. It reports all errors at once. The keys are mig-parted's. Unknown
-// keys, which mig-parted ignores, are errors.
+// Read parses a hooks file. file is the name in errors. It reports all errors at once. The keys are
+// mig-parted's. Unknown keys, which mig-parted ignores, are errors.
 func Read(file string, data []byte) (File, error) {
 	doc := strict.Parse(file, data)
 	root := doc.Root().Map("version", "hooks")

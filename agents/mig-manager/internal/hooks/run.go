@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// grace is how long a hook may run between SIGTERM and SIGKILL after its time limit, and how long the output of its child
-// processes is read after the hook has ended.
+// grace is how long a hook may run between SIGTERM and SIGKILL after its time limit, and how long the
+// output of its child processes is read after the hook has ended.
 const grace = 2 * time.Second
 
 const (
@@ -37,9 +37,9 @@ type Runner struct {
 	Log *slog.Logger
 }
 
-// Run runs the hooks of a point in order, and stops at the first hook that fails. A hook and its child processes are ended
-// when ctx ends or the time limit is reached. For ApplyExit, Run runs all hooks, even if ctx has ended, and returns all
-// errors.
+// Run runs the hooks of a point in order, and stops at the first hook that fails. A hook and its
+// child processes are ended when ctx ends or the time limit is reached. For ApplyExit, Run runs all
+// hooks, even if ctx has ended, and returns all errors.
 func (r Runner) Run(ctx context.Context, p Point) error {
 	var errs []error
 	if p == ApplyExit {
@@ -133,7 +133,8 @@ func output(cmd *exec.Cmd, log *slog.Logger) error {
 	return err
 }
 
-// environment returns the variables in the form of a process environment. Variables in more replace those in env.
+// environment returns the variables in the form of a process environment. Variables in more replace
+// those in env.
 func environment(env, more map[string]string) []string {
 	all := map[string]string{}
 	maps.Copy(all, env)

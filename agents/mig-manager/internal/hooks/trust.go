@@ -15,8 +15,9 @@ import (
 // maxFile is the largest size of a hooks file, in bytes.
 const maxFile = 1 << 20
 
-// ReadFile reads the hooks file at a path. It rejects a file that other users can change or replace. Trusted users are root,
-// the user of this process and the user who runs it with sudo, with their groups.
+// ReadFile reads the hooks file at a path. It rejects a file that other users can change or replace.
+// Trusted users are root, the user of this process and the user who runs it with sudo, with their
+// groups.
 func ReadFile(path string) (File, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -52,8 +53,8 @@ func checkTrusted(path string) error {
 		return errors.New("read the owner of " + path + ": no such information")
 	}
 	owner, group := int(stat.Uid), int(stat.Gid)
-	// In a folder with the sticky bit, such as /tmp, users can add files, but can rename or remove only their own files.
-	// Files of trusted users stay, unless another user owns the folder.
+	// In a folder with the sticky bit, such as /tmp, users can add files, but can rename or remove
+	// only their own files. Files of trusted users stay, unless another user owns the folder.
 	shared := !info.IsDir() || info.Mode()&fs.ModeSticky == 0
 	switch {
 	case owner != 0 && owner != os.Geteuid() && strconv.Itoa(owner) != os.Getenv("SUDO_UID"):

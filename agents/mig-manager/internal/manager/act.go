@@ -76,8 +76,8 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 	return 0
 }
 
-// failed records a failed attempt. If it has stopped units of the host, the next attempt is delayed longer than the poll
-// interval.
+// failed records a failed attempt. If it has stopped units of the host, the next attempt is delayed
+// longer than the poll interval.
 func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 	if ctx.Err() != nil {
 		return

@@ -10,19 +10,19 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// Target returns the layout with exactly the desired MIG devices that does the least harm to
-// the present one: it destroys the fewest compute instances in use, then the fewest GPU
-// instances, then the fewest compute instances, and then leaves the most room, for the
-// largest profiles first. It is exact: all layouts of the board with these devices are
-// compared. What stays keeps its ID.
+// Target returns the layout with exactly the desired MIG devices that does the least harm to the
+// current layout. It destroys the fewest compute instances in use, then the fewest GPU instances,
+// then the fewest compute instances. Of several such layouts, it returns the one with the most room,
+// for the largest profiles first. The result is exact, because all layouts of the board with these
+// devices are compared. Kept instances have their IDs.
 //
-// Devices that are parts share a GPU instance while they fit, as in mig-parted: three of
-// 1c.3g.40gb are one GPU instance. A layout that has the desired devices already is returned
-// as it is. GPU instances without a compute instance are used or destroyed.
+// Devices that are parts of a GPU instance share GPU instances if they fit, as in mig-parted: three
+// devices 1c.3g.40gb need one GPU instance. A layout that already has the desired devices is returned
+// unchanged. GPU instances without a compute instance are used or destroyed.
 //
-// inUse reports whether something uses one of the compute instances that the Instance has; it
-// is asked with GPU instances as they are in now, and with one compute instance of them
-// alone. It may be nil. The error is *Infeasible if no layout has the desired devices.
+// inUse reports whether a compute instance of the Instance is in use. It is called with GPU instances
+// of now, with all or with one of their compute instances. It may be nil. If no layout has the
+// desired devices, the error is *Infeasible.
 func Target(b mig.Board, now mig.Layout, want map[gpu.Profile]int, inUse func(mig.Instance) bool) (mig.Layout, error) {
 	if inUse == nil {
 		inUse = func(mig.Instance) bool { return false }
@@ -54,13 +54,13 @@ func Target(b mig.Board, now mig.Layout, want map[gpu.Profile]int, inUse func(mi
 	return c.layout(), nil
 }
 
-// choice is a search for the layout with the least harm.
+// choice searches the layout with the least harm.
 type choice struct {
 	space  *space
 	now    mig.Layout
 	demand [][]int
 	inUse  func(mig.Instance) bool
-	// known has the splits that were computed.
+	// known caches the computed splits.
 	known map[question]answer
 
 	found    bool
@@ -69,7 +69,7 @@ type choice struct {
 	capacity []int
 }
 
-// question asks how the instances of a kind are divided if those at the kept places stay.
+// question identifies a split: the kind, the number of its instances, and the places of the kept ones.
 type question struct {
 	kind, instances int
 	kept            uint64
@@ -84,8 +84,8 @@ func newChoice(s *space, now mig.Layout, demand [][]int, inUse func(mig.Instance
 	return &choice{space: s, now: now, demand: demand, inUse: inUse, known: map[question]answer{}}
 }
 
-// bounds returns the least and the largest number of GPU instances of each kind that can have
-// the demanded compute instances, and the kinds of which the GPU cannot have enough.
+// bounds returns the smallest and the largest number of GPU instances of each kind for the demanded
+// compute instances. scarce are the kinds of which the GPU cannot have enough instances.
 func (c *choice) bounds() (low, high, scarce []int) {
 	low, high = make([]int, len(c.space.kinds)), make([]int, len(c.space.kinds))
 	for i, k := range c.space.kinds {
@@ -106,7 +106,7 @@ func (c *choice) bounds() (low, high, scarce []int) {
 	return low, high, scarce
 }
 
-// consider compares a candidate with the best one so far.
+// consider compares a candidate with the best one.
 func (c *choice) consider(seats []seat, r *room) {
 	h := harm{}
 	for _, i := range c.now {
@@ -141,7 +141,7 @@ func (c *choice) keepsInstance(i mig.Instance, s seat) bool {
 	return i.Placement == s.place && i.Profile == c.space.kinds[s.kind].Name
 }
 
-// kept returns the instances of now that the seats of a kind keep.
+// kept returns the current instances that the seats of a kind keep, and their places.
 func (c *choice) kept(kind int, seats []seat) ([]mig.Instance, uint64) {
 	var kept []mig.Instance
 	var places uint64
@@ -168,7 +168,7 @@ func (c *choice) splitOf(kind, instances int, seats []seat) answer {
 	return a
 }
 
-// layout returns the best candidate.
+// layout returns the layout of the best candidate.
 func (c *choice) layout() mig.Layout {
 	l := mig.Layout{}
 	for kind, k := range c.space.kinds {
@@ -193,7 +193,7 @@ func (c *choice) layout() mig.Layout {
 	return l
 }
 
-// withCompute returns i with the desired compute instances. Those that it has keep their ID.
+// withCompute returns i with the desired compute instances. Existing ones keep their IDs.
 func withCompute(i mig.Instance, want []mig.Compute) mig.Instance {
 	want = slices.Clone(want)
 	for n := range want {
