@@ -69,8 +69,8 @@ func (p *pluginFact) awaitReady(ctx context.Context) error {
 	}
 }
 
-// staleAgain is the interval at which a fact that may be stale is read, and staleLimit is the time
-// after which it is accepted. The plugin closes the driver within a second.
+// staleAgain is the time between reads of a fact that may be stale. After staleLimit, the fact is
+// accepted. The plugin closes the driver within a second.
 const (
 	staleAgain = 100 * time.Millisecond
 	staleLimit = 5 * time.Second

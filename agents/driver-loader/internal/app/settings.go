@@ -50,7 +50,7 @@ type settings struct {
 	machine string
 }
 
-// defaultHostRoot is the folder at which the chart mounts the root of the host.
+// defaultHostRoot is the folder where the chart mounts the root of the host.
 const defaultHostRoot = "/host"
 
 // autoType lets the loader choose the type of the kernel modules.

@@ -39,7 +39,7 @@ func (r *Repositories) certificates(work string) (string, error) {
 	return path, staging.Explained(work, os.WriteFile(path, all, 0o644)) //nolint:gosec // apt reads it as another user
 }
 
-// ownCertificates returns the certificates in the folders at which driver.certConfig is mounted.
+// ownCertificates returns the certificates in the folders where driver.certConfig is mounted.
 // These are the folders that the distributions use.
 func (r *Repositories) ownCertificates() ([]byte, error) {
 	folders := r.Certificates

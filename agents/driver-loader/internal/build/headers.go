@@ -33,9 +33,9 @@ type Headers struct {
 
 // Places lists the folders that can have headers of kernels.
 type Places struct {
-	// Root is the path at which this process sees the host's root folder. Default: "/".
+	// Root is the host's root folder, as a path of this process. Default: "/".
 	Root string
-	// Modules is the path at which it sees the host's /lib/modules. Default: below Root.
+	// Modules is the host's /lib/modules, as a path of this process. Default: below Root.
 	Modules string
 	// Store is the agent's store, which has the fetched headers.
 	Store string

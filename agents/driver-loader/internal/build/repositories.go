@@ -60,7 +60,7 @@ func (r *Repositories) Fetch(ctx context.Context, release, to string) error {
 }
 
 // fill unpacks the packages below dir. It keeps the files of the package manager in a subfolder,
-// and removes that at the end.
+// and removes the subfolder at the end.
 func (r *Repositories) fill(ctx context.Context, release, dir string) error {
 	work := filepath.Join(dir, "packages")
 	if err := os.Mkdir(work, 0o755); err != nil { //nolint:gosec // apt reads it as another user
@@ -94,7 +94,7 @@ func (r *Repositories) fill(ctx context.Context, release, dir string) error {
 	return os.RemoveAll(work)
 }
 
-// Program returns the package manager that fetches headers: "apt", "dnf", or "" if none is installed.
+// Program returns the package manager that fetches headers: "apt", "dnf", or "" without one.
 func (r *Repositories) Program() string {
 	if r.Manager != "" {
 		return r.Manager

@@ -106,7 +106,7 @@ func Wanted(m Machine, has func(path string) bool) ([]Daemon, error) {
 type Config struct {
 	// Root is the driver root; Proc and Sys are the host's /proc and /sys.
 	Root, Proc, Sys string
-	// Host is the path at which the agent sees the root of the host, if it is not the agent's own
+	// Host is the root of the host, as a path of the agent. It is empty if it is the agent's own
 	// root. Daemons then run on the host, and outlive the agent's container.
 	Host string
 	// Run is the folder of PID files, /run by default. License is the file that enables the license
@@ -163,7 +163,7 @@ func (s *Supervisor) runsOnHost(d Daemon) bool {
 	return s.cfg.Host != "" && s.cfg.Host != "/" && !d.Inside
 }
 
-// pidDir returns the path at which the agent sees the folder of a daemon's PID file.
+// pidDir returns the folder of a daemon's PID file, as a path of the agent.
 func (s *Supervisor) pidDir(d Daemon) string {
 	if s.runsOnHost(d) {
 		return filepath.Join(s.cfg.Host, s.cfg.Run)
@@ -194,7 +194,7 @@ func (s *Supervisor) pid(d Daemon) int {
 	return pid
 }
 
-// stopLimit is the time in which a daemon must end after SIGTERM.
+// stopLimit is the longest time between SIGTERM and the end of a daemon.
 const stopLimit = 10 * time.Second
 
 // Stop ends the daemons, because a driver in use cannot be unloaded.

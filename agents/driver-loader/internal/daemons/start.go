@@ -17,8 +17,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// startLimit is the time in which a daemon must daemonize itself. The fabric manager sets up all
-// links before that.
+// startLimit is the longest time until a daemon has daemonized itself. The fabric manager sets up
+// all links first.
 const startLimit = 5 * time.Minute
 
 // maxConfig is the largest size of the fabric manager's configuration, in bytes.

@@ -114,7 +114,7 @@ func (s *Supervisor) withDriverRoot(config string) string {
 	return config
 }
 
-// readyLimit is the time in which a daemon must create its socket.
+// readyLimit is the longest time until a daemon has created its socket.
 const readyLimit = 30 * time.Second
 
 // ready waits until a started daemon has created its socket. If that takes too long, it kills the daemon.

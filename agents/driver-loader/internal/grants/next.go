@@ -44,7 +44,7 @@ type DaemonSet struct {
 	// Name is namespace/name.
 	Name   string
 	Policy upgrade.Policy
-	// Nodes is the number of nodes on which its pods should run.
+	// Nodes is the desired number of nodes with its pods.
 	Nodes int
 }
 
@@ -124,7 +124,7 @@ func Next(nodes []Node, sets []DaemonSet) Plan {
 	return p
 }
 
-// queue returns the nodes that wait, in the order in which they get grants.
+// queue returns the nodes that wait for a grant. The first node gets the next grant.
 func queue(nodes []Node) []Node {
 	all := slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return !n.waitsForGrant() })
 	slices.SortFunc(all, func(a, b Node) int {

@@ -51,7 +51,7 @@ func loadCause(name string, err error, p policy, log string) cause.Cause {
 	return c
 }
 
-// rejected sets the cause of an error with which a policy of the kernel rejects a module.
+// rejected sets the cause if a policy of the kernel rejects a module with the error err.
 func rejected(c *cause.Cause, err error, p policy) {
 	set := func(code cause.Code, text string) { *c = cause.New(code, c.Subject, text) }
 	switch {

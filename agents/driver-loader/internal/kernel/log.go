@@ -84,7 +84,7 @@ func parseRecord(raw string) record {
 }
 
 // explanation returns the record that explains why a module was not loaded, or "". It prefers a record
-// in which the kernel states a cause for this module or thread. Otherwise, it is the last record of
+// of this module or thread with a cause that the kernel states. Otherwise, it is the last record of
 // the thread that loaded the module, or the last one that mentions the module.
 func explanation(records []record, name string, thread int) string {
 	var own, named string
@@ -136,7 +136,7 @@ func containsWord(line, word string) bool {
 	}
 }
 
-// statesCause reports whether a line is a message with which the kernel's module loader states why it
+// statesCause reports whether the kernel's module loader states in a line why it
 // rejects a module.
 func statesCause(line string) bool {
 	return slices.ContainsFunc([]string{

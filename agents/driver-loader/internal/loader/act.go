@@ -16,7 +16,7 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// claimLimit is the time in which the agents must close their handles of NVML.
+// claimLimit is the longest time until the agents have closed their handles of NVML.
 const claimLimit = 30 * time.Second
 
 // act performs a step.

@@ -27,7 +27,7 @@ func NoPayloadCause(version string) cause.Cause {
 	return cause.New(cause.DriverMissing, strings.TrimSpace("driver "+version), "it is not in the store of this node")
 }
 
-// FlavourCause returns the cause for a driver whose modules support none of the GPUs.
+// FlavourCause returns the cause for a driver whose modules do not support any of the GPUs.
 func FlavourCause(d Driver, reasons []string) cause.Cause {
 	return cause.New(cause.ModuleTypeUnsupported, "driver "+d.Version, "its "+string(d.Flavour)+" modules are for none of the GPUs: "+strings.Join(reasons, "; "))
 }

@@ -17,8 +17,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Displaced returns the modules of the kernel's own drivers for NVIDIA's GPUs, in the order in which
-// they are unloaded before this driver is loaded. Modules in use are not included, because they stay.
+// Displaced returns the modules of the kernel's own drivers for NVIDIA's GPUs. They are unloaded
+// in this order before the driver is loaded. Modules in use are not included, because they stay.
 func (o Observation) Displaced() []string {
 	var out []string
 	for _, name := range stack.InTree() {

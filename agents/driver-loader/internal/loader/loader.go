@@ -43,9 +43,9 @@ type Daemons interface {
 type Config struct {
 	// Kernel has the paths of the host's /proc, /sys, /dev and /lib/modules.
 	Kernel kernel.Root
-	// HostRoot is the path at which this process sees the host's root folder, "" if it does not.
+	// HostRoot is the host's root folder, as a path of this process, or "" if it is not mounted.
 	HostRoot string
-	// PodLogs is the path at which it sees the host's /var/log/pods.
+	// PodLogs is the host's /var/log/pods, as a path of this process.
 	PodLogs string
 	// Store is the agent's store.
 	Store    string

@@ -177,7 +177,7 @@ func (o Observation) inJournal(target Driver) bool {
 	return c != nil && (c.Failed == nil && c.To.same(target) || c.Failed != nil && c.From.same(target))
 }
 
-// changeOrigin returns the driver to which a failed change rolls back.
+// changeOrigin returns the driver that a rollback loads again.
 func (o Observation) changeOrigin() Driver {
 	if o.Running.Version == "" {
 		return o.Before
@@ -278,7 +278,7 @@ func (o Observation) settle(target Driver, back bool, d Desired) Step {
 	return done
 }
 
-// rolledBack returns the cause for which the desired driver is not loaded. again says how to try it
+// rolledBack returns the cause of a rollback of the desired driver. again says how to try it
 // again.
 func (c Change) rolledBack(again string) cause.Cause {
 	if c.Failed.Code == cause.UpgradeGivenUp {

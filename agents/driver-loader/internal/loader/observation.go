@@ -76,7 +76,7 @@ type Change struct {
 	Failed *cause.Cause `json:"failed,omitempty"`
 }
 
-// Observation is the observed state of a node, from which Next derives the next step.
+// Observation is the observed state of a node. Next derives the next step from it.
 type Observation struct {
 	Devices []pci.Device
 	Kernel  kernel.Kernel

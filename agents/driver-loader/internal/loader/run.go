@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// doneInterval is the interval at which a node with a working driver is observed, because the
+	// doneInterval is the time between observations of a node with a working driver. The
 	// kernel does not report that a module was unloaded.
 	doneInterval = time.Minute
-	// usersInterval is the interval at which a node is observed while the driver to replace is in use.
+	// usersInterval is the time between observations while the driver to replace is in use.
 	usersInterval = 15 * time.Second
 	// retryFirst and retryMost are the first and the longest delay after any other cause.
 	retryFirst, retryMost = 5 * time.Second, 10 * time.Minute

@@ -12,7 +12,7 @@ import (
 const (
 	// patience is the default of Config.Patience.
 	patience = 5 * time.Minute
-	// swapInterval is the interval at which the node is observed during a swap. It is short, because
+	// swapInterval is the time between observations during a swap. It is short, because
 	// the node is cordoned.
 	swapInterval = 2 * time.Second
 )

@@ -124,8 +124,8 @@ func (f filler) copy(from *os.Root, name, to string, mode fs.FileMode) error {
 	return f.file(to, f.reader(in), mode)
 }
 
-// tree copies the files and links of a folder, if it exists. It skips special files, and names for which
-// skip returns true.
+// tree copies the files and links of a folder, if it exists. It skips special files, and names that skip
+// returns true for.
 func (f filler) tree(from *os.Root, dir, to string, skip func(string) bool) error {
 	return fs.WalkDir(from.FS(), dir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name == dir {

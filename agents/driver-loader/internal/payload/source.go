@@ -168,7 +168,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// skipEntry returns the result with which a walk skips an entry.
+// skipEntry returns the result that makes a walk skip an entry.
 func skipEntry(e fs.DirEntry) error {
 	if e.IsDir() {
 		return fs.SkipDir

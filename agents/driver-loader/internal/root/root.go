@@ -22,7 +22,7 @@ type Driver struct {
 	// At is the folder of the driver root, such as /run/nvidia/driver. The host and this process must
 	// see it at the same path.
 	At string
-	// Proc and Sys are the paths at which this process sees the host's /proc and /sys.
+	// Proc and Sys are the host's /proc and /sys, as paths of this process.
 	Proc, Sys string
 }
 

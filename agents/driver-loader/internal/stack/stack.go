@@ -1,5 +1,5 @@
-// Package stack has the rules for the kernel modules of NVIDIA's driver: the modules that a node needs, the
-// order in which they are loaded and unloaded, and their parameters. It does no I/O.
+// Package stack has the rules for the kernel modules of NVIDIA's driver: the modules that a
+// node needs, the orders of loading and unloading, and the parameters. It does no I/O.
 package stack
 
 import (
@@ -17,7 +17,7 @@ const Core = "nvidia"
 type Options struct {
 	// DRM loads nvidia_drm, for programs that draw. It holds nvidia_modeset.
 	DRM bool
-	// RDMA loads nvidia_peermem, with which network adapters access the memory of GPUs.
+	// RDMA loads nvidia_peermem, so that network adapters can access the memory of GPUs.
 	RDMA bool
 	// Storage loads nvidia_fs, for GPUDirect Storage. GDRCopy loads gdrdrv.
 	Storage, GDRCopy bool

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// slice is the longest time for which pods are evicted or awaited without observing the node again. A
+	// defaultSlice is the longest eviction or wait for pods before the node is observed again. A
 	// new desired driver or a lost grant ends the wait after that time.
 	defaultSlice = time.Minute
-	// defaultEvictInterval is the interval at which the pods of the node are listed, and blocked evictions
-	// are requested again.
+	// defaultEvictInterval is the time between lists of the node's pods, and between requests of
+	// a blocked eviction.
 	defaultEvictInterval = 5 * time.Second
 	// maxNamed is the largest number of pods in a cause, and maxText the largest size of a text in bytes.
 	maxNamed, maxText = 5, 1024
@@ -92,7 +92,7 @@ func (e Eviction) options() eviction.Options {
 	return eviction.Options{Force: e.Force, DeleteEmptyDir: e.DeleteEmptyDir}
 }
 
-// run lists the pods again until none is left or the time is over.
+// run repeats the step until all pods are gone or the time is over.
 func (c *clearing) run(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTime)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Journal is the state with which a process continues after another one was killed. It is written
+// Journal is the state that lets a process continue after another one was killed. It is written
 // before each action. All actions may be repeated.
 type Journal struct {
 	State State `json:"state"`
@@ -21,7 +21,7 @@ type Journal struct {
 	Previous string `json:"previous,omitempty"`
 	// Attempts counts the attempts of the action of this state.
 	Attempts int `json:"attempts,omitempty"`
-	// Since is the time at which the state began.
+	// Since is the start of the state.
 	Since time.Time `json:"since,omitzero"`
 	// Requested is set if RequestedAnnotation requested the upgrade. The annotation is removed when the
 	// upgrade begins.

@@ -14,8 +14,8 @@ const (
 	RequestedAnnotation = "nvidia.com/gpu-driver-upgrade-requested"
 	// InitialAnnotation is "true" during the upgrade of a Node that was already cordoned.
 	InitialAnnotation = "nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable"
-	// WaitStartAnnotation and ValidationStartAnnotation have the times at which the wait for jobs and
-	// the validation began, in Unix seconds.
+	// WaitStartAnnotation and ValidationStartAnnotation have the start times of the wait for jobs and
+	// of the validation, in Unix seconds.
 	WaitStartAnnotation       = "nvidia.com/gpu-driver-upgrade-wait-for-pod-completion-start-time"
 	ValidationStartAnnotation = "nvidia.com/gpu-driver-upgrade-validation-start-time"
 )

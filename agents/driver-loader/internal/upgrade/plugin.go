@@ -7,8 +7,8 @@ import (
 	"outrigger.dev/pkg/nodestate"
 )
 
-// pluginLimit is the longest time for which a node with a working driver stays cordoned because the device
-// plugin does not advertise the GPUs.
+// pluginLimit is the longest wait for the device plugin to advertise the GPUs. Until then, the node
+// stays cordoned.
 const pluginLimit = 2 * time.Minute
 
 // awaitPlugin waits until the device plugin of the node advertises its GPUs again. If the node were

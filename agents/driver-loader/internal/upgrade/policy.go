@@ -23,7 +23,7 @@ type Policy struct {
 	// MaxUnavailable is how many nodes may be unavailable for any reason: a number, or a percentage of the
 	// DaemonSet's nodes, rounded up.
 	MaxUnavailable Amount `json:"maxUnavailable"`
-	// MaxFailures is the number of failed nodes at which upgrades to the driver stop; 0 for no limit.
+	// MaxFailures is the number of failed nodes that stops all upgrades to the driver; 0 for no limit.
 	// NVIDIA's policy does not have it.
 	MaxFailures       int               `json:"maxFailures"`
 	WaitForCompletion WaitForCompletion `json:"waitForCompletion"`

@@ -64,8 +64,8 @@ type Config struct {
 	Offered func(ctx context.Context) error
 	// Retry has the delays after errors. The zero value means 5 s to a minute.
 	Retry pace.Backoff
-	// Slice is the longest time for which pods are evicted or awaited without observing the node again.
-	// Default: 1 minute. Evict is the interval at which they are listed. Default: 5 s.
+	// Slice is the longest eviction or wait for pods before the node is observed again.
+	// Default: 1 minute. Evict is the time between lists of the pods. Default: 5 s.
 	Slice, Evict time.Duration
 }
 

@@ -25,7 +25,7 @@ const (
 // has begun is finished, which may include a reset of GPUs.
 const stopLimit = 5*time.Minute + 30*time.Second
 
-// Named returns the App for the path with which a program was started. Under the names of NVIDIA's
+// Named returns the App for the path of the started program. Under the names of NVIDIA's
 // MIG manager, it is the agent, with -d as a short form of NVIDIA's flag.
 func Named(program string) agent.App {
 	switch filepath.Base(program) {

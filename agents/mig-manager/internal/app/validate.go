@@ -136,7 +136,7 @@ func listed(names []string) string {
 	}
 }
 
-// nearest explains why none of the products can have a config. It uses the first product that has all
+// nearest explains why the products cannot have a config. It uses the first product that has all
 // profiles of the config.
 func (v *verdict) nearest(products []boards.Product) string {
 	for _, p := range products {

@@ -56,7 +56,7 @@ type Config struct {
 	// Patience is how long a step is tried again while the instance or the GPU is in use, for example
 	// by handles of programs that are ending. Default: 10 s.
 	Patience time.Duration
-	// Limit is the longest time for which the lease is held. Default: 5 min.
+	// Limit is how long the lease is held at most. Default: 5 min.
 	Limit time.Duration
 	// Devices configures the device nodes of MIG devices that are created after a change. A library
 	// of the driver creates them only if it finds nvidia-modprobe. If Dev is empty, none are created.

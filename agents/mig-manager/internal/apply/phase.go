@@ -41,7 +41,7 @@ func (t *transaction) complete(ctx context.Context, waiting []unit, to func(*mem
 	})
 }
 
-// phase calls f for units while NVML is initialized. It returns the units for which f returns true.
+// phase calls f for units while NVML is initialized. It returns the units if f returns true for them.
 // An error that concerns the whole node is stored in each remaining unit.
 func (t *transaction) phase(ctx context.Context, units []unit, f func(*work, unit) bool) []unit {
 	_, again, err := t.eachUnit(ctx, func(*partition.View) (func() ([]unit, error), error) {

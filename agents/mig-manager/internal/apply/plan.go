@@ -93,7 +93,7 @@ func (o *observer) plan(req Request, held map[gpu.UUID][]mig.Holder) (Plan, erro
 	return p, err
 }
 
-// unanswered returns an error for a GPU with a fault, or for which a call of NVML fails. Such a GPU
+// unanswered returns an error for a GPU with a fault, and for a failed call of NVML. Such a GPU
 // does not reject the request for the others.
 func unanswered(g mig.GPU, err error) error {
 	if _, failed := errors.AsType[*nvml.Error](err); g.Fault == nil && (!failed || nvml.DriverGone(err)) {

@@ -22,7 +22,7 @@ var ErrBusy = errors.New("the GPU is in use")
 // SMI resets GPUs with nvidia-smi of the driver root, because NVML has no function for it. The driver
 // root is the root folder of the program.
 type SMI struct {
-	// DriverRoot is the path at which this process sees the driver root. Default: "/".
+	// DriverRoot is the driver root, as a path of this process. Default: "/".
 	DriverRoot string
 	// Program is the path of nvidia-smi in the driver root. If empty, the usual folders are searched.
 	Program string

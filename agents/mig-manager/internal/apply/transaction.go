@@ -228,7 +228,7 @@ func (t *transaction) resetUnit(ctx context.Context, u unit) {
 // wait waits for the next attempt. After SIGTERM, it does not wait and returns false.
 func (t *transaction) wait(b *pace.Backoff) bool { return b.Pause(t.patient) }
 
-// retry calls do until it succeeds, returns an error for which busy is false, or the patience ends.
+// retry calls do until it succeeds, it fails with an error that is not busy, or the patience ends.
 func (t *transaction) retry(do func() error, busy func(error) bool) error {
 	pause := pace.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	for until := time.Now().Add(t.cfg.Patience); ; {

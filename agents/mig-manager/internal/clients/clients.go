@@ -29,7 +29,7 @@ const maxJournal = 1 << 20
 // Config describes the clients of a host.
 type Config struct {
 	Host Systemd
-	// Units are the units that use GPUs, in the order in which they are stopped.
+	// Units are the units that use GPUs. They are stopped in this order.
 	Units []string
 	// Journal is the path of the file with the units to start again.
 	Journal string

@@ -15,11 +15,11 @@ import (
 // Systemd is the systemd behind a D-Bus socket. It connects for each call, because calls are rare and
 // the host may restart its bus.
 type Systemd struct {
-	// Socket is the path at which this process sees the host's /run/dbus/system_bus_socket.
+	// Socket is the host's /run/dbus/system_bus_socket, as a path of this process.
 	Socket string
 }
 
-// The states in which a unit runs or is about to run (org.freedesktop.systemd1, property ActiveState).
+// The states of a unit that runs or is about to run (org.freedesktop.systemd1, property ActiveState).
 const (
 	active     = "active"
 	activating = "activating"

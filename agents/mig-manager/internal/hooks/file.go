@@ -8,7 +8,7 @@ import (
 	"outrigger.dev/pkg/config/strict"
 )
 
-// Point is a point in time at which hooks run.
+// Point is a point in time when hooks run.
 type Point string
 
 // The points, in order.

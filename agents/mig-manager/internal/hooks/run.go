@@ -134,7 +134,7 @@ func output(cmd *exec.Cmd, log *slog.Logger) error {
 }
 
 // environment returns the variables in the form of a process environment. Variables in more replace
-// those in env.
+// variables in env.
 func environment(env, more map[string]string) []string {
 	all := map[string]string{}
 	maps.Copy(all, env)

@@ -65,7 +65,7 @@ type Config struct {
 	// Loaded identifies the load of the driver. The value changes when the driver is unloaded and
 	// loaded again. It is empty while no driver is loaded.
 	Loaded func() string
-	// RebootFile is the path of the file that records the config for which the host was rebooted.
+	// RebootFile is the path of the file that records a reboot of the host, and the config that needed it.
 	RebootFile string
 	// Retry has the delays between attempts.
 	Retry pace.Backoff

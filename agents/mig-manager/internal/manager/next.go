@@ -40,7 +40,7 @@ type Action struct {
 	State State
 	Cause string
 	Clear bool
-	// Users are the users for which the change waits, and Why is the part of Cause before their list.
+	// Users are the users that the change waits for, and Why is the part of Cause before their list.
 	Users []mig.Holder
 	Why   string
 	// After is the time after which the loop observes again if nothing changes, 0 for never.
@@ -50,7 +50,7 @@ type Action struct {
 // retryDriver is the retry interval for GPUs that cannot be read. Most changes wake the loop earlier.
 const retryDriver = 15 * time.Second
 
-// retryClaimed is the interval at which Config.Loaded is read while another agent has claimed NVML.
+// retryClaimed is the time between reads of Config.Loaded while another agent has claimed NVML.
 // An unload of the driver does not wake the loop.
 const retryClaimed = time.Second
 
@@ -61,7 +61,7 @@ const retryLacking = time.Minute
 // Next derives the next action. It does no I/O.
 func Next(o Observation) Action {
 	a := next(o)
-	// The change for which this agent has cordoned the node is done or not continued.
+	// This agent has cordoned the node for a change that is done or not continued.
 	if o.Node.Cordoned && !o.keepsCordon(a) {
 		a.Kind, a.After = Uncordon, 0
 	}
@@ -136,7 +136,7 @@ func (o Observation) withoutDriver() Action {
 	return a
 }
 
-// rebootLimit is the time in which the host must reboot after it was told to.
+// rebootLimit is the longest time between the request to reboot and the reboot of the host.
 const rebootLimit = 10 * time.Minute
 
 // reboot returns the reboot for a change that needs one. The host is rebooted only once for a config.

@@ -17,7 +17,7 @@ type Observation struct {
 	Wanted string
 	// Settled is the config that this process last found in effect, or "".
 	Settled string
-	// Failed is the config for which this process last published the state Failed, or "".
+	// Failed is the config of the last published state Failed, or "".
 	Failed string
 	// Driver is why the GPUs cannot be read.
 	Driver error
@@ -45,10 +45,10 @@ type Options struct {
 	// Reboot is set if the agent may reboot the host.
 	Reboot bool
 	// RebootPause is the delay between attempts if only a reboot completes the change. An attempt
-	// tells the host to reboot again, or resets the GPUs again, for which all agents close the
+	// tells the host to reboot again, or resets the GPUs again, so that all agents have to close the
 	// driver.
 	RebootPause time.Duration
-	// Poll is the interval at which the users of a GPU are observed while a change waits for them.
+	// Poll is the time between observations of the users of a GPU while a change waits for them.
 	Poll time.Duration
 }
 

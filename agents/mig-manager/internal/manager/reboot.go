@@ -23,7 +23,7 @@ type rebootNote struct {
 	// Of is a hash of the change, and Cause the error of its attempt.
 	Of    string `json:"of,omitempty"`
 	Cause string `json:"cause,omitempty"`
-	// Since is the time since the boot at which the host was told to reboot. If ByHand is set, the
+	// Since is the time of the request to reboot, as time since the boot. If ByHand is set, the
 	// host was not told, and Since is the time of the attempt.
 	Since  time.Duration `json:"since,omitempty"`
 	ByHand bool          `json:"byHand,omitempty"`

@@ -79,8 +79,8 @@ func balanced(b mig.Board) map[gpu.Profile]int {
 	return out
 }
 
-// baseProfile returns the profile with this number of slices and without an attribute. If there are
-// several, it returns the one with the largest number of instances.
+// baseProfile returns the profile with this number of slices and without an attribute. If several profiles
+// match, it returns the profile with the largest number of instances.
 func baseProfile(b mig.Board, slices int) (gpu.Profile, bool) {
 	var found gpu.Profile
 	best := 0

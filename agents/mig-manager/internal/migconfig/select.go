@@ -134,8 +134,8 @@ func (i Item) selects(g mig.GPU) bool {
 		slices.ContainsFunc(i.Filters, func(f Filter) bool { return f.Matches(g.PCI) })
 }
 
-// checkIndices returns an error for indices that the node does not have. If the node has none of the
-// products in the filters, the item is for other nodes, and any index is allowed.
+// checkIndices returns an error for indices that the node does not have. If the node does not have a
+// product in the filters, the item is for other nodes, and any index is allowed.
 func (i Item) checkIndices(gpus []mig.GPU) error {
 	everywhere := i
 	everywhere.All = true

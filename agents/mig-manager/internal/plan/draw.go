@@ -69,7 +69,7 @@ func (d *drawing) instance(i mig.Instance, left, right int) {
 	}
 }
 
-// drawing is a grid of characters. Lines are stored as the directions in which they leave a
+// drawing is a grid of characters. Lines are stored as the directions of the strokes in a
 // character, so that crossing lines are joined.
 type drawing struct {
 	// divide is the row between the profiles and the compute instances.

@@ -127,7 +127,7 @@ func joinShort(terms []string, separator string) string {
 }
 
 // demand returns the needed number of compute instances, by kind of GPU instance and by compute
-// instance profile. It also returns the causes for which a single profile is infeasible. Numbers that
+// instance profile. It also returns the causes that make a single profile infeasible. Numbers that
 // no GPU can have are limited.
 func (s *space) demand(want map[gpu.Profile]int) ([][]int, []Cause) {
 	demand := make([][]int, len(s.kinds))

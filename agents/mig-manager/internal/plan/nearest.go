@@ -108,7 +108,7 @@ func (s *space) translate(want map[gpu.Profile]int) map[gpu.Profile]int {
 	return known
 }
 
-// group has the devices for which a GPU instance is needed.
+// group has the devices that need one GPU instance.
 type group map[gpu.Profile]int
 
 // pack distributes the needed compute instances of each kind to GPU instances, as many as possible to
@@ -223,7 +223,7 @@ func (s *space) distance(count, need []int) []int {
 	return []int{replaced, special, apart(a[0], b[0]), apart(a[1], b[1])}
 }
 
-// devicesOf returns the devices of GPU instances: the devices for which they are needed, and whole
+// devicesOf returns the devices of GPU instances: the devices that need them, and whole
 // instances for the others.
 func (s *space) devicesOf(counts [][]int, packed [][]group) []map[gpu.Profile]int {
 	var list []map[gpu.Profile]int

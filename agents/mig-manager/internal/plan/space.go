@@ -26,7 +26,7 @@ type kind struct {
 	spots []gpu.Placement
 	media media
 	// parts are the ways to divide an existing instance. fresh are the ways to divide a new one: the
-	// first of those with the same compute instances.
+	// first way for each set of compute instances.
 	parts, fresh []part
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Target returns the layout with exactly the desired MIG devices that does the least harm to the
 // current layout. It destroys the fewest compute instances in use, then the fewest GPU instances,
-// then the fewest compute instances. Of several such layouts, it returns the one with the most room,
+// then the fewest compute instances. Of several such layouts, it returns the layout with the most room,
 // for the largest profiles first. The result is exact, because all layouts of the board with these
 // devices are compared. Kept instances have their IDs.
 //
@@ -85,7 +85,7 @@ func newChoice(s *space, now mig.Layout, demand [][]int, inUse func(mig.Instance
 }
 
 // bounds returns the smallest and the largest number of GPU instances of each kind for the demanded
-// compute instances. scarce are the kinds of which the GPU cannot have enough instances.
+// compute instances. scarce are the kinds that the GPU cannot have enough instances of.
 func (c *choice) bounds() (low, high, scarce []int) {
 	low, high = make([]int, len(c.space.kinds)), make([]int, len(c.space.kinds))
 	for i, k := range c.space.kinds {

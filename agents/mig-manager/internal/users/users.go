@@ -23,7 +23,7 @@ import (
 
 // Finder finds containers. It is not safe for concurrent use.
 type Finder struct {
-	// Source reads the UUIDs of MIG devices, with which the kubelet identifies them.
+	// Source reads the UUIDs of MIG devices. The kubelet identifies MIG devices by UUID.
 	Source  gpu.Source
 	Kubelet *podresources.Client
 	// Client reads whether pods have ended, because the kubelet also lists ended pods. It needs the
@@ -71,7 +71,7 @@ func (f *Finder) Stays(ctx context.Context, pod procowner.Pod) bool {
 type podState struct {
 	// stays is set if the pod comes back after an eviction.
 	stays bool
-	// until is the time at which the API server is asked again.
+	// until is the time of the next request to the API server.
 	until time.Time
 	retry pace.Backoff
 }
