@@ -1,5 +1,5 @@
-// Mig-manager divides the GPUs of its node into MIG devices, as a label of the Node and a config
-// select. It also is the command-line program nvidia-mig-parted.
+// Mig-manager divides the GPUs of its node into MIG devices, with a config that a label of the Node
+// selects. It is also the command-line program nvidia-mig-parted.
 package main
 
 import (

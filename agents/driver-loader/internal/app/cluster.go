@@ -54,7 +54,7 @@ func (s *settings) completeUpgrade() error {
 // journal returns the path of the journal of upgrades.
 func (s *settings) journal() string { return filepath.Join(s.config.Store, "upgrade.json") }
 
-// deferToUpgrade leaves decisions to a running upgrade: which driver is loaded, and when it is
+// applyUpgradeJournal leaves decisions to a running upgrade: which driver is loaded, and when it is
 // replaced. It ignores a journal that cannot be read, which the upgrade reports and replaces.
 func (s *settings) applyUpgradeJournal(d *loader.Desired) {
 	j, _ := upgrade.ReadJournal(s.journal())
@@ -69,7 +69,7 @@ func upgradeState(j upgrade.Journal) string {
 	return fmt.Sprintf("the upgrade to driver %s has the state %s", j.Target, j.State)
 }
 
-// upgrades upgrades the driver of the node.
+// upgrades is the part of the agent that upgrades the driver of its node.
 type upgrades struct {
 	*upgrade.Upgrade
 	events *kube.Events
@@ -77,7 +77,7 @@ type upgrades struct {
 	owner  *cluster.Owner
 }
 
-// upgrader returns the part of the agent that upgrades the driver of its node.
+// upgrader returns the upgrades for a loader.
 func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error) {
 	client, err := kube.New(kube.Config{Node: s.cluster.NodeName, Agent: loader.Name, Log: log})
 	if err != nil {

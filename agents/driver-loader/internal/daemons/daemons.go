@@ -106,8 +106,8 @@ func Wanted(m Machine, has func(path string) bool) ([]Daemon, error) {
 type Config struct {
 	// Root is the driver root; Proc and Sys are the host's /proc and /sys.
 	Root, Proc, Sys string
-	// Host is the root of the host, as a path of the agent. It is empty if it is the agent's own
-	// root. Daemons then run on the host, and outlive the agent's container.
+	// Host is the root of the host, as a path of the agent. If it is set and not "/", daemons run on
+	// the host, and outlive the agent's container.
 	Host string
 	// Run is the folder of PID files, /run by default. License is the file that enables the license
 	// client, /etc/nvidia/gridd.conf by default.

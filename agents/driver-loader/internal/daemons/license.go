@@ -47,8 +47,8 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// bounded keeps an output up to a size. A longer output is an error of the program. The buffer is
-// not embedded, because its ReadFrom has no limit.
+// bounded keeps an output up to a size. Write rejects a longer output, which ends the program. The
+// buffer is not embedded, because its ReadFrom has no limit.
 type bounded struct {
 	data bytes.Buffer
 	most int

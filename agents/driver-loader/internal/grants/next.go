@@ -23,7 +23,7 @@ type Node struct {
 	// Out is set if labels keep the driver loader off the node. The node does not begin an upgrade,
 	// and its last report does not count.
 	Out bool
-	// A cordoned or not ready node is unavailable.
+	// Cordoned and NotReady make the node unavailable.
 	Cordoned, NotReady bool
 	// Skip is the value of upgrade.SkipLabel, and Requested the value of upgrade.RequestedAnnotation.
 	Skip, Requested bool

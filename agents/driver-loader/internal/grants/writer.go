@@ -38,7 +38,7 @@ type Config struct {
 	Retry pace.Backoff
 }
 
-// Writer writes the grants of a cluster. Several writers respect the limits together.
+// Writer writes the grants of a cluster. Several writers together stay within the limits.
 type Writer struct {
 	cfg  Config
 	loop *reconcile.Loop

@@ -53,7 +53,7 @@ func (l kernelLog) since() []record {
 		return nil
 	}
 	var out []record
-	// The kernel's records are not larger.
+	// The kernel limits records to this size.
 	buffer := make([]byte, 8<<10)
 	for len(out) < maxRecords {
 		n, err := unix.Read(l.fd, buffer)

@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// ReasonLicensed is the reason of the Event for a missing license that is there again.
+// ReasonLicensed is the reason of the Event for a license that was missing and is available now.
 const ReasonLicensed = "VGPULicensed"
 
 // grace is the time after which a missing license is reported. The license client asks its server

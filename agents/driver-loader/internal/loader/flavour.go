@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// firstOpen is the first driver branch with a recommendation of NVIDIA for the open modules.
+// firstOpen is the first driver branch that NVIDIA recommends with the open modules.
 const firstOpen = 560
 
 // auto returns the flavour for a driver without a configured type: the only one that it has, or the

@@ -84,7 +84,8 @@ type Loader struct {
 	// turn is held while the node is changed, and guards grant and validated. mu guards the fields
 	// below it.
 	turn sync.Mutex
-	// grant is the claim of NVML, which ends with this process. validated is the driver that worked last.
+	// grant is the claim of NVML, which ends with this process. validated is the last driver that
+	// passed validate in this process.
 	grant     *contract.Grant
 	validated Driver
 
@@ -102,7 +103,7 @@ type Loader struct {
 	forget bool
 }
 
-// New returns a Loader. Run starts it.
+// New returns a Loader.
 func New(cfg Config, machine string) *Loader {
 	l := &Loader{
 		cfg: cfg, journal: newJournal(cfg.Store), payloads: payload.Store{Dir: cfg.Store, Machine: machine},

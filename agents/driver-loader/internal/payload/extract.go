@@ -173,8 +173,8 @@ func (w *writer) parents(name string) error {
 	return w.explain(w.root.MkdirAll(path.Dir(name), 0o755))
 }
 
-// explain returns the Cause of a write error. If a path leaves the folder through a link, the archive is
-// to blame. A full disk is a problem of the node.
+// explain returns the Cause of a write error. A path that leaves the folder through a link is an error of
+// the archive. A full disk is an error of the node.
 func (w *writer) explain(err error) error {
 	switch {
 	case err == nil:

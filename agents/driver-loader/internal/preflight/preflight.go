@@ -83,8 +83,8 @@ type Facts struct {
 	// Parts says where each kernel module is that the driver uses: "loaded", "built in", "installed,
 	// is loaded before the driver", or "" if it is missing.
 	Parts map[string]string
-	// Licensed is set if a license for virtual GPUs is configured. Products then are the licensed
-	// products. LicenseErr says why they are not known.
+	// Licensed is set if a license for virtual GPUs is configured. Products then has the state of each
+	// license. LicenseErr says why it is not known.
 	Licensed   bool
 	Products   []license.Product
 	LicenseErr error

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Progress is the progress of a work.
+// Progress is the progress of an import or a build.
 type Progress struct {
 	// Step is the current step.
 	Step string

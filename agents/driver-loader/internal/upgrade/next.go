@@ -11,7 +11,7 @@ import (
 // maxAttempts is the number of attempts to swap or roll back the driver.
 const maxAttempts = 3
 
-// Observation is the input of Next that is observed.
+// Observation has the observed inputs of Next.
 type Observation struct {
 	// Target is the desired driver, and Loaded the loaded one; empty for none. They are equal if the node
 	// needs no upgrade.
@@ -79,7 +79,7 @@ func Next(j Journal, o Observation, p Policy) Action {
 func nextAtRest(j Journal, o Observation, p Policy) Action {
 	switch {
 	case o.Node.Cordoned:
-		return Action{Kind: Move, To: Yielding} // by a process that lost its journal
+		return Action{Kind: Move, To: Yielding} // cordoned by a process that lost its journal
 	case j.State == Failed && repaired(j, o):
 		return Action{Kind: Move, To: Done}
 	case !desired(j, o, p), j.State == Failed && j.Target == o.Target && !o.Node.Requested:

@@ -22,7 +22,7 @@ const (
 )
 
 // journal lists the GPUs that are being changed. It is on the disk before the first change. A GPU is
-// removed after it was observed in one of its two states.
+// removed after it was observed in its previous or its desired state.
 type journal struct {
 	Version int     `json:"version"`
 	GPUs    []entry `json:"gpus"`

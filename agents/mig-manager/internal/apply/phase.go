@@ -41,8 +41,9 @@ func (t *transaction) complete(ctx context.Context, waiting []unit, to func(*mem
 	})
 }
 
-// phase calls f for units while NVML is initialized. It returns the units if f returns true for them.
-// An error that concerns the whole node is stored in each remaining unit.
+// phase calls f for units while NVML is initialized. f reports whether a unit needs another phase,
+// and phase returns these units. An error that concerns the whole node is stored in each remaining
+// unit.
 func (t *transaction) phase(ctx context.Context, units []unit, f func(*work, unit) bool) []unit {
 	_, again, err := t.eachUnit(ctx, func(*partition.View) (func() ([]unit, error), error) {
 		return func() ([]unit, error) { return units, nil }, nil

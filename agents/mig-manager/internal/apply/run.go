@@ -254,7 +254,7 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map
 	return p, nil
 }
 
-// gone reports whether a GPU is not on the node. It may be a GPU whose UUID cannot be read.
+// gone reports whether a GPU is not on the node. A GPU whose UUID cannot be read may be this GPU.
 func (o *observer) gone(id gpu.UUID) bool {
 	return !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id || g.UUID == "" })
 }

@@ -15,7 +15,7 @@ import (
 type InTheWay struct {
 	Index    int
 	Unlisted []mig.Unlisted
-	// Err is why the desired devices do not fit beside them, nil for a change of the mode.
+	// Err is why the desired devices do not fit together with them, nil for a change of the mode.
 	Err error
 }
 

@@ -26,7 +26,7 @@ func ReadFile(path string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// After the check, other users cannot replace a folder of the path.
+	// Check all folders of the path, so that other users cannot replace the file after the check.
 	for at := real; ; at = filepath.Dir(at) {
 		if err := checkTrusted(at); err != nil {
 			return nil, err

@@ -14,8 +14,8 @@ import (
 const endLimit = 10 * time.Second
 
 // uncordonAtEnd uncordons the node if this agent has cordoned it, because the agent may not start
-// again. If it does, it cordons the node again. Before a reboot, the node stays cordoned, because new
-// pods would have to be removed after it.
+// again. If it does, it cordons the node again. Before a reboot, the node stays cordoned, because
+// new pods would prevent the change after it.
 func (m *Manager) uncordonAtEnd(ctx context.Context) {
 	if !m.currentNode().Cordoned && !m.cordoned || m.attempt.Rebooting {
 		return

@@ -48,7 +48,7 @@ type Config struct {
 	// Select returns the desired state of the GPUs for the name of a config. With an error, it
 	// returns the desired state of the other GPUs, or nil. It is called again for each observation.
 	Select func(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, error)
-	// Stays reports whether an eviction does not remove a pod, because the pod comes back.
+	// Stays reports whether a pod comes back after an eviction.
 	Stays func(ctx context.Context, pod procowner.Pod) bool
 	// Units is nil if the host's units must not be stopped.
 	Units Units
@@ -72,7 +72,8 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Manager keeps the layouts in the desired state. Its exported methods are safe for concurrent use.
+// Manager keeps the layouts in the desired state. Goroutines other than its loop may only call the
+// exported methods.
 type Manager struct {
 	cfg  Config
 	loop *reconcile.Loop
