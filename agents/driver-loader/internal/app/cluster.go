@@ -114,15 +114,15 @@ func (s *settings) granter(log *slog.Logger) (*agent.Agent, error) {
 
 // ready returns the error of a loader, with the state of the upgrade and with the reason for
 // which the agent does not see changes on the API server.
-func (u *upgrades) ready(of error) error {
-	unseen := u.client.Failing()
+func (u *upgrades) ready(loaderErr error) error {
+	apiErr := u.client.Failing()
 	j := u.Journal()
-	if of == nil || !j.State.Active() {
-		return errors.Join(of, unseen)
+	if loaderErr == nil || !j.State.Active() {
+		return errors.Join(loaderErr, apiErr)
 	}
-	at := errors.New(upgradeState(j))
+	state := errors.New(upgradeState(j))
 	if j.Cause != nil {
-		return errors.Join(of, at, *j.Cause, unseen)
+		return errors.Join(loaderErr, state, *j.Cause, apiErr)
 	}
-	return errors.Join(of, at, unseen)
+	return errors.Join(loaderErr, state, apiErr)
 }

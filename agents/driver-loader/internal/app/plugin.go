@@ -51,7 +51,7 @@ func (p *pluginFact) recordCurrent() {
 // awaitReady waits until the plugin has written the fact again after recordCurrent. It accepts an
 // unchanged fact after staleLimit, because the plugin may not notice that the driver was replaced.
 func (p *pluginFact) awaitReady(ctx context.Context) error {
-	for left := staleLimit; ; left -= staleAgain {
+	for left := staleLimit; ; left -= staleInterval {
 		_, err := p.dir.Wait(ctx, contract.PluginReady, func(f contract.Fact) {
 			p.log.Info("waiting for the device plugin, before pods with GPUs come back", "reason", f.Reason)
 		})
@@ -63,15 +63,15 @@ func (p *pluginFact) awaitReady(ctx context.Context) error {
 			p.stale = nil
 			return nil
 		}
-		if !pace.Pause(ctx, staleAgain) {
+		if !pace.Pause(ctx, staleInterval) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// staleAgain is the time between reads of a fact that may be stale. After staleLimit, the fact is
+// staleInterval is the time between reads of a fact that may be stale. After staleLimit, the fact is
 // accepted. The plugin closes the driver within a second.
 const (
-	staleAgain = 100 * time.Millisecond
-	staleLimit = 5 * time.Second
+	staleInterval = 100 * time.Millisecond
+	staleLimit    = 5 * time.Second
 )

@@ -48,12 +48,12 @@ func (u unsettled) Error() string { return fmt.Sprint(cause.Errors(u.Causes)) }
 
 // once settles the node, and reports the result to the loop.
 func (l *Loader) once(ctx context.Context) (reconcile.Result, error) {
-	stood, last := l.recordedDrivers(), l.State()
+	before, last := l.recordedDrivers(), l.State()
 	step := l.Settle(ctx)
 	if step.Kind == Done && (last.Kind != Done || !step.Driver.same(last.Driver)) {
 		l.cfg.Log.Info("driver is ready", "driver", step.Driver.Version, "modules", step.Driver.Flavour)
 	}
-	if l.cfg.Settled != nil && l.recordedDrivers() != stood {
+	if l.cfg.Settled != nil && l.recordedDrivers() != before {
 		l.cfg.Settled()
 	}
 	if step.Kind != Done || len(step.Causes) > 0 {
