@@ -117,7 +117,7 @@ type Config struct {
 // Supervisor starts and stops the daemons of a driver.
 type Supervisor struct {
 	cfg Config
-	// tried holds the optional daemons that did not start. They are not started again.
+	// tried holds the optional daemons that did not start. They are not started again before Stop.
 	tried map[string]bool
 	// manages caches, by the file of the vital product data, whether the device manages switches of
 	// NVLink 5, because reading the file is slow. mu guards it.

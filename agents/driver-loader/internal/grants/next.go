@@ -18,7 +18,7 @@ import (
 // Node holds the fields of a Node that Next needs.
 type Node struct {
 	Name string
-	// GPU is set if labels show NVIDIA's devices. Only such nodes count as unavailable.
+	// GPU is set if labels show NVIDIA's devices. Other nodes count as unavailable only with a grant.
 	GPU bool
 	// Out is set if labels keep the driver loader off the node. The node does not begin an upgrade,
 	// and its last report does not count.
