@@ -1,5 +1,5 @@
-// Driver-loader brings the NVIDIA driver to its node: it builds or takes the kernel modules,
-// checks and loads them, and shows the driver root to the other agents.
+// Driver-loader manages the NVIDIA driver of its node. It builds or imports the kernel modules, checks and
+// loads them, and shows the driver root to the other agents.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Mig-manager divides the GPUs of its node into MIG devices, as a config and a label of the
-// node say. It is the command line nvidia-mig-parted too.
+// Mig-manager divides the GPUs of its node into MIG devices, with a config that a label of the Node
+// selects. It is also the command-line program nvidia-mig-parted.
 package main
 
 import (

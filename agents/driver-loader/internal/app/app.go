@@ -1,5 +1,5 @@
-// Package app wires the agent: it makes the configurations of the packages from the flags,
-// and connects them to the loop in internal/loader.
+// Package app wires the agent: it derives the configurations of the packages from the flags,
+// and connects the packages to the loop in internal/loader.
 package app
 
 import (
@@ -42,7 +42,7 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 	return s.agent(log)
 }
 
-// agent returns the agent that the settings describe.
+// agent returns the agent for completed settings.
 func (s *settings) agent(log *slog.Logger) (*agent.Agent, error) {
 	var up *upgrades
 	licenses := license.New(license.Config{

@@ -33,10 +33,10 @@ func (s *settings) clusterFlags() []cli.Flag {
 	}
 }
 
-// upgrading reports whether the agent upgrades its node: it is in a cluster.
+// upgrading reports whether the agent upgrades its node, which it does in a cluster.
 func (s *settings) upgrading() bool { return s.upgradePolicy != "" }
 
-// completeUpgrade reads the policy of an agent that upgrades its node.
+// completeUpgrade reads the upgrade policy, if the agent upgrades its node.
 func (s *settings) completeUpgrade() error {
 	if !s.upgrading() {
 		return nil
@@ -54,22 +54,22 @@ func (s *settings) completeUpgrade() error {
 // journal returns the path of the journal of upgrades.
 func (s *settings) journal() string { return filepath.Join(s.config.Store, "upgrade.json") }
 
-// left says what an upgrade leaves to the loader. A journal that cannot be read is reported, and
-// replaced, by the upgrade.
-func (s *settings) left(d *loader.Desired) {
+// applyUpgradeJournal leaves decisions to a running upgrade: which driver is loaded, and when it is
+// replaced. It ignores a journal that cannot be read, which the upgrade reports and replaces.
+func (s *settings) applyUpgradeJournal(d *loader.Desired) {
 	j, _ := upgrade.ReadJournal(s.journal())
 	d.Keep, d.Instead = true, j.Driver
 	if j.State.Changing() {
-		d.Upgrading = where(j)
+		d.Upgrading = upgradeState(j)
 	}
 }
 
-// where says where an upgrade is.
-func where(j upgrade.Journal) string {
+// upgradeState describes the state of an upgrade.
+func upgradeState(j upgrade.Journal) string {
 	return fmt.Sprintf("the upgrade to driver %s has the state %s", j.Target, j.State)
 }
 
-// upgrades is the part of an agent that upgrades its node.
+// upgrades is the part of the agent that upgrades the driver of its node.
 type upgrades struct {
 	*upgrade.Upgrade
 	events *kube.Events
@@ -77,7 +77,7 @@ type upgrades struct {
 	owner  *cluster.Owner
 }
 
-// upgrader returns the part of the agent that upgrades the node with a loader.
+// upgrader returns the upgrades for a loader.
 func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error) {
 	client, err := kube.New(kube.Config{Node: s.cluster.NodeName, Agent: loader.Name, Log: log})
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, erro
 			target, err := l.Target(state.Active())
 			return upgrade.Desired{Driver: target, Policy: s.policy}, err
 		},
-		Offered:   plugin.offered,
+		Offered:   plugin.awaitReady,
 		DaemonSet: s.cluster.Namespace + "/" + s.cluster.DaemonSet, Journal: s.journal(),
 		Board: kube.Object{API: "v1", Resource: "configmaps", Namespace: s.cluster.Namespace, Name: upgrade.BoardName},
 	})
@@ -102,7 +102,7 @@ func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, erro
 // granterName is the field manager of the grants.
 const granterName = loader.Name + "-upgrades"
 
-// granter returns the program that permits nodes to upgrade. It needs no node.
+// granter returns the program that permits nodes to upgrade. It runs anywhere in the cluster.
 func (s *settings) granter(log *slog.Logger) (*agent.Agent, error) {
 	client, err := kube.New(kube.Config{Node: s.cluster.NodeName, Agent: granterName, Log: log})
 	if err != nil {
@@ -112,17 +112,17 @@ func (s *settings) granter(log *slog.Logger) (*agent.Agent, error) {
 	return &agent.Agent{Parts: []agent.Part{{Name: "grants", Run: w.Run, Ready: w.Ready}}}, nil
 }
 
-// ready is the answer of a loader, with where the upgrade is, and why changes on the API server
-// are not seen.
-func (u *upgrades) ready(of error) error {
-	unseen := u.client.Failing()
+// ready returns the error of a loader, with the state of the upgrade and with the reason for
+// which the agent does not see changes on the API server.
+func (u *upgrades) ready(loaderErr error) error {
+	apiErr := u.client.Failing()
 	j := u.Journal()
-	if of == nil || !j.State.Active() {
-		return errors.Join(of, unseen)
+	if loaderErr == nil || !j.State.Active() {
+		return errors.Join(loaderErr, apiErr)
 	}
-	at := errors.New(where(j))
+	state := errors.New(upgradeState(j))
 	if j.Cause != nil {
-		return errors.Join(of, at, *j.Cause, unseen)
+		return errors.Join(loaderErr, state, *j.Cause, apiErr)
 	}
-	return errors.Join(of, at, unseen)
+	return errors.Join(loaderErr, state, apiErr)
 }

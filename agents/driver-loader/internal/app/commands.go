@@ -63,7 +63,7 @@ func (s *settings) commands() []*cli.Command {
 	}
 }
 
-// action completes the settings for a command.
+// action returns an action that completes the settings, and then runs a command.
 func (s *settings) action(run cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		log := agent.Logger(c)
@@ -82,7 +82,7 @@ func sourceFlag(source *string) cli.Flag {
 	}
 }
 
-// importSource imports the driver of --source, if it is set, which is then the desired one.
+// importSource imports the driver of --source, if that is set. It makes this driver the desired one.
 func (s *settings) importSource(ctx context.Context, from string) error {
 	if from == "" {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"outrigger.dev/pkg/cmdline"
 )
 
-// flags are the flags of the agent. Variables are those of NVIDIA's driver container where
-// it has the same setting.
+// flags returns the flags of the agent. The environment variables have the names of NVIDIA's
+// driver container, for settings that it has.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(s.hostFlags(), s.driverFlags(), s.buildFlags(), s.clusterFlags())
 }
 
-// hostFlags are those of all agents that say where the host is, and the loader's own. The
+// hostFlags returns the flags of all agents that locate the host, and the loader's own ones. The
 // driver root is an output of this agent, not an input.
 func (s *settings) hostFlags() []cli.Flag {
 	return append(s.host.Flags()[3:], // without --driver-root, --driver-root-ctr-path and --dev-root

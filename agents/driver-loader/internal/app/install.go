@@ -14,11 +14,11 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// installMode is that of programs which others may start.
+// installMode is the mode of folders and programs for all users.
 const installMode = 0o755
 
-// install copies this program into a folder. An init container of the agent's image does this
-// for a main container of the driver's image.
+// install copies this program into a folder. An init container with the agent's image does this
+// for a main container with the driver's image.
 func install(c *cli.Context) error {
 	if c.Args().Len() != 1 {
 		return cmdline.Usagef("install needs one DIR: the folder to which this program is copied")
@@ -30,8 +30,8 @@ func install(c *cli.Context) error {
 	return installTo(c.Args().First(), self)
 }
 
-// installTo copies a program into a folder, as driver-loader. It may run from the folder
-// meanwhile: the file is replaced, not written.
+// installTo copies a program into a folder, under the name driver-loader. It replaces the file,
+// so that a running program is not changed.
 func installTo(dir, program string) error {
 	err := os.MkdirAll(dir, installMode)
 	if err == nil {

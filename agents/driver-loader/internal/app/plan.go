@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/preflight"
 )
 
-// plan prints what is known about the next change of the node's driver.
+// plan prints the checks of the node, and the next step.
 func (s *settings) plan(c *cli.Context, format string) error {
 	l := loader.New(s.config, s.machine)
 	o, observed := l.Observe(c.Context)
@@ -52,7 +52,7 @@ func printVerdict(out io.Writer, v preflight.Verdict) error {
 	return printStep(out, step)
 }
 
-// printStep prints a step, and what is in the way.
+// printStep prints a step, and the causes that prevent it.
 func printStep(out io.Writer, step loader.Step) error {
 	_, err := fmt.Fprintf(out, "next: %s\n", step)
 	for _, cause := range step.Causes {

@@ -12,35 +12,35 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// swapper is the loader as an upgrade uses it. It notes the fact of the device plugin before the
-// driver is touched: the plugin withdraws it a moment after it has let go of the driver.
+// swapper is the loader for an upgrade. It records the fact of the device plugin before it changes
+// the driver, because the plugin removes the fact only after it has closed the driver.
 type swapper struct {
 	*loader.Loader
 	plugin *pluginFact
 }
 
-// Swap is that of upgrade.Driver.
+// Swap implements upgrade.Driver.
 func (s swapper) Swap(ctx context.Context, target string) error {
-	s.plugin.note()
+	s.plugin.recordCurrent()
 	return s.Loader.Swap(ctx, target)
 }
 
-// RollBack is that of upgrade.Driver.
+// RollBack implements upgrade.Driver.
 func (s swapper) RollBack(ctx context.Context, previous string) error {
-	s.plugin.note()
+	s.plugin.recordCurrent()
 	return s.Loader.RollBack(ctx, previous)
 }
 
-// pluginFact is the fact plugin-ready.
+// pluginFact waits for the fact plugin-ready.
 type pluginFact struct {
 	dir contract.Dir
 	log *slog.Logger
-	// stale is the file of a driver that was unloaded since; nil if this process does not know it.
+	// stale is the file that was written for the unloaded driver; nil if it is not known.
 	stale fs.FileInfo
 }
 
-// note remembers the file that is there. One that is not there is not stale.
-func (p *pluginFact) note() {
+// recordCurrent records the file of the fact, which becomes stale. A missing file is not stale.
+func (p *pluginFact) recordCurrent() {
 	info, err := os.Stat(p.dir.Path(contract.PluginReady))
 	if err != nil {
 		info = nil
@@ -48,10 +48,10 @@ func (p *pluginFact) note() {
 	p.stale = info
 }
 
-// offered waits until the plugin has written the fact, after note; or has left it for so long that
-// it needs not: it may not notice that a driver is replaced by itself.
-func (p *pluginFact) offered(ctx context.Context) error {
-	for left := staleLimit; ; left -= staleAgain {
+// awaitReady waits until the plugin has written the fact again after recordCurrent. It accepts an
+// unchanged fact after staleLimit, because the plugin may not notice that the driver was replaced.
+func (p *pluginFact) awaitReady(ctx context.Context) error {
+	for left := staleLimit; ; left -= staleInterval {
 		_, err := p.dir.Wait(ctx, contract.PluginReady, func(f contract.Fact) {
 			p.log.Info("waiting for the device plugin, before pods with GPUs come back", "reason", f.Reason)
 		})
@@ -63,15 +63,15 @@ func (p *pluginFact) offered(ctx context.Context) error {
 			p.stale = nil
 			return nil
 		}
-		if !pace.Pause(ctx, staleAgain) {
+		if !pace.Pause(ctx, staleInterval) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// staleAgain is how often a fact that may be stale is looked at, and staleLimit for how long: a
-// plugin is asked to let go of the driver before that is touched, and does so in a second.
+// staleInterval is the time between reads of a fact that may be stale. After staleLimit, the fact is
+// accepted. The plugin closes the driver within a second.
 const (
-	staleAgain = 100 * time.Millisecond
-	staleLimit = 5 * time.Second
+	staleInterval = 100 * time.Millisecond
+	staleLimit    = 5 * time.Second
 )

@@ -18,17 +18,17 @@ func TestAFactOfBeforeTheUpgradeIsNotTheDevicePluginsAnswer(t *testing.T) {
 		}
 	}
 	write()
-	if err := p.offered(t.Context()); err != nil {
+	if err := p.awaitReady(t.Context()); err != nil {
 		t.Fatalf("a process that has swapped nothing: %v", err)
 	}
-	p.note()
+	p.recordCurrent()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.offered(ended); err == nil {
+	if err := p.awaitReady(ended); err == nil {
 		t.Error("the fact of before counts")
 	}
 	answered := make(chan error, 1)
-	go func() { answered <- p.offered(t.Context()) }()
+	go func() { answered <- p.awaitReady(t.Context()) }()
 	if err := p.dir.Remove(contract.PluginReady); err != nil {
 		t.Fatal(err)
 	}

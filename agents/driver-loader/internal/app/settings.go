@@ -25,10 +25,10 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// maxConfig bounds a file with parameters of a module.
+// maxConfig is the largest size of a file with module parameters, in bytes.
 const maxConfig = 1 << 20
 
-// settings is what the flags set.
+// settings holds the values of the flags.
 type settings struct {
 	host    agent.Host
 	config  loader.Config
@@ -39,24 +39,24 @@ type settings struct {
 	autoUpgrade                    bool
 	signingKey, signingCertificate string
 
-	// What follows is of an agent in a cluster.
+	// These are for an agent in a cluster.
 	cluster       cluster.Settings
 	upgradePolicy string
 	grantUpgrades bool
 
-	// complete sets what follows, and the rest of the config.
+	// complete sets these, and the rest of config.
 	policy  upgrade.Policy
 	daemons *daemons.Supervisor
 	machine string
 }
 
-// defaultHostRoot is where the chart mounts the root of the host.
+// defaultHostRoot is the folder where the chart mounts the root of the host.
 const defaultHostRoot = "/host"
 
-// autoType is the type of the modules that the driver decides.
+// autoType lets the loader choose the type of the kernel modules.
 const autoType = "auto"
 
-// complete sets what depends on several flags or on the node.
+// complete sets the values that depend on several flags or on the node.
 func (s *settings) complete(log *slog.Logger) error {
 	cfg := &s.config
 	if cfg.HostRoot == "" {
@@ -95,8 +95,8 @@ func (s *settings) completeSigner() (err error) {
 	}
 }
 
-// observeDesired returns what the node should run: the flags, and the parameters of the
-// modules, whose files can change.
+// observeDesired returns the desired state of the node: the flags, and the module parameters, whose
+// files can change.
 func (s *settings) observeDesired() (loader.Desired, error) {
 	d := s.desired
 	d.Params = stack.Params{}
@@ -118,12 +118,12 @@ func (s *settings) observeDesired() (loader.Desired, error) {
 		}
 	}
 	if s.upgrading() {
-		s.left(&d)
+		s.applyUpgradeJournal(&d)
 	}
 	return d, errors.Join(errs...)
 }
 
-// machine returns the processor of the node, as uname -m.
+// machine returns the architecture of the node, as uname -m prints it.
 func machine() string {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

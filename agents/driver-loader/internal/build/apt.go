@@ -12,18 +12,18 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/staging"
 )
 
-// apt downloads packages with apt-get, with all its state in a folder.
+// apt downloads packages with apt-get. It keeps all state of apt-get in the folder work.
 type apt struct {
 	*Repositories
 	work string
-	// trusted is a file of certificates, "" for those of the image.
+	// trusted is a file with certificates. If empty, apt trusts the certificates of the image.
 	trusted string
 }
 
-// maxPackages bounds the packages of the headers of a kernel; Debian has three.
+// maxPackages limits the number of packages with the headers of a kernel. Debian has three.
 const maxPackages = 16
 
-// options are those of all of apt's programs.
+// options returns the options for all programs of apt.
 func (a apt) options() []string {
 	var options []string
 	for _, o := range []string{
@@ -33,7 +33,7 @@ func (a apt) options() []string {
 		"Dir::Etc=" + filepath.Join(a.etc(), "apt"),
 		"Acquire::http::Timeout=" + a.seconds(), "Acquire::https::Timeout=" + a.seconds(),
 		"Acquire::Retries=1", "Acquire::Languages=none",
-		// An update without one of the repositories is an error, not a warning.
+		// An update that misses a repository is an error, not a warning.
 		"APT::Update::Error-Mode=any",
 	} {
 		options = append(options, "-o", o)
@@ -48,7 +48,7 @@ func (a apt) run(ctx context.Context, program string, args ...string) ([]byte, e
 	return output(ctx, a.work, program, append(a.options(), args...)...)
 }
 
-// download downloads the headers of a kernel, and the packages with parts of them.
+// download downloads the package with the headers of a kernel, and the header packages that it needs.
 func (a apt) download(ctx context.Context, release string) error {
 	for _, dir := range []string{"state/lists/partial", "cache/archives/partial"} {
 		if err := os.MkdirAll(filepath.Join(a.work, dir), 0o755); err != nil { //nolint:gosec // apt reads it as another user
@@ -58,8 +58,8 @@ func (a apt) download(ctx context.Context, release string) error {
 	if err := os.WriteFile(filepath.Join(a.work, "status"), nil, 0o644); err != nil { //nolint:gosec // as above
 		return staging.Explain(a.work, err)
 	}
-	// One repository that does not answer, such as those of the image on a node without the
-	// internet, is no error if the others have the package.
+	// A repository that does not answer is not an error if another one has the package. For example,
+	// the repositories of the image do not answer on a node without the internet.
 	_, missing := a.run(ctx, "apt-get", "update", "-q")
 	if _, failed := errors.AsType[*toolError](missing); missing != nil && !failed {
 		return missing
@@ -75,8 +75,8 @@ func (a apt) download(ctx context.Context, release string) error {
 	return unavailable(err)
 }
 
-// closure returns a package of headers with those that it depends on for more of them.
-// Compilers and libraries are in the image.
+// closure returns a package of headers and the header packages that it depends on. The image has
+// the compilers and libraries.
 func (a apt) closure(ctx context.Context, first string) ([]string, error) {
 	names := []string{first}
 	for i := 0; i < len(names) && i < maxPackages; i++ {
@@ -96,7 +96,7 @@ func (a apt) closure(ctx context.Context, first string) ([]string, error) {
 	return names, nil
 }
 
-// parts returns the packages with parts of headers that a package depends on.
+// parts returns the header packages that a package depends on.
 func parts(about string) []string {
 	name := regexp.MustCompile(`^linux-(\S*headers-\S+|kbuild-\S+)$`)
 	var names []string
@@ -106,7 +106,7 @@ func parts(about string) []string {
 			continue
 		}
 		for d := range strings.SplitSeq(depends, ",") {
-			// Of alternatives, the first one counts.
+			// Of several alternatives, only the first is used.
 			if words := strings.Fields(d); len(words) > 0 && name.MatchString(words[0]) {
 				names = append(names, words[0])
 			}

@@ -1,6 +1,5 @@
-// Package build makes kernel modules from NVIDIA's sources: it finds or fetches the
-// headers of a kernel, chooses the compiler that the kernel was built with, runs make, and
-// signs the result.
+// Package build builds kernel modules from NVIDIA's sources. It finds or fetches the headers of
+// a kernel, chooses the compiler that built the kernel, runs make, and signs the modules.
 package build
 
 import (
@@ -23,7 +22,7 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// The steps of a build, in their order.
+// The steps of a build, in order.
 const (
 	StepHeaders = "headers"
 	StepSources = "sources"
@@ -32,34 +31,34 @@ const (
 	StepStore   = "store"
 )
 
-// Builder builds modules into the cache of a node.
+// Builder builds modules, and adds them to the cache of a node.
 type Builder struct {
 	Places Places
-	// Repositories fetch headers that the host does not have; nil for none.
+	// Repositories fetches headers that the host does not have; nil to use only the host's.
 	Repositories *Repositories
 	Log          *slog.Logger
-	// Progress is called from one goroutine with each step and each object; nil for none.
+	// Progress is called from one goroutine, for each step and each compiled object. It may be nil.
 	Progress func(progress.Progress)
 }
 
-// Request is what to build.
+// Request describes the modules to build.
 type Request struct {
-	// Release and Machine of the kernel, as uname names them.
+	// Release and Machine are the kernel's, as uname prints them.
 	Release, Machine string
-	// Banner is /proc/version if the kernel is the running one, "" for a build in advance.
+	// Banner is /proc/version if the kernel is the running one. It is empty for a build in advance.
 	Banner  string
 	Payload payload.Payload
 	Flavour payload.Flavour
-	// Exclude has modules not to build, by the names of their folders, such as nvidia-drm.
+	// Exclude lists modules not to build, by the names of their folders, such as nvidia-drm.
 	Exclude []string
-	// Jobs is how many compilers run at once, by default one for each processor.
+	// Jobs is the number of compilers that run at once. Default: the number of processors.
 	Jobs int
-	// Signer signs the modules, nil for not.
+	// Signer signs the modules; nil to leave them unsigned.
 	Signer *Signer
 }
 
-// Key returns the key under which the modules of a request are cached, for a kernel with
-// that compiler: /proc/version, or Headers.Compiler.
+// Key returns the cache key of the modules of a request. The compiler is described by
+// /proc/version, or by Headers.Compiler.
 func (r Request) Key(compiler string) cache.Key {
 	return cache.Key{
 		Release: r.Release, Machine: r.Machine, Compiler: Compiler(compiler),
@@ -67,15 +66,15 @@ func (r Request) Key(compiler string) cache.Key {
 	}
 }
 
-// Build builds the modules of a request, and adds them to the cache. It takes those of the
-// payload if it has some for the running kernel. Errors that an operator can do something
-// about are Causes, and a *FailedError if the compiler failed. After an error the cache is
-// as before, and nothing of the build is left but its log.
+// Build builds the modules of a request, and adds them to the cache. If the payload has precompiled
+// modules for the running kernel, it uses these. Errors that an operator can fix are Causes, and a
+// *FailedError if the compiler failed. An error leaves the cache unchanged, and only the log of
+// the build on the disk.
 func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 	report := reporter(progress.Since(time.Now(), b.Progress))
 	var misfit *cause.Cause
 	if dir := r.Payload.Precompiled[r.Release]; dir != "" && r.Banner != "" {
-		set, why, err := b.take(ctx, r, dir, report)
+		set, why, err := b.addPrecompiled(ctx, r, dir, report)
 		if err != nil || why == nil {
 			return set, err
 		}
@@ -110,7 +109,7 @@ func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 	return set, errors.Join(err, stage.Close())
 }
 
-// source returns the folder of the sources of a request.
+// source returns the folder with the sources of a request.
 func (r Request) source() (string, error) {
 	if dir := r.Payload.Sources[r.Flavour]; dir != "" {
 		return dir, nil
@@ -130,7 +129,7 @@ func (r Request) source() (string, error) {
 	return "", cause.New(cause.ModuleSourcesMissing, "driver "+r.Payload.Version, fmt.Sprintf("it has no sources of the %s modules, only: %s", r.Flavour, strings.Join(has, ", ")))
 }
 
-// headers finds the headers of the kernel, or fetches them.
+// headers returns the headers of the kernel. It fetches them if the host does not have them.
 func (b *Builder) headers(ctx context.Context, r Request, report reporter) (Headers, error) {
 	report.step(StepHeaders, "")
 	h, err := b.Places.Headers(r.Release)
@@ -138,7 +137,7 @@ func (b *Builder) headers(ctx context.Context, r Request, report reporter) (Head
 		local := err
 		report.step(StepHeaders, "from repositories")
 		if err := b.Repositories.Fetch(ctx, r.Release, b.Places.fetched(r.Release)); err != nil {
-			// That the node has none is why they are fetched; that it has others is news.
+			// Missing headers are the reason for the fetch. Report only other errors of the host's headers.
 			if found, is := errors.AsType[cause.Cause](local); is && found.Code != cause.KernelHeadersMissing {
 				err = fmt.Errorf("%w; and on the node: %w", err, local)
 			}
@@ -184,7 +183,7 @@ func (w work) build(ctx context.Context, source string) (cache.Set, error) {
 	return w.collect(ctx, dir)
 }
 
-// collect checks, strips and signs what was built.
+// collect checks, strips and signs the built modules.
 func (w work) collect(ctx context.Context, dir string) (cache.Set, error) {
 	if _, err := os.Stat(filepath.Join(dir, "kernel-open")); err == nil {
 		dir = filepath.Join(dir, "kernel-open")
@@ -211,9 +210,9 @@ func (w work) collect(ctx context.Context, dir string) (cache.Set, error) {
 	return set, nil
 }
 
-// finish makes a built module ready to load.
+// finish strips, checks and signs a built module.
 func (w work) finish(ctx context.Context, file string) (cache.Module, error) {
-	// Nothing in the kernel reads the debug information, which is most of a module.
+	// The kernel does not read the debug information, which is most of a module.
 	if err := tool(ctx, "strip", "--strip-debug", file); err != nil {
 		return cache.Module{}, err
 	}

@@ -16,9 +16,9 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// certificates returns a file with the certificates that an image trusts and those of the
-// operator, "" if the operator has none. The tools that add them to an image write to it;
-// this does not.
+// certificates returns the path of a file with the certificates of the image and of the operator,
+// or "" if the operator has configured none. It does not change the image, unlike
+// update-ca-certificates and update-ca-trust.
 func (r *Repositories) certificates(work string) (string, error) {
 	own, err := r.ownCertificates()
 	if err != nil || len(own) == 0 {
@@ -39,8 +39,8 @@ func (r *Repositories) certificates(work string) (string, error) {
 	return path, staging.Explained(work, os.WriteFile(path, all, 0o644)) //nolint:gosec // apt reads it as another user
 }
 
-// ownCertificates returns the certificates in the folders where driver.certConfig is
-// mounted, which are those of the distributions.
+// ownCertificates returns the certificates in the folders where driver.certConfig is mounted.
+// These are the folders that the distributions use.
 func (r *Repositories) ownCertificates() ([]byte, error) {
 	folders := r.Certificates
 	if folders == nil {
@@ -66,7 +66,7 @@ func (r *Repositories) ownCertificates() ([]byte, error) {
 	return all, nil
 }
 
-// certificate returns the certificates of a PEM file, and nothing else that is in it.
+// certificate returns only the certificates of a PEM file.
 func certificate(path string) ([]byte, error) {
 	data, err := hostfs.ReadFile(path, maxPEM)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Compiler returns the name of a compiler and its version, such as "gcc 12.2.0", from how a
-// kernel names it: in /proc/version, in CONFIG_CC_VERSION_TEXT, or as the compiler does
-// itself. It returns "" if the text names none.
+// Compiler returns the name and version of a compiler, such as "gcc 12.2.0". It reads them from
+// /proc/version, from CONFIG_CC_VERSION_TEXT, or from the output of the compiler. It returns ""
+// if the text names no compiler.
 func Compiler(version string) string {
-	// In /proc/version it is in the second parentheses, before the linker.
+	// In /proc/version, the compiler is in the second parentheses, before the linker.
 	if strings.HasPrefix(version, "Linux version ") {
 		_, version, _ = strings.Cut(version, ") (")
 		version, _, _ = strings.Cut(version, ", ")
@@ -27,7 +27,7 @@ func Compiler(version string) string {
 	case strings.Contains(version, "clang"):
 		family = "clang"
 	case strings.Contains(version, "gcc"), strings.Contains(version, "GCC"), strings.HasPrefix(version, "cc ("):
-		// The program cc of a Linux distribution names neither; it is gcc, or says clang.
+		// The program cc of a Linux distribution is gcc, unless its text contains clang.
 		family = "gcc"
 	default:
 		return ""
@@ -45,7 +45,7 @@ func Compiler(version string) string {
 	return ""
 }
 
-// major returns the name and the first number of a compiler: "gcc 12".
+// major returns the name and the major version of a compiler: "gcc 12".
 func major(compiler string) string {
 	before, _, _ := strings.Cut(compiler, ".")
 	return before
@@ -53,14 +53,14 @@ func major(compiler string) string {
 
 // Chosen is the compiler for a build.
 type Chosen struct {
-	// Program is its path, and Version its first line of --version.
+	// Program is the path of the compiler, and Version the first line that --version prints.
 	Program, Version string
 }
 
-// ChooseCompiler finds the compiler for a kernel, by /proc/version or Headers.Compiler: of the
-// same name and first number as the kernel's own, the same version if there is one. The
-// kernel's options for the compiler differ between first numbers. The error is a Cause with
-// the code NoCompiler if there is none.
+// ChooseCompiler returns the compiler for a kernel, which is described by /proc/version or
+// Headers.Compiler. It has the name and the major version of the kernel's compiler, because the
+// kernel's compiler options differ between major versions, and the same version if possible.
+// Without such a compiler, the error is a Cause with the code CompilerMissing.
 func ChooseCompiler(ctx context.Context, kernel string) (Chosen, error) {
 	want := Compiler(kernel)
 	family, version, _ := strings.Cut(want, " ")
@@ -99,7 +99,7 @@ func ChooseCompiler(ctx context.Context, kernel string) (Chosen, error) {
 	}
 }
 
-// versionOf returns the first line that a compiler prints about itself.
+// versionOf returns the first line that a compiler prints for --version.
 func versionOf(ctx context.Context, program string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

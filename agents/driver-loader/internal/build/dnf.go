@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// dnf downloads packages with dnf, with all its state in a folder.
+// dnf downloads packages with dnf. It keeps all state of dnf in the folder work.
 type dnf struct {
 	*Repositories
 	work string
-	// trusted is a file of certificates, "" for those of the image.
+	// trusted is a file with certificates. If empty, dnf trusts the certificates of the image.
 	trusted string
 }
 
-// download downloads the headers of a kernel, which are one package.
+// download downloads the package with the headers of a kernel.
 func (d dnf) download(ctx context.Context, release string) error {
 	name := "kernel-devel-" + release
 	args := []string{

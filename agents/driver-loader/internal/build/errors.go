@@ -10,19 +10,19 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// FailedError is a build that failed, with the last lines of its output.
+// FailedError is the error of a failed build, with the last lines of its output.
 type FailedError struct {
 	cause.Cause
-	// Tail is the last lines of the output, printable.
+	// Tail holds the last lines of the output, with printable characters only.
 	Tail []string
-	// Log is the file with all of it.
+	// Log is the path of the file with the whole output.
 	Log string
 }
 
 // Unwrap returns the cause.
 func (e *FailedError) Unwrap() error { return e.Cause }
 
-// failure returns the cause of a failed build by the lines of its output.
+// failure derives the cause of a failed build from the lines of its output.
 func failure(subject, log string, tail []string, exit error) *FailedError {
 	e := &FailedError{Tail: tail, Log: log, Cause: cause.Cause{
 		Code: cause.ModuleBuildFailed, Subject: subject, Text: exit.Error(),
@@ -31,7 +31,7 @@ func failure(subject, log string, tail []string, exit error) *FailedError {
 	for _, sign := range []struct {
 		pattern string
 		code    cause.Code
-		// fix says more than the table's.
+		// fix replaces the fix in the table of causes.
 		fix string
 	}{
 		{pattern: `No space left on device|Disk quota exceeded`, code: cause.NoSpace},

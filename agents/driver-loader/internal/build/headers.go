@@ -19,25 +19,25 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Headers is the folder of a kernel's headers, with which modules for it are built.
+// Headers describes the headers of a kernel, which builds of modules need.
 type Headers struct {
 	Release string
-	// Build has the configuration and the symbols of the kernel, Source the rest. Most
-	// distributions have them in one folder.
+	// Build is the folder with the configuration and the symbols of the kernel, and Source the
+	// folder with the rest. Most distributions use one folder for both.
 	Build, Source string
-	// Compiler is the compiler of the kernel, in its own words (CONFIG_CC_VERSION_TEXT).
+	// Compiler is CONFIG_CC_VERSION_TEXT, which describes the compiler of the kernel.
 	Compiler string
-	// SignatureHash is the hash for signatures of modules (CONFIG_MODULE_SIG_HASH).
+	// SignatureHash is CONFIG_MODULE_SIG_HASH, the hash algorithm for signatures of modules.
 	SignatureHash string
 }
 
-// Places says where headers of kernels can be.
+// Places lists the folders that can have headers of kernels.
 type Places struct {
-	// Root is where this process sees the host's root folder, "/" by default.
+	// Root is the host's root folder, as a path of this process. Default: "/".
 	Root string
-	// Modules is where it sees the host's /lib/modules, by default below Root.
+	// Modules is the host's /lib/modules, as a path of this process. Default: below Root.
 	Modules string
-	// Store is the agent's store, with the headers that were fetched.
+	// Store is the agent's store, which has the fetched headers.
 	Store string
 }
 
@@ -55,11 +55,11 @@ func (p Places) root() string {
 	return p.Root
 }
 
-// fetched is the folder into which the packages of a kernel's headers are unpacked.
+// fetched returns the folder into which the header packages of a kernel are unpacked.
 func (p Places) fetched(release string) string { return filepath.Join(p.Store, "headers", release) }
 
-// RemoveFetched removes the headers that were fetched, but not those of the kernels to keep,
-// and returns the folders.
+// RemoveFetched removes the fetched headers, except for the kernels to keep. It returns the
+// removed folders.
 func (p Places) RemoveFetched(keep []string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(p.fetched("x")))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -76,8 +76,8 @@ func (p Places) RemoveFetched(keep []string) ([]string, error) {
 	return removed, errors.Join(errs...)
 }
 
-// Headers finds the headers of a kernel: those that are installed on the host, then those
-// that were fetched. The error is a Cause with the code NoHeaders or OtherHeaders.
+// Headers returns the headers of a kernel. It prefers headers that are installed on the host to
+// fetched ones. Errors are Causes with the code KernelHeadersMissing or KernelHeadersMismatch.
 func (p Places) Headers(release string) (Headers, error) {
 	if !filepath.IsLocal(release) || strings.Contains(release, "/") {
 		return Headers{}, fmt.Errorf("%q is no release of a kernel", release)
@@ -112,8 +112,8 @@ func (p Places) Headers(release string) (Headers, error) {
 	}
 }
 
-// linked returns where the link of the modules' folder leads, which each package of
-// headers has.
+// linked returns the target of the link build in the folder of the kernel's modules. Each header
+// package installs this link.
 func (p Places) linked(release string) string {
 	link := filepath.Join(p.modules(), release, "build")
 	target, err := os.Readlink(link)
@@ -123,7 +123,7 @@ func (p Places) linked(release string) string {
 	return target
 }
 
-// headersIn returns the headers in a folder of a root. Links lead nowhere out of the root.
+// headersIn returns the headers in a folder of a root. Links cannot leave the root.
 func headersIn(root, path, release string) (Headers, error) {
 	dir, err := securejoin.SecureJoin(root, path)
 	if err != nil {
@@ -134,7 +134,7 @@ func headersIn(root, path, release string) (Headers, error) {
 		return Headers{}, err
 	}
 	h := Headers{Release: release, Build: dir, Source: dir}
-	// The sources are elsewhere if the Makefile only includes another one.
+	// If the Makefile only includes another one, the sources are in the folder of that one.
 	if found := regexp.MustCompile(`(?m)^include (/\S+)/Makefile$`).FindSubmatch(makefile); found != nil {
 		if h.Source, err = securejoin.SecureJoin(root, string(found[1])); err != nil {
 			return Headers{}, err
@@ -151,9 +151,9 @@ func headersIn(root, path, release string) (Headers, error) {
 	return h, err
 }
 
-// check reports whether the headers are whole, and of the kernel.
+// check returns an error unless the headers are complete and match the kernel.
 func (h Headers) check() error {
-	// This one is in the modules, in contrast to include/config/kernel.release.
+	// Modules get this release, and not the release in include/config/kernel.release.
 	generated, err := hostfs.ReadFile(filepath.Join(h.Build, "include/generated/utsrelease.h"), 4096)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (h Headers) check() error {
 	return nil
 }
 
-// readConfig returns the text values of a kernel's configuration that builds need.
+// readConfig returns the values of a kernel configuration that builds need.
 func readConfig(path string) (map[string]string, error) {
 	f, err := hostfs.Open(path)
 	if err != nil {

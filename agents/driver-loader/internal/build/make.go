@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// tailLines is how much of the output of a failed build is shown.
+	// tailLines is the number of lines that are shown of the output of a failed build.
 	tailLines = 40
 	maxLine   = 16 << 10
-	// maxLog bounds the file with the output.
+	// maxLog is the largest size of the file with the output, in bytes.
 	maxLog = 16 << 20
 )
 
-// makeRun is one run of make in a folder with sources.
+// makeRun is a run of make in a folder with sources.
 type makeRun struct {
 	dir     string
 	headers Headers
-	// compiler is the program.
+	// compiler is the path of the compiler.
 	compiler string
 	exclude  []string
 	jobs     int
@@ -40,8 +40,8 @@ type makeRun struct {
 	progress func(done, total int)
 }
 
-// arguments returns those of make. The variables are those of the Makefile in NVIDIA's
-// folder kernel-open, which its installer sets too.
+// arguments returns the arguments for make. Its variables are defined by the Makefile in NVIDIA's
+// folder kernel-open. NVIDIA's installer sets them in the same way.
 func (m makeRun) arguments() []string {
 	jobs := m.jobs
 	if jobs < 1 {
@@ -64,14 +64,14 @@ func (m makeRun) arguments() []string {
 	return args
 }
 
-// run runs make and reports each object. make and all that it started end with ctx, or with
-// this process.
+// run runs make, and reports each object. make and its child processes are killed if ctx or this
+// process ends.
 func (m makeRun) run(ctx context.Context) error {
 	program, err := exec.LookPath("make")
 	if err != nil {
 		return noTool("make", err)
 	}
-	// The signal at the end of the parent is sent at the end of the thread that started it.
+	// The kernel sends the parent death signal when the thread ends that has started make.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, program, m.arguments()...) //nolint:gosec // no shell, fixed variables
@@ -99,8 +99,8 @@ func (m makeRun) run(ctx context.Context) error {
 	return readErr
 }
 
-// follow reads the output, writes it to the log, counts objects, and returns its end. Lines
-// that name an error are kept if many others follow.
+// follow reads the output, writes it to the log, counts objects, and returns the last lines. It
+// keeps lines with errors even if many other lines follow.
 func (m makeRun) follow(output io.Reader) ([]string, error) {
 	log, err := os.OpenFile(m.log, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -144,7 +144,7 @@ func drain(r io.Reader) error {
 	return err
 }
 
-// merge puts errors that the tail does not have in front of it.
+// merge puts the errors that tail does not have in front of tail.
 func merge(errs, tail []string) []string {
 	has := map[string]bool{}
 	for _, line := range tail {
@@ -159,8 +159,8 @@ func merge(errs, tail []string) []string {
 	return append(first, tail...)
 }
 
-// estimate returns how many objects will be compiled: one for each file that a Kbuild file
-// names, and one for each module. It is not exact: the configuration decides.
+// estimate returns the expected number of objects: one for each file that a Kbuild file names,
+// and one for each module. The real number depends on the configuration.
 func (m makeRun) estimate() int {
 	named := regexp.MustCompile(`[\w/.-]+\.[co]\b`)
 	objects := map[string]bool{}

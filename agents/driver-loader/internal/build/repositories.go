@@ -14,20 +14,19 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// Repositories fetch packages of headers with the package manager of the image that the
-// agent runs in, from the repositories that are configured in it: those of the image, and
-// those of driver.repoConfig. Nothing is installed: packages are unpacked in the store.
+// Repositories fetches header packages with the package manager of the agent's image. It uses the
+// repositories of the image and of driver.repoConfig. It does not install packages, but unpacks
+// them in the store.
 type Repositories struct {
-	// Etc is the folder with the configuration, "/etc" by default: apt reads Etc/apt, and dnf
+	// Etc is the folder with the configuration, "/etc" by default. apt reads Etc/apt, and dnf reads
 	// Etc/yum.repos.d.
 	Etc string
-	// Timeout is how long a repository may be silent. Default 30 s.
+	// Timeout is how long to wait for an answer of a repository. Default: 30 s.
 	Timeout time.Duration
-	// Certificates are folders with more certificates to trust, as PEM files. Default: where
-	// Debian and Red Hat have them, /usr/local/share/ca-certificates and
-	// /etc/pki/ca-trust/source/anchors.
+	// Certificates lists folders with additional certificates, as PEM files. Default: the folders of
+	// Debian and Red Hat, /usr/local/share/ca-certificates and /etc/pki/ca-trust/source/anchors.
 	Certificates []string
-	// Manager is the package manager: "apt" or "dnf". Default: the one that is there.
+	// Manager is the package manager: "apt" or "dnf". Default: the installed one.
 	Manager string
 }
 
@@ -45,8 +44,9 @@ func (r *Repositories) seconds() string {
 	return strconv.Itoa(max(1, int(r.Timeout.Seconds())))
 }
 
-// Fetch unpacks the headers of a kernel into the folder to. It is there whole afterwards,
-// or not at all. The errors are Causes with the code NoRepository, NoHeaders or NoTools.
+// Fetch unpacks the headers of a kernel into the folder to. After an error, the folder does not
+// exist. Errors are Causes with the code RepositoryUnavailable, KernelHeadersMissing or
+// BuildToolsMissing.
 func (r *Repositories) Fetch(ctx context.Context, release, to string) error {
 	stage, err := staging.New(filepath.Dir(to))
 	if err != nil {
@@ -59,8 +59,8 @@ func (r *Repositories) Fetch(ctx context.Context, release, to string) error {
 	return errors.Join(err, stage.Close())
 }
 
-// fill unpacks the packages below dir. What the package manager needs for itself is in a
-// folder of dir too, and removed at the end.
+// fill unpacks the packages below dir. It keeps the files of the package manager in a subfolder,
+// and removes the subfolder at the end.
 func (r *Repositories) fill(ctx context.Context, release, dir string) error {
 	work := filepath.Join(dir, "packages")
 	if err := os.Mkdir(work, 0o755); err != nil { //nolint:gosec // apt reads it as another user
@@ -94,7 +94,7 @@ func (r *Repositories) fill(ctx context.Context, release, dir string) error {
 	return os.RemoveAll(work)
 }
 
-// Program returns the package manager that fetches headers: "apt", "dnf", or "" if there is none.
+// Program returns the package manager that fetches headers: "apt", "dnf", or "" without one.
 func (r *Repositories) Program() string {
 	if r.Manager != "" {
 		return r.Manager
@@ -112,7 +112,7 @@ func unpackDeb(ctx context.Context, path, to string) error {
 	return tool(ctx, "dpkg-deb", "--extract", path, to)
 }
 
-// unpackRPM unpacks a package with rpm2cpio and cpio, which is what rpm's images have.
+// unpackRPM unpacks a package with rpm2cpio and cpio, which images with rpm have.
 func unpackRPM(ctx context.Context, path, to string) error {
 	from, err := command(ctx, "", "rpm2cpio", path)
 	if err != nil {
@@ -123,7 +123,7 @@ func unpackRPM(ctx context.Context, path, to string) error {
 		return err
 	}
 	var errs strings.Builder
-	into.Stderr = &limited{w: &errs, left: maxOutput}
+	into.Stderr = &limitedWriter{w: &errs, left: maxOutput}
 	if into.Stdin, err = from.StdoutPipe(); err != nil {
 		return err
 	}
@@ -137,14 +137,14 @@ func unpackRPM(ctx context.Context, path, to string) error {
 	return errors.Join(err, from.Wait())
 }
 
-// unavailable is the cause for an error of a package manager. A full disk is known by words
-// only.
+// unavailable returns the cause of an error of a package manager. It recognizes a full disk by the
+// text of the error.
 func unavailable(err error) error {
 	var failed *toolError
 	if !errors.As(err, &failed) {
 		return err
 	}
-	// The last one is what tar says.
+	// tar prints the last of these texts.
 	for _, words := range []string{"No space left on device", "have enough free space", "Wrote only "} {
 		if strings.Contains(failed.output, words) {
 			return cause.New(cause.NoSpace, "packages of headers", "the disk is full: "+failed.Error())

@@ -24,15 +24,15 @@ import (
 
 const maxPEM = 1 << 20
 
-// Signer signs modules with a user's key, as the kernel's sign-file does.
+// Signer signs modules with a user's key, in the format of the kernel's sign-file.
 type Signer struct {
 	key         crypto.Signer
 	certificate *x509.Certificate
 }
 
-// NewSigner reads a private key and its certificate from PEM files. The certificate must be
-// among those that the node's kernel trusts, such as a machine owner key; that shows only
-// when a module is loaded.
+// NewSigner reads a private key and its certificate from PEM files. The node's kernel must trust
+// the certificate, for example as a machine owner key. An untrusted one is noticed only when a
+// module is loaded.
 func NewSigner(keyFile, certificateFile string) (*Signer, error) {
 	key, err := readPEM(keyFile, parseKey)
 	if err != nil {
@@ -94,7 +94,7 @@ func parseKey(b *pem.Block) (crypto.Signer, error) {
 	return nil, errors.New("is neither an RSA nor an ECDSA key")
 }
 
-// ID is the SHA-256 of the certificate. It is in the key of the modules' cache.
+// ID returns the SHA-256 of the certificate. It is part of the cache key of modules.
 func (s *Signer) ID() string {
 	if s == nil {
 		return ""
@@ -103,8 +103,8 @@ func (s *Signer) ID() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// HashFor returns the hash for signatures that a kernel with CONFIG_MODULE_SIG_HASH has
-// built in, and SHA-512 for a hash that is too weak or that Go does not have.
+// HashFor returns the hash algorithm for signatures. The name is the kernel's
+// CONFIG_MODULE_SIG_HASH, and its algorithm is built in. For a weak or unknown hash, it is SHA-512.
 func HashFor(name string) crypto.Hash {
 	switch name {
 	case "sha256":
@@ -115,8 +115,8 @@ func HashFor(name string) crypto.Hash {
 	return crypto.SHA512
 }
 
-// Sign returns a module with a signature behind it, in the form of the kernel: PKCS#7
-// without the content, struct module_signature, and a mark.
+// Sign returns a module with an appended signature in the kernel's format: a detached PKCS#7
+// signature, struct module_signature, and a marker.
 func (s *Signer) Sign(data []byte, hash crypto.Hash) ([]byte, error) {
 	h := hash.New()
 	h.Write(data)
@@ -135,7 +135,7 @@ func (s *Signer) Sign(data []byte, hash crypto.Hash) ([]byte, error) {
 	return append(signed, module.SignatureMark...), nil
 }
 
-// The structures of PKCS#7, RFC 2315, in the part that the kernel reads.
+// The structures of PKCS#7 (RFC 2315) that the kernel reads.
 type (
 	contentInfo struct {
 		Type    asn1.ObjectIdentifier
@@ -162,7 +162,7 @@ type (
 
 // message returns the signature as PKCS#7.
 func (s *Signer) message(hash crypto.Hash, signature []byte) ([]byte, error) {
-	// The last part of NIST's numbers: SHA-256 is 1, and so on.
+	// number is the last part of NIST's object identifiers: 1 for SHA-256, and so on.
 	number := map[crypto.Hash]int{crypto.SHA256: 1, crypto.SHA384: 2, crypto.SHA512: 3}[hash]
 	digest := pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 2, number}}
 	algorithm := pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}, Parameters: asn1.RawValue{Tag: asn1.TagNull}}

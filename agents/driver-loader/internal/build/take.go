@@ -16,9 +16,9 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// take adds modules to the cache that were built elsewhere. misfit is why they do not fit: they
-// are of another kernel or of the other flavour.
-func (b *Builder) take(ctx context.Context, r Request, dir string, report reporter) (set cache.Set, misfit *cause.Cause, err error) {
+// addPrecompiled adds precompiled modules to the cache. It returns a misfit if they are for
+// another kernel or of another flavour.
+func (b *Builder) addPrecompiled(ctx context.Context, r Request, dir string, report reporter) (set cache.Set, misfit *cause.Cause, err error) {
 	stage, err := staging.New(filepath.Join(b.Places.Store, "build"))
 	if err != nil {
 		return cache.Set{}, nil, err
@@ -55,7 +55,7 @@ func (b *Builder) take(ctx context.Context, r Request, dir string, report report
 	return set, nil, err
 }
 
-// misfit returns why a module is not for the kernel, or not of the flavour; nil if it is.
+// misfit returns why a module does not match the kernel or the flavour; nil if it does.
 func (r Request) misfit(m *module.Module) *cause.Cause {
 	release, _, _ := strings.Cut(m.Vermagic, " ")
 	switch proprietary := m.License == "NVIDIA"; {
@@ -67,7 +67,7 @@ func (r Request) misfit(m *module.Module) *cause.Cause {
 	return nil
 }
 
-// unfit is the cause that the modules of a payload do not fit.
+// unfit returns the cause for precompiled modules that do not match.
 func (r Request) unfit(code cause.Code, why string) *cause.Cause {
 	return &cause.Cause{
 		Code: code, Subject: "driver " + r.Payload.Version, Text: "its precompiled modules for the kernel " + r.Release + " do not fit: " + why + "; and it has no sources to build others from",
@@ -75,8 +75,8 @@ func (r Request) unfit(code cause.Code, why string) *cause.Cause {
 	}
 }
 
-// signed returns the file of a module, or a signed copy of it in dir if it has no signature
-// and there is a key. The signature of a distribution is worth more than one's own.
+// signed returns the path of a module. If the module has no signature and the request has a Signer,
+// it is the path of a signed copy in dir. A distribution's signature is kept.
 func (r Request) signed(m *module.Module, file, dir string) (string, error) {
 	if r.Signer == nil || m.Signature != nil {
 		return file, nil

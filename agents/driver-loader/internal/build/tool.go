@@ -15,25 +15,25 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// maxOutput bounds what is kept of a program's output.
+// maxOutput is the largest output of a program that is kept, in bytes.
 const maxOutput = 8 << 20
 
-// tool runs a program that says nothing if all is well.
+// tool runs a program whose output is needed only for errors.
 func tool(ctx context.Context, name string, args ...string) error {
 	_, err := output(ctx, "", name, args...)
 	return err
 }
 
-// output runs a program without a shell in a folder, by default the current one, and returns
-// what it prints. An error has the line of it that says why. All that it started ends with
-// ctx.
+// output runs a program, without a shell, and returns its standard output. If dir is empty, the
+// program runs in the current folder. The error has the line of the output that explains it. The
+// program and its child processes are killed when ctx ends.
 func output(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	cmd, err := command(ctx, dir, name, args...)
 	if err != nil {
 		return nil, err
 	}
 	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &limited{w: &out, left: maxOutput}, &limited{w: &errs, left: maxOutput}
+	cmd.Stdout, cmd.Stderr = &limitedWriter{w: &out, left: maxOutput}, &limitedWriter{w: &errs, left: maxOutput}
 	err = cmd.Run()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -58,15 +58,15 @@ func command(ctx context.Context, dir, name string, args ...string) (*exec.Cmd, 
 	return cmd, nil
 }
 
-// toolError is a program that failed.
+// toolError is the error of a program that failed.
 type toolError struct {
 	name   string
 	err    error
 	output string
 }
 
-// Error has the line that says what is wrong: of dnf the one with the address, of apt the
-// one about the signature or the first error, of others the first line.
+// Error returns the line that explains the failure: for dnf the line with the address, for apt the
+// line about the signature or the first error, and for other programs the first line.
 func (e *toolError) Error() string {
 	lines := strings.Split(e.output, "\n")
 	line := ""
@@ -82,13 +82,13 @@ func (e *toolError) Error() string {
 
 func (e *toolError) Unwrap() error { return e.err }
 
-// limited drops what is written after the limit.
-type limited struct {
+// limitedWriter discards everything after a number of bytes.
+type limitedWriter struct {
 	w    io.Writer
 	left int
 }
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedWriter) Write(p []byte) (int, error) {
 	keep := p[:min(len(p), l.left)]
 	l.left -= len(keep)
 	if _, err := l.w.Write(keep); err != nil {

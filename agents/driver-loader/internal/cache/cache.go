@@ -22,16 +22,16 @@ import (
 const (
 	recordName = "modules.json"
 	maxRecord  = 1 << 20
-	// maxModule is the most that a file may have. NVIDIA's largest has some 100 MiB.
+	// maxModule is the largest size of a module file, in bytes. NVIDIA's largest has about 100 MiB.
 	maxModule = 1 << 30
-	// maxModules is the most that a set may have. NVIDIA has seven.
+	// maxModules is the largest number of modules in a set. NVIDIA has seven.
 	maxModules = 64
 )
 
-// ErrNotFound is returned by Find if there is no set.
+// ErrNotFound is returned by Find if the cache does not have the set.
 var ErrNotFound = errors.New("there are no such modules in the cache")
 
-// Cache is the built modules of a node, in the folder modules of the agent's store.
+// Cache stores the built modules of a node, in the folder modules of the agent's store.
 type Cache struct {
 	// Dir is the agent's store, such as /var/lib/outrigger/driver.
 	Dir string
@@ -39,9 +39,9 @@ type Cache struct {
 
 func (c Cache) dir(k Key) string { return filepath.Join(c.Dir, "modules", k.Release, k.Sum()) }
 
-// Find returns the set with a key, of which it has read all files and compared their
-// digests. It removes a set that is damaged, so that the next build replaces it, and
-// returns a Cause with the code Corrupt then. It returns ErrNotFound if there is none.
+// Find returns the set with a key, after it has compared the digests of all files. It removes a
+// damaged set, so that the next build replaces it, and returns a Cause with the code
+// ModuleCacheCorrupt. Without a set, it returns ErrNotFound.
 func (c Cache) Find(ctx context.Context, k Key) (Set, error) {
 	if err := k.check(); err != nil {
 		return Set{}, fmt.Errorf("find modules: %w", err)
@@ -69,9 +69,9 @@ func missing(dir string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Add copies modules into the cache, as the set with a key. Built, BuiltWith and Prebuilt of
-// set are kept, and so are the names of its modules; the rest is made from the files, whose
-// paths are in the File of each module. A set with the key is replaced.
+// Add copies modules into the cache, as the set with the key set.Key, which it replaces. The File of
+// each module is the path of the file to copy. Add keeps Built, BuiltWith, Prebuilt and the names
+// of the modules, and derives all other fields from the files.
 func (c Cache) Add(ctx context.Context, set Set) (Set, error) {
 	if err := set.Key.check(); err != nil {
 		return Set{}, fmt.Errorf("add modules to the cache: %w", err)
@@ -108,7 +108,7 @@ func (c Cache) fill(ctx context.Context, stage *staging.Stage, set Set) (Set, er
 	return set, staging.Explained(stage.Dir, os.WriteFile(filepath.Join(stage.Dir, recordName), append(data, '\n'), 0o600))
 }
 
-// copyModule copies a file into a folder, and returns the module with its digest.
+// copyModule copies a file into a folder, and returns the module with its size and digest.
 func copyModule(ctx context.Context, m Module, dir string) (Module, error) {
 	in, err := hostfs.Open(m.File)
 	if err != nil {
@@ -126,8 +126,8 @@ func copyModule(ctx context.Context, m Module, dir string) (Module, error) {
 	return m, errors.Join(err, out.Close(), ctx.Err())
 }
 
-// List returns the sets in the cache, without reading the modules. Folders that cannot be
-// read are left out, and their errors are in the second result.
+// List returns the sets in the cache, without reading the modules. It skips sets that cannot be
+// read, and returns their errors.
 func (c Cache) List() ([]Set, error) {
 	dirs, err := filepath.Glob(filepath.Join(c.Dir, "modules", "*", "*", recordName))
 	if err != nil {
@@ -149,7 +149,7 @@ func (c Cache) List() ([]Set, error) {
 	return sets, errors.Join(errs...)
 }
 
-// read reads the record of a set.
+// read returns the set in a folder, from its record.
 func read(dir string) (Set, error) {
 	data, err := hostfs.ReadFile(filepath.Join(dir, recordName), maxRecord)
 	if err != nil {
@@ -189,7 +189,7 @@ func (m Module) verify(ctx context.Context, dir string) error {
 	}
 	defer f.Close()
 	hash := sha256.New()
-	// One byte more than it has shows that it grew.
+	// The additional byte shows that the file is longer.
 	size, err := io.Copy(hash, io.LimitReader(f, m.Size+1))
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (m Module) verify(ctx context.Context, dir string) error {
 	return ctx.Err()
 }
 
-// Path returns the file of a module of the set, "" if the set does not have it.
+// Path returns the path of a module of the set, or "" if the set does not have it.
 func (s Set) Path(name string) string {
 	for _, m := range s.Modules {
 		if m.Name == name {

@@ -9,19 +9,19 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/staging"
 )
 
-// Needed is what sets are kept for.
+// Needed describes the sets to keep.
 type Needed struct {
-	// Running is the release of the running kernel, and Installed those of the kernels that
-	// the node can boot.
+	// Running is the release of the running kernel, and Installed lists the releases of the kernels
+	// that the node can boot.
 	Running   string
 	Installed []string
-	// Sources has the digests of the payloads whose modules are kept: the desired driver, and
-	// the one before, to go back to.
+	// Sources holds the digests of the payloads whose modules are kept: the desired driver, and the
+	// previous one for a rollback.
 	Sources []string
 }
 
-// Garbage returns the sets that nothing needs. Kept are those of the needed drivers, for
-// kernels that the node runs or can boot, or for which somebody built them in advance.
+// Garbage returns the sets to remove. It keeps the sets of needed drivers, if the node runs or can
+// boot the kernel, or if a user built them in advance.
 func Garbage(sets []Set, n Needed) []Set {
 	var garbage []Set
 	for _, s := range sets {
@@ -40,7 +40,7 @@ func (c Cache) Remove(sets []Set) error {
 	for _, s := range sets {
 		release := filepath.Dir(s.Dir)
 		errs = append(errs, staging.Remove(s.Dir))
-		// The folder of a release without sets has only the lock.
+		// In the folder of a release without sets, only the lock is left.
 		if entries, err := os.ReadDir(release); err == nil && len(entries) <= 1 {
 			errs = append(errs, os.RemoveAll(release))
 		}

@@ -10,19 +10,18 @@ import (
 	"strings"
 )
 
-// Sum is the name of the set in the cache.
+// Sum returns the name of the folder of the set.
 func (k Key) Sum() string {
 	data, err := json.Marshal(k)
 	if err != nil {
-		// Strings always have a form in JSON.
+		// A struct of strings can always be encoded.
 		panic(err)
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
 }
 
-// check returns an error for a key that would be a path out of the cache, or that leaves
-// open what the modules fit.
+// check returns an error if a part of the key is missing, or if the release is a path out of the cache.
 func (k Key) check() error {
 	for _, part := range []struct{ name, value string }{
 		{"kernel release", k.Release},

@@ -1,44 +1,44 @@
-// Package cache keeps built kernel modules on the host, so that a node that boots again
-// loads them without building.
+// Package cache keeps built kernel modules on the host, so that a node loads them after a reboot
+// without building them.
 package cache
 
 import "time"
 
-// Key is all that decides whether modules fit: equal keys, equal modules. Each part can be
-// read on a node that has neither headers nor a compiler.
+// Key identifies modules: equal keys mean equal modules. Each field is known on a node without
+// headers and without a compiler.
 type Key struct {
-	// Release of the kernel, as uname -r, and the processor, as uname -m.
+	// Release and Machine are the kernel's, as uname -r and uname -m print them.
 	Release string `json:"release"`
 	Machine string `json:"machine"`
-	// Compiler is that of the kernel, see build.Compiler.
+	// Compiler is the compiler of the kernel, see build.Compiler.
 	Compiler string `json:"compiler"`
-	// Driver is the version, Flavour "open" or "proprietary", and Sources the digest of the
-	// payload.
+	// Driver is the version of the driver, Flavour is "open" or "proprietary", and Sources is the
+	// digest of the payload.
 	Driver  string `json:"driver"`
 	Flavour string `json:"flavour"`
 	Sources string `json:"sources"`
-	// Signer is the SHA-256 of the certificate that the modules are signed with, "" for none.
+	// Signer is the SHA-256 of the certificate of the signing key, "" for unsigned modules.
 	Signer string `json:"signer,omitempty"`
 }
 
-// Module is one file of a set.
+// Module describes a file of a set.
 type Module struct {
-	// Name as the kernel knows it, such as nvidia_uvm.
+	// Name is the kernel's name of the module, such as nvidia_uvm.
 	Name string `json:"name"`
-	// File in the folder of the set, such as nvidia-uvm.ko.
+	// File is the name of the file in the folder of the set, such as nvidia-uvm.ko.
 	File   string `json:"file"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
-// Set is the modules that were built together.
+// Set describes modules that were built together.
 type Set struct {
 	Key     Key       `json:"key"`
 	Modules []Module  `json:"modules"`
 	Built   time.Time `json:"built"`
-	// BuiltWith is the compiler that was used, for people.
+	// BuiltWith describes the compiler, for people.
 	BuiltWith string `json:"builtWith,omitempty"`
-	// Prebuilt is set if another kernel was running then.
+	// Prebuilt is set if another kernel was running during the build.
 	Prebuilt bool `json:"prebuilt,omitempty"`
 
 	// Dir is the folder of the set.

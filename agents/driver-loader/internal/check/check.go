@@ -1,7 +1,6 @@
-// Package check decides before a module is loaded whether the kernel will take it, and
-// whether it will do what is asked of it. The kernel itself loads a module for another
-// release if their symbols agree, and ignores parameters that it does not know. All
-// functions are pure.
+// Package check decides whether the kernel accepts a module, and whether the module will use its
+// parameters, before the module is loaded. The kernel loads a module for another release if their
+// symbols match, and ignores unknown parameters. All functions are pure.
 package check
 
 import (
@@ -16,13 +15,13 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Symbols are the symbols that the kernel and the modules loaded before export, with their
-// versions: those of ParseSymvers, and of Module.Provides. A version of 0 is not known.
+// Symbols are the symbols that the kernel and the loaded modules export, with their versions, from
+// ParseSymvers and Module.Provides. The version 0 means that the version is not known.
 type Symbols map[string]uint32
 
-// Module returns what is in the way of loading a module with these parameters, nothing if
-// the kernel will take it as far as can be known. A check for which the kernel does not tell
-// enough is left to the kernel. Symbols are not checked if symbols is nil.
+// Module returns the causes that prevent loading a module with these parameters. If the kernel does
+// not show enough for a check, the check is left to the kernel. If symbols is nil, symbols are not
+// checked.
 func Module(m *module.Module, k kernel.Kernel, params []string, symbols Symbols) []cause.Cause {
 	c := checker{module: m, kernel: k}
 	c.machine()
@@ -41,12 +40,12 @@ type checker struct {
 	found  []cause.Cause
 }
 
-// add records a cause. Text of the module is printable already.
+// add records a cause. The text of a module is printable.
 func (c *checker) add(code cause.Code, format string, args ...any) {
 	c.found = append(c.found, cause.New(code, "module "+c.module.Name, fmt.Sprintf(format, args...)))
 }
 
-// addWithFix records a cause whose fix says more than the table's.
+// addWithFix records a cause with a fix that replaces the fix in the table of causes.
 func (c *checker) addWithFix(code cause.Code, fix, format string, args ...any) {
 	c.add(code, format, args...)
 	c.found[len(c.found)-1].Fix = fix
@@ -61,8 +60,7 @@ func (c *checker) machine() {
 	}
 }
 
-// vermagic compares the release, and the options that follow it where those of the kernel
-// are known.
+// vermagic compares the release. If the options of the kernel are known, it compares the options.
 func (c *checker) vermagic() {
 	release, options, _ := strings.Cut(c.module.Vermagic, " ")
 	if release != c.kernel.Release {
@@ -78,7 +76,7 @@ func (c *checker) vermagic() {
 	}
 }
 
-// maxNames is the most symbols that a cause names.
+// maxNames is the largest number of symbols that a cause names.
 const maxNames = 3
 
 func (c *checker) symbols(known Symbols) {
@@ -96,19 +94,19 @@ func (c *checker) symbols(known Symbols) {
 			other = append(other, name)
 		}
 	}
-	// The kernel's own structures have a version too. It is of no symbol that is undefined.
+	// The version of the kernel's own structures is not the version of an undefined symbol.
 	if need, ok := c.module.Needs[layout]; ok && known[layout] != 0 && known[layout] != need {
 		other = append(other, layout)
 	}
 	if len(missing) > 0 {
-		c.addWithFix(cause.ModuleDependencyMissing, fixMissing(c.module), "neither the kernel nor a module loaded before exports %s", some(missing))
+		c.addWithFix(cause.ModuleDependencyMissing, fixMissing(c.module), "neither the kernel nor a module loaded before exports %s", firstNames(missing))
 	}
 	if len(other) > 0 {
-		c.addWithFix(cause.ModuleSymbolMismatch, fixExact, "the kernel has other versions of %s", some(other))
+		c.addWithFix(cause.ModuleSymbolMismatch, fixExact, "the kernel has other versions of %s", firstNames(other))
 	}
 }
 
-// layout is the symbol whose version is that of the kernel's structures for modules.
+// layout is the symbol that has the version of the kernel's structures for modules.
 const layout = "module_layout"
 
 const fixExact = "build the module for this kernel, with the headers of exactly this kernel"
@@ -120,8 +118,8 @@ func fixMissing(m *module.Module) string {
 	return fixExact
 }
 
-// some joins the first names.
-func some(names []string) string {
+// firstNames joins the first names.
+func firstNames(names []string) string {
 	out := text.Printable(strings.Join(names[:min(len(names), maxNames)], ", "))
 	if more := len(names) - maxNames; more > 0 {
 		out += fmt.Sprintf(" and %d more", more)

@@ -13,18 +13,18 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// maxValue is the most bytes of a text: param_set_charp of the kernel.
+// maxValue is the largest length of a text value, in bytes: param_set_charp of the kernel.
 const maxValue = 1024
 
-// parameter checks one parameter, "name=value" or "name".
+// parameter checks a parameter in the form "name=value" or "name".
 func (c *checker) parameter(param string) {
 	name, value, given := strings.Cut(param, "=")
-	// The kernel takes both characters for the same.
+	// The kernel treats both characters as equal.
 	same := func(p module.Param) bool {
 		return strings.ReplaceAll(p.Name, "-", "_") == strings.ReplaceAll(name, "-", "_")
 	}
 	known := c.module.Params
-	// The kernel has these for each module.
+	// The kernel adds these parameters to each module.
 	known = append(slices.Clip(known), module.Param{Name: "dyndbg"}, module.Param{Name: "async_probe", Type: "bool"})
 	i := slices.IndexFunc(known, same)
 	if i < 0 {
@@ -36,8 +36,8 @@ func (c *checker) parameter(param string) {
 	}
 }
 
-// fixUnknown names the parameters that end as the unknown one does: people leave out
-// prefixes such as NVreg_, and mistake the case.
+// fixUnknown suggests a parameter that ends with the unknown name, because people leave out prefixes
+// such as NVreg_, or use the wrong case.
 func fixUnknown(params []module.Param, name string) string {
 	for _, p := range params {
 		if name != "" && strings.HasSuffix(strings.ToLower(p.Name), strings.ToLower(name)) {
@@ -54,8 +54,8 @@ var (
 	errLong    = fmt.Errorf("it has more than %d bytes", maxValue)
 )
 
-// checkValue checks a value as the kernel's functions for that type do: kernel/params.c.
-// Types that a module makes itself can have any value.
+// checkValue checks a value by the rules of the kernel's functions for the type (kernel/params.c).
+// Types that a module defines itself accept any value.
 func checkValue(kind, value string, given bool) error {
 	if element, ok := strings.CutPrefix(kind, "array of "); ok {
 		if !given {
@@ -89,7 +89,7 @@ func checkValue(kind, value string, given bool) error {
 	return nil
 }
 
-// checkBool is kstrtobool of the kernel, which reads one or two characters.
+// checkBool follows kstrtobool of the kernel, which reads one or two characters.
 func checkBool(value string) error {
 	value = strings.ToLower(value)
 	if value != "" && strings.Contains("yn10tf", value[:1]) || strings.HasPrefix(value, "on") || strings.HasPrefix(value, "of") {
@@ -98,7 +98,7 @@ func checkBool(value string) error {
 	return errBool
 }
 
-// number is a type of whole numbers.
+// number describes an integer type.
 type number struct {
 	bits   int
 	signed bool
@@ -111,7 +111,7 @@ func numbers() map[string]number {
 	}
 }
 
-// digits is what the kernel's kstrtoull and kstrtoll read, with the base 0.
+// digits matches the numbers that the kernel's kstrtoull and kstrtoll accept with base 0.
 var digits = regexp.MustCompile(`^[+-]?(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)$`)
 
 func (n number) check(value string) error {

@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// signature checks the signature where the kernel demands one.
+// signature checks the signature, if the kernel requires one.
 func (c *checker) signature() {
 	why := Demand(c.kernel)
 	if why == "" {
@@ -22,7 +22,7 @@ func (c *checker) signature() {
 	}
 }
 
-// Demand says why the kernel demands signatures, "" if it does not.
+// Demand returns why the kernel requires signatures, or "" if it does not.
 func Demand(k kernel.Kernel) string {
 	switch {
 	case k.SigEnforce:
@@ -33,9 +33,9 @@ func Demand(k kernel.Kernel) string {
 	return ""
 }
 
-// unknownKey reports whether the kernel certainly does not have the key of the module's
-// signature. That is known only of a signature with the key's identifier, by which the
-// kernel lists its keys. One with issuer and serial number is left to the kernel.
+// unknownKey reports whether the kernel certainly does not have the key of the signature. This is
+// known only for a signature with a key identifier, because the kernel lists its keys by identifier.
+// A signature with issuer and serial number is left to the kernel.
 func (c *checker) unknownKey() bool {
 	s := c.module.Signature
 	return s.ByKey && c.kernel.Keys != nil && !slices.ContainsFunc(c.kernel.Keys, func(k kernel.Key) bool { return k.ID == s.KeyID })

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// ParseSymvers reads a Module.symvers, which the headers of a kernel have, and each build of
-// modules makes: "0x92997ed8	_printk	vmlinux	EXPORT_SYMBOL	". A version of
-// 0x00000000 is that of a symbol without one.
+// ParseSymvers reads a Module.symvers file, which is in the headers of a kernel and in the output of
+// each build: "0x92997ed8	_printk	vmlinux	EXPORT_SYMBOL	". A symbol without a version
+// has 0x00000000.
 func ParseSymvers(r io.Reader) (Symbols, error) {
 	out := Symbols{}
 	lines := bufio.NewScanner(r)

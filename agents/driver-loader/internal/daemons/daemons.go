@@ -1,7 +1,7 @@
-// Package daemons keeps the daemons of a driver running: the persistence daemon, which keeps
-// the GPUs initialized, the fabric manager, without which the GPUs of a machine with NVLink
-// switches do not compute, the subnet manager that sets up switches of NVLink 5, and the license
-// client of a virtual GPU. They are programs of the driver root.
+// Package daemons keeps the daemons of a driver running. The persistence daemon keeps the GPUs
+// initialized. The fabric manager is required by GPUs of a machine with NVLink switches, and the
+// subnet manager sets up switches of NVLink 5. The license client gets the license of a virtual
+// GPU. The programs are in the driver root.
 package daemons
 
 import (
@@ -23,22 +23,22 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// Daemon is a program of the driver. It puts itself into the background, unless it has a Socket.
+// Daemon is a program of the driver. Without a Socket, it daemonizes itself.
 type Daemon struct {
 	Name string
-	// Program and Config are paths below the driver root. A daemon without Config has none.
+	// Program and Config are paths below the driver root. Config may be empty.
 	Program, Config string
 	Args            []string
-	// PIDFile is below the folder of PID files, and so is Socket, which the daemon makes when it
-	// is ready. It may be empty.
+	// PIDFile and Socket are paths below the folder of PID files. The daemon creates Socket when it
+	// is ready. Socket may be empty.
 	PIDFile, Socket string
-	// Required is set if the GPUs do not compute without it.
+	// Required is set if the GPUs do not compute without the daemon.
 	Required bool
-	// Inside is set if it reads files of the agent's container, and runs there.
+	// Inside is set if the daemon runs in the agent's container, because it reads files there.
 	Inside bool
 }
 
-// known are the daemons, with the paths and arguments of NVIDIA's driver container.
+// known returns all daemons, with the paths and arguments of NVIDIA's driver container.
 func known() []Daemon {
 	return []Daemon{
 		{
@@ -60,28 +60,28 @@ const (
 	gridd         = "nvidia-gridd"
 )
 
-// maxCommand is how many bytes the kernel keeps of a process's name.
+// maxCommand is the number of bytes that the kernel keeps of a process's name.
 const maxCommand = 15
 
-// command is the name of the daemon's process.
+// command returns the name of the daemon's process.
 func (d Daemon) command() string { return d.Name[:min(len(d.Name), maxCommand)] }
 
-// Known reports whether the name of a process is that of a daemon.
+// Known reports whether a process with this name is a daemon of the driver.
 func Known(command string) bool {
 	return slices.ContainsFunc(known(), func(d Daemon) bool { return d.command() == command })
 }
 
-// Machine is what decides which daemons a machine needs.
+// Machine describes the properties of a machine that decide which daemons it needs.
 type Machine struct {
-	// Switches is set if the driver has NVLink switches. Subnet is set if the machine has those of
-	// NVLink 5, which the driver does not see, and which a subnet manager sets up.
+	// Switches is set if the driver has NVLink switches. Subnet is set if the machine has switches
+	// of NVLink 5, which the driver does not see and a subnet manager sets up.
 	Switches, Subnet bool
-	// License is set if the node has the configuration of a virtual GPU's license.
+	// License is set if the node has the license configuration of a virtual GPU.
 	License bool
 }
 
-// Wanted returns the daemons of a driver that a machine needs, where has reports whether the
-// driver root has a file. The error is a Cause if one is missing that is required.
+// Wanted returns the daemons that a machine needs and that the driver has. The function has reports
+// whether the driver root has a file. If a required daemon is missing, the error is a Cause.
 func Wanted(m Machine, has func(path string) bool) ([]Daemon, error) {
 	needed := map[string]bool{subnetManager: m.Subnet, fabricManager: m.Switches || m.Subnet, gridd: m.License, persistenced: true}
 	var out []Daemon
@@ -102,25 +102,25 @@ func Wanted(m Machine, has func(path string) bool) ([]Daemon, error) {
 	return out, nil
 }
 
-// Config says where a Supervisor finds everything.
+// Config configures a Supervisor.
 type Config struct {
 	// Root is the driver root; Proc and Sys are the host's /proc and /sys.
 	Root, Proc, Sys string
-	// Host is where the agent sees the root of the host, if that is not its own. Daemons then run
-	// on the host, and outlive the agent's container.
+	// Host is the root of the host, as a path of the agent. If it is set and not "/", daemons run on
+	// the host, and outlive the agent's container.
 	Host string
-	// Run is the folder of PID files; "" for /run. License is the file that turns on the
-	// license client; "" for /etc/nvidia/gridd.conf.
+	// Run is the folder of PID files, /run by default. License is the file that enables the license
+	// client, /etc/nvidia/gridd.conf by default.
 	Run, License string
 }
 
 // Supervisor starts and stops the daemons of a driver.
 type Supervisor struct {
 	cfg Config
-	// tried are those that are not required and did not start: they are in the way of nothing.
+	// tried holds the optional daemons that did not start. They are not started again before Stop.
 	tried map[string]bool
-	// manages has the files of the vital product data that were read, and whether the device manages
-	// switches of NVLink 5: it takes long to answer. mu guards it.
+	// manages caches, by the file of the vital product data, whether the device manages switches of
+	// NVLink 5, because reading the file is slow. mu guards it.
 	mu      sync.Mutex
 	manages map[string]bool
 }
@@ -136,8 +136,8 @@ func New(cfg Config) *Supervisor {
 	return &Supervisor{cfg: cfg, tried: map[string]bool{}, manages: map[string]bool{}}
 }
 
-// Missing returns the names of the daemons that should run and do not, also of one that is
-// required and that the driver does not have.
+// Missing returns the names of the daemons that should run and do not run. They include a required
+// daemon that the driver does not have.
 func (s *Supervisor) Missing() []string {
 	wanted, err := s.wanted()
 	var out []string
@@ -158,22 +158,22 @@ func (s *Supervisor) wanted() ([]Daemon, error) {
 	return Wanted(m, func(path string) bool { return executable(filepath.Join(s.cfg.Root, path)) })
 }
 
-// outside reports whether a daemon runs on the host, and not where the agent does.
-func (s *Supervisor) outside(d Daemon) bool {
+// runsOnHost reports whether a daemon runs on the host, outside of the agent's container.
+func (s *Supervisor) runsOnHost(d Daemon) bool {
 	return s.cfg.Host != "" && s.cfg.Host != "/" && !d.Inside
 }
 
-// run is where the agent sees the folder of a daemon's PID file.
-func (s *Supervisor) run(d Daemon) string {
-	if s.outside(d) {
+// pidDir returns the folder of a daemon's PID file, as a path of the agent.
+func (s *Supervisor) pidDir(d Daemon) string {
+	if s.runsOnHost(d) {
 		return filepath.Join(s.cfg.Host, s.cfg.Run)
 	}
 	return s.cfg.Run
 }
 
-// pid returns the process of a daemon, 0 if it does not run.
+// pid returns the process ID of a daemon, or 0 if it does not run.
 func (s *Supervisor) pid(d Daemon) int {
-	data, err := hostfs.ReadFile(filepath.Join(s.run(d), d.PIDFile), 64)
+	data, err := hostfs.ReadFile(filepath.Join(s.pidDir(d), d.PIDFile), 64)
 	if err != nil {
 		return 0
 	}
@@ -181,7 +181,7 @@ func (s *Supervisor) pid(d Daemon) int {
 	if err != nil || pid <= 1 {
 		return 0
 	}
-	// The PID file of a daemon that was killed can name another process.
+	// If the daemon was killed, another process can have the process ID in the file.
 	status, err := hostfs.ReadFile(fmt.Sprintf("/proc/%d/stat", pid), 4096)
 	if err != nil {
 		return 0
@@ -194,10 +194,10 @@ func (s *Supervisor) pid(d Daemon) int {
 	return pid
 }
 
-// stopLimit is how long a daemon may take to end.
+// stopLimit is the longest time between SIGTERM and the end of a daemon.
 const stopLimit = 10 * time.Second
 
-// Stop ends the daemons, which keep the driver from being unloaded.
+// Stop ends the daemons, because a driver in use cannot be unloaded.
 func (s *Supervisor) Stop(ctx context.Context) error {
 	clear(s.tried)
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onHost calls f on a thread in the mount namespace of the host's first process. A program
-// that f starts has the host's files: those of the agent's container go with it.
+// onHost calls f on a thread in the mount namespace of the host's first process. A program that f
+// starts sees the host's files, and does not depend on the files of the agent's container.
 func onHost(proc string, f func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			// What /proc/self shows is that of the first thread, which must stay as it is. It
-			// waits for another one.
+			// /proc/self shows the namespace of the first thread, which must not change. Block this
+			// thread, so that f runs on another one.
 			defer runtime.UnlockOSThread()
 			result <- onHost(proc, f)
 			return
 		}
-		// Not unlocked: the thread ends with the goroutine.
+		// The thread stays locked, so that it ends with the goroutine.
 		err := enter(filepath.Join(proc, "1/ns/mnt"))
 		if err == nil {
 			err = f()
@@ -42,7 +42,7 @@ func enter(namespace string) error {
 		return fmt.Errorf("enter the host's mount namespace: %w", err)
 	}
 	defer ns.Close()
-	// A thread that shares its root and working folder with others cannot enter one.
+	// A thread that shares its root and working folder with others cannot enter a mount namespace.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("enter the host's mount namespace: %w", err)
 	}
@@ -52,13 +52,13 @@ func enter(namespace string) error {
 	return nil
 }
 
-// release moves the process of a daemon to the root of all cgroups: the container's processes are
-// those in its cgroups, and are killed with it.
-func (s *Supervisor) release(d Daemon, pid int) error {
+// leaveContainer moves the process of a daemon to the root of all cgroups. Processes in the cgroups
+// of the container are killed with the container.
+func (s *Supervisor) leaveContainer(d Daemon, pid int) error {
 	root := filepath.Join(s.cfg.Host, "sys/fs/cgroup")
 	files := []string{filepath.Join(root, "cgroup.procs")}
 	if _, err := os.Stat(files[0]); errors.Is(err, fs.ErrNotExist) {
-		// Version 1 has a hierarchy for each controller.
+		// cgroup v1 has a hierarchy for each controller.
 		if files, err = filepath.Glob(filepath.Join(root, "*", "cgroup.procs")); err != nil {
 			return err
 		}

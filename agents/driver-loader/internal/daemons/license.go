@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// Licensed reports whether the node has the configuration of a virtual GPU's license.
+// Licensed reports whether the node has the license configuration of a virtual GPU.
 func (s *Supervisor) Licensed() bool {
 	_, err := os.Stat(s.cfg.License)
 	return err == nil
 }
 
-// maxQuery bounds what nvidia-smi -q prints: about 20 KiB for each GPU.
+// maxQuery is the largest output of nvidia-smi -q, in bytes. A GPU needs about 20 KiB.
 const maxQuery = 4 << 20
 
-// Query returns what nvidia-smi -q prints: that of the driver root, or without one that of the
-// host's own driver. It runs where the license client does.
+// Query returns the output of nvidia-smi -q. It runs nvidia-smi of the driver root, or else of the
+// host's own driver, in the agent's container, where the license client runs.
 func (s *Supervisor) Query(ctx context.Context) (string, error) {
 	out := bounded{most: maxQuery}
 	const name = "nvidia-smi"
@@ -37,7 +37,7 @@ func (s *Supervisor) Query(ctx context.Context) (string, error) {
 	}
 	if err != nil {
 		end := out.data.Bytes()[max(0, out.data.Len()-maxTail):]
-		return "", fmt.Errorf("run nvidia-smi -q: %w%s", err, said(end))
+		return "", fmt.Errorf("run nvidia-smi -q: %w%s", err, errorSuffix(end))
 	}
 	return out.data.String(), nil
 }
@@ -47,8 +47,8 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// bounded keeps an output up to a size. A longer one ends the program. The buffer is not embedded:
-// its ReadFrom has no bound.
+// bounded keeps an output up to a size. Write rejects a longer output, which ends the program. The
+// buffer is not embedded, because its ReadFrom has no limit.
 type bounded struct {
 	data bytes.Buffer
 	most int

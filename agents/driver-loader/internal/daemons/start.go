@@ -17,15 +17,15 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// startLimit is how long a daemon may take until it is in the background. The fabric manager
-// sets up all links before.
+// startLimit is the longest time until a daemon has daemonized itself. The fabric manager sets up
+// all links first.
 const startLimit = 5 * time.Minute
 
-// maxConfig bounds the configuration of the fabric manager.
+// maxConfig is the largest size of the fabric manager's configuration, in bytes.
 const maxConfig = 1 << 20
 
-// Start starts the daemons that should run and do not. It returns Causes for those that are
-// required. Any other one is tried once, and its error is in skipped.
+// Start starts the daemons that should run and do not run. It returns Causes for required daemons.
+// It tries an optional daemon once, and returns its error in skipped.
 func (s *Supervisor) Start(ctx context.Context) (skipped, err error) {
 	wanted, err := s.wanted()
 	for _, d := range wanted {
@@ -39,7 +39,7 @@ func (s *Supervisor) Start(ctx context.Context) (skipped, err error) {
 		case d.Required && known:
 			return skipped, errors.Join(err, why)
 		case d.Required:
-			// The next one may need it.
+			// The next daemon may need this one.
 			return skipped, errors.Join(err, cause.New(cause.DriverDaemonFailed, d.Name, text.Printable(failed.Error())))
 		case ctx.Err() == nil:
 			s.tried[d.Name] = true
@@ -50,16 +50,16 @@ func (s *Supervisor) Start(ctx context.Context) (skipped, err error) {
 }
 
 func (s *Supervisor) start(ctx context.Context, d Daemon) error {
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(s.run(d), d.PIDFile)), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(s.pidDir(d), d.PIDFile)), 0o755); err != nil {
 		return err
 	}
 	args, err := s.arguments(d)
 	if err != nil {
 		return err
 	}
-	// A file, not a pipe: the daemon keeps it open, and must not be waited for. An image may have
-	// no folder for temporary files.
-	log, err := os.CreateTemp(filepath.Dir(filepath.Join(s.run(d), d.PIDFile)), "start-*.log")
+	// Not a pipe, because the daemon keeps its output open and must not be waited for. Not in the
+	// folder for temporary files, because an image may not have one.
+	log, err := os.CreateTemp(filepath.Dir(filepath.Join(s.pidDir(d), d.PIDFile)), "start-*.log")
 	if err != nil {
 		return err
 	}
@@ -72,13 +72,13 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	if pid == 0 {
 		return fmt.Errorf("start %s: it has ended at once%s", d.Name, tail(log))
 	}
-	if s.outside(d) {
-		return s.release(d, pid)
+	if s.runsOnHost(d) {
+		return s.leaveContainer(d, pid)
 	}
 	return nil
 }
 
-// arguments returns those of a daemon, after it has written its configuration.
+// arguments returns the arguments of a daemon, after it has written the configuration file.
 func (s *Supervisor) arguments(d Daemon) ([]string, error) {
 	args, err := s.management(d)
 	if err != nil {
@@ -92,15 +92,15 @@ func (s *Supervisor) arguments(d Daemon) ([]string, error) {
 	return append(args, "--config", config), err
 }
 
-// execute runs the program of a daemon until the daemon is in the background, or ready.
+// execute runs the program of a daemon until the daemon is in the background or ready.
 func (s *Supervisor) execute(ctx context.Context, d Daemon, args []string, log *os.File) error {
 	limited, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	life := limited
 	if d.Socket != "" {
-		// This process may be the daemon itself.
+		// The process may be the daemon itself, and must outlive ctx.
 		life = context.WithoutCancel(ctx)
-		_ = os.Remove(filepath.Join(s.run(d), d.Socket))
+		_ = os.Remove(filepath.Join(s.pidDir(d), d.Socket))
 	}
 	cmd := exec.CommandContext(life, filepath.Join(s.cfg.Root, d.Program), args...) //nolint:gosec // a program of the driver
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(s.libraries(), ":"))
@@ -111,7 +111,7 @@ func (s *Supervisor) execute(ctx context.Context, d Daemon, args []string, log *
 		run = cmd.Start
 	}
 	var err error
-	if s.outside(d) {
+	if s.runsOnHost(d) {
 		err = onHost(s.cfg.Proc, run)
 	} else {
 		err = run()
@@ -122,7 +122,7 @@ func (s *Supervisor) execute(ctx context.Context, d Daemon, args []string, log *
 	return err
 }
 
-// libraries are the folders of the driver root with libraries.
+// libraries returns the folders of the driver root that have libraries.
 func (s *Supervisor) libraries() []string {
 	var out []string
 	for _, pattern := range []string{"usr/lib/*-linux-gnu", "usr/lib64", "usr/lib", "opt/nvidia/nvlsm/lib"} {
@@ -134,14 +134,14 @@ func (s *Supervisor) libraries() []string {
 	return out
 }
 
-// config writes the configuration of a daemon with the paths of files in the driver root.
+// config writes the configuration of a daemon, with paths in the driver root, and returns its path.
 func (s *Supervisor) config(d Daemon) (string, error) {
 	data, err := hostfs.ReadFile(filepath.Join(s.cfg.Root, d.Config), maxConfig)
 	if err != nil {
 		return "", fmt.Errorf("start %s: %w", d.Name, err)
 	}
 	var out strings.Builder
-	for line := range strings.Lines(s.rooted(string(data))) {
+	for line := range strings.Lines(s.withDriverRoot(string(data))) {
 		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
 		if value = strings.TrimSpace(value); ok && strings.TrimSpace(key) == "TOPOLOGY_FILE_PATH" && !strings.HasPrefix(value, s.cfg.Root) {
 			line = key + "=" + filepath.Join(s.cfg.Root, value) + "\n"
@@ -149,14 +149,14 @@ func (s *Supervisor) config(d Daemon) (string, error) {
 		out.WriteString(line)
 	}
 	path := filepath.Join(filepath.Dir(d.PIDFile), filepath.Base(d.Config))
-	_, err = hostfs.WriteIfChanged(filepath.Join(s.run(d), path), []byte(out.String()), 0o644)
+	_, err = hostfs.WriteIfChanged(filepath.Join(s.pidDir(d), path), []byte(out.String()), 0o644)
 	return filepath.Join(s.cfg.Run, path), err
 }
 
-// maxTail is how much of a daemon's output is shown.
+// maxTail is the number of bytes that are shown of a daemon's output.
 const maxTail = 512
 
-// tail returns the end of a daemon's output, as said does.
+// tail returns the last part of a daemon's output in the form of errorSuffix.
 func tail(log *os.File) string {
 	info, err := log.Stat()
 	if err != nil {
@@ -164,12 +164,12 @@ func tail(log *os.File) string {
 	}
 	data := make([]byte, min(info.Size(), maxTail))
 	n, _ := log.ReadAt(data, info.Size()-int64(len(data)))
-	return said(data[:n])
+	return errorSuffix(data[:n])
 }
 
-// said returns the output of a program as the end of an error: a colon and one line, "" if there
-// is none.
-func said(output []byte) string {
+// errorSuffix returns the output of a program as a suffix of an error: a colon and one line, or ""
+// without output.
+func errorSuffix(output []byte) string {
 	output = bytes.TrimSpace(output)
 	if len(output) == 0 {
 		return ""

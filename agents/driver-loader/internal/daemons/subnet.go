@@ -16,18 +16,18 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// subnetManager sets up the switches of NVLink 5. The fabric manager needs it there.
+// subnetManager is the daemon that sets up switches of NVLink 5. The fabric manager requires it there.
 const subnetManager = "nvlsm"
 
 const (
 	subnetShare = "/usr/share/nvidia/nvlsm/"
 	subnetOpt   = "/opt/nvidia/nvlsm/"
-	// otherSubnetManager is where some distributions have it, below the driver root.
+	// otherSubnetManager is its path below the driver root in some distributions.
 	otherSubnetManager = "usr/bin/" + subnetManager
 )
 
-// subnetDaemon has the paths of NVIDIA's package. The fabric manager looks for the socket at this
-// path (its option FM_SM_IPC_INTERFACE).
+// subnetDaemon returns the subnet manager, with the paths of NVIDIA's package. The fabric manager
+// expects the socket at this path (option FM_SM_IPC_INTERFACE).
 func subnetDaemon() Daemon {
 	return Daemon{
 		Name: subnetManager, Program: subnetOpt[1:] + "sbin/" + subnetManager, Config: subnetShare[1:] + "nvlsm.conf",
@@ -35,9 +35,9 @@ func subnetDaemon() Daemon {
 	}
 }
 
-// bridges returns the InfiniBand devices that manage switches of NVLink 5: their vital product data
-// has SW_MNG, by which NVIDIA's driver container and its start script know them too. Devices may
-// appear later, when their driver is loaded.
+// bridges returns the InfiniBand devices that manage switches of NVLink 5. Their vital product data
+// contains SW_MNG. NVIDIA's driver container and start script recognize them in the same way.
+// Devices may appear later, when their driver is loaded.
 func (s *Supervisor) bridges() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,11 +61,11 @@ func (s *Supervisor) bridges() []string {
 	return out
 }
 
-// maxVPD is the most that PCI allows.
+// maxVPD is the largest size of vital product data that PCI allows.
 const maxVPD = 32 << 10
 
-// port returns the GUID of the first port that manages the switches, as "0x58a2e10300e1f4c2". It is
-// the second half of the port's first GID: "fe80:0000:0000:0000:58a2:e103:00e1:f4c2".
+// port returns the GUID of the first port that manages the switches, such as "0x58a2e10300e1f4c2".
+// It is the second half of the port's first GID: "fe80:0000:0000:0000:58a2:e103:00e1:f4c2".
 func (s *Supervisor) port() (string, error) {
 	for _, dir := range s.bridges() {
 		data, err := hostfs.ReadFile(filepath.Join(dir, "ports/1/gids/0"), 256)
@@ -83,7 +83,7 @@ func (s *Supervisor) port() (string, error) {
 	}
 }
 
-// management returns the arguments for a daemon of a machine with switches of NVLink 5.
+// management returns the additional arguments for a daemon on a machine with switches of NVLink 5.
 func (s *Supervisor) management(d Daemon) ([]string, error) {
 	if len(s.bridges()) == 0 || d.Name != subnetManager && d.Name != fabricManager {
 		return nil, nil
@@ -105,33 +105,34 @@ func (s *Supervisor) management(d Daemon) ([]string, error) {
 	return []string{"--guid", guid, "--pid_file", filepath.Join(s.cfg.Run, d.PIDFile), "--log_file", "/var/log/nvlsm.log"}, nil
 }
 
-// rooted returns the configuration of the subnet manager with the paths of files in the driver root.
-func (s *Supervisor) rooted(config string) string {
+// withDriverRoot replaces the folders of the subnet manager in its configuration by the folders in
+// the driver root.
+func (s *Supervisor) withDriverRoot(config string) string {
 	for _, dir := range []string{subnetShare, subnetOpt} {
 		config = strings.ReplaceAll(config, dir, filepath.Join(s.cfg.Root, dir)+"/")
 	}
 	return config
 }
 
-// readyLimit is how long a daemon with a socket may take to make it.
+// readyLimit is the longest time until a daemon has created its socket.
 const readyLimit = 30 * time.Second
 
-// ready waits until a daemon that was started has its socket. If it does not get it, it is ended.
+// ready waits until a started daemon has created its socket. If that takes too long, it kills the daemon.
 func (s *Supervisor) ready(ctx context.Context, d Daemon, cmd *exec.Cmd) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
 	ended := make(chan error, 1)
-	// As long as the daemon, or this process.
+	// The goroutine ends with the daemon, or with this process.
 	go func() { ended <- cmd.Wait() }()
 	for {
-		if _, err := os.Stat(filepath.Join(s.run(d), d.Socket)); err == nil {
+		if _, err := os.Stat(filepath.Join(s.pidDir(d), d.Socket)); err == nil {
 			if s.pid(d) != 0 {
 				return nil
 			}
 			if ended != nil {
-				// It has a PID file only where it has put itself into the background.
-				if err := hostfs.WriteFile(filepath.Join(s.run(d), d.PIDFile), fmt.Appendln(nil, cmd.Process.Pid), 0o644); err != nil {
-					return errors.Join(err, s.end(d, cmd))
+				// A daemon writes a PID file only if it has daemonized itself.
+				if err := hostfs.WriteFile(filepath.Join(s.pidDir(d), d.PIDFile), fmt.Appendln(nil, cmd.Process.Pid), 0o644); err != nil {
+					return errors.Join(err, s.kill(d, cmd))
 				}
 			}
 		}
@@ -140,17 +141,17 @@ func (s *Supervisor) ready(ctx context.Context, d Daemon, cmd *exec.Cmd) error {
 			if err != nil {
 				return err
 			}
-			ended = nil // it has put itself into the background
+			ended = nil // it has daemonized itself
 		default:
 		}
 		if !pace.Pause(ctx, 20*time.Millisecond) {
-			return errors.Join(fmt.Errorf("it has made no socket %s in %s", filepath.Join(s.cfg.Run, d.Socket), readyLimit), s.end(d, cmd))
+			return errors.Join(fmt.Errorf("it has made no socket %s in %s", filepath.Join(s.cfg.Run, d.Socket), readyLimit), s.kill(d, cmd))
 		}
 	}
 }
 
-// end ends a daemon that is of no use.
-func (s *Supervisor) end(d Daemon, cmd *exec.Cmd) error {
+// kill kills a daemon that has not become ready.
+func (s *Supervisor) kill(d Daemon, cmd *exec.Cmd) error {
 	if pid := s.pid(d); pid != 0 && pid != cmd.Process.Pid {
 		p, err := os.FindProcess(pid)
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package decompress reads what is compressed in one of the forms of drivers and modules.
+// Package decompress decompresses drivers and kernel modules.
 package decompress
 
 import (
@@ -13,14 +13,15 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// maxWindow bounds the memory of decompressors. xz -9 needs 64 MiB.
+// maxWindow limits the memory of decompressors, in bytes. xz -9 needs 64 MiB.
 const maxWindow = 256 << 20
 
-// magic is the most bytes that tell a form.
+// magic is the number of bytes that identify each format.
 const magic = 6
 
-// Reader returns a reader of what is compressed in r, and the form: its first bytes tell that, as
-// for kmod, because the name of a file may be wrong. For another form, it returns r and "".
+// Reader returns a reader of the decompressed content of r, and the name of the format. Like kmod,
+// it recognizes the format by the first bytes, because the name of a file may be wrong. If r is not
+// compressed, it returns r and "".
 func Reader(r *bufio.Reader) (plain io.ReadCloser, form string, err error) {
 	head, _ := r.Peek(magic) // a shorter file is not compressed
 	switch {
@@ -42,10 +43,10 @@ func Reader(r *bufio.Reader) (plain io.ReadCloser, form string, err error) {
 	return io.NopCloser(r), "", nil
 }
 
-// readXZ decompresses xz. The library takes as much memory as the first block asks for, up to
-// 4 GiB, so that is looked at before.
+// readXZ decompresses xz. It checks the memory that the first block needs, because the library
+// allocates up to 4 GiB.
 func readXZ(r *bufio.Reader) (io.ReadCloser, error) {
-	// The header of a stream has 12 bytes, that of a block its size in the first byte.
+	// The header of a stream has 12 bytes. The first byte of a block's header encodes its size.
 	head, err := r.Peek(13)
 	if err == nil {
 		head, err = r.Peek(12 + (int(head[12])+1)*4)
@@ -53,8 +54,8 @@ func readXZ(r *bufio.Reader) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, io.ErrUnexpectedEOF
 	}
-	// The filter LZMA2 has the number 0x21, one byte of properties, and in it the size of the
-	// dictionary: 2 or 3, shifted.
+	// The filter LZMA2 has the number 0x21 and one byte of properties. This byte encodes the size
+	// of the dictionary: 2 or 3, shifted.
 	if at := bytes.Index(head[13:], []byte{0x21, 1}); at >= 0 && 13+at+2 < len(head) {
 		if bits := head[13+at+2]; (2|uint64(bits)&1)<<(bits/2+11) > maxWindow {
 			return nil, fmt.Errorf("xz needs a dictionary of more than %d MiB", maxWindow>>20)

@@ -1,5 +1,5 @@
-// Package depmod finds the kernel's own modules, which the driver's modules depend on, by
-// the lists that depmod(8) writes.
+// Package depmod finds the kernel's own modules that the driver's modules depend on. It reads the
+// lists that depmod(8) writes.
 package depmod
 
 import (
@@ -15,21 +15,21 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// maxList bounds the lists: that of a distribution has some hundred kilobytes.
+// maxList is the largest size of a list, in bytes. Lists of distributions have some hundred kilobytes.
 const maxList = 16 << 20
 
-// Index is what a release of the kernel has: modules, and parts that are built in.
+// Index lists the modules and the built-in parts of a kernel release.
 type Index struct {
 	dir string
-	// needs are the files that a file needs, both relative to dir, the needed ones last first.
+	// needs lists the files that a file depends on, in the order of modules.dep, all relative to dir.
 	needs map[string][]string
-	// files are the modules by their names.
+	// files maps the names of modules to their files.
 	files   map[string]string
 	builtin map[string]bool
 }
 
-// Read reads the lists in the folder of a release, such as /lib/modules/6.1.0-56-amd64. A
-// folder without lists is an Index without modules.
+// Read reads the lists in the folder of a release, such as /lib/modules/6.1.0-56-amd64. Without
+// lists, the Index has no modules.
 func Read(dir string) (Index, error) {
 	x := Index{dir: dir, needs: map[string][]string{}, files: map[string]string{}, builtin: map[string]bool{}}
 	err := lines(filepath.Join(dir, "modules.dep"), func(line string) {
@@ -40,8 +40,8 @@ func Read(dir string) (Index, error) {
 	return x, errors.Join(err, lines(filepath.Join(dir, "modules.builtin"), func(line string) { x.builtin[name(line)] = true }))
 }
 
-// Files returns the files of a module and of all that it needs, in the order in which to
-// load them, as names and paths. It returns none for what is built in.
+// Files returns a module and all modules that it depends on, in load order. For a built-in module,
+// it returns none.
 func (x Index) Files(module string) ([]File, error) {
 	file, ok := x.files[module]
 	switch {
@@ -51,7 +51,7 @@ func (x Index) Files(module string) ([]File, error) {
 	default:
 		return nil, cause.New(cause.KernelModuleMissing, "module "+module, "the driver needs it, and "+x.dir+" does not have it")
 	}
-	// modules.dep lists what is needed most last.
+	// modules.dep lists direct dependencies first. The order of loading is the reverse.
 	out := []File{{Name: module, Path: x.path(file)}}
 	for _, needed := range x.needs[file] {
 		out = append(out, File{Name: name(needed), Path: x.path(needed)})
@@ -63,7 +63,7 @@ func (x Index) Files(module string) ([]File, error) {
 // File is a module of the kernel and its path.
 type File struct{ Name, Path string }
 
-// path returns the path of a file. Old lists have absolute ones, of the host.
+// path returns the path of a file. Old lists have absolute paths on the host.
 func (x Index) path(file string) string {
 	if i := strings.Index(file, "/kernel/"); filepath.IsAbs(file) && i >= 0 {
 		file = file[i:]
@@ -71,13 +71,13 @@ func (x Index) path(file string) string {
 	return filepath.Join(x.dir, file)
 }
 
-// name returns the name of a module from that of its file.
+// name returns the name of a module for the name of its file.
 func name(file string) string {
 	base, _, _ := strings.Cut(filepath.Base(file), ".ko")
 	return strings.ReplaceAll(base, "-", "_")
 }
 
-// lines calls f with the lines of a file that may not exist.
+// lines calls f with each line of a file. A missing file has no lines.
 func lines(path string, f func(line string)) error {
 	data, err := hostfs.ReadFile(path, maxList)
 	if errors.Is(err, fs.ErrNotExist) {

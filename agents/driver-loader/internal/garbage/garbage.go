@@ -1,5 +1,5 @@
-// Package garbage removes from the store what nothing on the node needs any more: modules
-// and headers of old kernels, and drivers that are neither desired nor there to go back to.
+// Package garbage removes modules and headers of old kernels from the store, and drivers that are
+// neither desired nor needed for a rollback.
 package garbage
 
 import (
@@ -13,20 +13,19 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/payload"
 )
 
-// Removed is what was removed, by path.
+// Removed lists the removed folders.
 type Removed struct {
 	Drivers, Modules, Headers []string
 }
 
-// Collect removes what is not needed from a store. Needed.Sources are the digests of the
-// drivers that are loaded or desired; if the store has none of them, nothing is removed. A
-// driver that was imported after them is for later, and stays; so does the one before, to
-// go back to.
+// Collect removes everything from a store that the node does not need. n.Sources lists the digests of
+// the loaded and the desired driver. If the store does not have one of these drivers, Collect removes
+// nothing. It keeps drivers that were imported later, and the previous driver for a rollback.
 func Collect(store string, n cache.Needed) (Removed, error) {
 	s := payload.Store{Dir: store}
-	// What cannot be read is left: it is named where it is used.
+	// Entries that cannot be read stay. Their users report the errors.
 	drivers, _ := s.List()
-	// The list begins with the newest.
+	// The list begins with the newest driver.
 	newest := slices.IndexFunc(drivers, func(p payload.Payload) bool { return slices.Contains(n.Sources, p.Digest) })
 	if newest < 0 || n.Running == "" {
 		return Removed{}, nil
@@ -62,8 +61,7 @@ func Collect(store string, n cache.Needed) (Removed, error) {
 	return r, errors.Join(append(errs, err)...)
 }
 
-// Installed returns the releases of the kernels that the node can boot, from its
-// /lib/modules.
+// Installed returns the releases of the kernels that the node can boot, from its /lib/modules.
 func Installed(modules string) []string {
 	entries, err := os.ReadDir(modules)
 	if err != nil {
@@ -71,7 +69,7 @@ func Installed(modules string) []string {
 	}
 	var releases []string
 	for _, e := range entries {
-		// Each installed kernel has this list; folders that other programs leave do not.
+		// Each installed kernel has this list. Folders that other programs leave do not have it.
 		if _, err := os.Stat(filepath.Join(modules, e.Name(), "modules.builtin")); err == nil {
 			releases = append(releases, e.Name())
 		}

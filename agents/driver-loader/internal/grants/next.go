@@ -1,7 +1,7 @@
-// Package grants permits nodes to begin the upgrade of their driver, as many as the upgrade policies
-// of their DaemonSets allow.
+// Package grants permits nodes to begin the upgrade of their driver, within the limits of the upgrade
+// policies of their DaemonSets.
 //
-// Next derives from all Nodes and DaemonSets what to write; it is pure. Writer is the loop around it,
+// Next is pure: it derives the changes from all Nodes and DaemonSets. Writer is the loop around it,
 // and the only writer of upgrade.GrantAnnotation.
 package grants
 
@@ -15,27 +15,27 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 )
 
-// Node has the fields of a Node that a decision depends on.
+// Node holds the fields of a Node that Next needs.
 type Node struct {
 	Name string
-	// GPU is set for a node with labels of NVIDIA or of its devices: others do not count.
+	// GPU is set if labels show NVIDIA's devices. Other nodes count as unavailable only with a grant.
 	GPU bool
-	// Out is set if labels keep the driver loader off the node. It does not begin, and what it said last
-	// does not count.
+	// Out is set if labels keep the driver loader off the node. The node does not begin an upgrade,
+	// and its last report does not count.
 	Out bool
-	// Cordoned and NotReady are why a node is unavailable.
+	// Cordoned and NotReady make the node unavailable.
 	Cordoned, NotReady bool
-	// Skip is upgrade.SkipLabel, Requested is upgrade.RequestedAnnotation.
+	// Skip is the value of upgrade.SkipLabel, and Requested the value of upgrade.RequestedAnnotation.
 	Skip, Requested bool
-	// State is upgrade.StateLabel, Driver is upgrade.DriverAnnotation, and Failed is
-	// upgrade.FailedAnnotation.
+	// State is the value of upgrade.StateLabel, Driver the value of upgrade.DriverAnnotation, and
+	// Failed the value of upgrade.FailedAnnotation.
 	State          upgrade.State
 	Driver, Failed string
-	// DaemonSet is upgrade.DaemonSetAnnotation.
+	// DaemonSet is the value of upgrade.DaemonSetAnnotation.
 	DaemonSet string
-	// Granted is upgrade.GrantAnnotation.
+	// Granted is the value of upgrade.GrantAnnotation.
 	Granted string
-	// Begun is set if a writer has begun to write a grant for Driver. The write may still come.
+	// Begun is set if a writer has announced a grant for Driver, which it may still write.
 	Begun bool
 }
 
@@ -44,55 +44,55 @@ type DaemonSet struct {
 	// Name is namespace/name.
 	Name   string
 	Policy upgrade.Policy
-	// Nodes is how many nodes it is for.
+	// Nodes is the desired number of nodes with its pods.
 	Nodes int
 }
 
 // Plan lists the changes to write.
 type Plan struct {
-	// Ended are the nodes whose grant has to go.
+	// Ended lists the nodes whose grant is removed.
 	Ended []string
-	// Granted has the drivers to grant, by node.
+	// Granted maps nodes to the drivers to grant.
 	Granted map[string]string
-	// Waiting says why other nodes wait, by DaemonSet.
+	// Waiting has the reasons why other nodes wait, by DaemonSet.
 	Waiting map[string]upgrade.Waiting
 }
 
-// inForce reports whether the node has its grant, or may still get it.
+// inForce reports whether the node has a grant, or may still get an announced one.
 func (n Node) inForce() bool { return n.Granted != "" || n.Begun }
 
-// ended reports whether the node reports that it does not use its grant: it is done, it has failed,
-// or it has not begun, and wants another driver or none, or has no agent.
+// ended reports whether the node does not need its grant any more. The upgrade is done or has failed,
+// or it has not begun and the node desires another driver or none, or runs no agent.
 func (n Node) ended() bool {
 	switch n.State {
 	case upgrade.Idle, upgrade.Done:
 		return true
 	case upgrade.Failed:
-		return n.Failed == n.Driver // otherwise the node is on its way back
+		return n.Failed == n.Driver // otherwise the node is rolling back
 	default:
 		return n.State == upgrade.Required && (n.Driver != n.Granted || n.Out)
 	}
 }
 
-// waits reports whether the node waits for a grant.
-func (n Node) waits() bool {
-	return n.wants() && !n.inForce()
+// waitsForGrant reports whether the node waits for a grant.
+func (n Node) waitsForGrant() bool {
+	return n.eligible() && !n.inForce()
 }
 
-// wants reports whether the node may get a grant.
-func (n Node) wants() bool {
+// eligible reports whether the node may get a grant.
+func (n Node) eligible() bool {
 	return n.State == upgrade.Required && n.Driver != "" && !n.Skip && !n.Out
 }
 
-// count has the nodes that count against the limits, by name.
+// count holds the nodes that count against the limits, by name.
 type count struct {
 	granted, unavailable map[string]bool
-	// failed has the nodes that failed, by driver.
+	// failed lists the nodes that failed, by driver.
 	failed map[string][]string
 }
 
-// Next derives what to write. A grant that has ended counts until it is removed, so that a node that
-// begins again meanwhile has its place.
+// Next derives the changes to write. A grant that has ended counts until it is removed, so that a node
+// that begins again in the meantime does not exceed the limits.
 func Next(nodes []Node, sets []DaemonSet) Plan {
 	c := count{map[string]bool{}, map[string]bool{}, map[string][]string{}}
 	p := Plan{Granted: map[string]string{}, Waiting: map[string]upgrade.Waiting{}}
@@ -100,7 +100,7 @@ func Next(nodes []Node, sets []DaemonSet) Plan {
 		if n.Granted != "" && n.ended() {
 			p.Ended = append(p.Ended, n.Name)
 		}
-		if n.Begun && n.Granted == "" && n.wants() {
+		if n.Begun && n.Granted == "" && n.eligible() {
 			p.Granted[n.Name] = n.Driver
 		}
 		c.add(n)
@@ -124,16 +124,16 @@ func Next(nodes []Node, sets []DaemonSet) Plan {
 	return p
 }
 
-// queue returns the nodes that wait. The first one gets the next grant.
+// queue returns the nodes that wait for a grant. The first node gets the next grant.
 func queue(nodes []Node) []Node {
-	all := slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return !n.waits() })
+	all := slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return !n.waitsForGrant() })
 	slices.SortFunc(all, func(a, b Node) int {
 		return cmp.Or(cmp.Compare(rank(a.Requested), rank(b.Requested)), cmp.Compare(a.Name, b.Name))
 	})
 	return all
 }
 
-// rank is a key for sorting: elements with first come before the others.
+// rank is a sort key: elements with first come before the others.
 func rank(first bool) int {
 	if first {
 		return 0
@@ -157,28 +157,28 @@ func (c count) add(n Node) {
 	}
 }
 
-// allows reports whether the limits leave a place for a node of a DaemonSet.
+// allows reports whether a node of a DaemonSet can get a grant within the limits.
 func (c count) allows(n Node, s DaemonSet) bool {
-	return !c.halts(n, s) && !c.full(s) && (len(c.unavailable) < s.most() || c.unavailable[n.Name] && len(c.unavailable) == s.most())
+	return !c.halts(n, s) && !c.full(s) && (len(c.unavailable) < s.maxUnavailable() || c.unavailable[n.Name] && len(c.unavailable) == s.maxUnavailable())
 }
 
-// halts reports whether the driver of the node failed on too many nodes. A person can request another
-// try on one node.
+// halts reports whether the driver of the node has failed on too many nodes. A request for the node
+// overrides that.
 func (c count) halts(n Node, s DaemonSet) bool {
 	most := s.Policy.MaxFailures
 	return most > 0 && len(c.failed[n.Driver]) >= most && !n.Requested
 }
 
-// full reports whether as many nodes have a grant as may have one at once.
+// full reports whether the largest number of nodes has a grant.
 func (c count) full(s DaemonSet) bool {
 	most := s.Policy.MaxParallelUpgrades
 	return most > 0 && len(c.granted) >= most
 }
 
-// most returns how many nodes may be unavailable.
-func (s DaemonSet) most() int { return s.Policy.MaxUnavailable.Of(s.Nodes) }
+// maxUnavailable returns how many nodes may be unavailable.
+func (s DaemonSet) maxUnavailable() int { return s.Policy.MaxUnavailable.Of(s.Nodes) }
 
-// why adds the reason for which a node waits to the reasons of its DaemonSet.
+// why adds the reason why a node waits to the reasons of its DaemonSet.
 func (c count) why(w upgrade.Waiting, n Node, s DaemonSet) upgrade.Waiting {
 	switch {
 	case c.halts(n, s):
@@ -195,10 +195,10 @@ func (c count) why(w upgrade.Waiting, n Node, s DaemonSet) upgrade.Waiting {
 	return w
 }
 
-// maxNamed is how many of many nodes are named.
+// maxNamed is the largest number of nodes that a text names.
 const maxNamed = 5
 
-// sample names some of many nodes.
+// sample returns the first names, and the number of the others.
 func sample(names []string) []string {
 	if more := len(names) - maxNamed; more > 0 {
 		return append(slices.Clone(names[:maxNamed]), fmt.Sprintf("and %d more", more))

@@ -8,7 +8,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 )
 
-// UnmarshalJSON reads a Node of the API, and keeps what Node has.
+// UnmarshalJSON decodes a Node of the API into the fields of Node.
 func (n *Node) UnmarshalJSON(data []byte) error {
 	var of struct {
 		Metadata struct {
@@ -33,10 +33,10 @@ func (n *Node) UnmarshalJSON(data []byte) error {
 	*n = Node{
 		Name: of.Metadata.Name, Cordoned: of.Spec.Unschedulable, NotReady: true,
 		Skip: labels[upgrade.SkipLabel] == "true", Requested: annotations[upgrade.RequestedAnnotation] == "true",
-		State: upgrade.State(labels[upgrade.StateLabel]), Driver: short(annotations[upgrade.DriverAnnotation]),
-		Failed: short(annotations[upgrade.FailedAnnotation]), DaemonSet: short(annotations[upgrade.DaemonSetAnnotation]),
+		State: upgrade.State(labels[upgrade.StateLabel]), Driver: validName(annotations[upgrade.DriverAnnotation]),
+		Failed: validName(annotations[upgrade.FailedAnnotation]), DaemonSet: validName(annotations[upgrade.DaemonSetAnnotation]),
 		Granted: annotations[upgrade.GrantAnnotation],
-		// The labels of NVIDIA's GPU Operator that are in the affinity of the chart.
+		// The labels of NVIDIA's GPU Operator, which are in the affinity of the chart.
 		Out: labels["nvidia.com/gpu.deploy.driver"] == "false" || labels["nvidia.com/gpu.deploy.operands"] == "false",
 	}
 	for key := range labels {
@@ -50,25 +50,25 @@ func (n *Node) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// maxName is the longest name of a driver or DaemonSet, in bytes. Longer ones would fill the board.
+// maxName is the longest name of a driver or DaemonSet, in bytes. Longer ones would fill the ConfigMap.
 const maxName = 253
 
-// short returns what a node reports, or nothing if it is no name.
-func short(s string) string {
+// validName returns a name that a node reports, or "" if it is too long.
+func validName(s string) string {
 	if len(s) > maxName {
 		return ""
 	}
 	return s
 }
 
-// read is a Node as it was read from the API server.
-type read struct {
+// listedNode is a Node from a list of the API server, with its version.
+type listedNode struct {
 	Node
 	version string
 }
 
-// UnmarshalJSON reads a Node of the API.
-func (r *read) UnmarshalJSON(data []byte) error {
+// UnmarshalJSON decodes a Node of the API.
+func (r *listedNode) UnmarshalJSON(data []byte) error {
 	var of struct {
 		Metadata struct {
 			ResourceVersion string `json:"resourceVersion"`
@@ -81,8 +81,8 @@ func (r *read) UnmarshalJSON(data []byte) error {
 	return r.Node.UnmarshalJSON(data)
 }
 
-// daemonSet has the fields of a DaemonSet that its limits depend on. Only the driver loader's have a
-// policy.
+// daemonSet has the fields of a DaemonSet that determine its limits. Only DaemonSets of the driver
+// loader have a policy.
 type daemonSet struct {
 	Metadata struct {
 		Name      string `json:"name"`
@@ -105,25 +105,26 @@ type daemonSet struct {
 	} `json:"status"`
 }
 
-// policyVariable is the variable with the upgrade policy, in the pods of the driver loader.
+// policyVariable is the environment variable with the upgrade policy, in pods of the driver loader.
 const policyVariable = "UPGRADE_POLICY"
 
-// of returns the DaemonSet with its limits. has reports whether it has a policy.
-func (d daemonSet) of() (s DaemonSet, has bool) {
+// limits returns the DaemonSet with its limits. It reports false without a valid policy.
+func (d daemonSet) limits() (s DaemonSet, has bool) {
 	s = DaemonSet{Name: d.Metadata.Namespace + "/" + d.Metadata.Name, Nodes: d.Status.Desired}
 	for _, c := range d.Spec.Template.Spec.Containers {
 		for _, v := range c.Env {
 			if v.Name == policyVariable && v.Value != "" {
 				p, err := upgrade.ParsePolicy([]byte(v.Value))
-				return DaemonSet{Name: s.Name, Nodes: s.Nodes, Policy: p}, err == nil // its agents do not start with another one
+				return DaemonSet{Name: s.Name, Nodes: s.Nodes, Policy: p}, err == nil // agents do not start with an invalid policy
 			}
 		}
 	}
 	return s, false
 }
 
-// board is the ConfigMap upgrade.BoardName. A writer writes it only in the version that it has read, and
-// writes no grant before. So of several writers, one at a time decides.
+// board is the ConfigMap upgrade.BoardName. A writer announces its grants there before it writes
+// them, and only if the ConfigMap has not changed since it was read. So only one of several writers
+// decides at a time.
 type board struct {
 	Metadata struct {
 		ResourceVersion string `json:"resourceVersion"`
@@ -131,19 +132,19 @@ type board struct {
 	Data map[string]string `json:"data"`
 }
 
-// begunKey is the key of the grants that are written next: the versions of the Nodes, by name.
+// begunKey is the key of the announced grants: the versions of the Nodes, by name.
 const begunKey = "begun"
 
-// begun returns the versions of the Nodes whose grants were begun. While a Node still has this version,
-// its grant may come.
+// begun returns the versions of the Nodes with announced grants. While a Node still has this version,
+// its grant may be written.
 func (b board) begun() map[string]string {
 	versions := map[string]string{}
-	_ = json.Unmarshal([]byte(b.Data[begunKey]), &versions) // what somebody else wrote counts for none
+	_ = json.Unmarshal([]byte(b.Data[begunKey]), &versions) // a value that cannot be read announces no grants
 	return versions
 }
 
-// said returns the data of a board without the grants that were begun.
-func said(waiting map[string]upgrade.Waiting) map[string]string {
+// boardData returns the data of the ConfigMap, without announced grants.
+func boardData(waiting map[string]upgrade.Waiting) map[string]string {
 	data := map[string]string{}
 	for name, w := range waiting {
 		_, name, _ = strings.Cut(name, "/")
@@ -155,7 +156,7 @@ func said(waiting map[string]upgrade.Waiting) map[string]string {
 func encode(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // texts and maps of them
+		panic(err) // strings and maps of strings can always be encoded
 	}
 	return string(data)
 }

@@ -20,45 +20,45 @@ import (
 )
 
 const (
-	// maxGrants is how many grants are written with one list of the Nodes.
+	// maxGrants is the number of grants that are written after one list of the Nodes.
 	maxGrants = 100
-	// page is how many Nodes are listed with one request: a Node has up to 80 KiB.
+	// page is the number of Nodes in one response. A Node has up to 80 KiB.
 	page = 50
 )
 
 // Config configures a Writer.
 type Config struct {
-	// Client needs the verbs list, watch and patch on nodes; list and watch on daemonsets, create,
-	// get and patch on configmaps of Namespace.
+	// Client needs the verbs list, watch and patch on nodes, list and watch on daemonsets of
+	// Namespace, and create, get and patch on configmaps of Namespace.
 	Client *kube.Client
-	// Namespace has the DaemonSets of the driver loader.
+	// Namespace is the namespace of the driver loader's DaemonSets.
 	Namespace string
 	Log       *slog.Logger
-	// Retry has the delays after errors; zero for 1 s to 5 s.
+	// Retry has the delays after errors. The zero value means 1 s to 5 s.
 	Retry pace.Backoff
 }
 
-// Writer writes the grants of a cluster. Several of them share one count.
+// Writer writes the grants of a cluster. Several writers together stay within the limits.
 type Writer struct {
 	cfg  Config
 	loop *reconcile.Loop
 
 	mu sync.Mutex
-	// nodes and sets are as the watches have shown them; nil until they have.
+	// nodes and sets are the results of the watches; nil until the first result.
 	nodes []Node
 	sets  []DaemonSet
-	// waiting is the data of the board, without the grants that were begun.
+	// waiting is the data of the ConfigMap, without announced grants.
 	waiting map[string]string
 }
 
-// New returns a Writer. It does nothing before Run.
+// New returns a Writer. Run starts it.
 func New(cfg Config) *Writer {
 	w := &Writer{cfg: cfg}
 	w.loop = reconcile.New(reconcile.Config{Name: "grants", Step: w.step, Retry: cfg.Retry, Delays: kube.Delays, Patient: true, Log: cfg.Log})
 	return w
 }
 
-// Ready returns why no grants are written, nil if they are.
+// Ready returns why the writer cannot write grants, or nil.
 func (w *Writer) Ready() error { return errors.Join(w.loop.Ready(), w.cfg.Client.Failing()) }
 
 // Run writes grants until ctx ends.
@@ -67,31 +67,31 @@ func (w *Writer) Run(ctx context.Context) error {
 	defer following.Wait()
 	following.Go(func() {
 		kube.Watch(ctx, w.cfg.Client, kube.Query{Object: nodeOf(""), Page: page}, func(nodes []Node) {
-			w.seen(func() { w.nodes = nodes })
+			w.update(func() { w.nodes = nodes })
 		})
 	})
 	following.Go(func() {
 		kube.Watch(ctx, w.cfg.Client, kube.Query{Object: kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: w.cfg.Namespace}}, func(all []daemonSet) {
 			sets := []DaemonSet{}
 			for _, d := range all {
-				if s, has := d.of(); has {
+				if s, has := d.limits(); has {
 					sets = append(sets, s)
 				}
 			}
-			w.seen(func() { w.sets = sets })
+			w.update(func() { w.sets = sets })
 		})
 	})
 	return w.loop.Run(ctx)
 }
 
-func (w *Writer) seen(set func()) {
+func (w *Writer) update(set func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	set()
 	w.loop.Wake()
 }
 
-// step writes if the watches show that there is something to write.
+// step decides again if the watches show that something has to be written.
 func (w *Writer) step(ctx context.Context) (reconcile.Result, error) {
 	w.mu.Lock()
 	nodes, sets, waiting := w.nodes, w.sets, w.waiting
@@ -100,7 +100,7 @@ func (w *Writer) step(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{Pending: errors.New("the nodes and DaemonSets are not known yet")}, nil
 	}
 	p := Next(nodes, sets)
-	if waiting != nil && len(p.Ended) == 0 && len(p.Granted) == 0 && maps.Equal(waiting, said(p.Waiting)) {
+	if waiting != nil && len(p.Ended) == 0 && len(p.Granted) == 0 && maps.Equal(waiting, boardData(p.Waiting)) {
 		return reconcile.Result{}, nil
 	}
 	again, err := w.decide(ctx, sets)
@@ -110,9 +110,9 @@ func (w *Writer) step(ctx context.Context) (reconcile.Result, error) {
 	return reconcile.Result{}, err
 }
 
-// decide decides by the Nodes as they are now, and writes. It reports whether there is more to do.
+// decide reads the Nodes, and writes the changes. It reports whether it must be called again.
 func (w *Writer) decide(ctx context.Context, sets []DaemonSet) (again bool, err error) {
-	// The board is read before the Nodes: what another writer does after it shows in its version.
+	// Read the ConfigMap first: if another writer changes it after that, its version differs.
 	b, err := w.board(ctx)
 	if err != nil {
 		return false, err
@@ -126,7 +126,7 @@ func (w *Writer) decide(ctx context.Context, sets []DaemonSet) (again bool, err 
 	if len(p.Ended) > 0 {
 		return true, w.annotate(ctx, p.Ended, versions, func(string) kube.Operation { return kube.Operation{Op: "remove", Path: path} })
 	}
-	// Grants that were begun come first: the board keeps them until they are written.
+	// Announced grants come first, because the ConfigMap keeps them until they are written.
 	names := slices.SortedFunc(maps.Keys(p.Granted), func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(begun[a] == versions[a]), rank(begun[b] == versions[b])), cmp.Compare(a, b))
 	})
@@ -145,7 +145,7 @@ func (w *Writer) boardObject(name string) kube.Object {
 	return kube.Object{API: "v1", Resource: "configmaps", Namespace: w.cfg.Namespace, Name: name}
 }
 
-// board reads the board, and creates the first one.
+// board reads the ConfigMap, and creates it if it is missing.
 func (w *Writer) board(ctx context.Context) (b board, err error) {
 	err = w.cfg.Client.Get(ctx, w.boardObject(upgrade.BoardName), &b)
 	if apierrors.IsNotFound(err) {
@@ -164,7 +164,7 @@ func (w *Writer) board(ctx context.Context) (b board, err error) {
 
 // list reads all Nodes, with their versions.
 func (w *Writer) list(ctx context.Context, begun map[string]string) (nodes []Node, versions map[string]string, err error) {
-	all, err := kube.List[read](ctx, w.cfg.Client, kube.Query{Object: nodeOf(""), Page: page})
+	all, err := kube.List[listedNode](ctx, w.cfg.Client, kube.Query{Object: nodeOf(""), Page: page})
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the nodes: %w", err)
 	}
@@ -176,10 +176,10 @@ func (w *Writer) list(ctx context.Context, begun map[string]string) (nodes []Nod
 	return nodes, versions, nil
 }
 
-// begin writes the board: from then on, other writers count the grants. It fails if one of them
-// wrote it since it was read.
+// begin announces grants in the ConfigMap, so that other writers count them. It fails if another
+// writer has changed the ConfigMap since it was read.
 func (w *Writer) begin(ctx context.Context, b board, p Plan, names []string, versions map[string]string) error {
-	data := said(p.Waiting)
+	data := boardData(p.Waiting)
 	now := maps.Clone(b.Data)
 	delete(now, begunKey)
 	if len(names) > 0 || !maps.Equal(now, data) {

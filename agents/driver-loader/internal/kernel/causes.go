@@ -11,13 +11,13 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// loadCause is why the kernel does not load a module: what each error of finit_module(2)
-// means, with the line of the log that explains it.
+// loadCause returns the cause of an error of finit_module(2). log is the line of the kernel's log that
+// explains the error, or "".
 func loadCause(name string, err error, p policy, log string) cause.Cause {
 	c := cause.New(cause.ModuleInitFailed, "module "+name, fmt.Sprintf("its initialization failed (%s)", errno(err)))
 	set := func(code cause.Code, text string) { c = cause.New(code, c.Subject, text) }
 	switch {
-	// Several errors mean more than one thing: the log decides.
+	// Some errors have several meanings, so the log is checked first.
 	case strings.Contains(log, "for parameter"):
 		set(cause.ModuleParameterInvalid, "the kernel rejects a parameter")
 	case strings.Contains(log, "disagrees about version"):
@@ -51,7 +51,7 @@ func loadCause(name string, err error, p policy, log string) cause.Cause {
 	return c
 }
 
-// rejected sets the cause of an error by which a policy of the kernel rejects a module.
+// rejected sets the cause if a policy of the kernel rejects a module with the error err.
 func rejected(c *cause.Cause, err error, p policy) {
 	set := func(code cause.Code, text string) { *c = cause.New(code, c.Subject, text) }
 	switch {
@@ -73,13 +73,13 @@ func rejected(c *cause.Cause, err error, p policy) {
 	}
 }
 
-// unloadCause is why the kernel does not unload a module. Only the name of m is certain.
+// unloadCause returns the cause of an error of delete_module(2). Of m, only the name is certain.
 func unloadCause(m Loaded, err error) cause.Cause {
 	c := cause.New(cause.ModuleNotUnloadable, "module "+m.Name, fmt.Sprintf("the kernel does not unload it (%s)", errno(err)))
 	set := func(code cause.Code, text string) { c = cause.New(code, c.Subject, text) }
 	switch {
 	case isAny(err, unix.EAGAIN):
-		set(cause.ModuleInUse, use(m))
+		set(cause.ModuleInUse, describeUse(m))
 		if len(m.Holders) > 0 {
 			c.Fix = "unload " + strings.Join(m.Holders, ", ") + " first"
 		}
@@ -98,8 +98,8 @@ func unloadCause(m Loaded, err error) cause.Cause {
 	return c
 }
 
-// use says what uses a module.
-func use(m Loaded) string {
+// describeUse describes the users of a module.
+func describeUse(m Loaded) string {
 	var parts []string
 	if len(m.Holders) > 0 {
 		modules := "the loaded modules "
@@ -124,7 +124,7 @@ func isAny(err error, numbers ...unix.Errno) bool {
 	return slices.ContainsFunc(numbers, func(n unix.Errno) bool { return errors.Is(err, n) })
 }
 
-// errno names an error of a system call: "EINVAL".
+// errno returns the name of a system call's error: "EINVAL".
 func errno(err error) string {
 	if number, ok := errors.AsType[unix.Errno](err); ok {
 		if name := unix.ErrnoName(number); name != "" {

@@ -1,5 +1,5 @@
-// Package kernel observes the running kernel and its modules, and loads and unloads modules
-// by system calls.
+// Package kernel observes the running kernel and its modules. It loads and unloads modules with
+// system calls.
 package kernel
 
 import (
@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 )
 
-// Root is where the host's files are.
+// Root has the paths of the host's folders.
 type Root struct {
-	// Proc and Sys are the folders of procfs and sysfs. If empty, they are /proc and /sys.
+	// Proc and Sys are the folders of procfs and sysfs. Default: /proc and /sys.
 	Proc, Sys string
-	// Modules is the folder of installed modules. If empty, it is /lib/modules.
+	// Modules is the folder of installed modules. Default: /lib/modules.
 	Modules string
-	// Dev is the folder of devices, with the kernel's log. If empty, it is /dev.
+	// Dev is the folder of device nodes, with the kernel's log. Default: /dev.
 	Dev string
 }
 
@@ -21,57 +21,57 @@ func (r Root) proc(path string) string { return filepath.Join(cmp.Or(r.Proc, "/p
 func (r Root) sys(path string) string  { return filepath.Join(cmp.Or(r.Sys, "/sys"), path) }
 func (r Root) dev(path string) string  { return filepath.Join(cmp.Or(r.Dev, "/dev"), path) }
 
-// modules returns the path of a file that belongs to the modules of a release.
+// modules returns the path of a file in the folder of a release's modules.
 func (r Root) modules(release, path string) string {
 	return filepath.Join(cmp.Or(r.Modules, "/lib/modules"), release, path)
 }
 
-// Kernel is the running kernel, and what it demands of modules.
+// Kernel describes the running kernel, and its requirements for modules.
 type Kernel struct {
-	// Release is that of uname: "6.1.0-56-amd64".
+	// Release is the kernel's release, as uname -r prints it: "6.1.0-56-amd64".
 	Release string
-	// Machine is that of uname: "x86_64".
+	// Machine is the architecture, as uname -m prints it: "x86_64".
 	Machine string
-	// Banner is the line of /proc/version, and Compiler the part of it that names the
-	// compiler, such as "gcc-12 (Debian 12.2.0-14) 12.2.0".
+	// Banner is the line of /proc/version, and Compiler its part that names the compiler, such as
+	// "gcc-12 (Debian 12.2.0-14) 12.2.0".
 	Banner, Compiler string
-	// Vermagic is that of a module which the distribution built for this kernel. It is "" where
-	// no module of the kernel is installed.
+	// Vermagic is the vermagic of a module that the distribution built for this kernel. It is ""
+	// if no module of the kernel is installed.
 	Vermagic string
-	// Lockdown is the mode of kernel_lockdown(7): "none", "integrity", "confidentiality",
-	// or "" if the kernel does not tell.
+	// Lockdown is the mode of kernel_lockdown(7): "none", "integrity", "confidentiality", or ""
+	// if it is not known.
 	Lockdown string
 	// SigEnforce reports whether the kernel rejects modules without a valid signature.
 	SigEnforce bool
 	// SecureBoot is nil on a machine without EFI, or where efivarfs is not mounted.
 	SecureBoot *bool
-	// Keys are the public keys of the kernel's keyrings. Nil means that they cannot be read.
+	// Keys are the public keys in the kernel's keyrings. It is nil if they cannot be read.
 	Keys []Key
 }
 
 // Key is a public key in a keyring of the kernel.
 type Key struct {
-	// Name is that of the subject of its certificate.
+	// Name is the name of the subject of its certificate.
 	Name string
-	// ID are the hexadecimal digits of the key's identifier, or of the certificate's
-	// serial number if it has none.
+	// ID has the hexadecimal digits of the key identifier, or of the certificate's serial
+	// number if the key has no identifier.
 	ID string
 }
 
-// Loaded is a module that the kernel has.
+// Loaded describes a loaded module.
 type Loaded struct {
 	Name, Version, SrcVersion string
 	// State is "live", "coming" or "going".
 	State string
-	// RefCount counts the modules that depend on this one, the open files and other uses. It
-	// is -1 if the kernel does not count: it cannot unload modules, or is unloading this one.
+	// RefCount counts the modules that depend on this one, open files, and other uses. It is -1 if
+	// the kernel does not count, because it cannot unload modules or is unloading this one.
 	RefCount int
-	// Holders are the modules that depend on this one, in order of name.
+	// Holders are the modules that depend on this one, ordered by name.
 	Holders []string
-	// Params are the values of the parameters that the module shows.
+	// Params has the values of the readable parameters.
 	Params map[string]string
-	// Taint are the letters of its taints, such as "OE".
+	// Taint has the letters of the module's taint flags, such as "OE".
 	Taint string
-	// Size is in bytes.
+	// Size is the size in bytes.
 	Size int64
 }

@@ -15,28 +15,28 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// Syscalls loads and unloads modules of the running kernel. What the kernel rejects is a
-// cause.Cause, which errors.As finds.
+// Syscalls loads and unloads modules of the running kernel. If the kernel rejects a call, the error
+// wraps a cause.Cause.
 type Syscalls struct {
-	// Root is where the log of the kernel, its settings and its modules are, for the causes.
+	// Root has the kernel's log, settings and modules, which explain errors.
 	Root Root
 }
 
-// Load loads a module with parameters in the form "name=value". It returns when the module
-// has initialized, which for a driver of GPUs takes seconds and cannot be interrupted.
+// Load loads a module with parameters in the form "name=value". It returns after the module has
+// initialized. For a GPU driver, this takes seconds and cannot be interrupted.
 func (s Syscalls) Load(ctx context.Context, m *module.Module, params []string) error {
 	args, err := arguments(m.Name, params)
 	if err != nil {
 		return err
 	}
-	// The kernel reads from a file, so that it can apply its policies for files of modules.
-	// This one is in memory and has what was checked: a file on the disk may have changed.
-	f, err := memory(m)
+	// The kernel needs a file, to apply its policies for module files. Use a file in memory with the
+	// checked content, because a file on the disk may have changed.
+	f, err := memoryFile(m)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	// The log tells which thread a line is from.
+	// Lock the thread, because the kernel's log records the thread of each line.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	log := openLog(s.Root)
@@ -55,7 +55,7 @@ func (s Syscalls) Load(ctx context.Context, m *module.Module, params []string) e
 	}
 }
 
-// Unload unloads a module by its name. It does not wait until nothing uses the module.
+// Unload unloads a module by name. It does not wait for users of the module.
 func (s Syscalls) Unload(name string) error {
 	if err := unix.DeleteModule(name, unix.O_NONBLOCK); err != nil {
 		m, _ := loaded(s.Root, name)
@@ -67,8 +67,8 @@ func (s Syscalls) Unload(name string) error {
 
 var parameter = regexp.MustCompile(`^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(=|$)`)
 
-// arguments joins parameters for the kernel, which splits them at spaces outside of
-// double quotes.
+// arguments joins parameters in the form that the kernel parses: separated by spaces, with double
+// quotes around values with spaces.
 func arguments(name string, params []string) (string, error) {
 	var out []string
 	for _, param := range params {
@@ -87,8 +87,8 @@ func arguments(name string, params []string) (string, error) {
 	return strings.Join(out, " "), nil
 }
 
-// memory returns a file in memory with a module, which nobody can change any more.
-func memory(m *module.Module) (*os.File, error) {
+// memoryFile returns a file in memory that has a module and cannot be changed.
+func memoryFile(m *module.Module) (*os.File, error) {
 	fd, err := unix.MemfdCreate(m.Name+".ko", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("load module %s: make a file in memory: %w", m.Name, err)
@@ -104,17 +104,17 @@ func memory(m *module.Module) (*os.File, error) {
 	return f, nil
 }
 
-// policy is what the kernel's settings say about modules.
+// policy has the kernel's settings for modules.
 type policy struct {
-	// lockdown and enforced demand signatures. closed means that no more modules are taken.
+	// lockdown and enforced require signatures. closed disables the loading of modules.
 	lockdown, enforced, closed bool
 }
 
 func (s Syscalls) policy() policy {
-	mode := bracketed(lineOr(s.Root.sys("kernel/security/lockdown"), ""))
+	mode := bracketed(readValueOr(s.Root.sys("kernel/security/lockdown"), ""))
 	return policy{
 		lockdown: mode != "" && mode != "none",
-		enforced: lineOr(s.Root.sys("module/module/parameters/sig_enforce"), "N") == "Y",
-		closed:   lineOr(s.Root.proc("sys/kernel/modules_disabled"), "0") == "1",
+		enforced: readValueOr(s.Root.sys("module/module/parameters/sig_enforce"), "N") == "Y",
+		closed:   readValueOr(s.Root.proc("sys/kernel/modules_disabled"), "0") == "1",
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Modules returns the modules of the running kernel by their names, without those that are
-// built in.
+// Modules returns the loaded modules of the running kernel, by name. Built-in modules are not
+// included.
 func Modules(root Root) (map[string]Loaded, error) {
 	dir := root.sys("module")
 	entries, err := os.ReadDir(dir)
@@ -33,14 +33,14 @@ func Modules(root Root) (map[string]Loaded, error) {
 	return out, nil
 }
 
-// loaded returns a module of the kernel. The error wraps fs.ErrNotExist if it is not
-// loaded, or is built in.
+// loaded returns a loaded module. If the module is not loaded or is built in, the error wraps
+// fs.ErrNotExist.
 func loaded(root Root, name string) (Loaded, error) {
 	dir := root.sys(filepath.Join("module", name))
-	// The kernel makes this file for loaded modules only.
-	state, err := line(filepath.Join(dir, "initstate"))
+	// The kernel creates this file only for loaded modules.
+	state, err := readValue(filepath.Join(dir, "initstate"))
 	if errors.Is(err, unix.ENODEV) {
-		// It was unloaded after it was listed.
+		// The module was unloaded after it was listed.
 		err = fs.ErrNotExist
 	}
 	if err != nil {
@@ -48,15 +48,15 @@ func loaded(root Root, name string) (Loaded, error) {
 	}
 	m := Loaded{
 		Name: name, State: state, RefCount: -1,
-		Version:    lineOr(filepath.Join(dir, "version"), ""),
-		SrcVersion: lineOr(filepath.Join(dir, "srcversion"), ""),
-		Taint:      lineOr(filepath.Join(dir, "taint"), ""),
+		Version:    readValueOr(filepath.Join(dir, "version"), ""),
+		SrcVersion: readValueOr(filepath.Join(dir, "srcversion"), ""),
+		Taint:      readValueOr(filepath.Join(dir, "taint"), ""),
 		Params:     map[string]string{},
 	}
-	if n, err := strconv.Atoi(lineOr(filepath.Join(dir, "refcnt"), "")); err == nil {
+	if n, err := strconv.Atoi(readValueOr(filepath.Join(dir, "refcnt"), "")); err == nil {
 		m.RefCount = n
 	}
-	if n, err := strconv.ParseInt(lineOr(filepath.Join(dir, "coresize"), ""), 10, 64); err == nil {
+	if n, err := strconv.ParseInt(readValueOr(filepath.Join(dir, "coresize"), ""), 10, 64); err == nil {
 		m.Size = n
 	}
 	if m.Holders, err = names(filepath.Join(dir, "holders")); err != nil {
@@ -67,15 +67,15 @@ func loaded(root Root, name string) (Loaded, error) {
 		return Loaded{}, err
 	}
 	for _, param := range params {
-		// Some can only be written.
-		if value, err := line(filepath.Join(dir, "parameters", param)); err == nil {
+		// Some parameters are write-only.
+		if value, err := readValue(filepath.Join(dir, "parameters", param)); err == nil {
 			m.Params[param] = value
 		}
 	}
 	return m, nil
 }
 
-// names returns the names of a folder's entries in order, none without the folder.
+// names returns the names of a folder's entries in order. A missing folder has no entries.
 func names(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,17 +11,17 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// maxRecords is the most records of the kernel's log that are read after a failure.
+// maxRecords is the largest number of log records that are read after a failure.
 const maxRecords = 2000
 
-// kernelLog is the kernel's log from a point in time on. It has a bare descriptor, because
-// an *os.File waits for the next record at the end.
+// kernelLog reads the records that the kernel logs after openLog. It uses a file descriptor, because
+// an *os.File would block at the end of the log.
 type kernelLog struct{ fd int }
 
-// noLog is a log that cannot be read.
+// noLog is the descriptor of a log that cannot be read.
 const noLog = -1
 
-// openLog returns the log from now on. It is empty if the log cannot be read.
+// openLog opens the log at its end. If the log cannot be read, it has no records.
 func openLog(root Root) kernelLog {
 	fd, err := unix.Open(root.dev("kmsg"), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -40,9 +40,9 @@ func (l kernelLog) close() {
 	}
 }
 
-// record is one record of the log.
+// record is a record of the log.
 type record struct {
-	// thread is the thread that wrote it, 0 if the kernel does not tell.
+	// thread is the thread that wrote the record, 0 if it is not known.
 	thread int
 	text   string
 }
@@ -53,7 +53,7 @@ func (l kernelLog) since() []record {
 		return nil
 	}
 	var out []record
-	// The kernel's records have at most this size.
+	// The kernel limits records to this size.
 	buffer := make([]byte, 8<<10)
 	for len(out) < maxRecords {
 		n, err := unix.Read(l.fd, buffer)
@@ -69,8 +69,8 @@ func (l kernelLog) since() []record {
 	return out
 }
 
-// parseRecord parses "priority,sequence,time,flags[,caller=T<thread>];text", which lines
-// with more of the record follow: the kernel's Documentation/ABI/testing/dev-kmsg.
+// parseRecord parses "priority,sequence,time,flags[,caller=T<thread>];text" and the lines that follow
+// (Documentation/ABI/testing/dev-kmsg in the kernel's sources).
 func parseRecord(raw string) record {
 	prefix, rest, _ := strings.Cut(raw, ";")
 	message, _, _ := strings.Cut(rest, "\n")
@@ -83,9 +83,9 @@ func parseRecord(raw string) record {
 	return r
 }
 
-// explanation returns the record that says why a module was not loaded, "" if there is
-// none. It is one that names the module in a way in which the kernel states a cause, or
-// the last one of the thread that asked for it, or the last one of the module.
+// explanation returns the record that explains why a module was not loaded, or "". It prefers a record
+// of this module or thread with a cause that the kernel states. Otherwise, it is the last record of
+// the thread that loaded the module, or the last one that mentions the module.
 func explanation(records []record, name string, thread int) string {
 	var own, named string
 	for _, r := range records {
@@ -109,17 +109,17 @@ func explanation(records []record, name string, thread int) string {
 	return named
 }
 
-// mentions reports whether a line is about a module. NVIDIA's modules write NVRM.
+// mentions reports whether a line mentions a module. NVIDIA's modules log with the prefix NVRM.
 func mentions(line, name string) bool {
 	names := []string{name, strings.ReplaceAll(name, "_", "-")}
 	if strings.HasPrefix(name, "nvidia") {
 		names = append(names, "NVRM")
 	}
-	return slices.ContainsFunc(names, func(n string) bool { return hasWord(line, n) })
+	return slices.ContainsFunc(names, func(n string) bool { return containsWord(line, n) })
 }
 
-// hasWord reports whether a line has the word, not as a part of a longer name.
-func hasWord(line, word string) bool {
+// containsWord reports whether a line contains a word that is not a part of a longer name.
+func containsWord(line, word string) bool {
 	inName := func(c byte) bool {
 		return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 	}
@@ -136,8 +136,8 @@ func hasWord(line, word string) bool {
 	}
 }
 
-// statesCause reports whether a line is one of those with which the kernel's loader says
-// why it rejects a module.
+// statesCause reports whether the kernel's module loader states in a line why it
+// rejects a module.
 func statesCause(line string) bool {
 	return slices.ContainsFunc([]string{
 		"Unknown symbol", "disagrees about version", "no symbol version", "version magic", "for parameter",

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// maxLine is the most bytes of a file with one value.
+	// maxLine is the largest size of a file with one value, in bytes.
 	maxLine = 64 << 10
-	// maxList is the most bytes of the list of keys, and of that of modules.
+	// maxList is the largest size of the list of keys, and of the list of modules, in bytes.
 	maxList = 4 << 20
-	// secureBoot is the variable of EFI that says whether Secure Boot is on. The GUID is
-	// that of the EFI specification for global variables.
+	// secureBoot is the EFI variable for Secure Boot. The GUID is the GUID of global variables in
+	// the EFI specification.
 	secureBoot = "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 )
 
-// Observe returns the running kernel. Only the release must be readable. Of the rest, only
-// Lockdown, SigEnforce and Keys can change before the next boot.
+// Observe returns the running kernel. It fails only if the release cannot be read. Until the next boot,
+// only Lockdown, SigEnforce and Keys can change.
 func Observe(root Root) (Kernel, error) {
-	release, err := line(root.proc("sys/kernel/osrelease"))
+	release, err := readValue(root.proc("sys/kernel/osrelease"))
 	if err != nil {
 		return Kernel{}, fmt.Errorf("observe the kernel: %w", err)
 	}
@@ -38,9 +38,9 @@ func Observe(root Root) (Kernel, error) {
 	k := Kernel{
 		Release:    release,
 		Machine:    machine(root),
-		Banner:     lineOr(root.proc("version"), ""),
-		Lockdown:   bracketed(lineOr(root.sys("kernel/security/lockdown"), "")),
-		SigEnforce: lineOr(root.sys("module/module/parameters/sig_enforce"), "N") == "Y",
+		Banner:     readValueOr(root.proc("version"), ""),
+		Lockdown:   bracketed(readValueOr(root.sys("kernel/security/lockdown"), "")),
+		SigEnforce: readValueOr(root.sys("module/module/parameters/sig_enforce"), "N") == "Y",
 		SecureBoot: efiFlag(root.sys(secureBoot)),
 		Keys:       keys(root),
 		Vermagic:   vermagic(root, release),
@@ -49,29 +49,29 @@ func Observe(root Root) (Kernel, error) {
 	return k, nil
 }
 
-// line returns the content of a file with one value.
-func line(path string) (string, error) {
+// readValue returns the content of a file with one value.
+func readValue(path string) (string, error) {
 	data, err := hostfs.ReadFile(path, maxLine)
 	return text.Printable(strings.TrimSpace(string(data))), err
 }
 
-func lineOr(path, otherwise string) string {
-	value, err := line(path)
+func readValueOr(path, otherwise string) string {
+	value, err := readValue(path)
 	if err != nil {
 		return otherwise
 	}
 	return value
 }
 
-// machine returns the processor of the kernel. Kernels before 6.1 do not tell it in /proc:
-// it is that for which this program was built.
+// machine returns the architecture of the kernel. Kernels before 6.1 do not show it in /proc, so it
+// falls back to the architecture of this program.
 func machine(root Root) string {
 	names := map[string]string{"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "ppc64le", "riscv64": "riscv64", "s390x": "s390x"}
-	return lineOr(root.proc("sys/kernel/arch"), names[runtime.GOARCH])
+	return readValueOr(root.proc("sys/kernel/arch"), names[runtime.GOARCH])
 }
 
-// compiler returns the compiler that a banner names: "Linux version RELEASE (BY) (COMPILER,
-// LINKER) #1 …". Both parts may have parentheses.
+// compiler returns the compiler from a banner: "Linux version RELEASE (BY) (COMPILER, LINKER) #1 …".
+// Both parts may contain parentheses.
 func compiler(banner string) string {
 	_, rest, ok := strings.Cut(banner, ") (")
 	if !ok {
@@ -91,7 +91,7 @@ func compiler(banner string) string {
 	return ""
 }
 
-// bracketed returns the word in brackets: "none" of "[none] integrity confidentiality".
+// bracketed returns the word in brackets: "none" for "[none] integrity confidentiality".
 func bracketed(words string) string {
 	_, rest, _ := strings.Cut(words, "[")
 	word, _, ok := strings.Cut(rest, "]")
@@ -101,7 +101,7 @@ func bracketed(words string) string {
 	return word
 }
 
-// efiFlag returns a variable of EFI with one byte, which follows four bytes of attributes.
+// efiFlag returns an EFI variable of one byte, which follows four bytes of attributes.
 func efiFlag(path string) *bool {
 	data, err := hostfs.ReadFile(path, maxLine)
 	if err != nil || len(data) != 5 {
@@ -111,8 +111,8 @@ func efiFlag(path string) *bool {
 	return &on
 }
 
-// keys returns the public keys in /proc/keys, nil unless the kernel shows its own keyrings
-// to this process. The format is that of the kernel's security/keys/proc.c.
+// keys returns the public keys in /proc/keys, or nil if the kernel does not show its own keyrings to
+// this process. The kernel's security/keys/proc.c defines the format.
 func keys(root Root) []Key {
 	data, err := hostfs.ReadFile(root.proc("keys"), maxList)
 	if err != nil || !strings.Contains(string(data), " .builtin_trusted_keys: ") {
@@ -120,7 +120,7 @@ func keys(root Root) []Key {
 	}
 	found := []Key{}
 	for row := range strings.Lines(string(data)) {
-		// The type is cut to nine letters: "asymmetri NAME: ID: X509.rsa 0a1b2c3d []".
+		// The type is truncated to nine letters: "asymmetri NAME: ID: X509.rsa 0a1b2c3d []".
 		_, key, ok := strings.Cut(row, " asymmetri ")
 		end := strings.LastIndex(key, ": X509.")
 		if !ok || end < 0 {
@@ -134,8 +134,8 @@ func keys(root Root) []Key {
 	return found
 }
 
-// vermagic returns that of an installed module which came with the kernel, by modules.dep with
-// its lines "kernel/crypto/a.ko.xz: kernel/crypto/b.ko.xz". It returns "" if there is none.
+// vermagic returns the vermagic of a module that is installed with the kernel, or "". It finds the
+// module in modules.dep, with lines such as "kernel/crypto/a.ko.xz: kernel/crypto/b.ko.xz".
 func vermagic(root Root, release string) string {
 	f, err := hostfs.Open(root.modules(release, "modules.dep"))
 	if err != nil {

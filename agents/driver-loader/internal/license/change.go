@@ -7,33 +7,33 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// ReasonLicensed is the reason of an Event: a license that was lost or missing is there.
+// ReasonLicensed is the reason of the Event for a license that was missing and is available now.
 const ReasonLicensed = "VGPULicensed"
 
-// grace is how long the license client may take until a missing license is reported. It asks its
-// server within a minute of its start; NVIDIA's driver restricts the GPU after 20 minutes.
+// grace is the time after which a missing license is reported. The license client asks its server
+// within a minute after it starts. NVIDIA's driver restricts the GPU after 20 minutes.
 const grace = 5 * time.Minute
 
-// state is what is known of the license of a GPU.
+// state is the last observed state of the license of a GPU.
 type state struct {
 	Product
-	// since is when the license was missed first; zero while it is there.
+	// since is when the license was first missing; zero while the GPU is licensed.
 	since time.Time
-	// reported is set if an Event said that the license is not there.
+	// reported is set if an Event has reported the missing license.
 	reported bool
 }
 
-// change is what people are told of a license.
+// change is a change of a license to report.
 type change struct {
 	Product
-	// reason of the Event, "" for none.
+	// reason is the reason of the Event, "" for no Event.
 	reason string
 }
 
-// fix says what to do about a license that is not there.
+// fix is the fix for a missing license.
 const fix = "check gridd.conf and its token, the clock of the node, and that it reaches the license server; nvidia-gridd logs why"
 
-// message is the text of an Event.
+// message returns the text of the Event.
 func (c change) message() string {
 	message := fmt.Sprintf("GPU %s: %s: %s", c.GPU, c.Name, c.Status)
 	if !c.Licensed() {
@@ -42,7 +42,7 @@ func (c change) message() string {
 	return message
 }
 
-// next returns the states after the products were seen at a time, and what has changed.
+// next returns the states after products were observed, and the changes to report.
 func next(before map[string]state, seen []Product, now time.Time) (map[string]state, []change) {
 	after := map[string]state{}
 	var changes []change
@@ -69,7 +69,7 @@ func next(before map[string]state, seen []Product, now time.Time) (map[string]st
 		case !was.reported && now.Sub(was.since) >= grace:
 			is.reported = true
 			changes = append(changes, change{p, string(cause.VGPULicenseMissing)})
-		case was.word() != p.word():
+		case was.shortStatus() != p.shortStatus():
 			changes = append(changes, change{Product: p})
 		}
 		after[key] = is

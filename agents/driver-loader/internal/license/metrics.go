@@ -2,7 +2,7 @@ package license
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// NewMetrics returns the metrics of the licenses of a Watch.
+// NewMetrics returns a collector for the licenses of a Watch.
 func NewMetrics(w *Watch) prometheus.Collector {
 	const namespace = "outrigger_driver_loader_"
 	labels := []string{"gpu", "product"}

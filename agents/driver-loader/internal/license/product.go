@@ -1,5 +1,5 @@
-// Package license observes whether the virtual GPUs of a node have their licenses. NVML knows it,
-// which needs C: the package reads what the driver's own nvidia-smi prints.
+// Package license observes whether the virtual GPUs of a node are licensed. It parses the output of
+// the driver's nvidia-smi, because NVML, which also reports licenses, needs C.
 package license
 
 import (
@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxProducts bounds what is kept of an output.
+	// maxProducts is the largest number of products that are read from an output.
 	maxProducts = 256
-	// maxText is the most bytes of a name or status that are kept: NVML's have at most 128.
+	// maxText is the largest length of a name or status, in bytes. NVML's have at most 128.
 	maxText = 128
 )
 
@@ -20,29 +20,29 @@ const (
 type Product struct {
 	// GPU is the PCI bus ID, as nvidia-smi writes it.
 	GPU string
-	// Name is that of the product, such as "NVIDIA Virtual Compute Server".
+	// Name is the name of the product, such as "NVIDIA Virtual Compute Server".
 	Name string
-	// Status is the text of nvidia-smi, such as "Unlicensed (Restricted)".
+	// Status is the status in nvidia-smi's words, such as "Unlicensed (Restricted)".
 	Status string
-	// Expiry is the end of the license. It is zero for a license without an end, and if the text
-	// does not say it.
+	// Expiry is the end of the license. It is zero if the license has no end or the status does not
+	// show it.
 	Expiry time.Time
 }
 
-// Licensed reports whether the license is there. A text that is not known is none.
-func (p Product) Licensed() bool { return p.word() == "Licensed" }
+// Licensed reports whether the product is licensed. An unknown status counts as unlicensed.
+func (p Product) Licensed() bool { return p.shortStatus() == "Licensed" }
 
-// word is the status without the end of the license.
-func (p Product) word() string {
+// shortStatus returns the status without the end of the license.
+func (p Product) shortStatus() string {
 	word, _, _ := strings.Cut(p.Status, " (Expiry:")
 	return word
 }
 
-// section is the title above the product of a GPU.
+// section is the title of the section about the product of a GPU.
 const section = "vGPU Software Licensed Product"
 
-// Parse returns the licensed products in the output of nvidia-smi -q. Its sections are told by
-// the indent of their lines.
+// Parse returns the licensed products in the output of nvidia-smi -q, whose lines are indented by
+// section.
 func Parse(output string) []Product {
 	var products []Product
 	gpu, depth := "", -1
@@ -50,10 +50,10 @@ func Parse(output string) []Product {
 		line = strings.TrimRight(line, " \r\n")
 		indent := len(line) - len(strings.TrimLeft(line, " "))
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " : ")
-		key, value = strings.TrimSpace(key), keep(value)
+		key, value = strings.TrimSpace(key), printable(value)
 		switch name, is := strings.CutPrefix(key, "GPU "); {
 		case is && indent == 0:
-			gpu, depth = keep(name), -1
+			gpu, depth = printable(name), -1
 		case key == section:
 			depth = indent
 		case depth < 0 || indent <= depth:
@@ -68,10 +68,10 @@ func Parse(output string) []Product {
 	return products
 }
 
-func keep(s string) string { return text.Cut(text.Printable(strings.TrimSpace(s)), maxText) }
+func printable(s string) string { return text.Cut(text.Printable(strings.TrimSpace(s)), maxText) }
 
-// expiry returns the time in "Licensed (Expiry: 2026-1-31 9:05:7 GMT)", whose numbers have no
-// leading zeros, and zero for any other text.
+// expiry returns the time in "Licensed (Expiry: 2026-1-31 9:05:7 GMT)", whose numbers have no leading
+// zeros. It returns zero for any other text.
 func expiry(status string) time.Time {
 	_, rest, _ := strings.Cut(status, "(Expiry: ")
 	at, _, found := strings.Cut(rest, " GMT)")

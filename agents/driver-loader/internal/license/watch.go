@@ -16,31 +16,31 @@ import (
 )
 
 const (
-	// every is how often the licenses are read. One that is missing is looked for sooner: it
-	// comes seconds after the license client has started.
-	every = 5 * time.Minute
-	soon  = 10 * time.Second
-	// limit is how long nvidia-smi may take.
-	limit = 30 * time.Second
+	// readInterval is the interval between two reads of the licenses, and retryInterval the interval
+	// while a license is missing: it arrives seconds after the license client has started.
+	readInterval  = 5 * time.Minute
+	retryInterval = 10 * time.Second
+	// queryTimeout is the time limit for nvidia-smi.
+	queryTimeout = 30 * time.Second
 )
 
-// Config describes a Watch.
+// Config configures a Watch.
 type Config struct {
-	// Configured reports whether the node has a license to look for.
+	// Configured reports whether the node is configured for a license.
 	Configured func() bool
-	// Query returns what nvidia-smi -q prints.
+	// Query returns the output of nvidia-smi -q.
 	Query func(context.Context) (string, error)
 	// Report sends an Event.
 	Report func(kube.Event)
 	Log    *slog.Logger
 }
 
-// Watch reads the licenses from time to time, and tells people what has changed.
+// Watch reads the licenses periodically, and reports changes.
 type Watch struct {
 	cfg         Config
 	loop        *reconcile.Loop
 	undisturbed Undisturbed
-	// running is held by a query, also by one that was given up because the driver does not answer.
+	// running is held by a query, even after a timeout because the driver does not answer.
 	running chan struct{}
 
 	states map[string]state
@@ -49,13 +49,13 @@ type Watch struct {
 	products []Product
 }
 
-// New returns a Watch. It does nothing before Run.
+// New returns a Watch. Run starts it.
 func New(cfg Config) *Watch {
 	w := &Watch{cfg: cfg, running: make(chan struct{}, 1)}
 	w.loop = reconcile.New(reconcile.Config{
-		Name: "licenses", Step: w.look, Retry: pace.Backoff{First: soon, Most: every}, Eager: true, Log: cfg.Log,
+		Name: "licenses", Step: w.observe, Retry: pace.Backoff{First: retryInterval, Most: readInterval}, Eager: true, Log: cfg.Log,
 		Failed: func(err error, _ time.Duration) {
-			if !errors.Is(err, errUnlicensed) { // tell has logged that
+			if !errors.Is(err, errUnlicensed) { // report has logged it
 				cfg.Log.Warn("cannot read the state of the vgpu license, trying again", "err", err)
 			}
 		},
@@ -63,30 +63,30 @@ func New(cfg Config) *Watch {
 	return w
 }
 
-// Again makes Run read the licenses now: the driver or the license client has started.
+// Again makes Run read the licenses now, because the driver or the license client has started.
 func (w *Watch) Again() { w.loop.Wake() }
 
-// Products returns the products as they were read last. It returns none while they cannot be read.
+// Products returns the products that were read last. It returns none if they cannot be read.
 func (w *Watch) Products() []Product {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.products)
 }
 
-// Undisturbed runs a function as the method of a Loader does.
+// Undisturbed is the type of the method Undisturbed of a Loader.
 type Undisturbed func(ctx context.Context, f func(context.Context) error) error
 
-// Run reads the licenses until ctx ends. It does nothing on a node without a configured one.
+// Run reads the licenses until ctx ends, if the node is configured for a license.
 func (w *Watch) Run(ctx context.Context, undisturbed Undisturbed) error {
 	w.undisturbed = undisturbed
 	return w.loop.Run(ctx)
 }
 
-// errUnlicensed is the result of a step that has found a product without a license.
+// errUnlicensed is the error of a step that has found an unlicensed product.
 var errUnlicensed = errors.New("a virtual gpu has no license")
 
-// look reads the licenses once.
-func (w *Watch) look(ctx context.Context) (reconcile.Result, error) {
+// observe reads the licenses once, and reports changes.
+func (w *Watch) observe(ctx context.Context) (reconcile.Result, error) {
 	if !w.cfg.Configured() {
 		return reconcile.Result{}, nil
 	}
@@ -102,7 +102,7 @@ func (w *Watch) look(ctx context.Context) (reconcile.Result, error) {
 	w.products = products
 	w.mu.Unlock()
 	if errors.Is(err, loader.ErrNotDone) {
-		return reconcile.Result{After: soon}, nil
+		return reconcile.Result{After: retryInterval}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -110,18 +110,17 @@ func (w *Watch) look(ctx context.Context) (reconcile.Result, error) {
 	var changes []change
 	w.states, changes = next(w.states, products, time.Now())
 	for _, c := range changes {
-		w.tell(c)
+		w.report(c)
 	}
 	if slices.ContainsFunc(products, func(p Product) bool { return !p.Licensed() }) {
 		return reconcile.Result{}, errUnlicensed
 	}
-	return reconcile.Result{After: every}, nil
+	return reconcile.Result{After: readInterval}, nil
 }
 
-// Read returns the licensed products in what a query of nvidia-smi -q returns. It returns an error
-// if there are none.
+// Read returns the licensed products in the output of a query. Without any, it returns an error.
 func Read(ctx context.Context, query func(context.Context) (string, error)) ([]Product, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	output, err := query(ctx)
 	if err != nil {
@@ -134,7 +133,7 @@ func Read(ctx context.Context, query func(context.Context) (string, error)) ([]P
 	return products, nil
 }
 
-// query runs nvidia-smi. One that hangs in the kernel cannot be killed, and is not waited for.
+// query runs nvidia-smi. If nvidia-smi hangs in the kernel, it cannot be killed and is not waited for.
 func (w *Watch) query(ctx context.Context) (string, error) {
 	select {
 	case w.running <- struct{}{}:
@@ -159,7 +158,7 @@ func (w *Watch) query(ctx context.Context) (string, error) {
 	}
 }
 
-func (w *Watch) tell(c change) {
+func (w *Watch) report(c change) {
 	log := w.cfg.Log.With("gpu", c.GPU, "product", c.Name, "status", c.Status)
 	switch {
 	case c.Licensed():

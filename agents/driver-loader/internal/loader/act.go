@@ -16,10 +16,10 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// claimLimit is how long the agents have to close their handles of NVML.
+// claimLimit is the longest time until the agents have closed their handles of NVML.
 const claimLimit = 30 * time.Second
 
-// act takes a step.
+// act performs a step.
 func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 	p, _ := o.payload(s.Driver.Digest)
 	switch s.Kind {
@@ -37,18 +37,18 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 		if err := l.rehearse(ctx, o, s.Driver); err != nil {
 			return err
 		}
-		return l.journal.edit(func(r *record) { r.Change = &Change{From: o.from(), To: s.Driver} })
+		return l.journal.edit(func(r *record) { r.Change = &Change{From: o.changeOrigin(), To: s.Driver} })
 	case Rehearse:
 		if err := l.rehearse(ctx, o, s.Driver); err != nil {
 			return err
 		}
-		l.rehearsedIs(s.Driver)
+		l.setRehearsed(s.Driver)
 		return nil
 	case Claim:
 		return l.claim(ctx, s)
 	case Unload:
 		if o.Running.Version == "" {
-			// Another driver for the GPUs, which is not unloaded for nothing.
+			// Another driver, such as nouveau, has the GPUs. Check the new modules before it is unloaded.
 			if err := l.rehearse(ctx, o, s.Driver); err != nil {
 				return err
 			}
@@ -80,14 +80,14 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 	return fmt.Errorf("take the step %q: it is not known", s.Kind)
 }
 
-// request is what to build for a driver.
+// request returns the request to build the modules of a driver.
 func (l *Loader) request(k kernel.Kernel, p payload.Payload, f payload.Flavour) build.Request {
 	return build.Request{
 		Release: k.Release, Machine: k.Machine, Banner: k.Banner, Payload: p, Flavour: f, Jobs: l.cfg.Jobs, Signer: l.cfg.Signer,
 	}
 }
 
-// claim withdraws the fact, and asks for NVML.
+// claim removes the fact driver-ready, claims NVML, and stops the daemons.
 func (l *Loader) claim(ctx context.Context, s Step) error {
 	if err := l.cfg.Contract.Remove(contract.DriverReady); err != nil {
 		return err
@@ -115,8 +115,8 @@ func (l *Loader) start(ctx context.Context) error {
 	return err
 }
 
-// release gives NVML back. A driver that could not be unloaded works again: its daemons run,
-// and the fact says so.
+// release releases NVML. If the driver could not be unloaded, release starts its daemons again, and
+// writes the fact again.
 func (l *Loader) release(ctx context.Context) {
 	if l.grant == nil {
 		return
@@ -130,22 +130,22 @@ func (l *Loader) release(ctx context.Context) {
 	l.grant = nil
 }
 
-// restore does not need to know who uses the driver: some machines hide processes.
+// restore does not depend on the users of the driver, because some machines hide processes.
 func (l *Loader) restore(ctx context.Context) error {
-	o, err := l.look()
+	o, err := l.observeDriver()
 	if o.Running.Version == "" {
 		return err
 	}
 	if l.cfg.Daemons != nil {
 		err = errors.Join(err, l.start(ctx))
 	}
-	if l.published(o) != o.Running.Version && (o.works() || o.Host != "") {
+	if l.published(o) != o.Running.Version && (o.runsLastWorking() || o.Host != "") {
 		err = errors.Join(err, l.cfg.Contract.Write(contract.DriverReady, l.record(o)))
 	}
 	return err
 }
 
-// unload unloads modules in order.
+// unload unloads modules in this order.
 func (l *Loader) unload(modules []string) error {
 	for _, name := range modules {
 		l.cfg.Log.Info("unloading module", "module", name)
@@ -156,8 +156,8 @@ func (l *Loader) unload(modules []string) error {
 	return nil
 }
 
-// failed notes in the journal that the driver of a change does not work, so that the one
-// before is loaded again. It returns false for a step that was not about that.
+// failed records in the journal that the new driver of a change does not work, so that the previous
+// driver is loaded again. It returns false for a step that says nothing about the driver.
 func (l *Loader) failed(ctx context.Context, o Observation, s Step, err error) bool {
 	c := o.Change
 	if c == nil || c.Failed != nil || !c.To.same(s.Driver) || !slices.Contains([]Kind{Show, Load, Start, Validate}, s.Kind) {
@@ -190,7 +190,7 @@ func causes(s Step, err error) []cause.Cause {
 	return []cause.Cause{AsCause(s.String(), err)}
 }
 
-// AsCause returns the cause in an error, or one that says what was done.
+// AsCause returns the cause in an error. Without one, it returns a Cause with the text of the error.
 func AsCause(subject string, err error) cause.Cause {
 	if c, ok := errors.AsType[cause.Cause](err); ok {
 		return c

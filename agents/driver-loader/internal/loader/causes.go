@@ -8,7 +8,7 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// NoGPUCause is the cause of a node without a GPU.
+// NoGPUCause returns the cause for a node without a GPU.
 func NoGPUCause() cause.Cause {
 	return cause.Cause{
 		Code: cause.NoGPU, Subject: "PCI bus", Text: "it has no GPU of NVIDIA",
@@ -16,22 +16,23 @@ func NoGPUCause() cause.Cause {
 	}
 }
 
-// containerCause is the cause that NVIDIA's driver container has loaded a driver.
+// containerCause returns the cause for a driver that NVIDIA's driver container has loaded.
 func containerCause(d Driver) cause.Cause {
 	return cause.New(cause.DriverOfOtherContainer, "driver "+d.Version, "NVIDIA's driver container has loaded it, and looks after it: its file "+containerReady+" is there")
 }
 
-// NoPayloadCause is the cause that the store does not have a driver, "" for any.
+// NoPayloadCause returns the cause for a driver that is not in the store. An empty version means any
+// driver.
 func NoPayloadCause(version string) cause.Cause {
 	return cause.New(cause.DriverMissing, strings.TrimSpace("driver "+version), "it is not in the store of this node")
 }
 
-// FlavourCause is the cause that the modules of a driver are for none of the GPUs.
+// FlavourCause returns the cause for a driver whose modules do not support any of the GPUs.
 func FlavourCause(d Driver, reasons []string) cause.Cause {
 	return cause.New(cause.ModuleTypeUnsupported, "driver "+d.Version, "its "+string(d.Flavour)+" modules are for none of the GPUs: "+strings.Join(reasons, "; "))
 }
 
-// InUse returns the causes why modules cannot be unloaded: the processes that hold them.
+// InUse returns a cause for each process that prevents modules from being unloaded.
 func InUse(used []string, by []holders.Holder) []cause.Cause {
 	var out []cause.Cause
 	for _, h := range by {

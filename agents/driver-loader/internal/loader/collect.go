@@ -5,7 +5,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/garbage"
 )
 
-// collect removes from the store what a node that is as desired does not need.
+// collect removes everything from the store that the node does not need. Call it in the desired state.
 func (l *Loader) collect(o Observation, desired Driver) {
 	needed := cache.Needed{Running: o.Kernel.Release, Installed: garbage.Installed(l.cfg.Kernel.Modules)}
 	drivers := []Driver{o.Running, o.Before, desired, {Digest: o.Shown}}

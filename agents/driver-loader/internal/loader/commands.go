@@ -11,8 +11,8 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// Build builds the modules of the desired driver for a kernel, unless the store has them. The
-// kernel need not be the running one, which "" means.
+// Build builds the modules of the desired driver for a kernel release, unless the store has them. An
+// empty release means the running kernel.
 func (l *Loader) Build(ctx context.Context, release string) (cache.Set, error) {
 	o, err := l.Observe(ctx)
 	if o.Kernel.Release == "" {
@@ -28,7 +28,7 @@ func (l *Loader) Build(ctx context.Context, release string) (cache.Set, error) {
 	}
 	k := o.Kernel
 	if release != "" && release != k.Release {
-		// The rest is that of another kernel.
+		// All other fields describe the running kernel.
 		k = kernel.Kernel{Release: release, Machine: k.Machine}
 	}
 	p, _ := o.payload(target.Digest)
@@ -45,8 +45,8 @@ func (l *Loader) Build(ctx context.Context, release string) (cache.Set, error) {
 	return l.cfg.Builder.Build(ctx, request)
 }
 
-// Unload unloads the driver, and returns the modules that were unloaded. It is a Cause for
-// each process that uses the driver.
+// Unload unloads the driver, and returns the unloaded modules. The error has a Cause for each process
+// that uses the driver.
 func (l *Loader) Unload(ctx context.Context) ([]string, error) {
 	unlock, err := l.lock(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestDaemonsEndBeforeTheDriverAndRunAgainIfItStays(t *testing.T) {
 		"a process uses it":       {"1", "stop, start", cause.ModuleInUse},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := host(t)
+			cfg := useHostDriver(t)
 			r := &recorded{sys: cfg.Kernel.Sys}
 			cfg.Calls, cfg.Daemons = r, r
 			if err := os.WriteFile(filepath.Join(cfg.Kernel.Sys, "module/nvidia/refcnt"), []byte(tc.uses+"\n"), 0o600); err != nil {
@@ -76,7 +76,7 @@ func TestDaemonsEndBeforeTheDriverAndRunAgainIfItStays(t *testing.T) {
 }
 
 func TestADriverThatStaysIsRestoredWithoutAllProcesses(t *testing.T) {
-	cfg := host(t)
+	cfg := useHostDriver(t)
 	r := &recorded{sys: cfg.Kernel.Sys}
 	var log bytes.Buffer
 	cfg.Calls, cfg.Daemons, cfg.Log = r, r, slog.New(slog.NewTextHandler(&log, nil))

@@ -20,7 +20,7 @@ import (
 // busy is a host whose driver 1.0 works and is to be replaced, and that something uses.
 func busy(t *testing.T) loader.Config {
 	t.Helper()
-	cfg := host(t)
+	cfg := useHostDriver(t)
 	p := stocked(t, cfg)
 	payloadtest.Write(t, filepath.Join(cfg.Kernel.Sys, "module/nvidia/refcnt"), "1\n", 0o644)
 	payloadtest.Write(t, filepath.Join(cfg.Kernel.Proc, "devices"), "Character devices:\n195 nvidia\n195 nvidiactl\n  1 nvidia-uvm\n", 0o644)

@@ -11,11 +11,11 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// firstOpen is the first branch of the driver whose open modules NVIDIA recommends.
+// firstOpen is the first driver branch that NVIDIA recommends with the open modules.
 const firstOpen = 560
 
-// auto returns the flavour of a driver for which no type is set: the one that it has, or
-// that the GPUs need, or that NVIDIA recommends.
+// auto returns the flavour for a driver without a configured type: the only one that it has, or the
+// one that the GPUs require, or NVIDIA's recommendation.
 func (o Observation) auto(p payload.Payload) payload.Flavour {
 	if len(p.Sources) == 1 {
 		for only := range p.Sources {
@@ -38,10 +38,10 @@ func (o Observation) auto(p payload.Payload) payload.Flavour {
 	return payload.Open
 }
 
-// rejecting returns why GPUs do not work with the modules of a flavour.
+// rejecting returns the reasons why GPUs do not work with the modules of a flavour.
 func (o Observation) rejecting(f payload.Flavour) []string {
 	var out []string
-	for _, g := range o.own() {
+	for _, g := range o.hostGPUs() {
 		if why := stack.Unsupported(f, g); why != "" {
 			out = append(out, g.BusID+": "+why)
 		}
@@ -49,21 +49,21 @@ func (o Observation) rejecting(f payload.Flavour) []string {
 	return out
 }
 
-// own returns the GPUs that no virtual machine has.
-func (o Observation) own() []pci.Device {
+// hostGPUs returns the GPUs that are not passed through to virtual machines.
+func (o Observation) hostGPUs() []pci.Device {
 	return slices.DeleteFunc(o.GPUs(), func(g pci.Device) bool { return passedThrough(g) })
 }
 
-// passedThrough reports whether a GPU is for virtual machines.
+// passedThrough reports whether a GPU is reserved for virtual machines.
 func passedThrough(g pci.Device) bool {
 	return slices.Contains([]string{"vfio-pci", "nvgrace_gpu_vfio_pci"}, g.Driver)
 }
 
-// against returns what is in the way of loading a driver on this node, which is known before
-// anything is changed.
-func (o Observation) against(target Driver) []cause.Cause {
+// obstacles returns the causes that prevent loading a driver on this node. They are known before the
+// node is changed.
+func (o Observation) obstacles(target Driver) []cause.Cause {
 	causes := o.Foreign()
-	if reasons := o.rejecting(target.Flavour); len(reasons) > 0 && len(reasons) == len(o.own()) {
+	if reasons := o.rejecting(target.Flavour); len(reasons) > 0 && len(reasons) == len(o.hostGPUs()) {
 		causes = append(causes, FlavourCause(target, reasons))
 	}
 	return causes

@@ -17,8 +17,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Displaced returns the modules of the kernel's own drivers for NVIDIA's GPUs that are unloaded
-// before this driver is loaded, in this order. One that something uses stays.
+// Displaced returns the modules of the kernel's own drivers for NVIDIA's GPUs. They are unloaded
+// in this order before the driver is loaded. Modules in use are not included, because they stay.
 func (o Observation) Displaced() []string {
 	var out []string
 	for _, name := range stack.InTree() {
@@ -29,7 +29,7 @@ func (o Observation) Displaced() []string {
 	return out
 }
 
-// Foreign returns a cause for each GPU that another driver has and keeps.
+// Foreign returns a cause for each GPU that stays bound to another driver.
 func (o Observation) Foreign() []cause.Cause {
 	var out []cause.Cause
 	for _, g := range o.GPUs() {
@@ -56,14 +56,14 @@ func (o Observation) Foreign() []cause.Cause {
 	return out
 }
 
-// held reports whether one of the kernel's own drivers has a GPU, and something uses its module.
+// held reports whether a GPU is bound to one of the kernel's own drivers whose module is in use.
 func (o Observation) held(g pci.Device) bool {
 	module := stack.ModuleOfDriver(g.Driver)
 	return slices.Contains(stack.InTree(), module) && len(stack.Used(o.Modules, stack.HoldersOf(o.Modules, module))) > 0
 }
 
-// displays returns, for people, what uses the GPUs whose driver cannot be unloaded: processes, and
-// the console.
+// displays describes the users of the GPUs whose driver cannot be unloaded: processes, and the
+// console.
 func (l *Loader) displays(ctx context.Context, o Observation) ([]string, error) {
 	var devices []holders.Devices
 	var out []string
@@ -72,8 +72,8 @@ func (l *Loader) displays(ctx context.Context, o Observation) ([]string, error) 
 			continue
 		}
 		dir := filepath.Join(l.cfg.Kernel.Sys, "bus/pci/devices", g.BusID)
-		devices = append(devices, numbers(filepath.Join(dir, "drm/*/dev"))...)
-		devices = append(devices, numbers(filepath.Join(dir, "graphics/*/dev"))...)
+		devices = append(devices, deviceNumbers(filepath.Join(dir, "drm/*/dev"))...)
+		devices = append(devices, deviceNumbers(filepath.Join(dir, "graphics/*/dev"))...)
 		if buffers, err := filepath.Glob(filepath.Join(dir, "graphics/fb*")); err == nil && len(buffers) > 0 && l.console() {
 			out = append(out, "the console, on "+filepath.Base(buffers[0]))
 		}
@@ -91,8 +91,8 @@ func (l *Loader) displays(ctx context.Context, o Observation) ([]string, error) 
 	return out, err
 }
 
-// numbers returns the devices whose numbers are in files such as drm/card0/dev: "226:0".
-func numbers(pattern string) []holders.Devices {
+// deviceNumbers reads device numbers from files such as drm/card0/dev: "226:0".
+func deviceNumbers(pattern string) []holders.Devices {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil
@@ -111,7 +111,7 @@ func numbers(pattern string) []holders.Devices {
 	return out
 }
 
-// maxAttribute bounds a file of sysfs.
+// maxAttribute is the largest size of a sysfs file, in bytes.
 const maxAttribute = 4096
 
 // console reports whether the kernel shows its console on a frame buffer.

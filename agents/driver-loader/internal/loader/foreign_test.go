@@ -33,7 +33,7 @@ func nouveau(t *testing.T, cfg loader.Config, uses string) {
 }
 
 func TestWhoUsesNouveauIsNamed(t *testing.T) {
-	cfg := host(t)
+	cfg := useHostDriver(t)
 	stocked(t, cfg)
 	nouveau(t, cfg, "2")
 	opens(t, cfg, "812", "Xorg", "/dev/null")
@@ -49,7 +49,7 @@ func TestWhoUsesNouveauIsNamed(t *testing.T) {
 }
 
 func TestNouveauIsNotUnloadedForADriverThatTheKernelWouldReject(t *testing.T) {
-	cfg := host(t)
+	cfg := useHostDriver(t)
 	stocked(t, cfg)
 	nouveau(t, cfg, "0")
 	staysFor(t, cfg, cause.ModuleWrongRelease)

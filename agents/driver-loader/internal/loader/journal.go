@@ -11,25 +11,25 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// maxJournal bounds the journal.
+// maxJournal is the largest size of the journal, in bytes.
 const maxJournal = 1 << 20
 
 // record is the content of the journal.
 type record struct {
-	// Loaded is the driver that this program has loaded last, with its parameters, and Works
-	// the one that has worked last.
+	// Loaded is the driver that this program loaded last, with its parameters. Works is the driver
+	// that worked last.
 	Loaded Driver `json:"loaded"`
 	Works  Driver `json:"works"`
-	// Change is nil if none is going on.
+	// Change is the current change, or nil.
 	Change *Change `json:"change,omitempty"`
 }
 
-// journal is the file with what has to be known after a crash or a reboot.
+// journal is the file with the state that must survive a crash or a reboot.
 type journal struct{ path string }
 
 func newJournal(store string) journal { return journal{path: filepath.Join(store, "journal.json")} }
 
-// read returns the journal, empty if there is none.
+// read returns the journal. A missing journal is empty.
 func (j journal) read() (record, error) {
 	data, err := hostfs.ReadFile(j.path, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +65,7 @@ func (j journal) edit(change func(r *record)) error {
 	return nil
 }
 
-// forgive forgets a change that has failed.
+// forgive removes a failed change from the journal, so that it is tried again.
 func (j journal) forgive() error {
 	return j.edit(func(r *record) {
 		if r.Change != nil && r.Change.Failed != nil {

@@ -19,11 +19,11 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// Prerequisites are modules of the kernel that NVIDIA's driver container loads first. The
-// driver works without them on most kernels.
+// Prerequisites returns the kernel modules that NVIDIA's driver container loads first. On most kernels,
+// the driver works without them.
 func Prerequisites() []string { return []string{"i2c_core", "ipmi_msghandler", "ipmi_devintf"} }
 
-// load loads the modules of a driver that are not loaded, and the kernel's own that they need.
+// load loads the missing modules of a driver, after the kernel's own modules that they depend on.
 func (l *Loader) load(ctx context.Context, o Observation, s Step) error {
 	b, err := l.built(ctx, o, s.Driver)
 	if err != nil {
@@ -48,8 +48,8 @@ func (l *Loader) load(ctx context.Context, o Observation, s Step) error {
 	return l.journal.edit(func(r *record) { r.Loaded = s.Driver })
 }
 
-// rehearse makes all checks of load for those modules of a driver that are loaded of another
-// one now, so that this one is not unloaded for nothing.
+// rehearse makes all checks of load for the modules of a driver whose namesakes are loaded now, so that
+// the loaded driver is not unloaded for a driver that cannot be loaded.
 func (l *Loader) rehearse(ctx context.Context, o Observation, d Driver) error {
 	b, err := l.built(ctx, o, d)
 	if err != nil {
@@ -76,21 +76,21 @@ func (l *Loader) rehearse(ctx context.Context, o Observation, d Driver) error {
 	return errors.Join(errs...)
 }
 
-// export adds what a module provides to the symbols, if those of the kernel are known.
+// export adds the symbols of a module, if the symbols of the kernel are known.
 func export(symbols check.Symbols, m *module.Module) {
 	if symbols != nil {
 		maps.Copy(symbols, m.Provides)
 	}
 }
 
-// built is the modules of a driver.
+// built holds the built modules of a driver.
 type built struct {
 	set cache.Set
-	// modules are what they say about themselves, without their code, by their names.
+	// modules has the metadata of the modules, without their code, by name.
 	modules map[string]*module.Module
 }
 
-// built returns the modules of a driver, whose digests it has compared.
+// built returns the built modules of a driver, after it has compared their digests.
 func (l *Loader) built(ctx context.Context, o Observation, d Driver) (built, error) {
 	listed, ok := o.set(d)
 	if !ok {
@@ -100,12 +100,12 @@ func (l *Loader) built(ctx context.Context, o Observation, d Driver) (built, err
 	if err != nil {
 		return built{}, err
 	}
-	modules, err := read(set)
+	modules, err := readModules(set)
 	return built{set: set, modules: modules}, err
 }
 
-// read reads what the modules of a set say about themselves, without their code.
-func read(set cache.Set) (map[string]*module.Module, error) {
+// readModules reads the metadata of the modules of a set, without their code.
+func readModules(set cache.Set) (map[string]*module.Module, error) {
 	out := map[string]*module.Module{}
 	for _, f := range set.Modules {
 		m, err := module.Read(filepath.Join(set.Dir, f.File))
@@ -135,7 +135,7 @@ func (l *Loader) loadOne(ctx context.Context, file string, params []string, symb
 	return l.calls.Load(ctx, m, params)
 }
 
-// loadKernels loads modules of the kernel that the driver needs.
+// loadKernels loads the kernel's own modules. Only an error of a needed module is returned.
 func (l *Loader) loadKernels(ctx context.Context, o Observation, needed []string) error {
 	index, err := l.index(o)
 	if err != nil {
@@ -164,8 +164,7 @@ func (l *Loader) loadKernels(ctx context.Context, o Observation, needed []string
 	return nil
 }
 
-// installed returns the causes for those of the kernel's modules that are neither loaded nor
-// installed.
+// installed returns the causes for modules of the kernel that are neither loaded nor installed.
 func (l *Loader) installed(o Observation, needed []string) []error {
 	index, err := l.index(o)
 	if err != nil {
@@ -181,7 +180,7 @@ func (l *Loader) installed(o Observation, needed []string) []error {
 	return errs
 }
 
-// index returns which modules of the kernel are installed.
+// index lists the installed modules of the kernel.
 func (l *Loader) index(o Observation) (depmod.Index, error) {
 	return depmod.Read(filepath.Join(l.cfg.Kernel.Modules, o.Kernel.Release))
 }
@@ -204,8 +203,8 @@ func (l *Loader) loadFiles(ctx context.Context, files []depmod.File, loaded map[
 	return nil
 }
 
-// symbols returns those of the kernel, if its headers are on the node. Else the kernel
-// checks them alone.
+// symbols returns the symbols of the kernel from its headers. Without headers on the node, it returns
+// nil, and only the kernel checks symbols.
 func (l *Loader) symbols(o Observation) check.Symbols {
 	headers, err := l.cfg.Builder.Places.Headers(o.Kernel.Release)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Name of the agent, in facts, claims and logs.
+// Name is the name of the agent in facts, claims and logs.
 const Name = "driver-loader"
 
 // Kernel loads and unloads modules.
@@ -29,23 +29,23 @@ type Kernel interface {
 	Unload(name string) error
 }
 
-// Daemons starts and stops the daemons of the driver root that is shown.
+// Daemons starts and stops the daemons in the driver root at its place.
 type Daemons interface {
-	// Missing returns those that should run and do not.
+	// Missing returns the names of the daemons that should run and do not run.
 	Missing() []string
-	// Start starts them. The first error is about those that are in the way of nothing.
+	// Start starts them. It returns the errors of optional daemons in skipped.
 	Start(ctx context.Context) (skipped, err error)
-	// Stop stops all.
+	// Stop stops all daemons.
 	Stop(ctx context.Context) error
 }
 
 // Config describes a node to a Loader.
 type Config struct {
-	// Kernel is where the host's /proc, /sys, /dev and /lib/modules are.
+	// Kernel has the paths of the host's /proc, /sys, /dev and /lib/modules.
 	Kernel kernel.Root
-	// HostRoot is where this process sees the host's root folder, "" if it does not.
+	// HostRoot is the host's root folder, as a path of this process, or "" if it is not mounted.
 	HostRoot string
-	// PodLogs is where it sees the host's /var/log/pods.
+	// PodLogs is the host's /var/log/pods, as a path of this process.
 	PodLogs string
 	// Store is the agent's store.
 	Store    string
@@ -53,28 +53,27 @@ type Config struct {
 	Contract contract.Dir
 	Nodes    devnode.Config
 	Builder  *build.Builder
-	// Signer signs the modules; nil for not.
+	// Signer signs the modules; nil to leave them unsigned.
 	Signer *build.Signer
 	Jobs   int
-	// Desired returns what the node should run.
+	// Desired returns the desired state of the node.
 	Desired func() (Desired, error)
-	// Daemons may be nil for none.
+	// Daemons is nil if no daemons are managed.
 	Daemons Daemons
-	// Settled is called by Run when the loaded or the desired driver may have changed; nil for
-	// nothing.
+	// Settled is called by Run if the loaded or the desired driver may have changed. It may be nil.
 	Settled func()
-	// Started is called after daemons were started; nil for nothing.
+	// Started is called after daemons were started. It may be nil.
 	Started func()
-	// Patience is how long Swap waits for what uses the driver; 0 for 5 minutes.
+	// Patience is how long Swap waits for users of the driver. Default: 5 minutes.
 	Patience time.Duration
-	// Calls are the system calls; nil for those of the running kernel. Open opens a device and
-	// closes it; nil for the system call.
+	// Calls loads and unloads modules; nil for the running kernel. Open opens and closes a device; nil
+	// for the system call.
 	Calls Kernel
 	Open  func(path string) error
 	Log   *slog.Logger
 }
 
-// Loader brings the driver of a node to its desired state.
+// Loader brings the driver of a node to the desired state.
 type Loader struct {
 	cfg      Config
 	journal  journal
@@ -82,27 +81,29 @@ type Loader struct {
 	cache    cache.Cache
 	calls    Kernel
 
-	// turn is taken by what changes the node; mu guards the fields below it.
+	// turn is held while the node is changed, and guards grant and validated. mu guards the fields
+	// below it.
 	turn sync.Mutex
-	// What this process holds, which a crash frees, and what it has seen.
+	// grant is the claim of NVML, which ends with this process. validated is the last driver that
+	// passed validate in this process.
 	grant     *contract.Grant
 	validated Driver
 
 	loop  *reconcile.Loop
 	mu    sync.Mutex
 	state Step
-	// kernel is the running one, which was observed once.
+	// kernel is the running kernel. It is observed once.
 	kernel kernel.Kernel
-	// checked is the driver that was rehearsed last, and standing what Run has seen last.
-	checked  Driver
-	standing string
-	// lack is why the driver of this process could not be imported.
-	lack *cause.Cause
-	// forget is set if a driver that has failed is to be tried again.
+	// checked is the driver that was checked last, and drivers the value of recordDrivers.
+	checked Driver
+	drivers string
+	// importFailed is why the driver of this process could not be imported.
+	importFailed *cause.Cause
+	// forget is set to try a failed driver again.
 	forget bool
 }
 
-// New returns a Loader. It does nothing yet.
+// New returns a Loader.
 func New(cfg Config, machine string) *Loader {
 	l := &Loader{
 		cfg: cfg, journal: newJournal(cfg.Store), payloads: payload.Store{Dir: cfg.Store, Machine: machine},
@@ -118,25 +119,25 @@ func New(cfg Config, machine string) *Loader {
 	return l
 }
 
-// ErrNotDone is returned while the driver does not work, or somebody changes it.
+// ErrNotDone is returned while the driver does not work or is being changed.
 var ErrNotDone = errors.New("the driver does not work, or is being changed")
 
-// maxSteps is how many steps a node can need: more are a mistake in Next.
+// maxSteps is the largest number of steps of one run. More steps are a bug in Next.
 const maxSteps = 60
 
-// Settle takes steps until there is nothing left to do, or nothing that can be done now. It
-// returns the last step, which is Done or Wait. One process of a node takes steps at a time.
+// Settle performs steps until the node is in the desired state or something prevents that. It returns
+// the last step, which is Done or Wait. Only one process of a node performs steps at a time.
 func (l *Loader) Settle(ctx context.Context) Step {
 	step := l.settle(ctx, l.cfg.Desired, l.forgive)
-	if why := l.lacks(); why != nil {
+	if why := l.importCause(); why != nil {
 		step.Causes = append([]cause.Cause{*why}, step.Causes...)
 		l.set(step)
 	}
 	return step
 }
 
-// Import runs what copies the driver of this process into the store. If that fails, the store may
-// have another one: each result of Settle names the cause.
+// Import runs a function that copies the driver of this process into the store. If it fails, the store
+// may still have another driver. The result of each Settle then includes the cause.
 func (l *Loader) Import(ctx context.Context, run func(context.Context) error) {
 	l.set(Step{Kind: Import})
 	err := run(ctx)
@@ -146,17 +147,17 @@ func (l *Loader) Import(ctx context.Context, run func(context.Context) error) {
 	why := AsCause("import of the driver", err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lack = &why
+	l.importFailed = &why
 }
 
-// lacks returns why the store does not have the driver of this process, nil if it has.
-func (l *Loader) lacks() *cause.Cause {
+// importCause returns why the driver of this process is not in the store, or nil.
+func (l *Loader) importCause() *cause.Cause {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lack
+	return l.importFailed
 }
 
-// settle is Settle for what desired returns. It calls first when it is its turn.
+// settle is Settle for a desired state. It calls first after it has acquired the lock.
 func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), first func() error) Step {
 	l.turn.Lock()
 	defer l.turn.Unlock()
@@ -175,7 +176,7 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 			return l.stop(ctx, wait(AsCause("configuration", err)))
 		}
 		step := Next(o, desired)
-		l.stands(o, desired)
+		l.recordDrivers(o, desired)
 		l.set(step)
 		if step.Kind == Done || step.Kind == Wait {
 			if observed != nil && step.Kind == Wait {
@@ -200,8 +201,8 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 	return l.stop(ctx, wait(cause.New(cause.Unexpected, Name, fmt.Sprintf("it has taken %d steps, and is not done", maxSteps))))
 }
 
-// Undisturbed runs f while the driver works, and nobody changes it or has claimed NVML. While
-// that is not so, it returns ErrNotDone. Steps wait for f.
+// Undisturbed runs f if the driver works, and blocks changes meanwhile. If the driver does not work, is
+// being changed, or NVML is claimed, it returns ErrNotDone.
 func (l *Loader) Undisturbed(ctx context.Context, f func(context.Context) error) error {
 	l.turn.Lock()
 	defer l.turn.Unlock()
@@ -225,7 +226,7 @@ func (l *Loader) Undisturbed(ctx context.Context, f func(context.Context) error)
 	return f(ctx)
 }
 
-// stop ends a run of steps: others may use NVML again.
+// stop ends a run of steps. Other agents can use NVML again.
 func (l *Loader) stop(ctx context.Context, step Step) Step {
 	l.release(ctx)
 	l.set(step)
@@ -245,7 +246,7 @@ func (l *Loader) State() Step {
 	return l.state
 }
 
-// Ready returns nil if the driver works, and otherwise what the agent does or waits for.
+// Ready returns nil if the driver works. Otherwise, it returns the current step or its causes.
 func (l *Loader) Ready() error {
 	switch s := l.State(); s.Kind {
 	case Done:
@@ -259,10 +260,10 @@ func (l *Loader) Ready() error {
 	}
 }
 
-// Again makes Run look at the node again now.
+// Again makes Run observe the node again.
 func (l *Loader) Again() { l.loop.Wake() }
 
-// Retry makes Run look at the node again now, and forget that a driver does not work.
+// Retry makes Run observe the node again, and try a failed driver again.
 func (l *Loader) Retry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -270,7 +271,7 @@ func (l *Loader) Retry() {
 	l.Again()
 }
 
-// forgive does what Retry asks for.
+// forgive removes a failed change from the journal after a call of Retry.
 func (l *Loader) forgive() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

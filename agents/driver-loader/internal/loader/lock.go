@@ -12,11 +12,11 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// lockAgain is how often a lock is tried that another process has.
-const lockAgain = 200 * time.Millisecond
+// lockInterval is the time between attempts to acquire a lock that another process holds.
+const lockInterval = 200 * time.Millisecond
 
-// lock waits until no other process changes the driver of this node: the agent, or a command
-// that a person runs beside it.
+// lock waits until no other process changes the driver of this node. Other processes are the agent, and
+// commands that users run.
 func (l *Loader) lock(ctx context.Context) (unlock func(), err error) {
 	path := filepath.Join(l.cfg.Store, "lock")
 	if err := os.MkdirAll(l.cfg.Store, 0o700); err != nil {
@@ -37,7 +37,7 @@ func (l *Loader) lock(ctx context.Context) (unlock func(), err error) {
 		if !told {
 			l.cfg.Log.Info("another driver-loader changes the driver of this node, waiting", "lock", path)
 		}
-		if !pace.Pause(ctx, lockAgain) {
+		if !pace.Pause(ctx, lockInterval) {
 			return nil, errors.Join(fmt.Errorf("wait for another driver-loader, which has locked %s: %w", path, ctx.Err()), f.Close())
 		}
 	}

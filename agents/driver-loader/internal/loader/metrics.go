@@ -2,7 +2,7 @@ package loader
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// NewMetrics returns the metrics of the state of a Loader.
+// NewMetrics returns a collector for the state of a Loader.
 func NewMetrics(l *Loader) prometheus.Collector {
 	const namespace = "outrigger_driver_loader_"
 	ready := prometheus.NewDesc(namespace+"ready", "1 while the driver is loaded and works; 0 while it is not, as /readyz explains.", nil, nil)

@@ -15,8 +15,8 @@ func Next(o Observation, d Desired) Step {
 	case len(o.GPUs()) == 0:
 		return wait(NoGPUCause())
 	case o.Host != "":
-		return host(o)
-	case o.others():
+		return useHostDriver(o)
+	case o.ownedByContainer():
 		return wait(containerCause(o.Running))
 	case d.Upgrading != "":
 		return wait(cause.Cause{Code: cause.UpgradeInProgress, Subject: "driver", Text: d.Upgrading})
@@ -30,7 +30,7 @@ func Next(o Observation, d Desired) Step {
 	case missing != nil:
 		return wait(*missing)
 	case o.Running.Version == "":
-		return o.bring(target, d)
+		return o.loadFirst(target, d)
 	case o.differs(target):
 		return o.replace(target)
 	}
@@ -44,19 +44,21 @@ func Next(o Observation, d Desired) Step {
 	return step
 }
 
-// others reports whether somebody else has loaded the driver and still looks after it.
-func (o Observation) others() bool { return o.Container && o.Running.Version != "" && !o.Noted }
+// ownedByContainer reports whether NVIDIA's driver container has loaded the driver and manages it.
+func (o Observation) ownedByContainer() bool {
+	return o.Container && o.Running.Version != "" && !o.Noted
+}
 
-// prepare is the step of a node whose driver works, and stays until somebody decides that it is
-// replaced: what can be done before makes that short, and shows what would be in its way.
+// prepare returns the step of a node whose driver works, and stays until an upgrade replaces it. It builds
+// and checks the new driver in advance, to make the replacement short and to report obstacles early.
 func (o Observation) prepare(done Step, d Desired) Step {
 	next, missing := o.desired(d)
 	switch {
 	case missing != nil:
 		done.Causes = []cause.Cause{*missing}
 	case !o.differs(next):
-	case len(o.against(next)) > 0:
-		done.Causes = o.against(next)
+	case len(o.obstacles(next)) > 0:
+		done.Causes = o.obstacles(next)
 	case !o.Built(next):
 		return Step{Kind: Build, Driver: next, ahead: true}
 	case !o.Rehearsed.same(next):
@@ -67,8 +69,9 @@ func (o Observation) prepare(done Step, d Desired) Step {
 
 func wait(causes ...cause.Cause) Step { return Step{Kind: Wait, Causes: causes} }
 
-// host is the step of a node whose driver is installed on the host: it is used as it is.
-func host(o Observation) Step {
+// useHostDriver returns the step of a node with a driver that is installed on the host. The driver is
+// not changed.
+func useHostDriver(o Observation) Step {
 	if o.Running.Version == "" {
 		return wait(cause.New(cause.HostDriverNotLoaded, "driver "+o.Host, "it is installed on the host, and its kernel module is not loaded"))
 	}
@@ -81,14 +84,14 @@ func host(o Observation) Step {
 	return Step{Kind: Done, Driver: o.Running}
 }
 
-// desired returns the driver that a node should run.
+// desired returns the desired driver, or why it is not available.
 func (o Observation) desired(d Desired) (Driver, *cause.Cause) {
-	if d.to != nil {
-		if _, ok := o.payload(d.to.Digest); !ok {
-			missing := NoPayloadCause(d.to.Version)
+	if d.driver != nil {
+		if _, ok := o.payload(d.driver.Digest); !ok {
+			missing := NoPayloadCause(d.driver.Version)
 			return Driver{}, &missing
 		}
-		return *d.to, nil
+		return *d.driver, nil
 	}
 	i := slices.IndexFunc(o.Payloads, func(p payload.Payload) bool { return d.Version == "" || p.Version == d.Version })
 	if i < 0 {
@@ -103,8 +106,8 @@ func (o Observation) desired(d Desired) (Driver, *cause.Cause) {
 	return Driver{Version: p.Version, Flavour: flavour, Digest: p.Digest, Params: d.Params}, nil
 }
 
-// target returns the driver to load: the desired one, or if that has failed, the one before;
-// then back is set.
+// target returns the driver to load: the desired one, or the previous one if the desired one has failed.
+// In the second case, back is set.
 func (o Observation) target(d Desired) (target Driver, back bool, missing *cause.Cause) {
 	desired, missing := o.desired(d)
 	c := o.Change
@@ -123,13 +126,12 @@ func (o Observation) target(d Desired) (target Driver, back bool, missing *cause
 	return c.From, true, nil
 }
 
-// same reports whether two drivers are equal in all that decides what is loaded.
+// same reports whether two drivers load the same modules with the same parameters.
 func (a Driver) same(b Driver) bool {
 	return a.Version == b.Version && a.Flavour == b.Flavour && a.Digest == b.Digest && a.Params.Equal(b.Params)
 }
 
-// known completes a loaded driver with the digest of the payload that it is from, if the
-// store has it.
+// known adds the digest of the payload with the same version, if the store has it.
 func (a Driver) known(o Observation) Driver {
 	for _, p := range o.Payloads {
 		if p.Version == a.Version {
@@ -148,16 +150,16 @@ func (o Observation) differs(target Driver) bool {
 	return o.Running.Version != target.Version || o.Running.Flavour != target.Flavour || len(target.Params.Differing(o.Modules)) > 0
 }
 
-// bring is the step of a node without a loaded driver.
-func (o Observation) bring(target Driver, d Desired) Step {
-	if causes := o.against(target); len(causes) > 0 {
+// loadFirst returns the step of a node without a loaded driver.
+func (o Observation) loadFirst(target Driver, d Desired) Step {
+	if causes := o.obstacles(target); len(causes) > 0 {
 		return wait(causes...)
 	}
 	if _, built := o.set(target); !built {
 		return Step{Kind: Build, Driver: target}
 	}
-	// After a reboot too, there is a way back to the driver that worked.
-	if _, way := o.payload(o.Before.Digest); way && !o.Before.same(target) && !o.noted(target) {
+	// The journal makes a rollback possible even after a reboot.
+	if _, way := o.payload(o.Before.Digest); way && !o.Before.same(target) && !o.inJournal(target) {
 		return Step{Kind: Begin, Driver: target}
 	}
 	if others := o.Displaced(); len(others) > 0 {
@@ -169,30 +171,30 @@ func (o Observation) bring(target Driver, d Desired) Step {
 	return Step{Kind: Load, Driver: target, Modules: stack.Wanted(d.Options)}
 }
 
-// noted reports whether the journal has the change to a driver, or back to it.
-func (o Observation) noted(target Driver) bool {
+// inJournal reports whether the journal has a change to the driver, or back to it.
+func (o Observation) inJournal(target Driver) bool {
 	c := o.Change
 	return c != nil && (c.Failed == nil && c.To.same(target) || c.Failed != nil && c.From.same(target))
 }
 
-// from returns the driver that a change starts from.
-func (o Observation) from() Driver {
+// changeOrigin returns the driver that a rollback loads again.
+func (o Observation) changeOrigin() Driver {
 	if o.Running.Version == "" {
 		return o.Before
 	}
 	return o.Running
 }
 
-// replace is the step of a node whose loaded driver has to go.
+// replace returns the step of a node whose loaded driver has to be replaced.
 func (o Observation) replace(target Driver) Step {
-	if causes := o.against(target); len(causes) > 0 {
+	if causes := o.obstacles(target); len(causes) > 0 {
 		return wait(causes...)
 	}
-	// The node works until the new modules are there.
+	// Until the new modules are built, the node keeps its driver.
 	if _, built := o.set(target); !built {
 		return Step{Kind: Build, Driver: target}
 	}
-	if !o.noted(target) {
+	if !o.inJournal(target) {
 		return Step{Kind: Begin, Driver: target}
 	}
 	order := stack.UnloadOrder(o.Modules)
@@ -208,15 +210,15 @@ func (o Observation) replace(target Driver) Step {
 	return Step{Kind: Unload, Driver: target, Modules: order}
 }
 
-// works reports whether the loaded driver is the one that worked last.
-func (o Observation) works() bool {
+// runsLastWorking reports whether the loaded driver is the driver that worked last.
+func (o Observation) runsLastWorking() bool {
 	return o.Running.same(o.Before) || !o.Noted && o.Running.Version == o.Before.Version
 }
 
-// users is the step of a node whose driver is in use, and works meanwhile: the agents would
-// close their handles for nothing.
+// users returns the step of a node whose driver is in use. The driver keeps working, and NVML is not
+// claimed, because the agents would close their handles without an effect.
 func (o Observation) users(order []string) Step {
-	if o.Published != o.Running.Version && o.works() {
+	if o.Published != o.Running.Version && o.runsLastWorking() {
 		return Step{Kind: Publish, Driver: o.Before}
 	}
 	step := wait(InUse(stack.Used(o.Modules, order), o.Users)...)
@@ -224,10 +226,10 @@ func (o Observation) users(order []string) Step {
 	return step
 }
 
-// complete is the step that makes a loaded driver whole.
+// complete returns the step that loads the missing modules or shows the missing root of a loaded driver.
 func (o Observation) complete(target Driver, d Desired) (Step, bool) {
 	if target.Digest == "" {
-		// A driver of somebody else, which stays as it is.
+		// The driver is not from the store, and stays as it is.
 		return Step{}, false
 	}
 	var missing []string
@@ -250,8 +252,8 @@ func (o Observation) complete(target Driver, d Desired) (Step, bool) {
 	return Step{}, false
 }
 
-// settle is the step of a node on which the right driver is loaded. That is the one before
-// the desired one if back is set.
+// settle returns the step of a node with the right driver loaded. If back is set, this is the previous
+// driver, because the desired one has failed.
 func (o Observation) settle(target Driver, back bool, d Desired) Step {
 	switch {
 	case o.MissingNodes > 0:
@@ -268,7 +270,7 @@ func (o Observation) settle(target Driver, back bool, d Desired) Step {
 	done := Step{Kind: Done, Driver: target}
 	if back {
 		again := "send SIGHUP to try again"
-		if d.Keep || d.to != nil {
+		if d.Keep || d.driver != nil {
 			again = "request the upgrade again"
 		}
 		done.Causes = []cause.Cause{o.Change.rolledBack(again)}
@@ -276,8 +278,8 @@ func (o Observation) settle(target Driver, back bool, d Desired) Step {
 	return done
 }
 
-// rolledBack is the cause that another driver than the desired one is loaded. again says how to
-// try that one again.
+// rolledBack returns the cause of a rollback of the desired driver. again says how to try it
+// again.
 func (c Change) rolledBack(again string) cause.Cause {
 	if c.Failed.Code == cause.UpgradeGivenUp {
 		return *c.Failed

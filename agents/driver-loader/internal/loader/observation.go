@@ -1,6 +1,6 @@
-// Package loader brings the driver of a node to its desired state, step by step: it observes
-// the node, derives the next step (Next, which is pure), takes it, and observes again. It
-// remembers nothing but the journal on the disk.
+// Package loader brings the driver of a node to the desired state, step by step. It observes the node,
+// derives the next step (Next, which is pure), performs it, and observes again. Its only state is the
+// journal on the disk.
 package loader
 
 import (
@@ -18,42 +18,41 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// Desired is what a node should run.
+// Desired is the desired state of a node.
 type Desired struct {
-	// Version is that of the driver in the store; "" means the newest one.
+	// Version is the version of the driver in the store; "" means the newest one.
 	Version string
 	Flavour payload.Flavour
 	Options stack.Options
 	Params  stack.Params
-	// Keep is set if a driver that is loaded stays, whatever its version: somebody else
-	// decides when it is replaced.
+	// Keep is set if a loaded driver stays, whatever its version, until an upgrade or a user
+	// replaces it.
 	Keep bool
-	// Upgrading says where the upgrade is that changes the driver now: nobody else does. It is
-	// empty for none.
+	// Upgrading describes the upgrade that changes the driver now, so that the loader does not. It
+	// is empty without such an upgrade.
 	Upgrading string
-	// Instead returns which driver a node without one loads, if not the one with this ID: the
-	// previous one after an upgrade that has failed. It may be nil.
+	// Instead returns the ID of the driver to load on a node without a driver, for the ID of the
+	// desired one. After a failed upgrade, this is the previous driver. It may be nil.
 	Instead func(id string) string
 
-	// to is the driver itself, instead of the one that the fields above describe.
-	to *Driver
-	// hold is set if a change stays in the journal when its driver works, so that there is a way
-	// back.
+	// driver is the desired driver. If set, it overrides the fields above.
+	driver *Driver
+	// hold keeps a change in the journal when the new driver works, so that it can be rolled back.
 	hold bool
 }
 
-// Driver is a driver as far as it decides which modules are loaded.
+// Driver identifies the modules to load, and their parameters.
 type Driver struct {
 	Version string          `json:"version"`
 	Flavour payload.Flavour `json:"flavour"`
-	// Digest is that of the payload, "" for a driver that is not in the store.
+	// Digest is the digest of the payload, "" for a driver that is not in the store.
 	Digest string `json:"digest,omitempty"`
-	// Params are the parameters of its modules.
+	// Params are the parameters of the driver's modules.
 	Params stack.Params `json:"params,omitempty"`
 }
 
-// ID identifies a driver, for people and programs: its version, the type of its modules, and
-// a digest of its payload and parameters. It is empty for no driver.
+// ID identifies a driver, for people and programs: by its version, the type of its modules, and a
+// digest of its payload and parameters. Without a driver, it is empty.
 func (a Driver) ID() string {
 	if a.Version == "" {
 		return ""
@@ -68,58 +67,55 @@ func (a Driver) ID() string {
 	return fmt.Sprintf("%s-%s-%x", a.Version, a.Flavour, h.Sum(nil)[:4])
 }
 
-// Change is a change of the loaded driver that is not finished, or has failed. It is the
-// content of the journal.
+// Change is a change of the loaded driver that is not finished or has failed. The journal records it.
 type Change struct {
 	From Driver `json:"from"`
 	To   Driver `json:"to"`
-	// Failed is why To does not work. Then From is loaded again, and stays until another
-	// driver is desired or somebody asks to try again.
+	// Failed is why To does not work. The loader then loads From again, and keeps it until another
+	// driver is desired or a user asks to try again.
 	Failed *cause.Cause `json:"failed,omitempty"`
 }
 
-// Observation is all that the next step depends on.
+// Observation is the observed state of a node. Next derives the next step from it.
 type Observation struct {
 	Devices []pci.Device
 	Kernel  kernel.Kernel
-	// Modules are those that the kernel has.
+	// Modules are the loaded modules.
 	Modules map[string]kernel.Loaded
-	// Running is the driver that is loaded. Its version is "" if none is. Noted is set if the
-	// journal knows its parameters: this program has loaded it.
+	// Running is the loaded driver. Without one, its version is "". Noted is set if this program
+	// loaded it, so that the journal has its parameters.
 	Running Driver
 	Noted   bool
-	// Host is the version of a driver that is installed on the host itself, "" for none.
+	// Host is the version of the driver that is installed on the host itself, or "".
 	Host string
 	// Payloads are the drivers in the store, the newest first.
 	Payloads []payload.Payload
 	// Sets are the built modules for this kernel and compiler.
 	Sets []cache.Set
-	// Change is the change in the journal, nil for none. Before is the driver that worked last.
+	// Change is the change in the journal, or nil. Before is the driver that worked last.
 	Change *Change
 	Before Driver
-	// Container is set if NVIDIA's driver container has loaded the driver, and shows its root.
+	// Container is set if NVIDIA's driver container has loaded the driver and shows its root.
 	Container bool
-	// Shown is the digest of the payload whose root is at the driver's place, "" for another
-	// folder.
+	// Shown is the digest of the payload whose root is mounted at the driver's place, or "".
 	Shown string
-	// Claimed is set while this process has NVML for itself.
+	// Claimed is set while this process has claimed NVML.
 	Claimed bool
-	// Holders are the processes that use the driver. They are only observed if it is to be
-	// unloaded.
+	// Holders are the processes that use the driver. They are observed only while NVML is claimed.
 	Holders []holders.Holder
-	// Users are those that stay when NVML is claimed. They are only observed before that, while a
-	// change is noted.
+	// Users are the processes that would keep the driver open after a claim of NVML. They are
+	// observed only before the claim, if the journal has a change.
 	Users []holders.Holder
-	// Displays are, for people, what uses the GPUs of another driver that is in the way.
+	// Displays describes the users of GPUs that are bound to another driver.
 	Displays []string
-	// MissingNodes is how many device nodes and links are to be made.
+	// MissingNodes is the number of missing device nodes and links.
 	MissingNodes int
-	// Daemons are those of the driver that should run and do not.
+	// Daemons are the daemons of the driver that should run and do not run.
 	Daemons []string
-	// Validated is the driver that this process has seen working, and Rehearsed the one whose
-	// modules it has checked as before a load.
+	// Validated is the driver that worked when this process checked it last. Rehearsed is the driver
+	// whose modules passed the checks before a load.
 	Validated, Rehearsed Driver
-	// Published is the version in the fact driver-ready, if it is as it should be.
+	// Published is the version in the fact driver-ready, or "" if the fact has to be written.
 	Published string
 }
 
@@ -128,25 +124,26 @@ func (o Observation) GPUs() []pci.Device {
 	return slices.DeleteFunc(slices.Clone(o.Devices), func(d pci.Device) bool { return !d.GPU() })
 }
 
-// Desired returns the driver that a node should run, zero if the store does not have it.
+// Desired returns the desired driver. If the store does not have it, the result is zero.
 func (o Observation) Desired(d Desired) Driver {
 	driver, _ := o.desired(d)
 	return driver
 }
 
-// Built reports whether the modules of a driver are in the store.
+// Built reports whether the store has the modules of a driver.
 func (o Observation) Built(d Driver) bool {
 	_, built := o.set(d)
 	return built
 }
 
-// shown reports whether the root of a driver is at its place. One without a root needs none.
+// shown reports whether the root of a driver is mounted at its place. A driver without a root needs
+// no mount.
 func (o Observation) shown(d Driver) bool {
 	p, _ := o.payload(d.Digest)
 	return p.Root == "" || o.Shown == d.Digest
 }
 
-// payload returns the driver with a digest.
+// payload returns the payload with a digest.
 func (o Observation) payload(digest string) (payload.Payload, bool) {
 	i := slices.IndexFunc(o.Payloads, func(p payload.Payload) bool { return p.Digest == digest })
 	if i < 0 {

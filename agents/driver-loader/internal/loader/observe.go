@@ -21,9 +21,9 @@ import (
 	"outrigger.dev/pkg/procowner"
 )
 
-// lookAndDesired returns what look observes, and what is desired of the node.
-func (l *Loader) lookAndDesired() (Observation, Desired, error) {
-	o, err := l.look()
+// observeDriverAndDesired returns the result of observeDriver, and the desired state of the node.
+func (l *Loader) observeDriverAndDesired() (Observation, Desired, error) {
+	o, err := l.observeDriver()
 	if err != nil {
 		return Observation{}, Desired{}, err
 	}
@@ -31,9 +31,8 @@ func (l *Loader) lookAndDesired() (Observation, Desired, error) {
 	return o, d, err
 }
 
-// look observes the part of the node that says which driver is loaded and which one may be. It
-// may run beside Settle.
-func (l *Loader) look() (Observation, error) {
+// observeDriver observes the loaded driver and the available ones. It may run concurrently with Settle.
+func (l *Loader) observeDriver() (Observation, error) {
 	var o Observation
 	var errs []error
 	var err error
@@ -55,11 +54,10 @@ func (l *Loader) look() (Observation, error) {
 	return o, errors.Join(errs...)
 }
 
-// containerReady is the file that NVIDIA's driver container has while its driver works, in the
-// run root.
+// containerReady is a file in the run root. NVIDIA's driver container creates it while its driver works.
 const containerReady = "validations/.driver-ctr-ready"
 
-// observeKernel returns the running kernel, which is observed once.
+// observeKernel returns the running kernel. It observes the kernel only once.
 func (l *Loader) observeKernel() (k kernel.Kernel, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,10 +67,10 @@ func (l *Loader) observeKernel() (k kernel.Kernel, err error) {
 	return l.kernel, err
 }
 
-// Observe observes the node. What cannot be read is as if it were not there, and is in the
-// error; the rest of the observation holds.
+// Observe observes the node. If a part cannot be read, the error says so, and the observation lacks
+// this part.
 func (l *Loader) Observe(ctx context.Context) (Observation, error) {
-	o, err := l.look()
+	o, err := l.observeDriver()
 	var errs []error
 	note := func(err error) {
 		if err != nil {
@@ -104,7 +102,7 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 	return o, errors.Join(errs...)
 }
 
-// observeStore adds what the store has, and the loaded driver as the journal knows it.
+// observeStore adds the content of the store, and the loaded driver with the fields in the journal.
 func (l *Loader) observeStore(o *Observation) error {
 	noted, journalErr := l.journal.read()
 	o.Change, o.Before = noted.Change, noted.Works
@@ -134,11 +132,11 @@ func (l *Loader) observeStore(o *Observation) error {
 	return errors.Join(journalErr, payloadsErr, setsErr, shownErr)
 }
 
-// running returns the loaded driver, and whether it is the noted one, whose parameters are
-// known.
+// running returns the loaded driver. It reports whether this is the driver in the journal, whose
+// parameters are known.
 func running(core kernel.Loaded, noted Driver) (d Driver, is bool) {
 	d = Driver{Version: core.Version, Flavour: payload.Open}
-	// The license of the open modules does not taint the kernel.
+	// Modules with an open license do not taint the kernel.
 	if strings.Contains(core.Taint, "P") {
 		d.Flavour = payload.Proprietary
 	}
@@ -148,7 +146,7 @@ func running(core kernel.Loaded, noted Driver) (d Driver, is bool) {
 	return d, false
 }
 
-// hostDriver returns the version of the driver that is installed in the host's own root.
+// hostDriver returns the version of the driver that is installed in the host's root, or "".
 func (l *Loader) hostDriver() string {
 	if l.cfg.HostRoot == "" {
 		return ""
@@ -165,7 +163,7 @@ func (l *Loader) hostDriver() string {
 	return version
 }
 
-// record is the content of the fact driver-ready.
+// record returns the content of the fact driver-ready.
 func (l *Loader) record(o Observation) contract.Record {
 	values := map[string]string{
 		contract.KeyIsHostDriver: "false", contract.KeyDriverRoot: l.cfg.Place.At, contract.KeyDriverRootCtrPath: "/driver-root",
@@ -177,7 +175,7 @@ func (l *Loader) record(o Observation) contract.Record {
 	return contract.Record{Writer: Name, DriverVersion: o.Running.Version, Values: values}
 }
 
-// published returns the version in the fact driver-ready, "" if it has to be written.
+// published returns the version in the fact driver-ready, or "" if the fact has to be written.
 func (l *Loader) published(o Observation) string {
 	fact, wanted := l.cfg.Contract.Read(contract.DriverReady), l.record(o)
 	if fact.State != contract.Valid || fact.Stamp.Writer != Name {

@@ -36,8 +36,8 @@ func (u untouched) Unload(name string) error {
 	return errors.New("untouched")
 }
 
-// host writes the files of a node with a GPU, on which driver 1 is loaded, and describes it.
-func host(t *testing.T) loader.Config {
+// useHostDriver writes the files of a node with a GPU, on which driver 1 is loaded, and describes it.
+func useHostDriver(t *testing.T) loader.Config {
 	t.Helper()
 	dir := t.TempDir()
 	const bus = "sys/bus/pci/devices/0000:17:00.0/"
@@ -89,13 +89,13 @@ func stockedWith(t *testing.T, cfg loader.Config, file string) payload.Payload {
 }
 
 func TestADriverIsNotUnloadedForOneThatTheKernelWouldReject(t *testing.T) {
-	cfg := host(t)
+	cfg := useHostDriver(t)
 	stocked(t, cfg)
 	staysFor(t, cfg, cause.ModuleWrongRelease)
 }
 
 func TestADriverIsNotUnloadedForOneWhoseDependencyIsMissing(t *testing.T) {
-	cfg := host(t)
+	cfg := useHostDriver(t)
 	file := filepath.Join(t.TempDir(), "nvidia.ko")
 	m := moduletest.Module{Name: "nvidia", Version: "2.0", Vermagic: "6.1.0-1-amd64 SMP", Depends: []string{"drm"}}
 	payloadtest.Write(t, file, string(m.Bytes()), 0o644)

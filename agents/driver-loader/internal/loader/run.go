@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// rest is how often a node whose driver works is looked at: nothing reports that a module was
-	// unloaded.
-	rest = time.Minute
-	// usersAgain is how often a node is looked at whose driver is to go when nothing uses it.
-	usersAgain = 15 * time.Second
-	// retryFirst and retryMost are the delays while something else is in the way.
+	// doneInterval is the time between observations of a node with a working driver. The
+	// kernel does not report that a module was unloaded.
+	doneInterval = time.Minute
+	// usersInterval is the time between observations while the driver to replace is in use.
+	usersInterval = 15 * time.Second
+	// retryFirst and retryMost are the first and the longest delay after any other cause.
 	retryFirst, retryMost = 5 * time.Second, 10 * time.Minute
 )
 
-// Run keeps the node as desired until ctx ends. Its end changes nothing on the node.
+// Run keeps the node in the desired state until ctx ends. When ctx ends, the node stays as it is.
 func (l *Loader) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -41,51 +41,51 @@ func (l *Loader) newLoop() *reconcile.Loop {
 	})
 }
 
-// unsettled is the last step of a node that is not as desired, as an error.
+// unsettled is the last step of a node that is not in the desired state, as an error.
 type unsettled struct{ Step }
 
 func (u unsettled) Error() string { return fmt.Sprint(cause.Errors(u.Causes)) }
 
-// once brings the node as far as it can.
+// once settles the node, and reports the result to the loop.
 func (l *Loader) once(ctx context.Context) (reconcile.Result, error) {
-	stood, last := l.stood(), l.State()
+	before, last := l.recordedDrivers(), l.State()
 	step := l.Settle(ctx)
 	if step.Kind == Done && (last.Kind != Done || !step.Driver.same(last.Driver)) {
 		l.cfg.Log.Info("driver is ready", "driver", step.Driver.Version, "modules", step.Driver.Flavour)
 	}
-	if l.cfg.Settled != nil && l.stood() != stood {
+	if l.cfg.Settled != nil && l.recordedDrivers() != before {
 		l.cfg.Settled()
 	}
 	if step.Kind != Done || len(step.Causes) > 0 {
 		return reconcile.Result{}, unsettled{step}
 	}
-	return reconcile.Result{After: rest}, nil
+	return reconcile.Result{After: doneInterval}, nil
 }
 
 // delays returns the limits of the delay after an unsettled step.
 func delays(err error) (least, most time.Duration) {
 	switch u, _ := errors.AsType[unsettled](err); {
 	case u.Users:
-		return 0, usersAgain
+		return 0, usersInterval
 	case u.Kind == Done && !u.ahead:
-		return 0, rest
+		return 0, doneInterval
 	}
 	return 0, 0
 }
 
-// warn logs what is in the way.
+// warn logs the causes that prevent the desired state.
 func (l *Loader) warn(err error, _ time.Duration) {
 	u, _ := errors.AsType[unsettled](err)
 	for _, c := range u.Causes {
 		if c.Code == cause.UpgradeInProgress {
-			continue // the upgrade logs what it does
+			continue // the upgrade logs its own state
 		}
 		l.cfg.Log.Warn("something is in the way", "subject", c.Subject, "cause", c.Text, "fix", c.Fix, "code", c.Code)
 	}
 }
 
-// lost makes Run look at the node again if another program has removed or changed the fact of
-// a driver that works, and returns whether it has.
+// lost reports whether another program has removed or changed the fact of a working driver. It then
+// makes Run observe the node again.
 func (l *Loader) lost() bool {
 	fact := l.cfg.Contract.Read(contract.DriverReady)
 	lost := l.State().Kind == Done && (fact.State != contract.Valid || fact.Stamp.Writer != Name)

@@ -7,63 +7,63 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// Kind is what a step does.
+// Kind is the kind of a step.
 type Kind string
 
 // The kinds of steps.
 const (
-	// Import copies a driver into the store. Next never returns it: see Loader.Import.
+	// Import copies a driver into the store. Only Loader.Import uses it.
 	Import Kind = "import"
 	// Build builds the modules of Driver into the cache.
 	Build Kind = "build"
-	// Show mounts the driver root of Driver at its place, and sets the firmware's folder.
+	// Show mounts the root of Driver at its place, and sets the kernel's firmware folder.
 	Show Kind = "show"
-	// Load loads those of Modules that are not loaded.
+	// Load loads the missing ones of Modules.
 	Load Kind = "load"
-	// Begin writes the journal of a change from the loaded driver to Driver.
+	// Begin records in the journal that the loaded driver is replaced by Driver.
 	Begin Kind = "begin"
-	// Claim withdraws the fact driver-ready, and asks all agents to close their handles of NVML.
+	// Claim removes the fact driver-ready, and asks all agents to close their handles of NVML.
 	Claim Kind = "claim"
-	// Unload unloads Modules, in this order: those of the loaded driver, or of another one for the
-	// GPUs that nothing uses, such as nouveau.
+	// Unload unloads Modules in this order. They belong to the loaded driver, or to another unused
+	// driver for the GPUs, such as nouveau.
 	Unload Kind = "unload"
-	// Rehearse checks the modules of Driver as before a load, while another driver works.
+	// Rehearse checks the modules of Driver like Load, while another driver works.
 	Rehearse Kind = "rehearse"
-	// Nodes makes device nodes and links.
+	// Nodes creates device nodes and links.
 	Nodes Kind = "nodes"
 	// Start starts the daemons of the driver.
 	Start Kind = "start"
 	// Validate checks that the driver works.
 	Validate Kind = "validate"
-	// Finish removes the journal.
+	// Finish removes the change from the journal.
 	Finish Kind = "finish"
 	// Publish writes the fact driver-ready.
 	Publish Kind = "publish"
 	// Wait does nothing, because of Causes.
 	Wait Kind = "wait"
-	// Done does nothing: the node is as desired.
+	// Done does nothing, because the node is in the desired state.
 	Done Kind = "done"
 )
 
-// Step is one change of the node.
+// Step is a change of the node.
 type Step struct {
 	Kind Kind `json:"kind"`
-	// Driver is the one that the step is about.
+	// Driver is the driver of the step.
 	Driver Driver `json:"driver,omitzero"`
-	// Modules are those to load or unload.
+	// Modules are the modules to load or unload.
 	Modules []string `json:"modules,omitempty"`
-	// Causes are why the node is not as desired. A step that is Done has them if a change of
-	// the driver has failed, so that the one before is loaded.
+	// Causes are the reasons why the node is not in the desired state. The kind Done has Causes if
+	// the loader has rolled back a change of the driver.
 	Causes []cause.Cause `json:"causes,omitempty"`
-	// Users is set if the step waits for processes that are known: to look at them again
-	// disturbs nobody.
+	// Users is set if the step waits for known processes. The node can then be observed often,
+	// because no agent has to close its handles.
 	Users bool `json:"-"`
 
-	// ahead is set if the node works meanwhile: the step prepares another driver.
+	// ahead is set if the step prepares another driver while the loaded one works.
 	ahead bool
 }
 
-// String says what the step does.
+// String describes the step.
 func (s Step) String() string {
 	of := "driver " + s.Driver.Version
 	switch s.Kind {

@@ -12,15 +12,16 @@ import (
 const (
 	// patience is the default of Config.Patience.
 	patience = 5 * time.Minute
-	// swapAgain is how often a node is looked at meanwhile: it is cordoned.
-	swapAgain = 2 * time.Second
+	// swapInterval is the time between observations during a swap. It is short, because
+	// the node is cordoned.
+	swapInterval = 2 * time.Second
 )
 
-// Loaded identifies the driver that is loaded. It is empty for none, and for one that this agent
-// leaves alone: that of the host, or of NVIDIA's driver container.
+// Loaded returns the ID of the loaded driver. It is empty without a driver, and for a driver that this
+// agent does not manage: a driver of the host, or of NVIDIA's driver container.
 func (l *Loader) Loaded(context.Context) (string, error) {
-	o, err := l.look()
-	if err != nil || o.Host != "" || o.others() {
+	o, err := l.observeDriver()
+	if err != nil || o.Host != "" || o.ownedByContainer() {
 		return "", err
 	}
 	d, err := l.cfg.Desired()
@@ -33,31 +34,31 @@ func (l *Loader) Loaded(context.Context) (string, error) {
 	return o.Running.ID(), nil
 }
 
-// Target identifies the driver to upgrade to. It is empty while there is none, or while something is
-// in the way of it that is known before a pod has to go: then State has the causes. An upgrade
-// that has begun asks only for what lasts.
+// Target returns the ID of the driver to upgrade to. It is empty if no driver is desired, or if a known
+// cause prevents the upgrade before pods are evicted. State then has the causes. For an upgrade that has
+// begun, Target ignores checks that do not last.
 func (l *Loader) Target(begun bool) (string, error) {
-	o, d, err := l.lookAndDesired()
+	o, d, err := l.observeDriverAndDesired()
 	if err != nil {
 		return "", err
 	}
 	next := o.Desired(d)
 	switch {
-	case next.Version == "", o.Host != "", o.others(), len(o.GPUs()) == 0:
+	case next.Version == "", o.Host != "", o.ownedByContainer(), len(o.GPUs()) == 0:
 		return "", nil
 	case !o.differs(next):
 		return next.ID(), nil
-	case !o.Built(next), len(o.against(next)) > 0, !begun && !l.rehearsed().same(next):
+	case !o.Built(next), len(o.obstacles(next)) > 0, !begun && !l.rehearsed().same(next):
 		return "", nil
 	}
 	return next.ID(), nil
 }
 
-// Swap unloads the loaded driver and loads target. It waits for what uses the driver, for a
-// bounded time. If target does not work, Swap has loaded the previous driver again when it returns
-// the cause. The change is not finished before Validate.
+// Swap unloads the loaded driver and loads target. It waits for users of the driver until the patience
+// ends. If target does not work, Swap loads the previous driver again before it returns the cause.
+// Validate finishes the change.
 func (l *Loader) Swap(ctx context.Context, target string) error {
-	o, d, err := l.lookAndDesired()
+	o, d, err := l.observeDriverAndDesired()
 	if err != nil {
 		return err
 	}
@@ -68,14 +69,14 @@ func (l *Loader) Swap(ctx context.Context, target string) error {
 	case next.ID() != target:
 		return cause.New(cause.UpgradeGivenUp, "upgrade to driver "+target, "driver "+next.ID()+" is desired now")
 	}
-	step, err := l.drive(ctx, d.only(next, true), l.journal.forgive)
+	step, err := l.settleWithin(ctx, d.withDriver(next, true), l.journal.forgive)
 	return outcome(step, err)
 }
 
-// Validate opens the devices of the loaded driver again, and finishes its change. If it does not
-// work, Validate has loaded the previous driver again when it returns the cause.
+// Validate opens the devices of the loaded driver again, and finishes its change. If the driver does not
+// work, Validate loads the previous driver again before it returns the cause.
 func (l *Loader) Validate(ctx context.Context) error {
-	o, d, err := l.lookAndDesired()
+	o, d, err := l.observeDriverAndDesired()
 	if err != nil {
 		return err
 	}
@@ -87,13 +88,13 @@ func (l *Loader) Validate(ctx context.Context) error {
 		l.validated = Driver{}
 		return nil
 	}
-	step, err := l.drive(ctx, d.only(is, false), forget)
+	step, err := l.settleWithin(ctx, d.withDriver(is, false), forget)
 	return outcome(step, err)
 }
 
-// RollBack loads the driver previous again, which the journal knows.
+// RollBack loads the previous driver again. The journal must have it.
 func (l *Loader) RollBack(ctx context.Context, previous string) error {
-	o, d, err := l.lookAndDesired()
+	o, d, err := l.observeDriverAndDesired()
 	if err != nil {
 		return err
 	}
@@ -107,10 +108,10 @@ func (l *Loader) RollBack(ctx context.Context, previous string) error {
 			Fix: "choose its version, and set the annotation that requests an upgrade of the node",
 		}
 	case c == nil:
-		_, err = l.drive(ctx, d.only(o.Before, false), nothing)
+		_, err = l.settleWithin(ctx, d.withDriver(o.Before, false), noop)
 		return err
 	}
-	// A driver that was not unloaded needs no way back, only what is missing of it.
+	// If the previous driver was not unloaded, only its missing parts are restored.
 	stays := o.Running.Version != "" && !o.differs(c.From)
 	giveUp := func() error {
 		return l.journal.edit(func(r *record) {
@@ -124,20 +125,20 @@ func (l *Loader) RollBack(ctx context.Context, previous string) error {
 			}
 		})
 	}
-	to := d.only(c.To, false)
+	to := d.withDriver(c.To, false)
 	if stays {
 		to.Keep = true
 	}
-	step, err := l.drive(ctx, to, giveUp)
+	step, err := l.settleWithin(ctx, to, giveUp)
 	if err == nil && step.Kind != Done {
 		err = outcome(step, nil)
 	}
 	return err
 }
 
-func nothing() error { return nil }
+func noop() error { return nil }
 
-// givenUp is the cause that a change is taken back although its driver has not failed.
+// givenUp returns the cause for a change that is rolled back although its driver has not failed.
 func givenUp(c Change) cause.Cause {
 	return cause.Cause{
 		Code: cause.UpgradeGivenUp, Subject: "driver " + c.To.Version, Text: "the upgrade to it was given up, and driver " + c.From.Version + " was loaded again",
@@ -145,20 +146,20 @@ func givenUp(c Change) cause.Cause {
 	}
 }
 
-// only returns what is desired while an upgrade changes the driver: this one.
-func (d Desired) only(driver Driver, hold bool) Desired {
-	d.Keep, d.Upgrading, d.Instead, d.to, d.hold = false, "", nil, &driver, hold
+// withDriver returns the desired state during an upgrade, which desires exactly this driver.
+func (d Desired) withDriver(driver Driver, hold bool) Desired {
+	d.Keep, d.Upgrading, d.Instead, d.driver, d.hold = false, "", nil, &driver, hold
 	return d
 }
 
-// drive takes steps until the node is as desired, or something is in the way that does not go
-// away by itself. first is called once, before the first step.
-func (l *Loader) drive(ctx context.Context, d Desired, first func() error) (Step, error) {
+// settleWithin settles the node. It tries again while the driver is in use, until the patience ends. It
+// calls first once, before the first step.
+func (l *Loader) settleWithin(ctx context.Context, d Desired, first func() error) (Step, error) {
 	limit := l.cfg.Patience
 	if limit == 0 {
 		limit = patience
 	}
-	for end := time.Now().Add(limit); ; first = nothing {
+	for end := time.Now().Add(limit); ; first = noop {
 		step := l.settle(ctx, func() (Desired, error) { return d, nil }, first)
 		if ctx.Err() != nil {
 			return step, ctx.Err()
@@ -169,7 +170,7 @@ func (l *Loader) drive(ctx context.Context, d Desired, first func() error) (Step
 		for _, c := range step.Causes {
 			l.cfg.Log.Info("waiting for what uses the driver", "subject", c.Subject, "cause", c.Text)
 		}
-		pace.Pause(ctx, swapAgain)
+		pace.Pause(ctx, swapInterval)
 	}
 }
 
@@ -178,7 +179,7 @@ func (s Step) inUse() bool {
 	return s.Kind == Wait && slices.ContainsFunc(s.Causes, func(c cause.Cause) bool { return c.Code == cause.ModuleInUse })
 }
 
-// outcome returns why a node is not as an upgrade wants it.
+// outcome returns why a step did not reach the state that an upgrade needs, or nil.
 func outcome(s Step, err error) error {
 	if err != nil || len(s.Causes) == 0 && s.Kind == Done {
 		return err
@@ -189,29 +190,29 @@ func outcome(s Step, err error) error {
 	return s.Causes[0]
 }
 
-// rehearsed returns the driver whose modules this process has checked as before a load.
+// rehearsed returns the driver whose modules were checked last.
 func (l *Loader) rehearsed() Driver {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.checked
 }
 
-func (l *Loader) rehearsedIs(d Driver) {
+func (l *Loader) setRehearsed(d Driver) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checked = d
 }
 
-// stands records what Loaded and Target depend on, and stood returns it.
-func (l *Loader) stands(o Observation, d Desired) {
+// recordDrivers records the values that Loaded and Target depend on. recordedDrivers returns them.
+func (l *Loader) recordDrivers(o Observation, d Desired) {
 	next, _ := o.desired(d)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.standing = o.Running.ID() + " " + next.ID() + " " + l.checked.ID()
+	l.drivers = o.Running.ID() + " " + next.ID() + " " + l.checked.ID()
 }
 
-func (l *Loader) stood() string {
+func (l *Loader) recordedDrivers() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.standing
+	return l.drivers
 }

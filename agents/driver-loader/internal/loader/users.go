@@ -12,9 +12,8 @@ import (
 	"outrigger.dev/pkg/holders"
 )
 
-// users returns the processes that use the driver and would go on when NVML is claimed: all
-// that hold a device, except agents, which share the lease, and the daemons of the driver,
-// which are stopped.
+// users returns the processes that would use the driver after a claim of NVML. They are the holders of
+// devices, except agents, which share the lease, and the daemons of the driver, which are stopped.
 func (l *Loader) users(ctx context.Context) ([]holders.Holder, error) {
 	found, err := l.Holders(ctx)
 	lease, leaseErr := statx(filepath.Join(l.cfg.Contract.Root, "leases/nvml"))
@@ -23,7 +22,7 @@ func (l *Loader) users(ctx context.Context) ([]holders.Holder, error) {
 	}), err
 }
 
-// shares reports whether a process has the file of the lease open.
+// shares reports whether a process has the lease file open.
 func (l *Loader) shares(pid int, lease unix.Statx_t) bool {
 	fds, err := filepath.Glob(filepath.Join(l.cfg.Kernel.Proc, strconv.Itoa(pid), "fd/*"))
 	if err != nil {
@@ -35,7 +34,7 @@ func (l *Loader) shares(pid int, lease unix.Statx_t) bool {
 	})
 }
 
-// statx asks neither the server of a file nor its driver, which may hang.
+// statx does not block on the server of a file or on its driver.
 func statx(path string) (s unix.Statx_t, err error) {
 	return s, unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_INO, &s)
 }

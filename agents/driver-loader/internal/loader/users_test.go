@@ -31,7 +31,7 @@ func opens(t *testing.T, cfg loader.Config, pid, command string, files ...string
 }
 
 func TestAgentsAreNotDisturbedWhileAPodUsesTheDriver(t *testing.T) {
-	cfg := host(t)
+	cfg := useHostDriver(t)
 	p := stocked(t, cfg)
 	lease := filepath.Join(cfg.Contract.Root, "leases/nvml")
 	payloadtest.Write(t, lease, "", 0o644)

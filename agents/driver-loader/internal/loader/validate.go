@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/pkg/driverproc"
 )
 
-// validate opens the driver's control device and each GPU, as NVML does first. That makes
-// the driver initialize a GPU. One that does not answer costs this GPU, unless it is the only one.
+// validate opens the driver's control device and each GPU, like NVML, so that the driver initializes the
+// GPUs. A GPU that does not answer is only logged, unless all GPUs fail.
 func (l *Loader) validate(ctx context.Context, o Observation) error {
 	if err := l.open(ctx, filepath.Join(l.cfg.Nodes.Dev, "nvidiactl")); err != nil {
 		return unanswered(o, err)
@@ -42,7 +42,7 @@ func (l *Loader) validate(ctx context.Context, o Observation) error {
 	return nil
 }
 
-// unanswered is the cause that a driver does not work.
+// unanswered returns the cause for a driver that does not work.
 func unanswered(o Observation, err error) error {
 	return cause.New(cause.DriverDoesNotAnswer, "driver "+o.Running.Version, err.Error())
 }
@@ -55,7 +55,7 @@ func openDevice(path string) error {
 	return unix.Close(fd)
 }
 
-// open opens and closes a device.
+// open opens and closes a device. It returns when ctx ends, even if the driver hangs.
 func (l *Loader) open(ctx context.Context, path string) error {
 	result := make(chan error, 1)
 	go func() { result <- l.cfg.Open(path) }()

@@ -10,13 +10,13 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/decompress"
 )
 
-// maxSize is the most bytes of a module, in a file and decompressed. NVIDIA's largest has
-// about 100 MiB with its debug information.
+// maxSize is the largest size of a module, compressed and decompressed, in bytes. NVIDIA's largest
+// module has about 100 MiB with debug information.
 const maxSize = 256 << 20
 
 var errTooLarge = fmt.Errorf("it has more than %d MiB", maxSize>>20)
 
-// decompressed returns what a compressed file has, and any other as it is.
+// decompressed returns the decompressed content of a file. It returns other files unchanged.
 func decompressed(data []byte, limit int64) ([]byte, error) {
 	plain, form, err := decompress.Reader(bufio.NewReader(bytes.NewReader(data)))
 	if form == "" {

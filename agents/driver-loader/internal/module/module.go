@@ -1,54 +1,52 @@
-// Package module reads files of kernel modules: what a module says about itself, which
-// symbols it needs and provides, and who signed it. It reads them in the form in which
-// distributions ship them, compressed or not, and never asks the kernel.
+// Package module reads files of kernel modules: their metadata, the symbols that they need and export,
+// and their signers. It reads compressed and uncompressed files, and does not use the kernel.
 package module
 
 import "debug/elf"
 
-// Module is a kernel module, from its file.
+// Module describes a kernel module, as read from its file.
 type Module struct {
-	// Name is the name under which the kernel lists the module, such as nvidia_uvm. It is
-	// that in the file, or that of the file where the module states none.
+	// Name is the kernel's name of the module, such as nvidia_uvm. If the module does not state its
+	// name, it is derived from the name of the file.
 	Name string
-	// Version, SrcVersion, Vermagic and License are "" where the module does not state them.
+	// Version, SrcVersion, Vermagic and License are "" if the module does not state them.
 	Version, SrcVersion, Vermagic, License string
-	// Depends are the modules that must be loaded before. SoftDepends are those that its
-	// author wants loaded before, in the form of modprobe: "pre: a b post: c".
+	// Depends are the modules that must be loaded before this one. SoftDepends are the optional
+	// dependencies, in the format of modprobe: "pre: a b post: c".
 	Depends, SoftDepends []string
-	// Params are the parameters in the order of the file.
+	// Params are the parameters, in the order of the file.
 	Params []Param
-	// Needs are the symbols of the kernel and of other modules that the module was built
-	// against, with their versions. It is empty for a kernel without CONFIG_MODVERSIONS.
+	// Needs has the versions of the symbols of the kernel and of other modules that the module was
+	// built against. It is empty for a kernel without CONFIG_MODVERSIONS.
 	Needs map[string]uint32
-	// Undefined are the symbols that must exist when the module is loaded, in order of
-	// name. Weak ones are not among them.
+	// Undefined are the symbols that must exist when the module is loaded, ordered by name. It does
+	// not include weak symbols.
 	Undefined []string
-	// Provides are the symbols that the module exports. The version is 0 where the file has none.
+	// Provides has the exported symbols with their versions. The version is 0 if the file has none.
 	Provides map[string]uint32
-	// Signature is nil for a module without a signature.
+	// Signature is nil for an unsigned module.
 	Signature *Signature
 	Machine   elf.Machine
-	// Data is the file, decompressed, with its signature: what the kernel loads.
+	// Data is the decompressed file with its signature, which the kernel loads.
 	Data []byte
 }
 
-// Param is a parameter of a module.
+// Param describes a parameter of a module.
 type Param struct {
 	Name string
-	// Type is that of the kernel's module_param, such as "bool", "charp" or "array of int";
-	// "" where the module does not state it.
+	// Type is the type in the kernel's module_param, such as "bool", "charp" or "array of int". It is
+	// "" if the module does not state it.
 	Type        string
 	Description string
 }
 
-// Signature is who signed a module, as the module says. It is not verified: only the
-// kernel has the keys.
+// Signature describes the signer of a module. It is not verified, because only the kernel has the keys.
 type Signature struct {
-	// Signer is the common name of the issuer of the signer's certificate, "" where the
-	// signature names only the key.
+	// Signer is the common name of the issuer of the signer's certificate. It is "" if the signature
+	// names only the key.
 	Signer string
-	// KeyID are hexadecimal digits: the serial number of the certificate, or the
-	// identifier of its key if ByKey.
+	// KeyID has hexadecimal digits: the identifier of the key if ByKey is set, and otherwise the
+	// serial number of the certificate.
 	KeyID string
 	ByKey bool
 	// Hash is the algorithm of the digest, such as "sha512".

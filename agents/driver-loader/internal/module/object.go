@@ -8,7 +8,7 @@ import (
 	"iter"
 )
 
-// object is a relocatable ELF file of 64 bits, in memory.
+// object is a relocatable 64-bit ELF file in memory.
 type object struct {
 	file *elf.File
 	data []byte
@@ -40,10 +40,10 @@ func newObject(data []byte) (*object, error) {
 	return &object{file: f, data: data}, nil
 }
 
-// end returns where the file ends: what follows is not of the module.
+// end returns the offset of the first byte after the ELF file.
 func (o *object) end() uint64 {
 	order := o.file.ByteOrder
-	// e_shoff, e_shentsize and e_shnum of the header; NewFile has checked that the table is in the file.
+	// e_shoff, e_shentsize and e_shnum of the header. NewFile has checked that the table is in the file.
 	end := order.Uint64(o.data[0x28:]) + uint64(order.Uint16(o.data[0x3a:]))*uint64(len(o.file.Sections))
 	for _, s := range o.file.Sections {
 		if s.Type != elf.SHT_NOBITS && s.Type != elf.SHT_NULL {
@@ -53,8 +53,7 @@ func (o *object) end() uint64 {
 	return end
 }
 
-// section returns the content of a section, nil if there is none. The caller must not
-// change it.
+// section returns the content of a section, or nil if it does not exist. The caller must not change it.
 func (o *object) section(name string) ([]byte, error) {
 	s := o.file.Section(name)
 	if s == nil {
@@ -73,7 +72,7 @@ func (o *object) content(s *elf.Section) ([]byte, error) {
 	return o.data[s.Offset : s.Offset+s.FileSize], nil
 }
 
-// symbol is an entry of the table of symbols.
+// symbol is an entry of the symbol table.
 type symbol struct {
 	name    string
 	bind    elf.SymBind
@@ -83,8 +82,8 @@ type symbol struct {
 
 const symbolSize = 24
 
-// symbols yields the symbols that have names. It reads the table itself, because that of
-// a module with debug information has hundreds of thousands of them, of which few matter.
+// symbols returns the named symbols. It parses the table itself, because a module with debug information
+// has hundreds of thousands of symbols, and only a few are needed.
 func (o *object) symbols() (iter.Seq[symbol], error) {
 	table := o.file.SectionByType(elf.SHT_SYMTAB)
 	if table == nil {
@@ -104,7 +103,7 @@ func (o *object) symbols() (iter.Seq[symbol], error) {
 	order := o.file.ByteOrder
 	return func(yield func(symbol) bool) {
 		for ; len(entries) >= symbolSize; entries = entries[symbolSize:] {
-			name := text0(names, uint64(order.Uint32(entries)))
+			name := cString(names, uint64(order.Uint32(entries)))
 			if name == "" {
 				continue
 			}
@@ -118,8 +117,8 @@ func (o *object) symbols() (iter.Seq[symbol], error) {
 	}, nil
 }
 
-// text0 returns the text at an offset that ends with a zero, "" if there is none.
-func text0(data []byte, offset uint64) string {
+// cString returns the zero-terminated string at an offset, or "" if it is not terminated.
+func cString(data []byte, offset uint64) string {
 	if offset >= uint64(len(data)) {
 		return ""
 	}

@@ -27,8 +27,8 @@ func Read(path string) (*Module, error) {
 	return Parse(path, data)
 }
 
-// Parse parses the file of a module. The name is that of the file, for errors, and for a
-// module that does not state its own. Parse keeps data.
+// Parse parses the file of a module. name is the name of the file. It is used in errors, and as the name
+// of a module that does not state one. Parse retains data.
 func Parse(name string, data []byte) (*Module, error) {
 	m, err := parse(name, data)
 	if err != nil {
@@ -69,19 +69,19 @@ func parse(name string, data []byte) (*Module, error) {
 	return m, m.readSymbols(o)
 }
 
-// maxName is the most bytes of a module's name: MODULE_NAME_LEN of the kernel for 64 bits,
-// without the last zero.
+// maxName is the largest length of a module's name, in bytes: the kernel's MODULE_NAME_LEN on 64-bit
+// architectures, without the terminating zero.
 const maxName = 55
 
 var moduleName = regexp.MustCompile(`^[A-Za-z0-9_]{1,55}$`)
 
-// nameOf returns the name of a module by that of its file, as kmod does.
+// nameOf derives the name of a module from the name of its file, like kmod.
 func nameOf(file string) string {
 	name, _, _ := strings.Cut(filepath.Base(file), ".")
 	return strings.ReplaceAll(name, "-", "_")
 }
 
-// readInfo reads the section .modinfo, which has entries "key=value" that end with a zero.
+// readInfo reads the section .modinfo, which has zero-terminated entries "key=value".
 func (m *Module) readInfo(o *object) error {
 	info, err := o.section(".modinfo")
 	if err != nil {
@@ -116,7 +116,7 @@ func (m *Module) readInfo(o *object) error {
 		case "license":
 			m.License = value
 		case "depends":
-			m.Depends = append(m.Depends, list(value)...)
+			m.Depends = append(m.Depends, splitNames(value)...)
 		case "softdep":
 			m.SoftDepends = append(m.SoftDepends, value)
 		case "parm":
@@ -130,13 +130,12 @@ func (m *Module) readInfo(o *object) error {
 	return nil
 }
 
-// list returns the names of a list with commas, in the kernel's form.
-func list(value string) []string {
+// splitNames splits a comma-separated list of module names, and converts the names to the kernel's form.
+func splitNames(value string) []string {
 	return strings.FieldsFunc(strings.ReplaceAll(value, "-", "_"), func(r rune) bool { return r == ',' })
 }
 
-// supported reports whether this package can read modules for a processor: all have words
-// of 64 bits.
+// supported reports whether this package can read modules for an architecture. All are 64-bit.
 func supported(m elf.Machine) bool {
 	return m == elf.EM_X86_64 || m == elf.EM_AARCH64 || m == elf.EM_PPC64 || m == elf.EM_RISCV || m == elf.EM_S390
 }

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// SignatureMark ends a signed module: MODULE_SIG_STRING of the kernel.
+	// SignatureMark is the end of a signed module: MODULE_SIG_STRING of the kernel.
 	SignatureMark = "~Module signature appended~\n"
-	// trailerSize is that of the kernel's struct module_signature.
+	// trailerSize is the size of the kernel's struct module_signature.
 	trailerSize = 12
-	// PKCS7 is PKEY_ID_PKCS7 in the kernel's struct module_signature, the only form that kernels
-	// since 4.3 take.
+	// PKCS7 is PKEY_ID_PKCS7 in the kernel's struct module_signature. It is the only format that
+	// kernels since 4.3 accept.
 	PKCS7 = 2
 )
 
-// cutSignature returns a module without its signature, and the signature, nil if there is
-// none. The signature is followed by the kernel's struct module_signature, and a mark.
+// cutSignature splits a module into the part before the signature and the signature, which is nil for an
+// unsigned module. The kernel's struct module_signature and a marker follow the signature.
 func cutSignature(data []byte) ([]byte, *Signature, error) {
 	body, ok := bytes.CutSuffix(data, []byte(SignatureMark))
 	if !ok {
@@ -50,8 +50,8 @@ func cutSignature(data []byte) ([]byte, *Signature, error) {
 	return body[:split], s, nil
 }
 
-// contentInfo and the types below are those of RFC 2315 and RFC 5652, as far as needed.
-// The parser accepts fields after the last one.
+// contentInfo and the types below are the needed parts of the types in RFC 2315 and RFC 5652. The
+// parser accepts additional fields at the end.
 type contentInfo struct {
 	Type    asn1.ObjectIdentifier
 	Content asn1.RawValue `asn1:"explicit,tag:0"`
@@ -109,7 +109,7 @@ func parseSignature(der []byte) (*Signature, error) {
 	return s, nil
 }
 
-// hashName returns the kernel's name of a digest, or its number if it is not known.
+// hashName returns the kernel's name of a hash algorithm. For an unknown one, it returns the identifier.
 func hashName(id asn1.ObjectIdentifier) string {
 	names := map[string]string{
 		"1.3.14.3.2.26":          "sha1",

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// entrySize is the size of the kernel's struct modversion_info on processors of 64 bits:
-// the version in the size of a long, and a name that ends with a zero.
+// entrySize is the size of the kernel's struct modversion_info on 64-bit architectures. The struct has
+// the version, in the size of a long, and a zero-terminated name.
 const entrySize, longSize = 64, 8
 
-// versions returns the symbols of which the module states a version: in the section
-// __versions, and since Linux 6.13 in two others, for names of any length.
+// versions returns the symbols with versions. They are in the section __versions, and since Linux 6.13
+// also in two other sections, for names of any length.
 func versions(o *object) (map[string]uint32, error) {
 	out := map[string]uint32{}
 	table, err := o.section("__versions")
@@ -26,7 +26,7 @@ func versions(o *object) (map[string]uint32, error) {
 	}
 	order := o.file.ByteOrder
 	for ; len(table) > 0; table = table[entrySize:] {
-		if name := text0(table[longSize:entrySize], 0); name != "" {
+		if name := cString(table[longSize:entrySize], 0); name != "" {
 			out[name] = uint32(order.Uint64(table)) //nolint:gosec // A version is the lower half.
 		}
 	}
@@ -51,7 +51,7 @@ func versions(o *object) (map[string]uint32, error) {
 	return out, nil
 }
 
-// readSymbols reads which symbols the module lacks, and which it exports.
+// readSymbols sets Undefined and Provides from the symbol table.
 func (m *Module) readSymbols(o *object) error {
 	symbols, err := o.symbols()
 	if err != nil {
@@ -64,7 +64,7 @@ func (m *Module) readSymbols(o *object) error {
 		crcOf, versioned := strings.CutPrefix(s.name, "__crc_")
 		switch {
 		case s.section == elf.SHN_UNDEF:
-			// .TOC. is a name for an address of PowerPC.
+			// .TOC. is a name for an address on PowerPC.
 			if s.bind == elf.STB_GLOBAL && s.name != ".TOC." {
 				undefined[s.name] = true
 			}
@@ -80,8 +80,8 @@ func (m *Module) readSymbols(o *object) error {
 	return nil
 }
 
-// crc returns the version that a symbol __crc_ stands for: its value, or since Linux 5.19
-// what is at its place. It is 0 if there is none.
+// crc returns the version in a symbol __crc_*: the value of the symbol, or since Linux 5.19 the number at
+// its address. It returns 0 if it cannot be read.
 func (o *object) crc(s symbol) uint32 {
 	if s.section == elf.SHN_ABS {
 		return uint32(s.value) //nolint:gosec // A version is the lower half.

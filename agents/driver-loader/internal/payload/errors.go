@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// problem returns a Cause. The text may quote what others wrote.
+// problem returns a Cause. It makes quoted text printable.
 func problem(code cause.Code, subject, fix, format string, args ...any) cause.Cause {
 	return cause.Cause{Code: code, Subject: text.Printable(subject), Text: text.Cut(text.Printable(fmt.Sprintf(format, args...)), 500), Fix: fix}
 }

@@ -16,40 +16,40 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// Bounds of a payload. NVIDIA's have 1.4 GB in 1,000 files, and 10,000 with the source tree.
+// Limits of a payload. NVIDIA's payloads have 1.4 GB in 1,000 files, or 10,000 files with the source tree.
 const (
 	maxFiles    = 100_000
 	maxPath     = 1024
 	defaultSize = 16 << 30
 )
 
-// writer fills a folder with files of others, and never writes outside of it.
+// writer writes untrusted files into a folder, and not outside of it.
 type writer struct {
 	root  *os.Root
-	name  string // what is imported, for errors
-	most  int64  // bytes that may be written
-	left  int64  // and those of them that are left
+	name  string // the imported path, for errors
+	most  int64  // the largest number of bytes to write
+	left  int64  // the remaining number of bytes
 	files int
-	// sums has the digest of each file by its inode: the path of a file can lead through links.
+	// sums has the digests of files by inode, because the path of a file can contain links.
 	sums map[uint64]sum
-	// buffer is that of all copies.
+	// buffer is used for all copies.
 	buffer []byte
 }
 
-// copied is how many bytes are copied at once.
-const copied = 256 << 10
+// copyBufferSize is the number of bytes that are copied at once.
+const copyBufferSize = 256 << 10
 
 func newWriter(dir, name string, most int64) (*writer, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &writer{root: root, name: name, most: most, left: most, sums: map[uint64]sum{}, buffer: make([]byte, copied)}, nil
+	return &writer{root: root, name: name, most: most, left: most, sums: map[uint64]sum{}, buffer: make([]byte, copyBufferSize)}, nil
 }
 
 func (w *writer) Close() error { return w.root.Close() }
 
-// extract writes one entry of an archive.
+// extract writes an entry of an archive.
 func (w *writer) extract(h *tar.Header, content io.Reader) error {
 	name, err := w.local(h.Name)
 	if err != nil || name == "." {
@@ -57,7 +57,7 @@ func (w *writer) extract(h *tar.Header, content io.Reader) error {
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
-		return w.written(w.root.MkdirAll(name, 0o755))
+		return w.explain(w.root.MkdirAll(name, 0o755))
 	case tar.TypeReg:
 		return w.file(name, content, h.FileInfo().Mode())
 	case tar.TypeSymlink:
@@ -74,7 +74,7 @@ func (w *writer) extract(h *tar.Header, content io.Reader) error {
 	return problem(cause.PayloadRejected, w.name, fetchAgain, "has a device or another special file: %q", h.Name)
 }
 
-// local returns a path of others as a local one.
+// local checks a path from an archive, and returns it as a local path.
 func (w *writer) local(name string) (string, error) {
 	clean := path.Clean(name)
 	if !filepath.IsLocal(clean) || len(clean) > maxPath || strings.ContainsFunc(clean, func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -86,33 +86,33 @@ func (w *writer) local(name string) (string, error) {
 	return clean, nil
 }
 
-// file writes a file. Programs stay executable; no file gets the rights of its owner.
+// file writes a file. Executable files stay executable. No file gets the set-user-ID bit.
 func (w *writer) file(name string, content io.Reader, mode fs.FileMode) error {
 	if err := w.parents(name); err != nil {
 		return err
 	}
-	// A file that is there may be a link of the archive: it is replaced, not followed.
+	// An existing file may be a link from the archive, so it is replaced, not followed.
 	if err := w.remove(name); err != nil {
 		return err
 	}
 	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return w.written(err)
+		return w.explain(err)
 	}
 	n, err := w.fill(f, io.LimitReader(content, w.left+1))
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
 	if err != nil {
-		return w.written(err)
+		return w.explain(err)
 	}
 	if w.left -= n; w.left < 0 {
 		return problem(cause.PayloadRejected, w.name, fetchAgain, "has more than %d MiB of content, more than a driver has", w.most>>20)
 	}
-	return w.written(w.root.Chmod(name, plain(mode)))
+	return w.explain(w.root.Chmod(name, plain(mode)))
 }
 
-// fill writes a new file, and notes its digest: the content is not read again for it.
+// fill writes a new file, and records its digest, so that the file is not read again for it.
 func (w *writer) fill(f *os.File, content io.Reader) (int64, error) {
 	hash := sha256.New()
 	n, err := io.CopyBuffer(io.MultiWriter(f, hash), content, w.buffer)
@@ -127,7 +127,7 @@ func (w *writer) fill(f *os.File, content io.Reader) (int64, error) {
 	return n, nil
 }
 
-// plain is the mode of a file in the store: readable by all, executable or not.
+// plain returns the mode of a file in the store: readable by all users, and executable or not.
 func plain(mode fs.FileMode) fs.FileMode {
 	if mode&0o111 != 0 {
 		return 0o755
@@ -135,8 +135,8 @@ func plain(mode fs.FileMode) fs.FileMode {
 	return 0o644
 }
 
-// link writes a symbolic link. Where it leads is the reader's business: all readers follow
-// links as a process with that root would.
+// link writes a symbolic link. It does not check the target, because all readers resolve links within
+// the root.
 func (w *writer) link(name, target string) error {
 	if target == "" || len(target) > maxPath {
 		return problem(cause.PayloadRejected, w.name, fetchAgain, "has the link %q without a target", name)
@@ -147,10 +147,10 @@ func (w *writer) link(name, target string) error {
 	if err := w.remove(name); err != nil {
 		return err
 	}
-	return w.written(w.root.Symlink(target, name))
+	return w.explain(w.root.Symlink(target, name))
 }
 
-// hardLink gives a file a second name.
+// hardLink adds a second name for a file.
 func (w *writer) hardLink(from, name string) error {
 	if err := w.parents(name); err != nil {
 		return err
@@ -158,24 +158,24 @@ func (w *writer) hardLink(from, name string) error {
 	if err := w.remove(name); err != nil {
 		return err
 	}
-	return w.written(w.root.Link(from, name))
+	return w.explain(w.root.Link(from, name))
 }
 
-// remove removes what is at the place of a file.
+// remove removes a file or link, if it exists.
 func (w *writer) remove(name string) error {
 	if err := w.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-		return w.written(err)
+		return w.explain(err)
 	}
 	return nil
 }
 
 func (w *writer) parents(name string) error {
-	return w.written(w.root.MkdirAll(path.Dir(name), 0o755))
+	return w.explain(w.root.MkdirAll(path.Dir(name), 0o755))
 }
 
-// written returns an error of writing with its cause: a path through a link that leaves the
-// folder is the fault of the archive, a full disk that of the node.
-func (w *writer) written(err error) error {
+// explain returns the Cause of a write error. A path that leaves the folder through a link is an error of
+// the archive. A full disk is an error of the node.
+func (w *writer) explain(err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -13,8 +13,8 @@ import (
 	"outrigger.dev/pkg/ldso"
 )
 
-// daemonFiles returns what driver images have beside NVIDIA's archive: the daemons of the
-// NVLink fabric, as patterns below their root.
+// daemonFiles returns the files of driver images that NVIDIA's archive does not have: the daemons for the
+// NVLink fabric. They are patterns below the root of the image.
 func daemonFiles() []string {
 	names := []string{
 		"usr/bin/nv-fabricmanager", "usr/bin/nvidia-fabricmanager-start.sh", "usr/bin/nvswitch-audit",
@@ -30,8 +30,8 @@ func daemonFiles() []string {
 	return names
 }
 
-// fromFolder installs what is in an archive. If the folder is below the writer's, as
-// unpacked says, files are linked and not copied.
+// fromFolder imports the content of an archive. If the folder is below the writer's, unpacked is its name
+// there, and files are linked instead of copied.
 func (f filler) fromFolder(dir, unpacked string) (record, error) {
 	from, err := os.OpenRoot(dir)
 	if err != nil {
@@ -46,11 +46,11 @@ func (f filler) fromFolder(dir, unpacked string) (record, error) {
 		return record{}, err
 	}
 	for _, p := range layout(m, f.machine) {
-		if !p.inside() {
+		if !p.staysInRoot() {
 			return record{}, problem(cause.PayloadRejected, f.name, fetchAgain, "has a manifest that puts %q at %q", p.from+p.target, p.to)
 		}
 		p.to = path.Join(rootName, p.to)
-		if err := f.place(from, p, unpacked); err != nil {
+		if err := f.putFile(from, p, unpacked); err != nil {
 			return record{}, err
 		}
 	}
@@ -81,12 +81,12 @@ func (f filler) manifest(dir string) (manifest, error) {
 	return m, nil
 }
 
-// skeleton makes the folders of a driver root that programs expect, with a merged /usr, and
-// those at which things are mounted.
+// skeleton creates the folders of a driver root that programs expect, with a merged /usr, and the mount
+// points.
 func (f filler) skeleton() error {
 	for _, dir := range []string{"usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "dev", "proc", "run", "sys", "tmp", "var"} {
 		if err := f.root.MkdirAll(path.Join(rootName, dir), 0o755); err != nil {
-			return f.written(err)
+			return f.explain(err)
 		}
 	}
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
@@ -97,8 +97,8 @@ func (f filler) skeleton() error {
 	return f.link(path.Join(rootName, "var/run"), "../run")
 }
 
-// place puts a file or link of the archive at its place.
-func (f filler) place(from *os.Root, p placement, unpacked string) error {
+// putFile puts a file or link of the archive into the driver root.
+func (f filler) putFile(from *os.Root, p placement, unpacked string) error {
 	if p.from == "" {
 		return f.link(p.to, p.target)
 	}
@@ -112,7 +112,7 @@ func (f filler) place(from *os.Root, p placement, unpacked string) error {
 	if err := f.hardLink(path.Join(unpacked, p.from), p.to); err != nil {
 		return err
 	}
-	return f.written(f.root.Chmod(p.to, plain(p.mode)))
+	return f.explain(f.root.Chmod(p.to, plain(p.mode)))
 }
 
 func (f filler) copy(from *os.Root, name, to string, mode fs.FileMode) error {
@@ -124,8 +124,8 @@ func (f filler) copy(from *os.Root, name, to string, mode fs.FileMode) error {
 	return f.file(to, f.reader(in), mode)
 }
 
-// tree copies the files and links of a folder, if it is there. It leaves out special files,
-// and what skip says.
+// tree copies the files and links of a folder, if it exists. It skips special files, and names that skip
+// returns true for.
 func (f filler) tree(from *os.Root, dir, to string, skip func(string) bool) error {
 	return fs.WalkDir(from.FS(), dir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name == dir {
@@ -135,7 +135,7 @@ func (f filler) tree(from *os.Root, dir, to string, skip func(string) bool) erro
 			return err
 		}
 		if skip != nil && skip(name) {
-			return leaveOut(e)
+			return skipEntry(e)
 		}
 		target, err := f.local(path.Join(to, strings.TrimPrefix(name, dir)))
 		if err != nil {
@@ -143,7 +143,7 @@ func (f filler) tree(from *os.Root, dir, to string, skip func(string) bool) erro
 		}
 		switch {
 		case e.IsDir():
-			return f.written(f.root.MkdirAll(target, 0o755))
+			return f.explain(f.root.MkdirAll(target, 0o755))
 		case e.Type() == fs.ModeSymlink:
 			link, err := from.Readlink(name)
 			if err != nil {
@@ -161,7 +161,7 @@ func (f filler) tree(from *os.Root, dir, to string, skip func(string) bool) erro
 	})
 }
 
-// daemons copies the daemons of the image around the driver.
+// daemons copies the daemons for the NVLink fabric from the driver image.
 func (f filler) daemons() error {
 	if f.src.image == "" {
 		return nil
@@ -185,7 +185,7 @@ func (f filler) daemons() error {
 	return nil
 }
 
-// fromTree copies the sources of the open modules.
+// fromTree imports a source tree of the open modules.
 func (f filler) fromTree() (record, error) {
 	from, err := os.OpenRoot(f.src.path)
 	if err != nil {
@@ -198,7 +198,7 @@ func (f filler) fromTree() (record, error) {
 	return record{Payload: Payload{Version: f.src.version}}, f.tree(from, ".", to, skip)
 }
 
-// check reports whether the driver root has what each driver has, for this processor.
+// check returns an error unless the driver root has NVML and CUDA for this architecture.
 func (f filler) check(version string) error {
 	machines := map[string]ldso.Machine{"x86_64": ldso.X8664, "aarch64": ldso.AArch64}
 	for _, stem := range []string{"libnvidia-ml.so.", "libcuda.so."} {

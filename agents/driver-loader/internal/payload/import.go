@@ -17,15 +17,15 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Import copies a driver into the store, and returns the payload. It takes
+// Import copies a driver into the store, and returns the payload. It accepts
 //   - a .run archive, which it reads and does not run,
-//   - a folder with what is in one, as "--extract-only" leaves it,
-//   - the root of a driver image, which has one of these in its folder drivers,
+//   - a folder with the content of an archive, as "--extract-only" creates it,
+//   - the root of a driver image, with an archive or its content in the folder drivers,
 //   - a driver root, with an installed driver,
 //   - NVIDIA's source tree, or its folder kernel-open: a payload without a driver root.
 //
-// It writes nothing if the store has the same driver. An error that an operator can do
-// something about is a Cause. After an error, the store is as before.
+// It writes nothing if the store has the same driver. Errors that an operator can fix are Causes. An error
+// leaves the store unchanged.
 func (s Store) Import(ctx context.Context, from string) (Payload, error) {
 	src, err := recognise(from, s.Machine)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s Store) Import(ctx context.Context, from string) (Payload, error) {
 	return p, errors.Join(err, stage.Close())
 }
 
-// imported finds the payload of the same source.
+// imported returns the payload that was imported from the same source.
 func (s Store) imported(stamp string) (Payload, bool) {
 	records, err := s.records()
 	if err != nil && len(records) == 0 {
@@ -50,7 +50,7 @@ func (s Store) imported(stamp string) (Payload, bool) {
 	}
 	for i, r := range records {
 		if r.Stamp == stamp && r.complete() == nil {
-			// The newest one is written again for nothing.
+			// The newest payload does not need a new import time.
 			return r.Payload, i == 0 || r.importAgain(stamp) == nil
 		}
 	}
@@ -83,7 +83,7 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 	}
 	path := filepath.Join(s.drivers(), r.name())
 	if old, err := read(path); err == nil && old.complete() == nil {
-		// The same content from elsewhere. It may be mounted, so it stays.
+		// The same content was imported from another path. Keep the old folder, because it may be mounted.
 		err := old.importAgain(src.stamp)
 		return old.Payload, err
 	}
@@ -95,7 +95,7 @@ func (s Store) importTo(ctx context.Context, stage *staging.Stage, src source) (
 	return r.Payload, nil
 }
 
-// seal writes the list of the files and the record.
+// seal writes the list of files and the record.
 func (r *record) seal(ctx context.Context, known map[uint64]sum) error {
 	files, err := list(ctx, r.Dir, known)
 	if err != nil {
@@ -117,8 +117,7 @@ func (r *record) write() error {
 	return hostfs.WriteFile(filepath.Join(r.Dir, recordName), append(data, '\n'), 0o644)
 }
 
-// importAgain makes the payload, which another import has completed, the one that was imported last,
-// from a source.
+// importAgain records a new import of a complete payload, so that it becomes the newest one.
 func (r *record) importAgain(stamp string) error {
 	r.Imported, r.Stamp = time.Now().UTC().Round(0), stamp
 	return r.write()
@@ -147,7 +146,7 @@ func (f filler) fill() (record, error) {
 	return record{}, fmt.Errorf("import %s: %q is no form of a driver", f.name, f.src.form)
 }
 
-// unpacked is the folder of an archive's content, before it is put in its place.
+// unpacked is the folder with the content of an archive, until it is in its final place.
 const unpacked = "unpacked"
 
 func (f filler) fromArchive() (record, error) {
@@ -164,7 +163,7 @@ func (f filler) fromArchive() (record, error) {
 		return record{}, problem(cause.WrongArchitecture, f.src.path, "give the driver for Linux-"+f.machine, "is a driver for %s-%s; this node is Linux-%s", a.system, a.machine, f.machine)
 	}
 	if err := f.root.Mkdir(unpacked, 0o755); err != nil {
-		return record{}, f.written(err)
+		return record{}, f.explain(err)
 	}
 	err = a.extract(func(h *tar.Header, content io.Reader) error {
 		h.Name = unpacked + "/" + h.Name
@@ -180,5 +179,5 @@ func (f filler) fromArchive() (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	return r, f.written(f.root.RemoveAll(unpacked))
+	return r, f.explain(f.root.RemoveAll(unpacked))
 }

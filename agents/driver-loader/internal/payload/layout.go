@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// kind is where files of a type go in the driver root. The types and their folders are
-// those of nvidia-installer, which is public.
+// kind describes where files of a type are installed in the driver root. The types and their folders are
+// defined by nvidia-installer, whose source is public.
 type kind struct {
-	// dir is the folder, "" for types that are not installed. "lib" stands for the
-	// folder of libraries, and "version" for the driver's version.
+	// dir is the folder, or "" for types that are not installed. A first element "lib" stands for the
+	// folder of libraries, and a last element "version" for the driver's version.
 	dir string
-	// hasPath is set for types whose lines have a path. It is below dir, unless ignorePath.
+	// hasPath is set for types whose lines have a path. The path is below dir, unless ignorePath is set.
 	hasPath, ignorePath bool
 	isLink              bool
 }
 
-// kinds returns all types that NVIDIA's installer knows. Not installed are documentation,
-// what belongs to the desktop or to systemd of the host, 32-bit libraries, and the
-// libraries of other vendors (GLVND, the loader of OpenCL), which containers bring along.
+// kinds returns all types of NVIDIA's installer. Not installed are documentation, files for the desktop or
+// the host's systemd, 32-bit libraries, and libraries of other vendors (GLVND, the OpenCL loader), which
+// containers have themselves.
 func kinds() map[string]kind {
 	all := map[string]kind{
 		"VDPAU_LIB":                  {dir: "lib", hasPath: true},
@@ -75,9 +75,9 @@ func kinds() map[string]kind {
 	return all
 }
 
-// placement is a file or a link of the driver root.
+// placement describes a file or link in the driver root.
 type placement struct {
-	// from is the path in the archive, "" for a link.
+	// from is the path in the archive, or "" for a link.
 	from string
 	// to is the path in the driver root.
 	to     string
@@ -85,16 +85,16 @@ type placement struct {
 	mode   fs.FileMode
 }
 
-// libraries returns the folder of libraries for a processor, as Debian names it.
+// libraries returns the folder of libraries for an architecture, in Debian's form.
 func libraries(machine string) string { return "usr/lib/" + machine + "-linux-gnu" }
 
-// layout returns the driver root of a manifest for a processor.
+// layout returns the files of the driver root for a manifest and an architecture.
 func layout(m manifest, machine string) []placement {
 	all := kinds()
 	var placed []placement
 	for _, e := range m.entries {
 		k := all[e.kind]
-		// Templates are completed by the installer; they configure X without GLVND.
+		// The installer completes templates. They configure X without GLVND.
 		if k.dir == "" || e.compat32 || strings.HasSuffix(e.file, ".template") {
 			continue
 		}
@@ -111,7 +111,7 @@ func layout(m manifest, machine string) []placement {
 		p := placement{from: e.file, to: path.Join(dir, path.Base(e.file)), mode: e.mode}
 		if k.isLink {
 			p.from, p.target = "", e.target
-			// The installer links these to a library one folder up.
+			// The installer links these to a library in the parent folder.
 			if e.kind == "GBM_BACKEND_LIB_SYMLINK" {
 				p.target = path.Join("..", path.Base(e.target))
 			}
@@ -121,8 +121,8 @@ func layout(m manifest, machine string) []placement {
 	return placed
 }
 
-// inside reports whether a placement stays in the driver root.
-func (p placement) inside() bool {
+// staysInRoot reports whether a placement stays in the driver root.
+func (p placement) staysInRoot() bool {
 	return filepath.IsLocal(p.to) && p.to != "." && (p.from == "" || filepath.IsLocal(p.from)) &&
 		(p.target == "" || !path.IsAbs(p.target) && filepath.IsLocal(path.Join(path.Dir(p.to), p.target)))
 }

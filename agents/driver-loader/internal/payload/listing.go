@@ -15,19 +15,18 @@ import (
 	"time"
 )
 
-// file is a file or link of a payload. The list of them all is the content that a payload's
-// digest is of.
+// file is a file or link of a payload. The digest of a payload is the digest of its list of files.
 type file struct {
 	path string
-	// size, mode and sum are those of a file.
+	// size, mode and sum are set for files.
 	size int64
 	mode fs.FileMode
 	sum  string
-	// target is that of a link.
+	// target is set for links.
 	target string
 }
 
-// String is the line of the file in the list.
+// String returns the line of the file in the list.
 func (f file) String() string {
 	if f.target != "" {
 		return fmt.Sprintf("link %q %q", f.path, f.target)
@@ -49,7 +48,7 @@ func parseFile(line string) (file, error) {
 	return f, nil
 }
 
-// stat reports whether the file is there as the list says, without reading it.
+// stat returns an error unless the file matches the list. It does not read the content.
 func (f file) stat(dir string) error {
 	path := filepath.Join(dir, f.path)
 	info, err := os.Lstat(path)
@@ -87,14 +86,14 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// sum is the digest of a file that was written, and its size and time then.
+// sum is the digest of a written file, with the size and the time of the file.
 type sum struct {
 	size    int64
 	written time.Time
 	hex     string
 }
 
-// inode identifies a file of one file system while it is there.
+// inode identifies a file within its file system.
 func inode(info fs.FileInfo) uint64 {
 	if stat, is := info.Sys().(*syscall.Stat_t); is {
 		return stat.Ino
@@ -102,8 +101,7 @@ func inode(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// list returns the files below a folder in order of their paths. It reads those whose digest is
-// not known.
+// list returns the files below a folder, ordered by path. It reads only files without a known digest.
 func list(ctx context.Context, dir string, known map[uint64]sum) ([]file, error) {
 	var files []file
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -133,7 +131,7 @@ func digestOf(ctx context.Context, path string, info fs.FileInfo, known map[uint
 	return sumFile(ctx, path)
 }
 
-// lines is the list as it is in the store.
+// lines returns the list in the format of the store.
 func lines(files []file) []byte {
 	var text strings.Builder
 	for _, f := range files {

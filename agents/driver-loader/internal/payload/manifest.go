@@ -13,34 +13,34 @@ import (
 
 const (
 	maxManifest = 8 << 20
-	// headLines is the number of lines before the files: description, version, modules and
-	// folders. NVIDIA's installer reads them the same way.
+	// headLines is the number of lines before the files: description, version, modules and folders.
+	// NVIDIA's installer also counts lines.
 	headLines = 8
 )
 
-// manifest is the file .manifest in NVIDIA's archives.
+// manifest is the content of the file .manifest in NVIDIA's archives.
 type manifest struct {
 	version string
 	entries []entry
-	// unknown has the types of files that are newer than this program.
+	// unknown lists types that are newer than this program.
 	unknown []string
 }
 
-// entry is one file of a manifest: its path in the archive, and where it goes.
+// entry is a file of a manifest: its path in the archive, and its place.
 type entry struct {
 	file string
 	kind string
-	// path is the folder below that of the kind, for kinds with one.
+	// path is the folder below the folder of the kind, for kinds with a path.
 	path string
-	// target of a link.
+	// target is the target of a link.
 	target string
 	mode   fs.FileMode
 	// compat32 is set for 32-bit libraries.
 	compat32 bool
 }
 
-// parseManifest reads a manifest. A line of it is: file, mode, type, and by the type an
-// architecture, a path, and the target of a link. Words like MODULE:nvml group files.
+// parseManifest parses a manifest. A line has a file, a mode and a type. Depending on the type, an
+// architecture, a path, and the target of a link follow. Words such as MODULE:nvml group files.
 func parseManifest(data []byte) (manifest, error) {
 	var m manifest
 	kinds := kinds()
@@ -78,7 +78,7 @@ func parseManifest(data []byte) (manifest, error) {
 	return m, nil
 }
 
-// parseEntry reads the words of a line. The entry has no kind if the type is unknown.
+// parseEntry parses the words of a line. If the type is unknown, the entry has no kind.
 func parseEntry(words []string, kinds map[string]kind) (entry, error) {
 	if len(words) < 3 {
 		return entry{}, fmt.Errorf("%d words, not a file, a mode and a type", len(words))
@@ -119,7 +119,7 @@ func parseEntry(words []string, kinds map[string]kind) (entry, error) {
 	return e, nil
 }
 
-// inherit returns the folder of a file without its first ones.
+// inherit returns the folder of a file without its first elements, whose number is depth.
 func inherit(file, depth string) (string, error) {
 	n, err := strconv.Atoi(depth)
 	parts := strings.Split(path.Dir(file), "/")
@@ -129,8 +129,8 @@ func inherit(file, depth string) (string, error) {
 	return path.Join(parts[n:]...), nil
 }
 
-// validVersion reports whether a text is a version, which is in names of files: numbers
-// with dots.
+// validVersion reports whether a text is a driver version: numbers with dots. Versions are used in names
+// of files.
 func validVersion(v string) bool {
 	parts := strings.Split(v, ".")
 	return len(v) <= 32 && len(parts) >= 2 && !slices.ContainsFunc(parts, func(p string) bool {

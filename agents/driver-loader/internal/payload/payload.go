@@ -1,12 +1,12 @@
-// Package payload keeps drivers on the host: the driver root that containers use, and the
-// sources of its kernel modules. It imports them from what NVIDIA distributes: an archive
-// (.run), what is in one, the root of a driver image, or a source tree.
+// Package payload stores drivers on the host: the driver root for containers, and the sources of the
+// kernel modules. It imports them from NVIDIA's distributions: an archive (.run), its content, the root of
+// a driver image, or a source tree.
 package payload
 
 import "time"
 
-// Flavour is which of NVIDIA's two sets of kernel modules: their sources differ, the names
-// of the modules do not.
+// Flavour is one of NVIDIA's two variants of the kernel modules. The variants have different sources and
+// the same module names.
 type Flavour string
 
 // The two flavours. NVIDIA's archives have them in the folders kernel-open and kernel.
@@ -15,26 +15,26 @@ const (
 	Proprietary Flavour = "proprietary"
 )
 
-// Payload is a driver in the store. Its folder is never changed.
+// Payload is a driver in the store. Its folder is immutable.
 type Payload struct {
-	// Version of the driver, such as 580.95.05.
+	// Version is the version of the driver, such as 580.95.05.
 	Version string `json:"version"`
-	// Digest is the SHA-256 of all paths, modes and contents, in hexadecimal. The same driver
-	// has the same digest, whatever it was imported from.
+	// Digest is the SHA-256 of all paths, modes and contents, in hexadecimal digits. It does not depend
+	// on the source of the import.
 	Digest string `json:"digest"`
-	// Machine is the processor as uname -m names it: x86_64 or aarch64; "" for sources alone.
+	// Machine is the architecture, as uname -m prints it: x86_64 or aarch64. It is "" for sources only.
 	Machine string `json:"machine,omitempty"`
-	// Imported is when, and Origin from what: the path, for people.
+	// Imported is the time of the import, and Origin the imported path, for people.
 	Imported time.Time `json:"imported"`
 	Origin   string    `json:"origin"`
 
 	// Dir is the folder of the payload.
 	Dir string `json:"-"`
-	// Root is the driver root, "" for sources alone.
+	// Root is the driver root, "" for sources only.
 	Root string `json:"-"`
-	// Sources has the folder of the sources of each flavour: one with NVIDIA's Makefile, or
-	// NVIDIA's source tree with the folder kernel-open in it. Do not build in it.
+	// Sources has the folder with the sources of each flavour: a folder with NVIDIA's Makefile, or
+	// NVIDIA's source tree with the folder kernel-open. Do not build in these folders.
 	Sources map[Flavour]string `json:"-"`
-	// Precompiled has the folder with modules that were built elsewhere, by kernel release.
+	// Precompiled has the folders with precompiled modules, by kernel release.
 	Precompiled map[string]string `json:"-"`
 }

@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// fromRoot copies a driver root. Sources and modules in it get their own folders.
+// fromRoot imports a driver root. Sources and modules are moved to separate folders.
 func (f filler) fromRoot() (record, error) {
 	from, err := os.OpenRoot(f.src.path)
 	if err != nil {
@@ -65,7 +65,7 @@ func moduleFolders(from *os.Root) map[string]string {
 	return folders
 }
 
-// modules copies NVIDIA's modules of a kernel, without the folders they are in.
+// modules copies NVIDIA's modules for a kernel into one folder.
 func (f filler) modules(from *os.Root, dir, to string) error {
 	return fs.WalkDir(from.FS(), dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() || !moduleName(path.Base(name)) {
@@ -79,14 +79,14 @@ func (f filler) modules(from *os.Root, dir, to string) error {
 	})
 }
 
-// moduleName reports whether a file is one of the driver's modules.
+// moduleName reports whether a file is a module of the driver.
 func moduleName(name string) bool {
 	stem, extension, _ := strings.Cut(name, ".ko")
 	return (strings.HasPrefix(stem, "nvidia") || stem == "gdrdrv") && strings.Contains(name, ".ko") &&
 		(extension == "" || extension == ".xz" || extension == ".zst" || extension == ".gz")
 }
 
-// flavourOf returns the flavour of sources by the license that the module nvidia declares.
+// flavourOf returns the flavour of sources, by the license that the module nvidia declares.
 func flavourOf(dir string) Flavour {
 	proprietary := regexp.MustCompile(`MODULE_LICENSE\s*\(\s*"NVIDIA"\s*\)`)
 	for _, pattern := range []string{"nvidia/nv*.c", "kernel-open/nvidia/nv*.c"} {

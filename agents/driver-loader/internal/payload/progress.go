@@ -7,11 +7,11 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/progress"
 )
 
-// The steps of an import, in their order.
+// The steps of an import, in order.
 const (
-	// StepCopy: the source is read and unpacked.
+	// StepCopy reads and unpacks the source.
 	StepCopy = "copy"
-	// StepSync: what was written goes to the disk.
+	// StepSync writes the files to the disk.
 	StepSync = "sync"
 )
 
@@ -21,14 +21,14 @@ type meter struct {
 	report func(progress.Progress)
 }
 
-// read adds bytes, and reports the sum. What an archive had in it is read again where it is copied to
-// its place.
+// read adds bytes, and reports the sum. The sum is limited to the size of the source, because the content
+// of an archive is read again when it is copied to its place.
 func (m *meter) read(n int) {
 	m.Done = min(m.Done+n, m.Total)
 	m.report(m.Progress)
 }
 
-// counted is a reader of the source, which ends with the import's context.
+// counted is a counting reader of the source. It fails after ctx ends.
 type counted struct {
 	withContext
 	*meter
@@ -42,7 +42,7 @@ func (r counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// withContext is a reader that ends with ctx.
+// withContext is a reader that fails after ctx ends.
 type withContext struct {
 	ctx context.Context //nolint:containedctx // it has the life of one copy
 	io.Reader

@@ -17,23 +17,23 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// Bounds of the script at the begin of an archive, with the decompressor in it.
+// Limits of the script at the beginning of an archive, which contains the decompressor.
 const (
 	maxStub     = 16 << 20
 	maxStubLine = 1 << 20
-	// checkedFrom is the line from which on the archive's checksum counts.
+	// checkedFrom is the first line that the archive's checksum includes.
 	checkedFrom = 4
 )
 
-// stub is what the script at the begin of a .run archive says. The archive is one of
-// makeself 1.6.0-nv: assignments of a shell, and at the line "skip" compressed tar.
+// stub has the variables of the script at the beginning of a .run archive. The format is makeself 1.6.0-nv:
+// shell assignments, and compressed tar from the line "skip".
 type stub struct {
 	skip            int
 	md5             string
 	machine, system string
 }
 
-// set takes one line of the script.
+// set parses a line of the script.
 func (s *stub) set(line string) {
 	key, value, found := strings.Cut(line, "=")
 	if !found {
@@ -54,7 +54,7 @@ func (s *stub) set(line string) {
 	}
 }
 
-// archive is an open .run archive, in front of its compressed part.
+// archive is an open .run archive, at the beginning of its compressed part.
 type archive struct {
 	stub
 	name string
@@ -62,7 +62,7 @@ type archive struct {
 	sum  hash.Hash
 }
 
-// openArchive reads the script of an archive without running it.
+// openArchive parses the script of an archive, without running it.
 func openArchive(name string, r io.Reader) (*archive, error) {
 	a := &archive{name: name, raw: bufio.NewReaderSize(r, maxStubLine), sum: md5.New()} //nolint:gosec // as above
 	read := 0
@@ -92,19 +92,19 @@ func (a *archive) noArchive(err error) error {
 	return problem(cause.PayloadCorrupt, a.name, fetchAgain, "is no .run archive of NVIDIA's installer")
 }
 
-// extract calls each with each entry of the archive. Then it compares the checksum.
+// extract calls each for every entry of the archive. Then it compares the checksum.
 func (a *archive) extract(each func(*tar.Header, io.Reader) error) error {
 	checked := io.TeeReader(a.raw, a.sum)
-	// Decompressors read ahead: what they leave is read below.
+	// Decompressors stop before the end of the file. The rest is read below.
 	buffered := bufio.NewReader(checked)
 	if _, err := buffered.Peek(1); err != nil {
 		return a.damaged(io.ErrUnexpectedEOF)
 	}
 	compressed, _, err := decompress.Reader(buffered)
 	if err != nil {
-		return a.damaged(wrap(err))
+		return a.damaged(readFailed(err))
 	}
-	plain := reading{compressed}
+	plain := errorMarker{compressed}
 	defer plain.Close()
 	files := tar.NewReader(plain)
 	for {
@@ -131,12 +131,12 @@ func (a *archive) extract(each func(*tar.Header, io.Reader) error) error {
 	return nil
 }
 
-// readError is an error of the compressed stream, in contrast to one of writing its files.
+// readError is an error of reading the compressed stream. Errors of writing files have other types.
 type readError struct{ error }
 
 func (e readError) Unwrap() error { return e.error }
 
-// damaged returns the Cause for an error of reading.
+// damaged returns the Cause of a read error.
 func (a *archive) damaged(err error) error {
 	var read readError
 	switch {
@@ -148,15 +148,15 @@ func (a *archive) damaged(err error) error {
 	return err
 }
 
-func wrap(err error) error { return readError{fmt.Errorf("read the archive: %w", err)} }
+func readFailed(err error) error { return readError{fmt.Errorf("read the archive: %w", err)} }
 
-// reading marks the errors of a decompressor.
-type reading struct{ io.ReadCloser }
+// errorMarker turns the errors of a decompressor into readErrors.
+type errorMarker struct{ io.ReadCloser }
 
-func (r reading) Read(p []byte) (int, error) {
+func (r errorMarker) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = wrap(err)
+		err = readFailed(err)
 	}
 	return n, err
 }

@@ -16,19 +16,19 @@ import (
 	"outrigger.dev/pkg/mountinfo"
 )
 
-// source is what a driver is imported from.
+// source describes the source of an import.
 type source struct {
-	// form says how the driver lies there.
+	// form is the form of the driver.
 	form form
-	// path is the archive, or the folder with the driver in it.
+	// path is the path of the archive, or of the folder with the driver.
 	path string
-	// image is the root of the driver image around path, "" if there is none.
+	// image is the root of the driver image that has path, or "".
 	image string
-	// version of the driver, "" if only the content tells.
+	// version is the version of the driver, or "" if only the content shows it.
 	version string
-	// stamp changes when the source does. It is made of names, sizes and times.
+	// stamp is a digest of names, sizes and times. It changes when the source changes.
 	stamp string
-	// size is how many bytes it has at most.
+	// size is the largest possible size of the source, in bytes.
 	size int64
 }
 
@@ -61,7 +61,7 @@ func recognise(path, machine string) (source, error) {
 	return src, err
 }
 
-// formOf tells the form of a driver by the files that only it has.
+// formOf recognizes the form of a driver by its characteristic files.
 func formOf(path, machine string, info fs.FileInfo) (source, error) {
 	if !info.IsDir() {
 		return source{form: runArchive, path: path}, nil
@@ -84,8 +84,8 @@ func formOf(path, machine string, info fs.FileInfo) (source, error) {
 	return source{}, problem(cause.PayloadMissing, path, "give the path of a .run archive, of what is in it, of a driver image's root, or of a source tree", "has no driver in it")
 }
 
-// inImage finds the driver in the root of a driver image, which has NVIDIA's archive in
-// the folder drivers, as a file or extracted.
+// inImage finds the driver in the root of a driver image. The folder drivers has NVIDIA's archive, as a
+// file or extracted.
 func inImage(root, machine string) (source, bool) {
 	names, err := filepath.Glob(filepath.Join(root, "drivers", "NVIDIA-Linux-"+machine+"-*"))
 	if err != nil {
@@ -104,8 +104,8 @@ func inImage(root, machine string) (source, bool) {
 	return source{}, false
 }
 
-// treeVersion returns the version of a source tree: NVIDIA's with version.mk and the folder
-// kernel-open, or that folder alone, which has dkms.conf.
+// treeVersion returns the version of a source tree: NVIDIA's tree with version.mk and the folder
+// kernel-open, or only that folder, with dkms.conf.
 func treeVersion(dir string) string {
 	if isFile(filepath.Join(dir, "kernel-open", "Makefile")) {
 		return firstMatch(filepath.Join(dir, "version.mk"), regexp.MustCompile(`(?m)^NVIDIA_VERSION\s*:?=\s*(\S+)`))
@@ -132,8 +132,8 @@ func firstMatch(path string, pattern *regexp.Regexp) string {
 	return ""
 }
 
-// rootVersion returns the version of the driver that is installed in a root, by the name of
-// the library that all drivers have.
+// rootVersion returns the version of the driver that is installed in a root, from the name of NVML's
+// library.
 func rootVersion(root, machine string) string {
 	for _, dir := range []string{libraries(machine), "usr/lib64"} {
 		names, err := filepath.Glob(filepath.Join(root, dir, "libnvidia-ml.so.*.*"))
@@ -150,7 +150,7 @@ func rootVersion(root, machine string) string {
 	return ""
 }
 
-// otherMachine returns the processor of a driver for another one in the folder.
+// otherMachine returns the architecture of a driver in the folder, if it is for another architecture.
 func otherMachine(root, machine string) string {
 	for _, other := range []string{"x86_64", "aarch64", "ppc64le"} {
 		if other == machine {
@@ -168,15 +168,15 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// leaveOut is how a walk goes on without an entry.
-func leaveOut(e fs.DirEntry) error {
+// skipEntry returns the result that makes a walk skip an entry.
+func skipEntry(e fs.DirEntry) error {
 	if e.IsDir() {
 		return fs.SkipDir
 	}
 	return nil
 }
 
-// mountPoints returns where something is mounted.
+// mountPoints returns all mount points.
 func mountPoints() (map[string]bool, error) {
 	mounts, err := mountinfo.Read(mountinfo.Self)
 	points := map[string]bool{}
@@ -186,9 +186,9 @@ func mountPoints() (map[string]bool, error) {
 	return points, err
 }
 
-// stamp returns a digest of the names, sizes and times of a source, and the sum of the sizes. So
-// a restart of the agent does not read a gigabyte to learn that nothing has changed. What is mounted in a folder is not part of the driver: in a
-// container, whose root may be one, that is the host.
+// stamp returns a digest of the names, sizes and times of a source, and the sum of the sizes. With it, an
+// agent that restarts detects an unchanged source without reading a gigabyte. Mounts in a folder are not
+// part of the driver: if the source is a container's root, they are folders of the host.
 func stamp(src source) (stamp string, size int64, err error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s\n", src.form)
@@ -199,7 +199,7 @@ func stamp(src source) (stamp string, size int64, err error) {
 	}
 	add := func(path string, e fs.DirEntry, err error) error {
 		if err == nil && path != src.path && mounted[path] {
-			return leaveOut(e)
+			return skipEntry(e)
 		}
 		if err != nil || e.IsDir() {
 			return err

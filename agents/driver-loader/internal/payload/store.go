@@ -16,7 +16,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Names in the folder of a payload.
+// The names in the folder of a payload, and their limits.
 const (
 	recordName  = "payload.json"
 	listingName = "files"
@@ -27,33 +27,32 @@ const (
 	maxListing  = 64 << 20
 )
 
-// Store is the payloads of a node, in the folder drivers of the agent's store.
+// Store stores the payloads of a node, in the folder drivers of the agent's store.
 type Store struct {
 	// Dir is the agent's store, such as /var/lib/outrigger/driver.
 	Dir string
-	// Machine is the node's processor as uname -m names it. A payload for another one is
-	// not imported.
+	// Machine is the node's architecture, as uname -m prints it. Payloads for other architectures are
+	// rejected.
 	Machine string
-	// MaxBytes is the most that one payload may need, by default 16 GiB.
+	// MaxBytes is the largest size of a payload. Default: 16 GiB.
 	MaxBytes int64
-	// Progress is called from the goroutine of Import while it reads; nil for none.
+	// Progress is called from the goroutine of Import. It may be nil.
 	Progress func(progress.Progress)
 }
 
-// record is what payload.json says.
+// record is the content of payload.json.
 type record struct {
 	Payload
-	// Stamp tells whether the payload was imported from the same file or folder before,
-	// without reading all of it.
+	// Stamp identifies the source of the last import, so that an unchanged source is not read again.
 	Stamp string `json:"stamp"`
-	// Unknown lists types of files in the manifest that this program does not know.
+	// Unknown lists the types in the manifest that this program does not know.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
 func (s Store) drivers() string { return filepath.Join(s.Dir, "drivers") }
 
-// List returns the payloads in the store, the newest first. A payload that cannot be read
-// is left out, and its error is in the second result.
+// List returns the payloads in the store, the newest first. It skips payloads that cannot be read, and
+// returns their errors.
 func (s Store) List() ([]Payload, error) {
 	records, err := s.records()
 	payloads := make([]Payload, 0, len(records))
@@ -63,7 +62,7 @@ func (s Store) List() ([]Payload, error) {
 	return payloads, err
 }
 
-// Remove removes a payload from the store. No driver root may be mounted from it.
+// Remove removes a payload from the store. Its driver root must not be mounted.
 func (s Store) Remove(p Payload) error { return staging.Remove(p.Dir) }
 
 func (s Store) records() ([]record, error) {
@@ -88,7 +87,7 @@ func (s Store) records() ([]record, error) {
 	return records, errors.Join(errs...)
 }
 
-// read reads the record of the payload in a folder.
+// read returns the record of the payload in a folder.
 func read(dir string) (record, error) {
 	var r record
 	data, err := hostfs.ReadFile(filepath.Join(dir, recordName), maxRecord)
@@ -106,12 +105,12 @@ func read(dir string) (record, error) {
 	return r, nil
 }
 
-// name is the name of the payload's folder.
+// name returns the name of the payload's folder.
 func (p Payload) name() string {
 	return fmt.Sprintf("%s-%.16s", p.Version, p.Digest)
 }
 
-// locate finds what the folder of the payload has.
+// locate sets Root, Sources and Precompiled, for the folders that exist.
 func (p *Payload) locate() {
 	if isDir(filepath.Join(p.Dir, rootName)) {
 		p.Root = filepath.Join(p.Dir, rootName)
@@ -137,7 +136,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// complete reports whether all files are there with their sizes. It reads no content.
+// complete returns an error unless all files exist with their sizes. It reads no content.
 func (p Payload) complete() error {
 	files, err := p.listing()
 	if err != nil {
@@ -151,7 +150,7 @@ func (p Payload) complete() error {
 	return nil
 }
 
-// listing reads the list of the payload's files, which its digest is of.
+// listing returns the list of the payload's files, after it has compared the digest.
 func (p Payload) listing() ([]file, error) {
 	data, err := hostfs.ReadFile(filepath.Join(p.Dir, listingName), maxListing)
 	if err == nil && digest(data) != p.Digest {

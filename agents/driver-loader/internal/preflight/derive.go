@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// needed is how many bytes a driver, its sources and its build need at most.
+// needed is the largest space that a driver, its sources and its build need, in bytes.
 const needed = 4 << 30
 
 // Derive returns the verdict for a node.
@@ -71,7 +71,7 @@ func (v *deriver) gpus() {
 	}
 }
 
-// loaded says which driver is there already.
+// loaded reports the loaded or installed driver.
 func (v *deriver) loaded() {
 	is := v.o.Running
 	switch {
@@ -86,7 +86,7 @@ func (v *deriver) loaded() {
 	}
 }
 
-// driver says which driver is to be loaded, and whether its modules are for these GPUs.
+// driver reports the driver to load, and whether its modules support these GPUs.
 func (v *deriver) driver(d loader.Desired) {
 	if v.target.Version == "" {
 		v.problem("payload", loader.NoPayloadCause(d.Version))
@@ -112,7 +112,7 @@ func (v *deriver) driver(d loader.Desired) {
 	}
 }
 
-// build says whether the modules are built, and otherwise what building needs.
+// build reports whether the modules are built, and whether the node has everything to build them.
 func (v *deriver) build() {
 	if v.target.Version != "" && v.o.Built(v.target) {
 		v.add("modules", OK, "built for this kernel, in the store")
@@ -154,7 +154,7 @@ func (v *deriver) signatures() {
 	}
 }
 
-// parts says where the modules of the kernel are that the driver uses.
+// parts reports where the kernel modules are that the driver uses.
 func (v *deriver) parts() {
 	for _, name := range slices.Sorted(maps.Keys(v.facts.Parts)) {
 		if where := v.facts.Parts[name]; where != "" {
@@ -178,7 +178,7 @@ func (v *deriver) disk() {
 	}
 }
 
-// uses says who uses the loaded driver, which is in the way only when it is replaced.
+// uses reports the users of the loaded driver, which prevent only its replacement.
 func (v *deriver) uses() {
 	order := stack.UnloadOrder(v.o.Modules)
 	if len(order) == 0 {
@@ -203,7 +203,7 @@ func (v *deriver) uses() {
 	v.add("uses", Note, "%s used by: %s", strings.Join(used, ", "), who)
 }
 
-// licenses says whether virtual GPUs have their licenses, which is in the way of no driver.
+// licenses reports whether virtual GPUs are licensed. A missing license is not a problem for the driver.
 func (v *deriver) licenses() {
 	if !v.facts.Licensed || v.o.Running.Version == "" {
 		return

@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/loader"
 )
 
-// Observe reads what the checks need in addition to an observation of the loader.
+// Observe reads the Facts that an observation of the loader does not have.
 func Observe(ctx context.Context, l *loader.Loader, cfg loader.Config, o loader.Observation) Facts {
 	f := Facts{Signer: cfg.Signer != nil, Repositories: cfg.Builder.Repositories.Program()}
 	compiler := o.Kernel.Banner
@@ -31,7 +31,7 @@ func Observe(ctx context.Context, l *loader.Loader, cfg loader.Config, o loader.
 	return f
 }
 
-// free returns how many bytes are free for a folder that may not exist yet.
+// free returns the number of free bytes for a folder, which may not exist yet.
 func free(dir string) (uint64, error) {
 	for {
 		var s unix.Statfs_t
@@ -47,7 +47,7 @@ func free(dir string) (uint64, error) {
 	}
 }
 
-// parts returns where the modules of the kernel are that NVIDIA's driver uses.
+// parts returns where the kernel modules are that NVIDIA's driver uses.
 func parts(cfg loader.Config, o loader.Observation) map[string]string {
 	out := map[string]string{}
 	index, err := depmod.Read(filepath.Join(cfg.Kernel.Modules, o.Kernel.Release))

@@ -1,6 +1,6 @@
-// Package preflight says in advance whether the driver of a node can be built and loaded:
-// one check for each thing that is known to be in the way on some nodes, with what it has
-// found. It changes nothing, and needs no rights: what it may not read, it says.
+// Package preflight reports in advance whether the driver of a node can be built and loaded. It has one
+// check for each known problem. It does not change the node, and needs no privileges: if it cannot read
+// something, it says so.
 package preflight
 
 import (
@@ -13,12 +13,12 @@ import (
 // State is the result of a check.
 type State string
 
-// The states, from good to bad.
+// The states, from best to worst.
 const (
 	OK State = "ok"
-	// Note is something that an operator may want to know, and that is in the way of nothing.
+	// Note is information for operators that does not prevent loading the driver.
 	Note State = "note"
-	// Problem keeps the driver from being built or loaded.
+	// Problem prevents building or loading the driver.
 	Problem State = "problem"
 )
 
@@ -32,14 +32,14 @@ type Check struct {
 	Cause *cause.Cause `json:"cause,omitempty"`
 }
 
-// Verdict is all that is known about the next change of a node's driver.
+// Verdict is the result of all checks.
 type Verdict struct {
 	Checks []Check `json:"checks"`
-	// Next is the step that the agent would take now.
+	// Next is the step that the agent would perform now.
 	Next loader.Step `json:"next"`
 }
 
-// Problems returns the causes of all checks that found a problem, and of the next step.
+// Problems returns the causes of all failed checks, and of the next step.
 func (v Verdict) Problems() []cause.Cause {
 	var out []cause.Cause
 	for _, c := range v.Checks {
@@ -48,14 +48,14 @@ func (v Verdict) Problems() []cause.Cause {
 		}
 	}
 	for _, c := range v.Next.Causes {
-		if !has(out, c) {
+		if !containsCause(out, c) {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-func has(list []cause.Cause, c cause.Cause) bool {
+func containsCause(list []cause.Cause, c cause.Cause) bool {
 	for _, other := range list {
 		if other.Code == c.Code && other.Subject == c.Subject {
 			return true
@@ -64,27 +64,27 @@ func has(list []cause.Cause, c cause.Cause) bool {
 	return false
 }
 
-// Facts is what the checks read in addition to the loader's observation.
+// Facts holds the observations that the loader does not make.
 type Facts struct {
-	// Headers is the folder of the kernel's headers, or HeadersErr why there is none.
+	// Headers is the folder of the kernel's headers. HeadersErr says why they are missing.
 	Headers    string
 	HeadersErr error
-	// Repositories is the program that would fetch headers, "" for none.
+	// Repositories is the program that would fetch headers, or "".
 	Repositories string
-	// Compiler is the first line of the compiler for this kernel, or CompilerErr why there
-	// is none.
+	// Compiler is the first line that the compiler for this kernel prints about itself. CompilerErr
+	// says why it is missing.
 	Compiler    string
 	CompilerErr error
-	// Signer is set if modules are signed with a key of the user.
+	// Signer is set if modules are signed with the user's key.
 	Signer bool
-	// Free is how many bytes the store's file system has, or FreeErr why that is not known.
+	// Free is the free space of the store's file system, in bytes. FreeErr says why it is not known.
 	Free    uint64
 	FreeErr error
-	// Parts are the modules of the kernel that the driver uses, and where each is: "loaded",
-	// "built in", "installed", or "" for nowhere.
+	// Parts says where each kernel module is that the driver uses: "loaded", "built in", "installed,
+	// is loaded before the driver", or "" if it is missing.
 	Parts map[string]string
-	// Licensed is set if a license of virtual GPUs is configured. Products are then what has
-	// one, or LicenseErr is why that is not known.
+	// Licensed is set if a license for virtual GPUs is configured. Products then has the state of each
+	// license. LicenseErr says why it is not known.
 	Licensed   bool
 	Products   []license.Product
 	LicenseErr error

@@ -1,4 +1,4 @@
-// Package progress says how far work is that takes minutes: the import of a driver, and its build.
+// Package progress reports the progress of work that takes minutes: imports and builds of drivers.
 package progress
 
 import (
@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// Progress is how far the work is.
+// Progress is the progress of an import or a build.
 type Progress struct {
-	// Step is what is done now.
+	// Step is the current step.
 	Step string
-	// Done and Total count what the step has to do. Total is an estimate until the end; 0 if it is
-	// not known.
+	// Done and Total measure the step. Total is an estimate until the end, or 0 if it is not known.
 	Done, Total int
-	// Bytes is set if these are bytes.
+	// Bytes is set if Done and Total are in bytes.
 	Bytes bool
-	// Note is what is worked on, such as a package that is fetched.
+	// Note describes the current item, such as a package that is fetched.
 	Note string
 	// Elapsed is the time since the work began.
 	Elapsed time.Duration
 }
 
-// String is the progress in a few words: "compile 12/80, 35s".
+// String formats the progress: "compile 12/80, 35s".
 func (p Progress) String() string {
 	text := p.Step
 	switch {
@@ -37,8 +36,7 @@ func (p Progress) String() string {
 	return text + ", " + p.Elapsed.Round(time.Second).String()
 }
 
-// Since returns a function that adds the time since now to a Progress, and reports it. report may
-// be nil.
+// Since returns a function that sets the time since now in a Progress, and reports it. report may be nil.
 func Since(now time.Time, report func(Progress)) func(Progress) {
 	return func(p Progress) {
 		if p.Elapsed = time.Since(now); report != nil {
@@ -47,7 +45,7 @@ func Since(now time.Time, report func(Progress)) func(Progress) {
 	}
 }
 
-// Log returns a function that logs each step, and each tenth of it.
+// Log returns a function that logs each step, and each tenth of a step.
 func Log(log *slog.Logger, message string) func(Progress) {
 	last := Progress{}
 	return func(p Progress) {

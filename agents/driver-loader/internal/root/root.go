@@ -1,5 +1,5 @@
-// Package root shows the driver of the store at the place where containers and agents look
-// for it, such as /run/nvidia/driver, and tells the kernel where its firmware is.
+// Package root mounts a driver of the store where containers and agents expect the driver root, such as
+// /run/nvidia/driver, and sets the kernel's firmware folder.
 package root
 
 import (
@@ -17,16 +17,16 @@ import (
 	"outrigger.dev/pkg/mountinfo"
 )
 
-// Driver is a driver root on the host, and where it is shown.
+// Driver is the place of the driver root on the host.
 type Driver struct {
-	// At is where the driver is shown, such as /run/nvidia/driver. It is the same path on the
-	// host and here.
+	// At is the folder of the driver root, such as /run/nvidia/driver. The host and this process must
+	// see it at the same path.
 	At string
-	// Proc and Sys are where this process sees the host's /proc and /sys.
+	// Proc and Sys are the host's /proc and /sys, as paths of this process.
 	Proc, Sys string
 }
 
-// Shown reports whether the folder from is what is mounted.
+// Shown reports whether the folder from is mounted at the driver's place.
 func (d Driver) Shown(from string) (bool, error) {
 	want, err := os.Stat(from)
 	if err != nil {
@@ -42,8 +42,8 @@ func (d Driver) Shown(from string) (bool, error) {
 	return os.SameFile(want, is), nil
 }
 
-// Show mounts the folder from at the driver's place, read-only. What was mounted there goes;
-// processes that use it keep it until they end.
+// Show mounts the folder from at the driver's place, read-only. It unmounts the previous folder, which
+// processes with open files keep using.
 func (d Driver) Show(from string) error {
 	if err := d.visible(); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (d Driver) Show(from string) error {
 	return nil
 }
 
-// Hide removes all that is mounted at the driver's place.
+// Hide removes all mounts at the driver's place.
 func (d Driver) Hide() error {
 	for range maxMounts {
 		mounted, err := d.mounts()
@@ -77,11 +77,11 @@ func (d Driver) Hide() error {
 	return fmt.Errorf("unmount the driver root %s: more than %d mounts are on it", d.At, maxMounts)
 }
 
-// maxMounts is how many mounts on top of each other are removed: other programs have left
-// one for each of their starts.
+// maxMounts is the largest number of stacked mounts that Hide removes. Other programs have left one mount
+// for each of their starts.
 const maxMounts = 100
 
-// mounts counts what is mounted exactly at the driver's place.
+// mounts returns the number of mounts at the driver's place.
 func (d Driver) mounts() (int, error) {
 	n := 0
 	all, err := mountinfo.Read(mountinfo.Self)
@@ -93,7 +93,7 @@ func (d Driver) mounts() (int, error) {
 	return n, err
 }
 
-// visible returns a Cause if a mount of this process is not seen on the host.
+// visible returns a Cause if the host does not see a mount of this process.
 func (d Driver) visible() error {
 	own, err := os.Readlink("/proc/thread-self/ns/mnt")
 	if err != nil {
@@ -102,7 +102,7 @@ func (d Driver) visible() error {
 	if host, err := os.Readlink(filepath.Join(d.Proc, "1/ns/mnt")); err == nil && host == own {
 		return nil
 	}
-	// The longest mount point above the place decides.
+	// The mount with the longest path above the place decides.
 	var at mountinfo.Mount
 	all, err := mountinfo.Read(mountinfo.Self)
 	for _, m := range all {
@@ -119,13 +119,13 @@ func (d Driver) visible() error {
 	}
 }
 
-// firmware is the parameter with the first folder in which the kernel looks for firmware.
+// firmware returns the path of the kernel parameter for the firmware folder.
 func (d Driver) firmware() string {
 	return filepath.Join(d.Sys, "module/firmware_class/parameters/path")
 }
 
-// Firmware tells the kernel that firmware is in the driver root, unless it knows. It returns
-// a Cause if another folder is set. A kernel without the parameter needs nothing.
+// Firmware sets the kernel's firmware folder to the folder in the driver root. It returns a Cause if
+// another folder is set. A kernel without the parameter is left as it is.
 func (d Driver) Firmware() error {
 	wanted := filepath.Join(d.At, "lib/firmware")
 	data, err := hostfs.ReadFile(d.firmware(), 1<<16)
@@ -142,7 +142,7 @@ func (d Driver) Firmware() error {
 	default:
 		return cause.New(cause.FirmwarePathTaken, d.firmware(), "it is "+is+", so that the kernel does not find the driver's firmware in "+wanted)
 	}
-	// A parameter of the kernel is written in one call, and cannot be replaced.
+	// A kernel parameter is written in one call. It cannot be replaced by a renamed file.
 	if err := os.WriteFile(d.firmware(), []byte(wanted), 0o600); err != nil {
 		return fmt.Errorf("tell the kernel where firmware is: %w", err)
 	}

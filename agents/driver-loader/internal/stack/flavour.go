@@ -5,8 +5,8 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// The PCI product ids of NVIDIA's generations are in ascending order. The README of
-// NVIDIA's open-gpu-kernel-modules has the list that these are from.
+// The first PCI product IDs of two generations. The IDs of NVIDIA's generations are in ascending
+// order. They are from the README of NVIDIA's open-gpu-kernel-modules.
 const (
 	firstTuring    = 0x1e00
 	firstBlackwell = 0x2900
@@ -17,7 +17,7 @@ func graceHopper(product uint16) bool {
 	return product >= 0x2340 && product < 0x2350
 }
 
-// Unsupported says why the modules of a flavour do not work for a GPU, "" if they do.
+// Unsupported returns why the modules of a flavour do not support a GPU, or "".
 func Unsupported(f payload.Flavour, gpu pci.Device) string {
 	switch {
 	case f == payload.Open && gpu.Product < firstTuring:

@@ -5,8 +5,7 @@ import "strings"
 // InTree returns the modules of the kernel's own drivers for NVIDIA's GPUs.
 func InTree() []string { return []string{"nouveau", "nova_core"} }
 
-// ModuleOfDriver returns the module of a driver on the PCI bus. The one of nova_core is called
-// NovaCore there.
+// ModuleOfDriver returns the module of a PCI driver. The PCI driver of nova_core is named NovaCore.
 func ModuleOfDriver(driver string) string {
 	if driver == "NovaCore" {
 		return "nova_core"

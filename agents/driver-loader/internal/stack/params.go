@@ -13,23 +13,22 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/kernel"
 )
 
-// Params are parameters of modules, in the form "name=value", by the modules' names.
+// Params has the parameters of modules, in the form "name=value", by the names of the modules.
 type Params map[string][]string
 
-// Files are the names of the files with the parameters of modules, in the ConfigMap that
+// Files returns the names of the files with module parameters. They are the keys of the ConfigMap that
 // kernelModuleConfig of NVIDIA's operator names.
 func Files() []string {
 	return []string{"nvidia.conf", "nvidia-uvm.conf", "nvidia-modeset.conf", "nvidia-drm.conf", "nvidia-peermem.conf"}
 }
 
-// ModuleOf returns the module whose parameters are in a file of this name.
+// ModuleOf returns the module for the name of a file with parameters.
 func ModuleOf(file string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(path.Base(file), ".conf"), "-", "_")
 }
 
-// ParseParams reads a file with the parameters of one module: words of the form name=value,
-// with double quotes around a value with spaces, and comments that begin with #. The file is
-// the name in errors.
+// ParseParams parses a file with the parameters of one module: words of the form name=value, with double
+// quotes around a value with spaces, and comments that begin with #. file is the name in errors.
 func ParseParams(file, text string) ([]string, error) {
 	var out []string
 	for number, line := range strings.Split(text, "\n") {
@@ -85,8 +84,8 @@ func split(line string) ([]string, error) {
 	return words, nil
 }
 
-// Differing returns the desired parameters that a loaded module has with another value, as
-// sentences. It skips those that the module does not show.
+// Differing describes each desired parameter with another value in the loaded module. It skips parameters
+// that the module does not show.
 func (p Params) Differing(loaded map[string]kernel.Loaded) []string {
 	var out []string
 	for name, params := range p {
@@ -102,8 +101,8 @@ func (p Params) Differing(loaded map[string]kernel.Loaded) []string {
 	return out
 }
 
-// sameValue reports whether two values differ at most in their form: the kernel shows a
-// bool as Y or N, and numbers with base 10.
+// sameValue reports whether two texts have the same value. The kernel shows a bool as Y or N, and numbers
+// in base 10.
 func sameValue(want, is string) bool {
 	if want == is {
 		return true
@@ -119,8 +118,7 @@ func sameValue(want, is string) bool {
 	return errA == nil && errB == nil && a == b
 }
 
-// number reads a number of 64 bits, with or without a sign, as the kernel does: 0x for base 16,
-// 0 for base 8.
+// number parses a 64-bit number, with or without a sign, like the kernel: 0x for base 16, 0 for base 8.
 func number(text string) (uint64, error) {
 	if n, err := strconv.ParseInt(text, 0, 64); err == nil {
 		return uint64(n), nil //nolint:gosec // the same bits are the same value
@@ -128,7 +126,7 @@ func number(text string) (uint64, error) {
 	return strconv.ParseUint(text, 0, 64)
 }
 
-// Equal reports whether two sets of parameters are equal, whatever their order.
+// Equal reports whether two sets of parameters are equal in any order.
 func (p Params) Equal(other Params) bool {
 	sorted := func(params Params) map[string]string {
 		out := map[string]string{}

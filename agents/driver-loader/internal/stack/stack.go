@@ -1,5 +1,5 @@
-// Package stack knows the kernel modules of NVIDIA's driver: which of them a node needs, the
-// order in which they are loaded and unloaded, and their parameters. It does no I/O.
+// Package stack has the rules for the kernel modules of NVIDIA's driver: the modules that a
+// node needs, the orders of loading and unloading, and the parameters. It does no I/O.
 package stack
 
 import (
@@ -10,16 +10,16 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/module"
 )
 
-// Core is the module on which all others of the driver depend.
+// Core is the module that all other modules of the driver depend on.
 const Core = "nvidia"
 
-// Options are the parts of the driver that not every node needs.
+// Options selects the optional parts of the driver.
 type Options struct {
-	// DRM is nvidia_drm, for programs that draw. It holds nvidia_modeset.
+	// DRM loads nvidia_drm, for programs that draw. It holds nvidia_modeset.
 	DRM bool
-	// RDMA is nvidia_peermem, with which network adapters access the memory of GPUs.
+	// RDMA loads nvidia_peermem, so that network adapters can access the memory of GPUs.
 	RDMA bool
-	// Storage is nvidia_fs, of GPUDirect Storage. GDRCopy is gdrdrv.
+	// Storage loads nvidia_fs, for GPUDirect Storage. GDRCopy loads gdrdrv.
 	Storage, GDRCopy bool
 }
 
@@ -37,9 +37,9 @@ func Wanted(o Options) []string {
 	return out
 }
 
-// LoadOrder returns the wanted modules with all modules of the driver on which they depend,
-// each after those that it needs. Modules that the driver does not have are left out: they
-// are in absent. Others are modules of the kernel that must be loaded before, in order of name.
+// LoadOrder returns the wanted modules and all modules of the driver that they depend on, in load
+// order. absent lists the wanted modules that the driver does not have. others lists the modules of
+// the kernel that must be loaded first, ordered by name.
 func LoadOrder(driver map[string]*module.Module, wanted []string) (order, absent, others []string) {
 	placed, foreign := map[string]bool{}, map[string]bool{}
 	var place func(name string)
@@ -70,13 +70,12 @@ func LoadOrder(driver map[string]*module.Module, wanted []string) (order, absent
 	return order, absent, slices.Sorted(maps.Keys(foreign))
 }
 
-// UnloadOrder returns the loaded modules that have to go so that the driver is unloaded:
-// the core, and all that hold it, whoever made them, each before what it holds. It returns
-// nothing if the driver is not loaded.
+// UnloadOrder returns the loaded modules to unload for the driver to be unloaded: the core and all modules
+// that hold it, of any vendor, in unload order. It returns nothing if the driver is not loaded.
 func UnloadOrder(loaded map[string]kernel.Loaded) []string { return HoldersOf(loaded, Core) }
 
-// HoldersOf returns a module and all that hold it, in the order in which they can be unloaded. It
-// returns nothing if the module is not loaded.
+// HoldersOf returns a module and all modules that hold it, in unload order. It returns nothing if the
+// module is not loaded.
 func HoldersOf(loaded map[string]kernel.Loaded, module string) []string {
 	var order []string
 	placed := map[string]bool{}
@@ -96,8 +95,8 @@ func HoldersOf(loaded map[string]kernel.Loaded, module string) []string {
 	return order
 }
 
-// Used returns those of the modules that something else than another module uses: an open
-// device, or the kernel itself. They cannot be unloaded now.
+// Used returns the modules with users other than modules: open devices, or the kernel itself. They
+// cannot be unloaded now.
 func Used(loaded map[string]kernel.Loaded, names []string) []string {
 	var out []string
 	for _, name := range names {

@@ -1,6 +1,5 @@
-// Package staging makes folders of the store appear complete or not at all: they are
-// written beside their place, synced, and renamed. What a killed process left is removed by
-// the next one.
+// Package staging makes folders of the store appear complete or not at all. A folder is written next to its
+// final place, synced, and renamed. The next process removes the unfinished folders of a killed process.
 package staging
 
 import (
@@ -17,11 +16,11 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// prefix is of the folders that are not complete. Readers of a store skip such names.
+// prefix is the prefix of folders that are not complete. Readers of a store skip such names.
 const prefix = ".new-"
 
-// Stage is a folder that is being written. It holds the lock of the folder that it will be
-// in, so that one process at a time writes there.
+// Stage is a folder that is being written. It holds the lock of its parent folder, so that only one process
+// writes there.
 type Stage struct {
 	// Dir is the folder to fill.
 	Dir    string
@@ -29,8 +28,8 @@ type Stage struct {
 	lock   *os.File
 }
 
-// New creates the Stage of a new folder in parent, which it creates too. It returns a Cause
-// with the code Busy while another process has one there.
+// New creates the Stage of a new folder in parent. It creates parent if necessary. It returns a Cause
+// with the code StoreBusy while another process has a Stage there.
 func New(parent string) (*Stage, error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return nil, Explain(parent, err)
@@ -52,7 +51,7 @@ func (s *Stage) begin() error {
 	} else if err != nil {
 		return fmt.Errorf("lock %s: %w", s.parent, err)
 	}
-	if err := s.clear(); err != nil {
+	if err := s.removeUnfinished(); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp(s.parent, prefix)
@@ -63,8 +62,8 @@ func (s *Stage) begin() error {
 	return os.Chmod(dir, 0o755) //nolint:gosec // containers read the driver root below it
 }
 
-// clear removes what killed processes left.
-func (s *Stage) clear() error {
+// removeUnfinished removes the folders that killed processes have left.
+func (s *Stage) removeUnfinished() error {
 	entries, err := os.ReadDir(s.parent)
 	if err != nil {
 		return err
@@ -79,8 +78,8 @@ func (s *Stage) clear() error {
 	return nil
 }
 
-// Commit gives the folder its name and returns its path. It waits until all of it is on the
-// disk. A folder that had the name is replaced, at once if the file system can do that.
+// Commit renames the folder, and returns its path. It waits until the content is on the disk. An existing
+// folder with the name is replaced, atomically if the file system supports that.
 func (s *Stage) Commit(name string) (string, error) {
 	if err := syncAll(s.Dir); err != nil {
 		return "", Explain(s.parent, err)
@@ -92,11 +91,11 @@ func (s *Stage) Commit(name string) (string, error) {
 	if err := syncDir(s.parent); err != nil {
 		return "", Explain(s.parent, err)
 	}
-	return path, s.clear()
+	return path, s.removeUnfinished()
 }
 
-// replace moves a folder to a path. What was there has the folder's name then, or that of
-// another folder that clear removes.
+// replace moves a folder to a path. A folder that was there gets the old name of the folder, or a name that
+// removeUnfinished removes.
 func replace(dir, path string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
@@ -116,8 +115,8 @@ func (s *Stage) Close() error {
 	return errors.Join(os.RemoveAll(s.Dir), s.lock.Close())
 }
 
-// Remove removes a committed folder. Also after a crash it is there whole, or not at all.
-// While another process writes beside it, its content goes when that is done.
+// Remove removes a committed folder. Even after a crash, the folder exists completely or not at all. While
+// another process writes next to it, the content stays until that process is done.
 func Remove(path string) error {
 	if err := setAside(path); err != nil {
 		return err
@@ -132,10 +131,10 @@ func Remove(path string) error {
 	return stage.Close()
 }
 
-// Complete reports whether a name in a folder of the store is that of a complete folder.
+// Complete reports whether a folder of the store with this name is complete.
 func Complete(name string) bool { return !strings.HasPrefix(name, ".") }
 
-// Explain returns err as a Cause if the disk is full, and else with the path.
+// Explain returns a Cause if the disk is full, and otherwise err with the path.
 func Explain(path string, err error) error {
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -148,7 +147,7 @@ func Explain(path string, err error) error {
 	return cause.New(cause.NoSpace, path, "the disk is full ("+free+" are free)")
 }
 
-// setAside renames a folder, if it is there, to one that clear removes.
+// setAside renames a folder, if it exists, so that removeUnfinished removes it.
 func setAside(path string) error {
 	aside, err := os.MkdirTemp(filepath.Dir(path), prefix)
 	if errors.Is(err, os.ErrNotExist) {
@@ -163,8 +162,8 @@ func setAside(path string) error {
 	return nil
 }
 
-// syncAll waits until the whole file system of a folder is on the disk, which is one call
-// instead of one for each of thousands of files.
+// syncAll syncs the file system of a folder. This is one call, instead of one for each of thousands
+// of files.
 func syncAll(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

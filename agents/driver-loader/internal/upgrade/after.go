@@ -6,8 +6,8 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// Begin returns the journal to write before an action: what was begun is known after a kill.
-// It changes the journal of actions that may not begin for ever, and no other.
+// Begin returns the journal to write before an action. It counts attempts of actions whose number is
+// limited.
 func Begin(j Journal, a Action) Journal {
 	switch a.Kind {
 	case Swap, Validate, RollBack:
@@ -17,14 +17,14 @@ func Begin(j Journal, a Action) Journal {
 	return j
 }
 
-// Result is how an action went.
+// Result is the result of an action.
 type Result struct {
 	// Failed is why the action failed; nil if it succeeded.
 	Failed *cause.Cause
 	At     time.Time
 }
 
-// After returns the journal after an action.
+// After returns the journal to write after an action.
 func After(j Journal, o Observation, a Action, p Policy, r Result) Journal {
 	failed, now := r.Failed, r.At
 	if failed != nil && (failed.Code == cause.TemporaryFailure || failed.Code == cause.WaitingForPods) && j.State.beforeSwap() {
@@ -66,12 +66,12 @@ func After(j Journal, o Observation, a Action, p Policy, r Result) Journal {
 	case RollBack:
 		return rolledBack(j, o, failed, now)
 	case Cordon, Uncordon:
-		// The next observation shows whether it was done.
+		// The next observation shows whether it succeeded.
 	}
 	return j
 }
 
-// rolledBack tries again after a failure, and then leaves the driver to the loader.
+// rolledBack repeats a failed rollback. After the last attempt, it leaves the driver to the loader.
 func rolledBack(j Journal, o Observation, failed *cause.Cause, now time.Time) Journal {
 	switch {
 	case failed == nil && j.State == RollingBackToYield:
@@ -89,7 +89,7 @@ func rolledBack(j Journal, o Observation, failed *cause.Cause, now time.Time) Jo
 	return move(j, o, Restoring, &both, now)
 }
 
-// move changes the state. A cause stays until the next upgrade begins, or succeeds.
+// move changes the state. A cause stays until the next upgrade begins or succeeds.
 func move(j Journal, o Observation, to State, why *cause.Cause, now time.Time) Journal {
 	j.Untouched = j.State.beforeSwap() && (to == Yielding || to == Restoring)
 	j.State, j.Since, j.Attempts = to, now, 0

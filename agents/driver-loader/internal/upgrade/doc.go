@@ -1,12 +1,12 @@
-// Package upgrade upgrades the driver of a node that has work: it waits for a grant, moves
-// the work away, has the driver swapped, and makes the node schedulable again, whether that
-// succeeded or not.
+// Package upgrade upgrades the driver of a node with running work. It waits for a grant, moves the
+// work away, lets the loader swap the driver, and makes the node schedulable again, even after a
+// failure.
 //
-// Next derives the next Action from a Journal and an Observation, and After the next Journal
-// from how it went; both are pure. Upgrade is the loop around them. The states, labels and
-// annotations are those of NVIDIA's upgrade controller.
+// Next derives the next Action from a Journal and an Observation, and After derives the next Journal
+// from the Result. Both are pure. Upgrade is the loop around them. The states, labels and annotations
+// have the names of NVIDIA's upgrade controller.
 //
-// The agent wires it so:
+// The agent wires it in this way:
 //
 //	client, err := kube.New(kube.Config{Node: node, Agent: "driver-loader", Log: log})
 //	…
@@ -24,9 +24,9 @@
 //	go events.Run(ctx)
 //	err = up.Run(ctx)
 //
-// While a driver is loaded that is not the desired one, only the methods of Driver change it: the
-// loader itself loads a driver on a node that has none, which is that of Journal.Driver, and does
-// nothing while Journal.State is Changing.
+// While a driver is loaded that is not the desired one, only the methods of Driver change it. On a
+// node without a driver, the loader loads the driver that Journal.Driver returns. While Journal.State
+// is Changing, it does nothing.
 //
 // The role of the agent needs
 //

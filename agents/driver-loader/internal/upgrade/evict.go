@@ -16,61 +16,61 @@ import (
 )
 
 const (
-	// slice is the longest time for which pods are evicted or awaited at a stretch: after it the
-	// node is looked at again, so that a change of the desired driver or a lost grant ends the wait.
-	slice = time.Minute
-	// retry is the time between two looks at the pods of the node. An eviction that is not allowed
-	// is asked for again.
-	retry = 5 * time.Second
-	// maxNamed is how many pods a cause names, and maxText the most bytes of one explanation.
+	// defaultSlice is the longest eviction or wait for pods before the node is observed again. A
+	// new desired driver or a lost grant ends the wait after that time.
+	defaultSlice = time.Minute
+	// defaultEvictInterval is the time between lists of the node's pods, and between requests of
+	// a blocked eviction.
+	defaultEvictInterval = 5 * time.Second
+	// maxNamed is the largest number of pods in a cause, and maxText the largest size of a text in bytes.
 	maxNamed, maxText = 5, 1024
 )
 
-// The ends of a clearing that are no failure of a request.
+// The errors of a clearing whose requests succeeded.
 var (
 	errTime    = errors.New("pods are left at the end of the time")
 	errRefused = errors.New("pods may not be evicted")
 )
 
-// event is what happens to a pod.
+// event is an event of a pod.
 type event string
 
 // The events of pods.
 const (
-	// running is a pod that is awaited, evicting one that is about to end, and gone one that has.
+	// running: the upgrade waits for the pod. evicting: the pod is about to end. gone: it has ended.
 	running  event = "running"
 	evicting event = "evicting"
 	gone     event = "gone"
-	// blocked is a pod that may not be evicted at the moment.
+	// blocked: the pod may not be evicted at the moment.
 	blocked event = "blocked"
-	// left is a pod that stays, and does not prevent the upgrade; refused is one that does.
+	// left: the pod stays, and does not prevent the upgrade. refused: it stays, and prevents the upgrade.
 	left    event = "left"
 	refused event = "refused"
 )
 
-// line is the last event of a pod.
-type line struct {
+// podRecord is the last event of a pod.
+type podRecord struct {
 	event
-	// budget is the PodDisruptionBudget that blocks it, and text says why.
+	// budget is the PodDisruptionBudget that blocks the eviction, and text the reason.
 	budget, text string
 }
 
-// clearing is the work of taking the pods that an action is about from the node.
+// clearing removes the pods of an action from the node.
 type clearing struct {
 	*Upgrade
 	kind Kind
-	// selector selects pods, unless those that hold GPUs are meant.
+	// selector selects pods. It is not used by EvictPods, which selects pods that hold GPUs.
 	selector string
 	options  eviction.Options
-	// seconds bound the action; 0 for no limit.
+	// seconds is the time limit of the action; 0 for no limit.
 	seconds int
-	// pods has the last line of each pod, by namespace and name.
-	pods map[string]line
+	// pods has the last event of each pod, by namespace and name.
+	pods map[string]podRecord
 }
 
-// clear takes away the pods that the current action is about, for at most a slice of its time.
-func (u *Upgrade) clear(ctx context.Context, j Journal, a Action, p Policy, now time.Time) *cause.Cause {
-	c := clearing{Upgrade: u, kind: a.Kind, pods: map[string]line{}}
+// clearPods removes the pods of the current action, for at most a slice of its time.
+func (u *Upgrade) clearPods(ctx context.Context, j Journal, a Action, p Policy, now time.Time) *cause.Cause {
+	c := clearing{Upgrade: u, kind: a.Kind, pods: map[string]podRecord{}}
 	switch a.Kind {
 	case WaitForJobs:
 		c.selector, c.seconds = p.WaitForCompletion.PodSelector, p.WaitForCompletion.TimeoutSeconds
@@ -92,7 +92,7 @@ func (e Eviction) options() eviction.Options {
 	return eviction.Options{Force: e.Force, DeleteEmptyDir: e.DeleteEmptyDir}
 }
 
-// run looks at the pods until none is left, or the time is over.
+// run repeats the step until all pods are gone or the time is over.
 func (c *clearing) run(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTime)
 	defer cancel()
@@ -114,7 +114,7 @@ func (c *clearing) run(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// await returns how many of the pods have not ended.
+// await returns the number of pods that have not ended.
 func (c *clearing) await(ctx context.Context) (n int, err error) {
 	pods, err := eviction.Pods(ctx, c.cfg.Client, c.selector)
 	if err != nil {
@@ -123,17 +123,16 @@ func (c *clearing) await(ctx context.Context) (n int, err error) {
 	there := map[string]bool{}
 	for i := range pods {
 		if p := &pods[i]; !eviction.Ended(p) {
-			c.note(there, p, line{event: running})
+			c.recordPod(there, p, podRecord{event: running})
 			n++
 		}
 	}
-	c.missing(there)
+	c.recordGone(there)
 	return n, nil
 }
 
-// evict evicts the pods that are there now, and returns how many those were: there may be more,
-// which were bound to the node before it was cordoned. It evicts none if one of them may not be
-// evicted.
+// evict evicts the pods that it finds, and returns their number. More pods may appear that were bound
+// to the node before the cordon. If one of the pods may not be evicted, it evicts none.
 func (c *clearing) evict(ctx context.Context) (n int, err error) {
 	there := map[string]bool{}
 	pods, err := c.choose(ctx, there)
@@ -142,19 +141,19 @@ func (c *clearing) evict(ctx context.Context) (n int, err error) {
 	}
 	var errs []error
 	for _, p := range pods {
-		now := line{event: evicting}
+		now := podRecord{event: evicting}
 		if p.DeletionTimestamp == nil {
 			err := eviction.Evict(ctx, c.cfg.Client, p)
 			if b, is := errors.AsType[*eviction.Blocked](err); is {
-				now = line{event: blocked, budget: b.Budget, text: b.Text}
+				now = podRecord{event: blocked, budget: b.Budget, text: b.Text}
 			} else if err != nil {
 				errs = append(errs, err)
 				continue
 			}
 		}
-		c.note(there, p, now)
+		c.recordPod(there, p, now)
 	}
-	c.missing(there)
+	c.recordGone(there)
 	return len(pods), errors.Join(errs...)
 }
 
@@ -179,13 +178,13 @@ func (c *clearing) choose(ctx context.Context, there map[string]bool) (chosen []
 		why := c.options.Obstacle(p)
 		switch {
 		case p.Labels[PodSkipLabel] == "true":
-			c.note(there, p, line{event: left, text: "it has the label " + PodSkipLabel + "=true"})
+			c.recordPod(there, p, podRecord{event: left, text: "it has the label " + PodSkipLabel + "=true"})
 		case why == eviction.None, p.DeletionTimestamp != nil && !why.Returns():
 			chosen = append(chosen, p)
 		case c.kind == DrainNode && why.Returns():
-			c.note(there, p, line{event: left, text: string(why)})
+			c.recordPod(there, p, podRecord{event: left, text: string(why)})
 		default:
-			c.note(there, p, line{event: refused, text: inOurTerms(why)})
+			c.recordPod(there, p, podRecord{event: refused, text: withPolicyKey(why)})
 			err = errRefused
 		}
 	}
@@ -195,8 +194,8 @@ func (c *clearing) choose(ctx context.Context, there map[string]bool) (chosen []
 	return chosen, nil
 }
 
-// inOurTerms names the key of the upgrade policy that removes an obstacle.
-func inOurTerms(why eviction.Obstacle) string {
+// withPolicyKey adds the key of the upgrade policy that allows the eviction.
+func withPolicyKey(why eviction.Obstacle) string {
 	switch why {
 	case eviction.NoController:
 		return string(why) + ": set force in upgradePolicy to evict it nevertheless"
@@ -207,8 +206,8 @@ func inOurTerms(why eviction.Obstacle) string {
 	}
 }
 
-// note records what happens to a pod that is there, and logs it if it is new.
-func (c *clearing) note(there map[string]bool, p *eviction.Pod, now line) {
+// recordPod records the event of a pod. It logs new events.
+func (c *clearing) recordPod(there map[string]bool, p *eviction.Pod, now podRecord) {
 	name := p.Namespace + "/" + p.Name
 	there[name] = true
 	now.text = text.Cut(text.Printable(now.text), maxText)
@@ -219,22 +218,22 @@ func (c *clearing) note(there map[string]bool, p *eviction.Pod, now line) {
 	c.cfg.Log.Info("pod of this node", "event", now.event, "pod", name, "budget", now.budget, "text", now.text)
 	if now.event == blocked && c.blocked[name] != now.budget {
 		c.blocked[name] = now.budget
-		c.say(true, fmt.Sprintf("the PodDisruptionBudget %s holds the eviction of pod %s: %s", now.budget, name, now.text))
+		c.sendEvent(true, fmt.Sprintf("the PodDisruptionBudget %s holds the eviction of pod %s: %s", now.budget, name, now.text))
 	}
 }
 
-// missing records which pods are not there any more.
-func (c *clearing) missing(there map[string]bool) {
+// recordGone records which pods do not exist any more.
+func (c *clearing) recordGone(there map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 		if !there[name] && c.pods[name].event != gone {
-			c.pods[name] = line{event: gone}
+			c.pods[name] = podRecord{event: gone}
 			c.cfg.Log.Info("pod of this node", "event", gone, "pod", name)
 		}
 	}
 }
 
-// outcome returns why a clearing that ended with err failed, nil if it did not. over is set if the
-// time of the action is over with it.
+// outcome returns the cause of a clearing that ended with err, or nil. over is set if the time of the
+// action has ended.
 func (c *clearing) outcome(err error, over bool) *cause.Cause {
 	failed := cause.Cause{Subject: "pods of node " + c.cfg.Client.Node().Name}
 	switch {

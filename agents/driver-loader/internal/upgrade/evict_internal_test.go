@@ -65,7 +65,7 @@ type rig struct {
 // said is a line of the log about a pod.
 type said struct {
 	pod string
-	line
+	podRecord
 }
 
 func newRig(t *testing.T, rc *clientrest.Config, name string) *rig {
@@ -130,7 +130,7 @@ func (r *rig) take(ctx context.Context, kind Kind, selector string, options evic
 	r.mu.Lock()
 	r.lines, r.saw = nil, saw
 	r.mu.Unlock()
-	c := clearing{Upgrade: r.Upgrade, kind: kind, selector: selector, options: options, pods: map[string]line{}}
+	c := clearing{Upgrade: r.Upgrade, kind: kind, selector: selector, options: options, pods: map[string]podRecord{}}
 	return c.run(ctx, time.Duration(seconds)*time.Second)
 }
 
@@ -426,7 +426,7 @@ func TestOutcomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods := map[string]line{"a/job": {event: running}, "a/held": {event: blocked, budget: "keep", text: "needs 1"}, "a/bare": {event: refused, text: "why"}, "a/ended": {event: gone}}
+	pods := map[string]podRecord{"a/job": {event: running}, "a/held": {event: blocked, budget: "keep", text: "needs 1"}, "a/bare": {event: refused, text: "why"}, "a/ended": {event: gone}}
 	for name, tc := range map[string]struct {
 		kind Kind
 		err  error
@@ -478,7 +478,7 @@ func TestAFailureOutlastsARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	read, err := ReadJournal(path)
-	if err != nil || read.Failed != "2" || published(read, "a/b").Annotations[FailedAnnotation] != "2" {
+	if err != nil || read.Failed != "2" || publishedFields(read, "a/b").Annotations[FailedAnnotation] != "2" {
 		t.Errorf("%+v, %v", read, err)
 	}
 	if j := move(waits, Observation{Loaded: "2"}, Idle, nil, now); j.Failed != "" {
@@ -496,7 +496,7 @@ func TestANodeAtRestCorrectsALabelThatGotAGrant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := published(u.journal, u.cfg.DaemonSet)
+	d := publishedFields(u.journal, u.cfg.DaemonSet)
 	u.shown = &d
 	if wrote, _, err := u.publish(t.Context(), n); err != nil || wrote {
 		t.Errorf("without a grant: %v, %v", wrote, err)

@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/pkg/kube/eviction"
 )
 
-// A pod requests a GPU by an extended resource of NVIDIA's device plugin, or by a claim that
-// NVIDIA's DRA driver for GPUs allocates.
+// A pod requests a GPU through an extended resource of NVIDIA's device plugin, or through a
+// ResourceClaim with an allocation of NVIDIA's DRA driver for GPUs.
 const (
 	gpuPrefix = "nvidia.com/gpu"
 	migPrefix = "nvidia.com/mig-"
@@ -30,7 +30,7 @@ func holdsGPU(ctx context.Context, client *kube.Client, p *eviction.Pod) (bool, 
 	for _, ref := range p.Spec.ResourceClaims {
 		name := claimName(p, ref)
 		if name == "" {
-			continue // it is not created yet, so that nothing is allocated
+			continue // the claim does not exist yet, so it has no allocation
 		}
 		var claim resourceClaim
 		err := client.Get(ctx, kube.Object{API: "resource.k8s.io/v1", Resource: "resourceclaims", Namespace: p.Namespace, Name: name}, &claim)
@@ -56,7 +56,7 @@ func requestsGPU(amounts map[string]string) bool {
 	return false
 }
 
-// claimName returns the name of a claim of the pod, empty if it is not created yet.
+// claimName returns the name of the ResourceClaim of a pod's claim, or "" if it does not exist yet.
 func claimName(p *eviction.Pod, ref eviction.Claim) string {
 	if ref.ResourceClaimName != "" {
 		return ref.ResourceClaimName
@@ -69,7 +69,7 @@ func claimName(p *eviction.Pod, ref eviction.Claim) string {
 	return ""
 }
 
-// resourceClaim has the devices that are allocated to a ResourceClaim.
+// resourceClaim has the allocated devices of a ResourceClaim.
 type resourceClaim struct {
 	Status struct {
 		Allocation struct {

@@ -12,36 +12,36 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Journal is what a process that was killed has to know to go on. It is written before each
-// action. All actions may be repeated.
+// Journal is the state that lets a process continue after another one was killed. It is written
+// before each action. All actions may be repeated.
 type Journal struct {
 	State State `json:"state"`
-	// Target is the driver that the node gets, and Previous the one that it had.
+	// Target is the new driver, and Previous the old one.
 	Target   string `json:"target,omitempty"`
 	Previous string `json:"previous,omitempty"`
-	// Attempts counts the beginnings of the action of this state.
+	// Attempts counts the attempts of the action of this state.
 	Attempts int `json:"attempts,omitempty"`
-	// Since is when the state began.
+	// Since is the start of the state.
 	Since time.Time `json:"since,omitzero"`
-	// Requested is set if the node was asked to upgrade by RequestedAnnotation, which is removed
-	// when the upgrade begins.
+	// Requested is set if RequestedAnnotation requested the upgrade. The annotation is removed when the
+	// upgrade begins.
 	Requested bool `json:"requested,omitempty"`
-	// Broken is set after a failure that left Target loaded.
+	// Broken is set if Target stayed loaded after a failure.
 	Broken bool `json:"broken,omitempty"`
-	// Failed is the target of the last upgrade that failed, until one succeeds.
+	// Failed is the target of the last failed upgrade, until an upgrade succeeds.
 	Failed string `json:"failed,omitempty"`
-	// Untouched is set on the way back to a schedulable node if the upgrade has left the driver
-	// as it was: nothing has to recover from a change of it.
+	// Untouched is set if an upgrade ends without a change of the driver. The device plugin then is
+	// not awaited.
 	Untouched bool `json:"untouched,omitempty"`
-	// WasCordoned is set if somebody else had cordoned the node. It is for other tools:
-	// CordonedAnnotation decides what is uncordoned.
+	// WasCordoned is set if the node was already cordoned. It is for other tools. CordonedAnnotation
+	// decides whether this agent uncordons the node.
 	WasCordoned bool `json:"wasCordoned,omitempty"`
-	// Cause is why the last upgrade failed, or what it waits for.
+	// Cause is why the last upgrade failed, or why the upgrade waits.
 	Cause *cause.Cause `json:"cause,omitempty"`
 }
 
-// Driver returns the driver that the loader loads on a node that has none, for example after a
-// reboot: the desired one, unless its upgrade failed or is on its way back.
+// Driver returns the driver to load on a node without a driver, for example after a reboot. This is target,
+// unless its upgrade has failed or is rolled back.
 func (j Journal) Driver(target string) string {
 	switch j.State {
 	case Failed, RollingBack, Restoring, RollingBackToYield:
@@ -53,10 +53,10 @@ func (j Journal) Driver(target string) string {
 	return target
 }
 
-// maxJournal is the most bytes of a journal: a cause can name many pods.
+// maxJournal is the largest size of a journal, in bytes. A cause can name many pods.
 const maxJournal = 256 << 10
 
-// ReadJournal reads the journal at path. No file is a node that has never been upgraded.
+// ReadJournal reads the journal at path. On a node that was never upgraded, the file does not exist.
 func ReadJournal(path string) (Journal, error) {
 	data, err := hostfs.ReadFile(path, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +75,7 @@ func ReadJournal(path string) (Journal, error) {
 	return j, nil
 }
 
-// Write writes the journal to path. A node at rest that was never upgraded has none.
+// Write writes the journal to path. It removes the file if the state is Idle and no upgrade has failed.
 func (j Journal) Write(path string) error {
 	if j.State == Idle && j.Failed == "" {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

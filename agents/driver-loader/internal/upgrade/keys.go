@@ -9,36 +9,36 @@ const (
 	SkipLabel = "nvidia.com/gpu-driver-upgrade.skip"
 	// PodSkipLabel keeps a pod on its node with the value "true".
 	PodSkipLabel = "nvidia.com/gpu-driver-upgrade-drain.skip"
-	// RequestedAnnotation asks for one upgrade of a Node with the value "true", also where
-	// upgrades are not automatic, and again after a failure.
+	// RequestedAnnotation requests one upgrade of a Node with the value "true", even if upgrades are
+	// not automatic or the last one has failed.
 	RequestedAnnotation = "nvidia.com/gpu-driver-upgrade-requested"
-	// InitialAnnotation is "true" while a Node that somebody else had cordoned is upgraded.
+	// InitialAnnotation is "true" during the upgrade of a Node that was already cordoned.
 	InitialAnnotation = "nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable"
-	// WaitStartAnnotation and ValidationStartAnnotation are the Unix seconds at which the
-	// wait for jobs and the validation began.
+	// WaitStartAnnotation and ValidationStartAnnotation have the start times of the wait for jobs and
+	// of the validation, in Unix seconds.
 	WaitStartAnnotation       = "nvidia.com/gpu-driver-upgrade-wait-for-pod-completion-start-time"
 	ValidationStartAnnotation = "nvidia.com/gpu-driver-upgrade-validation-start-time"
 )
 
 // Annotations of this project.
 const (
-	// CordonedAnnotation is written in the same patch as the cordon, so that a Node has it
-	// exactly while it is this agent that cordoned it. Its value is the desired driver.
+	// CordonedAnnotation is written in the same patch as the cordon. A Node has it exactly while it is
+	// cordoned by this agent. Its value is the desired driver.
 	CordonedAnnotation = "outrigger.dev/driver-upgrade-cordoned"
 	// CauseAnnotation says why the upgrade waits or failed.
 	CauseAnnotation = "outrigger.dev/driver-upgrade-cause"
-	// GrantAnnotation permits the Node to begin its upgrade to a driver, the value. Package grants
-	// writes it; the agent of a node cannot.
+	// GrantAnnotation permits the Node to begin the upgrade to the driver in its value. Package
+	// grants writes it. The agents of nodes cannot write it.
 	GrantAnnotation = "outrigger.dev/driver-upgrade-granted"
-	// DriverAnnotation is the driver of the upgrade whose state is in StateLabel.
+	// DriverAnnotation is the driver of the upgrade with the state in StateLabel.
 	DriverAnnotation = "outrigger.dev/driver-upgrade-driver"
-	// FailedAnnotation is the driver of the last upgrade that failed on the Node, until an upgrade
-	// succeeds. The Node does not have it while a failed upgrade goes back.
+	// FailedAnnotation is the driver of the last failed upgrade of the Node, until an upgrade succeeds. The
+	// Node does not have it during the rollback.
 	FailedAnnotation = "outrigger.dev/driver-upgrade-failed"
-	// DaemonSetAnnotation is the DaemonSet of the agent, as namespace/name. It has the limits for
-	// the Node.
+	// DaemonSetAnnotation is the agent's DaemonSet, as namespace/name. The DaemonSet has the limits for the
+	// Node.
 	DaemonSetAnnotation = "outrigger.dev/driver-upgrade-daemonset"
 )
 
-// EventReason is the reason of Events about an upgrade, as that of NVIDIA's controller.
+// EventReason is the reason of Events about an upgrade, as in NVIDIA's controller.
 const EventReason = "GPUDriverUpgrade"

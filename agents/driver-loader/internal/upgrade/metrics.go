@@ -2,7 +2,7 @@ package upgrade
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// NewMetrics returns the metrics of where an Upgrade is.
+// NewMetrics returns a collector for the state of an Upgrade.
 func NewMetrics(u *Upgrade) prometheus.Collector {
 	const namespace = "outrigger_driver_loader_upgrade_"
 	state := prometheus.NewDesc(namespace+"state", "1 for the state of the node's upgrade, by the value of the label "+StateLabel+" of the Node; no value for a node that was never upgraded.", []string{"state"}, nil)

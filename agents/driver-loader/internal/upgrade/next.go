@@ -8,31 +8,31 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// maxAttempts is how often the driver is swapped or rolled back before that counts as a failure.
+// maxAttempts is the number of attempts to swap or roll back the driver.
 const maxAttempts = 3
 
-// Observation is what Next looks at.
+// Observation has the observed inputs of Next.
 type Observation struct {
-	// Target is the desired driver, and Loaded the one that is loaded; empty for none. They
-	// are equal if nothing has to be done.
+	// Target is the desired driver, and Loaded the loaded one; empty for none. They are equal if the node
+	// needs no upgrade.
 	Target, Loaded string
 	Node           Node
-	// Waiting has the reasons for which the node has no grant.
+	// Waiting has the reasons why the node has no grant.
 	Waiting Waiting
 }
 
-// Node is what the upgrade reads of its Node.
+// Node has the fields of the Node that Next needs.
 type Node struct {
 	Unschedulable bool
 	// Cordoned is set if this agent cordoned the node, see CordonedAnnotation.
 	Cordoned bool
-	// Skip is SkipLabel, Requested is RequestedAnnotation.
+	// Skip is the value of SkipLabel, and Requested the value of RequestedAnnotation.
 	Skip, Requested bool
-	// Granted is GrantAnnotation.
+	// Granted is the value of GrantAnnotation.
 	Granted string
 }
 
-// Kind is what an Action does.
+// Kind is the kind of an Action.
 type Kind string
 
 // The kinds of actions.
@@ -55,31 +55,31 @@ const (
 // Action is the next thing to do.
 type Action struct {
 	Kind Kind
-	// To is the state after a Move.
+	// To is the new state of a Move.
 	To State
-	// Cause says why a Wait waits, and why a Move to a failure is one.
+	// Cause is why a Wait waits, or why a Move goes to a failed state.
 	Cause *cause.Cause
 }
 
-// Next derives what to do. It is pure: of the same three values always the same action.
+// Next derives the next action. It is pure.
 func Next(j Journal, o Observation, p Policy) Action {
 	switch {
 	case j.State.resting():
-		return rest(j, o, p)
+		return nextAtRest(j, o, p)
 	case j.State == Required:
-		return queue(j, o, p)
+		return nextInQueue(j, o, p)
 	case j.State.beforeSwap():
-		return prepare(j, o, p)
+		return nextBeforeSwap(j, o, p)
 	default:
-		return change(j, o)
+		return nextInChange(j, o)
 	}
 }
 
-// rest handles the states in which nothing goes on.
-func rest(j Journal, o Observation, p Policy) Action {
+// nextAtRest handles the states without a running upgrade.
+func nextAtRest(j Journal, o Observation, p Policy) Action {
 	switch {
 	case o.Node.Cordoned:
-		return Action{Kind: Move, To: Yielding} // by a process that lost its journal
+		return Action{Kind: Move, To: Yielding} // cordoned by a process that lost its journal
 	case j.State == Failed && repaired(j, o):
 		return Action{Kind: Move, To: Done}
 	case !desired(j, o, p), j.State == Failed && j.Target == o.Target && !o.Node.Requested:
@@ -89,26 +89,26 @@ func rest(j Journal, o Observation, p Policy) Action {
 	}
 }
 
-// repaired reports whether the desired driver was loaded after the failure. One that did not
-// pass its validation, and that could not be rolled back, is not repaired by being there.
+// repaired reports whether the desired driver was loaded after the failure. A driver that stayed
+// loaded after a failure does not count, unless the upgrade is requested again.
 func repaired(j Journal, o Observation) bool {
 	return o.Target != "" && o.Loaded == o.Target && (!j.Broken || o.Node.Requested)
 }
 
-// desired reports whether the node should be upgraded. A node without a driver should not:
-// the loader loads the desired one at once.
+// desired reports whether the node should be upgraded. The loader loads the desired driver on a node
+// without a driver, which needs no upgrade.
 func desired(j Journal, o Observation, p Policy) bool {
 	asked := p.AutoUpgrade || o.Node.Requested || j.Requested
 	return o.Target != "" && o.Loaded != "" && o.Loaded != o.Target && !o.Node.Skip && asked
 }
 
-// queue handles a node that waits for a grant.
-func queue(j Journal, o Observation, p Policy) Action {
+// nextInQueue handles a node that waits for a grant.
+func nextInQueue(j Journal, o Observation, p Policy) Action {
 	switch {
 	case !desired(j, o, p):
 		return Action{Kind: Move, To: Idle}
 	case j.Target != o.Target:
-		return Action{Kind: Move, To: Required} // the Node has to show which driver it waits for
+		return Action{Kind: Move, To: Required} // the Node must show the new target
 	case o.Node.Granted == o.Target:
 		return Action{Kind: Move, To: Cordoning}
 	}
@@ -125,13 +125,13 @@ func queue(j Journal, o Observation, p Policy) Action {
 	}}
 }
 
-// prepare handles a node in the upgrade whose driver is untouched.
-func prepare(j Journal, o Observation, p Policy) Action {
+// nextBeforeSwap handles an upgrade that has not changed the driver yet.
+func nextBeforeSwap(j Journal, o Observation, p Policy) Action {
 	switch {
 	case o.Node.Granted != o.Target, o.Target == "", o.Target == o.Loaded, o.Node.Skip:
 		return Action{Kind: Move, To: Yielding}
 	case !o.Node.Unschedulable:
-		return Action{Kind: Cordon} // at first, and if somebody uncordoned it
+		return Action{Kind: Cordon} // at first, and after another user has uncordoned it
 	}
 	switch j.State {
 	case Cordoning:
@@ -148,8 +148,8 @@ func prepare(j Journal, o Observation, p Policy) Action {
 	}
 }
 
-// change handles the change of the driver, and the way back.
-func change(j Journal, o Observation) Action {
+// nextInChange handles the change of the driver, and the end of an upgrade.
+func nextInChange(j Journal, o Observation) Action {
 	interrupted := cause.Cause{
 		Code: cause.UpgradeInterrupted, Subject: "upgrade to driver " + j.Target,
 		Text: fmt.Sprintf("this agent ended %d times while it changed the driver", j.Attempts),
@@ -187,7 +187,7 @@ func change(j Journal, o Observation) Action {
 	}
 }
 
-// restore makes the node schedulable, if this agent made it unschedulable.
+// restore makes the node schedulable, if this agent cordoned it.
 func restore(o Observation, to State) Action {
 	if o.Node.Cordoned {
 		return Action{Kind: Uncordon}

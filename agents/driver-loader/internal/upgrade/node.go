@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// maxCause is the most bytes of CauseAnnotation.
+// maxCause is the largest size of CauseAnnotation, in bytes.
 const maxCause = 1024
 
 // hasPlugin reports whether a device plugin has registered the node's GPUs or MIG devices.
@@ -25,9 +25,9 @@ func hasPlugin(n nodestate.Node) bool {
 	return false
 }
 
-// read returns the part of the Node that Next looks at. StateLabel is not in it: other tools
-// write it too, and the journal has the state.
-func read(n nodestate.Node) Node {
+// nodeFields returns the fields of the Node that Next needs. StateLabel is not included, because
+// other tools also write it and the journal has the state.
+func nodeFields(n nodestate.Node) Node {
 	return Node{
 		Unschedulable: n.Unschedulable,
 		Cordoned:      n.Annotations[CordonedAnnotation] != "",
@@ -37,8 +37,8 @@ func read(n nodestate.Node) Node {
 	}
 }
 
-// published returns what a node whose agent has this DaemonSet shows of a journal.
-func published(j Journal, daemonSet string) nodestate.Desired {
+// publishedFields returns the labels and annotations for a journal. daemonSet is the agent's DaemonSet.
+func publishedFields(j Journal, daemonSet string) nodestate.Desired {
 	labels, annotations := map[string]string{}, map[string]string{}
 	if label := j.State.Label(); label != "" {
 		labels[StateLabel] = label
@@ -67,11 +67,12 @@ func published(j Journal, daemonSet string) nodestate.Desired {
 	return nodestate.Desired{Labels: labels, Annotations: annotations}
 }
 
-// publish publishes the state, and reports whether the Node has changed, or after which time to do it
-// again; 0 for none. At rest it does so once, whatever other tools write, unless the Node has a grant:
-// what they wrote has caused it, and it would hold a place for ever.
+// publish publishes the state. It reports whether it has changed the Node, and after which time it
+// must be called again; 0 for never. At rest, it writes only once, so that other tools can change the
+// labels. It writes again if the Node has a grant at rest, which their writes have caused and which
+// would count forever.
 func (u *Upgrade) publish(ctx context.Context, n nodestate.Node) (wrote bool, again time.Duration, err error) {
-	d := published(u.journal, u.cfg.DaemonSet)
+	d := publishedFields(u.journal, u.cfg.DaemonSet)
 	if u.journal.State.resting() && u.shown != nil && reflect.DeepEqual(*u.shown, d) && n.Annotations[GrantAnnotation] == "" {
 		return false, 0, nil
 	}

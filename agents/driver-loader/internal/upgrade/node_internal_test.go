@@ -24,7 +24,7 @@ func FuzzWhatOthersWrite(f *testing.F) {
 		n.Unschedulable = unschedulable
 		p := Default()
 		p.AutoUpgrade = false
-		got := Next(Journal{}, Observation{Target: "2", Loaded: "1", Node: read(n)}, p)
+		got := Next(Journal{}, Observation{Target: "2", Loaded: "1", Node: nodeFields(n)}, p)
 		want := Action{Kind: Wait}
 		switch {
 		case cordoned != "":
@@ -39,7 +39,7 @@ func FuzzWhatOthersWrite(f *testing.F) {
 		if !j.State.Known() {
 			return
 		}
-		shown := published(j, "a/b")
+		shown := publishedFields(j, "a/b")
 		if len(shown.Annotations[CauseAnnotation]) > maxCause {
 			t.Errorf("the cause has %d bytes", len(shown.Annotations[CauseAnnotation]))
 		}

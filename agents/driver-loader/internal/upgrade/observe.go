@@ -10,32 +10,33 @@ import (
 	"outrigger.dev/pkg/nodestate"
 )
 
-// BoardName is the name of a ConfigMap. Package grants writes there why nodes wait: a Waiting for each
-// DaemonSet of the namespace. Its key is WaitingPrefix and the name of the DaemonSet.
+// BoardName is the name of a ConfigMap with the reasons why nodes wait, which package grants writes.
+// For each DaemonSet of the namespace, it has a Waiting under the key WaitingPrefix and the name of
+// the DaemonSet.
 const (
 	BoardName     = "driver-upgrades"
 	WaitingPrefix = "waiting."
 )
 
-// Waiting has the reasons for which nodes of a DaemonSet have no grant.
+// Waiting has the reasons why nodes of a DaemonSet have no grant.
 type Waiting struct {
-	// Halted has the nodes that failed, by driver, if they halt the others.
+	// Halted lists the failed nodes, by driver, if they halt the upgrades of others.
 	Halted map[string][]string `json:"halted,omitempty"`
-	// For says why the others wait.
+	// For is why other nodes wait.
 	For string `json:"for,omitempty"`
 }
 
-// board has the data of the ConfigMap.
+// board has the data of the ConfigMap BoardName.
 type board struct {
 	Data map[string]string `json:"data"`
 }
 
-// follow keeps u.waiting up to date until ctx ends.
+// follow updates u.waiting until ctx ends.
 func (u *Upgrade) follow(ctx context.Context) {
 	kube.Watch(ctx, u.cfg.Client, kube.Query{Object: u.cfg.Board}, func(all []board) {
 		var w Waiting
 		for _, b := range all {
-			// A text that cannot be read is no reason to begin: a node without a grant waits.
+			// Ignore a text that cannot be read. The node waits until it has a grant.
 			_ = json.Unmarshal([]byte(b.Data[WaitingPrefix+path.Base(u.cfg.DaemonSet)]), &w)
 		}
 		u.waiting.Store(&w)
@@ -43,7 +44,7 @@ func (u *Upgrade) follow(ctx context.Context) {
 	})
 }
 
-// observe reads the node and the driver. It returns the policy too.
+// observe reads the Node, the loaded driver and the upgrade policy.
 func (u *Upgrade) observe(ctx context.Context) (nodestate.Node, Observation, Policy, error) {
 	var node nodestate.Node
 	desired, err := u.cfg.Desired(u.journal.State)
@@ -54,7 +55,7 @@ func (u *Upgrade) observe(ctx context.Context) (nodestate.Node, Observation, Pol
 	if node, err = u.node.Read(ctx); err != nil {
 		return node, o, p, err
 	}
-	o.Node = read(node)
+	o.Node = nodeFields(node)
 	if o.Loaded, err = u.cfg.Driver.Loaded(ctx); err != nil {
 		return node, o, p, fmt.Errorf("look which driver is loaded: %w", err)
 	}

@@ -7,14 +7,14 @@ import (
 	"outrigger.dev/pkg/nodestate"
 )
 
-// pluginLimit is how long a node stays cordoned after its driver works, for a device plugin that
-// does not offer the GPUs.
+// pluginLimit is the longest wait for the device plugin to advertise the GPUs. Until then, the node
+// stays cordoned.
 const pluginLimit = 2 * time.Minute
 
-// awaitPlugin waits until the device plugin of the node offers its GPUs again: the kubelet rejects
-// pods that the scheduler sends before, and their controller makes one after the other. A plugin
-// that does not come back is not the upgrade's to mend, nor is one that was broken before, on a node
-// whose driver was not touched. It reports whether it has waited.
+// awaitPlugin waits until the device plugin of the node advertises its GPUs again. If the node were
+// schedulable before, the kubelet would reject new pods, and their controller would create one after
+// the other. It does not wait if the driver was not changed, or if the node has no plugin. It reports
+// whether it has waited.
 func (u *Upgrade) awaitPlugin(ctx context.Context, node nodestate.Node) (waited bool) {
 	if u.cfg.Offered == nil || u.journal.Untouched || !hasPlugin(node) {
 		return false

@@ -12,19 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Policy is the upgrade policy in NVIDIA's form: driver.upgradePolicy of its chart.
+// Policy is the upgrade policy in the format of driver.upgradePolicy of NVIDIA's chart.
 type Policy struct {
-	// AutoUpgrade upgrades nodes when the desired driver changes. Without it, a node is upgraded
-	// when it has RequestedAnnotation.
+	// AutoUpgrade upgrades nodes when the desired driver changes. Otherwise, a node is upgraded if it
+	// has RequestedAnnotation.
 	AutoUpgrade bool `json:"autoUpgrade"`
-	// MaxParallelUpgrades is how many nodes are upgraded at once; 0 for as many as
-	// MaxUnavailable allows.
+	// MaxParallelUpgrades is the number of nodes that are upgraded at once; 0 for the limit of
+	// MaxUnavailable only.
 	MaxParallelUpgrades int `json:"maxParallelUpgrades"`
-	// MaxUnavailable is how many nodes may be unavailable, whatever the reason: a number, or a
-	// percentage of the DaemonSet's nodes, rounded up.
+	// MaxUnavailable is how many nodes may be unavailable for any reason: a number, or a percentage of the
+	// DaemonSet's nodes, rounded up.
 	MaxUnavailable Amount `json:"maxUnavailable"`
-	// MaxFailures is the number of nodes at whose failure no further node begins with the
-	// same driver; 0 for no limit. NVIDIA has no such setting.
+	// MaxFailures is the number of failed nodes that stops all upgrades to the driver; 0 for no limit.
+	// NVIDIA's policy does not have it.
 	MaxFailures       int               `json:"maxFailures"`
 	WaitForCompletion WaitForCompletion `json:"waitForCompletion"`
 	// PodDeletion is named gpuPodDeletion in NVIDIA's chart, and podDeletion in its API.
@@ -32,28 +32,28 @@ type Policy struct {
 	Drain       Drain    `json:"drain"`
 }
 
-// WaitForCompletion is the wait for pods that should end by themselves.
+// WaitForCompletion configures the wait for pods that end without eviction.
 type WaitForCompletion struct {
-	// PodSelector is a label selector. Without one, nothing is waited for.
+	// PodSelector is a label selector. If empty, the upgrade does not wait.
 	PodSelector string `json:"podSelector"`
-	// TimeoutSeconds bounds the wait; 0 for no limit. The upgrade goes on after it.
+	// TimeoutSeconds limits the wait; 0 for no limit. The upgrade continues after it.
 	TimeoutSeconds int `json:"timeoutSeconds"`
 }
 
-// Eviction says which pods that hold GPUs may be evicted, and how long that may take.
+// Eviction configures which pods that hold GPUs may be evicted, and for how long.
 type Eviction struct {
-	// Force evicts pods without a controller too, which nothing creates again.
+	// Force also evicts pods without a controller, which are not created again.
 	Force bool `json:"force"`
-	// TimeoutSeconds bounds the eviction; 0 for no limit.
+	// TimeoutSeconds limits the eviction; 0 for no limit.
 	TimeoutSeconds int `json:"timeoutSeconds"`
-	// DeleteEmptyDir evicts pods that lose the data of an emptyDir.
+	// DeleteEmptyDir also evicts pods that lose the data of an emptyDir.
 	DeleteEmptyDir bool `json:"deleteEmptyDir"`
 }
 
-// Drain evicts all pods of the node, if the eviction of those that hold GPUs failed.
+// Drain configures the eviction of all pods, which follows a failed eviction of pods that hold GPUs.
 type Drain struct {
 	Enable bool `json:"enable"`
-	// PodSelector limits the pods that are evicted.
+	// PodSelector restricts the drain to some pods.
 	PodSelector string `json:"podSelector"`
 	Eviction
 }
@@ -61,13 +61,13 @@ type Drain struct {
 // Amount is a number of nodes, or a percentage.
 type Amount string
 
-// maxPolicy is the most bytes of a policy, and maxNumber its largest number.
+// maxPolicy is the largest size of a policy in bytes, and maxNumber its largest number.
 const (
 	maxPolicy = 64 << 10
 	maxNumber = math.MaxInt32
 )
 
-// UnmarshalJSON takes a number or a string.
+// UnmarshalJSON accepts a number or a string.
 func (a *Amount) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] != '"' {
 		*a = Amount(data)
@@ -79,7 +79,7 @@ func (a *Amount) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Of returns the number of nodes, of a total; at least 1.
+// Of returns the number of nodes for a total number. It is at least 1.
 func (a Amount) Of(total int) int {
 	if percent, is := strings.CutSuffix(string(a), "%"); is {
 		n, _ := strconv.Atoi(percent)
@@ -93,7 +93,7 @@ func (a Amount) valid() bool {
 	return regexp.MustCompile(`^([0-9]{1,9}|[0-9]{1,3}%)$`).MatchString(string(a))
 }
 
-// Default returns the policy of NVIDIA's chart, with one upgrade at a time.
+// Default returns the defaults of NVIDIA's chart, with one upgrade at a time.
 func Default() Policy {
 	const timeout = 300
 	return Policy{
@@ -102,8 +102,8 @@ func Default() Policy {
 	}
 }
 
-// ParsePolicy reads the JSON form of a policy, over Default. It takes podDeletion for
-// gpuPodDeletion, and rejects keys that it does not know.
+// ParsePolicy parses a policy in JSON. Missing keys have the values of Default. It accepts
+// podDeletion as another name of gpuPodDeletion, and rejects unknown keys.
 func ParsePolicy(data []byte) (Policy, error) {
 	p := Default()
 	if len(data) > maxPolicy {

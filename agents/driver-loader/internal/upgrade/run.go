@@ -18,54 +18,54 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Driver is the part of the loader that an upgrade needs. Each method may be called again
-// after the process was killed in it. An error that is a cause.Cause is shown as it is.
+// Driver changes the driver of the node. Each method may be called again after the process was killed
+// during a call. An error that is a cause.Cause is published unchanged.
 type Driver interface {
-	// Loaded identifies the driver that is loaded; empty for none. Call Upgrade.Changed when it
-	// changes by something else than the methods below.
+	// Loaded returns the ID of the loaded driver, empty for none. Call Upgrade.Changed if the driver
+	// changes without a call of the methods below.
 	Loaded(ctx context.Context) (string, error)
-	// Swap unloads the driver and loads target. It waits for what holds the modules, and returns
-	// an error when it gives up: the node is cordoned meanwhile.
+	// Swap unloads the driver and loads target. It waits for users of the modules, and returns an error if
+	// they do not end in time, because the node is cordoned.
 	Swap(ctx context.Context, target string) error
-	// Validate says why the loaded driver does not work.
+	// Validate returns an error if the loaded driver does not work.
 	Validate(ctx context.Context) error
 	// RollBack loads the driver previous again.
 	RollBack(ctx context.Context, previous string) error
 }
 
-// Desired is what the values of the chart ask for.
+// Desired is the desired state in the values of the chart.
 type Desired struct {
-	// Driver identifies the desired driver, in the terms of Driver.Loaded.
+	// Driver is the ID of the desired driver, in the form of Driver.Loaded.
 	Driver string
 	Policy Policy
 }
 
-// Config is what an Upgrade needs.
+// Config configures an Upgrade.
 type Config struct {
-	// Client writes as the field manager of the upgrade. Nothing else may apply to the Node as the
-	// same one: each apply replaces the last. Its role needs the verbs get, list, watch and patch
-	// on nodes.
+	// Client writes to the Node with the field manager of the upgrade. Another writer must not use this
+	// field manager, because each apply replaces the last one. Client needs the verbs get, list, watch and
+	// patch on nodes.
 	Client *kube.Client
 	Events *kube.Events
 	Driver Driver
-	// Desired returns what is desired now, for an upgrade in a state. Call Changed when it changes.
+	// Desired returns the desired state for an upgrade in a state. Call Changed when it changes.
 	Desired func(State) (Desired, error)
-	// Moved is called when the journal has changed, and must not block; nil for nothing.
+	// Moved is called when the journal has changed. It must not block, and may be nil.
 	Moved func()
-	// DaemonSet names the DaemonSet of the agent, as namespace/name. Board is the ConfigMap BoardName
-	// in this namespace (verbs list and watch).
+	// DaemonSet is the agent's DaemonSet, as namespace/name. Board is the ConfigMap BoardName in this
+	// namespace. It needs the verbs list and watch.
 	DaemonSet string
 	Board     kube.Object
 	// Journal is the path of the journal.
 	Journal string
 	Log     *slog.Logger
-	// Offered returns when the device plugin of the node offers its GPUs. It is asked on a Node
-	// that has GPUs in its capacity, before pods may come back. nil does not wait.
+	// Offered returns when the device plugin of the node advertises its GPUs. It is called before the node
+	// becomes schedulable, if the Node has GPUs in its capacity. If nil, the upgrade does not wait.
 	Offered func(ctx context.Context) error
-	// Retry has the delays after errors; zero for 5 s to a minute.
+	// Retry has the delays after errors. The zero value means 5 s to a minute.
 	Retry pace.Backoff
-	// Slice is the longest time for which pods are evicted or awaited at a stretch; 0 for a minute.
-	// Evict is the time between two looks at them; 0 for 5 s.
+	// Slice is the longest eviction or wait for pods before the node is observed again.
+	// Default: 1 minute. Evict is the time between lists of the pods. Default: 5 s.
 	Slice, Evict time.Duration
 }
 
@@ -73,25 +73,25 @@ type Config struct {
 type Upgrade struct {
 	cfg  Config
 	loop *reconcile.Loop
-	// mu guards the journal, which Run writes and reads, for other goroutines.
+	// mu guards the journal for other goroutines. Only Run writes it.
 	mu      sync.Mutex
 	journal Journal
-	// waiting is the entry of the board for DaemonSet.
+	// waiting has the reasons in the ConfigMap for DaemonSet.
 	waiting atomic.Pointer[Waiting]
-	// node writes to the Node, and shown is what was published last, if that is known.
+	// node writes to the Node, and shown is the last published state, if it is known.
 	node  *nodestate.Writer
 	shown *nodestate.Desired
-	// blocked are the PodDisruptionBudgets that Events named, by pod.
+	// blocked has the PodDisruptionBudgets in the sent Events, by pod.
 	blocked map[string]string
 }
 
-// New returns an Upgrade, with the journal of the process before. A journal that cannot be read
-// is replaced: what the Node says suffices to make it schedulable again.
+// New returns an Upgrade that continues from the journal. A journal that cannot be read is replaced,
+// because the Node has everything that is needed to make it schedulable again.
 func New(cfg Config) *Upgrade {
 	if cfg.Retry == (pace.Backoff{}) {
 		cfg.Retry = pace.Backoff{First: 5 * time.Second, Most: time.Minute} //nolint:mnd // see Config
 	}
-	cfg.Slice, cfg.Evict = cmp.Or(cfg.Slice, slice), cmp.Or(cfg.Evict, retry)
+	cfg.Slice, cfg.Evict = cmp.Or(cfg.Slice, defaultSlice), cmp.Or(cfg.Evict, defaultEvictInterval)
 	j, err := ReadJournal(cfg.Journal)
 	if err != nil {
 		cfg.Log.Warn("the journal of the upgrade is lost, beginning again", "err", err)
@@ -107,34 +107,34 @@ func New(cfg Config) *Upgrade {
 	return u
 }
 
-// Journal returns where the upgrade is.
+// Journal returns the state of the upgrade.
 func (u *Upgrade) Journal() Journal {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.journal
 }
 
-// Changed makes Run look again. It is safe for concurrent use.
+// Changed makes Run observe the node again. It is safe for concurrent use.
 func (u *Upgrade) Changed() { u.loop.Wake() }
 
-// Run upgrades the node whenever that is desired, until ctx ends. The end of ctx changes nothing
-// on the node: the next Run goes on.
+// Run upgrades the node whenever an upgrade is desired, until ctx ends. When ctx ends, the node stays
+// as it is, and the next Run continues.
 func (u *Upgrade) Run(ctx context.Context) error {
 	var following sync.WaitGroup
 	defer following.Wait()
 	following.Go(func() { u.node.Watch(ctx, u.Changed) })
 	following.Go(func() { u.follow(ctx) })
-	u.moved()
+	u.notifyMoved()
 	return u.loop.Run(ctx)
 }
 
-// Withdraw removes what the upgrade has published, and the cordon. It is for an agent that does not
-// come back to the node, after Run.
+// Withdraw removes the published state and the cordon. Call it after Run, if the agent does not
+// return to the node.
 func (u *Upgrade) Withdraw(ctx context.Context) error {
 	return u.node.Withdraw(ctx, nodestate.Published{Metadata: true, Cordon: true})
 }
 
-// step takes one action.
+// step performs one action.
 func (u *Upgrade) step(ctx context.Context) (reconcile.Result, error) {
 	more, none := reconcile.Result{After: -1}, reconcile.Result{}
 	node, o, p, err := u.observe(ctx)
@@ -150,7 +150,7 @@ func (u *Upgrade) step(ctx context.Context) (reconcile.Result, error) {
 		return none, err
 	}
 	if wrote {
-		// The Node is another one now, and what follows writes only to the one that it knows.
+		// The Node has a new version, and the following writes require the current version.
 		if node, o, p, err = u.observe(ctx); err != nil {
 			return none, err
 		}
@@ -159,7 +159,7 @@ func (u *Upgrade) step(ctx context.Context) (reconcile.Result, error) {
 	if err := u.write(Begin(j, a)); err != nil {
 		return none, err
 	}
-	failed, err := u.do(ctx, node, a, p)
+	failed, err := u.runAction(ctx, node, a, p)
 	if err != nil {
 		return none, err
 	}
@@ -167,17 +167,17 @@ func (u *Upgrade) step(ctx context.Context) (reconcile.Result, error) {
 	if err := u.write(next); err != nil {
 		return none, err
 	}
-	u.tell(j, next)
+	u.report(j, next)
 	switch {
 	case failed != nil && next.State == j.State && failed.Code != cause.WaitingForPods:
-		return none, failed // with a pause
-	case a.Kind != Wait || !reflect.DeepEqual(j, next): // a journal has a cause behind a pointer
+		return none, failed // after a delay
+	case a.Kind != Wait || !reflect.DeepEqual(j, next): // compares the causes behind the pointers
 		return more, nil
 	}
 	return reconcile.Result{After: again}, nil
 }
 
-// write writes a journal that differs.
+// write writes the journal if it has changed.
 func (u *Upgrade) write(j Journal) error {
 	if reflect.DeepEqual(j, u.journal) {
 		return nil
@@ -188,38 +188,38 @@ func (u *Upgrade) write(j Journal) error {
 	u.mu.Lock()
 	u.journal = j
 	u.mu.Unlock()
-	u.moved()
+	u.notifyMoved()
 	return nil
 }
 
-func (u *Upgrade) moved() {
+func (u *Upgrade) notifyMoved() {
 	if u.cfg.Moved != nil {
 		u.cfg.Moved()
 	}
 }
 
-// do takes an action. It returns why the action failed, or an error if it does not know.
-func (u *Upgrade) do(ctx context.Context, node nodestate.Node, a Action, p Policy) (*cause.Cause, error) {
+// runAction performs an action. It returns why the action failed, or an error if the result is not known.
+func (u *Upgrade) runAction(ctx context.Context, node nodestate.Node, a Action, p Policy) (*cause.Cause, error) {
 	switch a.Kind {
 	case Cordon:
 		return nil, u.node.Cordon(ctx, node, u.journal.Target)
 	case Uncordon:
 		if u.awaitPlugin(ctx, node) {
 			var err error
-			if node, err = u.node.Read(ctx); err != nil { // it has changed meanwhile
+			if node, err = u.node.Read(ctx); err != nil { // the Node may have changed in the meantime
 				return nil, err
 			}
 		}
 		return nil, u.node.Uncordon(ctx, node)
 	case WaitForJobs, EvictPods, DrainNode, Swap, Validate, RollBack:
-		return u.long(ctx, a, p)
+		return u.runLongAction(ctx, a, p)
 	default:
 		return nil, nil
 	}
 }
 
-// long takes an action that may last. One that the end of this process ended has not failed.
-func (u *Upgrade) long(ctx context.Context, a Action, p Policy) (failed *cause.Cause, err error) {
+// runLongAction performs an action that can take long. An action that shutdown interrupted has not failed.
+func (u *Upgrade) runLongAction(ctx context.Context, a Action, p Policy) (failed *cause.Cause, err error) {
 	switch a.Kind {
 	case Swap:
 		err = u.swap(ctx, u.journal.Target)
@@ -228,7 +228,7 @@ func (u *Upgrade) long(ctx context.Context, a Action, p Policy) (failed *cause.C
 	case RollBack:
 		err = u.cfg.Driver.RollBack(ctx, u.journal.Previous)
 	default:
-		failed = u.clear(ctx, u.journal, a, p, time.Now())
+		failed = u.clearPods(ctx, u.journal, a, p, time.Now())
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -240,7 +240,7 @@ func (u *Upgrade) long(ctx context.Context, a Action, p Policy) (failed *cause.C
 	return first(failed, causeOf(subject, err)), nil
 }
 
-// swap swaps the driver, and looks whether it is the desired one.
+// swap swaps the driver, and checks that the desired driver is loaded.
 func (u *Upgrade) swap(ctx context.Context, target string) error {
 	if err := u.cfg.Driver.Swap(ctx, target); err != nil {
 		return err
@@ -252,7 +252,7 @@ func (u *Upgrade) swap(ctx context.Context, target string) error {
 	return err
 }
 
-// causeOf returns the cause that an error is, or one made of it.
+// causeOf returns the cause in an error, or a new one with its text.
 func causeOf(subject string, err error) *cause.Cause {
 	if err == nil {
 		return nil
@@ -263,21 +263,21 @@ func causeOf(subject string, err error) *cause.Cause {
 	return &cause.Cause{Code: cause.UpgradeFailed, Subject: subject, Text: err.Error()}
 }
 
-// tell logs a change of the state, and sends it as an Event.
-func (u *Upgrade) tell(before, after Journal) {
+// report logs a change of the state, and sends it as an Event.
+func (u *Upgrade) report(before, after Journal) {
 	if after.Cause != nil && (before.Cause == nil || before.Cause.Code != after.Cause.Code) && after.Cause.Code != cause.WaitingForUpgradeSlot {
 		u.cfg.Log.Warn("the upgrade of the driver has a problem", "state", after.State, "cause", after.Cause.Error())
-		u.say(true, after.Cause.Error())
+		u.sendEvent(true, after.Cause.Error())
 	}
 	if before.State == after.State {
 		return
 	}
 	u.cfg.Log.Info("upgrade of the driver", "state", after.State, "before", before.State, "target", after.Target)
 	if after.State.Label() != before.State.Label() && after.State != Idle {
-		u.say(after.State == Failed, fmt.Sprintf("upgrade to driver %s: %s", after.Target, after.State.Label()))
+		u.sendEvent(after.State == Failed, fmt.Sprintf("upgrade to driver %s: %s", after.Target, after.State.Label()))
 	}
 }
 
-func (u *Upgrade) say(warning bool, message string) {
+func (u *Upgrade) sendEvent(warning bool, message string) {
 	u.cfg.Events.Report(kube.Event{Warning: warning, Reason: EventReason, Message: message})
 }

@@ -1,10 +1,10 @@
 package upgrade
 
-// State is where a node is in its upgrade. The journal has it.
+// State is the state of a node's upgrade. The journal has it.
 type State string
 
-// The states of NVIDIA's upgrade controller, in the order of an upgrade that succeeds. They
-// are the values of StateLabel.
+// The states of NVIDIA's upgrade controller, in the order of a successful upgrade. They are values of
+// StateLabel.
 const (
 	Idle        State = ""
 	Required    State = "upgrade-required"
@@ -19,21 +19,20 @@ const (
 	Failed      State = "upgrade-failed"
 )
 
-// The states of the way back, which NVIDIA's controller does not have.
+// Additional states for failures, which NVIDIA's controller does not have.
 const (
 	// RollingBack loads the previous driver.
 	RollingBack State = "roll-back"
 	// Restoring makes the node schedulable again after a failure.
 	Restoring State = "restore"
-	// Yielding makes the node schedulable again because it lost its grant, or the upgrade is no
-	// longer desired. That is no failure.
+	// Yielding makes the node schedulable again because it has lost its grant, or because the upgrade is
+	// not desired any more. The upgrade has not failed.
 	Yielding State = "yield"
-	// RollingBackToYield is RollingBack followed by Yielding.
+	// RollingBackToYield is RollingBack, followed by Yielding.
 	RollingBackToYield State = "roll-back-to-yield"
 )
 
-// Label returns the value of StateLabel for the state: a value that tools for NVIDIA's
-// controller know.
+// Label returns the value of StateLabel for the state. It is always a value of NVIDIA's controller.
 func (s State) Label() string {
 	switch s {
 	case RollingBack, Restoring:
@@ -45,7 +44,7 @@ func (s State) Label() string {
 	}
 }
 
-// Known reports whether s is a state of a journal.
+// Known reports whether s is a valid state.
 func (s State) Known() bool {
 	switch s {
 	case Idle, Required, Cordoning, WaitingJobs, DeletingPod, Draining, Swapping, Validating, Uncordoning, Done, Failed,
@@ -56,10 +55,10 @@ func (s State) Known() bool {
 	}
 }
 
-// Active reports whether the node is in the upgrade: it may be cordoned, and without a driver.
+// Active reports whether the upgrade is running. The node may be cordoned, and without a driver.
 func (s State) Active() bool { return s.Known() && !s.resting() && s != Required }
 
-// Changing reports whether the upgrade changes the driver, so that nobody else may.
+// Changing reports whether the upgrade is changing the driver, so that the loader must not change it.
 func (s State) Changing() bool {
 	switch s {
 	case Swapping, Validating, RollingBack, RollingBackToYield:
@@ -69,13 +68,13 @@ func (s State) Changing() bool {
 	}
 }
 
-// goingBack reports whether the upgrade failed and has not ended: the label is that of Failed already.
+// goingBack reports whether a failed upgrade has not ended yet. Its label is already the label of Failed.
 func (s State) goingBack() bool { return s == RollingBack || s == Restoring }
 
 // resting reports whether the state lasts until the desired driver changes.
 func (s State) resting() bool { return s == Idle || s == Done || s == Failed }
 
-// beforeSwap reports whether the node is in the upgrade, and its driver is untouched.
+// beforeSwap reports whether the upgrade is running and has not changed the driver.
 func (s State) beforeSwap() bool {
 	switch s {
 	case Cordoning, WaitingJobs, DeletingPod, Draining:

@@ -29,15 +29,15 @@ import (
 	"outrigger.dev/pkg/procowner"
 )
 
-// The pauses between attempts to make a change.
+// The delays between attempts to make a change.
 const (
 	retryFirst = 10 * time.Second
 	retryMost  = 5 * time.Minute
-	// rebootPause is that while only a reboot completes the change.
+	// rebootPause is the delay if only a reboot completes the change.
 	rebootPause = time.Hour
 )
 
-// running is an agent that is wired.
+// running is a configured agent.
 type running struct {
 	settings *settings
 	log      *slog.Logger
@@ -47,9 +47,9 @@ type running struct {
 	kubelet  *podresources.Client
 	api      *cluster.API
 	observer *watching.Observer[struct{}, struct{}]
-	// version is that of the driver, as last observed.
+	// version is the last observed version of the driver.
 	version atomic.Pointer[string]
-	// folders are those with config files.
+	// folders are the folders with config files.
 	folders []string
 }
 
@@ -85,7 +85,7 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 	}, nil
 }
 
-// config wires the manager.
+// config returns the configuration of the manager.
 func (r *running) config() (_ manager.Config, err error) {
 	s := r.settings
 	if err := s.cluster.Named(); err != nil {
@@ -120,14 +120,15 @@ func (r *running) config() (_ manager.Config, err error) {
 	return cfg, r.hostUnits(systemd, &cfg)
 }
 
-// hostUnits adds the units of the host that the flags name.
+// hostUnits adds the host's systemd units that the flags name.
 func (r *running) hostUnits(systemd clients.Systemd, cfg *manager.Config) error {
 	journal := filepath.Join(r.settings.stateDir, "clients.json")
 	units, err := r.settings.units()
 	if err != nil {
 		return err
 	}
-	// What a process before has stopped is started again, also if the flags name it no more.
+	// Units that a previous process has stopped are started again, even if the flags do not name them
+	// any more.
 	if len(units) == 0 && !exists(journal) {
 		return nil
 	}
@@ -145,7 +146,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// units returns the units of the host that the flags let the agent stop.
+// units returns the host's systemd units that the agent may stop.
 func (s *settings) units() ([]string, error) {
 	if !s.stopClients {
 		return nil, nil

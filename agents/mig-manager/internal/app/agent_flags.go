@@ -12,10 +12,10 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Names and variables of the flags of the agent alone are those of NVIDIA's MIG manager, where it
-// has the same setting.
+// The flags of the agent have the names and environment variables of NVIDIA's MIG manager, for
+// settings that it has.
 
-// followFlags say what is followed.
+// followFlags returns the flags for the config and the label that the agent follows.
 func (s *settings) followFlags() []cli.Flag {
 	return []cli.Flag{
 		s.cluster.NodeNameFlag("n"),
@@ -37,7 +37,7 @@ func (s *settings) followFlags() []cli.Flag {
 	}
 }
 
-// usersFlags say what to do about users of GPUs.
+// usersFlags returns the flags for users of GPUs.
 func (s *settings) usersFlags() []cli.Flag {
 	return []cli.Flag{
 		cmdline.Enum(&cli.StringFlag{
@@ -63,7 +63,7 @@ func (s *settings) usersFlags() []cli.Flag {
 	}
 }
 
-// hostFlags say what the agent does on the host.
+// hostFlags returns the flags for actions on the host.
 func (s *settings) hostFlags(shutdown []string) []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
@@ -85,7 +85,7 @@ func (s *settings) hostFlags(shutdown []string) []cli.Flag {
 	}
 }
 
-// ignoredFlags are those that have no meaning here.
+// ignoredFlags returns NVIDIA's flags that have no effect on this agent.
 func ignoredFlags() []cli.Flag {
 	const follow = "other agents notice what changes themselves"
 	return []cli.Flag{

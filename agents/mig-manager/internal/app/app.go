@@ -1,6 +1,6 @@
-// Package app wires the agent and its commands. Each command reads its flags, observes the
-// node or a snapshot of it, and calls the packages that decide: migconfig says what GPUs
-// shall have, plan and apply how they get it.
+// Package app wires the agent and its commands. Each command reads its flags, observes the node or
+// reads a snapshot, and calls the packages that decide: migconfig derives the desired state of GPUs,
+// and plan and apply derive and make the changes.
 package app
 
 import (
@@ -17,16 +17,16 @@ import (
 
 const (
 	name = "mig-manager"
-	// parted is the program whose commands these are. By this name there is no agent.
+	// parted is the command-line program that these commands replace. Under its name, there is no agent.
 	parted = "nvidia-mig-parted"
 )
 
-// stopLimit is how long a change of MIG layouts goes on after a signal to stop: what has
-// begun is brought to an end, which may include a reset of GPUs.
+// stopLimit is how long a change of MIG layouts may continue after a signal to stop. A change that
+// has begun is finished, which may include a reset of GPUs.
 const stopLimit = 5*time.Minute + 30*time.Second
 
-// Named returns the App of a program, by the path with which it was started. Under the names of
-// NVIDIA's MIG manager, it is the agent, and -d is its flag of that letter.
+// Named returns the App for the path of the started program. Under the names of NVIDIA's
+// MIG manager, it is the agent, with -d as a short form of NVIDIA's flag.
 func Named(program string) agent.App {
 	switch filepath.Base(program) {
 	case parted:
@@ -41,7 +41,7 @@ func Named(program string) agent.App {
 // App describes the agent.
 func App() agent.App { return newApp([]string{"d"}, nil) }
 
-// newApp returns the agent. The flags --debug and --with-shutdown-host-gpu-clients have other names.
+// newApp returns the agent. debug and shutdown are aliases of --debug and --with-shutdown-host-gpu-clients.
 func newApp(debug, shutdown []string) agent.App {
 	s := &settings{options: manager.Options{RebootPause: rebootPause}}
 	return agent.App{
@@ -58,7 +58,7 @@ func newApp(debug, shutdown []string) agent.App {
 	}
 }
 
-// Parted describes the command line nvidia-mig-parted, which ends with 0 or 1.
+// Parted describes the command line nvidia-mig-parted. Its exit code is 0 or 1.
 func Parted() agent.App {
 	s := &settings{}
 	return agent.App{
@@ -72,13 +72,13 @@ func Parted() agent.App {
 	}
 }
 
-// settings is what the flags of the program set.
+// settings holds the values of the program's flags.
 type settings struct {
 	host     agent.Host
 	stateDir string
 	debug    bool
 
-	// What follows is of the agent alone.
+	// These are for the agent only.
 	cluster                 cluster.Settings
 	options                 manager.Options
 	configFile, defaultFile string
@@ -89,7 +89,7 @@ type settings struct {
 	stopClients             bool
 }
 
-// commandFlags are those that every command needs, beside those of the host.
+// commandFlags returns the flags for all commands, except the flags of the host.
 func (s *settings) commandFlags(debug []string) []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{

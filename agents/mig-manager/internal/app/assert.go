@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/cmdline"
 )
 
-// notApplied is the error of an assert if the GPUs are not as the config says.
+// notApplied is the error of an assert if the GPUs differ from the config.
 type notApplied struct{ differences error }
 
 func (e *notApplied) Error() string {
@@ -40,7 +40,7 @@ func (s *settings) assertCommand() *cli.Command {
 	}
 }
 
-// assert gives errors the exit code that the flags ask for.
+// assert returns errors with the exit code that the flags select.
 func (o *command) assert(c *cli.Context, log *slog.Logger) error {
 	err := o.assertConfig(c, log)
 	if missed := (*notApplied)(nil); err == nil || errors.As(err, &missed) || o.exitCodes != "detailed" {
@@ -55,7 +55,7 @@ func (o *command) assertConfig(c *cli.Context, log *slog.Logger) error {
 		return err
 	}
 	if o.validOnly {
-		return say(c, "Selected MIG configuration is valid")
+		return printLine(c, "Selected MIG configuration is valid")
 	}
 	gpus, err := o.observe(c.Context, log)
 	if err != nil {
@@ -83,7 +83,7 @@ func (o *command) assertConfig(c *cli.Context, log *slog.Logger) error {
 		return &notApplied{err}
 	}
 	if o.modeOnly {
-		return say(c, "Selected MIG mode settings from configuration currently applied")
+		return printLine(c, "Selected MIG mode settings from configuration currently applied")
 	}
-	return say(c, "Selected MIG configuration currently applied")
+	return printLine(c, "Selected MIG configuration currently applied")
 }

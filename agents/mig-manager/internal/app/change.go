@@ -19,7 +19,7 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// hookFlags are those of commands that run hooks.
+// hookFlags returns the flags for commands that run hooks.
 func (o *command) hookFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
@@ -33,7 +33,7 @@ func (o *command) hookFlags() []cli.Flag {
 	}
 }
 
-// runner returns the hooks that the flags name. Each gets these variables.
+// runner returns a Runner for the hooks file that the flags name. env has the variables for hooks.
 func (o *command) runner(log *slog.Logger, env map[string]string) (hooks.Runner, error) {
 	r := hooks.Runner{Env: env, Limit: o.hookLimit, Log: log}
 	env["MIG_PARTED_HOOKS_FILE"] = o.hooksFile
@@ -48,37 +48,36 @@ func (o *command) runner(log *slog.Logger, env map[string]string) (hooks.Runner,
 	return r, nil
 }
 
-// change is a change of the node's MIG layouts between hooks.
+// change is a change of the node's MIG layouts, with hooks before and after it.
 type change struct {
 	command *command
 	node    *node
 	hooks   hooks.Runner
-	// request returns what shall be changed of the GPUs of the node. The error leftOut is for GPUs
-	// of which nothing can be asked; the others are changed all the same.
+	// request returns the request for the GPUs of the node. leftOut has errors of GPUs that are not part of
+	// the request. The other GPUs are changed nevertheless.
 	request func([]mig.GPU) (req apply.Request, leftOut, err error)
-	// done is printed at the end.
+	// done is printed after a success.
 	done string
 	log  *slog.Logger
 }
 
-// run makes the change of the node, and with the hooks, that the flags name. Each hook gets the
-// variables env.
+// run runs the hooks that the flags name, and changes the node. Each hook gets the variables env.
 func (ch change) run(c *cli.Context, env map[string]string) (err error) {
 	if ch.hooks, err = ch.command.runner(ch.log, env); err != nil {
 		return err
 	}
 	return ch.command.onNode(ch.log, func(n *node) error {
 		ch.node = n
-		if err := ch.do(c.Context); err != nil {
+		if err := ch.execute(c.Context); err != nil {
 			return err
 		}
-		return say(c, ch.done)
+		return printLine(c, ch.done)
 	})
 }
 
-// do makes the change: mig-parted's order of hooks, except that the mode and the layout change
-// together, after both hooks, because a GPU has to end with the old or the new ones of both.
-func (ch change) do(ctx context.Context) (err error) {
+// execute makes the change. The hooks run in mig-parted's order. The mode and the layout change
+// together after both hooks, because a GPU must end with the old or the new values of both.
+func (ch change) execute(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, ch.hooks.Run(ctx, hooks.ApplyExit)) }()
 	if err := ch.hooks.Run(ctx, hooks.ApplyStart); err != nil {
 		return err
@@ -112,7 +111,7 @@ func (ch change) do(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	// A change of the mode leaves no instances, and needs no change of the layout if none shall be.
+	// A change of the mode removes all instances. The layout then changes only if instances are desired.
 	layout := func(c apply.Change) bool {
 		return len(c.Steps) > 0 && (!mode(c) || len(c.Target.Layout) > 0)
 	}
@@ -125,8 +124,7 @@ func (ch change) do(ctx context.Context) (err error) {
 	return errors.Join(err, leftOut)
 }
 
-// recover ends an earlier change that was not ended, such as one that needed a reboot: then there
-// is no run root.
+// recover finishes an interrupted change. If the change needed a reboot, the run root does not exist.
 func (ch change) recover(ctx context.Context, req apply.Request) error {
 	_, err := ch.node.Recover(ctx, req)
 	if !errors.Is(err, contract.ErrNoRunRoot) {
@@ -139,8 +137,8 @@ func (ch change) recover(ctx context.Context, req apply.Request) error {
 	return err
 }
 
-// makeRunRoot makes the run root, which a host without other agents does not have after a boot.
-// Agents that start later find the lease in it.
+// makeRunRoot creates the run root, which does not exist after a boot of a host without other agents.
+// Agents that start later use the lease in it.
 func (n *node) makeRunRoot() error {
 	if err := os.MkdirAll(n.runRoot, 0o755); err != nil {
 		return fmt.Errorf("create run root %s, for the lease on NVML: %w", n.runRoot, err)
@@ -148,8 +146,7 @@ func (n *node) makeRunRoot() error {
 	return nil
 }
 
-// waiting returns an error for GPUs whose MIG devices have to wait for a reset that the
-// request skips.
+// waiting returns an error for each GPU that gets no MIG devices because the request skips a reset.
 func waiting(p apply.Plan, req apply.Request) error {
 	var errs []error
 	for _, c := range p.GPUs {

@@ -71,7 +71,7 @@ func (o *command) generate(c *cli.Context, log *slog.Logger) (err error) {
 	return o.printConfig(c, config)
 }
 
-// printConfig writes a config file to standard output, or to the file that the flags name.
+// printConfig writes a config file to standard output or to the file that the flags name.
 func (o *command) printConfig(c *cli.Context, config migconfig.Config) error {
 	encode := config.YAML
 	if o.format == "json" {
@@ -108,7 +108,7 @@ func (s *settings) checkpointCommand() *cli.Command {
 			if err := write(c, o.checkpoint, data); err != nil || o.checkpoint == "-" {
 				return err
 			}
-			return say(c, "MIG configuration checkpointed successfully")
+			return printLine(c, "MIG configuration checkpointed successfully")
 		}),
 	}
 }
@@ -135,7 +135,7 @@ func (s *settings) observe(ctx context.Context, log *slog.Logger) (gpus []mig.GP
 	return gpus, err
 }
 
-// write writes a file, or to standard output.
+// write writes to a file or to standard output.
 func write(c *cli.Context, file string, data []byte) error {
 	if file == "" || file == "-" {
 		if _, err := c.App.Writer.Write(data); err != nil {
@@ -147,7 +147,7 @@ func write(c *cli.Context, file string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	// What is no file, such as /dev/stdout, must not be replaced by one.
+	// A path that is not a regular file, such as /dev/stdout, must not be replaced.
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(path, data, 0o644)
 	}

@@ -16,12 +16,12 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// command is what the flags of one command set. A command has those of the flags that it needs,
-// with the names and variables of mig-parted.
+// command holds the values of the flags of one command. Each command has only some of these flags.
+// Their names and variables are mig-parted's.
 type command struct {
 	*settings
 
-	// file is the config file, and selected names a config in it.
+	// file is the path of the config file, and selected the name of a config in it.
 	file, selected           string
 	modeOnly, skipReset      bool
 	validOnly, allGPUs, draw bool
@@ -69,7 +69,7 @@ func (o *command) boardFlag(usage string) cli.Flag {
 	return cmdline.Enum(&cli.StringFlag{Name: "board", EnvVars: []string{"MIG_PARTED_BOARD"}, Destination: &o.board, Usage: usage}, boardNames()...)
 }
 
-// action gives a command its log.
+// action returns an action that sets the log level, and then runs a command.
 func (s *settings) action(run func(c *cli.Context, log *slog.Logger) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if s.debug {
@@ -81,11 +81,10 @@ func (s *settings) action(run func(c *cli.Context, log *slog.Logger) error) cli.
 	}
 }
 
-// maxFile bounds files that a command reads.
+// maxFile is the largest size of a file that a command reads, in bytes.
 const maxFile = 16 << 20
 
-// readFile returns the content of the regular file that a flag names, or of standard input, and
-// what errors call it.
+// readFile reads the regular file that a flag names, or standard input. name is its name in errors.
 func readFile(flag, path string) (name string, data []byte, err error) {
 	switch name = path; name {
 	case "":
@@ -116,7 +115,7 @@ func (o *command) readConfig() (migconfig.Config, error) {
 	return migconfig.Read(name, data)
 }
 
-// selection returns the config file, and the name of the config in it that the flags select.
+// selection returns the config file, and the name of the selected config in it.
 func (o *command) selection() (migconfig.Config, string, error) {
 	config, err := o.readConfig()
 	if err != nil {
@@ -135,8 +134,8 @@ func (o *command) selection() (migconfig.Config, string, error) {
 	return config, name, nil
 }
 
-// say prints a line.
-func say(c *cli.Context, line string) error {
+// printLine prints a line.
+func printLine(c *cli.Context, line string) error {
 	_, err := fmt.Fprintln(c.App.Writer, line)
 	return err
 }

@@ -21,7 +21,7 @@ import (
 	"outrigger.dev/pkg/procowner"
 )
 
-// node is the node whose GPUs a command reads or changes.
+// node is the node of a command.
 type node struct {
 	*apply.Applier
 	session *nvml.Session
@@ -58,7 +58,7 @@ func (s *settings) applier(d *driver.Driver, session *nvml.Session, cfg apply.Co
 	return apply.New(cfg)
 }
 
-// onNode opens the node that the flags describe for do.
+// onNode opens the node that the flags describe, calls do, and closes the node.
 func (s *settings) onNode(log *slog.Logger, do func(*node) error) error {
 	n, err := s.openNode(log)
 	if err != nil {
@@ -67,8 +67,8 @@ func (s *settings) onNode(log *slog.Logger, do func(*node) error) error {
 	return errors.Join(do(n), n.session.Close())
 }
 
-// loadedAs is that of manager.Config: the version of the loaded driver, and the number that the kernel has
-// given to the module's folder in sysfs, which is another one each time the module is loaded.
+// loadedAs returns the value for manager.Config.Loaded: the version of the loaded driver, and the
+// inode number of the module's folder in sysfs. This number changes each time the module is loaded.
 func loadedAs(host agent.Host) string {
 	version, err := driverproc.Root(host.ProcRoot).Version()
 	if err != nil {
@@ -81,7 +81,7 @@ func loadedAs(host agent.Host) string {
 	return fmt.Sprintf("%s/%d", version, st.Ino)
 }
 
-// knownBoard returns what a product can be divided into, by the table of known boards.
+// knownBoard returns the board of a product, from the table of known boards.
 func knownBoard(pci gpu.PCI, memoryBytes uint64) (mig.Board, bool) {
 	p, ok := boards.Find(pci, memoryBytes)
 	return p.Board, ok

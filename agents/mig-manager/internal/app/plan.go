@@ -50,7 +50,7 @@ func (o *command) plan(c *cli.Context, log *slog.Logger) error {
 	return printPlan(c.App.Writer, p, o.draw)
 }
 
-// changes returns what apply would change of the GPUs that the flags name.
+// changes returns the plan for the GPUs that the flags name.
 func (o *command) changes(ctx context.Context, config migconfig.Config, name string, log *slog.Logger) (apply.Plan, error) {
 	gpus := o.boardGPUs(config.Indices(name))
 	if o.snapshot != "" {
@@ -68,7 +68,7 @@ func (o *command) changes(ctx context.Context, config migconfig.Config, name str
 	return o.planNode(ctx, config, name, log)
 }
 
-// planNode plans for the GPUs of the node, and finds the processes that are in the way.
+// planNode plans for the GPUs of the node. The plan includes the users that prevent it.
 func (o *command) planNode(ctx context.Context, config migconfig.Config, name string, log *slog.Logger) (p apply.Plan, err error) {
 	err = o.onNode(log, func(n *node) error {
 		seen, err := n.Observe(ctx)
@@ -85,7 +85,7 @@ func (o *command) planNode(ctx context.Context, config migconfig.Config, name st
 	return p, err
 }
 
-// offline plans for GPUs that are not there.
+// offline plans for GPUs that are not on this node.
 func (o *command) offline(config migconfig.Config, name string, gpus []mig.GPU, log *slog.Logger) (apply.Plan, error) {
 	s, err := choose(config, name, gpus, log)
 	if err != nil {
@@ -95,7 +95,7 @@ func (o *command) offline(config migconfig.Config, name string, gpus []mig.GPU, 
 	return p, errors.Join(s.Unreadable(), err)
 }
 
-// boardGPUs returns so many GPUs of the board that the flags name, nil if they name none.
+// boardGPUs returns n GPUs of the board that the flags name, or nil if they name none.
 func (o *command) boardGPUs(n int) []mig.GPU {
 	p, ok := boards.Named(o.board)
 	if !ok {
@@ -124,7 +124,7 @@ func boardNames() []string {
 	return names
 }
 
-// readSnapshot returns the GPUs of the snapshot in a file.
+// readSnapshot returns the GPUs in a snapshot file.
 func readSnapshot(path string) ([]mig.GPU, error) {
 	name, data, err := readFile("snapshot", path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// printPlan prints what a plan changes of each GPU.
+// printPlan prints the changes of each GPU.
 func printPlan(w io.Writer, p apply.Plan, draw bool) error {
 	var out bytes.Buffer
 	for i, c := range p.GPUs {
@@ -43,11 +43,11 @@ func printPlan(w io.Writer, p apply.Plan, draw bool) error {
 
 func printChange(out io.Writer, c apply.Change) {
 	if !c.Needed() {
-		fmt.Fprintf(out, "  stays: %s\n", has(c.GPU.State))
+		fmt.Fprintf(out, "  stays: %s\n", describeState(c.GPU.State))
 		return
 	}
-	fmt.Fprintf(out, "  now:   %s\n", has(c.GPU.State))
-	fmt.Fprintf(out, "  then:  %s\n", has(c.Target))
+	fmt.Fprintf(out, "  now:   %s\n", describeState(c.GPU.State))
+	fmt.Fprintf(out, "  then:  %s\n", describeState(c.Target))
 	n := 0
 	step := func(what string) {
 		n++
@@ -78,8 +78,8 @@ func printMode(c apply.Change, step func(string)) {
 	}
 }
 
-// has describes a state in a few words.
-func has(s mig.State) string {
+// describeState describes a state in a few words.
+func describeState(s mig.State) string {
 	switch {
 	case s.Enabled != s.Pending:
 		return fmt.Sprintf("MIG mode %s, and %s after a reset", onOff(s.Enabled), onOff(s.Pending))
@@ -90,7 +90,7 @@ func has(s mig.State) string {
 	}
 }
 
-// changeFields are the fields of a change in JSON.
+// changeFields is the JSON form of a change.
 type changeFields struct {
 	Index   int        `json:"index"`
 	UUID    gpu.UUID   `json:"uuid"`
@@ -104,7 +104,7 @@ type changeFields struct {
 	Holders []string   `json:"holders"`
 }
 
-// printPlanJSON prints a plan for programs.
+// printPlanJSON prints a plan as JSON.
 func printPlanJSON(w io.Writer, p apply.Plan) error {
 	out := make([]changeFields, 0, len(p.GPUs))
 	for _, c := range p.GPUs {

@@ -29,12 +29,12 @@ func (s *settings) validateCommand() *cli.Command {
 	}
 }
 
-// verdict says which boards can have a config.
+// verdict lists the boards that can have a config.
 type verdict struct {
 	Config string `json:"config"`
-	// Boards can have it.
+	// Boards lists the boards that can have it.
 	Boards []string `json:"boards"`
-	// Problems are what is wrong with it; it is valid if there are none.
+	// Problems lists the errors of the config. A config without problems is valid.
 	Problems []string `json:"problems"`
 	// why has the error of each other board.
 	why map[string]error
@@ -70,7 +70,7 @@ func (o *command) validate(c *cli.Context, log *slog.Logger) error {
 		}
 		verdicts = append(verdicts, v)
 	}
-	noteUnknown(config, names, log)
+	warnUnknown(config, names, log)
 	if err := printVerdicts(c, verdicts, o.format); err != nil {
 		return err
 	}
@@ -80,9 +80,9 @@ func (o *command) validate(c *cli.Context, log *slog.Logger) error {
 	return nil
 }
 
-// judge finds the products that can have a config. A problem is what cannot be right on any
-// node: items that overlap, or MIG devices of a product that the config names by its device
-// filter, and that no board with this device can have.
+// judge finds the products that can have a config. It reports as problems the errors that are wrong
+// on every node: items that overlap, and MIG devices for a product in the device filter that no board
+// with this device can have.
 func judge(config migconfig.Config, name string, products []boards.Product) verdict {
 	v := verdict{Config: name, Boards: []string{}, Problems: []string{}, why: map[string]error{}}
 	can := map[uint32]bool{}
@@ -94,11 +94,11 @@ func judge(config migconfig.Config, name string, products []boards.Product) verd
 			switch {
 			case err == nil:
 				can[device] = true
-				v.Boards = with(v.Boards, p.Name)
+				v.Boards = appendUnique(v.Boards, p.Name)
 				continue
 			case errors.Is(err, migconfig.ErrNoMatch):
 			case !errors.As(err, &infeasible):
-				clash[err.Error()] = with(clash[err.Error()], p.Name)
+				clash[err.Error()] = appendUnique(clash[err.Error()], p.Name)
 			case config.Filters(name, device):
 				wrong[device] = fmt.Errorf("%s (%s): %w", p.Name, migconfig.Filter{Device: device}, err)
 			}
@@ -116,15 +116,15 @@ func judge(config migconfig.Config, name string, products []boards.Product) verd
 	return v
 }
 
-// with adds a word to a list that does not have it.
-func with(list []string, word string) []string {
+// appendUnique adds a word to a list, unless the list has it.
+func appendUnique(list []string, word string) []string {
 	if slices.Contains(list, word) {
 		return list
 	}
 	return append(list, word)
 }
 
-// listed lists boards.
+// listed formats a list of boards.
 func listed(names []string) string {
 	switch len(names) {
 	case len(boards.All()):
@@ -136,8 +136,8 @@ func listed(names []string) string {
 	}
 }
 
-// nearest says why none of the products can have a config, by the first one that has all of
-// its profiles.
+// nearest explains why the products cannot have a config. It uses the first product that has all
+// profiles of the config.
 func (v *verdict) nearest(products []boards.Product) string {
 	for _, p := range products {
 		infeasible := (*plan.Infeasible)(nil)
@@ -149,7 +149,7 @@ func (v *verdict) nearest(products []boards.Product) string {
 	return "no known board has all of its profiles"
 }
 
-// possible returns nil if GPUs of a product can have a config.
+// possible returns nil if the GPUs of a product can have a config.
 func possible(config migconfig.Config, name string, p boards.Product, device uint32) error {
 	gpus := gpusOf(p, device, config.Indices(name))
 	s, err := config.Select(name, gpus)
@@ -166,8 +166,8 @@ func possible(config migconfig.Config, name string, p boards.Product, device uin
 	return nil
 }
 
-// noteUnknown logs the products of device filters that are not in the table of boards.
-func noteUnknown(config migconfig.Config, names []string, log *slog.Logger) {
+// warnUnknown logs device filters for products that are not in the table of boards.
+func warnUnknown(config migconfig.Config, names []string, log *slog.Logger) {
 	seen := map[uint32]bool{}
 	for _, name := range names {
 		for _, item := range config.Entries[name] {
@@ -199,7 +199,7 @@ func printVerdicts(c *cli.Context, verdicts []verdict, format string) error {
 	}
 	for _, v := range verdicts {
 		for _, p := range v.Problems {
-			if err := say(c, v.Config+": "+p); err != nil {
+			if err := printLine(c, v.Config+": "+p); err != nil {
 				return err
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// choose returns what a config asks of the GPUs, and logs which ones it leaves as they are.
+// choose returns the desired state of the GPUs for a config. It logs the GPUs that stay as they are.
 func choose(config migconfig.Config, name string, gpus []mig.GPU, log *slog.Logger) (migconfig.Selection, error) {
 	s, err := config.Select(name, gpus)
 	if err != nil {
@@ -30,8 +30,8 @@ func choose(config migconfig.Config, name string, gpus []mig.GPU, log *slog.Logg
 	return s, nil
 }
 
-// inForce returns nil if a GPU has what is asked of it, and otherwise what differs. With
-// modeOnly, only the MIG mode counts.
+// inForce returns nil if a GPU has the desired state, and otherwise an error with the difference. If
+// modeOnly is set, it compares only the MIG mode.
 func inForce(g mig.GPU, want mig.Desired, modeOnly bool) error {
 	if g.Enabled != want.Enabled {
 		pending := ""

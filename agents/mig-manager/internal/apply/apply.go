@@ -1,19 +1,19 @@
-// Package apply brings GPUs to the MIG modes and layouts that are desired, as transactions.
+// Package apply changes the MIG modes and layouts of GPUs to the desired state, in transactions.
 //
-// A request can concern several GPUs. First all are observed and planned: if the request is
-// infeasible on one of them, or a process uses something that has to go, nothing is touched.
-// Then the lease on NVML is claimed, so that the other agents close their handles, and all
-// that the request changes is observed and planned again. The journal on disk gets, before the first change, what
-// each GPU is and what it shall be.
+// A request can concern several GPUs. First, all GPUs are observed and planned. If the request is
+// infeasible on one of them, or a user holds something that the plan destroys, no GPU is changed.
+// Then the lease on NVML is claimed, so that the other agents close their handles, and the GPUs to
+// change are observed and planned again. Before the first change, the journal on the disk gets the
+// current and the desired state of each GPU.
 //
-// Each GPU is a transaction of its own. It is changed step by step, and then read back: only
-// what is observed counts. If a step fails, the GPU gets its old mode and layout back, with
-// instances of the same profiles at the same places. The others are not affected: a layout
-// that is in force may be in use at once, and what the node lacks is in the result. GPUs of
-// one NVLink fabric that have to be reset together are one transaction.
+// Each GPU is a separate transaction. It is changed step by step, and then observed: only the
+// observed state counts. If a step fails, the GPU gets its old mode and layout back, with instances
+// of the same profiles at the same places. The other GPUs are not affected, because their new layouts
+// may be in use at once. The result says which GPUs have failed. GPUs of an NVLink fabric that have
+// to be reset together are one transaction.
 //
-// Steps are not recorded. They follow from what is observed, so that after a crash Recover
-// reads the journal, observes, and does what is missing, in either direction.
+// Steps are not recorded, because they follow from the observed state. After a crash, Recover reads
+// the journal, observes the GPUs, and performs the missing steps, forward or back.
 package apply
 
 import (
@@ -31,10 +31,10 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/partition"
 )
 
-// Owner is the name of the claim on the lease.
+// Owner is the name of the agent in the claim of the lease.
 const Owner = "mig-manager"
 
-// Config says what an Applier works on.
+// Config configures an Applier.
 type Config struct {
 	// Session is the access to NVML. Its lease is claimed while GPUs are changed.
 	Session *nvml.Session
@@ -42,31 +42,30 @@ type Config struct {
 	StateDir string
 	// Reset resets GPUs.
 	Reset Resetter
-	// Processes names the processes that use GPUs.
+	// Processes finds the names of the processes that use GPUs.
 	Processes Processes
-	// Sys is the host's /sys, which is the default. It tells whether NVML shows all GPUs of the node
+	// Sys is the host's /sys, which is the default. It shows whether NVML lists all GPUs of the node
 	// to this process.
 	Sys string
-	// Containers returns the containers that hold GPUs, or MIG devices of them. It is
-	// called before something is destroyed. If nil, only processes count as users.
+	// Containers returns the containers that hold GPUs or MIG devices of them. It is called before
+	// instances are destroyed. If nil, only processes count as users.
 	Containers func(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.Holder, error)
-	// Board returns what a product can be divided into, and false if that is not known. It
-	// is asked for GPUs of which the driver does not report it while MIG mode is off. If
-	// nil, none is known.
+	// Board returns the board of a product, and false if it is not known. It is called for GPUs whose
+	// driver does not report the board while MIG mode is off. If nil, no board is known.
 	Board func(pci gpu.PCI, memoryBytes uint64) (mig.Board, bool)
-	// Patience is how long a step is tried again while something uses the instance or the
-	// GPU: handles of programs that end. If 0, it is 10 s.
+	// Patience is how long a step is tried again while the instance or the GPU is in use, for example
+	// by handles of programs that are ending. Default: 10 s.
 	Patience time.Duration
-	// Limit is how long the lease is held at most. If 0, it is 5 min.
+	// Limit is how long the lease is held at most. Default: 5 min.
 	Limit time.Duration
-	// Devices says where the device nodes of MIG devices are made after a change: a library of
-	// the driver makes them only where it finds nvidia-modprobe. If Dev is empty, none are made.
+	// Devices configures the device nodes of MIG devices that are created after a change. A library
+	// of the driver creates them only if it finds nvidia-modprobe. If Dev is empty, none are created.
 	Devices devnode.Config
 	Log     *slog.Logger
 }
 
-// Resetter resets GPUs that no process uses, together. While it works, this process has no
-// handle of NVML.
+// Resetter resets GPUs together. No process may use them. During the reset, this process has no NVML
+// handles.
 type Resetter interface {
 	Reset(ctx context.Context, gpus []mig.GPU) error
 }
@@ -75,11 +74,11 @@ type Resetter interface {
 type Applier struct {
 	cfg    Config
 	reader *partition.Reader
-	// changes is how many changes have begun: what was observed before one does not hold after it.
+	// changes counts changes. An observation from before a change is not valid after it.
 	changes int
 }
 
-// New returns an Applier. It does nothing until it is used.
+// New returns an Applier.
 func New(cfg Config) (*Applier, error) {
 	if cfg.Session == nil || cfg.StateDir == "" || cfg.Reset == nil {
 		return nil, errors.New("apply MIG layouts: a session, a state folder and a resetter are needed")
@@ -100,66 +99,66 @@ func New(cfg Config) (*Applier, error) {
 	return &Applier{cfg: cfg, reader: partition.New()}, nil
 }
 
-// Request is what GPUs shall be.
+// Request is the desired state of GPUs.
 type Request struct {
-	// Seen is what the request was made from. If nil, or if it does not hold any more, all GPUs
-	// are observed again.
+	// Seen is the Observation that the request is based on. If it is nil or not valid any more, all
+	// GPUs are observed again.
 	Seen *Observation
-	// Desired is what the config asks of each GPU. Other GPUs are not touched, except that
-	// a reset may concern the GPUs of a fabric: these get their layouts back.
+	// Desired has the desired state of each GPU. Other GPUs are changed only if they are on a fabric
+	// and reset together with these. They get their layouts back.
 	Desired map[gpu.UUID]mig.Desired
-	// Layouts has the exact layouts of some of these GPUs, with the desired devices. The
-	// others get the nearest layout that has them.
+	// Layouts has exact layouts of some of these GPUs, with the desired devices. The other GPUs get
+	// the nearest layout with the desired devices.
 	Layouts map[gpu.UUID]mig.Layout
-	// ModeOnly leaves the layouts as they are, as far as the mode allows it.
+	// ModeOnly keeps the layouts, as far as the mode allows it.
 	ModeOnly bool
 	// SkipReset leaves a mode that needs a reset pending.
 	SkipReset bool
 }
 
-// Plan is what a request would change.
+// Plan has the changes for a request.
 type Plan struct {
-	// GPUs are those of the request, ordered by index, and those that are reset with them.
+	// GPUs are the GPUs of the request and the GPUs that are reset with them, ordered by index.
 	GPUs []Change
-	// Faulty are those of the request that do not answer. The others are changed all the same.
+	// Faulty are the GPUs of the request that do not answer. The others are changed nevertheless.
 	Faulty []Outcomes
 	// Unknown says why the containers that hold GPUs are not known. It is nil if they are known.
 	Unknown error
 
-	// held has the containers that the plan spares where it can.
+	// held has the containers that the plan spares if possible.
 	held map[gpu.UUID][]mig.Holder
 }
 
-// Change is what a request changes of one GPU.
+// Change is the change of one GPU.
 type Change struct {
-	// GPU is the GPU as it is.
+	// GPU is the current state of the GPU.
 	GPU mig.GPU
-	// Target is what it shall be.
+	// Target is the desired state.
 	Target mig.State
-	// Mode is set if the mode changes, and Reset if the GPU has to be reset for it, or with
-	// a GPU of its fabric.
+	// Mode is set if the mode changes. Reset is set if the GPU has to be reset for that, or together
+	// with a GPU of its fabric.
 	Mode, Reset bool
-	// Steps lead to the layout. If the mode changes, the first ones empty the GPU.
+	// Steps lead to the layout. If the mode changes, the first steps destroy all instances.
 	Steps []mig.Step
-	// Holders are the containers and the processes in the way of the change. A process of a pod is left
-	// out if a container of the pod is listed.
+	// Holders are the containers and processes that prevent the change. A process is not included if
+	// a container of its pod is.
 	Holders []mig.Holder
 
 	// fabric is set for GPUs that have to be reset together.
 	fabric bool
-	// desired is what the request asks of the GPU, nil for one that is only reset.
+	// desired is the desired state in the request, nil for a GPU that is only reset.
 	desired *mig.Desired
 }
 
-// Needed reports whether the GPU is not as it shall be.
+// Needed reports whether the GPU differs from the desired state.
 func (c Change) Needed() bool { return c.Mode || c.Reset || len(c.Steps) > 0 }
 
-// Needed reports whether the request changes anything. If not, it is in force.
+// Needed reports whether the plan changes a GPU. If not, the request is in effect.
 func (p Plan) Needed() bool {
 	return slices.ContainsFunc(p.GPUs, Change.Needed)
 }
 
-// Disturbs reports whether the plan can take something from a container or a process.
+// Disturbs reports whether the plan can destroy something that a container or process uses.
 func (p Plan) Disturbs() bool { return slices.ContainsFunc(p.GPUs, Change.disturbs) }
 
 // Resets reports whether the plan resets a GPU.
@@ -167,13 +166,13 @@ func (p Plan) Resets() bool {
 	return slices.ContainsFunc(p.GPUs, func(c Change) bool { return c.Reset })
 }
 
-// Holders returns the containers and the processes in the way of the plan.
+// Holders returns the containers and processes that prevent the plan.
 func (p Plan) Holders() []mig.Holder { return Holders(p.Busy()) }
 
 // Err returns an error for the GPUs that do not answer, or nil.
 func (p Plan) Err() error { return Result{p.Faulty}.Err() }
 
-// Busy returns an *InUse for each GPU with holders in the way, or nil.
+// Busy returns an *InUse for each GPU with holders that prevent its change, or nil.
 func (p Plan) Busy() error {
 	var errs []error
 	for _, c := range p.GPUs {
@@ -184,44 +183,44 @@ func (p Plan) Busy() error {
 	return errors.Join(errs...)
 }
 
-// Outcome is what became of a GPU.
+// Outcome is the result of a request for one GPU.
 type Outcome string
 
 // The values of Outcome.
 const (
-	// Unchanged: it was as desired.
+	// Unchanged: the GPU had the desired state.
 	Unchanged Outcome = "unchanged"
-	// Applied: it is as desired.
+	// Applied: the GPU has the desired state.
 	Applied Outcome = "applied"
 	// Pending: the mode takes effect after a reset, which the request skips.
 	Pending Outcome = "pending reset"
-	// NeedsReboot: the mode takes effect after a reboot. The journal keeps the GPU, so that
-	// Recover finishes the change then.
+	// NeedsReboot: the mode takes effect after a reboot. The journal keeps the GPU, so that Recover
+	// finishes the change after it.
 	NeedsReboot Outcome = "reboot required"
-	// RolledBack: it is as it was before.
+	// RolledBack: the GPU has its previous state.
 	RolledBack Outcome = "rolled back"
-	// Unreadable: it does not answer, and nothing of it was changed.
+	// Unreadable: the GPU does not answer, and was not changed.
 	Unreadable Outcome = "unreadable"
-	// Unfinished: it is neither. The journal keeps it for Recover.
+	// Unfinished: the GPU has neither the previous nor the desired state. The journal keeps it for Recover.
 	Unfinished Outcome = "unfinished"
 )
 
-// Result is what became of the GPUs of a request, ordered by index.
+// Result has the outcomes of a request, ordered by the index of the GPU.
 type Result struct{ GPUs []Outcomes }
 
-// Outcomes is what became of one GPU.
+// Outcomes is the outcome for one GPU.
 type Outcomes struct {
 	Index   int
 	UUID    gpu.UUID
 	Outcome Outcome
-	// Steps is how many steps were taken, also those back.
+	// Steps is the number of steps, including steps of a rollback.
 	Steps int
-	// Err is set for all but Unchanged, Applied and Pending. It names the GPU.
+	// Err is set for all outcomes but Unchanged, Applied and Pending. It names the GPU.
 	Err error
 }
 
-// NeedsReboot reports whether a reboot is all that is missing. It is not while another GPU is in use, or
-// has failed: the reboot would end its users.
+// NeedsReboot reports whether only a reboot is missing. It returns false if another GPU is in use or
+// has failed, because the reboot would end the users of that GPU.
 func (r Result) NeedsReboot() bool {
 	needs := false
 	for _, o := range r.GPUs {

@@ -8,28 +8,28 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// shares reports whether a GPU can have devices that only its media engines rule out. What NVML
-// reports of the profiles does not say whether instances can share an engine; what the driver admits
-// now does.
-func (o *observer) shares(g mig.GPU, want map[gpu.Profile]int) bool {
+// sharesEngines reports whether only the limits of media engines exclude the devices, and the GPU
+// shares its engines. NVML's profiles do not show whether instances can share an engine. The
+// instances that the driver admits now show it.
+func (o *observer) sharesEngines(g mig.GPU, want map[gpu.Profile]int) bool {
 	free := g
 	free.Board.SharedEngines = true
 	if _, err := fit(free, want, nil); err != nil || !g.Enabled {
 		return false
 	}
-	if g.Board.SharedEngines || sharing(g, nil) {
+	if g.Board.SharedEngines || exceedsEngines(g, nil) {
 		return true
 	}
 	if o.view == nil {
 		return false
 	}
 	capacity, err := o.view.Capacity(g.UUID)
-	return err == nil && sharing(g, capacity)
+	return err == nil && exceedsEngines(g, capacity)
 }
 
-// sharing reports whether the instances of a GPU have more media engines than it has, or would with
-// one more of a profile of which the driver has capacity.
-func sharing(g mig.GPU, capacity map[gpu.Profile]int) bool {
+// exceedsEngines reports whether the instances of a GPU have more media engines than the GPU, or
+// would have with one more instance of a profile with capacity.
+func exceedsEngines(g mig.GPU, capacity map[gpu.Profile]int) bool {
 	var has []gpu.Profile
 	for _, i := range g.Layout {
 		has = append(has, i.Profile)

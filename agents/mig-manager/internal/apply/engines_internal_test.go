@@ -42,7 +42,7 @@ func TestSharing(t *testing.T) {
 			for _, p := range c.has {
 				g.Layout = append(g.Layout, mig.Instance{Profile: p})
 			}
-			if got := sharing(g, c.capacity); got != c.want {
+			if got := exceedsEngines(g, c.capacity); got != c.want {
 				t.Errorf("sharing() = %t, want %t", got, c.want)
 			}
 		})

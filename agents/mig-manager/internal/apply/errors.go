@@ -9,20 +9,20 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// InUse is returned if something uses what has to go. Nothing of the GPU was changed, or it
-// was rolled back.
+// InUse is returned if instances or a GPU are in use that a change would destroy or reset. The GPU
+// was not changed, or was rolled back.
 type InUse struct {
 	GPU   gpu.UUID
 	Index int
-	// Holders is empty if the driver says that it is in use, and lists no process.
+	// Holders is empty if the driver reports that the GPU is in use, and lists no process.
 	Holders []mig.Holder
-	// Open are processes that have the device node of the GPU open or mapped then, and Modules the kernel
-	// modules that can keep it. Both may be empty also if there are some.
+	// Open are the processes with an open or mapped device node of the GPU, and Modules the kernel
+	// modules that can hold it, if Holders is empty. Both can be incomplete.
 	Open    []mig.Holder
 	Modules []string
 }
 
-// Error names the GPU, the processes and the fix.
+// Error names the GPU, the users and the fix.
 func (e *InUse) Error() string {
 	if len(e.Holders) == 0 {
 		return fmt.Sprintf("GPU %d (%s) is in use, and the driver lists no process of it: %s", e.Index, e.GPU, e.suspects())
@@ -30,7 +30,7 @@ func (e *InUse) Error() string {
 	return fmt.Sprintf("GPU %d (%s) is in use by %s: end it, or wait for it", e.Index, e.GPU, named(e.Holders))
 }
 
-// Holders returns the holders that an error names, of each *InUse that it wraps.
+// Holders returns the holders of all *InUse errors in an error.
 func Holders(err error) []mig.Holder {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case nil:
@@ -48,7 +48,7 @@ func Holders(err error) []mig.Holder {
 	}
 }
 
-// suspects returns what may hold a GPU of which the driver lists no process, and how to find it.
+// suspects names possible users of a GPU without listed processes, and says how to find them.
 func (e *InUse) suspects() string {
 	text := "usually nvidia-persistenced, nv-hostengine of DCGM or an X server of the host has it open"
 	if len(e.Open) > 0 {
@@ -68,10 +68,10 @@ func named(holders []mig.Holder) string {
 	return strings.Join(names, ", ")
 }
 
-// HoldersUnknown is returned if it is not known which containers use the GPUs. Nothing was changed.
+// HoldersUnknown is returned if the containers that use the GPUs are not known. No GPU was changed.
 type HoldersUnknown struct{ Err error }
 
-// Error says why it is not known.
+// Error says why they are not known.
 func (e *HoldersUnknown) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -81,7 +81,7 @@ func (e *HoldersUnknown) Unwrap() error { return e.Err }
 type RebootError struct {
 	GPU   gpu.UUID
 	Index int
-	// Reason is why a reset does not do.
+	// Reason is why a reset was not sufficient.
 	Reason string
 }
 

@@ -41,7 +41,7 @@ func TestHold(t *testing.T) {
 	} {
 		c := tc.change
 		c.GPU = g
-		c.hold(held)
+		c.addHolders(held)
 		if d := cmp.Diff(append([]mig.Holder{}, tc.want...), append([]mig.Holder{}, c.Holders...)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
@@ -52,7 +52,7 @@ func TestHold(t *testing.T) {
 	other.PID = 8
 	host := mig.Holder{Process: procowner.Process{PID: 9}, GPUInstance: 3}
 	c := Change{GPU: g, Target: target(second), Holders: []mig.Holder{train, other, host}}
-	c.hold(held)
+	c.addHolders(held)
 	if d := cmp.Diff([]mig.Holder{held[1], other, host}, c.Holders); d != "" {
 		t.Errorf("a container and its process (-want +got):\n%s", d)
 	}

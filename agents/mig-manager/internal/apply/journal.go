@@ -17,25 +17,25 @@ import (
 const (
 	journalName    = "journal.json"
 	journalVersion = 1
-	// journalLimit is the most bytes that are read of a journal.
+	// journalLimit is the largest size of a journal, in bytes.
 	journalLimit = 4 << 20
 )
 
-// journal is what is under way on a node. It is on the disk before the first change, and
-// loses a GPU once that is observed to be at one of its two states.
+// journal lists the GPUs that are being changed. It is on the disk before the first change. A GPU is
+// removed after it was observed in its previous or its desired state.
 type journal struct {
 	Version int     `json:"version"`
 	GPUs    []entry `json:"gpus"`
 }
 
-// entry is a GPU that is under way.
+// entry is a GPU that is being changed.
 type entry struct {
 	UUID  gpu.UUID `json:"uuid"`
 	Index int      `json:"index"`
-	// Before is what the GPU was, and Goal what it shall be.
+	// Before is the previous state of the GPU, and Goal the desired one.
 	Before mig.State `json:"before"`
 	Goal   mig.State `json:"goal"`
-	// Desired is what the request asked, null for a GPU that is only reset with another.
+	// Desired is the desired state in the request, null for a GPU that is only reset.
 	Desired *mig.Desired `json:"desired,omitempty"`
 }
 
@@ -47,7 +47,7 @@ func (j journal) find(id gpu.UUID) (entry, bool) {
 	return j.GPUs[i], true
 }
 
-// put adds an entry, in place of that of the same GPU.
+// put adds an entry, or replaces the entry of the same GPU.
 func (j *journal) put(e entry) {
 	j.drop(e.UUID)
 	j.GPUs = append(j.GPUs, e)
@@ -62,8 +62,8 @@ type store string
 
 func (s store) path() string { return filepath.Join(string(s), journalName) }
 
-// load reads the journal. One that cannot be understood is moved aside, and the error names
-// the new file; the journal is empty then.
+// load reads the journal. A journal that cannot be parsed is renamed. The error then names the new
+// file, and the returned journal is empty.
 func (s store) load() (journal, error) {
 	data, err := hostfs.ReadFile(s.path(), journalLimit)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,13 +95,13 @@ func (j journal) check() error {
 	return nil
 }
 
-// save makes the journal durable. Without GPUs there is no file.
+// save writes the journal durably. It removes the file if the journal has no GPUs.
 func (s store) save(j journal) error {
 	if len(j.GPUs) == 0 {
 		if err := os.Remove(s.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove journal: %w", err)
 		}
-		return nil // that the file comes back after a crash of the machine does no harm
+		return nil // the file may come back after a crash of the machine, which does no harm
 	}
 	j.Version = journalVersion
 	data, err := json.MarshalIndent(j, "", "  ")
@@ -117,8 +117,8 @@ func (s store) save(j journal) error {
 	return nil
 }
 
-// BadJournal says that the journal could not be understood. It was moved aside, and what is
-// observed of the GPUs counts.
+// BadJournal is the error for a journal that cannot be parsed. The journal was renamed, and the GPUs
+// keep their observed states.
 type BadJournal struct {
 	Path, Aside string
 	Err         error

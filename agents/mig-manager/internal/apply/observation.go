@@ -11,20 +11,20 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/partition"
 )
 
-// Observation is what the GPUs of a node were when they were observed. A decision starts from
-// one: what to ask of the GPUs, what that changes, and who is in the way. A change observes what
-// it touches again, once no other agent uses NVML. An Observation belongs to the Applier that
-// made it, and like that is not safe for concurrent use.
+// Observation is the observed state of a node's GPUs. Decisions are based on it: the request, its
+// plan, and the users that prevent the plan. A change observes its GPUs again, after no other agent
+// uses NVML. An Observation belongs to the Applier that made it. Like the Applier, it is not safe for
+// concurrent use.
 type Observation struct {
 	span *nvml.Span
-	// view is nil for GPUs that are not there.
+	// view is nil for GPUs that are not on the node.
 	view *partition.View
-	// changes is how many changes the Applier had begun.
+	// changes is the value of Applier.changes during the observation.
 	changes int
 	gpus    []mig.GPU
-	// part is set if gpus are not all of the node.
+	// part is set if gpus has only some GPUs of the node.
 	part bool
-	// running are the processes of the GPUs that were asked for them.
+	// running caches the processes of GPUs.
 	running map[gpu.UUID][]mig.Holder
 }
 
@@ -39,7 +39,7 @@ func (a *Applier) Observe(ctx context.Context) (*Observation, error) {
 	})
 }
 
-// Offline is Applier.Plan for GPUs that are not there, such as the GPUs of a snapshot. They have no holders.
+// Offline is Applier.Plan for GPUs without users that are not on the node, such as the GPUs of a snapshot.
 func Offline(gpus []mig.GPU, req Request) (Plan, error) {
 	o := &observer{&Applier{}, &Observation{gpus: gpus, running: map[gpu.UUID][]mig.Holder{}}}
 	for _, g := range gpus {
@@ -48,11 +48,11 @@ func Offline(gpus []mig.GPU, req Request) (Plan, error) {
 	return o.plan(req, nil)
 }
 
-// GPUs returns the GPUs of the node, ordered by index. Those that fail have a Fault. A GPU of which
-// the driver does not report what it can be divided into has what is known of the product.
+// GPUs returns the GPUs of the node, ordered by index. GPUs that fail have a Fault. If the driver
+// does not report the board of a GPU, it is the board of the known product.
 func (o *Observation) GPUs() []mig.GPU { return slices.Clone(o.gpus) }
 
-// GPUs is Observe for who does not decide anything by it.
+// GPUs observes the GPUs, for a caller that does not make decisions.
 func (a *Applier) GPUs(ctx context.Context) ([]mig.GPU, error) {
 	o, err := a.Observe(ctx)
 	if err != nil {
@@ -61,13 +61,13 @@ func (a *Applier) GPUs(ctx context.Context) ([]mig.GPU, error) {
 	return o.gpus, nil
 }
 
-// unseen returns an Observation of nothing yet.
+// unseen returns an empty Observation.
 func (a *Applier) unseen(v *partition.View) *Observation {
 	return &Observation{view: v, changes: a.changes, running: map[gpu.UUID][]mig.Holder{}}
 }
 
-// all observes all GPUs.
-func (o *observer) all() (err error) {
+// observeAll observes all GPUs.
+func (o *observer) observeAll() (err error) {
 	o.part = false
 	if o.gpus, err = o.view.GPUs(); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (o *observer) all() (err error) {
 	return nil
 }
 
-// some observes the GPUs that a plan changes. One that is not there any more has a fault.
-func (o *observer) some(p Plan) error {
+// observePlanned observes the GPUs that a plan changes. A GPU that is not listed any more gets a fault.
+func (o *observer) observePlanned(p Plan) error {
 	o.part = true
 	for _, c := range p.GPUs {
 		if !c.Needed() {
@@ -96,7 +96,7 @@ func (o *observer) some(p Plan) error {
 	return nil
 }
 
-// known returns a GPU with what is known of the product's board, if the driver does not report it.
+// known sets the board of a GPU from the known product, if the driver does not report it.
 func (a *Applier) known(g mig.GPU) mig.GPU {
 	if g.Capable && g.Fault == nil && len(g.Board.Profiles) == 0 {
 		g.Board, _ = a.cfg.Board(g.PCI, g.MemoryBytes)
@@ -104,7 +104,7 @@ func (a *Applier) known(g mig.GPU) mig.GPU {
 	return g
 }
 
-// processes returns the processes on a GPU.
+// processes returns the processes of a GPU.
 func (o *Observation) processes(id gpu.UUID) ([]mig.Holder, error) {
 	if list, ok := o.running[id]; ok {
 		return list, nil

@@ -18,10 +18,10 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// open returns the processes that have the device node of a GPU open or mapped: daemons of the host
-// use it without a context, which is what the driver lists. This process is left out. What cannot be
-// read is too.
-func (p Processes) open(ctx context.Context, g mig.GPU) []mig.Holder {
+// withOpenDevice returns the processes with an open or mapped device node of a GPU, except this
+// process. The driver does not list processes without a context, such as daemons of the host.
+// Processes that cannot be read are skipped.
+func (p Processes) withOpenDevice(ctx context.Context, g mig.GPU) []mig.Holder {
 	node, err := devnode.Driver(cmp.Or(p.Driver, p.Folder())).GPU(g.PCI.BusID)
 	if err != nil {
 		return nil
@@ -37,8 +37,8 @@ func (p Processes) open(ctx context.Context, g mig.GPU) []mig.Holder {
 	return out
 }
 
-// display returns the modules that are loaded of those by which a display uses a GPU.
-func (p Processes) display() []string {
+// displayModules returns the loaded modules through which a display uses a GPU.
+func (p Processes) displayModules() []string {
 	data, err := hostfs.ReadFile(filepath.Join(p.Folder(), "modules"), 1<<20)
 	if err != nil {
 		return nil

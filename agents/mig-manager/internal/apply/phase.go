@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/partition"
 )
 
-// begin returns the first phase of the way to the states that to returns. It reports whether a
-// unit waits for a reset, or has failed.
+// begin returns the first phase of a change to the states that to returns. The phase reports whether
+// a unit waits for a reset or has failed.
 func begin(to func(*member) mig.State) func(*work, unit) bool {
 	return func(w *work, u unit) bool {
 		for _, m := range u {
@@ -24,8 +24,8 @@ func begin(to func(*member) mig.State) func(*work, unit) bool {
 	}
 }
 
-// complete resets the units that wait for it, and brings them to the states that to returns. It
-// stores errors in their members.
+// complete resets the units that wait for a reset, and brings them to the states that to returns. It
+// stores errors in the members.
 func (t *transaction) complete(ctx context.Context, waiting []unit, to func(*member) mig.State) {
 	waiting = slices.DeleteFunc(waiting, unit.failed)
 	for _, u := range waiting {
@@ -41,19 +41,20 @@ func (t *transaction) complete(ctx context.Context, waiting []unit, to func(*mem
 	})
 }
 
-// phase calls f for units while NVML is initialized, and returns those for which f returns
-// true. An error that concerns the whole node is that of each unit that was not done.
+// phase calls f for units while NVML is initialized. f reports whether a unit needs another phase,
+// and phase returns these units. An error that concerns the whole node is stored in each remaining
+// unit.
 func (t *transaction) phase(ctx context.Context, units []unit, f func(*work, unit) bool) []unit {
-	_, again, err := t.each(ctx, func(*partition.View) (func() ([]unit, error), error) {
+	_, again, err := t.eachUnit(ctx, func(*partition.View) (func() ([]unit, error), error) {
 		return func() ([]unit, error) { return units, nil }, nil
 	}, f)
 	if err != nil {
-		fail(units, err)
+		failAll(units, err)
 	}
 	return again
 }
 
-func fail(units []unit, err error) {
+func failAll(units []unit, err error) {
 	for _, u := range units {
 		for _, m := range u {
 			m.err = err
@@ -61,10 +62,11 @@ func fail(units []unit, err error) {
 	}
 }
 
-// each is phase for the units of what begin returns. What begin does itself must concern nobody else:
-// if the time of ctx is over, its result is not asked for. The error is for units that were not begun.
-func (t *transaction) each(ctx context.Context, begin func(*partition.View) (func() ([]unit, error), error), f func(*work, unit) bool) (units, again []unit, err error) {
-	var mu sync.Mutex // a call that hangs is left behind when ctx ends, with the unit that it is for
+// eachUnit is phase for units that begin determines. begin must not have side effects, because it may
+// still run after ctx has ended. Its result is not used then. The error concerns units that were not
+// begun.
+func (t *transaction) eachUnit(ctx context.Context, begin func(*partition.View) (func() ([]unit, error), error), f func(*work, unit) bool) (units, again []unit, err error) {
+	var mu sync.Mutex // after ctx ends, a call that hangs is abandoned together with its unit
 	done, left := 0, false
 	_, err = granted(ctx, t, func(v *partition.View) (struct{}, error) {
 		of, err := begin(v)
@@ -88,7 +90,7 @@ func (t *transaction) each(ctx context.Context, begin func(*partition.View) (fun
 			if left {
 				break
 			}
-			u.set(own)
+			u.copyFrom(own)
 			if waits {
 				again = append(again, u)
 			}
@@ -100,7 +102,7 @@ func (t *transaction) each(ctx context.Context, begin func(*partition.View) (fun
 	defer mu.Unlock()
 	left = true
 	if err != nil && units != nil {
-		fail(units[done:], err)
+		failAll(units[done:], err)
 		err = nil
 	}
 	return units, again, err

@@ -14,8 +14,8 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/partition"
 )
 
-// Plan returns what a request would change. It changes nothing. The error says on which GPUs
-// the request is infeasible: it wraps a *plan.Infeasible for each.
+// Plan returns the changes for a request, without making them. If the request is infeasible on a GPU,
+// the error wraps a *plan.Infeasible for this GPU.
 func (a *Applier) Plan(ctx context.Context, req Request) (Plan, error) {
 	p, err := a.plan(ctx, req, nil)
 	if err != nil || a.cfg.Containers == nil || !p.Disturbs() {
@@ -28,14 +28,14 @@ func (a *Applier) Plan(ctx context.Context, req Request) (Plan, error) {
 		}
 	}
 	held, unknown := a.cfg.Containers(ctx, concerned)
-	if len(held) > 0 { // the layout may be another one now
+	if len(held) > 0 { // the layout may be a different one now
 		p, err = a.plan(ctx, req, held)
 	}
 	p.Unknown = unknown
 	return p, err
 }
 
-// plan is Plan where held has the containers.
+// plan is Plan for the containers in held.
 func (a *Applier) plan(ctx context.Context, req Request, held map[gpu.UUID][]mig.Holder) (Plan, error) {
 	return nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
 		o, err := a.observer(span, req.Seen)
@@ -46,20 +46,20 @@ func (a *Applier) plan(ctx context.Context, req Request, held map[gpu.UUID][]mig
 	})
 }
 
-// observer plans by what was observed of a node.
+// observer plans with the observed state of a node.
 type observer struct {
 	*Applier
 	*Observation
 }
 
-// observer returns one of what was seen, or observes the node if that does not hold any more.
+// observer returns an observer for seen, if that is still valid. Otherwise, it observes the node.
 func (a *Applier) observer(span *nvml.Span, seen *Observation) (*observer, error) {
 	if seen != nil && seen.span == span && seen.changes == a.changes {
 		return &observer{a, seen}, nil
 	}
 	o := &observer{a, a.unseen(a.reader.View(span))}
 	o.span = span
-	return o, o.all()
+	return o, o.observeAll()
 }
 
 func (o *observer) plan(req Request, held map[gpu.UUID][]mig.Holder) (Plan, error) {
@@ -89,12 +89,12 @@ func (o *observer) plan(req Request, held map[gpu.UUID][]mig.Holder) (Plan, erro
 		return Plan{}, err
 	}
 	err := o.addPeers(&p)
-	p.hold(held)
+	p.addHolders(held)
 	return p, err
 }
 
-// unanswered returns an error for a GPU that has a fault, or of which a call of NVML fails. What is
-// asked of it is not refused for the others.
+// unanswered returns an error for a GPU with a fault, and for a failed call of NVML. Such a GPU
+// does not reject the request for the others.
 func unanswered(g mig.GPU, err error) error {
 	if _, failed := errors.AsType[*nvml.Error](err); g.Fault == nil && (!failed || nvml.DriverGone(err)) {
 		return nil
@@ -102,7 +102,7 @@ func unanswered(g mig.GPU, err error) error {
 	return fmt.Errorf("GPU %d (%s) does not answer, nothing of it is changed: %w: repair or reset it", g.Index, g.UUID, err)
 }
 
-// change returns what a request changes of a GPU.
+// change returns the change of a GPU for a request.
 func (o *observer) change(g mig.GPU, d mig.Desired, req Request, held []mig.Holder) (Change, error) {
 	if g.Fault != nil {
 		return Change{}, faultError(g)
@@ -125,8 +125,8 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request, held []mig.Hold
 	case d.Enabled && req.Layouts[g.UUID] != nil:
 		target.Layout = slices.Clone(req.Layouts[g.UUID])
 		target.Layout.Sort()
-		if err := room(g).Fits(target.Layout); err != nil {
-			return Change{}, beside(g, err, func(b mig.Board) error { return b.Fits(target.Layout) })
+		if err := boardBesideUnlisted(g).Fits(target.Layout); err != nil {
+			return Change{}, explainUnlisted(g, err, func(b mig.Board) error { return b.Fits(target.Layout) })
 		}
 	case d.Enabled:
 		var err error
@@ -134,14 +134,15 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request, held []mig.Hold
 			return Change{}, err
 		}
 	}
-	return o.toward(g, target)
+	return o.planChange(g, target)
 }
 
 // faultError returns the error for a GPU that cannot be read.
 func faultError(g mig.GPU) error { return fmt.Errorf("%s: %s", g.Fault.Op, g.Fault.Reason) }
 
-// target returns the layout that a GPU shall have once its mode is on. held are users beside the
-// processes that the driver lists. The GPU's board gets SharedEngines if the driver says so.
+// target returns the desired layout of a GPU with MIG mode on. held has users that the driver does
+// not list. If the driver shows that the GPU shares its engines, target sets SharedEngines of the
+// GPU's board.
 func (o *observer) target(g *mig.GPU, want map[gpu.Profile]int, held []mig.Holder) (mig.Layout, error) {
 	if len(want) > 0 && len(g.Board.Profiles) == 0 {
 		return nil, fmt.Errorf("the driver does not report the profiles of %s while its MIG mode is off: turn only the mode on first (--mode-only)", g.Name)
@@ -155,36 +156,36 @@ func (o *observer) target(g *mig.GPU, want map[gpu.Profile]int, held []mig.Holde
 		return slices.ContainsFunc(busy(), func(h mig.Holder) bool { return uses(h, i) })
 	}
 	layout, err := fit(*g, want, inUse)
-	if err != nil && o.shares(*g, want) {
+	if err != nil && o.sharesEngines(*g, want) {
 		g.Board.SharedEngines = true
 		layout, err = fit(*g, want, inUse)
 	}
 	return layout, errors.Join(failed, err)
 }
 
-// uses reports whether h uses one of the compute instances that i has.
+// uses reports whether h uses a compute instance of i.
 func uses(h mig.Holder, i mig.Instance) bool {
 	return h.GPUInstance == i.ID && (h.ComputeInstance == gpu.NoInstance ||
 		slices.ContainsFunc(i.Compute, func(c mig.Compute) bool { return c.ID == h.ComputeInstance }))
 }
 
-// way returns the way of a GPU to a state, without those who stand in it.
-func way(g mig.GPU, target mig.State) Change {
+// changeTo returns the change of a GPU to a state, without the holders.
+func changeTo(g mig.GPU, target mig.State) Change {
 	c := Change{GPU: g, Target: target, Mode: g.Enabled != target.Enabled || g.Pending != target.Pending}
 	c.Reset = g.Enabled != target.Enabled && g.NeedsReset
 	switch {
 	case g.Enabled != target.Enabled:
 		c.Steps = append(plan.Steps(g.Board, g.Layout, nil), plan.Steps(g.Board, nil, target.Layout)...)
 	case g.Enabled:
-		c.Steps = plan.Steps(room(g), g.Layout, target.Layout)
+		c.Steps = plan.Steps(boardBesideUnlisted(g), g.Layout, target.Layout)
 	}
 	return c
 }
 
-// toward returns the way of a GPU to a state, and who stands in it.
-func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
-	c := way(g, target)
-	if err := c.empties(); err != nil {
+// planChange returns the change of a GPU to a state, with the processes that prevent it.
+func (o *observer) planChange(g mig.GPU, target mig.State) (Change, error) {
+	c := changeTo(g, target)
+	if err := c.checkUnlisted(); err != nil {
 		return c, err
 	}
 	if !c.disturbs() {
@@ -194,17 +195,17 @@ func (o *observer) toward(g mig.GPU, target mig.State) (Change, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Holders = o.cfg.Processes.name(g, slices.DeleteFunc(slices.Clone(list), c.leaves))
+	c.Holders = o.cfg.Processes.addOwners(g, slices.DeleteFunc(slices.Clone(list), c.keepsInstancesOf))
 	return c, nil
 }
 
-// disturbs reports whether the change can take something from a container or a process.
+// disturbs reports whether the change can destroy something that a container or process uses.
 func (c Change) disturbs() bool {
 	return c.Mode || c.Reset || slices.ContainsFunc(c.Steps, func(s mig.Step) bool { return s.Op == mig.DestroyCompute || s.Op == mig.DestroyInstance })
 }
 
-// leaves reports whether the change leaves the instances of h alone.
-func (c Change) leaves(h mig.Holder) bool {
+// keepsInstancesOf reports whether the change keeps the instances that h uses.
+func (c Change) keepsInstancesOf(h mig.Holder) bool {
 	if c.Reset || c.GPU.Enabled != c.Target.Enabled {
 		return false
 	}
@@ -222,24 +223,23 @@ func (c Change) leaves(h mig.Holder) bool {
 	})
 }
 
-// hold adds the containers that are in the way of the change. A container stands for the processes
-// of its pod.
-func (c *Change) hold(held []mig.Holder) {
-	held = slices.DeleteFunc(slices.Clone(held), c.leaves)
+// addHolders adds the containers that prevent the change. A container replaces the processes of its pod.
+func (c *Change) addHolders(held []mig.Holder) {
+	held = slices.DeleteFunc(slices.Clone(held), c.keepsInstancesOf)
 	c.Holders = append(held, slices.DeleteFunc(c.Holders, func(p mig.Holder) bool {
 		return p.Pod.Name != "" && slices.ContainsFunc(held, func(h mig.Holder) bool { return h.Pod == p.Pod })
 	})...)
 }
 
-// hold is Change.hold for all GPUs.
-func (p Plan) hold(held map[gpu.UUID][]mig.Holder) {
+// addHolders calls Change.addHolders for all GPUs.
+func (p Plan) addHolders(held map[gpu.UUID][]mig.Holder) {
 	for i := range p.GPUs {
-		p.GPUs[i].hold(held[p.GPUs[i].GPU.UUID])
+		p.GPUs[i].addHolders(held[p.GPUs[i].GPU.UUID])
 	}
 }
 
-// addPeers adds the GPUs that have to be reset with those of the plan: on boards of Ampere,
-// the GPUs behind the same NVSwitches. They get their modes and layouts back.
+// addPeers adds the GPUs that have to be reset together with GPUs of the plan. On Ampere boards,
+// these are the GPUs behind the same NVSwitches. They get their modes and layouts back.
 func (o *observer) addPeers(p *Plan) error {
 	var fabric []mig.GPU
 	resets := slices.ContainsFunc(p.GPUs, func(c Change) bool { return c.Reset && o.switched(c.GPU) })
@@ -247,7 +247,7 @@ func (o *observer) addPeers(p *Plan) error {
 		return nil
 	}
 	if o.part {
-		if err := o.all(); err != nil {
+		if err := o.observeAll(); err != nil {
 			return err
 		}
 	}
@@ -272,8 +272,8 @@ func (o *observer) addPeers(p *Plan) error {
 		if err != nil {
 			errs = append(errs, err)
 		}
-		c.Reset, c.fabric, c.Holders = true, true, o.cfg.Processes.name(g, list)
-		if err := c.empties(); err != nil {
+		c.Reset, c.fabric, c.Holders = true, true, o.cfg.Processes.addOwners(g, list)
+		if err := c.checkUnlisted(); err != nil {
 			errs = append(errs, fmt.Errorf("plan reset of GPU %d (%s), which is on an NVLink fabric with the others: %w", g.Index, g.UUID, err))
 		}
 		c.Steps = append(plan.Steps(g.Board, g.Layout, nil), plan.Steps(c.GPU.Board, nil, c.Target.Layout)...)
@@ -282,7 +282,7 @@ func (o *observer) addPeers(p *Plan) error {
 	return errors.Join(errs...)
 }
 
-// switched reports whether a GPU hangs on NVSwitches. A GPU that does not tell does not.
+// switched reports whether a GPU is connected to NVSwitches. It returns false if that cannot be read.
 func (o *observer) switched(g mig.GPU) bool {
 	if g.UUID == "" || o.view == nil {
 		return false

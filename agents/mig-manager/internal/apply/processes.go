@@ -7,15 +7,15 @@ import (
 	"outrigger.dev/pkg/procowner"
 )
 
-// Processes says where the names of processes and pods are.
+// Processes finds the names and pods of processes.
 type Processes struct {
 	procowner.Root
-	// Driver is where /proc has what the driver shows. By default, it is that of Root.
+	// Driver is the path of the /proc with the driver's files. Default: the /proc of Root.
 	Driver string
 }
 
-// name returns the processes of a GPU with their owners and MIG devices. Unknown properties are left out.
-func (p Processes) name(g mig.GPU, list []mig.Holder) []mig.Holder {
+// addOwners returns the processes of a GPU with their owners and MIG devices. Unknown values stay empty.
+func (p Processes) addOwners(g mig.GPU, list []mig.Holder) []mig.Holder {
 	known := make([]procowner.Process, 0, len(list))
 	for _, h := range list {
 		known = append(known, p.Process(h.PID))

@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// refusals collects the reasons for which a request is rejected. GPUs with the same reason
-// are named together: often all of a node have it.
+// refusals collects the reasons why a request is rejected. It names all GPUs with the same reason
+// together, because often all GPUs of a node have it.
 type refusals struct{ list []refusal }
 
 type refusal struct {
@@ -19,7 +19,7 @@ type refusal struct {
 	err  error
 }
 
-// add adds the reason for a GPU, nil for none.
+// add adds the reason for a GPU. It ignores nil.
 func (r *refusals) add(g mig.GPU, err error) {
 	if err == nil {
 		return
@@ -32,7 +32,7 @@ func (r *refusals) add(g mig.GPU, err error) {
 	r.list[i].gpus = append(r.list[i].gpus, g)
 }
 
-// err returns an error that wraps each reason once, nil if there is none.
+// err returns an error that wraps each reason once, or nil.
 func (r *refusals) err() error {
 	var errs []error
 	for _, o := range r.list {

@@ -16,25 +16,24 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// ErrBusy is returned by a Resetter if something uses a GPU.
+// ErrBusy is returned by a Resetter if a GPU is in use.
 var ErrBusy = errors.New("the GPU is in use")
 
-// SMI resets GPUs with nvidia-smi of the driver root: NVML has no call for it. The program
-// runs with the driver root as its root.
+// SMI resets GPUs with nvidia-smi of the driver root, because NVML has no function for it. The driver
+// root is the root folder of the program.
 type SMI struct {
-	// DriverRoot is where this process sees the driver root. If empty, it is "/".
+	// DriverRoot is the driver root, as a path of this process. Default: "/".
 	DriverRoot string
-	// Program is the path of nvidia-smi in the driver root. If empty, it is searched in the
-	// usual folders.
+	// Program is the path of nvidia-smi in the driver root. If empty, the usual folders are searched.
 	Program string
-	// Limit is how long a reset may take. If 0, it is 2 min.
+	// Limit is the time limit of a reset. Default: 2 min.
 	Limit time.Duration
 }
 
 var _ Resetter = SMI{}
 
-// Reset resets GPUs together. The error has what nvidia-smi printed. It wraps ErrBusy if
-// nvidia-smi says that a GPU is in use.
+// Reset resets GPUs together. The error has the output of nvidia-smi. It wraps ErrBusy if nvidia-smi
+// reports that a GPU is in use.
 func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 	ids := make([]string, 0, len(gpus))
 	for _, g := range gpus {
@@ -54,7 +53,7 @@ func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 	cmd.WaitDelay = time.Second
 	var out text.Tail
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := runUntil(cmd, limit+stuck)
+	err := runUntil(cmd, limit+killGrace)
 	said := text.Printable(strings.Join(strings.Fields(out.String()), " "))
 	what := fmt.Sprintf("reset GPUs with nvidia-smi %s of driver root %s", strings.Join(args, " "), root)
 	switch {
@@ -62,15 +61,16 @@ func (s SMI) Reset(ctx context.Context, gpus []mig.GPU) error {
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%s: no answer in %s: %s", what, limit, said)
-	case busy(said):
+	case reportsBusy(said):
 		return fmt.Errorf("%s: %w: %s", what, ErrBusy, said)
 	default:
 		return fmt.Errorf("%s: %w: %s", what, err, said)
 	}
 }
 
-// busy reports whether nvidia-smi says that a GPU is in use. Its words depend on its version.
-func busy(said string) bool {
+// reportsBusy reports whether an output of nvidia-smi says that a GPU is in use. The text depends on
+// the version.
+func reportsBusy(said string) bool {
 	said = strings.ToLower(said)
 	return strings.Contains(said, "in use") || strings.Contains(said, "being used")
 }
@@ -86,11 +86,11 @@ func (s SMI) program(root string) string {
 	return cmp.Or(s.Program, usual)
 }
 
-// stuck is how long nvidia-smi is waited for after it was killed. While it is in a call of the
-// driver that hangs, not even SIGKILL ends it.
-const stuck = 5 * time.Second
+// killGrace is how long to wait for nvidia-smi after it was killed. SIGKILL does not end it while a
+// call of the driver hangs.
+const killGrace = 5 * time.Second
 
-// runUntil runs a command, and leaves it to itself if it does not end in time.
+// runUntil runs a command, and abandons it after a time limit.
 func runUntil(cmd *exec.Cmd, limit time.Duration) error {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Run() }()

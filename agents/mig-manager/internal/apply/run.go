@@ -16,12 +16,13 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// Apply does what a request asks. The error is for a request of which nothing was done:
-// infeasible, in use (*InUse), or maybe in use (*HoldersUnknown), without lease, or without journal. Otherwise the result says
-// what became of each GPU, and the error is the result's. When ctx ends, Apply waits no
-// longer for what is in use, but completes the steps that can be done.
+// Apply makes the changes for a request. It returns an error if it has not changed any GPU, because
+// the request is infeasible, a GPU is in use (*InUse) or may be in use (*HoldersUnknown), or there is
+// no lease or journal. Otherwise, the result has the outcome for each GPU, and the error is
+// Result.Err. When ctx ends, Apply does not wait for users any more, but performs the remaining steps
+// that are possible.
 func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
-	if req.Seen != nil { // programs that were seen may have ended, and others begun
+	if req.Seen != nil { // the processes may have changed since
 		seen := *req.Seen
 		seen.running = map[gpu.UUID][]mig.Holder{}
 		req.Seen = &seen
@@ -37,21 +38,21 @@ func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
 		r := unchanged(p)
 		return r, r.Err()
 	}
-	return a.alone(ctx, "change of MIG layouts", func(o *observer, _ *journal) (Plan, error) {
-		if err := o.some(p); err != nil {
+	return a.runExclusive(ctx, "change of MIG layouts", func(o *observer, _ *journal) (Plan, error) {
+		if err := o.observePlanned(p); err != nil {
 			return Plan{}, err
 		}
-		again, err := o.plan(req.of(o.gpus), p.held)
+		again, err := o.plan(req.limitedTo(o.gpus), p.held)
 		if err == nil && a.cfg.Containers != nil {
-			err = again.asked(p)
+			err = again.checkHoldersKnown(p)
 		}
-		again.leave(p)
+		again.addUnchanged(p)
 		return again, errors.Join(err, again.Busy())
 	})
 }
 
-// of returns the part of a request that concerns GPUs.
-func (req Request) of(gpus []mig.GPU) Request {
+// limitedTo returns the part of a request for these GPUs.
+func (req Request) limitedTo(gpus []mig.GPU) Request {
 	all := req.Desired
 	req.Desired = map[gpu.UUID]mig.Desired{}
 	for _, g := range gpus {
@@ -62,9 +63,9 @@ func (req Request) of(gpus []mig.GPU) Request {
 	return req
 }
 
-// asked returns an error if the plan takes something from a GPU from which an earlier plan took nothing:
-// nobody was asked which containers use it.
-func (p Plan) asked(earlier Plan) error {
+// checkHoldersKnown returns an error if the plan disturbs a GPU that the earlier plan did not
+// disturb. The containers that use this GPU were not observed.
+func (p Plan) checkHoldersKnown(earlier Plan) error {
 	for _, c := range p.GPUs {
 		if c.disturbs() && !slices.ContainsFunc(earlier.GPUs, func(o Change) bool { return o.GPU.UUID == c.GPU.UUID && o.disturbs() }) {
 			return &HoldersUnknown{fmt.Errorf("GPU %d (%s) has changed since its change was planned", c.GPU.Index, c.GPU.UUID)}
@@ -73,8 +74,8 @@ func (p Plan) asked(earlier Plan) error {
 	return nil
 }
 
-// leave adds the GPUs that an earlier plan leaves as they are.
-func (p *Plan) leave(earlier Plan) {
+// addUnchanged adds the GPUs that the earlier plan does not change.
+func (p *Plan) addUnchanged(earlier Plan) {
 	for _, c := range earlier.GPUs {
 		if !slices.ContainsFunc(p.GPUs, func(o Change) bool { return o.GPU.UUID == c.GPU.UUID }) && !c.Needed() {
 			p.GPUs = append(p.GPUs, c)
@@ -84,10 +85,10 @@ func (p *Plan) leave(earlier Plan) {
 	slices.SortFunc(p.GPUs, func(a, b Change) int { return a.GPU.Index - b.GPU.Index })
 }
 
-// Recover ends what an earlier process left in the journal: GPUs that are neither what they
-// were nor what they should become. It goes forward where the request asks the same of the GPU
-// as the earlier one, and back otherwise. The error is that of the result, or says
-// why nothing was done. Without a journal it does nothing.
+// Recover finishes the changes in the journal that an earlier process has not finished. A GPU gets
+// the desired state if the request desires the same as the earlier one, and otherwise its previous
+// state. The error is Result.Err, or says why no GPU was changed. Without a journal, Recover does
+// nothing.
 func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	j, err := a.journal()
 	if err != nil || len(j.GPUs) == 0 {
@@ -97,7 +98,8 @@ func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("recover MIG layouts: who holds MIG devices is not known: %w", err)
 	}
-	// What cannot be ended now must not close the handles of the other agents at each attempt.
+	// Do not claim the lease for a recovery that is not possible now: the other agents would close
+	// their handles.
 	quiet := *a
 	quiet.cfg.Log = slog.New(slog.DiscardHandler)
 	if _, err := nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
@@ -109,8 +111,8 @@ func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	}); err != nil {
 		return Result{}, err
 	}
-	return a.alone(ctx, "recovery of MIG layouts", func(o *observer, j *journal) (Plan, error) {
-		if err := o.all(); err != nil {
+	return a.runExclusive(ctx, "recovery of MIG layouts", func(o *observer, j *journal) (Plan, error) {
+		if err := o.observeAll(); err != nil {
 			return Plan{}, err
 		}
 		return o.recover(j, req.Desired, held)
@@ -131,7 +133,7 @@ func (a *Applier) held(ctx context.Context, seen *Observation) (map[gpu.UUID][]m
 	return a.cfg.Containers(ctx, slices.DeleteFunc(seen.GPUs(), func(g mig.GPU) bool { return g.Fault != nil }))
 }
 
-// journal reads the journal. One that is not readable is as good as none.
+// journal reads the journal. A journal that cannot be parsed counts as empty.
 func (a *Applier) journal() (journal, error) {
 	j, err := store(a.cfg.StateDir).load()
 	if bad, ok := errors.AsType[*BadJournal](err); ok {
@@ -150,8 +152,8 @@ func unchanged(p Plan) Result {
 	return r
 }
 
-// alone claims the lease, plans with f by what that observes, and executes the plan.
-func (a *Applier) alone(ctx context.Context, reason string, f func(*observer, *journal) (Plan, error)) (r Result, err error) {
+// runExclusive claims the lease, calls f to plan, and executes the plan.
+func (a *Applier) runExclusive(ctx context.Context, reason string, f func(*observer, *journal) (Plan, error)) (r Result, err error) {
 	grant, err := a.cfg.Session.Claim(ctx, Owner, reason, a.cfg.Limit)
 	if err != nil {
 		return Result{}, fmt.Errorf("%s: %w", reason, err)
@@ -161,7 +163,7 @@ func (a *Applier) alone(ctx context.Context, reason string, f func(*observer, *j
 	if err != nil {
 		return Result{}, err
 	}
-	// What has begun is brought to an end, also after a SIGTERM.
+	// A change that has begun is finished, even after SIGTERM.
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Limit)
 	defer cancel()
 	a.changes++
@@ -174,9 +176,9 @@ func (a *Applier) alone(ctx context.Context, reason string, f func(*observer, *j
 	return r, r.Err()
 }
 
-// makeDevices makes the device nodes of the MIG devices that are there now, before the other agents
-// look for them. Those that all GPUs share are for who loads the driver, and the links to them in
-// /dev/char for the container toolkit, which knows at its end which ones it has made.
+// makeDevices creates the device nodes of the current MIG devices, before the other agents need them.
+// The driver loader creates the nodes that all GPUs share, and the container toolkit creates and
+// removes the links in /dev/char.
 func (a *Applier) makeDevices() {
 	d := a.cfg.Devices
 	if d.Dev == "" {
@@ -196,16 +198,16 @@ func granted[T any](ctx context.Context, t *transaction, f func(*partition.View)
 	})
 }
 
-// recover returns the way of the GPUs of a journal to one of their two states. GPUs that
-// are at one, or that have what wanted asks of them, leave the journal, and so do those that
-// are not on the node any more: a GPU that comes back has no instances. Those that NVML only does
-// not show to this process stay in it.
+// recover plans the change of each GPU in the journal to its previous or desired state. It removes
+// GPUs from the journal that are in one of these states, or in the state in wanted. It also removes
+// GPUs that are not on the node any more, because a GPU that returns has no instances. GPUs that NVML
+// only hides from this process stay in the journal.
 func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map[gpu.UUID][]mig.Holder) (Plan, error) {
 	var p Plan
 	var errs []error
 	for _, e := range slices.Clone(j.GPUs) {
 		if o.gone(e.UUID) {
-			if err := o.hides(); err != nil {
+			if err := o.checkVisible(); err != nil {
 				errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): %w; the journal keeps it", e.Index, e.UUID, err))
 				continue
 			}
@@ -221,17 +223,17 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map
 		g := o.gpus[at]
 		target := e.Before
 		d, asked := wanted[e.UUID]
-		if g.State.Equal(e.Goal) || g.State.Equal(e.Before) || asked && has(g.State, d) {
+		if g.State.Equal(e.Goal) || g.State.Equal(e.Before) || asked && satisfies(g.State, d) {
 			target = g.State
 		} else if e.Desired == nil || asked && d.Equal(*e.Desired) {
 			target = e.Goal
 		}
-		c, err := o.toward(g, target)
+		c, err := o.planChange(g, target)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): %w", g.Index, g.UUID, err))
 			continue
 		}
-		if c.hold(held[g.UUID]); len(c.Holders) > 0 {
+		if c.addHolders(held[g.UUID]); len(c.Holders) > 0 {
 			errs = append(errs, &InUse{GPU: g.UUID, Index: g.Index, Holders: c.Holders})
 			continue
 		}
@@ -239,7 +241,7 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map
 		p.GPUs = append(p.GPUs, c)
 	}
 	err := o.addPeers(&p)
-	p.hold(held)
+	p.addHolders(held)
 	if err := errors.Join(err, p.Busy()); err != nil {
 		return Plan{}, errors.Join(append(errs, err)...)
 	}
@@ -252,14 +254,14 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map
 	return p, nil
 }
 
-// gone reports whether a GPU is not on the node. A GPU that does not tell its UUID may be it.
+// gone reports whether a GPU is not on the node. A GPU whose UUID cannot be read may be this GPU.
 func (o *observer) gone(id gpu.UUID) bool {
 	return !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id || g.UUID == "" })
 }
 
-// hides returns an error if NVML may not show all GPUs of the node to this process, as in a container
-// that has some of them.
-func (o *observer) hides() error {
+// checkVisible returns an error if NVML may not list all GPUs of the node for this process, as in a
+// container with some of the GPUs.
+func (o *observer) checkVisible() error {
 	devices, err := pci.Scan(o.cfg.Sys)
 	if err != nil {
 		return fmt.Errorf("whether it is on the node is not known: %w", err)
@@ -276,7 +278,7 @@ func (o *observer) hides() error {
 	return fmt.Errorf("NVML shows %d of the %d GPUs of the node to this process, and not this one: recover it where all are visible, as on the host", len(o.gpus), bound)
 }
 
-// has reports whether a GPU has what is asked of it.
-func has(s mig.State, d mig.Desired) bool {
+// satisfies reports whether a GPU has the desired state.
+func satisfies(s mig.State, d mig.Desired) bool {
 	return s.Pending == d.Enabled && s.Desired().Equal(d) && !s.Layout.Undivided()
 }

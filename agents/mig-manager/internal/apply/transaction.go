@@ -14,11 +14,11 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// transaction executes a plan, under the lease.
+// transaction executes a plan under the lease.
 type transaction struct {
 	*Applier
 	grant *contract.Grant
-	// patient is the context whose end ends the patience with what is in use.
+	// patient is the context for waits. When it ends, the transaction does not wait for users any more.
 	patient context.Context //nolint:containedctx // beside the one of the work, which goes on
 	journal journal
 }
@@ -29,21 +29,21 @@ type member struct {
 	index  int
 	before mig.State
 	goal   mig.State
-	// gpu is the GPU as it was read last, and read the view that has read it.
+	// gpu is the GPU as it was last read, and read is the view that read it.
 	gpu  mig.GPU
 	read *partition.View
-	// undo is set while the GPU goes back.
+	// undo is set during a rollback.
 	undo bool
 	// fabric is set for GPUs that are reset together.
 	fabric bool
 	steps  int
-	// reset is set if the mode waits for a reset, and reboot says why that did not do.
+	// reset is set if the mode takes effect after a reset, and reboot says why a reset was not sufficient.
 	reset  bool
 	reboot string
 	err    error
 }
 
-// unit is what succeeds or is rolled back together.
+// unit is a group of GPUs that succeed or are rolled back together.
 type unit []*member
 
 // failed reports whether a member of the unit failed.
@@ -51,7 +51,7 @@ func (u unit) failed() bool {
 	return slices.ContainsFunc(u, func(m *member) bool { return m.err != nil })
 }
 
-// clone returns a copy of the unit with copies of its members, and set takes them over.
+// clone returns a copy of the unit with copies of its members. copyFrom copies the members back.
 func (u unit) clone() unit {
 	out := make(unit, 0, len(u))
 	for _, m := range u {
@@ -61,25 +61,25 @@ func (u unit) clone() unit {
 	return out
 }
 
-func (u unit) set(from unit) {
+func (u unit) copyFrom(from unit) {
 	for i, m := range from {
 		*u[i] = *m
 	}
 }
 
-// rollbacks is how often a rollback is tried. The pauses between are a share of the patience: 1 s and
-// 2 s of 10 s, in which most of what fails for a moment has ended.
+// rollbacks is the largest number of attempts of a rollback. The pauses between attempts are parts of
+// the patience: 1 s and 2 s of 10 s. Most temporary failures end in this time.
 const rollbacks = 3
 
-// run executes what plan returns. The error is for a plan of which nothing was done.
+// run executes the plan that the function plan returns. The error is for a plan that was not begun.
 func (t *transaction) run(ctx context.Context, plan func(*partition.View) (Plan, error)) (Result, error) {
 	var p Plan
 	goal := func(m *member) mig.State { return m.goal }
-	units, waiting, err := t.each(ctx, func(v *partition.View) (func() ([]unit, error), error) {
+	units, waiting, err := t.eachUnit(ctx, func(v *partition.View) (func() ([]unit, error), error) {
 		planned, err := plan(v)
 		return func() ([]unit, error) {
 			p = planned
-			units := t.enter(p, v)
+			units := t.addToJournal(p, v)
 			if err := store(t.cfg.StateDir).save(t.journal); err != nil {
 				return nil, fmt.Errorf("nothing is changed without a journal: %w", err)
 			}
@@ -97,7 +97,7 @@ func (t *transaction) run(ctx context.Context, plan func(*partition.View) (Plan,
 			outcome = t.rollBack(ctx, u)
 		}
 		for _, m := range u {
-			r.GPUs = append(r.GPUs, t.leave(m, outcome))
+			r.GPUs = append(r.GPUs, t.recordOutcome(m, outcome))
 		}
 	}
 	for _, c := range p.GPUs {
@@ -108,7 +108,7 @@ func (t *transaction) run(ctx context.Context, plan func(*partition.View) (Plan,
 	}
 	r.sort()
 	if err := store(t.cfg.StateDir).save(t.journal); err != nil {
-		// It is read at the next start: what is done then is no change.
+		// The journal is read at the next start, which then changes nothing.
 		t.cfg.Log.Warn("cannot update the journal, it is read again at the next start", "err", err)
 	}
 	return r, nil
@@ -118,8 +118,8 @@ func (r *Result) sort() {
 	slices.SortStableFunc(r.GPUs, func(a, b Outcomes) int { return a.Index - b.Index })
 }
 
-// enter makes units of a plan, whose GPUs a view has read, and enters them in the journal.
-func (t *transaction) enter(p Plan, v *partition.View) (units []unit) {
+// addToJournal makes units from a plan whose GPUs v has read, and adds them to the journal.
+func (t *transaction) addToJournal(p Plan, v *partition.View) (units []unit) {
 	var fabric unit
 	for _, c := range p.GPUs {
 		if !c.Needed() {
@@ -127,7 +127,7 @@ func (t *transaction) enter(p Plan, v *partition.View) (units []unit) {
 		}
 		m := &member{id: c.GPU.UUID, index: c.GPU.Index, before: c.GPU.State, goal: c.Target, gpu: c.GPU, read: v, fabric: c.fabric}
 		if e, ok := t.journal.find(m.id); ok && !m.before.Equal(e.Goal) {
-			m.before = e.Before // the last state that somebody asked for
+			m.before = e.Before // the last state that was requested
 		}
 		t.journal.put(entry{UUID: m.id, Index: m.index, Before: m.before, Goal: m.goal, Desired: c.desired})
 		if m.fabric {
@@ -142,9 +142,9 @@ func (t *transaction) enter(p Plan, v *partition.View) (units []unit) {
 	return units
 }
 
-// leave returns what became of a GPU, and takes it from the journal if it is where it should
-// be.
-func (t *transaction) leave(m *member, outcome Outcome) Outcomes {
+// recordOutcome returns the outcome for a GPU. It removes the GPU from the journal if the change is
+// finished.
+func (t *transaction) recordOutcome(m *member, outcome Outcome) Outcomes {
 	out := Outcomes{Index: m.index, UUID: m.id, Outcome: outcome, Steps: m.steps, Err: m.err}
 	switch {
 	case outcome == Applied && m.reboot != "":
@@ -161,8 +161,8 @@ func (t *transaction) leave(m *member, outcome Outcome) Outcomes {
 	return out
 }
 
-// rollBack brings a unit back to what it was, and returns what became of it. All its members
-// have an error then.
+// rollBack restores the previous states of a unit, and returns the outcome. It sets the errors of all
+// members.
 func (t *transaction) rollBack(ctx context.Context, u unit) Outcome {
 	var causes []error
 	for _, m := range u {
@@ -208,8 +208,7 @@ func (t *transaction) rollBack(ctx context.Context, u unit) Outcome {
 	return outcome
 }
 
-// resetUnit resets the GPUs of a unit. If that does not work, they need a reboot, unless
-// something uses them.
+// resetUnit resets the GPUs of a unit. If the reset fails, the GPUs need a reboot, unless they are in use.
 func (t *transaction) resetUnit(ctx context.Context, u unit) {
 	gpus := make([]mig.GPU, 0, len(u))
 	for _, m := range u {
@@ -226,11 +225,10 @@ func (t *transaction) resetUnit(ctx context.Context, u unit) {
 	}
 }
 
-// wait waits for the next attempt. After a SIGTERM, that is at once, and false is returned.
+// wait waits for the next attempt. After SIGTERM, it does not wait and returns false.
 func (t *transaction) wait(b *pace.Backoff) bool { return b.Pause(t.patient) }
 
-// retry calls do until it succeeds, fails for another reason than being busy, or the
-// patience is over.
+// retry calls do until it succeeds, it fails with an error that is not busy, or the patience ends.
 func (t *transaction) retry(do func() error, busy func(error) bool) error {
 	pause := pace.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	for until := time.Now().Add(t.cfg.Patience); ; {

@@ -10,12 +10,12 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// InTheWay is returned if instances that NVML does not list would have to go. They are not
-// destroyed: nobody could make them again.
+// InTheWay is returned if a change would destroy instances that NVML does not list. They are kept,
+// because they cannot be created again.
 type InTheWay struct {
 	Index    int
 	Unlisted []mig.Unlisted
-	// Err is why what is wanted does not fit beside them, nil for a change of the mode.
+	// Err is why the desired devices do not fit together with them, nil for a change of the mode.
 	Err error
 }
 
@@ -36,35 +36,36 @@ func (e *InTheWay) Error() string {
 // Unwrap returns the cause.
 func (e *InTheWay) Unwrap() error { return e.Err }
 
-// room returns what a GPU admits beside the instances that stay.
-func room(g mig.GPU) mig.Board { return g.Board.Beside(g.Unlisted) }
+// boardBesideUnlisted returns the board without the space of unlisted instances.
+func boardBesideUnlisted(g mig.GPU) mig.Board { return g.Board.Beside(g.Unlisted) }
 
-// beside returns err, or an *InTheWay if what does not fit would without the instances that stay.
-func beside(g mig.GPU, err error, without func(mig.Board) error) error {
+// explainUnlisted returns an *InTheWay if the error would not occur without the unlisted instances,
+// and otherwise err.
+func explainUnlisted(g mig.GPU, err error, without func(mig.Board) error) error {
 	if err == nil || len(g.Unlisted) == 0 || without(g.Board) != nil {
 		return err
 	}
 	return &InTheWay{Index: g.Index, Unlisted: g.Unlisted, Err: err}
 }
 
-// fit is plan.Target on a GPU, whose unlisted instances stay.
+// fit is plan.Target for a GPU that keeps its unlisted instances.
 func fit(g mig.GPU, want map[gpu.Profile]int, inUse func(mig.Instance) bool) (mig.Layout, error) {
 	now := g.Layout
 	if !g.Enabled {
 		now = nil
 	}
-	layout, err := plan.Target(room(g), now, want, inUse)
+	layout, err := plan.Target(boardBesideUnlisted(g), now, want, inUse)
 	if _, infeasible := errors.AsType[*plan.Infeasible](err); !infeasible {
 		return layout, err
 	}
-	return nil, beside(g, err, func(b mig.Board) error {
+	return nil, explainUnlisted(g, err, func(b mig.Board) error {
 		_, err := plan.Target(b, now, want, nil)
 		return err
 	})
 }
 
-// empties returns an *InTheWay if a change takes all instances of a GPU, and some have to stay.
-func (c Change) empties() error {
+// checkUnlisted returns an *InTheWay if a change destroys all instances of a GPU with unlisted instances.
+func (c Change) checkUnlisted() error {
 	if len(c.GPU.Unlisted) == 0 || !c.Reset && c.GPU.Enabled == c.Target.Enabled {
 		return nil
 	}

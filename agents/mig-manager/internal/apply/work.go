@@ -16,15 +16,15 @@ import (
 type work struct {
 	*transaction
 	view *partition.View
-	// ctx ends with the time for the change: then nothing more is changed, also not when a call
-	// that hung answers at last. The lease is not held any more.
+	// ctx ends with the time limit of the change. After that, GPUs must not be changed, even if a
+	// call returns late, because the lease is not held any more.
 	ctx context.Context //nolint:containedctx // that of the phase
 }
 
-// errModeBusy says that a mode was not set because the GPU is in use.
+// errModeBusy is returned if the mode was not set because the GPU is in use.
 var errModeBusy = errors.New("the driver does not change the mode while the GPU is in use")
 
-// gpu reads a GPU, which has to work.
+// gpu reads a GPU. A GPU with a fault is an error.
 func (w *work) gpu(id gpu.UUID) (mig.GPU, error) {
 	g, err := w.view.GPU(id)
 	if err == nil && g.Fault != nil {
@@ -33,8 +33,8 @@ func (w *work) gpu(id gpu.UUID) (mig.GPU, error) {
 	return g, err
 }
 
-// look reads the GPU of a member, unless it was read since NVML was initialized.
-func (w *work) look(m *member) error {
+// readMember reads the GPU of a member, unless it was read since NVML was initialized.
+func (w *work) readMember(m *member) error {
 	if m.read == w.view {
 		return nil
 	}
@@ -45,11 +45,11 @@ func (w *work) look(m *member) error {
 	return err
 }
 
-// vacant returns an *InUse if processes use what has to go, right before that is touched: GPUs
-// before this one may have taken their time. A GPU that goes back is not asked: its devices are new,
-// and the driver refuses to destroy what is in use.
-func (w *work) vacant(m *member, to mig.State) error {
-	c := way(m.gpu, to)
+// checkUnused returns an *InUse if processes use instances that the change destroys. It is called
+// right before the change, because changes of other GPUs may have taken long. It skips a rollback:
+// the instances are new, and the driver does not destroy instances in use.
+func (w *work) checkUnused(m *member, to mig.State) error {
+	c := changeTo(m.gpu, to)
 	c.Reset = c.Reset || m.fabric
 	if m.undo || !c.disturbs() {
 		return nil
@@ -62,28 +62,28 @@ func (w *work) vacant(m *member, to mig.State) error {
 		if err != nil {
 			return err
 		}
-		if list = slices.DeleteFunc(list, c.leaves); len(list) == 0 {
+		if list = slices.DeleteFunc(list, c.keepsInstancesOf); len(list) == 0 {
 			return nil
 		}
-		return &InUse{GPU: m.id, Index: m.index, Holders: w.cfg.Processes.name(m.gpu, list)}
+		return &InUse{GPU: m.id, Index: m.index, Holders: w.cfg.Processes.addOwners(m.gpu, list)}
 	}, func(err error) bool { _, used := errors.AsType[*InUse](err); return used })
 }
 
-// prepare sets the mode of a GPU, whose instances it destroys first. It marks the member if
-// the mode waits for a reset.
+// prepare destroys the instances of a GPU and sets its mode, if the mode changes. It marks the member
+// if the mode takes effect after a reset.
 func (w *work) prepare(m *member, to mig.State) error {
-	if err := w.look(m); err != nil {
+	if err := w.readMember(m); err != nil {
 		return err
 	}
 	g := m.gpu
-	if err := w.vacant(m, to); err != nil {
+	if err := w.checkUnused(m, to); err != nil {
 		return err
 	}
 	if g.Enabled == to.Enabled && g.Pending == to.Pending {
 		return nil
 	}
 	if g.Enabled != to.Pending {
-		if err := w.do(m, g, nil); err != nil {
+		if err := w.takeSteps(m, g, nil); err != nil {
 			return err
 		}
 	}
@@ -95,8 +95,8 @@ func (w *work) prepare(m *member, to mig.State) error {
 		if err != nil || activation != partition.Busy {
 			return err
 		}
-		// A mode that needs a reset is pending, also while something has the GPU open, such as
-		// nvidia-persistenced: whether the GPU can be reset is for the reset to say.
+		// A mode that needs a reset is pending even if the GPU is open, for example by
+		// nvidia-persistenced. The reset then shows whether the GPU is in use.
 		if now, err := w.gpu(m.id); err != nil || now.NeedsReset && now.Pending == to.Pending {
 			return err
 		}
@@ -120,18 +120,18 @@ func (w *work) prepare(m *member, to mig.State) error {
 		m.reset = true
 		return nil
 	default:
-		return fmt.Errorf("set MIG mode: the driver reported success, and the mode is still %s", mode(g.Enabled))
+		return fmt.Errorf("set MIG mode: the driver reported success, and the mode is still %s", modeText(g.Enabled))
 	}
 }
 
-func mode(on bool) string {
+func modeText(on bool) string {
 	if on {
 		return "enabled"
 	}
 	return "disabled"
 }
 
-// finish brings the members of a unit to their layouts, once their modes are set.
+// finish creates the layouts of the members of a unit, after their modes are set.
 func (w *work) finish(u unit, to func(*member) mig.State) {
 	for _, m := range u {
 		m.err = w.finishOne(m, to(m))
@@ -139,7 +139,7 @@ func (w *work) finish(u unit, to func(*member) mig.State) {
 }
 
 func (w *work) finishOne(m *member, to mig.State) error {
-	if err := w.look(m); err != nil {
+	if err := w.readMember(m); err != nil {
 		return err
 	}
 	g := m.gpu
@@ -151,15 +151,15 @@ func (w *work) finishOne(m *member, to mig.State) error {
 	}
 	m.reboot = ""
 	if g.Enabled != to.Enabled || g.Pending != to.Pending {
-		return fmt.Errorf("set MIG mode: the mode is %s (pending %s), want %s", mode(g.Enabled), mode(g.Pending), mode(to.Enabled))
+		return fmt.Errorf("set MIG mode: the mode is %s (pending %s), want %s", modeText(g.Enabled), modeText(g.Pending), modeText(to.Enabled))
 	}
 	if !g.Enabled {
 		return nil
 	}
-	if err := w.do(m, g, to.Layout); err != nil {
+	if err := w.takeSteps(m, g, to.Layout); err != nil {
 		return err
 	}
-	// Only what is observed counts.
+	// Only the observed layout counts.
 	g, err := w.gpu(m.id)
 	if err != nil {
 		return err
@@ -170,9 +170,9 @@ func (w *work) finishOne(m *member, to mig.State) error {
 	return nil
 }
 
-// do takes the steps of a GPU to a layout.
-func (w *work) do(m *member, g mig.GPU, to mig.Layout) error {
-	for _, s := range plan.Steps(room(g), g.Layout, to) {
+// takeSteps performs the steps of a GPU to a layout.
+func (w *work) takeSteps(m *member, g mig.GPU, to mig.Layout) error {
+	for _, s := range plan.Steps(boardBesideUnlisted(g), g.Layout, to) {
 		err := w.retry(func() error {
 			if err := w.ctx.Err(); err != nil {
 				return fmt.Errorf("%s: %w", s, err)
@@ -190,16 +190,16 @@ func (w *work) do(m *member, g mig.GPU, to mig.Layout) error {
 	return nil
 }
 
-// holders returns an *InUse with the processes that use a GPU, or what a step destroys of it.
+// holders returns an *InUse with the processes that use the GPU, or the instance that a step destroys.
 func (w *work) holders(m *member, s *mig.Step) error {
 	e := &InUse{GPU: m.id, Index: m.index}
 	if list, err := w.view.Processes(m.id); err == nil {
 		g, err := w.view.GPU(m.id)
 		list = slices.DeleteFunc(list, func(p mig.Holder) bool { return s != nil && err == nil && !concerns(g, *s, p) })
-		e.Holders = w.cfg.Processes.name(g, list)
+		e.Holders = w.cfg.Processes.addOwners(g, list)
 	}
 	if len(e.Holders) == 0 {
-		e.Open, e.Modules = w.cfg.Processes.open(w.ctx, m.gpu), w.cfg.Processes.display()
+		e.Open, e.Modules = w.cfg.Processes.withOpenDevice(w.ctx, m.gpu), w.cfg.Processes.displayModules()
 	}
 	return e
 }
@@ -214,7 +214,7 @@ func concerns(g mig.GPU, s mig.Step, p mig.Holder) bool {
 	return false
 }
 
-// inUse is holders for a GPU while NVML is not initialized.
+// inUse calls holders while NVML is not initialized.
 func (t *transaction) inUse(ctx context.Context, m *member) error {
 	err, failed := granted(ctx, t, func(v *partition.View) (error, error) {
 		return (&work{transaction: t, view: v, ctx: ctx}).holders(m, nil), nil

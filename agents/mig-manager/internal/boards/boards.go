@@ -1,5 +1,5 @@
-// Package boards has the products that can be divided into MIG devices, for plans and checks
-// where there is no GPU. Its figures are published ones; at run time, NVML's own answer wins.
+// Package boards has a table of products that can be divided into MIG devices, for plans and checks
+// without a GPU. Its figures are published ones. At run time, the values of NVML take precedence.
 package boards
 
 import (
@@ -21,22 +21,22 @@ var source []byte
 
 // Product is a GPU that can be divided.
 type Product struct {
-	// Name is short, as "a100-40".
+	// Name is a short name, such as "a100-40".
 	Name string
-	// DeviceIDs are as in gpu.PCI.
+	// DeviceIDs are in the form of gpu.PCI.
 	DeviceIDs []uint32
-	// MemoryBytes is what NVML reports as the memory of the GPU.
+	// MemoryBytes is the memory of the GPU that NVML reports.
 	MemoryBytes uint64
 	// NeedsReset is set if a change of the MIG mode takes effect after a reset of the GPU.
 	NeedsReset bool
 	Board      mig.Board
-	// Verified is set if the figures were compared with a GPU.
+	// Verified is set if the figures were compared with a real GPU.
 	Verified bool
-	// Source says where the figures come from.
+	// Source is the source of the figures.
 	Source string
 }
 
-// All returns all products, in an order that does not change.
+// All returns all products, in a fixed order.
 func All() []Product {
 	t := published()
 	list := make([]Product, 0, len(t.Products))
@@ -50,10 +50,10 @@ func All() []Product {
 	return list
 }
 
-// Find returns the product with a PCI device id. Where several have it, and differ in their
-// memory, it is the one with the memory that is nearest to memoryBytes; 0 stands for memory
-// that is not known, and finds the first. It reports false for a GPU that is not in the table,
-// or whose memory differs by more than an eighth: the names of its profiles would be wrong.
+// Find returns the product with a PCI device ID. If several products have the ID, it returns the one
+// whose memory is nearest to memoryBytes; 0 means unknown memory, and returns the first one. It
+// returns false if no product has the ID, or if the memory differs by more than an eighth, because
+// the names of the profiles would be wrong.
 func Find(pci gpu.PCI, memoryBytes uint64) (Product, bool) {
 	var found []Product
 	apart := func(p Product) uint64 { return max(p.MemoryBytes, memoryBytes) - min(p.MemoryBytes, memoryBytes) }
@@ -136,7 +136,7 @@ type productRow struct {
 	Source     string         `yaml:"source"`
 }
 
-// read reads a table of which all products are complete.
+// read reads a table. It returns an error unless all products are complete.
 func read(data []byte) (table, error) {
 	var t table
 	decoder := yaml.NewDecoder(bytes.NewReader(data))

@@ -16,7 +16,7 @@ const (
 	doubleMark = "*2"
 )
 
-// product puts the parts of a row together.
+// product builds a product from its row and the other tables.
 func (t table) product(row productRow) (Product, error) {
 	l, ok := t.Layouts[row.Layout]
 	if !ok {

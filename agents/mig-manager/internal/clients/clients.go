@@ -1,5 +1,5 @@
-// Package clients stops the units of systemd on the host that use GPUs, before a GPU is reset,
-// and starts them again: in any case, also in the next process if this one is killed.
+// Package clients stops the host's systemd units that use GPUs before a GPU is reset, and starts them
+// again. If this process is killed, the next process starts them.
 package clients
 
 import (
@@ -17,38 +17,38 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// The limits of a job of systemd. They are those of NVIDIA's MIG manager.
+// The time limits of a systemd job. They are the limits of NVIDIA's MIG manager.
 const (
 	stopLimit  = 30 * time.Second
 	startLimit = 2 * time.Minute
 )
 
-// maxJournal bounds the journal.
+// maxJournal is the largest size of the journal, in bytes.
 const maxJournal = 1 << 20
 
 // Config describes the clients of a host.
 type Config struct {
 	Host Systemd
-	// Units are those that use GPUs, in the order in which they are stopped.
+	// Units are the units that use GPUs. They are stopped in this order.
 	Units []string
-	// Journal is the file with the units that have to be started again.
+	// Journal is the path of the file with the units to start again.
 	Journal string
-	// BootID identifies this boot: the host starts its units itself after a boot.
+	// BootID identifies the current boot. After a reboot, the host starts its units itself.
 	BootID string
 	Log    *slog.Logger
 }
 
-// Clients are the units of a host that use GPUs. Its methods are for one goroutine.
+// Clients manages the units of a host that use GPUs. It is not safe for concurrent use.
 type Clients struct{ cfg Config }
 
-// journal is the content of the file.
+// journal is the content of the journal file.
 type journal struct {
 	BootID string `json:"bootID"`
-	// Stopped is in the order that is the reverse of that in which they start again.
+	// Stopped lists the stopped units. They are started in reverse order.
 	Stopped []string `json:"stopped"`
 }
 
-// add adds units that are not there yet.
+// add adds units that the journal does not have.
 func (j *journal) add(units []string) {
 	for _, u := range units {
 		if !slices.Contains(j.Stopped, u) {
@@ -60,8 +60,9 @@ func (j *journal) add(units []string) {
 // New returns the clients of a host.
 func New(cfg Config) *Clients { return &Clients{cfg: cfg} }
 
-// Stop stops the units that run, and the sockets, timers and paths that would start them again.
-// Before it touches one, it notes them in the journal, and all units that systemd stops with them.
+// Stop stops the running units, and the sockets, timers and paths that would start them again. Before
+// it stops a unit, it records the unit in the journal, and all units that systemd stops together with
+// it.
 func (c *Clients) Stop(ctx context.Context) error {
 	j, err := c.read()
 	if err != nil {
@@ -81,7 +82,8 @@ func (c *Clients) Stop(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("stop the clients of GPUs on the host: look what starts %s: %w", name, err)
 		}
-		// A socket does not start once its service runs, so it comes after it here, and starts before.
+		// A socket does not start while its service runs. It comes after the service here, so that it
+		// starts first.
 		affected, err := c.cfg.Host.stoppedWith(ctx, append([]string{u.name}, triggers...))
 		if err != nil {
 			return fmt.Errorf("stop the clients of GPUs on the host: look what stops with %s: %w", name, err)
@@ -113,9 +115,8 @@ func (c *Clients) stop(ctx context.Context, unit string) error {
 	return nil
 }
 
-// Start starts all units that Stop has stopped, those that were stopped last first. Those that do not start
-// stay in the journal, for the next call; those that cannot, because they are masked or removed
-// by now, do not.
+// Start starts all units that Stop has stopped, in reverse order. Units that do not start stay in the
+// journal for the next call, except units that are masked or removed.
 func (c *Clients) Start(ctx context.Context) error {
 	j, err := c.read()
 	if err != nil {
@@ -152,13 +153,13 @@ func (c *Clients) start(ctx context.Context, unit string) error {
 	return fmt.Errorf("start %s on the host: %w", unit, err)
 }
 
-// Stopped returns the units that have to be started again.
+// Stopped returns the units to start again.
 func (c *Clients) Stopped() ([]string, error) {
 	j, err := c.read()
 	return j.Stopped, err
 }
 
-// read returns the journal of this boot. That of another boot counts as empty.
+// read returns the journal of this boot. A journal of another boot counts as empty.
 func (c *Clients) read() (journal, error) {
 	data, err := hostfs.ReadFile(c.cfg.Journal, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -177,7 +178,7 @@ func (c *Clients) read() (journal, error) {
 	return j, nil
 }
 
-// write replaces the journal; an empty one is removed.
+// write writes the journal, or removes an empty one.
 func (c *Clients) write(j journal) error {
 	if len(j.Stopped) == 0 {
 		if err := os.Remove(c.cfg.Journal); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -8,22 +8,22 @@ import (
 	"outrigger.dev/pkg/config/strict"
 )
 
-// version is the only version of the file.
+// version is the only version of the file format.
 const version = "v1"
 
-// maxName is the length of the longest name of a unit (systemd.unit(5)).
+// maxName is the largest length of a unit name (systemd.unit(5)).
 const maxName = 255
 
 var (
-	// name is that of a unit with a program, or of one that starts it. To stop a slice or a target, a
-	// mount or a scope would stop what uses no GPU.
+	// name matches the names of services and of units that start services. Slices, targets, mounts
+	// and scopes are rejected, because stopping them would also stop processes that do not use GPUs.
 	name = regexp.MustCompile(`^[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\@-]*\.(service|socket|timer|path)$`)
-	// bus is a unit without which systemd does not answer.
+	// bus matches the units of the message bus. Without them, systemd does not answer.
 	bus = regexp.MustCompile(`^dbus(-[a-z]+)?\.(service|socket)$`)
 )
 
-// Parse reads a file with the units of the host that use GPUs, in the format of NVIDIA's MIG
-// manager. Errors call it file. It returns their names in the order of the file.
+// Parse parses a file with the host's units that use GPUs, in the format of NVIDIA's MIG manager.
+// file is the name in errors. It returns the names of the units, in the order of the file.
 func Parse(file string, data []byte) ([]string, error) {
 	doc := strict.Parse(file, data)
 	top := doc.Root().Map("version", "systemd-services")

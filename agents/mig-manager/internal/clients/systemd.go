@@ -12,42 +12,41 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Systemd is the systemd that answers on a socket of D-Bus. It connects for each call: calls are
-// seldom, and the host may restart its bus.
+// Systemd is the systemd behind a D-Bus socket. It connects for each call, because calls are rare and
+// the host may restart its bus.
 type Systemd struct {
-	// Socket is where this process sees the host's /run/dbus/system_bus_socket.
+	// Socket is the host's /run/dbus/system_bus_socket, as a path of this process.
 	Socket string
 }
 
-// The states of a unit (org.freedesktop.systemd1, property ActiveState) in which it runs, or is
-// about to.
+// The states of a unit that runs or is about to run (org.freedesktop.systemd1, property ActiveState).
 const (
 	active     = "active"
 	activating = "activating"
 	reloading  = "reloading"
 )
 
-// The states of units (property LoadState) that cannot be started.
+// The states of units that cannot be started (property LoadState).
 const (
 	masked   = "masked"
 	notFound = "not-found"
 )
 
-// unit is what systemd knows of a unit.
+// unit has the properties of a unit.
 type unit struct {
-	// name is the one by which systemd knows it: another one can be an alias.
+	// name is the unit's main name. The requested name can be an alias.
 	name string
 	// load and state are its LoadState and ActiveState.
 	load, state string
 	active      bool
 	// triggers are the units that start it, such as sockets.
 	triggers []string
-	// dependents are the units that systemd stops with it.
+	// dependents are the units that systemd stops together with the unit.
 	dependents []string
 }
 
-// unit returns what systemd knows of a unit. It returns an error for a name that no unit can have,
-// but none for a unit that does not exist.
+// unit returns the properties of a unit. It returns an error for an invalid name, but not for a unit
+// that does not exist.
 func (s Systemd) unit(ctx context.Context, name string) (unit, error) {
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -73,7 +72,7 @@ func (s Systemd) unit(ctx context.Context, name string) (unit, error) {
 	return u, nil
 }
 
-// running returns those of some units that run.
+// running returns the units that run.
 func (s Systemd) running(ctx context.Context, units []string) ([]string, error) {
 	var out []string
 	for _, name := range units {
@@ -88,9 +87,9 @@ func (s Systemd) running(ctx context.Context, units []string) ([]string, error) 
 	return out, nil
 }
 
-// stoppedWith returns the units that stop if these do, with them: what depends on one comes before
-// it. Targets are left out: they run no program, and to start one starts all that it
-// wants, also what somebody has stopped.
+// stoppedWith returns the running units that systemd stops together with units, dependents first. It
+// does not return targets: they run no program, and starting a target would also start units that a
+// user has stopped.
 func (s Systemd) stoppedWith(ctx context.Context, units []string) ([]string, error) {
 	var out []string
 	seen := map[string]bool{}
@@ -122,7 +121,7 @@ func (s Systemd) stoppedWith(ctx context.Context, units []string) ([]string, err
 	return out, nil
 }
 
-// Stop stops a unit, and waits until it is stopped.
+// Stop stops a unit, and waits until it has stopped.
 func (s Systemd) Stop(ctx context.Context, unit string) error {
 	return s.job(ctx, func(conn *systemd.Conn, done chan<- string) error {
 		_, err := conn.StopUnitContext(ctx, unit, "replace", done)
@@ -130,7 +129,7 @@ func (s Systemd) Stop(ctx context.Context, unit string) error {
 	})
 }
 
-// Start starts a unit, and waits until it is started.
+// Start starts a unit, and waits until it has started.
 func (s Systemd) Start(ctx context.Context, unit string) error {
 	return s.job(ctx, func(conn *systemd.Conn, done chan<- string) error {
 		_, err := conn.StartUnitContext(ctx, unit, "replace", done)
@@ -138,21 +137,21 @@ func (s Systemd) Start(ctx context.Context, unit string) error {
 	})
 }
 
-// Reboot reboots the host in order: it stops all units first.
+// Reboot reboots the host. It stops all units first.
 func (s Systemd) Reboot(ctx context.Context) error {
 	conn, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	// As systemctl reboot does. The method Reboot of systemd's manager stops nothing.
+	// systemctl reboot does the same. The method Reboot of systemd's manager does not stop units.
 	if _, err := conn.StartUnitContext(ctx, "reboot.target", "replace-irreversibly", nil); err != nil {
 		return fmt.Errorf("reboot the host: %w", err)
 	}
 	return nil
 }
 
-// job runs a job of systemd, and waits for its end.
+// job starts a systemd job, and waits until it ends.
 func (s Systemd) job(ctx context.Context, run func(*systemd.Conn, chan<- string) error) error {
 	conn, err := s.connect(ctx)
 	if err != nil {
@@ -180,7 +179,7 @@ func (s Systemd) connect(ctx context.Context) (*systemd.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The library can look up the name of the user, which is not needed.
+		// The default authentication looks up the user's name, which is not needed.
 		if err := conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))}); err != nil {
 			_ = conn.Close()
 			return nil, err

@@ -1,5 +1,5 @@
-// Package hooks reads the hooks files of mig-parted, version v1, and runs the programs in
-// them: what an administrator wants to happen around a change of MIG layouts.
+// Package hooks reads mig-parted's hooks files, version v1. It runs the programs in them, which an
+// administrator wants to run before and after changes of MIG layouts.
 package hooks
 
 import (
@@ -8,41 +8,41 @@ import (
 	"outrigger.dev/pkg/config/strict"
 )
 
-// Point is a moment of an apply at which hooks run.
+// Point is a point in time when hooks run.
 type Point string
 
-// The points, in their order.
+// The points, in order.
 const (
-	// ApplyStart comes before the GPUs are looked at.
+	// ApplyStart is before the GPUs are observed.
 	ApplyStart Point = "apply-start"
-	// PreApplyMode comes before a change of a MIG mode.
+	// PreApplyMode is before a change of a MIG mode.
 	PreApplyMode Point = "pre-apply-mode"
-	// PreApplyConfig comes before a change of a MIG layout.
+	// PreApplyConfig is before a change of a MIG layout.
 	PreApplyConfig Point = "pre-apply-config"
-	// ApplyExit comes at the end, always.
+	// ApplyExit is at the end, even after an error.
 	ApplyExit Point = "apply-exit"
 )
 
-// version is the only version of the format.
+// version is the only version of the file format.
 const version = "v1"
 
 // Hook is a program to run.
 type Hook struct {
 	Command string
 	Args    []string
-	// Env has variables by name. The program gets no others but those of Runner.Env.
+	// Env has environment variables. The program gets only these and the variables of Runner.Env.
 	Env map[string]string
-	// Dir is the working folder; empty for that of this process.
+	// Dir is the working folder. Default: the folder of this process.
 	Dir string
 	// At is the place of the hook in its file, for errors.
 	At string
 }
 
-// File is a hooks file: what runs at each point, in order.
+// File has the hooks of each point, in order.
 type File map[Point][]Hook
 
-// Read reads a hooks file, which errors call file. It reports all errors at once. The keys
-// are those of mig-parted; unknown ones, which it ignores, are errors.
+// Read parses a hooks file. file is the name in errors. It reports all errors at once. The keys are
+// mig-parted's. Unknown keys, which mig-parted ignores, are errors.
 func Read(file string, data []byte) (File, error) {
 	doc := strict.Parse(file, data)
 	root := doc.Root().Map("version", "hooks")

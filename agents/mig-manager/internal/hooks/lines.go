@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxLine is the longest line that is passed on; longer ones are cut into several.
+// maxLine is the largest length of a line, in bytes. Longer lines are split.
 const maxLine = 4 << 10
 
-// lines calls each with every line of what r has, until its end.
-func lines(r io.Reader, each func(line string)) {
+// eachLine calls each for every non-empty line of r.
+func eachLine(r io.Reader, each func(line string)) {
 	in := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := in.ReadSlice('\n')

@@ -14,32 +14,32 @@ import (
 	"time"
 )
 
-// grace is how long a hook that takes too long may go on after SIGTERM, before SIGKILL, and
-// how long the output of what a hook leaves behind is read.
+// grace is how long a hook may run between SIGTERM and SIGKILL after its time limit, and how long the
+// output of its child processes is read after the hook has ended.
 const grace = 2 * time.Second
 
 const (
-	// maxOutput is how many bytes of the output of a hook are logged.
+	// maxOutput is the number of bytes that are logged of a hook's output.
 	maxOutput = 256 << 10
-	// perLine is what each line counts in addition: what the log adds to it.
+	// perLine is added for each line, because a log entry has other fields.
 	perLine = 64
 )
 
 // Runner runs the hooks of a file.
 type Runner struct {
 	File File
-	// Env has the variables that each hook gets. They replace those of the hook, as in
-	// mig-parted: they say what is applied.
+	// Env has variables for each hook. They describe the change, and replace variables of the hook, as in
+	// mig-parted.
 	Env map[string]string
-	// Limit is how long a hook may take; 0 is no limit.
+	// Limit is the time limit of a hook; 0 for no limit.
 	Limit time.Duration
-	// Log gets what hooks write, line by line.
+	// Log gets the output of hooks, line by line.
 	Log *slog.Logger
 }
 
-// Run runs the hooks of a point, one after the other, and stops at the first that fails. A
-// hook ends with ctx, and with its limit; with it end all processes that it has started.
-// Of ApplyExit, all hooks run, also if ctx has ended, and all errors are returned.
+// Run runs the hooks of a point in order, and stops at the first hook that fails. A hook and its
+// child processes are ended when ctx ends or the time limit is reached. For ApplyExit, Run runs all
+// hooks, even if ctx has ended, and returns all errors.
 func (r Runner) Run(ctx context.Context, p Point) error {
 	var errs []error
 	if p == ApplyExit {
@@ -66,12 +66,12 @@ func (r Runner) run(ctx context.Context, p Point, h Hook) error {
 	log.Info("running hook")
 	cmd := exec.CommandContext(ctx, h.Command, h.Args...) //nolint:gosec // the administrator's hooks file names it
 	cmd.Dir, cmd.Env = h.Dir, environment(h.Env, r.Env)
-	// A hook in a process group of its own can be ended with all that it has started.
+	// With a separate process group, the hook is ended together with its child processes.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return signal(cmd.Process, syscall.SIGTERM) }
 	cmd.WaitDelay = grace
 	if h.Dir != "" {
-		// The error of exec does not tell it from a program that is missing.
+		// The error of exec would not distinguish a missing folder from a missing program.
 		if _, err := os.Stat(h.Dir); err != nil {
 			return fmt.Errorf("hook %s %s: workdir: %w: mend the hook or remove it from %s", p, h.Command, err, h.At)
 		}
@@ -111,7 +111,7 @@ func output(cmd *exec.Cmd, log *slog.Logger) error {
 	go func() {
 		defer close(logged)
 		left := maxOutput
-		lines(out, func(line string) {
+		eachLine(out, func(line string) {
 			switch {
 			case left < 0:
 			case left < len(line):
@@ -133,7 +133,8 @@ func output(cmd *exec.Cmd, log *slog.Logger) error {
 	return err
 }
 
-// environment returns variables as a process gets them; those of more replace others.
+// environment returns the variables in the form of a process environment. Variables in more replace
+// variables in env.
 func environment(env, more map[string]string) []string {
 	all := map[string]string{}
 	maps.Copy(all, env)

@@ -12,11 +12,12 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// maxFile bounds a hooks file.
+// maxFile is the largest size of a hooks file, in bytes.
 const maxFile = 1 << 20
 
-// ReadFile is Read for the file at a path. It rejects one that others than root, the user of this
-// process and the user who runs it with sudo can change or replace, or another group than theirs.
+// ReadFile reads the hooks file at a path. It rejects a file that other users can change or replace.
+// Trusted users are root, the user of this process and the user who runs it with sudo, with their
+// groups.
 func ReadFile(path string) (File, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -25,9 +26,9 @@ func ReadFile(path string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What is checked cannot be replaced after it.
+	// Check all folders of the path, so that other users cannot replace the file after the check.
 	for at := real; ; at = filepath.Dir(at) {
-		if err := trusted(at); err != nil {
+		if err := checkTrusted(at); err != nil {
 			return nil, err
 		}
 		if at == filepath.Dir(at) {
@@ -41,8 +42,8 @@ func ReadFile(path string) (File, error) {
 	return Read(path, data)
 }
 
-// trusted returns an error for a file or a folder that others can change.
-func trusted(path string) error {
+// checkTrusted returns an error for a file or a folder that other users can change.
+func checkTrusted(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -52,8 +53,8 @@ func trusted(path string) error {
 		return errors.New("read the owner of " + path + ": no such information")
 	}
 	owner, group := int(stat.Uid), int(stat.Gid)
-	// Whoever may write to a folder with the sticky bit, such as /tmp, can add files, and can rename or
-	// remove only their own: what root or this user owns in it stays. Its owner could remove all.
+	// In a folder with the sticky bit, such as /tmp, users can add files, but can rename or remove
+	// only their own files. Files of trusted users stay, unless another user owns the folder.
 	shared := !info.IsDir() || info.Mode()&fs.ModeSticky == 0
 	switch {
 	case owner != 0 && owner != os.Geteuid() && strconv.Itoa(owner) != os.Getenv("SUDO_UID"):

@@ -16,7 +16,7 @@ import (
 	"outrigger.dev/pkg/procowner"
 )
 
-// act takes an action. It returns after which time to look again; 0 for none.
+// act performs an action. It returns the time after which the loop continues; 0 for none.
 func (m *Manager) act(ctx context.Context, o Observation, a Action) (time.Duration, error) {
 	if o.unsure() && a.Kind != Settle {
 		m.fact.Withdraw()
@@ -24,12 +24,12 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) (time.Durati
 	switch a.Kind {
 	case Rest:
 		if a.Clear {
-			m.settled("")
+			m.publishSettled("")
 		}
 	case Settle:
 		m.attempt, m.inEffect = attempt{}, o.Wanted
 		m.forgetReboot()
-		m.settled(o.Wanted)
+		m.publishSettled(o.Wanted)
 	case Hold:
 	case Cordon:
 		m.cordoned = true
@@ -46,7 +46,7 @@ func (m *Manager) act(ctx context.Context, o Observation, a Action) (time.Durati
 	return a.After, nil
 }
 
-// apply makes a change. Units of the host that it stops run again before it returns.
+// apply makes a change. Before it returns, it starts the units of the host again that it has stopped.
 func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 	began := m.now()
 	m.cfg.Log.Info("applying mig config", "config", o.Wanted)
@@ -60,13 +60,13 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 		result, err = m.cfg.GPUs.Apply(ctx, o.Request)
 	}
 	m.startUnits(context.WithoutCancel(ctx))
-	if gone := errors.Is(err, contract.ErrClaimed) || errors.Is(err, context.Canceled) || away(err) && !stops; gone && len(result.GPUs) == 0 {
-		return retryDriver // it went away, or another agent has claimed it, since it was observed
+	if gone := errors.Is(err, contract.ErrClaimed) || errors.Is(err, context.Canceled) || driverGone(err) && !stops; gone && len(result.GPUs) == 0 {
+		return retryDriver // the driver is gone, or was claimed after the observation
 	}
 	if _, unknown := errors.AsType[*apply.HoldersUnknown](err); unknown {
-		return m.cfg.Options.Poll // nothing was tried
+		return m.cfg.Options.Poll // the change was not attempted
 	}
-	m.loop.Wake() // what comes next is decided by what is there then
+	m.loop.Wake() // the next observation decides how to continue
 	if err != nil {
 		m.failed(ctx, outcome(result, err), stops)
 		return 0
@@ -76,15 +76,15 @@ func (m *Manager) apply(ctx context.Context, o Observation) time.Duration {
 	return 0
 }
 
-// failed records an attempt that failed. One that has stopped units of the host is not repeated
-// with each look at the users.
+// failed records a failed attempt. If it has stopped units of the host, the next attempt is delayed
+// longer than the poll interval.
 func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 	if ctx.Err() != nil {
 		return
 	}
 	t := &m.attempt
 	t.Attempt = Attempt{Err: err, Reboot: errors.Is(err, errNeedsReboot)}
-	if t.Users = m.staying(ctx, slices.Clone(apply.Holders(err))); len(t.Users) > 0 {
+	if t.Users = m.markStaying(ctx, slices.Clone(apply.Holders(err))); len(t.Users) > 0 {
 		in := m.cfg.Options.Poll
 		if stopped {
 			in = t.retry.Next()
@@ -95,7 +95,7 @@ func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 		return
 	}
 	if t.Reboot {
-		m.noted()
+		m.loadRebootNote()
 		m.needsReboot()
 	} else {
 		t.until = m.now().Add(t.retry.Next())
@@ -103,7 +103,7 @@ func (m *Manager) failed(ctx context.Context, err error, stopped bool) {
 	m.metrics.count(failed, 0)
 }
 
-// evict asks the API server to evict pods. PodDisruptionBudgets count: it is asked again.
+// evict requests evictions of pods. It is called again while PodDisruptionBudgets block evictions.
 func (m *Manager) evict(ctx context.Context, users []mig.Holder) {
 	done := map[procowner.Pod]bool{}
 	for _, u := range users {
@@ -117,7 +117,7 @@ func (m *Manager) evict(ctx context.Context, users []mig.Holder) {
 	}
 }
 
-// evictPod evicts a pod of this node, unless it is about to end.
+// evictPod evicts a pod of this node, unless it is already terminating.
 func (m *Manager) evictPod(ctx context.Context, name procowner.Pod) error {
 	var pod eviction.Pod
 	err := m.cfg.Client.Get(ctx, kube.Object{API: "v1", Resource: "pods", Namespace: name.Namespace, Name: name.Name}, &pod)

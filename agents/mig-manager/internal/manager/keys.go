@@ -1,13 +1,13 @@
-// Package manager keeps the MIG layouts of a node's GPUs as a label of its Node asks: it
-// observes the Node, the config, the GPUs and who uses them, Next derives the next action, and
-// the loop takes it.
+// Package manager keeps the MIG layouts of a node's GPUs in the state that a label of its Node
+// selects. The loop observes the Node, the config, the GPUs and their users. Next derives the next
+// action, which the loop performs.
 package manager
 
 // Labels of NVIDIA's MIG manager.
 const (
-	// ConfigLabel names the config of a node. People and schedulers write it.
+	// ConfigLabel selects the config of a node. Users and schedulers write it.
 	ConfigLabel = "nvidia.com/mig.config"
-	// StateLabel has the State of the config of a node.
+	// StateLabel has the State of a node's config.
 	StateLabel = "nvidia.com/mig.config.state"
 )
 
@@ -15,8 +15,8 @@ const (
 const (
 	// CauseAnnotation says why the config of a node is pending, failed or rebooting.
 	CauseAnnotation = "outrigger.dev/mig-config-cause"
-	// CordonedAnnotation is written in the same patch as the cordon, so that a Node has it
-	// exactly while it is this agent that cordoned it. Its value is the config.
+	// CordonedAnnotation is written in the same patch as the cordon. A Node has it exactly while it
+	// is cordoned by this agent. Its value is the config.
 	CordonedAnnotation = "outrigger.dev/mig-config-cordoned"
 )
 
@@ -31,7 +31,7 @@ const (
 	Failed    State = "failed"
 )
 
-// Policy says what to do about pods that hold what a change destroys.
+// Policy selects the handling of pods that use instances or GPUs of a change.
 type Policy string
 
 // The policies.
@@ -40,7 +40,7 @@ const (
 	WaitForPods Policy = "wait"
 	// EvictPods evicts them.
 	EvictPods Policy = "evict"
-	// FailOnPods makes the config fail until they end.
+	// FailOnPods reports that the config failed, until they end.
 	FailOnPods Policy = "fail"
 )
 

@@ -10,14 +10,14 @@ import (
 	"outrigger.dev/pkg/nodestate"
 )
 
-// endLimit bounds the requests at the end.
+// endLimit is the time limit of requests at the end of Run.
 const endLimit = 10 * time.Second
 
-// uncordonAtEnd uncordons the node if this agent has cordoned it: nobody may come to do it later. An
-// agent that starts again cordons it again. Until a reboot it stays cordoned: pods that come now
-// would be in the way after it.
+// uncordonAtEnd uncordons the node if this agent has cordoned it, because the agent may not start
+// again. If it does, it cordons the node again. Before a reboot, the node stays cordoned, because
+// new pods would prevent the change after it.
 func (m *Manager) uncordonAtEnd(ctx context.Context) {
-	if !m.current().Cordoned && !m.cordoned || m.attempt.Rebooting {
+	if !m.currentNode().Cordoned && !m.cordoned || m.attempt.Rebooting {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
@@ -27,9 +27,9 @@ func (m *Manager) uncordonAtEnd(ctx context.Context) {
 	}
 }
 
-// Withdraw takes back what the agent has published: the state and its cause, the cordon, and the
-// fact mig-ready. The label of the config is the user's, and the layouts stay. It is for an agent
-// that does not come back to the node, after Run.
+// Withdraw removes the published state and its cause, the cordon, and the fact mig-ready. It keeps
+// the label of the config, which users write, and the layouts. Call it after Run, if the agent does
+// not return to the node.
 func (m *Manager) Withdraw(ctx context.Context) error {
 	err := m.writer.Withdraw(ctx, nodestate.Published{Metadata: true, Cordon: true})
 	if err != nil {

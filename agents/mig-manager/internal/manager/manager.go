@@ -31,48 +31,49 @@ type GPUs interface {
 
 var _ GPUs = (*apply.Applier)(nil)
 
-// Units are those of the host's systemd that use GPUs.
+// Units manages the host's systemd units that use GPUs.
 type Units interface {
 	Stop(ctx context.Context) error
 	Start(ctx context.Context) error
-	// Stopped returns those that have to be started again.
+	// Stopped returns the units to start again.
 	Stopped() ([]string, error)
 }
 
-// Config describes a Manager.
+// Config configures a Manager.
 type Config struct {
 	Client *kube.Client
-	// Report sends an Event of the Node.
+	// Report sends an Event about the Node.
 	Report func(kube.Event)
 	GPUs   GPUs
-	// Select returns the desired state of the GPUs by the config of a name. With an error, it returns
-	// the part that can be reached nevertheless, or nil. It is called again for each observation.
+	// Select returns the desired state of the GPUs for the name of a config. With an error, it
+	// returns the desired state of the other GPUs, or nil. It is called again for each observation.
 	Select func(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, error)
 	// Stays reports whether a pod comes back after an eviction.
 	Stays func(ctx context.Context, pod procowner.Pod) bool
-	// Units is nil if those of the host are left alone.
+	// Units is nil if the host's units must not be stopped.
 	Units Units
-	// OfHost reports whether Units has a unit.
+	// OfHost reports whether Units can stop a unit.
 	OfHost func(unit string) bool
 	// Reboot reboots the host.
 	Reboot func(ctx context.Context) error
-	// Default is the config of a node without the label, empty for none.
+	// Default is the config of a node without the label, or "".
 	Default  string
 	Options  Options
 	Contract contract.Dir
-	// DriverVersion returns the version of the driver, empty if it is not known.
+	// DriverVersion returns the version of the driver, or "" if it is not known.
 	DriverVersion func() string
-	// Loaded names the loading of the driver: it is another one after the driver was unloaded and loaded
-	// again, and empty while no driver is loaded.
+	// Loaded identifies the load of the driver. The value changes when the driver is unloaded and
+	// loaded again. It is empty while no driver is loaded.
 	Loaded func() string
-	// RebootFile is the file that says for which config the host was rebooted.
+	// RebootFile is the path of the file that records a reboot of the host, and the config that needed it.
 	RebootFile string
-	// Retry has the pauses between attempts.
+	// Retry has the delays between attempts.
 	Retry pace.Backoff
 	Log   *slog.Logger
 }
 
-// Manager keeps the layouts. Other goroutines than its loop call its exported methods.
+// Manager keeps the layouts in the desired state. Goroutines other than its loop may only call the
+// exported methods.
 type Manager struct {
 	cfg  Config
 	loop *reconcile.Loop
@@ -85,57 +86,57 @@ type Manager struct {
 	fact    *contract.Keeper
 	metrics metrics
 
-	// The loop owns these.
+	// These fields are used only by the loop.
 	node     Node
 	wanted   string
 	attempt  attempt
 	recovery recovery
-	// stopUnits is set if a unit of the host is in the way, or was in that of the last attempt.
+	// stopUnits is set if a unit of the host prevents the change, or prevented the last attempt.
 	stopUnits bool
-	// inEffect is the config that was last found in effect.
+	// inEffect is the config that was last in effect.
 	inEffect string
-	// loaded is Config.Loaded at the start of the last look.
+	// loaded is the value of Config.Loaded at the start of the last observation.
 	loaded string
-	// cordoned is set once this process has asked for a cordon, which may have come through although the answer did not.
+	// cordoned is set after this process has requested a cordon, even if the response was lost.
 	cordoned bool
-	// about is what the Node was last made to show, in substance, and cause its text.
+	// about is the last published state without details that change often, and cause the published text.
 	about incident
 	cause string
-	// reported and logged are the last Event and the last line of the log about a state.
+	// reported is the last Event, and logged the last log entry, about a state.
 	reported *incident
 	logged   incident
 }
 
-// pause is the time between two attempts.
+// pause is the delay between two attempts.
 type pause struct {
 	until time.Time
 	retry pace.Backoff
 }
 
-// left returns how long the pause takes still, 0 if it is over.
-func (p pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
+// remaining returns the rest of the pause, or 0 if it is over.
+func (p pause) remaining(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
-// recovery is what is remembered of the attempts to end what a process before left.
+// recovery records attempts to finish the changes of an earlier process.
 type recovery struct {
 	pause
 	done bool
 }
 
-// attempt is what is remembered of the last attempt.
+// attempt records the last attempt.
 type attempt struct {
 	Attempt
 	pause
-	// of names the change.
-	of string
+	// change identifies the change.
+	change string
 }
 
-// The delays after a write to the Node that failed.
+// The delays after a failed write to the Node.
 const (
 	retryWrite     = time.Second
 	retryWriteMost = time.Minute
 )
 
-// New returns a Manager.
+// New returns a Manager. Run starts it.
 func New(cfg Config) *Manager {
 	m := &Manager{
 		cfg: cfg, now: time.Now, boottime: contract.Boottime, ready: reconcile.NewStatus(errStarting), metrics: newMetrics(),
@@ -155,13 +156,13 @@ func New(cfg Config) *Manager {
 	return m
 }
 
-// Ready returns nil while the layouts are as the config asks, and otherwise why they are not.
+// Ready returns nil while the layouts match the config, and otherwise the reason.
 func (m *Manager) Ready() error { return m.ready.Err() }
 
-// Changed makes the manager look again: at the config, or at the GPUs.
+// Changed makes the manager observe the config and the GPUs again.
 func (m *Manager) Changed() { m.loop.Wake() }
 
-// Run keeps the layouts until ctx ends. A change that has begun is ended first.
+// Run keeps the layouts in the desired state until ctx ends. It finishes a change that has begun.
 func (m *Manager) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -172,9 +173,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	return err
 }
 
-// step observes, derives and acts once. Its errors are about writes to the Node.
+// step observes the node, derives an action and performs it. It returns errors of writes to the Node.
 func (m *Manager) step(ctx context.Context) (reconcile.Result, error) {
-	m.node = m.current()
+	m.node = m.currentNode()
 	started := m.startUnits(ctx)
 	o := m.observe(ctx)
 	if ctx.Err() != nil {
@@ -182,21 +183,21 @@ func (m *Manager) step(ctx context.Context) (reconcile.Result, error) {
 	}
 	a := Next(o)
 	a.Cause = oneLine(a.Cause)
-	m.show(o, a)
-	m.log(o, a)
+	m.exportState(o, a)
+	m.logState(o, a)
 	again, unpublished := m.publish(ctx, o, a)
 	acted, err := m.act(ctx, o, a)
 	var recovers time.Duration
 	if o.Node.Known && !m.recovery.done {
-		recovers = max(time.Millisecond, m.recovery.left(m.now()))
+		recovers = max(time.Millisecond, m.recovery.remaining(m.now()))
 	}
 	return reconcile.Result{After: earliest(acted, started, recovers, again)}, errors.Join(unpublished, err)
 }
 
-// retryUnits is how soon a unit of the host that does not start is started again.
+// retryUnits is the delay after a unit of the host could not be started.
 const retryUnits = 15 * time.Second
 
-// earliest returns the shortest time, but for 0, which is none.
+// earliest returns the shortest time. It ignores 0, which means never.
 func earliest(times ...time.Duration) time.Duration {
 	var out time.Duration
 	for _, t := range times {
@@ -207,7 +208,7 @@ func earliest(times ...time.Duration) time.Duration {
 	return out
 }
 
-// startUnits starts units of the host that an attempt, or a process before, has left stopped.
+// startUnits starts units of the host that an attempt or an earlier process has left stopped.
 func (m *Manager) startUnits(ctx context.Context) time.Duration {
 	if m.cfg.Units == nil {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// namespace is the first part of the names of metrics.
+// namespace is the prefix of the names of metrics.
 const namespace = "outrigger_mig_manager"
 
 // The results of attempts.
@@ -16,7 +16,7 @@ const (
 	busy      = "busy"
 )
 
-// metrics are those of a Manager.
+// metrics holds the metrics of a Manager.
 type metrics struct {
 	state       *prometheus.GaugeVec
 	users, took prometheus.Gauge
@@ -35,15 +35,15 @@ func newMetrics() metrics {
 			Namespace: namespace, Name: "changes_total", Help: "Attempts to change the MIG layouts, by result: success, failed, or busy if something in use was in the way.",
 		}, []string{"result"}),
 	}
-	m.show("")
+	m.setState("")
 	for _, result := range []string{succeeded, failed, busy} {
 		m.changes.WithLabelValues(result)
 	}
 	return m
 }
 
-// show exports the state that the Node shows.
-func (m metrics) show(is State) {
+// setState exports the published state.
+func (m metrics) setState(is State) {
 	for _, state := range []State{Pending, Rebooting, Success, Failed} {
 		value := 0.0
 		if state == is {
@@ -53,7 +53,7 @@ func (m metrics) show(is State) {
 	}
 }
 
-// count counts an attempt, which took a time.
+// count counts an attempt with its duration.
 func (m metrics) count(result string, took time.Duration) {
 	m.changes.WithLabelValues(result).Inc()
 	if result == succeeded {
@@ -61,7 +61,7 @@ func (m metrics) count(result string, took time.Duration) {
 	}
 }
 
-// Collectors returns the metrics.
+// Collectors returns the collectors of the metrics.
 func (m *Manager) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.metrics.state, m.metrics.users, m.metrics.changes, m.metrics.took}
 }

@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// Kind is what an Action does.
+// Kind is the kind of an Action.
 type Kind string
 
 // The kinds of actions.
@@ -22,7 +22,7 @@ const (
 	Settle Kind = "settle"
 	// Hold waits for the users of a GPU, or for the next attempt.
 	Hold Kind = "hold"
-	// Cordon makes the node unschedulable, and Uncordon takes that back.
+	// Cordon makes the node unschedulable. Uncordon makes it schedulable again.
 	Cordon   Kind = "cordon"
 	Uncordon Kind = "uncordon"
 	// Evict evicts the pods of Users.
@@ -33,43 +33,42 @@ const (
 	Reboot Kind = "reboot"
 )
 
-// Action is what to do next, and what to publish before.
+// Action is the next action, and the state to publish before it.
 type Action struct {
 	Kind Kind
-	// State and Cause are published. An empty State leaves what is published as it is; Clear
-	// removes it.
+	// State and Cause are published. If State is empty, the published state stays, unless Clear removes it.
 	State State
 	Cause string
 	Clear bool
-	// Users are those for whom the change waits, and Why is what Cause says before it lists them.
+	// Users are the users that the change waits for, and Why is the part of Cause before their list.
 	Users []mig.Holder
 	Why   string
-	// After is when to look again if nothing changes, 0 for never.
+	// After is the time after which the loop observes again if nothing changes, 0 for never.
 	After time.Duration
 }
 
-// retryDriver is how often GPUs that cannot be read are tried again: most causes wake the loop.
+// retryDriver is the retry interval for GPUs that cannot be read. Most changes wake the loop earlier.
 const retryDriver = 15 * time.Second
 
-// retryClaimed is how often it is looked, while another agent has claimed NVML, whether the driver is
-// the same: nothing wakes the loop when it is unloaded.
+// retryClaimed is the time between reads of Config.Loaded while another agent has claimed NVML.
+// An unload of the driver does not wake the loop.
 const retryClaimed = time.Second
 
-// retryLacking is how often it is tried again what only a change of the config, or of a GPU that does
-// not answer, can mend: most changes wake the loop.
+// retryLacking is the retry interval for errors that only a config change or a recovered GPU can fix.
+// Most changes wake the loop earlier.
 const retryLacking = time.Minute
 
-// Next returns what to do. It does no I/O.
+// Next derives the next action. It does no I/O.
 func Next(o Observation) Action {
 	a := next(o)
-	// This agent has cordoned the node for a change that is made, or that it does not go on with.
+	// This agent has cordoned the node for a change that is done or not continued.
 	if o.Node.Cordoned && !o.keepsCordon(a) {
 		a.Kind, a.After = Uncordon, 0
 	}
 	return a
 }
 
-// keepsCordon reports whether pods that come now would be in the way.
+// keepsCordon reports whether new pods could prevent the change.
 func (o Observation) keepsCordon(a Action) bool {
 	switch a.Kind {
 	case Evict, Apply, Reboot, Cordon:
@@ -97,7 +96,7 @@ func next(o Observation) Action {
 	case !o.Plan.Needed():
 		return Action{Kind: Settle, State: Success}
 	case o.Attempt.Reboot && (o.Attempt.Wait > 0 || o.Attempt.Rebooting || o.Options.Reboot && !o.Attempt.Rebooted):
-		return o.unused(o.reboot())
+		return o.rebootIfUnused(o.reboot())
 	case len(o.Attempt.Users) > 0 && o.Attempt.Wait > 0:
 		return o.busy(o.Attempt.Users, o.Attempt.Wait)
 	case o.Attempt.Err != nil && o.Attempt.Wait > 0:
@@ -107,10 +106,11 @@ func next(o Observation) Action {
 	case len(o.Users) > 0:
 		return o.busy(o.Users, o.Options.Poll)
 	case o.Attempt.Err != nil && len(o.Attempt.Users) == 0:
-		// It stays failed, for the same cause, until an attempt succeeds.
+		// The state stays Failed with the same cause until an attempt succeeds.
 		return Action{Kind: Apply, State: Failed, Cause: o.failure()}
 	case len(o.Attempt.Users) > 0:
-		// Whether they have ended, only an attempt can tell: until then, it waits for them.
+		// Only an attempt shows whether these users have ended. Until then, the state says that it
+		// waits for them.
 		a := o.busy(o.Attempt.Users, 0)
 		a.Kind = Apply
 		return a
@@ -119,8 +119,8 @@ func next(o Observation) Action {
 	}
 }
 
-// withoutDriver leaves a state that was true before the driver went away, unless another config
-// is asked for meanwhile. A failure may end with another driver, and not with a claim of NVML.
+// withoutDriver keeps a state that was true before the driver was gone, unless another config is
+// desired now. A failure can end with another driver, but not with a claim of NVML.
 func (o Observation) withoutDriver() Action {
 	a := Action{Kind: Hold, After: retryDriver}
 	if o.claimed() {
@@ -136,10 +136,10 @@ func (o Observation) withoutDriver() Action {
 	return a
 }
 
-// rebootLimit is how long the host may take from being told to reboot to the reboot.
+// rebootLimit is the longest time between the request to reboot and the reboot of the host.
 const rebootLimit = 10 * time.Minute
 
-// reboot reboots the host once for a config.
+// reboot returns the reboot for a change that needs one. The host is rebooted only once for a config.
 func (o Observation) reboot() Action {
 	t := o.Attempt
 	switch {
@@ -154,9 +154,9 @@ func (o Observation) reboot() Action {
 	}
 }
 
-// unused returns a reboot if nobody uses what changes: pods may have come since the attempt. Otherwise,
-// it waits for them.
-func (o Observation) unused(a Action) Action {
+// rebootIfUnused returns a reboot unless the GPUs have users. Pods may have started since the
+// attempt. With users, it returns the action that waits for them.
+func (o Observation) rebootIfUnused(a Action) Action {
 	switch {
 	case a.Kind != Reboot:
 		return a
@@ -168,40 +168,40 @@ func (o Observation) unused(a Action) Action {
 	return a
 }
 
-// failure says why the last attempt failed, and what helps. It is the same before the next
-// attempt and during it.
+// failure returns why the last attempt failed, and the fix. The text is the same before and during
+// the next attempt.
 func (o Observation) failure() string {
 	t := o.Attempt
 	switch {
 	case !t.Reboot:
 	case t.Rebooted:
-		return fmt.Sprintf("%s: it did not take effect after a reboot of the host; the agent tries again after %s", t.Err, span(o.Options.RebootPause))
+		return fmt.Sprintf("%s: it did not take effect after a reboot of the host; the agent tries again after %s", t.Err, formatDuration(o.Options.RebootPause))
 	case !o.Options.Reboot:
-		return fmt.Sprintf("%s: reboot the node, or let the agent do it (WITH_REBOOT=true); the agent tries again after %s", t.Err, span(o.Options.RebootPause))
+		return fmt.Sprintf("%s: reboot the node, or let the agent do it (WITH_REBOOT=true); the agent tries again after %s", t.Err, formatDuration(o.Options.RebootPause))
 	case t.Refused != nil:
 		return fmt.Sprintf("%s: %s", t.Err, t.Refused)
 	case t.Overdue:
-		return fmt.Sprintf("%s: the host was told to reboot and has not within %s: reboot it, or ask for another config; it is told again after %s", t.Err, span(rebootLimit), span(o.Options.RebootPause))
+		return fmt.Sprintf("%s: the host was told to reboot and has not within %s: reboot it, or ask for another config; it is told again after %s", t.Err, formatDuration(rebootLimit), formatDuration(o.Options.RebootPause))
 	}
 	return t.Err.Error()
 }
 
-// span writes a time in whole minutes or hours.
-func span(d time.Duration) string {
+// formatDuration formats a duration in whole hours or minutes.
+func formatDuration(d time.Duration) string {
 	if d%time.Hour == 0 {
 		return fmt.Sprintf("%d h", d/time.Hour)
 	}
 	return fmt.Sprintf("%d min", d/time.Minute)
 }
 
-// busy is for a change whose devices are in use.
+// busy returns the action for a change of instances or GPUs in use.
 func (o Observation) busy(users []mig.Holder, again time.Duration) Action {
 	a := Action{Kind: Hold, State: Pending, Users: users, After: again}
 	if o.Options.Policy == FailOnPods {
 		a.State = Failed
-		return a.because("what changes is in use")
+		return a.withCause("what changes is in use")
 	}
-	a = a.because("waiting for the users of what changes")
+	a = a.withCause("waiting for the users of what changes")
 	evict := o.Options.Policy == EvictPods && evictable(users)
 	if (evict || o.Options.Cordon) && !o.Node.Unschedulable {
 		a.Kind = Cordon
@@ -209,22 +209,21 @@ func (o Observation) busy(users []mig.Holder, again time.Duration) Action {
 	}
 	if evict {
 		a.Kind = Evict
-		return a.because("evicting the users of what changes")
+		return a.withCause("evicting the users of what changes")
 	}
 	return a
 }
 
-// because returns the action with a cause that lists its users.
-func (a Action) because(why string) Action {
-	a.Why, a.Cause = why, why+": "+list(a.Users)
+// withCause returns the action with a cause that lists its users.
+func (a Action) withCause(why string) Action {
+	a.Why, a.Cause = why, why+": "+describeUsers(a.Users)
 	return a
 }
 
-// topic is the cause without the users.
+// topic returns the cause without the users.
 func (a Action) topic() string { return cmp.Or(a.Why, a.Cause) }
 
-// substance is what a reader learns from the cause: it stays the same while the numbers of
-// processes change, and the order of the users.
+// substance returns the cause without details that change often: process IDs, and the order of the users.
 func (a Action) substance() string {
 	if len(a.Users) == 0 {
 		return a.Cause
@@ -232,29 +231,29 @@ func (a Action) substance() string {
 	var names []string
 	for _, u := range a.Users {
 		u.PID = 0
-		names = append(names, named(u))
+		names = append(names, describeUser(u))
 	}
 	slices.Sort(names)
 	return a.Why + ": " + strings.Join(slices.Compact(names), ", ")
 }
 
-// evictable reports whether evictions free all that they use.
+// evictable reports whether evictions remove all users.
 func evictable(users []mig.Holder) bool {
-	return !slices.ContainsFunc(users, func(h mig.Holder) bool { return h.Pod.Name == "" || h.Stays || system(h) })
+	return !slices.ContainsFunc(users, func(h mig.Holder) bool { return h.Pod.Name == "" || h.Stays || isSystemPod(h) })
 }
 
-// maxListed is how many users a cause names.
+// maxListed is the largest number of users in a cause.
 const maxListed = 8
 
-// list names users.
-func list(users []mig.Holder) string {
+// describeUsers lists users.
+func describeUsers(users []mig.Holder) string {
 	var names []string
 	for _, u := range users {
 		if len(names) == maxListed {
 			names = append(names, fmt.Sprintf("and %d more", len(users)-maxListed))
 			break
 		}
-		names = append(names, named(u))
+		names = append(names, describeUser(u))
 	}
 	return strings.Join(names, ", ")
 }

@@ -8,11 +8,11 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// maxCause is the most bytes of CauseAnnotation.
+// maxCause is the largest size of CauseAnnotation, in bytes.
 const maxCause = 1024
 
-// current returns the part of the Node that decides, as it is known now.
-func (m *Manager) current() Node {
+// currentNode returns the last observed fields of the Node that Next needs.
+func (m *Manager) currentNode() Node {
 	n, known := m.writer.Node()
 	return Node{
 		Known: known, Config: n.Labels[ConfigLabel], State: State(n.Labels[StateLabel]), Cause: n.Annotations[CauseAnnotation],
@@ -20,24 +20,24 @@ func (m *Manager) current() Node {
 	}
 }
 
-// watch follows the Node until ctx ends.
+// watch watches the Node until ctx ends.
 func (m *Manager) watch(ctx context.Context) {
 	var last Node
 	m.writer.Watch(ctx, func() {
-		if is := m.current(); is != last {
+		if is := m.currentNode(); is != last {
 			last = is
 			m.loop.Wake()
 		}
 	})
 }
 
-// oneLine returns a cause as it is published: errors of several GPUs have several lines.
+// oneLine returns a cause as one line with a limited length. Errors of several GPUs have several lines.
 func oneLine(cause string) string {
 	return text.Cut(text.Printable(strings.ReplaceAll(cause, "\n", "; ")), maxCause)
 }
 
-// change reads the Node and changes it. The loop is woken: what comes next is decided by the Node as it is then.
-func (m *Manager) change(ctx context.Context, change func(nodestate.Node) error) error {
+// changeNode reads the Node and changes it. It wakes the loop, so that the changed Node is observed.
+func (m *Manager) changeNode(ctx context.Context, change func(nodestate.Node) error) error {
 	n, err := m.writer.Read(ctx)
 	if err == nil {
 		err = change(n)
@@ -48,9 +48,9 @@ func (m *Manager) change(ctx context.Context, change func(nodestate.Node) error)
 	return err
 }
 
-// cordon makes the node unschedulable, and says in the same write who did it.
+// cordon cordons the node, and records in the same patch that this agent did it.
 func (m *Manager) cordon(ctx context.Context) error {
-	return m.change(ctx, func(n nodestate.Node) error {
+	return m.changeNode(ctx, func(n nodestate.Node) error {
 		if n.Unschedulable {
 			return nil
 		}
@@ -58,7 +58,7 @@ func (m *Manager) cordon(ctx context.Context) error {
 	})
 }
 
-// uncordon takes back what cordon wrote, and nothing else.
+// uncordon removes the cordon of this agent, and its record.
 func (m *Manager) uncordon(ctx context.Context) error {
-	return m.change(ctx, func(n nodestate.Node) error { return m.writer.Uncordon(ctx, n) })
+	return m.changeNode(ctx, func(n nodestate.Node) error { return m.writer.Uncordon(ctx, n) })
 }

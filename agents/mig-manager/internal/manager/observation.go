@@ -11,44 +11,44 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// Observation is all that Next looks at.
+// Observation is the input of Next.
 type Observation struct {
 	Node   Node
 	Wanted string
-	// Settled is the config that this process has last found in effect, empty for none.
+	// Settled is the config that this process last found in effect, or "".
 	Settled string
-	// Failed is the config of which this process has published last that it failed, empty for none.
+	// Failed is the config of the last published state Failed, or "".
 	Failed string
 	// Driver is why the GPUs cannot be read.
 	Driver error
-	// Reloaded is set if the driver is another one, or was loaded again, since the fact mig-ready was written.
+	// Reloaded is set if the driver was loaded again since the fact mig-ready was written.
 	Reloaded bool
-	// Refused is why what is wanted cannot be: the config has no such name, or it does not fit
-	// the GPUs.
+	// Refused is why the config is not possible: no config has the name, or it does not fit the GPUs.
 	Refused error
-	// Lacking is why what is wanted cannot be on some GPUs, such as one that does not answer.
+	// Lacking is why the config is not possible on some GPUs, such as a GPU that does not answer.
 	Lacking error
-	// Request is made of the config, and Plan of Request.
+	// Request is the request for the config, and Plan the plan for Request.
 	Request apply.Request
 	Plan    apply.Plan
-	// Users are the holders that are in the way of Plan. Plan.Unknown says why not all are known.
+	// Users are the holders that prevent Plan. Plan.Unknown says why they may be incomplete.
 	Users []mig.Holder
-	// Attempt is the last one to make the same change.
+	// Attempt is the last attempt to make the same change.
 	Attempt Attempt
 	Options Options
 }
 
-// Options are those of the flags.
+// Options holds the options in the flags.
 type Options struct {
 	Policy Policy
 	// Cordon makes the node unschedulable while a change waits for pods.
 	Cordon bool
 	// Reboot is set if the agent may reboot the host.
 	Reboot bool
-	// RebootPause is the time between two attempts while only a reboot completes the change: to tell
-	// the host again, or to reset the GPUs again, for which all agents close the driver.
+	// RebootPause is the delay between attempts if only a reboot completes the change. An attempt
+	// tells the host to reboot again, or resets the GPUs again, so that all agents have to close the
+	// driver.
 	RebootPause time.Duration
-	// Poll is how often the users of a GPU are looked for while a change waits for them.
+	// Poll is the time between observations of the users of a GPU while a change waits for them.
 	Poll time.Duration
 }
 
@@ -57,36 +57,36 @@ func (o Options) cordons() bool {
 	return o.Policy == EvictPods || o.Policy == WaitForPods && o.Cordon
 }
 
-// claimed reports whether another agent has claimed NVML. That says nothing about the layouts.
+// claimed reports whether another agent has claimed NVML. A claim does not change the layouts.
 func (o Observation) claimed() bool { return errors.Is(o.Driver, contract.ErrClaimed) }
 
-// unsure reports whether the layouts may be gone that the fact mig-ready is about.
+// unsure reports whether the layouts in the fact mig-ready may be lost.
 func (o Observation) unsure() bool { return o.Reloaded || o.Driver != nil && !o.claimed() }
 
-// Node is what is read of the Node.
+// Node has the fields of the Node that Next needs.
 type Node struct {
-	// Known is set once the API server has answered.
+	// Known is set after the first response of the API server.
 	Known bool
-	// Config is the value of ConfigLabel, and State that of StateLabel.
+	// Config is the value of ConfigLabel, and State the value of StateLabel.
 	Config string
 	State  State
 	Cause  string
-	// Unschedulable is set while the node is cordoned, and Cordoned if this agent did it.
+	// Unschedulable is set while the node is cordoned, and Cordoned if this agent has cordoned it.
 	Unschedulable, Cordoned bool
 }
 
-// system reports whether h is a pod of the cluster itself, which is not evicted: see the admission
-// policy of the chart.
-func system(h mig.Holder) bool { return h.Pod.Namespace == "kube-system" }
+// isSystemPod reports whether h is a pod in kube-system. The admission policy of the chart does not
+// allow the agent to evict these pods.
+func isSystemPod(h mig.Holder) bool { return h.Pod.Namespace == "kube-system" }
 
-// named returns the name of a user, and the device that it uses.
-func named(h mig.Holder) string {
+// describeUser names a user and the device that it uses.
+func describeUser(h mig.Holder) string {
 	who := fmt.Sprintf("process %d", h.PID)
 	switch {
 	case h.Pod.Name != "":
 		who = "pod " + h.Pod.Namespace + "/" + h.Pod.Name
 		switch {
-		case system(h):
+		case isSystemPod(h):
 			who += ", which is of the cluster itself and not evicted (delete it by hand),"
 		case h.Stays:
 			who += ", which no eviction keeps away (remove its DaemonSet or static manifest from the node),"
@@ -97,19 +97,19 @@ func named(h mig.Holder) string {
 	return fmt.Sprintf("%s with %s of GPU %d", who, cmp.Or(h.Device, "all"), h.GPU)
 }
 
-// Attempt is the last attempt to make a change; the zero value if there was none.
+// Attempt is the last attempt to make a change. Without one, it is zero.
 type Attempt struct {
-	// Err is why it failed.
+	// Err is why the attempt failed.
 	Err error
-	// Users are those that the attempt found, who were not known before.
+	// Users are the users that only the attempt found.
 	Users []mig.Holder
-	// Reboot is set if only a reboot of the host completes it.
+	// Reboot is set if only a reboot of the host completes the change.
 	Reboot bool
 	// Refused is why the host could not be told to reboot.
 	Refused error
-	// Rebooting is set if the host was told to reboot for it, Overdue if it has not within
-	// rebootLimit, and Rebooted once it has.
+	// Rebooting is set if the host was told to reboot, Overdue if it has not rebooted within
+	// rebootLimit, and Rebooted after the reboot.
 	Rebooting, Overdue, Rebooted bool
-	// Wait is how long to wait before the next one.
+	// Wait is the delay before the next attempt.
 	Wait time.Duration
 }

@@ -15,15 +15,15 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// errStarting is why a manager that has not looked yet is not ready.
+// errStarting is why a manager is not ready before the first observation.
 var errStarting = errors.New("the node has not been looked at yet")
 
-// observe returns an Observation.
+// observe observes the node.
 func (m *Manager) observe(ctx context.Context) Observation {
 	if wanted := cmp.Or(m.node.Config, m.cfg.Default); wanted != m.wanted {
 		m.wanted, m.recovery.until = wanted, time.Time{}
 	}
-	m.loaded = m.cfg.Loaded() // before the driver is asked: what it answers is of this loading or a later one
+	m.loaded = m.cfg.Loaded() // before the GPUs are read, so that they are not older than this load of the driver
 	o := Observation{Node: m.node, Wanted: m.wanted, Settled: m.inEffect, Options: m.cfg.Options}
 	if m.about.State == Failed {
 		o.Failed = m.about.Config
@@ -39,17 +39,17 @@ func (m *Manager) observe(ctx context.Context) Observation {
 	if m.plan(ctx, &o); o.Driver != nil || o.Refused != nil {
 		return o
 	}
-	m.noted()
+	m.loadRebootNote()
 	o.Attempt = m.attempt.Attempt
-	o.Attempt.Wait = m.attempt.left(m.now())
+	o.Attempt.Wait = m.attempt.remaining(m.now())
 	o.Users = o.Plan.Holders()
 	m.stopUnits = m.stopUnits || slices.ContainsFunc(o.Users, m.ofHost)
-	o.Users = m.staying(ctx, slices.DeleteFunc(o.Users, m.ofHost))
+	o.Users = m.markStaying(ctx, slices.DeleteFunc(o.Users, m.ofHost))
 	return o
 }
 
-// staying marks the users that no eviction keeps away.
-func (m *Manager) staying(ctx context.Context, users []mig.Holder) []mig.Holder {
+// markStaying sets Stays of users that come back after an eviction.
+func (m *Manager) markStaying(ctx context.Context, users []mig.Holder) []mig.Holder {
 	for i := range users {
 		u := &users[i]
 		u.Stays = u.Pod.Name != "" && m.cfg.Stays(ctx, u.Pod)
@@ -62,11 +62,11 @@ func (m *Manager) ofHost(u mig.Holder) bool {
 	return u.Pod.Name == "" && m.cfg.OfHost != nil && m.cfg.OfHost(u.Owner.Unit)
 }
 
-// recover ends what a process before has left unfinished, once. What cannot be ended now, such
-// as a GPU that does not answer, does not keep the others from their layouts.
+// recover finishes the changes of an earlier process, once. If this is not possible yet, for example
+// because a GPU does not answer, the other GPUs get their layouts nevertheless.
 func (m *Manager) recover(ctx context.Context, req apply.Request) {
 	r := &m.recovery
-	if r.done || r.left(m.now()) > 0 {
+	if r.done || r.remaining(m.now()) > 0 {
 		return
 	}
 	err := errNeedsReboot
@@ -84,7 +84,7 @@ func (m *Manager) recover(ctx context.Context, req apply.Request) {
 	m.cfg.Log.Warn("cannot end the change that was interrupted, retrying", "in", in, "err", err)
 }
 
-// outcome returns the error of an attempt, which wraps errNeedsReboot if a reboot is all that is missing.
+// outcome returns the error of an attempt. It wraps errNeedsReboot if only a reboot is missing.
 func outcome(r apply.Result, err error) error {
 	if r.NeedsReboot() {
 		return fmt.Errorf("%w: %w", errNeedsReboot, err)
@@ -92,7 +92,7 @@ func outcome(r apply.Result, err error) error {
 	return err
 }
 
-// plan adds what is wanted, and what it takes.
+// plan adds the request and its plan, or why there is none.
 func (m *Manager) plan(ctx context.Context, o *Observation) {
 	seen, err := m.cfg.GPUs.Observe(ctx)
 	if err != nil {
@@ -108,26 +108,27 @@ func (m *Manager) plan(ctx context.Context, o *Observation) {
 	}
 	o.Plan, err = m.cfg.GPUs.Plan(ctx, o.Request)
 	switch err = cmp.Or(err, o.Plan.Err()); {
-	case away(err):
+	case driverGone(err):
 		o.Driver = err
 	case err != nil:
 		o.Refused = err
 	default:
-		m.remember(o.Request)
+		m.forgetOtherAttempt(o.Request)
 	}
 }
 
-// away reports whether an error is about a driver that is not there now, and not about the request.
-func away(err error) bool {
+// driverGone reports whether an error means that the driver is not available now. Such an error is
+// not about the request.
+func driverGone(err error) bool {
 	return errors.Is(err, contract.ErrClaimed) || errors.Is(err, gpu.ErrNoDriver) || errors.Is(err, gpu.ErrHangs) || errors.Is(err, context.Canceled)
 }
 
-// remember forgets the last attempt if it was for something else.
-func (m *Manager) remember(req apply.Request) {
-	// Maps are in the order of their keys.
+// forgetOtherAttempt resets the last attempt if it was for another request.
+func (m *Manager) forgetOtherAttempt(req apply.Request) {
+	// json.Marshal sorts the keys of maps.
 	data, err := json.Marshal(req.Desired)
-	if of := m.wanted + "\n" + string(data); err != nil || of != m.attempt.of {
-		m.attempt = attempt{of: of, pause: pause{retry: m.cfg.Retry}}
+	if of := m.wanted + "\n" + string(data); err != nil || of != m.attempt.change {
+		m.attempt = attempt{change: of, pause: pause{retry: m.cfg.Retry}}
 		m.stopUnits = false
 	}
 }

@@ -11,14 +11,15 @@ import (
 	"outrigger.dev/pkg/nodestate"
 )
 
-// incident is what is published, in substance.
+// incident identifies a published state, without details that change often.
 type incident struct {
 	Config string
 	State  State
 	About  string
 }
 
-// publish publishes the state and its cause, and returns after which time to do it again; 0 for none.
+// publish publishes the state and its cause. It returns the time after which it must be called again;
+// 0 for never.
 func (m *Manager) publish(ctx context.Context, o Observation, a Action) (time.Duration, error) {
 	if a.State == "" && !a.Clear {
 		return 0, nil
@@ -26,7 +27,7 @@ func (m *Manager) publish(ctx context.Context, o Observation, a Action) (time.Du
 	about := incident{Config: o.Wanted, State: a.State, About: a.substance()}
 	if m.about != about {
 		m.cause = a.Cause
-	} // Otherwise it differs by numbers only.
+	} // Otherwise, only numbers differ.
 	d := nodestate.Desired{Labels: map[string]string{}, Annotations: map[string]string{}}
 	if a.State != "" {
 		d.Labels[StateLabel] = string(a.State)
@@ -43,8 +44,8 @@ func (m *Manager) publish(ctx context.Context, o Observation, a Action) (time.Du
 	return again.After, nil
 }
 
-// event sends an Event of what was published, once for an incident: however often its cause
-// changes or is written again, and for an agent that starts again.
+// event sends an Event about the published state. It sends one Event for an incident, even if the
+// cause changes or the agent restarts.
 func (m *Manager) event(o Observation, a Action) {
 	is := incident{Config: o.Wanted, State: a.State}
 	if a.State == Failed {
@@ -73,14 +74,14 @@ func (m *Manager) event(o Observation, a Action) {
 	m.cfg.Report(ev)
 }
 
-// reportedBefore is what an agent before has reported, by what the Node shows.
+// reportedBefore returns the incident that an earlier process has reported, according to the Node.
 func reportedBefore(o Observation, is incident) *incident {
 	n := o.Node
 	switch {
 	case n.State == is.State && (n.State != Failed || strings.HasPrefix(n.Cause, is.About)) && (n.State != Pending || n.Cause != ""):
 		return &is
 	case n.State == "" && is.State == Success:
-		return &is // as it was when the agent started
+		return &is // the state when the agent started
 	}
 	return &incident{State: n.State}
 }

@@ -15,28 +15,29 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// rebootNote is the content of Config.RebootFile: a change that only a reboot completes. A process that
-// starts in the same boot waits for the reboot, and leaves the GPUs alone.
+// rebootNote is the content of Config.RebootFile: a change that only a reboot completes. A process
+// that starts in the same boot waits for the reboot, and does not change the GPUs.
 type rebootNote struct {
 	Config string `json:"config"`
 	BootID string `json:"bootID"`
-	// Of names the change, by a hash, and Cause is the error of its attempt.
+	// Of is a hash of the change, and Cause the error of its attempt.
 	Of    string `json:"of,omitempty"`
 	Cause string `json:"cause,omitempty"`
-	// Since is when the host was told to reboot, in time since the boot. With ByHand, nobody has told
-	// it: then it is when the change was tried.
+	// Since is the time of the request to reboot, as time since the boot. If ByHand is set, the
+	// host was not told, and Since is the time of the attempt.
 	Since  time.Duration `json:"since,omitempty"`
 	ByHand bool          `json:"byHand,omitempty"`
-	// Rebooted is set if the host has rebooted for the config before, in vain.
+	// Rebooted is set if the host has already rebooted for the config, without success.
 	Rebooted bool `json:"rebooted,omitempty"`
 }
 
-// maxNote bounds Config.RebootFile.
+// maxNote is the largest size of Config.RebootFile, in bytes.
 const maxNote = 1 << 16
 
-// noted completes the attempt by the note of it, also by one of a process before. What cannot be
-// read counts as a reboot: one too few is better than one after the other.
-func (m *Manager) noted() {
+// loadRebootNote completes the attempt with the note in Config.RebootFile, even if an earlier process
+// wrote it. A note that cannot be read counts as a reboot, so that the host is not rebooted again and
+// again.
+func (m *Manager) loadRebootNote() {
 	t := &m.attempt
 	t.Rebooting, t.Overdue, t.Rebooted = false, false, false
 	n, err := m.readNote()
@@ -46,7 +47,7 @@ func (m *Manager) noted() {
 	boot, errBoot := m.cfg.Contract.BootID()
 	same := errBoot == nil && n.BootID == boot
 	t.Rebooted = err != nil || n.Config == m.wanted && (n.Rebooted || !same && !n.ByHand)
-	if err != nil || !same || n.Config != m.wanted || n.Of != "" && n.Of != t.name() {
+	if err != nil || !same || n.Config != m.wanted || n.Of != "" && n.Of != t.changeHash() {
 		return
 	}
 	since := max(0, m.boottime()-n.Since)
@@ -60,7 +61,8 @@ func (m *Manager) noted() {
 	}
 }
 
-// waitsForReboot reports whether what is wanted was tried in this boot, and takes effect only after it.
+// waitsForReboot reports whether the desired config was attempted in this boot and takes effect after
+// a reboot.
 func (m *Manager) waitsForReboot() bool {
 	n, err := m.readNote()
 	boot, errBoot := m.cfg.Contract.BootID()
@@ -76,13 +78,13 @@ func (m *Manager) readNote() (rebootNote, error) {
 	return n, err
 }
 
-// name names the change of an attempt.
-func (t *attempt) name() string {
-	sum := sha256.Sum256([]byte(t.of))
+// changeHash returns the hash that identifies the change of an attempt.
+func (t *attempt) changeHash() string {
+	sum := sha256.Sum256([]byte(t.change))
 	return hex.EncodeToString(sum[:])
 }
 
-// needsReboot notes a change that only a reboot completes, which nobody has told the host yet.
+// needsReboot records a change that only a reboot completes. The host was not told to reboot.
 func (m *Manager) needsReboot() {
 	t := &m.attempt
 	t.until = m.now().Add(m.cfg.Options.RebootPause)
@@ -91,7 +93,7 @@ func (m *Manager) needsReboot() {
 	}
 }
 
-// reboot reboots the host, after it has noted for which config.
+// reboot reboots the host, after it has recorded the config in Config.RebootFile.
 func (m *Manager) reboot(ctx context.Context) time.Duration {
 	t := &m.attempt
 	err := m.noteReboot(false)
@@ -118,7 +120,7 @@ func (m *Manager) noteReboot(byHand bool) error {
 	}
 	t := &m.attempt
 	data, err := json.Marshal(rebootNote{
-		Config: m.wanted, BootID: boot, Of: t.name(), Cause: t.Err.Error(), Since: m.boottime(), ByHand: byHand, Rebooted: t.Rebooted,
+		Config: m.wanted, BootID: boot, Of: t.changeHash(), Cause: t.Err.Error(), Since: m.boottime(), ByHand: byHand, Rebooted: t.Rebooted,
 	})
 	if err != nil {
 		return err
@@ -132,7 +134,7 @@ func (m *Manager) noteReboot(byHand bool) error {
 	return nil
 }
 
-// forgetReboot removes the note.
+// forgetReboot removes Config.RebootFile.
 func (m *Manager) forgetReboot() {
 	if err := os.Remove(m.cfg.RebootFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 		m.cfg.Log.Error("cannot remove the note of a reboot", "file", m.cfg.RebootFile, "err", err)

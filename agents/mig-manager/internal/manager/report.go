@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// ReasonApplied is the reason of an Event: a MIG config is in effect.
+// ReasonApplied is the reason of the Event for a config that is in effect.
 const ReasonApplied = "MIGConfigApplied"
 
-// show keeps what metrics and /readyz show.
-func (m *Manager) show(o Observation, a Action) {
+// exportState updates the values for metrics and /readyz.
+func (m *Manager) exportState(o Observation, a Action) {
 	m.metrics.users.Set(float64(len(a.Users)))
 	if a.State != "" || a.Clear {
-		m.metrics.show(a.State)
+		m.metrics.setState(a.State)
 	}
 	switch {
 	case !o.Node.Known:
 		m.ready.Set(errors.New("the API server has not answered yet"))
 	case o.claimed() && !o.Reloaded && o.Settled == o.Wanted && o.Wanted != "":
-		// The layouts are as they were found.
+		// Keep the last value, because the layouts have not changed.
 	case o.Driver != nil:
 		m.ready.Set(o.Driver)
 	case o.Wanted == "", o.Refused == nil && o.Lacking == nil && !o.Plan.Needed():
@@ -30,9 +30,9 @@ func (m *Manager) show(o Observation, a Action) {
 	}
 }
 
-// log logs a state whose cause has changed. The users of what changes come and go; they are on the
-// Node.
-func (m *Manager) log(o Observation, a Action) {
+// logState logs a state if its cause has changed. It does not log changes of the users, which are in
+// the cause on the Node.
+func (m *Manager) logState(o Observation, a Action) {
 	is := incident{Config: o.Wanted, State: a.State, About: a.topic()}
 	if a.State == "" || m.logged == is {
 		return

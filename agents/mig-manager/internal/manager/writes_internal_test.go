@@ -89,7 +89,7 @@ func newHour(t *testing.T) *hour {
 func (h *hour) passes(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := h.now.Add(d); h.now.Before(end); {
-		if now := h.api.Requests()["patch nodes"]; now != h.writes || !h.current().Known {
+		if now := h.api.Requests()["patch nodes"]; now != h.writes || !h.currentNode().Known {
 			h.writes = now
 			h.reads(t)
 		}
@@ -105,7 +105,7 @@ func (h *hour) reads(t *testing.T) Node {
 	if _, err := h.writer.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return h.current()
+	return h.currentNode()
 }
 
 // TestWritesOfAnHour counts the writes to the Node while a change waits for an hour, with a look

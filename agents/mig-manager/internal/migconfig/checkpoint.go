@@ -9,9 +9,9 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// Checkpoint is the MIG state of GPUs at a moment, in the format v1 of mig-parted. It names
-// profiles by their numbers in NVML, and compute instances have their placements in
-// addition, which mig-parted ignores.
+// Checkpoint is the MIG state of GPUs at a point in time, in mig-parted's format v1. It identifies
+// profiles by their numbers in NVML. In addition, compute instances have their placements, which
+// mig-parted ignores.
 type Checkpoint struct {
 	Version  string          `json:"Version"`
 	MigState checkpointState `json:"MigState"`
@@ -38,7 +38,7 @@ type (
 	checkpointCompute struct {
 		ProfileID    int `json:"ProfileID"`
 		EngProfileID int `json:"EngProfileID"`
-		// Placement is nil in files of mig-parted.
+		// Placement is nil in mig-parted's files.
 		Placement *checkpointPlacement `json:"Placement,omitempty"`
 	}
 	checkpointPlacement struct {
@@ -47,8 +47,8 @@ type (
 	}
 )
 
-// NewCheckpoint returns the state of those GPUs that have a MIG mode. It returns an error
-// if one of all cannot be read, or has an instance that its board does not know.
+// NewCheckpoint returns the state of the GPUs with a MIG mode. It returns an error if a GPU cannot be
+// read, or has an instance with a profile that its board does not have.
 func NewCheckpoint(gpus []mig.GPU) (Checkpoint, error) {
 	c := Checkpoint{Version: version, MigState: checkpointState{Devices: []checkpointDevice{}}}
 	for _, g := range gpus {
@@ -63,7 +63,7 @@ func NewCheckpoint(gpus []mig.GPU) (Checkpoint, error) {
 			d.MigMode = 1
 		}
 		for _, i := range g.Layout {
-			saved, err := save(g.Board, i)
+			saved, err := checkpointOf(g.Board, i)
 			if err != nil {
 				return Checkpoint{}, fmt.Errorf("checkpoint GPU %d: %w", g.Index, err)
 			}
@@ -74,7 +74,7 @@ func NewCheckpoint(gpus []mig.GPU) (Checkpoint, error) {
 	return c, nil
 }
 
-func save(b mig.Board, i mig.Instance) (checkpointInstance, error) {
+func checkpointOf(b mig.Board, i mig.Instance) (checkpointInstance, error) {
 	p, ok := b.Profile(i.Profile)
 	if !ok {
 		return checkpointInstance{}, fmt.Errorf("the driver lists an instance %s, and no such profile", i.Profile)
@@ -91,7 +91,7 @@ func save(b mig.Board, i mig.Instance) (checkpointInstance, error) {
 	return out, nil
 }
 
-// JSON returns the checkpoint as a file that ReadCheckpoint and mig-parted read.
+// JSON returns the checkpoint in the format of ReadCheckpoint and mig-parted.
 func (c Checkpoint) JSON() ([]byte, error) {
 	out, err := json.Marshal(c)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c Checkpoint) JSON() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// ReadCheckpoint reads a checkpoint, which errors call file. It reports all errors at once.
+// ReadCheckpoint parses a checkpoint. file is the name in errors. It reports all errors at once.
 func ReadCheckpoint(file string, data []byte) (Checkpoint, error) {
 	doc := strict.Parse(file, data)
 	c := Checkpoint{Version: version, file: file}
@@ -129,7 +129,7 @@ func ReadCheckpoint(file string, data []byte) (Checkpoint, error) {
 	return c, nil
 }
 
-// maxNumber bounds the numbers of a checkpoint: profiles, slices.
+// maxNumber is the largest number in a checkpoint, for profiles and slices.
 const maxNumber = 255
 
 func readDevice(v strict.Value) checkpointDevice {
@@ -184,7 +184,7 @@ func readPlacement(v strict.Value) checkpointPlacement {
 	return checkpointPlacement{Start: number(m.Get("Start"), maxNumber), Size: number(m.Get("Size"), maxNumber)}
 }
 
-// number reads a number that is required.
+// number reads a required number.
 func number(v strict.Value, most int) int {
 	if !v.Set() {
 		v.Missing(fmt.Sprintf("an integer from 0 to %d", most))

@@ -1,6 +1,6 @@
-// Package migconfig reads, derives and writes MIG configs: files in the format v1 of
-// mig-parted, which name layouts and the GPUs that shall have them, and checkpoints of the
-// layouts that GPUs have. It does no I/O.
+// Package migconfig reads, derives and writes MIG configs in mig-parted's format v1, which have
+// layouts and select GPUs for them. It also reads and writes checkpoints of layouts. It does no I/O,
+// except in Files.
 package migconfig
 
 import (
@@ -14,31 +14,31 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// version is the only version of the format.
+// version is the only version of the file formats.
 const version = "v1"
 
-// Config is a config file: what each name asks of the GPUs of a node.
+// Config is a config file: the desired states of GPUs, by the name of a config.
 type Config struct {
 	Entries map[string][]Item
 }
 
-// Item asks the same of some GPUs.
+// Item is the desired state of some GPUs.
 type Item struct {
-	// All selects all GPUs, and GPUs those with these NVML indices.
+	// All selects all GPUs. GPUs selects GPUs by their NVML indices.
 	All  bool
 	GPUs []int
-	// Filters restricts both to some products. It is empty for no restriction.
+	// Filters restricts All and GPUs to some products. If empty, all products are selected.
 	Filters []Filter
 	mig.Desired
-	// At is the place of the item in its file, for errors; empty if it has none.
+	// At is the place of the item in its file, for errors; empty without a file.
 	At string
 }
 
-// Names returns the names of the config in order.
+// Names returns the names of the configs in order.
 func (c Config) Names() []string { return slices.Sorted(maps.Keys(c.Entries)) }
 
-// Merge returns a config with the names of both. What user has for a name replaces what c
-// has for it.
+// Merge returns a Config with the entries of both. An entry of user replaces the entry of c with the
+// same name.
 func (c Config) Merge(user Config) Config {
 	out := Config{Entries: map[string][]Item{}}
 	maps.Copy(out.Entries, c.Entries)
@@ -46,8 +46,8 @@ func (c Config) Merge(user Config) Config {
 	return out
 }
 
-// Read reads a config file, which errors call file. It reports all errors at once, each
-// with file, line and key.
+// Read parses a config file. file is the name in errors. It reports all errors at once, each with
+// file, line and key.
 func Read(file string, data []byte) (Config, error) {
 	doc := strict.Parse(file, data)
 	r := reader{file: file, out: Config{Entries: map[string][]Item{}}}
@@ -76,7 +76,7 @@ type reader struct {
 	out  Config
 }
 
-// entry reads the list of items of one name.
+// entry reads the items of a config.
 func (r *reader) entry(e strict.Entry) {
 	items := e.List()
 	if e.Name == "" || text.Printable(e.Name) != e.Name {
@@ -114,7 +114,7 @@ func (r *reader) item(v strict.Value) Item {
 	return item
 }
 
-// devices reads which GPUs an item selects.
+// devices reads the GPUs that an item selects.
 func devices(v strict.Value) (all bool, indices []int) {
 	const allowed = "all, or a list of GPU indices such as [0, 2]"
 	if !v.Set() {
@@ -146,7 +146,7 @@ func devices(v strict.Value) (all bool, indices []int) {
 	return false, indices
 }
 
-// profiles reads how many MIG devices of each profile an item asks for.
+// profiles reads the desired number of MIG devices for each profile of an item.
 func profiles(v strict.Value) map[gpu.Profile]int {
 	var out map[gpu.Profile]int
 	entries := v.Entries()
@@ -176,8 +176,7 @@ func profiles(v strict.Value) map[gpu.Profile]int {
 	return out
 }
 
-// The bounds of what a config can ask for. Nodes have up to 16 GPUs, and GPUs up to 7 MIG
-// devices.
+// The limits of a config. Nodes have up to 16 GPUs, and GPUs up to 7 MIG devices.
 const (
 	maxDevices = 64
 	maxIndex   = 255

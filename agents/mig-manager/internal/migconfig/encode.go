@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The shape of a config file.
+// The structure of a config file.
 type (
 	document struct {
 		Version string                  `json:"version" yaml:"version"`
@@ -22,7 +22,7 @@ type (
 	}
 )
 
-// YAML returns the config as a file that Read and mig-parted read.
+// YAML returns the config in the format of Read and mig-parted, as YAML.
 func (c Config) YAML() ([]byte, error) {
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
@@ -33,7 +33,7 @@ func (c Config) YAML() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// JSON returns the config as a file that Read and mig-parted read.
+// JSON returns the config in the format of Read and mig-parted, as JSON.
 func (c Config) JSON() ([]byte, error) {
 	out, err := json.MarshalIndent(c.document(), "", "  ")
 	if err != nil {

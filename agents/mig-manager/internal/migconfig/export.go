@@ -4,8 +4,8 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// Export returns a config with one entry, which asks of each GPU what it has. A GPU that
-// cannot be read is in no item.
+// Export returns a config whose only entry has the current state of each GPU. GPUs that cannot be
+// read are not included.
 func Export(name string, gpus []mig.GPU) Config {
 	var readable []mig.GPU
 	for _, g := range gpus {

@@ -15,19 +15,20 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Files are the files with MIG configs: base, over which generated ones take precedence, and user,
-// which takes precedence over these. It is not safe for concurrent use.
+// Files provides the configs of two files and generated ones. Generated configs take precedence over
+// configs in base, and configs in user take precedence over both. It is not safe for concurrent use.
 type Files struct {
 	base, user file
 	log        *slog.Logger
 }
 
-// NewFiles returns the files with these paths. An empty path stands for no file.
+// NewFiles returns the Files for two paths. An empty path means no file.
 func NewFiles(base, user string, log *slog.Logger) *Files {
 	return &Files{base: file{path: base}, user: file{path: user}, log: log}
 }
 
-// Folders returns the folders to watch: a file that is mounted is replaced, not written.
+// Folders returns the folders to watch. Folders are watched because a mounted file is replaced, not
+// written.
 func (f *Files) Folders() []string {
 	var out []string
 	for _, path := range []string{f.base.path, f.user.path} {
@@ -38,9 +39,9 @@ func (f *Files) Folders() []string {
 	return out
 }
 
-// Select returns the desired state of GPUs by the config of a name, in a file or generated for the
-// GPUs. If a file is invalid, only its own names fail. If GPUs cannot be read, Select returns an
-// error beside the desired state of the others.
+// Select returns the desired state of GPUs for a config, which is in a file or generated for the
+// GPUs. If a file is invalid, only its names fail. If a GPU cannot be read, Select returns an error
+// and the desired state of the other GPUs.
 func (f *Files) Select(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, error) {
 	generated, err := Generate(gpus)
 	if err != nil && !errors.Is(err, ErrNoProfiles) {
@@ -49,15 +50,15 @@ func (f *Files) Select(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, e
 	base, user := &f.base, &f.user
 	base.read(f.log)
 	user.read(f.log)
-	if user.rejected.Err() != nil && user.names(name) {
+	if user.rejected.Err() != nil && user.mayName(name) {
 		return nil, user.rejected.Err()
 	}
 	all := base.Merge(generated).Merge(user.Config)
 	if _, ok := all.Entries[name]; !ok {
-		if base.rejected.Err() != nil && base.names(name) {
+		if base.rejected.Err() != nil && base.mayName(name) {
 			return nil, base.rejected.Err()
 		}
-		err := fmt.Errorf("config %q does not exist: the GPUs of the node have %s", name, strings.Join(order(all, user.Config), ", "))
+		err := fmt.Errorf("config %q does not exist: the GPUs of the node have %s", name, strings.Join(orderedNames(all, user.Config), ", "))
 		for _, of := range []*file{user, base} {
 			if bad := of.rejected.Err(); bad != nil {
 				err = fmt.Errorf("%w; a file with more configs cannot be used: %w", err, bad)
@@ -72,8 +73,8 @@ func (f *Files) Select(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, e
 	return s.Want, s.Unreadable()
 }
 
-// order returns the names of configs: those of the user first, as a cause is cut.
-func order(all, user Config) []string {
+// orderedNames returns the names of configs, the user's first, because a long cause is cut at the end.
+func orderedNames(all, user Config) []string {
 	names := user.Names()
 	for _, name := range all.Names() {
 		if !slices.Contains(names, name) {
@@ -83,22 +84,22 @@ func order(all, user Config) []string {
 	return names
 }
 
-// file is a file with configs, none if it has no path.
+// file is a file with configs. Without a path, it has none.
 type file struct {
 	Config
 	path string
-	// text is what it had when it could last be read, and rejected why it has no configs.
+	// text is the content when the file was last read, and rejected is why its configs cannot be used.
 	text     []byte
 	rejected reconcile.Status
 }
 
-// names reports whether the file may have a config of a name, wherever it is wrong.
-func (f *file) names(name string) bool {
+// mayName reports whether the file may have a config with a name. It also works for an invalid file.
+func (f *file) mayName(name string) bool {
 	key := regexp.MustCompile(`(^|[^A-Za-z0-9._-])["']?` + regexp.QuoteMeta(name) + `["']?\s*:`)
 	return key.Match(f.text)
 }
 
-// read reads the file again. It logs an error once.
+// read reads the file again. It logs each error once.
 func (f *file) read(log *slog.Logger) {
 	if f.path == "" {
 		return

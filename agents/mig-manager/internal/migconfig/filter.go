@@ -11,16 +11,15 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Filter is a product to which an item is restricted.
+// Filter matches a product.
 type Filter struct {
-	// Device holds the PCI device in the high and the vendor in the low 16 bits.
+	// Device has the PCI device ID in the high 16 bits and the vendor ID in the low 16 bits.
 	Device uint32
-	// Subsystem is 0 for any.
+	// Subsystem is 0 to match any subsystem.
 	Subsystem uint32
 }
 
-// String returns the text of a filter in a config file: 0x233010DE, or
-// 0x233010DE:0x16C110DE.
+// String returns the filter in the format of config files: 0x233010DE, or 0x233010DE:0x16C110DE.
 func (f Filter) String() string {
 	if f.Subsystem == 0 {
 		return fmt.Sprintf("0x%08X", f.Device)
@@ -28,20 +27,20 @@ func (f Filter) String() string {
 	return fmt.Sprintf("0x%08X:0x%08X", f.Device, f.Subsystem)
 }
 
-// Matches reports whether the GPU at pci is of the product.
+// Matches reports whether the filter matches the GPU at pci.
 func (f Filter) Matches(pci gpu.PCI) bool {
 	return f.Device == pci.DeviceID && (f.Subsystem == 0 || f.Subsystem == pci.SubsystemID)
 }
 
-// nvidia is NVIDIA's PCI vendor.
+// nvidia is NVIDIA's PCI vendor ID.
 const nvidia = 0x10de
 
 var filterText = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^0[xX]([0-9a-fA-F]{8})(?::0[xX]([0-9a-fA-F]{8}))?$`)
 })
 
-// ParseFilter reads the text of a Filter. mig-parted takes a text that it cannot read for
-// one that matches no GPU; this function rejects it.
+// ParseFilter parses a filter. It rejects an invalid text, which mig-parted treats as a filter that
+// matches no GPU.
 func ParseFilter(text string) (Filter, error) {
 	const form = "must be the PCI device and vendor, such as 0x233010DE, or with the subsystem, such as 0x233010DE:0x16C110DE"
 	m := filterText().FindStringSubmatch(text)
@@ -49,7 +48,7 @@ func ParseFilter(text string) (Filter, error) {
 		return Filter{}, fmt.Errorf("invalid device filter %q: %s", text, form)
 	}
 	hex := func(s string) uint32 {
-		n, _ := strconv.ParseUint(s, 16, 32) // the pattern admits only digits, or nothing
+		n, _ := strconv.ParseUint(s, 16, 32) // the pattern allows only hexadecimal digits or ""
 		return uint32(n)
 	}
 	f := Filter{Device: hex(m[1]), Subsystem: hex(m[2])}
@@ -63,7 +62,7 @@ func ParseFilter(text string) (Filter, error) {
 	}
 }
 
-// filters reads a device filter, or a list of them.
+// filters reads a device filter or a list of device filters.
 func filters(v strict.Value) []Filter {
 	if !v.Set() {
 		return nil

@@ -9,21 +9,21 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// The names of configs that Generate always returns. The others are all-balanced, and
-// all-<profile> with "." in place of "+".
+// The names of configs that Generate can return. The other names are all-<profile>, with "." instead
+// of "+". AllBalanced is returned only for boards with a balanced mix.
 const (
 	AllDisabled = "all-disabled"
 	AllEnabled  = "all-enabled"
 	AllBalanced = "all-balanced"
 )
 
-// ErrNoProfiles says that no GPU of a node reports what it can be divided into. Drivers
-// before 545 do not while the MIG mode is off.
+// ErrNoProfiles is returned if no GPU of a node reports its profiles. Drivers before 545 report them
+// only if the MIG mode is on.
 var ErrNoProfiles = errors.New("no GPU of the node reports MIG profiles")
 
-// Generate returns the configs that mig-parted generates for a node: MIG off, MIG on
-// without devices, for each profile as many devices of it as fit, and a balanced mix. It
-// returns an ErrNoProfiles beside the configs that need no profiles.
+// Generate returns the configs that mig-parted generates for a node: MIG off, MIG on without devices,
+// the largest number of devices of each profile, and a balanced mix. If no GPU reports profiles, it
+// returns ErrNoProfiles and the configs that need no profiles.
 func Generate(gpus []mig.GPU) (Config, error) {
 	var capable []mig.GPU
 	for _, g := range gpus {
@@ -38,7 +38,7 @@ func Generate(gpus []mig.GPU) (Config, error) {
 	if !slices.ContainsFunc(capable, func(g mig.GPU) bool { return len(g.Board.Profiles) > 0 }) {
 		return c, ErrNoProfiles
 	}
-	for _, same := range alike(capable) {
+	for _, same := range groupByBoard(capable) {
 		where := boardTarget(same, capable)
 		board := same[0].Board
 		add := func(name string, devices map[gpu.Profile]int) {
@@ -56,7 +56,7 @@ func Generate(gpus []mig.GPU) (Config, error) {
 	return c, nil
 }
 
-// balanced returns the devices of all-balanced, nil for a board that has none.
+// balanced returns the devices of all-balanced, or nil for a board without a balanced mix.
 func balanced(b mig.Board) map[gpu.Profile]int {
 	var counts map[int]int
 	switch b.ComputeSlices {
@@ -67,7 +67,7 @@ func balanced(b mig.Board) map[gpu.Profile]int {
 	}
 	var out map[gpu.Profile]int
 	for slices, n := range counts {
-		p, ok := base(b, slices)
+		p, ok := baseProfile(b, slices)
 		if !ok {
 			return nil
 		}
@@ -79,9 +79,9 @@ func balanced(b mig.Board) map[gpu.Profile]int {
 	return out
 }
 
-// base returns the profile with so many slices and no attribute of which a GPU can have
-// the most instances.
-func base(b mig.Board, slices int) (gpu.Profile, bool) {
+// baseProfile returns the profile with this number of slices and without an attribute. If several profiles
+// match, it returns the profile with the largest number of instances.
+func baseProfile(b mig.Board, slices int) (gpu.Profile, bool) {
 	var found gpu.Profile
 	best := 0
 	for _, p := range b.Profiles {

@@ -10,10 +10,9 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// States returns what the GPUs of the checkpoint had. GPUs of the node that are not in it
-// are not in the result, nor are those without a MIG mode that had none. It returns an
-// error if a GPU of the checkpoint is missing or cannot be read, or cannot have what the
-// checkpoint says.
+// States returns the states in the checkpoint. The result does not include GPUs that are not in the
+// checkpoint, and GPUs without a MIG mode. If a GPU of the checkpoint is missing or cannot be read,
+// or the checkpoint does not fit the GPU, States returns an error.
 func (c Checkpoint) States(gpus []mig.GPU) (map[gpu.UUID]mig.State, error) {
 	out := map[gpu.UUID]mig.State{}
 	var errs []error
@@ -71,12 +70,12 @@ func (i checkpointInstance) instance(b mig.Board) (mig.Instance, error) {
 		}
 		out.Compute = append(out.Compute, c)
 	}
-	return out, place(p, out.Compute)
+	return out, placeCompute(p, out.Compute)
 }
 
-// place gives compute instances that have none a placement, the largest first, at the
-// first free place.
-func place(p mig.Profile, all []mig.Compute) error {
+// placeCompute sets missing placements of compute instances. It places the largest instances first,
+// at the first free place.
+func placeCompute(p mig.Profile, all []mig.Compute) error {
 	slices.SortStableFunc(all, func(a, b mig.Compute) int {
 		return cmp.Or(cmp.Compare(unplaced(a), unplaced(b)), cmp.Compare(b.Slices, a.Slices))
 	})
@@ -98,7 +97,7 @@ func place(p mig.Profile, all []mig.Compute) error {
 	return nil
 }
 
-// unplaced is 1 for a compute instance without a placement, and otherwise 0.
+// unplaced returns 1 for a compute instance without a placement, and otherwise 0.
 func unplaced(c mig.Compute) int {
 	if c.Placement.Size == 0 {
 		return 1

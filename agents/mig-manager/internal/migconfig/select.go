@@ -12,27 +12,25 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// ErrNoEntry says that a config has no entry of a name.
+// ErrNoEntry is returned if a config file does not have the selected config.
 var ErrNoEntry = errors.New("selected mig-config not present")
 
-// ErrNoMatch says that no item of an entry selects a GPU of the node.
+// ErrNoMatch is returned if no item of a config selects a GPU of the node.
 var ErrNoMatch = errors.New("selects no GPU of the node")
 
-// Selection is what an entry of a config asks of the GPUs of a node. Each GPU is in one
-// of its parts.
+// Selection is the result of a config for the GPUs of a node. Each GPU is in exactly one of its fields.
 type Selection struct {
 	Want map[gpu.UUID]mig.Desired
-	// Unmatched are the GPUs that no item selects. They stay as they are.
+	// Unmatched are the GPUs that no item selects. They are not changed.
 	Unmatched []mig.GPU
-	// Incapable are the GPUs without a MIG mode that an item for all GPUs selects, or one
-	// that wants no MIG devices of them. They need nothing.
+	// Incapable are the selected GPUs without a MIG mode, if the item selects all GPUs or desires no
+	// MIG devices. They are not changed.
 	Incapable []mig.GPU
-	// Faulty are the GPUs that cannot be read, and that an item selects or, by the product,
-	// may select.
+	// Faulty are the GPUs that cannot be read, if an item selects them or may select them by product.
 	Faulty []mig.GPU
 }
 
-// Unreadable returns an error for the GPUs that cannot be read, nil for none.
+// Unreadable returns an error for the GPUs that cannot be read, or nil.
 func (s Selection) Unreadable() error {
 	var errs []error
 	for _, g := range s.Faulty {
@@ -41,9 +39,9 @@ func (s Selection) Unreadable() error {
 	return errors.Join(errs...)
 }
 
-// Select returns what the entry of a name asks of the GPUs of a node. It returns an error
-// if two items ask different things of the same GPU, or if the entry names a GPU that does
-// not exist or has no MIG mode, and an ErrNoEntry or ErrNoMatch.
+// Select returns the desired states of the GPUs of a node for the config with a name. It returns an
+// error if two items desire different states for a GPU, or if the config names a GPU that does not
+// exist or has no MIG mode. It can also return ErrNoEntry or ErrNoMatch.
 func (c Config) Select(name string, gpus []mig.GPU) (Selection, error) {
 	items, ok := c.Entries[name]
 	if !ok {
@@ -66,10 +64,10 @@ func (c Config) Select(name string, gpus []mig.GPU) (Selection, error) {
 	return s, nil
 }
 
-// maxChoices is how many names an error lists.
+// maxChoices is the largest number of names in an error.
 const maxChoices = 8
 
-// Choices lists the names of the config for an error, the first ones of many.
+// Choices lists the names of the configs for an error. A long list is cut.
 func (c Config) Choices() string {
 	names := c.Names()
 	if more := len(names) - maxChoices; more > 1 {
@@ -78,7 +76,7 @@ func (c Config) Choices() string {
 	return text.OneOf(names)
 }
 
-// add puts a GPU into the part of the selection that the items say.
+// add adds a GPU to the field of the selection that the items determine.
 func (s *Selection) add(items []Item, g mig.GPU) error {
 	var first *Item
 	for i := range items {
@@ -107,8 +105,8 @@ func (s *Selection) add(items []Item, g mig.GPU) error {
 	return nil
 }
 
-// Indices returns how many GPUs a node needs for all indices that the entry of a name has: at
-// least 1.
+// Indices returns the number of GPUs that a node needs to have all GPU indices in the config with a
+// name. It is at least 1.
 func (c Config) Indices(name string) int {
 	n := 1
 	for _, item := range c.Entries[name] {
@@ -119,15 +117,15 @@ func (c Config) Indices(name string) int {
 	return n
 }
 
-// Filters reports whether an item of the entry of a name has a filter for a device.
+// Filters reports whether the config with a name has a filter for a device.
 func (c Config) Filters(name string, device uint32) bool {
 	return slices.ContainsFunc(c.Entries[name], func(i Item) bool {
 		return slices.ContainsFunc(i.Filters, func(f Filter) bool { return f.Device == device })
 	})
 }
 
-// selects reports whether the item selects a GPU. The product of a GPU that cannot be read
-// may be unknown: then the filters are taken to match.
+// selects reports whether the item selects a GPU. If the product is not known because the GPU cannot
+// be read, all filters match.
 func (i Item) selects(g mig.GPU) bool {
 	if !i.All && !slices.Contains(i.GPUs, g.Index) {
 		return false
@@ -136,8 +134,8 @@ func (i Item) selects(g mig.GPU) bool {
 		slices.ContainsFunc(i.Filters, func(f Filter) bool { return f.Matches(g.PCI) })
 }
 
-// checkIndices returns an error for indices that the node does not have. An item for
-// products that the node does not have is for other nodes, and may have any.
+// checkIndices returns an error for indices that the node does not have. If the node does not have a
+// product in the filters, the item is for other nodes, and any index is allowed.
 func (i Item) checkIndices(gpus []mig.GPU) error {
 	everywhere := i
 	everywhere.All = true
@@ -156,7 +154,7 @@ func (i Item) checkIndices(gpus []mig.GPU) error {
 	return fmt.Errorf("%s: the node has no GPU %s: it has %s", i.name(), strings.Join(missing, ", "), products(gpus))
 }
 
-// name names an item in errors.
+// name returns the name of an item for errors.
 func (i Item) name() string {
 	switch {
 	case i.At != "":
@@ -168,7 +166,7 @@ func (i Item) name() string {
 	}
 }
 
-// products lists GPUs, such as "GPUs 0 to 7 (0x20B010DE, NVIDIA A100-SXM4-40GB)".
+// products describes GPUs, such as "GPUs 0 to 7 (0x20B010DE, NVIDIA A100-SXM4-40GB)".
 func products(gpus []mig.GPU) string {
 	var out []string
 	for i := 0; i < len(gpus); {

@@ -9,15 +9,15 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// alike groups GPUs that are of the same product and can be divided in the same way.
-func alike(gpus []mig.GPU) [][]mig.GPU {
+// groupByBoard groups GPUs with the same product and board.
+func groupByBoard(gpus []mig.GPU) [][]mig.GPU {
 	return group(gpus, func(a, b mig.GPU) bool {
-		// Reflection, because a board has slices in slices.
+		// Boards contain slices, so they cannot be compared with ==.
 		return a.PCI.DeviceID == b.PCI.DeviceID && reflect.DeepEqual(a.Board, b.Board)
 	})
 }
 
-// group puts each GPU to the first one that is the same.
+// group groups equal GPUs.
 func group(gpus []mig.GPU, same func(a, b mig.GPU) bool) [][]mig.GPU {
 	var out [][]mig.GPU
 	for _, g := range gpus {
@@ -31,8 +31,8 @@ func group(gpus []mig.GPU, same func(a, b mig.GPU) bool) [][]mig.GPU {
 	return out
 }
 
-// target returns an item that selects some of all GPUs: by all, by their products, or, if
-// others are of the same products, by their indices too.
+// target returns an item that selects exactly some of all GPUs: all GPUs, all GPUs of their products,
+// or, if other GPUs have the same products, their indices.
 func target(some, all []mig.GPU) Item {
 	if len(some) == len(all) {
 		return Item{All: true}
@@ -52,8 +52,8 @@ func target(some, all []mig.GPU) Item {
 	return item
 }
 
-// boardTarget is target for GPUs with the same board. Other boards of their product are
-// better told apart by the subsystem than by indices, which are those of one node.
+// boardTarget is target for GPUs with the same board. If it can, it distinguishes boards of a product
+// by the subsystem instead of by indices, which are valid for only one node.
 func boardTarget(some, all []mig.GPU) Item {
 	item := target(some, all)
 	boards := Item{All: true, Filters: filtersOf(some, func(p gpu.PCI) Filter { return Filter{p.DeviceID, p.SubsystemID} })}
@@ -63,7 +63,7 @@ func boardTarget(some, all []mig.GPU) Item {
 	return item
 }
 
-// count returns how many of the GPUs the item selects.
+// count returns the number of GPUs that the item selects.
 func (i Item) count(gpus []mig.GPU) int {
 	n := 0
 	for _, g := range gpus {
@@ -74,7 +74,7 @@ func (i Item) count(gpus []mig.GPU) int {
 	return n
 }
 
-// filtersOf returns the filters of GPUs, each once, in order.
+// filtersOf returns the filters for GPUs, sorted and without duplicates.
 func filtersOf(gpus []mig.GPU, of func(gpu.PCI) Filter) []Filter {
 	var out []Filter
 	for _, g := range gpus {

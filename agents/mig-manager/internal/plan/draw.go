@@ -10,11 +10,11 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// drawWidth is the width of a drawing in characters: it fits on a terminal with 80 columns.
+// drawWidth is the width of a drawing in characters. It fits on a terminal with 80 columns.
 const drawWidth = 72
 
-// Draw draws a layout over the memory slices of its board: the GPU instances with their
-// profile, and below it their compute instances. It is at most 80 columns wide.
+// Draw draws a layout over the memory slices of its board: the GPU instances with their profiles, and
+// below them their compute instances. A drawing is at most 80 columns wide.
 func Draw(w io.Writer, b mig.Board, l mig.Layout) error {
 	if b.MemorySlices < 1 || b.MemorySlices > drawWidth/2 {
 		_, err := fmt.Fprintf(w, "the GPU cannot be drawn: it has %d memory slices\n", b.MemorySlices)
@@ -69,10 +69,10 @@ func (d *drawing) instance(i mig.Instance, left, right int) {
 	}
 }
 
-// drawing is a field of characters. Lines are kept by the directions into which they leave a
-// character, so that crossings join.
+// drawing is a grid of characters. Lines are stored as the directions of the strokes in a
+// character, so that crossing lines are joined.
 type drawing struct {
-	// divide is the row below the profiles.
+	// divide is the row between the profiles and the compute instances.
 	divide int
 	lines  [][]direction
 	runes  [][]rune
@@ -87,7 +87,7 @@ const (
 	right
 )
 
-// newDrawing has a row for attributes if an instance of the layout has one.
+// newDrawing returns an empty drawing. It has a row for attributes if an instance of the layout has one.
 func newDrawing(width int, l mig.Layout) *drawing {
 	d := &drawing{divide: 2}
 	if slices.ContainsFunc(l, func(i mig.Instance) bool { return i.Profile.Attribute != "" }) {
@@ -100,7 +100,7 @@ func newDrawing(width int, l mig.Layout) *drawing {
 	return d
 }
 
-// box draws the outline from one column to another, from a row to the last.
+// box draws a rectangle between two columns, from row top to the last row.
 func (d *drawing) box(from, to, top int) {
 	bottom := len(d.lines) - 1
 	for x := from; x < to; x++ {
@@ -117,7 +117,7 @@ func (d *drawing) box(from, to, top int) {
 	}
 }
 
-// text writes in the middle between two columns.
+// text writes a text, centered between two columns.
 func (d *drawing) text(from, to, row int, text string) {
 	at := from + 1 + (to-from-1-len(text))/2
 	for n, c := range text {

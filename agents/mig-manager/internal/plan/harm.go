@@ -7,8 +7,8 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// harm is what a change destroys: the fewer in use, the better, then the fewer GPU instances,
-// then the fewer compute instances.
+// harm counts the instances that a change destroys. It is compared by the number in use, then by the
+// number of GPU instances, and then by the number of compute instances.
 type harm struct{ busy, instances, compute int }
 
 func (h harm) plus(o harm) harm {
@@ -21,7 +21,7 @@ func (h harm) compare(o harm) int {
 
 func (h harm) less(o harm) bool { return h.compare(o) < 0 }
 
-// harmOf is that of destroying i with all its compute instances.
+// harmOf returns the harm of destroying i with all its compute instances.
 func harmOf(i mig.Instance, inUse func(mig.Instance) bool) harm {
 	h := harmOfParts(i, nil, inUse)
 	h.instances++
@@ -31,7 +31,7 @@ func harmOf(i mig.Instance, inUse func(mig.Instance) bool) harm {
 	return h
 }
 
-// harmOfParts is that of giving i other compute instances.
+// harmOfParts returns the harm of dividing i into the compute instances want.
 func harmOfParts(i mig.Instance, want []mig.Compute, inUse func(mig.Instance) bool) harm {
 	var h harm
 	for _, c := range i.Compute {

@@ -10,19 +10,19 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// Infeasible is the error for MIG devices that no layout of the board has together.
+// Infeasible is returned if no layout of the board has all desired MIG devices.
 type Infeasible struct {
 	Want map[gpu.Profile]int
-	// Causes has one element at least.
+	// Causes has at least one element.
 	Causes []Cause
-	// Excess is what has to go so that the rest fits: the least of it.
+	// Excess is the smallest part of Want to remove, so that the rest fits.
 	Excess map[gpu.Profile]int
-	// Nearest has feasible devices that come close: first the largest parts of Want, then
-	// those that are as many, with other profiles. It may be empty.
+	// Nearest has similar feasible devices: first the largest parts of Want, then the same number of
+	// devices with other profiles. It may be empty.
 	Nearest []map[gpu.Profile]int
 }
 
-// Limit is what devices exceed.
+// Limit is a limit of a board.
 type Limit string
 
 // The limits of a board.
@@ -32,30 +32,29 @@ const (
 	ComputeSlices  Limit = "compute slices"
 	MemorySlices   Limit = "memory slices"
 	MediaEngines   Limit = "media engines"
-	// Placements is the limit if no other is exceeded: instances fit by their sizes, and
-	// overlap wherever they start.
+	// Placements is the limit if no other is exceeded. The instances fit by size, but overlap at all
+	// possible placements.
 	Placements Limit = "placements"
 )
 
-// Cause is a limit that devices exceed.
+// Cause is a limit that the desired devices exceed.
 type Cause struct {
 	Limit Limit
-	// Profiles are those that use what is limited, ordered by name.
+	// Profiles are the profiles that use the limited resource, ordered by name.
 	Profiles []gpu.Profile
-	// Need is what they need at least, and Have what the GPU has. Both are 0 for
+	// Need is the needed amount, at least, and Have the amount of the GPU. Both are 0 for
 	// UnknownProfile and Placements.
 	Need, Have int
-	// Engine names the media engines.
+	// Engine is the name of the media engines.
 	Engine string
-	// Near has the profiles of the board that are most like an unknown one.
+	// Near has the profiles of the board that are most similar to an unknown profile.
 	Near []gpu.Profile
 }
 
-// maxShown is how much is shown of a list in an error.
+// maxShown is the largest number of elements of a list in an error.
 const maxShown = 4
 
-// Error returns one line that names the devices, what of them is too much, the limits, and
-// what fits.
+// Error returns one line with the devices, the excess, the limits, and devices that fit.
 func (i *Infeasible) Error() string {
 	causes := make([]string, 0, len(i.Causes))
 	for _, c := range i.Causes {
@@ -65,7 +64,7 @@ func (i *Infeasible) Error() string {
 	if !maps.Equal(i.Want, i.Excess) {
 		text += Text(i.Excess) + " is too much: "
 	}
-	text += shown(causes, "; ")
+	text += joinShort(causes, "; ")
 	if len(i.Nearest) == 0 {
 		return text
 	}
@@ -73,15 +72,15 @@ func (i *Infeasible) Error() string {
 	for _, n := range i.Nearest {
 		near = append(near, Text(n))
 	}
-	return text + "; what fits: " + shown(near, ", or ")
+	return text + "; what fits: " + joinShort(near, ", or ")
 }
 
 // String returns the cause as a clause.
 func (c Cause) String() string {
-	names := list(c.Profiles)
+	names := joinProfiles(c.Profiles)
 	switch c.Limit {
 	case UnknownProfile:
-		return fmt.Sprintf("the GPU has no profile %s, the nearest are %s", names, list(c.Near))
+		return fmt.Sprintf("the GPU has no profile %s, the nearest are %s", names, joinProfiles(c.Near))
 	case Count:
 		return fmt.Sprintf("at least %d GPU instances for %s are needed, and the GPU can have %d", c.Need, names, c.Have)
 	case MediaEngines:
@@ -93,7 +92,7 @@ func (c Cause) String() string {
 	}
 }
 
-// Text returns devices as "2 × 3g.40gb + 1g.10gb", the largest first. A long list is cut.
+// Text formats devices as "2 × 3g.40gb + 1g.10gb", the largest first. A long list is cut.
 func Text(devices map[gpu.Profile]int) string {
 	if len(devices) == 0 {
 		return "no devices"
@@ -106,10 +105,10 @@ func Text(devices map[gpu.Profile]int) string {
 		}
 		terms = append(terms, term)
 	}
-	return shown(terms, " + ")
+	return joinShort(terms, " + ")
 }
 
-func list(profiles []gpu.Profile) string {
+func joinProfiles(profiles []gpu.Profile) string {
 	var names []string
 	for _, p := range profiles {
 		names = append(names, p.String())
@@ -117,18 +116,19 @@ func list(profiles []gpu.Profile) string {
 	if len(names) == 2 {
 		return strings.Join(names, " and ")
 	}
-	return shown(names, ", ")
+	return joinShort(names, ", ")
 }
 
-func shown(terms []string, separator string) string {
+func joinShort(terms []string, separator string) string {
 	if more := len(terms) - maxShown; more > 0 {
 		terms = append(slices.Clone(terms[:maxShown]), fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(terms, separator)
 }
 
-// demand returns how many compute instances of each profile are needed in each kind of GPU
-// instance, and why a profile alone rules the devices out. What no GPU can have is cut short.
+// demand returns the needed number of compute instances, by kind of GPU instance and by compute
+// instance profile. It also returns the causes that make a single profile infeasible. Numbers that
+// no GPU can have are limited.
 func (s *space) demand(want map[gpu.Profile]int) ([][]int, []Cause) {
 	demand := make([][]int, len(s.kinds))
 	for i, k := range s.kinds {
@@ -142,7 +142,7 @@ func (s *space) demand(want map[gpu.Profile]int) ([][]int, []Cause) {
 			at = slices.IndexFunc(s.kinds[i].Compute, func(c mig.ComputeProfile) bool { return c.Slices == p.ComputeSlices })
 		}
 		if at < 0 {
-			causes = append(causes, Cause{Limit: UnknownProfile, Profiles: []gpu.Profile{p}, Near: s.near(p)})
+			causes = append(causes, Cause{Limit: UnknownProfile, Profiles: []gpu.Profile{p}, Near: s.nearestProfiles(p)})
 			continue
 		}
 		k := s.kinds[i]
@@ -155,8 +155,8 @@ func (s *space) demand(want map[gpu.Profile]int) ([][]int, []Cause) {
 	return demand, causes
 }
 
-// near returns the profiles of the board that are most like p, the nearest first.
-func (s *space) near(p gpu.Profile) []gpu.Profile {
+// nearestProfiles returns the profiles of the board that are most similar to p, the most similar first.
+func (s *space) nearestProfiles(p gpu.Profile) []gpu.Profile {
 	var all []gpu.Profile
 	for _, k := range s.kinds {
 		for _, c := range k.Compute {

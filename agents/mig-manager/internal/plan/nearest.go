@@ -8,8 +8,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// infeasible explains why no layout has the devices. The causes are those that rule out a
-// profile alone; without them, the limits of the GPU are compared.
+// infeasible returns the error for devices without a layout. causes has the causes of single
+// profiles. If it is empty, infeasible compares the devices with the limits of the GPU.
 func (s *space) infeasible(want map[gpu.Profile]int, causes []Cause) *Infeasible {
 	demand, _ := s.demand(want)
 	if len(causes) == 0 {
@@ -24,7 +24,7 @@ func (s *space) infeasible(want map[gpu.Profile]int, causes []Cause) *Infeasible
 	}
 	maps.DeleteFunc(i.Excess, func(_ gpu.Profile, n int) bool { return n <= 0 })
 	demand, _ = s.demand(s.translate(want))
-	for _, n := range append(parts, s.alike(s.pack(demand))...) {
+	for _, n := range append(parts, s.similarMultisets(s.pack(demand))...) {
 		if !slices.ContainsFunc(i.Nearest, func(o map[gpu.Profile]int) bool { return maps.Equal(o, n) }) {
 			i.Nearest = append(i.Nearest, n)
 		}
@@ -32,7 +32,7 @@ func (s *space) infeasible(want map[gpu.Profile]int, causes []Cause) *Infeasible
 	return i
 }
 
-// limits returns what the demanded compute instances exceed.
+// limits returns the limits that the needed compute instances exceed.
 func (s *space) limits(demand [][]int) []Cause {
 	need, _, scarce := newChoice(s, nil, demand, nil).bounds()
 	var causes []Cause
@@ -77,7 +77,7 @@ func (s *space) limits(demand [][]int) []Cause {
 	return causes
 }
 
-// devices returns the profiles of the MIG devices that are demanded of a kind.
+// devices returns the profiles of the MIG devices that a kind needs.
 func (k kind) devices(demand []int) []gpu.Profile {
 	var list []gpu.Profile
 	for c, n := range demand {
@@ -89,18 +89,18 @@ func (k kind) devices(demand []int) []gpu.Profile {
 	return list
 }
 
-// device returns the profile of a MIG device with the compute instance profile c.
+// device returns the profile of a MIG device with the compute instance profile at index c.
 func (k kind) device(c int) gpu.Profile {
 	p := k.Name
 	p.ComputeSlices = k.Compute[c].Slices
 	return p
 }
 
-// translate replaces profiles that the board does not have by the nearest that it has.
+// translate replaces profiles that the board does not have by the most similar ones that it has.
 func (s *space) translate(want map[gpu.Profile]int) map[gpu.Profile]int {
 	known := map[gpu.Profile]int{}
 	for p, n := range want {
-		if near := s.near(p); !s.has(p) && len(near) > 0 {
+		if near := s.nearestProfiles(p); !s.hasProfile(p) && len(near) > 0 {
 			p = near[0]
 		}
 		known[p] += n
@@ -108,11 +108,11 @@ func (s *space) translate(want map[gpu.Profile]int) map[gpu.Profile]int {
 	return known
 }
 
-// group is what one GPU instance is needed for.
+// group has the devices that need one GPU instance.
 type group map[gpu.Profile]int
 
-// pack puts the demanded compute instances of each kind into GPU instances, as many into each
-// as it can have. It is not limited by the GPU.
+// pack distributes the needed compute instances of each kind to GPU instances, as many as possible to
+// each. It ignores the limits of the GPU.
 func (s *space) pack(demand [][]int) [][]group {
 	packed := make([][]group, len(s.kinds))
 	for i, k := range s.kinds {
@@ -144,7 +144,7 @@ func (s *space) pack(demand [][]int) [][]group {
 	return packed
 }
 
-// parts returns the two largest parts of the GPU instances that fit on the GPU.
+// parts returns the devices of the two largest parts of the GPU instances that fit on the GPU.
 func (s *space) parts(packed [][]group) []map[gpu.Profile]int {
 	high := make([]int, len(packed))
 	for i := range packed {
@@ -159,12 +159,12 @@ func (s *space) parts(packed [][]group) []map[gpu.Profile]int {
 			best = append(best, count)
 		}
 	}
-	return s.together(best, packed)
+	return s.devicesOf(best, packed)
 }
 
-// alike returns the two multisets of as many GPU instances that fit on the GPU and differ
-// least from those that are needed.
-func (s *space) alike(packed [][]group) []map[gpu.Profile]int {
+// similarMultisets returns the devices of two feasible sets of GPU instances that are most similar to
+// the needed ones. They have the same number of GPU instances.
+func (s *space) similarMultisets(packed [][]group) []map[gpu.Profile]int {
 	high, need := make([]int, len(packed)), make([]int, len(packed))
 	for i := range packed {
 		high[i], need[i] = s.kinds[i].Max, len(packed[i])
@@ -177,10 +177,10 @@ func (s *space) alike(packed [][]group) []map[gpu.Profile]int {
 	slices.SortStableFunc(found, func(a, b []int) int {
 		return slices.Compare(s.distance(a, need), s.distance(b, need))
 	})
-	return s.together(found[:min(2, len(found))], packed)
+	return s.devicesOf(found[:min(2, len(found))], packed)
 }
 
-// multisets returns how many instances of each kind each layout has, with at most so many.
+// multisets returns the numbers of instances of each kind of all layouts, with at most high instances.
 func (s *space) multisets(high []int) [][]int {
 	var list [][]int
 	known := map[string]bool{}
@@ -197,7 +197,7 @@ func (s *space) multisets(high []int) [][]int {
 	return list
 }
 
-// weigh returns the compute slices, the memory slices and the number of GPU instances.
+// weigh returns the numbers of compute slices, memory slices and GPU instances.
 func (s *space) weigh(count []int) []int {
 	var compute, memory int
 	for i, n := range count {
@@ -207,8 +207,8 @@ func (s *space) weigh(count []int) []int {
 	return []int{compute, memory, sum(count)}
 }
 
-// distance returns how many instances are replaced, how many of them by those of a special
-// kind that was not asked for, and by how much the slices differ.
+// distance returns the number of replaced instances, the number of replacements with an attribute,
+// and the differences in slices.
 func (s *space) distance(count, need []int) []int {
 	replaced, special := 0, 0
 	for i := range count {
@@ -223,9 +223,9 @@ func (s *space) distance(count, need []int) []int {
 	return []int{replaced, special, apart(a[0], b[0]), apart(a[1], b[1])}
 }
 
-// together returns the devices of GPU instances: what they are needed for, and for what is
-// more, the whole instance.
-func (s *space) together(counts [][]int, packed [][]group) []map[gpu.Profile]int {
+// devicesOf returns the devices of GPU instances: the devices that need them, and whole
+// instances for the others.
+func (s *space) devicesOf(counts [][]int, packed [][]group) []map[gpu.Profile]int {
 	var list []map[gpu.Profile]int
 	for _, count := range counts {
 		devices := map[gpu.Profile]int{}
@@ -245,8 +245,8 @@ func (s *space) together(counts [][]int, packed [][]group) []map[gpu.Profile]int
 	return list
 }
 
-// has reports whether the board has the profile of a MIG device.
-func (s *space) has(p gpu.Profile) bool {
+// hasProfile reports whether the board has the profile of a MIG device.
+func (s *space) hasProfile(p gpu.Profile) bool {
 	i := s.find(p)
 	if i < 0 {
 		return false
@@ -255,8 +255,8 @@ func (s *space) has(p gpu.Profile) bool {
 	return ok
 }
 
-// largest orders profiles as mig-parted does, by GPU slices, then by compute slices; and then
-// by memory and attribute.
+// largest orders profiles like mig-parted: by GPU slices, then by compute slices. After that, it
+// orders by memory and by attribute.
 func largest(a, b gpu.Profile) int {
 	return cmp.Or(
 		cmp.Compare(b.GPUSlices, a.GPUSlices), cmp.Compare(b.ComputeSlices, a.ComputeSlices),

@@ -7,15 +7,15 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// part is one way to divide a GPU instance into compute instances.
+// part is a way to divide a GPU instance into compute instances.
 type part struct {
 	compute []mig.Compute
-	// count is how many of them are of each of the profile's kinds of compute instances.
+	// count has the number of compute instances of each compute instance profile.
 	count []int
 }
 
-// parts returns all ways to divide an instance of p into at least one compute instance. Large
-// compute instances are placed first, each at its lowest start first, as drivers do.
+// parts returns all ways to divide an instance of p into at least one compute instance. Like drivers,
+// it places large compute instances first, at the lowest free start.
 func parts(p mig.Profile) []part {
 	kinds := slices.Clone(p.Compute)
 	slices.SortFunc(kinds, func(a, b mig.ComputeProfile) int { return cmp.Compare(b.Slices, a.Slices) })
@@ -49,7 +49,7 @@ func parts(p mig.Profile) []part {
 	return list
 }
 
-// distinct returns the first of the parts with the same compute instances.
+// distinct returns the first part for each set of compute instances.
 func distinct(all []part) []part {
 	var list []part
 	for _, p := range all {
@@ -69,16 +69,16 @@ func newPart(p mig.Profile, compute []mig.Compute) part {
 	return n
 }
 
-// split is a choice of parts for all instances of a kind: for those that are kept, in their
-// order, then for the new ones.
+// split is a choice of parts for all instances of a kind: first for the kept ones, in their order,
+// then for the new ones.
 type split struct {
 	parts []part
 	harm  harm
 }
 
-// divide returns the split of the kept instances and of so many new ones which makes the
-// demanded number of each compute instance profile and does the least harm. Each instance
-// gets at least one compute instance. It reports false if there is none.
+// divide returns the split of the kept instances and of fresh new ones that has exactly the demanded
+// compute instances and does the least harm. Each instance gets at least one compute instance.
+// Without such a split, it returns false.
 func (k kind) divide(kept []mig.Instance, fresh int, demand []int, inUse func(mig.Instance) bool) (split, bool) {
 	var best split
 	found := false
@@ -108,7 +108,7 @@ func (k kind) divide(kept []mig.Instance, fresh int, demand []int, inUse func(mi
 			if n < len(kept) {
 				more = h.plus(harmOfParts(kept[n], p.compute, inUse))
 			} else {
-				next = i // new instances are alike: one order of their parts is enough
+				next = i // new instances are equal, so one order of their parts is enough
 			}
 			subtract(left, p.count, 1)
 			chosen = append(chosen, p)

@@ -1,5 +1,5 @@
-// Package plan computes how a GPU is divided to have the MIG devices that are desired: the
-// layout that destroys least, and the steps to it. It does no I/O.
+// Package plan computes how to divide a GPU into the desired MIG devices: the layout that destroys
+// least, and the steps to this layout. It does no I/O.
 package plan
 
 import (
@@ -10,36 +10,36 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// space is what a board admits, prepared for a search.
+// space has the properties of a board, prepared for a search.
 type space struct {
 	board mig.Board
 	// kinds are the profiles, the largest first.
 	kinds []kind
-	// media is how many of the media engines of each sort the GPU has.
+	// media has the number of media engines of the GPU.
 	media media
 }
 
 // kind is a profile of a board.
 type kind struct {
 	mig.Profile
-	// spots are its placements, the highest first.
+	// spots are the placements, the highest start first.
 	spots []gpu.Placement
 	media media
-	// parts are the ways to divide an instance, and fresh those for a new one: the first
-	// of those with the same compute instances.
+	// parts are the ways to divide an existing instance. fresh are the ways to divide a new one: the
+	// first way for each set of compute instances.
 	parts, fresh []part
 }
 
 // media counts media engines: decoders, encoders, JPEG engines and OFAs.
 type media [4]int
 
-// mediaNames has the names of the engines that a media counts.
+// mediaNames returns the names of the engines that a media counts.
 func mediaNames() [4]string {
 	return [4]string{"decoders", "encoders", "JPEG engines", "optical flow engines"}
 }
 
-// ExceedsEngines reports whether GPU instances of these profiles have more media engines of a sort
-// than the GPU, so that they cannot exist together unless the board shares its engines.
+// ExceedsEngines reports whether GPU instances of these profiles together have more media engines
+// than the GPU. Without shared engines, they cannot exist together.
 func ExceedsEngines(b mig.Board, profiles []gpu.Profile) bool {
 	s := newSpace(b)
 	var total media
@@ -79,10 +79,9 @@ func newSpace(b mig.Board) *space {
 	return s
 }
 
-// limitMedia counts the media engines of the GPU, which its largest profile has. Where the
-// figures of a board contradict themselves, because the GPU can have more instances of a
-// profile than it has engines for, or the driver admits more, the instances share the engine: it is
-// no limit.
+// limitMedia sets the number of media engines of the GPU to the number of its largest profile. The
+// limit does not apply if instances share engines: the driver has admitted more instances, or the
+// board allows more instances of a profile than it has engines for.
 func (s *space) limitMedia() {
 	for e := range s.media {
 		for _, k := range s.kinds {
@@ -96,13 +95,13 @@ func (s *space) limitMedia() {
 	}
 }
 
-// find returns the index of the kind with the name of a GPU instance's profile, or -1.
+// find returns the index of the kind for the profile of a GPU instance, or -1.
 func (s *space) find(name gpu.Profile) int {
 	name.ComputeSlices = name.GPUSlices
 	return slices.IndexFunc(s.kinds, func(k kind) bool { return k.Name == name })
 }
 
-// size is in memory slices.
+// size returns the size in memory slices.
 func (k kind) size() int {
 	if len(k.spots) == 0 {
 		return 0
@@ -110,7 +109,7 @@ func (k kind) size() int {
 	return k.spots[0].Size
 }
 
-// mask has the bits of the slices of p. A placement that makes no sense has none.
+// mask returns the slices of p as bits. An invalid placement has no bits.
 func mask(p gpu.Placement) uint64 {
 	if p.Start < 0 || p.Size < 1 || p.Start+p.Size > 64 {
 		return 0
@@ -118,7 +117,7 @@ func mask(p gpu.Placement) uint64 {
 	return (1<<p.Size - 1) << p.Start
 }
 
-// room is what the GPU instances of a layout leave free.
+// room tracks the free resources of a GPU with some GPU instances.
 type room struct {
 	space   *space
 	used    uint64
@@ -143,11 +142,11 @@ func (r *room) fits(i int, p gpu.Placement) bool {
 	return true
 }
 
-// add takes the place of an instance, and remove gives it back.
-func (r *room) add(i int, p gpu.Placement)    { r.used |= mask(p); r.book(i, 1) }
-func (r *room) remove(i int, p gpu.Placement) { r.used &^= mask(p); r.book(i, -1) }
+// add adds an instance of kind i at p, and remove removes it.
+func (r *room) add(i int, p gpu.Placement)    { r.used |= mask(p); r.account(i, 1) }
+func (r *room) remove(i int, p gpu.Placement) { r.used &^= mask(p); r.account(i, -1) }
 
-func (r *room) book(i, n int) {
+func (r *room) account(i, n int) {
 	k := &r.space.kinds[i]
 	r.compute += n * k.Name.GPUSlices
 	r.count[i] += n
@@ -156,7 +155,7 @@ func (r *room) book(i, n int) {
 	}
 }
 
-// capacity returns how many more instances of each kind fit, if all are of that kind.
+// capacity returns the number of additional instances of each kind, if all are of this kind.
 func (r *room) capacity() []int {
 	free := make([]int, len(r.space.kinds))
 	for i, k := range r.space.kinds {
@@ -175,16 +174,16 @@ func (r *room) capacity() []int {
 	return free
 }
 
-// seat is a GPU instance of a candidate: the index of its kind, and its place.
+// seat is a GPU instance of a candidate: the index of its kind, and its placement.
 type seat struct {
 	kind  int
 	place gpu.Placement
 }
 
-// walk calls visit with the seats of each layout that has at least low and at most high
-// instances of each kind, and with what they leave free. Visit must not keep either. Large
-// instances are placed first, each at its highest start first: from an empty GPU, that finds
-// every feasible multiset on the known boards at once.
+// walk calls visit for each layout with at least low and at most high instances of each kind. The
+// arguments are the instances and the remaining room, which visit must not keep. Large instances are
+// placed first, each at its highest start first. On an empty GPU, this order finds every feasible
+// multiset of the known boards immediately.
 func (s *space) walk(low, high []int, visit func([]seat, *room)) {
 	r := newRoom(s)
 	var seats []seat

@@ -7,15 +7,14 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// Steps returns the steps from one layout of a board to another. At no step does the GPU have
-// more than the board admits. Everything that there is room for is created before something
-// is destroyed, and compute instances are destroyed before their GPU instance. What both
-// layouts have is not touched.
+// Steps returns the steps from one layout of a board to another. No step exceeds the limits of the
+// board. Instances are created as early as possible, and destroyed as late as possible. Compute
+// instances are destroyed before their GPU instance. Instances in both layouts are not changed.
 func Steps(b mig.Board, now, target mig.Layout) []mig.Step {
 	t := newTransition(newSpace(b), now, target)
 	foreign := func(i mig.Instance) bool { return t.space.find(i.Profile) < 0 }
 	for at := slices.IndexFunc(t.doomed, foreign); at >= 0; at = slices.IndexFunc(t.doomed, foreign) {
-		t.destroy(at) // first, because how much they take is not known
+		t.destroy(at) // first, because their size is not known
 	}
 	for {
 		t.create()
@@ -29,18 +28,18 @@ func Steps(b mig.Board, now, target mig.Layout) []mig.Step {
 	}
 }
 
-// transition is the way from one layout to another.
+// transition is the state of a change from one layout to another.
 type transition struct {
 	space *space
 	room  *room
-	// doomed and wanted are the GPU instances to be destroyed and to be created, and
-	// divided those that stay and get other compute instances.
+	// doomed are the GPU instances to destroy, and wanted the GPU instances to create. divided are
+	// the kept GPU instances, whose compute instances may change.
 	doomed, wanted []mig.Instance
 	divided        []*division
 	steps          []mig.Step
 }
 
-// division is a GPU instance that stays: Compute is what it has at the moment.
+// division is a kept GPU instance. Its Compute has the current compute instances.
 type division struct {
 	mig.Instance
 	want, wanted []mig.Compute
@@ -49,7 +48,7 @@ type division struct {
 func newTransition(s *space, now, target mig.Layout) *transition {
 	t := &transition{space: s, room: newRoom(s)}
 	for _, i := range now {
-		t.book(i, t.room.add)
+		t.updateRoom(i, t.room.add)
 		at := slices.IndexFunc(target, i.Same)
 		if at < 0 {
 			t.doomed = append(t.doomed, i)
@@ -68,23 +67,23 @@ func newTransition(s *space, now, target mig.Layout) *transition {
 	return t
 }
 
-// book does something with the room of an instance whose profile the board has.
-func (t *transition) book(i mig.Instance, do func(int, gpu.Placement)) {
+// updateRoom calls do with the kind and the placement of an instance, if the board has its profile.
+func (t *transition) updateRoom(i mig.Instance, do func(int, gpu.Placement)) {
 	if kind := t.space.find(i.Profile); kind >= 0 {
 		do(kind, i.Placement)
 	}
 }
 
-// create creates all that there is room for. When nothing is left to be destroyed, it creates
-// the rest whether or not it fits: the caller wants this layout, and the driver has the last
-// word.
+// create creates all instances that fit. After all other instances are destroyed, it creates the
+// remaining ones even if they do not fit, because the caller wants this layout and the driver
+// decides.
 func (t *transition) create() {
 	t.wanted = slices.DeleteFunc(t.wanted, func(i mig.Instance) bool {
 		kind := t.space.find(i.Profile)
 		if len(t.doomed) > 0 && (kind < 0 || !t.room.fits(kind, i.Placement)) {
 			return false
 		}
-		t.book(i, t.room.add)
+		t.updateRoom(i, t.room.add)
 		t.add(mig.CreateInstance, i, mig.Compute{})
 		for _, c := range i.Compute {
 			t.add(mig.CreateCompute, i, c)
@@ -103,8 +102,8 @@ func (t *transition) create() {
 	}
 }
 
-// destroyCompute destroys a compute instance of a GPU instance that stays. It reports whether
-// there was one to be destroyed.
+// destroyCompute destroys a compute instance of a kept GPU instance. It returns false if there is
+// none to destroy.
 func (t *transition) destroyCompute() bool {
 	for _, d := range t.divided {
 		if at := d.surplus(); at >= 0 {
@@ -116,7 +115,7 @@ func (t *transition) destroyCompute() bool {
 	return false
 }
 
-// obstacle returns which GPU instance to destroy: one at the place of the first wanted
+// obstacle returns the index of the next GPU instance to destroy: one that overlaps the first wanted
 // instance, or the first.
 func (t *transition) obstacle() int {
 	if len(t.wanted) == 0 {
@@ -133,7 +132,7 @@ func (t *transition) destroy(at int) {
 		t.add(mig.DestroyCompute, i, c)
 	}
 	t.add(mig.DestroyInstance, i, mig.Compute{})
-	t.book(i, t.room.remove)
+	t.updateRoom(i, t.room.remove)
 }
 
 func (t *transition) add(op mig.Op, i mig.Instance, c mig.Compute) {
@@ -141,12 +140,12 @@ func (t *transition) add(op mig.Op, i mig.Instance, c mig.Compute) {
 	t.steps = append(t.steps, mig.Step{Op: op, Profile: i.Profile, Placement: i.Placement, Compute: c})
 }
 
-// surplus returns which compute instance is to be destroyed, or -1.
+// surplus returns the index of a compute instance to destroy, or -1.
 func (d *division) surplus() int {
 	return slices.IndexFunc(d.Compute, func(c mig.Compute) bool { return !slices.ContainsFunc(d.want, c.Equal) })
 }
 
-// fits reports whether there is room for another compute instance.
+// fits reports whether another compute instance fits.
 func (d *division) fits(s *space, c mig.Compute) bool {
 	profile, _ := s.board.Profile(d.Profile)
 	kind, ok := profile.Of(c.Slices)

@@ -10,19 +10,19 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// Target returns the layout with exactly the desired MIG devices that does the least harm to
-// the present one: it destroys the fewest compute instances in use, then the fewest GPU
-// instances, then the fewest compute instances, and then leaves the most room, for the
-// largest profiles first. It is exact: all layouts of the board with these devices are
-// compared. What stays keeps its ID.
+// Target returns the layout with exactly the desired MIG devices that does the least harm to the
+// current layout. It destroys the fewest compute instances in use, then the fewest GPU instances,
+// then the fewest compute instances. Of several such layouts, it returns the layout with the most room,
+// for the largest profiles first. The result is exact, because all layouts of the board with these
+// devices are compared. Kept instances have their IDs.
 //
-// Devices that are parts share a GPU instance while they fit, as in mig-parted: three of
-// 1c.3g.40gb are one GPU instance. A layout that has the desired devices already is returned
-// as it is. GPU instances without a compute instance are used or destroyed.
+// Devices that are parts of a GPU instance share GPU instances if they fit, as in mig-parted: three
+// devices 1c.3g.40gb need one GPU instance. A layout that already has the desired devices is returned
+// unchanged. GPU instances without a compute instance are used or destroyed.
 //
-// inUse reports whether something uses one of the compute instances that the Instance has; it
-// is asked with GPU instances as they are in now, and with one compute instance of them
-// alone. It may be nil. The error is *Infeasible if no layout has the desired devices.
+// inUse reports whether a compute instance of the Instance is in use. It is called with GPU instances
+// of now, with all or with one of their compute instances. It may be nil. If no layout has the
+// desired devices, the error is *Infeasible.
 func Target(b mig.Board, now mig.Layout, want map[gpu.Profile]int, inUse func(mig.Instance) bool) (mig.Layout, error) {
 	if inUse == nil {
 		inUse = func(mig.Instance) bool { return false }
@@ -54,13 +54,13 @@ func Target(b mig.Board, now mig.Layout, want map[gpu.Profile]int, inUse func(mi
 	return c.layout(), nil
 }
 
-// choice is a search for the layout with the least harm.
+// choice searches the layout with the least harm.
 type choice struct {
 	space  *space
 	now    mig.Layout
 	demand [][]int
 	inUse  func(mig.Instance) bool
-	// known has the splits that were computed.
+	// known caches the computed splits.
 	known map[question]answer
 
 	found    bool
@@ -69,7 +69,7 @@ type choice struct {
 	capacity []int
 }
 
-// question asks how the instances of a kind are divided if those at the kept places stay.
+// question identifies a split: the kind, the number of its instances, and the places of the kept ones.
 type question struct {
 	kind, instances int
 	kept            uint64
@@ -84,8 +84,8 @@ func newChoice(s *space, now mig.Layout, demand [][]int, inUse func(mig.Instance
 	return &choice{space: s, now: now, demand: demand, inUse: inUse, known: map[question]answer{}}
 }
 
-// bounds returns the least and the largest number of GPU instances of each kind that can have
-// the demanded compute instances, and the kinds of which the GPU cannot have enough.
+// bounds returns the smallest and the largest number of GPU instances of each kind for the demanded
+// compute instances. scarce are the kinds that the GPU cannot have enough instances of.
 func (c *choice) bounds() (low, high, scarce []int) {
 	low, high = make([]int, len(c.space.kinds)), make([]int, len(c.space.kinds))
 	for i, k := range c.space.kinds {
@@ -106,11 +106,11 @@ func (c *choice) bounds() (low, high, scarce []int) {
 	return low, high, scarce
 }
 
-// consider compares a candidate with the best one so far.
+// consider compares a candidate with the best one.
 func (c *choice) consider(seats []seat, r *room) {
 	h := harm{}
 	for _, i := range c.now {
-		if !slices.ContainsFunc(seats, func(s seat) bool { return c.stays(i, s) }) {
+		if !slices.ContainsFunc(seats, func(s seat) bool { return c.keepsInstance(i, s) }) {
 			h = h.plus(harmOf(i, c.inUse))
 		}
 	}
@@ -121,7 +121,7 @@ func (c *choice) consider(seats []seat, r *room) {
 		if n == 0 {
 			continue
 		}
-		a := c.divided(i, n, seats)
+		a := c.splitOf(i, n, seats)
 		if !a.ok {
 			return
 		}
@@ -137,11 +137,11 @@ func (c *choice) consider(seats []seat, r *room) {
 	c.found, c.seats, c.harm, c.capacity = true, slices.Clone(seats), h, capacity
 }
 
-func (c *choice) stays(i mig.Instance, s seat) bool {
+func (c *choice) keepsInstance(i mig.Instance, s seat) bool {
 	return i.Placement == s.place && i.Profile == c.space.kinds[s.kind].Name
 }
 
-// kept returns the instances of now that the seats of a kind keep.
+// kept returns the current instances that the seats of a kind keep, and their places.
 func (c *choice) kept(kind int, seats []seat) ([]mig.Instance, uint64) {
 	var kept []mig.Instance
 	var places uint64
@@ -149,7 +149,7 @@ func (c *choice) kept(kind int, seats []seat) ([]mig.Instance, uint64) {
 		if s.kind != kind {
 			continue
 		}
-		if i := slices.IndexFunc(c.now, func(i mig.Instance) bool { return c.stays(i, s) }); i >= 0 {
+		if i := slices.IndexFunc(c.now, func(i mig.Instance) bool { return c.keepsInstance(i, s) }); i >= 0 {
 			kept = append(kept, c.now[i])
 			places |= mask(s.place)
 		}
@@ -157,7 +157,7 @@ func (c *choice) kept(kind int, seats []seat) ([]mig.Instance, uint64) {
 	return kept, places
 }
 
-func (c *choice) divided(kind, instances int, seats []seat) answer {
+func (c *choice) splitOf(kind, instances int, seats []seat) answer {
 	kept, places := c.kept(kind, seats)
 	q := question{kind, instances, places}
 	a, ok := c.known[q]
@@ -168,7 +168,7 @@ func (c *choice) divided(kind, instances int, seats []seat) answer {
 	return a
 }
 
-// layout returns the best candidate.
+// layout returns the layout of the best candidate.
 func (c *choice) layout() mig.Layout {
 	l := mig.Layout{}
 	for kind, k := range c.space.kinds {
@@ -176,10 +176,10 @@ func (c *choice) layout() mig.Layout {
 		if len(of) == 0 {
 			continue
 		}
-		ways := c.divided(kind, len(of), c.seats).parts
+		ways := c.splitOf(kind, len(of), c.seats).parts
 		kept, places := c.kept(kind, c.seats)
 		for n, i := range kept {
-			l = append(l, keep(i, ways[n].compute))
+			l = append(l, withCompute(i, ways[n].compute))
 		}
 		ways = ways[len(kept):]
 		for _, s := range of {
@@ -193,8 +193,8 @@ func (c *choice) layout() mig.Layout {
 	return l
 }
 
-// keep returns i with the desired compute instances. Those that it has keep their ID.
-func keep(i mig.Instance, want []mig.Compute) mig.Instance {
+// withCompute returns i with the desired compute instances. Existing ones keep their IDs.
+func withCompute(i mig.Instance, want []mig.Compute) mig.Instance {
 	want = slices.Clone(want)
 	for n := range want {
 		if at := slices.IndexFunc(i.Compute, want[n].Equal); at >= 0 {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// cgroup makes a cgroup below the one of this process.
+// cgroup creates a cgroup below the cgroup of this process.
 func cgroup(t testing.TB) string {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/cgroup")
@@ -33,7 +33,7 @@ func cgroup(t testing.TB) string {
 	return dir
 }
 
-// removeGroup removes a cgroup whose processes end.
+// removeGroup removes a cgroup after its processes have ended.
 func (h *Host) removeGroup(group string) {
 	for range 1000 {
 		var left []string

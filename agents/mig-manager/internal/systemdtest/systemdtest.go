@@ -1,6 +1,6 @@
-// Package systemdtest boots this machine's systemd in namespaces of its own, with a message bus. A
-// boot takes less than a second. Units see the file systems of the machine, or of a simulated node,
-// and folders of their own at /run and /var/lib.
+// Package systemdtest boots this machine's systemd in separate namespaces, with a message bus. A boot
+// takes less than a second. Units see the file systems of the machine or of a simulated node, with
+// private folders at /run and /var/lib.
 package systemdtest
 
 import (
@@ -30,7 +30,7 @@ const (
 	busService = "[Unit]\nRequires=dbus.socket\n[Service]\nExecStart=/usr/bin/dbus-daemon --config-file=/run/bus.conf --nofork --nopidfile\n"
 )
 
-// busConfig allows what the bus of a host does: calls that a package allows, and answers.
+// busConfig allows the same as the bus of a host: replies, and calls that a package allows.
 const busConfig = `<busconfig>
   <type>system</type>
   <listen>systemd:</listen>
@@ -57,13 +57,12 @@ type Host struct {
 	enter  []string
 	end    func()
 	pid    int
-	// console has what systemd prints.
+	// console has the output of systemd.
 	console *console
 }
 
-// New returns a host that has not booted yet. It skips the test where there is no systemd, or no
-// right to boot it. The words before are before each command of the host: such as those that
-// enter a simulated node.
+// New returns a host that has not booted yet. It skips the test if systemd is not installed or cannot
+// be booted. before is the prefix of each command of the host, for example to enter a simulated node.
 func New(t testing.TB, before ...string) *Host {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -107,7 +106,7 @@ func New(t testing.TB, before ...string) *Host {
 	return h
 }
 
-// Unit writes a unit of the administrator, or a part of one: "x.service", "x.service.d/y.conf".
+// Unit writes a unit of the administrator, or a drop-in: "x.service", "x.service.d/y.conf".
 func (h *Host) Unit(name, text string) {
 	h.t.Helper()
 	h.write("etc/"+name, text)
@@ -124,10 +123,10 @@ func (h *Host) write(name, text string) {
 	}
 }
 
-// Root is a folder that has run/dbus of the host.
+// Root returns a folder with the host's run/dbus.
 func (h *Host) Root() string { return h.folder }
 
-// Log returns what a unit has printed since the boot.
+// Log returns the output of a unit since the boot.
 func (h *Host) Log(unit string) string {
 	h.t.Helper()
 	text, err := os.ReadFile(filepath.Join(h.folder, "run/log-"+unit))
@@ -137,13 +136,13 @@ func (h *Host) Log(unit string) string {
 	return string(text)
 }
 
-// Boot boots the host, after it has run a command of the shell there, and waits until all units
-// are started. The host ends with the test, or with End.
+// Boot runs a shell command on the host, boots it, and waits until all units have started. The host
+// ends with the test, or with a call of End.
 func (h *Host) Boot(prepare string) {
 	h.t.Helper()
 	h.write("run/bus.conf", busConfig)
 	group := cgroup(h.t)
-	// What runs below must be in a cgroup of its own before it gets a namespace for it.
+	// The process must be in a separate cgroup before it enters a cgroup namespace.
 	script := `echo $$ >"$1/cgroup.procs" && shift && exec "$@"`
 	args := append([]string{"-c", script, "sh", group}, h.enter...)
 	args = append(args, "unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc", "--cgroup", "--", "/bin/sh", filepath.Join(h.folder, "boot.sh"), h.folder, prepare)
@@ -165,7 +164,7 @@ func (h *Host) Boot(prepare string) {
 	h.wait()
 }
 
-// End ends the host at once, as a power failure does. What it has in /run is lost.
+// End ends the host immediately, like a power failure. The content of /run is lost.
 func (h *Host) End() {
 	h.end()
 	run := filepath.Join(h.folder, "run")
@@ -174,19 +173,19 @@ func (h *Host) End() {
 	}
 }
 
-// Command is a command on the host.
+// Command returns a command that runs on the host.
 func (h *Host) Command(args ...string) *exec.Cmd {
 	enter := []string{"--target=" + strconv.Itoa(h.pid), "--mount", "--pid", "--ipc", "--uts", "--"}
 	return exec.CommandContext(h.t.Context(), "nsenter", append(enter, args...)...) //nolint:gosec // a test
 }
 
-// Run runs a command on the host, and returns what it printed.
+// Run runs a command on the host, and returns its output.
 func (h *Host) Run(args ...string) (string, error) {
 	out, err := h.Command(args...).CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
 
-// Must is Run of a command that succeeds.
+// Must is Run for a command that must succeed.
 func (h *Host) Must(args ...string) string {
 	h.t.Helper()
 	out, err := h.Run(args...)
@@ -212,7 +211,7 @@ func (h *Host) firstProcess(of int) int {
 			return false
 		}
 		pid = strings.TrimSpace(string(children))
-		// What enters a simulated node has children as well.
+		// A process that enters a simulated node also has children.
 		status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 		return err == nil && pid != "" && strings.Contains(string(status), "\nNSpid:\t"+pid+"\t1\n")
 	})
@@ -223,7 +222,7 @@ func (h *Host) firstProcess(of int) int {
 	return first
 }
 
-// wait waits until the boot is over.
+// wait waits until the boot has finished.
 func (h *Host) wait() {
 	h.t.Helper()
 	over := false
@@ -239,20 +238,20 @@ func (h *Host) wait() {
 	})
 }
 
-// console is what systemd prints.
+// console records the output of systemd.
 type console struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-// Write adds to it.
+// Write appends to the output.
 func (c *console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.text.Write(p)
 }
 
-// String returns all of it.
+// String returns the output.
 func (c *console) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package users finds the containers that hold a GPU or a MIG device by an allocation of the kubelet. The
-// driver does not know a container without a process.
+// Package users finds the containers that hold a GPU or a MIG device through an allocation of the
+// kubelet. The driver does not know a container without a process.
 package users
 
 import (
@@ -23,21 +23,21 @@ import (
 
 // Finder finds containers. It is not safe for concurrent use.
 type Finder struct {
-	// Source reads the UUIDs of MIG devices, by which the kubelet knows them.
+	// Source reads the UUIDs of MIG devices. The kubelet identifies MIG devices by UUID.
 	Source  gpu.Source
 	Kubelet *podresources.Client
-	// Client asks whether pods have ended: the kubelet lists those too. It needs the verb get
-	// on pods.
+	// Client reads whether pods have ended, because the kubelet also lists ended pods. It needs the
+	// verb get on pods.
 	Client *kube.Client
 
-	// running are the pods that had not ended when the API server was asked.
-	running map[procowner.Pod]runs
-	// away is until when the API server, which did not answer, is not asked about any pod.
-	away time.Time
+	// running caches the pods that had not ended when the API server was asked.
+	running map[procowner.Pod]podState
+	// unavailableUntil is the time until which the API server is not asked, because it did not respond.
+	unavailableUntil time.Time
 }
 
-// Held returns the containers that hold GPUs, or MIG devices of them, by the UUIDs of the GPUs. It leaves
-// out the containers of pods that have ended.
+// Held returns the containers that hold GPUs or MIG devices of them, by the UUIDs of the GPUs. It
+// does not return containers of pods that have ended.
 func (f *Finder) Held(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.Holder, error) {
 	node, err := f.Source.Snapshot(ctx)
 	if err == nil {
@@ -46,7 +46,7 @@ func (f *Finder) Held(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.H
 	if err != nil {
 		return nil, fmt.Errorf("find the users of what changes: %w", err)
 	}
-	f.forget()
+	f.forgetOldPods()
 	out := map[gpu.UUID][]mig.Holder{}
 	for _, of := range gpus {
 		g := node.ByUUID(of.UUID)
@@ -63,30 +63,30 @@ func (f *Finder) Held(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.H
 
 // Stays reports whether a pod comes back after an eviction.
 func (f *Finder) Stays(ctx context.Context, pod procowner.Pod) bool {
-	f.ended(ctx, pod) // a process that runs holds the device, whatever its pod is
+	f.ended(ctx, pod) // a running process holds the device, even if its pod has ended
 	return f.running[pod].stays
 }
 
-// runs is what is remembered of a pod that has not ended.
-type runs struct {
-	// stays is set if an eviction does not keep it away.
+// podState is the cached state of a pod that has not ended.
+type podState struct {
+	// stays is set if the pod comes back after an eviction.
 	stays bool
-	// until is when the API server is asked again.
+	// until is the time of the next request to the API server.
 	until time.Time
 	retry pace.Backoff
 }
 
-// The pauses between two questions whether a pod has ended. A change can wait for days.
+// The delays between two requests for a pod. A change can wait for days.
 const (
 	askFirst = 2 * time.Second
 	askMost  = 30 * time.Second
 )
 
-// ended reports whether a pod is known to have ended. That it has is not remembered: the next pod may
-// have its name.
+// ended reports whether a pod is known to have ended. A positive result is not cached, because
+// another pod may get the same name.
 func (f *Finder) ended(ctx context.Context, name procowner.Pod) bool {
 	r, asked := f.running[name]
-	if asked && time.Now().Before(r.until) || time.Now().Before(f.away) {
+	if asked && time.Now().Before(r.until) || time.Now().Before(f.unavailableUntil) {
 		return false
 	}
 	var pod eviction.Pod
@@ -96,13 +96,13 @@ func (f *Finder) ended(ctx context.Context, name procowner.Pod) bool {
 		return true
 	}
 	if _, answered := errors.AsType[*apierrors.StatusError](err); err != nil && !answered {
-		f.away = time.Now().Add(askMost)
+		f.unavailableUntil = time.Now().Add(askMost)
 	}
 	if !asked {
 		r.retry = pace.Backoff{First: askFirst, Most: askMost}
 	}
 	if f.running == nil {
-		f.running = map[procowner.Pod]runs{}
+		f.running = map[procowner.Pod]podState{}
 	}
 	r.stays = (eviction.Options{}).Obstacle(&pod).Returns() || err != nil && r.stays
 	r.until = time.Now().Add(r.retry.Next())
@@ -110,28 +110,28 @@ func (f *Finder) ended(ctx context.Context, name procowner.Pod) bool {
 	return false
 }
 
-// forget forgets pods that were not asked about for a while.
-func (f *Finder) forget() {
-	maps.DeleteFunc(f.running, func(_ procowner.Pod, r runs) bool { return time.Since(r.until) > askMost })
+// forgetOldPods removes pods from the cache that were not requested recently.
+func (f *Finder) forgetOldPods() {
+	maps.DeleteFunc(f.running, func(_ procowner.Pod, r podState) bool { return time.Since(r.until) > askMost })
 }
 
-// Containers returns the containers that hold a GPU, or a MIG device of it. Each is listed once for a
+// Containers returns the containers that hold a GPU or a MIG device of it. Each is listed once for a
 // device. It is pure.
 func Containers(g gpu.GPU, by podresources.Map) []mig.Holder {
 	whole := mig.Holder{GPU: g.Index, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance}
-	out := holding(by[g.UUID], whole)
+	out := holdersOf(by[g.UUID], whole)
 	if g.MIG == nil {
 		return out
 	}
 	for _, d := range g.MIG.Devices {
 		of := mig.Holder{GPU: g.Index, GPUInstance: d.GPUInstance, ComputeInstance: d.ComputeInstance, Device: d.Profile.String()}
-		out = append(out, holding(by[d.UUID], of)...)
+		out = append(out, holdersOf(by[d.UUID], of)...)
 	}
 	return out
 }
 
-// holding returns h for each container that has its device.
-func holding(by []podresources.User, h mig.Holder) []mig.Holder {
+// holdersOf returns h once for each container that has its device.
+func holdersOf(by []podresources.User, h mig.Holder) []mig.Holder {
 	var out []mig.Holder
 	var last podresources.User
 	for _, u := range by {

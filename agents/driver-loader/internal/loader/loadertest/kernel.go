@@ -16,25 +16,25 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-func (n Node) at(format string, args ...any) {
+func (n Node) notify(format string, args ...any) {
 	if n.At != nil {
 		n.At(fmt.Sprintf(format, args...))
 	}
 }
 
-// is reports whether a file of the test names the version.
-func (n Node) is(file, version string) bool {
+// fileNames reports whether a file of the test node contains exactly the version.
+func (n Node) fileNames(file, version string) bool {
 	data, err := os.ReadFile(n.path(file))
 	return err == nil && string(data) == version
 }
 
-// Load loads a module, as the kernel does.
+// Load loads a module like the kernel.
 func (n Node) Load(_ context.Context, m *module.Module, params []string) error {
-	n.at("load %s", m.Name)
-	if m.Name == "nvidia" && n.is("rejected", m.Version) {
+	n.notify("load %s", m.Name)
+	if m.Name == "nvidia" && n.fileNames("rejected", m.Version) {
 		return cause.Cause{Code: cause.ModuleInitFailed, Subject: "module nvidia", Text: "its init failed", Fix: "read the log"}
 	}
-	if m.Name != "nvidia" && !n.is("sys/module/nvidia/version", m.Version+"\n") {
+	if m.Name != "nvidia" && !n.fileNames("sys/module/nvidia/version", m.Version+"\n") {
 		return cause.Cause{Code: cause.ModuleDependencyMissing, Subject: "module " + m.Name, Text: "nvidia of its version is not loaded"}
 	}
 	made := n.path("made/" + m.Name)
@@ -57,7 +57,7 @@ func (n Node) Load(_ context.Context, m *module.Module, params []string) error {
 	return n.count()
 }
 
-// bind makes what the module nvidia shows in /proc.
+// bind creates the files that the module nvidia shows in /proc.
 func (n Node) bind(m *module.Module) error {
 	if m.Name != "nvidia" {
 		return nil
@@ -77,7 +77,7 @@ func write(path, content string) error {
 	return os.WriteFile(path, []byte(content), 0o600)
 }
 
-// count sets who holds the module nvidia.
+// count sets the reference count and the holders of the module nvidia.
 func (n Node) count() error {
 	core := n.path("sys/module/nvidia")
 	if _, err := os.Stat(core); errors.Is(err, fs.ErrNotExist) {
@@ -102,9 +102,9 @@ func (n Node) count() error {
 	return os.WriteFile(filepath.Join(core, "refcnt"), fmt.Appendln(nil, uses), 0o600)
 }
 
-// Unload unloads a module, as the kernel does.
+// Unload unloads a module like the kernel.
 func (n Node) Unload(name string) error {
-	n.at("unload %s", name)
+	n.notify("unload %s", name)
 	dir := n.path("sys/module/" + name)
 	uses, err := os.ReadFile(filepath.Join(dir, "refcnt"))
 	switch {
@@ -120,11 +120,11 @@ func (n Node) Unload(name string) error {
 	return errors.Join(err, os.Rename(dir, gone), os.RemoveAll(gone), n.count())
 }
 
-// Open opens a device of the driver, as the kernel does.
+// Open opens a device of the driver like the kernel.
 func (n Node) Open(path string) error {
-	n.at("open %s", filepath.Base(path))
+	n.notify("open %s", filepath.Base(path))
 	version, err := os.ReadFile(n.path("sys/module/nvidia/version"))
-	if err != nil || n.is("muted", string(bytes.TrimSpace(version))) {
+	if err != nil || n.fileNames("muted", string(bytes.TrimSpace(version))) {
 		return unix.EIO
 	}
 	_, err = os.Lstat(path)

@@ -1,6 +1,6 @@
-// Package loadertest is a node with a GPU for tests of what changes drivers: files below a
-// folder, and a kernel that keeps its modules there. They outlive the process that uses them, as
-// those of a host do.
+// Package loadertest makes nodes with a GPU for tests of driver changes. A node consists of files
+// below a folder, and of a fake kernel that keeps its modules there. The files outlive the process
+// that uses them, like the files of a host.
 package loadertest
 
 import (
@@ -33,7 +33,7 @@ const (
 	Param = "NVreg_Sample"
 )
 
-// Node is a node. The zero value of all but Dir is a node on which everything works.
+// Node is a test node. With the zero value of all fields but Dir, everything works.
 type Node struct {
 	Dir string
 	// At is called before a module is loaded or unloaded, and before a device is opened:
@@ -41,7 +41,7 @@ type Node struct {
 	At func(what string) `json:"-"`
 }
 
-// New makes a bare node. It needs root, for mounts and device nodes.
+// New makes a node without a driver. It needs root, for mounts and device nodes.
 func New(t *testing.T) Node {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -80,7 +80,7 @@ func (n Node) place() root.Driver {
 	return root.Driver{At: n.path("run/driver"), Proc: n.path("proc"), Sys: n.path("sys")}
 }
 
-// Config describes the node to a Loader that loads version, or the newest for "".
+// Config returns the configuration of a Loader that loads the version, or the newest driver for "".
 func (n Node) Config(version string, log *slog.Logger) loader.Config {
 	roots := kernel.Root{Proc: n.path("proc"), Sys: n.path("sys"), Modules: n.path("modules"), Dev: n.path("dev")}
 	return loader.Config{
@@ -92,7 +92,7 @@ func (n Node) Config(version string, log *slog.Logger) loader.Config {
 	}
 }
 
-// Stock puts a driver with built modules into the store, as if it had been imported and built.
+// Stock puts a driver with built modules into the store.
 func (n Node) Stock(t *testing.T, version string) payload.Payload {
 	t.Helper()
 	p, err := payload.Store{Dir: n.path("store"), Machine: Machine}.Import(t.Context(), payloadtest.Driver{Version: version, Machine: elf.EM_X86_64}.Folder(t))
@@ -118,17 +118,17 @@ func (n Node) Stock(t *testing.T, version string) payload.Payload {
 	return p
 }
 
-// Reject makes the module nvidia of a version fail, and Mute its devices.
+// Reject makes the module nvidia of a version fail when it is loaded.
 func (n Node) Reject(t *testing.T, version string) {
 	payloadtest.Write(t, n.path("rejected"), version, 0o644)
 }
 
-// Mute makes the devices of a version not open.
+// Mute makes the devices of a version fail when they are opened.
 func (n Node) Mute(t *testing.T, version string) {
 	payloadtest.Write(t, n.path("muted"), version, 0o644)
 }
 
-// Use makes a process use the loaded driver, or ends it.
+// Use adds or removes a user of the loaded driver.
 func (n Node) Use(t *testing.T, is bool) {
 	t.Helper()
 	if is {
@@ -141,7 +141,7 @@ func (n Node) Use(t *testing.T, is bool) {
 	}
 }
 
-// Container makes the driver that is loaded one of NVIDIA's driver container.
+// Container makes the loaded driver a driver of NVIDIA's driver container.
 func (n Node) Container(t *testing.T) {
 	t.Helper()
 	payloadtest.Write(t, n.path("run/validations/.driver-ctr-ready"), "GDS_ENABLED=false\n", 0o644)
@@ -150,7 +150,7 @@ func (n Node) Container(t *testing.T) {
 	}
 }
 
-// Reboot takes what a reboot takes.
+// Reboot removes everything that does not survive a reboot.
 func (n Node) Reboot(t *testing.T) {
 	t.Helper()
 	if err := n.place().Hide(); err != nil {
@@ -169,7 +169,7 @@ func (n Node) Reboot(t *testing.T) {
 	payloadtest.Write(t, n.path("proc/sys/kernel/random/boot_id"), "99999999-2222-3333-4444-555555555555\n", 0o644)
 }
 
-// Loaded returns the version of the driver that is loaded as a whole, "" for none.
+// Loaded returns the version of the driver if all of its modules are loaded, or "".
 func (n Node) Loaded() string {
 	for _, name := range []string{"nvidia_uvm", "nvidia_modeset"} {
 		if _, err := os.Stat(n.path("sys/module/" + name)); err != nil {
@@ -180,7 +180,7 @@ func (n Node) Loaded() string {
 	return strings.TrimSpace(string(data))
 }
 
-// Published returns the version in the fact driver-ready, "" for none.
+// Published returns the version in the fact driver-ready, or "".
 func (n Node) Published() string {
 	return contract.Dir{Root: n.path("run"), ProcRoot: n.path("proc")}.Read(contract.DriverReady).Stamp.DriverVersion
 }

@@ -1,5 +1,4 @@
-// Package moduletest makes files of kernel modules for tests: they say what they are, and have
-// no code.
+// Package moduletest makes files of kernel modules for tests. They have metadata, but no code.
 package moduletest
 
 import (
@@ -13,7 +12,7 @@ import (
 type Module struct {
 	Name, Version, Vermagic string
 	Depends                 []string
-	// Params are the names of its parameters, which take numbers.
+	// Params are the names of the parameters, which are integers.
 	Params []string
 }
 
@@ -60,7 +59,7 @@ func (m Module) Bytes() []byte {
 	}
 	copy(header.Ident[:], elf.ELFMAG)
 	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
-	// A buffer takes everything.
+	// Writes to a buffer do not fail.
 	_ = binary.Write(&out, binary.LittleEndian, header)
 	out.Write(body.Bytes())
 	_ = binary.Write(&out, binary.LittleEndian, headers)

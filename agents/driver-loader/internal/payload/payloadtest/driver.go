@@ -1,5 +1,4 @@
-// Package payloadtest makes drivers for tests: folders and archives of the form of NVIDIA's,
-// with small files.
+// Package payloadtest makes drivers for tests: folders and archives in NVIDIA's format, with small files.
 package payloadtest
 
 import (
@@ -26,14 +25,14 @@ import (
 // Driver describes a driver to make.
 type Driver struct {
 	Version string
-	// Machine is the processor of the libraries, by default that of x86_64.
+	// Machine is the architecture of the libraries, x86_64 by default.
 	Machine elf.Machine
-	// Sources is a folder with the sources of the open modules, in the form of NVIDIA's
-	// kernel-open; "" for two files that cannot be built.
+	// Sources is a folder with sources of the open modules, in the form of NVIDIA's kernel-open. If
+	// empty, the driver has two files that cannot be built.
 	Sources string
 }
 
-// Folder writes what is in the driver's archive, and returns the folder.
+// Folder writes the content of the driver's archive, and returns the folder.
 func (d Driver) Folder(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "NVIDIA-Linux-x86_64-"+d.Version)
@@ -85,7 +84,7 @@ func (d Driver) files() map[string]string {
 	return files
 }
 
-// manifest is in the form that nvidia-installer reads: eight lines, and the files.
+// manifest returns the manifest in the format of nvidia-installer: eight lines, and the files.
 func (d Driver) manifest() string {
 	return strings.ReplaceAll(`NVIDIA Accelerated Graphics Driver for Linux-x86_64
 VERSION
@@ -121,7 +120,7 @@ future.dat 0644 FUTURE_TYPE some where MODULE:installer
 `, "VERSION", d.Version)
 }
 
-// Write writes a file with the folders above it.
+// Write writes a file, and creates its parent folders.
 func Write(t testing.TB, path, content string, mode fs.FileMode) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -132,7 +131,7 @@ func Write(t testing.TB, path, content string, mode fs.FileMode) {
 	}
 }
 
-// Tar returns the content of a folder as an archive.
+// Tar returns the content of a folder as a tar archive.
 func Tar(t testing.TB, dir string) []byte {
 	t.Helper()
 	var data bytes.Buffer
@@ -146,8 +145,7 @@ func Tar(t testing.TB, dir string) []byte {
 	return data.Bytes()
 }
 
-// Compress compresses with one of the programs that these archives are made with: xz, zstd,
-// gzip, or none.
+// Compress compresses data with xz, zstd or gzip, the programs for .run archives, or returns it unchanged.
 func Compress(t testing.TB, with string, data []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -175,8 +173,8 @@ func Compress(t testing.TB, with string, data []byte) []byte {
 	return out.Bytes()
 }
 
-// Run returns a .run archive with a compressed tar archive: a script of makeself, a
-// decompressor, and the archive.
+// Run returns a .run archive with a compressed tar archive: a makeself script, a decompressor, and the tar
+// archive.
 func Run(version, machine string, compressed []byte) []byte {
 	const decompressor = "\x7fELF a program\nwith two lines\n"
 	checked := fmt.Sprintf(`skip=SKIP
