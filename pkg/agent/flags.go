@@ -21,8 +21,8 @@ func IgnoredSwitch(name, env, why string, aliases ...string) *cli.BoolFlag {
 	return &cli.BoolFlag{Name: name, Aliases: aliases, EnvVars: []string{env}, Usage: why, Category: noEffect}
 }
 
-// noteIgnored logs the flags that are set and have no effect.
-func (s *session) noteIgnored(c *cli.Context, log *slog.Logger) {
+// logIgnored logs the flags that are set and have no effect.
+func (s *session) logIgnored(c *cli.Context, log *slog.Logger) {
 	for _, f := range s.flags {
 		name := f.Names()[0]
 		if i, ok := f.(interface {

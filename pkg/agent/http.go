@@ -125,18 +125,18 @@ func answerHealth(w http.ResponseWriter, checks map[string]func() error) {
 	if code == http.StatusOK {
 		body += "ok\n"
 	}
-	answer(w, code, body)
+	writeAnswer(w, code, body)
 }
 
 func answerReady(w http.ResponseWriter, err error) {
 	if err != nil {
-		answer(w, http.StatusServiceUnavailable, text.OneLine(err)+"\n")
+		writeAnswer(w, http.StatusServiceUnavailable, text.OneLine(err)+"\n")
 		return
 	}
-	answer(w, http.StatusOK, "ok\n")
+	writeAnswer(w, http.StatusOK, "ok\n")
 }
 
-func answer(w http.ResponseWriter, code int, body string) {
+func writeAnswer(w http.ResponseWriter, code int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)

@@ -90,7 +90,7 @@ func (s *session) runAll(ctx context.Context, parts []Part) error {
 		if p.Run == nil {
 			continue
 		}
-		s.part(g, p.Name, func() error { return p.Run(ctx) })
+		s.runPart(g, p.Name, func() error { return p.Run(ctx) })
 		if p.Started == nil {
 			continue
 		}

@@ -42,7 +42,7 @@ func (s *session) probe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	code, body, err := ask(c, base+"/"+page)
+	code, body, err := fetch(c, base+"/"+page)
 	if err != nil {
 		return fmt.Errorf("probe the agent: %w", err)
 	}
@@ -69,8 +69,8 @@ func (s *settings) probedURL() (string, error) {
 	}
 }
 
-// ask returns the answer to a GET.
-func ask(c *cli.Context, url string) (code int, body string, err error) {
+// fetch returns the answer to a GET.
+func fetch(c *cli.Context, url string) (code int, body string, err error) {
 	req, err := http.NewRequestWithContext(c.Context, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, "", err

@@ -129,7 +129,7 @@ func (s *session) run(c *cli.Context) error {
 	s.log = log
 	s.mu.Unlock()
 	log.Info("starting", "agent", s.app.Name, "version", version.String(), "config", s.effective(c, a.Effective))
-	s.noteIgnored(c, log)
+	s.logIgnored(c, log)
 	srv, err := at.server(c.Context, a)
 	if err != nil {
 		return err
@@ -138,8 +138,8 @@ func (s *session) run(c *cli.Context) error {
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
-	s.part(g, "http server", func() error { return srv.run(ctx) })
-	s.part(g, "reload", func() error { return reload(ctx, hup, a, log) })
+	s.runPart(g, "http server", func() error { return srv.run(ctx) })
+	s.runPart(g, "reload", func() error { return reload(ctx, hup, a, log) })
 	g.Go(func() error {
 		defer cancel()
 		return s.runParts(ctx, a)
@@ -158,8 +158,8 @@ func (s *session) create(c *cli.Context, at endpoint, log *slog.Logger) (*Agent,
 	return s.app.New(c, log)
 }
 
-// part runs f in the group and records that it runs.
-func (s *session) part(g *errgroup.Group, name string, f func() error) {
+// runPart runs f in the group and records that it runs.
+func (s *session) runPart(g *errgroup.Group, name string, f func() error) {
 	s.record(name, true)
 	g.Go(func() error {
 		defer s.record(name, false)

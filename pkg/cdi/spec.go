@@ -97,7 +97,7 @@ func newSpec(c *driverroot.Content, devices []Device, o Options) (*specs.Spec, e
 	}
 	spec := &specs.Spec{Kind: o.Kind}
 	if !o.Bare {
-		spec.ContainerEdits = common(c, o)
+		spec.ContainerEdits = commonEdits(c, o)
 	}
 	for _, d := range devices {
 		edits := specs.ContainerEdits{Env: d.Env}
@@ -148,8 +148,8 @@ func checkHook(p string) error {
 	return nil
 }
 
-// common returns the edits for every container that gets a device of the spec.
-func common(c *driverroot.Content, o Options) specs.ContainerEdits {
+// commonEdits returns the edits for every container that gets a device of the spec.
+func commonEdits(c *driverroot.Content, o Options) specs.ContainerEdits {
 	edits := specs.ContainerEdits{
 		Env: []string{
 			"NVIDIA_CTK_LIBCUDA_DIR=" + libcudaDir(c),

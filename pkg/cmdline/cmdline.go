@@ -31,25 +31,27 @@ func Exec(ctx context.Context, app *cli.App, args []string) int {
 // end of the process to its caller.
 func Run(ctx context.Context, app *cli.App, args []string) error {
 	var missing error
-	app.CommandNotFound = func(c *cli.Context, name string) { missing = wrong(c, fmt.Errorf("unknown command %q", name), true) }
+	app.CommandNotFound = func(c *cli.Context, name string) {
+		missing = onUsageError(c, fmt.Errorf("unknown command %q", name), true)
+	}
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.EnableBashCompletion = true
 	app.Version = version.String()
 	app.Commands = append(app.Commands, completion(app.Name))
-	app.OnUsageError = wrong
+	app.OnUsageError = onUsageError
 	app.Action = checked(app.Action, false)
 	for _, cmd := range app.Commands {
 		prepare(cmd)
 	}
 	app.Setup()
 	if args[len(args)-1] != completionFlag {
-		args = append(args[:1:1], forward(app, args[1:])...)
+		args = append(args[:1:1], optionsFirst(app, args[1:])...)
 	}
 	return errors.Join(app.RunContext(ctx, args), missing)
 }
 
 func prepare(cmd *cli.Command) {
-	cmd.OnUsageError = wrong
+	cmd.OnUsageError = onUsageError
 	cmd.HideHelpCommand = len(cmd.Subcommands) == 0
 	cmd.Action = checked(cmd.Action, cmd.ArgsUsage != "" || cmd.SkipFlagParsing)
 	for _, sub := range cmd.Subcommands {
@@ -68,16 +70,16 @@ func checked(do cli.ActionFunc, takes bool) cli.ActionFunc {
 		case takes || !c.Args().Present():
 			return withVariables(c, do(c))
 		case len(c.Command.Subcommands) > 0:
-			return wrong(c, fmt.Errorf("unknown command %q", c.Args().First()), true)
+			return onUsageError(c, fmt.Errorf("unknown command %q", c.Args().First()), true)
 		default:
-			return wrong(c, fmt.Errorf("unexpected argument %q", c.Args().First()), true)
+			return onUsageError(c, fmt.Errorf("unexpected argument %q", c.Args().First()), true)
 		}
 	}
 }
 
-// forward moves the options of the app before its commands. After a command, an option that
+// optionsFirst moves the options of the app before its commands. After a command, an option that
 // the command has too is the command's.
-func forward(app *cli.App, words []string) []string {
+func optionsFirst(app *cli.App, words []string) []string {
 	var front, rest []string
 	var own []cli.Flag
 	commands := app.Commands
@@ -85,8 +87,8 @@ func forward(app *cli.App, words []string) []string {
 		word, n, to := words[0], 1, &rest
 		name, _, hasValue := strings.Cut(strings.TrimLeft(word, "-"), "=")
 		if strings.HasPrefix(word, "-") && name != "" {
-			f := find(own, name)
-			if global := find(app.Flags, name); f == nil && global != nil && global != cli.HelpFlag {
+			f := findFlag(own, name)
+			if global := findFlag(app.Flags, name); f == nil && global != nil && global != cli.HelpFlag {
 				f, to = global, &front
 			}
 			if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() && !hasValue {
@@ -104,8 +106,8 @@ func forward(app *cli.App, words []string) []string {
 	return slices.Concat(front, rest, words)
 }
 
-// find returns the flag with a name, or nil.
-func find(flags []cli.Flag, name string) cli.Flag {
+// findFlag returns the flag with a name, or nil.
+func findFlag(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
 		if slices.Contains(f.Names(), name) {
 			return f

@@ -28,7 +28,7 @@ func completion(name string) *cli.Command {
 			shell := strings.Join(c.Args().Slice(), " ")
 			script, err := scripts.ReadFile("completion." + shell)
 			if err != nil {
-				return wrong(c, fmt.Errorf("argument of completion: invalid value %q: must be bash, zsh or fish", shell), true)
+				return onUsageError(c, fmt.Errorf("argument of completion: invalid value %q: must be bash, zsh or fish", shell), true)
 			}
 			_, err = strings.NewReplacer("NAME", name, "FLAG", completionFlag).WriteString(c.App.Writer, string(script))
 			return err

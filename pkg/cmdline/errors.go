@@ -35,21 +35,21 @@ func Code(err error, usage int) int {
 	return 1
 }
 
-// wrong is a cli.OnUsageErrorFunc: the error in the command line, with the command that helps.
-func wrong(c *cli.Context, err error, _ bool) error {
+// onUsageError is a cli.OnUsageErrorFunc: the error in the command line, with the command that helps.
+func onUsageError(c *cli.Context, err error, _ bool) error {
 	return Usagef("%w: see '%s --help'", err, cmp.Or(c.Command.HelpName, c.App.Name))
 }
 
-// named is an error whose text names the environment variables of flags.
-type named struct {
+// variablesError is an error whose text names the environment variables of flags.
+type variablesError struct {
 	error
 
 	text string
 }
 
-func (e named) Error() string { return e.text }
+func (e variablesError) Error() string { return e.text }
 
-func (e named) Unwrap() error { return e.error }
+func (e variablesError) Unwrap() error { return e.error }
 
 // withVariables names the environment variable of each flag that an error of a command is about.
 func withVariables(c *cli.Context, err error) error {
@@ -60,15 +60,15 @@ func withVariables(c *cli.Context, err error) error {
 	for _, level := range c.Lineage() {
 		if level.Command != nil {
 			for _, f := range level.Command.Flags {
-				text = strings.ReplaceAll(text, "flag --"+f.Names()[0]+": ", title(f)+": ")
+				text = strings.ReplaceAll(text, "flag --"+f.Names()[0]+": ", describeFlag(f)+": ")
 			}
 		}
 	}
-	return named{err, text}
+	return variablesError{err, text}
 }
 
-// title returns what an error calls a flag: its name, and the variable that sets it, or else would.
-func title(f cli.Flag) string {
+// describeFlag returns what an error calls a flag: its name, and the variable that sets it, or else would.
+func describeFlag(f cli.Flag) string {
 	name := "flag --" + f.Names()[0]
 	if d, ok := f.(cli.DocGenerationFlag); ok && len(d.GetEnvVars()) > 0 {
 		variables := d.GetEnvVars()

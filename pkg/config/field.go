@@ -41,8 +41,8 @@ type kind[T comparable] struct {
 	needed bool
 }
 
-// one returns the field of an option with a single value.
-func one[T comparable](k kind[T], of func(*Config) *T) field {
+// valueField returns the field of an option with a single value.
+func valueField[T comparable](k kind[T], of func(*Config) *T) field {
 	return field{
 		shape: k.shape,
 		set: func(c *Config, v value) {
@@ -63,10 +63,10 @@ func one[T comparable](k kind[T], of func(*Config) *T) field {
 	}
 }
 
-// many returns the field of an option with a list of values. Each counts once, so
+// listField returns the field of an option with a list of values. Each counts once, so
 // that nothing is handed out twice; blank ones do not count, so that an empty
 // variable is an empty list. An empty list where an entry is needed has no effect.
-func many[T comparable](k kind[T], of func(*Config) *[]T) field {
+func listField[T comparable](k kind[T], of func(*Config) *[]T) field {
 	return field{
 		shape: List,
 		set: func(c *Config, v value) {
@@ -101,8 +101,8 @@ func many[T comparable](k kind[T], of func(*Config) *[]T) field {
 	}
 }
 
-// word is one of a few words.
-func word[T ~string](words []T) kind[T] {
+// enum is one of a few words.
+func enum[T ~string](words []T) kind[T] {
 	return kind[T]{
 		parse: func(t string) (T, string) {
 			if !slices.Contains(words, T(t)) {
@@ -114,9 +114,9 @@ func word[T ~string](words []T) kind[T] {
 	}
 }
 
-// oneOrMore is word for a list that must have an entry.
-func oneOrMore[T ~string](words []T) kind[T] {
-	k := word(words)
+// nonEmptyEnum is word for a list that must have an entry.
+func nonEmptyEnum[T ~string](words []T) kind[T] {
+	k := enum(words)
 	k.needed = true
 	return k
 }
@@ -235,7 +235,7 @@ func duration(t string) (time.Duration, bool) {
 
 // discovery knows the word tegra, which other programs take from the same file.
 func discovery() kind[Discovery] {
-	k := word(discoveries())
+	k := enum(discoveries())
 	parse := k.parse
 	k.parse = func(t string) (Discovery, string) {
 		v, allowed := parse(t)
@@ -277,7 +277,7 @@ func nodeFeature() kind[Output] {
 // kubeletSocket is the path of the socket; an empty one keeps the default for the
 // plugin's own sockets, and does not register.
 func kubeletSocket() field {
-	f := one(optionalPath(), func(c *Config) *string { return &c.KubeletSocket })
+	f := valueField(optionalPath(), func(c *Config) *string { return &c.KubeletSocket })
 	set := f.set
 	f.set = func(c *Config, v value) {
 		before := c.KubeletSocket

@@ -38,7 +38,7 @@ func Load(flags Explicit, data []byte, name string) (Config, error) {
 	if isSet("output-file") && c.GFD.Output == OutputUnset {
 		c.GFD.Output = OutputFile
 	}
-	fork, err := forked(flags["resource-config"], f.resources, &found)
+	fork, err := resourceConfigShares(flags["resource-config"], f.resources, &found)
 	if err := errors.Join(append(found.errs, doc.Err(), err)...); err != nil {
 		return Config{}, err
 	}
@@ -58,8 +58,8 @@ func Load(flags Explicit, data []byte, name string) (Config, error) {
 	return c, nil
 }
 
-// forked returns the shares of --resource-config.
-func forked(values []string, r Resources, found *findings) ([]Share, error) {
+// resourceConfigShares returns the shares of --resource-config.
+func resourceConfigShares(values []string, r Resources, found *findings) ([]Share, error) {
 	if len(values) == 0 {
 		return nil, nil
 	}

@@ -35,7 +35,7 @@ func resourceName(text string) (string, bool) {
 func isSubdomain(s string) bool {
 	for label := range strings.SplitSeq(s, ".") {
 		ok := label != "" && label[0] != '-' && label[len(label)-1] != '-'
-		if !ok || !only(label, "abcdefghijklmnopqrstuvwxyz0123456789-") {
+		if !ok || !consistsOf(label, "abcdefghijklmnopqrstuvwxyz0123456789-") {
 			return false
 		}
 	}

@@ -80,12 +80,12 @@ func parse(data []byte) (values map[string]string, s Stamp, err error) {
 		}
 		values[key] = v
 	}
-	s, err = takeStamp(values)
+	s, err = extractStamp(values)
 	return values, s, err
 }
 
-// takeStamp moves the keys of the stamp out of values.
-func takeStamp(values map[string]string) (Stamp, error) {
+// extractStamp moves the keys of the stamp out of values.
+func extractStamp(values map[string]string) (Stamp, error) {
 	s := Stamp{BootID: values[keyBootID], Writer: values[keyWriter], DriverVersion: values[keyDriverVersion]}
 	if t, ok := values[keyTime]; ok {
 		var err error

@@ -77,7 +77,7 @@ func (c *Claims) Claim(devices []string) (denied map[string]error) {
 
 // claimAll claims GPUs, and adds those that it could not claim to denied.
 func (c *Claims) claimAll(devices []string, denied map[string]error) error {
-	turn, err := c.dir.takeTurn(c.writer, time.Now().Add(turnWait))
+	turn, err := c.dir.acquireTurn(c.writer, time.Now().Add(turnWait))
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (c *Claims) claimAll(devices []string, denied map[string]error) error {
 
 // claim claims a GPU. The caller has the turn.
 func (c *Claims) claim(device string) error {
-	path, lost := c.dir.gpu(device), c.held[device]
+	path, lost := c.dir.gpuClaimPath(device), c.held[device]
 	defer func() { _ = lost.Release() }() // of a file that is not at the path any more
 	delete(c.held, device)
 	if by, claimed := c.dir.holder(path); claimed && (lost == nil || lost.replaced(c.dir)) {
@@ -136,7 +136,7 @@ func (c *Claims) outdated() (free, lost bool) {
 		lost = lost || !h.Intact()
 	}
 	return slices.ContainsFunc(c.denied, func(device string) bool {
-		_, claimed := c.dir.holder(c.dir.gpu(device))
+		_, claimed := c.dir.holder(c.dir.gpuClaimPath(device))
 		return !claimed
 	}), lost
 }
@@ -157,5 +157,5 @@ func (c *Claims) release(device string) {
 	delete(c.held, device)
 }
 
-// gpu returns the path of the claim's file. Other processes depend on its name.
-func (d Dir) gpu(device string) string { return filepath.Join(d.leases(), "offer."+device) }
+// gpuClaimPath returns the path of the claim's file. Other processes depend on its name.
+func (d Dir) gpuClaimPath(device string) string { return filepath.Join(d.leases(), "offer."+device) }

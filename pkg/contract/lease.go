@@ -93,7 +93,7 @@ func (l *Lease) claimPath() string { return l.path + ".claim" }
 // fs.ErrPermission then.
 func (l *Lease) Share() (*Share, error) {
 	s := &Share{lease: l}
-	err := s.take()
+	err := s.acquire()
 	if claim, ok := l.Claimed(); ok {
 		err = &claimedError{claim: claim}
 	}
@@ -177,7 +177,7 @@ func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Dura
 
 // claim publishes a claim, unless there is one.
 func (l *Lease) claim(r Record) (*Held, error) {
-	turn, err := l.dir.takeTurn(r.Writer, time.Now().Add(turnWait))
+	turn, err := l.dir.acquireTurn(r.Writer, time.Now().Add(turnWait))
 	if err != nil {
 		return nil, err
 	}

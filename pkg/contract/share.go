@@ -27,7 +27,7 @@ func (s *Share) Keep(ctx context.Context) (claim Claim, err error) {
 	l := s.lease
 	err = l.dir.changes(l.dir.leases()).wait(ctx, func() (ok bool) {
 		if claim, ok = s.lease.Claimed(); !ok {
-			_ = s.take() // it is tried again after the next change
+			_ = s.acquire() // it is tried again after the next change
 		}
 		return ok
 	})
@@ -50,11 +50,11 @@ func (s *Share) Release() error {
 	return err
 }
 
-// take locks the file of the lease, unless this share has it locked.
-func (s *Share) take() error {
+// acquire locks the file of the lease, unless this share has it locked.
+func (s *Share) acquire() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.released || s.file != nil && isAt(s.file, s.lease.path) {
+	if s.released || s.file != nil && isFileAt(s.file, s.lease.path) {
 		return nil
 	}
 	f, err := s.lease.open(os.O_RDONLY)
@@ -75,8 +75,8 @@ func (s *Share) take() error {
 	return nil
 }
 
-// isAt reports whether a file is the one at path.
-func isAt(f *os.File, path string) bool {
+// isFileAt reports whether a file is the one at path.
+func isFileAt(f *os.File, path string) bool {
 	mine, err := f.Stat()
 	if err != nil {
 		return false

@@ -35,8 +35,8 @@ type turn struct {
 	file *os.File
 }
 
-// takeTurn waits at most until then for the turn.
-func (d Dir) takeTurn(writer string, until time.Time) (*turn, error) {
+// acquireTurn waits at most until then for the turn.
+func (d Dir) acquireTurn(writer string, until time.Time) (*turn, error) {
 	dir := d.leases()
 	if err := d.makeFolder(dir); err != nil {
 		return nil, d.unwritable(err)

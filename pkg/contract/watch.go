@@ -22,7 +22,7 @@ func (d Dir) Watch(ctx context.Context, deliver func(map[Name]Fact)) error {
 	var last map[Name]Fact
 	_ = d.changes(d.folder()).wait(ctx, func() bool {
 		// Reflection, because a fact has a map.
-		if facts := d.all(); !reflect.DeepEqual(facts, last) {
+		if facts := d.readAll(); !reflect.DeepEqual(facts, last) {
 			last = facts
 			deliver(maps.Clone(facts))
 		}
@@ -57,8 +57,8 @@ func (d Dir) WatchFact(ctx context.Context, n Name, check func() (lost bool)) {
 	}, d.Path(n))
 }
 
-// all reads all facts.
-func (d Dir) all() map[Name]Fact {
+// readAll reads all facts.
+func (d Dir) readAll() map[Name]Fact {
 	facts := map[Name]Fact{}
 	for _, n := range Names() {
 		facts[Name(n)] = d.Read(Name(n))

@@ -54,9 +54,9 @@ func Once(list []Node) []Node {
 func Links(dev, char string, nodes []Node) (Plan, error) {
 	var plan Plan
 	var errs []error
-	wanted := map[string]pair{}
+	wanted := map[string]deviceNumber{}
 	for _, n := range nodes {
-		number, node := pair{n.Major, n.Minor}, filepath.Join(dev, n.Name)
+		number, node := deviceNumber{n.Major, n.Minor}, filepath.Join(dev, n.Name)
 		wanted[node] = number
 		path := filepath.Join(char, number.String())
 		target, err := filepath.Rel(char, node)
@@ -78,7 +78,7 @@ func Links(dev, char string, nodes []Node) (Plan, error) {
 }
 
 // staleLinks returns steps that remove links to the wanted nodes under other numbers.
-func staleLinks(char string, wanted map[string]pair) (Plan, error) {
+func staleLinks(char string, wanted map[string]deviceNumber) (Plan, error) {
 	entries, err := os.ReadDir(char)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -109,7 +109,7 @@ func absolute(dir, target string) string {
 }
 
 // leadsTo reports whether a link leads to the device with a number, wherever that is.
-func leadsTo(path string, number pair) bool {
+func leadsTo(path string, number deviceNumber) bool {
 	var st unix.Stat_t
 	return unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && numbers(&st) == number
 }

@@ -126,7 +126,7 @@ func Nodes(dev string, wanted []Node) (Plan, error) {
 			plan = append(plan, Step{Path: path, Node: n})
 		case is.Mode&unix.S_IFMT != unix.S_IFCHR:
 			errs = append(errs, fmt.Errorf("make device node %s: something that is no character device is in its place: remove it", path))
-		case numbers(is) != (pair{n.Major, n.Minor}):
+		case numbers(is) != (deviceNumber{n.Major, n.Minor}):
 			plan = append(plan, Step{Path: path, Node: n, Was: numbers(is).String()})
 		}
 	}
@@ -139,7 +139,7 @@ func Left(dev string, wanted []Node) error {
 	var names []string
 	for _, n := range wanted {
 		is, err := stat(filepath.Join(dev, n.Name))
-		there := err == nil && is != nil && is.Mode&unix.S_IFMT == unix.S_IFCHR && numbers(is) == pair{n.Major, n.Minor}
+		there := err == nil && is != nil && is.Mode&unix.S_IFMT == unix.S_IFCHR && numbers(is) == deviceNumber{n.Major, n.Minor}
 		if n.Fixed && !there {
 			names = append(names, n.Name)
 		}
@@ -151,12 +151,14 @@ func Left(dev string, wanted []Node) error {
 		"make them, or load the kernel module nvidia with NVreg_ModifyDeviceFiles=1", dev, strings.Join(names, ", "))
 }
 
-// pair is the number of a device.
-type pair struct{ major, minor uint32 }
+// deviceNumber is the number of a device.
+type deviceNumber struct{ major, minor uint32 }
 
-func (p pair) String() string { return fmt.Sprintf("%d:%d", p.major, p.minor) }
+func (p deviceNumber) String() string { return fmt.Sprintf("%d:%d", p.major, p.minor) }
 
-func numbers(st *unix.Stat_t) pair { return pair{unix.Major(st.Rdev), unix.Minor(st.Rdev)} }
+func numbers(st *unix.Stat_t) deviceNumber {
+	return deviceNumber{unix.Major(st.Rdev), unix.Minor(st.Rdev)}
+}
 
 // stat returns what is at a path, nil for nothing. It follows no link.
 func stat(path string) (*unix.Stat_t, error) {

@@ -71,7 +71,7 @@ func (d Driver) GPUs() ([]Node, error) {
 			return nil, err
 		}
 		if g.Minor != driverproc.NoMinor {
-			out = append(out, ofGPU(node, gpus, g))
+			out = append(out, gpuNode(node, gpus, g))
 		}
 	}
 	if caps, ok := majors["nvidia-caps"]; ok {
@@ -93,10 +93,10 @@ func (d Driver) GPU(id string) (Node, error) {
 	if g.Minor == driverproc.NoMinor {
 		return Node{}, fmt.Errorf("find the device node of GPU %s: the driver reports no minor number of it", id)
 	}
-	return ofGPU(d.maker(), major, g), nil
+	return gpuNode(d.maker(), major, g), nil
 }
 
-func ofGPU(node func(name string, major, minor uint32) Node, major uint32, g driverproc.GPU) Node {
+func gpuNode(node func(name string, major, minor uint32) Node, major uint32, g driverproc.GPU) Node {
 	return node(fmt.Sprintf("nvidia%d", g.Minor), major, uint32(g.Minor)) //nolint:gosec // it is not negative
 }
 

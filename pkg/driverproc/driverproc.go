@@ -62,7 +62,7 @@ var errTooLarge = errors.New("file is larger than the driver writes it")
 
 // read reads a whole file of at most limit bytes.
 func read(path string, limit int64) ([]byte, error) {
-	f, err := open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +74,9 @@ func read(path string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// open opens a regular file, which all files of procfs are. Anything else could
+// openRegular opens a regular file, which all files of procfs are. Anything else could
 // block the reader.
-func open(path string) (*os.File, error) {
+func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -91,10 +91,10 @@ func open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// names returns the names in a folder, what was read of them if it cannot be read
+// listNames returns the names in a folder, what was read of them if it cannot be read
 // to its end. Agents at rest read such folders again and again, and package os
 // takes several times as long.
-func names(dir string) []string {
+func listNames(dir string) []string {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil

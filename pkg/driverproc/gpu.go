@@ -35,7 +35,7 @@ var busID = sync.OnceValue(func() *regexp.Regexp {
 // BusIDs returns the bus IDs of the GPUs that are bound to the driver, in the
 // order of the bus; none if no driver is loaded. It reads a folder and no file.
 func (r Root) BusIDs() []string {
-	ids := slices.DeleteFunc(names(r.path("driver/nvidia/gpus")), func(name string) bool { return !busID().MatchString(name) })
+	ids := slices.DeleteFunc(listNames(r.path("driver/nvidia/gpus")), func(name string) bool { return !busID().MatchString(name) })
 	slices.Sort(ids)
 	return ids
 }

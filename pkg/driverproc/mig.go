@@ -35,7 +35,7 @@ func (c Capability) String() string {
 // /dev/nvidia-caps/nvidia-cap<minor> of capabilities. Those that the driver does
 // not list are missing in the result.
 func (r Root) MIGMinors(caps ...Capability) (map[Capability]int, error) {
-	f, err := open(r.MIGMinorsPath())
+	f, err := openRegular(r.MIGMinorsPath())
 	if err != nil {
 		return nil, fmt.Errorf("read MIG minors: %w", err)
 	}
@@ -71,21 +71,21 @@ func (r Root) MIGMinorsPath() string { return r.path("driver/nvidia-caps/mig-min
 func parseMinor(line []byte) (c Capability, minor int, ok bool) {
 	c.ComputeInstance = WholeInstance
 	rest := line
-	if c.GPU, rest, ok = number(rest, "gpu"); !ok {
+	if c.GPU, rest, ok = cutNumber(rest, "gpu"); !ok {
 		return c, 0, false
 	}
-	if c.GPUInstance, rest, ok = number(rest, "/gi"); !ok {
+	if c.GPUInstance, rest, ok = cutNumber(rest, "/gi"); !ok {
 		return c, 0, false
 	}
-	if ci, after, ok := number(rest, "/ci"); ok {
+	if ci, after, ok := cutNumber(rest, "/ci"); ok {
 		c.ComputeInstance, rest = ci, after
 	}
-	minor, rest, ok = number(rest, "/access ")
+	minor, rest, ok = cutNumber(rest, "/access ")
 	return c, minor, ok && len(rest) == 0
 }
 
-// number cuts a prefix and the number behind it.
-func number(line []byte, prefix string) (n int, rest []byte, ok bool) {
+// cutNumber cuts a prefix and the number behind it.
+func cutNumber(line []byte, prefix string) (n int, rest []byte, ok bool) {
 	rest, ok = bytes.CutPrefix(line, []byte(prefix))
 	if !ok {
 		return 0, line, false
@@ -102,19 +102,19 @@ func number(line []byte, prefix string) (n int, rest []byte, ok bool) {
 // now, in order, from the folders that the driver keeps for them. It asks nothing
 // of the GPU.
 func (r Root) GPUInstances(minor int) []uint32 {
-	return numbered(r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d", minor), "mig"), "gi")
+	return listNumbers(r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d", minor), "mig"), "gi")
 }
 
 // ComputeInstances is GPUInstances for the compute instances of a GPU instance.
 func (r Root) ComputeInstances(minor int, instance uint32) []uint32 {
-	return numbered(r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d/mig/gi%d", minor, instance)), "ci")
+	return listNumbers(r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d/mig/gi%d", minor, instance)), "ci")
 }
 
-// numbered returns the numbers of the entries of a folder with a prefix.
-func numbered(dir, prefix string) []uint32 {
+// listNumbers returns the numbers of the entries of a folder with a prefix.
+func listNumbers(dir, prefix string) []uint32 {
 	var out []uint32
-	for _, name := range names(dir) {
-		if n, rest, ok := number([]byte(name), prefix); ok && len(rest) == 0 {
+	for _, name := range listNames(dir) {
+		if n, rest, ok := cutNumber([]byte(name), prefix); ok && len(rest) == 0 {
 			out = append(out, uint32(n))
 		}
 	}

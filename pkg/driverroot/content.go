@@ -31,7 +31,7 @@ type Content struct {
 	Caps   map[int]DeviceNode
 	Extras Extras
 
-	mark mark
+	mark searchState
 }
 
 // Outdated reports whether the installation has changed since it was read. It
@@ -114,7 +114,7 @@ func (e *MissingError) Error() string {
 		for len(rest) > 0 && rest[0].Fix == first.Fix && slices.Equal(rest[0].In, first.In) {
 			parts, rest = append(parts, rest[0].What), rest[1:]
 		}
-		fmt.Fprintf(&b, "%s%s not found in %s (%s)", sep, strings.Join(parts, ", "), few(first.In), first.Fix)
+		fmt.Fprintf(&b, "%s%s not found in %s (%s)", sep, strings.Join(parts, ", "), abbreviate(first.In), first.Fix)
 		sep = "; "
 	}
 	if len(e.Optional) > 0 {
@@ -123,8 +123,8 @@ func (e *MissingError) Error() string {
 	return b.String()
 }
 
-// few names one or two folders, or the first of more.
-func few(folders []string) string {
+// abbreviate names one or two folders, or the first of more.
+func abbreviate(folders []string) string {
 	if len(folders) < 3 {
 		return strings.Join(folders, ", ")
 	}

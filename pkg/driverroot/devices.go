@@ -123,8 +123,8 @@ var (
 	imexNode = pattern(`^channel(0|[1-9]\d{0,8})$`)
 )
 
-// numbered finds the nodes in a folder of dev, by the number in their name.
-func (d devRoot) numbered(folder string, pattern func() *regexp.Regexp) map[int]DeviceNode {
+// nodesByNumber finds the nodes in a folder of dev, by the number in their name.
+func (d devRoot) nodesByNumber(folder string, pattern func() *regexp.Regexp) map[int]DeviceNode {
 	out := map[int]DeviceNode{}
 	name := pattern()
 	for _, n := range d.matching(folder, pattern) {

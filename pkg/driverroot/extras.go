@@ -15,7 +15,7 @@ type Extras struct {
 	// NVSwitch is the switches of an NVLink fabric.
 	NVSwitch Part
 
-	mark mark
+	mark searchState
 }
 
 // Outdated reports whether the extras may have changed since they were read.
@@ -47,7 +47,7 @@ var (
 // GPUs make them.
 func (r *Root) extras(own devRoot) Extras {
 	x := Extras{
-		IMEX:     own.numbered("nvidia-caps-imex-channels", imexNode),
+		IMEX:     own.nodesByNumber("nvidia-caps-imex-channels", imexNode),
 		NVSwitch: Part{Nodes: own.matching(".", switchNode)},
 	}
 	for _, d := range []devRoot{own, r.hostRoot()} {

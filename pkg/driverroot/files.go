@@ -49,7 +49,7 @@ func (r *Root) firmware(version string) []File {
 		if err != nil || !e.info.IsDir() {
 			continue
 		}
-		names, err := readNames(r.open(e))
+		names, err := readNames(r.ctrPathOf(e))
 		if err != nil {
 			continue
 		}
@@ -74,7 +74,7 @@ func (r *Root) firmwareDirs() []string {
 	// The kernel's search path may start with a folder of the host.
 	data, err := os.ReadFile(filepath.Join(r.sys, "module/firmware_class/parameters/path"))
 	if p := strings.TrimSpace(string(data)); err == nil && path.IsAbs(p) {
-		if rel, ok := below(r.host, p); ok {
+		if rel, ok := relativeTo(r.host, p); ok {
 			dirs = append(dirs, path.Join("/", rel))
 		}
 	}
@@ -122,7 +122,7 @@ func (r *Root) ownFolder(rel string, c Capabilities) (File, bool) {
 	// Recorded for Outdated, but not its entries, which come and go all the time.
 	_, _ = r.folder(rel)
 	e := entry{rel: rel, real: path.Join(parent.real, name)}
-	if e.info, err = os.Lstat(r.open(e)); err != nil || !e.info.IsDir() || owner(e.info) != owner(top.info) {
+	if e.info, err = os.Lstat(r.ctrPathOf(e)); err != nil || !e.info.IsDir() || owner(e.info) != owner(top.info) {
 		return File{}, false
 	}
 	return r.file(e, c), true

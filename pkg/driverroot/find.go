@@ -42,9 +42,9 @@ func (r *Root) find() (*Content, error) {
 	c.Sockets = r.sockets()
 	dev := r.devRoot()
 	c.Control = dev.control(missing)
-	c.GPUs = dev.numbered(".", gpuNode)
+	c.GPUs = dev.nodesByNumber(".", gpuNode)
 	c.DRM = dev.drm(r.sys)
-	c.Caps = dev.numbered("nvidia-caps", capNode)
+	c.Caps = dev.nodesByNumber("nvidia-caps", capNode)
 	c.Extras = r.extras(dev)
 	if len(missing.Required) > 0 {
 		return nil, missing

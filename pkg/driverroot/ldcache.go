@@ -19,7 +19,7 @@ func (r *Root) cacheDirs() []string {
 	if e.info.Size() > ldso.MaxCache {
 		return nil
 	}
-	data, err := os.ReadFile(r.open(e))
+	data, err := os.ReadFile(r.ctrPathOf(e))
 	if err != nil {
 		return nil
 	}

@@ -85,7 +85,7 @@ func (r *Root) readDirs(dirs []libraryDir, paths []string) []libraryDir {
 		if slices.ContainsFunc(dirs, func(d libraryDir) bool { return d.path == e.real }) {
 			continue
 		}
-		if names, err := readNames(r.open(e)); err == nil {
+		if names, err := readNames(r.ctrPathOf(e)); err == nil {
 			dirs = append(dirs, libraryDir{path: e.real, names: names})
 		}
 	}
@@ -181,7 +181,7 @@ func (r *Root) library(rel string, part libraryPart) (Library, bool) {
 // soname returns the SONAME of a library, "" if it has none, and whether the file
 // is a library of this architecture.
 func (r *Root) soname(e entry) (string, bool) {
-	f, err := os.Open(r.open(e))
+	f, err := os.Open(r.ctrPathOf(e))
 	if err != nil {
 		return "", false
 	}
@@ -239,7 +239,7 @@ func (r *Root) libraryIn(dirs []string, name string) (string, bool) {
 			continue
 		}
 		if _, ok := r.soname(e); ok {
-			return r.open(e), true
+			return r.ctrPathOf(e), true
 		}
 	}
 	return "", false

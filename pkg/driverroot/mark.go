@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// mark is the state of the folders that Find searched. While it is the same,
+// searchState is the state of the folders that Find searched. While it is the same,
 // nothing was added, removed or replaced, and Find would return the same.
-type mark struct {
+type searchState struct {
 	root    *Root
 	folders map[string]identity
 	// listed are the folders whose entries count.
@@ -54,15 +54,15 @@ func (id identity) same(now identity, entries bool) bool {
 // afresh returns r with empty caches, for one search.
 func (r *Root) afresh() *Root {
 	once := *r
-	once.folders, once.nodes, once.begun = map[string]*found{}, map[string]identity{}, time.Now()
+	once.folders, once.nodes, once.begun = map[string]*lookupResult{}, map[string]identity{}, time.Now()
 	// Links of update-alternatives lead through this folder.
 	_, _ = once.list("/etc/alternatives")
 	return &once
 }
 
 // mark returns what r has searched, for later comparison through root.
-func (r *Root) mark(root *Root) mark {
-	m := mark{root: root, nodes: r.nodes, folders: map[string]identity{}, listed: map[string]bool{}, at: r.begun}
+func (r *Root) mark(root *Root) searchState {
+	m := searchState{root: root, nodes: r.nodes, folders: map[string]identity{}, listed: map[string]bool{}, at: r.begun}
 	for dir, f := range r.folders {
 		m.folders[dir] = identityOf(f.entry.info, f.err)
 		m.listed[dir] = f.listed
@@ -71,7 +71,7 @@ func (r *Root) mark(root *Root) mark {
 }
 
 // outdated reports whether a folder has changed. The zero mark is never outdated.
-func (m mark) outdated() bool {
+func (m searchState) outdated() bool {
 	if m.root == nil {
 		return false
 	}
@@ -90,14 +90,14 @@ func (m mark) outdated() bool {
 	return false
 }
 
-func (m mark) moved(was, now identity, entries bool) bool {
+func (m searchState) moved(was, now identity, entries bool) bool {
 	unsettled := entries && was.dir && m.at.Sub(was.changed) < settled
 	return unsettled || !was.same(now, entries)
 }
 
 // watched returns the folders whose entries count. For one that does not exist it
 // returns the folder in which the first part of its path would appear.
-func (m mark) watched() []string {
+func (m searchState) watched() []string {
 	if m.root == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (m mark) watched() []string {
 func (r *Root) existing(rel string) string {
 	for ; rel != ""; rel = parentOf(rel) {
 		if e, err := r.folder(rel); err == nil && e.info.IsDir() {
-			return r.open(e)
+			return r.ctrPathOf(e)
 		}
 	}
 	return r.ctr

@@ -56,15 +56,15 @@ type Root struct {
 
 	// folders caches lookups of folders within one call of Find: some two hundred
 	// paths lie in a few dozen folders.
-	folders map[string]*found
+	folders map[string]*lookupResult
 	// nodes caches the same for the folders of device nodes.
 	nodes map[string]identity
 	// begun is when that call began.
 	begun time.Time
 }
 
-// found is the cached result of a lookup.
-type found struct {
+// lookupResult is the cached result of a lookup.
+type lookupResult struct {
 	entry entry
 	err   error
 	// listed is set for a folder whose entries count.
@@ -139,7 +139,7 @@ func (r *Root) Changing() []string {
 // CtrPathOf returns where this process sees a path of the host. It returns false
 // for a path outside the driver root, which it may not see at all.
 func (r *Root) CtrPathOf(hostPath string) (string, bool) {
-	rel, ok := below(r.host, hostPath)
+	rel, ok := relativeTo(r.host, hostPath)
 	if !ok {
 		return "", false
 	}
@@ -174,7 +174,7 @@ func (r *Root) lookup(rel string) (entry, error) {
 		return entry{}, err
 	}
 	e := entry{rel: filepath.Join("/", rel), real: filepath.Join(parent.real, base)}
-	if e.info, err = os.Lstat(r.open(e)); err != nil {
+	if e.info, err = os.Lstat(r.ctrPathOf(e)); err != nil {
 		return entry{}, err
 	}
 	if e.info.Mode().Type() == fs.ModeSymlink {
@@ -191,7 +191,7 @@ func (r *Root) folder(dir string) (entry, error) {
 	}
 	e, err := r.lookup(dir)
 	if r.folders != nil {
-		r.folders[dir] = &found{entry: e, err: err}
+		r.folders[dir] = &lookupResult{entry: e, err: err}
 	}
 	return e, err
 }
@@ -220,7 +220,7 @@ func (r *Root) resolve(rel string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	real, ok := below(r.ctr, p)
+	real, ok := relativeTo(r.ctr, p)
 	if !ok {
 		return entry{}, fmt.Errorf("resolve %s: %s is outside of %s", rel, p, r.ctr)
 	}
@@ -232,8 +232,8 @@ func (r *Root) file(e entry, c Capabilities) File {
 	return File{HostPath: filepath.Join(r.host, e.real), Path: e.rel, Capabilities: c}
 }
 
-// open returns the path under which this process opens e.
-func (r *Root) open(e entry) string { return filepath.Join(r.ctr, e.real) }
+// ctrPathOf returns the path under which this process opens e.
+func (r *Root) ctrPathOf(e entry) string { return filepath.Join(r.ctr, e.real) }
 
 // onHost returns the host paths of paths in the root.
 func (r *Root) onHost(rels ...string) []string {
@@ -244,8 +244,8 @@ func (r *Root) onHost(rels ...string) []string {
 	return out
 }
 
-// below returns p relative to root, if p is root or below it.
-func below(root, p string) (string, bool) {
+// relativeTo returns p relative to root, if p is root or below it.
+func relativeTo(root, p string) (string, bool) {
 	rel, err := filepath.Rel(root, p)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
 		return "", false

@@ -19,13 +19,13 @@ func Decode(data []byte) (*Node, error) {
 	dec.DisallowUnknownFields()
 	var node *Node
 	if err := dec.Decode(&node); err != nil {
-		return nil, fmt.Errorf("line %d: %w", line(data, offset(dec, err, data)), err)
+		return nil, fmt.Errorf("line %d: %w", lineNumber(data, offset(dec, err, data)), err)
 	}
 	if node == nil {
 		return nil, errors.New("it holds no node")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("line %d: more than one JSON value", line(data, int(dec.InputOffset())))
+		return nil, fmt.Errorf("line %d: more than one JSON value", lineNumber(data, int(dec.InputOffset())))
 	}
 	if err := node.validate(); err != nil {
 		return nil, err
@@ -49,8 +49,8 @@ func offset(dec *json.Decoder, err error, data []byte) int {
 	}
 }
 
-// line returns the number of the line in which data[offset] is.
-func line(data []byte, offset int) int {
+// lineNumber returns the number of the line in which data[offset] is.
+func lineNumber(data []byte, offset int) int {
 	return 1 + bytes.Count(data[:min(offset, len(data))], []byte("\n"))
 }
 

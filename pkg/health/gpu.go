@@ -11,8 +11,8 @@ import (
 // scope is the part of a GPU that a cause concerns.
 type scope struct{ gi, ci uint32 }
 
-// whole is the scope of all of a GPU, and so of all of its MIG devices.
-func whole() scope { return scope{gpu.NoInstance, gpu.NoInstance} }
+// wholeGPU is the scope of all of a GPU, and so of all of its MIG devices.
+func wholeGPU() scope { return scope{gpu.NoInstance, gpu.NoInstance} }
 
 // incident is an XID that makes a part of a GPU unhealthy.
 type incident struct {
@@ -56,10 +56,10 @@ func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
 	}
 	if seen.Fault != nil {
 		g.fault = seen.Fault.Error()
-		g.away()
+		g.markSilent()
 		return
 	}
-	g.takeParts(seen.MIG)
+	g.recordParts(seen.MIG)
 	if at.After(g.lost) {
 		g.lost = time.Time{}
 	}
@@ -67,15 +67,15 @@ func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
 		for i := range list {
 			list[i].asked = list[i].asked || needed(g.recovery)
 		}
-		g.keep(s, func(x incident) bool { return g.holds(s, x, rules) })
+		g.retain(s, func(x incident) bool { return g.outlives(s, x, rules) })
 	}
 }
 
-// takeParts records which instances the GPU has.
-func (g *gpuState) takeParts(mig *gpu.MIG) {
+// recordParts records which instances the GPU has.
+func (g *gpuState) recordParts(mig *gpu.MIG) {
 	for s := range g.parts {
 		// Nobody could read which part a faulty MIG device is: that is not one that was there.
-		if s != whole() {
+		if s != wholeGPU() {
 			g.gone[s] = true
 		}
 	}
@@ -95,18 +95,18 @@ func (g *gpuState) takeParts(mig *gpu.MIG) {
 	}
 }
 
-// holds reports whether a cause outlives the newest snapshot, in which the GPU
+// outlives reports whether a cause outlives the newest snapshot, in which the GPU
 // answers.
-func (g *gpuState) holds(s scope, x incident, rules Rules) bool {
+func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 	over := !g.seen.Before(x.last.Add(rules.quiet()))
 	switch {
 	case !g.seen.After(x.last):
 		return true // the snapshot is from before
-	case s != whole() && !g.has(s):
+	case s != wholeGPU() && !g.hasPart(s):
 		return false // the part that the XID hit no longer exists
 	case x.xid == recoveryChanged && g.recovery != gpu.RecoveryUnknown:
 		return false // the snapshot shows what the XID announced
-	case g.asks(rules), !g.lost.IsZero(), needed(g.recovery) && x.class != quietClass:
+	case g.asksForRecovery(rules), !g.lost.IsZero(), needed(g.recovery) && x.class != quietClass:
 		return true
 	case x.away:
 		return false
@@ -119,9 +119,9 @@ func (g *gpuState) holds(s scope, x incident, rules Rules) bool {
 	}
 }
 
-// asks reports whether the driver asks for a recovery action, and the rules count
+// asksForRecovery reports whether the driver asks for a recovery action, and the rules count
 // it.
-func (g *gpuState) asks(rules Rules) bool {
+func (g *gpuState) asksForRecovery(rules Rules) bool {
 	return needed(g.recovery) && rules.Counts(recoveryChanged)
 }
 
@@ -129,19 +129,19 @@ func (g *gpuState) asks(rules Rules) bool {
 // domain is not one: only programs that span several nodes need the domain.
 func needed(r gpu.Recovery) bool { return r.Needed() && r != gpu.RecoveryIMEXDomain }
 
-func (g *gpuState) has(s scope) bool {
+func (g *gpuState) hasPart(s scope) bool {
 	_, ok := g.parts[s]
 	return ok
 }
 
-// leave records that the GPU has left the node.
-func (g *gpuState) leave() {
+// markAbsent records that the GPU has left the node.
+func (g *gpuState) markAbsent() {
 	g.present, g.fault = false, "gpu is gone from the node"
-	g.away()
+	g.markSilent()
 }
 
-// away records that the GPU does not answer.
-func (g *gpuState) away() {
+// markSilent records that the GPU does not answer.
+func (g *gpuState) markSilent() {
 	for _, list := range g.causes {
 		for i := range list {
 			list[i].away = true
@@ -153,12 +153,12 @@ func (g *gpuState) away() {
 func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	if ev.Kind == gpu.EventLost {
 		g.lost = at
-		g.away()
+		g.markSilent()
 		return
 	}
 	s := scope{ev.GPUInstance, ev.ComputeInstance}
 	if s.gi == gpu.NoInstance || g.present && len(g.parts) == 0 {
-		s = whole()
+		s = wholeGPU()
 	}
 	// An XID of a GPU that does not answer belongs to the same failure.
 	away := g.fault != "" || !g.lost.IsZero()
@@ -175,12 +175,12 @@ func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 // forget drops the causes for which drop holds.
 func (g *gpuState) forget(drop func(incident) bool) {
 	for s := range g.causes {
-		g.keep(s, func(x incident) bool { return !drop(x) })
+		g.retain(s, func(x incident) bool { return !drop(x) })
 	}
 }
 
-// keep drops the causes of a part for which holds does not.
-func (g *gpuState) keep(s scope, holds func(incident) bool) {
+// retain drops the causes of a part for which holds does not.
+func (g *gpuState) retain(s scope, holds func(incident) bool) {
 	g.causes[s] = slices.DeleteFunc(g.causes[s], func(x incident) bool { return !holds(x) })
 	if len(g.causes[s]) == 0 {
 		delete(g.causes, s)
@@ -203,12 +203,12 @@ func (g *gpuState) unhealthy(rules Rules) map[scope]Status {
 		st.Reason += "; " + reason
 		out[s] = st
 	}
-	add(whole(), g.faultKind(), g.fault)
+	add(wholeGPU(), g.faultKind(), g.fault)
 	if !g.lost.IsZero() {
-		add(whole(), cause.DeviceLost, "gpu is lost")
+		add(wholeGPU(), cause.DeviceLost, "gpu is lost")
 	}
-	if g.asks(rules) {
-		add(whole(), cause.DeviceRecovery, RecoveryText(g.recovery))
+	if g.asksForRecovery(rules) {
+		add(wholeGPU(), cause.DeviceRecovery, RecoveryText(g.recovery))
 	}
 	for s, fault := range g.parts {
 		add(s, cause.DeviceFault, fault)
@@ -278,7 +278,7 @@ func (g *gpuState) next(rules Rules) (time.Time, bool) {
 // troubled reports whether the newest snapshot shows a failure that may end without
 // an event.
 func (g *gpuState) troubled(rules Rules) bool {
-	if g.fault != "" || !g.lost.IsZero() || g.asks(rules) || needed(g.recovery) && len(g.causes) > 0 {
+	if g.fault != "" || !g.lost.IsZero() || g.asksForRecovery(rules) || needed(g.recovery) && len(g.causes) > 0 {
 		return true
 	}
 	for _, fault := range g.parts {

@@ -51,7 +51,7 @@ func (m *Machine) Observe(n *gpu.Node, at time.Time) {
 	}
 	for id, g := range m.gpus {
 		if !seen[id] && g.present {
-			g.leave()
+			g.markAbsent()
 		}
 	}
 }
@@ -61,7 +61,7 @@ func (m *Machine) Observe(n *gpu.Node, at time.Time) {
 func (m *Machine) DriverGone(reason string) {
 	m.driver = reason
 	for _, g := range m.gpus {
-		g.away()
+		g.markSilent()
 	}
 }
 
@@ -115,7 +115,7 @@ func (m *Machine) View() View {
 			continue
 		}
 		for s, status := range g.unhealthy(m.rules) {
-			if s == whole() {
+			if s == wholeGPU() {
 				v.GPUs[id] = status
 				continue
 			}

@@ -34,11 +34,11 @@ type xids struct {
 // catalogue for Ampere and newer GPUs, column "Resolution Bucket (Immediate
 // Action)": docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
 func catalogue() map[class][]xids {
-	return map[class][]xids{rebootClass: reboot(), resetClass: reset(), quietClass: quiet()}
+	return map[class][]xids{rebootClass: rebootXIDs(), resetClass: resetXIDs(), quietClass: quietXIDs()}
 }
 
-// reboot are those with RESTART_BM, RESTART_VM and CHECK_MECHANICALS.
-func reboot() []xids {
+// rebootXIDs are those with RESTART_BM, RESTART_VM and CHECK_MECHANICALS.
+func rebootXIDs() []xids {
 	return []xids{
 		{54, 54, "auxiliary power is not connected"},
 		{79, 79, "GPU has fallen off the bus"},
@@ -46,8 +46,8 @@ func reboot() []xids {
 	}
 }
 
-// reset are those with RESET_GPU, and with the workflows for XID 48 and NVLink.
-func reset() []xids {
+// resetXIDs are those with RESET_GPU, and with the workflows for XID 48 and NVLink.
+func resetXIDs() []xids {
 	return []xids{
 		{46, 46, "GPU stopped processing"},
 		{48, 48, "double bit ECC error"},
@@ -71,9 +71,9 @@ func reset() []xids {
 	}
 }
 
-// quiet are those with RESTART_APP, IGNORE and UPDATE_SWFW, and those without an
+// quietXIDs are those with RESTART_APP, IGNORE and UPDATE_SWFW, and those without an
 // action: a driver that knows them also reports the recovery action that it needs.
-func quiet() []xids {
+func quietXIDs() []xids {
 	return []xids{
 		{8, 8, "GPU stopped processing"},
 		{11, 11, "invalid push buffer"},
@@ -122,9 +122,9 @@ func quiet() []xids {
 	}
 }
 
-// lookUp returns the class of an XID, and its name if the catalogue has it. An XID
+// lookUpXID returns the class of an XID, and its name if the catalogue has it. An XID
 // that the catalogue lacks has quietClass.
-func lookUp(xid uint64) (class, string) {
+func lookUpXID(xid uint64) (class, string) {
 	all := catalogue()
 	for _, c := range []class{rebootClass, resetClass, quietClass} {
 		for _, x := range all[c] {
@@ -138,13 +138,13 @@ func lookUp(xid uint64) (class, string) {
 
 // classOf returns the class of an XID.
 func classOf(xid uint64) class {
-	c, _ := lookUp(xid)
+	c, _ := lookUpXID(xid)
 	return c
 }
 
 // describe returns an XID in words, and what makes the GPU healthy again.
 func describe(xid uint64, quiet time.Duration) string {
-	c, name := lookUp(xid)
+	c, name := lookUpXID(xid)
 	text := fmt.Sprintf("xid %d", xid)
 	if name != "" {
 		text = fmt.Sprintf("%s (%s)", text, name)

@@ -39,7 +39,7 @@ func Find(ctx context.Context, root procowner.Root, devices []Devices) ([]Holder
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return named(root, found, held), fmt.Errorf("find the processes that hold devices: %w", err)
+			return newHolders(root, found, held), fmt.Errorf("find the processes that hold devices: %w", err)
 		}
 		p := process{dir: filepath.Join(root.Folder(), entry.Name()), wanted: devices}
 		paths, err := p.devices()
@@ -58,11 +58,11 @@ func Find(ctx context.Context, root procowner.Root, devices []Devices) ([]Holder
 	if failed > 1 {
 		err = fmt.Errorf("cannot examine %d processes (run as root, in the host's PID namespace), one of them: %w", failed, last)
 	}
-	return named(root, found, held), err
+	return newHolders(root, found, held), err
 }
 
-// named returns processes with the names of their pods and with what they hold.
-func named(root procowner.Root, processes []procowner.Process, held map[int][]string) []Holder {
+// newHolders returns processes with the names of their pods and with what they hold.
+func newHolders(root procowner.Root, processes []procowner.Process, held map[int][]string) []Holder {
 	root.NamePods(processes)
 	var out []Holder
 	for _, p := range processes {
@@ -92,7 +92,7 @@ func (p process) devices() ([]string, error) {
 func (p process) open(held map[string]bool) error {
 	dir := filepath.Join(p.dir, "fd")
 	entries, err := os.ReadDir(dir)
-	if gone(err) {
+	if processEnded(err) {
 		return nil
 	}
 	if err != nil {
@@ -125,7 +125,7 @@ func (d Devices) has(major, minor uint32) bool {
 	return d.Major == major && (d.Minors == nil || slices.Contains(d.Minors, minor))
 }
 
-// gone reports whether a process has ended.
-func gone(err error) bool {
+// processEnded reports whether a process has ended.
+func processEnded(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }

@@ -17,7 +17,7 @@ func (p process) mapped(held map[string]bool) error {
 		return nil
 	}
 	f, err := hostfs.Open(filepath.Join(p.dir, "maps"))
-	if gone(err) {
+	if processEnded(err) {
 		return nil
 	}
 	if err != nil {
@@ -38,7 +38,7 @@ func (p process) mapped(held map[string]bool) error {
 			p.examine(filepath.Join(p.dir, "map_files", name), held)
 		}
 	}
-	if gone(lines.Err()) {
+	if processEnded(lines.Err()) {
 		return nil
 	}
 	return lines.Err()

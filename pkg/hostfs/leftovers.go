@@ -36,7 +36,7 @@ func RemoveLeftoversIn(dir string, paths ...string) error {
 	for _, e := range entries {
 		ours := slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(e.Name(), prefix) })
 		temp := filepath.Join(dir, e.Name())
-		if !ours || !e.Type().IsRegular() || !leftBehind(temp) {
+		if !ours || !e.Type().IsRegular() || !isLeftover(temp) {
 			continue
 		}
 		if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -46,8 +46,8 @@ func RemoveLeftoversIn(dir string, paths ...string) error {
 	return errors.Join(errs...)
 }
 
-// leftBehind reports whether the process that created a temporary file has ended.
-func leftBehind(temp string) bool {
+// isLeftover reports whether the process that created a temporary file has ended.
+func isLeftover(temp string) bool {
 	f, err := Open(temp)
 	if err != nil {
 		return false // it has gone

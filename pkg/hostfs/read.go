@@ -55,7 +55,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(b.Len()) > limit {
-		return nil, fmt.Errorf("read %s: it is larger than %s", path, size(limit))
+		return nil, fmt.Errorf("read %s: it is larger than %s", path, formatSize(limit))
 	}
 	return b.Bytes(), nil
 }
@@ -78,8 +78,8 @@ func checkRegular(info fs.FileInfo) error {
 	return fmt.Errorf("it is a %s, not a regular file: remove it, or use another path", kind)
 }
 
-// size returns a limit in the largest unit that fits.
-func size(limit int64) string {
+// formatSize returns a limit in the largest unit that fits.
+func formatSize(limit int64) string {
 	switch {
 	case limit >= 1<<20 && limit%(1<<20) == 0:
 		return fmt.Sprintf("%d MiB", limit>>20)

@@ -55,9 +55,9 @@ func isLink(path string) bool {
 	return err == nil && fi.Mode()&os.ModeSymlink != 0
 }
 
-// note returns whether an event for name may be a change at the path, and whether the target
+// affectedBy returns whether an event for name may be a change at the path, and whether the target
 // or a folder on the way to it may be another one now.
-func (t *target) note(name string, gone, created bool) (changed, moved bool) {
+func (t *target) affectedBy(name string, gone, created bool) (changed, moved bool) {
 	switch {
 	case name == t.real:
 		return true, gone || created

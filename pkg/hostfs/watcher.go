@@ -135,12 +135,12 @@ const maxBatch = 1024
 
 // handle applies ev, and the events that are ready, to the targets.
 func (w *Watcher) handle(ev fsnotify.Event) error {
-	moved := w.note(ev)
+	moved := w.record(ev)
 	more := true
 	for n := 0; more && n < maxBatch; n++ {
 		select {
 		case ev, more = <-w.fs.Events:
-			moved = more && w.note(ev) || moved
+			moved = more && w.record(ev) || moved
 		default:
 			more = false
 		}
@@ -151,9 +151,9 @@ func (w *Watcher) handle(ev fsnotify.Event) error {
 	return nil
 }
 
-// note records whether ev concerns a target, and returns whether a target, or a folder on the
+// record records whether ev concerns a target, and returns whether a target, or a folder on the
 // way to it, may be another one now.
-func (w *Watcher) note(ev fsnotify.Event) (moved bool) {
+func (w *Watcher) record(ev fsnotify.Event) (moved bool) {
 	// fsnotify says "//run" for /run.
 	name := filepath.Clean(ev.Name)
 	gone := ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename)
@@ -161,7 +161,7 @@ func (w *Watcher) note(ev fsnotify.Event) (moved bool) {
 		w.forget(name)
 	}
 	for _, t := range w.targets {
-		c, m := t.note(name, gone, ev.Has(fsnotify.Create))
+		c, m := t.affectedBy(name, gone, ev.Has(fsnotify.Create))
 		w.changed, moved = w.changed || c, moved || m
 	}
 	return moved

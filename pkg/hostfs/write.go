@@ -32,7 +32,7 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 // WriteIfChanged calls WriteFile unless the file already has this content and mode. It
 // returns whether it wrote. In both cases it removes what killed processes left behind.
 func WriteIfChanged(path string, data []byte, mode fs.FileMode) (bool, error) {
-	if same(path, data, mode) {
+	if hasContent(path, data, mode) {
 		_ = RemoveLeftovers(path) // what cannot be removed now does no harm
 		return false, nil
 	}
@@ -42,7 +42,7 @@ func WriteIfChanged(path string, data []byte, mode fs.FileMode) (bool, error) {
 	return true, nil
 }
 
-func same(path string, data []byte, mode fs.FileMode) bool {
+func hasContent(path string, data []byte, mode fs.FileMode) bool {
 	fi, err := os.Lstat(path)
 	if err != nil || !fi.Mode().IsRegular() || fi.Mode().Perm() != mode.Perm() || fi.Size() != int64(len(data)) {
 		return false
@@ -158,7 +158,7 @@ func syncDir(dir string) error {
 // that two errors are the same.
 func writeError(path string, err error) error {
 	err = cause(err)
-	if hint := fix(path, err); hint != "" {
+	if hint := writeFix(path, err); hint != "" {
 		return fmt.Errorf("write %s: %w: %s", path, err, hint)
 	}
 	return fmt.Errorf("write %s: %w", path, err)
@@ -178,7 +178,7 @@ func cause(err error) error {
 	}
 }
 
-func fix(path string, err error) string {
+func writeFix(path string, err error) string {
 	dir := filepath.Dir(path)
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -27,11 +27,11 @@ func explain(err error) error {
 	answer := *status
 	code, message := int(answer.ErrStatus.Code), answer.ErrStatus.Message
 	answer.ErrStatus.Message = fmt.Sprintf("the API server answers %d %s: %s%s", code, http.StatusText(code),
-		text.Cut(text.Printable(strings.Join(strings.Fields(message), " ")), maxStatus), fix(code, message))
+		text.Cut(text.Printable(strings.Join(strings.Fields(message), " ")), maxStatus), fixFor(code, message))
 	return &answer
 }
 
-func fix(code int, message string) string {
+func fixFor(code int, message string) string {
 	switch {
 	case code != http.StatusForbidden:
 		return ""
@@ -45,11 +45,11 @@ func fix(code int, message string) string {
 	}
 }
 
-// rejected reports whether the same request fails until somebody changes something:
+// isRejected reports whether the same request fails until somebody changes something:
 // a missing permission, an admission policy, an invalid value. Other failures are
 // temporary: a token that is about to be renewed, a conflict with another writer, or
 // an API server that is unavailable or overloaded.
-func rejected(err error) bool {
+func isRejected(err error) bool {
 	status, is := errors.AsType[*apierrors.StatusError](err)
 	if !is {
 		return false
@@ -89,7 +89,7 @@ func RetryIn(b *pace.Backoff, err error) time.Duration {
 // error for as long as RetryAfter says, and the next one follows after 30 s at the latest
 // unless the API server rejected the request.
 func Delays(err error) (least, most time.Duration) {
-	if !rejected(err) {
+	if !isRejected(err) {
 		most = maxOutage
 	}
 	return RetryAfter(err), most

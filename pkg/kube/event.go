@@ -42,7 +42,7 @@ const (
 // Events sends Events about the agent's Node, which "kubectl describe node" shows.
 type Events struct {
 	client *Client
-	queue  chan stamped
+	queue  chan timedEvent
 
 	mu     sync.Mutex
 	budget pace.Budget
@@ -50,15 +50,15 @@ type Events struct {
 	dropped int
 }
 
-// stamped is an Event with the time at which it happened.
-type stamped struct {
+// timedEvent is an Event with the time at which it happened.
+type timedEvent struct {
 	Event
 	at time.Time
 }
 
 // NewEvents returns an Events that sends through c. It sends while Run runs.
 func NewEvents(c *Client) *Events {
-	return &Events{client: c, queue: make(chan stamped, eventQueue), budget: pace.Budget{Burst: eventBurst, Every: eventEvery}}
+	return &Events{client: c, queue: make(chan timedEvent, eventQueue), budget: pace.Budget{Burst: eventBurst, Every: eventEvery}}
 }
 
 // Report queues an Event. It never blocks, and is safe for concurrent use. If the
@@ -86,7 +86,7 @@ func (e *Events) Report(ev Event) {
 		return
 	}
 	select {
-	case e.queue <- stamped{Event: ev, at: now}:
+	case e.queue <- timedEvent{Event: ev, at: now}:
 	default:
 		log.Warn("event queue is full, dropping event", "reason", ev.Reason, "message", ev.Message)
 	}
@@ -109,12 +109,12 @@ func (e *Events) Run(ctx context.Context) error {
 
 // send retries until the API server accepts or rejects the Event, at most eventTries
 // times.
-func (e *Events) send(ctx context.Context, ev stamped) error {
+func (e *Events) send(ctx context.Context, ev timedEvent) error {
 	object := e.object(ev)
 	retry := pace.Backoff{First: retryMin, Most: retryMax}
 	for try := 1; ; try++ {
 		err := e.client.Create(ctx, Object{API: "v1", Resource: "events", Namespace: eventNamespace}, object)
-		if err == nil || rejected(err) || try == eventTries {
+		if err == nil || isRejected(err) || try == eventTries {
 			return err
 		}
 		if !pace.Pause(ctx, RetryIn(&retry, err)) {
@@ -124,7 +124,7 @@ func (e *Events) send(ctx context.Context, ev stamped) error {
 }
 
 // object returns the Event in the form of the core API.
-func (e *Events) object(ev stamped) map[string]any {
+func (e *Events) object(ev timedEvent) map[string]any {
 	cfg := e.client.cfg
 	kind := "Normal"
 	if ev.Warning {

@@ -42,9 +42,9 @@ func (f *Failures) Set(watch any, err error, since time.Time) {
 	f.watches[watch] = failure{err: err, since: since}
 }
 
-// at returns why the watch that fails longest does not work, if that is failingAfter
+// errAt returns why the watch that fails longest does not work, if that is failingAfter
 // or more.
-func (f *Failures) at(now time.Time) error {
+func (f *Failures) errAt(now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var longest failure
@@ -62,7 +62,7 @@ func (f *Failures) at(now time.Time) error {
 // Err returns why objects that are watched are not known as they are now: a watch has
 // failed for 5 s. It returns nil while all watches work.
 func (f *Failures) Err() error {
-	if err := f.at(time.Now()); err != nil {
+	if err := f.errAt(time.Now()); err != nil {
 		return fmt.Errorf("changes on the API server are not seen: %w", err)
 	}
 	return nil

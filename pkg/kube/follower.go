@@ -39,7 +39,7 @@ func (f follower) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	why := err
-	if err == nil && refused(resp.StatusCode) {
+	if err == nil && isRefused(resp.StatusCode) {
 		why = fmt.Errorf("%s %s: the API server answers %s", r.Method, r.URL.Path, resp.Status)
 	}
 	if !errors.Is(err, context.Canceled) { // nobody waits for the answer
@@ -48,9 +48,9 @@ func (f follower) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// refused reports whether the server does not do what it is asked for. Other errors, such as
+// isRefused reports whether the server does not do what it is asked for. Other errors, such as
 // a conflict, are answers to one request, which the client has to change.
-func refused(status int) bool {
+func isRefused(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return true

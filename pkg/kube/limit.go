@@ -22,7 +22,7 @@ func (l limiter) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK || !r.URL.Query().Has("watch") {
-		resp.Body = &limited{ReadCloser: resp.Body, left: maxValue}
+		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxValue}
 	}
 	// A proxy may name the time, which client-go does not read.
 	if at, err := http.ParseTime(resp.Header.Get("Retry-After")); err == nil {
@@ -31,13 +31,13 @@ func (l limiter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// limited reads at most left bytes.
-type limited struct {
+// limitedBody reads at most left bytes.
+type limitedBody struct {
 	io.ReadCloser
 	left int
 }
 
-func (l *limited) Read(p []byte) (int, error) {
+func (l *limitedBody) Read(p []byte) (int, error) {
 	if l.left <= 0 {
 		return 0, fmt.Errorf("the API server sent more than %d MiB for one object or list", maxValue>>20)
 	}

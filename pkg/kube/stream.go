@@ -18,7 +18,7 @@ type stream[T any] struct {
 	*watcher[T]
 	ctx  context.Context //nolint:containedctx // that of the answer
 	stop context.CancelCauseFunc
-	body *limited
+	body *limitedBody
 	json *json.Decoder
 }
 

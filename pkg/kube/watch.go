@@ -35,18 +35,18 @@ const (
 // needs. It needs the verbs list and watch.
 func Watch[T any](ctx context.Context, c *Client, q Query, deliver func([]T)) {
 	w := &watcher[T]{client: c, query: q, deliver: deliver}
-	defer w.works(nil)
-	from := paged{&cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}}
+	defer w.recordResult(nil)
+	from := pagedListWatch{&cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}}
 	r := cache.NewReflectorWithOptions(from, nil, w, cache.ReflectorOptions{Name: q.Resource})
 	r.RunWithContext(klog.NewContext(ctx, klog.Logger{})) // watcher logs failures
 }
 
-// paged makes a reflector list in pages. What it would get in a stream, a WatchList, is
+// pagedListWatch makes a reflector list in pages. What it would get in a stream, a WatchList, is
 // kept whole until its end.
-type paged struct{ *cache.ListWatch }
+type pagedListWatch struct{ *cache.ListWatch }
 
 // IsWatchListSemanticsUnSupported tells the reflector not to ask for a stream.
-func (paged) IsWatchListSemanticsUnSupported() bool { return true }
+func (pagedListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 // watcher gives a reflector objects as items, and is the store in which it puts them.
 type watcher[T any] struct {
@@ -106,8 +106,8 @@ func (w *watcher[T]) watch(ctx context.Context, options metav1.ListOptions) (wat
 		return nil, w.failed(ctx, "watch", explain(err))
 	}
 	silent.Stop()
-	w.works(nil)
-	limit := &limited{ReadCloser: body}
+	w.recordResult(nil)
+	limit := &limitedBody{ReadCloser: body}
 	s := &stream[T]{watcher: w, ctx: streaming, stop: stop, body: limit, json: json.NewDecoder(limit)}
 	return watch.NewStreamWatcher(s, apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")), nil
 }
@@ -120,14 +120,14 @@ func (w *watcher[T]) failed(ctx context.Context, verb string, err error) error {
 		return err
 	}
 	err = fmt.Errorf("%s %s: %w", verb, w.query.Resource, err)
-	w.works(err)
+	w.recordResult(err)
 	w.client.cfg.Log.Warn("cannot watch objects, retrying", "resource", w.query.Resource, "name", w.query.Name, "err", err)
 	pace.Pause(ctx, RetryAfter(err))
 	return err
 }
 
-// works records that the watch works, or why it does not.
-func (w *watcher[T]) works(err error) { w.client.failing.Set(w, err, time.Now()) }
+// recordResult records that the watch works, or why it does not.
+func (w *watcher[T]) recordResult(err error) { w.client.failing.Set(w, err, time.Now()) }
 
 // Add stores an object, and delivers all if its T is new.
 func (w *watcher[T]) Add(object any) error {

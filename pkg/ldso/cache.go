@@ -69,8 +69,8 @@ func Compare(a, b string) int {
 		switch {
 		case isDigit(a) && isDigit(b):
 			var x, y int32
-			x, a = number(a)
-			y, b = number(b)
+			x, a = leadingNumber(a)
+			y, b = leadingNumber(b)
 			if x != y {
 				// As in C, also where a number is too large.
 				return cmp.Compare(x-y, 0)
@@ -80,17 +80,17 @@ func Compare(a, b string) int {
 		case isDigit(b):
 			return -1
 		case b == "" || a[0] != b[0]:
-			return cmp.Compare(char(a), char(b))
+			return cmp.Compare(firstChar(a), firstChar(b))
 		default:
 			a, b = a[1:], b[1:]
 		}
 	}
-	return cmp.Compare(0, char(b))
+	return cmp.Compare(0, firstChar(b))
 }
 
 func isDigit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 
-func number(s string) (int32, string) {
+func leadingNumber(s string) (int32, string) {
 	var n int32
 	for isDigit(s) {
 		n, s = n*10+int32(s[0]-'0'), s[1:]
@@ -98,8 +98,8 @@ func number(s string) (int32, string) {
 	return n, s
 }
 
-// char returns the first char of a string of C, where it has a sign on x86.
-func char(s string) int {
+// firstChar returns the first char of a string of C, where it has a sign on x86.
+func firstChar(s string) int {
 	switch {
 	case s == "":
 		return 0
@@ -109,8 +109,8 @@ func char(s string) int {
 	return int(s[0])
 }
 
-// order sorts entries as the loader expects them. Of equal ones, the first is used.
-func order(entries []Entry) {
+// sortEntries sorts entries as the loader expects them. Of equal ones, the first is used.
+func sortEntries(entries []Entry) {
 	slices.SortStableFunc(entries, func(a, b Entry) int {
 		return cmp.Or(
 			Compare(b.Name, a.Name),

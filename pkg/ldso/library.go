@@ -111,8 +111,8 @@ func layoutOf(class Class) (layout, bool) {
 	}
 }
 
-// at reads an address or an offset.
-func (l layout) at(b []byte, offset int) uint64 {
+// readWord reads an address or an offset.
+func (l layout) readWord(b []byte, offset int) uint64 {
 	if l.word == 4 {
 		return uint64(binary.LittleEndian.Uint32(b[offset:]))
 	}
@@ -134,7 +134,7 @@ func ReadLibrary(r io.ReaderAt) (Library, bool) {
 	}
 	lib := Library{Machine: Machine(binary.LittleEndian.Uint16(head[18:])), Class: l.class}
 	s := segments{layout: l, table: make([]byte, min(int(binary.LittleEndian.Uint16(head[l.entries:])), maxSegments)*l.segment)}
-	if int(binary.LittleEndian.Uint16(head[l.entrySize:])) != l.segment || !readAt(r, s.table, l.at(head, l.table)) {
+	if int(binary.LittleEndian.Uint16(head[l.entrySize:])) != l.segment || !readAt(r, s.table, l.readWord(head, l.table)) {
 		return lib, true
 	}
 	at, ok := s.soname(r)
@@ -177,7 +177,7 @@ func (s segments) soname(r io.ReaderAt) (int64, bool) {
 	var name, names uint64
 	found := false
 	for ; len(entries) > 0; entries = entries[s.dynamic:] {
-		tag, value := s.at(entries, 0), s.at(entries, s.word)
+		tag, value := s.readWord(entries, 0), s.readWord(entries, s.word)
 		if tag == tagSoname {
 			name, found = value, true
 		}
@@ -196,7 +196,7 @@ func (s segments) soname(r io.ReaderAt) (int64, bool) {
 // one, or of one that holds the address.
 func (s segments) find(kind uint32, holds uint64) (offset, address, size uint64, ok bool) {
 	for t := s.table; len(t) > 0; t = t[s.segment:] {
-		offset, address, size = s.at(t, s.offset), s.at(t, s.address), s.at(t, s.size)
+		offset, address, size = s.readWord(t, s.offset), s.readWord(t, s.address), s.readWord(t, s.size)
 		if binary.LittleEndian.Uint32(t) != kind || offset > 1<<61 || size > 1<<61 {
 			continue
 		}

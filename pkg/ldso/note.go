@@ -44,7 +44,7 @@ func ReadNote(r io.ReaderAt, name string, limit uint64) (data []byte, align uint
 	}
 	for ; len(table) > 0; table = table[sectionHeader:] {
 		s := section(table)
-		if get.Uint32(s[4:]) != sectionNote || get.Uint64(s[8:])&flagCompressed != 0 || !named(all, get.Uint32(s), name) {
+		if get.Uint32(s[4:]) != sectionNote || get.Uint64(s[8:])&flagCompressed != 0 || !isNameAt(all, get.Uint32(s), name) {
 			continue
 		}
 		data, err := s.content(r, limit)
@@ -69,7 +69,7 @@ func (s section) content(r io.ReaderAt, limit uint64) ([]byte, error) {
 	return data, nil
 }
 
-// named reports whether a name begins at a place of all names.
-func named(all []byte, at uint32, name string) bool {
+// isNameAt reports whether a name begins at a place of all names.
+func isNameAt(all []byte, at uint32, name string) bool {
 	return uint64(at) < uint64(len(all)) && bytes.HasPrefix(all[at:], append([]byte(name), 0))
 }

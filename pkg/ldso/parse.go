@@ -29,8 +29,8 @@ func Parse(data []byte) ([]Entry, error) {
 			Hwcap:     binary.NativeEndian.Uint64(b[16:]),
 		}
 		var known, named bool
-		e.Name, known = c.at(binary.NativeEndian.Uint32(b[4:]))
-		e.Path, named = c.at(binary.NativeEndian.Uint32(b[8:]))
+		e.Name, known = c.stringAt(binary.NativeEndian.Uint32(b[4:]))
+		e.Path, named = c.stringAt(binary.NativeEndian.Uint32(b[8:]))
 		if !known || !named {
 			return nil, fmt.Errorf("parse ld.so.cache: entry %d points behind the end", i)
 		}
@@ -72,8 +72,8 @@ type cache struct {
 	text  string
 }
 
-// at returns the string that begins at an offset.
-func (c cache) at(offset uint32) (string, bool) {
+// stringAt returns the string that begins at an offset.
+func (c cache) stringAt(offset uint32) (string, bool) {
 	if uint64(offset) >= uint64(len(c.text)) {
 		return "", false
 	}
@@ -94,7 +94,7 @@ func (c cache) folders() []string {
 		}
 		var out []string
 		for at := c.bytes[offset : offset+size]; len(at) >= 4; at = at[4:] {
-			name, _ := c.at(binary.NativeEndian.Uint32(at))
+			name, _ := c.stringAt(binary.NativeEndian.Uint32(at))
 			out = append(out, name)
 		}
 		return out

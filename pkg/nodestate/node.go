@@ -60,7 +60,7 @@ func (n *Node) UnmarshalJSON(data []byte) error {
 		Metadata struct {
 			ResourceVersion     string
 			Labels, Annotations map[string]string
-			ManagedFields       []managed
+			ManagedFields       []managedFields
 		}
 		Spec struct {
 			Unschedulable bool
@@ -90,25 +90,25 @@ func (n *Node) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// managed is what one field manager owns, as far as it is labels and annotations. The form is
+// managedFields is what one field manager owns, as far as it is labels and annotations. The form is
 // FieldsV1 (API reference, ObjectMeta.managedFields).
-type managed struct {
+type managedFields struct {
 	Manager, Operation, Subresource string
 	Fields                          struct {
 		Metadata struct {
-			Labels      map[string]skipped `json:"f:labels"`
-			Annotations map[string]skipped `json:"f:annotations"`
+			Labels      map[string]ignoredValue `json:"f:labels"`
+			Annotations map[string]ignoredValue `json:"f:annotations"`
 		} `json:"f:metadata"`
 	} `json:"fieldsV1"`
 }
 
-// skipped is a value that nobody needs.
-type skipped struct{}
+// ignoredValue is a value that nobody needs.
+type ignoredValue struct{}
 
-func (*skipped) UnmarshalJSON([]byte) error { return nil }
+func (*ignoredValue) UnmarshalJSON([]byte) error { return nil }
 
 // owners returns the managers that own labels or annotations.
-func owners(all []managed) []Managed {
+func owners(all []managedFields) []Managed {
 	var out []Managed
 	for _, m := range all {
 		is := Managed{
@@ -123,7 +123,7 @@ func owners(all []managed) []Managed {
 }
 
 // keys returns the keys of a map's fields. "." stands for the map itself.
-func keys(fields map[string]skipped) []string {
+func keys(fields map[string]ignoredValue) []string {
 	var out []string
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		if key, is := strings.CutPrefix(field, "f:"); is {
@@ -143,8 +143,8 @@ func (n Node) applied(manager string) (labels, annotations []string) {
 	return nil, nil
 }
 
-// ofOthers reports whether other managers own a label, and this one does not.
-func (n Node) ofOthers(label, manager string) bool {
+// ownedByOthers reports whether other managers own a label, and this one does not.
+func (n Node) ownedByOthers(label, manager string) bool {
 	others := false
 	for _, m := range n.Managed {
 		if slices.Contains(m.Labels, label) {

@@ -55,30 +55,30 @@ func (c Config) plan(there Node, desired Desired) plan {
 	var p plan
 	if desired.Labels != nil || desired.Annotations != nil {
 		labels, annotations := there.applied(c.manager)
-		wanted := c.yield(there, desired.Labels)
-		now := only(there.Labels, wanted, labels)
+		wanted := c.withoutYielded(there, desired.Labels)
+		now := relevant(there.Labels, wanted, labels)
 		if at, is := there.Labels[c.Timestamp]; is && len(wanted) > 0 {
 			now[c.Timestamp] = at
 		}
 		stamped, differ := Stamp(c.Timestamp, c.Time, wanted, now)
-		if differ || !maps.Equal(only(there.Annotations, desired.Annotations, annotations), desired.Annotations) {
+		if differ || !maps.Equal(relevant(there.Annotations, desired.Annotations, annotations), desired.Annotations) {
 			p.metadata, p.labels, p.annotations = true, stamped, desired.Annotations
 		}
 	}
 	if desired.Condition != nil {
 		p.condition = c.condition(there, *desired.Condition)
 	}
-	if t := desired.Remove; t.Key != "" && slices.ContainsFunc(there.Taints, t.same) {
+	if t := desired.Remove; t.Key != "" && slices.ContainsFunc(there.Taints, t.sameTaint) {
 		p.taint = &t
 	}
 	return p
 }
 
-// same reports whether a toleration of the key and the effect is for both.
-func (t Taint) same(other Taint) bool { return t.Key == other.Key && t.Effect == other.Effect }
+// sameTaint reports whether a toleration of the key and the effect is for both.
+func (t Taint) sameTaint(other Taint) bool { return t.Key == other.Key && t.Effect == other.Effect }
 
-// only returns the entries of a map whose keys are desired, or have been applied.
-func only(of, desired map[string]string, applied []string) map[string]string {
+// relevant returns the entries of a map whose keys are desired, or have been applied.
+func relevant(of, desired map[string]string, applied []string) map[string]string {
 	out := maps.Clone(of)
 	maps.DeleteFunc(out, func(key, _ string) bool {
 		_, is := desired[key]
@@ -90,13 +90,13 @@ func only(of, desired map[string]string, applied []string) map[string]string {
 	return out
 }
 
-// yield returns labels without those that the writer leaves to another one.
-func (c Config) yield(there Node, labels map[string]string) map[string]string {
+// withoutYielded returns labels without those that the writer leaves to another one.
+func (c Config) withoutYielded(there Node, labels map[string]string) map[string]string {
 	if c.Yields == nil {
 		return labels
 	}
 	out := maps.Clone(labels)
-	maps.DeleteFunc(out, func(key, _ string) bool { return c.Yields(key) && there.ofOthers(key, c.manager) })
+	maps.DeleteFunc(out, func(key, _ string) bool { return c.Yields(key) && there.ownedByOthers(key, c.manager) })
 	return out
 }
 

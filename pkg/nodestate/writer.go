@@ -155,7 +155,7 @@ func (w *Writer) Put(ctx context.Context, desired Desired) (reconcile.Result, er
 		w.again.Reset()
 	}
 	w.tried, w.at = nil, now
-	if err := w.do(ctx, p); err != nil {
+	if err := w.applyPlan(ctx, p); err != nil {
 		return reconcile.Result{}, err
 	}
 	w.tried, w.due = &desired, now.Add(w.again.Next())
@@ -180,8 +180,8 @@ func (c Config) withoutNotes(d Desired) Desired {
 	return d
 }
 
-// do carries out a plan. It goes on after a write that fails.
-func (w *Writer) do(ctx context.Context, p plan) error {
+// applyPlan carries out a plan. It goes on after a write that fails.
+func (w *Writer) applyPlan(ctx context.Context, p plan) error {
 	var errs []error
 	wrote := func(n Node, err error) bool {
 		if err == nil {

@@ -11,7 +11,7 @@ import (
 // Class returns the class, of 24 bits, of the device with that bus id, of any
 // vendor.
 func Class(sysRoot, busID string) (uint32, error) {
-	class, err := number(filepath.Join(devicesDir(sysRoot), busID), "class", 24)
+	class, err := readNumber(filepath.Join(devicesDir(sysRoot), busID), "class", 24)
 	return uint32(class), err
 }
 
@@ -35,8 +35,8 @@ func attribute(dir, name string) (string, error) {
 	return string(bytes.TrimSpace(data)), err
 }
 
-// number reads an attribute that sysfs writes as "0x10de".
-func number(dir, name string, bits int) (uint64, error) {
+// readNumber reads an attribute that sysfs writes as "0x10de".
+func readNumber(dir, name string, bits int) (uint64, error) {
 	text, err := attribute(dir, name)
 	if err != nil {
 		return 0, err

@@ -88,7 +88,7 @@ func (l *listener) wait(ctx context.Context, deadline time.Time) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, unix.ENOBUFS):
-			return l.empty(ctx) // messages were lost, and one of them may have counted
+			return l.drain(ctx) // messages were lost, and one of them may have counted
 		case err != nil:
 			return fmt.Errorf("receive uevent: %w", err)
 		}
@@ -98,9 +98,9 @@ func (l *listener) wait(ctx context.Context, deadline time.Time) error {
 	}
 }
 
-// empty receives what the socket still has. After the kernel reported a lost message, it
+// drain receives what the socket still has. After the kernel reported a lost message, it
 // loses further ones silently until the socket is empty.
-func (l *listener) empty(ctx context.Context) error {
+func (l *listener) drain(ctx context.Context) error {
 	conn, err := l.socket.SyscallConn()
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ func Scan(sysRoot string) ([]Device, error) {
 	for _, e := range entries {
 		d, err := read(dir, e.Name())
 		switch {
-		case gone(err):
+		case deviceGone(err):
 		case err != nil:
 			errs = append(errs, fmt.Errorf("read PCI device %s: %w", e.Name(), err))
 		case d.Vendor == nvidia:
@@ -50,24 +50,24 @@ func isSysfs(root string) bool {
 	return err == nil
 }
 
-// gone reports whether a device left the bus while it was read. The kernel removes its
+// deviceGone reports whether a device left the bus while it was read. The kernel removes its
 // attributes before its entry on the bus, and reading an open one fails with ENODEV.
-func gone(err error) bool {
+func deviceGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }
 
 // read reads a device. Of other vendors' devices it reads only the vendor.
 func read(devices, busID string) (Device, error) {
 	dir := filepath.Join(devices, busID)
-	vendor, err := number(dir, "vendor", 16)
+	vendor, err := readNumber(dir, "vendor", 16)
 	if err != nil || vendor != nvidia {
 		return Device{}, err
 	}
-	product, err := number(dir, "device", 16)
+	product, err := readNumber(dir, "device", 16)
 	if err != nil {
 		return Device{}, err
 	}
-	class, err := number(dir, "class", 24)
+	class, err := readNumber(dir, "class", 24)
 	if err != nil {
 		return Device{}, err
 	}

@@ -104,8 +104,8 @@ func vgpuCapability(config []byte) (VGPU, bool) {
 			break
 		}
 		if data := records[recordHeader:size]; records[0] == driverRecord && len(data) >= 2*driverTextSize {
-			out.HostDriverVersion = text(data[:driverTextSize])
-			out.HostDriverBranch = text(data[driverTextSize : 2*driverTextSize])
+			out.HostDriverVersion = plainText(data[:driverTextSize])
+			out.HostDriverBranch = plainText(data[driverTextSize : 2*driverTextSize])
 			break
 		}
 		records = records[size:]
@@ -113,9 +113,9 @@ func vgpuCapability(config []byte) (VGPU, bool) {
 	return out, true
 }
 
-// text returns a field that is filled with zeros behind its end; "" if it is
+// plainText returns a field that is filled with zeros behind its end; "" if it is
 // not plain text.
-func text(field []byte) string {
+func plainText(field []byte) string {
 	s, _, _ := strings.Cut(string(field), "\x00")
 	for _, c := range []byte(s) {
 		if c <= ' ' || c > '~' {

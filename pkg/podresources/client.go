@@ -179,14 +179,14 @@ func (c *Client) Close() error {
 // list asks a second time if the kubelet has restarted since the last request.
 func (c *Client) list(ctx context.Context) (*kubelet.ListPodResourcesResponse, error) {
 	kept := c.conn != nil
-	answer, err := c.ask(ctx)
+	answer, err := c.request(ctx)
 	if kept && status.Code(err) == codes.Unavailable && ctx.Err() == nil {
-		answer, err = c.ask(ctx)
+		answer, err = c.request(ctx)
 	}
 	return answer, err
 }
 
-func (c *Client) ask(ctx context.Context) (*kubelet.ListPodResourcesResponse, error) {
+func (c *Client) request(ctx context.Context) (*kubelet.ListPodResourcesResponse, error) {
 	c.dialed.Store(nil)
 	if c.conn == nil {
 		conn, err := c.connect()

@@ -120,7 +120,7 @@ func (d devices) byName(device string) []gpu.UUID {
 	if len(parts) < 2 || parts[0] != "gpu" {
 		return nil
 	}
-	minor, ok := number(parts[1])
+	minor, ok := parseNumber(parts[1])
 	g := d.minors[int(minor)]
 	if !ok || g == nil {
 		return nil
@@ -132,9 +132,9 @@ func (d devices) byName(device string) []gpu.UUID {
 		return nil
 	}
 	// A profile with an attribute, such as "1g10gb-me", has more parts.
-	last, ok := number(parts[len(parts)-1])
-	before, also := number(parts[len(parts)-2])
-	_, numeric := number(parts[3])
+	last, ok := parseNumber(parts[len(parts)-1])
+	before, also := parseNumber(parts[len(parts)-2])
+	_, numeric := parseNumber(parts[3])
 	if !ok || !also {
 		return nil
 	}

@@ -46,11 +46,11 @@ func parse(id string) (name, bool) {
 	if rest, ok := strings.CutPrefix(text, ofMIG); ok && strings.HasPrefix(text, old) {
 		parent, instances, _ := strings.Cut(rest, "/")
 		gi, ci, _ := strings.Cut(instances, "/")
-		n.gi, ok = number(gi)
+		n.gi, ok = parseNumber(gi)
 		if !ok {
 			return name{}, false
 		}
-		if n.ci, ok = number(ci); !ok {
+		if n.ci, ok = parseNumber(ci); !ok {
 			return name{}, false
 		}
 		text = parent
@@ -62,16 +62,16 @@ func parse(id string) (name, bool) {
 // parseMinor reads what follows "nvidia" in an id.
 func parseMinor(rest string) (name, bool) {
 	minor, rest, more := strings.Cut(rest, "/")
-	m, ok := number(minor)
+	m, ok := parseNumber(minor)
 	n := name{minor: int(m), gi: gpu.NoInstance, ci: gpu.NoInstance}
 	if part, is := strings.CutPrefix(rest, "gi"); ok && more && is {
 		var gi string
 		gi, rest, more = strings.Cut(part, "/")
-		n.gi, ok = number(gi)
+		n.gi, ok = parseNumber(gi)
 	}
 	if ok && more {
 		part, is := strings.CutPrefix(rest, "vgpu")
-		_, digits := number(part)
+		_, digits := parseNumber(part)
 		n.replica, ok = part, is && digits
 	}
 	if !ok {
@@ -80,9 +80,9 @@ func parseMinor(rest string) (name, bool) {
 	return n, true
 }
 
-// number reads a number as device plugins write it: in at most nine digits, without zeros before
+// parseNumber reads a number as device plugins write it: in at most nine digits, without zeros before
 // it.
-func number(s string) (uint32, bool) {
+func parseNumber(s string) (uint32, bool) {
 	v, err := strconv.ParseUint(s, 10, 32)
 	return uint32(v), err == nil && len(s) <= 9 && strconv.FormatUint(v, 10) == s
 }
@@ -95,9 +95,9 @@ func isUUID(id string) bool {
 	return ok && gpu.UUID(rest).Valid()
 }
 
-// text returns the UUID of the device. Drivers before R470 have this form of a MIG device as its
+// uuidText returns the UUID of the device. Drivers before R470 have this form of a MIG device as its
 // UUID.
-func (n name) text() gpu.UUID {
+func (n name) uuidText() gpu.UUID {
 	if n.gi == gpu.NoInstance {
 		return n.uuid
 	}

@@ -147,7 +147,7 @@ func (d *derivation) device(u User, id string, counts bool) {
 		return
 	}
 	if n.uuid != "" {
-		uuid := n.text()
+		uuid := n.uuidText()
 		d.users[uuid] = append(d.users[uuid], u)
 		if d.options.Node == nil {
 			return

@@ -15,7 +15,7 @@ func NewStatus(err error) *Status {
 
 // Set records the result of an attempt. It reports whether the text of the error differs from
 // the one before, also between an error and none: then it is worth a line in the log.
-func (s *Status) Set(err error) (changed bool) { return text(s.err.Swap(&err)) != text(&err) }
+func (s *Status) Set(err error) (changed bool) { return errorText(s.err.Swap(&err)) != errorText(&err) }
 
 // Err returns the last result.
 func (s *Status) Err() error {
@@ -25,7 +25,7 @@ func (s *Status) Err() error {
 	return nil
 }
 
-func text(err *error) string {
+func errorText(err *error) string {
 	if err == nil || *err == nil {
 		return ""
 	}

@@ -17,19 +17,19 @@ func (d *derivation) filter(units []*unit) []*unit {
 		by, out := exclude.match(u)
 		switch {
 		case out:
-			d.leave(u, cause.DeviceExcluded, "the config excludes %q", by)
+			d.omit(u, cause.DeviceExcluded, "the config excludes %q", by)
 		case len(f.Include) > 0 && !in:
-			d.leave(u, cause.DeviceExcluded, "the config includes other devices only")
+			d.omit(u, cause.DeviceExcluded, "the config includes other devices only")
 		default:
 			return false
 		}
 		return true
 	})
 	for _, e := range include.unused() {
-		d.note("include %q: no device of this node matches", e)
+		d.addNote("include %q: no device of this node matches", e)
 	}
 	for _, e := range exclude.unused() {
-		d.note("exclude %q: no device of this node matches", e)
+		d.addNote("exclude %q: no device of this node matches", e)
 	}
 	return kept
 }
@@ -48,7 +48,7 @@ func newMatcher(entries []string) *matcher {
 // which matches one of them.
 func (m *matcher) match(u *unit) (entry string, ok bool) {
 	for i, e := range m.entries {
-		if !u.called(e) && !matches(e, u.gpuTexts) && !matches(e, u.migTexts) {
+		if !u.hasName(e) && !matches(e, u.gpuTexts) && !matches(e, u.migTexts) {
 			continue
 		}
 		m.used[i] = true

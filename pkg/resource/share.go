@@ -34,7 +34,7 @@ func (d *derivation) share(units []*unit) []*unit {
 		if u.mps || u.replicas == 1 {
 			return false
 		}
-		d.leave(u, cause.DeviceConfig, "%s", reason)
+		d.omit(u, cause.DeviceConfig, "%s", reason)
 		return true
 	})
 }
@@ -53,7 +53,7 @@ func (d *derivation) apply(s config.Share, units []*unit) {
 		u.advertised = cmp.Or(s.Rename, s.Name)
 	}
 	if once > 0 {
-		d.note("sharing of %s: MPS does not share MIG devices (%d), each is advertised once: share them by timeSlicing", s.Name, once)
+		d.addNote("sharing of %s: MPS does not share MIG devices (%d), each is advertised once: share them by timeSlicing", s.Name, once)
 	}
 }
 
@@ -62,11 +62,11 @@ func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
 	free := slices.DeleteFunc(slices.Clone(all), func(u *unit) bool { return u.replicas > 0 })
 	switch {
 	case len(all) == 0:
-		d.note("sharing of %s: this node has no such devices", s.Name)
+		d.addNote("sharing of %s: this node has no such devices", s.Name)
 	case len(free) == 0:
-		d.note("sharing of %s: entries before it take all of them", s.Name)
+		d.addNote("sharing of %s: entries before it take all of them", s.Name)
 	case s.Devices.Count > len(free):
-		d.note("sharing of %s: %d devices are configured and the node has %d", s.Name, s.Devices.Count, len(free))
+		d.addNote("sharing of %s: %d devices are configured and the node has %d", s.Name, s.Devices.Count, len(free))
 	}
 	switch {
 	case s.Devices.All():
@@ -76,22 +76,22 @@ func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
 	case len(free) == 0:
 		return nil
 	}
-	d.check(s, all, free)
+	d.checkRefs(s, all, free)
 	return slices.DeleteFunc(free, func(u *unit) bool {
-		return !slices.ContainsFunc(s.Devices.Refs, func(r config.Ref) bool { return u.called(string(r)) })
+		return !slices.ContainsFunc(s.Devices.Refs, func(r config.Ref) bool { return u.hasName(string(r)) })
 	})
 }
 
-// check notes the refs of the share that match nothing.
-func (d *derivation) check(s config.Share, all, free []*unit) {
+// checkRefs notes the refs of the share that match nothing.
+func (d *derivation) checkRefs(s config.Share, all, free []*unit) {
 	for _, r := range s.Devices.Refs {
-		called := func(u *unit) bool { return u.called(string(r)) }
+		called := func(u *unit) bool { return u.hasName(string(r)) }
 		switch {
 		case slices.ContainsFunc(free, called):
 		case slices.ContainsFunc(all, called):
-			d.note("sharing of %s: an entry before it takes device %q", s.Name, r)
+			d.addNote("sharing of %s: an entry before it takes device %q", s.Name, r)
 		default:
-			d.note("sharing of %s: the node has no such device %q", s.Name, r)
+			d.addNote("sharing of %s: the node has no such device %q", s.Name, r)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (d *derivation) replicas(u *unit, s config.Share) int {
 		return max(s.Replicas, 1)
 	}
 	if u.memory() == 0 {
-		d.note("sharing of %s: the memory of device %s is unknown, so that it is advertised once", s.Name, u.index)
+		d.addNote("sharing of %s: the memory of device %s is unknown, so that it is advertised once", s.Name, u.index)
 		return 1
 	}
 	const token = 1000 << 20

@@ -38,7 +38,7 @@ func (c class) String() string {
 // not change the resource of the others. Units that a pattern of the config gives
 // another name are not affected.
 func (d *derivation) single(units []*unit) []*unit {
-	winner := prevailing(units)
+	winner := largestClass(units)
 	return slices.DeleteFunc(units, func(u *unit) bool {
 		if u.resource != GPU || classOf(u) == winner {
 			return false
@@ -47,14 +47,14 @@ func (d *derivation) single(units []*unit) []*unit {
 		if u.mig != nil {
 			is, like, patterns = "this is one of the "+classOf(u).String(), "divide all GPUs alike", "resources.mig"
 		}
-		d.leave(u, cause.DeviceMIG, "migStrategy single advertises equal devices as %s, on this node those with the most memory in total, %s; %s:"+
+		d.omit(u, cause.DeviceMIG, "migStrategy single advertises equal devices as %s, on this node those with the most memory in total, %s; %s:"+
 			" %s, set migStrategy to mixed, or give it another name in %s", GPU, winner, is, like, patterns)
 		return true
 	})
 }
 
-// prevailing returns the class with the most memory among the units of nvidia.com/gpu.
-func prevailing(units []*unit) class {
+// largestClass returns the class with the most memory among the units of nvidia.com/gpu.
+func largestClass(units []*unit) class {
 	var classes []class
 	memory := map[class]uint64{}
 	for _, u := range units {

@@ -46,12 +46,12 @@ func enumerate(n *gpu.Node, s config.MIGStrategy) []*unit {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		whole := newUnit(g)
-		if !divided(g, s) || len(g.MIG.Devices) == 0 {
+		if !isDivided(g, s) || len(g.MIG.Devices) == 0 {
 			units = append(units, whole)
 			continue
 		}
 		for j := range g.MIG.Devices {
-			units = append(units, whole.part(&g.MIG.Devices[j]))
+			units = append(units, whole.migUnit(&g.MIG.Devices[j]))
 		}
 	}
 	slices.SortStableFunc(units, func(a, b *unit) int {
@@ -63,9 +63,9 @@ func enumerate(n *gpu.Node, s config.MIGStrategy) []*unit {
 	return units
 }
 
-// divided reports whether the strategy advertises the MIG devices of the GPU rather than
+// isDivided reports whether the strategy advertises the MIG devices of the GPU rather than
 // the GPU.
-func divided(g *gpu.GPU, s config.MIGStrategy) bool {
+func isDivided(g *gpu.GPU, s config.MIGStrategy) bool {
 	strategy := s == config.MIGStrategySingle || s == config.MIGStrategyMixed
 	return strategy && g.MIG != nil && g.MIG.Enabled
 }
@@ -80,8 +80,8 @@ func newUnit(g *gpu.GPU) *unit {
 	return &unit{hardware: hardware{gpu: g}, index: index, refs: []string{index, string(g.UUID)}, gpuTexts: gpuTexts(g)}
 }
 
-// part returns a MIG device of the GPU that u is.
-func (u *unit) part(m *gpu.MIGDevice) *unit {
+// migUnit returns a MIG device of the GPU that u is.
+func (u *unit) migUnit(m *gpu.MIGDevice) *unit {
 	index := u.index + ":" + strconv.Itoa(m.Index)
 	return &unit{
 		hardware: hardware{gpu: u.gpu, mig: m}, index: index,
@@ -127,8 +127,8 @@ func (h hardware) fault() *gpu.Fault {
 	return h.gpu.Fault
 }
 
-// called reports whether ref is a name of the unit or of its GPU.
-func (u *unit) called(ref string) bool { return ref != "" && slices.Contains(u.refs, ref) }
+// hasName reports whether ref is a name of the unit or of its GPU.
+func (u *unit) hasName(ref string) bool { return ref != "" && slices.Contains(u.refs, ref) }
 
 // device returns the unit as a Device, without its health.
 func (u *unit) device() Device {

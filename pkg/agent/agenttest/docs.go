@@ -98,7 +98,7 @@ func defaults(t testing.TB, page, text, help string) {
 		case strings.HasPrefix(line, "| flag"):
 			column = slices.IndexFunc(cells, func(c string) bool { return strings.TrimSpace(c) == "default" })
 		case column > 0 && len(cells) > column:
-			flags := regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(outsideBrackets(cells[1]), -1)
+			flags := regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(withoutAliases(cells[1]), -1)
 			says := code.FindAllStringSubmatch(cells[column], -1)
 			for i, f := range flags {
 				if len(says) == 1 && len(flags) > 1 {
@@ -113,8 +113,8 @@ func defaults(t testing.TB, page, text, help string) {
 	}
 }
 
-// outsideBrackets is a text without the other names of flags.
-func outsideBrackets(text string) string {
+// withoutAliases is a text without the other names of flags.
+func withoutAliases(text string) string {
 	return regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(text, "")
 }
 

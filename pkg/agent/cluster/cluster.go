@@ -102,7 +102,7 @@ func (a *API) WatchLabels(ctx context.Context, deliver func(map[string]string)) 
 	if a == nil {
 		return nil
 	}
-	kube.Watch(ctx, a.Client, kube.Query{Object: a.Node(), Metadata: true}, func(nodes []labelled) {
+	kube.Watch(ctx, a.Client, kube.Query{Object: a.Node(), Metadata: true}, func(nodes []nodeLabels) {
 		for _, n := range nodes {
 			deliver(n.Metadata.Labels)
 		}
@@ -110,8 +110,8 @@ func (a *API) WatchLabels(ctx context.Context, deliver func(map[string]string)) 
 	return nil
 }
 
-// labelled is the part of a Node that WatchLabels reads.
-type labelled struct {
+// nodeLabels is the part of a Node that WatchLabels reads.
+type nodeLabels struct {
 	Metadata struct {
 		Labels map[string]string `json:"labels"`
 	} `json:"metadata"`

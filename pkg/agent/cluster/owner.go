@@ -120,7 +120,7 @@ func (o *Owner) reason(ctx context.Context) (string, error) {
 		return "", nil // Its name may be wrong.
 	}
 	// A watch may be behind, or interrupted.
-	reason, err := o.ask(ctx)
+	reason, err := o.readReason(ctx)
 	if _, gone := o.watched(); gone {
 		return deletedSet, nil
 	}
@@ -134,8 +134,8 @@ func (o *Owner) watched() (seen, gone bool) {
 	return o.seen, o.gone
 }
 
-// ask is reason, as the API server knows it.
-func (o *Owner) ask(ctx context.Context) (string, error) {
+// readReason is reason, as the API server knows it.
+func (o *Owner) readReason(ctx context.Context) (string, error) {
 	var set daemonSet
 	err := o.client.Get(ctx, o.set, &set)
 	switch {

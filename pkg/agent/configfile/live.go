@@ -73,7 +73,7 @@ type Live[T any] struct {
 	Config T
 
 	spec  Spec[T]
-	kept  kept
+	kept  labelFile
 	loop  *reconcile.Loop
 	label atomic.Pointer[string]
 	to    Follower[T]
@@ -90,7 +90,7 @@ func Load[T any](ctx context.Context, file File, spec Spec[T]) (*Live[T], error)
 	if err != nil {
 		return nil, err
 	}
-	l := &Live[T]{File: file, spec: spec, kept: newKept(spec.RunRoot, file.label)}
+	l := &Live[T]{File: file, spec: spec, kept: newLabelFile(spec.RunRoot, file.label)}
 	l.loop = reconcile.New(reconcile.Config{Name: "config file", Step: l.update, Log: spec.Log})
 	label := ""
 	if file.Dir != "" {
@@ -127,7 +127,7 @@ func (l *Live[T]) firstLabel(parent context.Context) (string, error) {
 			return // the watch ends
 		}
 		value, known = all[l.File.label], true
-		l.keep(value)
+		l.storeLabel(value)
 		cancel()
 	})
 	switch {
@@ -144,8 +144,8 @@ func (l *Live[T]) firstLabel(parent context.Context) (string, error) {
 	return value, nil
 }
 
-// keep stores the value of the label for the next start.
-func (l *Live[T]) keep(value string) {
+// storeLabel stores the value of the label for the next start.
+func (l *Live[T]) storeLabel(value string) {
 	if err := l.kept.write(value); err != nil {
 		l.spec.Log.Warn("cannot keep the node's label for a start without the API server", "err", err)
 	}
@@ -201,7 +201,7 @@ func (l *Live[T]) Reload() { l.loop.Wake() }
 func (l *Live[T]) update(ctx context.Context) (reconcile.Result, error) {
 	pace.Pause(ctx, settle)
 	if l.File.Dir != "" {
-		l.keep(*l.label.Load())
+		l.storeLabel(*l.label.Load())
 	}
 	next, err := l.read()
 	if err != nil {

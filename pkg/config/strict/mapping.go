@@ -99,7 +99,7 @@ func (m Map) Get(key string) Value {
 }
 
 func (v Value) path(key string) string {
-	if len(key) > maxShown || strings.ContainsFunc(key, odd) {
+	if len(key) > maxShown || strings.ContainsFunc(key, isUnsafe) {
 		key = quote(key)
 	}
 	if v.key == "" {
@@ -108,8 +108,8 @@ func (v Value) path(key string) string {
 	return v.key + "." + key
 }
 
-// odd reports characters that known keys do not have and that may break the line.
-func odd(r rune) bool {
+// isUnsafe reports characters that known keys do not have and that may break the line.
+func isUnsafe(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
 }
 

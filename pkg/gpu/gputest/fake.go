@@ -94,7 +94,7 @@ func (f *Fake) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 			return nil
 		case <-w.wake:
 		}
-		events, err := f.take(w)
+		events, err := f.takeEvents(w)
 		for _, e := range events {
 			if ctx.Err() != nil {
 				return nil
@@ -195,8 +195,8 @@ func (f *Fake) view() *gpu.Node {
 	return node
 }
 
-// take empties the queue of w.
-func (f *Fake) take(w *watcher) ([]gpu.Event, error) {
+// takeEvents empties the queue of w.
+func (f *Fake) takeEvents(w *watcher) ([]gpu.Event, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	events := w.queue

@@ -53,7 +53,7 @@ func Partition(node *gpu.Node, index int, profiles ...string) *gpu.Node {
 
 // instance is one GPU instance.
 type instance struct {
-	kind  slice
+	kind  instanceKind
 	place gpu.Placement
 	// parts are the profiles of its compute instances.
 	parts []gpu.Profile
@@ -67,13 +67,13 @@ func group(g *gpu.GPU, b board, profiles []string) []instance {
 		if err != nil {
 			panic("gputest: partition: " + err.Error())
 		}
-		i := slices.IndexFunc(b.slices, func(s slice) bool {
+		i := slices.IndexFunc(b.slices, func(s instanceKind) bool {
 			return s.compute == p.GPUSlices && s.attribute == p.Attribute && gpu.ProfileGB(s.mib<<20, g.MemoryBytes) == p.GB
 		})
 		if i < 0 {
 			panic(fmt.Sprintf("gputest: partition GPU %d: %s has no %s", g.Index, g.Name, text))
 		}
-		if n := len(out) - 1; n >= 0 && p.ComputeSlices < p.GPUSlices && out[n].takes(p) {
+		if n := len(out) - 1; n >= 0 && p.ComputeSlices < p.GPUSlices && out[n].hasRoom(p) {
 			out[n].parts = append(out[n].parts, p)
 			continue
 		}
@@ -82,8 +82,8 @@ func group(g *gpu.GPU, b board, profiles []string) []instance {
 	return out
 }
 
-// takes reports whether there is room for another compute instance.
-func (in instance) takes(p gpu.Profile) bool {
+// hasRoom reports whether there is room for another compute instance.
+func (in instance) hasRoom(p gpu.Profile) bool {
 	first, used := in.parts[0], p.ComputeSlices
 	for _, part := range in.parts {
 		used += part.ComputeSlices
@@ -92,7 +92,7 @@ func (in instance) takes(p gpu.Profile) bool {
 }
 
 // place takes the highest free placement.
-func place(taken []bool, s slice, g *gpu.GPU) gpu.Placement {
+func place(taken []bool, s instanceKind, g *gpu.GPU) gpu.Placement {
 	for _, start := range slices.Backward(s.starts) {
 		if part := taken[start : start+s.memory]; !slices.Contains(part, true) {
 			for i := range part {

@@ -52,7 +52,7 @@ func Node(model Model, n int) *gpu.Node {
 		}
 		node.GPUs = append(node.GPUs, g)
 		for a := range i {
-			node.Links = append(node.Links, gpu.Link{A: a, B: i, NVSwitch: nvlinks, Path: path(a, i)})
+			node.Links = append(node.Links, gpu.Link{A: a, B: i, NVSwitch: nvlinks, Path: pathBetween(a, i)})
 		}
 	}
 	sortLinks(node.Links)
@@ -91,7 +91,7 @@ func boardFabric() *gpu.Fabric {
 	return &gpu.Fabric{State: gpu.FabricCompleted, Status: gpu.FabricSuccess}
 }
 
-func path(a, b int) gpu.Path {
+func pathBetween(a, b int) gpu.Path {
 	switch {
 	case a/2 == b/2:
 		return gpu.PathSwitches

@@ -38,7 +38,7 @@ type Harness struct {
 // TestSource tests what the contract of gpu.Source requires of every source. Each
 // test has a harness of its own.
 func TestSource(t *testing.T, setUp func(t *testing.T) Harness) {
-	run(t, setUp, map[string]func(*testing.T, Harness){
+	runTests(t, setUp, map[string]func(*testing.T, Harness){
 		"a snapshot shows the node":                            testSnapshot,
 		"a snapshot belongs to its reader":                     testSnapshotIsACopy,
 		"a cancelled snapshot says so":                         testSnapshotCancelled,
@@ -60,7 +60,7 @@ func TestSource(t *testing.T, setUp func(t *testing.T) Harness) {
 // a source with a driver.
 func TestDriverSource(t *testing.T, setUp func(t *testing.T) Harness) {
 	TestSource(t, setUp)
-	run(t, setUp, map[string]func(*testing.T, Harness){
+	runTests(t, setUp, map[string]func(*testing.T, Harness){
 		"an XID is delivered with its GPU":                        testXID,
 		"XIDs are delivered in their order":                       testXIDOrder,
 		"every watch gets every XID":                              testTwoWatches,
@@ -70,7 +70,7 @@ func TestDriverSource(t *testing.T, setUp func(t *testing.T) Harness) {
 	})
 }
 
-func run(t *testing.T, setUp func(t *testing.T) Harness, tests map[string]func(*testing.T, Harness)) {
+func runTests(t *testing.T, setUp func(t *testing.T) Harness, tests map[string]func(*testing.T, Harness)) {
 	t.Helper()
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func testLose(t *testing.T, h Harness) {
 	}
 	node := h.snapshot(t)
 	checkLost(t, h.Node, node, lost)
-	diff(t, lost, node.GPUs[1], unlikeLost())
+	diff(t, lost, node.GPUs[1], ignoreLostFields())
 }
 
 func testLostAtStart(t *testing.T, h Harness) {
@@ -195,8 +195,8 @@ func testLostAtStart(t *testing.T, h Harness) {
 	checkLost(t, h.Node, h.snapshot(t), lost)
 }
 
-// unlikeLost leaves out what a GPU that is lost need not show as it did before.
-func unlikeLost() cmp.Option { return cmpopts.IgnoreFields(gpu.GPU{}, "Fault", "Recovery") }
+// ignoreLostFields leaves out what a GPU that is lost need not show as it did before.
+func ignoreLostFields() cmp.Option { return cmpopts.IgnoreFields(gpu.GPU{}, "Fault", "Recovery") }
 
 // checkLost checks that only the GPU lost has a fault.
 func checkLost(t *testing.T, well, node *gpu.Node, lost gpu.GPU) {

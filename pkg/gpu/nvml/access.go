@@ -19,12 +19,12 @@ const controlNode = "/dev/nvidiactl"
 // AccessFix returns the fix for a process that has no access to device nodes.
 func AccessFix() string {
 	return "run its container privileged, or give it the device nodes of the GPUs" +
-		docker("--device /dev/nvidiactl --device /dev/nvidia0, and so on for each GPU")
+		dockerFix("--device /dev/nvidiactl --device /dev/nvidia0, and so on for each GPU")
 }
 
-// docker returns the options of docker run that fix an error. In a pod it returns nothing:
+// dockerFix returns the options of docker run that fix an error. In a pod it returns nothing:
 // the kubelet sets a variable there.
-func docker(options string) string {
+func dockerFix(options string) string {
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		return ""
 	}

@@ -33,7 +33,7 @@ func newError(symbol string, index int, ret gonvml.Return) error {
 	return &Error{Symbol: symbol, GPU: index, Return: ret, Reason: reason(ret)}
 }
 
-func missing(symbol string, index int) error {
+func missingError(symbol string, index int) error {
 	return &Error{
 		Symbol: symbol, GPU: index, Return: gonvml.ERROR_FUNCTION_NOT_FOUND,
 		Reason: "the library lacks the symbol", Missing: true,

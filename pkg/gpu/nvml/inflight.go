@@ -25,8 +25,8 @@ const (
 	interruptPause = 2 * time.Millisecond
 )
 
-// errLeft is returned by leash if a wait for an event still blocks.
-var errLeft = errors.New("a wait for an event was left behind")
+// errStillWaiting is returned by leash if a wait for an event still blocks.
+var errStillWaiting = errors.New("a wait for an event was left behind")
 
 // call is a call of NVML that has not returned.
 type call struct {
@@ -159,10 +159,10 @@ func (f *inFlight) waiting() bool {
 	return waits
 }
 
-// leash runs f, which calls NVML, and returns what f returns. After end is closed,
+// runInterruptible runs f, which calls NVML, and returns what f returns. After end is closed,
 // it interrupts the waits for events. If f still does not return because a call of
 // NVML does not, leash returns an error, and f ends when NVML answers.
-func leash[T any](calls *inFlight, end <-chan struct{}, f func() (T, error)) (T, error) {
+func runInterruptible[T any](calls *inFlight, end <-chan struct{}, f func() (T, error)) (T, error) {
 	var value, none T
 	var err error
 	done := make(chan struct{})
@@ -184,7 +184,7 @@ func leash[T any](calls *inFlight, end <-chan struct{}, f func() (T, error)) (T,
 		default:
 		}
 		if calls.waiting() {
-			return none, errLeft
+			return none, errStillWaiting
 		}
 		if time.Now().After(patience) {
 			if err := calls.hangs(giveUp); err != nil {

@@ -25,8 +25,8 @@ type library struct {
 	known map[string]bool
 }
 
-// has reports whether the library has a symbol.
-func (l *library) has(symbol string) bool {
+// hasSymbol reports whether the library has a symbol.
+func (l *library) hasSymbol(symbol string) bool {
 	l.mu.RLock()
 	has, known := l.known[symbol]
 	l.mu.RUnlock()
@@ -63,7 +63,7 @@ func load(path string) (*library, error) {
 	lib := &library{path: path, api: gonvml.New(gonvml.WithLibraryPath(path)), lookup: handle.Lookup}
 	var lacks []string
 	for _, symbol := range []string{symInit, symShutdown, symErrorString} {
-		if !lib.has(symbol) {
+		if !lib.hasSymbol(symbol) {
 			lacks = append(lacks, symbol)
 		}
 	}
@@ -99,7 +99,7 @@ func (s *Session) library() (*library, error) {
 	if _, missing := errors.AsType[*openError](err); missing && findErr != nil {
 		s.cfg.Log.Debug("cannot find the library of nvml", "in", findErr, "err", err)
 		return nil, fmt.Errorf("%w: %s is not in driver root %s: install the driver, or set the driver root to where it is%s",
-			gpu.ErrNoDriver, driverroot.NVML, s.cfg.DriverRoot.HostPath(), docker("-v /:/driver-root:ro, or --gpus all"))
+			gpu.ErrNoDriver, driverroot.NVML, s.cfg.DriverRoot.HostPath(), dockerFix("-v /:/driver-root:ro, or --gpus all"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w: install the driver again", gpu.ErrNoDriver, err)

@@ -100,7 +100,7 @@ func New(cfg Config) (*Session, error) {
 // Span ends. A call of NVML cannot be interrupted: if one does not return after ctx
 // has ended, Use returns before f does, with an error that wraps gpu.ErrHangs.
 func Use[T any](ctx context.Context, s *Session, f func(context.Context, *Span) (T, error)) (T, error) {
-	return run(ctx, s, s.enter, f)
+	return runUse(ctx, s, s.enter, f)
 }
 
 // UseGranted is Use for the owner of a claimed lease: see Claim. It initializes NVML for f
@@ -108,14 +108,14 @@ func Use[T any](ctx context.Context, s *Session, f func(context.Context, *Span) 
 // the grant. Until that release, Use returns contract.ErrClaimed, in this process
 // as in all others.
 func UseGranted[T any](ctx context.Context, s *Session, _ *contract.Grant, f func(context.Context, *Span) (T, error)) (T, error) {
-	return run(ctx, s, s.enterAlone, f)
+	return runUse(ctx, s, s.enterAlone, f)
 }
 
 // enterFunc begins a use, which leave ends, and returns its context.
 type enterFunc func(context.Context) (context.Context, *user, error)
 
-func run[T any](ctx context.Context, s *Session, enter enterFunc, f func(context.Context, *Span) (T, error)) (T, error) {
-	result, err := leash(s.calls, ctx.Done(), func() (T, error) {
+func runUse[T any](ctx context.Context, s *Session, enter enterFunc, f func(context.Context, *Span) (T, error)) (T, error) {
+	result, err := runInterruptible(s.calls, ctx.Done(), func() (T, error) {
 		ctx, u, err := enter(ctx)
 		if err != nil {
 			var none T
@@ -131,7 +131,7 @@ func run[T any](ctx context.Context, s *Session, enter enterFunc, f func(context
 		}
 		return result, err
 	})
-	if errors.Is(err, errLeft) {
+	if errors.Is(err, errStillWaiting) {
 		err = ctx.Err()
 	}
 	return result, err
@@ -163,8 +163,8 @@ func (s *Session) Close() error {
 	}
 	end := make(chan struct{})
 	close(end)
-	_, err := leash(s.calls, end, func() (struct{}, error) { return struct{}{}, s.close() })
-	if errors.Is(err, errLeft) {
+	_, err := runInterruptible(s.calls, end, func() (struct{}, error) { return struct{}{}, s.close() })
+	if errors.Is(err, errStillWaiting) {
 		return nil
 	}
 	return err

@@ -73,7 +73,7 @@ func (d Device) MemoryInfo() (gonvml.Memory, error) {
 
 // ComputeCapability returns the CUDA compute capability of the GPU.
 func (d Device) ComputeCapability() (major, minor int, err error) {
-	err = do(d.handle, "nvmlDeviceGetCudaComputeCapability", func(h gonvml.Device) (ret gonvml.Return) {
+	err = invoke(d.handle, "nvmlDeviceGetCudaComputeCapability", func(h gonvml.Device) (ret gonvml.Return) {
 		major, minor, ret = h.GetCudaComputeCapability()
 		return ret
 	})
@@ -92,12 +92,12 @@ func (d Device) Architecture() (gonvml.DeviceArchitecture, error) {
 
 // FieldValues fills in values. Each value has its own return code.
 func (d Device) FieldValues(values []gonvml.FieldValue) error {
-	return do(d.handle, "nvmlDeviceGetFieldValues", func(h gonvml.Device) gonvml.Return { return h.GetFieldValues(values) })
+	return invoke(d.handle, "nvmlDeviceGetFieldValues", func(h gonvml.Device) gonvml.Return { return h.GetFieldValues(values) })
 }
 
 // RemapPending reports whether the next reset of the GPU will remap rows of memory.
 func (d Device) RemapPending() (pending bool, err error) {
-	err = do(d.handle, "nvmlDeviceGetRemappedRows", func(h gonvml.Device) (ret gonvml.Return) {
+	err = invoke(d.handle, "nvmlDeviceGetRemappedRows", func(h gonvml.Device) (ret gonvml.Return) {
 		_, _, pending, _, ret = h.GetRemappedRows()
 		return ret
 	})

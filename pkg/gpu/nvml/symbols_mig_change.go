@@ -13,7 +13,7 @@ func (d Device) SetMIGMode(on bool) (activation gonvml.Return, err error) {
 	if on {
 		mode = gonvml.DEVICE_MIG_ENABLE
 	}
-	err = do(d.handle, "nvmlDeviceSetMigMode", func(h gonvml.Device) (ret gonvml.Return) {
+	err = invoke(d.handle, "nvmlDeviceSetMigMode", func(h gonvml.Device) (ret gonvml.Return) {
 		activation, ret = h.SetMigMode(mode)
 		return ret
 	})
@@ -37,7 +37,7 @@ func (d Device) RemainingCapacity(p gonvml.GpuInstanceProfileInfo) (int, error) 
 
 // CreateGPUInstance creates a GPU instance of a profile at a placement.
 func (d Device) CreateGPUInstance(p gonvml.GpuInstanceProfileInfo, at gonvml.GpuInstancePlacement) (GPUInstance, error) {
-	h, err := sub(d.handle, "nvmlDeviceCreateGpuInstanceWithPlacement", func(h gonvml.Device) (gonvml.GpuInstance, gonvml.Return) {
+	h, err := getHandle(d.handle, "nvmlDeviceCreateGpuInstanceWithPlacement", func(h gonvml.Device) (gonvml.GpuInstance, gonvml.Return) {
 		return h.CreateGpuInstanceWithPlacement(&p, &at)
 	})
 	return GPUInstance{h}, err
@@ -61,7 +61,7 @@ func (d Device) GPUInstances(p gonvml.GpuInstanceProfileInfo) ([]GPUInstance, er
 
 // Destroy destroys the GPU instance, which must have no compute instances.
 func (g GPUInstance) Destroy() error {
-	return do(g.handle, "nvmlGpuInstanceDestroy", gonvml.GpuInstance.Destroy)
+	return invoke(g.handle, "nvmlGpuInstanceDestroy", gonvml.GpuInstance.Destroy)
 }
 
 // ComputeProfile returns the compute instance profile with this number, with engines that
@@ -87,7 +87,7 @@ type ComputeInstance struct {
 
 // CreateComputeInstance creates a compute instance of a profile where the driver puts it.
 func (g GPUInstance) CreateComputeInstance(p gonvml.ComputeInstanceProfileInfo) (ComputeInstance, error) {
-	h, err := sub(g.handle, "nvmlGpuInstanceCreateComputeInstance", func(h gonvml.GpuInstance) (gonvml.ComputeInstance, gonvml.Return) {
+	h, err := getHandle(g.handle, "nvmlGpuInstanceCreateComputeInstance", func(h gonvml.GpuInstance) (gonvml.ComputeInstance, gonvml.Return) {
 		return h.CreateComputeInstance(&p)
 	})
 	return ComputeInstance{h}, err
@@ -96,7 +96,7 @@ func (g GPUInstance) CreateComputeInstance(p gonvml.ComputeInstanceProfileInfo) 
 // CreateComputeInstanceAt creates a compute instance of a profile at a placement. Older
 // libraries lack it: see Missing.
 func (g GPUInstance) CreateComputeInstanceAt(p gonvml.ComputeInstanceProfileInfo, at gonvml.ComputeInstancePlacement) (ComputeInstance, error) {
-	h, err := sub(g.handle, "nvmlGpuInstanceCreateComputeInstanceWithPlacement", func(h gonvml.GpuInstance) (gonvml.ComputeInstance, gonvml.Return) {
+	h, err := getHandle(g.handle, "nvmlGpuInstanceCreateComputeInstanceWithPlacement", func(h gonvml.GpuInstance) (gonvml.ComputeInstance, gonvml.Return) {
 		return h.CreateComputeInstanceWithPlacement(&p, &at)
 	})
 	return ComputeInstance{h}, err
@@ -126,7 +126,7 @@ func (c ComputeInstance) Info() (gonvml.ComputeInstanceInfo, error) {
 
 // Destroy destroys the compute instance.
 func (c ComputeInstance) Destroy() error {
-	return do(c.handle, "nvmlComputeInstanceDestroy", gonvml.ComputeInstance.Destroy)
+	return invoke(c.handle, "nvmlComputeInstanceDestroy", gonvml.ComputeInstance.Destroy)
 }
 
 // GraphicsProcesses returns the processes with a graphics context on the GPU or MIG device.

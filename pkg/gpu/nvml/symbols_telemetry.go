@@ -10,17 +10,17 @@ func (d Device) Utilization() (gonvml.Utilization, error) {
 
 // EncoderUtilization returns how busy the video encoders are, in percent.
 func (d Device) EncoderUtilization() (uint32, error) {
-	return first(d, "nvmlDeviceGetEncoderUtilization", gonvml.Device.GetEncoderUtilization)
+	return getFirst(d, "nvmlDeviceGetEncoderUtilization", gonvml.Device.GetEncoderUtilization)
 }
 
 // DecoderUtilization returns how busy the video decoders are, in percent.
 func (d Device) DecoderUtilization() (uint32, error) {
-	return first(d, "nvmlDeviceGetDecoderUtilization", gonvml.Device.GetDecoderUtilization)
+	return getFirst(d, "nvmlDeviceGetDecoderUtilization", gonvml.Device.GetDecoderUtilization)
 }
 
-// first is get for a call with two results, of which the second is the period of the
+// getFirst is get for a call with two results, of which the second is the period of the
 // sample.
-func first(d Device, symbol string, f func(gonvml.Device) (uint32, uint32, gonvml.Return)) (uint32, error) {
+func getFirst(d Device, symbol string, f func(gonvml.Device) (uint32, uint32, gonvml.Return)) (uint32, error) {
 	return get(d.handle, symbol, func(h gonvml.Device) (uint32, gonvml.Return) {
 		value, _, ret := f(h)
 		return value, ret
@@ -83,7 +83,7 @@ func (d Device) EnforcedPowerLimit() (uint32, error) {
 
 // PowerLimits returns the lowest and the highest limit that can be set, in mW.
 func (d Device) PowerLimits() (low, high uint32, err error) {
-	err = do(d.handle, "nvmlDeviceGetPowerManagementLimitConstraints", func(h gonvml.Device) (ret gonvml.Return) {
+	err = invoke(d.handle, "nvmlDeviceGetPowerManagementLimitConstraints", func(h gonvml.Device) (ret gonvml.Return) {
 		low, high, ret = h.GetPowerManagementLimitConstraints()
 		return ret
 	})
@@ -204,7 +204,7 @@ type GPMSample struct{ handle[gonvml.GpmSample] }
 
 // NewGPMSample returns an empty sample. The caller frees it.
 func (l Library) NewGPMSample() (GPMSample, error) {
-	h, err := sub(l.handle, "nvmlGpmSampleAlloc", gonvml.Interface.GpmSampleAlloc)
+	h, err := getHandle(l.handle, "nvmlGpmSampleAlloc", gonvml.Interface.GpmSampleAlloc)
 	return GPMSample{h}, err
 }
 
@@ -212,14 +212,14 @@ func (l Library) NewGPMSample() (GPMSample, error) {
 // instance is not below 0.
 func (s GPMSample) Read(d Device, instance int) error {
 	if instance < 0 {
-		return do(d.handle, "nvmlGpmSampleGet", func(h gonvml.Device) gonvml.Return { return h.GpmSampleGet(s.raw) })
+		return invoke(d.handle, "nvmlGpmSampleGet", func(h gonvml.Device) gonvml.Return { return h.GpmSampleGet(s.raw) })
 	}
-	return do(d.handle, "nvmlGpmMigSampleGet", func(h gonvml.Device) gonvml.Return { return h.GpmMigSampleGet(instance, s.raw) })
+	return invoke(d.handle, "nvmlGpmMigSampleGet", func(h gonvml.Device) gonvml.Return { return h.GpmMigSampleGet(instance, s.raw) })
 }
 
 // Free frees the sample.
 func (s GPMSample) Free() error {
-	return do(s.handle, "nvmlGpmSampleFree", gonvml.GpmSample.Free)
+	return invoke(s.handle, "nvmlGpmSampleFree", gonvml.GpmSample.Free)
 }
 
 // GPMMetrics fills in metrics from two samples of one GPU or GPU instance, which must be
@@ -228,7 +228,7 @@ func (l Library) GPMMetrics(earlier, later GPMSample, metrics []gonvml.GpmMetric
 	request := gonvml.GpmMetricsGetType{Sample1: earlier.raw, Sample2: later.raw, NumMetrics: uint32(len(metrics))}
 	copy(request.Metrics[:], metrics)
 	l.gpu = later.gpu
-	err := do(l.handle, "nvmlGpmMetricsGet", func(api gonvml.Interface) gonvml.Return { return api.GpmMetricsGet(&request) })
+	err := invoke(l.handle, "nvmlGpmMetricsGet", func(api gonvml.Interface) gonvml.Return { return api.GpmMetricsGet(&request) })
 	copy(metrics, request.Metrics[:])
 	return err
 }

@@ -21,15 +21,15 @@ func (o *Observer[D, P]) incomplete(n *gpu.Node) <-chan time.Time {
 	return time.After(o.completion.Next())
 }
 
-// more reports whether a refresh may show more of a node that is not complete. If the
+// mayShowMore reports whether a refresh may show more of a node that is not complete. If the
 // source can, it reads what the node lacks for that, and nothing else.
-func (o *Observer[D, P]) more(ctx context.Context) bool {
+func (o *Observer[D, P]) mayShowMore(ctx context.Context) bool {
 	c, ok := o.cfg.Source.(gpu.Completer)
 	if !ok || o.done.Node.Faulty() || o.links.err != nil {
 		return true
 	}
 	n, err := c.Complete(ctx)
-	return err != nil || !sameButLinks(o.done.Node, n)
+	return err != nil || !equalExceptLinks(o.done.Node, n)
 }
 
 // logMissing logs the values that could not be read, once for each change.
@@ -86,8 +86,8 @@ func sameGPUs(a, b *gpu.Node) bool {
 	})
 }
 
-// sameButLinks reports whether two nodes differ in their links at most.
-func sameButLinks(a, b *gpu.Node) bool {
+// equalExceptLinks reports whether two nodes differ in their links at most.
+func equalExceptLinks(a, b *gpu.Node) bool {
 	x, y := *a, *b
 	x.Links, y.Links = nil, nil
 	return reflect.DeepEqual(&x, &y) // a node is a tree: a new field of it counts without a line here

@@ -197,7 +197,7 @@ func (o *Observer[D, P]) observe(ctx context.Context) error {
 		if obs.Err == nil {
 			changes.stop()
 			retry.Reset()
-			if !o.rest(ctx, o.incomplete(obs.Node)) {
+			if !o.waitAfterSuccess(ctx, o.incomplete(obs.Node)) {
 				return nil
 			}
 			continue
@@ -207,7 +207,7 @@ func (o *Observer[D, P]) observe(ctx context.Context) error {
 		if obs.Node != nil {
 			pause = min(pause, prepareMost)
 		}
-		if !o.wait(ctx, obs, changes.changed, pause) {
+		if !o.waitAfterFailure(ctx, obs, changes.changed, pause) {
 			return nil
 		}
 	}
@@ -247,7 +247,7 @@ func (o *Observer[D, P]) observation(ctx context.Context) Observation[D, P] {
 	if linked {
 		n = o.links.add(ctx, o.cfg.Source, n, o.done == nil)
 	}
-	if o.done != nil && sameButLinks(o.done.Node, n) && !preparer.Outdated() {
+	if o.done != nil && equalExceptLinks(o.done.Node, n) && !preparer.Outdated() {
 		if o.done.At, o.done.Linked = at, linked; !slices.Equal(o.done.Node.Links, n.Links) {
 			o.done.Node = n
 		}
@@ -261,10 +261,10 @@ func (o *Observer[D, P]) observation(ctx context.Context) Observation[D, P] {
 	return o.prepare(Observation[D, P]{At: at, Desired: d, Node: n, Linked: linked}, rest)
 }
 
-// wait waits until it is time to refresh after a refresh that failed, and returns
+// waitAfterFailure waits until it is time to refresh after a refresh that failed, and returns
 // false when ctx ends. If only the preparation failed and nothing has changed after pause,
 // wait prepares again without a call to the driver.
-func (o *Observer[D, P]) wait(ctx context.Context, failed Observation[D, P], changed <-chan struct{}, pause time.Duration) bool {
+func (o *Observer[D, P]) waitAfterFailure(ctx context.Context, failed Observation[D, P], changed <-chan struct{}, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {

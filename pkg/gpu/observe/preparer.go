@@ -47,11 +47,11 @@ func (Unprepared[D, P]) Outdated() bool { return false }
 // Watched returns nothing.
 func (Unprepared[D, P]) Watched() []string { return nil }
 
-// rest waits until it is time to refresh after a refresh that succeeded, and returns
+// waitAfterSuccess waits until it is time to refresh after a refresh that succeeded, and returns
 // false when ctx ends. A value of incomplete ends it if more of the node can be read.
 // After a change of what the Preparer read, rest prepares again without a call to the
 // driver, and ends only if the result differs.
-func (o *Observer[D, P]) rest(ctx context.Context, incomplete <-chan time.Time) bool {
+func (o *Observer[D, P]) waitAfterSuccess(ctx context.Context, incomplete <-chan time.Time) bool {
 	o.paths.follow(ctx, o.cfg.Preparer.Watched, o.preparations)
 	// Folders in which an installer works are read ever less often.
 	settled := pace.Backoff{First: settle, Most: poll}
@@ -63,7 +63,7 @@ func (o *Observer[D, P]) rest(ctx context.Context, incomplete <-chan time.Time) 
 		case <-o.refresh:
 			return true
 		case <-incomplete:
-			if o.more(ctx) {
+			if o.mayShowMore(ctx) {
 				return true
 			}
 			incomplete = o.incomplete(o.done.Node)

@@ -33,7 +33,7 @@ const token = "test"
 // on a machine where "make cluster" has not built the programs.
 func Start(t testing.TB) *rest.Config {
 	t.Helper()
-	find(t)
+	requireProgram(t)
 	s := launch("--authorization-mode", "RBAC")
 	t.Cleanup(s.stop)
 	if s.err == nil {
@@ -55,7 +55,7 @@ var shared = sync.OnceValue(func() *server {
 func Kubeconfig(t testing.TB, rc *rest.Config) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	write(t, file, kubeconfig(rc))
+	writeFile(t, file, kubeconfig(rc))
 	return file
 }
 
@@ -81,8 +81,8 @@ func Script(t testing.TB, rc *rest.Config, script string, needs ...string) strin
 	}
 	dir := t.TempDir()
 	kubectl := filepath.Join(dir, "kubectl")
-	components := filepath.Dir(find(t))
-	write(t, kubectl, fmt.Appendf(nil, "#!/bin/sh\nexec %q --kubeconfig %q --cache-dir %q \"$@\"\n", filepath.Join(components, "kubectl"), Kubeconfig(t, rc), filepath.Join(dir, "cache")))
+	components := filepath.Dir(requireProgram(t))
+	writeFile(t, kubectl, fmt.Appendf(nil, "#!/bin/sh\nexec %q --kubeconfig %q --cache-dir %q \"$@\"\n", filepath.Join(components, "kubectl"), Kubeconfig(t, rc), filepath.Join(dir, "cache")))
 	if err := os.Chmod(kubectl, 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
@@ -108,8 +108,8 @@ func Account(t testing.TB, rc *rest.Config) string {
 		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
 	}
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "ca.crt"), chain)
-	write(t, filepath.Join(dir, "token"), []byte(rc.BearerToken))
+	writeFile(t, filepath.Join(dir, "ca.crt"), chain)
+	writeFile(t, filepath.Join(dir, "token"), []byte(rc.BearerToken))
 	return dir
 }
 
@@ -123,7 +123,7 @@ func Client(t testing.TB, rc *rest.Config, node, agent string) *kube.Client {
 	return c
 }
 
-func find(t testing.TB) string {
+func requireProgram(t testing.TB) string {
 	t.Helper()
 	file := program()
 	if _, err := os.Stat(file); err != nil {
@@ -143,7 +143,7 @@ func program() string {
 	return filepath.Join(bin, "cluster-components", "kubernetes")
 }
 
-func write(t testing.TB, file string, text []byte) {
+func writeFile(t testing.TB, file string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)

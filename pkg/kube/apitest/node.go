@@ -63,7 +63,7 @@ type Condition struct {
 // true, from the manager kubelet. It skips the test as Start does.
 func New(t testing.TB, labels map[string]string) *API {
 	t.Helper()
-	find(t)
+	requireProgram(t)
 	s := shared()
 	if s.err != nil {
 		t.Fatal(s.err)
@@ -86,7 +86,7 @@ func New(t testing.TB, labels map[string]string) *API {
 // but for a conflict of an update, and the deletion of what is not there.
 func (a *API) Do(method, path string, body, to any) (code int) {
 	a.t.Helper()
-	code, text := ask(a.t, a.client, method, a.url+path, body)
+	code, text := send(a.t, a.client, method, a.url+path, body)
 	ends := map[string]int{http.MethodPut: http.StatusConflict, http.MethodDelete: http.StatusNotFound}[method]
 	if code >= http.StatusBadRequest && code != ends {
 		a.t.Fatalf("%s %s: %d %s", method, path, code, text)

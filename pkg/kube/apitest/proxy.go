@@ -43,7 +43,7 @@ func newProxy(t testing.TB, host string, transport http.RoundTripper) *Proxy {
 	}
 	p.http = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if failed := p.admit(kindOf(r)); failed != nil {
-			answer(w, failed)
+			writeStatus(w, failed)
 			return
 		}
 		proxy.ServeHTTP(w, r)
@@ -105,7 +105,7 @@ func (p *Proxy) admit(kind string) *metav1.Status {
 	return nil
 }
 
-func answer(w http.ResponseWriter, failed *metav1.Status) {
+func writeStatus(w http.ResponseWriter, failed *metav1.Status) {
 	failed.TypeMeta, failed.Status = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure
 	if failed.Details != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(failed.Details.RetryAfterSeconds))

@@ -55,7 +55,7 @@ func launch(flags ...string) *server {
 
 func (s *server) launch(flags []string) error {
 	// The port is reserved, and nobody listens there, until the API server does.
-	socket, port, err := reserve()
+	socket, port, err := reservePort()
 	if err != nil {
 		return err
 	}
@@ -106,14 +106,14 @@ func (s *server) ready() error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); <-tick.C {
-		if answers(client, s.rc.Host+"/readyz") && answers(client, s.rc.Host+"/api/v1/namespaces/default") {
+		if isOK(client, s.rc.Host+"/readyz") && isOK(client, s.rc.Host+"/api/v1/namespaces/default") {
 			return nil
 		}
 	}
 	return errors.New("the API server is not ready after " + limit.String())
 }
 
-func answers(client *http.Client, url string) bool {
+func isOK(client *http.Client, url string) bool {
 	resp, err := client.Get(url) //nolint:noctx // it is bounded by the loop
 	if err != nil {
 		return false
@@ -144,9 +144,9 @@ func (c connection) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.Transport.RoundTrip(r)
 }
 
-// reserve returns a free port of 127.0.0.1, on which another socket of this user can listen as
+// reservePort returns a free port of 127.0.0.1, on which another socket of this user can listen as
 // long as this one is open.
-func reserve() (socket int, port string, err error) {
+func reservePort() (socket int, port string, err error) {
 	socket, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, "", err

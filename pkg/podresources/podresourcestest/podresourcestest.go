@@ -35,7 +35,7 @@ func Start(t testing.TB, socket string, options ...grpc.ServerOption) *Kubelet {
 	server := grpc.NewServer(options...)
 	kubelet.RegisterPodResourcesListerServer(server, &k.api)
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(counted{l, &k.accepted}) })
+	serving.Go(func() { _ = server.Serve(countingListener{l, &k.accepted}) })
 	k.stop = sync.OnceFunc(func() {
 		server.Stop()
 		serving.Wait()
@@ -79,13 +79,13 @@ func (a *api) List(ctx context.Context, _ *kubelet.ListPodResourcesRequest) (*ku
 	return (*a.answer.Load())(ctx)
 }
 
-// counted counts the connections of a listener.
-type counted struct {
+// countingListener counts the connections of a listener.
+type countingListener struct {
 	net.Listener
 	accepted *atomic.Int32
 }
 
-func (c counted) Accept() (net.Conn, error) {
+func (c countingListener) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if err == nil {
 		c.accepted.Add(1)

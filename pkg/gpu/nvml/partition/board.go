@@ -49,7 +49,7 @@ func (r *Reader) boardOf(b *board) (mig.Board, bool) {
 
 // board returns the board of a GPU. Drivers of the 535 branch report no profiles while the
 // mode is off: then the board has none, and is read again at the next time.
-func (v *View) board(k *known) (*board, error) {
+func (v *View) board(k *entry) (*board, error) {
 	if v.driver == "" {
 		var err error
 		if v.driver, err = v.span.Library().DriverVersion(); err != nil {
@@ -127,7 +127,7 @@ func readBoard(h nvml.Device, memory uint64) (*board, error) {
 func (b *board) add(p profile.Profile, places []gonvml.GpuInstancePlacement, memory uint64) {
 	out := mig.Profile{
 		Name: p.Name(memory), Number: p.Number, ID: p.Info.Id, Max: min(int(p.Info.InstanceCount), len(places)),
-		MemoryBytes: p.MemoryBytes(), Engines: p.Engines(), Compute: usualCompute(int(p.Info.SliceCount)),
+		MemoryBytes: p.MemoryBytes(), Engines: p.Engines(), Compute: defaultCompute(int(p.Info.SliceCount)),
 	}
 	for _, at := range places {
 		out.Placements = append(out.Placements, gpu.Placement{Start: int(at.Start), Size: int(at.Size)})
@@ -139,10 +139,10 @@ func (b *board) add(p profile.Profile, places []gonvml.GpuInstancePlacement, mem
 	b.mig.Profiles = append(b.mig.Profiles, out)
 }
 
-// usualCompute returns the kinds of compute instances that a GPU instance with so many
+// defaultCompute returns the kinds of compute instances that a GPU instance with so many
 // slices has on all boards known so far: the whole, and what leaves no more than one slice
 // over half of it. NVML's own answer replaces it once an instance exists.
-func usualCompute(whole int) []mig.ComputeProfile {
+func defaultCompute(whole int) []mig.ComputeProfile {
 	numbers := map[int]int{
 		1: gonvml.COMPUTE_INSTANCE_PROFILE_1_SLICE, 2: gonvml.COMPUTE_INSTANCE_PROFILE_2_SLICE,
 		3: gonvml.COMPUTE_INSTANCE_PROFILE_3_SLICE, 4: gonvml.COMPUTE_INSTANCE_PROFILE_4_SLICE,
@@ -153,15 +153,15 @@ func usualCompute(whole int) []mig.ComputeProfile {
 	for _, n := range slices.Sorted(maps.Keys(numbers)) {
 		if n == whole || n < whole && 2*n <= whole+1 {
 			out = append(out, mig.ComputeProfile{
-				Slices: n, Number: numbers[n], ID: uint32(numbers[n]), Max: whole / n, Placements: sideBySide(whole/n, n),
+				Slices: n, Number: numbers[n], ID: uint32(numbers[n]), Max: whole / n, Placements: adjacentPlacements(whole/n, n),
 			})
 		}
 	}
 	return out
 }
 
-// sideBySide returns the placements of count compute instances of one size.
-func sideBySide(count, size int) []gpu.Placement {
+// adjacentPlacements returns the placements of count compute instances of one size.
+func adjacentPlacements(count, size int) []gpu.Placement {
 	out := make([]gpu.Placement, 0, count)
 	for i := range count {
 		out = append(out, gpu.Placement{Start: i * size, Size: size})
@@ -169,9 +169,9 @@ func sideBySide(count, size int) []gpu.Placement {
 	return out
 }
 
-// learn reads the kinds of compute instances of a profile, from an instance of it, and
+// readComputeProfiles reads the kinds of compute instances of a profile, from an instance of it, and
 // returns them.
-func (r *Reader) learn(b *board, at int, h nvml.GPUInstance) ([]computeProfile, error) {
+func (r *Reader) readComputeProfiles(b *board, at int, h nvml.GPUInstance) ([]computeProfile, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	number := b.profiles[at].Number
@@ -216,7 +216,7 @@ func (r *Reader) learn(b *board, at int, h nvml.GPUInstance) ([]computeProfile, 
 func computePlacements(h nvml.GPUInstance, info gonvml.ComputeInstanceProfileInfo) ([]gpu.Placement, error) {
 	places, err := h.PossiblePlacements(info)
 	if nvml.Missing(err) || nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
-		return sideBySide(int(info.InstanceCount), int(info.SliceCount)), nil
+		return adjacentPlacements(int(info.InstanceCount), int(info.SliceCount)), nil
 	}
 	if err != nil {
 		return nil, err

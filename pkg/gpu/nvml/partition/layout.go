@@ -23,7 +23,7 @@ type instance struct {
 
 // layout reads the GPU instances and the compute instances of a GPU. NVML lists them by
 // profile; once no compute slice is left there are no others.
-func (v *View) layout(k *known) error {
+func (v *View) layout(k *entry) error {
 	var layout mig.Layout
 	left := k.board.mig.ComputeSlices
 	for at, p := range k.board.profiles {
@@ -52,7 +52,7 @@ func (v *View) layout(k *known) error {
 }
 
 // instance reads a GPU instance of the profile at this place of the board.
-func (v *View) instance(k *known, at int, h nvml.GPUInstance) (*instance, error) {
+func (v *View) instance(k *entry, at int, h nvml.GPUInstance) (*instance, error) {
 	info, err := h.Info()
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (v *View) instance(k *known, at int, h nvml.GPUInstance) (*instance, error)
 		ID: info.Id, Profile: k.board.profiles[at].Name(k.gpu.MemoryBytes),
 		Placement: gpu.Placement{Start: int(info.Placement.Start), Size: int(info.Placement.Size)},
 	}}
-	if in.kinds, err = v.reader.learn(k.board, at, h); err != nil {
+	if in.kinds, err = v.reader.readComputeProfiles(k.board, at, h); err != nil {
 		return nil, err
 	}
 	left := int(k.board.profiles[at].Info.SliceCount)
@@ -118,12 +118,12 @@ func (v *View) Capacity(id gpu.UUID) (map[gpu.Profile]int, error) {
 }
 
 // state is known for a GPU whose state was read.
-func (v *View) state(id gpu.UUID) (*known, error) {
-	k, err := v.known(id)
+func (v *View) state(id gpu.UUID) (*entry, error) {
+	k, err := v.entry(id)
 	if err != nil || k.read {
 		return k, err
 	}
-	g, err := v.again(k)
+	g, err := v.readState(k)
 	if err == nil && g.Fault != nil {
 		err = fmt.Errorf("GPU %s: %w", id, g.Fault)
 	}
@@ -155,7 +155,7 @@ func (v *View) Do(id gpu.UUID, s mig.Step) error {
 	return nil
 }
 
-func (v *View) createInstance(k *known, s mig.Step) error {
+func (v *View) createInstance(k *entry, s mig.Step) error {
 	at := slices.IndexFunc(k.gpu.Board.Profiles, func(p mig.Profile) bool { return p.Name == s.Profile })
 	if at < 0 {
 		return fmt.Errorf("the GPU has no such profile")
@@ -165,7 +165,7 @@ func (v *View) createInstance(k *known, s mig.Step) error {
 	if err != nil {
 		return err
 	}
-	kinds, err := v.reader.learn(k.board, at, h)
+	kinds, err := v.reader.readComputeProfiles(k.board, at, h)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (v *View) createInstance(k *known, s mig.Step) error {
 	return nil
 }
 
-func (k *known) destroyInstance(s mig.Step) error {
+func (k *entry) destroyInstance(s mig.Step) error {
 	in, err := k.find(s)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (k *known) destroyInstance(s mig.Step) error {
 	return nil
 }
 
-func (k *known) createCompute(s mig.Step) error {
+func (k *entry) createCompute(s mig.Step) error {
 	in, err := k.find(s)
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (k *known) createCompute(s mig.Step) error {
 	return nil
 }
 
-func (k *known) destroyCompute(s mig.Step) error {
+func (k *entry) destroyCompute(s mig.Step) error {
 	in, err := k.find(s)
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (k *known) destroyCompute(s mig.Step) error {
 var errGone = fmt.Errorf("there is no such instance")
 
 // find returns the GPU instance of a step.
-func (k *known) find(s mig.Step) (*instance, error) {
+func (k *entry) find(s mig.Step) (*instance, error) {
 	want := mig.Instance{Profile: s.Profile, Placement: s.Placement}
 	at := slices.IndexFunc(k.instances, func(in *instance) bool { return in.Same(want) })
 	if at < 0 {

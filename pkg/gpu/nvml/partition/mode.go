@@ -25,7 +25,7 @@ const (
 
 // SetMode sets the MIG mode of a GPU. What instances it has may be gone then.
 func (v *View) SetMode(id gpu.UUID, on bool) (Activation, error) {
-	k, err := v.known(id)
+	k, err := v.entry(id)
 	if err != nil {
 		return Active, err
 	}

@@ -37,13 +37,13 @@ func New() *Reader { return &Reader{indices: map[gpu.UUID]int{}} }
 type View struct {
 	reader *Reader
 	span   *nvml.Span
-	gpus   map[gpu.UUID]*known
+	gpus   map[gpu.UUID]*entry
 	// driver is the version of the driver, once a board was read.
 	driver string
 }
 
-// known is what a View has read of a GPU.
-type known struct {
+// entry is what a View has read of a GPU.
+type entry struct {
 	handle nvml.Device
 	gpu    mig.GPU
 	board  *board
@@ -54,7 +54,7 @@ type known struct {
 
 // View returns the Reader for the time of a span.
 func (r *Reader) View(span *nvml.Span) *View {
-	return &View{reader: r, span: span, gpus: map[gpu.UUID]*known{}}
+	return &View{reader: r, span: span, gpus: map[gpu.UUID]*entry{}}
 }
 
 // ErrNoGPU is returned for a GPU that NVML does not list.
@@ -68,7 +68,7 @@ func (v *View) GPUs() ([]mig.GPU, error) {
 		return nil, fmt.Errorf("read GPUs: %w", err)
 	}
 	out := make([]mig.GPU, 0, count)
-	v.gpus = map[gpu.UUID]*known{}
+	v.gpus = map[gpu.UUID]*entry{}
 	for i := range count {
 		g, err := v.read(i)
 		if err != nil {
@@ -83,10 +83,10 @@ func (v *View) GPUs() ([]mig.GPU, error) {
 // before. If it does not work, it has a Fault; the error is ErrNoGPU, or for what concerns the
 // whole node.
 func (v *View) GPU(id gpu.UUID) (mig.GPU, error) {
-	k, err := v.known(id)
+	k, err := v.entry(id)
 	switch {
 	case err == nil:
-		return v.again(k)
+		return v.readState(k)
 	case errors.Is(err, ErrNoGPU) || nvml.DriverGone(err):
 		return mig.GPU{}, err
 	default:
@@ -94,9 +94,9 @@ func (v *View) GPU(id gpu.UUID) (mig.GPU, error) {
 	}
 }
 
-// known returns what is known of a GPU. NVML's search for a UUID fails if any GPU of the node has
+// entry returns what is known of a GPU. NVML's search for a UUID fails if any GPU of the node has
 // fallen off the bus, so that the GPU is looked for by its index: first by the one that it had.
-func (v *View) known(id gpu.UUID) (*known, error) {
+func (v *View) entry(id gpu.UUID) (*entry, error) {
 	if k := v.gpus[id]; k != nil {
 		return k, nil
 	}
@@ -106,7 +106,7 @@ func (v *View) known(id gpu.UUID) (*known, error) {
 	}
 	last := v.reader.index(id)
 	var failed error
-	for _, at := range order(count, last) {
+	for _, at := range indicesFrom(count, last) {
 		k, err := v.open(at)
 		switch {
 		case nvml.DriverGone(err):
@@ -126,8 +126,8 @@ func (v *View) known(id gpu.UUID) (*known, error) {
 	return nil, fmt.Errorf("GPU %s: %w", id, ErrNoGPU)
 }
 
-// order returns the indices below count, with one of them first.
-func order(count, first int) []int {
+// indicesFrom returns the indices below count, with one of them first.
+func indicesFrom(count, first int) []int {
 	var out []int
 	if first >= 0 && first < count {
 		out = append(out, first)
@@ -159,12 +159,12 @@ func (v *View) read(index int) (mig.GPU, error) {
 	if err != nil {
 		return faulty(k, err)
 	}
-	return v.again(k)
+	return v.readState(k)
 }
 
 // open returns the GPU with an index, of which only the UUID is read.
-func (v *View) open(index int) (*known, error) {
-	k := &known{gpu: mig.GPU{Index: index}}
+func (v *View) open(index int) (*entry, error) {
+	k := &entry{gpu: mig.GPU{Index: index}}
 	var err error
 	if k.handle, err = v.span.Library().Device(index); err != nil {
 		return k, err
@@ -181,7 +181,7 @@ func (v *View) open(index int) (*known, error) {
 }
 
 // faulty returns a GPU that failed.
-func faulty(k *known, err error) (mig.GPU, error) {
+func faulty(k *entry, err error) (mig.GPU, error) {
 	if nvml.DriverGone(err) {
 		return mig.GPU{}, err
 	}
@@ -191,7 +191,7 @@ func faulty(k *known, err error) (mig.GPU, error) {
 }
 
 // constants reads the rest of what does not change while NVML is initialized, and remembers the GPU.
-func (v *View) constants(k *known) error {
+func (v *View) constants(k *entry) error {
 	pci, err := k.handle.PCIInfo()
 	if err != nil {
 		return err
@@ -213,8 +213,8 @@ func (v *View) constants(k *known) error {
 	return nil
 }
 
-// again reads the state of a GPU.
-func (v *View) again(k *known) (mig.GPU, error) {
+// readState reads the state of a GPU.
+func (v *View) readState(k *entry) (mig.GPU, error) {
 	k.instances, k.read = nil, true
 	current, pending, err := k.handle.MIGMode()
 	if nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
@@ -243,7 +243,7 @@ func (v *View) again(k *known) (mig.GPU, error) {
 // Processes returns the processes that use a GPU, ordered by their ids: NVML knows no more of a
 // process. A process that uses several instances is listed for each.
 func (v *View) Processes(id gpu.UUID) ([]mig.Holder, error) {
-	k, err := v.known(id)
+	k, err := v.entry(id)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +281,7 @@ func instanceID(id uint32) uint32 {
 
 // Switched reports whether the GPU has an NVLink to an NVSwitch.
 func (v *View) Switched(id gpu.UUID) (bool, error) {
-	k, err := v.known(id)
+	k, err := v.entry(id)
 	if err != nil {
 		return false, err
 	}

@@ -14,7 +14,7 @@ import (
 
 // unlisted reads the GPU instances that NVML cannot list, because that takes their profiles. The
 // kernel driver has a folder for each instance: without one more, NVML is not asked.
-func (v *View) unlisted(k *known) error {
+func (v *View) unlisted(k *entry) error {
 	k.gpu.Unlisted = nil
 	proc := v.span.Proc()
 	is, err := proc.GPU(k.gpu.PCI.BusID)
@@ -26,14 +26,14 @@ func (v *View) unlisted(k *known) error {
 			continue
 		}
 		h, err := k.handle.GPUInstance(int(id))
-		if vanished(err) {
+		if isDestroyed(err) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
 		info, err := h.Info()
-		if vanished(err) {
+		if isDestroyed(err) {
 			continue
 		}
 		if err != nil {
@@ -51,8 +51,8 @@ func (v *View) unlisted(k *known) error {
 	return nil
 }
 
-// vanished reports whether an instance was destroyed meanwhile.
-func vanished(err error) bool {
+// isDestroyed reports whether an instance was destroyed meanwhile.
+func isDestroyed(err error) bool {
 	code := nvml.Code(err)
 	return code == gonvml.ERROR_NOT_FOUND || code == gonvml.ERROR_INVALID_ARGUMENT
 }

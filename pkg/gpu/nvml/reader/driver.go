@@ -23,10 +23,10 @@ func (d *driver) versions(lib nvml.Library, proc driverproc.Root) (gpu.Driver, [
 	defer d.mu.Unlock()
 	var missing []gpu.Fault
 	for i, read := range []func() error{
-		func() error { return set(lib.DriverVersion, func(v string) { d.known.Version = v }) },
-		func() error { return set(lib.NVMLVersion, func(v string) { d.known.NVMLVersion = v }) },
+		func() error { return assign(lib.DriverVersion, func(v string) { d.known.Version = v }) },
+		func() error { return assign(lib.NVMLVersion, func(v string) { d.known.NVMLVersion = v }) },
 		func() error {
-			return set(lib.CUDAVersion, func(v int) { d.known.CUDA = gpu.Version{Major: v / 1000, Minor: v % 1000 / 10} })
+			return assign(lib.CUDAVersion, func(v int) { d.known.CUDA = gpu.Version{Major: v / 1000, Minor: v % 1000 / 10} })
 		},
 	} {
 		if d.read[i] {

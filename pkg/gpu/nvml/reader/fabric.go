@@ -77,12 +77,12 @@ func fabricOf(info gonvml.GpuFabricInfo) *gpu.Fabric {
 // index of the GPU.
 type fabrics struct {
 	mu   sync.Mutex
-	seen map[int]sighting
+	seen map[int]seenFabric
 	// changes counts how often a GPU was seen with another fabric than before.
 	changes int
 }
 
-type sighting struct {
+type seenFabric struct {
 	fabric *gpu.Fabric
 	// ever is set once the GPU was seen with a fabric.
 	ever bool
@@ -96,9 +96,9 @@ func (f *fabrics) note(index int, now *gpu.Fabric) {
 		f.changes++
 	}
 	if f.seen == nil {
-		f.seen = map[int]sighting{}
+		f.seen = map[int]seenFabric{}
 	}
-	f.seen[index] = sighting{fabric: now, ever: was.ever || now != nil}
+	f.seen[index] = seenFabric{fabric: now, ever: was.ever || now != nil}
 }
 
 // last returns the fabric with which a GPU was last seen.
@@ -156,7 +156,7 @@ func (f *fabrics) joining() bool {
 	return false
 }
 
-func (s sighting) joins() bool { return s.fabric != nil && s.fabric.State != gpu.FabricCompleted }
+func (s seenFabric) joins() bool { return s.fabric != nil && s.fabric.State != gpu.FabricCompleted }
 
 // checkFabrics asks the GPUs that are about to join, and delivers EventTopologyChanged
 // if a GPU has another fabric than this watch knows of. NVML has no event for it.

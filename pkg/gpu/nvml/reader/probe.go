@@ -26,7 +26,7 @@ func (w *watch) findSilentOf(h nvml.Device) {
 // check asks a GPU for something that the library does not keep.
 func (w *watch) check(g *watched) {
 	if g.watchable() {
-		w.judge(g, askMemory, askMemory(g.handle))
+		w.reportLost(g, askMemory, askMemory(g.handle))
 	}
 }
 
@@ -40,11 +40,11 @@ func askMode(h nvml.Device) error {
 	return err
 }
 
-// judge delivers EventLost if the answer of a GPU to a call says that it has stopped
+// reportLost delivers EventLost if the answer of a GPU to a call says that it has stopped
 // working, and reports whether it does. The GPU works again when it answers that call. A
 // GPU without a UUID is left to the next snapshot: an event without a GPU would count
 // against all the others.
-func (w *watch) judge(g *watched, call func(nvml.Device) error, err error) (silent bool) {
+func (w *watch) reportLost(g *watched, call func(nvml.Device) error, err error) (silent bool) {
 	if !lost(err) {
 		return false
 	}
@@ -93,7 +93,7 @@ func (w *watch) probe() error {
 		w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 	}
 	if !first { // all GPUs have just been registered
-		if err := w.ask(); err != nil {
+		if err := w.pollNext(); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func (w *watch) probe() error {
 	if err := w.admit(); err != nil {
 		return err
 	}
-	if !w.back() {
+	if !w.anyRecovered() {
 		return nil
 	}
 	if err := w.register(); err != nil {
@@ -112,23 +112,23 @@ func (w *watch) probe() error {
 	return nil
 }
 
-// ask makes one call for each of the GPUs whose turn it is. After one is found lost,
+// pollNext makes one call for each of the GPUs whose turn it is. After one is found lost,
 // it asks all others: what happened to one may have happened to all.
-func (w *watch) ask() error {
+func (w *watch) pollNext() error {
 	for range min(asks, len(w.gpus)) {
 		g := w.gpus[w.turn%len(w.gpus)]
 		w.turn++
 		if !g.watchable() {
 			continue
 		}
-		call, err := w.askGPU(g)
+		call, err := w.pollGPU(g)
 		if nvml.DriverGone(err) {
 			// One call may say so although the driver is there.
 			if _, err := w.view.span.Library().DeviceCount(); nvml.DriverGone(err) {
 				return err
 			}
 		}
-		if w.judge(g, call, err) {
+		if w.reportLost(g, call, err) {
 			w.findSilent()
 			return nil
 		}
@@ -136,15 +136,15 @@ func (w *watch) ask() error {
 	return nil
 }
 
-// askGPU asks a GPU for what may have changed without an event, or else for something
+// pollGPU asks a GPU for what may have changed without an event, or else for something
 // that the library does not keep. It returns the call that shows whether the GPU works,
 // and the error.
-func (w *watch) askGPU(g *watched) (func(nvml.Device) error, error) {
-	fabric, mode := w.view.fabrics.unsettled(g.index), w.mute(g)
+func (w *watch) pollGPU(g *watched) (func(nvml.Device) error, error) {
+	fabric, mode := w.view.fabrics.unsettled(g.index), w.mustPollMIG(g)
 	g.asked++
 	switch {
 	case !g.reportsMIG() && !g.mig.known:
-		err := w.learnMIG(g)
+		err := w.readMIGState(g)
 		if g.mig.known {
 			// What has changed since the last snapshot is not known.
 			w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
@@ -160,8 +160,8 @@ func (w *watch) askGPU(g *watched) (func(nvml.Device) error, error) {
 	}
 }
 
-// back reports whether a silent GPU works again.
-func (w *watch) back() bool {
+// anyRecovered reports whether a silent GPU works again.
+func (w *watch) anyRecovered() bool {
 	back := false
 	for _, g := range w.gpus {
 		if !g.silent {

@@ -105,8 +105,8 @@ func (d *device) settle() {
 	}
 }
 
-// constant is a value of a GPU that does not change while NVML is initialized.
-type constant struct {
+// constantValue is a value of a GPU that does not change while NVML is initialized.
+type constantValue struct {
 	symbol string
 	read   func(nvml.Device, *gpu.GPU) error
 	// lacks is set for a value without which nobody can use the GPU.
@@ -121,8 +121,8 @@ const (
 	symMinor = "nvmlDeviceGetMinorNumber"
 )
 
-func constants() []constant {
-	return []constant{
+func constants() []constantValue {
+	return []constantValue{
 		{symbol: symPCI, read: readPCI, lacks: func(g *gpu.GPU) bool { return g.PCI.BusID == "" }},
 		{symbol: symUUID, read: readUUID, lacks: func(g *gpu.GPU) bool { return g.UUID == "" }},
 		{symbol: symMinor, read: readMinor, lacks: func(g *gpu.GPU) bool { return g.Minor == noMinor }},
@@ -155,7 +155,7 @@ func (v *view) constants(d *device, due func(value string) bool) error {
 		d.gpu.Fault, d.gpu.UUID = &gpu.Fault{Op: symUUID, Reason: fmt.Sprintf("%+q is not a UUID", id)}, ""
 		read = slices.DeleteFunc(read, func(symbol string) bool { return symbol == symUUID })
 	}
-	v.memory.learn(d.gpu, read...)
+	v.memory.storeConstants(d.gpu, read...)
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (v *view) state(d *device, due func(value string) bool) error {
 	h, g := d.handle, &d.gpu
 	if due(partMemory) {
 		// Not supported where GPU and CPU share one memory.
-		if err := set(h.MemoryInfo, func(m gonvml.Memory) { g.MemoryBytes = m.Total }); err != nil && !unsupported(err) {
+		if err := assign(h.MemoryInfo, func(m gonvml.Memory) { g.MemoryBytes = m.Total }); err != nil && !unsupported(err) {
 			d.fail(partMemory, err, nil)
 		}
 	}
@@ -212,8 +212,8 @@ func (v *view) state(d *device, due func(value string) bool) error {
 	return nil
 }
 
-// set gives the result of a call to f, if there is one.
-func set[T any](read func() (T, error), f func(T)) error {
+// assign gives the result of a call to f, if there is one.
+func assign[T any](read func() (T, error), f func(T)) error {
 	value, err := read()
 	if err == nil {
 		f(value)
@@ -222,19 +222,19 @@ func set[T any](read func() (T, error), f func(T)) error {
 }
 
 func readPCI(h nvml.Device, g *gpu.GPU) error {
-	return set(h.PCIInfo, func(info gonvml.PciInfo) { g.PCI = nvml.PCI(info) })
+	return assign(h.PCIInfo, func(info gonvml.PciInfo) { g.PCI = nvml.PCI(info) })
 }
 
 func readUUID(h nvml.Device, g *gpu.GPU) error {
-	return set(h.UUID, func(id string) { g.UUID = gpu.UUID(id) })
+	return assign(h.UUID, func(id string) { g.UUID = gpu.UUID(id) })
 }
 
 func readMinor(h nvml.Device, g *gpu.GPU) error {
-	return set(h.MinorNumber, func(minor int) { g.Minor = minor })
+	return assign(h.MinorNumber, func(minor int) { g.Minor = minor })
 }
 
 func readName(h nvml.Device, g *gpu.GPU) error {
-	return set(h.Name, func(name string) { g.Name = text.Printable(name) })
+	return assign(h.Name, func(name string) { g.Name = text.Printable(name) })
 }
 
 func readComputeCapability(h nvml.Device, g *gpu.GPU) error {
@@ -246,11 +246,11 @@ func readComputeCapability(h nvml.Device, g *gpu.GPU) error {
 }
 
 func readBrand(h nvml.Device, g *gpu.GPU) error {
-	return set(h.Brand, func(b gonvml.BrandType) { g.Brand = brandName(b) })
+	return assign(h.Brand, func(b gonvml.BrandType) { g.Brand = brandName(b) })
 }
 
 func readArchitecture(h nvml.Device, g *gpu.GPU) error {
-	return set(h.Architecture, func(a gonvml.DeviceArchitecture) { g.Architecture = architectureName(a) })
+	return assign(h.Architecture, func(a gonvml.DeviceArchitecture) { g.Architecture = architectureName(a) })
 }
 
 func readMIGMode(h nvml.Device, g *gpu.GPU) error {

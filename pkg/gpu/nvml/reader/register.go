@@ -60,7 +60,7 @@ func (w *watch) include(g *watched, set nvml.EventSet, failed error) error {
 		err = w.registerGPU(g, set)
 	}
 	if g.watchable() && !g.reportsMIG() && !g.mig.known {
-		_ = w.learnMIG(g) // or in its turn
+		_ = w.readMIGState(g) // or in its turn
 	}
 	return err
 }
@@ -147,8 +147,8 @@ func (w *watch) free() {
 	w.set = nil
 }
 
-// deaf reports whether no GPU that works gives events, and none will.
-func (w *watch) deaf() bool {
+// hasNoEvents reports whether no GPU that works gives events, and none will.
+func (w *watch) hasNoEvents() bool {
 	for _, g := range w.gpus {
 		if g.silent || g.failed || g.events&gonvml.EventTypeXidCriticalError != 0 {
 			return false

@@ -57,7 +57,7 @@ func (v *view) links(ctx context.Context, n *gpu.Node) ([]gpu.Link, error) {
 		}
 		nv[i] = v.nvlinks(d.handle)
 	}
-	links, failed := pairs(working, nv)
+	links, failed := pairLinks(working, nv)
 	for i := range nv {
 		failed = cmp.Or(failed, nv[i].err)
 	}
@@ -67,10 +67,10 @@ func (v *view) links(ctx context.Context, n *gpu.Node) ([]gpu.Link, error) {
 	return links, nil
 }
 
-// pairs returns the link of each pair of GPUs. It asks for the place of no more pairs on
+// pairLinks returns the link of each pair of GPUs. It asks for the place of no more pairs on
 // the PCI tree than it takes to know that of all. The error is the first call that failed.
-func pairs(working []device, nv []nvlinks) (links []gpu.Link, failed error) {
-	met := tree{}
+func pairLinks(working []device, nv []nvlinks) (links []gpu.Link, failed error) {
+	met := ancestorLevels{}
 	for a := range working {
 		for b := a + 1; b < len(working); b++ {
 			link := join(working[a].gpu, working[b].gpu, nv[a], nv[b])
@@ -83,7 +83,7 @@ func pairs(working []device, nv []nvlinks) (links []gpu.Link, failed error) {
 			}
 			if known {
 				met[[2]int{a, b}] = level
-				link.Path = path(level)
+				link.Path = pathOf(level)
 			}
 			links = append(links, link)
 		}
@@ -183,8 +183,8 @@ func isBridge(sysRoot, busID string) bool {
 	return err == nil && class>>8 == 0x0680
 }
 
-// path returns NVML's level in the terms of package gpu.
-func path(level gonvml.GpuTopologyLevel) gpu.Path {
+// pathOf returns NVML's level in the terms of package gpu.
+func pathOf(level gonvml.GpuTopologyLevel) gpu.Path {
 	switch level {
 	case gonvml.TOPOLOGY_INTERNAL:
 		return gpu.PathBoard

@@ -48,7 +48,7 @@ type device struct {
 // node has appeared that NVML needs to show a GPU: when a driver starts, its device nodes
 // appear one after the other.
 func (v *view) stale() bool {
-	if nodes := v.lacks.Load(); nodes != nil && slices.ContainsFunc(*nodes, usable) {
+	if nodes := v.lacks.Load(); nodes != nil && slices.ContainsFunc(*nodes, isAccessible) {
 		return true
 	}
 	return v.span.Stale()
@@ -64,10 +64,10 @@ func (v *view) read(ctx context.Context, again bool) (*gpu.Node, error) {
 	devices = slices.DeleteFunc(devices, func(d device) bool { return isDisplay(d.gpu.Name) })
 	for i := range devices {
 		if devices[i].settle(); devices[i].gpu.Fault == nil {
-			v.memory.learn(devices[i].gpu)
+			v.memory.storeConstants(devices[i].gpu)
 		}
 	}
-	v.memory.recall(devices)
+	v.memory.restoreFaulty(devices)
 	markDoubles(devices)
 	fillCaps(v.proc, devices)
 	node := &gpu.Node{GPUs: make([]gpu.GPU, 0, len(devices))}
@@ -77,7 +77,7 @@ func (v *view) read(ctx context.Context, again bool) (*gpu.Node, error) {
 		d.gpu.NUMANode = pci.NUMANode(v.sysRoot, d.gpu.PCI.BusID)
 		node.GPUs = append(node.GPUs, d.gpu)
 	}
-	v.memory.keep(devices)
+	v.memory.rememberWorking(devices)
 	return node, nil
 }
 

@@ -100,7 +100,7 @@ func (w *watch) run(ctx context.Context) error {
 	if err := w.register(); err != nil {
 		return err
 	}
-	if w.deaf() {
+	if w.hasNoEvents() {
 		w.log.Info("no gpu of this node reports xids, checking the gpus periodically")
 	}
 	w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
@@ -209,6 +209,6 @@ func (w *watch) id(g *watched) gpu.UUID {
 	if err := readUUID(g.handle, &seen); err != nil || !seen.UUID.Valid() {
 		return ""
 	}
-	w.view.memory.learn(seen, symUUID)
+	w.view.memory.storeConstants(seen, symUUID)
 	return seen.UUID
 }

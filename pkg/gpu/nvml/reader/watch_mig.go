@@ -26,13 +26,13 @@ type migState struct {
 // reportsMIG reports whether NVML has an event for changes of MIG devices.
 func (g *watched) reportsMIG() bool { return g.events&gonvml.EventMigConfigChange != 0 }
 
-// mute reports whether the watch has to poll for changes of the GPU's MIG devices.
-func (w *watch) mute(g *watched) bool {
+// mustPollMIG reports whether the watch has to poll for changes of the GPU's MIG devices.
+func (w *watch) mustPollMIG(g *watched) bool {
 	return g.mig.capable && g.watchable() && !g.reportsMIG() && w.view.memory.uuid(g.index) != ""
 }
 
-// learnMIG reads the MIG state of a GPU that does not report its changes.
-func (w *watch) learnMIG(g *watched) error {
+// readMIGState reads the MIG state of a GPU that does not report its changes.
+func (w *watch) readMIGState(g *watched) error {
 	current, pending, err := g.handle.MIGMode()
 	if err != nil {
 		g.mig.known = unsupported(err)
@@ -55,7 +55,7 @@ func (w *watch) minor(g *watched) (int, error) {
 	}
 	err := readMinor(g.handle, &seen)
 	if err == nil {
-		w.view.memory.learn(seen, symMinor)
+		w.view.memory.storeConstants(seen, symMinor)
 	}
 	return seen.Minor, err
 }
@@ -78,7 +78,7 @@ func (w *watch) checkMode(g *watched) error {
 // instances alone are compared when it is the turn of their GPU.
 func (w *watch) checkInstances() {
 	for _, g := range w.gpus {
-		if !w.mute(g) {
+		if !w.mustPollMIG(g) {
 			continue
 		}
 		if !slices.Equal(w.view.proc.GPUInstances(g.mig.minor), slices.Sorted(maps.Keys(g.mig.instances))) {

@@ -57,7 +57,7 @@ func (r *reading) supported() error {
 		s.gpm, s.asked = err == nil && has, true
 		return nil
 	}
-	return r.done(err, symGPMSupport)
+	return r.checkCall(err, symGPMSupport)
 }
 
 // metrics returns the metrics that are wanted, of the whole GPU or of GPU instances.
@@ -78,7 +78,7 @@ func (r *reading) gauge(g *gauge, instance int, wanted []unit, into Values) erro
 	for i, u := range wanted {
 		fields[i], metrics[i].MetricId = u.field, uint32(u.id)
 	}
-	ready, err := g.take(r.span.Library(), r.sampler.device, instance, r.sampler.cfg.Now())
+	ready, err := g.takeSample(r.span.Library(), r.sampler.device, instance, r.sampler.cfg.Now())
 	if err == nil && ready {
 		err = r.span.Library().GPMMetrics(g.earlier, g.later, metrics)
 	}
@@ -86,7 +86,7 @@ func (r *reading) gauge(g *gauge, instance int, wanted []unit, into Values) erro
 		if instance >= 0 {
 			fields = nil // another instance may have them
 		}
-		return r.done(err, symGPM, fields...)
+		return r.checkCall(err, symGPM, fields...)
 	}
 	if !ready {
 		r.sample.Begun = true
@@ -98,7 +98,7 @@ func (r *reading) gauge(g *gauge, instance int, wanted []unit, into Values) erro
 			if instance >= 0 {
 				absent = nil
 			}
-			if err := r.done(&nvml.Error{Symbol: symGPM, Return: ret}, symGPM, absent...); err != nil {
+			if err := r.checkCall(&nvml.Error{Symbol: symGPM, Return: ret}, symGPM, absent...); err != nil {
 				return err
 			}
 			continue
@@ -115,8 +115,8 @@ type gauge struct {
 	taken, full    bool
 }
 
-// take takes a sample, unless the last one is too recent. It reports whether there are two.
-func (g *gauge) take(library nvml.Library, d nvml.Device, instance int, now time.Time) (bool, error) {
+// takeSample takes a sample, unless the last one is too recent. It reports whether there are two.
+func (g *gauge) takeSample(library nvml.Library, d nvml.Device, instance int, now time.Time) (bool, error) {
 	if g.taken && now.Sub(g.at) < gpmPause {
 		return false, nil
 	}

@@ -19,7 +19,7 @@ func (r *reading) peers() error {
 		library := r.span.Library()
 		count, err := library.DeviceCount()
 		if err != nil {
-			return r.done(err, "nvmlDeviceGetCount_v2")
+			return r.checkCall(err, "nvmlDeviceGetCount_v2")
 		}
 		s.peers, s.alone = map[int]uint32{}, false
 		for i := range count {
@@ -52,5 +52,5 @@ func (r *reading) peer(library nvml.Library, index int) error {
 	if code := nvml.Code(err); code == gonvml.ERROR_GPU_IS_LOST || code == gonvml.ERROR_RESET_REQUIRED {
 		return nil // that may be the other one
 	}
-	return r.done(err, symPeers, PeerStatus)
+	return r.checkCall(err, symPeers, PeerStatus)
 }

@@ -11,11 +11,11 @@ type processes struct {
 	// seen is the time stamp of the newest sample of the driver, in microseconds.
 	seen uint64
 	// busy is what is known of each process that runs.
-	busy map[uint32]*busy
+	busy map[uint32]*busyTime
 }
 
-// busy is how long a process has kept the GPU busy.
-type busy struct {
+// busyTime is how long a process has kept the GPU busy.
+type busyTime struct {
 	seconds float64
 	// until is the time stamp of the last sample.
 	until uint64
@@ -29,7 +29,7 @@ const longestGap = 30_000_000
 // says how busy the process was since the one before.
 func (p *processes) update(running []gonvml.ProcessInfo, samples []gonvml.ProcessUtilizationSample) []Process {
 	if p.busy == nil {
-		p.busy = map[uint32]*busy{}
+		p.busy = map[uint32]*busyTime{}
 	}
 	alive := make(map[uint32]bool, len(running))
 	for _, r := range running {
@@ -49,7 +49,7 @@ func (p *processes) update(running []gonvml.ProcessInfo, samples []gonvml.Proces
 		b := p.busy[s.Pid]
 		if b == nil {
 			// The first update knows no earlier time: its sample only begins.
-			b = &busy{until: since}
+			b = &busyTime{until: since}
 			p.busy[s.Pid] = b
 		}
 		if b.until > 0 && s.TimeStamp > b.until && s.TimeStamp-b.until <= longestGap {

@@ -40,7 +40,7 @@ func (r *reading) read() error {
 		if g.static && err == nil {
 			s.known[g.fields[0]] = true
 		}
-		if err := r.done(err, g.symbol, g.fields...); err != nil {
+		if err := r.checkCall(err, g.symbol, g.fields...); err != nil {
 			return err
 		}
 	}
@@ -67,9 +67,9 @@ func (r *reading) into(v Values) func(Field, float64) {
 	}
 }
 
-// done accounts for a call that gives fields. It returns the errors after which the rest
+// checkCall accounts for a call that gives fields. It returns the errors after which the rest
 // need not be tried: the GPU is lost, or the driver is gone.
-func (r *reading) done(err error, symbol string, fields ...Field) error {
+func (r *reading) checkCall(err error, symbol string, fields ...Field) error {
 	if cause := context.Cause(r.ctx); cause != nil {
 		return cause
 	}
@@ -118,7 +118,7 @@ func (r *reading) memory() error {
 		return nil
 	}
 	if len(s.instances) == 0 {
-		return r.done(memory(s.device, r.into(r.sample.GPU)), symMemory, memoryFields()...)
+		return r.checkCall(memory(s.device, r.into(r.sample.GPU)), symMemory, memoryFields()...)
 	}
 	for id, i := range s.instances {
 		if !i.device.Valid() {
@@ -131,7 +131,7 @@ func (r *reading) memory() error {
 				err = memory(i.device, r.into(r.instance(id)))
 			}
 		}
-		if err := r.done(err, symMemory); err != nil {
+		if err := r.checkCall(err, symMemory); err != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (r *reading) texts() {
 		value, err := t.read(s.device)
 		if err == nil {
 			s.texts[t.field] = value
-		} else if r.done(err, t.symbol, t.field) != nil {
+		} else if r.checkCall(err, t.symbol, t.field) != nil {
 			return // the next reading reports it
 		}
 	}
@@ -179,11 +179,11 @@ func (r *reading) processes() error {
 	s := r.sampler
 	running, err := s.device.ComputeProcesses()
 	if err != nil {
-		return r.done(err, "nvmlDeviceGetComputeRunningProcesses_v3")
+		return r.checkCall(err, "nvmlDeviceGetComputeRunningProcesses_v3")
 	}
 	samples, err := s.device.ProcessUtilization(s.processes.seen)
 	if err != nil && nvml.Code(err) != gonvml.ERROR_NOT_FOUND {
-		if err := r.done(err, "nvmlDeviceGetProcessUtilization"); err != nil {
+		if err := r.checkCall(err, "nvmlDeviceGetProcessUtilization"); err != nil {
 			return err
 		}
 	}

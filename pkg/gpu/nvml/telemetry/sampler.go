@@ -96,11 +96,11 @@ type plan struct {
 	getters []getter
 	// memory is set if a field of it is wanted.
 	memory bool
-	values []numbered
+	values []fieldSource
 	// rated is set if DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL is wanted, which is derived from values.
 	rated bool
 	units []unit
-	texts []text
+	texts []textSource
 }
 
 // newPlan returns what has to be read for the fields that are wanted.
@@ -110,12 +110,12 @@ func newPlan(wanted map[Field]bool) plan {
 	p.getters = slices.DeleteFunc(p.getters, func(g getter) bool { return !slices.ContainsFunc(g.fields, is) })
 	p.memory = slices.ContainsFunc(memoryFields(), is)
 	p.rated = wanted[DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL]
-	p.values = slices.DeleteFunc(p.values, func(n numbered) bool {
+	p.values = slices.DeleteFunc(p.values, func(n fieldSource) bool {
 		link := n.field == NVLinkTxBytes || n.field == NVLinkRxBytes
 		return !is(n.field) && !(p.rated && link)
 	})
 	p.units = slices.DeleteFunc(p.units, func(u unit) bool { return !is(u.field) })
-	p.texts = slices.DeleteFunc(p.texts, func(t text) bool { return !is(t.field) })
+	p.texts = slices.DeleteFunc(p.texts, func(t textSource) bool { return !is(t.field) })
 	return p
 }
 

@@ -10,8 +10,8 @@ import (
 
 const mebibyte = 1 << 20
 
-// numbered is a value that nvmlDeviceGetFieldValues gives, multiplied by scale.
-type numbered struct {
+// fieldSource is a value that nvmlDeviceGetFieldValues gives, multiplied by scale.
+type fieldSource struct {
 	field Field
 	id    uint32
 	scope uint32
@@ -25,8 +25,8 @@ const allLinks = ^uint32(0)
 
 // fieldValues are read with one call. Where several give one field, the first that the GPU
 // supports counts.
-func fieldValues() []numbered {
-	return append([]numbered{
+func fieldValues() []fieldSource {
+	return append([]fieldSource{
 		{field: DCGM_FI_DEV_MEMORY_TEMP_CELSIUS, id: gonvml.FI_DEV_MEMORY_TEMP, scale: 1},
 		{field: DCGM_FI_DEV_BOARD_POWER_RAW_WATTS, id: gonvml.FI_DEV_POWER_INSTANT, scale: milliwatts},
 		{field: DCGM_FI_DEV_POWER_VIOLATION, id: gonvml.FI_DEV_PERF_POLICY_POWER, scale: 1},
@@ -69,15 +69,15 @@ func fieldValues() []numbered {
 
 const symFieldValues = "nvmlDeviceGetFieldValues"
 
-// text is a value that is text. It is read once.
-type text struct {
+// textSource is a value that is text. It is read once.
+type textSource struct {
 	field  Field
 	symbol string
 	read   func(nvml.Device) (string, error)
 }
 
-func texts() []text {
-	return []text{
+func texts() []textSource {
+	return []textSource{
 		{DCGM_FI_DEV_GPU_NAME, "nvmlDeviceGetName", nvml.Device.Name},
 		{DCGM_FI_DEV_BOARD_SERIAL, "nvmlDeviceGetSerial", nvml.Device.Serial},
 		{DCGM_FI_DEV_GPU_UUID, "nvmlDeviceGetUUID", nvml.Device.UUID},

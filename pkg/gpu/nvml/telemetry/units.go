@@ -43,11 +43,11 @@ func units() []unit {
 		{field: DCGM_FI_PROF_INT_UTIL_RATIO, id: gonvml.GPM_METRIC_INTEGER_UTIL, scale: percent},
 		{field: DCGM_FI_PROF_NVOFA_UTIL_0_RATIO, id: gonvml.GPM_METRIC_NVOFA_0_UTIL, scale: percent},
 		{field: DCGM_FI_PROF_NVOFA_UTIL_1_RATIO, id: gonvml.GPM_METRIC_NVOFA_1_UTIL, scale: percent},
-	}, several(DCGM_FI_PROF_NVDEC_UTIL_0_RATIO, gonvml.GPM_METRIC_NVDEC_0_UTIL), several(DCGM_FI_PROF_NVJPG_UTIL_0_RATIO, gonvml.GPM_METRIC_NVJPG_0_UTIL))
+	}, eightUnits(DCGM_FI_PROF_NVDEC_UTIL_0_RATIO, gonvml.GPM_METRIC_NVDEC_0_UTIL), eightUnits(DCGM_FI_PROF_NVJPG_UTIL_0_RATIO, gonvml.GPM_METRIC_NVJPG_0_UTIL))
 }
 
-// several returns the units of eight engines of one kind.
-func several(first Field, id gonvml.GpmMetricId) []unit {
+// eightUnits returns the units of eight engines of one kind.
+func eightUnits(first Field, id gonvml.GpmMetricId) []unit {
 	out := make([]unit, 8)
 	for i := range out {
 		out[i] = unit{field: first + Field(i), id: id + gonvml.GpmMetricId(i), scale: percent}

@@ -12,7 +12,7 @@ import (
 // fieldValues reads all values by number with one call.
 func (r *reading) fieldValues() error {
 	s := r.sampler
-	var asked []numbered
+	var asked []fieldSource
 	var values []gonvml.FieldValue
 	for _, n := range s.plan.values {
 		if _, absent := s.absent[n.field]; !absent {
@@ -28,7 +28,7 @@ func (r *reading) fieldValues() error {
 		fields[i] = n.field
 	}
 	if err := s.device.FieldValues(values); err != nil {
-		return r.done(err, symFieldValues, fields...)
+		return r.checkCall(err, symFieldValues, fields...)
 	}
 	got := map[Field]bool{}
 	refused := map[Field]gonvml.Return{}
@@ -54,7 +54,7 @@ func (r *reading) fieldValues() error {
 		if got[f] {
 			continue
 		}
-		if err := r.done(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, f); err != nil {
+		if err := r.checkCall(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, f); err != nil {
 			return err
 		}
 	}
@@ -72,7 +72,7 @@ func (r *reading) linkRate(refused map[Field]gonvml.Return) {
 	rx, receives := v[NVLinkRxBytes]
 	if !sends || !receives {
 		if ret, ok := refused[NVLinkTxBytes]; ok {
-			_ = r.done(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL) // it was seen before
+			_ = r.checkCall(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL) // it was seen before
 		}
 	} else if perSecond, ok := r.sampler.bandwidth.next(tx+rx, r.sample.At); ok {
 		v.put(DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL, math.Floor(perSecond/1024/1000))
