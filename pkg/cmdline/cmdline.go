@@ -1,6 +1,6 @@
-// Package cmdline adds to urfave/cli what our command lines promise and the library lacks: errors of
-// one line that name the flag and its environment variable, exit codes, rejected arguments, options
-// on either side of a command, flags that check their values, and completion for three shells.
+// Package cmdline adds features to urfave/cli: errors of one line that name the flag and its
+// environment variable, exit codes, rejected arguments, options on either side of a command, flags
+// that check their values, and completion for three shells.
 package cmdline
 
 import (
@@ -16,8 +16,8 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// Exec runs a tool with args, the first of which is its name, and prints an error in one
-// line, unless its text is empty. It returns the exit code.
+// Exec runs a tool with args, which begin with the name of the tool, and prints an error in one
+// line unless its text is empty. It returns the exit code.
 func Exec(ctx context.Context, app *cli.App, args []string) int {
 	err := Run(ctx, app, args)
 	if err != nil && err.Error() != "" {
@@ -26,9 +26,9 @@ func Exec(ctx context.Context, app *cli.App, args []string) int {
 	return Code(err, 1)
 }
 
-// Run completes app and runs it once. Options of the app may stand on either side of a
-// command. A command without ArgsUsage rejects arguments. Run prints no error, and leaves the
-// end of the process to its caller.
+// Run completes app and runs it once. Options of the app may be on either side of a command. A
+// command without ArgsUsage rejects arguments. Run does not print errors and does not end the
+// process.
 func Run(ctx context.Context, app *cli.App, args []string) error {
 	var missing error
 	app.CommandNotFound = func(c *cli.Context, name string) {
@@ -59,8 +59,8 @@ func prepare(cmd *cli.Command) {
 	}
 }
 
-// checked returns an action that rejects arguments unless takes is set, and whose errors name
-// the variables of flags. A command without an action prints its help.
+// checked returns an action whose errors name the variables of flags. It rejects arguments unless
+// takes is set. A command without an action prints its help.
 func checked(do cli.ActionFunc, takes bool) cli.ActionFunc {
 	if do == nil {
 		return nil
@@ -77,8 +77,8 @@ func checked(do cli.ActionFunc, takes bool) cli.ActionFunc {
 	}
 }
 
-// optionsFirst moves the options of the app before its commands. After a command, an option that
-// the command has too is the command's.
+// optionsFirst moves the options of the app before its commands. If the command has an option of
+// the same name, an option after the command belongs to the command.
 func optionsFirst(app *cli.App, words []string) []string {
 	var front, rest []string
 	var own []cli.Flag
@@ -106,7 +106,7 @@ func optionsFirst(app *cli.App, words []string) []string {
 	return slices.Concat(front, rest, words)
 }
 
-// findFlag returns the flag with a name, or nil.
+// findFlag returns the flag with this name, or nil.
 func findFlag(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
 		if slices.Contains(f.Names(), name) {

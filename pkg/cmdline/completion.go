@@ -8,9 +8,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// completionFlag is the last word of a command line that is to be completed. The program then
-// lists what may follow, one per line: its commands, or its flags if the last word begins with
-// "-". The shell completes everything else: names of files.
+// completionFlag is the last word of a command line that the shell wants to complete. The program
+// then lists the possible next words, one per line: its commands, or its flags if the last word
+// begins with "-". The shell completes file names itself.
 const completionFlag = "--generate-bash-completion"
 
 //go:embed completion.bash completion.fish completion.zsh

@@ -16,12 +16,12 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// Usagef returns an error in the command line. Of a text that begins with "flag --NAME: ", Run
-// adds the environment variable.
+// Usagef returns an error in the command line. If the text begins with "flag --NAME: ", Run adds
+// the environment variable.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Code returns the exit code after err: 0 for none, that of cli.Exit, usage for an error in the
-// command line, and 1 for any other.
+// Code returns the exit code after err: 0 for nil, the code of a cli.Exit, usage for an error in
+// the command line, and 1 for any other error.
 func Code(err error, usage int) int {
 	if err == nil {
 		return 0
@@ -35,7 +35,8 @@ func Code(err error, usage int) int {
 	return 1
 }
 
-// onUsageError is a cli.OnUsageErrorFunc: the error in the command line, with the command that helps.
+// onUsageError is a cli.OnUsageErrorFunc. It returns the error in the command line, with the
+// command for help.
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	return Usagef("%w: see '%s --help'", err, cmp.Or(c.Command.HelpName, c.App.Name))
 }
@@ -51,7 +52,7 @@ func (e variablesError) Error() string { return e.text }
 
 func (e variablesError) Unwrap() error { return e.error }
 
-// withVariables names the environment variable of each flag that an error of a command is about.
+// withVariables adds the environment variable to each flag that the error of a command names.
 func withVariables(c *cli.Context, err error) error {
 	if err == nil {
 		return nil
@@ -67,7 +68,8 @@ func withVariables(c *cli.Context, err error) error {
 	return variablesError{err, text}
 }
 
-// describeFlag returns what an error calls a flag: its name, and the variable that sets it, or else would.
+// describeFlag returns the name of a flag for an error, with the variable that sets it. If none is
+// set, it returns the first variable.
 func describeFlag(f cli.Flag) string {
 	name := "flag --" + f.Names()[0]
 	if d, ok := f.(cli.DocGenerationFlag); ok && len(d.GetEnvVars()) > 0 {

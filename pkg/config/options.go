@@ -10,8 +10,8 @@ func Options() []Option {
 	return slices.Concat(DriverOptions(), DeviceOptions(), PluginOptions(), GFDOptions())
 }
 
-// DriverOptions say where the driver is. Their flags are those of agent.Host, which agents without
-// a config file have too.
+// DriverOptions returns the options that locate the driver. They have the flags of agent.Host,
+// which agents without a config file also have.
 func DriverOptions() []Option {
 	return []Option{
 		{Name: "driver-root", Key: "flags.nvidiaDriverRoot", Restart: true, field: valueField(path(), func(c *Config) *string { return &c.Driver.Root })},
@@ -20,8 +20,8 @@ func DriverOptions() []Option {
 	}
 }
 
-// DeviceOptions say which devices there are. All agents that read the config file
-// have them.
+// DeviceOptions returns the options that decide which devices exist. All agents that read the
+// config file have them.
 func DeviceOptions() []Option {
 	return []Option{
 		{
@@ -32,7 +32,7 @@ func DeviceOptions() []Option {
 		{
 			Name: "resource-config", Variables: []string{"RESOURCE_CONFIG", "NVIDIA_DRIVER_RESOURCE_CONFIG"},
 			Usage: "comma-separated `LIST` of original[:new[:replicas]] that renames and shares devices, for example gpu:sharedgpu:4; replicas -1 means one for each 1000 MiB of memory",
-			// Load makes it Sharing.
+			// Load turns the value into Sharing.
 			field: field{},
 		},
 		{
@@ -53,7 +53,7 @@ func PluginOptions() []Option {
 	return slices.Concat(policyOptions(), answerOptions(), CDIOptions(), specOptions())
 }
 
-// policyOptions say how devices are advertised and chosen.
+// policyOptions returns the options for advertising and choosing devices.
 func policyOptions() []Option {
 	return []Option{
 		{
@@ -84,7 +84,7 @@ func policyOptions() []Option {
 	}
 }
 
-// answerOptions say what a container gets.
+// answerOptions returns the options for the answers to containers.
 func answerOptions() []Option {
 	return []Option{
 		{
@@ -135,7 +135,7 @@ func answerOptions() []Option {
 	}
 }
 
-// CDIOptions say where CDI specs and the program of their hooks are.
+// CDIOptions returns the options for the paths of CDI specs and of their hook program.
 func CDIOptions() []Option {
 	return []Option{
 		{
@@ -151,8 +151,8 @@ func CDIOptions() []Option {
 	}
 }
 
-// specOptions say what is in the CDI specs, and in the annotation that refers to
-// them.
+// specOptions returns the options for the content of CDI specs, and for the annotation that refers
+// to them.
 func specOptions() []Option {
 	return []Option{
 		{

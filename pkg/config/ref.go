@@ -25,7 +25,7 @@ func (r Ref) MIG() bool {
 	return strings.HasPrefix(string(r), "MIG-") || strings.Contains(string(r), ":")
 }
 
-// isIndex rejects leading zeros, so that a device has one spelling.
+// isIndex rejects leading zeros, so that each device has only one name.
 func isIndex(s string) bool {
 	const digits = 4
 	if s == "" || len(s) > digits || s[0] == '0' && s != "0" {
@@ -48,5 +48,5 @@ func isUUID(s string) bool {
 	return true
 }
 
-// consistsOf reports whether s consists of these characters.
+// consistsOf reports whether s has only these characters.
 func consistsOf(s, characters string) bool { return strings.Trim(s, characters) == "" }

@@ -23,7 +23,7 @@ const (
 // maxFile is the largest size of a file. The agents write less than 1 KiB.
 const maxFile = 64 << 10
 
-// format returns the file: the values, then the stamp, as KEY=value lines.
+// format returns the content of the file as KEY=value lines: the values, then the stamp.
 func format(values map[string]string, s Stamp) ([]byte, error) {
 	stamp := map[string]string{
 		keyBootID: s.BootID,
@@ -53,8 +53,8 @@ func format(values map[string]string, s Stamp) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// parse reads KEY=value lines as a shell that sources them would. Values are bare, or
-// in single or double quotes, without expansions.
+// parse reads KEY=value lines in the same way as a shell that sources them. Values are bare, or in
+// single or double quotes, without expansions.
 func parse(data []byte) (values map[string]string, s Stamp, err error) {
 	if len(data) > maxFile {
 		return nil, Stamp{}, fmt.Errorf("file has more than %d bytes", maxFile)

@@ -12,11 +12,11 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// AdvertisedError says that another process advertises a GPU to the cluster.
+// AdvertisedError means that another process advertises a GPU to the cluster.
 type AdvertisedError struct {
 	// Device is the UUID of the GPU.
 	Device string
-	// By is the name of the agent, or "another process" if its claim does not have one.
+	// By is the name of the agent, or "another process" if the claim does not name one.
 	By string
 }
 
@@ -43,10 +43,10 @@ func (d Dir) NewClaims(writer string) *Claims {
 	return &Claims{dir: d, writer: writer, held: map[string]*Held{}}
 }
 
-// Claim claims the GPUs with these UUIDs and releases all others. It returns, per GPU, why
-// it could not be claimed: an AdvertisedError while another process has the claim, and
-// ErrNoRunRoot on a node without a run root. It claims a GPU again if another program has
-// removed or changed the file of its claim. For all GPUs together it takes a second at most.
+// Claim claims the GPUs with these UUIDs and releases all others. It returns, per GPU, why it could
+// not be claimed: an AdvertisedError while another process has the claim, and ErrNoRunRoot on a
+// node without a run root. It claims a GPU again if another program has removed or changed the file
+// of the claim. It takes a second at most for all GPUs together.
 func (c *Claims) Claim(devices []string) (denied map[string]error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,12 +109,12 @@ func (c *Claims) claim(device string) error {
 	return nil
 }
 
-// lostPause keeps two programs from fighting about a file.
+// lostPause keeps two programs from replacing the same file in a loop.
 const lostPause = 100 * time.Millisecond
 
-// Watch calls changed whenever another call of Claim may have another result: one of the
-// denied GPUs is not claimed by a living process any more, or another program has removed or
-// changed the file of a claim. It returns when ctx ends.
+// Watch calls changed whenever another call of Claim may have another result: a living process no
+// longer claims one of the denied GPUs, or another program has removed or changed the file of a
+// claim. It returns when ctx ends.
 func (c *Claims) Watch(ctx context.Context, changed func()) {
 	_ = c.dir.changes(c.dir.leases()).wait(ctx, func() bool { // it ends with ctx
 		free, lost := c.outdated()

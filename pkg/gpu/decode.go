@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// Decode reads a Node from its JSON form. It rejects unknown fields and invalid
-// values with an error that names each of the fields.
+// Decode reads a Node from its JSON form. It rejects unknown fields and invalid values with an
+// error that names each of the fields.
 func Decode(data []byte) (*Node, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -33,7 +33,7 @@ func Decode(data []byte) (*Node, error) {
 	return node, nil
 }
 
-// offset returns how far into the input an error is.
+// offset returns the position of an error in the input.
 func offset(dec *json.Decoder, err error, data []byte) int {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -49,7 +49,7 @@ func offset(dec *json.Decoder, err error, data []byte) int {
 	}
 }
 
-// lineNumber returns the number of the line in which data[offset] is.
+// lineNumber returns the number of the line that contains data[offset].
 func lineNumber(data []byte, offset int) int {
 	return 1 + bytes.Count(data[:min(offset, len(data))], []byte("\n"))
 }
@@ -66,7 +66,7 @@ var (
 // checker collects errors, by field.
 type checker struct {
 	errs []error
-	// uuids holds the field of each UUID.
+	// uuids holds the field in which each UUID was found.
 	uuids map[UUID]string
 }
 
@@ -76,7 +76,7 @@ func (c *checker) check(ok bool, field, format string, args ...any) {
 	}
 }
 
-// uuid checks that id is valid and unique. It may be missing where there is a fault.
+// uuid checks that id is valid and unique. It may be missing if there is a fault.
 func (c *checker) uuid(id UUID, fault *Fault, field string) {
 	if id == "" {
 		c.check(fault != nil, field, "is missing")
@@ -104,7 +104,7 @@ func (n *Node) validate() error {
 	return errors.Join(c.errs...)
 }
 
-// checkLink checks one link on its own.
+// checkLink checks a link without regard to other links.
 func (n *Node) checkLink(c *checker, field string, l Link) {
 	c.check(l.A < l.B, field, "a (%d) is not below b (%d)", l.A, l.B)
 	for _, index := range []int{l.A, l.B} {
@@ -117,8 +117,7 @@ func (n *Node) checkLink(c *checker, field string, l Link) {
 	c.check(slices.Contains(paths(), l.Path), field+".path", "%q is not one of %q", l.Path, paths())
 }
 
-// validate checks one GPU; before has the GPUs in front of it. A GPU with a fault
-// needs only an index.
+// validate checks one GPU. before holds the GPUs before it. A GPU with a fault only needs an index.
 func (g *GPU) validate(c *checker, field string, before []GPU) {
 	c.check(g.Index >= 0, field+".index", "is negative")
 	if len(before) > 0 {

@@ -2,25 +2,25 @@ package gputest
 
 import "outrigger.dev/pkg/gpu"
 
-// board is how a model can be divided, in slices of memory.
+// board describes how a model can be divided, in slices of memory.
 type board struct {
 	memory int
 	slices []instanceKind
 }
 
-// instanceKind is the kind of a GPU instance: what it takes and what it has.
+// instanceKind is a kind of GPU instance: the slices that it takes, and its memory and engines.
 type instanceKind struct {
 	// compute and memory are slices of the GPU.
 	compute, memory int
 	attribute       string
 	mib             uint64
 	engines         gpu.Engines
-	// starts are the memory slices with which an instance can begin.
+	// starts holds the memory slices at which an instance can begin.
 	starts []int
 }
 
-// boardOf returns how a GPU can be divided. The figures are those of nvidia-smi
-// mig -lgip and of NVIDIA's MIG guide, not compared with hardware.
+// boardOf returns how a GPU can be divided. The numbers are from nvidia-smi mig -lgip and from
+// NVIDIA's MIG guide, and were not compared with hardware.
 func boardOf(g *gpu.GPU) (board, bool) {
 	switch g.Name {
 	case "NVIDIA A30":
@@ -40,15 +40,15 @@ func boardOf(g *gpu.GPU) (board, bool) {
 	}
 }
 
-// row is what a GPU instance has: memory, multiprocessors, and engines that
-// copy, decode video, and decode JPEG.
+// row holds the resources of a GPU instance: memory, multiprocessors, and the engines for copying,
+// decoding video, and decoding JPEG.
 type row struct {
 	mib             uint64
 	sm, ce, dec, jp int
 }
 
-// sevenSlices returns a board of seven slices. The rows are those of 1g, 1g with twice
-// the memory, 2g, 3g, 4g and 7g.
+// sevenSlices returns a board of seven slices. The rows are for 1g, 1g with twice the memory, 2g,
+// 3g, 4g and 7g.
 func sevenSlices(rows [6]row) board {
 	kind := func(compute, memory int, r row, starts ...int) instanceKind {
 		engines := gpu.Engines{Multiprocessors: r.sm, Copy: r.ce, Decoder: r.dec, JPEG: r.jp}
@@ -69,7 +69,7 @@ func sevenSlices(rows [6]row) board {
 	}}
 }
 
-// a30 is the board of four slices.
+// a30 returns the board of four slices.
 func a30() board {
 	kind := func(n int, mib uint64, starts ...int) instanceKind {
 		return instanceKind{compute: n, memory: n, mib: mib, engines: gpu.Engines{Multiprocessors: 14 * n, Copy: n, Decoder: n}, starts: starts}

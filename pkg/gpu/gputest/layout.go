@@ -8,13 +8,12 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Partition turns the MIG mode of a GPU on and gives it devices of exactly these
-// profiles. It changes node and returns it. The result is deterministic: UUIDs,
-// ids, minors of capabilities, and placements. It places the largest instances
-// first, each at the highest free placement, so that all layouts that a GPU can
-// have fit. A profile with fewer compute than GPU slices shares the GPU instance of
-// the profile before it if there is room. It panics on a layout that the model
-// cannot have.
+// Partition turns the MIG mode of a GPU on and gives it devices of exactly these profiles. It
+// changes node and returns it. The result is deterministic: UUIDs, IDs, minors of capabilities, and
+// placements. It places the largest instances first, each at the highest free placement, so that
+// every possible layout fits. A profile with fewer compute slices than GPU slices shares the GPU
+// instance of the profile before it if there is room. It panics on a layout that the model cannot
+// have.
 func Partition(node *gpu.Node, index int, profiles ...string) *gpu.Node {
 	g := node.GPU(index)
 	if g == nil {
@@ -55,11 +54,11 @@ func Partition(node *gpu.Node, index int, profiles ...string) *gpu.Node {
 type instance struct {
 	kind  instanceKind
 	place gpu.Placement
-	// parts are the profiles of its compute instances.
+	// parts holds the profiles of its compute instances.
 	parts []gpu.Profile
 }
 
-// group puts the profiles into GPU instances.
+// group assigns the profiles to GPU instances.
 func group(g *gpu.GPU, b board, profiles []string) []instance {
 	var out []instance
 	for _, text := range profiles {
@@ -82,7 +81,7 @@ func group(g *gpu.GPU, b board, profiles []string) []instance {
 	return out
 }
 
-// hasRoom reports whether there is room for another compute instance.
+// hasRoom reports whether another compute instance of the profile fits in the instance.
 func (in instance) hasRoom(p gpu.Profile) bool {
 	first, used := in.parts[0], p.ComputeSlices
 	for _, part := range in.parts {
@@ -104,8 +103,8 @@ func place(taken []bool, s instanceKind, g *gpu.GPU) gpu.Placement {
 	panic(fmt.Sprintf("gputest: partition GPU %d: no room for %dg with %d memory slices", g.Index, s.compute, s.memory))
 }
 
-// id returns the id of a GPU instance that has its place, from which it follows,
-// as it seems to do on hardware.
+// id returns the ID of a placed GPU instance. As on hardware, as far as known, the ID follows from
+// the placement.
 func (in instance) id(b board) uint32 {
 	return uint32(map[int]int{8: 0, 4: 1, 2: 3, 1: 7}[in.kind.memory*8/b.memory] + in.place.Start/in.kind.memory)
 }
@@ -117,8 +116,8 @@ func (in instance) profile() gpu.Profile {
 	return p
 }
 
-// devices returns the devices of a GPU instance that has its place. The minors of
-// capabilities are those that the kernel module computes.
+// devices returns the devices of a placed GPU instance. The minors of capabilities are the same as
+// from the kernel module.
 func (in instance) devices(g *gpu.GPU, b board) []gpu.MIGDevice {
 	id := in.id(b)
 	gpuCap := 3 + 135*g.Minor + 9*int(id)

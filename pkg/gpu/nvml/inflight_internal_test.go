@@ -20,7 +20,7 @@ func TestACallThatEndsLateHoldsNothingUp(t *testing.T) {
 	time.AfterFunc(2*interrupts*interruptPause, func() { calls.end(read) })
 	_, err := runInterruptible(calls, end, func() (struct{}, error) { <-stuck; return struct{}{}, nil })
 	if !errors.Is(err, errStillWaiting) {
-		t.Errorf("leash() = %v, want %v", err, errStillWaiting)
+		t.Errorf("runInterruptible() = %v, want %v", err, errStillWaiting)
 	}
 	if took := time.Since(begin); took >= giveUp {
 		t.Errorf("the end took %s although the call ended, want less than %s", took, giveUp)

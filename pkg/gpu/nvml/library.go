@@ -13,8 +13,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// library is a loaded libnvidia-ml.so.1. It is never unloaded: the dynamic linker
-// keeps a library once the program is bound to its symbols.
+// library is a loaded libnvidia-ml.so.1. It is never unloaded, because the dynamic linker keeps a
+// library after the program is bound to its symbols.
 type library struct {
 	path   string
 	api    gonvml.Interface
@@ -43,7 +43,7 @@ func (l *library) hasSymbol(symbol string) bool {
 	return has
 }
 
-// openError says that the dynamic loader cannot open the library.
+// openError means that the dynamic loader cannot open the library.
 type openError struct {
 	path string
 	err  error
@@ -53,8 +53,8 @@ func (e *openError) Error() string { return fmt.Sprintf("load %s: %s", e.path, e
 
 func (e *openError) Unwrap() error { return e.err }
 
-// load opens the library and checks that it has the symbols that every Session
-// needs. It calls none of them.
+// load opens the library and checks that it has the symbols that every Session needs. It does not
+// call them.
 func load(path string) (*library, error) {
 	handle := dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := handle.Open(); err != nil {
@@ -74,9 +74,8 @@ func load(path string) (*library, error) {
 	return lib, nil
 }
 
-// library loads the library, or returns the one that is loaded. It returns an error
-// if the library was replaced on disk, because a process cannot replace a loaded
-// library. The caller holds s.mu.
+// library loads the library, or returns the loaded one. It returns an error if the library was
+// replaced on disk, because a process cannot replace a loaded library. The caller holds s.mu.
 func (s *Session) library() (*library, error) {
 	if s.cfg.API != nil {
 		return s.lib, nil

@@ -20,14 +20,14 @@ type product struct {
 	memory uint64
 }
 
-// board is a product as NVML describes it.
+// board holds NVML's description of a product.
 type board struct {
-	// profiles are in the order of those of mig.
+	// profiles are in the order of the profiles of mig.
 	profiles   []profile.Profile
 	mig        mig.Board
 	needsReset bool
-	// compute has the kinds of compute instances of each profile, ordered by slices, by the
-	// number of the profile: NVML tells them only of GPU instances that exist.
+	// compute has the kinds of compute instances of each GPU instance profile, by the number of the
+	// profile and ordered by slices. NVML reports them only for GPU instances that exist.
 	compute map[int][]computeProfile
 }
 
@@ -37,8 +37,7 @@ type computeProfile struct {
 	info   gonvml.ComputeInstanceProfileInfo
 }
 
-// boardOf returns what a GPU can be divided into, and whether a change of its mode needs a
-// reset.
+// boardOf returns the possible divisions of a GPU, and whether a change of its mode needs a reset.
 func (r *Reader) boardOf(b *board) (mig.Board, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,8 +46,8 @@ func (r *Reader) boardOf(b *board) (mig.Board, bool) {
 	return out, b.needsReset
 }
 
-// board returns the board of a GPU. Drivers of the 535 branch report no profiles while the
-// mode is off: then the board has none, and is read again at the next time.
+// board returns the board of a GPU. Drivers of the 535 branch report no profiles while the mode is
+// off. The board is then empty, and is read again the next time.
 func (v *View) board(k *entry) (*board, error) {
 	if v.driver == "" {
 		var err error
@@ -79,11 +78,11 @@ func (v *View) board(k *entry) (*board, error) {
 	return b, nil
 }
 
-// a30 is the PCI device of an A30, for which NVML reports wrong numbers of instances.
+// a30 is the PCI device of an A30. NVML reports wrong numbers of instances for it.
 const a30 = 0x20b710de
 
-// countInstances makes the number of instances of each profile what its placements allow, and
-// 1 with media engines, which cannot be divided.
+// countInstances sets the number of instances of each profile to the number that its placements
+// allow. For profiles with media engines it is 1, because these engines cannot be divided.
 func countInstances(profiles []mig.Profile) {
 	for i := range profiles {
 		p := &profiles[i]
@@ -139,9 +138,9 @@ func (b *board) add(p profile.Profile, places []gonvml.GpuInstancePlacement, mem
 	b.mig.Profiles = append(b.mig.Profiles, out)
 }
 
-// defaultCompute returns the kinds of compute instances that a GPU instance with so many
-// slices has on all boards known so far: the whole, and what leaves no more than one slice
-// over half of it. NVML's own answer replaces it once an instance exists.
+// defaultCompute returns the kinds of compute instances that a GPU instance with whole slices has
+// on all known boards: the whole instance, and the sizes up to one slice more than half of it. The
+// answer of NVML replaces them after an instance exists.
 func defaultCompute(whole int) []mig.ComputeProfile {
 	numbers := map[int]int{
 		1: gonvml.COMPUTE_INSTANCE_PROFILE_1_SLICE, 2: gonvml.COMPUTE_INSTANCE_PROFILE_2_SLICE,
@@ -169,8 +168,8 @@ func adjacentPlacements(count, size int) []gpu.Placement {
 	return out
 }
 
-// readComputeProfiles reads the kinds of compute instances of a profile, from an instance of it, and
-// returns them.
+// readComputeProfiles reads the kinds of compute instances of a profile from an existing instance
+// of it.
 func (r *Reader) readComputeProfiles(b *board, at int, h nvml.GPUInstance) ([]computeProfile, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,7 +189,7 @@ func (r *Reader) readComputeProfiles(b *board, at int, h nvml.GPUInstance) ([]co
 			return nil, err
 		}
 		list = append(list, computeProfile{number: n, info: info})
-		// Several kinds may have the same slices: the first is the plain one.
+		// Several kinds may have the same number of slices. The first is the plain one.
 		if slices.ContainsFunc(out, func(c mig.ComputeProfile) bool { return c.Slices == int(info.SliceCount) }) {
 			continue
 		}
@@ -211,8 +210,8 @@ func (r *Reader) readComputeProfiles(b *board, at int, h nvml.GPUInstance) ([]co
 	return list, nil
 }
 
-// computePlacements returns where compute instances of a kind can lie. Older libraries do
-// not tell.
+// computePlacements returns the possible placements of compute instances of a kind. Older libraries
+// do not report them.
 func computePlacements(h nvml.GPUInstance, info gonvml.ComputeInstanceProfileInfo) ([]gpu.Placement, error) {
 	places, err := h.PossiblePlacements(info)
 	if nvml.Missing(err) || nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
@@ -229,8 +228,8 @@ func computePlacements(h nvml.GPUInstance, info gonvml.ComputeInstanceProfileInf
 	return out, nil
 }
 
-// needsReset reports whether a change of the mode needs a reset of the GPU. Drivers that do
-// not have the field know it by the architecture: those before Hopper need one.
+// needsReset reports whether a change of the mode needs a reset of the GPU. If the driver does not
+// have the field value, the architecture decides: GPUs before Hopper need a reset.
 func needsReset(h nvml.Device) (bool, error) {
 	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_IS_RESETLESS_MIG_SUPPORTED}}
 	err := h.FieldValues(values)

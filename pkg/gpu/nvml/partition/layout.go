@@ -11,18 +11,18 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// instance is a GPU instance that exists.
+// instance is an existing GPU instance.
 type instance struct {
 	mig.Instance
 	handle nvml.GPUInstance
-	// kinds are the kinds of compute instances that it can have.
+	// kinds are the possible kinds of its compute instances.
 	kinds []computeProfile
 	// compute has the handles of Compute.
 	compute []nvml.ComputeInstance
 }
 
-// layout reads the GPU instances and the compute instances of a GPU. NVML lists them by
-// profile; once no compute slice is left there are no others.
+// layout reads the GPU instances and the compute instances of a GPU. NVML lists GPU instances by
+// profile. The search ends when the instances have all compute slices.
 func (v *View) layout(k *entry) error {
 	var layout mig.Layout
 	left := k.board.mig.ComputeSlices
@@ -51,7 +51,7 @@ func (v *View) layout(k *entry) error {
 	return v.unlisted(k)
 }
 
-// instance reads a GPU instance of the profile at this place of the board.
+// instance reads a GPU instance of the profile with index at on the board.
 func (v *View) instance(k *entry, at int, h nvml.GPUInstance) (*instance, error) {
 	info, err := h.Info()
 	if err != nil {
@@ -99,8 +99,8 @@ func (in *instance) add(kind computeProfile, handles []nvml.ComputeInstance) err
 	return nil
 }
 
-// Capacity returns how many more GPU instances of each profile of its board the GPU can have now, as
-// NVML says.
+// Capacity returns, for each profile of its board, how many more GPU instances the GPU can have
+// now, according to NVML.
 func (v *View) Capacity(id gpu.UUID) (map[gpu.Profile]int, error) {
 	k, err := v.state(id)
 	if err != nil || k.board == nil {
@@ -117,7 +117,7 @@ func (v *View) Capacity(id gpu.UUID) (map[gpu.Profile]int, error) {
 	return out, nil
 }
 
-// state is known for a GPU whose state was read.
+// state returns the entry of a GPU, and reads the state of the GPU if it was not read yet.
 func (v *View) state(id gpu.UUID) (*entry, error) {
 	k, err := v.entry(id)
 	if err != nil || k.read {
@@ -130,8 +130,8 @@ func (v *View) state(id gpu.UUID) (*entry, error) {
 	return k, err
 }
 
-// Do takes one step. The error wraps the one of NVML: ERROR_IN_USE if a process uses the
-// instance, ERROR_INSUFFICIENT_RESOURCES if there is no place for it. See InUse.
+// Do takes one step. The error wraps the error of NVML: ERROR_IN_USE if a process uses the instance
+// (see InUse), ERROR_INSUFFICIENT_RESOURCES if there is no room for it.
 func (v *View) Do(id gpu.UUID, s mig.Step) error {
 	k, err := v.state(id)
 	if err != nil {
@@ -199,7 +199,7 @@ func (k *entry) createCompute(s mig.Step) error {
 	place := gonvml.ComputeInstancePlacement{Start: uint32(s.Compute.Placement.Start), Size: uint32(s.Compute.Placement.Size)}
 	h, err := in.handle.CreateComputeInstanceAt(in.kinds[at].info, place)
 	if nvml.Missing(err) || nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
-		// The driver chooses the place. The caller compares what it reads back.
+		// The driver chooses the placement. The caller reads the layout back and compares it.
 		h, err = in.handle.CreateComputeInstance(in.kinds[at].info)
 	}
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package partition reads how GPUs are divided into MIG devices, and changes it, through
-// NVML. It decides nothing: the caller plans the steps, and holds the lease on NVML while it
-// takes them.
+// Package partition reads and changes, through NVML, how GPUs are divided into MIG devices. It
+// makes no decisions: the caller plans the steps, and holds the lease on NVML while it takes them.
 package partition
 
 import (
@@ -19,14 +18,14 @@ import (
 )
 
 // Reader reads GPUs. It reads the board of each product once for a version of the driver: NVML
-// documents that boards are immutable, and another version may report more of them. It is safe
-// for concurrent use.
+// documents that boards are immutable, but another version may report more of them. It is safe for
+// concurrent use.
 type Reader struct {
 	mu sync.Mutex
-	// driver is the version that boards are of.
+	// driver is the version of the driver that reported the boards.
 	driver string
 	boards map[product]*board
-	// indices are those that GPUs had when they were last read.
+	// indices are the indices of the GPUs at their last reading.
 	indices map[gpu.UUID]int
 }
 
@@ -38,21 +37,21 @@ type View struct {
 	reader *Reader
 	span   *nvml.Span
 	gpus   map[gpu.UUID]*entry
-	// driver is the version of the driver, once a board was read.
+	// driver is the version of the driver. It is empty until a board is read.
 	driver string
 }
 
-// entry is what a View has read of a GPU.
+// gpuEntry holds the values of a GPU that a View has read.
 type entry struct {
 	handle nvml.Device
 	gpu    mig.GPU
 	board  *board
-	// instances are those that exist, once the state of the GPU was read.
+	// instances are the existing instances, after the state of the GPU was read.
 	instances []*instance
 	read      bool
 }
 
-// View returns the Reader for the time of a span.
+// View returns a View of the Reader for a span.
 func (r *Reader) View(span *nvml.Span) *View {
 	return &View{reader: r, span: span, gpus: map[gpu.UUID]*entry{}}
 }
@@ -60,8 +59,8 @@ func (r *Reader) View(span *nvml.Span) *View {
 // ErrNoGPU is returned for a GPU that NVML does not list.
 var ErrNoGPU = errors.New("there is no such GPU")
 
-// GPUs returns all GPUs of the node, ordered by index. A GPU that fails is listed with its
-// Fault; the error is for what concerns the whole node.
+// GPUs returns all GPUs of the node, ordered by index. A GPU that fails is listed with its Fault.
+// The error is for failures of the whole node.
 func (v *View) GPUs() ([]mig.GPU, error) {
 	count, err := v.span.Library().DeviceCount()
 	if err != nil {
@@ -79,9 +78,9 @@ func (v *View) GPUs() ([]mig.GPU, error) {
 	return out, nil
 }
 
-// GPU returns a GPU as it is now, and asks nothing of the others if it has the index that it had
-// before. If it does not work, it has a Fault; the error is ErrNoGPU, or for what concerns the
-// whole node.
+// GPU reads the current state of a GPU. It does not access the other GPUs if the index of the GPU
+// has not changed. If the GPU does not work, it has a Fault. The error is ErrNoGPU, or for failures
+// of the whole node.
 func (v *View) GPU(id gpu.UUID) (mig.GPU, error) {
 	k, err := v.entry(id)
 	switch {
@@ -94,8 +93,8 @@ func (v *View) GPU(id gpu.UUID) (mig.GPU, error) {
 	}
 }
 
-// entry returns what is known of a GPU. NVML's search for a UUID fails if any GPU of the node has
-// fallen off the bus, so that the GPU is looked for by its index: first by the one that it had.
+// entry returns the entry of a GPU. It searches for the GPU by index, first with the last known
+// index, because NVML's search for a UUID fails if any GPU of the node has fallen off the bus.
 func (v *View) entry(id gpu.UUID) (*entry, error) {
 	if k := v.gpus[id]; k != nil {
 		return k, nil
@@ -126,7 +125,7 @@ func (v *View) entry(id gpu.UUID) (*entry, error) {
 	return nil, fmt.Errorf("GPU %s: %w", id, ErrNoGPU)
 }
 
-// indicesFrom returns the indices below count, with one of them first.
+// indicesFrom returns the indices below count, beginning with first.
 func indicesFrom(count, first int) []int {
 	var out []int
 	if first >= 0 && first < count {
@@ -140,7 +139,7 @@ func indicesFrom(count, first int) []int {
 	return out
 }
 
-// index returns the index that a GPU had, or -1.
+// index returns the last known index of a GPU, or -1.
 func (r *Reader) index(id gpu.UUID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +149,7 @@ func (r *Reader) index(id gpu.UUID) int {
 	return -1
 }
 
-// read reads the GPU with an index.
+// read reads the GPU with this index.
 func (v *View) read(index int) (mig.GPU, error) {
 	k, err := v.open(index)
 	if err == nil {
@@ -162,7 +161,7 @@ func (v *View) read(index int) (mig.GPU, error) {
 	return v.readState(k)
 }
 
-// open returns the GPU with an index, of which only the UUID is read.
+// open returns the GPU with this index. It only reads the UUID.
 func (v *View) open(index int) (*entry, error) {
 	k := &entry{gpu: mig.GPU{Index: index}}
 	var err error
@@ -180,7 +179,7 @@ func (v *View) open(index int) (*entry, error) {
 	return k, nil
 }
 
-// faulty returns a GPU that failed.
+// faulty returns a GPU with the error as its Fault. It returns an error if the driver is gone.
 func faulty(k *entry, err error) (mig.GPU, error) {
 	if nvml.DriverGone(err) {
 		return mig.GPU{}, err
@@ -190,7 +189,8 @@ func faulty(k *entry, err error) (mig.GPU, error) {
 	return g, nil
 }
 
-// constants reads the rest of what does not change while NVML is initialized, and remembers the GPU.
+// constants reads the other values that do not change while NVML is initialized, and remembers the
+// GPU.
 func (v *View) constants(k *entry) error {
 	pci, err := k.handle.PCIInfo()
 	if err != nil {
@@ -240,8 +240,8 @@ func (v *View) readState(k *entry) (mig.GPU, error) {
 	return k.gpu, nil
 }
 
-// Processes returns the processes that use a GPU, ordered by their ids: NVML knows no more of a
-// process. A process that uses several instances is listed for each.
+// Processes returns the processes that use a GPU, ordered by PID. NVML reports only their PIDs and
+// instances. A process that uses several instances is listed once for each.
 func (v *View) Processes(id gpu.UUID) ([]mig.Holder, error) {
 	k, err := v.entry(id)
 	if err != nil {
@@ -269,7 +269,7 @@ func (v *View) Processes(id gpu.UUID) ([]mig.Holder, error) {
 	return out, nil
 }
 
-// noInstance and above is what NVML reports for a process without an instance.
+// noInstance is the lowest of the values that NVML reports for a process without an instance.
 const noInstance = 0xFFFFFFF0
 
 func instanceID(id uint32) uint32 {

@@ -12,8 +12,9 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/profile"
 )
 
-// unlisted reads the GPU instances that NVML cannot list, because that takes their profiles. The
-// kernel driver has a folder for each instance: without one more, NVML is not asked.
+// unlisted reads the GPU instances that NVML does not list because it does not list their profiles.
+// The kernel driver has a folder for each instance. NVML is called only if an instance is missing
+// in the layout.
 func (v *View) unlisted(k *entry) error {
 	k.gpu.Unlisted = nil
 	proc := v.span.Proc()
@@ -51,13 +52,14 @@ func (v *View) unlisted(k *entry) error {
 	return nil
 }
 
-// isDestroyed reports whether an instance was destroyed meanwhile.
+// isDestroyed reports whether an error means that the instance was destroyed in the meantime.
 func isDestroyed(err error) bool {
 	code := nvml.Code(err)
 	return code == gonvml.ERROR_NOT_FOUND || code == gonvml.ERROR_INVALID_ARGUMENT
 }
 
-// computeSlices returns those of a GPU instance: its largest compute instance has all of them.
+// computeSlices returns the number of compute slices of a GPU instance. Its largest compute
+// instance has all of them.
 func computeSlices(h nvml.GPUInstance) (int, error) {
 	most := 0
 	for n := range gonvml.COMPUTE_INSTANCE_PROFILE_COUNT {

@@ -7,11 +7,11 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// noCap is the minor of a capability that is not known.
+// noCap is the minor of an unknown capability.
 const noCap = -1
 
-// fillCaps sets the minors of the capabilities of all MIG devices. A device
-// without them cannot be given to a container.
+// fillCaps sets the minors of the capabilities of all MIG devices. A device without them cannot be
+// given to a container.
 func fillCaps(proc driverproc.Root, devices []device) {
 	var asked []driverproc.Capability
 	eachMIGDevice(devices, func(g *gpu.GPU, d *gpu.MIGDevice) { asked = append(asked, capOfGI(g, d), capOfCI(g, d)) })

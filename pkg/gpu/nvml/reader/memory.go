@@ -9,29 +9,29 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// memory is what was read in a span of NVML and need not be read again. An index means
-// the same GPU for as long as NVML is initialized.
+// memory holds values that need not be read again in a span of NVML. An index means the same GPU
+// while NVML is initialized.
 type memory struct {
 	mu   sync.Mutex
 	gpus map[int]*gpuRecord
 }
 
-// gpuRecord is what is known of one GPU.
+// gpuRecord holds the known values of one GPU.
 type gpuRecord struct {
 	handle nvml.Device
-	// constants are the values that do not change, as far as they are known. known has
-	// the symbols that need not be called for them again.
+	// constants are the known values that do not change. known has the symbols that need not be
+	// called again for them.
 	constants gpu.GPU
 	known     map[string]bool
-	// last is the GPU as it was last read, nil before that, and lacks the values that could
-	// not be read then: see failure.
+	// last is the GPU at its last reading, or nil. lacks has the values that could not be read then
+	// (see failure).
 	last  *gpu.GPU
 	lacks map[string]bool
-	// good is the GPU as it was when it last worked, nil if it never did.
+	// good is the GPU when it last worked, nil if it never did.
 	good *gpu.GPU
 }
 
-// record returns what is known of a GPU. The caller holds m.mu.
+// record returns the record of a GPU. The caller holds m.mu.
 func (m *memory) record(index int) *gpuRecord {
 	if m.gpus == nil {
 		m.gpus = map[int]*gpuRecord{}
@@ -47,8 +47,7 @@ func (m *memory) record(index int) *gpuRecord {
 	return r
 }
 
-// constants returns a GPU with the values that are known, and the symbols that need not
-// be called again.
+// constants returns a GPU with the known values, and the symbols that need not be called again.
 func (m *memory) constants(index int) (gpu.GPU, map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,9 +55,9 @@ func (m *memory) constants(index int) (gpu.GPU, map[string]bool) {
 	return r.constants, maps.Clone(r.known)
 }
 
-// begin returns a GPU with the values that are known, and a function that reports whether
-// another value is due to be read: all that can change and all constants that are not
-// known, or with again what the last reading lacks, unless the GPU was faulty.
+// begin returns a GPU with the known values, and a function that reports whether a value is due to
+// be read. Due are all values that can change, and all unknown constants. If again is set, only the
+// values that the last reading lacks are due, unless the GPU was faulty.
 func (m *memory) begin(index int, again bool) (d device, due func(value string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,7 +75,7 @@ func (m *memory) begin(index int, again bool) (d device, due func(value string) 
 	return d, func(value string) bool { return lacks[value] }
 }
 
-// read remembers a GPU as it was read just now.
+// read remembers the GPU of a reading.
 func (m *memory) read(d device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +85,7 @@ func (m *memory) read(d device) {
 	for _, f := range d.failed {
 		r.lacks[f.value] = true
 	}
-	// Only what belongs to MIG devices is in Missing so far.
+	// So far, Missing only has values of MIG devices.
 	if one := (gpu.Node{GPUs: []gpu.GPU{last}}); !one.Complete() {
 		r.lacks[partMIG] = true
 	}
@@ -111,7 +110,7 @@ func (m *memory) storeConstants(g gpu.GPU, read ...string) {
 	}
 }
 
-// latest returns the new value, unless it is zero.
+// latest returns the new value, or the old one if the new one is zero.
 func latest[T comparable](old, now T) T {
 	var zero T
 	if now == zero {
@@ -120,7 +119,7 @@ func latest[T comparable](old, now T) T {
 	return now
 }
 
-// handle returns the handle of a GPU, and false if it has to be asked for.
+// handle returns the handle of a GPU, and false if it is not known.
 func (m *memory) handle(index int) (nvml.Device, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,7 +127,7 @@ func (m *memory) handle(index int) (nvml.Device, bool) {
 	return h, h.Valid()
 }
 
-// keepHandle stores a handle; that of a GPU that does not work is the zero one.
+// keepHandle stores a handle. The zero handle stands for a GPU that does not work.
 func (m *memory) keepHandle(index int, h nvml.Device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,7 +141,7 @@ func (m *memory) uuid(index int) gpu.UUID {
 	return m.record(index).constants.UUID
 }
 
-// recovery returns the recovery that a GPU needed when it last worked.
+// recovery returns the recovery that the GPU needed when it last worked.
 func (m *memory) recovery(index int) gpu.Recovery {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +151,7 @@ func (m *memory) recovery(index int) gpu.Recovery {
 	return gpu.RecoveryUnknown
 }
 
-// rememberWorking remembers the GPUs that work.
+// rememberWorking stores the GPUs that work.
 func (m *memory) rememberWorking(devices []device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,8 +163,8 @@ func (m *memory) rememberWorking(devices []device) {
 	}
 }
 
-// restoreFaulty restores faulty GPUs as they were when they last worked, except for the
-// fault and the recovery.
+// restoreFaulty restores the values of faulty GPUs from the time when they last worked, except for
+// the fault and the recovery.
 func (m *memory) restoreFaulty(devices []device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,7 +178,7 @@ func (m *memory) restoreFaulty(devices []device) {
 	}
 }
 
-// cloneGPU returns a copy of g that shares nothing with it which its user may change.
+// cloneGPU returns a copy of g. The caller may change the copy without an effect on g.
 func cloneGPU(g gpu.GPU) gpu.GPU {
 	if g.MIG != nil {
 		mig := *g.MIG

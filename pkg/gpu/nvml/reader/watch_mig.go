@@ -10,14 +10,14 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// migState is what is known of a GPU that does not report changes of its MIG
-// mode and its MIG devices.
+// migState is the known state of a GPU that does not report changes of its MIG mode and its MIG
+// devices.
 type migState struct {
-	// known is set once it was read whether the GPU has the mode, and capable if it has.
+	// known is set after it was read whether the GPU has a MIG mode. capable is set if it has.
 	known, capable bool
-	// minor names the GPU in the folders of the kernel driver.
+	// minor identifies the GPU in the folders of the kernel driver.
 	minor int
-	// current and pending are the mode.
+	// current and pending are the modes now and after the next reset.
 	current, pending int
 	// instances has the compute instances of each GPU instance.
 	instances map[uint32][]uint32
@@ -31,7 +31,7 @@ func (w *watch) mustPollMIG(g *watched) bool {
 	return g.mig.capable && g.watchable() && !g.reportsMIG() && w.view.memory.uuid(g.index) != ""
 }
 
-// readMIGState reads the MIG state of a GPU that does not report its changes.
+// readMIGState reads the MIG state of a GPU that does not report MIG changes.
 func (w *watch) readMIGState(g *watched) error {
 	current, pending, err := g.handle.MIGMode()
 	if err != nil {
@@ -47,7 +47,7 @@ func (w *watch) readMIGState(g *watched) error {
 	return err
 }
 
-// minor returns the minor of a GPU. It asks for it if nobody has done so.
+// minor returns the minor of a GPU. It reads the minor if it was not read before.
 func (w *watch) minor(g *watched) (int, error) {
 	seen, known := w.view.memory.constants(g.index)
 	if known[symMinor] {
@@ -60,8 +60,8 @@ func (w *watch) minor(g *watched) (int, error) {
 	return seen.Minor, err
 }
 
-// checkMode delivers EventMIGChanged if the MIG mode of a GPU has changed, or one of its
-// compute instances.
+// checkMode delivers EventMIGChanged if the MIG mode of a GPU, or one of its compute instances, has
+// changed.
 func (w *watch) checkMode(g *watched) error {
 	current, pending, err := g.handle.MIGMode()
 	if err != nil {
@@ -73,9 +73,9 @@ func (w *watch) checkMode(g *watched) error {
 	return nil
 }
 
-// checkInstances delivers EventMIGChanged for GPUs whose GPU instances have changed. The
-// kernel driver keeps a folder for each, so that it costs no call of NVML. Compute
-// instances alone are compared when it is the turn of their GPU.
+// checkInstances delivers EventMIGChanged for GPUs whose GPU instances have changed. It needs no
+// call of NVML, because the kernel driver keeps a folder for each instance. Changes of only compute
+// instances are found when the GPU is asked in turn.
 func (w *watch) checkInstances() {
 	for _, g := range w.gpus {
 		if !w.mustPollMIG(g) {
@@ -89,7 +89,7 @@ func (w *watch) checkInstances() {
 	}
 }
 
-// changed delivers EventMIGChanged if now differs from what was known.
+// changed delivers EventMIGChanged if now differs from the known state.
 func (w *watch) changed(g *watched, now migState) {
 	was := g.mig
 	g.mig = now
