@@ -128,7 +128,7 @@ func quote(v string) string {
 
 var errQuote = errors.New("unbalanced quotes or characters that a shell would expand")
 
-// unquote is the inverse of quote. It accepts double quotes too.
+// unquote is the inverse of quote. It also accepts double quotes.
 func unquote(v string) (string, error) {
 	var b strings.Builder
 	for v != "" {

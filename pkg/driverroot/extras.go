@@ -39,9 +39,9 @@ var (
 	verbsNode = pattern(`^uverbs\d+$`)
 )
 
-// extras finds the optional hardware in the device root. All but the IMEX channels
-// and the switches may also be among the host's own nodes, since other drivers than that of the
-// GPUs make them.
+// extras finds the optional hardware in the device root. It also searches the host's folder of
+// device nodes, except for the IMEX channels and the switches, because the other nodes are made by
+// other drivers than the GPU driver.
 func (r *Root) extras(own devRoot) Extras {
 	x := Extras{
 		IMEX:     own.nodesByNumber("nvidia-caps-imex-channels", imexNode),

@@ -59,7 +59,7 @@ func (r *Root) afresh() *Root {
 	return &once
 }
 
-// captureState returns the state of the folders that r has searched. root makes the later
+// mark returns the state of the folders that r has searched. root makes the later
 // comparison.
 func (r *Root) mark(root *Root) searchState {
 	m := searchState{root: root, nodes: r.nodes, folders: map[string]identity{}, listed: map[string]bool{}, at: r.begun}

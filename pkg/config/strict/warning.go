@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// maxWarnings is how many warnings of a document are kept, so that a log has room for
-// them.
+// maxWarnings is the number of warnings of a document that are kept, so that a log line has
+// room for them.
 const maxWarnings = 20
 
 // warnings has the first maxWarnings warnings. more counts the other warnings.

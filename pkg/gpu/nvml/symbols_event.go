@@ -37,7 +37,7 @@ func (s EventSet) Wait(limit time.Duration) (Event, error) {
 	return event, err
 }
 
-// Free frees the set. Nobody may wait for it.
+// Free frees the set. No caller may be waiting for it.
 func (s EventSet) Free() error {
 	return invoke(s.handle, "nvmlEventSetFree", gonvml.EventSet.Free)
 }

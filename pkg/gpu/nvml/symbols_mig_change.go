@@ -2,11 +2,11 @@ package nvml
 
 import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// mostInstances is more than a GPU has of any kind of instance. go-nvml makes room for as
-// many as the profile says, and some drivers report fewer than there can be.
+// mostInstances is larger than the number of instances of any kind on a GPU. go-nvml allocates as
+// many as the profile reports, but some drivers report fewer than are possible.
 const mostInstances = 32
 
-// SetMIGMode sets the MIG mode of the GPU. The activation says whether it is in force:
+// SetMIGMode sets the MIG mode of the GPU. The activation says whether the mode is in effect:
 // SUCCESS, ERROR_RESET_REQUIRED if it needs a reset, or ERROR_IN_USE. The caller needs root.
 func (d Device) SetMIGMode(on bool) (activation gonvml.Return, err error) {
 	mode := gonvml.DEVICE_MIG_DISABLE
@@ -20,8 +20,8 @@ func (d Device) SetMIGMode(on bool) (activation gonvml.Return, err error) {
 	return activation, err
 }
 
-// PossiblePlacements returns where GPU instances of a profile can lie on the GPU, whether or
-// not the places are free.
+// PossiblePlacements returns the possible placements of GPU instances of a profile on the GPU, even
+// if they are not free.
 func (d Device) PossiblePlacements(p gonvml.GpuInstanceProfileInfo) ([]gonvml.GpuInstancePlacement, error) {
 	return get(d.handle, "nvmlDeviceGetGpuInstancePossiblePlacements_v2", func(h gonvml.Device) ([]gonvml.GpuInstancePlacement, gonvml.Return) {
 		return h.GetGpuInstancePossiblePlacements(&p)
@@ -72,8 +72,8 @@ func (g GPUInstance) ComputeProfile(number int) (gonvml.ComputeInstanceProfileIn
 	})
 }
 
-// PossiblePlacements returns where compute instances of a profile can lie in the GPU
-// instance. Older libraries lack it: see Missing.
+// PossiblePlacements returns the possible placements of compute instances of a profile in the GPU
+// instance. Older libraries lack it (see the function Missing).
 func (g GPUInstance) PossiblePlacements(p gonvml.ComputeInstanceProfileInfo) ([]gonvml.ComputeInstancePlacement, error) {
 	return get(g.handle, "nvmlGpuInstanceGetComputeInstancePossiblePlacements", func(h gonvml.GpuInstance) ([]gonvml.ComputeInstancePlacement, gonvml.Return) {
 		return h.GetComputeInstancePossiblePlacements(&p)
@@ -85,7 +85,7 @@ type ComputeInstance struct {
 	handle[gonvml.ComputeInstance]
 }
 
-// CreateComputeInstance creates a compute instance of a profile where the driver puts it.
+// CreateComputeInstance creates a compute instance of a profile. The driver chooses the placement.
 func (g GPUInstance) CreateComputeInstance(p gonvml.ComputeInstanceProfileInfo) (ComputeInstance, error) {
 	h, err := getHandle(g.handle, "nvmlGpuInstanceCreateComputeInstance", func(h gonvml.GpuInstance) (gonvml.ComputeInstance, gonvml.Return) {
 		return h.CreateComputeInstance(&p)
@@ -93,8 +93,8 @@ func (g GPUInstance) CreateComputeInstance(p gonvml.ComputeInstanceProfileInfo) 
 	return ComputeInstance{h}, err
 }
 
-// CreateComputeInstanceAt creates a compute instance of a profile at a placement. Older
-// libraries lack it: see Missing.
+// CreateComputeInstanceAt creates a compute instance of a profile at a placement. Older libraries
+// lack it (see the function Missing).
 func (g GPUInstance) CreateComputeInstanceAt(p gonvml.ComputeInstanceProfileInfo, at gonvml.ComputeInstancePlacement) (ComputeInstance, error) {
 	h, err := getHandle(g.handle, "nvmlGpuInstanceCreateComputeInstanceWithPlacement", func(h gonvml.GpuInstance) (gonvml.ComputeInstance, gonvml.Return) {
 		return h.CreateComputeInstanceWithPlacement(&p, &at)

@@ -41,7 +41,7 @@ type View struct {
 	driver string
 }
 
-// gpuEntry holds the values of a GPU that a View has read.
+// entry holds the values of a GPU that a View has read.
 type entry struct {
 	handle nvml.Device
 	gpu    mig.GPU

@@ -114,7 +114,6 @@ func tooOld(err error) error {
 // lost GPU. After an XID it asks the GPU of the XID, because the driver sends one before a GPU is
 // lost. GPUs that do not work, that cannot be registered for events, or that are joining a fabric
 // are asked after 2 s, and then with growing pauses of up to 30 s.
-// are asked after 2 s, and then with growing pauses of up to 30 s.
 func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	_, err := nvml.Use(ctx, r.cfg.Session, func(use context.Context, span *nvml.Span) (struct{}, error) {
 		v := r.view(span)

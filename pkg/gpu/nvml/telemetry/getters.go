@@ -6,17 +6,17 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// getter is a call of NVML, or two that belong together, that gives values of a GPU.
+// getter is a call of NVML, or two calls that belong together, that returns values of a GPU.
 type getter struct {
 	symbol string
 	fields []Field
-	// static says that the values do not change while the driver runs: they are read
-	// again after slowPeriod only.
+	// static says that the values do not change while the driver runs. They are read again only
+	// after slowPeriod.
 	static bool
 	read   func(d nvml.Device, put func(Field, float64)) error
 }
 
-// oneValue is a getter of one value, which is multiplied by scale.
+// oneValue returns a getter of one value, which is multiplied by scale.
 func oneValue[N ~uint32 | ~uint64 | ~int | ~int32](symbol string, f Field, scale float64, call func(nvml.Device) (N, error)) getter {
 	return getter{symbol: symbol, fields: []Field{f}, read: func(d nvml.Device, put func(Field, float64)) error {
 		value, err := call(d)
@@ -27,7 +27,7 @@ func oneValue[N ~uint32 | ~uint64 | ~int | ~int32](symbol string, f Field, scale
 	}}
 }
 
-// staticGetter marks the values of a getter as static.
+// staticGetter returns g with static set.
 func staticGetter(g getter) getter {
 	g.static = true
 	return g
@@ -52,8 +52,8 @@ func threshold(f Field, which gonvml.TemperatureThresholds) getter {
 // milliwatts is the scale from NVML's unit of power to DCGM's.
 const milliwatts = 1e-3
 
-// getters are the calls for values of a whole GPU. Memory is read by memory, since MIG
-// devices have it too.
+// getters returns the calls for values of a whole GPU. The function memory reads memory, because
+// MIG devices also have memory.
 func getters() []getter {
 	return append([]getter{
 		clock(DCGM_FI_DEV_SM_CLOCK, gonvml.CLOCK_SM),
@@ -142,8 +142,8 @@ func bar1(d nvml.Device, put func(Field, float64)) error {
 	return err
 }
 
-// licence gives 1 for a GPU with a vGPU feature that has a licence. A GPU without such
-// features has 0, as in DCGM.
+// licence puts 1 for a GPU with a licensed vGPU feature. As in DCGM, it puts 0 for a GPU without
+// such features.
 func licence(d nvml.Device, put func(Field, float64)) error {
 	features, err := d.Licensable()
 	if err != nil {
@@ -167,15 +167,15 @@ func migMode(d nvml.Device, put func(Field, float64)) error {
 	return err
 }
 
-// memoryFields are what memory gives.
+// memoryFields returns the fields that memory puts.
 func memoryFields() []Field {
 	return []Field{DCGM_FI_DEV_FB_TOTAL, DCGM_FI_DEV_FB_FREE, DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_FB_RESERVED, DCGM_FI_DEV_FB_USED_RATIO}
 }
 
 const symMemory = "nvmlDeviceGetMemoryInfo_v2"
 
-// memory reads the memory of a GPU or MIG device, in MiB. Drivers before 510 count what
-// they reserve as used, and do not say how much that is.
+// memory reads the memory of a GPU or MIG device, in MiB. Drivers before 510 count reserved memory
+// as used, and do not report its size.
 func memory(d nvml.Device, put func(Field, float64)) error {
 	m, err := d.MemoryInfoV2()
 	if nvml.Missing(err) {

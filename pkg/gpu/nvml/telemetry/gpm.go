@@ -46,7 +46,7 @@ func (r *reading) units() error {
 	return nil
 }
 
-// supported asks whether the GPU has GPM, until the driver says so.
+// supported asks whether the GPU has GPM, until the driver has answered.
 func (r *reading) supported() error {
 	s := r.sampler
 	if s.asked {
@@ -60,7 +60,7 @@ func (r *reading) supported() error {
 	return r.checkCall(err, symGPMSupport)
 }
 
-// metrics returns the metrics that are wanted, of the whole GPU or of GPU instances.
+// metrics returns the wanted metrics of the whole GPU, or of GPU instances.
 func (s *Sampler) metrics(whole bool) []unit {
 	var out []unit
 	for _, u := range s.plan.units {
@@ -71,7 +71,7 @@ func (s *Sampler) metrics(whole bool) []unit {
 	return out
 }
 
-// gauge takes a sample of the counters and reads what changed since the last one.
+// gauge takes a sample of the counters and reads the metrics of the time since the last sample.
 func (r *reading) gauge(g *gauge, instance int, wanted []unit, into Values) error {
 	fields := make([]Field, len(wanted))
 	metrics := make([]gonvml.GpmMetric, len(wanted))
@@ -115,7 +115,8 @@ type gauge struct {
 	taken, full    bool
 }
 
-// takeSample takes a sample, unless the last one is too recent. It reports whether there are two.
+// takeSample takes a sample, unless the last one is too recent. It reports whether there are two
+// samples.
 func (g *gauge) takeSample(library nvml.Library, d nvml.Device, instance int, now time.Time) (bool, error) {
 	if g.taken && now.Sub(g.at) < gpmPause {
 		return false, nil
@@ -138,7 +139,8 @@ func (g *gauge) takeSample(library nvml.Library, d nvml.Device, instance int, no
 	return g.full, nil
 }
 
-// free frees the samples. It does nothing for a span that has ended, which has freed them.
+// free frees the samples. It does nothing for a span that has ended, because the end has freed
+// them.
 func (g *gauge) free() {
 	if g.full {
 		_ = g.earlier.Free() // it was allocated by the same library

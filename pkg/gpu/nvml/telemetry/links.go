@@ -6,8 +6,9 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// linkErrorKind is a kind of error that is counted for each NVLink. DCGM's fields of the links 0 to 5, 6
-// to 11, 12 to 14 and 15 to 17 have consecutive numbers; NVML has field values of the first twelve.
+// linkErrorKind is a kind of error that is counted for each NVLink. DCGM's fields of the links 0 to
+// 5, 6 to 11, 12 to 14 and 15 to 17 have consecutive numbers. NVML has field values of the first
+// twelve links.
 type linkErrorKind struct {
 	counter                                    gonvml.NvLinkErrorCounter
 	links0, links6, links12, links15           Field
@@ -64,7 +65,7 @@ func lanes() []linkErrorKind {
 	}
 }
 
-// linkValues are the field values of NVLinks: their errors, and what NVLink 5 counts.
+// linkValues returns the field values of NVLinks: their errors, and the counters of NVLink 5.
 func linkValues() []fieldSource {
 	var out []fieldSource
 	for _, l := range lanes() {
@@ -101,7 +102,7 @@ func linkValues() []fieldSource {
 	return out
 }
 
-// linkErrors are the getters of the errors of links that have no field values.
+// linkErrors returns the getters of errors of links without field values.
 func linkErrors() []getter {
 	var out []getter
 	for _, l := range lanes() {
@@ -112,7 +113,8 @@ func linkErrors() []getter {
 	return out
 }
 
-// linkError is the getter of the errors of one link. A GPU without the link does not support it.
+// linkError returns the getter of the errors of one link. A GPU without the link does not support
+// it.
 func linkError(f Field, link int, counter gonvml.NvLinkErrorCounter) getter {
 	const symbol = "nvmlDeviceGetNvLinkErrorCounter"
 	return oneValue(symbol, f, 1, func(d nvml.Device) (uint64, error) {

@@ -8,8 +8,9 @@ import (
 
 const symPeers = "nvmlDeviceGetP2PStatus"
 
-// peers reads how the GPU reaches the other GPUs of the node, if that is wanted. It is kept
-// until the GPUs are reported anew: there are many pairs, and they do not change.
+// peers reads, if wanted, whether the GPU reaches the other GPUs of the node over NVLink. The
+// result is kept until the driver reports the GPUs again, because there are many pairs and they do
+// not change.
 func (r *reading) peers() error {
 	s := r.sampler
 	if !s.wants(PeerStatus) {
@@ -34,7 +35,7 @@ func (r *reading) peers() error {
 	return nil
 }
 
-// peer reads how the GPU reaches the one with an index.
+// peer reads whether the GPU reaches the GPU with this index over NVLink.
 func (r *reading) peer(library nvml.Library, index int) error {
 	s := r.sampler
 	other, err := library.Device(index)

@@ -17,7 +17,7 @@ type reading struct {
 	sample  Sample
 }
 
-// read reads everything. The error is for a GPU that is lost, and for a use that has to end.
+// read reads all values. The error means that the GPU is lost, or that the use has to end.
 func (r *reading) read() error {
 	s := r.sampler
 	now := r.sample.At
@@ -58,7 +58,7 @@ func (r *reading) read() error {
 	return context.Cause(r.ctx)
 }
 
-// into stores the values that are wanted.
+// into returns a function that stores the wanted values in v.
 func (r *reading) into(v Values) func(Field, float64) {
 	return func(f Field, value float64) {
 		if r.sampler.wanted[f] {
@@ -67,8 +67,8 @@ func (r *reading) into(v Values) func(Field, float64) {
 	}
 }
 
-// checkCall accounts for a call that gives fields. It returns the errors after which the rest
-// need not be tried: the GPU is lost, or the driver is gone.
+// checkCall records the result of a call that returns fields. It returns only errors after which
+// the other calls need not be tried: the GPU is lost, or the driver is gone.
 func (r *reading) checkCall(err error, symbol string, fields ...Field) error {
 	if cause := context.Cause(r.ctx); cause != nil {
 		return cause
@@ -96,10 +96,10 @@ func (r *reading) checkCall(err error, symbol string, fields ...Field) error {
 	return nil
 }
 
-// denied is the reason of what the driver may permit later.
+// denied is the reason for values that the driver may permit later.
 const denied = "no permission"
 
-// reason is why a value is absent, in one of few words, for a label.
+// reason returns why a value is absent, as one of a few texts, for a label.
 func reason(err error) string {
 	switch {
 	case nvml.Missing(err):
@@ -126,7 +126,7 @@ func (r *reading) memory() error {
 		}
 		err := memory(i.device, r.into(r.instance(id)))
 		if err != nil {
-			// If the MIG device of the handle is gone, there may be another one by now.
+			// If the MIG device of the handle is gone, another MIG device may exist by now.
 			if i.find(s.device); i.device.Valid() {
 				err = memory(i.device, r.into(r.instance(id)))
 			}
@@ -165,7 +165,7 @@ func (r *reading) texts() {
 	}
 }
 
-// plausible removes temperatures that cannot be: a sensor that fails reports such.
+// plausible removes impossible temperatures, which a failing sensor reports.
 func (r *reading) plausible() {
 	for _, f := range []Field{DCGM_FI_DEV_GPU_TEMP_CELSIUS, DCGM_FI_DEV_MEMORY_TEMP_CELSIUS} {
 		if r.sample.GPU[f] > hottest {
@@ -174,7 +174,7 @@ func (r *reading) plausible() {
 	}
 }
 
-// processes reads who uses the GPU.
+// processes reads the processes that use the GPU.
 func (r *reading) processes() error {
 	s := r.sampler
 	running, err := s.device.ComputeProcesses()

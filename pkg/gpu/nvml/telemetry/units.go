@@ -11,7 +11,7 @@ type unit struct {
 	field Field
 	id    gonvml.GpmMetricId
 	scale float64
-	// whole says that the metric is one of the whole GPU, not of a GPU instance.
+	// whole says that the metric is for the whole GPU, and not for a GPU instance.
 	whole bool
 }
 
@@ -22,7 +22,7 @@ const (
 	symGPMSupport = "nvmlGpmQueryDeviceSupport"
 )
 
-// units are the metrics of GPM that DCGM has as its profiling fields.
+// units returns the metrics of GPM that correspond to DCGM's profiling fields.
 func units() []unit {
 	return slices.Concat([]unit{
 		{field: DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO, id: gonvml.GPM_METRIC_GRAPHICS_UTIL, scale: percent},

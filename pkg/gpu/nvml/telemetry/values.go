@@ -64,8 +64,8 @@ func (r *reading) fieldValues() error {
 	return nil
 }
 
-// linkRate derives DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL, a rate in MB/s, from the counters of both directions.
-// As in DCGM, its kilobyte has 1,024 bytes and its megabyte 1,000 kilobytes.
+// linkRate derives DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL, a rate in MB/s, from the counters of both
+// directions. As in DCGM, a kilobyte has 1,024 bytes and a megabyte 1,000 kilobytes.
 func (r *reading) linkRate(refused map[Field]gonvml.Return) {
 	v := r.sample.GPU
 	tx, sends := v[NVLinkTxBytes]
@@ -86,7 +86,7 @@ func (r *reading) linkRate(refused map[Field]gonvml.Return) {
 	}
 }
 
-// decode returns the value of a field value, and false for a type that it does not know.
+// decode returns the value of a field value, and false for an unknown type.
 func decode(v gonvml.FieldValue) (float64, bool) {
 	word := binary.NativeEndian.Uint64(v.Value[:])
 	half := binary.NativeEndian.Uint32(v.Value[:])
@@ -108,8 +108,8 @@ func decode(v gonvml.FieldValue) (float64, bool) {
 	}
 }
 
-// width returns the number of values that a counter of a type has, 0 if it cannot be seen
-// to wrap.
+// width returns the number of values of a counter with this type. It is 0 if a wrap of the counter
+// cannot be detected.
 func width(valueType uint32) float64 {
 	if gonvml.ValueType(valueType) == gonvml.VALUE_TYPE_UNSIGNED_INT {
 		return 1 << 32
