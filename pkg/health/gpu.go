@@ -11,44 +11,45 @@ import (
 // scope is the part of a GPU that a cause concerns.
 type scope struct{ gi, ci uint32 }
 
-// wholeGPU is the scope of all of a GPU, and so of all of its MIG devices.
+// wholeGPU returns the scope of the whole GPU, with all of its MIG devices.
 func wholeGPU() scope { return scope{gpu.NoInstance, gpu.NoInstance} }
 
 // incident is an XID that makes a part of a GPU unhealthy.
 type incident struct {
-	// xid is the first of its class, since later ones often only follow from it.
+	// xid is the first XID of its class, because later ones are often only a consequence of it.
 	xid   uint64
 	class class
-	// last is when the last XID of the class came.
+	// last is the time of the last XID of the class.
 	last time.Time
-	// away is set once the GPU did not answer after the XID. When it answers again,
-	// it has been initialized anew.
+	// away is set if the GPU has not answered since the XID. It is initialized anew before it
+	// answers again.
 	away bool
-	// asked is set once the driver has asked for a recovery since the XID.
+	// asked is set after the driver has asked for a recovery since the XID.
 	asked bool
 }
 
-// gpuState is what is known about the health of one GPU.
+// gpuState is the known state of the health of one GPU.
 type gpuState struct {
-	// present is set while the newest snapshot has the GPU. It was begun at seen.
+	// present is set while the newest snapshot has the GPU. The reading of that snapshot began at
+	// seen.
 	present bool
 	seen    time.Time
-	// fault is why the GPU does not answer, empty if it does.
+	// fault is the reason why the GPU does not answer, empty if it answers.
 	fault string
-	// lost is when the GPU was reported as lost, zero if it has answered since.
+	// lost is the time at which the GPU was reported as lost, zero if it has answered since.
 	lost     time.Time
 	recovery gpu.Recovery
-	// parts has the instances that exist, each with its fault or "", and gone has
-	// those that existed before.
+	// parts has the existing instances, each with its fault or "". gone has instances that existed
+	// before.
 	parts map[scope]string
 	gone  map[scope]bool
-	// causes has at most one cause per class of XIDs.
+	// causes has at most one cause for each class of XIDs.
 	causes map[scope][]incident
 }
 
 func newState() *gpuState { return &gpuState{gone: map[scope]bool{}, causes: map[scope][]incident{}} }
 
-// observe applies what a snapshot shows of the GPU.
+// observe applies the GPU's state in a snapshot.
 func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
 	g.present, g.seen, g.fault = true, at, ""
 	if seen.Fault == nil || seen.Recovery != gpu.RecoveryUnknown {
@@ -74,7 +75,8 @@ func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
 // recordParts records which instances the GPU has.
 func (g *gpuState) recordParts(mig *gpu.MIG) {
 	for s := range g.parts {
-		// Nobody could read which part a faulty MIG device is: that is not one that was there.
+		// A faulty MIG device whose instances could not be read does not count as an instance that
+		// existed.
 		if s != wholeGPU() {
 			g.gone[s] = true
 		}
@@ -95,8 +97,7 @@ func (g *gpuState) recordParts(mig *gpu.MIG) {
 	}
 }
 
-// outlives reports whether a cause outlives the newest snapshot, in which the GPU
-// answers.
+// outlives reports whether a cause stays after the newest snapshot, in which the GPU answers.
 func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 	over := !g.seen.Before(x.last.Add(rules.quiet()))
 	switch {
@@ -111,22 +112,21 @@ func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 	case x.away:
 		return false
 	case g.recovery != gpu.RecoveryUnknown && !needed(g.recovery):
-		// The driver knows what the GPU needs, and says that it needs nothing. If it
-		// never asked for anything, it has the quiet window to do so.
+		// The driver reports that the GPU needs nothing. If the driver has never asked for a
+		// recovery, it has the quiet window to do so.
 		return !x.asked && !over
 	default:
 		return x.class != quietClass || !over
 	}
 }
 
-// asksForRecovery reports whether the driver asks for a recovery action, and the rules count
-// it.
+// asksForRecovery reports whether the driver asks for a recovery action that counts by the rules.
 func (g *gpuState) asksForRecovery(rules Rules) bool {
 	return needed(g.recovery) && rules.Counts(recoveryChanged)
 }
 
-// needed reports whether a driver asks for a recovery action. That of the IMEX
-// domain is not one: only programs that span several nodes need the domain.
+// needed reports whether a GPU needs a recovery action to be healthy. It returns false for an
+// action of the IMEX domain, because only programs that span several nodes need the domain.
 func needed(r gpu.Recovery) bool { return r.Needed() && r != gpu.RecoveryIMEXDomain }
 
 func (g *gpuState) hasPart(s scope) bool {
@@ -172,14 +172,14 @@ func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	list[i].last, list[i].away = at, away
 }
 
-// forget drops the causes for which drop holds.
+// forget removes the causes for which drop returns true.
 func (g *gpuState) forget(drop func(incident) bool) {
 	for s := range g.causes {
 		g.retain(s, func(x incident) bool { return !drop(x) })
 	}
 }
 
-// retain drops the causes of a part for which holds does not.
+// retain removes the causes of a part for which holds returns false.
 func (g *gpuState) retain(s scope, holds func(incident) bool) {
 	g.causes[s] = slices.DeleteFunc(g.causes[s], func(x incident) bool { return !holds(x) })
 	if len(g.causes[s]) == 0 {
@@ -187,8 +187,8 @@ func (g *gpuState) retain(s scope, holds func(incident) bool) {
 	}
 }
 
-// unhealthy returns the status of each part that is unhealthy. A part with several
-// reasons has the kind of the first one.
+// unhealthy returns the status of each unhealthy part. A part with several reasons has the kind of
+// the first reason.
 func (g *gpuState) unhealthy(rules Rules) map[scope]Status {
 	out := map[scope]Status{}
 	add := func(s scope, kind cause.Code, reason string) {
@@ -230,8 +230,8 @@ func (g *gpuState) faultKind() cause.Code {
 	return cause.DeviceFault
 }
 
-// RecoveryText returns the recovery action that the driver asks for in words. It is
-// empty for an action that a GPU does not need to be healthy.
+// RecoveryText describes the recovery action that the driver asks for. It is empty for an action
+// that a GPU does not need to be healthy.
 func RecoveryText(r gpu.Recovery) string {
 	if !needed(r) {
 		return ""
@@ -250,8 +250,8 @@ func RecoveryText(r gpu.Recovery) string {
 	}
 }
 
-// next returns when a snapshot may show more than the newest one. A GPU that comes
-// back causes an event.
+// next returns when a snapshot may show more than the newest one. A GPU that returns to the node
+// causes an event.
 func (g *gpuState) next(rules Rules) (time.Time, bool) {
 	var next time.Time
 	if !g.present {
@@ -275,8 +275,7 @@ func (g *gpuState) next(rules Rules) (time.Time, bool) {
 	return next, !next.IsZero()
 }
 
-// troubled reports whether the newest snapshot shows a failure that may end without
-// an event.
+// troubled reports whether the newest snapshot shows a failure that may end without an event.
 func (g *gpuState) troubled(rules Rules) bool {
 	if g.fault != "" || !g.lost.IsZero() || g.asksForRecovery(rules) || needed(g.recovery) && len(g.causes) > 0 {
 		return true

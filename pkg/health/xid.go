@@ -5,39 +5,39 @@ import (
 	"time"
 )
 
-// class says what makes a GPU healthy again after an XID.
+// class is the condition under which a GPU is healthy again after an XID.
 type class int
 
 // The classes, from the mildest to the gravest.
 const (
-	// quietClass needs only that no other XID follows: the program that was hit has
-	// ended, and the GPU goes on.
+	// quietClass only needs some time without another XID. The program on the GPU has ended, but
+	// the GPU continues to work.
 	quietClass class = iota
 	// resetClass needs the GPU to be reset.
 	resetClass
-	// rebootClass needs the GPU to be reset by more than its driver: with the node, by
-	// a power cycle, or by being attached again.
+	// rebootClass needs a reset of the GPU that its driver cannot do: a reboot of the node, a power
+	// cycle, or attaching the GPU again.
 	rebootClass
 )
 
-// recoveryChanged is the XID by which a driver reports that it asks for another
-// recovery action than before.
+// recoveryChanged is the XID by which a driver reports that it asks for another recovery action
+// than before.
 const recoveryChanged = 154
 
-// xids is a range of XIDs, with what they mean.
+// xids is a range of XIDs with their meaning.
 type xids struct {
 	first, last uint64
 	name        string
 }
 
-// catalogue has the XIDs that drivers send by their class, after NVIDIA's
-// catalogue for Ampere and newer GPUs, column "Resolution Bucket (Immediate
-// Action)": docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
+// catalogue has the XIDs of drivers by class, according to NVIDIA's catalogue for Ampere and newer
+// GPUs, column "Resolution Bucket (Immediate Action)":
+// docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
 func catalogue() map[class][]xids {
 	return map[class][]xids{rebootClass: rebootXIDs(), resetClass: resetXIDs(), quietClass: quietXIDs()}
 }
 
-// rebootXIDs are those with RESTART_BM, RESTART_VM and CHECK_MECHANICALS.
+// rebootXIDs returns the XIDs with RESTART_BM, RESTART_VM and CHECK_MECHANICALS.
 func rebootXIDs() []xids {
 	return []xids{
 		{54, 54, "auxiliary power is not connected"},
@@ -46,7 +46,7 @@ func rebootXIDs() []xids {
 	}
 }
 
-// resetXIDs are those with RESET_GPU, and with the workflows for XID 48 and NVLink.
+// resetXIDs returns the XIDs with RESET_GPU, and with the workflows for XID 48 and NVLink.
 func resetXIDs() []xids {
 	return []xids{
 		{46, 46, "GPU stopped processing"},
@@ -71,8 +71,8 @@ func resetXIDs() []xids {
 	}
 }
 
-// quietXIDs are those with RESTART_APP, IGNORE and UPDATE_SWFW, and those without an
-// action: a driver that knows them also reports the recovery action that it needs.
+// quietXIDs returns the XIDs with RESTART_APP, IGNORE and UPDATE_SWFW, and the XIDs without an
+// action. A driver that knows the latter also reports the recovery action that it needs.
 func quietXIDs() []xids {
 	return []xids{
 		{8, 8, "GPU stopped processing"},
@@ -122,8 +122,8 @@ func quietXIDs() []xids {
 	}
 }
 
-// lookUpXID returns the class of an XID, and its name if the catalogue has it. An XID
-// that the catalogue lacks has quietClass.
+// lookUpXID returns the class of an XID, and its name if the catalogue has it. An XID that is not
+// in the catalogue has quietClass.
 func lookUpXID(xid uint64) (class, string) {
 	all := catalogue()
 	for _, c := range []class{rebootClass, resetClass, quietClass} {
@@ -142,7 +142,7 @@ func classOf(xid uint64) class {
 	return c
 }
 
-// describe returns an XID in words, and what makes the GPU healthy again.
+// describe returns the name of an XID and the condition under which the GPU is healthy again.
 func describe(xid uint64, quiet time.Duration) string {
 	c, name := lookUpXID(xid)
 	text := fmt.Sprintf("xid %d", xid)
