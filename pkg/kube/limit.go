@@ -12,7 +12,7 @@ import (
 // the size of any object: etcd accepts 1.5 MiB by default. client-go has no limit.
 const maxValue = 4 << 20
 
-// limiter bounds answers. That of a watch is bounded by its reader, event by event.
+// limiter bounds answers. For a watch, the reader bounds each event instead.
 type limiter struct{ next http.RoundTripper }
 
 // RoundTrip sends a request.
@@ -24,7 +24,7 @@ func (l limiter) RoundTrip(r *http.Request) (*http.Response, error) {
 	if resp.StatusCode != http.StatusOK || !r.URL.Query().Has("watch") {
 		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxValue}
 	}
-	// A proxy may name the time, which client-go does not read.
+	// A proxy may send a time, which client-go does not understand.
 	if at, err := http.ParseTime(resp.Header.Get("Retry-After")); err == nil {
 		resp.Header.Set("Retry-After", strconv.Itoa(int(time.Until(at).Seconds())))
 	}

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Generator is how caches that Encode made say who made them; ldconfig -p prints it.
+// Generator is the name of this program in the caches that Encode makes. ldconfig -p prints it.
 const Generator = "outrigger container-toolkit"
 
-// Encode returns the cache with the libraries, in the format that each glibc since 2.2
-// reads. Of entries that are equal for the loader, the first one in the list counts. The
-// same entries always give the same bytes.
+// Encode returns a cache of the libraries in the format that every glibc since 2.2 reads. If
+// entries are equal for the loader, the first one in the list counts. The same entries always give
+// the same bytes.
 func Encode(entries []Entry) ([]byte, error) {
 	entries = slices.Clone(entries)
 	sortEntries(entries)
@@ -59,14 +59,14 @@ type encoder struct {
 	folders []string
 }
 
-// addString adds a string and returns where it begins.
+// addString adds a string and returns its offset.
 func (e *encoder) addString(s string) uint32 {
 	at := len(e.b)
 	e.b = append(append(e.b, s...), 0)
 	return uint32(at)
 }
 
-// addStrings adds the strings of an entry. The name is mostly the end of the path.
+// addStrings adds the strings of an entry. The name is usually the end of the path.
 func (e *encoder) addStrings(entry Entry) (name, path uint32) {
 	path = e.addString(entry.Path)
 	if strings.HasSuffix(entry.Path, "/"+entry.Name) {
@@ -83,7 +83,7 @@ func (e *encoder) hwcap(entry Entry) uint64 {
 	return extension | entry.Hwcap&levelMask | uint64(index)
 }
 
-// extension adds the names of the folders, and who made the cache.
+// extension adds the names of the folders, and the generator of the cache.
 func (e *encoder) extension(folders []uint32) {
 	e.b = append(e.b, make([]byte, -len(e.b)&3)...)
 	put := binary.NativeEndian

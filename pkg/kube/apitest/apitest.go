@@ -1,5 +1,6 @@
-// Package apitest starts a real API server for tests, with its etcd and, in Start, the controllers
-// of DaemonSets, PodDisruptionBudgets, namespaces and garbage. There is no scheduler and no node.
+// Package apitest starts a real API server for tests, with its etcd. Start also starts the
+// controllers of DaemonSets, PodDisruptionBudgets, namespaces and garbage collection. There is no
+// scheduler and no node.
 package apitest
 
 import (
@@ -20,17 +21,17 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// limit bounds the start, on a machine with much else to do.
+// limit bounds the start, on a busy machine.
 const limit = 5 * time.Minute
 
-// poll is the time between two looks whether it has started.
+// poll is the time between two checks whether the server has started.
 const poll = 50 * time.Millisecond
 
-// token is that of a user who may do everything.
+// token is the token of a user with all permissions.
 const token = "test"
 
-// Start returns how to connect to an API server that ends with the test. It skips the test
-// on a machine where "make cluster" has not built the programs.
+// Start starts an API server that ends with the test, and returns its client configuration. It
+// skips the test on a machine where "make cluster" has not built the programs.
 func Start(t testing.TB) *rest.Config {
 	t.Helper()
 	requireProgram(t)
@@ -45,8 +46,8 @@ func Start(t testing.TB) *rest.Config {
 	return s.rc
 }
 
-// shared is the API server of New, which ends with the process. It is cheaper than that of Start:
-// without controllers, and with all rights for everybody who has the token.
+// shared is the API server of New, which ends with the process. It is cheaper than the API server
+// of Start: it has no controllers, and the token grants all permissions.
 var shared = sync.OnceValue(func() *server {
 	return launch("--authorization-mode", "AlwaysAllow", "--enable-priority-and-fairness=false")
 })
@@ -69,9 +70,9 @@ current-context: test
 `, rc.Host, rc.BearerToken)
 }
 
-// Script runs the text of a shell script, whose kubectl is that of the API server, and returns what
-// it prints. $COMPONENTS has the programs and manifests of a cluster. It skips the test on a machine
-// without one of the other programs that it needs.
+// Script runs a shell script whose kubectl uses the API server, and returns its output. $COMPONENTS
+// has the programs and manifests of a cluster. Script skips the test on a machine without one of
+// the programs in needs.
 func Script(t testing.TB, rc *rest.Config, script string, needs ...string) string {
 	t.Helper()
 	for _, need := range needs {
@@ -132,7 +133,7 @@ func requireProgram(t testing.TB) string {
 	return file
 }
 
-// program returns the path of the program with the parts of Kubernetes.
+// program returns the path of the program that contains the parts of Kubernetes.
 func program() string {
 	bin := os.Getenv("OUTRIGGER_BIN")
 	for dir, err := os.Getwd(); bin == "" && err == nil && dir != "/"; dir = filepath.Dir(dir) {

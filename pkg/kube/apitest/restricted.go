@@ -18,12 +18,12 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// Restricted returns how an agent connects from a node, whose Node has to exist: it may do what
-// admission policies let it do.
+// Restricted returns the client configuration of an agent on a node, with the rights that admission
+// policies leave to it. The Node must exist.
 type Restricted func(t testing.TB, node string) *rest.Config
 
-// Restrict puts the admission policies of a file in force, such as those in a golden file of a
-// chart, for the account that they are for: "namespace/name".
+// Restrict creates the admission policies of a file, such as a golden file of a chart, for the
+// account that they restrict: "namespace/name".
 func Restrict(t testing.TB, rc *rest.Config, file, account string) Restricted {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -54,7 +54,8 @@ func Restrict(t testing.TB, rc *rest.Config, file, account string) Restricted {
 	}
 }
 
-// boundToken returns a token of an account that is bound to a node, as that of a pod there.
+// boundToken returns a token of an account that is bound to a node, like the token of a pod on that
+// node.
 func boundToken(t testing.TB, rc *rest.Config, namespace, name, node string) string {
 	t.Helper()
 	var of struct {
@@ -83,8 +84,8 @@ func boundToken(t testing.TB, rc *rest.Config, namespace, name, node string) str
 	return issued.Status.Token
 }
 
-// waitEnforced waits until the policies are enforced, some time after the API server has them: the
-// account must not annotate its Node.
+// waitEnforced waits until the API server enforces the policies, which takes some time after their
+// creation. They must forbid the account to annotate its Node.
 func waitEnforced(t testing.TB, rc *rest.Config, node string) {
 	t.Helper()
 	var said []byte
@@ -100,7 +101,7 @@ func waitEnforced(t testing.TB, rc *rest.Config, node string) {
 	t.Fatalf("no policy is enforced: %s", said)
 }
 
-// send sends a request, also in a cleanup, and returns its answer, whatever that is.
+// send sends a request, even in a cleanup, and returns any answer.
 func send(t testing.TB, client *http.Client, method, url string, body any) (code int, text []byte) {
 	t.Helper()
 	sent, err := json.Marshal(body)
