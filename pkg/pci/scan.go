@@ -12,10 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scan returns NVIDIA's devices, GPUs and others, ordered by bus id. With an error it
-// still returns the devices that could be read: the error names those that could not, or
-// says that sysRoot has no sysfs. A machine without a PCI bus has no devices, which is
-// not an error.
+// Scan returns NVIDIA's devices, GPUs and others, ordered by bus ID. With an error it still returns
+// the devices that it could read. The error names the devices that it could not read, or means that
+// sysRoot has no sysfs. For a machine without a PCI bus, Scan returns no devices and no error.
 func Scan(sysRoot string) ([]Device, error) {
 	dir := devicesDir(sysRoot)
 	entries, err := os.ReadDir(dir)
@@ -38,25 +37,25 @@ func Scan(sysRoot string) ([]Device, error) {
 		}
 	}
 	slices.SortFunc(devices, func(a, b Device) int {
-		// Both have their digits in full, but a domain may have more than four.
+		// Bus IDs have leading zeros, but a domain may have more than four digits.
 		return cmp.Or(cmp.Compare(len(a.BusID), len(b.BusID)), cmp.Compare(a.BusID, b.BusID))
 	})
 	return devices, errors.Join(errs...)
 }
 
-// isSysfs reports whether root looks like a sysfs, of a kernel with PCI or not.
+// isSysfs reports whether root looks like a sysfs, even without a PCI bus.
 func isSysfs(root string) bool {
 	_, err := os.Stat(filepath.Join(root, "bus"))
 	return err == nil
 }
 
 // deviceGone reports whether a device left the bus while it was read. The kernel removes its
-// attributes before its entry on the bus, and reading an open one fails with ENODEV.
+// attributes before its entry on the bus, and reading an open attribute fails with ENODEV.
 func deviceGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }
 
-// read reads a device. Of other vendors' devices it reads only the vendor.
+// read reads a device. It only reads the vendor if the vendor is not NVIDIA.
 func read(devices, busID string) (Device, error) {
 	dir := filepath.Join(devices, busID)
 	vendor, err := readNumber(dir, "vendor", 16)

@@ -25,8 +25,8 @@ type omitted struct {
 	reason string
 }
 
-// omit removes the unit from what is advertised. The fault of a unit that fails takes
-// precedence over reasons that may only follow from it.
+// omit records that the unit is not advertised. If the unit has a fault, the fault takes precedence
+// over reasons that may only be a consequence of it.
 func (d *derivation) omit(u *unit, code cause.Code, format string, args ...any) {
 	l := omitted{unit: u, kind: code, reason: fmt.Sprintf(format, args...)}
 	if f := u.fault(); f != nil && (code == cause.DeviceFault || code == cause.DeviceMIG) {
@@ -39,7 +39,7 @@ func (d *derivation) addNote(format string, args ...any) {
 	d.notes = append(d.notes, fmt.Sprintf(format, args...))
 }
 
-// unlisted returns the units that were left out, ordered.
+// unlisted returns the omitted units, ordered.
 func (d *derivation) unlisted() []Unlisted {
 	slices.SortFunc(d.left, func(a, b omitted) int { return cmp.Compare(a.unit.position, b.unit.position) })
 	var out []Unlisted
@@ -49,7 +49,7 @@ func (d *derivation) unlisted() []Unlisted {
 	return out
 }
 
-// draft is a future resource, with its units in order.
+// draft is a future resource, with its sorted units.
 type draft struct {
 	name  string
 	units []*unit
@@ -68,8 +68,8 @@ func drafts(units []*unit) []draft {
 	return out
 }
 
-// separate leaves out resources that would have the socket of another resource: only
-// what follows the last "/" of the name is part of the name of the socket.
+// separate omits resources that would have the socket of another resource. The name of a socket
+// only contains the part after the last "/" of the name of the resource.
 func (d *derivation) separate(all []draft) []draft {
 	owner := map[string]string{}
 	return slices.DeleteFunc(all, func(o draft) bool {

@@ -6,13 +6,13 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// filter leaves out what the config hides. It is the first stage: a hidden device neither
-// breaks a MIG layout nor counts in a share.
+// filter omits the units that the config hides. It is the first stage, so that a hidden device does
+// not break a MIG layout or count in a share.
 func (d *derivation) filter(units []*unit) []*unit {
 	f := d.config.Filter
 	include, exclude := newMatcher(f.Include), newMatcher(f.Exclude)
 	kept := slices.DeleteFunc(units, func(u *unit) bool {
-		// Both are called, so that both know which entries match.
+		// Both are called, so that both record which entries match.
 		_, in := include.match(u)
 		by, out := exclude.match(u)
 		switch {
@@ -44,8 +44,8 @@ func newMatcher(entries []string) *matcher {
 	return &matcher{entries: entries, used: make([]bool, len(entries))}
 }
 
-// match returns the first entry that names the unit or its GPU, or that is a pattern
-// which matches one of them.
+// match returns the first entry that names the unit or its GPU, or that is a pattern for one of
+// them.
 func (m *matcher) match(u *unit) (entry string, ok bool) {
 	for i, e := range m.entries {
 		if !u.hasName(e) && !matches(e, u.gpuTexts) && !matches(e, u.migTexts) {

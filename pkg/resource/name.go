@@ -7,8 +7,8 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// name finds the resource of each unit, and leaves out units without one: those that
-// the kubelet could not identify, and GPUs in MIG mode that are not divided.
+// name sets the resource of each unit, and omits units without one: units that the kubelet could
+// not identify, and GPUs in MIG mode that are not divided.
 func (d *derivation) name(units []*unit) []*unit {
 	return slices.DeleteFunc(units, func(u *unit) bool {
 		empty := u.mig == nil && isDivided(u.gpu, d.config.MIGStrategy)
@@ -30,7 +30,7 @@ func (d *derivation) name(units []*unit) []*unit {
 	})
 }
 
-// noteWhole notes the GPUs that are advertised although their MIG mode is on.
+// noteWhole adds a note for each GPU that is advertised although its MIG mode is on.
 func (d *derivation) noteWhole(units []*unit) {
 	for _, u := range units {
 		if u.wholeInMIGMode() {
@@ -40,9 +40,9 @@ func (d *derivation) noteWhole(units []*unit) {
 	}
 }
 
-// resource returns the name of the first matching pattern, or without one the name by the
-// MIG strategy. It is empty for a MIG device that the strategy names by its profile if
-// that is unknown.
+// resource returns the name of the first matching pattern, or otherwise the name by the MIG
+// strategy. It is empty if the strategy names a MIG device by its profile and the profile is
+// unknown.
 func (d *derivation) resource(u *unit) string {
 	r := d.config.Resources
 	if u.mig == nil {

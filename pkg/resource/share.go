@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// share decides under which name and how many times each unit is advertised. The shares
-// apply in order, each to the units that no earlier one took.
+// share decides under which name and how many times each unit is advertised. The shares apply in
+// order. Each share applies to units that no earlier share took.
 func (d *derivation) share(units []*unit) []*unit {
 	byResource := map[string][]*unit{}
 	for _, u := range units {
@@ -30,7 +30,7 @@ func (d *derivation) share(units []*unit) []*unit {
 		}
 		reason := mpsRejects(u)
 		u.mps = u.mig == nil && reason == ""
-		// One replica of what MPS cannot serve is not shared, only renamed.
+		// A unit with one replica is not shared, so MPS need not support it.
 		if u.mps || u.replicas == 1 {
 			return false
 		}
@@ -39,8 +39,8 @@ func (d *derivation) share(units []*unit) []*unit {
 	})
 }
 
-// apply shares the units that the share takes. MPS does not share MIG devices: they are
-// advertised once, under the name that they have without sharing.
+// apply applies the share to units. MPS does not share MIG devices: they are advertised once, under
+// their name without sharing.
 func (d *derivation) apply(s config.Share, units []*unit) {
 	once := 0
 	for _, u := range units {
@@ -82,7 +82,7 @@ func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
 	})
 }
 
-// checkRefs notes the refs of the share that match nothing.
+// checkRefs adds a note for each ref of the share that matches no unit.
 func (d *derivation) checkRefs(s config.Share, all, free []*unit) {
 	for _, r := range s.Devices.Refs {
 		called := func(u *unit) bool { return u.hasName(string(r)) }
@@ -96,7 +96,7 @@ func (d *derivation) checkRefs(s config.Share, all, free []*unit) {
 	}
 }
 
-// replicas returns how many replicas of the unit the share advertises.
+// replicas returns the number of replicas of the unit in the share.
 func (d *derivation) replicas(u *unit, s config.Share) int {
 	if s.Replicas != config.AutoReplicas {
 		return max(s.Replicas, 1)
@@ -128,8 +128,8 @@ func mpsRejects(u *unit) string {
 	return ""
 }
 
-// mpsClients returns how many clients MPS serves at once on a GPU, which is more since
-// Volta (MPS documentation, "Client-Server Connection Limits").
+// mpsClients returns the number of simultaneous MPS clients of a GPU, which is higher since Volta
+// (MPS documentation, "Client-Server Connection Limits").
 func mpsClients(cc gpu.Version) int {
 	if cc.Major >= 7 {
 		return 48
