@@ -24,7 +24,7 @@ import (
 type App struct {
 	// Name of the binary, for example "device-plugin".
 	Name string
-	// Usage says what the agent does, for the first line of --help.
+	// Usage describes the agent in the first line of --help.
 	Usage string
 	// Flags of the agent, in addition to the flags that every agent has (--listen, --tls-cert-file,
 	// --tls-private-key-file, --log-format, --log-level). They set the fields of a value that New
@@ -64,7 +64,7 @@ type Agent struct {
 	Once bool
 	// Parts start in this order, and then run concurrently.
 	Parts []Part
-	// Owner decides whether Part.Withdraw is called. If it is nil, nothing is withdrawn.
+	// Owner decides whether Part.Withdraw is called. If it is nil, Withdraw is never called.
 	Owner Owner
 	// HTTP changes the content of the server of --listen.
 	HTTP HTTP

@@ -15,7 +15,7 @@ type Host struct {
 	// DriverRoot is the driver root on the host: "/" or, for a driver in a container,
 	// "/run/nvidia/driver". The paths in CDI specs and in answers to the kubelet are below it.
 	DriverRoot string
-	// DriverRootCtrPath is the path at which the agent itself sees the driver root.
+	// DriverRootCtrPath is the driver root's path for the agent itself.
 	DriverRootCtrPath string
 	// DevRoot is the folder that contains "dev/nvidia*". If it is empty, the agent chooses the
 	// folder itself.
@@ -25,11 +25,11 @@ type Host struct {
 	SysRoot  string
 	// RunRoot is the folder of the node contract (package contract).
 	RunRoot string
-	// Snapshot is the file from which the agent reads the GPUs, "" for NVML.
+	// Snapshot is the file with the GPUs, "" if the agent reads them from NVML.
 	Snapshot string
 }
 
-// ctrDriverRoot is the path at which the charts of the agents mount the driver root.
+// ctrDriverRoot is the mount path of the driver root in the charts of the agents.
 const ctrDriverRoot = "/driver-root"
 
 // Flags returns the flags that set the folders. short are aliases of the first flags, in the same

@@ -55,7 +55,7 @@ func (s *session) probe(c *cli.Context) error {
 	return nil
 }
 
-// probedURL returns the URL at which the running agent answers probes.
+// probedURL returns the URL of the running agent's probes.
 func (s *settings) probedURL() (string, error) {
 	switch {
 	case s.probeAddress != "":

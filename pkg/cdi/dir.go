@@ -98,7 +98,7 @@ func written(path string, size int) fs.FileInfo {
 	return info
 }
 
-// File returns the path at which the owner of a kind writes its spec.
+// File returns the path of the spec that the owner of a kind writes.
 func (d Dir) File(kind string) string {
 	vendor, class := parser.ParseQualifier(kind)
 	return filepath.Join(d.Path, vendor+"-"+class+".json")

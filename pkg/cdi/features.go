@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Features change what specs contain. The zero value selects the defaults.
+// Features change the content of specs. The zero value selects the defaults.
 type Features struct {
 	// NoAdditionalGIDs does not add the container's user to the groups that own device nodes. Set
 	// it for runtimes that read only CDI versions before 0.7.0, on nodes whose device nodes are not

@@ -32,7 +32,7 @@ func (o Options) runs(hook string) bool {
 }
 
 // hooks returns the calls of nvidia-cdi-hook that adapt a container's links and
-// loader cache to the mounted libraries, in the order in which they must run.
+// loader cache to the mounted libraries. They must run in this order.
 func hooks(c *driverroot.Content, o Options) []*specs.Hook {
 	if o.HookPath == "" {
 		return nil

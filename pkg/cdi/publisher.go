@@ -25,7 +25,7 @@ type Config struct {
 }
 
 // Publisher keeps the CDI specs of a node: it scans the driver root, derives the
-// specs for the node's GPUs, and writes those that changed. Only one goroutine at a
+// specs for the node's GPUs, and writes the changed specs. Only one goroutine at a
 // time may use it.
 type Publisher struct {
 	cfg Config

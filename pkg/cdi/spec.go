@@ -1,7 +1,7 @@
 // Package cdi builds Container Device Interface specs for NVIDIA GPUs and keeps
 // them in a folder, in three steps: it scans a driver root (package driverroot),
 // derives specs from its content and the node's GPUs (Specs, which is pure), and
-// writes those that changed (Dir). A Publisher does all three for an agent.
+// writes the changed specs (Dir). A Publisher does all three for an agent.
 //
 // # Libraries without a hook
 //
@@ -11,7 +11,7 @@
 // alone has no hook on the host, and containers must find the library anyway.
 // A spec without hooks therefore mounts every library a second time, under each of
 // its names, in the folders that glibc's loader searches without a cache. These are
-// the folder of the Debian family and that of the Red Hat family, because the
+// a folder of the Debian family and a folder of the Red Hat family, because the
 // distribution of the image is not known. The cost is some mounts per container.
 // Programs find the libraries whether or not the image has a cache, and nothing runs
 // inside the container. Setting LD_LIBRARY_PATH instead would replace the value that

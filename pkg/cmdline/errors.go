@@ -68,8 +68,8 @@ func withVariables(c *cli.Context, err error) error {
 	return variablesError{err, text}
 }
 
-// describeFlag returns the name of a flag for an error, with the variable that sets it. If none is
-// set, it returns the first variable.
+// describeFlag returns the name of a flag for an error, with the variable that sets it, or
+// the first of its variables.
 func describeFlag(f cli.Flag) string {
 	name := "flag --" + f.Names()[0]
 	if d, ok := f.(cli.DocGenerationFlag); ok && len(d.GetEnvVars()) > 0 {

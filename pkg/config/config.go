@@ -50,7 +50,7 @@ type Config struct {
 	HealthChecks HealthChecks
 	// GFD holds the settings of feature discovery.
 	GFD GFD
-	// Warnings has one line for each setting that is accepted but does not do what it says. A line
+	// Warnings has one line for each setting that is accepted but does not have its full effect. A line
 	// names the flag, or the line and the key in the file.
 	Warnings []string
 }
@@ -87,7 +87,7 @@ const (
 type Driver struct {
 	// Root is the driver root on the host.
 	Root string
-	// CtrRoot is the path at which this process sees the driver root; empty to detect it.
+	// CtrRoot is the driver root's path for this process; empty to detect it.
 	CtrRoot string
 	// DevRoot is the folder on the host that contains dev/nvidia*; empty for the
 	// driver root if it contains them, and "/" otherwise.

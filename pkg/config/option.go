@@ -65,7 +65,7 @@ type Explicit map[string][]string
 type value struct {
 	texts []string
 	// bad rejects the text with this index and describes the allowed texts. warn reports that the
-	// value is accepted but does not do what it says.
+	// value is accepted but does not have its full effect.
 	bad  func(i int, allowed string)
 	warn func(odd string)
 }

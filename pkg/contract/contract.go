@@ -87,7 +87,7 @@ const (
 	Unreadable State = "unreadable"
 )
 
-// Stamp says who wrote a file, when, and for which driver.
+// Stamp has the writer of a file, the time, and the driver version.
 type Stamp struct {
 	// BootID identifies the boot. A file of another boot is stale.
 	BootID string

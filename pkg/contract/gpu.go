@@ -75,7 +75,7 @@ func (c *Claims) Claim(devices []string) (denied map[string]error) {
 	return denied
 }
 
-// claimAll claims GPUs, and adds those that it could not claim to denied.
+// claimAll claims GPUs, and adds an error to denied for each GPU that it cannot claim.
 func (c *Claims) claimAll(devices []string, denied map[string]error) error {
 	turn, err := c.dir.acquireTurn(c.writer, time.Now().Add(turnWait))
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	keyDeadline = "OUTRIGGER_DEADLINE_BOOTTIME_NS"
 )
 
-// claimPoll is the interval in which a claimer checks whether all users have closed their handles.
+// claimPoll is the interval of a claimer's checks whether all users have closed their handles.
 const claimPoll = 5 * time.Millisecond
 
 // Lease is the right to use NVML on this node. Agents with NVML handles share it. An agent that

@@ -12,7 +12,7 @@ type Config struct {
 	Proc string
 	// Dev is the folder of the nodes.
 	Dev string
-	// HostDev is the folder of the nodes on the host, to which links lead. Default: Dev.
+	// HostDev is the folder of the nodes on the host. Links lead to this folder. Default: Dev.
 	HostDev string
 	// Char is the host's /dev/char. If empty, no links are made.
 	Char string

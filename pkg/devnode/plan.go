@@ -39,7 +39,7 @@ func (s Step) String() string {
 	return what
 }
 
-// Plan lists changes in their order. It is empty if nothing has to change.
+// Plan lists changes in their order. It is empty if no change is needed.
 type Plan []Step
 
 // Apply does all steps, even after one has failed. It replaces an existing node or link atomically,

@@ -97,7 +97,7 @@ type MissingError struct {
 	Root string
 	// Required parts, at least one.
 	Required []Missing
-	// Optional parts that are absent, too.
+	// Optional parts that are also absent.
 	Optional []string
 }
 
@@ -130,7 +130,7 @@ func abbreviate(folders []string) string {
 	return fmt.Sprintf("%s and %d other folders", folders[0], len(folders)-1)
 }
 
-// Searched returns all folders in which each required part was searched.
+// Searched returns all searched folders of each required part.
 func (e *MissingError) Searched() string {
 	parts := make([]string, len(e.Required))
 	for i, m := range e.Required {

@@ -18,7 +18,7 @@ type searchState struct {
 	// listed has the folders whose entries count.
 	listed map[string]bool
 	nodes  map[string]identity
-	// at is the time at which the search began.
+	// at is the start time of the search.
 	at time.Time
 }
 

@@ -25,16 +25,16 @@ import (
 type Config struct {
 	// HostPath is the driver root on the host. Default: "/".
 	HostPath string
-	// CtrPath is the path at which this process sees the driver root. Default: HostPath.
+	// CtrPath is the driver root's path for this process. Default: HostPath.
 	CtrPath string
 	// DevRoot is the folder on the host whose subfolder "dev" holds the device nodes. Default:
 	// HostPath if it has a control node, otherwise "/".
 	DevRoot string
-	// ProcRoot is the path at which this process sees the host's /proc. Default: "/proc".
+	// ProcRoot is the path of the host's /proc for this process. Default: "/proc".
 	ProcRoot string
-	// SysRoot is the path at which this process sees the host's /sys. Default: "/sys".
+	// SysRoot is the path of the host's /sys for this process. Default: "/sys".
 	SysRoot string
-	// HostDev is the path at which this process sees the host's /dev. Default: "/dev".
+	// HostDev is the path of the host's /dev for this process. Default: "/dev".
 	HostDev string
 	// LibraryDirs and ConfigDirs are folders of the driver root that are searched for libraries and
 	// configuration files before the usual folders.
@@ -48,7 +48,7 @@ type Root struct {
 	dev  string
 	proc string
 	sys  string
-	// hostDev is the path at which this process sees the host's /dev.
+	// hostDev is the path of the host's /dev for this process.
 	hostDev string
 	// extraLibs and configDirs are searched before the usual folders.
 	extraLibs, configDirs []string
@@ -58,7 +58,7 @@ type Root struct {
 	folders map[string]*lookupResult
 	// nodes caches the state of the folders of device nodes.
 	nodes map[string]identity
-	// begun is the time at which that call began.
+	// begun is the start time of that call.
 	begun time.Time
 }
 
@@ -96,7 +96,7 @@ func New(cfg Config) (*Root, error) {
 // HostPath returns the driver root on the host.
 func (r *Root) HostPath() string { return r.host }
 
-// CtrPath returns the path at which this process sees the driver root.
+// CtrPath returns the driver root's path for this process.
 func (r *Root) CtrPath() string { return r.ctr }
 
 // DevRoot returns the folder on the host whose subfolder "dev" holds the device nodes.
@@ -135,7 +135,7 @@ func (r *Root) Changing() []string {
 	return paths
 }
 
-// CtrPathOf returns the path at which this process sees a path of the host. It returns false for a
+// CtrPathOf converts a path of the host to the path for this process. It returns false for a
 // path outside the driver root, which this process may not see.
 func (r *Root) CtrPathOf(hostPath string) (string, bool) {
 	rel, ok := relativeTo(r.host, hostPath)
@@ -231,7 +231,7 @@ func (r *Root) file(e entry, c Capabilities) File {
 	return File{HostPath: filepath.Join(r.host, e.real), Path: e.rel, Capabilities: c}
 }
 
-// ctrPathOf returns the path at which this process opens e.
+// ctrPathOf returns the path of e for this process.
 func (r *Root) ctrPathOf(e entry) string { return filepath.Join(r.ctr, e.real) }
 
 // onHost returns the host paths of paths in the root.

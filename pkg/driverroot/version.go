@@ -24,7 +24,7 @@ func (d libraryDir) versions(stem string) []string {
 	return out
 }
 
-// version returns the driver version of which both required libraries exist. If there are several,
+// version returns the driver version that has both required libraries. If there are several,
 // it returns the version of the loaded kernel module.
 func (r *Root) version(dirs []libraryDir, missing *MissingError) string {
 	found := map[string][]string{}

@@ -66,7 +66,7 @@ var (
 // checker collects errors, by field.
 type checker struct {
 	errs []error
-	// uuids holds the field in which each UUID was found.
+	// uuids holds the field of each UUID.
 	uuids map[UUID]string
 }
 

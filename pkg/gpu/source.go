@@ -44,7 +44,7 @@ type Checker interface {
 	// Health returns an error that wraps ErrHangs while the driver hangs. It
 	// never blocks.
 	Health() error
-	// HangsIn returns the minimum time for which Health will return nil, according to the calls in
+	// HangsIn returns the minimum time until Health can return an error, according to the calls in
 	// flight. It never blocks.
 	HangsIn() time.Duration
 }

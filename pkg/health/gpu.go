@@ -36,7 +36,7 @@ type gpuState struct {
 	seen    time.Time
 	// fault is the reason why the GPU does not answer, empty if it answers.
 	fault string
-	// lost is the time at which the GPU was reported as lost, zero if it has answered since.
+	// lost is the time when the GPU was reported as lost, zero if it has answered since.
 	lost     time.Time
 	recovery gpu.Recovery
 	// parts has the existing instances, each with its fault or "". gone has instances that existed
@@ -172,14 +172,14 @@ func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	list[i].last, list[i].away = at, away
 }
 
-// forget removes the causes for which drop returns true.
+// forget removes the causes if drop returns true for them.
 func (g *gpuState) forget(drop func(incident) bool) {
 	for s := range g.causes {
 		g.retain(s, func(x incident) bool { return !drop(x) })
 	}
 }
 
-// retain removes the causes of a part for which holds returns false.
+// retain removes the causes of a part if holds returns false for them.
 func (g *gpuState) retain(s scope, holds func(incident) bool) {
 	g.causes[s] = slices.DeleteFunc(g.causes[s], func(x incident) bool { return !holds(x) })
 	if len(g.causes[s]) == 0 {

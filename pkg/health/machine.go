@@ -22,7 +22,7 @@ type Machine struct {
 	gpus map[gpu.UUID]*gpuState
 }
 
-// New returns a Machine in which every GPU is healthy.
+// New returns a Machine whose GPUs are all healthy.
 func New(rules Rules) *Machine {
 	return &Machine{rules: rules, gpus: map[gpu.UUID]*gpuState{}}
 }

@@ -104,7 +104,7 @@ func (p process) open(held map[string]bool) error {
 	return nil
 }
 
-// examine adds the device at which a link of procfs points, if it is one of the wanted devices. It
+// examine adds the target of a link of procfs, if it is one of the wanted devices. It
 // accesses neither the file's server nor the device's driver.
 func (p process) examine(link string, held map[string]bool) {
 	var s unix.Statx_t

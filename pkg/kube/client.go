@@ -24,7 +24,7 @@ import (
 // ErrNotInCluster is returned by New if the process does not run in a pod.
 var ErrNotInCluster = errors.New("this process runs in no pod of a cluster")
 
-// ServiceAccountDir is the folder in which the kubelet mounts a pod's token and the certificate of
+// ServiceAccountDir is the folder where the kubelet mounts a pod's token and the certificate of
 // the authority that signs the API server's certificate.
 const ServiceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 

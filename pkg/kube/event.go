@@ -49,7 +49,7 @@ type Events struct {
 	dropped int
 }
 
-// timedEvent is an Event with the time at which it happened.
+// timedEvent is an Event with its time.
 type timedEvent struct {
 	Event
 	at time.Time

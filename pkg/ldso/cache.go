@@ -49,7 +49,7 @@ const (
 type Entry struct {
 	// Name is the name under which programs ask for the library, its SONAME.
 	Name string
-	// Path is the path at which the loader opens the library.
+	// Path is the path of the library for the loader.
 	Path string
 	// Flags has the architecture (see Library.Flags).
 	Flags int32

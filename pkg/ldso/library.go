@@ -22,7 +22,7 @@ type Machine uint16
 // Class is the size of a library's addresses, as ELF files number it.
 type Class uint8
 
-// The machines and classes for which glibc's cache has entries.
+// The machines and classes of entries in glibc's cache.
 const (
 	I386    Machine = 3
 	ARM     Machine = 40

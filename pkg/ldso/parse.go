@@ -124,7 +124,7 @@ func (c cache) sections() func(yield func([]byte) bool) {
 	}
 }
 
-// resolve sets the folder to which the hwcap of an entry refers.
+// resolve sets the folder of an entry whose hwcap refers to one.
 func (e *Entry) resolve(folders []string) bool {
 	if e.Hwcap&extension == 0 {
 		return true

@@ -56,7 +56,7 @@ func (s server) read(ctx context.Context) (Node, error) {
 
 // applyMetadata applies labels and annotations to the Node. It removes labels and annotations that
 // the agent applied before and that are omitted now, unless another manager also owns them. It
-// takes over those that another manager owns. If one of them is invalid, it applies none.
+// takes over labels and annotations of other managers. If one of them is invalid, it applies none.
 //
 // It needs the verb patch on Nodes. The agent must not have the verb create, because the API server
 // would then create a Node for a name that does not exist.

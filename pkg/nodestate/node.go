@@ -41,7 +41,7 @@ type Condition struct {
 	Status string
 	// Reason is one word in CamelCase. Message is for people.
 	Reason, Message string
-	// LastTransition is the time at which Status last changed.
+	// LastTransition is the time of the last change of Status.
 	LastTransition time.Time
 }
 

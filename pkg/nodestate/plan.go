@@ -92,7 +92,7 @@ func relevant(of, desired map[string]string, applied []string) map[string]string
 	return out
 }
 
-// withoutYielded returns labels without those that the writer leaves to another writer.
+// withoutYielded returns labels without the labels that the writer leaves to another writer.
 func (c Config) withoutYielded(there Node, labels map[string]string) map[string]string {
 	if c.Yields == nil {
 		return labels

@@ -33,7 +33,7 @@ type Config struct {
 	Notes []string
 	// Cordon is the key of the annotation which records that this writer has cordoned the Node.
 	Cordon string
-	// Timestamp is the key of a label with the time at which the other labels last changed (see
+	// Timestamp is the key of a label with the time of the last change of the other labels (see
 	// Stamp).
 	Timestamp string
 	// Yields reports whether a label is left to another writer that owns it. If nil, no label is.

@@ -15,7 +15,7 @@ type Device struct {
 	Vendor, Product uint16
 	// Class has 24 bits: base class, sub-class, programming interface.
 	Class uint32
-	// Driver is the name of the bound kernel driver, "" if none is bound.
+	// Driver is the name of the bound kernel driver, "" without one.
 	Driver string
 	VGPU   VGPU
 }
@@ -25,5 +25,5 @@ func (d Device) GPU() bool {
 	return d.Class>>16 == 0x03 || d.Class>>8 == 0x0b40
 }
 
-// devicesDir is the folder in which sysfs has an entry for each PCI device.
+// devicesDir is the folder of sysfs with an entry for each PCI device.
 func devicesDir(sysRoot string) string { return filepath.Join(sysRoot, "bus/pci/devices") }

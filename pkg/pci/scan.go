@@ -80,7 +80,7 @@ func read(devices, busID string) (Device, error) {
 	}, nil
 }
 
-// driverOf returns the driver to which the link in a device's folder leads.
+// driverOf returns the target of the link "driver" in a device's folder.
 func driverOf(dir string) (string, error) {
 	target, err := os.Readlink(filepath.Join(dir, "driver"))
 	if errors.Is(err, fs.ErrNotExist) {

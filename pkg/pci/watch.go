@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// settleTime is the time in which several changes count as one.
+	// settleTime is the time after a change. Further changes within this time count as the same.
 	settleTime = 100 * time.Millisecond
 	// pollTime is the interval of polling the bus if changes are not reported. treePoll is the
 	// interval for trees outside sysfs.

@@ -30,7 +30,7 @@ const (
 
 // Config configures a Client. The zero value is for the kubelet of this node.
 type Config struct {
-	// Socket is the path at which this process sees the socket of the PodResources API. If empty,
+	// Socket is the path of the PodResources API's socket for this process. If empty,
 	// it is the constant Socket.
 	Socket string
 	// Timeout bounds a refresh. If 0, it is 2 s.

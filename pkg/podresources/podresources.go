@@ -18,8 +18,8 @@ import (
 // NVML. All other forms of IDs are resolved to these UUIDs, so that one look-up finds the
 // containers of a device:
 //
-//	m[g.UUID]          // those that use the whole GPU, or a replica of it
-//	m[migDevice.UUID]  // those that use the MIG device, or a replica of it
+//	m[g.UUID]          // containers that use the whole GPU, or a replica of it
+//	m[migDevice.UUID]  // containers that use the MIG device, or a replica of it
 //
 // The containers of a GPU instance are the containers of its MIG devices. The containers of MIG
 // devices are not listed for their GPU. The users of a device are ordered, and each is listed once.

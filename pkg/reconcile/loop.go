@@ -66,8 +66,8 @@ type Loop struct {
 	cfg           Config
 	wake, recheck chan struct{}
 	status        *Status
-	// rechecks has the pauses between steps after calls of Recheck. rechecked is the time at which
-	// the last of these steps began.
+	// rechecks has the pauses between steps after calls of Recheck. rechecked is the start time of
+	// the last of these steps.
 	rechecks  pace.Backoff
 	rechecked time.Time
 }
@@ -143,7 +143,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil //nolint:nilerr // the end of ctx is no error
 }
 
-// delay returns the delay after an error, and the time in which wake-ups do not end it.
+// delay returns the delay after an error, and the minimum time before a wake-up can end it.
 func (l *Loop) delay(retry *pace.Backoff, err error) (in, hold time.Duration) {
 	least, most := l.cfg.Delays(err)
 	if in = retry.Next(); most > 0 {

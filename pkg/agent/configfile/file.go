@@ -16,7 +16,7 @@ import (
 type File struct {
 	// Path is --config-file.
 	Path string
-	// Dir is --config-dir, the folder in which the Node's label selects a file.
+	// Dir is --config-dir. The Node's label selects a file in this folder.
 	Dir string
 	// label is the key of the label.
 	label   string

@@ -23,7 +23,7 @@ import (
 type Driver struct {
 	// Root is the driver installation.
 	Root *driverroot.Root
-	// Contract is the folder in which the agents of the node share files.
+	// Contract is the folder for the files that the agents of the node share.
 	Contract contract.Dir
 
 	host agent.Host
@@ -84,7 +84,7 @@ func (d *Driver) Source(log *slog.Logger) (gpu.Source, error) {
 }
 
 // Session returns access to NVML, for an agent that calls NVML in addition to its GPU source. From
-// then on, d logs to log what makes it wait.
+// then on, d logs to log why it waits.
 func (d *Driver) Session(log *slog.Logger) (*nvml.Session, error) {
 	d.log, d.Contract.Log = log, log
 	return nvml.New(nvml.Config{DriverRoot: d.Root, Proc: d.proc(), Lease: d.Contract.NVML(), Log: log})

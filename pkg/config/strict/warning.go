@@ -16,7 +16,7 @@ type warnings struct {
 	more   int
 }
 
-// Warn reports that the value is accepted but does not do what it says.
+// Warn reports that the value is accepted but does not have its full effect.
 func (v Value) Warn(format string, args ...any) {
 	d := v.doc
 	if len(d.warned) == maxWarnings {

@@ -15,7 +15,7 @@ type instanceKind struct {
 	attribute       string
 	mib             uint64
 	engines         gpu.Engines
-	// starts holds the memory slices at which an instance can begin.
+	// starts holds the possible first memory slices of an instance.
 	starts []int
 }
 

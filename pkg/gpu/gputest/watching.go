@@ -13,7 +13,7 @@ import (
 const (
 	// patience bounds the time of any expected event.
 	patience = time.Minute
-	// promptly bounds the time in which a watch has to end.
+	// promptly bounds the time for the end of a watch.
 	promptly = 20 * time.Second
 )
 

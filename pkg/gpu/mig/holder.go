@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/pkg/procowner"
 )
 
-// Holder is a process that uses a GPU, or a container to which a GPU or a MIG device is allocated.
+// Holder is a process that uses a GPU, or a container with an allocated GPU or MIG device.
 type Holder struct {
 	// Process has the PID 0 for a container without a known process.
 	procowner.Process

@@ -137,7 +137,7 @@ func runUse[T any](ctx context.Context, s *Session, enter enterFunc, f func(cont
 // answered for 30 s. It never blocks.
 func (s *Session) Health() error { return s.calls.hangs(hangLimit) }
 
-// HangsIn returns the minimum time for which Health will return nil: the time until the oldest call
+// HangsIn returns the minimum time until Health can return an error: the time until the oldest call
 // in flight has taken 30 s, or 30 s if no call is in flight. It is 0 or less while Health returns
 // an error. It never blocks.
 func (s *Session) HangsIn() time.Duration { return s.calls.hangsIn(hangLimit) }

@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Span is a period in which NVML is initialized. Handles and GPU indices are valid
+// Span is a period of time while NVML is initialized. Handles and GPU indices are valid
 // only within their Span.
 type Span struct {
 	session *Session

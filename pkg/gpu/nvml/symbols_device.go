@@ -104,7 +104,7 @@ func (d Device) RemapPending() (pending bool, err error) {
 	return pending, err
 }
 
-// CommonAncestor returns the level at which the paths of the two GPUs meet in the PCI tree.
+// CommonAncestor returns the level of the nearest common ancestor of the two GPUs in the PCI tree.
 func (d Device) CommonAncestor(other Device) (gonvml.GpuTopologyLevel, error) {
 	return get(d.handle, "nvmlDeviceGetTopologyCommonAncestor", func(h gonvml.Device) (gonvml.GpuTopologyLevel, gonvml.Return) {
 		return h.GetTopologyCommonAncestor(other.raw)

@@ -25,7 +25,7 @@ import (
 const (
 	retryMin = time.Second
 	retryMax = 20 * time.Second
-	// settle is the time in which changes on the node are collected before they cause another
+	// settle is the time for collecting changes on the node before they cause another
 	// refresh, because a starting driver makes many at once.
 	settle = 100 * time.Millisecond
 	// prepareMost is the longest pause before a failed preparation is tried again. GPUs are not
@@ -54,7 +54,7 @@ type Config[D, P any] struct {
 
 // Observation is the result of one refresh.
 type Observation[D, P any] struct {
-	// At is the time at which the refresh began.
+	// At is the start time of the refresh.
 	At time.Time
 	// Desired is the desired state that the Preparer has prepared.
 	Desired D
@@ -126,7 +126,7 @@ func New[D, P any](cfg Config[D, P]) *Observer[D, P] {
 // Observations, Events and Hangs.
 func (o *Observer[D, P]) Observations() <-chan Observation[D, P] { return o.observations }
 
-// Events delivers the events of the driver, except for the event with which a watch begins.
+// Events delivers the events of the driver, except for the first event of a watch.
 func (o *Observer[D, P]) Events() <-chan gpu.Event { return o.events }
 
 // Hangs delivers an error that wraps gpu.ErrHangs when the driver begins to hang, and
@@ -222,7 +222,7 @@ func (o *Observer[D, P]) observation(ctx context.Context) Observation[D, P] {
 	scan := sync.OnceValue(func() func(*gpu.Node) (P, error) { return preparer.Scan(d) })
 	back := o.away.Load()
 	if o.done == nil {
-		// A preparation is needed. Scan what does not depend on the GPUs while NVML reads the GPUs.
+		// A preparation is needed. Scan the input that does not depend on the GPUs while NVML reads them.
 		var scanned sync.WaitGroup
 		scanned.Go(func() { scan() })
 		defer scanned.Wait()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// paths watches the files and folders on which the preparation depends. For a Preparer without such
+// paths watches the files and folders that the preparation depends on. For a Preparer without such
 // paths, it watches nothing and starts no timer. Only one goroutine uses it.
 type paths struct {
 	log *slog.Logger

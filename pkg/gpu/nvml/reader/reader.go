@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// Config says what a Reader reads.
+// Config configures a Reader.
 type Config struct {
 	Session *nvml.Session
 	// Proc and SysRoot are the host's /proc and /sys. SysRoot is "/sys" by default.
@@ -136,7 +136,7 @@ func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 // answered for 30 s. It never blocks.
 func (r *Reader) Health() error { return r.cfg.Session.Health() }
 
-// HangsIn returns the minimum time for which Health will return nil. It never blocks.
+// HangsIn returns the minimum time until Health can return an error. It never blocks.
 func (r *Reader) HangsIn() time.Duration { return r.cfg.Session.HangsIn() }
 
 // Close ends the watches, shuts NVML down and releases the lease.

@@ -14,7 +14,7 @@ type processes struct {
 	busy map[uint32]*busyTime
 }
 
-// busyTime is the time for which a process has kept the GPU busy.
+// busyTime is the time that a process has kept the GPU busy.
 type busyTime struct {
 	seconds float64
 	// until is the time stamp of the last sample.

@@ -24,7 +24,7 @@ const (
 	hottest = 200
 )
 
-// Config says what a Sampler reads.
+// Config configures a Sampler.
 type Config struct {
 	Session *nvml.Session
 	// GPU is the UUID of the GPU.
@@ -122,7 +122,7 @@ func newPlan(wanted map[Field]bool) plan {
 type Task struct {
 	// GPU is the GPU with its current GPU instances.
 	GPU gpu.GPU
-	// Seen is the time at which the driver last reported GPU. Older handles of MIG devices are not
+	// Seen is the time of the driver's last report of GPU. Older handles of MIG devices are not
 	// used any more, because another MIG device with the same UUID may have been created.
 	Seen time.Time
 	// Processes says that the processes on the GPU are wanted.

@@ -24,7 +24,7 @@ const (
 	// received over its NVLinks.
 	NVLinkTxBytes
 	NVLinkRxBytes
-	// ThrottledPowerCap and the following fields count the nanoseconds in which the clocks were
+	// ThrottledPowerCap and the following fields count the nanoseconds while the clocks were
 	// reduced for a reason.
 	ThrottledPowerCap
 	ThrottledSyncBoost
@@ -48,7 +48,7 @@ func (v Values) put(f Field, value float64) {
 
 // Sample is one reading of a GPU.
 type Sample struct {
-	// At is the time at which the reading began, and Took its duration.
+	// At is the start time of the reading, and Took its duration.
 	At   time.Time
 	Took time.Duration
 	// GPU has the values of the GPU as a whole.
@@ -81,7 +81,7 @@ type Process struct {
 	Instance uint32
 	// Memory is the GPU memory that the process uses, in bytes.
 	Memory uint64
-	// SMSeconds is the time for which the process has kept the GPU's multiprocessors busy since the
+	// SMSeconds is the time that the process has kept the GPU's multiprocessors busy since the
 	// Sampler first saw it, in seconds. It is 0 if the driver does not report it.
 	SMSeconds float64
 }
