@@ -83,7 +83,7 @@ func Main(app App) {
 
 // Exec is Main as a function: it runs app with args, which begin with the name of the program, and
 // returns the exit code. The end of ctx, SIGTERM and SIGINT stop the agent. Exec returns within
-// App.StopLimit after that, or within 22 s more if the agent withdraws what it has published.
+// App.StopLimit after that, or within 22 s more if the agent withdraws its published state.
 func Exec(ctx context.Context, app App, args []string, stdout, stderr io.Writer) int {
 	s := &session{app: app, stdout: stdout, stderr: stderr, running: map[string]bool{}, withdrawing: make(chan struct{})}
 	return s.exec(ctx, args)

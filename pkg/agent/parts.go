@@ -35,7 +35,7 @@ type Part struct {
 	// Collectors are served on /metrics, together with the collectors of build info, Go runtime and
 	// process.
 	Collectors []prometheus.Collector
-	// Withdraw removes what the part has published. It is called after all parts have ended, if
+	// Withdraw removes the published state of the part. It is called after all parts have ended, if
 	// Agent.Owner is gone. Its ctx ends 20 s after that.
 	Withdraw func(ctx context.Context) error
 	// Close releases the resources of the part. It is called last, after all parts have ended.
@@ -51,7 +51,7 @@ type Owner interface {
 	Gone(ctx context.Context) bool
 }
 
-// withdrawLimit bounds the time after the end of all parts in which an agent asks whether its owner
+// withdrawLimit bounds the time after the end of all parts. In this time, an agent asks whether its owner
 // is gone, and withdraws its labels, conditions and files. It is long, because API servers and
 // nodes are busy while a release is uninstalled, and only the agent removes them. The charts give a
 // pod whose agent withdraws something a grace period of 30 s, or of App.StopLimit and 30 s.

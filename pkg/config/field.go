@@ -64,7 +64,7 @@ func valueField[T comparable](k kind[T], of func(*Config) *T) field {
 }
 
 // listField returns the field of an option with a list of values. It removes duplicates, so that
-// nothing is given out twice. It removes blank values, so that an empty variable is an empty list.
+// a container does not get a device twice. It removes blank values, so that an empty variable is an empty list.
 // If the list must have an entry, an empty list has no effect.
 func listField[T comparable](k kind[T], of func(*Config) *[]T) field {
 	return field{

@@ -179,7 +179,7 @@ func (s settings) read(o Option, v strict.Value) {
 
 // NeedsRestart returns the options whose values differ between two Configs and that a running
 // process cannot change: the paths of the driver, the kubelet and the folders that it has open or
-// mounted, and the destinations to which it publishes. A running process can apply all other
+// mounted, and the destinations of its output. A running process can apply all other
 // changes.
 func NeedsRestart(old, changed Config) []string {
 	var out []string

@@ -39,7 +39,7 @@ type Content struct {
 // that are overwritten.
 func (c *Content) Outdated() bool { return c.mark.outdated() }
 
-// Watched returns the folders, as this process sees them, in which a change can make the content
+// Watched returns the folders, as this process sees them, whose changes can make the content
 // outdated. It omits folders whose changes inotify does not report, or that change all the time for
 // other reasons. Only Outdated notices a driver root that is mounted again, or a folder of MPS
 // pipes that appears.

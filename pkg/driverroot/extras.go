@@ -20,7 +20,7 @@ type Extras struct {
 // Outdated reports whether the extras may have changed since they were read.
 func (x *Extras) Outdated() bool { return x.mark.outdated() }
 
-// Watched returns the folders in which a change can make the extras outdated (see Content.Watched).
+// Watched returns the folders whose changes can make the extras outdated (see Content.Watched).
 func (x *Extras) Watched() []string { return x.mark.watched() }
 
 // Part is one piece of optional hardware. If the hardware is absent, it has no nodes and no files.
@@ -81,7 +81,7 @@ func (d devRoot) mofed() Part {
 	return Part{Nodes: nodes}
 }
 
-// gdsFiles finds the configuration of GPUDirect Storage, and the folder of udev from which it reads
+// gdsFiles finds the configuration of GPUDirect Storage, and the folder of udev with
 // the properties of block devices.
 func (r *Root) gdsFiles() []File {
 	var out []File

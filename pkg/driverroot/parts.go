@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// This file is the only table of a driver's parts: the names for which Find searches, and the
+// This file is the only table of a driver's parts: the names that Find searches for, and the
 // capabilities that need them.
 
 // libraryPart describes a library by the part of its name before ".so".
@@ -115,7 +115,7 @@ func isFirmware(name string) bool {
 	return strings.HasSuffix(name, ".bin") && (strings.HasPrefix(name, "gsp") || strings.HasPrefix(name, "ucodes"))
 }
 
-// configPart is a set of configuration files and the folder in which programs of a container search
+// configPart is a set of configuration files and the folder where programs of a container search
 // for them.
 type configPart struct {
 	filePart

@@ -121,7 +121,7 @@ func (r *Root) HostDev() string {
 	return filepath.Join(r.DevRoot(), "dev")
 }
 
-// Changing returns the folders, as this process sees them, in which something changes when a driver
+// Changing returns the folders, as this process sees them, that change when a driver
 // is installed, completed or loaded. The folders need not exist.
 func (r *Root) Changing() []string {
 	dev := r.hostDev

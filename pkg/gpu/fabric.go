@@ -11,7 +11,7 @@ type Fabric struct {
 	Status string `json:"status,omitempty"`
 	// ClusterUUID names the cluster of nodes that share the fabric, as in
 	// "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21". It is empty before the GPU has joined the fabric. It
-	// is also empty for a fabric of one node, for which NVML returns zeroes.
+	// is also empty for a fabric of one node: NVML returns zeroes for it.
 	ClusterUUID string `json:"clusterUuid,omitempty"`
 	// CliqueID is the number of the GPU's clique: a group of GPUs in a cluster that can all reach
 	// each other.

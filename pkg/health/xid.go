@@ -20,7 +20,7 @@ const (
 	rebootClass
 )
 
-// recoveryChanged is the XID by which a driver reports that it asks for another recovery action
+// recoveryChanged is the XID that a driver sends when it asks for another recovery action
 // than before.
 const recoveryChanged = 154
 

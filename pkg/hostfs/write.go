@@ -69,7 +69,7 @@ func Replace(path string, mode fs.FileMode) (*Replacement, error) {
 }
 
 // ReplaceFrom is Replace with the temporary file in another folder of the same file system. It is
-// for a file in a folder of which a program reads every file, independent of the name.
+// for a folder whose files are all read by a program, independent of their names.
 func ReplaceFrom(dir, path string, mode fs.FileMode) (*Replacement, error) {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		if err := checkRegular(info); err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// failingAfter is the time for which a watch must fail before Failing reports it. Connections end
+// failingAfter is the time that a watch must fail before Failing reports it. Connections end
 // during an update of an API server, but the next one works.
 const failingAfter = 5 * time.Second
 

@@ -93,7 +93,7 @@ func parse(line string) (Mount, bool) {
 	return m, true
 }
 
-// unescape decodes a path, in which the kernel writes spaces and some other characters as a
+// unescape decodes a path. The kernel writes spaces and some other characters as a
 // backslash and three octal digits.
 func unescape(path string) string {
 	before, rest, escaped := strings.Cut(path, `\`)

@@ -57,7 +57,7 @@ type Writer struct {
 	there *Node
 
 	// tried is the desired state that was last written, nil if a part of the write failed. at is
-	// the time of that write, and due the time at which it may be written again.
+	// the time of that write, and due the earliest time of the next one.
 	tried   *Desired
 	at, due time.Time
 	again   pace.Backoff

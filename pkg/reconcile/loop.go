@@ -1,4 +1,4 @@
-// Package reconcile has the loop in which programs reconcile their desired state. The loop calls a
+// Package reconcile has the loop that programs use to reconcile their desired state. The loop calls a
 // step again after a wake-up, after an error, and when the step asks for it.
 package reconcile
 

@@ -4,7 +4,7 @@
 // There is one file per stage: the devices of the node (unit.go), the devices that the config hides
 // (filter.go), the resource of each device (name.go, pattern.go, single.go), and the names and
 // numbers of replicas under which it is advertised (share.go). The result is a Layout (layout.go),
-// to which the health of the devices is added.
+// without the health of the devices, which is added later.
 package resource
 
 import (

@@ -56,7 +56,7 @@ func (s *Settings) DaemonSetFlag(use string) cli.Flag {
 	}
 }
 
-// OwnerFlag returns DaemonSetFlag for an agent that withdraws what it has published. when is the
+// OwnerFlag returns DaemonSetFlag for an agent that withdraws its published state. when is the
 // condition under which it does so.
 func (s *Settings) OwnerFlag(when string) cli.Flag {
 	return s.DaemonSetFlag(": if that " + when + " when the agent stops, the agent removes what it has published; if empty, nothing is ever removed")

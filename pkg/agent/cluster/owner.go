@@ -17,7 +17,7 @@ import (
 // to withdraw.
 const askLimit = 10 * time.Second
 
-// Owner is the DaemonSet that owns the agent's pod. The agent withdraws what it has published only
+// Owner is the DaemonSet that owns the agent's pod. The agent withdraws its published state only
 // if the DaemonSet is gone. If its pod ends for another reason, such as an update or a drain of the
 // node, everything stays.
 type Owner struct {

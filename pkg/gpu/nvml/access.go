@@ -78,7 +78,7 @@ func (s *Session) initFix(ret gonvml.Return, denied error) string {
 	}
 }
 
-// notLoadedFix distinguishes two causes for which NVML returns the same error: the kernel module is
+// notLoadedFix distinguishes two causes of the same NVML error: the kernel module is
 // not loaded, or the device nodes are missing.
 func (s *Session) notLoadedFix() string {
 	if _, err := s.cfg.Proc.Version(); errors.Is(err, fs.ErrNotExist) {

@@ -31,7 +31,7 @@ type Config struct {
 	// LibraryPath is the path of libnvidia-ml.so.1. If empty, the Session searches DriverRoot, and
 	// then lets the dynamic loader search.
 	LibraryPath string
-	// DriverRoot is the driver installation in which the Session searches for the library. If nil,
+	// DriverRoot is the driver installation where the Session searches for the library. If nil,
 	// it is the default of package driverroot.
 	DriverRoot *driverroot.Root
 	// Proc is the host's /proc.
@@ -93,7 +93,7 @@ func New(cfg Config) (*Session, error) {
 // the lease, or when the driver is gone. The cause of the context is the reason.
 //
 // NVML stays initialized after Use, so that a later Use that gets the same Span can use the same
-// handles. If f returns an error for which DriverGone is true, the Span ends. A call of NVML cannot
+// handles. If DriverGone is true for the error of f, the Span ends. A call of NVML cannot
 // be interrupted: if a call does not return after ctx has ended, Use returns before f does, with an
 // error that wraps gpu.ErrHangs.
 func Use[T any](ctx context.Context, s *Session, f func(context.Context, *Span) (T, error)) (T, error) {

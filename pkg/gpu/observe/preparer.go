@@ -27,7 +27,7 @@ type Preparer[D, P any] interface {
 	// Outdated reports whether the input of the last Scan, or the result of the preparation, has
 	// changed since. It is cheap and does not access the driver.
 	Outdated() bool
-	// Watched returns the files and folders in which a change makes the Preparer outdated. A
+	// Watched returns the files and folders whose changes make the Preparer outdated. A
 	// Preparer without such paths is never outdated.
 	Watched() []string
 }

@@ -2,7 +2,7 @@ package reader
 
 import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// ancestorLevels has the levels of the PCI tree at which pairs of GPUs meet. A level of NVML means
+// ancestorLevels has the level of the PCI tree where each pair of GPUs meets. A level of NVML means
 // that two GPUs share something: a board, a switch, a host bridge, a NUMA node. Of the three levels
 // between three GPUs, the two highest are therefore equal. If one GPU has different levels to two
 // others, the level between these two is the higher of both, without a call of NVML. This saves

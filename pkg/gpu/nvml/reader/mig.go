@@ -161,7 +161,7 @@ func (l *layout) badAnswer(symbol, reason string) error {
 }
 
 // listInstances sets the GPU instances: the instances of the devices, and instances without a
-// device, for which the kernel driver also keeps a folder.
+// device. The kernel driver keeps a folder for these too.
 func (l *layout) listInstances() {
 	list := make([]gpu.GPUInstance, 0, len(l.gpu.MIG.Devices))
 	for _, d := range l.gpu.MIG.Devices {

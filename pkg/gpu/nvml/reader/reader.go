@@ -107,7 +107,7 @@ func tooOld(err error) error {
 // NVLink fabrics, and GPUs that stop working or work again. It covers the GPUs that NVML shows,
 // even GPUs without events.
 //
-// If nothing is expected, it waits for events, for 30 s at a time. After each wait it reads changes
+// If no change is expected, it waits for events, for 30 s at a time. After each wait it reads changes
 // that NVML does not report from /proc. It also asks four GPUs in turn, with one call each, whether
 // they still work: for their fabric or their MIG mode if these can change without an event,
 // otherwise for their memory. It asks all GPUs at once after a wait that fails and after it finds a

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// restEvery is the time that a watch waits for an event if nothing is expected. It then checks
+	// restEvery is the time that a watch waits for an event if no change is expected. It then checks
 	// for changes that NVML does not report. An event or the end of the watch ends the wait at
 	// once. If NVML ignores the interrupt, against the promise of nvml.h, restEvery bounds the time
 	// that a claimer of the lease waits.

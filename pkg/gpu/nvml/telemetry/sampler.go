@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// slowPeriod is the time for which static values are kept, and after which a value that the GPU
+	// slowPeriod is the time that static values are kept. After the same time, a value that the GPU
 	// does not support is requested again.
 	slowPeriod = 10 * time.Minute
 	// deniedPeriod is the time after which a value that the driver denies is requested again. Some
