@@ -114,7 +114,7 @@ func (p *Publisher) Outdated() bool {
 	return p.content != nil && p.content.Outdated() || p.synced.Outdated()
 }
 
-// Watched returns the paths at which a change can make the specs outdated. They include the folder
+// Watched returns the paths whose changes can make the specs outdated. They include the folder
 // of the specs, because it can be moved together with the specs.
 func (p *Publisher) Watched() []string {
 	out := slices.Sorted(maps.Keys(p.synced.files))

@@ -20,7 +20,7 @@ import (
 // When a process dies, the kernel reports the close of a file to inotify a moment before it
 // releases the file's locks. Each event is therefore followed by several checks: the first after
 // firstCheck, each later one after twice the time, up to settledCheck. After that, a check every
-// lastCheck covers events that a file system does not deliver. Before one of the folders exists,
+// lastCheck covers events that a file system does not deliver. If no folder exists,
 // the interval is lastCheckAbsent, because there are no events.
 const (
 	firstCheck      = time.Millisecond

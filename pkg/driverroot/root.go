@@ -4,7 +4,7 @@
 // A driver root is a folder that holds the driver in the layout of "/": the host's root folder, or
 // a folder such as /run/nvidia/driver into which a driver container installs. Symbolic links are
 // resolved as for a process with that root, and never lead out of it. The result is a plain value,
-// from which package cdi builds CDI specs. The file parts.go is the table of a driver's parts and
+// the input of package cdi for CDI specs. The file parts.go is the table of a driver's parts and
 // of the driver capabilities that need them.
 package driverroot
 

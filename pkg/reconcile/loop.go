@@ -45,7 +45,7 @@ type Config struct {
 	// Retry has the delays after errors; zero for 1 s to 5 s. The loop adds a random time of up to
 	// half of the delay.
 	Retry pace.Backoff
-	// Delays returns limits for an error: least, the time in which no step follows, even if the
+	// Delays returns limits for an error: least, the minimum time until the next step, even if the
 	// loop is woken, and most, the longest delay. 0 means no limit. Delays may be nil.
 	Delays func(error) (least, most time.Duration)
 	// Wakes is the channel of Wake, if the caller already has one. It must have a capacity of one.

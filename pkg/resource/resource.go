@@ -114,7 +114,7 @@ type Set struct {
 // unhealthy if its UUID and its resource are known.
 func Derive(n *gpu.Node, v health.View, c config.Config) Set { return NewLayout(n, c).Set(v) }
 
-// Without returns the set with the devices unlisted for which reject returns a reason, for example
+// Without returns the set with some devices unlisted: reject returns a reason for them, for example
 // because another process advertises them.
 func (s Set) Without(reject func(Device) (cause.Code, string)) Set {
 	out := Set{Unlisted: slices.Clone(s.Unlisted), Notes: s.Notes}

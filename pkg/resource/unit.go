@@ -147,7 +147,7 @@ func (u *unit) device() Device {
 }
 
 // paths returns the device nodes. A MIG device needs the device node of its GPU, and the device
-// nodes of its GPU instance and its compute instance, by which the driver grants access (MIG User
+// nodes of its GPU instance and its compute instance, which grant access (MIG User
 // Guide, "Device Nodes and Capabilities").
 func (u *unit) paths() []string {
 	paths := []string{"/dev/nvidia" + strconv.Itoa(u.gpu.Minor)}

@@ -152,8 +152,8 @@ func (w *watch) next(ctx context.Context) error {
 	case err == nil:
 		w.event(event)
 	case nvml.Code(err) == gonvml.ERROR_TIMEOUT && time.Since(start) < min(limit, w.times.probe)/20:
-		// Do not poll a library that does not wait at full speed. A wait that a signal to this
-		// process has ended is repeated at once.
+		// Pause, in case the library does not wait. A wait that a signal to this process has ended
+		// is repeated at once.
 		pace.Pause(ctx, min(limit, w.times.probe))
 	}
 	return err
