@@ -8,8 +8,8 @@ type Budget struct {
 	Burst int
 	Every time.Duration
 
-	// spent is the number of events that were spent and have not come back. since is the start of
-	// the time after which the next one comes back.
+	// spent is the number of events that the budget has not regained yet. It regains the next one
+	// at the time since plus Every.
 	spent int
 	since time.Time
 }

@@ -139,8 +139,8 @@ func (b *board) add(p profile.Profile, places []gonvml.GpuInstancePlacement, mem
 }
 
 // defaultCompute returns the kinds of compute instances that a GPU instance with whole slices has
-// on all known boards: the whole instance, and the sizes up to one slice more than half of it. The
-// answer of NVML replaces them after an instance exists.
+// on all known boards: the whole instance, and the sizes up to half of it, rounded up. The answer of
+// NVML replaces them after an instance exists.
 func defaultCompute(whole int) []mig.ComputeProfile {
 	numbers := map[int]int{
 		1: gonvml.COMPUTE_INSTANCE_PROFILE_1_SLICE, 2: gonvml.COMPUTE_INSTANCE_PROFILE_2_SLICE,
