@@ -9,8 +9,7 @@ import (
 const symPeers = "nvmlDeviceGetP2PStatus"
 
 // peers reads, if wanted, whether the GPU reaches the other GPUs of the node over NVLink. The
-// result is kept until the driver reports the GPUs again, because there are many pairs and they do
-// not change.
+// result is kept as long as static values, because there are many pairs and they do not change.
 func (r *reading) peers() error {
 	s := r.sampler
 	if !s.wants(PeerStatus) {
