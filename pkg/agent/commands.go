@@ -16,8 +16,8 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// commands returns the commands of every agent: version, probe, snapshot for agents with GPUs,
-// and wait for agents with a run root. An App that is no agent has the first one.
+// commands returns the commands of every agent: version, probe, snapshot for agents with GPUs, and
+// wait for agents with a run root. An App without New only has version.
 func (s *session) commands() []*cli.Command {
 	cmds := []*cli.Command{{
 		Name:   "version",

@@ -11,8 +11,8 @@ import (
 // SettingKey returns the key of a flag in the first line of the log.
 func SettingKey(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
-// effective returns the settings in effect: the values of all flags, unless over
-// has another one, and what else is in over.
+// effective returns the settings in effect: the values of all flags, replaced by the values in
+// over, and then the settings of over that have no flag.
 func (s *session) effective(c *cli.Context, over []slog.Attr) slog.Value {
 	attrs := make([]slog.Attr, 0, len(s.flags)+len(over))
 	at := map[string]int{}
@@ -34,7 +34,7 @@ func (s *session) effective(c *cli.Context, over []slog.Attr) slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// flagValue returns the value of a flag as a log shows it.
+// flagValue returns the value of a flag in the form of a log attribute.
 func flagValue(v any) any {
 	switch set := v.(type) {
 	case cli.IntSlice:

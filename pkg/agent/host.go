@@ -12,28 +12,28 @@ import (
 
 // Host holds the folders through which an agent sees its node.
 type Host struct {
-	// DriverRoot is the driver root on the host: "/" or, for a driver in a
-	// container, "/run/nvidia/driver". Paths that the agent passes on, in CDI specs
-	// and answers to the kubelet, are below it.
+	// DriverRoot is the driver root on the host: "/" or, for a driver in a container,
+	// "/run/nvidia/driver". The paths in CDI specs and in answers to the kubelet are below it.
 	DriverRoot string
-	// DriverRootCtrPath is the path at which the agent itself sees the driver root.
+	// DriverRootCtrPath is the driver root's path for the agent itself.
 	DriverRootCtrPath string
-	// DevRoot is the folder that contains "dev/nvidia*". It may be empty, for a root
-	// that the agent chooses itself.
+	// DevRoot is the folder that contains "dev/nvidia*". If it is empty, the agent chooses the
+	// folder itself.
 	DevRoot string
 	// ProcRoot and SysRoot are the host's /proc and /sys.
 	ProcRoot string
 	SysRoot  string
-	// RunRoot is the folder of the node contract, see package contract.
+	// RunRoot is the folder of the node contract (package contract).
 	RunRoot string
-	// Snapshot is the file from which the agent reads the GPUs, "" for NVML.
+	// Snapshot is the file with the GPUs, "" if the agent reads them from NVML.
 	Snapshot string
 }
 
-// ctrDriverRoot is where the agents' charts mount the driver root.
+// ctrDriverRoot is the mount path of the driver root in the charts of the agents.
 const ctrDriverRoot = "/driver-root"
 
-// Flags returns the flags that set the folders. short are other names of the first ones.
+// Flags returns the flags that set the folders. short are aliases of the first flags, in the same
+// order.
 func (h *Host) Flags(short ...string) []cli.Flag {
 	paths := []*cli.PathFlag{
 		{
@@ -78,7 +78,7 @@ func (h *Host) Flags(short ...string) []cli.Flag {
 	return flags
 }
 
-// GPUFlags returns Flags, and the flag that sets Snapshot.
+// GPUFlags returns the flags of Flags and the flag that sets Snapshot.
 func (h *Host) GPUFlags() []cli.Flag {
 	return append(h.Flags(), cmdline.Check(&cli.StringFlag{
 		Name: "gpu-source", EnvVars: []string{"GPU_SOURCE"}, Value: "nvml",
@@ -92,7 +92,7 @@ func (h *Host) GPUFlags() []cli.Flag {
 	}))
 }
 
-// complete sets the folder that the command line does not, once the flags are parsed.
+// complete sets DriverRootCtrPath after the flags are parsed, if the command line does not set it.
 func (h *Host) complete() {
 	if h.DriverRootCtrPath != "" {
 		return

@@ -18,25 +18,25 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// HTTP changes what the server of --listen serves. Its zero value changes nothing.
+// HTTP changes the content of the server of --listen. Its zero value changes nothing.
 type HTTP struct {
-	// Metrics returns what answers GET /metrics in place of the chassis, for an agent that
-	// serves more than own: the collectors of its parts and of the chassis.
+	// Metrics returns the handler of GET /metrics, for an agent that serves more metrics than own.
+	// own gathers the collectors of the agent's parts and of package agent.
 	Metrics func(own prometheus.Gatherer) http.Handler
-	// Routes are more handlers, by patterns of http.ServeMux that do not conflict
+	// Routes are additional handlers, by patterns of http.ServeMux. The patterns must not conflict
 	// with GET /healthz, GET /readyz and GET /metrics.
 	Routes map[string]http.Handler
-	// Serve stands in for (*http.Server).Serve, for an agent that brings its own
-	// authentication or TLS. It returns http.ErrServerClosed after Close. It does
-	// not apply to --probe-address, nor while App.New waits.
+	// Serve replaces (*http.Server).Serve, for an agent with custom authentication or TLS. It
+	// returns http.ErrServerClosed after Close. It is not used for --probe-address, nor while
+	// App.New waits.
 	Serve func(*http.Server, net.Listener) error
 }
 
-// maxConnections is the number of connections that each address has at a time. Further clients wait
-// until one of them ends. A node has few: the kubelet, and some that read /metrics.
+// maxConnections is the number of simultaneous connections of each address. More clients wait until
+// a connection ends. A node has few clients: the kubelet, and some that read /metrics.
 const maxConnections = 16
 
-// endpoint is where an agent serves HTTP.
+// endpoint describes where an agent serves HTTP.
 type endpoint struct {
 	// agent is the name of the agent.
 	agent string
@@ -48,8 +48,8 @@ type endpoint struct {
 	log   *slog.Logger
 }
 
-// server returns the server of an agent, which listens already on all addresses of the endpoint.
-// An agent that runs once listens on none.
+// server returns the server of an agent, which already listens on all addresses of the endpoint. An
+// agent with Once set does not listen.
 func (e endpoint) server(ctx context.Context, a *Agent) (*server, error) {
 	s := &server{}
 	if a.Once {
@@ -125,18 +125,18 @@ func answerHealth(w http.ResponseWriter, checks map[string]func() error) {
 	if code == http.StatusOK {
 		body += "ok\n"
 	}
-	answer(w, code, body)
+	writeAnswer(w, code, body)
 }
 
 func answerReady(w http.ResponseWriter, err error) {
 	if err != nil {
-		answer(w, http.StatusServiceUnavailable, text.OneLine(err)+"\n")
+		writeAnswer(w, http.StatusServiceUnavailable, text.OneLine(err)+"\n")
 		return
 	}
-	answer(w, http.StatusOK, "ok\n")
+	writeAnswer(w, http.StatusOK, "ok\n")
 }
 
-func answer(w http.ResponseWriter, code int, body string) {
+func writeAnswer(w http.ResponseWriter, code int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)

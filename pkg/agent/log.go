@@ -11,8 +11,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Logger returns the logger that --log-format and --log-level describe. It writes to
-// standard error, also what the libraries of Kubernetes log.
+// Logger returns the logger that --log-format and --log-level describe. It writes to standard
+// error. The libraries of Kubernetes log to it as well.
 func Logger(c *cli.Context) *slog.Logger {
 	s, _ := c.Context.Value(settingsKey{}).(*settings)
 	var level slog.Level
@@ -22,16 +22,17 @@ func Logger(c *cli.Context) *slog.Logger {
 	if s.logFormat == "json" {
 		log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, opts))
 	}
-	// These libraries have one logger in a process, and tests run agents side by side.
+	// The Kubernetes libraries have one logger in a process, and tests run several agents in one
+	// process.
 	if c.App.ErrWriter == os.Stderr {
 		klog.SetSlogLogger(log.With("library", "client-go"))
 	}
 	return log
 }
 
-// logAttr cuts the texts of a log line: an error may quote what another program sent. It
-// writes a duration as 1s, for which the JSON handler has a number of nanoseconds, and
-// without digits that say nothing: a pause with jitter is 1.932s, not 1.932034838s.
+// logAttr shortens the texts of a log line, because an error may quote long output of another
+// program. It writes a duration as 1s, because the JSON handler would write a number of
+// nanoseconds. It rounds durations: a pause with jitter is 1.932s, not 1.932034838s.
 func logAttr(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case time.Duration:

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// loopMetrics counts the steps of the loops of an agent, see package reconcile.
+// loopMetrics counts the steps of the loops of an agent (package reconcile).
 type loopMetrics struct {
 	steps *prometheus.CounterVec
 	took  *prometheus.HistogramVec

@@ -14,13 +14,13 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// maxScrapes is the number of scrapes that a handler of metrics answers at a time, also if
-// connections of HTTP/2 have more. It bounds the memory for their answers.
+// maxScrapes is the number of scrapes that a handler of metrics answers at a time, even if
+// connections of HTTP/2 have more. It bounds the memory for the answers.
 const maxScrapes = maxConnections
 
-// MetricsHandler returns a handler of GET /metrics. It serves what g gathers, without the
-// collectors that fail, and answers 503 to more than maxScrapes requests at a time. Of the
-// options, it sets the limit, and how errors are handled and logged.
+// MetricsHandler returns a handler of GET /metrics. It serves the metrics of g without the
+// collectors that fail. While it answers maxScrapes requests, it answers 503 to others. It
+// overrides the request limit, the error handling and the error log of the options.
 func MetricsHandler(g prometheus.Gatherer, options promhttp.HandlerOpts, log *slog.Logger) http.Handler {
 	options.ErrorHandling = promhttp.ContinueOnError
 	options.MaxRequestsInFlight = maxScrapes
@@ -35,7 +35,7 @@ func MetricsHandler(g prometheus.Gatherer, options promhttp.HandlerOpts, log *sl
 	}), options)
 }
 
-// processCollectors returns the collectors of build info, Go and process.
+// processCollectors returns the collectors of build info, Go runtime and process.
 func processCollectors(name string) []prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "outrigger_build_info",

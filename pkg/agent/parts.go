@@ -12,52 +12,53 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Part is a part of an agent. Any field but Name may be zero.
+// Part is a part of an agent. All fields except Name may be zero.
 type Part struct {
-	// Name says which part it is, in the log.
+	// Name identifies the part in the log.
 	Name string
-	// Run does the work of the part until ctx ends, and then returns nil or ctx's error
-	// within a second, or within App.StopLimit. A part that has nothing more to do returns
-	// nil earlier. Any other error ends the agent.
+	// Run does the work of the part until ctx ends. It then returns nil or the error of ctx within
+	// a second, or within App.StopLimit. A part that has finished its work returns nil earlier. Any
+	// other error ends the agent.
 	Run func(ctx context.Context) error
-	// Started is closed by Run once the parts after this one may start. If it is nil, they
-	// start at once.
+	// Started is closed by Run when the parts after this one may start. If it is nil, they start at
+	// once.
 	Started <-chan struct{}
-	// Ready returns nil while the output of the part exists on this node, and otherwise
-	// what the part waits for. It answers /readyz, must not block, and is called
-	// concurrently with Run.
+	// Ready returns nil while the output of the part exists on this node. Otherwise it returns the
+	// reason why the part waits. It is called for /readyz, concurrently with Run, and must not
+	// block.
 	Ready func() error
-	// Health holds checks by name. If one returns an error, /healthz fails and the
-	// kubelet restarts the agent. The rules of Ready apply.
+	// Health holds checks by name. If a check returns an error, /healthz fails and the kubelet
+	// restarts the agent. The rules of Ready apply.
 	Health map[string]func() error
 	// Reload is called for each SIGHUP, concurrently with Run. It must not block.
 	Reload func()
-	// Collectors are served on /metrics, with those of build, Go and process.
+	// Collectors are served on /metrics, together with the collectors of build info, Go runtime and
+	// process.
 	Collectors []prometheus.Collector
-	// Withdraw removes what the part has published. It is called after all parts have
-	// ended, if Agent.Owner is gone. ctx ends 20 s after that.
+	// Withdraw removes the published state of the part. It is called after all parts have ended, if
+	// Agent.Owner is gone. Its ctx ends 20 s after that.
 	Withdraw func(ctx context.Context) error
-	// Close releases what the part holds. It is called last, after all parts have ended.
+	// Close releases the resources of the part. It is called last, after all parts have ended.
 	Close func() error
 }
 
-// Owner is what an agent belongs to: the DaemonSet of its pod. cluster.Owner implements it.
+// Owner is the owner of an agent: the DaemonSet of its pod. cluster.Owner implements it.
 type Owner interface {
-	// Watch follows the owner until ctx ends, if Gone needs that. It begins before all parts,
-	// and ends after Gone.
+	// Watch follows the owner until ctx ends, if Gone needs that. It starts before all parts and
+	// ends after Gone.
 	Watch(ctx context.Context)
 	// Gone reports whether the agent will not run on this node again, and logs why.
 	Gone(ctx context.Context) bool
 }
 
-// withdrawLimit is the time for an agent to ask whether its owner is gone, and to withdraw its
-// labels, conditions and files, after its parts have ended. It is long: API servers and nodes are
-// busy while a release is uninstalled, and nobody else removes the rest. The charts give a pod
-// whose agent withdraws something a grace period of 30 s, or of App.StopLimit and 30 s.
+// withdrawLimit bounds the time after the end of all parts. In this time, an agent asks whether its
+// owner is gone, and withdraws its labels, conditions and files. It is long, because API servers and
+// nodes are busy while a release is uninstalled, and only the agent removes them. The charts give a
+// pod whose agent withdraws something a grace period of 30 s, or of App.StopLimit and 30 s.
 const withdrawLimit = 20 * time.Second
 
-// runParts runs the parts of an agent until ctx ends, one of them fails, or all have
-// returned. Then it withdraws and closes them, in reverse order.
+// runParts runs the parts of an agent until ctx ends, one of them fails, or all have returned. Then
+// it withdraws and closes them in reverse order.
 func (s *session) runParts(ctx context.Context, a *Agent) error {
 	parts := slices.Clone(a.Parts)
 	watched, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -90,7 +91,7 @@ func (s *session) runAll(ctx context.Context, parts []Part) error {
 		if p.Run == nil {
 			continue
 		}
-		s.part(g, p.Name, func() error { return p.Run(ctx) })
+		s.runPart(g, p.Name, func() error { return p.Run(ctx) })
 		if p.Started == nil {
 			continue
 		}
@@ -126,7 +127,7 @@ func (s *session) withdraw(ctx context.Context, owner Owner, parts []Part) {
 	}
 }
 
-// reload reloads the parts, and reports whether there are any to reload.
+// reload reloads the parts. It reports whether a part supports reload.
 func (a *Agent) reload() bool {
 	found := false
 	for _, p := range a.Parts {
@@ -138,7 +139,7 @@ func (a *Agent) reload() bool {
 	return found
 }
 
-// ready returns what the parts wait for, nil if they are all ready.
+// ready returns why parts wait, nil if all are ready.
 func (a *Agent) ready() error {
 	var errs []error
 	for _, p := range a.Parts {
@@ -158,7 +159,7 @@ func (a *Agent) health() map[string]func() error {
 	return all
 }
 
-// collectors returns those of all parts.
+// collectors returns the collectors of all parts.
 func (a *Agent) collectors() []prometheus.Collector {
 	var all []prometheus.Collector
 	for _, p := range a.Parts {

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// probeLimit bounds a probe. The kubelet has a limit of its own, which is lower.
+	// probeLimit bounds a probe. The limit of the kubelet is lower.
 	probeLimit = 10 * time.Second
-	// maxProbe is how much of an answer is read.
+	// maxProbe is the number of bytes of an answer that are read.
 	maxProbe = 64 << 10
 )
 
-// probeCommand returns the command "probe", for exec probes of an agent that listens
-// only on localhost, where the kubelet cannot reach it.
+// probeCommand returns the command "probe". It is for exec probes of an agent that listens only on
+// localhost, which the kubelet cannot reach.
 func (s *session) probeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "probe",
@@ -42,7 +42,7 @@ func (s *session) probe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	code, body, err := ask(c, base+"/"+page)
+	code, body, err := fetch(c, base+"/"+page)
 	if err != nil {
 		return fmt.Errorf("probe the agent: %w", err)
 	}
@@ -55,7 +55,7 @@ func (s *session) probe(c *cli.Context) error {
 	return nil
 }
 
-// probedURL returns where the running agent answers probes.
+// probedURL returns the URL of the running agent's probes.
 func (s *settings) probedURL() (string, error) {
 	switch {
 	case s.probeAddress != "":
@@ -69,15 +69,15 @@ func (s *settings) probedURL() (string, error) {
 	}
 }
 
-// ask returns the answer to a GET.
-func ask(c *cli.Context, url string) (code int, body string, err error) {
+// fetch returns the answer to a GET.
+func fetch(c *cli.Context, url string) (code int, body string, err error) {
 	req, err := http.NewRequestWithContext(c.Context, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, "", err
 	}
 	client := &http.Client{Timeout: probeLimit, Transport: &http.Transport{
-		// The kubelet verifies no certificate of a probe either, and this one is for
-		// the names by which others reach the agent.
+		// The kubelet does not verify the certificate for a probe either. This certificate is for
+		// the names that other clients use.
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // as above
 		DisableKeepAlives: true,
 	}}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// server is what an agent serves, on up to two addresses.
+// server serves HTTP for an agent, on up to two addresses.
 type server struct{ ports []port }
 
 // port is one address of a server.
@@ -52,8 +52,8 @@ func probeServer(a *Agent, log *slog.Logger) *http.Server {
 	return srv
 }
 
-// serverLog is the handler for the log of net/http. Whatever a client can cause without end, such
-// as handshakes that fail, has the level debug there.
+// serverLog is the handler for the log of net/http. It logs messages that a client can cause
+// without limit, such as failed handshakes, at level debug.
 type serverLog struct{ slog.Handler }
 
 func (h serverLog) Handle(ctx context.Context, r slog.Record) error {
@@ -73,7 +73,7 @@ func (s *server) add(l net.Listener, srv *http.Server, serve func(*http.Server, 
 	s.ports = append(s.ports, port{listener: l, http: srv, serve: serve})
 }
 
-// close ends a server that does not run.
+// close closes a server that does not run.
 func (s *server) close() error {
 	var errs []error
 	for _, p := range s.ports {
@@ -91,7 +91,7 @@ func (s *server) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// stopServing is how long a request in progress may delay the exit.
+// stopServing is the time that a request in progress may delay the exit.
 const stopServing = 500 * time.Millisecond
 
 func (p port) run(ctx context.Context) error {

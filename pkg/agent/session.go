@@ -25,16 +25,17 @@ import (
 )
 
 // stopLimit bounds the time between the signal to stop and the end of all parts, unless the App
-// has its own limit, and then the time of the exit itself.
+// sets another limit. It also bounds the time of the exit after that.
 const stopLimit = 1800 * time.Millisecond
 
 // session is one run of an App.
 type session struct {
 	app App
-	// flags are those of the agent, and settings what those that every agent has set.
+	// flags are the flags of the agent. settings holds the values of the flags that every agent
+	// has.
 	flags    []cli.Flag
 	settings settings
-	// fact and timeout are what the flags of the command wait set.
+	// fact and timeout are the values of the flags of the command wait.
 	fact    string
 	timeout time.Duration
 	stdout  io.Writer
@@ -45,11 +46,11 @@ type session struct {
 	log *slog.Logger
 	// running holds the parts that have not returned.
 	running map[string]bool
-	// withdrawing is closed once all parts have ended and the agent withdraws what it has published.
+	// withdrawing is closed after all parts have ended, when the agent begins to withdraw.
 	withdrawing chan struct{}
 }
 
-// commandLine returns what the App is to the library.
+// commandLine returns the App in the form of urfave/cli.
 func (s *session) commandLine() *cli.App {
 	app := &cli.App{
 		Name: s.app.Name, Usage: s.app.Usage, Writer: s.stdout, ErrWriter: s.stderr,
@@ -105,7 +106,7 @@ func (s *session) exec(ctx context.Context, args []string) int {
 	}
 }
 
-// run runs the agent: the command line names no command.
+// run runs the agent. It is the action of a command line without a command.
 func (s *session) run(c *cli.Context) error {
 	log := Logger(c)
 	at, err := s.settings.endpoint(s.app.Name, log)
@@ -129,7 +130,7 @@ func (s *session) run(c *cli.Context) error {
 	s.log = log
 	s.mu.Unlock()
 	log.Info("starting", "agent", s.app.Name, "version", version.String(), "config", s.effective(c, a.Effective))
-	s.noteIgnored(c, log)
+	s.logIgnored(c, log)
 	srv, err := at.server(c.Context, a)
 	if err != nil {
 		return err
@@ -138,8 +139,8 @@ func (s *session) run(c *cli.Context) error {
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
-	s.part(g, "http server", func() error { return srv.run(ctx) })
-	s.part(g, "reload", func() error { return reload(ctx, hup, a, log) })
+	s.runPart(g, "http server", func() error { return srv.run(ctx) })
+	s.runPart(g, "reload", func() error { return reload(ctx, hup, a, log) })
 	g.Go(func() error {
 		defer cancel()
 		return s.runParts(ctx, a)
@@ -150,7 +151,7 @@ func (s *session) run(c *cli.Context) error {
 	return err
 }
 
-// create makes the agent, and serves its probes while New waits.
+// create makes the agent. It serves the probes of the agent while New waits.
 func (s *session) create(c *cli.Context, at endpoint, log *slog.Logger) (*Agent, error) {
 	w := &waiting{endpoint: at}
 	defer w.end()
@@ -158,8 +159,8 @@ func (s *session) create(c *cli.Context, at endpoint, log *slog.Logger) (*Agent,
 	return s.app.New(c, log)
 }
 
-// part runs f in the group and records that it runs.
-func (s *session) part(g *errgroup.Group, name string, f func() error) {
+// runPart runs f in the group and records that it runs.
+func (s *session) runPart(g *errgroup.Group, name string, f func() error) {
 	s.record(name, true)
 	g.Go(func() error {
 		defer s.record(name, false)
@@ -214,8 +215,8 @@ func (s *session) report(err error) int {
 	return code
 }
 
-// hung logs which parts have not returned and the stacks of all goroutines, so
-// that the cause can be found after the process is gone.
+// hung logs the parts that have not returned and the stacks of all goroutines, so that the cause
+// can be found after the process has ended.
 func (s *session) hung(limit time.Duration) int {
 	s.mu.Lock()
 	log := s.log

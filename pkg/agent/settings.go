@@ -9,7 +9,7 @@ import (
 	"outrigger.dev/pkg/cmdline"
 )
 
-// settings is what the flags that every agent has set.
+// settings holds the values of the flags that every agent has.
 type settings struct {
 	listen, probeAddress string
 	certFile, keyFile    string
@@ -64,7 +64,7 @@ func (s *settings) logFlags() []cli.Flag {
 	}
 }
 
-// endpoint returns where the agent of a name serves HTTP.
+// endpoint describes where the agent with this name serves HTTP.
 func (s *settings) endpoint(name string, log *slog.Logger) (endpoint, error) {
 	cert, err := newCertificate(s.certFile, s.keyFile, log)
 	return endpoint{agent: name, addr: s.listen, probes: s.probeAddress, cert: cert, loops: newLoopMetrics(name), log: log}, err

@@ -23,7 +23,7 @@ type certificate struct {
 	seen string
 }
 
-// newCertificate returns the certificate that the flags name, nil for none.
+// newCertificate returns the certificate that the flags name, nil without flags.
 func newCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, error) {
 	t := &certificate{certFile: certFile, keyFile: keyFile, log: log}
 	switch {
@@ -40,10 +40,11 @@ func newCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, e
 	return t, nil
 }
 
-// maxPEM is the largest size of a file with a certificate chain or a key: that of a Secret.
+// maxPEM is the largest size of a file with a certificate chain or a key. A Secret has the same
+// limit.
 const maxPEM = 1 << 20
 
-// load returns the key pair that the files have now.
+// load returns the key pair that is in the files now.
 func (t *certificate) load() (*tls.Certificate, error) {
 	cert, err := hostfs.ReadFile(t.certFile, maxPEM)
 	if err != nil {
@@ -60,7 +61,7 @@ func (t *certificate) load() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// listener returns l with TLS; a nil certificate leaves it as it is.
+// listener returns l with TLS, or l itself if the certificate is nil.
 func (t *certificate) listener(l net.Listener) net.Listener {
 	if t == nil {
 		return l
@@ -68,8 +69,8 @@ func (t *certificate) listener(l net.Listener) net.Listener {
 	return tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: t.get})
 }
 
-// get returns the certificate for a connection. Checking two files for each
-// connection is cheaper than a watch, and follows a mounted Secret too.
+// get returns the certificate for a connection. It checks both files for each connection, because
+// this is cheaper than a watch and also follows a mounted Secret.
 func (t *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Waiting reports why App.New has not returned yet; ctx is the context of its
-// cli.Context. From the first call until New returns, /readyz answers 503 with the
-// reason and /healthz answers 200, so that the kubelet does not restart an agent that
-// waits for something outside of its node. Outside of New, Waiting does nothing.
+// Waiting reports why App.New has not returned yet. ctx is the context of its cli.Context. From the
+// first call until New returns, /readyz answers 503 with the reason and /healthz answers 200, so
+// that the kubelet does not restart an agent that waits for something outside of its node. Waiting
+// does nothing after New has returned.
 func Waiting(ctx context.Context, reason error) {
 	if w, ok := ctx.Value(waitingKey{}).(*waiting); ok {
 		w.report(ctx, reason)
@@ -24,9 +24,9 @@ type waiting struct {
 	endpoint endpoint
 
 	mu sync.Mutex
-	// ended is set once New has returned.
+	// ended is set after New has returned.
 	ended bool
-	// reason and stop, which stops the server, are nil before the first report.
+	// reason and stop are nil before the first report. stop stops the server.
 	reason *reconcile.Status
 	stop   func()
 }
@@ -49,8 +49,8 @@ func (w *waiting) report(ctx context.Context, reason error) {
 	}
 }
 
-// start starts the server. An agent that cannot serve its probes waits all the same:
-// it needs the address only once New has returned.
+// start starts the server. If the agent cannot serve its probes, it still waits, because it needs
+// the address only after New has returned.
 func (w *waiting) start(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var serving sync.WaitGroup

@@ -1,9 +1,9 @@
-// Package cause has one vocabulary for why GPUs cannot be used: what is in the way, and what an
-// operator does about it. Checks return causes, never a bare error, so that the command line, the
-// log, metrics, Events, conditions and the status of a ClusterPolicy say the same.
+// Package cause has one vocabulary for the reasons why GPUs cannot be used: the problem, and the
+// fix by an operator. Checks return causes, never a bare error, so that the command line, the log,
+// metrics, Events, conditions and the status of a ClusterPolicy agree.
 //
-// The table causes.tsv has a row for each code. Its constant and its documentation come from the
-// row: "go generate" writes them.
+// The table causes.tsv has a row for each code. "go generate" writes the constant and its
+// documentation from the row.
 package cause
 
 import (
@@ -14,19 +14,19 @@ import (
 //go:generate go test -run TestGenerated|TestCodesStay -update .
 
 // Code is the class of a cause. It is the reason of a condition or an Event, or the label of a
-// metric, and never changes: text does.
+// metric. A code never changes, but its text may.
 type Code string
 
-// Severity says what to expect of a cause.
+// Severity says how a cause goes away.
 type Severity string
 
 // The severities.
 const (
 	// Starts goes away by itself.
 	Starts Severity = "starts"
-	// Waits goes away when another part or a person has acted. The agent waits for it.
+	// Waits goes away after another part or a person has acted. The agent waits for this.
 	Waits Severity = "waits"
-	// Fails needs a person.
+	// Fails goes away only after a person has acted.
 	Fails Severity = "fails"
 )
 
@@ -35,28 +35,28 @@ type Row struct {
 	Code     Code
 	Section  string
 	Severity Severity
-	// Meaning is a sentence. Fix is what an operator does.
+	// Meaning is a sentence. Fix describes the action of an operator.
 	Meaning, Fix string
 }
 
-// Cause is one thing that is in the way.
+// Cause is one problem.
 type Cause struct {
 	Code Code `json:"code"`
-	// Subject is the thing concerned, such as the module nvidia_uvm or a path.
+	// Subject is the object with the problem, such as the module nvidia_uvm or a path.
 	Subject string `json:"subject"`
-	// Text says what is wrong with it, with the evidence.
+	// Text describes the problem, with the evidence.
 	Text string `json:"text"`
-	// Fix is what an operator does.
+	// Fix describes the action of an operator.
 	Fix string `json:"fix,omitempty"`
 }
 
-// New returns a Cause with the fix of the table.
+// New returns a Cause with the fix from the table.
 func New(code Code, subject, text string) Cause {
 	return Cause{Code: code, Subject: subject, Text: text, Fix: code.Row().Fix}
 }
 
-// Error is the cause in one line: "subject: text: fix". So a Cause is an error, which
-// errors.As finds.
+// Error returns the cause in one line: "subject: text: fix". Because a Cause is an error, errors.As
+// finds it.
 func (c Cause) Error() string {
 	parts := []string{c.Subject, c.Text}
 	if c.Fix != "" {

@@ -13,21 +13,22 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// All is the name of the device that contains every GPU and MIG device of a node, or
-// everything that a kind of optional hardware consists of.
+// All is the name of the device that contains every GPU and MIG device of a node, or all parts of
+// one kind of optional hardware.
 const All = "all"
 
 // Device is a device of a spec, which a container can request by name.
 type Device struct {
 	Name  string
 	Nodes []driverroot.DeviceNode
-	// Env are variables, "NAME=value", of the containers that get the device.
+	// Env has variables, "NAME=value", for the containers that get the device.
 	Env []string
 	// Files are mounted into the containers that get the device.
 	Files []driverroot.File
 }
 
-// Namer names a GPU, or one of its MIG devices. It returns "" for one that gets no name.
+// Namer returns a name for a GPU, or for one of its MIG devices. It returns "" if the device gets
+// no name.
 type Namer func(g *gpu.GPU, m *gpu.MIGDevice) string
 
 // ByUUID names the GPU g, or its MIG device m if that is not nil, by UUID.
@@ -66,8 +67,8 @@ func ByPCI(g *gpu.GPU, m *gpu.MIGDevice) string {
 	return fmt.Sprintf("%08s:%s", domain, rest)
 }
 
-// Unresolved is a GPU or MIG device that works, but that the spec cannot describe, so
-// that no container can use it. It is an error that names the fix.
+// Unresolved is a GPU or MIG device that works, but that the spec cannot describe. Containers
+// cannot use it. It is an error with the fix.
 type Unresolved struct {
 	UUID   gpu.UUID
 	Reason string
@@ -89,13 +90,13 @@ func Names(g *gpu.GPU, names ...Namer) []string {
 	return out
 }
 
-// Devices returns the GPUs and their MIG devices, each once under the name that each
-// Namer gives it. If there are any, it also returns the device All. A GPU in MIG mode
-// is a device too, which contains all of its MIG devices.
+// Devices returns the GPUs and their MIG devices, each once under each name that a Namer gives it.
+// If there are any, it also returns the device All. A GPU in MIG mode is also a device, which
+// contains all of its MIG devices.
 //
-// A device that fails is part of the result as long as its name and nodes are known,
-// so that the spec does not change when a GPU fails or recovers. The second result has
-// the working devices that lack a device node, or whose name CDI does not allow.
+// A device that fails is part of the result if its name and nodes are known, so that the spec does
+// not change when a GPU fails or recovers. The second result has the working devices that lack a
+// device node, or whose name CDI does not allow.
 func Devices(gpus []gpu.GPU, c *driverroot.Content, names ...Namer) ([]Device, []Unresolved) {
 	l := lister{content: c, names: names}
 	for i := range gpus {
@@ -140,7 +141,7 @@ func (l *lister) gpu(g *gpu.GPU) {
 	l.add(g, nil, Unique(whole))
 }
 
-// noNode adds a GPU without device node, and its MIG devices, to the unresolved.
+// noNode adds a GPU without a device node, and its MIG devices, to the unresolved devices.
 func (l *lister) noNode(g *gpu.GPU) {
 	reason := fmt.Sprintf("device node nvidia%d is missing (make it: nvidia-modprobe -c %d)", g.Minor, g.Minor)
 	l.missing(g.UUID, g.Fault, reason)
@@ -160,8 +161,8 @@ func instances(g *gpu.GPU) []*gpu.MIGDevice {
 	return out
 }
 
-// MIGCapabilities returns the devices "config" and "monitor", as far as they exist: the
-// rights to change and to monitor the MIG instances of all GPUs.
+// MIGCapabilities returns the devices "config" and "monitor", if they exist. They grant the right
+// to change and to monitor the MIG instances of all GPUs.
 func MIGCapabilities(c *driverroot.Content) []Device {
 	var out []Device
 	for _, d := range []struct {
@@ -175,8 +176,7 @@ func MIGCapabilities(c *driverroot.Content) []Device {
 	return out
 }
 
-// caps returns the nodes of the capabilities of a MIG device, or none if one of
-// them is missing.
+// caps returns the device nodes of the capabilities of a MIG device, or none if one is missing.
 func (l *lister) caps(g *gpu.GPU, m *gpu.MIGDevice) []driverroot.DeviceNode {
 	dir := fmt.Sprintf("gpu%d/mig/gi%d", g.Minor, m.GPUInstance)
 	var nodes []driverroot.DeviceNode
@@ -209,7 +209,7 @@ func (l *lister) add(g *gpu.GPU, m *gpu.MIGDevice, nodes []driverroot.DeviceNode
 	if m != nil {
 		id, fault = m.UUID, m.Fault
 	}
-	// A GPU that does not answer may have no UUID. It is then not advertised.
+	// A GPU that does not answer may have no UUID. Such a GPU is not advertised.
 	if id == "" {
 		return
 	}

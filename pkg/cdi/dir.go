@@ -20,23 +20,23 @@ import (
 // Dir is a folder of CDI specs, usually /var/run/cdi, to which several programs
 // write. Each kind has one owner.
 //
-// The owner of a kind writes one file, "<vendor>-<class>.json". It replaces any regular
-// file and any link to one with that name. It removes a file only if the file has that
-// name, is a regular file, and holds a spec of that kind. It leaves everything else alone:
-// specs of other kinds, also of the same vendor, specs of the kind under another name,
-// symbolic links, and files that are not a spec.
+// The owner of a kind writes one file, "<vendor>-<class>.json". It replaces any regular file and
+// any link to one with that name. It removes a file only if the file has that name, is a regular
+// file, and holds a spec of that kind. It leaves everything else alone: specs of other kinds, even
+// of the same vendor, specs of the kind under another name, symbolic links, and files that are not
+// a spec.
 type Dir struct {
 	Path string
 	// Kinds are the kinds that this process owns: "k8s.device-plugin.nvidia.com/gpu".
 	Kinds []string
 }
 
-// Synced is what Sync did and found.
+// Synced is the result of Sync.
 type Synced struct {
 	// Changed is set if a spec was written or removed.
 	Changed bool
-	// Foreign are the files of the folder that hold a spec of an owned kind, but that
-	// the owner did not write. A runtime rejects a device that two files define.
+	// Foreign are the files of the folder that hold a spec of an owned kind, but that the owner did
+	// not write. A runtime rejects a device that two files define.
 	Foreign []string
 
 	files map[string]fs.FileInfo
@@ -88,8 +88,8 @@ func (s Synced) Outdated() bool {
 	return false
 }
 
-// written returns the state of a file that was just written, or nil if the file no
-// longer has this size.
+// written returns the state of a file that was just written. It returns nil if the file no longer
+// has this size.
 func written(path string, size int) fs.FileInfo {
 	info, err := os.Lstat(path)
 	if err != nil || info.Size() != int64(size) {
@@ -98,13 +98,13 @@ func written(path string, size int) fs.FileInfo {
 	return info
 }
 
-// File returns the path at which the owner of a kind writes its spec.
+// File returns the path of the spec that the owner of a kind writes.
 func (d Dir) File(kind string) string {
 	vendor, class := parser.ParseQualifier(kind)
 	return filepath.Join(d.Path, vendor+"-"+class+".json")
 }
 
-// removeLeftovers removes what killed processes left behind of all kinds.
+// removeLeftovers removes the temporary files that killed processes left for any of the kinds.
 func (d Dir) removeLeftovers() error {
 	files := make([]string, len(d.Kinds))
 	for i, kind := range d.Kinds {
@@ -157,14 +157,14 @@ func (d Dir) foreign(data map[string][]byte) ([]string, error) {
 	return out, nil
 }
 
-// Encode returns the spec as JSON. Equal specs give equal bytes.
+// Encode returns the spec as JSON. It returns equal bytes for equal specs.
 func Encode(spec *specs.Spec) ([]byte, error) {
 	var flat bytes.Buffer
 	enc := json.NewEncoder(&flat)
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(spec)
-	// Indented in one buffer that is large enough: an encoder that indents grows
-	// two, and what it leaves is a tenth of the heap of an agent at rest.
+	// The code indents into one buffer that is large enough. An encoder that indents grows two
+	// buffers, and their garbage is a tenth of the heap of an idle agent.
 	out := bytes.NewBuffer(make([]byte, 0, 2*flat.Len()))
 	if err = errors.Join(err, json.Indent(out, flat.Bytes(), "", "  ")); err != nil {
 		return nil, fmt.Errorf("encode CDI spec %s: %w", spec.Kind, err)

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Features change what specs contain. The zero value selects the defaults.
+// Features change the content of specs. The zero value selects the defaults.
 type Features struct {
-	// NoAdditionalGIDs does not add the container's user to the groups that own
-	// device nodes. Set it for runtimes that read only CDI versions before 0.7.0, on
-	// nodes whose device nodes are not open to everybody.
+	// NoAdditionalGIDs does not add the container's user to the groups that own device nodes. Set
+	// it for runtimes that read only CDI versions before 0.7.0, on nodes whose device nodes are not
+	// accessible to all users.
 	NoAdditionalGIDs bool
 	// NoSockets omits the sockets of the driver's daemons and the folder of the MPS
 	// pipes.
@@ -24,7 +24,7 @@ type Features struct {
 // feature is one of the feature flags of NVIDIA's container toolkit.
 type feature struct {
 	set func(*Features)
-	// void is why the flag has no effect, empty if it has one.
+	// void is why the flag has no effect, empty if it has an effect.
 	void string
 }
 
@@ -40,10 +40,9 @@ func features() map[string]feature {
 	}
 }
 
-// ParseFeatures parses the values of cdi-feature-flags and cdi-disable-hooks, as
-// NVIDIA's device plugin defines them. It returns in void the valid values that have
-// no effect, each with the reason. The error names every unknown value and lists the
-// known ones.
+// ParseFeatures parses the values of cdi-feature-flags and cdi-disable-hooks, as NVIDIA's device
+// plugin defines them. It returns in void the valid values without effect, each with the reason.
+// The error names every unknown value and lists the known values.
 func ParseFeatures(flags, disabledHooks []string) (f Features, void []string, err error) {
 	known, errs := features(), []error(nil)
 	for _, name := range flags {

@@ -17,15 +17,13 @@ const (
 	hookCache       = "update-ldcache"
 	hookDeviceNodes = "disable-device-node-modification"
 	hookProfile     = "update-application-profile"
-	// hookChmod is a hook of NVIDIA's tools that no spec of this package has.
+	// hookChmod is a hook of NVIDIA's tools. Specs of this package do not have it.
 	hookChmod = "chmod"
-	// hookOne does what all of them do, in the same order. It is one process instead
-	// of five.
+	// hookOne runs all hooks in the same order, in one process instead of five.
 	hookOne = "prepare-container"
 )
 
-// GPUHooks returns the hooks that specs for pods which manage a node do without: they
-// hide what belongs to other GPUs.
+// GPUHooks returns the hooks that hide other GPUs. Specs for pods that manage a node omit them.
 func GPUHooks() []string { return []string{hookDeviceNodes, hookProfile} }
 
 // runs reports whether the spec has the hook.
@@ -34,7 +32,7 @@ func (o Options) runs(hook string) bool {
 }
 
 // hooks returns the calls of nvidia-cdi-hook that adapt a container's links and
-// loader cache to the mounted libraries, in the order in which they must run.
+// loader cache to the mounted libraries. They must run in this order.
 func hooks(c *driverroot.Content, o Options) []*specs.Hook {
 	if o.HookPath == "" {
 		return nil
@@ -54,10 +52,10 @@ func hooks(c *driverroot.Content, o Options) []*specs.Hook {
 	return out
 }
 
-// job is what one hook does.
+// job is one hook with its arguments.
 type job struct {
 	hook string
-	// args are those of the hook, and flags ask the one hook for the job.
+	// args are the arguments of the hook itself. flags select the job in a call of hookOne.
 	args, flags []string
 }
 
@@ -71,7 +69,7 @@ func jobs(c *driverroot.Content, o Options) []job {
 	return []job{
 		{hookLinks, links(c), links(c)},
 		{hookCompat, version, version},
-		// The one hook writes the cache without ldconfig.
+		// hookOne writes the cache without ldconfig.
 		{hookCache, cache, folders},
 		{hookDeviceNodes, nil, []string{"--" + hookDeviceNodes}},
 		{hookProfile, nil, []string{"--" + hookProfile}},

@@ -11,16 +11,16 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// maxSpec is how much of a file is read at most, because it may not be a spec.
+// maxSpec is the most bytes that are read of a file, because the file may not be a spec.
 const maxSpec = 4 << 20
 
-// yamlKind matches the line with the kind in a spec that is written as YAML in
-// block style, as NVIDIA's tools write it. A parser would read the whole file,
-// for which it takes a hundred times the file's size.
+// yamlKind matches the line with the kind in a spec that is written as YAML in block style, as
+// NVIDIA's tools write it. A parser would read the whole file and need memory of a hundred times
+// its size.
 var yamlKind = regexp.MustCompile(`^kind:[ \t]*["']?([^"'\s]+)`)
 
-// kindOf returns the kind of the spec in a file, or "" if a runtime would not read the
-// file as a spec.
+// kindOf returns the kind of the spec in a file, or "" if a runtime would not read the file as a
+// spec.
 func kindOf(path string) string {
 	ext := filepath.Ext(path)
 	if ext != ".json" && ext != ".yaml" {

@@ -11,11 +11,11 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// mounts collects bind mounts. If several have the same path in the container, the
-// first one that was added takes precedence.
+// mounts collects bind mounts. If several mounts have the same path in the container, the first one
+// takes precedence.
 type mounts struct {
 	all []*specs.Mount
-	// read and talk are the options of add and addSocket, shared by all mounts.
+	// read and talk are the mount options of add and addSocket.
 	read, talk []string
 }
 
@@ -36,8 +36,8 @@ func (m *mounts) addSocket(hostPath, ctrPath string) {
 	m.all = append(m.all, &specs.Mount{HostPath: hostPath, ContainerPath: ctrPath, Options: m.talk})
 }
 
-// addNames mounts a library where the loader finds it without a cache. Plug-ins
-// are opened by their path, in their own folder.
+// addNames mounts a library at the paths where the loader finds it without a cache. Programs open
+// plug-ins by path, so plug-ins stay in their folder.
 func (m *mounts) addNames(l driverroot.Library) {
 	base := path.Base(l.Path)
 	if l.PlugIn() {
@@ -57,7 +57,7 @@ func (m *mounts) addNames(l driverroot.Library) {
 	}
 }
 
-// sorted returns the mounts, those closest to the root first.
+// sorted returns the mounts, with paths closest to the root first.
 func (m *mounts) sorted() []*specs.Mount {
 	slices.SortStableFunc(m.all, func(a, b *specs.Mount) int {
 		return cmp.Or(

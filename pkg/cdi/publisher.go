@@ -25,24 +25,23 @@ type Config struct {
 }
 
 // Publisher keeps the CDI specs of a node: it scans the driver root, derives the
-// specs for the node's GPUs, and writes those that changed. Only one goroutine at a
+// specs for the node's GPUs, and writes the changed specs. Only one goroutine at a
 // time may use it.
 type Publisher struct {
 	cfg Config
-	// content is what the last Scan found, nil if the driver is incomplete.
+	// content is the result of the last Scan, nil if the driver is incomplete.
 	content *driverroot.Content
 	synced  Synced
-	// reported are the foreign specs that were last logged.
+	// reported are the foreign specs in the last log message.
 	reported []string
 }
 
 // NewPublisher returns a Publisher. It does no I/O.
 func NewPublisher(cfg Config) *Publisher { return &Publisher{cfg: cfg} }
 
-// Scan finds the driver's files in the driver root, for the next Publish. hookPath is
-// the path of the hook on the host, or empty for specs without hooks. Scan returns an
-// error, and no content, if the driver installation is incomplete or the hook is known
-// to be missing.
+// Scan finds the driver's files in the driver root, for the next Publish. hookPath is the path of
+// the hook on the host, or empty for specs without hooks. Scan returns an error, and no content, if
+// the driver installation is incomplete or the hook is known to be missing.
 func (p *Publisher) Scan(hookPath string) (*driverroot.Content, error) {
 	p.content = nil
 	if err := p.findHook(hookPath); err != nil {
@@ -56,8 +55,8 @@ func (p *Publisher) Scan(hookPath string) (*driverroot.Content, error) {
 	return p.content, err
 }
 
-// findHook returns an error if the hook is known to be missing on the host: the
-// runtime would reject every container with a GPU.
+// findHook returns an error if the hook is known to be missing on the host. The runtime would
+// reject every container with a GPU.
 func (p *Publisher) findHook(hook string) error {
 	if hook == "" || p.cfg.Root.HostPath() != "/" {
 		return nil
@@ -69,11 +68,10 @@ func (p *Publisher) findHook(hook string) error {
 	return nil
 }
 
-// Publish writes the requested specs for the GPUs to folder, and removes its other
-// specs of the Publisher's kinds. If there are requests, the last Scan must have
-// succeeded. Publish returns the working devices that the specs do not describe. If it
-// cannot derive a spec, it leaves the folder unchanged; if it cannot write one, the
-// previous spec of that kind stays.
+// Publish writes the requested specs for the GPUs to folder, and removes its other specs of the
+// Publisher's kinds. If there are requests, the last Scan must have succeeded. Publish returns the
+// working devices that the specs do not describe. If it cannot derive a spec, it leaves the folder
+// unchanged. If it cannot write a spec, the previous spec of that kind stays.
 func (p *Publisher) Publish(folder string, gpus []gpu.GPU, requests ...Request) ([]Unresolved, error) {
 	desired, unresolved, err := Specs(p.content, gpus, requests...)
 	if err != nil {
@@ -100,8 +98,8 @@ func (p *Publisher) Publish(folder string, gpus []gpu.GPU, requests ...Request) 
 	return unresolved, nil
 }
 
-// reportForeign logs the specs of other programs that have a kind of this process. It
-// logs again only when the set of files changes.
+// reportForeign logs the specs of other programs that have a kind of this process. It logs again
+// only after the set of files has changed.
 func (p *Publisher) reportForeign(files []string) {
 	if len(files) > 0 && !slices.Equal(files, p.reported) {
 		p.cfg.Log.Warn("another program wrote cdi specs of the same kinds, which can keep containers from starting: remove them",
@@ -116,8 +114,8 @@ func (p *Publisher) Outdated() bool {
 	return p.content != nil && p.content.Outdated() || p.synced.Outdated()
 }
 
-// Watched returns the paths at which a change can make the specs outdated. The folder of
-// the specs is one of them, because it can be moved away with all of them.
+// Watched returns the paths whose changes can make the specs outdated. They include the folder
+// of the specs, because it can be moved together with the specs.
 func (p *Publisher) Watched() []string {
 	out := slices.Sorted(maps.Keys(p.synced.files))
 	if len(out) > 0 {

@@ -1,7 +1,7 @@
 // Package cdi builds Container Device Interface specs for NVIDIA GPUs and keeps
 // them in a folder, in three steps: it scans a driver root (package driverroot),
 // derives specs from its content and the node's GPUs (Specs, which is pure), and
-// writes those that changed (Dir). A Publisher does all three for an agent.
+// writes the changed specs (Dir). A Publisher does all three for an agent.
 //
 // # Libraries without a hook
 //
@@ -11,7 +11,7 @@
 // alone has no hook on the host, and containers must find the library anyway.
 // A spec without hooks therefore mounts every library a second time, under each of
 // its names, in the folders that glibc's loader searches without a cache. These are
-// the folder of the Debian family and that of the Red Hat family, because the
+// a folder of the Debian family and a folder of the Red Hat family, because the
 // distribution of the image is not known. The cost is some mounts per container.
 // Programs find the libraries whether or not the image has a cache, and nothing runs
 // inside the container. Setting LD_LIBRARY_PATH instead would replace the value that
@@ -39,12 +39,11 @@ type Options struct {
 	// Bare omits the driver's files and control nodes. Set it for devices that
 	// containers use together with a GPU, because the GPU's spec has them.
 	Bare bool
-	// HookPath is the path of nvidia-cdi-hook or nvidia-ctk on the host. If the file
-	// does not exist there, the runtime rejects the container. If HookPath is empty,
-	// the spec has no hooks.
+	// HookPath is the path of nvidia-cdi-hook or nvidia-ctk on the host. If the file does not
+	// exist, the runtime rejects the container. If HookPath is empty, the spec has no hooks.
 	HookPath string
-	// OneHook makes one call of all the hooks. Only the nvidia-cdi-hook of this project
-	// can do that: set it if HookPath is one.
+	// OneHook replaces the calls of all hooks by one call. Set it only if HookPath is the
+	// nvidia-cdi-hook of this project, because other programs do not support it.
 	OneHook bool
 	// LdconfigPath is the path of ldconfig on the host, for hooks of NVIDIA's
 	// container toolkit. If it is empty, the hook decides.
@@ -55,15 +54,14 @@ type Options struct {
 // Request asks for one spec.
 type Request struct {
 	Options
-	// Devices returns the devices of the spec, given the content of the driver root
-	// and the node's GPUs. It also returns the working devices that the spec cannot
-	// describe.
+	// Devices returns the devices of the spec, given the content of the driver root and the node's
+	// GPUs. It also returns the working devices that the spec cannot describe.
 	Devices func(*driverroot.Content, []gpu.GPU) ([]Device, []Unresolved)
 }
 
-// Specs returns the requested specs, and the working devices that they do not
-// describe. A request without devices gets no spec, because CDI does not allow an
-// empty one. If all devices of a request are unresolved, Specs returns an error.
+// Specs returns the requested specs, and the working devices that they do not describe. A request
+// without devices gets no spec, because CDI does not allow an empty one. If all devices of a
+// request are unresolved, Specs returns an error.
 func Specs(c *driverroot.Content, gpus []gpu.GPU, requests ...Request) ([]*specs.Spec, []Unresolved, error) {
 	var out []*specs.Spec
 	var unresolved []Unresolved
@@ -89,15 +87,15 @@ func Specs(c *driverroot.Content, gpus []gpu.GPU, requests ...Request) ([]*specs
 	return out, unresolved, nil
 }
 
-// newSpec returns the CDI spec that gives containers the devices. Its version is the
-// lowest one that allows its content. Equal arguments give equal specs.
+// newSpec returns the CDI spec that gives containers the devices. Its version is the lowest version
+// that allows its content. Equal arguments give equal specs.
 func newSpec(c *driverroot.Content, devices []Device, o Options) (*specs.Spec, error) {
 	if err := errors.Join(checkKind(o.Kind), checkDevices(devices), checkHook(o.HookPath)); err != nil {
 		return nil, err
 	}
 	spec := &specs.Spec{Kind: o.Kind}
 	if !o.Bare {
-		spec.ContainerEdits = common(c, o)
+		spec.ContainerEdits = commonEdits(c, o)
 	}
 	for _, d := range devices {
 		edits := specs.ContainerEdits{Env: d.Env}
@@ -148,8 +146,8 @@ func checkHook(p string) error {
 	return nil
 }
 
-// common returns the edits for every container that gets a device of the spec.
-func common(c *driverroot.Content, o Options) specs.ContainerEdits {
+// commonEdits returns the edits for every container that gets a device of the spec.
+func commonEdits(c *driverroot.Content, o Options) specs.ContainerEdits {
 	edits := specs.ContainerEdits{
 		Env: []string{
 			"NVIDIA_CTK_LIBCUDA_DIR=" + libcudaDir(c),
@@ -189,9 +187,9 @@ func libcudaDir(c *driverroot.Content) string {
 	return ""
 }
 
-// addNodes adds device nodes without their numbers: the runtime reads those from
-// the host's node when it starts a container, and the number of nvidia-uvm
-// changes when the driver is loaded again.
+// addNodes adds device nodes without their numbers. The runtime reads the numbers from the host
+// when it starts a container, because the number of nvidia-uvm changes when the driver is loaded
+// again.
 func addNodes(edits *specs.ContainerEdits, nodes []driverroot.DeviceNode, o Options) {
 	for _, n := range nodes {
 		d := &specs.DeviceNode{Path: n.Path, Permissions: "rw"}

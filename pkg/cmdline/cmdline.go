@@ -1,6 +1,6 @@
-// Package cmdline adds to urfave/cli what our command lines promise and the library lacks: errors of
-// one line that name the flag and its environment variable, exit codes, rejected arguments, options
-// on either side of a command, flags that check their values, and completion for three shells.
+// Package cmdline adds features to urfave/cli: errors of one line that name the flag and its
+// environment variable, exit codes, rejected arguments, options on either side of a command, flags
+// that check their values, and completion for three shells.
 package cmdline
 
 import (
@@ -16,8 +16,8 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// Exec runs a tool with args, the first of which is its name, and prints an error in one
-// line, unless its text is empty. It returns the exit code.
+// Exec runs a tool with args, which begin with the name of the tool, and prints an error in one
+// line unless its text is empty. It returns the exit code.
 func Exec(ctx context.Context, app *cli.App, args []string) int {
 	err := Run(ctx, app, args)
 	if err != nil && err.Error() != "" {
@@ -26,30 +26,32 @@ func Exec(ctx context.Context, app *cli.App, args []string) int {
 	return Code(err, 1)
 }
 
-// Run completes app and runs it once. Options of the app may stand on either side of a
-// command. A command without ArgsUsage rejects arguments. Run prints no error, and leaves the
-// end of the process to its caller.
+// Run completes app and runs it once. Options of the app may be on either side of a command. A
+// command without ArgsUsage rejects arguments. Run does not print errors and does not end the
+// process.
 func Run(ctx context.Context, app *cli.App, args []string) error {
 	var missing error
-	app.CommandNotFound = func(c *cli.Context, name string) { missing = wrong(c, fmt.Errorf("unknown command %q", name), true) }
+	app.CommandNotFound = func(c *cli.Context, name string) {
+		missing = onUsageError(c, fmt.Errorf("unknown command %q", name), true)
+	}
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.EnableBashCompletion = true
 	app.Version = version.String()
 	app.Commands = append(app.Commands, completion(app.Name))
-	app.OnUsageError = wrong
+	app.OnUsageError = onUsageError
 	app.Action = checked(app.Action, false)
 	for _, cmd := range app.Commands {
 		prepare(cmd)
 	}
 	app.Setup()
 	if args[len(args)-1] != completionFlag {
-		args = append(args[:1:1], forward(app, args[1:])...)
+		args = append(args[:1:1], optionsFirst(app, args[1:])...)
 	}
 	return errors.Join(app.RunContext(ctx, args), missing)
 }
 
 func prepare(cmd *cli.Command) {
-	cmd.OnUsageError = wrong
+	cmd.OnUsageError = onUsageError
 	cmd.HideHelpCommand = len(cmd.Subcommands) == 0
 	cmd.Action = checked(cmd.Action, cmd.ArgsUsage != "" || cmd.SkipFlagParsing)
 	for _, sub := range cmd.Subcommands {
@@ -57,8 +59,8 @@ func prepare(cmd *cli.Command) {
 	}
 }
 
-// checked returns an action that rejects arguments unless takes is set, and whose errors name
-// the variables of flags. A command without an action prints its help.
+// checked returns an action whose errors name the variables of flags. It rejects arguments unless
+// takes is set. A command without an action prints its help.
 func checked(do cli.ActionFunc, takes bool) cli.ActionFunc {
 	if do == nil {
 		return nil
@@ -68,16 +70,16 @@ func checked(do cli.ActionFunc, takes bool) cli.ActionFunc {
 		case takes || !c.Args().Present():
 			return withVariables(c, do(c))
 		case len(c.Command.Subcommands) > 0:
-			return wrong(c, fmt.Errorf("unknown command %q", c.Args().First()), true)
+			return onUsageError(c, fmt.Errorf("unknown command %q", c.Args().First()), true)
 		default:
-			return wrong(c, fmt.Errorf("unexpected argument %q", c.Args().First()), true)
+			return onUsageError(c, fmt.Errorf("unexpected argument %q", c.Args().First()), true)
 		}
 	}
 }
 
-// forward moves the options of the app before its commands. After a command, an option that
-// the command has too is the command's.
-func forward(app *cli.App, words []string) []string {
+// optionsFirst moves the options of the app before its commands. If the command has an option of
+// the same name, an option after the command belongs to the command.
+func optionsFirst(app *cli.App, words []string) []string {
 	var front, rest []string
 	var own []cli.Flag
 	commands := app.Commands
@@ -85,8 +87,8 @@ func forward(app *cli.App, words []string) []string {
 		word, n, to := words[0], 1, &rest
 		name, _, hasValue := strings.Cut(strings.TrimLeft(word, "-"), "=")
 		if strings.HasPrefix(word, "-") && name != "" {
-			f := find(own, name)
-			if global := find(app.Flags, name); f == nil && global != nil && global != cli.HelpFlag {
+			f := findFlag(own, name)
+			if global := findFlag(app.Flags, name); f == nil && global != nil && global != cli.HelpFlag {
 				f, to = global, &front
 			}
 			if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() && !hasValue {
@@ -104,8 +106,8 @@ func forward(app *cli.App, words []string) []string {
 	return slices.Concat(front, rest, words)
 }
 
-// find returns the flag with a name, or nil.
-func find(flags []cli.Flag, name string) cli.Flag {
+// findFlag returns the flag with this name, or nil.
+func findFlag(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
 		if slices.Contains(f.Names(), name) {
 			return f

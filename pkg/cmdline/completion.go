@@ -8,9 +8,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// completionFlag is the last word of a command line that is to be completed. The program then
-// lists what may follow, one per line: its commands, or its flags if the last word begins with
-// "-". The shell completes everything else: names of files.
+// completionFlag is the last word of a command line that the shell wants to complete. The program
+// then lists the possible next words, one per line: its commands, or its flags if the last word
+// begins with "-". The shell completes file names itself.
 const completionFlag = "--generate-bash-completion"
 
 //go:embed completion.bash completion.fish completion.zsh
@@ -28,7 +28,7 @@ func completion(name string) *cli.Command {
 			shell := strings.Join(c.Args().Slice(), " ")
 			script, err := scripts.ReadFile("completion." + shell)
 			if err != nil {
-				return wrong(c, fmt.Errorf("argument of completion: invalid value %q: must be bash, zsh or fish", shell), true)
+				return onUsageError(c, fmt.Errorf("argument of completion: invalid value %q: must be bash, zsh or fish", shell), true)
 			}
 			_, err = strings.NewReplacer("NAME", name, "FLAG", completionFlag).WriteString(c.App.Writer, string(script))
 			return err

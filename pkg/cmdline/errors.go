@@ -16,12 +16,12 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// Usagef returns an error in the command line. Of a text that begins with "flag --NAME: ", Run
-// adds the environment variable.
+// Usagef returns an error in the command line. If the text begins with "flag --NAME: ", Run adds
+// the environment variable.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Code returns the exit code after err: 0 for none, that of cli.Exit, usage for an error in the
-// command line, and 1 for any other.
+// Code returns the exit code after err: 0 for nil, the code of a cli.Exit, usage for an error in
+// the command line, and 1 for any other error.
 func Code(err error, usage int) int {
 	if err == nil {
 		return 0
@@ -35,23 +35,24 @@ func Code(err error, usage int) int {
 	return 1
 }
 
-// wrong is a cli.OnUsageErrorFunc: the error in the command line, with the command that helps.
-func wrong(c *cli.Context, err error, _ bool) error {
+// onUsageError is a cli.OnUsageErrorFunc. It returns the error in the command line, with the
+// command for help.
+func onUsageError(c *cli.Context, err error, _ bool) error {
 	return Usagef("%w: see '%s --help'", err, cmp.Or(c.Command.HelpName, c.App.Name))
 }
 
-// named is an error whose text names the environment variables of flags.
-type named struct {
+// variablesError is an error whose text names the environment variables of flags.
+type variablesError struct {
 	error
 
 	text string
 }
 
-func (e named) Error() string { return e.text }
+func (e variablesError) Error() string { return e.text }
 
-func (e named) Unwrap() error { return e.error }
+func (e variablesError) Unwrap() error { return e.error }
 
-// withVariables names the environment variable of each flag that an error of a command is about.
+// withVariables adds the environment variable to each flag that the error of a command names.
 func withVariables(c *cli.Context, err error) error {
 	if err == nil {
 		return nil
@@ -60,15 +61,16 @@ func withVariables(c *cli.Context, err error) error {
 	for _, level := range c.Lineage() {
 		if level.Command != nil {
 			for _, f := range level.Command.Flags {
-				text = strings.ReplaceAll(text, "flag --"+f.Names()[0]+": ", title(f)+": ")
+				text = strings.ReplaceAll(text, "flag --"+f.Names()[0]+": ", describeFlag(f)+": ")
 			}
 		}
 	}
-	return named{err, text}
+	return variablesError{err, text}
 }
 
-// title returns what an error calls a flag: its name, and the variable that sets it, or else would.
-func title(f cli.Flag) string {
+// describeFlag returns the name of a flag for an error, with the variable that sets it, or
+// the first of its variables.
+func describeFlag(f cli.Flag) string {
 	name := "flag --" + f.Names()[0]
 	if d, ok := f.(cli.DocGenerationFlag); ok && len(d.GetEnvVars()) > 0 {
 		variables := d.GetEnvVars()

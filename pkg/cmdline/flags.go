@@ -11,15 +11,15 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Check makes a flag accept only values that are valid; allowed describes them. The default of a
-// flag is not checked. T is the type of the flag's value.
+// Check makes a flag accept only valid values. allowed describes them. The default of a flag is not
+// checked. T is the type of the flag's value.
 func Check[T any](f cli.Flag, allowed string, valid func(T) bool) cli.Flag {
 	// Run does not see the errors of these actions, so they name the variable themselves.
 	action := any(func(_ *cli.Context, v T) error {
 		if valid(v) {
 			return nil
 		}
-		return Usagef("%s: invalid value %q: must be %s", title(f), fmt.Sprint(v), allowed)
+		return Usagef("%s: invalid value %q: must be %s", describeFlag(f), fmt.Sprint(v), allowed)
 	})
 	switch f := f.(type) {
 	case *cli.DurationFlag:
@@ -36,7 +36,7 @@ func Check[T any](f cli.Flag, allowed string, valid func(T) bool) cli.Flag {
 	return f
 }
 
-// Enum makes a flag accept only some words, and its default.
+// Enum makes a flag accept only some words and its default.
 func Enum[T ~string](f *cli.StringFlag, words ...T) cli.Flag {
 	value := f.Value
 	return Check(f, text.OneOf(words), func(v string) bool { return v == value || slices.Contains(words, T(v)) })
@@ -55,8 +55,8 @@ func Positive(f *cli.DurationFlag) cli.Flag {
 	return Check(f, "a duration of more than 0", func(v time.Duration) bool { return v > 0 })
 }
 
-// List makes a flag set a list of its words without blank ones: with an empty value, the list is
-// empty, and without the flag it has its default, or is nil.
+// List makes a flag set list to its words, without empty ones. An empty value makes the list empty.
+// Without the flag, the list has its default, or is nil.
 func List(f *cli.StringSliceFlag, list *[]string) cli.Flag {
 	if f.Value != nil {
 		*list = f.Value.Value()

@@ -1,7 +1,6 @@
-// Package config holds the settings for the GPUs of a node, for the agents that
-// share one config file. It merges what flags and the file set, and validates it.
-// It reads no file and knows no command line: package agent/gpuconfig passes it
-// both.
+// Package config holds the settings for the GPUs of a node, for the agents that share one config
+// file. It merges the values of flags and of the file, and validates them. It does not read files
+// or the command line: package agent/gpuconfig passes both to it.
 package config
 
 import (
@@ -9,7 +8,7 @@ import (
 	"time"
 )
 
-// Config is the settings in effect.
+// Config holds the settings in effect.
 type Config struct {
 	MIGStrategy MIGStrategy
 	Sharing     Sharing
@@ -29,8 +28,8 @@ type Config struct {
 	// PassDeviceSpecs adds device nodes to the answer, unless all strategies are CDI
 	// strategies.
 	PassDeviceSpecs bool
-	// KubeletSocket is the registration socket of the kubelet; the plugin creates its
-	// own sockets in the same folder.
+	// KubeletSocket is the registration socket of the kubelet. The plugin creates its sockets in
+	// the same folder.
 	KubeletSocket string
 	// Register is false for a plugin that serves without registering.
 	Register bool
@@ -38,10 +37,10 @@ type Config struct {
 	FailOnInitError bool
 	// CDIRoot is the folder for CDI specs.
 	CDIRoot string
-	// HookPath is nvidia-cdi-hook on the host; empty for specs without hooks.
+	// HookPath is the path of nvidia-cdi-hook on the host; empty for specs without hooks.
 	HookPath string
-	// CDIFeatureFlags and CDIDisableHooks change the CDI specs; the words are those of
-	// NVIDIA's container toolkit.
+	// CDIFeatureFlags and CDIDisableHooks change the CDI specs. The values are from NVIDIA's
+	// container toolkit.
 	CDIFeatureFlags []string
 	CDIDisableHooks []string
 	// Discovery is the way to discover GPUs.
@@ -49,15 +48,14 @@ type Config struct {
 	Driver    Driver
 	// HealthChecks are the lists of XIDs, for health.ParseRules.
 	HealthChecks HealthChecks
-	// GFD is the settings of feature discovery.
+	// GFD holds the settings of feature discovery.
 	GFD GFD
-	// Warnings has one line for each setting that was accepted and does not do what it
-	// says, with its flag, or its line and key in the file.
+	// Warnings has one line for each setting that is accepted but does not have its full effect. A line
+	// names the flag, or the line and the key in the file.
 	Warnings []string
 }
 
-// GFD is the settings of feature discovery that NVIDIA's GPU Feature Discovery has
-// too.
+// GFD holds the settings that NVIDIA's GPU Feature Discovery also has.
 type GFD struct {
 	OneShot     bool
 	NoTimestamp bool
@@ -89,7 +87,7 @@ const (
 type Driver struct {
 	// Root is the driver root on the host.
 	Root string
-	// CtrRoot is where this process sees it; empty to detect that.
+	// CtrRoot is the driver root's path for this process; empty to detect it.
 	CtrRoot string
 	// DevRoot is the folder on the host that contains dev/nvidia*; empty for the
 	// driver root if it contains them, and "/" otherwise.
@@ -101,7 +99,7 @@ type HealthChecks struct {
 	Disable, Enable string
 }
 
-// IMEX is the IMEX channels that containers with a GPU get.
+// IMEX holds the IMEX channels that containers with a GPU get.
 type IMEX struct {
 	// Channels is empty or {0}.
 	Channels []int
@@ -109,10 +107,10 @@ type IMEX struct {
 	Required bool
 }
 
-// Default returns the Config if nothing is set. The values are those of NVIDIA's
-// device plugin, except for FailOnInitError and HookPath, since agents wait for a
-// driver that is installed late and CDI specs need no program on the host, and for
-// MPSRoot, which NVIDIA sets in the chart only.
+// Default returns the Config without any setting. The values are the defaults of NVIDIA's device
+// plugin, with three exceptions. FailOnInitError is off, because agents wait for a driver that is
+// installed late. HookPath is empty, because CDI specs need no program on the host. NVIDIA sets
+// MPSRoot only in its chart.
 func Default() Config {
 	return Config{
 		MIGStrategy:         MIGStrategyNone,

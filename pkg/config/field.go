@@ -14,8 +14,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// field connects an Option with what it sets in a Config. It has no set and no
-// values for an option that does not set one field.
+// field connects an Option with a field of a Config. It has no set and no values for an option that
+// does not set one field.
 type field struct {
 	shape  Shape
 	set    func(c *Config, v value)
@@ -23,26 +23,26 @@ type field struct {
 	same   func(a, b *Config) bool
 }
 
-// defaultOf returns f for an option that sets the default of another one. The value
-// belongs to that one.
+// defaultOf returns f for an option that sets the default of another option. It has no values,
+// because the value belongs to the other option.
 func defaultOf(f field) field { return field{shape: f.shape, set: f.set} }
 
-// kind is how values of one type are written as text.
+// kind converts values of one type from and to text.
 type kind[T comparable] struct {
-	// parse returns the value of a text, or in words what is allowed instead.
+	// parse returns the value of a text, or a description of the allowed texts.
 	parse  func(text string) (v T, allowed string)
 	format func(v T) string
-	// warn returns what is odd about a text that parse accepts, empty if nothing is.
-	// It is nil for a type without such texts.
+	// warn returns a warning about a text that parse accepts, or an empty one. It is nil for a type
+	// without warnings.
 	warn func(text string) string
-	// shape is that of a single value.
+	// shape is the shape of a single value.
 	shape Shape
-	// needed is set for a list that must have an entry.
+	// needed is set if a list must have an entry.
 	needed bool
 }
 
-// one returns the field of an option with a single value.
-func one[T comparable](k kind[T], of func(*Config) *T) field {
+// valueField returns the field of an option with a single value.
+func valueField[T comparable](k kind[T], of func(*Config) *T) field {
 	return field{
 		shape: k.shape,
 		set: func(c *Config, v value) {
@@ -63,10 +63,10 @@ func one[T comparable](k kind[T], of func(*Config) *T) field {
 	}
 }
 
-// many returns the field of an option with a list of values. Each counts once, so
-// that nothing is handed out twice; blank ones do not count, so that an empty
-// variable is an empty list. An empty list where an entry is needed has no effect.
-func many[T comparable](k kind[T], of func(*Config) *[]T) field {
+// listField returns the field of an option with a list of values. It removes duplicates, so that
+// a container does not get a device twice. It removes blank values, so that an empty variable is an empty list.
+// If the list must have an entry, an empty list has no effect.
+func listField[T comparable](k kind[T], of func(*Config) *[]T) field {
 	return field{
 		shape: List,
 		set: func(c *Config, v value) {
@@ -101,8 +101,8 @@ func many[T comparable](k kind[T], of func(*Config) *[]T) field {
 	}
 }
 
-// word is one of a few words.
-func word[T ~string](words []T) kind[T] {
+// enum is the kind of a value that is one of a few words.
+func enum[T ~string](words []T) kind[T] {
 	return kind[T]{
 		parse: func(t string) (T, string) {
 			if !slices.Contains(words, T(t)) {
@@ -114,9 +114,9 @@ func word[T ~string](words []T) kind[T] {
 	}
 }
 
-// oneOrMore is word for a list that must have an entry.
-func oneOrMore[T ~string](words []T) kind[T] {
-	k := word(words)
+// nonEmptyEnum is enum for a list that must have an entry.
+func nonEmptyEnum[T ~string](words []T) kind[T] {
+	k := enum(words)
 	k.needed = true
 	return k
 }
@@ -128,7 +128,7 @@ func anyText() kind[string] {
 	}
 }
 
-// path is an absolute path.
+// path is the kind of an absolute path.
 func path() kind[string] {
 	k := anyText()
 	k.parse = func(t string) (string, string) {
@@ -143,12 +143,12 @@ func path() kind[string] {
 	return k
 }
 
-// unwritable reports whether a text would break the files and messages that have it.
+// unwritable reports whether a text would break the files and messages that contain it.
 func unwritable(t string) bool {
 	return !utf8.ValidString(t) || strings.ContainsFunc(t, unicode.IsControl)
 }
 
-// annotationPrefix begins the key of an annotation.
+// annotationPrefix is the kind of a text that the key of an annotation begins with.
 func annotationPrefix() kind[string] {
 	k := anyText()
 	k.parse = func(t string) (string, string) {
@@ -160,7 +160,7 @@ func annotationPrefix() kind[string] {
 	return k
 }
 
-// optionalPath is an absolute path or empty.
+// optionalPath is the kind of an absolute path that may be empty.
 func optionalPath() kind[string] {
 	k := path()
 	parse := k.parse
@@ -173,7 +173,7 @@ func optionalPath() kind[string] {
 	return k
 }
 
-// boolean takes the texts of strconv.FormatBool.
+// boolean is the kind of a bool, with the texts of strconv.FormatBool.
 func boolean() kind[bool] {
 	return kind[bool]{
 		shape:  Bool,
@@ -182,9 +182,9 @@ func boolean() kind[bool] {
 	}
 }
 
-// interval is a time; infinite is 0. As in NVIDIA's programs, a number is one of
-// nanoseconds. A time that is too short to be meant stands for sleepInterval: without a
-// pause, a node would ask the API server all the time.
+// interval is the kind of a time, with 0 for infinite. As in NVIDIA's programs, a number is in
+// nanoseconds. A time that is too short to be intended is replaced by sleepInterval, because
+// without a pause a node would send requests to the API server all the time.
 func interval() kind[time.Duration] {
 	return kind[time.Duration]{
 		parse: func(t string) (time.Duration, string) {
@@ -221,7 +221,7 @@ const (
 	shortest = time.Millisecond
 )
 
-// duration reads a time, or a number of nanoseconds. Helm writes a large number as 6e+10.
+// duration parses a time, or a number of nanoseconds. Helm writes a large number as 6e+10.
 func duration(t string) (time.Duration, bool) {
 	if n, err := strconv.ParseInt(t, 10, 64); err == nil && strconv.FormatInt(n, 10) == t {
 		return time.Duration(n), true
@@ -233,9 +233,10 @@ func duration(t string) (time.Duration, bool) {
 	return d, err == nil
 }
 
-// discovery knows the word tegra, which other programs take from the same file.
+// discovery also knows the word tegra, which other programs accept in the same file, to explain why
+// it is rejected.
 func discovery() kind[Discovery] {
-	k := word(discoveries())
+	k := enum(discoveries())
 	parse := k.parse
 	k.parse = func(t string) (Discovery, string) {
 		v, allowed := parse(t)
@@ -259,8 +260,8 @@ func imexChannel() kind[int] {
 	}
 }
 
-// nodeFeature is whether labels go to the API of Node Feature Discovery. If that
-// is off, they go to its file, as in GPU Feature Discovery.
+// nodeFeature is the kind of the switch for the API of Node Feature Discovery. If the switch is
+// off, labels go to its file, as in GPU Feature Discovery.
 func nodeFeature() kind[Output] {
 	return kind[Output]{
 		shape: Bool,
@@ -274,10 +275,10 @@ func nodeFeature() kind[Output] {
 	}
 }
 
-// kubeletSocket is the path of the socket; an empty one keeps the default for the
-// plugin's own sockets, and does not register.
+// kubeletSocket is the field of the path of the socket. An empty path turns registration off, and
+// keeps the default path for the plugin's sockets.
 func kubeletSocket() field {
-	f := one(optionalPath(), func(c *Config) *string { return &c.KubeletSocket })
+	f := valueField(optionalPath(), func(c *Config) *string { return &c.KubeletSocket })
 	set := f.set
 	f.set = func(c *Config, v value) {
 		before := c.KubeletSocket

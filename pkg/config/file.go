@@ -12,8 +12,8 @@ type file struct {
 	filter    Filter
 }
 
-// read reads a config file of version v1, in YAML or JSON. The keys are those of
-// NVIDIA's device plugin and ours: devices, and more policies.
+// read reads a config file of version v1, in YAML or JSON. The keys are the keys of NVIDIA's device
+// plugin and two additions: devices, and more policies.
 func read(name string, doc *strict.Doc, options []Option) file {
 	f := file{settings: settings{}}
 	m := doc.Root().Map("version", "flags", "resources", "sharing", "imex", "devices")

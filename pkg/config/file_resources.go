@@ -35,7 +35,7 @@ func readPatterns(v strict.Value) []Pattern {
 	return out
 }
 
-// readName returns a fully qualified name of a resource.
+// readName reads the name of a resource, and returns it fully qualified.
 func readName(v strict.Value, required bool) (string, bool) {
 	if !v.Set() && required {
 		v.Missing(nameAllowed)

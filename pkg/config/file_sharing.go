@@ -7,9 +7,9 @@ import (
 	"outrigger.dev/pkg/config/strict"
 )
 
-// MaxReplicas bounds the replicas of a device. No kubelet accepts more: the list
-// of the devices of a resource is one message of at most 4 MiB, about 63,000 entries.
-// The device plugin cuts the list to what fits.
+// MaxReplicas bounds the replicas of a device. Kubelets do not accept more, because the list of the
+// devices of a resource is one message of at most 4 MiB, about 63,000 entries. The device plugin
+// shortens the list until it fits.
 const (
 	MaxReplicas     = 100_000
 	tooManyReplicas = "so many replicas do not fit in the list that the kubelet accepts, about 63000: fewer are advertised"
@@ -23,8 +23,8 @@ type sharingReader struct {
 	resources Resources
 	// rename is renameByDefault.
 	rename bool
-	// whole has the line of the entry that takes all devices of a name, and refs that
-	// of the entry that takes one device.
+	// whole has the line of the entry that takes all devices of a name. refs has the line of the
+	// entry that takes one device.
 	whole map[string]int
 	refs  map[string]int
 }
@@ -54,8 +54,8 @@ func readSharing(name string, v strict.Value, r Resources) (s Sharing, at string
 	return s, at
 }
 
-// all reads the section; fail is the default of failRequestsGreaterThanOne. A section
-// without entries shares nothing.
+// all reads the section. fail is the default of failRequestsGreaterThanOne. A section without
+// entries shares nothing.
 func (r sharingReader) all(v strict.Value, fail bool) Sharing {
 	m := v.Map("renameByDefault", "failRequestsGreaterThanOne", "resources")
 	r.rename, _ = m.Get("renameByDefault").Bool()
@@ -106,8 +106,8 @@ func (r sharingReader) share(v strict.Value) Share {
 	return s
 }
 
-// checkShare reports an entry that contradicts another one, and warns of one that can
-// have no effect or that no hardware supports.
+// checkShare reports an entry that contradicts another entry. It warns about an entry that cannot
+// have an effect or that no hardware supports.
 func (r sharingReader) checkShare(s Share, m strict.Map) {
 	name, devices := m.Get("name"), m.Get("devices")
 	if why := unknownName(s.Name, r.resources); why != "" {

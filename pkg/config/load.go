@@ -8,15 +8,14 @@ import (
 	"outrigger.dev/pkg/config/strict"
 )
 
-// Load returns the Config of a process whose flags and environment set flags, and
-// whose config file, which errors call name, has the content data. A flag takes
-// precedence over a variable, that over the file, and that over the defaults.
-// Without a file data is empty. Load reports all errors at once; it returns no
-// Config then. What has no effect is in Config.Warnings: files for NVIDIA's programs
-// are accepted if that does no harm.
+// Load returns the Config of a process. flags has the values of its flags and environment, data the
+// content of its config file, and name the name of the file for errors. Without a file, data is
+// empty. Flags take precedence over variables, variables over the file, and the file over the
+// defaults. Load reports all errors at once and then returns no Config. Settings without effect are
+// in Config.Warnings: files for NVIDIA's programs are accepted if this does no harm.
 //
-// Load is a pure function, so that a process can find out what another content of
-// its file means before it gives up the config it has.
+// Load is a pure function, so that a process can check a new content of its file before it replaces
+// its config.
 func Load(flags Explicit, data []byte, name string) (Config, error) {
 	var found findings
 	set := flags.settings(&found)
@@ -34,11 +33,11 @@ func Load(flags Explicit, data []byte, name string) (Config, error) {
 		_, file := f.settings[option]
 		return flag || file
 	}
-	// Whoever names a file wants one, unless useNodeFeatureAPI decides.
+	// A file name selects the file as output, unless useNodeFeatureAPI decides.
 	if isSet("output-file") && c.GFD.Output == OutputUnset {
 		c.GFD.Output = OutputFile
 	}
-	fork, err := forked(flags["resource-config"], f.resources, &found)
+	fork, err := resourceConfigShares(flags["resource-config"], f.resources, &found)
 	if err := errors.Join(append(found.errs, doc.Err(), err)...); err != nil {
 		return Config{}, err
 	}
@@ -58,15 +57,15 @@ func Load(flags Explicit, data []byte, name string) (Config, error) {
 	return c, nil
 }
 
-// forked returns the shares of --resource-config.
-func forked(values []string, r Resources, found *findings) ([]Share, error) {
+// resourceConfigShares returns the shares of --resource-config.
+func resourceConfigShares(values []string, r Resources, found *findings) ([]Share, error) {
 	if len(values) == 0 {
 		return nil, nil
 	}
 	return parseResourceConfig(values[0], r, found)
 }
 
-// check reports values that are valid by themselves and not together.
+// check rejects values that are valid alone but not in combination.
 func (c Config) check() error {
 	var errs []error
 	if slices.Contains(c.ListStrategies, ListCDIAnnotations) && c.CDIAnnotationPrefix == "" {

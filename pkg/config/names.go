@@ -30,20 +30,20 @@ func resourceName(text string) (string, bool) {
 	return Domain + base, len(Domain)+len(base) <= maxName && isSubdomain(base)
 }
 
-// isSubdomain reports whether s is a subdomain by RFC 1123: words of lower-case
-// letters, digits and, except at their ends, -, joined by dots.
+// isSubdomain reports whether s is a subdomain by RFC 1123: words joined by dots, of lower-case
+// letters, digits and "-". A word does not begin or end with "-".
 func isSubdomain(s string) bool {
 	for label := range strings.SplitSeq(s, ".") {
 		ok := label != "" && label[0] != '-' && label[len(label)-1] != '-'
-		if !ok || !only(label, "abcdefghijklmnopqrstuvwxyz0123456789-") {
+		if !ok || !consistsOf(label, "abcdefghijklmnopqrstuvwxyz0123456789-") {
 			return false
 		}
 	}
 	return true
 }
 
-// MIGResource returns the name of MIG devices of a profile with strategy mixed, as
-// NVIDIA's device plugin writes it, or an empty one for an unknown profile.
+// MIGResource returns the resource name of MIG devices with a profile for the strategy mixed, as
+// NVIDIA's device plugin writes it. It returns an empty name for an unknown profile.
 func MIGResource(p gpu.Profile) string {
 	if p == (gpu.Profile{}) {
 		return ""
@@ -51,19 +51,19 @@ func MIGResource(p gpu.Profile) string {
 	return migResourcePrefix + ProfileName(p)
 }
 
-// ProfileName returns a profile as it is written in names of resources and in labels,
-// which must not contain "+": 1g.5gb.me for 1g.5gb+me.
+// ProfileName returns a profile as it is written in names of resources and in labels, which must
+// not contain "+": 1g.5gb.me for 1g.5gb+me.
 func ProfileName(p gpu.Profile) string { return strings.ReplaceAll(p.String(), "+", ".") }
 
-// IsMIGResource reports whether name is that of a profile.
+// IsMIGResource reports whether name is the resource name of a profile.
 func IsMIGResource(name string) bool {
 	profile := strings.TrimPrefix(name, migResourcePrefix)
 	p, err := gpu.ParseProfile(strings.Replace(profile, "gb.", "gb+", 1))
 	return err == nil && MIGResource(p) == name
 }
 
-// unknownName returns why no device can have the name before it is shared, or an
-// empty text if one can.
+// unknownName returns why no device can have the name before sharing, or an empty text if a device
+// can have it.
 func unknownName(name string, r Resources) string {
 	named := func(p Pattern) bool { return p.Name == name }
 	if name == GPUResource || IsMIGResource(name) ||
@@ -74,8 +74,7 @@ func unknownName(name string, r Resources) string {
 		name, GPUResource, migResourcePrefix, migResourcePrefix)
 }
 
-// onlyMIG reports whether only MIG devices can have the name, apart from strategy
-// single.
+// onlyMIG reports whether only MIG devices can have the name, except with strategy single.
 func onlyMIG(name string, r Resources) bool {
 	named := func(p Pattern) bool { return p.Name == name }
 	if slices.ContainsFunc(r.GPUs, named) {

@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/pkg/config/strict"
 )
 
-// Option is one setting: a row of the table from which flags, the reader of the
-// config file, the effective settings and NeedsRestart are made.
+// Option is one setting: a row of the table for flags, the reader of the config file, the effective
+// settings and NeedsRestart.
 type Option struct {
 	// Name is the name of the flag, without dashes.
 	Name string
@@ -18,14 +18,13 @@ type Option struct {
 	Aliases []string
 	// Variables are the environment variables, the preferred one first.
 	Variables []string
-	// Key is the path of the key in the config file, for example
-	// "flags.plugin.deviceIDStrategy". It is empty for an option that only flags
-	// and variables set.
+	// Key is the path of the key in the config file, for example "flags.plugin.deviceIDStrategy".
+	// It is empty for an option that only flags and variables set.
 	Key string
 	// Restart says that a running process cannot change the value.
 	Restart bool
-	// Default says that the flag and its variables set the default of another option,
-	// over which the config file takes precedence.
+	// Default says that the flag and its variables set the default of another option. The config
+	// file takes precedence over it.
 	Default bool
 	// Usage is the help text; the word in back quotes stands for the value.
 	Usage string
@@ -49,8 +48,8 @@ const (
 // Shape returns the form of the option's value.
 func (o Option) Shape() Shape { return o.shape }
 
-// Values returns the option's value in c, as texts that a flag accepts: one, or
-// any number for a List. They are nil for an option that is not one field of c.
+// Values returns the option's value in c, as texts that a flag accepts: one text, or any number for
+// a List. The result is nil for an option that is not one field of c.
 func (o Option) Values(c Config) []string {
 	if o.values == nil {
 		return nil
@@ -58,23 +57,23 @@ func (o Option) Values(c Config) []string {
 	return o.values(&c)
 }
 
-// Explicit is what flags and environment set, by the names of options: one text,
-// or any number for a List. An option that is not in it was not set.
+// Explicit holds the values that flags and environment set, by the names of options: one text, or
+// any number for a List. An option that was not set is not in it.
 type Explicit map[string][]string
 
-// value is what a flag or the config file sets an option to.
+// value is the value of an option in a flag or the config file.
 type value struct {
 	texts []string
-	// bad reports that the text with that index cannot be used, and what can; warn
-	// reports that the value is accepted and does not do what it says.
+	// bad rejects the text with this index and describes the allowed texts. warn reports that the
+	// value is accepted but does not have its full effect.
 	bad  func(i int, allowed string)
 	warn func(odd string)
 }
 
-// settings are values by the names of options.
+// settings holds values by the names of options.
 type settings map[string]value
 
-// apply sets the options that s has.
+// apply sets the options that are in s.
 func (s settings) apply(c *Config, options []Option) {
 	for _, o := range options {
 		if v, ok := s[o.Name]; ok && o.set != nil {
@@ -95,13 +94,13 @@ func defaults(all []Option) (defaults, others []Option) {
 	return defaults, others
 }
 
-// findings are what is wrong or odd in flags and variables.
+// findings holds the errors and warnings about flags and variables.
 type findings struct {
 	errs     []error
 	warnings []string
 }
 
-// settings returns the values of e, which add what is wrong with them to found.
+// settings returns the values of e. They add their errors and warnings to found.
 func (e Explicit) settings(found *findings) settings {
 	out := settings{}
 	for name, texts := range e {
@@ -114,7 +113,7 @@ func (e Explicit) settings(found *findings) settings {
 	return out
 }
 
-// readOptions adds to s what the section of a config file at path sets.
+// readOptions adds the settings of the section at path of a config file to s.
 func (s settings) readOptions(v strict.Value, path string, options []Option) {
 	rows := map[string]Option{}
 	var keys []string
@@ -141,7 +140,7 @@ func (s settings) readOptions(v strict.Value, path string, options []Option) {
 	}
 }
 
-// read adds to s what the config file sets o to.
+// read adds the value of o in the config file to s.
 func (s settings) read(o Option, v strict.Value) {
 	if !v.Set() {
 		return
@@ -178,10 +177,10 @@ func (s settings) read(o Option, v strict.Value) {
 	s[o.Name] = set
 }
 
-// NeedsRestart returns the options whose values differ between two Configs and
-// which a running process cannot change: where it finds the driver, the kubelet
-// and the folders that it has open or mounted, and where it publishes. All other
-// changes can be applied to what runs.
+// NeedsRestart returns the options whose values differ between two Configs and that a running
+// process cannot change: the paths of the driver, the kubelet and the folders that it has open or
+// mounted, and the destinations of its output. A running process can apply all other
+// changes.
 func NeedsRestart(old, changed Config) []string {
 	var out []string
 	for _, o := range Options() {

@@ -10,40 +10,40 @@ func Options() []Option {
 	return slices.Concat(DriverOptions(), DeviceOptions(), PluginOptions(), GFDOptions())
 }
 
-// DriverOptions say where the driver is. Their flags are those of agent.Host, which agents without
-// a config file have too.
+// DriverOptions returns the options that locate the driver. They have the flags of agent.Host,
+// which agents without a config file also have.
 func DriverOptions() []Option {
 	return []Option{
-		{Name: "driver-root", Key: "flags.nvidiaDriverRoot", Restart: true, field: one(path(), func(c *Config) *string { return &c.Driver.Root })},
-		{Name: "driver-root-ctr-path", Key: "flags.plugin.containerDriverRoot", Restart: true, field: one(path(), func(c *Config) *string { return &c.Driver.CtrRoot })},
-		{Name: "dev-root", Key: "flags.nvidiaDevRoot", Restart: true, field: one(optionalPath(), func(c *Config) *string { return &c.Driver.DevRoot })},
+		{Name: "driver-root", Key: "flags.nvidiaDriverRoot", Restart: true, field: valueField(path(), func(c *Config) *string { return &c.Driver.Root })},
+		{Name: "driver-root-ctr-path", Key: "flags.plugin.containerDriverRoot", Restart: true, field: valueField(path(), func(c *Config) *string { return &c.Driver.CtrRoot })},
+		{Name: "dev-root", Key: "flags.nvidiaDevRoot", Restart: true, field: valueField(optionalPath(), func(c *Config) *string { return &c.Driver.DevRoot })},
 	}
 }
 
-// DeviceOptions say which devices there are. All agents that read the config file
-// have them.
+// DeviceOptions returns the options that decide which devices exist. All agents that read the
+// config file have them.
 func DeviceOptions() []Option {
 	return []Option{
 		{
 			Name: "mig-strategy", Variables: []string{"MIG_STRATEGY"}, Key: "flags.migStrategy",
 			Usage: "`STRATEGY` for MIG devices: none (advertise whole GPUs only), single (advertise MIG devices as nvidia.com/gpu) or mixed (advertise them as nvidia.com/mig-<profile>)",
-			field: one(word(migStrategies()), func(c *Config) *MIGStrategy { return &c.MIGStrategy }),
+			field: valueField(enum(migStrategies()), func(c *Config) *MIGStrategy { return &c.MIGStrategy }),
 		},
 		{
 			Name: "resource-config", Variables: []string{"RESOURCE_CONFIG", "NVIDIA_DRIVER_RESOURCE_CONFIG"},
 			Usage: "comma-separated `LIST` of original[:new[:replicas]] that renames and shares devices, for example gpu:sharedgpu:4; replicas -1 means one for each 1000 MiB of memory",
-			// Load makes it Sharing.
+			// Load turns the value into Sharing.
 			field: field{},
 		},
 		{
 			Name: "device-discovery-strategy", Variables: []string{"DEVICE_DISCOVERY_STRATEGY"}, Key: "flags.deviceDiscoveryStrategy",
 			Usage: "`STRATEGY` for the discovery of GPUs: auto or nvml, which do the same",
-			field: one(discovery(), func(c *Config) *Discovery { return &c.Discovery }),
+			field: valueField(discovery(), func(c *Config) *Discovery { return &c.Discovery }),
 		},
 		{
 			Name: "fail-on-init-error", Variables: []string{"FAIL_ON_INIT_ERROR"}, Key: "flags.failOnInitError",
 			Usage: "exit with an error if the GPUs cannot be used at startup, instead of waiting for them",
-			field: one(boolean(), func(c *Config) *bool { return &c.FailOnInitError }),
+			field: valueField(boolean(), func(c *Config) *bool { return &c.FailOnInitError }),
 		},
 	}
 }
@@ -53,28 +53,28 @@ func PluginOptions() []Option {
 	return slices.Concat(policyOptions(), answerOptions(), CDIOptions(), specOptions())
 }
 
-// policyOptions say how devices are advertised and chosen.
+// policyOptions returns the options for advertising and choosing devices.
 func policyOptions() []Option {
 	return []Option{
 		{
 			Name: "shared-devices-allocation-policy", Variables: []string{"SHARED_DEVICES_ALLOCATION_POLICY"}, Key: "flags.plugin.sharedDevicesAllocationPolicy",
 			Usage: "`POLICY` that chooses among shared devices and MIG devices: distributed (least used first), packed (most used first) or spread (different GPUs for one request, least used first); spread is the default with resource-config",
-			field: one(word(policies()), func(c *Config) *Policy { return &c.Policy }),
+			field: valueField(enum(policies()), func(c *Config) *Policy { return &c.Policy }),
 		},
 		{
 			Name: "mps-root", Variables: []string{"MPS_ROOT"}, Key: "flags.mpsRoot", Restart: true,
 			Usage: "`FOLDER` on the host for the pipes and logs of MPS control daemons",
-			field: one(optionalPath(), func(c *Config) *string { return &c.MPSRoot }),
+			field: valueField(optionalPath(), func(c *Config) *string { return &c.MPSRoot }),
 		},
 		{
 			Name: "disable-healthchecks", Variables: []string{"DP_DISABLE_HEALTHCHECKS"},
 			Usage: "comma-separated `XIDS` to ignore, in addition to those that applications cause; all ignores every XID",
-			field: one(anyText(), func(c *Config) *string { return &c.HealthChecks.Disable }),
+			field: valueField(anyText(), func(c *Config) *string { return &c.HealthChecks.Disable }),
 		},
 		{
 			Name: "enable-healthchecks", Variables: []string{"DP_ENABLE_HEALTHCHECKS"},
 			Usage: "comma-separated `XIDS` that make a device unhealthy although they are ignored otherwise; all stands for every XID",
-			field: one(anyText(), func(c *Config) *string { return &c.HealthChecks.Enable }),
+			field: valueField(anyText(), func(c *Config) *string { return &c.HealthChecks.Enable }),
 		},
 		{
 			Name: "kubelet-socket", Variables: []string{"KUBELET_SOCKET"}, Restart: true,
@@ -84,91 +84,91 @@ func policyOptions() []Option {
 	}
 }
 
-// answerOptions say what a container gets.
+// answerOptions returns the options for the answers to containers.
 func answerOptions() []Option {
 	return []Option{
 		{
 			Name: "device-list-strategy", Variables: []string{"DEVICE_LIST_STRATEGY"}, Key: "flags.plugin.deviceListStrategy",
 			Usage: "`STRATEGIES` that pass GPUs to the container runtime: one or more of envvar, volume-mounts, cdi-annotations, cdi-cri",
-			field: many(oneOrMore(listStrategies()), func(c *Config) *[]ListStrategy { return &c.ListStrategies }),
+			field: listField(nonEmptyEnum(listStrategies()), func(c *Config) *[]ListStrategy { return &c.ListStrategies }),
 		},
 		{
 			Name: "default-device-list-strategy", Variables: []string{"DEFAULT_DEVICE_LIST_STRATEGY"}, Default: true,
 			Usage: "`STRATEGIES` to use if neither device-list-strategy nor the config file sets any",
-			field: defaultOf(many(oneOrMore(listStrategies()), func(c *Config) *[]ListStrategy { return &c.ListStrategies })),
+			field: defaultOf(listField(nonEmptyEnum(listStrategies()), func(c *Config) *[]ListStrategy { return &c.ListStrategies })),
 		},
 		{
 			Name: "device-id-strategy", Variables: []string{"DEVICE_ID_STRATEGY"}, Key: "flags.plugin.deviceIDStrategy",
 			Usage: "`STRATEGY` that names GPUs to the container runtime: uuid or index",
-			field: one(word(idStrategies()), func(c *Config) *IDStrategy { return &c.IDStrategy }),
+			field: valueField(enum(idStrategies()), func(c *Config) *IDStrategy { return &c.IDStrategy }),
 		},
 		{
 			Name: "pass-device-specs", Variables: []string{"PASS_DEVICE_SPECS"}, Key: "flags.plugin.passDeviceSpecs",
 			Usage: "also pass the device nodes of GPUs to the kubelet; required with the static CPU manager policy, unless CDI is used",
-			field: one(boolean(), func(c *Config) *bool { return &c.PassDeviceSpecs }),
+			field: valueField(boolean(), func(c *Config) *bool { return &c.PassDeviceSpecs }),
 		},
 		{
 			Name: "gds-enabled", Variables: []string{"GDS_ENABLED"}, Key: "flags.gdsEnabled",
 			Usage: "give each container with a GPU the devices of GPUDirect Storage",
-			field: one(boolean(), func(c *Config) *bool { return &c.GDS }),
+			field: valueField(boolean(), func(c *Config) *bool { return &c.GDS }),
 		},
 		{
 			Name: "mofed-enabled", Variables: []string{"MOFED_ENABLED"}, Key: "flags.mofedEnabled",
 			Usage: "give each container with a GPU the InfiniBand devices of the node",
-			field: one(boolean(), func(c *Config) *bool { return &c.MOFED }),
+			field: valueField(boolean(), func(c *Config) *bool { return &c.MOFED }),
 		},
 		{
 			Name: "gdrcopy-enabled", Variables: []string{"GDRCOPY_ENABLED"}, Key: "flags.gdrcopyEnabled",
 			Usage: "give each container with a GPU the device of GDRCopy",
-			field: one(boolean(), func(c *Config) *bool { return &c.GDRCopy }),
+			field: valueField(boolean(), func(c *Config) *bool { return &c.GDRCopy }),
 		},
 		{
 			Name: "imex-channel-ids", Variables: []string{"IMEX_CHANNEL_IDS"}, Key: "imex.channelIDs",
 			Usage: "IMEX `CHANNELS` for each container with a GPU: empty or 0",
-			field: many(imexChannel(), func(c *Config) *[]int { return &c.IMEX.Channels }),
+			field: listField(imexChannel(), func(c *Config) *[]int { return &c.IMEX.Channels }),
 		},
 		{
 			Name: "imex-required", Variables: []string{"IMEX_REQUIRED"}, Key: "imex.required",
 			Usage: "advertise no devices while the node lacks the channels of imex-channel-ids",
-			field: one(boolean(), func(c *Config) *bool { return &c.IMEX.Required }),
+			field: valueField(boolean(), func(c *Config) *bool { return &c.IMEX.Required }),
 		},
 	}
 }
 
-// CDIOptions say where CDI specs and the program of their hooks are.
+// CDIOptions returns the options for the paths of CDI specs and of their hook program.
 func CDIOptions() []Option {
 	return []Option{
 		{
 			Name: "cdi-root", Variables: []string{"CDI_ROOT"}, Restart: true,
 			Usage: "`FOLDER` for the CDI specs",
-			field: one(optionalPath(), func(c *Config) *string { return &c.CDIRoot }),
+			field: valueField(optionalPath(), func(c *Config) *string { return &c.CDIRoot }),
 		},
 		{
 			Name: "nvidia-cdi-hook-path", Aliases: []string{"nvidia-ctk-path"}, Variables: []string{"NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"}, Key: "flags.plugin.nvidiaCTKPath",
 			Usage: "`FILE` of nvidia-cdi-hook or nvidia-ctk on the host, for the hooks of CDI specs; if empty, the specs need no hooks",
-			field: one(optionalPath(), func(c *Config) *string { return &c.HookPath }),
+			field: valueField(optionalPath(), func(c *Config) *string { return &c.HookPath }),
 		},
 	}
 }
 
-// specOptions say what is in the CDI specs, and in the annotation that refers to
-// them.
+// specOptions returns the options for the content of CDI specs, and for the annotation that refers
+// to them.
 func specOptions() []Option {
 	return []Option{
 		{
 			Name: "cdi-annotation-prefix", Variables: []string{"CDI_ANNOTATION_PREFIX"}, Key: "flags.plugin.cdiAnnotationPrefix",
 			Usage: "`PREFIX` of the annotation that device-list-strategy cdi-annotations sets",
-			field: one(annotationPrefix(), func(c *Config) *string { return &c.CDIAnnotationPrefix }),
+			field: valueField(annotationPrefix(), func(c *Config) *string { return &c.CDIAnnotationPrefix }),
 		},
 		{
 			Name: "cdi-feature-flags", Variables: []string{"CDI_FEATURE_FLAGS"},
 			Usage: "feature `FLAGS` of NVIDIA's container toolkit for the CDI specs",
-			field: many(word(featureFlags()), func(c *Config) *[]string { return &c.CDIFeatureFlags }),
+			field: listField(enum(featureFlags()), func(c *Config) *[]string { return &c.CDIFeatureFlags }),
 		},
 		{
 			Name: "cdi-disable-hooks", Variables: []string{"CDI_DISABLE_HOOKS"},
 			Usage: "`HOOKS` to leave out of the CDI specs; all leaves out every hook",
-			field: many(word(hooks()), func(c *Config) *[]string { return &c.CDIDisableHooks }),
+			field: listField(enum(hooks()), func(c *Config) *[]string { return &c.CDIDisableHooks }),
 		},
 	}
 }
@@ -179,32 +179,32 @@ func GFDOptions() []Option {
 		{
 			Name: "output-file", Aliases: []string{"o", "output"}, Variables: []string{"GFD_OUTPUT_FILE"}, Key: "flags.gfd.outputFile", Restart: true,
 			Usage: "features `FILE` of Node Feature Discovery; if empty, labels go to standard output",
-			field: one(optionalPath(), func(c *Config) *string { return &c.GFD.OutputFile }),
+			field: valueField(optionalPath(), func(c *Config) *string { return &c.GFD.OutputFile }),
 		},
 		{
 			Name: "use-node-feature-api", Variables: []string{"GFD_USE_NODE_FEATURE_API", "USE_NODE_FEATURE_API"}, Key: "flags.useNodeFeatureAPI", Restart: true,
 			Usage: "publish labels as a NodeFeature object of Node Feature Discovery",
-			field: one(nodeFeature(), func(c *Config) *Output { return &c.GFD.Output }),
+			field: valueField(nodeFeature(), func(c *Config) *Output { return &c.GFD.Output }),
 		},
 		{
 			Name: "oneshot", Variables: []string{"GFD_ONESHOT"}, Key: "flags.gfd.oneshot", Restart: true,
 			Usage: "publish labels once, then exit",
-			field: one(boolean(), func(c *Config) *bool { return &c.GFD.OneShot }),
+			field: valueField(boolean(), func(c *Config) *bool { return &c.GFD.OneShot }),
 		},
 		{
 			Name: "no-timestamp", Variables: []string{"GFD_NO_TIMESTAMP"}, Key: "flags.gfd.noTimestamp", Restart: true,
 			Usage: "do not publish the label with the time of the last change of labels",
-			field: one(boolean(), func(c *Config) *bool { return &c.GFD.NoTimestamp }),
+			field: valueField(boolean(), func(c *Config) *bool { return &c.GFD.NoTimestamp }),
 		},
 		{
 			Name: "sleep-interval", Variables: []string{"GFD_SLEEP_INTERVAL"}, Key: "flags.gfd.sleepInterval", Restart: true,
 			Usage: "`TIME` between checks that published labels still exist, or infinite; has no effect on the Node object, which is watched",
-			field: one(interval(), func(c *Config) *time.Duration { return &c.GFD.SleepInterval }),
+			field: valueField(interval(), func(c *Config) *time.Duration { return &c.GFD.SleepInterval }),
 		},
 		{
 			Name: "machine-type-file", Variables: []string{"GFD_MACHINE_TYPE_FILE"}, Key: "flags.gfd.machineTypeFile", Restart: true,
 			Usage: "`FILE` with the product name of the machine; the default is looked up below sys-root; if empty, the machine is unknown",
-			field: one(optionalPath(), func(c *Config) *string { return &c.GFD.MachineTypeFile }),
+			field: valueField(optionalPath(), func(c *Config) *string { return &c.GFD.MachineTypeFile }),
 		},
 	}
 }

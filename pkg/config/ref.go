@@ -25,13 +25,13 @@ func (r Ref) MIG() bool {
 	return strings.HasPrefix(string(r), "MIG-") || strings.Contains(string(r), ":")
 }
 
-// isIndex rejects leading zeros, so that a device has one spelling.
+// isIndex rejects leading zeros, so that each device has only one name.
 func isIndex(s string) bool {
 	const digits = 4
 	if s == "" || len(s) > digits || s[0] == '0' && s != "0" {
 		return false
 	}
-	return only(s, "0123456789")
+	return consistsOf(s, "0123456789")
 }
 
 func isUUID(s string) bool {
@@ -41,12 +41,12 @@ func isUUID(s string) bool {
 		return false
 	}
 	for i, part := range parts {
-		if len(part) != lengths[i] || !only(part, "0123456789abcdefABCDEF") {
+		if len(part) != lengths[i] || !consistsOf(part, "0123456789abcdefABCDEF") {
 			return false
 		}
 	}
 	return true
 }
 
-// only reports whether s consists of these characters.
-func only(s, characters string) bool { return strings.Trim(s, characters) == "" }
+// consistsOf reports whether s has only these characters.
+func consistsOf(s, characters string) bool { return strings.Trim(s, characters) == "" }

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// parseResourceConfig reads sharing in the syntax of the sharing fork of NVIDIA's
-// device plugin: "<original>[:<new>[:<replicas>]],…", names without the domain,
-// replicas -1 for one for each 1000 MiB of memory. It does not change resources that
-// it does not list. MIG devices renamed to gpu are one resource with the GPUs.
+// parseResourceConfig reads sharing in the syntax of the sharing fork of NVIDIA's device plugin:
+// "<original>[:<new>[:<replicas>]],…", with names without the domain. Replicas of -1 mean one for
+// each 1000 MiB of memory. Resources that are not in the list do not change. MIG devices that are
+// renamed to gpu form one resource with the GPUs.
 func parseResourceConfig(value string, r Resources, found *findings) ([]Share, error) {
 	var (
 		out  []Share

@@ -3,7 +3,7 @@ package config
 // SharingStrategy is a way for several containers to use one device.
 type SharingStrategy string
 
-// The sharing strategies, as the label nvidia.com/gpu.sharing-strategy has them.
+// The sharing strategies, as in the label nvidia.com/gpu.sharing-strategy.
 const (
 	SharingNone        SharingStrategy = "none"
 	SharingTimeSlicing SharingStrategy = "time-slicing"
@@ -17,11 +17,11 @@ const AutoReplicas = -1
 type Sharing struct {
 	// Strategy is SharingNone if Shares is empty.
 	Strategy SharingStrategy
-	// FailRequestsGreaterThanOne rejects a request for more than one replica, which
-	// would not get more of the hardware than one does.
+	// FailRequestsGreaterThanOne rejects requests for more than one replica, because a container
+	// with several replicas does not get more of the hardware.
 	FailRequestsGreaterThanOne bool
-	// Shares apply in order. A device belongs to the first one that selects it. A
-	// device that no Share selects is advertised once, under its own name.
+	// Shares apply in order. The first Share that selects a device applies to it. A device that no
+	// Share selects is advertised once, without another name.
 	Shares []Share
 }
 
@@ -29,18 +29,17 @@ type Sharing struct {
 type Share struct {
 	// Name is the resource of the devices without sharing, fully qualified: "nvidia.com/gpu", "nvidia.com/mig-3g.20gb".
 	Name string
-	// Rename is the resource that is advertised, fully qualified and never empty: it
-	// equals Name for devices that keep their name. Shares with the same Rename form
-	// one resource.
+	// Rename is the advertised resource, fully qualified and never empty. It equals Name if the
+	// devices keep their name. Shares with the same Rename form one resource.
 	Rename string
 	// Devices selects devices of the resource Name.
 	Devices Selection
-	// Replicas is how often each device is advertised: at least 1, or AutoReplicas.
+	// Replicas is the number of times that each device is advertised: at least 1, or AutoReplicas.
 	Replicas int
 }
 
-// Selection selects devices of a resource: the first Count, those in Refs, or all if
-// neither is set.
+// Selection selects devices of a resource: the first Count devices, the devices in Refs, or all
+// devices if neither is set.
 type Selection struct {
 	Count int
 	Refs  []Ref
@@ -71,8 +70,8 @@ type Pattern struct {
 	Name string
 }
 
-// Filter hides devices from the kubelet: all in Exclude, and if Include is not empty,
-// all that are not in Include. An entry is a Ref or the text of a Pattern.
+// Filter hides devices from the kubelet: all in Exclude and, if Include is not empty, all that are
+// not in Include. An entry is a Ref or the text of a Pattern.
 type Filter struct {
 	Include []string
 	Exclude []string

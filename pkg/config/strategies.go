@@ -43,15 +43,15 @@ const (
 	PolicyDistributed Policy = "distributed"
 	// PolicyPacked takes from the most used hardware.
 	PolicyPacked Policy = "packed"
-	// PolicySpread takes different hardware for each device of a request, if there is
-	// enough, the least used first.
+	// PolicySpread takes different hardware for each device of a request if possible, the least
+	// used first.
 	PolicySpread Policy = "spread"
 )
 
 // Discovery is a way to discover GPUs.
 type Discovery string
 
-// The ways to discover GPUs; auto means NVML, the only one.
+// The ways to discover GPUs. DiscoveryAuto means NVML, because there is no other way.
 const (
 	DiscoveryAuto Discovery = "auto"
 	DiscoveryNVML Discovery = "nvml"
@@ -74,8 +74,7 @@ func policies() []Policy { return []Policy{PolicyDistributed, PolicyPacked, Poli
 
 func discoveries() []Discovery { return []Discovery{DiscoveryAuto, DiscoveryNVML} }
 
-// featureFlags are those of the CDI generator of NVIDIA's container toolkit
-// 1.20.
+// featureFlags returns the flags of the CDI generator in NVIDIA's container toolkit 1.20.
 func featureFlags() []string {
 	return []string{
 		"enable-explicit-driver-libraries", "disable-nvsandboxutils", "enable-coherent-annotations",
@@ -83,8 +82,7 @@ func featureFlags() []string {
 	}
 }
 
-// hooks are the CDI hooks of NVIDIA's container toolkit 1.20; all stands for every
-// hook.
+// hooks returns the CDI hooks of NVIDIA's container toolkit 1.20, and all for every hook.
 func hooks() []string {
 	return []string{
 		"update-application-profile", "chmod", "create-symlinks", "disable-device-node-modification",

@@ -17,12 +17,11 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// When a process dies, the kernel reports the close of a file to inotify a moment
-// before it releases the file's locks. Each event is therefore followed by several
-// checks: the first after firstCheck, each later one after twice the time, up to
-// settledCheck. From then on, a check every lastCheck covers events that a file system
-// does not deliver. While none of the folders exists, there are no events, and the
-// longest time is lastCheckAbsent.
+// When a process dies, the kernel reports the close of a file to inotify a moment before it
+// releases the file's locks. Each event is therefore followed by several checks: the first after
+// firstCheck, each later one after twice the time, up to settledCheck. After that, a check every
+// lastCheck covers events that a file system does not deliver. If no folder exists,
+// the interval is lastCheckAbsent, because there are no events.
 const (
 	firstCheck      = time.Millisecond
 	settledCheck    = time.Second
@@ -30,11 +29,10 @@ const (
 	lastCheckAbsent = time.Second
 )
 
-// factMask has the events after which a fact may have changed: files and folders that
-// are created, deleted or moved, and closes by writers, including a writer that dies.
-// Readers cause none of them, and neither does a write in progress, because the files
-// are written atomically. The last three are events after which there may be another folder
-// at a path.
+// factMask has the events after which a fact may have changed: files and folders that are created,
+// deleted or moved, and closes by writers, including a writer that dies. Reads and writes in
+// progress cause no such event, because the files are written atomically. The last three events
+// mean that another folder may be at a path.
 const factMask = unix.IN_CLOSE_WRITE | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
@@ -43,14 +41,14 @@ const factMask = unix.IN_CLOSE_WRITE | unix.IN_CREATE | unix.IN_DELETE | unix.IN
 type changes struct {
 	// folders need not exist.
 	folders []string
-	// first and last are the times between checks after an event.
+	// first is the time until the check after an event. last is the longest time between checks.
 	first, last time.Duration
 	// init opens an inotify instance.
 	init func(flags int) (fd int, err error)
 	log  *slog.Logger
 }
 
-// changes returns a wait for the changes of facts in these folders and in the run root.
+// changes returns a wait for changes of facts in these folders and in the run root.
 func (d Dir) changes(folders ...string) changes {
 	return changes{
 		folders: append([]string{d.Root}, folders...),
@@ -58,12 +56,11 @@ func (d Dir) changes(folders ...string) changes {
 	}
 }
 
-// wait calls done at the start, after each event in one of the folders, and after a folder
-// itself is removed. It returns nil when done returns true, and the error of ctx when that
-// ends.
+// wait calls done at the start, after each event in one of the folders, and after the removal of a
+// folder. It returns nil when done returns true, and the error of ctx when ctx ends.
 //
-// While it cannot watch, for example because all inotify instances of the user are in use,
-// it logs why and calls done every second instead. It tries again to watch each time.
+// If it cannot watch, for example because all inotify instances of the user are in use, it logs why
+// and calls done every second instead. It tries again to watch each time.
 func (c changes) wait(ctx context.Context, done func() bool) error {
 	return hostfs.Rewatch(ctx, c.log, lastCheckAbsent, func(func()) error {
 		err := c.watch(ctx, done)
@@ -74,13 +71,13 @@ func (c changes) wait(ctx context.Context, done func() bool) error {
 	})
 }
 
-// watch is wait, but returns an error if it cannot watch.
+// watch is wait without polling: it returns an error if it cannot watch.
 func (c changes) watch(ctx context.Context, done func() bool) error {
 	fd, err := c.init(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return c.failed(err)
 	}
-	// The runtime's poller wakes the read below, also for its deadline.
+	// The runtime's poller wakes the read below, even for its deadline.
 	in := os.NewFile(uintptr(fd), "inotify")
 	watches := map[int]bool{}
 	defer func() { hostfs.EndInotify(in, maps.Keys(watches)) }()
@@ -109,7 +106,7 @@ func (c changes) watch(ctx context.Context, done func() bool) error {
 		switch _, err := in.Read(buf); {
 		case err == nil:
 			next = c.first
-			// Events come in bursts: one check suffices for those that come within a moment.
+			// Events come in bursts. One check is enough for a burst.
 			pace.Pause(ctx, min(c.first, firstCheck))
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			next = min(2*next, 2*settledCheck)
@@ -119,8 +116,7 @@ func (c changes) watch(ctx context.Context, done func() bool) error {
 	}
 }
 
-// pause returns the time until the next check, which is next unless that is long after the
-// last event.
+// pause returns the time until the next check: next, or last if the last event was long ago.
 func pause(next, last time.Duration) time.Duration {
 	if next > settledCheck {
 		return last
@@ -128,9 +124,9 @@ func pause(next, last time.Duration) time.Duration {
 	return min(next, last)
 }
 
-// add watches the folders that exist, and reports whether there are any. It adds their
-// descriptors to watches. watch calls it before each check, because there may be another
-// folder, or another file system, at a path by then.
+// add watches the folders that exist, and reports whether any exists. It adds their descriptors to
+// watches. watch calls it before each check, because another folder, or another file system, may be
+// at a path by then.
 func (c changes) add(fd int, watches map[int]bool) (watching bool, err error) {
 	for _, folder := range c.folders {
 		wd, err := unix.InotifyAddWatch(fd, folder, factMask)

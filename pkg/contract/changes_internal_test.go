@@ -103,7 +103,7 @@ func TestReadersWakeNobody(t *testing.T) {
 	if _, err := d.changes(d.folder()).add(fd, map[int]bool{}); err != nil {
 		t.Fatal(err)
 	}
-	d.all()
+	d.readAll()
 	buf := make([]byte, 4096)
 	if n, err := unix.Read(fd, buf); !errors.Is(err, unix.EAGAIN) {
 		t.Errorf("reading the facts causes events: %q, %v", buf[:max(n, 0)], err)

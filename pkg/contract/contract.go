@@ -1,5 +1,5 @@
-// Package contract reads and writes the files in /run/nvidia through which the agents of a
-// node communicate:
+// Package contract reads and writes the files in /run/nvidia through which the agents of a node
+// communicate:
 //
 //   - A fact, such as driver-ready, is something that one agent reports to the others. Its
 //     file has KEY=value lines, and a stamp that says who wrote it and when.
@@ -7,9 +7,9 @@
 //     itself claims it.
 //   - The claim of a GPU is the right to advertise this GPU.
 //
-// An agent never calls another agent, and does not rely on a fact that it can check itself:
-// an agent that needs the driver asks the driver. Facts wake agents that wait, and inform
-// people and NVIDIA's tools.
+// An agent never calls another agent, and does not rely on a fact that it can check itself: an
+// agent that needs the driver asks the driver. Facts wake agents that wait, and inform people and
+// NVIDIA's tools.
 package contract
 
 import (
@@ -27,12 +27,12 @@ const (
 	// DriverReady means that the kernel module is loaded, the device nodes exist, and
 	// NVML answers.
 	DriverReady Name = "driver-ready"
-	// MIGReady means that, since the boot and since the driver was loaded, the GPUs had the MIG
-	// layouts that the config of their node asks for: those of some GPUs do not survive either.
+	// MIGReady means that the GPUs have had the MIG layouts of the node's config since the last
+	// boot and since the driver was loaded. Some GPUs lose their layouts at either.
 	MIGReady Name = "mig-ready"
-	// ToolkitReady means that the CDI specs are complete and the container runtime is
-	// configured. It is valid while its writer lives. A writer that ends and leaves its
-	// tools on the node leaves the file too.
+	// ToolkitReady means that the CDI specs are complete and the container runtime is configured.
+	// It is valid while its writer lives. A writer that ends and leaves its tools on the node also
+	// leaves the file.
 	ToolkitReady Name = "toolkit-ready"
 	// PluginReady means that the device plugin is registered with the kubelet and lists
 	// its devices. It is valid while its writer lives.
@@ -44,9 +44,9 @@ const (
 	CUDAReady Name = "cuda-ready"
 )
 
-// PluginConfig is the file with the config that the device plugin has in effect, for
-// agents that describe its devices. It is valid while its writer lives. It is no fact of
-// Names: nothing waits for it.
+// PluginConfig is the file with the config that the device plugin has in effect, for agents that
+// describe its devices. It is valid while its writer lives. Names does not return it, because
+// agents do not wait for it.
 const PluginConfig Name = "plugin-config"
 
 // Names returns the names of all facts.
@@ -68,7 +68,7 @@ const (
 // that the container toolkit has installed.
 const KeyCDIHook = "NVIDIA_CDI_HOOK_PATH"
 
-// State says whether a fact holds.
+// State is the state of a fact.
 type State string
 
 // The values of State.
@@ -77,42 +77,42 @@ const (
 	Valid State = "valid"
 	// Missing means that the file does not exist.
 	Missing State = "missing"
-	// Stale means that the file was written before the last boot, or for another driver
-	// version than the kernel runs.
+	// Stale means that the file was written before the last boot, or for another version than the
+	// loaded driver has.
 	Stale State = "stale"
-	// WriterDead means that the file is valid only while its writer lives, and that the
-	// writer has ended.
+	// WriterDead means that the file is valid only while its writer lives, and that the writer has
+	// ended.
 	WriterDead State = "writer dead"
 	// Unreadable means that the file cannot be read or parsed.
 	Unreadable State = "unreadable"
 )
 
-// Stamp says who wrote a file, when, and for which driver.
+// Stamp has the writer of a file, the time, and the driver version.
 type Stamp struct {
 	// BootID identifies the boot. A file of another boot is stale.
 	BootID string
 	// Writer is the name of the agent.
 	Writer string
 	Time   time.Time
-	// DriverVersion is the version that the writer found. It is empty if the fact does
-	// not depend on the driver.
+	// DriverVersion is the version that the writer found. It is empty if the fact does not depend
+	// on the driver.
 	DriverVersion string
-	// Held is set if the writer keeps the file locked while it lives, see hostfs.LockWrite.
+	// Held is set if the writer keeps the file locked while it lives (hostfs.LockWrite).
 	Held bool
 }
 
-// Fact is what a reader learns about one fact.
+// Fact is the content and the state of a fact for a reader.
 type Fact struct {
 	State State
-	// Reason says why State is not Valid.
+	// Reason is why State is not Valid.
 	Reason string
-	// Stamp is zero if the program that wrote the file writes no stamp.
+	// Stamp is zero if the writer of the file does not write stamps.
 	Stamp Stamp
 	// Values has the file's other keys.
 	Values map[string]string
 }
 
-// Record is what a writer publishes.
+// Record is a fact that a writer publishes.
 type Record struct {
 	// Writer is the name of the agent.
 	Writer string
@@ -131,13 +131,13 @@ func (r Record) equal(o Record) bool {
 type Dir struct {
 	// Root is the run root, usually "/run/nvidia".
 	Root string
-	// ProcRoot is where the host's /proc is mounted. If empty, it is "/proc". Read compares
-	// a driver-ready file with the driver version there.
+	// ProcRoot is where the host's /proc is mounted. If empty, it is "/proc". Read compares the
+	// version in driver-ready with the driver version there.
 	ProcRoot string
 	// BootIDFile is the file with the boot id. If empty, it is
 	// /proc/sys/kernel/random/boot_id, which is the same in all containers.
 	BootIDFile string
-	// Log gets what holds this process up. It may be nil.
+	// Log gets messages when this process has to wait. It may be nil.
 	Log *slog.Logger
 }
 
@@ -153,8 +153,8 @@ func (d Dir) Path(n Name) string {
 	return filepath.Join(d.folder(), string(n))
 }
 
-// folder holds the files of the facts. Everyone may read them.
+// folder returns the folder of the facts. Every user may read it.
 func (d Dir) folder() string { return filepath.Join(d.Root, "validations") }
 
-// leases holds the files of the lease and of the claims. Only root may open them.
+// leases returns the folder of the lease and of the claims. Only root may open it.
 func (d Dir) leases() string { return filepath.Join(d.Root, "leases") }

@@ -7,7 +7,7 @@ import (
 
 // HoldTurn has the turn while do runs.
 func HoldTurn(d Dir, writer string, do func()) error {
-	t, err := d.takeTurn(writer, time.Now().Add(turnWait))
+	t, err := d.acquireTurn(writer, time.Now().Add(turnWait))
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// ErrNoRunRoot is returned by functions that write if the run root cannot be written: it is
-// not mounted, or read-only. An agent logs the error and continues without the other agents.
+// ErrNoRunRoot is returned by functions that write if the run root cannot be written: it is not
+// mounted, or read-only. An agent logs the error and continues without the other agents.
 var ErrNoRunRoot = errors.New("run root cannot be written")
 
 // Write publishes a fact that stays valid after its writer ends.
@@ -31,7 +31,7 @@ func (d Dir) Write(n Name, r Record) error {
 	return h.file.Close()
 }
 
-// Remove deletes the file of a fact. It returns nil if there is none.
+// Remove deletes the file of a fact. It returns nil if the file does not exist.
 func (d Dir) Remove(n Name) error { return remove(d.Path(n)) }
 
 func remove(path string) error {
@@ -41,21 +41,21 @@ func remove(path string) error {
 	return nil
 }
 
-// Hold publishes a fact that is valid while its writer lives: the file stays locked until
-// Release or the end of the process, even by a crash, and readers check the lock. A Keeper
-// also publishes it again.
+// Hold publishes a fact that is valid while its writer lives. The file stays locked until Release
+// or the end of the process, even by a crash, and readers check the lock. Use a Keeper to publish
+// the fact again if another program removes it.
 func (d Dir) Hold(n Name, r Record) (*Held, error) { return d.HoldFile(d.Path(n), r) }
 
-// HoldFile is Hold for a fact whose file is at another path than those of Names. The folder
-// of the file must exist.
+// HoldFile is Hold for a fact in a file outside the folder of the facts. The folder of the file
+// must exist.
 func (d Dir) HoldFile(path string, r Record) (*Held, error) { return d.put(path, r, true) }
 
 // ReadFile returns the fact in a file that HoldFile wrote.
 func (d Dir) ReadFile(path string) Fact { return d.read(path) }
 
-// put writes the stamped file as a whole. A held file is locked before it is visible. put
-// waits neither for other processes nor for the disk: the stamp makes it a fact of this
-// boot only.
+// put writes the whole file with a stamp. It locks a held file before the file is visible. It does
+// not wait for other processes or the disk: the fact need not survive a reboot, because its stamp
+// limits it to this boot.
 func (d Dir) put(path string, r Record, held bool) (*Held, error) {
 	boot, err := d.BootID()
 	if err != nil {
@@ -84,7 +84,7 @@ func (d Dir) put(path string, r Record, held bool) (*Held, error) {
 		if _, err := f.Write(data); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
-		// The file is not visible yet: any later change is made by another program.
+		// The file is not visible yet, so any later change is by another program.
 		if h.shown, err = f.Stat(); err != nil {
 			return err
 		}
@@ -96,8 +96,7 @@ func (d Dir) put(path string, r Record, held bool) (*Held, error) {
 	return h, nil
 }
 
-// unwritable adds ErrNoRunRoot to the errors which mean that the run root cannot be
-// written.
+// unwritable adds ErrNoRunRoot to errors that mean that the run root cannot be written.
 func (d Dir) unwritable(err error) error {
 	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w (mount the host's %s read-write, or point --run-root elsewhere)", ErrNoRunRoot, err, d.Root)
@@ -105,8 +104,8 @@ func (d Dir) unwritable(err error) error {
 	return err
 }
 
-// makeFolder creates a folder in the run root, but not the run root itself: if that does
-// not exist, it is not mounted, and no other agent would see a file in it.
+// makeFolder creates a folder in the run root, but not the run root itself. If the run root does
+// not exist, it is not mounted, and other agents would not see the files.
 func (d Dir) makeFolder(dir string) error {
 	mode := fs.FileMode(0o755)
 	if dir == d.leases() {
@@ -127,8 +126,8 @@ func (d Dir) Read(n Name) Fact {
 	return f
 }
 
-// Wait waits until the fact is valid, and returns it. Until then, it calls waiting with the
-// invalid fact, once and whenever its state or reason changes.
+// Wait waits until the fact is valid, and returns it. Until then, it calls waiting with the invalid
+// fact, once and whenever its state or reason changes.
 func (d Dir) Wait(ctx context.Context, n Name, waiting func(Fact)) (Fact, error) {
 	var f, last Fact
 	err := d.changes(d.folder()).wait(ctx, func() bool {
@@ -187,8 +186,8 @@ func (d Dir) read(path string) Fact {
 	return f
 }
 
-// holder returns the agent that holds a file, and whether there is one. The lock decides:
-// another program may have truncated the file.
+// holder returns the agent that holds a file, and whether an agent holds it. The lock decides,
+// because another program may have truncated the file.
 func (d Dir) holder(path string) (by string, held bool) {
 	file, err := hostfs.Open(path)
 	if err != nil {
@@ -208,7 +207,7 @@ func (d Dir) whyMissing(path string) string {
 	return path + " has not been written yet"
 }
 
-// BootID identifies this boot of the node. It is the same in all containers.
+// BootID returns the ID of this boot of the node. It is the same in all containers.
 func (d Dir) BootID() (string, error) {
 	file := d.BootIDFile
 	if file == "" {
@@ -225,8 +224,8 @@ func (d Dir) BootID() (string, error) {
 	return id, nil
 }
 
-// checkDriver compares a driver-ready file with the driver that the kernel runs.
-// A version that cannot be read proves nothing against the file.
+// checkDriver compares a driver-ready file with the loaded driver. If the version of the driver
+// cannot be read, the file stays valid.
 func (d Dir) checkDriver(f Fact) Fact {
 	version, err := driverproc.Root(d.ProcRoot).Version()
 	switch {

@@ -23,7 +23,7 @@ const (
 // maxFile is the largest size of a file. The agents write less than 1 KiB.
 const maxFile = 64 << 10
 
-// format returns the file: the values, then the stamp, as KEY=value lines.
+// format returns the content of the file as KEY=value lines: the values, then the stamp.
 func format(values map[string]string, s Stamp) ([]byte, error) {
 	stamp := map[string]string{
 		keyBootID: s.BootID,
@@ -53,8 +53,8 @@ func format(values map[string]string, s Stamp) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// parse reads KEY=value lines as a shell that sources them would. Values are bare, or
-// in single or double quotes, without expansions.
+// parse reads KEY=value lines in the same way as a shell that sources them. Values are bare, or in
+// single or double quotes, without expansions.
 func parse(data []byte) (values map[string]string, s Stamp, err error) {
 	if len(data) > maxFile {
 		return nil, Stamp{}, fmt.Errorf("file has more than %d bytes", maxFile)
@@ -80,12 +80,12 @@ func parse(data []byte) (values map[string]string, s Stamp, err error) {
 		}
 		values[key] = v
 	}
-	s, err = takeStamp(values)
+	s, err = extractStamp(values)
 	return values, s, err
 }
 
-// takeStamp moves the keys of the stamp out of values.
-func takeStamp(values map[string]string) (Stamp, error) {
+// extractStamp moves the keys of the stamp out of values.
+func extractStamp(values map[string]string) (Stamp, error) {
 	s := Stamp{BootID: values[keyBootID], Writer: values[keyWriter], DriverVersion: values[keyDriverVersion]}
 	if t, ok := values[keyTime]; ok {
 		var err error
@@ -128,7 +128,7 @@ func quote(v string) string {
 
 var errQuote = errors.New("unbalanced quotes or characters that a shell would expand")
 
-// unquote is the inverse of quote. It accepts double quotes too.
+// unquote is the inverse of quote. It also accepts double quotes.
 func unquote(v string) (string, error) {
 	var b strings.Builder
 	for v != "" {

@@ -12,11 +12,11 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// AdvertisedError says that another process advertises a GPU to the cluster.
+// AdvertisedError means that another process advertises a GPU to the cluster.
 type AdvertisedError struct {
 	// Device is the UUID of the GPU.
 	Device string
-	// By is the name of the agent, or "another process" if its claim does not have one.
+	// By is the name of the agent, or "another process" if the claim does not name one.
 	By string
 }
 
@@ -43,10 +43,10 @@ func (d Dir) NewClaims(writer string) *Claims {
 	return &Claims{dir: d, writer: writer, held: map[string]*Held{}}
 }
 
-// Claim claims the GPUs with these UUIDs and releases all others. It returns, per GPU, why
-// it could not be claimed: an AdvertisedError while another process has the claim, and
-// ErrNoRunRoot on a node without a run root. It claims a GPU again if another program has
-// removed or changed the file of its claim. For all GPUs together it takes a second at most.
+// Claim claims the GPUs with these UUIDs and releases all others. It returns, per GPU, why it could
+// not be claimed: an AdvertisedError while another process has the claim, and ErrNoRunRoot on a
+// node without a run root. It claims a GPU again if another program has removed or changed the file
+// of the claim. It takes a second at most for all GPUs together.
 func (c *Claims) Claim(devices []string) (denied map[string]error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,9 +75,9 @@ func (c *Claims) Claim(devices []string) (denied map[string]error) {
 	return denied
 }
 
-// claimAll claims GPUs, and adds those that it could not claim to denied.
+// claimAll claims GPUs, and adds an error to denied for each GPU that it cannot claim.
 func (c *Claims) claimAll(devices []string, denied map[string]error) error {
-	turn, err := c.dir.takeTurn(c.writer, time.Now().Add(turnWait))
+	turn, err := c.dir.acquireTurn(c.writer, time.Now().Add(turnWait))
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (c *Claims) claimAll(devices []string, denied map[string]error) error {
 
 // claim claims a GPU. The caller has the turn.
 func (c *Claims) claim(device string) error {
-	path, lost := c.dir.gpu(device), c.held[device]
+	path, lost := c.dir.gpuClaimPath(device), c.held[device]
 	defer func() { _ = lost.Release() }() // of a file that is not at the path any more
 	delete(c.held, device)
 	if by, claimed := c.dir.holder(path); claimed && (lost == nil || lost.replaced(c.dir)) {
@@ -109,12 +109,12 @@ func (c *Claims) claim(device string) error {
 	return nil
 }
 
-// lostPause keeps two programs from fighting about a file.
+// lostPause keeps two programs from replacing the same file in a loop.
 const lostPause = 100 * time.Millisecond
 
-// Watch calls changed whenever another call of Claim may have another result: one of the
-// denied GPUs is not claimed by a living process any more, or another program has removed or
-// changed the file of a claim. It returns when ctx ends.
+// Watch calls changed whenever another call of Claim may have another result: a living process no
+// longer claims one of the denied GPUs, or another program has removed or changed the file of a
+// claim. It returns when ctx ends.
 func (c *Claims) Watch(ctx context.Context, changed func()) {
 	_ = c.dir.changes(c.dir.leases()).wait(ctx, func() bool { // it ends with ctx
 		free, lost := c.outdated()
@@ -136,7 +136,7 @@ func (c *Claims) outdated() (free, lost bool) {
 		lost = lost || !h.Intact()
 	}
 	return slices.ContainsFunc(c.denied, func(device string) bool {
-		_, claimed := c.dir.holder(c.dir.gpu(device))
+		_, claimed := c.dir.holder(c.dir.gpuClaimPath(device))
 		return !claimed
 	}), lost
 }
@@ -157,5 +157,5 @@ func (c *Claims) release(device string) {
 	delete(c.held, device)
 }
 
-// gpu returns the path of the claim's file. Other processes depend on its name.
-func (d Dir) gpu(device string) string { return filepath.Join(d.leases(), "offer."+device) }
+// gpuClaimPath returns the path of the claim's file. Other processes depend on its name.
+func (d Dir) gpuClaimPath(device string) string { return filepath.Join(d.leases(), "offer."+device) }

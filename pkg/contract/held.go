@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Held is a published fact that is valid until Release. Keep the value: the lock is
-// released when it is garbage collected.
+// Held is a published fact that is valid until Release. Keep a reference to the value, because its
+// lock is released when it is garbage collected.
 type Held struct {
 	file *os.File
 	path string
@@ -15,14 +15,14 @@ type Held struct {
 	shown fs.FileInfo
 }
 
-// Intact reports whether the file is at its path as it was written.
+// Intact reports whether the file is still at its path and unchanged.
 func (h *Held) Intact() bool {
 	there, err := os.Lstat(h.path)
 	return err == nil && os.SameFile(h.shown, there) && there.Mode() == h.shown.Mode() &&
 		there.Size() == h.shown.Size() && there.ModTime().Equal(h.shown.ModTime())
 }
 
-// replaced reports whether another living process has published the fact since.
+// replaced reports whether another living process has published the fact since then.
 func (h *Held) replaced(d Dir) bool {
 	there, err := os.Lstat(h.path)
 	if err != nil || os.SameFile(h.shown, there) {
@@ -32,9 +32,9 @@ func (h *Held) replaced(d Dir) bool {
 	return held
 }
 
-// Release deletes the file, unless another writer has replaced it, and unlocks it. It waits
-// for nobody: if another writer replaces the file at this very moment, its Keeper writes it
-// again. Release does nothing for nil.
+// Release deletes the file, unless another writer has replaced it, and unlocks it. It does not wait
+// for other processes. If another writer replaces the file at the same moment, its Keeper writes
+// the file again. Release does nothing for nil.
 func (h *Held) Release() error {
 	if h == nil {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Keeper keeps a fact published while it is desired, whoever removes, truncates or
-// replaces its file, and until the run root can be written. If another living process
-// holds the same fact, the Keeper leaves that alone, and publishes its own when that
-// process ends.
+// Keeper keeps a fact published while it is desired. It publishes the fact again if another program
+// removes, truncates or replaces its file, and retries while the run root cannot be written. If
+// another living process holds the same fact, the Keeper does not replace it. It publishes its fact
+// when that process ends.
 type Keeper struct {
 	dir  Dir
 	path string
@@ -24,23 +24,23 @@ type Keeper struct {
 	loop    *reconcile.Loop
 
 	mu sync.Mutex
-	// record is the desired fact, nil for none, and published the one that is held.
+	// record is the desired fact, nil for none. published is the fact that is held.
 	record, published *Record
 	held              *Held
-	// lost is set once the log says that the published fact was removed or changed.
+	// lost is set after the log reports that the published fact was removed or changed.
 	lost bool
 }
 
-// NewLastingKeeper returns a Keeper of a fact that stays valid after its writer ends. Its
-// Withdraw also removes the file of another writer.
+// NewLastingKeeper returns a Keeper of a fact that stays valid after its writer ends. Its Withdraw
+// removes the file even if another writer wrote it.
 func (d Dir) NewLastingKeeper(n Name, log *slog.Logger) *Keeper {
 	k := d.NewKeeper(d.Path(n), log)
 	k.lasting = true
 	return k
 }
 
-// NewKeeper returns a Keeper of a held fact, without a desired one. path is that of a fact,
-// see Path, or as for HoldFile.
+// NewKeeper returns a Keeper of a held fact, without a desired one. path is a result of Path, or a
+// path for HoldFile.
 func (d Dir) NewKeeper(path string, log *slog.Logger) *Keeper {
 	k := &Keeper{dir: d, path: path, log: log}
 	k.loop = reconcile.New(reconcile.Config{
@@ -50,7 +50,7 @@ func (d Dir) NewKeeper(path string, log *slog.Logger) *Keeper {
 	return k
 }
 
-// Publish makes r the fact, if it is not. If it cannot be written now, Run writes it later.
+// Publish makes r the desired fact. If it cannot be written now, Run writes it later.
 func (k *Keeper) Publish(r Record) { k.want(&r) }
 
 // Withdraw removes the fact.
@@ -65,7 +65,7 @@ func (k *Keeper) want(r *Record) {
 	if r == nil || k.record == nil || !r.equal(*k.record) {
 		k.record = r
 	}
-	// At once, so that the fact is there when the caller goes on. Run reports an error.
+	// Write now, so that the file exists when the caller continues. Run reports an error.
 	_ = k.putLocked()
 	k.loop.Wake()
 }
@@ -77,8 +77,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return err
 }
 
-// Keep is Run for a caller that withdraws the fact itself, or leaves its file: that says
-// that the writer has ended, once the process has.
+// Keep is Run without the withdrawal. The caller withdraws the fact, or leaves its file. A file
+// without its process means that the writer has ended.
 func (k *Keeper) Keep(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -100,7 +100,7 @@ func (k *Keeper) put() error {
 	return k.putLocked()
 }
 
-// putLocked publishes the desired fact unless it is published.
+// putLocked publishes the desired fact unless it is published already.
 func (k *Keeper) putLocked() error {
 	if k.record == nil {
 		return nil
@@ -123,7 +123,7 @@ func (k *Keeper) putLocked() error {
 	return nil
 }
 
-// release withdraws what is published, or all that is at the path.
+// release withdraws the published fact or, if all is set, any file at the path.
 func (k *Keeper) release(all bool) {
 	err := k.held.Release()
 	if all {

@@ -20,24 +20,24 @@ import (
 // The keys of a claim, in addition to the stamp.
 const (
 	keyReason = "OUTRIGGER_REASON"
-	// keyDeadline is in nanoseconds of CLOCK_BOOTTIME, which neither a change of the
-	// clock nor suspend affects, and which is the same in all containers.
+	// keyDeadline is in nanoseconds of CLOCK_BOOTTIME. Changes of the clock and suspend do not
+	// affect this clock, and it is the same in all containers.
 	keyDeadline = "OUTRIGGER_DEADLINE_BOOTTIME_NS"
 )
 
-// claimPoll is how often a claimer checks whether all users have closed their handles.
+// claimPoll is the interval of a claimer's checks whether all users have closed their handles.
 const claimPoll = 5 * time.Millisecond
 
-// Lease is the right to use NVML on this node. Agents with NVML handles share it. An
-// agent that needs NVML for itself, to reset a GPU or to replace the driver, claims it, and
-// the others close their handles.
+// Lease is the right to use NVML on this node. Agents with NVML handles share it. An agent that
+// needs exclusive use of NVML, to reset a GPU or to replace the driver, claims it, and the others
+// close their handles.
 //
-// The lease consists of two files. Users hold read locks on leases/nvml, which is empty
-// and never replaced. The claimer publishes its claim in leases/nvml.claim, which it keeps
-// locked while it lives, and then takes the write lock on leases/nvml. If a user or the
-// claimer crashes, the kernel releases its locks. A user that starts in the meantime sees the claim, because it
-// takes its lock first and then checks for a claim. A process that may only read
-// leases/nvml cannot keep a user out.
+// The lease consists of two files. Users hold read locks on leases/nvml, which is empty and never
+// replaced. The claimer publishes its claim in leases/nvml.claim, which it keeps locked while it
+// lives, and then takes the write lock on leases/nvml. If a user or the claimer crashes, the kernel
+// releases its locks. A user that starts in the meantime sees the claim, because it takes its lock
+// first and then checks for a claim. A process that may only read leases/nvml cannot keep a user
+// out.
 type Lease struct {
 	dir  Dir
 	path string
@@ -48,11 +48,11 @@ func (d Dir) NVML() *Lease {
 	return &Lease{dir: d, path: filepath.Join(d.leases(), "nvml")}
 }
 
-// Claim says who has claimed NVML, why, and for how long at most.
+// Claim describes a claim of NVML: the owner, the reason, and the deadline.
 type Claim struct {
 	Owner  string
 	Reason string
-	// Deadline is a time of CLOCK_BOOTTIME; see Remaining.
+	// Deadline is a time of CLOCK_BOOTTIME (see Remaining).
 	Deadline time.Duration
 }
 
@@ -64,11 +64,11 @@ func (c Claim) String() string {
 	return fmt.Sprintf("%s (%s, %s left)", c.Owner, c.Reason, c.Remaining().Round(time.Second))
 }
 
-// ErrClaimed is returned while another agent has claimed the lease. The error that wraps it
-// names the agent and the reason.
+// ErrClaimed is returned while another agent has claimed the lease. The wrapping error names the
+// agent and the reason.
 var ErrClaimed = errors.New("lease is claimed")
 
-// errLocked is ErrClaimed by a process without a claim.
+// errLocked is ErrClaimed for a lock by a process without a claim.
 var errLocked = fmt.Errorf("%w by a process that published no claim (find it with lslocks)", ErrClaimed)
 
 type claimedError struct{ claim Claim }
@@ -87,13 +87,13 @@ func (l *Lease) Path() string { return l.path }
 func (l *Lease) claimPath() string { return l.path + ".claim" }
 
 // Share takes a share of the lease. It does not block: while there is a claim, it returns
-// ErrClaimed. Without a run root, it returns ErrNoRunRoot and a share that no
-// claim can take into account until Keep has found a run root. The caller may then use NVML. So
-// does a process that may not read the file of the lease, which is root's: the error is also
-// fs.ErrPermission then.
+// ErrClaimed. Without a run root, it returns ErrNoRunRoot and a share that is invisible to claimers
+// until Keep has found a run root. The caller may use NVML in this case. The same applies to a
+// process that may not read the file of the lease, which belongs to root. The error then also wraps
+// fs.ErrPermission.
 func (l *Lease) Share() (*Share, error) {
 	s := &Share{lease: l}
-	err := s.take()
+	err := s.acquire()
 	if claim, ok := l.Claimed(); ok {
 		err = &claimedError{claim: claim}
 	}
@@ -107,8 +107,8 @@ func (l *Lease) Share() (*Share, error) {
 	}
 }
 
-// open opens the file that users of NVML lock. If the file exists, a read-only mount of the
-// run root suffices to read it.
+// open opens the file that users of NVML lock. If the file exists, a read-only mount of the run
+// root is enough to read it.
 func (l *Lease) open(access int) (*os.File, error) {
 	f, err := hostfs.Open(l.path)
 	switch {
@@ -117,7 +117,7 @@ func (l *Lease) open(access int) (*os.File, error) {
 	case err == nil:
 		_ = f.Close() // it is a regular file
 	case errors.Is(err, fs.ErrPermission):
-		// A process of another user than root: the folder is root's.
+		// The process does not run as root, and the folder belongs to root.
 		return nil, fmt.Errorf("%w: %w", ErrNoRunRoot, err)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
@@ -132,7 +132,7 @@ func (l *Lease) open(access int) (*os.File, error) {
 	return f, nil
 }
 
-// Claimed returns the claim, and whether there is one whose owner lives.
+// Claimed returns the claim of a living owner, and whether there is one.
 func (l *Lease) Claimed() (Claim, bool) {
 	f := l.dir.read(l.claimPath())
 	if f.State != Valid || !f.Stamp.Held {
@@ -142,15 +142,15 @@ func (l *Lease) Claimed() (Claim, bool) {
 	return Claim{Owner: f.Stamp.Writer, Reason: f.Values[keyReason], Deadline: time.Duration(ns)}, true
 }
 
-// Grant is the exclusive use of NVML, which the owner of the claim holds.
+// Grant is the exclusive use of NVML by the owner of the claim.
 type Grant struct {
 	file  *os.File
 	claim *Held
 }
 
-// Claim asks all users of NVML to close their handles, and waits until all have, for at
-// most limit. It publishes the end of limit as the deadline of the claim. It returns
-// ErrClaimed if another agent has already claimed the lease.
+// Claim asks all users of NVML to close their handles, and waits for this for at most limit. It
+// publishes the end of limit as the deadline of the claim. It returns ErrClaimed if another agent
+// has already claimed the lease.
 func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Duration) (*Grant, error) {
 	held, err := l.claim(Record{
 		Writer: owner,
@@ -175,9 +175,9 @@ func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Dura
 	return &Grant{file: f, claim: held}, nil
 }
 
-// claim publishes a claim, unless there is one.
+// claim publishes a claim, unless there is one already.
 func (l *Lease) claim(r Record) (*Held, error) {
-	turn, err := l.dir.takeTurn(r.Writer, time.Now().Add(turnWait))
+	turn, err := l.dir.acquireTurn(r.Writer, time.Now().Add(turnWait))
 	if err != nil {
 		return nil, err
 	}
@@ -193,12 +193,12 @@ func (g *Grant) Release() error {
 	if g == nil {
 		return nil
 	}
-	// The lock is released first: agents that the end of the claim wakes find it free.
+	// Release the lock first, so that agents that the end of the claim wakes find it free.
 	return errors.Join(unlock(g.file), g.claim.Release())
 }
 
-// Boottime returns the time since the boot, suspension included: what neither a change of the
-// clock nor another process affects.
+// Boottime returns the time since the boot, including suspend. Changes of the clock do not affect
+// it.
 func Boottime() time.Duration {
 	var ts unix.Timespec
 	// It cannot fail: Linux has the clock since 2.6.39.

@@ -14,20 +14,19 @@ type Share struct {
 	lease *Lease
 
 	mu sync.Mutex
-	// file is locked. It is nil while there is no run root, and after Release.
+	// file is locked. It is nil without a run root, and after Release.
 	file     *os.File
 	released bool
 }
 
-// Keep waits until an agent claims the lease. The caller then has to close its handles and
-// release its share. Meanwhile Keep takes the share again if another program has removed
-// the file of the lease, and when there is a run root. It returns an error only when ctx
-// ends.
+// Keep waits until an agent claims the lease. The caller then has to close its handles and release
+// its share. Meanwhile, Keep takes the share again if another program removes the file of the
+// lease, and when a run root appears. It returns an error only when ctx ends.
 func (s *Share) Keep(ctx context.Context) (claim Claim, err error) {
 	l := s.lease
 	err = l.dir.changes(l.dir.leases()).wait(ctx, func() (ok bool) {
 		if claim, ok = s.lease.Claimed(); !ok {
-			_ = s.take() // it is tried again after the next change
+			_ = s.acquire() // it is tried again after the next change
 		}
 		return ok
 	})
@@ -50,11 +49,11 @@ func (s *Share) Release() error {
 	return err
 }
 
-// take locks the file of the lease, unless this share has it locked.
-func (s *Share) take() error {
+// acquire locks the file of the lease, unless this share has already locked it.
+func (s *Share) acquire() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.released || s.file != nil && isAt(s.file, s.lease.path) {
+	if s.released || s.file != nil && isFileAt(s.file, s.lease.path) {
 		return nil
 	}
 	f, err := s.lease.open(os.O_RDONLY)
@@ -75,8 +74,8 @@ func (s *Share) take() error {
 	return nil
 }
 
-// isAt reports whether a file is the one at path.
-func isAt(f *os.File, path string) bool {
+// isFileAt reports whether an open file is the file at path.
+func isFileAt(f *os.File, path string) bool {
 	mine, err := f.Stat()
 	if err != nil {
 		return false
@@ -85,5 +84,6 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// unlock unlocks a file and closes it, in this order because the close wakes waiters.
+// unlock unlocks a file and closes it, in this order because the close wakes the processes that
+// wait.
 func unlock(f *os.File) error { return errors.Join(hostfs.Unlock(f), f.Close()) }

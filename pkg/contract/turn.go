@@ -14,29 +14,28 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// turnWait is how long a process waits for its turn. A turn takes a few milliseconds.
+// turnWait is the time that a process waits for its turn. A turn takes a few milliseconds.
 const turnWait = time.Second
 
-// turnPrefix is how the name of a turn's file begins. A number follows.
+// turnPrefix is the prefix of the name of a turn's file. A number follows it.
 const turnPrefix = ".turn."
 
-// anotherAgent is the owner of a turn whose name is not known.
+// anotherAgent is the owner of a turn if its name is not known.
 const anotherAgent = "another agent"
 
-// turn is the right to claim: between the check that nobody has a claim and its file,
-// nobody else may write one.
+// turn is the right to write a claim. Only the owner of the turn may write one between its check
+// that there is no claim and its own claim.
 //
-// It is a file that its owner keeps write-locked, with a number one above that of the last
-// turn. Nobody but the owner can take that lock, as nobody else may write the file, and of
-// two processes only one can create the file. A turn ends with its process. A lock that
-// many take in turn, such as flock or a read lock, could be kept by any process that can
-// read the file.
+// A turn is a file that its owner keeps write-locked. Its number is one above the number of the
+// last turn. Only the owner can take that lock, because only the owner may write the file, and only
+// one process can create the file. A turn ends with its process. A lock on a shared file, such as
+// flock or a read lock, would not work: any process that can read the file could keep it.
 type turn struct {
 	file *os.File
 }
 
-// takeTurn waits at most until then for the turn.
-func (d Dir) takeTurn(writer string, until time.Time) (*turn, error) {
+// acquireTurn waits for the turn until the given time.
+func (d Dir) acquireTurn(writer string, until time.Time) (*turn, error) {
 	dir := d.leases()
 	if err := d.makeFolder(dir); err != nil {
 		return nil, d.unwritable(err)
@@ -83,7 +82,7 @@ func nextTurn(dir string, n uint64, writer string) (*turn, error) {
 	t := &turn{file: f.File}
 	turns, err := turnsIn(dir)
 	if err == nil && (len(turns) == 0 || turns[len(turns)-1] != n) {
-		// Others have taken a turn each since this process searched for the last one.
+		// Other processes have taken turns since this process searched for the last one.
 		return nil, errors.Join(os.Remove(turnPath(dir, n)), t.end())
 	}
 	for _, old := range turns {
@@ -98,11 +97,11 @@ func nextTurn(dir string, n uint64, writer string) (*turn, error) {
 	return t, nil
 }
 
-// end ends the turn. Its file stays, for its number.
+// end ends the turn. Its file stays, because its name has the number of the last turn.
 func (t *turn) end() error { return t.file.Close() }
 
-// lastTurn returns the number of the last turn, 0 for none, and the name of its owner if
-// it has not ended.
+// lastTurn returns the number of the last turn, or 0, and the name of its owner if the turn has not
+// ended.
 func lastTurn(dir string) (n uint64, owner string, err error) {
 	turns, err := turnsIn(dir)
 	if err != nil || len(turns) == 0 {

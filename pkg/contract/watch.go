@@ -10,19 +10,19 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// Watch calls deliver with all facts, once at the start and again whenever one of them
-// changes, including when the writer of a held file dies. It calls deliver in the
-// caller's goroutine, and does not use the map afterwards. It returns nil when ctx ends.
+// Watch calls deliver with all facts, once at the start and again whenever one of them changes,
+// including when the writer of a held file dies. It calls deliver in the caller's goroutine, and
+// does not use the map afterwards. It returns nil when ctx ends.
 //
-// Watch notices changes of files at once. The kernel reports neither mounts nor a driver
-// that is loaded or unloaded (procfs has no events): Watch notices these within 30 s. It
-// notices a run root that appears within 1 s, and all changes within 1 s while it cannot
-// watch the files.
+// Watch notices changes of files at once. The kernel does not report mounts, and does not report
+// that a driver was loaded or unloaded, because procfs has no events. Watch notices these within 30
+// s. It notices a run root that appears within 1 s, and all changes within 1 s if it cannot watch
+// the files.
 func (d Dir) Watch(ctx context.Context, deliver func(map[Name]Fact)) error {
 	var last map[Name]Fact
 	_ = d.changes(d.folder()).wait(ctx, func() bool {
 		// Reflection, because a fact has a map.
-		if facts := d.all(); !reflect.DeepEqual(facts, last) {
+		if facts := d.readAll(); !reflect.DeepEqual(facts, last) {
 			last = facts
 			deliver(maps.Clone(facts))
 		}
@@ -43,12 +43,12 @@ func (d Dir) WatchFiles(ctx context.Context, check func(), paths ...string) erro
 	return nil
 }
 
-// factPause keeps two programs from fighting about a fact.
+// factPause keeps two programs from replacing the same fact in a loop.
 const factPause = time.Second
 
-// WatchFact is WatchFiles for the writer of a fact that stays valid after its writer ends.
-// check makes the writer publish the fact again if another program has removed or changed
-// it, and returns whether it has: then WatchFact waits a second before the next call.
+// WatchFact is WatchFiles for the writer of a fact that stays valid after its writer ends. check
+// publishes the fact again if another program has removed or changed it, and returns whether it
+// did. WatchFact then waits a second before the next call.
 func (d Dir) WatchFact(ctx context.Context, n Name, check func() (lost bool)) {
 	_ = d.WatchFiles(ctx, func() { // it ends with ctx
 		if check() {
@@ -57,8 +57,8 @@ func (d Dir) WatchFact(ctx context.Context, n Name, check func() (lost bool)) {
 	}, d.Path(n))
 }
 
-// all reads all facts.
-func (d Dir) all() map[Name]Fact {
+// readAll reads all facts.
+func (d Dir) readAll() map[Name]Fact {
 	facts := map[Name]Fact{}
 	for _, n := range Names() {
 		facts[Name(n)] = d.Read(Name(n))

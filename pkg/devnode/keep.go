@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// Config says where the nodes of a driver are, as this process sees it.
+// Config has the paths of a driver's device nodes, as this process sees them.
 type Config struct {
 	// Proc is the host's /proc.
 	Proc string
 	// Dev is the folder of the nodes.
 	Dev string
-	// HostDev is that folder on the host, where links lead; without it, Dev.
+	// HostDev is the folder of the nodes on the host. Links lead to this folder. Default: Dev.
 	HostDev string
-	// Char is the host's /dev/char; without it, no link is made.
+	// Char is the host's /dev/char. If empty, no links are made.
 	Char string
 }
 
-// Keep makes the nodes of the loaded driver that are missing or have another number, and
-// the links to all of its nodes. It returns what it did, nothing if all was there.
+// Keep makes the nodes of the loaded driver that are missing or have another number, and the links
+// to all of its nodes. It returns the changes, which are empty if nothing was missing.
 func Keep(cfg Config) (Plan, error) {
 	plan, err := Missing(cfg)
 	return plan, errors.Join(err, plan.Apply())
 }
 
-// Left returns an error that names the nodes that Keep may not make, as the function Left does.
+// Left returns an error with the nodes that Keep may not make (see the function Left).
 func (cfg Config) Left() error {
 	driver := Driver(cfg.Proc)
 	// Keep returns these errors.
@@ -34,7 +34,7 @@ func (cfg Config) Left() error {
 	return Left(cfg.Dev, append(wanted, gpus...))
 }
 
-// Missing returns what Keep does.
+// Missing returns the changes that Keep would make.
 func Missing(cfg Config) (Plan, error) {
 	driver := Driver(cfg.Proc)
 	wanted, controlErr := driver.Control()
@@ -42,7 +42,7 @@ func Missing(cfg Config) (Plan, error) {
 	wanted = append(wanted, gpus...)
 	plan, nodesErr := Nodes(cfg.Dev, wanted)
 	errs := []error{controlErr, nodesErr}
-	// Both find out that the driver is not loaded.
+	// If the driver is not loaded, both calls fail. One error is enough.
 	if controlErr == nil {
 		errs = append(errs, gpusErr)
 	}
@@ -50,7 +50,7 @@ func Missing(cfg Config) (Plan, error) {
 		return plan, errors.Join(errs...)
 	}
 	existing, err := Existing(cfg.Dev)
-	// A node that will be replaced is linked as it will be.
+	// A node that will be replaced gets the link for its new number.
 	made := slices.DeleteFunc(slices.Clone(wanted), func(n Node) bool { return n.Fixed })
 	links, linksErr := Links(cmp.Or(cfg.HostDev, cfg.Dev), cfg.Char, Once(slices.Concat(made, existing)))
 	return append(plan, links...), errors.Join(append(errs, err, linksErr)...)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Existing returns the nodes of the driver in the folder dev. It leaves out those of
-// GPUDirect Storage and of switches, as NVIDIA's toolkit does.
+// Existing returns the nodes of the driver in the folder dev. It omits the nodes of GPUDirect
+// Storage and of switches, as NVIDIA's toolkit does.
 func Existing(dev string) ([]Node, error) {
 	name := regexp.MustCompile(`^(nvidia\d+|nvidiactl|nvidia-modeset|nvidia-uvm(-tools)?|nvidia-cap\d+|channel\d+)$`)
 	var out []Node
@@ -41,22 +41,22 @@ func Existing(dev string) ([]Node, error) {
 	return out, nil
 }
 
-// Once returns the nodes, each name once.
+// Once returns the nodes without duplicate names.
 func Once(list []Node) []Node {
 	slices.SortStableFunc(list, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(list, func(a, b Node) bool { return a.Name == b.Name })
 }
 
-// Links returns the plan for the links char/MAJOR:MINOR to the nodes in dev, where char is
-// usually /dev/char. A link that leads to one of the nodes under another number is
-// removed: the number of nvidia-uvm can change when the driver is loaded again. The error
-// names what is in the place of a link and is none.
+// Links returns the plan for the links char/MAJOR:MINOR to the nodes in dev. char is usually
+// /dev/char. A link to one of the nodes under another number is removed, because the number of
+// nvidia-uvm can change when the driver is loaded again. The error names files at the path of a
+// link that are not links.
 func Links(dev, char string, nodes []Node) (Plan, error) {
 	var plan Plan
 	var errs []error
-	wanted := map[string]pair{}
+	wanted := map[string]deviceNumber{}
 	for _, n := range nodes {
-		number, node := pair{n.Major, n.Minor}, filepath.Join(dev, n.Name)
+		number, node := deviceNumber{n.Major, n.Minor}, filepath.Join(dev, n.Name)
 		wanted[node] = number
 		path := filepath.Join(char, number.String())
 		target, err := filepath.Rel(char, node)
@@ -78,7 +78,7 @@ func Links(dev, char string, nodes []Node) (Plan, error) {
 }
 
 // staleLinks returns steps that remove links to the wanted nodes under other numbers.
-func staleLinks(char string, wanted map[string]pair) (Plan, error) {
+func staleLinks(char string, wanted map[string]deviceNumber) (Plan, error) {
 	entries, err := os.ReadDir(char)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -100,7 +100,7 @@ func staleLinks(char string, wanted map[string]pair) (Plan, error) {
 	return plan, nil
 }
 
-// absolute returns the target of a link in a folder as a path without "..".
+// absolute returns the target of a link in a folder as an absolute path.
 func absolute(dir, target string) string {
 	if filepath.IsAbs(target) {
 		return filepath.Clean(target)
@@ -108,8 +108,8 @@ func absolute(dir, target string) string {
 	return filepath.Join(dir, target)
 }
 
-// leadsTo reports whether a link leads to the device with a number, wherever that is.
-func leadsTo(path string, number pair) bool {
+// leadsTo reports whether a link leads to the device with this number, at any path.
+func leadsTo(path string, number deviceNumber) bool {
 	var st unix.Stat_t
 	return unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && numbers(&st) == number
 }

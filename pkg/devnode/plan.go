@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Step is one change: a device node or a link that is made, or a link that is removed.
+// Step is one change: it makes a device node or a link, or removes a link.
 type Step struct {
 	// Path of the node or link, as this process sees it.
 	Path string
 	// Node is the device to make, nil for a link.
 	Node *Node
-	// Target is where a link leads. A step with neither removes a link.
+	// Target is the target of a link. A step without Node and Target removes a link.
 	Target string
-	// Was is what is there now, empty for nothing.
+	// Was describes the file at Path before the step, empty if there is none.
 	Was string
 }
 
-// String says what the step does.
+// String describes the step.
 func (s Step) String() string {
 	what := "remove " + s.Path
 	switch {
@@ -39,11 +39,11 @@ func (s Step) String() string {
 	return what
 }
 
-// Plan is what has to change, in order. It is empty if everything is there.
+// Plan lists changes in their order. It is empty if no change is needed.
 type Plan []Step
 
-// Apply does all steps, also after one has failed. A node or link that exists is replaced
-// in one step, so that there is always one.
+// Apply does all steps, even after one has failed. It replaces an existing node or link atomically,
+// so that there is always one.
 func (p Plan) Apply() error {
 	var errs []error
 	for _, s := range p {
@@ -95,8 +95,8 @@ func (s Step) create(path string) error {
 	return os.Chmod(path, n.Mode)
 }
 
-// Undo removes the links that the steps made, as far as they are unchanged. Nodes stay,
-// because running containers may have them.
+// Undo removes the links that the steps made, unless they have changed. Nodes stay, because running
+// containers may use them.
 func (p Plan) Undo() error {
 	var errs []error
 	for _, s := range p {
@@ -107,8 +107,9 @@ func (p Plan) Undo() error {
 	return errors.Join(errs...)
 }
 
-// Nodes returns the plan that makes the wanted nodes in the folder dev. The error names
-// what is in the place of one and is no device; it is not replaced. Fixed nodes are left alone.
+// Nodes returns the plan that makes the wanted nodes in the folder dev. It replaces only device
+// nodes. The error names files of other kinds at the path of a node. Nodes that are Fixed are
+// skipped.
 func Nodes(dev string, wanted []Node) (Plan, error) {
 	var plan Plan
 	var errs []error
@@ -126,20 +127,20 @@ func Nodes(dev string, wanted []Node) (Plan, error) {
 			plan = append(plan, Step{Path: path, Node: n})
 		case is.Mode&unix.S_IFMT != unix.S_IFCHR:
 			errs = append(errs, fmt.Errorf("make device node %s: something that is no character device is in its place: remove it", path))
-		case numbers(is) != (pair{n.Major, n.Minor}):
+		case numbers(is) != (deviceNumber{n.Major, n.Minor}):
 			plan = append(plan, Step{Path: path, Node: n, Was: numbers(is).String()})
 		}
 	}
 	return plan, errors.Join(errs...)
 }
 
-// Left returns an error that names the Fixed ones of the wanted nodes that are not in the folder
-// dev, or have another number: they are for the administrator to make.
+// Left returns an error with the Fixed nodes among wanted that are missing in the folder dev, or
+// have another number. An administrator has to make them.
 func Left(dev string, wanted []Node) error {
 	var names []string
 	for _, n := range wanted {
 		is, err := stat(filepath.Join(dev, n.Name))
-		there := err == nil && is != nil && is.Mode&unix.S_IFMT == unix.S_IFCHR && numbers(is) == pair{n.Major, n.Minor}
+		there := err == nil && is != nil && is.Mode&unix.S_IFMT == unix.S_IFCHR && numbers(is) == deviceNumber{n.Major, n.Minor}
 		if n.Fixed && !there {
 			names = append(names, n.Name)
 		}
@@ -151,14 +152,16 @@ func Left(dev string, wanted []Node) error {
 		"make them, or load the kernel module nvidia with NVreg_ModifyDeviceFiles=1", dev, strings.Join(names, ", "))
 }
 
-// pair is the number of a device.
-type pair struct{ major, minor uint32 }
+// deviceNumber is the number of a device.
+type deviceNumber struct{ major, minor uint32 }
 
-func (p pair) String() string { return fmt.Sprintf("%d:%d", p.major, p.minor) }
+func (p deviceNumber) String() string { return fmt.Sprintf("%d:%d", p.major, p.minor) }
 
-func numbers(st *unix.Stat_t) pair { return pair{unix.Major(st.Rdev), unix.Minor(st.Rdev)} }
+func numbers(st *unix.Stat_t) deviceNumber {
+	return deviceNumber{unix.Major(st.Rdev), unix.Minor(st.Rdev)}
+}
 
-// stat returns what is at a path, nil for nothing. It follows no link.
+// stat returns the state of the file at a path, nil if there is none. It does not follow links.
 func stat(path string) (*unix.Stat_t, error) {
 	var st unix.Stat_t
 	err := unix.Lstat(path, &st)

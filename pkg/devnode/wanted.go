@@ -1,6 +1,6 @@
-// Package devnode makes the device nodes that the NVIDIA driver needs and that nobody makes
-// before a program runs as root on the host, and the links in /dev/char through which
-// systemd and runc find them. What to do is a plan, which is applied in a second step.
+// Package devnode makes the device nodes that the NVIDIA driver needs before a program runs as root
+// on the host, and the links in /dev/char through which systemd and runc find them. It first
+// derives a plan of the changes, and then applies it.
 package devnode
 
 import (
@@ -26,15 +26,15 @@ type Node struct {
 	Major, Minor uint32
 	Mode         fs.FileMode
 	UID, GID     int
-	// Fixed is set if the driver allows nobody to make or change the node. NVIDIA's nvidia-modprobe
-	// reads the same: ModifyDeviceFiles of the parameters, DeviceFileModify of a capability.
+	// Fixed is set if the driver forbids to make or change the node. NVIDIA's nvidia-modprobe reads
+	// the same settings: ModifyDeviceFiles of the parameters, DeviceFileModify of a capability.
 	Fixed bool
 }
 
-// Driver reads from the host's /proc, at this path, which nodes the loaded driver needs.
+// Driver is the path of the host's /proc, which shows the nodes that the loaded driver needs.
 type Driver string
 
-// maxProc is more than any file has that a Driver reads.
+// maxProc is larger than any file that a Driver reads.
 const maxProc = 4 << 20
 
 // ErrNotLoaded is returned while the kernel module nvidia is not loaded.
@@ -71,7 +71,7 @@ func (d Driver) GPUs() ([]Node, error) {
 			return nil, err
 		}
 		if g.Minor != driverproc.NoMinor {
-			out = append(out, ofGPU(node, gpus, g))
+			out = append(out, gpuNode(node, gpus, g))
 		}
 	}
 	if caps, ok := majors["nvidia-caps"]; ok {
@@ -93,14 +93,14 @@ func (d Driver) GPU(id string) (Node, error) {
 	if g.Minor == driverproc.NoMinor {
 		return Node{}, fmt.Errorf("find the device node of GPU %s: the driver reports no minor number of it", id)
 	}
-	return ofGPU(d.maker(), major, g), nil
+	return gpuNode(d.maker(), major, g), nil
 }
 
-func ofGPU(node func(name string, major, minor uint32) Node, major uint32, g driverproc.GPU) Node {
+func gpuNode(node func(name string, major, minor uint32) Node, major uint32, g driverproc.GPU) Node {
 	return node(fmt.Sprintf("nvidia%d", g.Minor), major, uint32(g.Minor)) //nolint:gosec // it is not negative
 }
 
-// Possible returns the nodes of all capabilities that MIG instances could ever have.
+// Possible returns the nodes of all capabilities that MIG instances can ever have.
 func (d Driver) Possible() ([]Node, error) {
 	majors, _, err := d.majors()
 	if err != nil {
@@ -127,7 +127,7 @@ func (d Driver) Possible() ([]Node, error) {
 	return out, nil
 }
 
-// majors returns the major numbers of character devices by their names, and that of GPUs.
+// majors returns the major numbers of character devices by name, and the major number of GPUs.
 func (d Driver) majors() (all map[string]uint32, gpus uint32, err error) {
 	data, err := hostfs.ReadFile(filepath.Join(string(d), "devices"), maxProc)
 	if err != nil {
@@ -162,8 +162,8 @@ func parseMajors(data []byte) map[string]uint32 {
 	return out
 }
 
-// maker returns a function that makes a Node with the permissions that the parameters of
-// the kernel module ask for: by default, everybody may use it.
+// maker returns a function that makes a Node with the permissions in the parameters of the kernel
+// module. By default, all users may use it.
 func (d Driver) maker() func(name string, major, minor uint32) Node {
 	n := Node{Mode: 0o666}
 	if data, err := hostfs.ReadFile(filepath.Join(string(d), "driver/nvidia/params"), maxProc); err == nil {
@@ -192,13 +192,13 @@ func parseNumbers(data []byte) map[string]int {
 	return out
 }
 
-// isZero reports whether there is a value, and it is 0.
+// isZero reports whether the value exists and is 0.
 func isZero(values map[string]int, key string) bool {
 	n, ok := values[key]
 	return ok && n == 0
 }
 
-// capabilities returns the nodes of the capabilities that the driver has now. Each has a
+// capabilities returns the nodes of the capabilities that the driver has now. Each capability has a
 // file with its minor number and its mode.
 func (d Driver) capabilities(major uint32) []Node {
 	root := filepath.Join(string(d), "driver/nvidia/capabilities")

@@ -1,7 +1,6 @@
-// Package driverproc reads what the loaded NVIDIA kernel driver shows in /proc:
-// its version, its GPUs, and the capabilities that grant access to MIG
-// instances. It needs neither NVML nor C, so that static programs can use it, and
-// so can agents while NVML does not answer.
+// Package driverproc reads the files of the loaded NVIDIA kernel driver in /proc: its version, its
+// GPUs, and the capabilities that grant access to MIG instances. It needs neither NVML nor C.
+// Static programs can use it, and agents can use it while NVML does not answer.
 package driverproc
 
 import (
@@ -51,9 +50,9 @@ func (r Root) Version() (string, error) {
 }
 
 const (
-	// maxText bounds a file about one thing: the driver writes less than 1 KiB.
+	// maxText bounds a file about one object. The driver writes less than 1 KiB.
 	maxText = 64 << 10
-	// maxMinors bounds mig-minors: the driver writes about 3 KiB for each GPU.
+	// maxMinors bounds mig-minors. The driver writes about 3 KiB for each GPU.
 	maxMinors = 4 << 20
 )
 
@@ -62,7 +61,7 @@ var errTooLarge = errors.New("file is larger than the driver writes it")
 
 // read reads a whole file of at most limit bytes.
 func read(path string, limit int64) ([]byte, error) {
-	f, err := open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +73,9 @@ func read(path string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// open opens a regular file, which all files of procfs are. Anything else could
+// openRegular opens a regular file. All files of procfs are regular. Any other kind of file could
 // block the reader.
-func open(path string) (*os.File, error) {
+func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -91,10 +90,10 @@ func open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// names returns the names in a folder, what was read of them if it cannot be read
-// to its end. Agents at rest read such folders again and again, and package os
-// takes several times as long.
-func names(dir string) []string {
+// listNames returns the names in a folder. If the folder cannot be read to its end, it returns the
+// names so far. It does not use package os, which takes several times as long, because idle agents
+// read such folders again and again.
+func listNames(dir string) []string {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil

@@ -17,11 +17,11 @@ import (
 // NoMinor is the Minor of a GPU whose minor the driver does not report.
 const NoMinor = -1
 
-// GPU is what the kernel driver reports of a GPU without NVML.
+// GPU holds the properties of a GPU that the kernel driver reports without NVML.
 type GPU struct {
 	// BusID as sysfs writes it: "0000:17:00.0".
 	BusID string
-	// UUID is empty until the GPU was initialized for the first time.
+	// UUID is empty until the GPU is initialized for the first time.
 	UUID gpu.UUID
 	Name string
 	// Minor is the number in /dev/nvidia<Minor>, or NoMinor.
@@ -32,16 +32,16 @@ var busID = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 })
 
-// BusIDs returns the bus IDs of the GPUs that are bound to the driver, in the
-// order of the bus; none if no driver is loaded. It reads a folder and no file.
+// BusIDs returns the bus IDs of the GPUs that are bound to the driver, in the order of the bus, or
+// none if no driver is loaded. It reads a folder and no file.
 func (r Root) BusIDs() []string {
-	ids := slices.DeleteFunc(names(r.path("driver/nvidia/gpus")), func(name string) bool { return !busID().MatchString(name) })
+	ids := slices.DeleteFunc(listNames(r.path("driver/nvidia/gpus")), func(name string) bool { return !busID().MatchString(name) })
 	slices.Sort(ids)
 	return ids
 }
 
-// GPU reads /proc/driver/nvidia/gpus/<id>/information. What the file does not
-// say, or says in a form that the driver does not write, is left out.
+// GPU reads /proc/driver/nvidia/gpus/<id>/information. It leaves out values that are missing in the
+// file, or have a form that the driver does not write.
 func (r Root) GPU(id string) (GPU, error) {
 	g := GPU{BusID: id, Minor: NoMinor}
 	if !busID().MatchString(id) {
@@ -64,7 +64,7 @@ func (g *GPU) set(key, value string) {
 	case "Model":
 		g.Name = text.Printable(value)
 	case "GPU UUID":
-		// Before the first initialization it is written with question marks.
+		// Before the first initialization, the UUID consists of question marks.
 		if id := gpu.UUID(value); id.Valid() {
 			g.UUID = id
 		}

@@ -9,18 +9,18 @@ import (
 	"strconv"
 )
 
-// WholeInstance is the ComputeInstance of the capability of a GPU instance.
+// WholeInstance is the ComputeInstance in the capability of a GPU instance.
 const WholeInstance = -1
 
-// The minors of the capabilities to change and to monitor the instances of all GPUs, as
-// mig-minors lists them. They belong to no MIG device.
+// The minors of the capabilities to change and to monitor the instances of all GPUs, as mig-minors
+// lists them. They do not belong to a MIG device.
 const (
 	MIGConfigMinor  = 1
 	MIGMonitorMinor = 2
 )
 
-// Capability names what grants access to a MIG instance. GPU is the minor of the
-// GPU, ComputeInstance is WholeInstance for the GPU instance itself.
+// Capability names the capability that grants access to a MIG instance. GPU is the minor of the
+// GPU. ComputeInstance is WholeInstance for the GPU instance itself.
 type Capability struct{ GPU, GPUInstance, ComputeInstance int }
 
 // String returns the capability as the driver names it: "gpu0/gi1/ci0".
@@ -31,11 +31,10 @@ func (c Capability) String() string {
 	return fmt.Sprintf("gpu%d/gi%d/ci%d", c.GPU, c.GPUInstance, c.ComputeInstance)
 }
 
-// MIGMinors returns the minors of the device nodes
-// /dev/nvidia-caps/nvidia-cap<minor> of capabilities. Those that the driver does
-// not list are missing in the result.
+// MIGMinors returns the minors of the device nodes /dev/nvidia-caps/nvidia-cap<minor> of
+// capabilities. The result has no entry for a capability that the driver does not list.
 func (r Root) MIGMinors(caps ...Capability) (map[Capability]int, error) {
-	f, err := open(r.MIGMinorsPath())
+	f, err := openRegular(r.MIGMinorsPath())
 	if err != nil {
 		return nil, fmt.Errorf("read MIG minors: %w", err)
 	}
@@ -45,7 +44,7 @@ func (r Root) MIGMinors(caps ...Capability) (map[Capability]int, error) {
 		asked[c] = true
 	}
 	found := make(map[Capability]int, len(caps))
-	// The file lists all instances that could ever be, some thousand.
+	// The file lists all instances that can ever exist, some thousand.
 	limited := &io.LimitedReader{R: f, N: maxMinors}
 	lines := bufio.NewScanner(limited)
 	for lines.Scan() {
@@ -63,29 +62,29 @@ func (r Root) MIGMinors(caps ...Capability) (map[Capability]int, error) {
 	return found, nil
 }
 
-// MIGMinorsPath is the path of the file that MIGMinors reads.
+// MIGMinorsPath returns the path of the file that MIGMinors reads.
 func (r Root) MIGMinorsPath() string { return r.path("driver/nvidia-caps/mig-minors") }
 
-// parseMinor reads a line like "gpu0/gi1/access 12" or "gpu0/gi1/ci0/access 13".
-// Lines of the whole node, "config 1" and "monitor 2", are not ok.
+// parseMinor parses a line like "gpu0/gi1/access 12" or "gpu0/gi1/ci0/access 13". It returns false
+// for the lines of the whole node, "config 1" and "monitor 2".
 func parseMinor(line []byte) (c Capability, minor int, ok bool) {
 	c.ComputeInstance = WholeInstance
 	rest := line
-	if c.GPU, rest, ok = number(rest, "gpu"); !ok {
+	if c.GPU, rest, ok = cutNumber(rest, "gpu"); !ok {
 		return c, 0, false
 	}
-	if c.GPUInstance, rest, ok = number(rest, "/gi"); !ok {
+	if c.GPUInstance, rest, ok = cutNumber(rest, "/gi"); !ok {
 		return c, 0, false
 	}
-	if ci, after, ok := number(rest, "/ci"); ok {
+	if ci, after, ok := cutNumber(rest, "/ci"); ok {
 		c.ComputeInstance, rest = ci, after
 	}
-	minor, rest, ok = number(rest, "/access ")
+	minor, rest, ok = cutNumber(rest, "/access ")
 	return c, minor, ok && len(rest) == 0
 }
 
-// number cuts a prefix and the number behind it.
-func number(line []byte, prefix string) (n int, rest []byte, ok bool) {
+// cutNumber cuts a prefix and the number after it.
+func cutNumber(line []byte, prefix string) (n int, rest []byte, ok bool) {
 	rest, ok = bytes.CutPrefix(line, []byte(prefix))
 	if !ok {
 		return 0, line, false
@@ -98,23 +97,22 @@ func number(line []byte, prefix string) (n int, rest []byte, ok bool) {
 	return int(n64), rest[digits:], err == nil
 }
 
-// GPUInstances returns the ids of the GPU instances that the GPU with a minor has
-// now, in order, from the folders that the driver keeps for them. It asks nothing
-// of the GPU.
+// GPUInstances returns the sorted IDs of the current GPU instances of the GPU with this minor, from
+// the folders that the driver keeps for them. It does not access the GPU.
 func (r Root) GPUInstances(minor int) []uint32 {
-	return numbered(r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d", minor), "mig"), "gi")
+	return listNumbers(r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d", minor), "mig"), "gi")
 }
 
 // ComputeInstances is GPUInstances for the compute instances of a GPU instance.
 func (r Root) ComputeInstances(minor int, instance uint32) []uint32 {
-	return numbered(r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d/mig/gi%d", minor, instance)), "ci")
+	return listNumbers(r.path("driver/nvidia/capabilities", fmt.Sprintf("gpu%d/mig/gi%d", minor, instance)), "ci")
 }
 
-// numbered returns the numbers of the entries of a folder with a prefix.
-func numbered(dir, prefix string) []uint32 {
+// listNumbers returns the numbers in the names of the entries of a folder that have a prefix.
+func listNumbers(dir, prefix string) []uint32 {
 	var out []uint32
-	for _, name := range names(dir) {
-		if n, rest, ok := number([]byte(name), prefix); ok && len(rest) == 0 {
+	for _, name := range listNames(dir) {
+		if n, rest, ok := cutNumber([]byte(name), prefix); ok && len(rest) == 0 {
 			out = append(out, uint32(n))
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Capabilities is a set of driver capabilities, as NVIDIA_DRIVER_CAPABILITIES
-// names them. The zero value has none.
+// Capabilities is a set of driver capabilities, with the names that NVIDIA_DRIVER_CAPABILITIES
+// accepts. The zero value is the empty set.
 type Capabilities uint8
 
-// The driver capabilities, and the set of all of them. The variable also knows
-// compat32, which selects 32-bit libraries: Find does not search for any.
+// The driver capabilities, and the set of all of them. The variable also accepts compat32, which
+// selects 32-bit libraries. Find does not search for these.
 const (
 	Compute Capabilities = 1 << iota
 	Utility
@@ -22,7 +22,7 @@ const (
 	EveryCapability = Compute | Utility | Video | Graphics | Display | NGX
 )
 
-// screen is what draws, to a buffer or to a monitor.
+// screen is the set of capabilities that draw, to a buffer or to a monitor.
 const screen = Graphics | Display
 
 // capabilityName is a capability with its name.
@@ -38,8 +38,7 @@ func capabilityNames() []capabilityName {
 	}
 }
 
-// String returns the names, in alphabetical order, as the variable has them:
-// "compute,utility".
+// String returns the names in alphabetical order, in the form of the variable: "compute,utility".
 func (c Capabilities) String() string {
 	var names []string
 	for _, row := range capabilityNames() {
@@ -50,8 +49,8 @@ func (c Capabilities) String() string {
 	return strings.Join(names, ",")
 }
 
-// ParseCapabilities returns the set of the named capabilities. The name compat32 is
-// valid and adds nothing.
+// ParseCapabilities returns the set of the named capabilities. The name compat32 is valid and adds
+// nothing.
 func ParseCapabilities(names ...string) (Capabilities, error) {
 	var out Capabilities
 	for _, name := range names {
@@ -73,8 +72,8 @@ func capabilityNamed(name string) (Capabilities, bool) {
 	return 0, name == "compat32"
 }
 
-// Admits reports whether a container with the capabilities c gets a part that needs
-// any of those in part. A part without any is for containers that get all of the driver.
+// Admits reports whether a container with the capabilities c gets a part that needs any of the
+// capabilities in part. If part is empty, only containers with all capabilities get it.
 func (c Capabilities) Admits(part Capabilities) bool {
 	return c&part != 0 || part == 0 && c == EveryCapability
 }

@@ -10,7 +10,7 @@ import (
 // Content lists the parts of a driver installation that containers need.
 // Lists are ordered by path, so that equal installations give equal values.
 type Content struct {
-	// Version of the driver, as the libraries' file names carry it.
+	// Version of the driver, from the file names of the libraries.
 	Version string
 	// Libraries of this version, of the architecture of this process.
 	Libraries []Library
@@ -31,22 +31,21 @@ type Content struct {
 	Caps   map[int]DeviceNode
 	Extras Extras
 
-	mark mark
+	mark searchState
 }
 
-// Outdated reports whether the installation has changed since it was read. It
-// compares folders only, and so notices files that are added, removed or
-// replaced, as installers do it, but no file that is written over.
+// Outdated reports whether the installation has changed since it was read. It compares only
+// folders. It notices files that are added, removed or replaced, as installers do, but not files
+// that are overwritten.
 func (c *Content) Outdated() bool { return c.mark.outdated() }
 
-// Watched returns the folders, as this process sees them, in which a change can
-// make the content outdated. It leaves out those whose changes inotify does not
-// report, or that change all the time for other reasons: a driver root that is
-// mounted anew and a folder of MPS pipes that appears show in Outdated only.
+// Watched returns the folders, as this process sees them, whose changes can make the content
+// outdated. It omits folders whose changes inotify does not report, or that change all the time for
+// other reasons. Only Outdated notices a driver root that is mounted again, or a folder of MPS
+// pipes that appears.
 func (c *Content) Watched() []string { return c.mark.watched() }
 
-// Capabilities returns the driver capabilities for which the installation has
-// libraries.
+// Capabilities returns the driver capabilities of the libraries in the installation.
 func (c *Content) Capabilities() Capabilities {
 	var out Capabilities
 	for _, l := range c.Libraries {
@@ -55,22 +54,22 @@ func (c *Content) Capabilities() Capabilities {
 	return out
 }
 
-// File is a file, or a folder, of the host and its place in a container.
+// File is a file, or a folder, of the host and its path in a container.
 type File struct {
 	// HostPath has no symbolic link below the driver root.
 	HostPath string
-	// Path in the container. It is the path in the driver root.
+	// Path in the container. It equals the path in the driver root.
 	Path string
-	// Capabilities need the file. A file without any is for containers that get
-	// all of the driver.
+	// Capabilities need the file. If they are empty, only containers with all capabilities get the
+	// file.
 	Capabilities Capabilities
 }
 
 // Library is a shared library.
 type Library struct {
 	File
-	// Names under which programs load the library or link to it, in addition to its file name. A name
-	// with a folder is below the folder of the library.
+	// Names under which programs load the library or link to it, in addition to its file name. A
+	// name with a folder is below the folder of the library.
 	Names []string
 }
 
@@ -98,12 +97,12 @@ type MissingError struct {
 	Root string
 	// Required parts, at least one.
 	Required []Missing
-	// Optional parts that are absent, too.
+	// Optional parts that are also absent.
 	Optional []string
 }
 
-// Error lists every missing part, where it should be, and the fix, in one short line. Parts
-// that were searched in the same folders are named together. Searched has all folders.
+// Error lists every missing part, its expected path, and the fix, in one short line. Parts that
+// were searched in the same folders are named together. Searched returns all folders.
 func (e *MissingError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "driver root %s is incomplete", e.Root)
@@ -114,7 +113,7 @@ func (e *MissingError) Error() string {
 		for len(rest) > 0 && rest[0].Fix == first.Fix && slices.Equal(rest[0].In, first.In) {
 			parts, rest = append(parts, rest[0].What), rest[1:]
 		}
-		fmt.Fprintf(&b, "%s%s not found in %s (%s)", sep, strings.Join(parts, ", "), few(first.In), first.Fix)
+		fmt.Fprintf(&b, "%s%s not found in %s (%s)", sep, strings.Join(parts, ", "), abbreviate(first.In), first.Fix)
 		sep = "; "
 	}
 	if len(e.Optional) > 0 {
@@ -123,15 +122,15 @@ func (e *MissingError) Error() string {
 	return b.String()
 }
 
-// few names one or two folders, or the first of more.
-func few(folders []string) string {
+// abbreviate returns one or two folders, or the first folder and the number of the others.
+func abbreviate(folders []string) string {
 	if len(folders) < 3 {
 		return strings.Join(folders, ", ")
 	}
 	return fmt.Sprintf("%s and %d other folders", folders[0], len(folders)-1)
 }
 
-// Searched lists all folders in which each required part was searched.
+// Searched returns all searched folders of each required part.
 func (e *MissingError) Searched() string {
 	parts := make([]string, len(e.Required))
 	for i, m := range e.Required {

@@ -11,24 +11,24 @@ import (
 	"syscall"
 )
 
-// devRoot is a folder whose "dev" holds device nodes.
+// devRoot is a folder whose subfolder "dev" holds device nodes.
 type devRoot struct {
 	host string
-	// dev is where this process sees the folder "dev".
+	// dev is the path of the folder "dev" for this process.
 	dev string
-	// searched lists the host's folders that were considered.
+	// searched lists the folders of the host that were searched.
 	searched []string
 	// seen records the state of each folder that was searched.
 	seen map[string]identity
 }
 
-// devRoot returns the configured device root, or the first of driver root and
-// "/" that has a control node.
+// devRoot returns the configured device root. By default, it is the driver root or "/": the first
+// that has a control node.
 func (r *Root) devRoot() devRoot {
 	if r.dev != "" {
 		d := devRoot{host: r.dev, dev: path.Join(r.dev, "dev"), seen: r.nodes}
 		d.searched = []string{d.dev}
-		// The device root "/" means the host's /dev, whatever the driver root is.
+		// The device root "/" is always the host's /dev, independent of the driver root.
 		if ctr, ok := r.CtrPathOf(r.dev); r.dev == "/" {
 			d.dev = r.hostDev
 		} else if ok {
@@ -54,8 +54,8 @@ func (r *Root) hostRoot() devRoot {
 	return devRoot{host: "/", dev: r.hostDev, searched: []string{"/dev"}, seen: r.nodes}
 }
 
-// node returns a character device below dev. Neither the node nor its folder may
-// be a symbolic link, which could lead to any device of the host.
+// node returns a character device below dev. It rejects a node or folder that is a symbolic link,
+// because a link could lead to any device of the host.
 func (d devRoot) node(name string) (DeviceNode, bool) {
 	if _, ok := d.folder(path.Dir(name)); !ok {
 		return DeviceNode{}, false
@@ -75,10 +75,10 @@ func (d devRoot) node(name string) (DeviceNode, bool) {
 	return n, true
 }
 
-// folder returns the path of dev itself (".") or of a folder in it, and whether it
-// exists. dev may be a link, a folder in it may not.
+// folder returns the path of dev itself (".") or of a folder in it, and whether it exists. dev may
+// be a symbolic link, but a folder in it may not.
 func (d devRoot) folder(name string) (string, bool) {
-	// A path that ends in "." is followed where a link stands for the folder.
+	// If the path ends in ".", Lstat follows a link at dev.
 	p := d.dev + "/" + name
 	id, known := d.seen[p]
 	if !known {
@@ -111,8 +111,8 @@ func (d devRoot) control(missing *MissingError) []DeviceNode {
 	return out
 }
 
-// pattern returns a regular expression that is compiled at its first use: programs that
-// start with each container link this package for its table alone.
+// pattern returns a function that compiles a regular expression at its first call. Programs that
+// start with each container link this package only for its table.
 func pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
@@ -123,8 +123,8 @@ var (
 	imexNode = pattern(`^channel(0|[1-9]\d{0,8})$`)
 )
 
-// numbered finds the nodes in a folder of dev, by the number in their name.
-func (d devRoot) numbered(folder string, pattern func() *regexp.Regexp) map[int]DeviceNode {
+// nodesByNumber finds the nodes in a folder of dev, by the number in their names.
+func (d devRoot) nodesByNumber(folder string, pattern func() *regexp.Regexp) map[int]DeviceNode {
 	out := map[int]DeviceNode{}
 	name := pattern()
 	for _, n := range d.matching(folder, pattern) {
@@ -136,7 +136,7 @@ func (d devRoot) numbered(folder string, pattern func() *regexp.Regexp) map[int]
 	return out
 }
 
-// matching finds the nodes in a folder of dev by their names, in order.
+// matching finds the nodes in a folder of dev whose names match, in order.
 func (d devRoot) matching(folder string, pattern func() *regexp.Regexp) []DeviceNode {
 	dir, ok := d.folder(folder)
 	if !ok {

@@ -1,10 +1,9 @@
 package driverroot
 
-// Extras is hardware that containers may use together with GPUs, as in the modes
-// imex-channel, gds, mofed, gdrcopy and nvswitch of NVIDIA's container toolkit. All of it may
-// be absent.
+// Extras holds optional hardware that containers may use together with GPUs, as in the modes
+// imex-channel, gds, mofed, gdrcopy and nvswitch of NVIDIA's container toolkit.
 type Extras struct {
-	// IMEX holds the channels of the fabric's memory exchange by their number.
+	// IMEX holds the channels for memory exchange within the fabric, by number.
 	IMEX map[int]DeviceNode
 	// GDS is GPUDirect Storage.
 	GDS Part
@@ -12,21 +11,19 @@ type Extras struct {
 	MOFED Part
 	// GDRCopy gives the CPU access to the memory of GPUs.
 	GDRCopy Part
-	// NVSwitch is the switches of an NVLink fabric.
+	// NVSwitch holds the switches of an NVLink fabric.
 	NVSwitch Part
 
-	mark mark
+	mark searchState
 }
 
 // Outdated reports whether the extras may have changed since they were read.
 func (x *Extras) Outdated() bool { return x.mark.outdated() }
 
-// Watched returns the folders in which a change can make the extras outdated, as
-// Content.Watched does.
+// Watched returns the folders whose changes can make the extras outdated (see Content.Watched).
 func (x *Extras) Watched() []string { return x.mark.watched() }
 
-// Part is one piece of optional hardware. Where the hardware is absent it has
-// neither nodes nor files.
+// Part is one piece of optional hardware. If the hardware is absent, it has no nodes and no files.
 type Part struct {
 	Nodes []DeviceNode
 	Files []File
@@ -42,12 +39,12 @@ var (
 	verbsNode = pattern(`^uverbs\d+$`)
 )
 
-// extras finds the optional hardware in the device root. All but the IMEX channels
-// and the switches may also be among the host's own nodes, since other drivers than that of the
-// GPUs make them.
+// extras finds the optional hardware in the device root. It also searches the host's folder of
+// device nodes, except for the IMEX channels and the switches, because the other nodes are made by
+// other drivers than the GPU driver.
 func (r *Root) extras(own devRoot) Extras {
 	x := Extras{
-		IMEX:     own.numbered("nvidia-caps-imex-channels", imexNode),
+		IMEX:     own.nodesByNumber("nvidia-caps-imex-channels", imexNode),
 		NVSwitch: Part{Nodes: own.matching(".", switchNode)},
 	}
 	for _, d := range []devRoot{own, r.hostRoot()} {
@@ -70,8 +67,8 @@ func (r *Root) extras(own devRoot) Extras {
 	return x
 }
 
-// mofed finds the nodes through which programs use RDMA adapters. The connection
-// manager's node is of no use alone.
+// mofed finds the nodes through which programs use RDMA adapters. The node of the connection
+// manager alone is useless.
 func (d devRoot) mofed() Part {
 	nodes := d.matching("infiniband", verbsNode)
 	if len(nodes) == 0 {
@@ -84,8 +81,8 @@ func (d devRoot) mofed() Part {
 	return Part{Nodes: nodes}
 }
 
-// gdsFiles finds the configuration of GPUDirect Storage, and the properties of
-// block devices that it asks udev for.
+// gdsFiles finds the configuration of GPUDirect Storage, and the folder of udev with
+// the properties of block devices.
 func (r *Root) gdsFiles() []File {
 	var out []File
 	if e, err := r.locate("/etc/cufile.json"); err == nil && e.info.Mode().IsRegular() {

@@ -40,8 +40,8 @@ func (r *Root) binary(name string, c Capabilities) (File, bool) {
 	return File{}, false
 }
 
-// firmware finds the files of the GPU system processor in the first folder of the
-// kernel's search path that has any.
+// firmware finds the files of the GPU system processor. It uses the first folder of the kernel's
+// search path that has such files.
 func (r *Root) firmware(version string) []File {
 	for _, dir := range r.firmwareDirs() {
 		dir = path.Join(dir, "nvidia", version)
@@ -49,7 +49,7 @@ func (r *Root) firmware(version string) []File {
 		if err != nil || !e.info.IsDir() {
 			continue
 		}
-		names, err := readNames(r.open(e))
+		names, err := readNames(r.ctrPathOf(e))
 		if err != nil {
 			continue
 		}
@@ -74,7 +74,7 @@ func (r *Root) firmwareDirs() []string {
 	// The kernel's search path may start with a folder of the host.
 	data, err := os.ReadFile(filepath.Join(r.sys, "module/firmware_class/parameters/path"))
 	if p := strings.TrimSpace(string(data)); err == nil && path.IsAbs(p) {
-		if rel, ok := below(r.host, p); ok {
+		if rel, ok := relativeTo(r.host, p); ok {
 			dirs = append(dirs, path.Join("/", rel))
 		}
 	}
@@ -98,17 +98,16 @@ func (r *Root) sockets() []File {
 			}
 		}
 	}
-	// Containers write to this folder, in a place where everybody on the node may
-	// create one.
+	// Containers write to this folder. Every user of the node may create a folder at this path.
 	if f, ok := r.ownFolder(mpsFolder, Compute); ok {
 		out = append(out, f)
 	}
 	return sortFiles(out)
 }
 
-// ownFolder finds a folder that is mounted into containers as a whole. It must
-// have the owner of the driver root, and be no symbolic link, which could lead to
-// any folder of the host.
+// ownFolder finds a folder that is mounted into containers as a whole. The folder must have the
+// owner of the driver root. It must not be a symbolic link, because a link could lead to any folder
+// of the host.
 func (r *Root) ownFolder(rel string, c Capabilities) (File, bool) {
 	top, err := r.folder("/")
 	if err != nil {
@@ -119,10 +118,10 @@ func (r *Root) ownFolder(rel string, c Capabilities) (File, bool) {
 	if err != nil {
 		return File{}, false
 	}
-	// Recorded for Outdated, but not its entries, which come and go all the time.
+	// Outdated checks the folder, but not its entries, which change all the time.
 	_, _ = r.folder(rel)
 	e := entry{rel: rel, real: path.Join(parent.real, name)}
-	if e.info, err = os.Lstat(r.open(e)); err != nil || !e.info.IsDir() || owner(e.info) != owner(top.info) {
+	if e.info, err = os.Lstat(r.ctrPathOf(e)); err != nil || !e.info.IsDir() || owner(e.info) != owner(top.info) {
 		return File{}, false
 	}
 	return r.file(e, c), true
@@ -136,8 +135,8 @@ func owner(info fs.FileInfo) int64 {
 	return -1
 }
 
-// configs finds the configuration files. They go to fixed places in a container,
-// wherever the driver root has them.
+// configs finds the configuration files. Their paths in a container do not depend on their folder
+// in the driver root.
 func (r *Root) configs() []File {
 	var out []File
 	for _, part := range configParts() {
@@ -152,7 +151,7 @@ func (r *Root) configs() []File {
 }
 
 func (r *Root) config(name string, c Capabilities) (File, bool) {
-	// In the root itself they are on nodes of Google's Kubernetes Engine.
+	// On nodes of Google Kubernetes Engine, the files are in the root itself.
 	for _, dir := range append(slices.Clone(r.configDirs), "/etc", "/usr/local/share", "/usr/share", "/") {
 		if e, err := r.locate(path.Join(dir, name)); err == nil && e.info.Mode().IsRegular() {
 			return r.file(e, c), true

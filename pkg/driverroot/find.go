@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Find returns the content of the driver root. The error is a *MissingError if a
-// part is missing without which no container can use a GPU.
+// Find returns the content of the driver root. The error is a *MissingError if a part is missing
+// that containers need to use a GPU.
 func (r *Root) Find() (*Content, error) {
 	once := r.afresh()
 	c, err := once.find()
@@ -16,7 +16,7 @@ func (r *Root) Find() (*Content, error) {
 	return c, err
 }
 
-// FindExtras returns the extras alone.
+// FindExtras returns only the extras.
 func (r *Root) FindExtras() Extras {
 	once := r.afresh()
 	x := once.extras(once.devRoot())
@@ -42,9 +42,9 @@ func (r *Root) find() (*Content, error) {
 	c.Sockets = r.sockets()
 	dev := r.devRoot()
 	c.Control = dev.control(missing)
-	c.GPUs = dev.numbered(".", gpuNode)
+	c.GPUs = dev.nodesByNumber(".", gpuNode)
 	c.DRM = dev.drm(r.sys)
-	c.Caps = dev.numbered("nvidia-caps", capNode)
+	c.Caps = dev.nodesByNumber("nvidia-caps", capNode)
 	c.Extras = r.extras(dev)
 	if len(missing.Required) > 0 {
 		return nil, missing

@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/pkg/ldso"
 )
 
-// cacheDirs returns the folders where the root's ld.so.cache has the driver's
-// libraries. It returns nothing for a cache that is absent or damaged.
+// cacheDirs returns the folders of the driver's libraries that are in the root's ld.so.cache. It
+// returns nothing if the cache is absent or damaged.
 func (r *Root) cacheDirs() []string {
 	e, err := r.locate("/etc/ld.so.cache")
 	if err != nil || !e.info.Mode().IsRegular() {
@@ -19,7 +19,7 @@ func (r *Root) cacheDirs() []string {
 	if e.info.Size() > ldso.MaxCache {
 		return nil
 	}
-	data, err := os.ReadFile(r.open(e))
+	data, err := os.ReadFile(r.ctrPathOf(e))
 	if err != nil {
 		return nil
 	}

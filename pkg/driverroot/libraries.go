@@ -17,7 +17,7 @@ import (
 // NVML is the name under which programs load the management library.
 const NVML = "libnvidia-ml.so.1"
 
-// arch is what differs between the architectures that the driver exists for.
+// arch holds the differences between the architectures that the driver supports.
 type arch struct {
 	triple  string
 	machine ldso.Machine
@@ -30,8 +30,8 @@ func thisArch() arch {
 	return arch{triple: "x86_64-linux-gnu", machine: ldso.X8664}
 }
 
-// LoaderDirs returns the folders that the dynamic loader of a container searches
-// without a cache: that of Debian's family and that of Red Hat's.
+// LoaderDirs returns the folders that the dynamic loader of a container searches without a cache:
+// one of the Debian family and one of the Red Hat family.
 func LoaderDirs() []string {
 	return []string{"/usr/lib/" + thisArch().triple, "/usr/lib64"}
 }
@@ -56,18 +56,17 @@ func knownDirs() []string {
 	}
 }
 
-// knownDirs returns the folders to search, those of the configuration first.
+// knownDirs returns the folders to search, beginning with the folders of the configuration.
 func (r *Root) knownDirs() []string { return append(slices.Clone(r.extraLibs), knownDirs()...) }
 
-// libraryDir is a folder of libraries: its path in the root without symbolic
-// links, and the names in it.
+// libraryDir is a folder of libraries. Its path in the root has no symbolic links.
 type libraryDir struct {
 	path  string
 	names []string
 }
 
-// libraryDirs reads the folders that may hold the driver's libraries. It reads the
-// loader's cache only if the known folders have no driver.
+// libraryDirs reads the folders that may hold the driver's libraries. It reads the loader's cache
+// only if the known folders do not hold a driver.
 func (r *Root) libraryDirs() []libraryDir {
 	dirs := r.readDirs(nil, r.knownDirs())
 	if slices.ContainsFunc(dirs, func(d libraryDir) bool { return len(d.versions("libcuda")) > 0 }) {
@@ -85,7 +84,7 @@ func (r *Root) readDirs(dirs []libraryDir, paths []string) []libraryDir {
 		if slices.ContainsFunc(dirs, func(d libraryDir) bool { return d.path == e.real }) {
 			continue
 		}
-		if names, err := readNames(r.open(e)); err == nil {
+		if names, err := readNames(r.ctrPathOf(e)); err == nil {
 			dirs = append(dirs, libraryDir{path: e.real, names: names})
 		}
 	}
@@ -102,8 +101,8 @@ func readNames(dir string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// libraries returns the driver's libraries in dirs and their folders of plug-ins.
-// It leaves out what is no ELF file of this architecture.
+// libraries returns the driver's libraries in dirs and in their folders of plug-ins. It omits files
+// that are not ELF files of this architecture.
 func (r *Root) libraries(dirs []libraryDir, version string) []Library {
 	var holders []string
 	for _, d := range dirs {
@@ -116,7 +115,7 @@ func (r *Root) libraries(dirs []libraryDir, version string) []Library {
 	var out []Library
 	for _, d := range append(slices.Clone(dirs), r.readDirs(nil, moduleDirs(holders))...) {
 		for _, name := range d.names {
-			// CDI specs are JSON, which can carry no other names.
+			// CDI specs are JSON, which cannot contain other names.
 			if !utf8.ValidString(name) {
 				continue
 			}
@@ -137,7 +136,7 @@ func (r *Root) libraries(dirs []libraryDir, version string) []Library {
 	return out
 }
 
-// moduleDirs returns the folders of plug-ins that belong to library folders.
+// moduleDirs returns the folders of plug-ins for folders of libraries.
 func moduleDirs(libs []string) []string {
 	below, fixed := moduleFolders()
 	var out []string
@@ -161,11 +160,11 @@ func (r *Root) library(rel string, part libraryPart) (Library, bool) {
 	base := path.Base(rel)
 	stem, _, _ := strings.Cut(base, ".so")
 	var names []string
-	// A SONAME of something else, "libc.so.6" or "..", would be mounted in its place.
+	// Ignore a SONAME such as "libc.so.6" or "..", because the library would replace another file.
 	if soname != base && path.Base(soname) == soname && strings.HasPrefix(soname, stem+".so") {
 		names = append(names, soname)
 	}
-	// Compilers link to the name without a number, where the driver has it.
+	// Compilers link to the name without a number, if the driver has it.
 	linked := stem + ".so"
 	if l, err := r.locate(path.Join(path.Dir(rel), linked)); err != nil || l.real != e.real {
 		linked = ""
@@ -178,10 +177,10 @@ func (r *Root) library(rel string, part libraryPart) (Library, bool) {
 	return Library{File: r.file(e, part.Capabilities), Names: names}, true
 }
 
-// soname returns the SONAME of a library, "" if it has none, and whether the file
-// is a library of this architecture.
+// soname returns the SONAME of a library, "" if it has none, and whether the file is a library of
+// this architecture.
 func (r *Root) soname(e entry) (string, bool) {
-	f, err := os.Open(r.open(e))
+	f, err := os.Open(r.ctrPathOf(e))
 	if err != nil {
 		return "", false
 	}
@@ -193,7 +192,7 @@ func (r *Root) soname(e entry) (string, bool) {
 	return lib.Soname, true
 }
 
-// requireLibrary records a required library whose file is not usable.
+// requireLibrary records the required libraries whose files are missing or unusable.
 func (e *MissingError) requireLibrary(r *Root, c *Content, dirs []libraryDir) {
 	for _, stem := range requiredLibraries() {
 		want := stem + ".so." + c.Version
@@ -214,8 +213,8 @@ func (e *MissingError) requireLibrary(r *Root, c *Content, dirs []libraryDir) {
 	}
 }
 
-// FindLibrary returns the file, as this process sees it, that a program in the
-// driver root loads as name, for example NVML.
+// FindLibrary returns the path, as this process sees it, of the file that a program in the driver
+// root loads as name, for example NVML.
 func (r *Root) FindLibrary(name string) (string, error) {
 	if path.Base(name) != name {
 		return "", fmt.Errorf("find library %q: use a name without a folder", name)
@@ -239,7 +238,7 @@ func (r *Root) libraryIn(dirs []string, name string) (string, bool) {
 			continue
 		}
 		if _, ok := r.soname(e); ok {
-			return r.open(e), true
+			return r.ctrPathOf(e), true
 		}
 	}
 	return "", false

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// mark is the state of the folders that Find searched. While it is the same,
-// nothing was added, removed or replaced, and Find would return the same.
-type mark struct {
+// searchState is the state of the folders that Find searched. If it has not changed, no file was
+// added, removed or replaced, and Find would return the same result.
+type searchState struct {
 	root    *Root
 	folders map[string]identity
-	// listed are the folders whose entries count.
+	// listed has the folders whose entries count.
 	listed map[string]bool
 	nodes  map[string]identity
-	// at is when the search began.
+	// at is the start time of the search.
 	at time.Time
 }
 
-// settled is how old the modification time of a folder must be to be trusted: the
-// kernel's clock for it may stand still for some milliseconds, in which a second
-// change leaves no trace.
+// settled is the minimum age of a folder's modification time. The kernel updates its clock for
+// these times only every few milliseconds, so a second change within this time would not be
+// visible.
 const settled = 50 * time.Millisecond
 
-// identity distinguishes states of a folder; it is zero if there is no folder.
+// identity identifies the state of a folder. It is zero if the folder does not exist.
 type identity struct {
 	dir      bool
 	dev, ino uint64
@@ -45,24 +45,24 @@ func identityOf(info fs.FileInfo, err error) identity {
 	return id
 }
 
-// same reports whether now is the same folder and, if entries count, has the same
-// entries.
+// same reports whether now is the same folder and, if entries is set, has the same entries.
 func (id identity) same(now identity, entries bool) bool {
 	return id.dir == now.dir && id.dev == now.dev && id.ino == now.ino && (!entries || id.changed.Equal(now.changed))
 }
 
-// afresh returns r with empty caches, for one search.
+// afresh returns a copy of r with empty caches, for one search.
 func (r *Root) afresh() *Root {
 	once := *r
-	once.folders, once.nodes, once.begun = map[string]*found{}, map[string]identity{}, time.Now()
+	once.folders, once.nodes, once.begun = map[string]*lookupResult{}, map[string]identity{}, time.Now()
 	// Links of update-alternatives lead through this folder.
 	_, _ = once.list("/etc/alternatives")
 	return &once
 }
 
-// mark returns what r has searched, for later comparison through root.
-func (r *Root) mark(root *Root) mark {
-	m := mark{root: root, nodes: r.nodes, folders: map[string]identity{}, listed: map[string]bool{}, at: r.begun}
+// mark returns the state of the folders that r has searched. root makes the later
+// comparison.
+func (r *Root) mark(root *Root) searchState {
+	m := searchState{root: root, nodes: r.nodes, folders: map[string]identity{}, listed: map[string]bool{}, at: r.begun}
 	for dir, f := range r.folders {
 		m.folders[dir] = identityOf(f.entry.info, f.err)
 		m.listed[dir] = f.listed
@@ -70,8 +70,8 @@ func (r *Root) mark(root *Root) mark {
 	return m
 }
 
-// outdated reports whether a folder has changed. The zero mark is never outdated.
-func (m mark) outdated() bool {
+// outdated reports whether a folder has changed. The zero searchState is never outdated.
+func (m searchState) outdated() bool {
 	if m.root == nil {
 		return false
 	}
@@ -90,14 +90,14 @@ func (m mark) outdated() bool {
 	return false
 }
 
-func (m mark) moved(was, now identity, entries bool) bool {
+func (m searchState) moved(was, now identity, entries bool) bool {
 	unsettled := entries && was.dir && m.at.Sub(was.changed) < settled
 	return unsettled || !was.same(now, entries)
 }
 
-// watched returns the folders whose entries count. For one that does not exist it
-// returns the folder in which the first part of its path would appear.
-func (m mark) watched() []string {
+// watched returns the folders whose entries count. For a folder that does not exist, it returns the
+// folder in which the first missing part of its path would appear.
+func (m searchState) watched() []string {
 	if m.root == nil {
 		return nil
 	}
@@ -117,12 +117,11 @@ func (m mark) watched() []string {
 	return slices.Sorted(maps.Keys(dirs))
 }
 
-// existing returns the deepest folder on the way to rel that exists, as this
-// process sees it.
+// existing returns the deepest existing folder on the path to rel, as this process sees it.
 func (r *Root) existing(rel string) string {
 	for ; rel != ""; rel = parentOf(rel) {
 		if e, err := r.folder(rel); err == nil && e.info.IsDir() {
-			return r.open(e)
+			return r.ctrPathOf(e)
 		}
 	}
 	return r.ctr

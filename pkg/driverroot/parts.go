@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// This file is the table of a driver's parts: what Find searches for, under which
-// names, and which capabilities need it. There is no second list.
+// This file is the only table of a driver's parts: the names that Find searches for, and the
+// capabilities that need them.
 
 // libraryPart describes a library by the part of its name before ".so".
 type libraryPart struct {
 	Capabilities
-	// names under which programs load the library, in addition to its SONAME. A name
-	// with a folder is below the library's own folder.
+	// names under which programs load the library, in addition to its SONAME. A name with a folder
+	// is below the library's folder.
 	names []string
-	// suffix matches what follows ".so" in the name of a library whose version is
-	// not the driver's; nil for all others.
+	// suffix matches the text after ".so" in the name of a library with a version different from
+	// the driver's. It is nil for all others.
 	suffix func() *regexp.Regexp
 }
 
@@ -26,9 +26,9 @@ var (
 	manyNumbers = pattern(`^\.\d+\.\d+`)
 )
 
-// libraryParts returns the libraries by their stems. A library of the driver's
-// version that is not in the table is found too: newer drivers have more. It
-// belongs to no capability.
+// libraryParts returns the libraries by the part of their names before ".so". Find also finds
+// libraries of the driver's version that are not in the table, because newer drivers have more.
+// Such libraries have no capability.
 func libraryParts() map[string]libraryPart {
 	parts := map[string]libraryPart{
 		"libcuda":                   {Compute, []string{"libcuda.so"}, nil},
@@ -62,12 +62,12 @@ func libraryParts() map[string]libraryPart {
 	return parts
 }
 
-// requiredLibraries returns the stems of the libraries without which no container
-// can use a GPU.
+// requiredLibraries returns the names, without ".so", of the libraries that containers need to use
+// a GPU.
 func requiredLibraries() []string { return []string{"libcuda", "libnvidia-ml"} }
 
-// moduleFolders returns the folders of plug-ins: below each folder of libraries,
-// and at fixed places. Those of X servers are where distributions have them.
+// moduleFolders returns the folders of plug-ins: paths below each folder of libraries, and fixed
+// paths. The fixed paths are the folders of X servers in distributions.
 func moduleFolders() (below, fixed []string) {
 	below = []string{"vdpau", "nvidia/xorg"}
 	for _, modules := range []string{"modules", "modules/updates"} {
@@ -87,8 +87,8 @@ type filePart struct {
 	names []string
 }
 
-// binaryParts returns the driver's programs. NVIDIA_DRIVER_CAPABILITIES cannot
-// select those without a capability.
+// binaryParts returns the driver's programs. NVIDIA_DRIVER_CAPABILITIES cannot select programs
+// without a capability.
 func binaryParts() []filePart {
 	return []filePart{
 		{Utility, []string{"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced"}},
@@ -97,8 +97,8 @@ func binaryParts() []filePart {
 	}
 }
 
-// socketParts returns the sockets of the driver's daemons; of several paths the
-// first that exists counts.
+// socketParts returns the sockets of the driver's daemons. If a socket has several paths, the first
+// path that exists counts.
 func socketParts() []filePart {
 	return []filePart{
 		{Utility, []string{"/run/nvidia-persistenced/socket", "/var/run/nvidia-persistenced/socket"}},
@@ -106,17 +106,17 @@ func socketParts() []filePart {
 	}
 }
 
-// mpsFolder holds the pipes of MPS, a capability of compute.
+// mpsFolder holds the pipes of MPS, which the capability compute includes.
 const mpsFolder = "/tmp/nvidia-mps"
 
-// isFirmware reports whether a file of this name has firmware that the driver loads into GPUs: that of
-// their system processor (GSP), or microcode.
+// isFirmware reports whether a file with this name is firmware that the driver loads into GPUs:
+// firmware of their system processor (GSP), or microcode.
 func isFirmware(name string) bool {
 	return strings.HasSuffix(name, ".bin") && (strings.HasPrefix(name, "gsp") || strings.HasPrefix(name, "ucodes"))
 }
 
-// configPart is a number of configuration files with the folder of a container
-// in which programs search for them.
+// configPart is a set of configuration files and the folder where programs of a container search
+// for them.
 type configPart struct {
 	filePart
 	target string

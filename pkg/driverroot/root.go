@@ -1,12 +1,11 @@
 // Package driverroot finds the parts of a driver installation: libraries,
 // binaries, firmware, configuration files, sockets and device nodes.
 //
-// A driver root is a folder that holds the driver as "/" would: the host's own
-// root, or a folder such as /run/nvidia/driver into which a driver container
-// installs. Symbolic links are followed as a process with that root would
-// follow them, and never out of it. The result is a plain value, from which
-// package cdi builds CDI specs. The file parts.go is the table of a driver's parts
-// and of the driver capabilities that need them.
+// A driver root is a folder that holds the driver in the layout of "/": the host's root folder, or
+// a folder such as /run/nvidia/driver into which a driver container installs. Symbolic links are
+// resolved as for a process with that root, and never lead out of it. The result is a plain value,
+// the input of package cdi for CDI specs. The file parts.go is the table of a driver's parts and
+// of the driver capabilities that need them.
 package driverroot
 
 import (
@@ -21,53 +20,53 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 )
 
-// Config says where a driver installation is. The zero value is the host's
-// own root, seen by a process that runs on the host.
+// Config locates a driver installation. The zero value is the host's root folder, for a process
+// that runs on the host.
 type Config struct {
-	// HostPath is the driver root on the host. Default "/".
+	// HostPath is the driver root on the host. Default: "/".
 	HostPath string
-	// CtrPath is where this process sees the driver root. Default HostPath.
+	// CtrPath is the driver root's path for this process. Default: HostPath.
 	CtrPath string
-	// DevRoot is the folder on the host whose "dev" holds the device nodes.
-	// Default: HostPath if it has a control node, else "/".
+	// DevRoot is the folder on the host whose subfolder "dev" holds the device nodes. Default:
+	// HostPath if it has a control node, otherwise "/".
 	DevRoot string
-	// ProcRoot is where this process sees the host's /proc. Default "/proc".
+	// ProcRoot is the path of the host's /proc for this process. Default: "/proc".
 	ProcRoot string
-	// SysRoot is where this process sees the host's /sys. Default "/sys".
+	// SysRoot is the path of the host's /sys for this process. Default: "/sys".
 	SysRoot string
-	// HostDev is where this process sees the host's /dev. Default "/dev".
+	// HostDev is the path of the host's /dev for this process. Default: "/dev".
 	HostDev string
-	// LibraryDirs and ConfigDirs are folders of the driver root in which to search for
-	// libraries and configuration files before the usual ones.
+	// LibraryDirs and ConfigDirs are folders of the driver root that are searched for libraries and
+	// configuration files before the usual folders.
 	LibraryDirs, ConfigDirs []string
 }
 
-// Root is a driver installation. It holds paths only: each call reads the disk.
+// Root is a driver installation. It holds only paths: each call reads the disk.
 type Root struct {
 	host string
 	ctr  string
 	dev  string
 	proc string
 	sys  string
-	// hostDev is where this process sees the host's /dev.
+	// hostDev is the path of the host's /dev for this process.
 	hostDev string
 	// extraLibs and configDirs are searched before the usual folders.
 	extraLibs, configDirs []string
 
-	// folders caches lookups of folders within one call of Find: some two hundred
-	// paths lie in a few dozen folders.
-	folders map[string]*found
-	// nodes caches the same for the folders of device nodes.
+	// folders caches lookups of folders within one call of Find, because some two hundred paths are
+	// in a few dozen folders.
+	folders map[string]*lookupResult
+	// nodes caches the state of the folders of device nodes.
 	nodes map[string]identity
-	// begun is when that call began.
+	// begun is the start time of that call.
 	begun time.Time
 }
 
-// found is the cached result of a lookup.
-type found struct {
+// lookupResult is the cached result of a lookup.
+type lookupResult struct {
 	entry entry
 	err   error
-	// listed is set for a folder whose entries count.
+	// listed is set if the entries of the folder count.
 	listed bool
 }
 
@@ -97,14 +96,14 @@ func New(cfg Config) (*Root, error) {
 // HostPath returns the driver root on the host.
 func (r *Root) HostPath() string { return r.host }
 
-// CtrPath returns where this process sees the driver root.
+// CtrPath returns the driver root's path for this process.
 func (r *Root) CtrPath() string { return r.ctr }
 
-// DevRoot returns the folder on the host under whose "dev" the device nodes lie.
+// DevRoot returns the folder on the host whose subfolder "dev" holds the device nodes.
 func (r *Root) DevRoot() string { return r.devRoot().host }
 
-// Dev returns the folder of the device nodes, as this process sees it: that of the host unless
-// the nodes lie in the driver root.
+// Dev returns the folder of the device nodes, as this process sees it. It is the host's folder
+// unless the nodes are in the driver root.
 func (r *Root) Dev() string {
 	if root := r.DevRoot(); root != "/" {
 		if seen, ok := r.CtrPathOf(root); ok {
@@ -114,7 +113,7 @@ func (r *Root) Dev() string {
 	return r.hostDev
 }
 
-// HostDev returns the folder of Dev on the host.
+// HostDev returns the path of Dev on the host.
 func (r *Root) HostDev() string {
 	if dev := r.Dev(); dev == r.hostDev {
 		return dev
@@ -122,8 +121,8 @@ func (r *Root) HostDev() string {
 	return filepath.Join(r.DevRoot(), "dev")
 }
 
-// Changing returns the folders, as this process sees them, in which something changes
-// when a driver is installed, completed or loaded. They need not exist.
+// Changing returns the folders, as this process sees them, that change when a driver
+// is installed, completed or loaded. The folders need not exist.
 func (r *Root) Changing() []string {
 	dev := r.hostDev
 	if r.dev != "" && r.dev != "/" {
@@ -136,19 +135,19 @@ func (r *Root) Changing() []string {
 	return paths
 }
 
-// CtrPathOf returns where this process sees a path of the host. It returns false
-// for a path outside the driver root, which it may not see at all.
+// CtrPathOf converts a path of the host to the path for this process. It returns false for a
+// path outside the driver root, which this process may not see.
 func (r *Root) CtrPathOf(hostPath string) (string, bool) {
-	rel, ok := below(r.host, hostPath)
+	rel, ok := relativeTo(r.host, hostPath)
 	if !ok {
 		return "", false
 	}
 	return filepath.Join(r.ctr, rel), true
 }
 
-// entry is something that exists in the root.
+// entry is an existing file or folder in the root.
 type entry struct {
-	// rel is the path in the root as it was requested: "/usr/bin/x".
+	// rel is the requested path in the root: "/usr/bin/x".
 	rel string
 	// real is rel without symbolic links.
 	real string
@@ -174,7 +173,7 @@ func (r *Root) lookup(rel string) (entry, error) {
 		return entry{}, err
 	}
 	e := entry{rel: filepath.Join("/", rel), real: filepath.Join(parent.real, base)}
-	if e.info, err = os.Lstat(r.open(e)); err != nil {
+	if e.info, err = os.Lstat(r.ctrPathOf(e)); err != nil {
 		return entry{}, err
 	}
 	if e.info.Mode().Type() == fs.ModeSymlink {
@@ -191,7 +190,7 @@ func (r *Root) folder(dir string) (entry, error) {
 	}
 	e, err := r.lookup(dir)
 	if r.folders != nil {
-		r.folders[dir] = &found{entry: e, err: err}
+		r.folders[dir] = &lookupResult{entry: e, err: err}
 	}
 	return e, err
 }
@@ -220,20 +219,20 @@ func (r *Root) resolve(rel string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	real, ok := below(r.ctr, p)
+	real, ok := relativeTo(r.ctr, p)
 	if !ok {
 		return entry{}, fmt.Errorf("resolve %s: %s is outside of %s", rel, p, r.ctr)
 	}
 	return entry{rel: filepath.Join("/", rel), real: filepath.Join("/", real), info: info}, nil
 }
 
-// file returns e as it is mounted into a container.
+// file returns e in the form of a mount for containers.
 func (r *Root) file(e entry, c Capabilities) File {
 	return File{HostPath: filepath.Join(r.host, e.real), Path: e.rel, Capabilities: c}
 }
 
-// open returns the path under which this process opens e.
-func (r *Root) open(e entry) string { return filepath.Join(r.ctr, e.real) }
+// ctrPathOf returns the path of e for this process.
+func (r *Root) ctrPathOf(e entry) string { return filepath.Join(r.ctr, e.real) }
 
 // onHost returns the host paths of paths in the root.
 func (r *Root) onHost(rels ...string) []string {
@@ -244,8 +243,8 @@ func (r *Root) onHost(rels ...string) []string {
 	return out
 }
 
-// below returns p relative to root, if p is root or below it.
-func below(root, p string) (string, bool) {
+// relativeTo returns p relative to root, and false if p is not root or below it.
+func relativeTo(root, p string) (string, bool) {
 	rel, err := filepath.Rel(root, p)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
 		return "", false

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Table says which capabilities need a part of a driver, by its path in a container.
-// With it, a program can give a container less than a CDI spec has, also if another
+// Table maps the parts of a driver, by their paths in a container, to the capabilities that need
+// them. A program can use it to give a container less than a CDI spec contains, even if another
 // program wrote the spec.
 type Table struct {
 	libraries, files, sockets map[string]Capabilities
@@ -40,8 +40,8 @@ func NewTable() *Table {
 	return t
 }
 
-// Capabilities returns the capabilities that need the file, link, socket or device
-// node at path p in a container. It returns false for what is no part of a driver.
+// Capabilities returns the capabilities that need the file, link, socket or device node at path p
+// in a container. It returns false if p is not part of a driver.
 func (t *Table) Capabilities(p string) (Capabilities, bool) {
 	if name, ok := strings.CutPrefix(p, "/dev/"); ok {
 		return nodeCapabilities(name)
@@ -70,8 +70,8 @@ func stemOf(p string) string {
 	return stem
 }
 
-// nodeCapabilities returns the capabilities that need a device node, as
-// nvidia-container-cli makes it.
+// nodeCapabilities returns the capabilities that need a device node, according to
+// nvidia-container-cli.
 func nodeCapabilities(name string) (Capabilities, bool) {
 	switch {
 	case name == "nvidia-uvm" || name == "nvidia-uvm-tools":

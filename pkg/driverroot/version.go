@@ -10,7 +10,7 @@ import (
 
 var versioned = pattern(`^(lib[^/]+)\.so\.(\d+\.\d+(?:\.\d+)?)$`)
 
-// versions returns the driver versions for which the folder holds library stem.
+// versions returns the versions of the library with this stem in the folder.
 func (d libraryDir) versions(stem string) []string {
 	var out []string
 	for _, n := range d.names {
@@ -24,8 +24,8 @@ func (d libraryDir) versions(stem string) []string {
 	return out
 }
 
-// version returns the driver version for which both required libraries are
-// present. If there are several, it is the version of the loaded kernel module.
+// version returns the driver version that has both required libraries. If there are several,
+// it returns the version of the loaded kernel module.
 func (r *Root) version(dirs []libraryDir, missing *MissingError) string {
 	found := map[string][]string{}
 	searched := make([]string, 0, len(dirs))
@@ -50,7 +50,7 @@ func (r *Root) version(dirs []libraryDir, missing *MissingError) string {
 			both = append(both, v)
 		}
 	}
-	// Without a loaded module it is empty, and no version is that of the kernel.
+	// Without a loaded module, kernel is empty and matches no version.
 	kernel, _ := driverproc.Root(r.proc).Version()
 	switch {
 	case len(missing.Required) > 0:

@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// Changes returns the events that lead from one node to the next: EventLost for
-// each GPU that has a new fault, EventMIGChanged for each GPU of which only the MIG
-// state differs, and one EventTopologyChanged for all other differences. A nil node
-// is one that is not known.
+// Changes returns the events that lead from one node to the next: EventLost for each GPU with a new
+// fault, EventMIGChanged for each GPU whose MIG state is the only difference, and one
+// EventTopologyChanged for all other differences. A nil node is unknown.
 func Changes(from, to *Node) []Event {
 	if from == nil || to == nil {
 		return []Event{NodeEvent(EventTopologyChanged)}
 	}
 	var out []Event
-	// rest is from, with the changes that the events report.
+	// rest is from, updated with the changes that the events report.
 	rest := *from
 	rest.GPUs = slices.Clone(from.GPUs)
 	broken := map[int]bool{}
@@ -40,9 +39,9 @@ func Changes(from, to *Node) []Event {
 	return out
 }
 
-// onlyMIG reports whether the MIG state of a GPU differs, and nothing else.
+// onlyMIG reports whether the MIG state is the only difference of a GPU.
 func onlyMIG(was, is *GPU) bool {
-	// Reflection here and below, because a GPU is a tree: a new field of it counts without a line here.
+	// Reflection here and below, because a GPU is a tree. A new field needs no code here.
 	if was.MIG == nil || is.MIG == nil || reflect.DeepEqual(was.MIG, is.MIG) {
 		return false
 	}
@@ -51,7 +50,7 @@ func onlyMIG(was, is *GPU) bool {
 	return reflect.DeepEqual(&other, is)
 }
 
-// sameNode reports whether two nodes are equal; no links and nil links are equal.
+// sameNode reports whether two nodes are equal. It does not distinguish nil links and empty links.
 func sameNode(a, b *Node) bool {
 	return a.Driver == b.Driver && slices.Equal(a.Links, b.Links) && slices.Equal(a.Missing, b.Missing) &&
 		slices.EqualFunc(a.GPUs, b.GPUs, func(x, y GPU) bool { return reflect.DeepEqual(x, y) })

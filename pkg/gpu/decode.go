@@ -12,20 +12,20 @@ import (
 	"sync"
 )
 
-// Decode reads a Node from its JSON form. It rejects unknown fields and invalid
-// values with an error that names each of the fields.
+// Decode reads a Node from its JSON form. It rejects unknown fields and invalid values with an
+// error that names each of the fields.
 func Decode(data []byte) (*Node, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	var node *Node
 	if err := dec.Decode(&node); err != nil {
-		return nil, fmt.Errorf("line %d: %w", line(data, offset(dec, err, data)), err)
+		return nil, fmt.Errorf("line %d: %w", lineNumber(data, offset(dec, err, data)), err)
 	}
 	if node == nil {
 		return nil, errors.New("it holds no node")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("line %d: more than one JSON value", line(data, int(dec.InputOffset())))
+		return nil, fmt.Errorf("line %d: more than one JSON value", lineNumber(data, int(dec.InputOffset())))
 	}
 	if err := node.validate(); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func Decode(data []byte) (*Node, error) {
 	return node, nil
 }
 
-// offset returns how far into the input an error is.
+// offset returns the position of an error in the input.
 func offset(dec *json.Decoder, err error, data []byte) int {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -49,8 +49,8 @@ func offset(dec *json.Decoder, err error, data []byte) int {
 	}
 }
 
-// line returns the number of the line in which data[offset] is.
-func line(data []byte, offset int) int {
+// lineNumber returns the number of the line that contains data[offset].
+func lineNumber(data []byte, offset int) int {
 	return 1 + bytes.Count(data[:min(offset, len(data))], []byte("\n"))
 }
 
@@ -76,7 +76,7 @@ func (c *checker) check(ok bool, field, format string, args ...any) {
 	}
 }
 
-// uuid checks that id is valid and unique. It may be missing where there is a fault.
+// uuid checks that id is valid and unique. It may be missing if there is a fault.
 func (c *checker) uuid(id UUID, fault *Fault, field string) {
 	if id == "" {
 		c.check(fault != nil, field, "is missing")
@@ -104,7 +104,7 @@ func (n *Node) validate() error {
 	return errors.Join(c.errs...)
 }
 
-// checkLink checks one link on its own.
+// checkLink checks a link without regard to other links.
 func (n *Node) checkLink(c *checker, field string, l Link) {
 	c.check(l.A < l.B, field, "a (%d) is not below b (%d)", l.A, l.B)
 	for _, index := range []int{l.A, l.B} {
@@ -117,8 +117,7 @@ func (n *Node) checkLink(c *checker, field string, l Link) {
 	c.check(slices.Contains(paths(), l.Path), field+".path", "%q is not one of %q", l.Path, paths())
 }
 
-// validate checks one GPU; before has the GPUs in front of it. A GPU with a fault
-// needs only an index.
+// validate checks one GPU. before holds the GPUs before it. A GPU with a fault only needs an index.
 func (g *GPU) validate(c *checker, field string, before []GPU) {
 	c.check(g.Index >= 0, field+".index", "is negative")
 	if len(before) > 0 {

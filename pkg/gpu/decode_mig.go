@@ -23,14 +23,15 @@ func (m *MIG) validate(c *checker, field string) {
 	m.validateInstances(c, field+".gpuInstances")
 }
 
-// order compares the places of two devices in the list of their GPU. Devices of an
-// unknown instance come last.
+// order compares the positions of two devices in the list of their GPU. Devices of an unknown
+// instance are last.
 func (d *MIGDevice) order(o *MIGDevice) int {
 	return cmp.Or(cmp.Compare(d.GPUInstance, o.GPUInstance), cmp.Compare(d.ComputeInstance, o.ComputeInstance),
 		cmp.Compare(d.Index, o.Index))
 }
 
-// validate checks one device on its own. A device with a fault needs only an index.
+// validate checks a device without regard to other devices. A device with a fault only needs an
+// index.
 func (d *MIGDevice) validate(c *checker, field string) {
 	works := d.Fault == nil
 	c.uuid(d.UUID, d.Fault, field+".uuid")
@@ -55,7 +56,7 @@ func (d *MIGDevice) validate(c *checker, field string) {
 	c.check(works || d.Fault.Reason != "", field+".fault.reason", "is missing")
 }
 
-// validateBeside checks that d can be on one GPU with o.
+// validateBeside checks that d and o can be on the same GPU.
 func (d *MIGDevice) validateBeside(c *checker, field string, o *MIGDevice) {
 	if d.GPUInstance == NoInstance || o.GPUInstance == NoInstance {
 		return
@@ -70,8 +71,7 @@ func (d *MIGDevice) validateBeside(c *checker, field string, o *MIGDevice) {
 	c.check(!d.Placement.Overlaps(o.Placement), field+".placement", "overlaps that of GPU instance %d", o.GPUInstance)
 }
 
-// validateInstances checks the GPU instances of one GPU, if the snapshot lists
-// them.
+// validateInstances checks the GPU instances of one GPU if the snapshot lists them.
 func (m *MIG) validateInstances(c *checker, field string) {
 	if len(m.GPUInstances) == 0 {
 		return

@@ -1,20 +1,20 @@
 package gpu
 
-// Fabric is the state of a GPU in its NVLink fabric: the switches of its board, or
-// those that link several nodes. The fields are those of nvmlGpuFabricInfoV_t.
+// Fabric is the state of a GPU in its NVLink fabric. The fabric consists of the switches of a
+// board, or of switches that link several nodes. The fields are from nvmlGpuFabricInfoV_t.
 type Fabric struct {
-	// State is the progress of the GPU in joining the fabric, which takes a while
-	// after the driver has loaded.
+	// State is the progress of the GPU in joining the fabric. Joining takes a while after the
+	// driver has loaded.
 	State FabricState `json:"state"`
-	// Status is the result of joining, FabricSuccess or NVML's text of the error.
-	// It is empty in any other state than FabricCompleted.
+	// Status is the result of joining: FabricSuccess, or NVML's text of the error. It is empty in
+	// every state except FabricCompleted.
 	Status string `json:"status,omitempty"`
 	// ClusterUUID names the cluster of nodes that share the fabric, as in
-	// "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21". It is empty where NVML answers
-	// zeroes, for a fabric that ends with the node, and before it is joined.
+	// "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21". It is empty before the GPU has joined the fabric. It
+	// is also empty for a fabric of one node: NVML returns zeroes for it.
 	ClusterUUID string `json:"clusterUuid,omitempty"`
-	// CliqueID numbers the groups of GPUs in a cluster within which each one
-	// reaches all others.
+	// CliqueID is the number of the GPU's clique: a group of GPUs in a cluster that can all reach
+	// each other.
 	CliqueID uint32 `json:"cliqueId"`
 }
 

@@ -14,47 +14,45 @@ type MIG struct {
 	Enabled bool `json:"enabled"`
 	// Pending is the mode after the next reset of the GPU.
 	Pending bool `json:"pending"`
-	// Devices is ordered by GPU instance, then by compute instance. It is empty
-	// for a GPU whose mode is on and which has no instances.
+	// Devices is ordered by GPU instance, then by compute instance. It is empty if the mode is on
+	// but the GPU has no instances.
 	Devices []MIGDevice `json:"devices,omitempty"`
-	// GPUInstances is ordered by id. It has those of the devices, and those without
-	// a compute instance.
+	// GPUInstances is ordered by ID. It includes GPU instances without a compute instance.
 	GPUInstances []GPUInstance `json:"gpuInstances,omitempty"`
 }
 
-// GPUInstance is a part of a GPU, with memory and engines of its own. The MIG
-// devices in it are its compute instances; there may be none.
+// GPUInstance is a part of a GPU with separate memory and engines. Its MIG devices are its compute
+// instances. It may have none.
 type GPUInstance struct { //nolint:revive // the term of NVML
 	ID uint32 `json:"id"`
-	// Profile is that of a MIG device which has the whole instance. It is zero,
-	// and the size of Placement is 0, if the driver does not report them: it may do
-	// so to privileged processes alone.
+	// Profile is the profile of a MIG device that has the whole instance. Profile and the size of
+	// Placement are zero if the driver does not report them. Some drivers report them only to
+	// privileged processes.
 	Profile   Profile   `json:"profile"`
 	Placement Placement `json:"placement"`
 }
 
-// MIGDevice is one compute instance of a GPU, the smallest part that can be
-// allocated. A device that does not answer is listed with its Fault.
+// MIGDevice is one compute instance of a GPU, the smallest part that can be allocated. A device
+// that does not answer is listed with its Fault.
 type MIGDevice struct {
 	// UUID as in "MIG-7d1f…".
 	UUID UUID `json:"uuid"`
-	// Index is the position in which NVML enumerates the MIG devices of the GPU.
+	// Index is the position of the device in NVML's list of the MIG devices of the GPU.
 	Index int `json:"index"`
-	// GPUInstance is the id of the GPU instance on its GPU, and ComputeInstance
-	// that of the compute instance in it. They are NoInstance where they could not
-	// be read of a device with a Fault.
+	// GPUInstance is the ID of the GPU instance on its GPU. ComputeInstance is the ID of the
+	// compute instance in it. They are NoInstance if they could not be read of a device with a
+	// Fault.
 	GPUInstance     uint32  `json:"gpuInstance"`
 	ComputeInstance uint32  `json:"computeInstance"`
 	Profile         Profile `json:"profile"`
-	// Placement is where the GPU instance lies. Its size is 0 if the driver does
-	// not report it: it may do so to privileged processes alone.
+	// Placement is the placement of the GPU instance. Its size is 0 if the driver does not report
+	// it. Some drivers report it only to privileged processes.
 	Placement   Placement `json:"placement"`
 	MemoryBytes uint64    `json:"memoryBytes"`
 	Engines     Engines   `json:"engines"`
 	// GPUInstanceCap and ComputeInstanceCap are the minors of the device nodes
-	// /dev/nvidia-caps/nvidia-cap<minor> that grant access, as
-	// /proc/driver/nvidia-caps/mig-minors lists them; -1 if a device with a Fault
-	// has no capability.
+	// /dev/nvidia-caps/nvidia-cap<minor> that grant access, as in
+	// /proc/driver/nvidia-caps/mig-minors. They are -1 if a device with a Fault has no capability.
 	GPUInstanceCap     int `json:"gpuInstanceCap"`
 	ComputeInstanceCap int `json:"computeInstanceCap"`
 	// Fault is nil for a device that works.
@@ -67,13 +65,12 @@ type Placement struct {
 	Size  int `json:"size"`
 }
 
-// Overlaps reports whether two ranges that are known have a slice in common.
+// Overlaps reports whether two known ranges have a slice in common.
 func (p Placement) Overlaps(o Placement) bool {
 	return p.Size > 0 && o.Size > 0 && p.Start < o.Start+o.Size && o.Start < p.Start+p.Size
 }
 
-// Engines are the parts of a MIG device, as nvmlDeviceGetAttributes_v2 counts
-// them.
+// Engines counts the parts of a MIG device, as nvmlDeviceGetAttributes_v2 does.
 type Engines struct {
 	Multiprocessors       int `json:"multiprocessors"`
 	GPUInstanceSlices     int `json:"gpuInstanceSlices"`
@@ -85,21 +82,21 @@ type Engines struct {
 	OFA                   int `json:"ofa"`
 }
 
-// Profile is the kind of a MIG device. Its text is that of nvidia-smi:
-// "1g.5gb", "1c.3g.20gb", "1g.10gb+me", "1g.24gb-me".
+// Profile is the kind of a MIG device. Its text has the form of nvidia-smi: "1g.5gb", "1c.3g.20gb",
+// "1g.10gb+me", "1g.24gb-me".
 type Profile struct {
-	// ComputeSlices and GPUSlices are equal unless the GPU instance is divided
-	// further.
+	// ComputeSlices and GPUSlices are equal unless the GPU instance is divided into several compute
+	// instances.
 	ComputeSlices, GPUSlices int
-	// GB is the memory, rounded as nvidia-smi does.
+	// GB is the memory in GiB, rounded as by nvidia-smi.
 	GB int
 	// Attribute is empty or one of "+me", "+me.all", "+gfx", "-me".
 	Attribute string
 }
 
-// ProfileGB returns the memory in the text of a profile for a MIG device with
-// mig bytes on a GPU with total bytes. nvidia-smi counts the eighths of the GPU
-// that the device needs, and takes those of the GPU's memory in full GiB.
+// ProfileGB returns the memory in the text of a profile for a MIG device with mig bytes on a GPU
+// with total bytes. nvidia-smi counts the eighths of the GPU that the device needs, and multiplies
+// them with the GPU's memory in full GiB.
 func ProfileGB(mig, total uint64) int {
 	if total == 0 {
 		return 0
@@ -148,8 +145,8 @@ func (p Profile) String() string {
 // MarshalText returns the text of p.
 func (p Profile) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads the text of a Profile. It is empty for a device whose profile
-// could not be read.
+// UnmarshalText reads the text of a Profile. The text is empty if the profile of the device could
+// not be read.
 func (p *Profile) UnmarshalText(text []byte) error {
 	if p == nil {
 		return errors.New("read MIG profile into nothing")

@@ -1,8 +1,8 @@
 // Package gpu describes the GPUs of one node as a plain value.
 //
-// It is the first stage of every agent: a Source observes the node and returns
-// a Node, pure packages derive the desired state from it, and the edges publish
-// that. A Node is never changed after it has been returned.
+// It is the first stage of every agent: a Source observes the node and returns a Node, pure
+// packages derive the desired state from it, and other packages publish that state. A Node does not
+// change after a Source has returned it.
 package gpu
 
 import (
@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// UUID identifies a GPU or a MIG device as NVML does, for example
-// "GPU-5d0e1b9a-…" or "MIG-…".
+// UUID identifies a GPU or a MIG device in the form of NVML, for example "GPU-5d0e1b9a-…" or
+// "MIG-…".
 type UUID string
 
-// Valid reports whether id is not empty and has only letters, digits and "-".
-// Anything else would break the kubelet's list of devices, metrics, and the CDI
-// spec of all GPUs.
+// Valid reports whether id is not empty and has only letters, digits and "-". Other characters
+// would break the kubelet's list of devices, metrics, and the CDI spec of all GPUs.
 func (id UUID) Valid() bool {
 	return id != "" && strings.IndexFunc(string(id), func(r rune) bool {
 		return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -28,16 +27,15 @@ type Node struct {
 	Driver Driver `json:"driver"`
 	// GPUs is ordered by NVML index.
 	GPUs []GPU `json:"gpus"`
-	// Links has one entry for each pair of working GPUs, A < B, ordered. It is empty in
-	// a snapshot of a Linker.
+	// Links has one entry for each pair of working GPUs, A < B, ordered. It is empty in a snapshot
+	// of a Linker.
 	Links []Link `json:"links,omitempty"`
-	// Missing has the calls that failed for a value of Driver.
+	// Missing has the calls that failed to read a value of Driver.
 	Missing []Fault `json:"missing,omitempty"`
 }
 
-// Complete reports whether the node has no faulty GPU or MIG device, and no value that
-// could not be read. A later snapshot of a node that is not complete may show more,
-// without an event.
+// Complete reports whether the node has no faulty GPU or MIG device, and all values could be read.
+// If it is not complete, a later snapshot may show more, without an event.
 func (n *Node) Complete() bool {
 	return len(n.Missing) == 0 && !n.Faulty() && !slices.ContainsFunc(n.GPUs, func(g GPU) bool { return len(g.Missing) > 0 })
 }
@@ -51,12 +49,12 @@ func (g GPU) faulty() bool {
 
 func (d MIGDevice) faulty() bool { return d.Fault != nil }
 
-// GPU returns the GPU with an NVML index, nil if the node has none.
+// GPU returns the GPU with this NVML index, nil if the node has none.
 func (n *Node) GPU(index int) *GPU {
 	return n.find(func(g *GPU) bool { return g.Index == index })
 }
 
-// ByUUID returns the GPU with a UUID, nil if the node has none.
+// ByUUID returns the GPU with this UUID, nil if the node has none.
 func (n *Node) ByUUID(id UUID) *GPU {
 	return n.find(func(g *GPU) bool { return g.UUID == id && id != "" })
 }
@@ -86,10 +84,10 @@ type Version struct {
 	Minor int `json:"minor"`
 }
 
-// GPU is one physical GPU. A GPU that does not answer is listed with its Fault, and
-// with the fields that could still be read.
+// GPU is one physical GPU. A GPU that does not answer is listed with its Fault, and with the fields
+// that could still be read.
 type GPU struct {
-	// Index is the position in which NVML enumerates the GPU.
+	// Index is the position of the GPU in NVML's list.
 	Index int  `json:"index"`
 	UUID  UUID `json:"uuid"`
 	// Minor is the number in the device node's name, /dev/nvidia<Minor>.
@@ -102,14 +100,14 @@ type GPU struct {
 	NUMANode          int     `json:"numaNode"`
 	MemoryBytes       uint64  `json:"memoryBytes"`
 	ComputeCapability Version `json:"computeCapability"`
-	// MIG is nil where the GPU has no Multi-Instance mode.
+	// MIG is nil if the GPU has no Multi-Instance mode.
 	MIG *MIG `json:"mig,omitempty"`
-	// Fabric is nil where the GPU has no NVLink fabric.
+	// Fabric is nil if the GPU has no NVLink fabric.
 	Fabric *Fabric `json:"fabric,omitempty"`
-	// Recovery is what the GPU needs, according to its driver, to be healthy again.
+	// Recovery is the action that the GPU needs to become healthy, according to its driver.
 	Recovery Recovery `json:"recovery,omitempty"`
-	// Missing has the calls that failed for values that a GPU can be used without. Those
-	// values are as they were last read, or zero.
+	// Missing has the calls that failed to read optional values. Those values are the last known
+	// ones, or zero.
 	Missing []Fault `json:"missing,omitempty"`
 	// Fault is nil for a GPU that works.
 	Fault *Fault `json:"fault,omitempty"`
@@ -133,43 +131,43 @@ const (
 // Needed reports whether the driver asks for an action.
 func (r Recovery) Needed() bool { return r != RecoveryUnknown && r != RecoveryNone }
 
-// PCI is the place of a GPU on the PCI bus.
+// PCI is the location of a GPU on the PCI bus.
 type PCI struct {
 	// BusID as sysfs writes it: "0000:17:00.0".
 	BusID string `json:"busId"`
-	// DeviceID and SubsystemID hold the device in the high and the vendor in
-	// the low 16 bits, as NVML reports them.
+	// DeviceID and SubsystemID hold the device in the high 16 bits and the vendor in the low 16
+	// bits, as NVML reports them.
 	DeviceID    uint32 `json:"deviceId"`
 	SubsystemID uint32 `json:"subsystemId"`
 }
 
-// Fault says why a GPU cannot be used.
+// Fault is the reason why a GPU cannot be used.
 type Fault struct {
 	// Op is the call that failed, for example "nvmlDeviceGetUUID".
 	Op string `json:"op"`
-	// Reason is the answer in words: "GPU is lost".
+	// Reason is NVML's text for the error: "GPU is lost".
 	Reason string `json:"reason"`
 }
 
 // Error returns the fault in one line.
 func (f *Fault) Error() string { return f.Op + ": " + f.Reason }
 
-// Link says how two GPUs reach each other.
+// Link describes the connection of two GPUs.
 type Link struct {
 	// A and B are NVML indices, A < B.
 	A int `json:"a"`
 	B int `json:"b"`
-	// NVLinks is the number of active NVLinks that lead from A to B directly.
+	// NVLinks is the number of active NVLinks that directly connect A and B.
 	NVLinks int `json:"nvLinks,omitempty"`
-	// NVSwitch is the number of active NVLinks that lead to a switch of the fabric
-	// that both GPUs share: that of the GPU which has fewer.
+	// NVSwitch is the number of active NVLinks to the switches that both GPUs share. If the numbers
+	// of the two GPUs differ, it is the lower one.
 	NVSwitch int `json:"nvSwitch,omitempty"`
-	// Path is the nearest common point on the PCI tree.
+	// Path is the nearest common ancestor on the PCI tree.
 	Path Path `json:"path"`
 }
 
-// Path is the nearest common ancestor of two GPUs on the PCI tree, the nearest
-// first, in the terms of "nvidia-smi topo -m".
+// Path is the nearest common ancestor of two GPUs on the PCI tree, in the terms of "nvidia-smi topo
+// -m".
 type Path string
 
 // The values of Path, from near to far.

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// ErrNoDriver is returned by a Source while the node's driver cannot be
-// reached: the library is missing, the kernel module is not loaded, or the
-// process may not open the device nodes. The wrapping error says which.
+// ErrNoDriver is returned by a Source while it cannot reach the node's driver: the library is
+// missing, the kernel module is not loaded, or the process may not open the device nodes. The
+// wrapping error has the reason.
 var ErrNoDriver = errors.New("no NVIDIA driver")
 
-// ErrDriverChanged is returned, together with ErrNoDriver, when the node's
-// driver was replaced by another version. A process cannot unload the library
-// of the old one: it has to end and be started again.
+// ErrDriverChanged is returned, together with ErrNoDriver, after the node's driver was replaced by
+// another version. A process cannot unload the library of the old driver, so it has to be
+// restarted.
 var ErrDriverChanged = errors.New("the NVIDIA driver was replaced")
 
-// ErrHangs is returned by a Source, or by its Health, while the driver neither
-// answers a call nor rejects it. Nothing can interrupt such a call: Snapshot and
-// Watch return without it when their context ends.
+// ErrHangs is returned by a Source, or by its Health, while the driver neither answers a call nor
+// rejects it. Such a call cannot be interrupted. Snapshot and Watch return without it when their
+// context ends.
 var ErrHangs = errors.New("the driver hangs")
 
 // ErrClosed is returned by a Watch that was running when its Source was closed.
@@ -26,17 +26,16 @@ var ErrClosed = errors.New("gpu source was closed")
 
 // Source observes the GPUs of a node. It is safe for concurrent use.
 type Source interface {
-	// Snapshot reads all GPUs. A GPU that fails is part of the result, with
-	// its Fault set; the error is for what concerns the whole node.
+	// Snapshot reads all GPUs. A GPU that fails is part of the result, with its Fault set. The
+	// error is for failures of the whole node.
 	Snapshot(ctx context.Context) (*Node, error)
-	// Watch calls deliver for each event until ctx ends, and then returns nil.
-	// The first event is EventTopologyChanged, as soon as the watch is in
-	// force: a Snapshot read after it misses nothing. Watch calls deliver from
-	// one goroutine, which must not Close the source; events that happen
-	// meanwhile follow. It returns an error when no more events can come, for
-	// example ErrNoDriver when the driver is gone or ErrClosed after Close.
+	// Watch calls deliver for each event until ctx ends, and then returns nil. The first event is
+	// EventTopologyChanged, when the watch is active: a Snapshot read after it misses nothing.
+	// Watch calls deliver from one goroutine, which must not Close the source. Events that happen
+	// meanwhile follow. Watch returns an error when it can deliver no more events, for example
+	// ErrNoDriver when the driver is gone or ErrClosed after Close.
 	Watch(ctx context.Context, deliver func(Event)) error
-	// Close frees the driver. Snapshot and Watch take hold of it again.
+	// Close releases the driver. Snapshot and Watch acquire it again.
 	Close() error
 }
 
@@ -45,23 +44,23 @@ type Checker interface {
 	// Health returns an error that wraps ErrHangs while the driver hangs. It
 	// never blocks.
 	Health() error
-	// HangsIn returns how long Health returns nil at least, as far as the calls in
-	// flight show. It never blocks.
+	// HangsIn returns the minimum time until Health can return an error, according to the calls in
+	// flight. It never blocks.
 	HangsIn() time.Duration
 }
 
-// Completer is a Source that can read again what a snapshot lacks, without the rest.
+// Completer is a Source that can read only the values that a snapshot lacks.
 type Completer interface {
-	// Complete returns the last snapshot with what can be read by now of its faulty GPUs
-	// and of the values that could not be read. Everything else in it is as it was then.
+	// Complete returns the last snapshot. It updates the faulty GPUs and the values that could not
+	// be read. Everything else in the snapshot is unchanged.
 	Complete(ctx context.Context) (*Node, error)
 }
 
-// Linker is a Source that leaves the links of GPUs out of its snapshots: reading them
-// takes longer than all the rest, and few need them.
+// Linker is a Source that omits the links of GPUs in its snapshots, because reading them takes
+// longer than everything else, and few agents need them.
 type Linker interface {
-	// Links reads the links of the working GPUs of a snapshot. With an error, it
-	// returns the links as far as they could be read.
+	// Links reads the links of the working GPUs of a snapshot. With an error, it returns the links
+	// that could be read.
 	Links(ctx context.Context, n *Node) ([]Link, error)
 }
 
@@ -89,8 +88,8 @@ const (
 	EventMIGChanged EventKind = "mig-changed"
 	// EventLost says that a GPU stopped answering.
 	EventLost EventKind = "lost"
-	// EventTopologyChanged says that a GPU has come or gone, or that its recovery
-	// or its fabric has changed: read a Snapshot.
+	// EventTopologyChanged says that a GPU has come or gone, or that its recovery or its fabric has
+	// changed. The receiver should read a Snapshot.
 	EventTopologyChanged EventKind = "topology-changed"
 )
 
@@ -98,20 +97,20 @@ const (
 // the whole GPU.
 const NoInstance = ^uint32(0)
 
-// Event is one thing that happened to a GPU.
+// Event is one event of a GPU.
 type Event struct {
 	Kind EventKind `json:"kind"`
-	// GPU is the physical GPU, also when a MIG device of it is concerned. It
-	// is empty when the event concerns the node.
+	// GPU is the physical GPU, even if the event concerns one of its MIG devices. It is empty if
+	// the event concerns the node.
 	GPU UUID `json:"gpu,omitempty"`
 	// GPUInstance and ComputeInstance are NoInstance for the whole GPU.
 	GPUInstance     uint32 `json:"gpuInstance"`
 	ComputeInstance uint32 `json:"computeInstance"`
-	// XID is the number of the error, see NVIDIA's XID catalogue.
+	// XID is the number of the error in NVIDIA's XID catalogue.
 	XID uint64 `json:"xid,omitempty"`
 }
 
-// GPUEvent returns an event that concerns the whole of GPU id.
+// GPUEvent returns an event that concerns the whole GPU with this UUID.
 func GPUEvent(kind EventKind, id UUID) Event { //nolint:revive // not NodeEvent
 	return Event{Kind: kind, GPU: id, GPUInstance: NoInstance, ComputeInstance: NoInstance}
 }

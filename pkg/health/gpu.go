@@ -11,44 +11,45 @@ import (
 // scope is the part of a GPU that a cause concerns.
 type scope struct{ gi, ci uint32 }
 
-// whole is the scope of all of a GPU, and so of all of its MIG devices.
-func whole() scope { return scope{gpu.NoInstance, gpu.NoInstance} }
+// wholeGPU returns the scope of the whole GPU, with all of its MIG devices.
+func wholeGPU() scope { return scope{gpu.NoInstance, gpu.NoInstance} }
 
 // incident is an XID that makes a part of a GPU unhealthy.
 type incident struct {
-	// xid is the first of its class, since later ones often only follow from it.
+	// xid is the first XID of its class, because later ones are often only a consequence of it.
 	xid   uint64
 	class class
-	// last is when the last XID of the class came.
+	// last is the time of the last XID of the class.
 	last time.Time
-	// away is set once the GPU did not answer after the XID. When it answers again,
-	// it has been initialized anew.
+	// away is set if the GPU has not answered since the XID. It is initialized anew before it
+	// answers again.
 	away bool
-	// asked is set once the driver has asked for a recovery since the XID.
+	// asked is set after the driver has asked for a recovery since the XID.
 	asked bool
 }
 
-// gpuState is what is known about the health of one GPU.
+// gpuState is the known state of the health of one GPU.
 type gpuState struct {
-	// present is set while the newest snapshot has the GPU. It was begun at seen.
+	// present is set while the newest snapshot has the GPU. The reading of that snapshot began at
+	// seen.
 	present bool
 	seen    time.Time
-	// fault is why the GPU does not answer, empty if it does.
+	// fault is the reason why the GPU does not answer, empty if it answers.
 	fault string
-	// lost is when the GPU was reported as lost, zero if it has answered since.
+	// lost is the time when the GPU was reported as lost, zero if it has answered since.
 	lost     time.Time
 	recovery gpu.Recovery
-	// parts has the instances that exist, each with its fault or "", and gone has
-	// those that existed before.
+	// parts has the existing instances, each with its fault or "". gone has instances that existed
+	// before.
 	parts map[scope]string
 	gone  map[scope]bool
-	// causes has at most one cause per class of XIDs.
+	// causes has at most one cause for each class of XIDs.
 	causes map[scope][]incident
 }
 
 func newState() *gpuState { return &gpuState{gone: map[scope]bool{}, causes: map[scope][]incident{}} }
 
-// observe applies what a snapshot shows of the GPU.
+// observe applies the GPU's state in a snapshot.
 func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
 	g.present, g.seen, g.fault = true, at, ""
 	if seen.Fault == nil || seen.Recovery != gpu.RecoveryUnknown {
@@ -56,10 +57,10 @@ func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
 	}
 	if seen.Fault != nil {
 		g.fault = seen.Fault.Error()
-		g.away()
+		g.markSilent()
 		return
 	}
-	g.takeParts(seen.MIG)
+	g.recordParts(seen.MIG)
 	if at.After(g.lost) {
 		g.lost = time.Time{}
 	}
@@ -67,15 +68,16 @@ func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
 		for i := range list {
 			list[i].asked = list[i].asked || needed(g.recovery)
 		}
-		g.keep(s, func(x incident) bool { return g.holds(s, x, rules) })
+		g.retain(s, func(x incident) bool { return g.outlives(s, x, rules) })
 	}
 }
 
-// takeParts records which instances the GPU has.
-func (g *gpuState) takeParts(mig *gpu.MIG) {
+// recordParts records which instances the GPU has.
+func (g *gpuState) recordParts(mig *gpu.MIG) {
 	for s := range g.parts {
-		// Nobody could read which part a faulty MIG device is: that is not one that was there.
-		if s != whole() {
+		// A faulty MIG device whose instances could not be read does not count as an instance that
+		// existed.
+		if s != wholeGPU() {
 			g.gone[s] = true
 		}
 	}
@@ -95,53 +97,51 @@ func (g *gpuState) takeParts(mig *gpu.MIG) {
 	}
 }
 
-// holds reports whether a cause outlives the newest snapshot, in which the GPU
-// answers.
-func (g *gpuState) holds(s scope, x incident, rules Rules) bool {
+// outlives reports whether a cause stays after the newest snapshot, in which the GPU answers.
+func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 	over := !g.seen.Before(x.last.Add(rules.quiet()))
 	switch {
 	case !g.seen.After(x.last):
 		return true // the snapshot is from before
-	case s != whole() && !g.has(s):
+	case s != wholeGPU() && !g.hasPart(s):
 		return false // the part that the XID hit no longer exists
 	case x.xid == recoveryChanged && g.recovery != gpu.RecoveryUnknown:
 		return false // the snapshot shows what the XID announced
-	case g.asks(rules), !g.lost.IsZero(), needed(g.recovery) && x.class != quietClass:
+	case g.asksForRecovery(rules), !g.lost.IsZero(), needed(g.recovery) && x.class != quietClass:
 		return true
 	case x.away:
 		return false
 	case g.recovery != gpu.RecoveryUnknown && !needed(g.recovery):
-		// The driver knows what the GPU needs, and says that it needs nothing. If it
-		// never asked for anything, it has the quiet window to do so.
+		// The driver reports that the GPU needs nothing. If the driver has never asked for a
+		// recovery, it has the quiet window to do so.
 		return !x.asked && !over
 	default:
 		return x.class != quietClass || !over
 	}
 }
 
-// asks reports whether the driver asks for a recovery action, and the rules count
-// it.
-func (g *gpuState) asks(rules Rules) bool {
+// asksForRecovery reports whether the driver asks for a recovery action that counts by the rules.
+func (g *gpuState) asksForRecovery(rules Rules) bool {
 	return needed(g.recovery) && rules.Counts(recoveryChanged)
 }
 
-// needed reports whether a driver asks for a recovery action. That of the IMEX
-// domain is not one: only programs that span several nodes need the domain.
+// needed reports whether a GPU needs a recovery action to be healthy. It returns false for an
+// action of the IMEX domain, because only programs that span several nodes need the domain.
 func needed(r gpu.Recovery) bool { return r.Needed() && r != gpu.RecoveryIMEXDomain }
 
-func (g *gpuState) has(s scope) bool {
+func (g *gpuState) hasPart(s scope) bool {
 	_, ok := g.parts[s]
 	return ok
 }
 
-// leave records that the GPU has left the node.
-func (g *gpuState) leave() {
+// markAbsent records that the GPU has left the node.
+func (g *gpuState) markAbsent() {
 	g.present, g.fault = false, "gpu is gone from the node"
-	g.away()
+	g.markSilent()
 }
 
-// away records that the GPU does not answer.
-func (g *gpuState) away() {
+// markSilent records that the GPU does not answer.
+func (g *gpuState) markSilent() {
 	for _, list := range g.causes {
 		for i := range list {
 			list[i].away = true
@@ -153,12 +153,12 @@ func (g *gpuState) away() {
 func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	if ev.Kind == gpu.EventLost {
 		g.lost = at
-		g.away()
+		g.markSilent()
 		return
 	}
 	s := scope{ev.GPUInstance, ev.ComputeInstance}
 	if s.gi == gpu.NoInstance || g.present && len(g.parts) == 0 {
-		s = whole()
+		s = wholeGPU()
 	}
 	// An XID of a GPU that does not answer belongs to the same failure.
 	away := g.fault != "" || !g.lost.IsZero()
@@ -172,23 +172,23 @@ func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	list[i].last, list[i].away = at, away
 }
 
-// forget drops the causes for which drop holds.
+// forget removes the causes if drop returns true for them.
 func (g *gpuState) forget(drop func(incident) bool) {
 	for s := range g.causes {
-		g.keep(s, func(x incident) bool { return !drop(x) })
+		g.retain(s, func(x incident) bool { return !drop(x) })
 	}
 }
 
-// keep drops the causes of a part for which holds does not.
-func (g *gpuState) keep(s scope, holds func(incident) bool) {
+// retain removes the causes of a part if holds returns false for them.
+func (g *gpuState) retain(s scope, holds func(incident) bool) {
 	g.causes[s] = slices.DeleteFunc(g.causes[s], func(x incident) bool { return !holds(x) })
 	if len(g.causes[s]) == 0 {
 		delete(g.causes, s)
 	}
 }
 
-// unhealthy returns the status of each part that is unhealthy. A part with several
-// reasons has the kind of the first one.
+// unhealthy returns the status of each unhealthy part. A part with several reasons has the kind of
+// the first reason.
 func (g *gpuState) unhealthy(rules Rules) map[scope]Status {
 	out := map[scope]Status{}
 	add := func(s scope, kind cause.Code, reason string) {
@@ -203,12 +203,12 @@ func (g *gpuState) unhealthy(rules Rules) map[scope]Status {
 		st.Reason += "; " + reason
 		out[s] = st
 	}
-	add(whole(), g.faultKind(), g.fault)
+	add(wholeGPU(), g.faultKind(), g.fault)
 	if !g.lost.IsZero() {
-		add(whole(), cause.DeviceLost, "gpu is lost")
+		add(wholeGPU(), cause.DeviceLost, "gpu is lost")
 	}
-	if g.asks(rules) {
-		add(whole(), cause.DeviceRecovery, RecoveryText(g.recovery))
+	if g.asksForRecovery(rules) {
+		add(wholeGPU(), cause.DeviceRecovery, RecoveryText(g.recovery))
 	}
 	for s, fault := range g.parts {
 		add(s, cause.DeviceFault, fault)
@@ -230,8 +230,8 @@ func (g *gpuState) faultKind() cause.Code {
 	return cause.DeviceFault
 }
 
-// RecoveryText returns the recovery action that the driver asks for in words. It is
-// empty for an action that a GPU does not need to be healthy.
+// RecoveryText describes the recovery action that the driver asks for. It is empty for an action
+// that a GPU does not need to be healthy.
 func RecoveryText(r gpu.Recovery) string {
 	if !needed(r) {
 		return ""
@@ -250,8 +250,8 @@ func RecoveryText(r gpu.Recovery) string {
 	}
 }
 
-// next returns when a snapshot may show more than the newest one. A GPU that comes
-// back causes an event.
+// next returns when a snapshot may show more than the newest one. A GPU that returns to the node
+// causes an event.
 func (g *gpuState) next(rules Rules) (time.Time, bool) {
 	var next time.Time
 	if !g.present {
@@ -275,10 +275,9 @@ func (g *gpuState) next(rules Rules) (time.Time, bool) {
 	return next, !next.IsZero()
 }
 
-// troubled reports whether the newest snapshot shows a failure that may end without
-// an event.
+// troubled reports whether the newest snapshot shows a failure that may end without an event.
 func (g *gpuState) troubled(rules Rules) bool {
-	if g.fault != "" || !g.lost.IsZero() || g.asks(rules) || needed(g.recovery) && len(g.causes) > 0 {
+	if g.fault != "" || !g.lost.IsZero() || g.asksForRecovery(rules) || needed(g.recovery) && len(g.causes) > 0 {
 		return true
 	}
 	for _, fault := range g.parts {

@@ -1,8 +1,8 @@
 // Package health decides which GPUs and MIG devices may be allocated.
 //
-// It is a state machine between what is observed (the events and snapshots of
-// pkg/gpu) and what is derived from that (pkg/resource). It does no I/O and has no
-// clock, so that a test can replay every sequence of events.
+// It is a state machine between the observed state (the events and snapshots of pkg/gpu) and the
+// derived state (pkg/resource). It does no I/O and has no clock, so that a test can replay every
+// sequence of events.
 package health
 
 import (
@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Status says whether a device may be allocated, and if not, why.
+// Status says whether a device may be allocated, with the reason if it may not.
 type Status struct {
 	Healthy bool
 	// Kind and Reason are empty for a healthy device.
@@ -20,8 +20,8 @@ type Status struct {
 	Reason string
 }
 
-// View is the health of all GPUs at one moment. Whatever it does not name is
-// healthy. It is never changed after it has been returned.
+// View is the health of all GPUs at one moment. GPUs and instances that are not in it are healthy.
+// A View does not change after it has been returned.
 type View struct {
 	GPUs map[gpu.UUID]Status
 	// Instances has the instances that are unhealthy while their GPU is healthy.
@@ -37,7 +37,7 @@ type Instance struct {
 	ComputeInstance uint32
 }
 
-// Of returns the status of one GPU as a whole, without that of its instances.
+// Of returns the status of one GPU as a whole. It ignores the status of the GPU's instances.
 func (v View) Of(id gpu.UUID) Status {
 	if s, ok := v.GPUs[id]; ok {
 		return s
@@ -45,8 +45,8 @@ func (v View) Of(id gpu.UUID) Status {
 	return Status{Healthy: true}
 }
 
-// OfWhole returns the status of a GPU that is allocated with all of its MIG devices:
-// it is unhealthy if one of them is.
+// OfWhole returns the status of a GPU that is allocated with all of its MIG devices. It is
+// unhealthy if one of them is.
 func (v View) OfWhole(g *gpu.GPU) Status {
 	s := v.Of(g.UUID)
 	if !s.Healthy || g.MIG == nil {
@@ -60,8 +60,8 @@ func (v View) OfWhole(g *gpu.GPU) Status {
 	return s
 }
 
-// OfMIG returns the status of a MIG device of a GPU. It is the status of the first
-// of GPU, GPU instance and compute instance that is unhealthy.
+// OfMIG returns the status of a MIG device of a GPU. It is the first unhealthy status of the GPU,
+// the GPU instance and the compute instance.
 func (v View) OfMIG(id gpu.UUID, d gpu.MIGDevice) Status {
 	if s := v.Of(id); !s.Healthy {
 		return s

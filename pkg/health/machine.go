@@ -7,27 +7,27 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Machine is the state of health of the GPUs of one node. It is not safe for
-// concurrent use: one goroutine owns it and hands out Views.
+// Machine is the state of health of the GPUs of one node. It is not safe for concurrent use: one
+// goroutine owns it and passes Views to others.
 //
-// All times are of one monotonic clock. A snapshot proves nothing about what
-// happened after it was begun.
+// All times must be from one monotonic clock. A snapshot proves nothing about events after the
+// beginning of its reading.
 type Machine struct {
 	rules Rules
-	// driver is why the driver does not answer, empty while it does.
+	// driver is the reason why the driver does not answer, empty while it answers.
 	driver string
-	// hang is why the driver counts as hanging, empty while it does not.
+	// hang is the reason why the driver counts as hanging, empty while it does not.
 	hang string
-	// gpus has every GPU that an event or a snapshot ever named.
+	// gpus has every GPU that any event or snapshot has named.
 	gpus map[gpu.UUID]*gpuState
 }
 
-// New returns a Machine in which every GPU is healthy.
+// New returns a Machine whose GPUs are all healthy.
 func New(rules Rules) *Machine {
 	return &Machine{rules: rules, gpus: map[gpu.UUID]*gpuState{}}
 }
 
-// SetRules applies rules from now on. XIDs that no longer count are forgotten.
+// SetRules replaces the rules. It forgets XIDs that no longer count.
 func (m *Machine) SetRules(rules Rules) {
 	m.rules = rules
 	for _, g := range m.gpus {
@@ -35,9 +35,9 @@ func (m *Machine) SetRules(rules Rules) {
 	}
 }
 
-// Observe applies a snapshot whose reading began at a time. A GPU or a MIG device
-// that has a fault, or that no longer exists, is unhealthy until a later snapshot
-// shows it without a fault. That also ends the causes that it disproves.
+// Observe applies a snapshot whose reading began at this time. A GPU or a MIG device that has a
+// fault, or that no longer exists, is unhealthy until a later snapshot shows it without a fault.
+// Observe also ends the causes that the snapshot disproves.
 func (m *Machine) Observe(n *gpu.Node, at time.Time) {
 	m.driver = ""
 	seen := make(map[gpu.UUID]bool, len(n.GPUs))
@@ -51,26 +51,26 @@ func (m *Machine) Observe(n *gpu.Node, at time.Time) {
 	}
 	for id, g := range m.gpus {
 		if !seen[id] && g.present {
-			g.leave()
+			g.markAbsent()
 		}
 	}
 }
 
-// DriverGone makes every GPU unhealthy until the next snapshot. A driver that comes
-// back has initialized its GPUs anew.
+// DriverGone makes every GPU unhealthy until the next snapshot. When the driver returns, it has
+// initialized its GPUs anew.
 func (m *Machine) DriverGone(reason string) {
 	m.driver = reason
 	for _, g := range m.gpus {
-		g.away()
+		g.markSilent()
 	}
 }
 
-// Hangs makes every GPU unhealthy, whatever else is observed, until it is called with
-// an empty reason.
+// Hangs makes every GPU unhealthy, independent of other observations, until it is called with an
+// empty reason.
 func (m *Machine) Hangs(reason string) { m.hang = reason }
 
-// Apply applies an event that was received at a time. An event that names no GPU
-// concerns all of them. Apply reports whether the event counts against a GPU.
+// Apply applies an event that was received at this time. An event without a GPU concerns all GPUs.
+// Apply reports whether the event counts against a GPU.
 func (m *Machine) Apply(ev gpu.Event, at time.Time) bool {
 	switch {
 	case ev.Kind == gpu.EventXID && m.rules.Counts(ev.XID):
@@ -93,8 +93,8 @@ func NeedsRefresh(ev gpu.Event) bool {
 	return ev.Kind != gpu.EventXID || ev.XID == recoveryChanged
 }
 
-// Reset forgets every cause that only an event reported. Faults, and the recovery
-// actions that the driver asks for, stay until the next snapshot.
+// Reset forgets every cause that only an event reported. Faults, and the recovery actions that the
+// driver asks for, stay until the next snapshot.
 func (m *Machine) Reset() {
 	for _, g := range m.gpus {
 		g.lost = time.Time{}
@@ -102,7 +102,7 @@ func (m *Machine) Reset() {
 	}
 }
 
-// View returns the health of all GPUs as it is now.
+// View returns the current health of all GPUs.
 func (m *Machine) View() View {
 	v := View{GPUs: map[gpu.UUID]Status{}, Instances: map[Instance]Status{}}
 	all := Status{Kind: cause.DeviceHang, Reason: m.hang}
@@ -115,7 +115,7 @@ func (m *Machine) View() View {
 			continue
 		}
 		for s, status := range g.unhealthy(m.rules) {
-			if s == whole() {
+			if s == wholeGPU() {
 				v.GPUs[id] = status
 				continue
 			}
@@ -125,9 +125,9 @@ func (m *Machine) View() View {
 	return v
 }
 
-// Next returns when to take a snapshot because a GPU may have become healthy without
-// an event, and false if there is no such time. The time does not change until
-// something is observed or applied.
+// Next returns when to take a snapshot because a GPU may have become healthy without an event, and
+// false if no snapshot is needed. The time does not change until the Machine observes a snapshot or
+// applies an event.
 func (m *Machine) Next() (time.Time, bool) {
 	var next time.Time
 	if m.driver != "" || m.hang != "" {

@@ -7,32 +7,31 @@ import (
 	"time"
 )
 
-// DefaultQuiet is how long a GPU must stay without another XID if the Rules do not
-// say so.
+// DefaultQuiet is the time without another XID after which a GPU is healthy, if the Rules do not
+// set another time.
 const DefaultQuiet = 5 * time.Minute
 
-// application has the XIDs that a program on the GPU can cause by itself. They say
-// nothing about the GPU: 13 graphics engine exception, 31 memory page
-// fault, 43 stopped processing, 45 preemptive clean-up, 68 video processor
-// exception. NVIDIA's device plugin ignores these and 109, context switch time-out, for
-// which NVIDIA's catalogue demands a reset of the GPU: the next program would hang too.
+// application has the XIDs that a program on the GPU can cause by itself. They do not mean that the
+// GPU is unhealthy: 13 graphics engine exception, 31 memory page fault, 43 stopped processing, 45
+// preemptive clean-up, 68 video processor exception. NVIDIA's device plugin ignores these and 109,
+// context switch time-out. NVIDIA's catalogue demands a reset of the GPU for 109, because the next
+// program would hang too.
 func application() []uint64 { return []uint64{13, 31, 43, 45, 68} }
 
-// Rules says which XIDs count against a GPU, and for how long. XID 154 stands for the
-// recovery actions that a driver asks for: if it does not count, neither do they.
+// Rules says which XIDs count against a GPU, and for how long. XID 154 stands for the recovery
+// actions that a driver asks for: if it does not count, the actions do not count either.
 type Rules struct {
-	// Quiet is how long a GPU must stay without another XID to become healthy, unless
-	// the XID takes more. 0 is DefaultQuiet.
+	// Quiet is the time without another XID after which a GPU is healthy, unless the XID needs
+	// more. If 0, it is DefaultQuiet.
 	Quiet time.Duration
-	// all holds for each XID that only does not name.
+	// all applies to each XID that is not in only.
 	all  bool
 	only map[uint64]bool
 }
 
-// ParseRules reads the values of DP_DISABLE_HEALTHCHECKS and
-// DP_ENABLE_HEALTHCHECKS: lists of XIDs, or "all" (also "xids"), in any case
-// and with spaces. What is enabled wins over what is disabled, and that over the
-// XIDs that an application causes. Items that are neither are returned as unknown
+// ParseRules reads the values of DP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS: lists of XIDs,
+// or "all" (also "xids"), in any case and with spaces. Enabled XIDs take precedence over disabled
+// ones, and these over the XIDs that an application can cause. Other items are returned as unknown
 // and have no effect.
 func ParseRules(disable, enable string) (rules Rules, unknown []string) {
 	off, allOff, bad1 := parseXIDs(disable)

@@ -5,40 +5,40 @@ import (
 	"time"
 )
 
-// class says what makes a GPU healthy again after an XID.
+// class is the condition under which a GPU is healthy again after an XID.
 type class int
 
 // The classes, from the mildest to the gravest.
 const (
-	// quietClass needs only that no other XID follows: the program that was hit has
-	// ended, and the GPU goes on.
+	// quietClass only needs some time without another XID. The program on the GPU has ended, but
+	// the GPU continues to work.
 	quietClass class = iota
 	// resetClass needs the GPU to be reset.
 	resetClass
-	// rebootClass needs the GPU to be reset by more than its driver: with the node, by
-	// a power cycle, or by being attached again.
+	// rebootClass needs a reset of the GPU that its driver cannot do: a reboot of the node, a power
+	// cycle, or attaching the GPU again.
 	rebootClass
 )
 
-// recoveryChanged is the XID by which a driver reports that it asks for another
-// recovery action than before.
+// recoveryChanged is the XID that a driver sends when it asks for another recovery action
+// than before.
 const recoveryChanged = 154
 
-// xids is a range of XIDs, with what they mean.
+// xids is a range of XIDs with their meaning.
 type xids struct {
 	first, last uint64
 	name        string
 }
 
-// catalogue has the XIDs that drivers send by their class, after NVIDIA's
-// catalogue for Ampere and newer GPUs, column "Resolution Bucket (Immediate
-// Action)": docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
+// catalogue has the XIDs of drivers by class, according to NVIDIA's catalogue for Ampere and newer
+// GPUs, column "Resolution Bucket (Immediate Action)":
+// docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
 func catalogue() map[class][]xids {
-	return map[class][]xids{rebootClass: reboot(), resetClass: reset(), quietClass: quiet()}
+	return map[class][]xids{rebootClass: rebootXIDs(), resetClass: resetXIDs(), quietClass: quietXIDs()}
 }
 
-// reboot are those with RESTART_BM, RESTART_VM and CHECK_MECHANICALS.
-func reboot() []xids {
+// rebootXIDs returns the XIDs with RESTART_BM, RESTART_VM and CHECK_MECHANICALS.
+func rebootXIDs() []xids {
 	return []xids{
 		{54, 54, "auxiliary power is not connected"},
 		{79, 79, "GPU has fallen off the bus"},
@@ -46,8 +46,8 @@ func reboot() []xids {
 	}
 }
 
-// reset are those with RESET_GPU, and with the workflows for XID 48 and NVLink.
-func reset() []xids {
+// resetXIDs returns the XIDs with RESET_GPU, and with the workflows for XID 48 and NVLink.
+func resetXIDs() []xids {
 	return []xids{
 		{46, 46, "GPU stopped processing"},
 		{48, 48, "double bit ECC error"},
@@ -71,9 +71,9 @@ func reset() []xids {
 	}
 }
 
-// quiet are those with RESTART_APP, IGNORE and UPDATE_SWFW, and those without an
-// action: a driver that knows them also reports the recovery action that it needs.
-func quiet() []xids {
+// quietXIDs returns the XIDs with RESTART_APP, IGNORE and UPDATE_SWFW, and the XIDs without an
+// action. A driver that knows the latter also reports the recovery action that it needs.
+func quietXIDs() []xids {
 	return []xids{
 		{8, 8, "GPU stopped processing"},
 		{11, 11, "invalid push buffer"},
@@ -122,9 +122,9 @@ func quiet() []xids {
 	}
 }
 
-// lookUp returns the class of an XID, and its name if the catalogue has it. An XID
-// that the catalogue lacks has quietClass.
-func lookUp(xid uint64) (class, string) {
+// lookUpXID returns the class of an XID, and its name if the catalogue has it. An XID that is not
+// in the catalogue has quietClass.
+func lookUpXID(xid uint64) (class, string) {
 	all := catalogue()
 	for _, c := range []class{rebootClass, resetClass, quietClass} {
 		for _, x := range all[c] {
@@ -138,13 +138,13 @@ func lookUp(xid uint64) (class, string) {
 
 // classOf returns the class of an XID.
 func classOf(xid uint64) class {
-	c, _ := lookUp(xid)
+	c, _ := lookUpXID(xid)
 	return c
 }
 
-// describe returns an XID in words, and what makes the GPU healthy again.
+// describe returns the name of an XID and the condition under which the GPU is healthy again.
 func describe(xid uint64, quiet time.Duration) string {
-	c, name := lookUp(xid)
+	c, name := lookUpXID(xid)
 	text := fmt.Sprintf("xid %d", xid)
 	if name != "" {
 		text = fmt.Sprintf("%s (%s)", text, name)

@@ -22,9 +22,9 @@ import (
 // maxFile is the most bytes of a file of a process that are read at once.
 const maxFile = 64 << 10
 
-// Find returns the processes that have one of the devices open or mapped, in order of
-// their ids. With an error it still returns those that were found: the error names how
-// many processes could not be examined. Processes come and go while it reads.
+// Find returns the processes that have one of the devices open or mapped, ordered by PID. With an
+// error it still returns the processes that it found. The error has the number of processes that
+// could not be examined. Processes may start and end while Find reads.
 func Find(ctx context.Context, root procowner.Root, devices []Devices) ([]Holder, error) {
 	entries, err := os.ReadDir(root.Folder())
 	if err != nil {
@@ -39,7 +39,7 @@ func Find(ctx context.Context, root procowner.Root, devices []Devices) ([]Holder
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return named(root, found, held), fmt.Errorf("find the processes that hold devices: %w", err)
+			return newHolders(root, found, held), fmt.Errorf("find the processes that hold devices: %w", err)
 		}
 		p := process{dir: filepath.Join(root.Folder(), entry.Name()), wanted: devices}
 		paths, err := p.devices()
@@ -58,11 +58,11 @@ func Find(ctx context.Context, root procowner.Root, devices []Devices) ([]Holder
 	if failed > 1 {
 		err = fmt.Errorf("cannot examine %d processes (run as root, in the host's PID namespace), one of them: %w", failed, last)
 	}
-	return named(root, found, held), err
+	return newHolders(root, found, held), err
 }
 
-// named returns processes with the names of their pods and with what they hold.
-func named(root procowner.Root, processes []procowner.Process, held map[int][]string) []Holder {
+// newHolders returns the processes as Holders, with the names of their pods and their devices.
+func newHolders(root procowner.Root, processes []procowner.Process, held map[int][]string) []Holder {
 	root.NamePods(processes)
 	var out []Holder
 	for _, p := range processes {
@@ -78,7 +78,7 @@ type process struct {
 	wanted []Devices
 }
 
-// devices returns the paths of the devices that the process has open or mapped, in order.
+// devices returns the sorted paths of the devices that the process has open or mapped.
 func (p process) devices() ([]string, error) {
 	held := map[string]bool{}
 	err := p.open(held)
@@ -88,11 +88,11 @@ func (p process) devices() ([]string, error) {
 	return slices.Sorted(maps.Keys(held)), err
 }
 
-// open adds the devices that are open.
+// open adds the devices that the process has open.
 func (p process) open(held map[string]bool) error {
 	dir := filepath.Join(p.dir, "fd")
 	entries, err := os.ReadDir(dir)
-	if gone(err) {
+	if processEnded(err) {
 		return nil
 	}
 	if err != nil {
@@ -104,8 +104,8 @@ func (p process) open(held map[string]bool) error {
 	return nil
 }
 
-// examine adds the device at which a link of procfs points, if it is one of those wanted.
-// It asks neither the file's server nor its driver.
+// examine adds the target of a link of procfs, if it is one of the wanted devices. It
+// accesses neither the file's server nor the device's driver.
 func (p process) examine(link string, held map[string]bool) {
 	var s unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &s) != nil || s.Mode&unix.S_IFMT != unix.S_IFCHR {
@@ -125,7 +125,7 @@ func (d Devices) has(major, minor uint32) bool {
 	return d.Major == major && (d.Minors == nil || slices.Contains(d.Minors, minor))
 }
 
-// gone reports whether a process has ended.
-func gone(err error) bool {
+// processEnded reports whether an error means that the process has ended.
+func processEnded(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }

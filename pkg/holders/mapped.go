@@ -10,14 +10,14 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// mapped adds the devices that the process has in its memory: they stay in use when the
-// process has closed them.
+// mapped adds the devices that the process has mapped. They stay in use after the process has
+// closed them.
 func (p process) mapped(held map[string]bool) error {
 	if p.blocked() {
 		return nil
 	}
 	f, err := hostfs.Open(filepath.Join(p.dir, "maps"))
-	if gone(err) {
+	if processEnded(err) {
 		return nil
 	}
 	if err != nil {
@@ -28,7 +28,7 @@ func (p process) mapped(held map[string]bool) error {
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxFile)
 	for lines.Scan() {
-		// Files are looked at once each: 7f12-7f13 rw-s 00000000 00:05 123    /dev/nvidia0
+		// Look at each file once: 7f12-7f13 rw-s 00000000 00:05 123    /dev/nvidia0
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 6 || !strings.HasSuffix(fields[1], "s") || !strings.HasPrefix(fields[5], "/") || seen[fields[3]+" "+fields[4]] {
 			continue
@@ -38,13 +38,14 @@ func (p process) mapped(held map[string]bool) error {
 			p.examine(filepath.Join(p.dir, "map_files", name), held)
 		}
 	}
-	if gone(lines.Err()) {
+	if processEnded(lines.Err()) {
 		return nil
 	}
 	return lines.Err()
 }
 
-// mapFile returns the name in map_files of a range in maps, which has leading zeros.
+// mapFile returns the name in map_files for a range in maps. The range has leading zeros, but the
+// name does not.
 func mapFile(addresses string) (string, bool) {
 	from, to, ok := strings.Cut(addresses, "-")
 	start, err := strconv.ParseUint(from, 16, 64)
@@ -52,14 +53,14 @@ func mapFile(addresses string) (string, bool) {
 	return fmt.Sprintf("%x-%x", start, end), ok && err == nil && err2 == nil
 }
 
-// blocked reports whether the process waits in the kernel without end, as in a driver
-// that hangs: a read of maps would wait for it too. Its open files can be read.
+// blocked reports whether the process waits in the kernel without end, for example in a driver that
+// hangs. A read of maps would also wait, but its open files can be read.
 func (p process) blocked() bool {
 	stat, err := hostfs.ReadFile(filepath.Join(p.dir, "stat"), maxFile)
 	if err != nil {
 		return false
 	}
-	// PID (COMMAND) STATE …: the command may have spaces and parentheses.
+	// PID (COMMAND) STATE …: the command may contain spaces and parentheses.
 	end := strings.LastIndex(string(stat), ") ")
 	return end >= 0 && strings.HasPrefix(string(stat)[end:], ") D")
 }

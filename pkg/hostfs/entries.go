@@ -14,32 +14,30 @@ import (
 )
 
 const (
-	// entryMask selects what happens to the entries of a folder. It leaves out
-	// writes: before Linux 6.10 a write to any device node counts as a write in
-	// its folder, and a busy node writes to /dev/null all the time.
+	// entryMask selects changes of the entries of a folder. It does not select writes: before Linux
+	// 6.10 a write to any device node counts as a write in its folder, and a busy node writes to
+	// /dev/null all the time.
 	entryMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVE
-	// fileMask selects what happens to the content and the mode of a file.
+	// fileMask selects changes of the content and the mode of a file.
 	fileMask = unix.IN_CLOSE_WRITE | unix.IN_MODIFY | unix.IN_ATTRIB
-	// selfMask selects that another file or folder may be at the path.
+	// selfMask selects events after which another file or folder may be at the path.
 	selfMask = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 )
 
-// WatchEntries calls changed, from the caller's goroutine, once the watch is in
-// force, and then whenever an entry of one of the folders comes, goes or is
-// replaced, or one of the files is written, replaced or removed. It returns nil
-// when ctx ends.
+// WatchEntries calls changed from the caller's goroutine: once when the watch is active, and then
+// whenever an entry of one of the folders appears, disappears or is replaced, or one of the files
+// is written, replaced or removed. It returns nil when ctx ends.
 //
-// It is for callers that compare the state themselves and need nothing but a
-// wake-up. Unlike Watch it follows no path that does not exist, unless the folder of that
-// path is one of the paths, and it does not wake for writes to the files in a folder. The
-// kernel reports neither mounts nor
-// what happens on procfs and sysfs.
+// It is for callers that compare the state themselves and only need a wake-up. Unlike Watch, it
+// does not follow a path that does not exist, unless the folder of that path is one of the paths.
+// It does not wake for writes to the files in a folder. The kernel reports neither mounts nor
+// changes on procfs and sysfs.
 func WatchEntries(ctx context.Context, changed func(), paths ...string) error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return entriesError(paths, err)
 	}
-	// The runtime's poller wakes the read below, and no thread waits in it.
+	// The runtime's poller wakes the read below, so that no thread waits in it.
 	in := os.NewFile(uintptr(fd), "inotify")
 	watches := map[int]bool{}
 	defer func() { EndInotify(in, maps.Keys(watches)) }()
@@ -64,8 +62,8 @@ func WatchEntries(ctx context.Context, changed func(), paths ...string) error {
 	}
 }
 
-// anyMoved reports whether, after some events, another file or folder may be at one
-// of the paths, or events were lost.
+// anyMoved reports whether some events mean that another file or folder may be at one of the paths,
+// or that events were lost.
 func anyMoved(events []byte) bool {
 	const mask = selfMask | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ATTRIB | unix.IN_IGNORED | unix.IN_UNMOUNT | unix.IN_Q_OVERFLOW
 	for e := range inotifyEvents(events) {

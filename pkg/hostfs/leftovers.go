@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// leftoverAge is how old a temporary file must be to count as left behind. A process
-// locks its temporary file the moment after it has created it.
+// leftoverAge is the minimum age of a temporary file that counts as a leftover. A process locks its
+// temporary file a moment after it has created it.
 const leftoverAge = time.Second
 
-// RemoveLeftovers removes the temporary files of path that processes left behind when they
-// were killed in WriteFile or Replace. Replace calls it for each file that it writes.
+// RemoveLeftovers removes the temporary files for path of processes that were killed in WriteFile
+// or Replace. Replace calls it for each file that it writes.
 func RemoveLeftovers(path string) error { return RemoveLeftoversIn(filepath.Dir(path), path) }
 
 // RemoveLeftoversIn is RemoveLeftovers for the folder of ReplaceFrom, and for several files.
@@ -36,7 +36,7 @@ func RemoveLeftoversIn(dir string, paths ...string) error {
 	for _, e := range entries {
 		ours := slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(e.Name(), prefix) })
 		temp := filepath.Join(dir, e.Name())
-		if !ours || !e.Type().IsRegular() || !leftBehind(temp) {
+		if !ours || !e.Type().IsRegular() || !isLeftover(temp) {
 			continue
 		}
 		if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -46,8 +46,8 @@ func RemoveLeftoversIn(dir string, paths ...string) error {
 	return errors.Join(errs...)
 }
 
-// leftBehind reports whether the process that created a temporary file has ended.
-func leftBehind(temp string) bool {
+// isLeftover reports whether the process that created a temporary file has ended.
+func isLeftover(temp string) bool {
 	f, err := Open(temp)
 	if err != nil {
 		return false // it has gone
@@ -61,5 +61,5 @@ func leftBehind(temp string) bool {
 	return err == nil && !locked
 }
 
-// tempPrefix returns how the names of the temporary files of path begin.
+// tempPrefix returns the prefix of the names of the temporary files for path.
 func tempPrefix(path string) string { return "." + filepath.Base(path) + ".tmp-" }

@@ -13,15 +13,13 @@ import (
 // excludes the requested one.
 var ErrLocked = errors.New("another process has locked the file")
 
-// LockWrite takes the write lock of a file that is open for writing, until the file is
-// closed. It does not block. Only a process that may write the file can take this lock, in
-// contrast to flock(2): a reader cannot pretend to have it. The lock is an open file
-// description lock, see fcntl(2).
+// LockWrite takes the write lock of a file that is open for writing, until the file is closed. It
+// does not block. Unlike flock(2), only a process that may write the file can take this lock. A
+// reader cannot block the file with it. The lock is an open file description lock (fcntl(2)).
 func LockWrite(f *os.File) error { return setLock(f, unix.F_WRLCK) }
 
-// LockRead takes a read lock of a file that is open for reading, until the file is closed.
-// It does not block. It excludes write locks, and no process that may only read the file
-// can prevent it.
+// LockRead takes a read lock of a file that is open for reading, until the file is closed. It does
+// not block. It excludes write locks. A process that may only read the file cannot prevent it.
 func LockRead(f *os.File) error { return setLock(f, unix.F_RDLCK) }
 
 // Unlock releases the locks of LockWrite and LockRead.

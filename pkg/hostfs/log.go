@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenLog opens a file to append to it, and creates it with the mode. It rejects a named
-// pipe that no process reads: an open would wait for a reader. flags are those of open(2)
-// in addition, for example O_NOFOLLOW.
+// OpenLog opens a file to append to it. It creates the file with the mode if necessary. It rejects
+// a named pipe without a reader, because an open would wait for one. flags are additional flags of
+// open(2), for example O_NOFOLLOW.
 func OpenLog(path string, mode fs.FileMode, flags int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NONBLOCK|unix.O_NOCTTY|flags, mode)
 	if errors.Is(err, unix.ENXIO) {

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a regular file for reading. It rejects everything else: a named pipe would
-// block until a process writes to it, and a device may never end. It follows symbolic
-// links.
+// Open opens a regular file for reading. It rejects everything else: a named pipe would block until
+// a process writes to it, and a device may never end. It follows symbolic links.
 func Open(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err == nil {
@@ -26,7 +25,7 @@ func Open(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// There may be another file at the path by now.
+	// Another file may be at the path by now.
 	if info, err = f.Stat(); err == nil {
 		err = checkRegular(info)
 	}
@@ -36,8 +35,7 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile returns the content of a regular file. It rejects a file of more than limit
-// bytes.
+// ReadFile returns the content of a regular file. It rejects a file of more than limit bytes.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -48,19 +46,19 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The size is a hint: files of /proc have none, and others can grow.
+	// The size is only a hint: files of /proc have none, and other files can grow.
 	var b bytes.Buffer
 	b.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
 	if _, err := b.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, err
 	}
 	if int64(b.Len()) > limit {
-		return nil, fmt.Errorf("read %s: it is larger than %s", path, size(limit))
+		return nil, fmt.Errorf("read %s: it is larger than %s", path, formatSize(limit))
 	}
 	return b.Bytes(), nil
 }
 
-// checkRegular returns an error that says what a file is, unless it is a regular file.
+// checkRegular returns an error with the kind of the file, unless it is a regular file.
 func checkRegular(info fs.FileInfo) error {
 	kind := "special file"
 	switch mode := info.Mode(); {
@@ -78,8 +76,8 @@ func checkRegular(info fs.FileInfo) error {
 	return fmt.Errorf("it is a %s, not a regular file: remove it, or use another path", kind)
 }
 
-// size returns a limit in the largest unit that fits.
-func size(limit int64) string {
+// formatSize returns a limit in the largest unit without a remainder.
+func formatSize(limit int64) string {
 	switch {
 	case limit >= 1<<20 && limit%(1<<20) == 0:
 		return fmt.Sprintf("%d MiB", limit>>20)

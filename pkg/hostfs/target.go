@@ -9,13 +9,13 @@ import (
 
 // target is one watched path.
 type target struct {
-	// path is as passed to NewWatcher, and abs is absolute.
+	// path is the argument of NewWatcher. abs is the absolute path.
 	path, abs string
 	// real is the path with symbolic links resolved, as far as it exists.
 	real string
 	// link is set if the path itself is a symbolic link to a file.
 	link bool
-	// chain has the folders on the way, and the target if that is a folder.
+	// chain has the folders on the way, and the target if it is a folder.
 	chain []string
 	// via has the names that were followed on the way.
 	via []string
@@ -55,9 +55,9 @@ func isLink(path string) bool {
 	return err == nil && fi.Mode()&os.ModeSymlink != 0
 }
 
-// note returns whether an event for name may be a change at the path, and whether the target
-// or a folder on the way to it may be another one now.
-func (t *target) note(name string, gone, created bool) (changed, moved bool) {
+// affectedBy returns whether an event for name may be a change at the path, and whether the target
+// or a folder on the way to it may be a different one now.
+func (t *target) affectedBy(name string, gone, created bool) (changed, moved bool) {
 	switch {
 	case name == t.real:
 		return true, gone || created

@@ -10,19 +10,19 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// ErrUnwatchable is returned for a path on procfs or sysfs, where the kernel changes files
-// without events for inotify.
+// ErrUnwatchable is returned for a path on procfs or sysfs, where the kernel changes files without
+// events for inotify.
 var ErrUnwatchable = errors.New("inotify does not see changes on procfs and sysfs")
 
-// pollTime is how often the paths are polled while they cannot be watched.
+// pollTime is the interval of polling while the paths cannot be watched.
 const pollTime = 5 * time.Second
 
-// Watch calls changed from the caller's goroutine, first when it begins to watch, and then
-// after each change of one of the paths. It returns when ctx ends. See NewWatcher for what
+// Watch calls changed from the caller's goroutine: once when it begins to watch, and then after
+// each change of one of the paths. It returns when ctx ends. NewWatcher describes the paths that
 // can be watched.
 //
-// While it cannot watch, for example because all inotify instances of the user are in use,
-// it logs why and calls changed every 5 s instead. It tries again to watch each time.
+// If it cannot watch, for example because all inotify instances of the user are in use, it logs why
+// and calls changed every 5 s instead. It tries again to watch each time.
 func Watch(ctx context.Context, log *slog.Logger, changed func(), paths ...string) {
 	watching{new: NewWatcher, poll: pollTime, log: log, changed: changed, paths: paths}.run(ctx)
 }
@@ -46,7 +46,7 @@ func (w watching) run(ctx context.Context) {
 	})
 }
 
-// watch watches until it fails, and returns why. It calls begun once it watches.
+// watch watches until it fails, and returns why. It calls begun when the watch is active.
 func (w watching) watch(ctx context.Context, begun func()) error {
 	fw, err := w.new(w.paths...)
 	if err != nil {
@@ -62,8 +62,9 @@ func (w watching) watch(ctx context.Context, begun func()) error {
 	}
 }
 
-// Rewatch calls watch, and after a pause again, until it returns nil or ctx ends. watch calls
-// works once it watches, and returns why it cannot, which Rewatch logs once.
+// Rewatch calls watch again after each failure and a pause, until watch returns nil or ctx ends.
+// watch calls works when it is active, and returns an error when it fails. Rewatch logs the error
+// once.
 func Rewatch(ctx context.Context, log *slog.Logger, pause time.Duration, watch func(works func()) error) error {
 	var status reconcile.Status
 	for {

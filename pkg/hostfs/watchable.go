@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watchable returns ErrUnwatchable if path is, or would be, on procfs or sysfs. It uses no
-// inotify instance, of which a user has few.
+// Watchable returns ErrUnwatchable if path is, or would be, on procfs or sysfs. It does not use an
+// inotify instance, because a user has few.
 func Watchable(path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -32,7 +32,7 @@ func watchable(path, dir string) error {
 	return nil
 }
 
-// InotifyError adds the fix to an error that is due to a limit of inotify.
+// InotifyError adds the fix to an error that a limit of inotify causes.
 func InotifyError(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC):

@@ -15,22 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher waits for changes of files and folders of the host. One goroutine uses it.
+// Watcher waits for changes of files and folders of the host. Only one goroutine may use it.
 type Watcher struct {
 	fs      *fsnotify.Watcher
 	errors  <-chan error
 	targets []*target
-	// folders has the watched folders by their real path.
+	// folders has the watched folders by their path without symbolic links.
 	folders map[string]bool
 	// changed is set until Next returns.
 	changed bool
 }
 
-// NewWatcher watches paths: files, sockets, or folders with their entries but not the
-// folders below them. A path and its parent folders need not exist yet, and may disappear
-// and appear again. A symbolic link stands for its target. The Watcher misses nothing that
-// happens after NewWatcher has returned, except mounts and unmounts, for which the kernel
-// has no events.
+// NewWatcher watches paths: files, sockets, or folders with their entries but not the folders below
+// them. A path and its parent folders need not exist yet, and may disappear and appear again. For a
+// symbolic link, it watches the target. The Watcher misses no change after NewWatcher has returned,
+// except mounts and unmounts, because the kernel has no events for them.
 func NewWatcher(paths ...string) (*Watcher, error) {
 	fw, err := fsnotify.NewBufferedWatcher(64)
 	if err != nil {
@@ -50,17 +49,16 @@ func NewWatcher(paths ...string) (*Watcher, error) {
 	return w, nil
 }
 
-// errorsOf receives the errors of fw at once: fsnotify holds its lock while it delivers an
-// error, and the user of the Watcher may wait for that lock. The channel is closed after
-// fw.
+// errorsOf receives the errors of fw at once, because fsnotify holds its lock while it delivers an
+// error, and the user of the Watcher may wait for that lock. The channel is closed after fw.
 func errorsOf(fw *fsnotify.Watcher) <-chan error {
 	out := make(chan error, 1)
 	go func() {
 		defer close(out)
 		for err := range fw.Errors {
 			if errors.Is(err, unix.EINVAL) {
-				// A folder was moved and removed, and the kernel removed its watch
-				// before fsnotify did. There is an event for it too.
+				// A folder was moved and removed, and the kernel removed its watch before fsnotify
+				// did. The removal also causes an event.
 				continue
 			}
 			select {
@@ -72,7 +70,7 @@ func errorsOf(fw *fsnotify.Watcher) <-chan error {
 	return out
 }
 
-// Close ends the watch. It does not wait for the kernel, see EndInotify.
+// Close ends the watch. It does not wait for the kernel (see EndInotify).
 func (w *Watcher) Close() error {
 	for dir := range maps.Clone(w.folders) {
 		w.unwatch(dir)
@@ -96,9 +94,8 @@ func (w *Watcher) String() string {
 	return strings.Join(paths, ", ")
 }
 
-// Next waits until something may have changed at one of the paths: created, removed,
-// replaced or written. It returns more often than that, but misses nothing. The first call
-// returns at once.
+// Next waits until something may have changed at one of the paths: created, removed, replaced or
+// written. It may return without a change, but misses none. The first call returns at once.
 func (w *Watcher) Next(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -129,18 +126,18 @@ func (w *Watcher) Next(ctx context.Context) error {
 	}
 }
 
-// maxBatch bounds the events that count as one change: a process that writes without pause
-// must not hide other changes or the end of ctx.
+// maxBatch bounds the events that count as one change, so that a process that writes without pause
+// cannot hide other changes or the end of ctx.
 const maxBatch = 1024
 
-// handle applies ev, and the events that are ready, to the targets.
+// handle applies ev, and all further events that are ready, to the targets.
 func (w *Watcher) handle(ev fsnotify.Event) error {
-	moved := w.note(ev)
+	moved := w.record(ev)
 	more := true
 	for n := 0; more && n < maxBatch; n++ {
 		select {
 		case ev, more = <-w.fs.Events:
-			moved = more && w.note(ev) || moved
+			moved = more && w.record(ev) || moved
 		default:
 			more = false
 		}
@@ -151,24 +148,24 @@ func (w *Watcher) handle(ev fsnotify.Event) error {
 	return nil
 }
 
-// note records whether ev concerns a target, and returns whether a target, or a folder on the
-// way to it, may be another one now.
-func (w *Watcher) note(ev fsnotify.Event) (moved bool) {
-	// fsnotify says "//run" for /run.
+// record records whether ev concerns a target, and returns whether a target, or a folder on the way
+// to it, may be a different one now.
+func (w *Watcher) record(ev fsnotify.Event) (moved bool) {
+	// fsnotify reports "//run" for /run.
 	name := filepath.Clean(ev.Name)
 	gone := ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename)
 	if gone {
 		w.forget(name)
 	}
 	for _, t := range w.targets {
-		c, m := t.note(name, gone, ev.Has(fsnotify.Create))
+		c, m := t.affectedBy(name, gone, ev.Has(fsnotify.Create))
 		w.changed, moved = w.changed || c, moved || m
 	}
 	return moved
 }
 
-// forget ends the watches at and below a folder that was removed. A folder that appears
-// there is another one, even with the same inode number.
+// forget ends the watches at and below a removed folder. If a folder appears at the path, it is a
+// different one, even with the same inode number.
 func (w *Watcher) forget(name string) {
 	for dir := range maps.Clone(w.folders) {
 		if dir == name || strings.HasPrefix(dir, name+"/") {
@@ -178,12 +175,12 @@ func (w *Watcher) forget(name string) {
 }
 
 func (w *Watcher) unwatch(dir string) {
-	// It fails if the kernel has removed the watch already.
+	// It fails if the kernel has already removed the watch.
 	_ = w.fs.Remove(dir)
 	delete(w.folders, dir)
 }
 
-// overflow continues after the kernel dropped events: everything may have changed.
+// overflow continues after the kernel dropped events. Everything may have changed.
 func (w *Watcher) overflow(err error) error {
 	if !errors.Is(err, fsnotify.ErrEventOverflow) {
 		return fmt.Errorf("watch %s: %w", w, err)
@@ -195,8 +192,8 @@ func (w *Watcher) overflow(err error) error {
 	return w.sync()
 }
 
-// sync watches the existing folders on the way to each target, until no further folder
-// appears meanwhile.
+// sync watches the existing folders on the way to each target. It repeats this until no further
+// folder appears meanwhile.
 func (w *Watcher) sync() error {
 	list := w.fs.WatchList()
 	for dir := range maps.Clone(w.folders) {
@@ -228,9 +225,9 @@ func (w *Watcher) sync() error {
 	return nil
 }
 
-// watch adds the folders that are not watched yet, and reports whether there were any. The
-// value in need says whether a failure is an error. For a folder further up it is not: then
-// the replacement of that folder is not noticed.
+// watch adds the folders that are not watched yet, and reports whether there were any. The value in
+// need says whether a failure is an error. It is not an error for a folder further up. Then a
+// replacement of that folder is not noticed.
 func (w *Watcher) watch(need map[string]bool) (added bool, err error) {
 	for dir, must := range need {
 		if w.folders[dir] {
@@ -242,7 +239,7 @@ func (w *Watcher) watch(need map[string]bool) (added bool, err error) {
 			w.folders[dir] = true
 			added = true
 		case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-			// It was removed just now.
+			// The folder was removed a moment ago.
 			added = true
 		case errors.Is(err, os.ErrPermission) && !must:
 		default:

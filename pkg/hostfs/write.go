@@ -1,6 +1,6 @@
-// Package hostfs writes files of the host atomically, reads and locks them without being
-// held up by other programs, and watches files and folders that may appear and disappear.
-// Agents publish with it what other programs on the node read.
+// Package hostfs writes files of the host atomically, reads and locks them so that other programs
+// cannot block it, and watches files and folders that may appear and disappear. Agents use it to
+// publish files for other programs on the node.
 package hostfs
 
 import (
@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteFile writes data to path atomically: a reader sees the old file or the new one,
-// also after a crash. After an error the old file is unchanged, and there is no temporary
-// file. The folder must exist.
+// WriteFile writes data to path atomically: a reader sees the old file or the new one, even after a
+// crash. After an error the old file is unchanged, and no temporary file remains. The folder must
+// exist.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	r, err := Replace(path, mode)
 	if err != nil {
@@ -29,10 +29,10 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return errors.Join(r.Commit(), r.Close())
 }
 
-// WriteIfChanged calls WriteFile unless the file already has this content and mode. It
-// returns whether it wrote. In both cases it removes what killed processes left behind.
+// WriteIfChanged calls WriteFile unless the file already has this content and mode. It returns
+// whether it wrote. In both cases it removes the temporary files of killed processes.
 func WriteIfChanged(path string, data []byte, mode fs.FileMode) (bool, error) {
-	if same(path, data, mode) {
+	if hasContent(path, data, mode) {
 		_ = RemoveLeftovers(path) // what cannot be removed now does no harm
 		return false, nil
 	}
@@ -42,7 +42,7 @@ func WriteIfChanged(path string, data []byte, mode fs.FileMode) (bool, error) {
 	return true, nil
 }
 
-func same(path string, data []byte, mode fs.FileMode) bool {
+func hasContent(path string, data []byte, mode fs.FileMode) bool {
 	fi, err := os.Lstat(path)
 	if err != nil || !fi.Mode().IsRegular() || fi.Mode().Perm() != mode.Perm() || fi.Size() != int64(len(data)) {
 		return false
@@ -51,25 +51,25 @@ func same(path string, data []byte, mode fs.FileMode) bool {
 	return err == nil && bytes.Equal(old, data)
 }
 
-// Replacement is the new content of a file, which is not visible at its path yet. It has
-// the write lock from the start, if the file system has locks, so that the file is never
-// visible unlocked. It stays open, and locked, until Close.
+// Replacement is the new content of a file that is not visible at its path yet. It has the write
+// lock from the start, if the file system supports locks, so that the file is never visible
+// unlocked. It stays open, and locked, until Close.
 type Replacement struct {
 	*os.File
 	path  string
 	shown bool
-	// unlocked says why the file is not locked.
+	// unlocked is the reason why the file is not locked.
 	unlocked error
 }
 
-// Replace creates the Replacement of the file at path, in the same folder. It rejects a
-// path at which there is something else than a regular file, such as a device.
+// Replace creates the Replacement of the file at path, in the same folder. It rejects a path with
+// anything but a regular file, such as a device.
 func Replace(path string, mode fs.FileMode) (*Replacement, error) {
 	return ReplaceFrom(filepath.Dir(path), path, mode)
 }
 
-// ReplaceFrom is Replace with the temporary file in another folder of the same file system:
-// for files in a folder in which a program reads every file, under whatever name.
+// ReplaceFrom is Replace with the temporary file in another folder of the same file system. It is
+// for a folder whose files are all read by a program, independent of their names.
 func ReplaceFrom(dir, path string, mode fs.FileMode) (*Replacement, error) {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		if err := checkRegular(info); err != nil {
@@ -82,18 +82,18 @@ func ReplaceFrom(dir, path string, mode fs.FileMode) (*Replacement, error) {
 		return nil, writeError(path, err)
 	}
 	r := &Replacement{File: f, path: path}
-	// Without a lock, RemoveLeftovers cannot see that this process is at work, and leaves
-	// the file if the file system has no locks.
+	// Without a lock, RemoveLeftovers cannot see that this process is still writing. It keeps the
+	// file if the file system has no locks.
 	r.unlocked = LockWrite(f)
-	// Chmod, because the umask changes the mode that open gets.
+	// Chmod is needed because the umask changes the mode of open.
 	if err := f.Chmod(mode.Perm()); err != nil {
 		return nil, errors.Join(writeError(path, err), r.Close())
 	}
 	return r, nil
 }
 
-// Locked returns nil if the file has the write lock, and otherwise why it does not: the file
-// system has no locks.
+// Locked returns nil if the file has the write lock. Otherwise it returns the reason: the file
+// system does not support locks.
 func (r *Replacement) Locked() error { return r.unlocked }
 
 // Commit makes the file visible at its path, and durable.
@@ -110,9 +110,9 @@ func (r *Replacement) Commit() error {
 	return nil
 }
 
-// Show makes the file visible at its path; a reader sees all of it. It does not wait for
-// the disk: after a crash of the machine the file may be the old one, empty or missing. It
-// is for files that are valid only until the next boot.
+// Show makes the whole file visible at its path at once. It does not wait for the disk: after a
+// crash of the machine the file may be the old one, empty or missing. It is for files that are
+// valid only until the next boot.
 func (r *Replacement) Show() error {
 	if err := os.Rename(r.Name(), r.path); err != nil {
 		return writeError(r.path, err)
@@ -121,8 +121,8 @@ func (r *Replacement) Show() error {
 	return nil
 }
 
-// ShowNew is Show for a path at which there is no file. It returns an error that wraps
-// fs.ErrExist if there is one.
+// ShowNew is Show for a path without a file. It returns an error that wraps fs.ErrExist if a file
+// exists.
 func (r *Replacement) ShowNew() error {
 	if err := unix.Renameat2(unix.AT_FDCWD, r.Name(), unix.AT_FDCWD, r.path, unix.RENAME_NOREPLACE); err != nil {
 		return writeError(r.path, err)
@@ -147,18 +147,18 @@ func syncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		// This file system cannot sync folders. The rename itself took effect.
+		// This file system cannot sync folders. The rename itself has taken effect.
 		err = nil
 	}
 	return errors.Join(err, d.Close())
 }
 
-// writeError names the file and, if it is known, the fix. It does not name the temporary
-// file: its name differs each time, and a caller that logs an error once could not see
-// that two errors are the same.
+// writeError names the file and, if it is known, the fix. It does not name the temporary file,
+// because its name differs each time, and a caller that logs an error only once could not see that
+// two errors are equal.
 func writeError(path string, err error) error {
 	err = cause(err)
-	if hint := fix(path, err); hint != "" {
+	if hint := writeFix(path, err); hint != "" {
 		return fmt.Errorf("write %s: %w: %s", path, err, hint)
 	}
 	return fmt.Errorf("write %s: %w", path, err)
@@ -178,7 +178,7 @@ func cause(err error) error {
 	}
 }
 
-func fix(path string, err error) string {
+func writeFix(path string, err error) string {
 	dir := filepath.Dir(path)
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -1,10 +1,9 @@
-// Package kube is an agent's client of the API server. It reads, applies, patches,
-// creates and watches objects of any resource, decoded into the caller's types, and
-// sends Events about the agent's Node.
+// Package kube is an agent's client of the API server. It reads, applies, patches, creates and
+// watches objects of any resource, decodes them into the caller's types, and sends Events about the
+// agent's Node.
 //
-// It is client-go's REST client and reflector without the types of the API: ADR 14
-// says what they cost. A program whose libraries take client-go's types makes its own
-// client with Config.REST.
+// It uses client-go's REST client and reflector without the types of the API (ADR 14 has their
+// cost). A program whose libraries need client-go's types makes a separate client with Config.REST.
 package kube
 
 import (
@@ -25,42 +24,42 @@ import (
 // ErrNotInCluster is returned by New if the process does not run in a pod.
 var ErrNotInCluster = errors.New("this process runs in no pod of a cluster")
 
-// ServiceAccountDir is where the kubelet mounts a pod's token and the certificate of
+// ServiceAccountDir is the folder where the kubelet mounts a pod's token and the certificate of
 // the authority that signs the API server's certificate.
 const ServiceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 const (
 	// answerLimit bounds a request and its answer, except a watch.
 	answerLimit = 30 * time.Second
-	// connectLimit bounds a connection attempt. client-go pings a connection that is
-	// silent for 30 s and waits 15 s for the answer, so a watch notices a dead or hanging
-	// API server within 45 s, and reports it within a minute.
+	// connectLimit bounds a connection attempt. client-go pings a connection that is silent for 30
+	// s and waits 15 s for the answer. A watch therefore notices a dead or hanging API server
+	// within 45 s, and reports it within a minute.
 	connectLimit = 10 * time.Second
-	// The limit is for a loop that nobody foresaw.
+	// The rate limit only protects the API server from an unexpected loop.
 	requestsPerSecond = 20
 	requestsAtOnce    = 50
 )
 
 // Config describes how to reach the API server.
 type Config struct {
-	// Kubeconfig is a file. If empty, the pod's service account is used.
+	// Kubeconfig is the path of a kubeconfig. If empty, the pod's service account is used.
 	Kubeconfig string
 	// Server is the URL of the API server. If empty, it is derived from the variables
 	// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which the kubelet sets.
 	Server string
-	// Dir is the folder with the files "token" and "ca.crt". If empty, it is
-	// ServiceAccountDir. Both files are read again when they change.
+	// Dir is the folder with the files "token" and "ca.crt". If empty, it is ServiceAccountDir.
+	// Both files are read again when they change.
 	Dir string
 	// Node is the name of the Node that this process runs on.
 	Node string
-	// Agent is the name of the program: the field manager of what it writes, and
-	// the source of its Events. Example: "device-plugin".
+	// Agent is the name of the program. It is the field manager of the objects that the client
+	// writes, and the source of its Events. Example: "device-plugin".
 	Agent string
 	Log   *slog.Logger
 }
 
-// REST returns client-go's form of the configuration. It returns ErrNotInCluster for a
-// process that runs in no pod and has no kubeconfig.
+// REST returns the configuration in the form of client-go. It returns ErrNotInCluster for a process
+// that does not run in a pod and has no kubeconfig.
 func (c Config) REST() (*rest.Config, error) {
 	rc, err := c.load()
 	if err != nil {
@@ -129,5 +128,5 @@ func (c *Client) Node() Object {
 	return Object{API: "v1", Resource: "nodes", Name: c.cfg.Node}
 }
 
-// Agent returns Config.Agent, the field manager of what the client writes.
+// Agent returns Config.Agent, the field manager of the objects that the client writes.
 func (c *Client) Agent() string { return c.cfg.Agent }

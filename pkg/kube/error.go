@@ -17,8 +17,8 @@ import (
 // maxStatus is the longest message of an answer in an error.
 const maxStatus = 1024
 
-// explain returns an error of the API server with its status and, if that follows from
-// the answer, the fix. Its message is one line of limited length.
+// explain returns an error of the API server with its status and, if the answer shows it, the fix.
+// The message is one line of limited length.
 func explain(err error) error {
 	status, is := errors.AsType[*apierrors.StatusError](err)
 	if !is {
@@ -27,16 +27,16 @@ func explain(err error) error {
 	answer := *status
 	code, message := int(answer.ErrStatus.Code), answer.ErrStatus.Message
 	answer.ErrStatus.Message = fmt.Sprintf("the API server answers %d %s: %s%s", code, http.StatusText(code),
-		text.Cut(text.Printable(strings.Join(strings.Fields(message), " ")), maxStatus), fix(code, message))
+		text.Cut(text.Printable(strings.Join(strings.Fields(message), " ")), maxStatus), fixFor(code, message))
 	return &answer
 }
 
-func fix(code int, message string) string {
+func fixFor(code int, message string) string {
 	switch {
 	case code != http.StatusForbidden:
 		return ""
 	case strings.Contains(message, `cannot create resource "nodes"`):
-		// An apply to an object that does not exist creates it.
+		// An apply would create an object that does not exist.
 		return " (there is no such node: is NODE_NAME right?)"
 	case strings.Contains(message, `User "`) && strings.Contains(message, " cannot "):
 		return " (no role of the pod's service account allows that verb: does the chart that is installed fit this version?)"
@@ -45,11 +45,11 @@ func fix(code int, message string) string {
 	}
 }
 
-// rejected reports whether the same request fails until somebody changes something:
-// a missing permission, an admission policy, an invalid value. Other failures are
-// temporary: a token that is about to be renewed, a conflict with another writer, or
-// an API server that is unavailable or overloaded.
-func rejected(err error) bool {
+// isRejected reports whether the same request fails until a person makes a change, because of a
+// missing permission, an admission policy, or an invalid value. Other failures are temporary: a
+// token that is about to be renewed, a conflict with another writer, or an API server that is
+// unavailable or overloaded.
+func isRejected(err error) bool {
 	status, is := errors.AsType[*apierrors.StatusError](err)
 	if !is {
 		return false
@@ -63,18 +63,17 @@ func rejected(err error) bool {
 }
 
 const (
-	// maxRetryAfter is the longest time that an API server can ask for.
+	// maxRetryAfter is the longest accepted delay that an API server asks for.
 	maxRetryAfter = 5 * time.Minute
-	// maxOutage is the longest delay after a failure that ends without a change by
-	// people. client-go has the same limit for watches.
+	// maxOutage is the longest delay after a failure that can end without a change by a person.
+	// client-go has the same limit for watches.
 	maxOutage = 30 * time.Second
 )
 
-// RetryIn returns how long to wait after err before the next attempt. That is the
-// next delay of b, but at most 30 s unless the API server rejected the request, or the
-// delay that the API server asks for if that is longer, but at most 5 minutes of it.
-// RetryIn adds a random time of up to the delay of b, so that the agents of a cluster
-// do not all retry at once.
+// RetryIn returns the time to wait after err before the next attempt. It is the next delay of b.
+// Unless the API server rejected the request, it is at most 30 s. If the API server asks for a
+// longer delay, RetryIn returns that, but at most 5 minutes. It adds a random time of up to the
+// delay of b, so that the agents of a cluster do not all retry at once.
 func RetryIn(b *pace.Backoff, err error) time.Duration {
 	least, most := Delays(err)
 	in := b.Next()
@@ -85,18 +84,18 @@ func RetryIn(b *pace.Backoff, err error) time.Duration {
 	return max(in, least) + jitter
 }
 
-// Delays is that of a reconcile.Config whose step asks the API server: no step follows an
-// error for as long as RetryAfter says, and the next one follows after 30 s at the latest
-// unless the API server rejected the request.
+// Delays is for the Delays of a reconcile.Config whose step sends requests to the API server. No
+// step follows an error within the time of RetryAfter. The next step follows within 30 s, unless
+// the API server rejected the request.
 func Delays(err error) (least, most time.Duration) {
-	if !rejected(err) {
+	if !isRejected(err) {
 		most = maxOutage
 	}
 	return RetryAfter(err), most
 }
 
-// RetryAfter returns how long the API server asks to wait after err, also before another
-// request: 0 if it does not ask, and at most 5 minutes.
+// RetryAfter returns the time that the API server asks to wait after err, before this and any other
+// request. It is 0 if the API server does not ask, and at most 5 minutes.
 func RetryAfter(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return max(0, min(time.Duration(seconds)*time.Second, maxRetryAfter))

@@ -81,7 +81,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 			if !strings.HasPrefix(err.Error(), "do it: "+tc.want) || strings.ContainsAny(err.Error(), "\n\r\x07") || len(err.Error()) > 2*maxStatus {
 				t.Errorf("got  %q\nwant do it: %s", err, tc.want)
 			}
-			if rejected(err) != tc.rejected {
+			if isRejected(err) != tc.rejected {
 				t.Errorf("rejected() = %t", !tc.rejected)
 			}
 			if got := RetryAfter(err); got != tc.after {
@@ -90,7 +90,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		})
 	}
 	for _, err := range []error{nil, io.ErrUnexpectedEOF, http.ErrHandlerTimeout, errors.New("lost")} {
-		if rejected(err) {
+		if isRejected(err) {
 			t.Errorf("rejected(%v) = true", err)
 		}
 	}

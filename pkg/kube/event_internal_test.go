@@ -31,7 +31,7 @@ func TestAMessageFits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := NewEvents(&Client{cfg: Config{Node: "node1"}})
-			body, err := json.Marshal(e.object(stamped{Event: Event{Message: message}}))
+			body, err := json.Marshal(e.object(timedEvent{Event: Event{Message: message}}))
 			if err != nil {
 				t.Fatal(err)
 			}

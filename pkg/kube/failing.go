@@ -6,26 +6,25 @@ import (
 	"time"
 )
 
-// failingAfter is how long a watch has to fail before Failing reports it. Connections
-// end when an API server is updated, and the next one works.
+// failingAfter is the time that a watch must fail before Failing reports it. Connections end
+// during an update of an API server, but the next one works.
 const failingAfter = 5 * time.Second
 
-// Failures holds the watches that do not work. Its zero value has none. It is safe for
-// concurrent use.
+// Failures holds the failing watches. Its zero value has none. It is safe for concurrent use.
 type Failures struct {
 	mu sync.Mutex
 	// watches has the failures by watcher.
 	watches map[any]failure
 }
 
-// failure is why a watch does not work, and since when.
+// failure is the error of a watch, and the time since which the watch fails.
 type failure struct {
 	err   error
 	since time.Time
 }
 
-// Set records why a watch does not work, nil if it does. since is when that began, unless
-// it did not work before.
+// Set records the error of a watch, or nil if the watch works. since is the begin of the failure,
+// unless the watch was failing before.
 func (f *Failures) Set(watch any, err error, since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,9 +41,9 @@ func (f *Failures) Set(watch any, err error, since time.Time) {
 	f.watches[watch] = failure{err: err, since: since}
 }
 
-// at returns why the watch that fails longest does not work, if that is failingAfter
-// or more.
-func (f *Failures) at(now time.Time) error {
+// errAt returns the error of the watch that has failed for the longest time, if that time is at
+// least failingAfter.
+func (f *Failures) errAt(now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var longest failure
@@ -59,15 +58,14 @@ func (f *Failures) at(now time.Time) error {
 	return longest.err
 }
 
-// Err returns why objects that are watched are not known as they are now: a watch has
-// failed for 5 s. It returns nil while all watches work.
+// Err returns an error if a watch has failed for 5 s. The known state of the watched objects may
+// then be outdated. It returns nil while all watches work.
 func (f *Failures) Err() error {
-	if err := f.at(time.Now()); err != nil {
+	if err := f.errAt(time.Now()); err != nil {
 		return fmt.Errorf("changes on the API server are not seen: %w", err)
 	}
 	return nil
 }
 
-// Failing returns why objects that the client watches are not known as they are now, see
-// Failures.Err.
+// Failing returns an error if a watch of the client has failed for 5 s (see Failures.Err).
 func (c *Client) Failing() error { return c.failing.Err() }

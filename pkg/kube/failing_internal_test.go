@@ -12,7 +12,7 @@ func TestFailing(t *testing.T) {
 	start := time.Now()
 	check := func(after time.Duration, want error) {
 		t.Helper()
-		if got := f.at(start.Add(after)); !errors.Is(got, want) || got != nil && want == nil {
+		if got := f.errAt(start.Add(after)); !errors.Is(got, want) || got != nil && want == nil {
 			t.Errorf("after %v: %v, want %v", after, got, want)
 		}
 	}

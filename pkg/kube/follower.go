@@ -11,9 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Follow returns the failures of all requests about a resource, such as
-// "resourceslices", that clients made from rc send. It is for programs whose libraries
-// watch and write it.
+// Follow returns the failures of all requests for a resource, such as "resourceslices", by clients
+// made from rc. It is for programs whose libraries watch and write the resource.
 func Follow(rc *rest.Config, resource string) *Failures {
 	failures := &Failures{}
 	rc.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -22,11 +21,11 @@ func Follow(rc *rest.Config, resource string) *Failures {
 	return failures
 }
 
-// follower notes how the requests for a resource end. client-go notices a connection whose
-// server hangs within 45 s (see package kube), and tries again what has failed.
+// follower records the results of the requests for a resource. client-go notices a connection to a
+// hanging server within 45 s (see package kube), and retries failed requests.
 type follower struct {
 	next http.RoundTripper
-	// path is in the paths of the resource.
+	// path is a part of the URL paths of the resource.
 	path     string
 	failures *Failures
 }
@@ -39,7 +38,7 @@ func (f follower) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	why := err
-	if err == nil && refused(resp.StatusCode) {
+	if err == nil && isRefused(resp.StatusCode) {
 		why = fmt.Errorf("%s %s: the API server answers %s", r.Method, r.URL.Path, resp.Status)
 	}
 	if !errors.Is(err, context.Canceled) { // nobody waits for the answer
@@ -48,9 +47,9 @@ func (f follower) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// refused reports whether the server does not do what it is asked for. Other errors, such as
-// a conflict, are answers to one request, which the client has to change.
-func refused(status int) bool {
+// isRefused reports whether the status means that the server does not process requests of this
+// client. Other errors, such as a conflict, concern one request, which the client has to change.
+func isRefused(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return true

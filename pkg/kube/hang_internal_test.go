@@ -130,14 +130,14 @@ func TestAWatchNoticesAServerThatHangs(t *testing.T) {
 		t.Fatalf("log line %q", line)
 	case <-time.After(3 * time.Second): // pings that are answered change nothing
 	}
-	if err := c.failing.at(time.Now().Add(failingAfter)); err != nil {
+	if err := c.failing.errAt(time.Now().Add(failingAfter)); err != nil {
 		t.Errorf("failing is %v while the watch works", err)
 	}
 	close(r.hangs)
 	if line := <-log; !strings.Contains(line, "cannot watch objects, retrying") || !strings.Contains(line, "watch nodes") {
 		t.Errorf("log line %q", line)
 	}
-	if err := c.failing.at(time.Now().Add(failingAfter)); err == nil || !strings.Contains(err.Error(), "watch nodes") {
+	if err := c.failing.errAt(time.Now().Add(failingAfter)); err == nil || !strings.Contains(err.Error(), "watch nodes") {
 		t.Errorf("failing is %v, want that the watch of nodes fails", err)
 	}
 }

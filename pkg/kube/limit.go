@@ -12,7 +12,7 @@ import (
 // the size of any object: etcd accepts 1.5 MiB by default. client-go has no limit.
 const maxValue = 4 << 20
 
-// limiter bounds answers. That of a watch is bounded by its reader, event by event.
+// limiter bounds answers. For a watch, the reader bounds each event instead.
 type limiter struct{ next http.RoundTripper }
 
 // RoundTrip sends a request.
@@ -22,22 +22,22 @@ func (l limiter) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK || !r.URL.Query().Has("watch") {
-		resp.Body = &limited{ReadCloser: resp.Body, left: maxValue}
+		resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxValue}
 	}
-	// A proxy may name the time, which client-go does not read.
+	// A proxy may send a time, which client-go does not understand.
 	if at, err := http.ParseTime(resp.Header.Get("Retry-After")); err == nil {
 		resp.Header.Set("Retry-After", strconv.Itoa(int(time.Until(at).Seconds())))
 	}
 	return resp, nil
 }
 
-// limited reads at most left bytes.
-type limited struct {
+// limitedBody reads at most left bytes.
+type limitedBody struct {
 	io.ReadCloser
 	left int
 }
 
-func (l *limited) Read(p []byte) (int, error) {
+func (l *limitedBody) Read(p []byte) (int, error) {
 	if l.left <= 0 {
 		return 0, fmt.Errorf("the API server sent more than %d MiB for one object or list", maxValue>>20)
 	}

@@ -14,15 +14,15 @@ type Query struct {
 	// Object selects all objects of a resource, in one namespace or in all. If it has
 	// a name, it selects only that object.
 	Object
-	// FieldSelector selects among the objects of a resource:
-	// "spec.nodeName=node1". It is not used if Object has a name.
+	// FieldSelector selects among the objects of a resource: "spec.nodeName=node1". It is not used
+	// if Object has a name.
 	FieldSelector string
 	// LabelSelector selects among these objects: "pool=gpu,zone in (a,b)".
 	LabelSelector string
 	// Metadata requests only the metadata of the objects.
 	Metadata bool
-	// Page is the number of objects to list with one request; 0 for 100. Large objects need less: an
-	// answer has at most 4 MiB.
+	// Page is the number of objects in one list request; 0 for 100. Large objects need a lower
+	// number, because an answer has at most 4 MiB.
 	Page int
 }
 
@@ -49,15 +49,15 @@ func (c *Client) query(q Query, metadata string) *rest.Request {
 	return r
 }
 
-// List returns the selected objects as they are now, in the order of the API server. It
+// List returns the selected objects in their current state, in the order of the API server. It
 // needs the verb list.
 func List[T any](ctx context.Context, c *Client, q Query) ([]T, error) {
 	all, _, err := list[T](ctx, c, q)
 	return all, err
 }
 
-// list requests the selected objects in pages, because one answer is limited in size. All
-// pages have the same resource version, which it returns.
+// list requests the selected objects in pages, because the size of one answer is limited. All pages
+// have the same resource version, which it returns.
 func list[T any](ctx context.Context, c *Client, q Query) (all []T, version string, err error) {
 	for next := ""; ; {
 		r := c.query(q, asMetadataList)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The media types of an object, and of its metadata alone (Kubernetes API
-// concepts, "Resource representation": PartialObjectMetadata).
+// The media types of an object, and of only its metadata (Kubernetes API concepts, "Resource
+// representation": PartialObjectMetadata).
 const (
 	asJSON         = "application/json"
 	asMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -26,17 +26,16 @@ type Object struct {
 	API string
 	// Resource is the plural name of the resource, as in the path: "nodes".
 	Resource string
-	// Namespace is empty for cluster-scoped objects, and for the objects of all
-	// namespaces.
+	// Namespace is empty for cluster-scoped objects, and for the objects of all namespaces.
 	Namespace string
 	// Name is empty for all objects of the resource.
 	Name string
-	// Subresource is "status" or "eviction", and usually empty.
+	// Subresource is "status" or "eviction", or empty for the object itself.
 	Subresource string
 }
 
-// request begins a request about the object. The callers retry, with RetryIn: client-go
-// does not.
+// request begins a request about the object. The callers retry with RetryIn, because client-go does
+// not retry.
 func (c *Client) request(verb string, o Object) *rest.Request {
 	group := "/apis/"
 	if o.API == "v1" {
@@ -55,8 +54,8 @@ func (c *Client) request(verb string, o Object) *rest.Request {
 	return r
 }
 
-// write sends a body as the field manager Config.Agent, and decodes the object as it is after that
-// into to. If to is nil, it does not ask for the object.
+// write sends a body as the field manager Config.Agent, and decodes the resulting object into to.
+// If to is nil, it does not request the object.
 func (c *Client) write(ctx context.Context, r *rest.Request, content string, body, to any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -69,7 +68,7 @@ func (c *Client) write(ctx context.Context, r *rest.Request, content string, bod
 	return call(ctx, r.Param("fieldManager", c.cfg.Agent).SetHeader("Accept", accept).SetHeader("Content-Type", content).Body(data), to)
 }
 
-// call sends a request and decodes the answer into to, unless that is nil.
+// call sends a request and decodes the answer into to, unless to is nil.
 func call(ctx context.Context, r *rest.Request, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -95,11 +94,10 @@ func (c *Client) Get(ctx context.Context, o Object, to any) error {
 	return call(ctx, c.request(http.MethodGet, o).SetHeader("Accept", asJSON), to)
 }
 
-// Apply applies config to the object with server-side apply, as the field manager
-// Config.Agent. It removes the fields that the agent applied before and that config
-// omits, unless another field manager owns them too. It takes over the fields of
-// config that other field managers own (force), and does not change their other
-// fields. It decodes the object as it is after that into to, unless to is nil.
+// Apply applies config to the object with server-side apply, as the field manager Config.Agent. It
+// removes fields that the agent applied before and that config omits, unless another field manager
+// also owns them. It takes over fields of config that other field managers own (force), and does
+// not change their other fields. It decodes the resulting object into to, unless to is nil.
 //
 // It needs the verb patch, and the verb create if the object does not exist.
 func (c *Client) Apply(ctx context.Context, o Object, config, to any) error {
@@ -114,14 +112,13 @@ type Operation struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// Patch applies all operations to the object, or none. If a test fails, the API
-// server answers 422. It decodes the object as it is after that into to, unless to is nil. It needs
-// the verb patch.
+// Patch applies all operations to the object, or none. If a test fails, the API server answers 422.
+// Patch decodes the resulting object into to, unless to is nil. It needs the verb patch.
 func (c *Client) Patch(ctx context.Context, o Object, ops []Operation, to any) error {
 	return c.write(ctx, c.request(http.MethodPatch, o), string(types.JSONPatchType), ops, to)
 }
 
-// Unchanged makes a patch fail if the object is not the one that was read with this
+// Unchanged returns a test that makes a patch fail if the object no longer has this
 // resourceVersion.
 func Unchanged(version string) Operation {
 	return Operation{Op: "test", Path: "/metadata/resourceVersion", Value: json.RawMessage(strconv.Quote(version))}
@@ -132,8 +129,8 @@ func AnnotationPath(key string) string {
 	return "/metadata/annotations/" + strings.ReplaceAll(key, "/", "~1")
 }
 
-// Create creates an object of a resource, whose name is in the object. If there is one
-// already, the API server answers 409. It needs the verb create.
+// Create creates an object of a resource. The object contains its name. If an object of this name
+// exists, the API server answers 409. It needs the verb create.
 func (c *Client) Create(ctx context.Context, of Object, object any) error {
 	return c.write(ctx, c.request(http.MethodPost, of), asJSON, object, nil)
 }

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream decodes the events of a watch as items, without the fields that no T has. Each
-// event is limited in size.
+// stream decodes the events of a watch as items. It omits fields that T does not have. The size of
+// each event is limited.
 type stream[T any] struct {
 	*watcher[T]
 	ctx  context.Context //nolint:containedctx // that of the answer
 	stop context.CancelCauseFunc
-	body *limited
+	body *limitedBody
 	json *json.Decoder
 }
 
@@ -47,7 +47,7 @@ func (s *stream[T]) Decode() (watch.EventType, runtime.Object, error) {
 	return event.Type, i, nil
 }
 
-// ended records why the watch ends, unless that is in good order.
+// ended records the error that ends the watch, unless the watch ends regularly.
 func (s *stream[T]) ended(err error) error {
 	if errors.Is(err, io.EOF) || s.ctx.Err() != nil {
 		return io.EOF

@@ -26,35 +26,33 @@ const (
 	retryMax = time.Minute
 )
 
-// Watch calls deliver with all selected objects, ordered by namespace and name: once
-// when they are known, and again whenever one of them is added, deleted, or changed in
-// a field of T. deliver must not change the objects. Watch returns when ctx ends. Until
-// then, it logs failures and retries.
+// Watch calls deliver with all selected objects, ordered by namespace and name: once when they are
+// known, and again whenever one of them is added, deleted, or changed in a field of T. deliver must
+// not change the objects. Watch returns when ctx ends. Until then, it logs failures and retries.
 //
 // Watch keeps one T for each object, so T should have only the fields that the caller
 // needs. It needs the verbs list and watch.
 func Watch[T any](ctx context.Context, c *Client, q Query, deliver func([]T)) {
 	w := &watcher[T]{client: c, query: q, deliver: deliver}
-	defer w.works(nil)
-	from := paged{&cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}}
+	defer w.recordResult(nil)
+	from := pagedListWatch{&cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}}
 	r := cache.NewReflectorWithOptions(from, nil, w, cache.ReflectorOptions{Name: q.Resource})
 	r.RunWithContext(klog.NewContext(ctx, klog.Logger{})) // watcher logs failures
 }
 
-// paged makes a reflector list in pages. What it would get in a stream, a WatchList, is
-// kept whole until its end.
-type paged struct{ *cache.ListWatch }
+// pagedListWatch makes a reflector list in pages. A stream (WatchList) would keep the whole list in
+// memory until its end.
+type pagedListWatch struct{ *cache.ListWatch }
 
 // IsWatchListSemanticsUnSupported tells the reflector not to ask for a stream.
-func (paged) IsWatchListSemanticsUnSupported() bool { return true }
+func (pagedListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
-// watcher gives a reflector objects as items, and is the store in which it puts them.
+// watcher gives objects to a reflector as items, and is the reflector's store.
 type watcher[T any] struct {
 	client  *Client
 	query   Query
 	deliver func([]T)
-	// objects are the selected ones, by namespace and name. They are nil until they are
-	// known.
+	// objects holds the selected objects by namespace and name. It is nil until they are known.
 	objects map[string]T
 }
 
@@ -106,30 +104,30 @@ func (w *watcher[T]) watch(ctx context.Context, options metav1.ListOptions) (wat
 		return nil, w.failed(ctx, "watch", explain(err))
 	}
 	silent.Stop()
-	w.works(nil)
-	limit := &limited{ReadCloser: body}
+	w.recordResult(nil)
+	limit := &limitedBody{ReadCloser: body}
 	s := &stream[T]{watcher: w, ctx: streaming, stop: stop, body: limit, json: json.NewDecoder(limit)}
 	return watch.NewStreamWatcher(s, apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")), nil
 }
 
 var errSilent = errors.New("the API server does not answer within " + answerLimit.String())
 
-// failed records and logs a failure. It returns after the time that the API server asks for.
+// failed records and logs a failure. It returns after the time that the API server asks to wait.
 func (w *watcher[T]) failed(ctx context.Context, verb string, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
 	err = fmt.Errorf("%s %s: %w", verb, w.query.Resource, err)
-	w.works(err)
+	w.recordResult(err)
 	w.client.cfg.Log.Warn("cannot watch objects, retrying", "resource", w.query.Resource, "name", w.query.Name, "err", err)
 	pace.Pause(ctx, RetryAfter(err))
 	return err
 }
 
-// works records that the watch works, or why it does not.
-func (w *watcher[T]) works(err error) { w.client.failing.Set(w, err, time.Now()) }
+// recordResult records that the watch works, or its error.
+func (w *watcher[T]) recordResult(err error) { w.client.failing.Set(w, err, time.Now()) }
 
-// Add stores an object, and delivers all if its T is new.
+// Add stores an object, and delivers all objects if its T is new.
 func (w *watcher[T]) Add(object any) error {
 	i, key, err := itemOf[T](object)
 	if err != nil {
@@ -159,7 +157,7 @@ func (w *watcher[T]) Delete(object any) error {
 	return nil
 }
 
-// Replace stores a list in place of all objects, and delivers it if it differs.
+// Replace replaces all objects by a list, and delivers the list if it differs.
 func (w *watcher[T]) Replace(list []any, _ string) error {
 	was := w.objects
 	w.objects = make(map[string]T, len(list))

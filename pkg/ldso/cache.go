@@ -1,6 +1,6 @@
-// Package ldso reads and writes what the dynamic loader of glibc reads: its cache
-// /etc/ld.so.cache, and the name in a library under which programs ask for it. It does
-// no I/O of its own; what it reads may be hostile.
+// Package ldso reads and writes files of glibc's dynamic loader: its cache /etc/ld.so.cache, and
+// the names in a library under which programs ask for it. It does no file I/O itself. Its input may
+// be hostile.
 package ldso
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The layout of ld.so.cache in glibc's dl-cache.h: an optional part in the old format,
-// then the part in the new format, which is the only one that is read and written here.
+// The layout of ld.so.cache in glibc's dl-cache.h: an optional part in the old format, then the
+// part in the new format. This package only reads and writes the new format.
 const (
 	oldMagic      = "ld.so-1.7.0\x00"
 	oldHeaderSize = 16
@@ -30,7 +30,7 @@ const (
 // littleEndian is the byte order in the header of the new format.
 const littleEndian = 2
 
-// Bounds of what is read. The cache of a whole distribution has some 100 KiB.
+// Bounds of the input. The cache of a whole distribution has some 100 KiB.
 const (
 	MaxCache   = 16 << 20
 	maxEntries = 1 << 17
@@ -38,8 +38,8 @@ const (
 	maxHwcaps  = 64
 )
 
-// extension marks the hwcap of an entry that is in a folder of glibc-hwcaps. Its lower
-// half is the index of the folder, then come ten bits with the level of the processor.
+// extension marks the hwcap of an entry that is in a folder of glibc-hwcaps. Its lower half is the
+// index of the folder. The next ten bits are the level of the processor.
 const (
 	extension = 1 << 62
 	levelMask = 0x3ff << 32
@@ -47,32 +47,33 @@ const (
 
 // Entry is one library of the cache.
 type Entry struct {
-	// Name is the name that programs ask for, which is the library's SONAME.
+	// Name is the name under which programs ask for the library, its SONAME.
 	Name string
-	// Path is where the loader opens the library.
+	// Path is the path of the library for the loader.
 	Path string
-	// Flags has the architecture; see Library.Flags.
+	// Flags has the architecture (see Library.Flags).
 	Flags int32
-	// OSVersion is the kernel that the library needs, for loaders before glibc 2.36.
+	// OSVersion is the kernel version that the library needs, for loaders before glibc 2.36.
 	OSVersion uint32
-	// Hwcap is what the processor must have. For an entry with a Folder, it is the level.
+	// Hwcap is the required capabilities of the processor. For an entry with a Folder, it is the
+	// level of the processor.
 	Hwcap uint64
-	// Folder is the folder below glibc-hwcaps that the library is in, such as
-	// x86-64-v3; "" for most libraries.
+	// Folder is the folder of the library below glibc-hwcaps, such as x86-64-v3; "" for most
+	// libraries.
 	Folder string
 }
 
-// Compare orders names as the loader does, which searches the cache by halves: numbers by
-// their value, so that libx.so.10 comes after libx.so.9.
+// Compare orders names as the loader does for its binary search. It compares numbers by value, so
+// that libx.so.10 comes after libx.so.9.
 func Compare(a, b string) int {
 	for a != "" {
 		switch {
 		case isDigit(a) && isDigit(b):
 			var x, y int32
-			x, a = number(a)
-			y, b = number(b)
+			x, a = leadingNumber(a)
+			y, b = leadingNumber(b)
 			if x != y {
-				// As in C, also where a number is too large.
+				// As in C, even if a number is too large.
 				return cmp.Compare(x-y, 0)
 			}
 		case isDigit(a):
@@ -80,17 +81,17 @@ func Compare(a, b string) int {
 		case isDigit(b):
 			return -1
 		case b == "" || a[0] != b[0]:
-			return cmp.Compare(char(a), char(b))
+			return cmp.Compare(firstChar(a), firstChar(b))
 		default:
 			a, b = a[1:], b[1:]
 		}
 	}
-	return cmp.Compare(0, char(b))
+	return cmp.Compare(0, firstChar(b))
 }
 
 func isDigit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 
-func number(s string) (int32, string) {
+func leadingNumber(s string) (int32, string) {
 	var n int32
 	for isDigit(s) {
 		n, s = n*10+int32(s[0]-'0'), s[1:]
@@ -98,8 +99,8 @@ func number(s string) (int32, string) {
 	return n, s
 }
 
-// char returns the first char of a string of C, where it has a sign on x86.
-func char(s string) int {
+// firstChar returns the first char of a C string. On x86, a char is signed.
+func firstChar(s string) int {
 	switch {
 	case s == "":
 		return 0
@@ -109,8 +110,9 @@ func char(s string) int {
 	return int(s[0])
 }
 
-// order sorts entries as the loader expects them. Of equal ones, the first is used.
-func order(entries []Entry) {
+// sortEntries sorts entries in the order that the loader expects. Of equal entries, the loader uses
+// the first.
+func sortEntries(entries []Entry) {
 	slices.SortStableFunc(entries, func(a, b Entry) int {
 		return cmp.Or(
 			Compare(b.Name, a.Name),

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Generator is how caches that Encode made say who made them; ldconfig -p prints it.
+// Generator is the name of this program in the caches that Encode makes. ldconfig -p prints it.
 const Generator = "outrigger container-toolkit"
 
-// Encode returns the cache with the libraries, in the format that each glibc since 2.2
-// reads. Of entries that are equal for the loader, the first one in the list counts. The
-// same entries always give the same bytes.
+// Encode returns a cache of the libraries in the format that every glibc since 2.2 reads. If
+// entries are equal for the loader, the first one in the list counts. The same entries always give
+// the same bytes.
 func Encode(entries []Entry) ([]byte, error) {
 	entries = slices.Clone(entries)
-	order(entries)
+	sortEntries(entries)
 	fixed, texts := newHeaderSize+len(entries)*newEntrySize, 0
 	for _, entry := range entries {
 		texts += len(entry.Path) + len(entry.Name) + 2
@@ -34,7 +34,7 @@ func Encode(entries []Entry) ([]byte, error) {
 	e.b[28] = littleEndian
 	start := len(e.b)
 	for i, entry := range entries {
-		name, path := e.strings(entry)
+		name, path := e.addStrings(entry)
 		b := e.b[newHeaderSize+i*newEntrySize:]
 		put.PutUint32(b, uint32(entry.Flags))
 		put.PutUint32(b[4:], name)
@@ -44,7 +44,7 @@ func Encode(entries []Entry) ([]byte, error) {
 	}
 	offsets := make([]uint32, len(e.folders))
 	for i, folder := range e.folders {
-		offsets[i] = e.text(folder)
+		offsets[i] = e.addString(folder)
 	}
 	put.PutUint32(e.b[24:], uint32(len(e.b)-start))
 	e.extension(offsets)
@@ -59,20 +59,20 @@ type encoder struct {
 	folders []string
 }
 
-// text adds a string and returns where it begins.
-func (e *encoder) text(s string) uint32 {
+// addString adds a string and returns its offset.
+func (e *encoder) addString(s string) uint32 {
 	at := len(e.b)
 	e.b = append(append(e.b, s...), 0)
 	return uint32(at)
 }
 
-// strings adds the strings of an entry. The name is mostly the end of the path.
-func (e *encoder) strings(entry Entry) (name, path uint32) {
-	path = e.text(entry.Path)
+// addStrings adds the strings of an entry. The name is usually the end of the path.
+func (e *encoder) addStrings(entry Entry) (name, path uint32) {
+	path = e.addString(entry.Path)
 	if strings.HasSuffix(entry.Path, "/"+entry.Name) {
 		return path + uint32(len(entry.Path)-len(entry.Name)), path
 	}
-	return e.text(entry.Name), path
+	return e.addString(entry.Name), path
 }
 
 func (e *encoder) hwcap(entry Entry) uint64 {
@@ -83,7 +83,7 @@ func (e *encoder) hwcap(entry Entry) uint64 {
 	return extension | entry.Hwcap&levelMask | uint64(index)
 }
 
-// extension adds the names of the folders, and who made the cache.
+// extension adds the names of the folders, and the generator of the cache.
 func (e *encoder) extension(folders []uint32) {
 	e.b = append(e.b, make([]byte, -len(e.b)&3)...)
 	put := binary.NativeEndian

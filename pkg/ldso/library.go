@@ -6,23 +6,23 @@ import (
 	"io"
 )
 
-// Bounds of what is read of a library. The driver's have some ten segments and forty
-// dynamic entries.
+// Bounds of the parts of a library that are read. The driver's libraries have some ten segments and
+// forty dynamic entries.
 const (
 	maxSegments = 64
 	maxDynamic  = 4 << 10
 	maxSoname   = 256
 )
 
-// Machine is the processor of a library, as ELF files number them. Package debug/elf has
-// these numbers too, but also decompressors and DWARF, which would be in each program that
-// a container waits for, and in its start.
+// Machine is the processor of a library, as ELF files number it. Package debug/elf also has these
+// numbers, but it would add decompressors and DWARF to each program that a container waits for, and
+// to the time of its start.
 type Machine uint16
 
 // Class is the size of a library's addresses, as ELF files number it.
 type Class uint8
 
-// The machines and classes that glibc's cache has entries for.
+// The machines and classes of entries in glibc's cache.
 const (
 	I386    Machine = 3
 	ARM     Machine = 40
@@ -46,11 +46,11 @@ const (
 	tagSoname     = 14
 )
 
-// Library is what the loader needs to know of a library.
+// Library holds the properties of a library that the loader needs.
 type Library struct {
 	Machine Machine
 	Class   Class
-	// Soname is the name that programs ask for; "" if the library has none.
+	// Soname is the name under which programs ask for the library; "" if it has none.
 	Soname string
 }
 
@@ -63,11 +63,11 @@ const (
 	flagArmHF   = 0x0900
 )
 
-// ArchMask selects the architecture of the flags of an entry.
+// ArchMask selects the architecture in the flags of an entry.
 const ArchMask = 0xff00
 
-// Flags returns the flags of the library in the cache, and false for an architecture
-// that NVIDIA's driver does not exist for.
+// Flags returns the flags of the library in the cache, and false for an architecture that NVIDIA's
+// driver does not support.
 func (l Library) Flags() (int32, bool) {
 	switch {
 	case l.Machine == X8664 && l.Class == Class64:
@@ -84,7 +84,7 @@ func (l Library) Flags() (int32, bool) {
 	return 0, false
 }
 
-// layout is where a file of a class has what is read.
+// layout has the offsets and sizes in a file of a class.
 type layout struct {
 	class                          Class
 	header, segment, dynamic, word int
@@ -111,17 +111,17 @@ func layoutOf(class Class) (layout, bool) {
 	}
 }
 
-// at reads an address or an offset.
-func (l layout) at(b []byte, offset int) uint64 {
+// readWord reads an address or an offset.
+func (l layout) readWord(b []byte, offset int) uint64 {
 	if l.word == 4 {
 		return uint64(binary.LittleEndian.Uint32(b[offset:]))
 	}
 	return binary.LittleEndian.Uint64(b[offset:])
 }
 
-// ReadLibrary returns what a file is, and false if it is no shared library. It reads what
-// the dynamic loader reads, some 2 KiB: package debug/elf reads the section headers and
-// all of the string table, which for the libraries of a driver is 10 MB.
+// ReadLibrary returns the properties of a file, and false if the file is not a shared library. It
+// reads the same parts as the dynamic loader, some 2 KiB. Package debug/elf would read the section
+// headers and the whole string table, 10 MB for the libraries of a driver.
 func ReadLibrary(r io.ReaderAt) (Library, bool) {
 	head := make([]byte, 64)
 	n, _ := r.ReadAt(head, 0)
@@ -134,7 +134,7 @@ func ReadLibrary(r io.ReaderAt) (Library, bool) {
 	}
 	lib := Library{Machine: Machine(binary.LittleEndian.Uint16(head[18:])), Class: l.class}
 	s := segments{layout: l, table: make([]byte, min(int(binary.LittleEndian.Uint16(head[l.entries:])), maxSegments)*l.segment)}
-	if int(binary.LittleEndian.Uint16(head[l.entrySize:])) != l.segment || !readAt(r, s.table, l.at(head, l.table)) {
+	if int(binary.LittleEndian.Uint16(head[l.entrySize:])) != l.segment || !readAt(r, s.table, l.readWord(head, l.table)) {
 		return lib, true
 	}
 	at, ok := s.soname(r)
@@ -149,7 +149,7 @@ func ReadLibrary(r io.ReaderAt) (Library, bool) {
 	return lib, true
 }
 
-// readAt fills b from the offset at.
+// readAt fills b with the bytes from offset at.
 func readAt(r io.ReaderAt, b []byte, at uint64) bool {
 	if at > 1<<62 {
 		return false
@@ -164,7 +164,7 @@ type segments struct {
 	table []byte
 }
 
-// soname returns where in the file the SONAME begins.
+// soname returns the offset of the SONAME in the file.
 func (s segments) soname(r io.ReaderAt) (int64, bool) {
 	offset, _, size, ok := s.find(segmentLinks, 0)
 	if !ok {
@@ -177,7 +177,7 @@ func (s segments) soname(r io.ReaderAt) (int64, bool) {
 	var name, names uint64
 	found := false
 	for ; len(entries) > 0; entries = entries[s.dynamic:] {
-		tag, value := s.at(entries, 0), s.at(entries, s.word)
+		tag, value := s.readWord(entries, 0), s.readWord(entries, s.word)
 		if tag == tagSoname {
 			name, found = value, true
 		}
@@ -192,11 +192,11 @@ func (s segments) soname(r io.ReaderAt) (int64, bool) {
 	return int64(offset + names - address + name), true
 }
 
-// find returns the place of the first segment of a kind: of PT_DYNAMIC, of which there is
-// one, or of one that holds the address.
+// find returns the place of the first segment of a kind: the segment of PT_DYNAMIC, which exists
+// once, or the segment that contains the address.
 func (s segments) find(kind uint32, holds uint64) (offset, address, size uint64, ok bool) {
 	for t := s.table; len(t) > 0; t = t[s.segment:] {
-		offset, address, size = s.at(t, s.offset), s.at(t, s.address), s.at(t, s.size)
+		offset, address, size = s.readWord(t, s.offset), s.readWord(t, s.address), s.readWord(t, s.size)
 		if binary.LittleEndian.Uint32(t) != kind || offset > 1<<61 || size > 1<<61 {
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Where a 64-bit file has its sections, and what a section is.
+// Offsets and sizes of the sections in a 64-bit file.
 const (
 	fileHeader     = 64
 	sectionHeader  = 64
@@ -17,9 +17,9 @@ const (
 	flagCompressed = 0x800
 )
 
-// ReadNote returns the content of a section with notes, of at most limit bytes, and its
-// alignment; nil if the 64-bit library has none of the name. An error says that it is no
-// such library, or is cut off.
+// ReadNote returns the content of a section of notes with this name, of at most limit bytes, and
+// its alignment. It returns nil if the library has no such section. The error means that the file
+// is not a 64-bit library, or is truncated.
 func ReadNote(r io.ReaderAt, name string, limit uint64) (data []byte, align uint64, err error) {
 	head := make([]byte, fileHeader)
 	if n, err := r.ReadAt(head, 0); n < len(head) {
@@ -44,7 +44,7 @@ func ReadNote(r io.ReaderAt, name string, limit uint64) (data []byte, align uint
 	}
 	for ; len(table) > 0; table = table[sectionHeader:] {
 		s := section(table)
-		if get.Uint32(s[4:]) != sectionNote || get.Uint64(s[8:])&flagCompressed != 0 || !named(all, get.Uint32(s), name) {
+		if get.Uint32(s[4:]) != sectionNote || get.Uint64(s[8:])&flagCompressed != 0 || !isNameAt(all, get.Uint32(s), name) {
 			continue
 		}
 		data, err := s.content(r, limit)
@@ -56,7 +56,7 @@ func ReadNote(r io.ReaderAt, name string, limit uint64) (data []byte, align uint
 // section is the header of a section.
 type section []byte
 
-// content returns what is in the section, nothing if it is larger than limit.
+// content returns the content of the section, nil if it is larger than limit.
 func (s section) content(r io.ReaderAt, limit uint64) ([]byte, error) {
 	at, size := binary.LittleEndian.Uint64(s[24:]), binary.LittleEndian.Uint64(s[32:])
 	if size > limit {
@@ -69,7 +69,7 @@ func (s section) content(r io.ReaderAt, limit uint64) ([]byte, error) {
 	return data, nil
 }
 
-// named reports whether a name begins at a place of all names.
-func named(all []byte, at uint32, name string) bool {
+// isNameAt reports whether a name is at this offset in the table of names.
+func isNameAt(all []byte, at uint32, name string) bool {
 	return uint64(at) < uint64(len(all)) && bytes.HasPrefix(all[at:], append([]byte(name), 0))
 }

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Parse returns the libraries of a cache in their order. It leaves out entries that no
-// loader could use, such as those with a relative path.
+// Parse returns the libraries of a cache in their order. It omits entries that a loader cannot use,
+// such as entries with a relative path.
 func Parse(data []byte) ([]Entry, error) {
 	data, err := newFormat(data)
 	if err != nil {
 		return nil, fmt.Errorf("parse ld.so.cache: %w", err)
 	}
-	// One copy, of which all strings are parts.
+	// All strings are parts of this one copy.
 	c := cache{bytes: data, text: string(data)}
 	folders := c.folders()
 	n := int(binary.NativeEndian.Uint32(data[20:]))
@@ -29,8 +29,8 @@ func Parse(data []byte) ([]Entry, error) {
 			Hwcap:     binary.NativeEndian.Uint64(b[16:]),
 		}
 		var known, named bool
-		e.Name, known = c.at(binary.NativeEndian.Uint32(b[4:]))
-		e.Path, named = c.at(binary.NativeEndian.Uint32(b[8:]))
+		e.Name, known = c.stringAt(binary.NativeEndian.Uint32(b[4:]))
+		e.Path, named = c.stringAt(binary.NativeEndian.Uint32(b[8:]))
 		if !known || !named {
 			return nil, fmt.Errorf("parse ld.so.cache: entry %d points behind the end", i)
 		}
@@ -41,7 +41,7 @@ func Parse(data []byte) ([]Entry, error) {
 	return out, nil
 }
 
-// newFormat returns the part in the new format, of which header and entries are complete.
+// newFormat returns the part in the new format. It checks that header and entries are complete.
 func newFormat(data []byte) ([]byte, error) {
 	if len(data) > MaxCache {
 		return nil, fmt.Errorf("it is larger than %d MiB", MaxCache>>20)
@@ -72,8 +72,8 @@ type cache struct {
 	text  string
 }
 
-// at returns the string that begins at an offset.
-func (c cache) at(offset uint32) (string, bool) {
+// stringAt returns the string at an offset.
+func (c cache) stringAt(offset uint32) (string, bool) {
 	if uint64(offset) >= uint64(len(c.text)) {
 		return "", false
 	}
@@ -81,8 +81,8 @@ func (c cache) at(offset uint32) (string, bool) {
 	return s, ok
 }
 
-// folders returns the names of the folders of glibc-hwcaps. As the loader, it returns none
-// if the extension is damaged.
+// folders returns the names of the folders of glibc-hwcaps. Like the loader, it returns none if the
+// extension is damaged.
 func (c cache) folders() []string {
 	for section := range c.sections() {
 		if binary.NativeEndian.Uint32(section) != sectionHwcaps {
@@ -94,7 +94,7 @@ func (c cache) folders() []string {
 		}
 		var out []string
 		for at := c.bytes[offset : offset+size]; len(at) >= 4; at = at[4:] {
-			name, _ := c.at(binary.NativeEndian.Uint32(at))
+			name, _ := c.stringAt(binary.NativeEndian.Uint32(at))
 			out = append(out, name)
 		}
 		return out
@@ -124,7 +124,7 @@ func (c cache) sections() func(yield func([]byte) bool) {
 	}
 }
 
-// resolve finds the folder that the hwcap of an entry stands for.
+// resolve sets the folder of an entry whose hwcap refers to one.
 func (e *Entry) resolve(folders []string) bool {
 	if e.Hwcap&extension == 0 {
 		return true

@@ -1,5 +1,5 @@
-// Package mountinfo reads the mounts that a process sees. It needs no C and no other library,
-// so that programs that start once for each container can use it.
+// Package mountinfo reads the mounts that a process sees. It needs no C and no library from outside
+// this module, so that programs that start once for each container can use it.
 package mountinfo
 
 import (
@@ -13,23 +13,23 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Self is the file with the mounts of the calling thread. It also fits a thread with a mount
-// namespace of its own.
+// Self is the file with the mounts of the calling thread. It is correct even for a thread with a
+// separate mount namespace.
 const Self = "/proc/thread-self/mountinfo"
 
-// maxSize bounds a file: the kernel's limit of mounts in a namespace is 100,000
-// (fs.mount-max), and a mount takes about 200 bytes.
+// maxSize bounds a file. The kernel's limit of mounts in a namespace is 100,000 (fs.mount-max), and
+// a mount takes about 200 bytes.
 const maxSize = 64 << 20
 
 // Mount is a line of a mountinfo file (proc_pid_mountinfo(5)).
 type Mount struct {
 	// ID is the number of the mount, the mnt_id of /proc/PID/fdinfo.
 	ID int
-	// Root is the path within the filesystem that is mounted.
+	// Root is the path of the mounted folder within its filesystem.
 	Root string
 	// Point is the path of the mount point, relative to the root folder of the process.
 	Point string
-	// Shared is set if other mount namespaces see what is mounted on this mount.
+	// Shared is set if other mount namespaces see mounts below this mount.
 	Shared bool
 	// Type is the kind of the filesystem, for example "cgroup2".
 	Type string
@@ -37,8 +37,8 @@ type Mount struct {
 	Super string
 }
 
-// Read returns the mounts of a mountinfo file in the kernel's order: a mount comes after the
-// one that it hides. It rejects a file of more than 64 MiB.
+// Read returns the mounts of a mountinfo file in the kernel's order: a mount comes after a mount
+// that it hides. It rejects a file of more than 64 MiB.
 func Read(path string) ([]Mount, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -59,8 +59,8 @@ func Read(path string) ([]Mount, error) {
 	return mounts, nil
 }
 
-// Parse returns the mounts of the content of a mountinfo file. Its error names the first line
-// that the kernel does not write.
+// Parse returns the mounts of the content of a mountinfo file. The error names the first line in a
+// form that the kernel does not write.
 func Parse(data []byte) ([]Mount, error) {
 	var mounts []Mount
 	for line := range bytes.Lines(data) {
@@ -73,8 +73,8 @@ func Parse(data []byte) ([]Mount, error) {
 	return mounts, nil
 }
 
-// parse reads a line: ID parent major:minor root point options [optional…] - type source super.
-// One space separates fields, because a source can be empty. Only the last one can contain
+// parse parses a line: ID parent major:minor root point options [optional…] - type source super.
+// One space separates fields, because a source can be empty. Only the last field can contain
 // spaces.
 func parse(line string) (Mount, bool) {
 	before, after, ok := strings.Cut(line, " - ")
@@ -93,8 +93,8 @@ func parse(line string) (Mount, bool) {
 	return m, true
 }
 
-// unescape reads a path, in which the kernel writes spaces and the like as a backslash and three
-// octal digits.
+// unescape decodes a path. The kernel writes spaces and some other characters as a
+// backslash and three octal digits.
 func unescape(path string) string {
 	before, rest, escaped := strings.Cut(path, `\`)
 	if !escaped {
@@ -116,8 +116,8 @@ func unescape(path string) string {
 	return out.String()
 }
 
-// Of returns the number of the mount that an open file is on, also of a file that is opened for
-// its path only (O_PATH).
+// Of returns the number of the mount of an open file. The file may be opened only for its path
+// (O_PATH).
 func Of(f *os.File) (int, error) {
 	data, err := os.ReadFile("/proc/thread-self/fdinfo/" + strconv.Itoa(int(f.Fd())))
 	if err != nil {

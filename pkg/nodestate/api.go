@@ -13,7 +13,7 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// api reads and writes the Node. Each write returns the Node as it is after it.
+// api reads and writes the Node. Each write returns the resulting Node.
 type api interface {
 	watch(ctx context.Context, deliver func(Node))
 	read(ctx context.Context) (Node, error)
@@ -24,11 +24,11 @@ type api interface {
 	patch(ctx context.Context, ops []kube.Operation) (Node, error)
 }
 
-// server is the Node at an API server.
+// server is the api of a Node at an API server.
 type server struct{ *kube.Client }
 
-// watch calls deliver with the Node: once when it is known, and again after each change of what
-// Node has but for its version. It needs the verbs list and watch on Nodes.
+// watch calls deliver with the Node: once when it is known, and again after each change of a field
+// of Node except its version. It needs the verbs list and watch on Nodes.
 func (s server) watch(ctx context.Context, deliver func(Node)) {
 	var last *Node
 	kube.Watch(ctx, s.Client, kube.Query{Object: s.Node()}, func(nodes []Node) {
@@ -54,12 +54,12 @@ func (s server) read(ctx context.Context) (Node, error) {
 	return n, nil
 }
 
-// applyMetadata makes the Node have the labels and annotations. It removes those that the agent
-// applied before and that are left out, unless another manager owns them too, and takes over those
-// that another manager owns. If one of them is invalid, it applies none.
+// applyMetadata applies labels and annotations to the Node. It removes labels and annotations that
+// the agent applied before and that are omitted now, unless another manager also owns them. It
+// takes over labels and annotations of other managers. If one of them is invalid, it applies none.
 //
-// It needs the verb patch on Nodes. The agent must not have the verb create, or the
-// API server would create a Node for a name that does not exist.
+// It needs the verb patch on Nodes. The agent must not have the verb create, because the API server
+// would then create a Node for a name that does not exist.
 func (s server) applyMetadata(ctx context.Context, labels, annotations map[string]string) (Node, error) {
 	metadata := map[string]any{"name": s.Node().Name}
 	for key, value := range map[string]map[string]string{"labels": labels, "annotations": annotations} {
@@ -70,10 +70,10 @@ func (s server) applyMetadata(ctx context.Context, labels, annotations map[strin
 	return s.apply(ctx, "", map[string]any{"metadata": metadata}, "apply labels to")
 }
 
-// applyCondition sets the condition of the Node, and leaves the conditions of other
-// writers alone. The caller keeps LastTransition while Status does not change. It is
-// written as the time of the heartbeat too, so that the API server stores nothing for a
-// condition that did not change. It needs the verb patch on nodes/status.
+// applyCondition sets the condition of the Node, and does not change the conditions of other
+// writers. The caller keeps LastTransition while Status does not change. applyCondition also writes
+// LastTransition as the time of the heartbeat, so that the API server stores nothing for an
+// unchanged condition. It needs the verb patch on nodes/status.
 func (s server) applyCondition(ctx context.Context, c *Condition) (Node, error) {
 	object := map[string]any{"metadata": map[string]any{"name": s.Node().Name}}
 	if c == nil {
@@ -113,11 +113,10 @@ func (s server) patch(ctx context.Context, ops []kube.Operation) (Node, error) {
 // taintTries bounds the attempts to remove a taint while others change the list.
 const taintTries = 5
 
-// removeTaint removes the taint with that key and effect, whatever its value, from
-// the Node. It writes nothing if the Node does not have it. One manager owns the
-// list of taints as a whole, so it cannot be applied: removeTaint patches it on the
-// condition that the taint is where it was read, and keeps what others add and
-// remove at the same moment.
+// removeTaint removes the taint with this key and effect, and any value, from the Node. It writes
+// nothing if the Node does not have the taint. The list of taints as a whole has one owner, so it
+// cannot be applied. removeTaint therefore patches the list with a test that the taint is at the
+// same place as before. This keeps taints that others add or remove at the same moment.
 //
 // It needs the verbs get and patch on Nodes.
 func (s server) removeTaint(ctx context.Context, t Taint) (Node, error) {
@@ -138,13 +137,13 @@ func (s server) withoutTaint(ctx context.Context, t Taint) (Node, error) {
 		}
 		is := test.Path + string(test.Value)
 		if apierrors.IsInvalid(failure) && is == last {
-			// The taint is where it was: the API server rejects not the test, but the change.
+			// The taint is at the same place. The API server rejects the change and not the test.
 			return n, failure
 		}
 		last = is
 		n, failure = s.patch(ctx, []kube.Operation{*test, {Op: "remove", Path: test.Path}})
-		// The API server answers 422 to a test that fails, and 409 where it has lost
-		// against other writers itself.
+		// The API server answers 422 to a test that fails. It answers 409 if it has itself lost
+		// against other writers.
 		if !apierrors.IsInvalid(failure) && !apierrors.IsConflict(failure) {
 			return n, failure
 		}
@@ -152,9 +151,10 @@ func (s server) withoutTaint(ctx context.Context, t Taint) (Node, error) {
 	return Node{}, fmt.Errorf("the node changed at each of %d tries: %w", taintTries, failure)
 }
 
-// taintTest returns the Node, and the operation that tests where it has the taint now, nil
-// if it has none. After the last taint an empty list is left, which the API server
-// stores and shows as none (core/v1 NodeSpec.taints: omitempty).
+// taintTest returns the Node, and an operation that tests the current place of the taint. The
+// operation is nil if the Node does not have the taint. After the removal of the last taint, the
+// list is empty. The API server stores and shows an empty list as no list (core/v1 NodeSpec.taints:
+// omitempty).
 func (s server) taintTest(ctx context.Context, t Taint) (Node, *kube.Operation, error) {
 	var raw json.RawMessage
 	if err := s.Get(ctx, s.Node(), &raw); err != nil {
@@ -163,7 +163,7 @@ func (s server) taintTest(ctx context.Context, t Taint) (Node, *kube.Operation, 
 	var n Node
 	var node struct {
 		Spec struct {
-			// Each is tested as it was read, with keys that are unknown here.
+			// The test compares the taint as it was read, including unknown keys.
 			Taints []json.RawMessage `json:"taints"`
 		} `json:"spec"`
 	}

@@ -8,8 +8,8 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// Cordon makes the Node unschedulable. An annotation, in the same write, says that it was this
-// writer, so that it uncordons no node that somebody else has cordoned. Cordon fails if the Node has
+// Cordon makes the Node unschedulable. The same write adds an annotation that names this writer, so
+// that it does not uncordon a node that another writer has cordoned. Cordon fails if the Node has
 // changed since it was read as n.
 func (w *Writer) Cordon(ctx context.Context, n Node, value string) error {
 	quoted, err := json.Marshal(value)
@@ -23,8 +23,7 @@ func (w *Writer) Cordon(ctx context.Context, n Node, value string) error {
 	return w.patch(ctx, "cordon", append(ops, kube.Operation{Op: "add", Path: kube.AnnotationPath(w.cfg.Cordon), Value: quoted}))
 }
 
-// Uncordon takes back what Cordon wrote, and nothing else. It fails if the Node has changed since
-// it was read as n.
+// Uncordon reverts the changes of Cordon. It fails if the Node has changed since it was read as n.
 func (w *Writer) Uncordon(ctx context.Context, n Node) error {
 	if !w.Cordoned(n) {
 		return nil

@@ -1,8 +1,8 @@
-// Package nodestate keeps what one writer publishes on the Node object of its node: labels and
-// annotations, a condition, a start-up taint that it removes, and a cordon.
+// Package nodestate publishes the state of one writer on its Node object: labels and annotations, a
+// condition, a start-up taint that it removes, and a cordon.
 //
-// Each writer is a field manager of its own: what it has applied and no longer desires is removed,
-// and what others own stays. A Writer sends only differences, and writes again what others have
-// changed, slower and slower if they go on. A Keeper is a Writer with a loop around it, for a writer
-// that has no loop itself.
+// Each writer is a separate field manager. Fields that it has applied and no longer desires are
+// removed, and fields of other managers stay. A Writer sends only differences. It writes fields
+// again that others have changed, with growing delays if they continue. A Keeper is a Writer with a
+// loop, for a writer without a loop.
 package nodestate

@@ -12,20 +12,20 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Keeper keeps the Node as desired, whoever changes it.
+// Keeper keeps the Node in the desired state, even if others change it.
 type Keeper struct {
 	*Writer
 	loop    *reconcile.Loop
 	desired atomic.Pointer[Desired]
-	// published is the desired state that was published last.
+	// published is the last desired state that was published.
 	published atomic.Pointer[Desired]
-	// failed is why the last write failed in part.
+	// failed is the error of the last write, if a part of it failed.
 	failed reconcile.Status
 }
 
 var errPending = errors.New("the desired state has not been published yet")
 
-// NewKeeper returns a Keeper; it does nothing before Run or Once.
+// NewKeeper returns a Keeper. It does nothing before Run or Once.
 func NewKeeper(client *kube.Client, cfg Config) *Keeper { return keeperOf(New(client, cfg)) }
 
 func keeperOf(w *Writer) *Keeper {
@@ -41,13 +41,13 @@ func keeperOf(w *Writer) *Keeper {
 	return k
 }
 
-// Set makes d the desired state. It does not block.
+// Set sets the desired state to d. It does not block.
 func (k *Keeper) Set(d Desired) {
 	k.desired.Store(&d)
 	k.loop.Wake()
 }
 
-// Err returns nil if the desired state is published, and otherwise why it is not.
+// Err returns nil if the desired state is published, and otherwise the reason why it is not.
 func (k *Keeper) Err() error {
 	if err := k.loop.Ready(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (k *Keeper) Err() error {
 	return nil
 }
 
-// Run keeps the Node until ctx ends.
+// Run keeps the Node in the desired state until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.forget() // the Node of an earlier Run is outdated
 	k.failed.Set(nil)
@@ -67,8 +67,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer watching.Wait()
 	watching.Go(func() {
 		k.Watch(ctx, func() {
-			// It does not end the delay after a write that failed: a Node that others change all the
-			// time is no reason to hurry.
+			// A change of the Node does not end the delay after a failed write, because others may
+			// change the Node all the time.
 			if k.failed.Err() == nil {
 				k.loop.Wake()
 			}
@@ -77,7 +77,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return k.loop.Run(ctx)
 }
 
-// step writes what is due.
+// step writes the fields that are due.
 func (k *Keeper) step(ctx context.Context) (reconcile.Result, error) {
 	d := k.desired.Load()
 	r, err := k.Put(ctx, *d)
@@ -90,7 +90,7 @@ func (k *Keeper) step(ctx context.Context) (reconcile.Result, error) {
 	return r, err
 }
 
-// Once makes the Node as desired, and returns nil once it is.
+// Once writes the desired state, and returns nil when it is published.
 func (k *Keeper) Once(ctx context.Context, d Desired) error {
 	read, known := context.WithCancel(ctx)
 	defer known()

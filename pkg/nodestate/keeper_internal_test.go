@@ -90,7 +90,7 @@ func (c *cluster) applyCondition(_ context.Context, cond *Condition) (Node, erro
 }
 
 func (c *cluster) removeTaint(_ context.Context, t Taint) (Node, error) {
-	return c.write(&c.taints, c.failTaint, func() { c.node.Taints = slices.DeleteFunc(slices.Clone(c.node.Taints), t.same) })
+	return c.write(&c.taints, c.failTaint, func() { c.node.Taints = slices.DeleteFunc(slices.Clone(c.node.Taints), t.sameTaint) })
 }
 
 func (*cluster) patch(context.Context, []kube.Operation) (Node, error) { panic("not in these tests") }

@@ -11,56 +11,56 @@ import (
 
 // Node is the part of a Node that writers read.
 type Node struct {
-	// Version is the resourceVersion. Nodes that differ in it alone are the same.
+	// Version is the resourceVersion. Nodes that differ only in it are the same.
 	Version             string
 	Labels, Annotations map[string]string
-	// Managed has what each field manager owns of them.
+	// Managed has the labels and annotations that each field manager owns.
 	Managed []Managed
 	// Unschedulable is set while the Node is cordoned.
 	Unschedulable bool
 	Taints        []Taint
 	Conditions    []Condition
-	// Capacity has quantities by resource, with those of unhealthy devices.
+	// Capacity has quantities by resource. It includes unhealthy devices.
 	Capacity map[string]string
 }
 
 // Managed has the keys that a field manager owns, sorted.
 type Managed struct {
 	Manager string
-	// Applied is set for what server-side apply wrote: if the manager applies again and leaves a key
-	// out, the API server removes it.
+	// Applied is set for keys from server-side apply. If the manager applies again and omits a key,
+	// the API server removes it.
 	Applied             bool
 	Labels, Annotations []string
 }
 
 // Condition is one of a Node's conditions.
 type Condition struct {
-	// Type is the name, "GPUReady"; a Node has one condition of a type.
+	// Type is the name, such as "GPUReady". A Node has one condition of a type.
 	Type string
 	// Status is "True", "False" or "Unknown".
 	Status string
-	// Reason is one word in CamelCase, Message is for people.
+	// Reason is one word in CamelCase. Message is for people.
 	Reason, Message string
-	// LastTransition is when Status last changed.
+	// LastTransition is the time of the last change of Status.
 	LastTransition time.Time
 }
 
 // Taint keeps pods that do not tolerate it from the Node.
 type Taint struct {
 	Key, Value string
-	// Effect is "NoSchedule", "PreferNoSchedule" or "NoExecute". A Node has one
-	// taint of a key and an effect.
+	// Effect is "NoSchedule", "PreferNoSchedule" or "NoExecute". A Node has one taint with the same
+	// key and effect.
 	Effect string
 }
 
-// UnmarshalJSON decodes a Node of the core API. It skips everything else of it,
-// such as the images of the node.
+// UnmarshalJSON decodes a Node of the core API. It skips all other fields, such as the images of
+// the node.
 func (n *Node) UnmarshalJSON(data []byte) error {
 	var w struct {
 		Metadata struct {
 			ResourceVersion     string
 			Labels, Annotations map[string]string
-			ManagedFields       []managed
+			ManagedFields       []managedFields
 		}
 		Spec struct {
 			Unschedulable bool
@@ -90,25 +90,25 @@ func (n *Node) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// managed is what one field manager owns, as far as it is labels and annotations. The form is
-// FieldsV1 (API reference, ObjectMeta.managedFields).
-type managed struct {
+// managedFields has the labels and annotations that one field manager owns, in the form FieldsV1
+// (API reference, ObjectMeta.managedFields).
+type managedFields struct {
 	Manager, Operation, Subresource string
 	Fields                          struct {
 		Metadata struct {
-			Labels      map[string]skipped `json:"f:labels"`
-			Annotations map[string]skipped `json:"f:annotations"`
+			Labels      map[string]ignoredValue `json:"f:labels"`
+			Annotations map[string]ignoredValue `json:"f:annotations"`
 		} `json:"f:metadata"`
 	} `json:"fieldsV1"`
 }
 
-// skipped is a value that nobody needs.
-type skipped struct{}
+// ignoredValue is a value that is not decoded.
+type ignoredValue struct{}
 
-func (*skipped) UnmarshalJSON([]byte) error { return nil }
+func (*ignoredValue) UnmarshalJSON([]byte) error { return nil }
 
 // owners returns the managers that own labels or annotations.
-func owners(all []managed) []Managed {
+func owners(all []managedFields) []Managed {
 	var out []Managed
 	for _, m := range all {
 		is := Managed{
@@ -122,8 +122,8 @@ func owners(all []managed) []Managed {
 	return out
 }
 
-// keys returns the keys of a map's fields. "." stands for the map itself.
-func keys(fields map[string]skipped) []string {
+// keys returns the keys in the fields of a map. The field "." stands for the map itself.
+func keys(fields map[string]ignoredValue) []string {
 	var out []string
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		if key, is := strings.CutPrefix(field, "f:"); is {
@@ -133,7 +133,7 @@ func keys(fields map[string]skipped) []string {
 	return out
 }
 
-// applied returns what a manager has applied.
+// applied returns the labels and annotations that a manager has applied.
 func (n Node) applied(manager string) (labels, annotations []string) {
 	for _, m := range n.Managed {
 		if m.Applied && m.Manager == manager {
@@ -143,8 +143,8 @@ func (n Node) applied(manager string) (labels, annotations []string) {
 	return nil, nil
 }
 
-// ofOthers reports whether other managers own a label, and this one does not.
-func (n Node) ofOthers(label, manager string) bool {
+// ownedByOthers reports whether only other managers own a label.
+func (n Node) ownedByOthers(label, manager string) bool {
 	others := false
 	for _, m := range n.Managed {
 		if slices.Contains(m.Labels, label) {
@@ -157,7 +157,7 @@ func (n Node) ofOthers(label, manager string) bool {
 	return others
 }
 
-// older reports whether n was read before other. The API server counts versions up (API
+// older reports whether n was read before other. The API server increments versions (API
 // conventions, "Resource versions").
 func (n Node) older(other Node) bool {
 	a, errA := strconv.ParseUint(n.Version, 10, 64)

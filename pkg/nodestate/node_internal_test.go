@@ -29,7 +29,7 @@ func TestOwners(t *testing.T) {
 		"what a later version may put there": {`[{"manager":"a","fieldsV1":{"f:metadata":{"f:labels":{"f:x":7,"f:y":[{}],"f:z":null,"v:1":{}}}}}]`, []Managed{{Manager: "a", Labels: []string{"x", "y", "z"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var all []managed
+			var all []managedFields
 			if err := json.Unmarshal([]byte(tc.managed), &all); err != nil {
 				t.Fatal(err)
 			}

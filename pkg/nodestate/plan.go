@@ -9,21 +9,23 @@ import (
 	"time"
 )
 
-// Desired is what a writer publishes. It is immutable.
+// Desired is the desired state of a writer. It is immutable.
 type Desired struct {
-	// Labels and Annotations are all that the Node has of the writer. While both are nil, those
-	// that are published stay as they are.
+	// Labels and Annotations are all labels and annotations of the writer on the Node. If both are
+	// nil, the published ones do not change.
 	Labels, Annotations map[string]string
-	// Condition is nil if none is published. Its LastTransition is not read.
+	// Condition is nil if no condition is published. Its LastTransition is ignored.
 	Condition *Condition
-	// Remove is a taint that is removed, and never added. If it has no key, no taint is removed.
+	// Remove is a taint that the writer removes and never adds. If it has no key, the writer
+	// removes no taint.
 	Remove Taint
 }
 
-// plan has the writes that make the Node as desired.
+// plan has the writes that bring the Node into the desired state.
 type plan struct {
 	// metadata is set if labels and annotations are applied. They are applied as a whole: the API
-	// server removes those that the writer applied before and that are not among them.
+	// server removes labels and annotations that the writer applied before and that are omitted
+	// now.
 	metadata            bool
 	labels, annotations map[string]string
 	// condition and taint are nil if they need no request.
@@ -48,37 +50,37 @@ func (p plan) LogValue() slog.Value {
 	return slog.StringValue(strings.Join(parts, ","))
 }
 
-// plan compares the Node with the desired state. A label with the desired value
-// needs no request, whoever wrote it. A label that the writer applied and no longer
-// desires is removed.
+// plan compares the Node with the desired state. A label with the desired value needs no request,
+// even if another writer wrote it. A label that the writer applied and no longer desires is
+// removed.
 func (c Config) plan(there Node, desired Desired) plan {
 	var p plan
 	if desired.Labels != nil || desired.Annotations != nil {
 		labels, annotations := there.applied(c.manager)
-		wanted := c.yield(there, desired.Labels)
-		now := only(there.Labels, wanted, labels)
+		wanted := c.withoutYielded(there, desired.Labels)
+		now := relevant(there.Labels, wanted, labels)
 		if at, is := there.Labels[c.Timestamp]; is && len(wanted) > 0 {
 			now[c.Timestamp] = at
 		}
 		stamped, differ := Stamp(c.Timestamp, c.Time, wanted, now)
-		if differ || !maps.Equal(only(there.Annotations, desired.Annotations, annotations), desired.Annotations) {
+		if differ || !maps.Equal(relevant(there.Annotations, desired.Annotations, annotations), desired.Annotations) {
 			p.metadata, p.labels, p.annotations = true, stamped, desired.Annotations
 		}
 	}
 	if desired.Condition != nil {
 		p.condition = c.condition(there, *desired.Condition)
 	}
-	if t := desired.Remove; t.Key != "" && slices.ContainsFunc(there.Taints, t.same) {
+	if t := desired.Remove; t.Key != "" && slices.ContainsFunc(there.Taints, t.sameTaint) {
 		p.taint = &t
 	}
 	return p
 }
 
-// same reports whether a toleration of the key and the effect is for both.
-func (t Taint) same(other Taint) bool { return t.Key == other.Key && t.Effect == other.Effect }
+// sameTaint reports whether both taints have the same key and effect.
+func (t Taint) sameTaint(other Taint) bool { return t.Key == other.Key && t.Effect == other.Effect }
 
-// only returns the entries of a map whose keys are desired, or have been applied.
-func only(of, desired map[string]string, applied []string) map[string]string {
+// relevant returns the entries of a map whose keys are desired or were applied.
+func relevant(of, desired map[string]string, applied []string) map[string]string {
 	out := maps.Clone(of)
 	maps.DeleteFunc(out, func(key, _ string) bool {
 		_, is := desired[key]
@@ -90,18 +92,18 @@ func only(of, desired map[string]string, applied []string) map[string]string {
 	return out
 }
 
-// yield returns labels without those that the writer leaves to another one.
-func (c Config) yield(there Node, labels map[string]string) map[string]string {
+// withoutYielded returns labels without the labels that the writer leaves to another writer.
+func (c Config) withoutYielded(there Node, labels map[string]string) map[string]string {
 	if c.Yields == nil {
 		return labels
 	}
 	out := maps.Clone(labels)
-	maps.DeleteFunc(out, func(key, _ string) bool { return c.Yields(key) && there.ofOthers(key, c.manager) })
+	maps.DeleteFunc(out, func(key, _ string) bool { return c.Yields(key) && there.ownedByOthers(key, c.manager) })
 	return out
 }
 
-// condition returns the condition to apply, nil if the Node has it. The time of the
-// transition is that of the status (API conventions, "Typical status properties").
+// condition returns the condition to apply, nil if the Node has it already. The time of the
+// transition changes only with the status (API conventions, "Typical status properties").
 func (c Config) condition(there Node, want Condition) *Condition {
 	want.LastTransition = c.Time()
 	for _, old := range there.Conditions {
@@ -118,9 +120,9 @@ func (c Config) condition(there Node, want Condition) *Condition {
 	return &want
 }
 
-// Stamp returns labels with the label key, the time at which they last changed in seconds since
-// 1970, and whether they differ from the published ones. It keeps the published time if nothing else
-// has changed. Without a key, or without labels, it adds none.
+// Stamp adds the label key to labels: the time of their last change, in seconds since 1970. It also
+// returns whether the labels differ from the published ones. It keeps the published time if no
+// other label has changed. It adds nothing if key or labels are empty.
 func Stamp(key string, now func() time.Time, labels, published map[string]string) (stamped map[string]string, differ bool) {
 	if key == "" || len(labels) == 0 {
 		return labels, !maps.Equal(labels, published)

@@ -18,52 +18,52 @@ import (
 )
 
 const (
-	// againFirst and againMost are the delays before the Node is written again that another writer
-	// changes, or whose notes change.
+	// againFirst and againMost are the delays before the Node is written again after another writer
+	// has changed it, or after only notes have changed.
 	againFirst = time.Second
 	againMost  = 5 * time.Minute
-	// stable is how long the Node has to stay as written before the delays are short again.
+	// stable is the time without a change by others after which the delays are short again.
 	stable = 10 * time.Minute
 )
 
 // Config describes a Writer.
 type Config struct {
-	// Notes are keys of annotations for people. If nothing else changes, they are written again
-	// after the delays that hold for what another writer has changed.
+	// Notes are keys of annotations for people. If only notes change, they are written after the
+	// same delays as after a change by another writer.
 	Notes []string
-	// Cordon is the key of the annotation that says that this writer has cordoned the Node.
+	// Cordon is the key of the annotation which records that this writer has cordoned the Node.
 	Cordon string
-	// Timestamp is the key of a label with the time at which the others last changed; see Stamp.
+	// Timestamp is the key of a label with the time of the last change of the other labels (see
+	// Stamp).
 	Timestamp string
-	// Yields reports whether a label is left to another writer that owns it. Nil
-	// means that none is.
+	// Yields reports whether a label is left to another writer that owns it. If nil, no label is.
 	Yields func(key string) bool
-	// Time is the clock of condition transitions and delays; nil for time.Now.
+	// Time is the clock for condition transitions and delays; nil for time.Now.
 	Time func() time.Time
 	Log  *slog.Logger
 
-	// name is that of the Node, and manager the field manager: the agent of the client.
+	// name is the name of the Node. manager is the field manager, the agent of the client.
 	name, manager string
 }
 
-// Writer writes to the Node of a client. See, Node and Watch are safe for concurrent use, and the
-// other methods beside these.
+// Writer writes to the Node of a client. See, Node and Watch may be called concurrently with each
+// other and with one of the other methods.
 type Writer struct {
 	cfg Config
 	api api
 
 	mu sync.Mutex
-	// there is the newest Node that is known, of the watch and of the answers to writes.
+	// there is the newest known Node, from the watch and from the answers to writes.
 	there *Node
 
-	// tried is the desired state that was last written, and nil if that failed in part. at is when,
-	// and due is when it may be written again.
+	// tried is the desired state that was last written, nil if a part of the write failed. at is
+	// the time of that write, and due the earliest time of the next one.
 	tried   *Desired
 	at, due time.Time
 	again   pace.Backoff
 }
 
-// New returns a Writer. It does nothing by itself.
+// New returns a Writer. It starts nothing.
 func New(client *kube.Client, cfg Config) *Writer {
 	cfg.name, cfg.manager = client.Node().Name, client.Agent()
 	return newWriter(server{client}, cfg)
@@ -76,8 +76,8 @@ func newWriter(a api, cfg Config) *Writer {
 	return &Writer{cfg: cfg, api: a, again: pace.Backoff{First: againFirst, Most: againMost}}
 }
 
-// Watch follows the Node until ctx ends, and calls changed after each change. It needs the verbs list
-// and watch on Nodes.
+// Watch follows the Node until ctx ends, and calls changed after each change. It needs the verbs
+// list and watch on Nodes.
 func (w *Writer) Watch(ctx context.Context, changed func()) {
 	w.api.watch(ctx, func(n Node) {
 		w.See(n)
@@ -94,7 +94,7 @@ func (w *Writer) Read(ctx context.Context) (Node, error) {
 	return n, err
 }
 
-// See makes n what is known of the Node, unless something newer is.
+// See records n as the state of the Node, unless a newer state is known.
 func (w *Writer) See(n Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,8 +103,8 @@ func (w *Writer) See(n Node) {
 	}
 }
 
-// Node returns what is known of the Node, with what this writer has written. known is false before the first
-// answer of the API server.
+// Node returns the known state of the Node, including the changes by this writer. known is false
+// before the first answer of the API server.
 func (w *Writer) Node() (_ Node, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *Writer) Node() (_ Node, known bool) {
 	return *w.there, true
 }
 
-// forget makes the Node unknown.
+// forget makes the state of the Node unknown.
 func (w *Writer) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,8 +126,8 @@ var (
 	errOverwritten = errors.New("another writer has changed the Node object, writing it again soon")
 )
 
-// Put makes the Node as desired. It sends no request if the Node is. The result says when to call Put
-// again, and why the Node is not as desired.
+// Put writes the desired state to the Node. It sends no request if the Node has this state already.
+// The result says when to call Put again, and why the Node is not in the desired state.
 func (w *Writer) Put(ctx context.Context, desired Desired) (reconcile.Result, error) {
 	there, known := w.Node()
 	if !known {
@@ -155,19 +155,19 @@ func (w *Writer) Put(ctx context.Context, desired Desired) (reconcile.Result, er
 		w.again.Reset()
 	}
 	w.tried, w.at = nil, now
-	if err := w.do(ctx, p); err != nil {
+	if err := w.applyPlan(ctx, p); err != nil {
 		return reconcile.Result{}, err
 	}
 	w.tried, w.due = &desired, now.Add(w.again.Next())
 	return reconcile.Result{}, nil
 }
 
-// compare reports whether the desired state is what was written last, or differs by notes alone.
+// compare reports whether the desired state is the last written one, or differs only in notes.
 func (w *Writer) compare(desired Desired) (again, noted bool) {
 	if w.tried == nil {
 		return false, false
 	}
-	// Reflection, because the desired state has maps and pointers: a new field counts without a line here.
+	// Reflection, because the desired state has maps and pointers. A new field needs no code here.
 	if reflect.DeepEqual(*w.tried, desired) {
 		return true, false
 	}
@@ -180,8 +180,8 @@ func (c Config) withoutNotes(d Desired) Desired {
 	return d
 }
 
-// do carries out a plan. It goes on after a write that fails.
-func (w *Writer) do(ctx context.Context, p plan) error {
+// applyPlan makes the writes of a plan. It continues after a failed write.
+func (w *Writer) applyPlan(ctx context.Context, p plan) error {
 	var errs []error
 	wrote := func(n Node, err error) bool {
 		if err == nil {
@@ -203,11 +203,11 @@ func (w *Writer) do(ctx context.Context, p plan) error {
 	return errors.Join(errs...)
 }
 
-// Published are kinds of what a writer publishes.
+// Published selects kinds of published state.
 type Published struct{ Metadata, Condition, Cordon bool }
 
-// Withdraw removes what the writer has published, also what a process before has. It repeats what
-// fails until ctx ends, unless the API server forbids it.
+// Withdraw removes the state that the writer has published, even if an earlier process did so. It
+// retries failed requests until ctx ends, unless the API server forbids them.
 func (w *Writer) Withdraw(ctx context.Context, what Published) error {
 	retry := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
 	for {

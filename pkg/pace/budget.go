@@ -2,19 +2,19 @@ package pace
 
 import "time"
 
-// Budget limits a rate: Burst at once, and then one in each Every. It is not safe for
+// Budget limits a rate: Burst events at once, and then one in each Every. It is not safe for
 // concurrent use.
 type Budget struct {
 	Burst int
 	Every time.Duration
 
-	// spent is what is missing to Burst, and since when one more comes back, while
-	// something is missing.
+	// spent is the number of events that the budget has not regained yet. It regains the next one
+	// at the time since plus Every.
 	spent int
 	since time.Time
 }
 
-// Spend spends one, and reports whether there was one.
+// Spend spends one event, and reports whether the budget had one.
 func (b *Budget) Spend(now time.Time) bool {
 	if b.spent == 0 {
 		b.since = now

@@ -1,6 +1,5 @@
-// Package pace connects the goroutines of an agent: coalesced signals, values of
-// which only the newest counts, pauses that end with a context, and
-// delays between attempts that grow.
+// Package pace connects the goroutines of an agent: coalesced signals, channels that hold only the
+// newest value, pauses that end with a context, and growing delays between attempts.
 package pace
 
 import (
@@ -8,8 +7,8 @@ import (
 	"time"
 )
 
-// Signal wakes the receiver of c, which must have a capacity of one. Signals that
-// nobody has received yet count as one. It does not block.
+// Signal wakes the receiver of c, which must have a capacity of one. Signals that were not received
+// yet count as one. It does not block.
 func Signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -17,7 +16,7 @@ func Signal(c chan struct{}) {
 	}
 }
 
-// Drain removes a signal that nobody has received, and reports whether there was one.
+// Drain removes a signal that was not received yet, and reports whether there was one.
 func Drain(c chan struct{}) bool {
 	select {
 	case <-c:
@@ -39,10 +38,10 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Backoff is the delay between attempts, which doubles with each attempt. It is not
-// safe for concurrent use.
+// Backoff is the delay between attempts. It doubles with each attempt. It is not safe for
+// concurrent use.
 type Backoff struct {
-	// First is the delay after the first attempt, and Most the longest delay.
+	// First is the delay after the first attempt. Most is the longest delay.
 	First, Most time.Duration
 
 	next time.Duration
@@ -55,7 +54,7 @@ func (b *Backoff) Next() time.Duration {
 	return now
 }
 
-// Reset makes the next delay the first one again. Call it after a success.
+// Reset sets the next delay to First. Call it after a success.
 func (b *Backoff) Reset() { b.next = 0 }
 
 // Pause waits for the delay before the next attempt. It returns false if ctx ends

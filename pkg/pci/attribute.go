@@ -8,15 +8,14 @@ import (
 	"strconv"
 )
 
-// Class returns the class, of 24 bits, of the device with that bus id, of any
-// vendor.
+// Class returns the 24-bit class of the device with this bus ID. The device may be from any vendor.
 func Class(sysRoot, busID string) (uint32, error) {
-	class, err := number(filepath.Join(devicesDir(sysRoot), busID), "class", 24)
+	class, err := readNumber(filepath.Join(devicesDir(sysRoot), busID), "class", 24)
 	return uint32(class), err
 }
 
-// NUMANode returns the NUMA node of the device with that bus id, -1 if it has none or if
-// it is unknown.
+// NUMANode returns the NUMA node of the device with this bus ID, -1 if it has none or if it is
+// unknown.
 func NUMANode(sysRoot, busID string) int {
 	text, err := attribute(filepath.Join(devicesDir(sysRoot), busID), "numa_node")
 	if err != nil {
@@ -29,14 +28,14 @@ func NUMANode(sysRoot, busID string) int {
 	return node
 }
 
-// attribute reads a file of text in a device's folder.
+// attribute reads a text file in a device's folder.
 func attribute(dir, name string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(dir, name))
 	return string(bytes.TrimSpace(data)), err
 }
 
-// number reads an attribute that sysfs writes as "0x10de".
-func number(dir, name string, bits int) (uint64, error) {
+// readNumber reads an attribute that sysfs writes in the form "0x10de".
+func readNumber(dir, name string, bits int) (uint64, error) {
 	text, err := attribute(dir, name)
 	if err != nil {
 		return 0, err

@@ -13,29 +13,30 @@ import (
 )
 
 const (
-	// kernelGroup is the multicast group of the kernel's own uevents. udev sends its
-	// processed ones to another group.
+	// kernelGroup is the multicast group of the kernel's uevents. udev sends its processed uevents
+	// to another group.
 	kernelGroup = 1
-	// messageSize is more than a uevent can have: its variables take up to 2 KiB
-	// (UEVENT_BUFFER_SIZE in linux/kobject.h), and it has the path twice.
+	// messageSize is larger than any uevent: its variables take up to 2 KiB (UEVENT_BUFFER_SIZE in
+	// linux/kobject.h), and it contains the path twice.
 	messageSize = 16 << 10
-	// uidMap shows which user namespace this process is in.
+	// uidMap is a file that shows the user namespace of this process.
 	uidMap = "/proc/self/uid_map"
 )
 
-// errDeaf is returned if the kernel would send nothing.
+// errDeaf is returned if the kernel would not send uevents to this process.
 var errDeaf = errors.New("the kernel sends uevents of devices only to the host's user namespace (hostUsers: true)")
 
-// listener receives the kernel's uevents, which takes no privileges.
+// listener receives the kernel's uevents. It needs no privileges.
 type listener struct {
 	socket *os.File
 	buf    []byte
 }
 
-// listen opens the socket. The kernel sends uevents of devices without a network
-// namespace, such as PCI devices, to all network namespaces that the initial user
-// namespace owns, so also to that of a pod; before Linux 4.18 to all (commit a3498436b3a0, "netns: restrict uevents"). In another user
-// namespace the socket opens and stays silent.
+// listen opens the socket. The kernel sends uevents of devices without a network namespace, such as
+// PCI devices, to all network namespaces that the initial user namespace owns, including the
+// network namespace of a pod. Before Linux 4.18 it sent them to all network namespaces (commit
+// a3498436b3a0, "netns: restrict uevents"). In another user namespace the socket opens but receives
+// nothing.
 func listen() (*listener, error) {
 	if text, err := os.ReadFile(uidMap); err == nil && !initialUsers(string(text)) {
 		return nil, errDeaf
@@ -51,16 +52,16 @@ func listen() (*listener, error) {
 	return &listener{socket: os.NewFile(uintptr(fd), "uevents"), buf: make([]byte, messageSize)}, nil
 }
 
-// initialUsers reports whether a uid_map is that of the initial user namespace:
-// all ids, each as itself (user_namespaces(7)).
+// initialUsers reports whether uidMap is from the initial user namespace, which maps every ID to
+// itself (user_namespaces(7)).
 func initialUsers(uidMap string) bool {
 	return strings.Join(strings.Fields(uidMap), " ") == "0 0 4294967295"
 }
 
 func (l *listener) close() error { return l.socket.Close() }
 
-// next waits for an event that counts, and then receives those that follow within settle:
-// a rescan of the bus causes many.
+// next waits for an event that counts, and then receives all events within settle, because a rescan
+// of the bus causes many.
 func (l *listener) next(ctx context.Context, settle time.Duration) error {
 	err := l.wait(ctx, time.Time{})
 	for last := time.Now().Add(settle); err == nil; {
@@ -72,7 +73,7 @@ func (l *listener) next(ctx context.Context, settle time.Duration) error {
 	return err
 }
 
-// wait returns nil when an event counts.
+// wait returns nil after an event that counts.
 func (l *listener) wait(ctx context.Context, deadline time.Time) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.socket.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -88,7 +89,7 @@ func (l *listener) wait(ctx context.Context, deadline time.Time) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, unix.ENOBUFS):
-			return l.empty(ctx) // messages were lost, and one of them may have counted
+			return l.drain(ctx) // messages were lost, and one of them may have counted
 		case err != nil:
 			return fmt.Errorf("receive uevent: %w", err)
 		}
@@ -98,9 +99,9 @@ func (l *listener) wait(ctx context.Context, deadline time.Time) error {
 	}
 }
 
-// empty receives what the socket still has. After the kernel reported a lost message, it
-// loses further ones silently until the socket is empty.
-func (l *listener) empty(ctx context.Context) error {
+// drain receives the messages that are left in the socket. After the kernel has reported a lost
+// message, it loses further ones silently until the socket is empty.
+func (l *listener) drain(ctx context.Context) error {
 	conn, err := l.socket.SyscallConn()
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func (l *listener) empty(ctx context.Context) error {
 	return cmp.Or(err, ctx.Err())
 }
 
-// receive returns the next message that comes from the kernel.
+// receive returns the next message from the kernel.
 func (l *listener) receive() ([]byte, error) {
 	conn, err := l.socket.SyscallConn()
 	if err != nil {
@@ -134,7 +135,8 @@ func (l *listener) receive() ([]byte, error) {
 		if err := cmp.Or(err, failed); err != nil {
 			return nil, err
 		}
-		// Only the kernel has port 0; a privileged process could send here too.
+		// Only messages from the kernel have port 0. A privileged process could also send to this
+		// socket.
 		if sender, ok := from.(*unix.SockaddrNetlink); ok && sender.Pid == 0 {
 			return l.buf[:n], nil
 		}

@@ -1,6 +1,6 @@
-// Package pci reads NVIDIA's devices on the PCI bus from sysfs, and reports when one
-// appears or disappears. It needs no driver and no privileges, so an agent can detect
-// GPUs before anything else works on a node.
+// Package pci reads NVIDIA's devices on the PCI bus from sysfs, and reports when a device appears
+// or disappears. It needs no driver and no privileges, so an agent can detect GPUs before anything
+// else works on a node.
 package pci
 
 import "path/filepath"
@@ -10,7 +10,7 @@ const nvidia = 0x10de
 
 // Device is one PCI device of NVIDIA.
 type Device struct {
-	// BusID is the address as the kernel writes it, "0000:17:00.0".
+	// BusID is the address in the form of the kernel: "0000:17:00.0".
 	BusID           string
 	Vendor, Product uint16
 	// Class has 24 bits: base class, sub-class, programming interface.
@@ -20,11 +20,10 @@ type Device struct {
 	VGPU   VGPU
 }
 
-// GPU reports whether the device is a GPU: a display controller, or a
-// processing accelerator.
+// GPU reports whether the device is a GPU: a display controller, or a processing accelerator.
 func (d Device) GPU() bool {
 	return d.Class>>16 == 0x03 || d.Class>>8 == 0x0b40
 }
 
-// devicesDir is the folder in which sysfs has an entry for each PCI device.
+// devicesDir is the folder of sysfs with an entry for each PCI device.
 func devicesDir(sysRoot string) string { return filepath.Join(sysRoot, "bus/pci/devices") }

@@ -12,10 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scan returns NVIDIA's devices, GPUs and others, ordered by bus id. With an error it
-// still returns the devices that could be read: the error names those that could not, or
-// says that sysRoot has no sysfs. A machine without a PCI bus has no devices, which is
-// not an error.
+// Scan returns NVIDIA's devices, GPUs and others, ordered by bus ID. With an error it still returns
+// the devices that it could read. The error names the devices that it could not read, or means that
+// sysRoot has no sysfs. For a machine without a PCI bus, Scan returns no devices and no error.
 func Scan(sysRoot string) ([]Device, error) {
 	dir := devicesDir(sysRoot)
 	entries, err := os.ReadDir(dir)
@@ -30,7 +29,7 @@ func Scan(sysRoot string) ([]Device, error) {
 	for _, e := range entries {
 		d, err := read(dir, e.Name())
 		switch {
-		case gone(err):
+		case deviceGone(err):
 		case err != nil:
 			errs = append(errs, fmt.Errorf("read PCI device %s: %w", e.Name(), err))
 		case d.Vendor == nvidia:
@@ -38,36 +37,36 @@ func Scan(sysRoot string) ([]Device, error) {
 		}
 	}
 	slices.SortFunc(devices, func(a, b Device) int {
-		// Both have their digits in full, but a domain may have more than four.
+		// Bus IDs have leading zeros, but a domain may have more than four digits.
 		return cmp.Or(cmp.Compare(len(a.BusID), len(b.BusID)), cmp.Compare(a.BusID, b.BusID))
 	})
 	return devices, errors.Join(errs...)
 }
 
-// isSysfs reports whether root looks like a sysfs, of a kernel with PCI or not.
+// isSysfs reports whether root looks like a sysfs, even without a PCI bus.
 func isSysfs(root string) bool {
 	_, err := os.Stat(filepath.Join(root, "bus"))
 	return err == nil
 }
 
-// gone reports whether a device left the bus while it was read. The kernel removes its
-// attributes before its entry on the bus, and reading an open one fails with ENODEV.
-func gone(err error) bool {
+// deviceGone reports whether a device left the bus while it was read. The kernel removes its
+// attributes before its entry on the bus, and reading an open attribute fails with ENODEV.
+func deviceGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }
 
-// read reads a device. Of other vendors' devices it reads only the vendor.
+// read reads a device. It only reads the vendor if the vendor is not NVIDIA.
 func read(devices, busID string) (Device, error) {
 	dir := filepath.Join(devices, busID)
-	vendor, err := number(dir, "vendor", 16)
+	vendor, err := readNumber(dir, "vendor", 16)
 	if err != nil || vendor != nvidia {
 		return Device{}, err
 	}
-	product, err := number(dir, "device", 16)
+	product, err := readNumber(dir, "device", 16)
 	if err != nil {
 		return Device{}, err
 	}
-	class, err := number(dir, "class", 24)
+	class, err := readNumber(dir, "class", 24)
 	if err != nil {
 		return Device{}, err
 	}
@@ -81,7 +80,7 @@ func read(devices, busID string) (Device, error) {
 	}, nil
 }
 
-// driverOf returns the driver to which the link in a device's folder leads.
+// driverOf returns the target of the link "driver" in a device's folder.
 func driverOf(dir string) (string, error) {
 	target, err := os.Readlink(filepath.Join(dir, "driver"))
 	if errors.Is(err, fs.ErrNotExist) {

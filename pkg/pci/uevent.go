@@ -5,8 +5,8 @@ import "strings"
 // uevent is an event of a device.
 type uevent struct{ action, subsystem string }
 
-// parseUevent reads a message of the kernel: "ACTION@DEVPATH", and then
-// variables, each ended by a zero byte. Messages of udev begin with "libudev".
+// parseUevent parses a message of the kernel: "ACTION@DEVPATH", and then variables, each terminated
+// by a zero byte. Messages of udev begin with "libudev".
 func parseUevent(message []byte) (uevent, bool) {
 	head, variables, ok := strings.Cut(string(message), "\x00")
 	if !ok || !strings.Contains(head, "@/") {
@@ -25,7 +25,7 @@ func parseUevent(message []byte) (uevent, bool) {
 	return e, e.action != "" && e.subsystem != ""
 }
 
-// counts reports whether Scan may return something else after the event.
+// counts reports whether the result of Scan may have changed with the event.
 func (e uevent) counts() bool {
 	if e.subsystem != "pci" {
 		return false

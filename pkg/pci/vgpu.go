@@ -8,21 +8,22 @@ import (
 	"strings"
 )
 
-// VGPU is what the configuration space says about a virtual GPU.
+// VGPU holds the properties of a virtual GPU in the configuration space.
 type VGPU struct {
-	// Known is false if the list of capabilities cannot be read to its end: without
-	// CAP_SYS_ADMIN the kernel returns only the first 64 bytes.
+	// Known is false if the list of capabilities cannot be read to its end. Without CAP_SYS_ADMIN
+	// the kernel returns only the first 64 bytes.
 	Known, Present bool
-	// HostDriverVersion and HostDriverBranch are those of the hypervisor's vGPU
-	// manager, such as "460.16" and "r460_00"; "" if it does not report them.
+	// HostDriverVersion and HostDriverBranch describe the hypervisor's vGPU manager, such as
+	// "460.16" and "r460_00"; "" if the hypervisor does not report them.
 	HostDriverVersion, HostDriverBranch string
 }
 
-// The configuration space, as the PCI Local Bus Specification 3.0 has it in
-// chapter 6 and appendices D and H.
+// The layout of the configuration space (PCI Local Bus Specification 3.0, chapter 6 and appendices
+// D and H).
 const (
 	configSize = 256
-	// headerSize is what an unprivileged reader gets. The capabilities follow it.
+	// headerSize is the number of bytes that an unprivileged reader gets. The capabilities follow
+	// the header.
 	headerSize      = 64
 	statusAt        = 0x06
 	statusHasList   = 1 << 4
@@ -31,9 +32,9 @@ const (
 	capabilityBytes = 4 // each one begins at a multiple of it
 )
 
-// The vendor-specific capability of a vGPU has, behind id, next and length, a
-// signature, and then records of an id, a length that counts itself and the id,
-// and data. GPU feature discovery (internal/vgpu) reads it so.
+// The vendor-specific capability of a vGPU begins with ID, next and length. A signature and records
+// follow. A record has an ID, a length that includes the ID and the length itself, and data. GPU
+// feature discovery (internal/vgpu) reads the same layout.
 const (
 	vgpuSignature   = "VF"
 	vgpuSignatureAt = 3
@@ -43,8 +44,8 @@ const (
 	driverTextSize  = 10
 )
 
-// readConfig returns the configuration space in a device's folder, as much of
-// it as this process may read.
+// readConfig returns the configuration space in a device's folder, or the part that this process
+// may read.
 func readConfig(dir string) []byte {
 	f, err := os.Open(filepath.Join(dir, "config"))
 	if err != nil {
@@ -56,8 +57,8 @@ func readConfig(dir string) []byte {
 	return buf[:n]
 }
 
-// vgpu finds the capability of a vGPU in a configuration space. It checks everything,
-// because a hypervisor wrote it.
+// vgpu finds the capability of a vGPU in a configuration space. It validates everything, because a
+// hypervisor wrote it.
 func vgpu(config []byte) VGPU {
 	config = config[:min(len(config), configSize)]
 	if len(config) < headerSize {
@@ -88,8 +89,8 @@ func vgpu(config []byte) VGPU {
 	return VGPU{} // the list is a circle
 }
 
-// vgpuCapability reads the capability at the begin of config, if it is that of
-// a vGPU.
+// vgpuCapability reads the capability at the beginning of config, if it is the capability of a
+// vGPU.
 func vgpuCapability(config []byte) (VGPU, bool) {
 	capability := config[:min(len(config), int(config[2]))]
 	if len(capability) < vgpuRecordsAt || capability[0] != vendorSpecific ||
@@ -104,8 +105,8 @@ func vgpuCapability(config []byte) (VGPU, bool) {
 			break
 		}
 		if data := records[recordHeader:size]; records[0] == driverRecord && len(data) >= 2*driverTextSize {
-			out.HostDriverVersion = text(data[:driverTextSize])
-			out.HostDriverBranch = text(data[driverTextSize : 2*driverTextSize])
+			out.HostDriverVersion = plainText(data[:driverTextSize])
+			out.HostDriverBranch = plainText(data[driverTextSize : 2*driverTextSize])
 			break
 		}
 		records = records[size:]
@@ -113,9 +114,8 @@ func vgpuCapability(config []byte) (VGPU, bool) {
 	return out, true
 }
 
-// text returns a field that is filled with zeros behind its end; "" if it is
-// not plain text.
-func text(field []byte) string {
+// plainText returns a field without the zeros that fill it, "" if it is not plain text.
+func plainText(field []byte) string {
 	s, _, _ := strings.Cut(string(field), "\x00")
 	for _, c := range []byte(s) {
 		if c <= ' ' || c > '~' {

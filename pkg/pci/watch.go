@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// settleTime is how long changes are collected into one.
+	// settleTime is the time after a change. Further changes within this time count as the same.
 	settleTime = 100 * time.Millisecond
-	// pollTime is how often the bus is polled where changes are not reported, and treePoll
-	// how often another tree is.
+	// pollTime is the interval of polling the bus if changes are not reported. treePoll is the
+	// interval for trees outside sysfs.
 	pollTime = time.Minute
 	treePoll = 5 * time.Second
 )
 
-// Watch calls changed from the caller's goroutine, once at first, and then when a PCI
-// device appears, disappears, or is bound to a driver or unbound from it: then Scan may
-// return something else. It returns when ctx ends.
+// Watch calls changed from the caller's goroutine, once at first, and then after a PCI device
+// appears, disappears, or is bound to a driver or unbound from it. The result of Scan may then have
+// changed. Watch returns when ctx ends.
 //
-// On sysfs the kernel reports changes as uevents. Other trees, of a simulated node, are
-// watched with inotify. While neither works, Watch logs why and calls changed every minute,
-// or every 5 s for another tree, and tries again to watch each time.
+// On sysfs the kernel reports changes as uevents. Other trees, of a simulated node, are watched
+// with inotify. If the watch fails, Watch logs why and calls changed every minute, or every 5 s for
+// a tree outside sysfs. It tries again to watch each time.
 func Watch(ctx context.Context, sysRoot string, log *slog.Logger, changed func()) {
 	w := watch{devices: devicesDir(sysRoot), changed: changed, log: log, settle: settleTime, poll: treePoll, files: hostfs.NewWatcher}
 	if errors.Is(hostfs.Watchable(w.devices), hostfs.ErrUnwatchable) {
@@ -50,8 +50,8 @@ type watch struct {
 	settle, poll time.Duration
 }
 
-// run follows changes again and again. follow returns why it cannot go on, and calls works
-// once a change was reported.
+// run calls follow again and again. follow returns why it cannot continue, and calls works after a
+// change was reported.
 func (w watch) run(ctx context.Context, follow func(works func()) error) {
 	_ = hostfs.Rewatch(ctx, w.log, w.poll, func(works func()) error { // it ends with ctx
 		err := follow(works)
@@ -62,7 +62,7 @@ func (w watch) run(ctx context.Context, follow func(works func()) error) {
 	})
 }
 
-// uevents calls changed for each uevent. It returns why there are no more.
+// uevents calls changed for each uevent. It returns an error when it can receive no more.
 func (w watch) uevents(ctx context.Context, listen func() (*listener, error), works func()) error {
 	l, err := listen()
 	if err != nil {
@@ -109,7 +109,7 @@ func (w watch) treeChange(ctx context.Context) error {
 	return fw.Next(ctx)
 }
 
-// folders returns the folder of the bus, and those of the devices, in which the link to
+// folders returns the folder of the bus and the folders of the devices. In the latter, the link to
 // the driver appears and disappears.
 func (w watch) folders() []string {
 	folders := []string{w.devices}
@@ -118,7 +118,7 @@ func (w watch) folders() []string {
 		return folders // the watch also notices when it appears
 	}
 	for _, e := range entries {
-		// A link leads to a device of the machine itself, on sysfs.
+		// Entries that are links lead to devices of the machine itself, on sysfs.
 		if e.IsDir() {
 			folders = append(folders, filepath.Join(w.devices, e.Name()))
 		}

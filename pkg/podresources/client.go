@@ -28,22 +28,22 @@ const (
 	mostHeaders = 64 << 10
 )
 
-// Config describes how to ask the kubelet. The zero value is for the kubelet of this node.
+// Config configures a Client. The zero value is for the kubelet of this node.
 type Config struct {
-	// Socket is where this process sees the socket of the PodResources API. If empty, it is
-	// the constant Socket.
+	// Socket is the path of the PodResources API's socket for this process. If empty,
+	// it is the constant Socket.
 	Socket string
-	// Timeout is how long a refresh may take. If 0, it is 2 s.
+	// Timeout bounds a refresh. If 0, it is 2 s.
 	Timeout time.Duration
-	// Most is the size of the largest answer that is read, in bytes. If 0, it is 64 MiB, which
-	// no node reaches: a pod with a GPU has some hundred bytes.
+	// Most is the size of the largest accepted answer, in bytes. If 0, it is 64 MiB. No node needs
+	// more, because a pod with a GPU has some hundred bytes.
 	Most int
 }
 
-// Client asks the kubelet which containers use which devices. It keeps one connection, and
-// connects again after each failure. It starts no goroutine but those of the connection.
+// Client asks the kubelet which containers use which devices. It keeps one connection, and connects
+// again after each failure. It only starts the goroutines of the connection.
 //
-// It needs the permission to connect to the socket, which is root's on most nodes: user 0
+// It needs the permission to connect to the socket, which belongs to root on most nodes: user 0
 // without capabilities is enough.
 type Client struct {
 	cfg  Config
@@ -52,20 +52,21 @@ type Client struct {
 	// mu is held by Refresh, Pod and Close.
 	mu   sync.Mutex
 	conn *grpc.ClientConn
-	// dialed is why the socket could not be connected to.
+	// dialed is the error of the last failed connection to the socket.
 	dialed atomic.Pointer[error]
 }
 
-// State is what is known of the users of devices. A State does not change.
+// State holds the known users of devices. A State does not change.
 type State struct {
-	// Map and Unknown are those of the last answer of the kubelet; nil before the first one.
+	// Map and Unknown are from the last answer of the kubelet; nil before the first answer.
 	Map     Map
 	Unknown []Unknown
-	// At is when the kubelet gave that answer. It is zero before the first one.
+	// At is the time of that answer. It is zero before the first answer.
 	At time.Time
-	// Err says why the last refresh failed, nil if it did not. It is an *Error.
+	// Err is the error of the last refresh, nil if it succeeded. It is an *Error.
 	Err error
-	// Failures counts the refreshes that failed, by class, since the start. Each class is in it.
+	// Failures counts the failed refreshes since the start, by class. It has an entry for each
+	// class.
 	Failures map[Class]uint64
 }
 
@@ -88,9 +89,9 @@ func New(cfg Config) (*Client, error) {
 // Last returns the last State. It never blocks.
 func (c *Client) Last() State { return *c.last.Load() }
 
-// Refresh asks the kubelet once, and derives the State that Last returns from then on. If it
-// fails, it returns an *Error, and the Map stays. It returns the error of ctx, which is no
-// failure of the kubelet, if ctx ends first.
+// Refresh asks the kubelet once, and derives the State that Last returns from then on. If it fails,
+// it returns an *Error, and the Map does not change. If ctx ends first, it returns the error of
+// ctx, which does not count as a failure of the kubelet.
 func (c *Client) Refresh(ctx context.Context, o Options) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,20 +120,20 @@ func (c *Client) Refresh(ctx context.Context, o Options) error {
 type Allocation struct {
 	// Resource is the extended resource that the container requested: "nvidia.com/gpu".
 	Resource string
-	// ID of the device, as its plugin lists it.
+	// ID of the device in the list of its plugin.
 	ID string
 }
 
 // Pod has the devices of the containers that the kubelet lists, by the container's name. The
-// kubelet does not list init containers, except for sidecars, and ephemeral containers.
+// kubelet does not list ephemeral containers, and of init containers only sidecars.
 type Pod map[string][]Allocation
 
-// Pod asks the kubelet what it has allocated to the containers of a pod. It returns nil if the
-// kubelet does not know the pod. The kubelet allocates the devices of a pod before it creates the
-// first container of it. If the kubelet does not answer, the error is an *Error.
+// Pod asks the kubelet for the devices that are allocated to the containers of a pod. It returns
+// nil if the kubelet does not know the pod. The kubelet allocates the devices of a pod before it
+// creates the first container of the pod. If the kubelet does not answer, the error is an *Error.
 //
-// The API identifies a pod by its name only. Pod returns an error if there are two of the
-// name, as while a static pod is replaced.
+// The API identifies a pod only by its name. Pod returns an error if the kubelet lists two pods
+// with the name, for example while a static pod is replaced.
 func (c *Client) Pod(ctx context.Context, namespace, name string) (Pod, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,14 +180,14 @@ func (c *Client) Close() error {
 // list asks a second time if the kubelet has restarted since the last request.
 func (c *Client) list(ctx context.Context) (*kubelet.ListPodResourcesResponse, error) {
 	kept := c.conn != nil
-	answer, err := c.ask(ctx)
+	answer, err := c.request(ctx)
 	if kept && status.Code(err) == codes.Unavailable && ctx.Err() == nil {
-		answer, err = c.ask(ctx)
+		answer, err = c.request(ctx)
 	}
 	return answer, err
 }
 
-func (c *Client) ask(ctx context.Context) (*kubelet.ListPodResourcesResponse, error) {
+func (c *Client) request(ctx context.Context) (*kubelet.ListPodResourcesResponse, error) {
 	c.dialed.Store(nil)
 	if c.conn == nil {
 		conn, err := c.connect()
@@ -197,8 +198,8 @@ func (c *Client) ask(ctx context.Context) (*kubelet.ListPodResourcesResponse, er
 	}
 	answer, err := kubelet.NewPodResourcesListerClient(c.conn).List(ctx, &kubelet.ListPodResourcesRequest{})
 	if err != nil {
-		// The next request connects at once, not after the delay that gRPC chooses, and
-		// nothing tries to connect until then.
+		// The next request then connects at once, and not after the delay that gRPC chooses. Until
+		// then, no connection is attempted.
 		_ = c.disconnect()
 	}
 	return answer, err

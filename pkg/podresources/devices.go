@@ -8,14 +8,14 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// devices are those of a node, by what ids say of them.
+// devices holds the devices of a node by the parts of their IDs.
 type devices struct {
 	uuids  map[gpu.UUID]*gpu.GPU
 	minors map[int]*gpu.GPU
 }
 
-// index returns the devices of a node, none of nil. A GPU in MIG mode is one of them: some
-// device plugins list it.
+// index returns the devices of a node, or none if n is nil. It includes GPUs in MIG mode, because
+// some device plugins list them.
 func index(n *gpu.Node) devices {
 	d := devices{uuids: map[gpu.UUID]*gpu.GPU{}, minors: map[int]*gpu.GPU{}}
 	if n == nil {
@@ -36,8 +36,8 @@ func index(n *gpu.Node) devices {
 	return d
 }
 
-// find returns the UUIDs of the devices that an id names: several if it names a GPU instance
-// with several compute instances.
+// find returns the UUIDs of the devices that an ID names. There are several if it names a GPU
+// instance with several compute instances.
 func (d devices) find(n name) []gpu.UUID {
 	g := d.uuids[n.uuid]
 	if n.uuid == "" {
@@ -57,7 +57,7 @@ func (d devices) find(n name) []gpu.UUID {
 	return []gpu.UUID{g.UUID}
 }
 
-// instances returns the UUIDs of the MIG devices of a GPU that match.
+// instances returns the UUIDs of the matching MIG devices of a GPU.
 func instances(g *gpu.GPU, match func(gpu.MIGDevice) bool) []gpu.UUID {
 	var out []gpu.UUID
 	for _, m := range migDevices(g) {
@@ -75,11 +75,11 @@ func migDevices(g *gpu.GPU) []gpu.MIGDevice {
 	return g.MIG.Devices
 }
 
-// draDriver is the DRA driver for NVIDIA's GPUs: NVIDIA's, and that of Outrigger.
+// draDriver is the name of NVIDIA's DRA driver for GPUs, and of Outrigger's.
 const draDriver = "gpu.nvidia.com"
 
-// claimed records a device of a claim. The caller knows best which one it is, then the CDI
-// devices, which Outrigger's driver names by UUID, then the name of the device.
+// claimed records a device of a claim. The caller's Claimed takes precedence. The CDI devices are
+// next, which Outrigger's driver names by UUID, and then the name of the device.
 func (d *derivation) claimed(u User, r *kubelet.ClaimResource) {
 	found := []gpu.UUID{d.options.Claimed[r.GetDeviceName()]}
 	if found[0] == "" {
@@ -120,7 +120,7 @@ func (d devices) byName(device string) []gpu.UUID {
 	if len(parts) < 2 || parts[0] != "gpu" {
 		return nil
 	}
-	minor, ok := number(parts[1])
+	minor, ok := parseNumber(parts[1])
 	g := d.minors[int(minor)]
 	if !ok || g == nil {
 		return nil
@@ -132,9 +132,9 @@ func (d devices) byName(device string) []gpu.UUID {
 		return nil
 	}
 	// A profile with an attribute, such as "1g10gb-me", has more parts.
-	last, ok := number(parts[len(parts)-1])
-	before, also := number(parts[len(parts)-2])
-	_, numeric := number(parts[3])
+	last, ok := parseNumber(parts[len(parts)-1])
+	before, also := parseNumber(parts[len(parts)-2])
+	_, numeric := parseNumber(parts[3])
 	if !ok || !also {
 		return nil
 	}

@@ -18,17 +18,17 @@ type Class string
 
 // The classes of failures.
 const (
-	// ClassMissing: nothing listens on the socket.
+	// ClassMissing means that no process listens on the socket.
 	ClassMissing Class = "missing"
-	// ClassDenied: this process may not connect to the socket.
+	// ClassDenied means that this process may not connect to the socket.
 	ClassDenied Class = "denied"
-	// ClassTimeout: the kubelet does not answer, or not to the end, in time.
+	// ClassTimeout means that the kubelet does not answer, or not completely, in time.
 	ClassTimeout Class = "timeout"
-	// ClassTooLarge: the answer is larger than Config.Most.
+	// ClassTooLarge means that the answer is larger than Config.Most.
 	ClassTooLarge Class = "too_large"
-	// ClassInvalid: what answers is no kubelet, or stops in the middle of an answer.
+	// ClassInvalid means that the server is not a kubelet, or stops in the middle of an answer.
 	ClassInvalid Class = "invalid"
-	// ClassRejected: the kubelet rejects the request.
+	// ClassRejected means that the kubelet rejects the request.
 	ClassRejected Class = "rejected"
 )
 
@@ -37,7 +37,7 @@ func Classes() []Class {
 	return []Class{ClassMissing, ClassDenied, ClassTimeout, ClassTooLarge, ClassInvalid, ClassRejected}
 }
 
-// fix says what to do about a failure.
+// fix returns the fix for a failure.
 func (c Class) fix() string {
 	switch c {
 	case ClassMissing:
@@ -55,7 +55,7 @@ func (c Class) fix() string {
 	}
 }
 
-// Error is a question to the kubelet that failed.
+// Error is a failed request to the kubelet.
 type Error struct {
 	Class  Class
 	Socket string
@@ -73,7 +73,7 @@ func (e *Error) Unwrap() error { return e.Err }
 func (c *Client) classify(err error) *Error {
 	failed := &Error{Class: ClassRejected, Socket: c.cfg.Socket, Err: err}
 	if dialed := c.dialed.Load(); dialed != nil && status.Code(err) == codes.Unavailable {
-		// gRPC has made text of this error.
+		// gRPC has converted this error to text.
 		failed.Class, failed.Err = classOfDial(*dialed), *dialed
 		if op, ok := errors.AsType[*net.OpError](*dialed); ok {
 			failed.Err = op.Err // without the socket
@@ -88,7 +88,7 @@ func (c *Client) classify(err error) *Error {
 	case codes.Unavailable, codes.Internal:
 		failed.Class = ClassInvalid
 	case codes.ResourceExhausted:
-		// The kubelet uses this code for requests that are too frequent.
+		// The kubelet also uses this code for requests that are too frequent.
 		if strings.Contains(s.Message(), "larger than max") || strings.Contains(s.Message(), "too large") {
 			failed.Class = ClassTooLarge
 		}

@@ -8,21 +8,21 @@ import (
 	"outrigger.dev/pkg/resource"
 )
 
-// name is what the id of a device says.
+// name holds the parts of a device ID.
 type name struct {
-	// uuid is that of a GPU or MIG device. It is empty if the id has a minor instead.
+	// uuid is the UUID of a GPU or MIG device. It is empty if the ID has a minor instead.
 	uuid gpu.UUID
 	// minor is the number of the device node /dev/nvidia<minor>.
 	minor int
-	// gi and ci are the instances of the device on the GPU with this UUID or minor, gpu.NoInstance
-	// if the id does not have them.
+	// gi and ci are the instances of the device on the GPU with this UUID or minor. They are
+	// gpu.NoInstance if the ID does not have them.
 	gi, ci uint32
-	// replica is that of User.
+	// replica is the Replica of the User.
 	replica string
 }
 
-// The beginnings of UUIDs, and of the names in which drivers before R470 give MIG devices as
-// MIG-<UUID of the GPU>/<GPU instance>/<compute instance>.
+// The prefixes of UUIDs. Drivers before R470 name MIG devices MIG-<UUID of the GPU>/<GPU
+// instance>/<compute instance>.
 const (
 	ofGPU = "GPU-"
 	ofMIG = "MIG-"
@@ -46,11 +46,11 @@ func parse(id string) (name, bool) {
 	if rest, ok := strings.CutPrefix(text, ofMIG); ok && strings.HasPrefix(text, old) {
 		parent, instances, _ := strings.Cut(rest, "/")
 		gi, ci, _ := strings.Cut(instances, "/")
-		n.gi, ok = number(gi)
+		n.gi, ok = parseNumber(gi)
 		if !ok {
 			return name{}, false
 		}
-		if n.ci, ok = number(ci); !ok {
+		if n.ci, ok = parseNumber(ci); !ok {
 			return name{}, false
 		}
 		text = parent
@@ -59,19 +59,19 @@ func parse(id string) (name, bool) {
 	return n, isUUID(text)
 }
 
-// parseMinor reads what follows "nvidia" in an id.
+// parseMinor parses the part after "nvidia" in an ID.
 func parseMinor(rest string) (name, bool) {
 	minor, rest, more := strings.Cut(rest, "/")
-	m, ok := number(minor)
+	m, ok := parseNumber(minor)
 	n := name{minor: int(m), gi: gpu.NoInstance, ci: gpu.NoInstance}
 	if part, is := strings.CutPrefix(rest, "gi"); ok && more && is {
 		var gi string
 		gi, rest, more = strings.Cut(part, "/")
-		n.gi, ok = number(gi)
+		n.gi, ok = parseNumber(gi)
 	}
 	if ok && more {
 		part, is := strings.CutPrefix(rest, "vgpu")
-		_, digits := number(part)
+		_, digits := parseNumber(part)
 		n.replica, ok = part, is && digits
 	}
 	if !ok {
@@ -80,9 +80,9 @@ func parseMinor(rest string) (name, bool) {
 	return n, true
 }
 
-// number reads a number as device plugins write it: in at most nine digits, without zeros before
-// it.
-func number(s string) (uint32, bool) {
+// parseNumber parses a number in the form of device plugins: at most nine digits, without leading
+// zeros.
+func parseNumber(s string) (uint32, bool) {
 	v, err := strconv.ParseUint(s, 10, 32)
 	return uint32(v), err == nil && len(s) <= 9 && strconv.FormatUint(v, 10) == s
 }
@@ -95,9 +95,9 @@ func isUUID(id string) bool {
 	return ok && gpu.UUID(rest).Valid()
 }
 
-// text returns the UUID of the device. Drivers before R470 have this form of a MIG device as its
-// UUID.
-func (n name) text() gpu.UUID {
+// uuidText returns the UUID of the device. For a MIG device of a driver before R470, it has the
+// form of these drivers.
+func (n name) uuidText() gpu.UUID {
 	if n.gi == gpu.NoInstance {
 		return n.uuid
 	}

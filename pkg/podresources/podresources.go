@@ -1,7 +1,7 @@
 // Package podresources reads from the kubelet which containers use which GPUs and MIG devices.
 //
-// Derive is pure: it makes a Map of an answer of the kubelet's PodResources API. Client is
-// the edge, which asks the kubelet and keeps the last Map, or asks for one pod.
+// Derive is pure: it makes a Map from an answer of the kubelet's PodResources API. Client asks the
+// kubelet and keeps the last Map, or asks for one pod.
 package podresources
 
 import (
@@ -14,27 +14,27 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Map has the containers that use a device, by the UUID of the GPU or MIG device, as NVML
-// reports it. All other forms of ids are resolved to these UUIDs, so that one look-up finds
-// the containers of a device:
+// Map has the containers that use a device, by the UUID of the GPU or MIG device in the form of
+// NVML. All other forms of IDs are resolved to these UUIDs, so that one look-up finds the
+// containers of a device:
 //
-//	m[g.UUID]          // those that use the whole GPU, or a replica of it
-//	m[migDevice.UUID]  // those that use the MIG device, or a replica of it
+//	m[g.UUID]          // containers that use the whole GPU, or a replica of it
+//	m[migDevice.UUID]  // containers that use the MIG device, or a replica of it
 //
-// The containers of a GPU instance are those of its MIG devices. The containers of MIG devices
-// are not listed for their GPU. The users of a device are ordered, and each is listed once.
+// The containers of a GPU instance are the containers of its MIG devices. The containers of MIG
+// devices are not listed for their GPU. The users of a device are ordered, and each is listed once.
 type Map map[gpu.UUID][]User
 
 // User is a container that uses a device. Users are comparable.
 type User struct {
 	Namespace, Pod, Container string
-	// Resource is the extended resource by which the container got the device, such as
+	// Resource is the extended resource through which the container got the device, such as
 	// "nvidia.com/gpu". It is empty for a device of a claim.
 	Resource string
 	// Replica is the number of the replica of a shared device, in decimal digits. It is
 	// empty if the device is not shared.
 	Replica string
-	// Claim is the ResourceClaim by which the container got the device. It is the zero Claim
+	// Claim is the ResourceClaim through which the container got the device. It is the zero Claim
 	// for a device of an extended resource.
 	Claim Claim
 }
@@ -42,39 +42,39 @@ type User struct {
 // Claim is a device of a ResourceClaim, as the kubelet lists it.
 type Claim struct {
 	Namespace, Name string
-	// Driver, Pool and Device name the device as its ResourceSlice does.
+	// Driver, Pool and Device name the device as in its ResourceSlice.
 	Driver, Pool, Device string
 }
 
-// Unknown is an allocated device of which Derive cannot say which device of the node it is.
+// Unknown is an allocated device that Derive cannot match with a device of the node.
 type Unknown struct {
 	User
 	// ID is the id of the device, empty for a device of a claim.
 	ID string
 }
 
-// Options say what counts as a GPU, and which devices the node has. The zero value counts
-// the resources that NVIDIA's device plugin has, and the driver gpu.nvidia.com.
+// Options configures which resources count as GPUs, and has the devices of the node. The zero value
+// counts the resources of NVIDIA's device plugin, and the driver gpu.nvidia.com.
 type Options struct {
-	// Node has the devices of this node. If it is nil, only ids that are UUIDs have a place
-	// in the Map.
+	// Node has the devices of this node. If it is nil, only devices whose IDs are UUIDs are in the
+	// Map.
 	Node *gpu.Node
-	// Resources are more extended resources whose devices are GPUs or MIG devices, by their
-	// full names, as of --nvidia-resource-names. A name also stands for that name with
-	// ".shared". Resources whose ids are UUIDs of Node count in any case.
+	// Resources are additional extended resources whose devices are GPUs or MIG devices, by their
+	// full names, as in --nvidia-resource-names. A name also stands for the same name with
+	// ".shared". Resources whose IDs are UUIDs of Node always count.
 	Resources []string
 	// Claimed has the UUIDs of the devices of the driver gpu.nvidia.com, by their names in the
-	// ResourceSlices of this node. It may be nil: the names that the drivers of Outrigger and
-	// NVIDIA give are resolved with Node too.
+	// ResourceSlices of this node. It may be nil, because the names in the drivers of Outrigger and
+	// NVIDIA are also resolved with Node.
 	Claimed map[string]gpu.UUID
-	// Ended reports whether a pod has ended, where the caller knows it; it may be nil. Older
-	// kubelets list such pods, with devices that other pods have by then.
+	// Ended reports whether a pod has ended, if the caller knows. It may be nil. Older kubelets
+	// list ended pods, with devices that other pods may have by then.
 	Ended func(namespace, pod string) bool
 }
 
-// Derive returns the users of each device, and the allocated devices that Options cannot
-// resolve. A UUID that Node does not have is in both: the GPU may be lost, and its containers
-// are known all the same.
+// Derive returns the users of each device, and the allocated devices that it cannot resolve. A UUID
+// that Node does not have is in both results, because the GPU may be lost but its containers are
+// known.
 func Derive(answer *kubelet.ListPodResourcesResponse, o Options) (Map, []Unknown) {
 	d := derivation{options: o, of: index(o.Node), users: Map{}}
 	for _, pod := range answer.GetPodResources() {
@@ -93,7 +93,7 @@ func Derive(answer *kubelet.ListPodResourcesResponse, o Options) (Map, []Unknown
 	return d.users, slices.Compact(d.unknown)
 }
 
-// derivation is what Derive has so far.
+// derivation holds the intermediate results of Derive.
 type derivation struct {
 	options Options
 	of      devices
@@ -125,8 +125,8 @@ func (d *derivation) container(u User, c *kubelet.ContainerResources) {
 	}
 }
 
-// device records a device of an extended resource. A device of a resource that does not count
-// is recorded if its id is a UUID of the node.
+// device records a device of an extended resource. A device of a resource that does not count is
+// recorded only if its ID is a UUID of the node.
 func (d *derivation) device(u User, id string, counts bool) {
 	n, ok := parse(id)
 	if !ok {
@@ -147,7 +147,7 @@ func (d *derivation) device(u User, id string, counts bool) {
 		return
 	}
 	if n.uuid != "" {
-		uuid := n.text()
+		uuid := n.uuidText()
 		d.users[uuid] = append(d.users[uuid], u)
 		if d.options.Node == nil {
 			return
@@ -156,7 +156,7 @@ func (d *derivation) device(u User, id string, counts bool) {
 	d.unknown = append(d.unknown, Unknown{User: u, ID: id})
 }
 
-// The resources of NVIDIA's device plugin, and what it adds to the name of a shared one.
+// The resources of NVIDIA's device plugin, and the suffix of shared resources.
 const (
 	gpuResource = "nvidia.com/gpu"
 	migPrefix   = "nvidia.com/mig-"
@@ -170,7 +170,7 @@ func (d *derivation) counts(resource string) bool {
 		slices.Contains(d.options.Resources, resource) || slices.Contains(d.options.Resources, name)
 }
 
-// compare orders users; replicas by their number.
+// compare orders users. It orders replicas by number.
 func compare(a, b User) int {
 	return cmp.Or(
 		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Container, b.Container),

@@ -1,5 +1,5 @@
-// Package reconcile has the loop in which the programs of this repository make things as
-// desired: again after a wake-up, after an error, and when a step asks for it.
+// Package reconcile has the loop that programs use to reconcile their desired state. The loop calls a
+// step again after a wake-up, after an error, and when the step asks for it.
 package reconcile
 
 import (
@@ -17,45 +17,46 @@ import (
 const (
 	// retryFirst and retryMost are the delays after errors if a Config has none.
 	retryFirst, retryMost = time.Second, 5 * time.Second
-	// recheckFirst and recheckMost are the pauses between steps after calls of Recheck, and
-	// recheckQuiet is the time without one after which the pauses are short again.
+	// recheckFirst and recheckMost are the pauses between steps after calls of Recheck.
+	// recheckQuiet is the time without such a call after which the pauses are short again.
 	recheckFirst, recheckMost = 10 * time.Millisecond, 5 * time.Second
 	recheckQuiet              = 30 * time.Second
 )
 
-// Result is when to call a step again that returned no error.
+// Result says when to call a step again that returned no error.
 type Result struct {
-	// After is the time until the next step without a wake-up: 0 for none, less than 0 for at
-	// once.
+	// After is the time until the next step without a wake-up. 0 means no such step, and less than
+	// 0 a step at once.
 	After time.Duration
-	// Rest is the time before the next step even if the loop is woken, also after an error.
+	// Rest is the minimum time before the next step, even if the loop is woken, and even after an
+	// error.
 	Rest time.Duration
-	// Pending is why the loop is not ready although the step returned no error.
+	// Pending is the reason why the loop is not ready although the step returned no error.
 	Pending error
 }
 
 // Config describes a Loop.
 type Config struct {
-	// Name identifies the loop in logs, metrics and the reason why it is not ready.
+	// Name identifies the loop in logs, in metrics, and in the reason why it is not ready.
 	Name string
-	// Step observes, derives and acts once. It does nothing if everything is as desired. A loop
-	// never calls it twice at the same time.
+	// Step observes, derives and acts once. It does nothing if the desired state is reached. A loop
+	// never runs two steps at the same time.
 	Step func(ctx context.Context) (Result, error)
-	// Retry has the delays after errors; zero for 1 s to 5 s. A random time of up to half of the
-	// delay is added.
+	// Retry has the delays after errors; zero for 1 s to 5 s. The loop adds a random time of up to
+	// half of the delay.
 	Retry pace.Backoff
-	// Delays returns how long no step may follow an error, even if the loop is woken, and the
-	// longest delay after it; 0 for no limits of the error. It may be nil.
+	// Delays returns limits for an error: least, the minimum time until the next step, even if the
+	// loop is woken, and most, the longest delay. 0 means no limit. Delays may be nil.
 	Delays func(error) (least, most time.Duration)
-	// Wakes is the channel of Wake, if somebody has one with a capacity of one already.
+	// Wakes is the channel of Wake, if the caller already has one. It must have a capacity of one.
 	Wakes chan struct{}
 	// Patient is set if wake-ups do not end the delay after an error.
 	Patient bool
 	// Eager is set if the delays after errors are short again after a wake-up.
 	Eager bool
-	// Starting is why the loop is not ready before the first step ends. It may be nil.
+	// Starting is the reason why the loop is not ready before the first step ends. It may be nil.
 	Starting error
-	// Failed logs an error that differs from the one before, if the default does not suit.
+	// Failed logs an error that differs from the previous error. If nil, a default logs it.
 	Failed func(err error, in time.Duration)
 	Log    *slog.Logger
 }
@@ -65,8 +66,8 @@ type Loop struct {
 	cfg           Config
 	wake, recheck chan struct{}
 	status        *Status
-	// rechecks has the pauses between steps after calls of Recheck, and rechecked is when the
-	// last of these steps began.
+	// rechecks has the pauses between steps after calls of Recheck. rechecked is the start time of
+	// the last of these steps.
 	rechecks  pace.Backoff
 	rechecked time.Time
 }
@@ -94,21 +95,20 @@ func New(cfg Config) *Loop {
 	}
 }
 
-// Wake causes a step: now, or after the one that runs. Wake-ups that no step has answered yet
-// count as one. It does not block.
+// Wake causes a step: now, or after the running step. Wake-ups before the next step count as one.
+// It does not block.
 func (l *Loop) Wake() { pace.Signal(l.wake) }
 
-// Recheck is Wake for a change that may be the work of another program, which may undo what
-// the step does, or of the step itself: the pauses between the steps that it causes grow up to
-// 5 s while the calls come fast.
+// Recheck is Wake for a change by the step itself, or by another program that may undo the work of
+// the step. If calls come fast, the pauses between the steps that they cause grow up to 5 s.
 func (l *Loop) Recheck() { pace.Signal(l.recheck) }
 
-// Ready returns nil after a step without an error. Otherwise it returns the error, why the
-// step is not content, or that no step has ended yet.
+// Ready returns nil after a step without an error. Otherwise it returns the error, the Pending of
+// the step, or an error that no step has ended yet.
 func (l *Loop) Ready() error { return l.status.Err() }
 
-// Run calls the step at once, and then again as Config and Result say, until ctx ends or the
-// step returns an error of Fatal, which Run returns. The end of ctx is no error.
+// Run calls the step at once, and then again according to Config and Result, until ctx ends or the
+// step returns an error of Fatal, which Run returns. The end of ctx is not an error.
 func (l *Loop) Run(ctx context.Context) error {
 	failing, retry := false, l.cfg.Retry
 	for ctx.Err() == nil {
@@ -143,7 +143,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil //nolint:nilerr // the end of ctx is no error
 }
 
-// delay returns the delay after an error, and how long wake-ups do not end it.
+// delay returns the delay after an error, and the minimum time before a wake-up can end it.
 func (l *Loop) delay(retry *pace.Backoff, err error) (in, hold time.Duration) {
 	least, most := l.cfg.Delays(err)
 	if in = retry.Next(); most > 0 {
@@ -156,14 +156,14 @@ func (l *Loop) delay(retry *pace.Backoff, err error) (in, hold time.Duration) {
 	return in, hold
 }
 
-// wait returns when the next step is due, or when ctx ends. It reports whether the loop was
-// woken meanwhile.
+// wait returns when the next step is due, or when ctx ends. It reports whether the loop was woken
+// meanwhile.
 func (l *Loop) wait(ctx context.Context, r Result) (woken bool) {
 	begin := time.Now()
 	timer := time.NewTimer(r.After)
 	defer timer.Stop()
 	var due time.Time
-	// by makes the next step due in a time, unless it is due sooner.
+	// by makes the next step due after a time, unless it is due earlier.
 	by := func(in time.Duration) {
 		at := begin.Add(max(r.Rest, time.Since(begin)+in))
 		if due.IsZero() || at.Before(due) {
@@ -192,7 +192,7 @@ func (l *Loop) wait(ctx context.Context, r Result) (woken bool) {
 	}
 }
 
-// pause returns the time until a call of Recheck is answered.
+// pause returns the time until the step after a call of Recheck.
 func (l *Loop) pause() time.Duration {
 	since := time.Since(l.rechecked)
 	if since > recheckQuiet {

@@ -10,7 +10,7 @@ type Observer func(loop string, took time.Duration, err error)
 
 type observerKey struct{}
 
-// WithObserver returns a context in which Run has o record each step.
+// WithObserver returns a context that makes Run record each step with o.
 func WithObserver(ctx context.Context, o Observer) context.Context {
 	return context.WithValue(ctx, observerKey{}, o)
 }

@@ -2,8 +2,8 @@ package reconcile
 
 import "sync/atomic"
 
-// Status is the result of the last attempt: nil for a success, or else why it failed or why
-// something is not ready. The zero Status is a success. It is safe for concurrent use.
+// Status is the result of the last attempt: nil for a success, otherwise the reason for a failure
+// or for not being ready. The zero Status is a success. It is safe for concurrent use.
 type Status struct{ err atomic.Pointer[error] }
 
 // NewStatus returns a Status with a first reason.
@@ -13,9 +13,9 @@ func NewStatus(err error) *Status {
 	return s
 }
 
-// Set records the result of an attempt. It reports whether the text of the error differs from
-// the one before, also between an error and none: then it is worth a line in the log.
-func (s *Status) Set(err error) (changed bool) { return text(s.err.Swap(&err)) != text(&err) }
+// Set records the result of an attempt. It reports whether the text of the error differs from the
+// previous one, including a change between an error and nil. Callers then log it.
+func (s *Status) Set(err error) (changed bool) { return errorText(s.err.Swap(&err)) != errorText(&err) }
 
 // Err returns the last result.
 func (s *Status) Err() error {
@@ -25,7 +25,7 @@ func (s *Status) Err() error {
 	return nil
 }
 
-func text(err *error) string {
+func errorText(err *error) string {
 	if err == nil || *err == nil {
 		return ""
 	}

@@ -14,34 +14,34 @@ import (
 // derivation collects the results of the stages of one Derive.
 type derivation struct {
 	config config.Config
-	left   []left
+	left   []omitted
 	notes  []string
 }
 
-// left is a unit that is not advertised.
-type left struct {
+// omitted is a unit that is not advertised.
+type omitted struct {
 	unit   *unit
 	kind   cause.Code
 	reason string
 }
 
-// leave removes the unit from what is advertised. The fault of a unit that fails takes
-// precedence over reasons that may only follow from it.
-func (d *derivation) leave(u *unit, code cause.Code, format string, args ...any) {
-	l := left{unit: u, kind: code, reason: fmt.Sprintf(format, args...)}
+// omit records that the unit is not advertised. If the unit has a fault, the fault takes precedence
+// over reasons that may only be a consequence of it.
+func (d *derivation) omit(u *unit, code cause.Code, format string, args ...any) {
+	l := omitted{unit: u, kind: code, reason: fmt.Sprintf(format, args...)}
 	if f := u.fault(); f != nil && (code == cause.DeviceFault || code == cause.DeviceMIG) {
 		l.kind, l.reason = cause.DeviceFault, f.Error()
 	}
 	d.left = append(d.left, l)
 }
 
-func (d *derivation) note(format string, args ...any) {
+func (d *derivation) addNote(format string, args ...any) {
 	d.notes = append(d.notes, fmt.Sprintf(format, args...))
 }
 
-// unlisted returns the units that were left out, ordered.
+// unlisted returns the omitted units, ordered.
 func (d *derivation) unlisted() []Unlisted {
-	slices.SortFunc(d.left, func(a, b left) int { return cmp.Compare(a.unit.position, b.unit.position) })
+	slices.SortFunc(d.left, func(a, b omitted) int { return cmp.Compare(a.unit.position, b.unit.position) })
 	var out []Unlisted
 	for _, l := range d.left {
 		out = append(out, Unlisted{Index: l.unit.index, UUID: l.unit.uuid(), Kind: l.kind, Reason: l.reason})
@@ -49,7 +49,7 @@ func (d *derivation) unlisted() []Unlisted {
 	return out
 }
 
-// draft is a future resource, with its units in order.
+// draft is a future resource, with its sorted units.
 type draft struct {
 	name  string
 	units []*unit
@@ -68,8 +68,8 @@ func drafts(units []*unit) []draft {
 	return out
 }
 
-// separate leaves out resources that would have the socket of another resource: only
-// what follows the last "/" of the name is part of the name of the socket.
+// separate omits resources that would have the socket of another resource. The name of a socket
+// only contains the part after the last "/" of the name of the resource.
 func (d *derivation) separate(all []draft) []draft {
 	owner := map[string]string{}
 	return slices.DeleteFunc(all, func(o draft) bool {
@@ -80,7 +80,7 @@ func (d *derivation) separate(all []draft) []draft {
 			return false
 		}
 		for _, u := range o.units {
-			d.leave(u, cause.DeviceConfig, "%s would have the socket of %s: give one of them another name", o.name, first)
+			d.omit(u, cause.DeviceConfig, "%s would have the socket of %s: give one of them another name", o.name, first)
 		}
 		return true
 	})

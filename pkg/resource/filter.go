@@ -6,30 +6,30 @@ import (
 	"outrigger.dev/pkg/cause"
 )
 
-// filter leaves out what the config hides. It is the first stage: a hidden device neither
-// breaks a MIG layout nor counts in a share.
+// filter omits the units that the config hides. It is the first stage, so that a hidden device does
+// not break a MIG layout or count in a share.
 func (d *derivation) filter(units []*unit) []*unit {
 	f := d.config.Filter
 	include, exclude := newMatcher(f.Include), newMatcher(f.Exclude)
 	kept := slices.DeleteFunc(units, func(u *unit) bool {
-		// Both are called, so that both know which entries match.
+		// Both are called, so that both record which entries match.
 		_, in := include.match(u)
 		by, out := exclude.match(u)
 		switch {
 		case out:
-			d.leave(u, cause.DeviceExcluded, "the config excludes %q", by)
+			d.omit(u, cause.DeviceExcluded, "the config excludes %q", by)
 		case len(f.Include) > 0 && !in:
-			d.leave(u, cause.DeviceExcluded, "the config includes other devices only")
+			d.omit(u, cause.DeviceExcluded, "the config includes other devices only")
 		default:
 			return false
 		}
 		return true
 	})
 	for _, e := range include.unused() {
-		d.note("include %q: no device of this node matches", e)
+		d.addNote("include %q: no device of this node matches", e)
 	}
 	for _, e := range exclude.unused() {
-		d.note("exclude %q: no device of this node matches", e)
+		d.addNote("exclude %q: no device of this node matches", e)
 	}
 	return kept
 }
@@ -44,11 +44,11 @@ func newMatcher(entries []string) *matcher {
 	return &matcher{entries: entries, used: make([]bool, len(entries))}
 }
 
-// match returns the first entry that names the unit or its GPU, or that is a pattern
-// which matches one of them.
+// match returns the first entry that names the unit or its GPU, or that is a pattern for one of
+// them.
 func (m *matcher) match(u *unit) (entry string, ok bool) {
 	for i, e := range m.entries {
-		if !u.called(e) && !matches(e, u.gpuTexts) && !matches(e, u.migTexts) {
+		if !u.hasName(e) && !matches(e, u.gpuTexts) && !matches(e, u.migTexts) {
 			continue
 		}
 		m.used[i] = true

@@ -5,13 +5,13 @@ import (
 	"sort"
 )
 
-// MaxListBytes is the size of the largest device list that a kubelet accepts: grpc-go's
-// default for a received message, which the kubelet keeps. A larger one ends the stream,
-// and with it the resource.
+// MaxListBytes is the size of the largest device list that a kubelet accepts: grpc-go's default for
+// a received message, which the kubelet does not change. A larger list ends the stream and the
+// resource.
 const MaxListBytes = 4 << 20
 
-// fit lowers the replicas of the devices with the most of them to one common limit, so that
-// a list of all devices has at most MaxListBytes. It does not depend on their health.
+// fit limits the replicas of all devices to the highest number with which a list of all devices has
+// at most MaxListBytes. The limit does not depend on the health of the devices.
 //
 // A list holds about 63,000 entries: 3,900 replicas of each of 16 GPUs, or 560 of each of
 // 112 MIG devices.
@@ -32,11 +32,11 @@ func (d *derivation) fit(r *Resource) {
 		r.Devices[i].Replicas = min(r.Devices[i].Replicas, limit)
 		fitting += r.Devices[i].Replicas
 	}
-	d.note("sharing of %s: %d of %d replicas fit in the list that the kubelet accepts, at most %d of a device: configure fewer", r.Name, fitting, wanted, limit)
+	d.addNote("sharing of %s: %d of %d replicas fit in the list that the kubelet accepts, at most %d of a device: configure fewer", r.Name, fitting, wanted, limit)
 }
 
-// listBytes returns the largest size of a ListAndWatchResponse (device plugin API, v1beta1)
-// with these devices, if none has more than limit replicas.
+// listBytes returns the largest size of a ListAndWatchResponse (device plugin API, v1beta1) with
+// these devices, if no device has more than limit replicas.
 func listBytes(devices []Device, limit int) int {
 	total := 0
 	for _, d := range devices {
@@ -47,7 +47,7 @@ func listBytes(devices []Device, limit int) int {
 	return total
 }
 
-// topologyBytes returns the size of a device's field with its NUMA node.
+// topologyBytes returns the size of the field with a device's NUMA node.
 func topologyBytes(d Device) int {
 	if d.NUMANode < 0 {
 		return 0
@@ -59,8 +59,8 @@ func topologyBytes(d Device) int {
 	return fieldBytes(fieldBytes(node))
 }
 
-// fieldBytes returns the size of an encoded field of this content (Protocol Buffers,
-// "Encoding"), whose number is below 16.
+// fieldBytes returns the size of an encoded field with this size of content (Protocol Buffers,
+// "Encoding") and a number below 16.
 func fieldBytes(content int) int { return 1 + varintBytes(content) + content }
 
 // varintBytes returns the size of an encoded number that is not negative.

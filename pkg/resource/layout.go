@@ -8,23 +8,23 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-// Layout is what a node advertises, without the health of its devices: it stays the same
-// as long as the node and the config do. It is never changed. The zero value is empty.
+// Layout holds the resources that a node advertises, without the health of the devices. It depends
+// only on the node and the config. It never changes. The zero value is empty.
 type Layout struct {
-	// set has devices without health.
+	// set has the devices without health.
 	set Set
 	// hardware has the hardware of the devices of each resource.
 	hardware [][]hardware
 }
 
-// NewLayout returns what the node advertises, without health.
+// NewLayout returns the layout of the node.
 //
-// MIG strategies and names are the same as in NVIDIA's device plugin: the strategy none,
-// too, advertises a GPU in MIG mode as a whole GPU. Where that plugin rejects the node, a
-// Layout advertises what it can, and lists as unlisted what it cannot: GPUs in MIG mode
-// without MIG devices, and with the strategy single all devices outside one class (see
-// derivation.single). GPU instances that are divided into compute instances have a resource
-// like any other profile.
+// MIG strategies and names are the same as in NVIDIA's device plugin: the strategy none also
+// advertises a GPU in MIG mode as a whole GPU. If NVIDIA's plugin rejects the node, a Layout
+// advertises as much as possible. It lists the other devices as unlisted: GPUs in MIG mode without
+// MIG devices and, with the strategy single, all devices outside one class (see derivation.single).
+// MIG devices of GPU instances with several compute instances have a resource like any other
+// profile.
 func NewLayout(n *gpu.Node, c config.Config) Layout {
 	d := &derivation{config: c}
 	units := enumerate(n, c.MIGStrategy)
@@ -46,7 +46,7 @@ func NewLayout(n *gpu.Node, c config.Config) Layout {
 	return l
 }
 
-// Set returns what is advertised with the health v. The caller owns its devices.
+// Set returns the advertised resources with the health v. The caller owns its devices.
 func (l Layout) Set(v health.View) Set {
 	set := l.set
 	set.Resources = slices.Clone(l.set.Resources)

@@ -7,55 +7,55 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// name finds the resource of each unit, and leaves out units without one: those that
-// the kubelet could not identify, and GPUs in MIG mode that are not divided.
+// name sets the resource of each unit, and omits units without one: units that the kubelet could
+// not identify, and GPUs in MIG mode that are not divided.
 func (d *derivation) name(units []*unit) []*unit {
 	return slices.DeleteFunc(units, func(u *unit) bool {
-		empty := u.mig == nil && divided(u.gpu, d.config.MIGStrategy)
+		empty := u.mig == nil && isDivided(u.gpu, d.config.MIGStrategy)
 		switch {
 		case u.uuid() == "":
-			d.leave(u, cause.DeviceFault, "it has no UUID")
+			d.omit(u, cause.DeviceFault, "it has no UUID")
 			return true
 		case empty:
-			d.leave(u, cause.DeviceMIG, "its MIG mode is on and it has no MIG devices:"+
+			d.omit(u, cause.DeviceMIG, "its MIG mode is on and it has no MIG devices:"+
 				" create some (nvidia-smi mig -i %d -cgi PROFILE -C) or turn the mode off (nvidia-smi -i %[1]d -mig 0)", u.gpu.Index)
 			return true
 		}
 		u.resource = d.resource(u)
 		if u.resource == "" {
-			d.leave(u, cause.DeviceFault, "its MIG profile is not known")
+			d.omit(u, cause.DeviceFault, "its MIG profile is not known")
 			return true
 		}
 		return false
 	})
 }
 
-// noteWhole notes the GPUs that are advertised although their MIG mode is on.
+// noteWhole adds a note for each GPU that is advertised although its MIG mode is on.
 func (d *derivation) noteWhole(units []*unit) {
 	for _, u := range units {
 		if u.wholeInMIGMode() {
-			d.note("GPU %d is advertised as a whole although its MIG mode is on, so that programs find no device in it:"+
+			d.addNote("GPU %d is advertised as a whole although its MIG mode is on, so that programs find no device in it:"+
 				" set migStrategy to single or mixed, or turn the mode off (nvidia-smi -i %[1]d -mig 0)", u.gpu.Index)
 		}
 	}
 }
 
-// resource returns the name of the first matching pattern, or without one the name by the
-// MIG strategy. It is empty for a MIG device that the strategy names by its profile if
-// that is unknown.
+// resource returns the name of the first matching pattern, or otherwise the name by the MIG
+// strategy. It is empty if the strategy names a MIG device by its profile and the profile is
+// unknown.
 func (d *derivation) resource(u *unit) string {
 	r := d.config.Resources
 	if u.mig == nil {
-		return named(r.GPUs, GPU, u.gpuTexts)
+		return nameFor(r.GPUs, GPU, u.gpuTexts)
 	}
 	other := GPU
 	if d.config.MIGStrategy == config.MIGStrategyMixed {
 		other = config.MIGResource(u.mig.Profile)
 	}
-	return named(r.MIG, other, u.migTexts)
+	return nameFor(r.MIG, other, u.migTexts)
 }
 
-func named(patterns []config.Pattern, other string, texts []string) string {
+func nameFor(patterns []config.Pattern, other string, texts []string) string {
 	for _, p := range patterns {
 		if matches(p.Pattern, texts) {
 			return p.Name

@@ -8,9 +8,9 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// gpuTexts returns the texts of a GPU that a pattern can match: product name, UUID,
-// memory and PCI bus ID. sysfs and nvidia-smi write the bus ID with 4 or 8 digits of the
-// domain, in lower or upper case, and people copy from both.
+// gpuTexts returns the texts of a GPU that a pattern can match: product name, UUID, memory and PCI
+// bus ID. It has several forms of the bus ID, because people copy it from sysfs or nvidia-smi.
+// These write the domain with 4 or 8 digits, in lower or upper case.
 func gpuTexts(g *gpu.GPU) []string {
 	long := longBusID(g.PCI.BusID)
 	return []string{
@@ -27,8 +27,8 @@ func matches(pattern string, texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return glob(pattern, text) })
 }
 
-// glob reports whether the pattern matches the whole text. "*" matches any text, also an
-// empty one. An unknown, empty text matches nothing.
+// glob reports whether the pattern matches the whole text. "*" matches any text, even an empty one.
+// A pattern does not match an empty text, which is unknown.
 func glob(pattern, text string) bool {
 	if text == "" {
 		return false
@@ -39,7 +39,7 @@ func glob(pattern, text string) bool {
 	}
 	text, ok := strings.CutPrefix(text, first)
 	for ok {
-		// The earliest match of each part leaves the most to the parts after it.
+		// The earliest match of each part leaves the most text to the later parts.
 		part, more, star := strings.Cut(rest, "*")
 		if !star {
 			return strings.HasSuffix(text, part)
@@ -50,9 +50,8 @@ func glob(pattern, text string) bool {
 	return false
 }
 
-// memoryText returns the memory in whole GiB, rounded up, as in the names of MIG
-// profiles. The driver reserves part of the memory, so that it reports less than the
-// data sheet.
+// memoryText returns the memory in whole GiB, rounded up, as in the names of MIG profiles. It
+// rounds up because the driver reserves part of the memory and reports less than the data sheet.
 func memoryText(g *gpu.GPU) string {
 	if g.MemoryBytes == 0 {
 		return ""

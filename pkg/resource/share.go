@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// share decides under which name and how many times each unit is advertised. The shares
-// apply in order, each to the units that no earlier one took.
+// share decides under which name and how many times each unit is advertised. The shares apply in
+// order. Each share applies to units that no earlier share took.
 func (d *derivation) share(units []*unit) []*unit {
 	byResource := map[string][]*unit{}
 	for _, u := range units {
@@ -30,17 +30,17 @@ func (d *derivation) share(units []*unit) []*unit {
 		}
 		reason := mpsRejects(u)
 		u.mps = u.mig == nil && reason == ""
-		// One replica of what MPS cannot serve is not shared, only renamed.
+		// A unit with one replica is not shared, so MPS need not support it.
 		if u.mps || u.replicas == 1 {
 			return false
 		}
-		d.leave(u, cause.DeviceConfig, "%s", reason)
+		d.omit(u, cause.DeviceConfig, "%s", reason)
 		return true
 	})
 }
 
-// apply shares the units that the share takes. MPS does not share MIG devices: they are
-// advertised once, under the name that they have without sharing.
+// apply applies the share to units. MPS does not share MIG devices: they are advertised once, under
+// their name without sharing.
 func (d *derivation) apply(s config.Share, units []*unit) {
 	once := 0
 	for _, u := range units {
@@ -53,7 +53,7 @@ func (d *derivation) apply(s config.Share, units []*unit) {
 		u.advertised = cmp.Or(s.Rename, s.Name)
 	}
 	if once > 0 {
-		d.note("sharing of %s: MPS does not share MIG devices (%d), each is advertised once: share them by timeSlicing", s.Name, once)
+		d.addNote("sharing of %s: MPS does not share MIG devices (%d), each is advertised once: share them by timeSlicing", s.Name, once)
 	}
 }
 
@@ -62,11 +62,11 @@ func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
 	free := slices.DeleteFunc(slices.Clone(all), func(u *unit) bool { return u.replicas > 0 })
 	switch {
 	case len(all) == 0:
-		d.note("sharing of %s: this node has no such devices", s.Name)
+		d.addNote("sharing of %s: this node has no such devices", s.Name)
 	case len(free) == 0:
-		d.note("sharing of %s: entries before it take all of them", s.Name)
+		d.addNote("sharing of %s: entries before it take all of them", s.Name)
 	case s.Devices.Count > len(free):
-		d.note("sharing of %s: %d devices are configured and the node has %d", s.Name, s.Devices.Count, len(free))
+		d.addNote("sharing of %s: %d devices are configured and the node has %d", s.Name, s.Devices.Count, len(free))
 	}
 	switch {
 	case s.Devices.All():
@@ -76,33 +76,33 @@ func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
 	case len(free) == 0:
 		return nil
 	}
-	d.check(s, all, free)
+	d.checkRefs(s, all, free)
 	return slices.DeleteFunc(free, func(u *unit) bool {
-		return !slices.ContainsFunc(s.Devices.Refs, func(r config.Ref) bool { return u.called(string(r)) })
+		return !slices.ContainsFunc(s.Devices.Refs, func(r config.Ref) bool { return u.hasName(string(r)) })
 	})
 }
 
-// check notes the refs of the share that match nothing.
-func (d *derivation) check(s config.Share, all, free []*unit) {
+// checkRefs adds a note for each ref of the share that matches no unit.
+func (d *derivation) checkRefs(s config.Share, all, free []*unit) {
 	for _, r := range s.Devices.Refs {
-		called := func(u *unit) bool { return u.called(string(r)) }
+		called := func(u *unit) bool { return u.hasName(string(r)) }
 		switch {
 		case slices.ContainsFunc(free, called):
 		case slices.ContainsFunc(all, called):
-			d.note("sharing of %s: an entry before it takes device %q", s.Name, r)
+			d.addNote("sharing of %s: an entry before it takes device %q", s.Name, r)
 		default:
-			d.note("sharing of %s: the node has no such device %q", s.Name, r)
+			d.addNote("sharing of %s: the node has no such device %q", s.Name, r)
 		}
 	}
 }
 
-// replicas returns how many replicas of the unit the share advertises.
+// replicas returns the number of replicas of the unit in the share.
 func (d *derivation) replicas(u *unit, s config.Share) int {
 	if s.Replicas != config.AutoReplicas {
 		return max(s.Replicas, 1)
 	}
 	if u.memory() == 0 {
-		d.note("sharing of %s: the memory of device %s is unknown, so that it is advertised once", s.Name, u.index)
+		d.addNote("sharing of %s: the memory of device %s is unknown, so that it is advertised once", s.Name, u.index)
 		return 1
 	}
 	const token = 1000 << 20
@@ -128,8 +128,8 @@ func mpsRejects(u *unit) string {
 	return ""
 }
 
-// mpsClients returns how many clients MPS serves at once on a GPU, which is more since
-// Volta (MPS documentation, "Client-Server Connection Limits").
+// mpsClients returns the number of simultaneous MPS clients of a GPU, which is higher since Volta
+// (MPS documentation, "Client-Server Connection Limits").
 func mpsClients(cc gpu.Version) int {
 	if cc.Major >= 7 {
 		return 48

@@ -8,9 +8,9 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// class is what makes devices equal for a container with the MIG strategy single: MIG
+// class is a set of devices that are equal for a container with the MIG strategy single: MIG
 // devices of one profile on one model of GPU. Whole GPUs are one class, as with the other
-// strategies; it is the zero value.
+// strategies, and its value is zero.
 type class struct {
 	model   string
 	profile gpu.Profile
@@ -30,15 +30,14 @@ func (c class) String() string {
 	return "MIG devices " + c.profile.String() + " of " + c.model
 }
 
-// single leaves out what would make nvidia.com/gpu mean different things with the MIG
-// strategy single: each device must give a container the same. It advertises the class
-// with the most memory in total, so that as little hardware as possible is idle. Among
-// equals MIG devices win over whole GPUs, for which no one would choose the strategy, and
-// then the first class on the node wins. Health does not count: a GPU that fails must
-// not change the resource of the others. Units that a pattern of the config gives
-// another name are not affected.
+// single omits units so that all devices of nvidia.com/gpu are equal for a container, as the MIG
+// strategy single requires. It advertises the class with the most memory in total, so that as
+// little hardware as possible is idle. If classes have the same memory, MIG devices win over whole
+// GPUs, because the strategy is for MIG devices, and then the first class on the node wins. Health
+// does not count, because a GPU that fails must not change the resource of the others. Units that a
+// pattern of the config gives another name are not affected.
 func (d *derivation) single(units []*unit) []*unit {
-	winner := prevailing(units)
+	winner := largestClass(units)
 	return slices.DeleteFunc(units, func(u *unit) bool {
 		if u.resource != GPU || classOf(u) == winner {
 			return false
@@ -47,14 +46,14 @@ func (d *derivation) single(units []*unit) []*unit {
 		if u.mig != nil {
 			is, like, patterns = "this is one of the "+classOf(u).String(), "divide all GPUs alike", "resources.mig"
 		}
-		d.leave(u, cause.DeviceMIG, "migStrategy single advertises equal devices as %s, on this node those with the most memory in total, %s; %s:"+
+		d.omit(u, cause.DeviceMIG, "migStrategy single advertises equal devices as %s, on this node those with the most memory in total, %s; %s:"+
 			" %s, set migStrategy to mixed, or give it another name in %s", GPU, winner, is, like, patterns)
 		return true
 	})
 }
 
-// prevailing returns the class with the most memory among the units of nvidia.com/gpu.
-func prevailing(units []*unit) class {
+// largestClass returns the class with the most memory among the units of nvidia.com/gpu.
+func largestClass(units []*unit) class {
 	var classes []class
 	memory := map[class]uint64{}
 	for _, u := range units {

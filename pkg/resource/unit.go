@@ -12,46 +12,46 @@ import (
 	"outrigger.dev/pkg/health"
 )
 
-// hardware is what can be advertised: a whole GPU or one MIG device.
+// hardware is a whole GPU or one MIG device.
 type hardware struct {
 	gpu *gpu.GPU
 	// mig is nil for a whole GPU.
 	mig *gpu.MIGDevice
 }
 
-// unit is a piece of hardware, with the results of the stages.
+// unit is one piece of hardware with the results of the stages.
 type unit struct {
 	hardware
 	// position is the place of the unit among all units of the node.
 	position int
-	// index and refs are names of the unit. refs also has the names of its GPU, which
-	// stand for all of its MIG devices.
+	// index and refs are names of the unit. refs also has the names of its GPU, which stand for all
+	// of the GPU's MIG devices.
 	index string
 	refs  []string
-	// gpuTexts and migTexts are what patterns can match.
+	// gpuTexts and migTexts are the texts that patterns can match.
 	gpuTexts, migTexts []string
-	// resource is the name of the unit's resource without sharing, and advertised is
-	// the one under which it is advertised.
+	// resource is the name of the unit's resource without sharing. advertised is the name of the
+	// resource under which it is advertised.
 	resource, advertised string
-	// replicas is 0 while no share has taken the unit.
+	// replicas is 0 until a share takes the unit.
 	replicas int
 	// mps is set if MPS shares the unit.
 	mps bool
 }
 
-// enumerate returns the units of the node, ordered. A GPU in MIG mode without MIG devices
-// is one unit.
+// enumerate returns the units of the node, ordered. A GPU in MIG mode without MIG devices is one
+// unit.
 func enumerate(n *gpu.Node, s config.MIGStrategy) []*unit {
 	var units []*unit
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		whole := newUnit(g)
-		if !divided(g, s) || len(g.MIG.Devices) == 0 {
+		if !isDivided(g, s) || len(g.MIG.Devices) == 0 {
 			units = append(units, whole)
 			continue
 		}
 		for j := range g.MIG.Devices {
-			units = append(units, whole.part(&g.MIG.Devices[j]))
+			units = append(units, whole.migUnit(&g.MIG.Devices[j]))
 		}
 	}
 	slices.SortStableFunc(units, func(a, b *unit) int {
@@ -63,9 +63,8 @@ func enumerate(n *gpu.Node, s config.MIGStrategy) []*unit {
 	return units
 }
 
-// divided reports whether the strategy advertises the MIG devices of the GPU rather than
-// the GPU.
-func divided(g *gpu.GPU, s config.MIGStrategy) bool {
+// isDivided reports whether the strategy advertises the MIG devices of the GPU instead of the GPU.
+func isDivided(g *gpu.GPU, s config.MIGStrategy) bool {
 	strategy := s == config.MIGStrategySingle || s == config.MIGStrategyMixed
 	return strategy && g.MIG != nil && g.MIG.Enabled
 }
@@ -80,12 +79,12 @@ func newUnit(g *gpu.GPU) *unit {
 	return &unit{hardware: hardware{gpu: g}, index: index, refs: []string{index, string(g.UUID)}, gpuTexts: gpuTexts(g)}
 }
 
-// part returns a MIG device of the GPU that u is.
-func (u *unit) part(m *gpu.MIGDevice) *unit {
+// migUnit returns the unit of a MIG device on the GPU of u.
+func (u *unit) migUnit(m *gpu.MIGDevice) *unit {
 	index := u.index + ":" + strconv.Itoa(m.Index)
 	return &unit{
 		hardware: hardware{gpu: u.gpu, mig: m}, index: index,
-		// The last one is the name of a MIG device in drivers before 470.
+		// The last ref is the name of a MIG device in drivers before 470.
 		refs: append(slices.Clone(u.refs), index, string(m.UUID),
 			fmt.Sprintf("MIG-%s/%d/%d", u.gpu.UUID, m.GPUInstance, m.ComputeInstance)),
 		gpuTexts: u.gpuTexts, migTexts: migTexts(m),
@@ -106,8 +105,8 @@ func (u *unit) uuid() gpu.UUID {
 	return u.mig.UUID
 }
 
-// memory returns the memory of the unit in bytes, 0 if it is unknown. MIG devices of one
-// GPU instance share its memory: each has a part in proportion to its slices.
+// memory returns the memory of the unit in bytes, 0 if it is unknown. MIG devices of one GPU
+// instance share its memory in proportion to their slices.
 func (u *unit) memory() uint64 {
 	if u.mig == nil {
 		return u.gpu.MemoryBytes
@@ -127,8 +126,8 @@ func (h hardware) fault() *gpu.Fault {
 	return h.gpu.Fault
 }
 
-// called reports whether ref is a name of the unit or of its GPU.
-func (u *unit) called(ref string) bool { return ref != "" && slices.Contains(u.refs, ref) }
+// hasName reports whether ref is a name of the unit or of its GPU.
+func (u *unit) hasName(ref string) bool { return ref != "" && slices.Contains(u.refs, ref) }
 
 // device returns the unit as a Device, without its health.
 func (u *unit) device() Device {
@@ -140,15 +139,16 @@ func (u *unit) device() Device {
 		MPS:      u.mps,
 		NUMANode: u.gpu.NUMANode,
 	}
-	// The minors of hardware that fails may not have been read.
+	// The minors of failing hardware may be unknown.
 	if u.fault() == nil {
 		d.Paths = u.paths()
 	}
 	return d
 }
 
-// paths returns the device nodes. A MIG device needs the one of its GPU, and those of its
-// GPU instance and its compute instance, by which the driver grants access to it (MIG User Guide, "Device Nodes and Capabilities").
+// paths returns the device nodes. A MIG device needs the device node of its GPU, and the device
+// nodes of its GPU instance and its compute instance, which grant access (MIG User
+// Guide, "Device Nodes and Capabilities").
 func (u *unit) paths() []string {
 	paths := []string{"/dev/nvidia" + strconv.Itoa(u.gpu.Minor)}
 	if u.mig == nil {
@@ -159,8 +159,7 @@ func (u *unit) paths() []string {
 		capability+strconv.Itoa(u.mig.GPUInstanceCap), capability+strconv.Itoa(u.mig.ComputeInstanceCap))
 }
 
-// health returns the status of the hardware. A fault counts even if the view does not
-// have it.
+// health returns the status of the hardware. A fault counts even if the view does not have it.
 func (h hardware) health(v health.View) health.Status {
 	var s health.Status
 	if h.mig == nil {

@@ -2,11 +2,11 @@ package text
 
 import "sync"
 
-// tailSize is how many bytes a Tail keeps.
+// tailSize is the number of bytes that a Tail keeps.
 const tailSize = 2 << 10
 
-// Tail keeps the end of what is written to it, such as what a program prints before it fails. Its
-// zero value is ready, and its methods are safe for concurrent use.
+// Tail keeps the end of the text that is written to it, such as the output of a program before it
+// fails. Its zero value is ready, and its methods are safe for concurrent use.
 type Tail struct {
 	mu  sync.Mutex
 	end []byte

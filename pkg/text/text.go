@@ -1,4 +1,4 @@
-// Package text makes text from outside fit for logs, metrics and the Kubernetes API, and
+// Package text prepares text from other programs for logs, metrics and the Kubernetes API, and
 // joins words into sentences.
 package text
 
@@ -18,8 +18,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Cut returns s in at most that many bytes, at least 3: a longer text ends in "...". It
-// replaces what is not UTF-8, which would grow on its way to an API server.
+// Cut returns s in at most most bytes, which must be at least 3. A longer text ends in "...". Cut
+// replaces invalid UTF-8, which would grow on its way to an API server.
 func Cut(s string, most int) string {
 	const more = "..."
 	s = strings.ToValidUTF8(s, "?")
@@ -30,11 +30,11 @@ func Cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most-len(more)], "") + more
 }
 
-// MaxLine is the longest line of a log in bytes. Container runtimes split lines of more than
+// MaxLine is the maximum length of a log line in bytes. Container runtimes split lines of more than
 // 16 KiB.
 const MaxLine = 8 << 10
 
-// OneLine returns the text of an error without line breaks, of at most MaxLine bytes.
+// OneLine returns the text of an error without line breaks, in at most MaxLine bytes.
 func OneLine(err error) string {
 	lines := strings.FieldsFunc(Cut(err.Error(), MaxLine), func(r rune) bool { return r == '\n' || r == '\r' })
 	return Cut(strings.Join(lines, "; "), MaxLine)

@@ -1,6 +1,5 @@
-// Package version holds the version of the build. It imports nothing outside the
-// standard library, so that any program can link it: agents, static tools, the
-// simulator.
+// Package version holds the version of the build. It imports only the standard library, so that any
+// program can link it: agents, static tools, the simulator.
 package version
 
 import (
@@ -12,8 +11,8 @@ import (
 // stamp is set by the linker: -ldflags "-X outrigger.dev/pkg/version.stamp=26.11.0".
 var stamp string //nolint:gochecknoglobals // -X needs a package variable; nothing assigns it
 
-// String returns the version that the linker stamped, or else that of the module
-// the binary was built from, or else "dev".
+// String returns the version that the linker stamped. Otherwise it returns the version of the
+// module of the binary, or "dev".
 func String() string { return choose(stamp, debug.ReadBuildInfo) }
 
 func choose(stamped string, read func() (*debug.BuildInfo, bool)) string {
@@ -30,8 +29,8 @@ func choose(stamped string, read func() (*debug.BuildInfo, bool)) string {
 	return "dev"
 }
 
-// Line returns what a program prints when it is asked for its version: name,
-// version, Go version and platform.
+// Line returns the output of a program that is asked for its version: name, version, Go version and
+// platform.
 func Line(program string) string {
 	return fmt.Sprintf("%s %s %s %s/%s", program, String(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -16,8 +16,8 @@ import (
 // asMain makes the test binary the agent.
 const asMain = "AGENTTEST_AS_MAIN"
 
-// Main is the TestMain of an agent's package main. In a process that a test started
-// it runs main; otherwise it runs the tests and checks that they leak no goroutine.
+// Main is the TestMain of an agent's package main. It runs main in a process that a test started.
+// Otherwise it runs the tests and checks that they leak no goroutine.
 func Main(m *testing.M, main func()) {
 	if os.Getenv(asMain) != "" {
 		main()
@@ -29,7 +29,7 @@ func Main(m *testing.M, main func()) {
 // limit bounds every wait of a test.
 const limit = time.Minute
 
-// Deadline returns the context for a wait of a test.
+// Deadline returns a context that limits a wait of a test to one minute.
 func Deadline(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("not within %s", limit))
@@ -37,13 +37,13 @@ func Deadline(t testing.TB) context.Context {
 	return ctx
 }
 
-// Poll waits until ok returns true. The error names what it waits for.
+// Poll waits until ok returns true. The error contains what.
 func Poll(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	PollUntil(Deadline(t), t, what, ok)
 }
 
-// PollUntil is Poll with a limit of its own: the end of ctx.
+// PollUntil is Poll with the limit of ctx.
 func PollUntil(ctx context.Context, t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

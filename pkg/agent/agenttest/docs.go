@@ -14,10 +14,10 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// Documented checks that the first page names every flag that --help shows, and
-// that the tables of the pages have its variables and its key in the config file.
-// A page may write keys without "flags.", and variables without GFD_. The columns "default" of the
-// first page have the defaults that --help shows.
+// Documented checks that the first page names every flag that --help shows, and that the tables of
+// the pages have its variables and its key in the config file. A page may omit "flags." in keys and
+// GFD_ in variables. The columns "default" of the first page must have the defaults that --help
+// shows.
 func Documented(t testing.TB, app agent.App, pages ...string) {
 	t.Helper()
 	var help, errs bytes.Buffer
@@ -45,7 +45,7 @@ func Documented(t testing.TB, app agent.App, pages ...string) {
 	if len(flags) < 10 {
 		t.Fatalf("--help shows %d flags with variables", len(flags))
 	}
-	// An agent without the config files of the GPUs can have flags of the same names.
+	// An agent without a config file for GPUs can have flags of the same names.
 	var options []config.Option
 	if strings.Contains(help.String(), "--config-dir ") {
 		options = config.Options()
@@ -81,8 +81,8 @@ var (
 	code  = regexp.MustCompile("`([^`]*)`")
 )
 
-// defaults compares the columns "default" of a page with what --help shows. A text without a code
-// for each flag, or one for all, describes a default that depends on the node.
+// defaults compares the columns "default" of a page with the defaults in the help. A cell without
+// code for each flag, or for all flags, describes a default that depends on the node.
 func defaults(t testing.TB, page, text, help string) {
 	t.Helper()
 	want := map[string]string{}
@@ -98,7 +98,7 @@ func defaults(t testing.TB, page, text, help string) {
 		case strings.HasPrefix(line, "| flag"):
 			column = slices.IndexFunc(cells, func(c string) bool { return strings.TrimSpace(c) == "default" })
 		case column > 0 && len(cells) > column:
-			flags := regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(outsideBrackets(cells[1]), -1)
+			flags := regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(withoutAliases(cells[1]), -1)
 			says := code.FindAllStringSubmatch(cells[column], -1)
 			for i, f := range flags {
 				if len(says) == 1 && len(flags) > 1 {
@@ -113,8 +113,8 @@ func defaults(t testing.TB, page, text, help string) {
 	}
 }
 
-// outsideBrackets is a text without the other names of flags.
-func outsideBrackets(text string) string {
+// withoutAliases removes the texts in brackets, which are the other names of flags.
+func withoutAliases(text string) string {
 	return regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(text, "")
 }
 
@@ -124,9 +124,8 @@ func sameTime(a, b string) bool {
 	return err == nil && wrong == nil && x == y
 }
 
-// documentedMetrics checks that docs/AGENT.md or docs/AGENT-reference.md has the metrics
-// outrigger_AGENT_… of a scrape, each once. A page may write them without this prefix. The check
-// skips an agent without a page.
+// documentedMetrics checks that docs/AGENT.md or docs/AGENT-reference.md documents each metric outrigger_AGENT_… of a scrape
+// once. A page may omit this prefix. An agent without a page is not checked.
 func (p *Process) documentedMetrics(scrape string) {
 	p.t.Helper()
 	for _, found := range regexp.MustCompile(`(?m)^# TYPE outrigger_(\w+)`).FindAllStringSubmatch(scrape, -1) {

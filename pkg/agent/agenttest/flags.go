@@ -15,9 +15,9 @@ import (
 	"outrigger.dev/pkg/cmdline/cmdlinetest"
 )
 
-// CheckApp returns an error for each flag of an agent and its commands without an
-// environment variable of the same words: "--log-level" needs LOG_LEVEL, with or without
-// words before or after it, for example NVIDIA_DRIVER_ROOT for "--driver-root".
+// CheckApp returns an error for each flag, of an agent or its commands, that has no environment
+// variable of the same words: "--log-level" needs LOG_LEVEL. The variable may have more words
+// before or after these, for example NVIDIA_DRIVER_ROOT for "--driver-root".
 func CheckApp(app agent.App) error {
 	flags := app.Flags
 	for _, c := range app.Commands {
@@ -35,8 +35,8 @@ func CheckApp(app agent.App) error {
 	return errors.Join(errs...)
 }
 
-// Program returns the command line of an agent for tests of package cmdlinetest. app returns a new
-// App for each run.
+// Program returns the command line of an agent for tests with package cmdlinetest. app returns a
+// new App for each run.
 func Program(t testing.TB, app func() agent.App) cmdlinetest.Program {
 	return cmdlinetest.Program{
 		Name: app().Name, Usage: cmp.Or(app().UsageCode, 2),

@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// Get returns the body that the agent's HTTP server answers with. The log has its
-// address. The documentation of the agent has to name each metric that the agent serves.
+// Get returns the body of the answer of the agent's HTTP server, whose address is in the log. For
+// /metrics, it checks that the documentation of the agent names each metric.
 func (p *Process) Get(path string) string {
 	p.t.Helper()
 	_, body := p.Ask(path)
@@ -21,8 +21,8 @@ func (p *Process) Get(path string) string {
 	return body
 }
 
-// Ask is Get with the status code. It waits while the agent rejects requests because
-// the test sends too many.
+// Ask is Get with the status code. It retries while the agent rejects requests because the test
+// sends too many.
 func (p *Process) Ask(path string) (status int, body string) {
 	p.t.Helper()
 	for {
@@ -38,14 +38,14 @@ func (p *Process) Ask(path string) (status int, body string) {
 func (p *Process) ask(path string) (status int, body string) {
 	p.t.Helper()
 	p.Said("msg=serving")
-	// An agent that waited at its start served before, perhaps on another port.
+	// An agent that waited at its start has served before, perhaps on another port.
 	served := regexp.MustCompile(`msg=serving address=(\S+)`).FindAllStringSubmatch(p.Log.String(), -1)
 	address := served[len(served)-1][1]
 	req, err := http.NewRequestWithContext(Deadline(p.t), http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	// An idle connection is a goroutine that leaks.
+	// An idle connection would leak a goroutine.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *Process) Gauge(name string) int {
 	return v
 }
 
-// Falls waits until the value of a metric is at most most.
+// Falls waits until the value of a metric is not above most.
 func (p *Process) Falls(name string, most int) {
 	p.t.Helper()
 	Poll(p.t, name+" to be "+strconv.Itoa(most), func() bool { return p.Gauge(name) <= most })

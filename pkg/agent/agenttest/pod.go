@@ -15,11 +15,11 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// givenDir names the folder with what a pod is given to reach the API server.
+// givenDir is the variable with the folder of the files that a pod needs to reach the API server.
 const givenDir = "AGENTTEST_POD"
 
-// Pod returns a main for Main: main, in a process of InPod with the pod's token and
-// certificate where the kubelet puts them.
+// Pod returns a main for Main. In a process of InPod, it puts the token and the certificate of the
+// pod where the kubelet puts them, and then runs main.
 func Pod(main func()) func() {
 	return func() {
 		if dir := os.Getenv(givenDir); dir != "" {
@@ -32,8 +32,8 @@ func Pod(main func()) func() {
 	}
 }
 
-// mountPod covers /run in the namespace of the simulated node, which the machine does
-// not see.
+// mountPod mounts over /run in the mount namespace of the simulated node. The machine does not see
+// the mount.
 func mountPod(dir string) error {
 	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
 		return fmt.Errorf("mount a folder for the token: %w", err)
@@ -41,8 +41,8 @@ func mountPod(dir string) error {
 	return os.CopyFS(kube.ServiceAccountDir, os.DirFS(dir))
 }
 
-// Account returns a folder with the account of a pod, for an API server: a token and the
-// certificate of the server. It is removed after the test.
+// Account returns a folder with the account of a pod: a token and the certificate of the API
+// server. The folder is removed after the test.
 func Account(t testing.TB, api *httptest.Server) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,8 +55,8 @@ func Account(t testing.TB, api *httptest.Server) string {
 	return dir
 }
 
-// InPod makes a command of Command, on a simulated node, that of a pod whose API server
-// has this URL. dir has the token and the certificate.
+// InPod makes cmd, from Command on a simulated node, run as in a pod whose API server has this URL.
+// dir has the token and the certificate.
 func InPod(t testing.TB, cmd *exec.Cmd, api, dir string) {
 	t.Helper()
 	at, err := url.Parse(api)

@@ -17,12 +17,12 @@ import (
 
 // Process is an agent that a test started. It ends with the test.
 type Process struct {
-	// Log is its standard error.
+	// Log collects the standard error of the process.
 	Log *Lines
 
 	t   testing.TB
 	cmd *exec.Cmd
-	// metrics has the names of the metrics that documentedMetrics has checked.
+	// metrics holds the names of the metrics that documentedMetrics has checked.
 	metrics sync.Map
 }
 
@@ -30,13 +30,13 @@ type Process struct {
 // if n is nil. It needs a main package whose TestMain calls Main.
 func Command(t testing.TB, n *simtest.Node, args ...string) *exec.Cmd {
 	t.Helper()
-	// A signal stops it; the end of the test's context must not kill it.
+	// A signal stops the process. The end of the test's context must not kill it.
 	ctx := context.WithoutCancel(t.Context())
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	if n != nil {
 		cmd = n.Command(ctx, os.Args[0], args...)
 	}
-	// Otherwise a race build sleeps a second before it exits.
+	// Without this, a race build sleeps for a second before it exits.
 	cmd.Env = append(os.Environ(), asMain+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
@@ -86,8 +86,8 @@ func (p *Process) Stop() {
 	}
 }
 
-// Dies stops an agent that cannot exit cleanly, and checks that it exits in time with
-// one error, the last line of its log, that says why.
+// Dies stops an agent that cannot exit cleanly, and checks that it exits in time with one error.
+// The error is the last line of the log and contains why.
 func (p *Process) Dies(why string) {
 	p.t.Helper()
 	err := p.terminate()
@@ -105,8 +105,8 @@ func (p *Process) Dies(why string) {
 	}
 }
 
-// terminate stops the agent and returns the error of its exit. The agent itself
-// measures whether it exits in time, since a busy machine slows the test too.
+// terminate stops the agent and returns the error of its exit. The agent itself measures whether it
+// exits in time, because a busy machine also slows the test.
 func (p *Process) terminate() error {
 	p.t.Helper()
 	p.Signal(syscall.SIGTERM)
@@ -134,8 +134,8 @@ func (p *Process) Said(parts ...string) {
 	}
 }
 
-// Fails runs a command of Command, and checks that it exits with the code and that
-// its last line says why: the only line if the command line is wrong, code 2.
+// Fails runs a command of Command, and checks that it exits with the code and that its last line
+// contains all of want. With code 2, a wrong command line, it must print only this line.
 func Fails(t testing.TB, cmd *exec.Cmd, code int, want ...string) {
 	t.Helper()
 	var stderr bytes.Buffer

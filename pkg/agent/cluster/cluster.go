@@ -1,5 +1,5 @@
-// Package cluster connects an agent to the API server, as the flags that all
-// such agents share describe it. It is the one place where flags become a client.
+// Package cluster connects an agent to the API server, as configured by flags that all such agents
+// share. Only this package turns these flags into a client.
 package cluster
 
 import (
@@ -13,7 +13,8 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// Settings is what the flags of an agent in a cluster set. An agent has those flags that it needs.
+// Settings holds the values of the flags of an agent in a cluster. An agent has only the flags that
+// it needs.
 type Settings struct {
 	// NodeName is the name of the agent's Node.
 	NodeName string
@@ -31,7 +32,7 @@ func (s *Settings) NodeNameFlag(aliases ...string) cli.Flag {
 	}
 }
 
-// EventsFlag returns --report-events; events says which Events the agent sends.
+// EventsFlag returns --report-events. events describes the Events that the agent sends.
 func (s *Settings) EventsFlag(events string) cli.Flag {
 	return &cli.BoolFlag{
 		Name: "report-events", EnvVars: []string{"REPORT_EVENTS"}, Destination: &s.Events,
@@ -39,7 +40,7 @@ func (s *Settings) EventsFlag(events string) cli.Flag {
 	}
 }
 
-// NamespaceFlag returns --namespace; of says what is in the namespace.
+// NamespaceFlag returns --namespace. of describes the content of the namespace.
 func (s *Settings) NamespaceFlag(of string) cli.Flag {
 	return &cli.StringFlag{
 		Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default", Destination: &s.Namespace,
@@ -47,7 +48,7 @@ func (s *Settings) NamespaceFlag(of string) cli.Flag {
 	}
 }
 
-// DaemonSetFlag returns --daemonset-name; use says what the agent does with the DaemonSet.
+// DaemonSetFlag returns --daemonset-name. use describes how the agent uses the DaemonSet.
 func (s *Settings) DaemonSetFlag(use string) cli.Flag {
 	return &cli.StringFlag{
 		Name: "daemonset-name", EnvVars: []string{"DAEMONSET_NAME"}, Destination: &s.DaemonSet,
@@ -55,13 +56,13 @@ func (s *Settings) DaemonSetFlag(use string) cli.Flag {
 	}
 }
 
-// OwnerFlag returns DaemonSetFlag for an agent that withdraws. when is the condition under which
-// it removes what it has published.
+// OwnerFlag returns DaemonSetFlag for an agent that withdraws its published state. when is the
+// condition under which it does so.
 func (s *Settings) OwnerFlag(when string) cli.Flag {
 	return s.DaemonSetFlag(": if that " + when + " when the agent stops, the agent removes what it has published; if empty, nothing is ever removed")
 }
 
-// Named returns an error without NodeName, for an agent that cannot work without it.
+// Named returns an error if NodeName is empty. It is for agents that cannot work without it.
 func (s *Settings) Named() error {
 	if s.NodeName != "" {
 		return nil
@@ -69,18 +70,17 @@ func (s *Settings) Named() error {
 	return cmdline.Usagef("flag --node-name is not set: set it to the name of this Node (NODE_NAME, from spec.nodeName)")
 }
 
-// API is an agent's access to the API server. A nil *API belongs to an agent that
-// has none: it knows no labels of its Node, and Events go nowhere.
+// API is an agent's access to the API server. A nil *API is valid and stands for no access: it
+// delivers no labels of the Node, and drops Events.
 type API struct {
 	*kube.Client
-	// events is nil for an agent that sends none.
+	// events is nil for an agent that does not send Events.
 	events *kube.Events
 }
 
-// Open returns the access that the settings describe, and does not connect. The API
-// server knows the agent as manager: as the field manager of what it applies and
-// as the source of its Events. Open returns kube.ErrNotInCluster for a process
-// that runs in no pod.
+// Open returns the access that the settings describe, and does not connect. manager is the field
+// manager of the objects that the agent applies, and the source of its Events. Open returns
+// kube.ErrNotInCluster for a process that does not run in a pod.
 func (s *Settings) Open(manager string, log *slog.Logger) (*API, error) {
 	client, err := kube.New(kube.Config{Node: s.NodeName, Agent: manager, Log: log})
 	switch {
@@ -102,7 +102,7 @@ func (a *API) WatchLabels(ctx context.Context, deliver func(map[string]string)) 
 	if a == nil {
 		return nil
 	}
-	kube.Watch(ctx, a.Client, kube.Query{Object: a.Node(), Metadata: true}, func(nodes []labelled) {
+	kube.Watch(ctx, a.Client, kube.Query{Object: a.Node(), Metadata: true}, func(nodes []nodeLabels) {
 		for _, n := range nodes {
 			deliver(n.Metadata.Labels)
 		}
@@ -110,15 +110,15 @@ func (a *API) WatchLabels(ctx context.Context, deliver func(map[string]string)) 
 	return nil
 }
 
-// labelled is the part of a Node that WatchLabels reads.
-type labelled struct {
+// nodeLabels is the part of a Node that WatchLabels reads.
+type nodeLabels struct {
 	Metadata struct {
 		Labels map[string]string `json:"labels"`
 	} `json:"metadata"`
 }
 
-// Failing returns why changes of the objects that the agent watches are not seen, nil
-// if they are. It is for /readyz.
+// Failing returns why the agent does not see changes of the objects that it watches, nil if it sees
+// them. It is for /readyz.
 func (a *API) Failing() error {
 	if a == nil {
 		return nil
@@ -133,7 +133,7 @@ func (a *API) Event(ev kube.Event) {
 	}
 }
 
-// Run sends Events until ctx ends. If the agent sends none, it returns at once.
+// Run sends Events until ctx ends. It returns at once if the agent sends no Events.
 func (a *API) Run(ctx context.Context) error {
 	if a == nil || a.events == nil {
 		return nil

@@ -13,33 +13,33 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// askLimit bounds the question whether the DaemonSet is gone. The rest of the time that an agent
-// has is for what it removes.
+// askLimit bounds the requests whether the DaemonSet is gone. The agent needs the rest of its time
+// to withdraw.
 const askLimit = 10 * time.Second
 
-// Owner is the DaemonSet to which the agent's pod belongs. If a pod ends for any other reason
-// than that it is gone, such as an update or the drain of its node, what the agent has published
-// stays.
+// Owner is the DaemonSet that owns the agent's pod. The agent withdraws its published state only
+// if the DaemonSet is gone. If its pod ends for another reason, such as an update or a drain of the
+// node, everything stays.
 type Owner struct {
-	// Left is set if the DaemonSet is gone for an agent also when its pods are not for the agent's
-	// node any more, because the labels of the node or the nodeSelector and affinity of the pods
-	// have changed. It needs the verb list on nodes.
+	// Left is set if the DaemonSet also counts as gone when its pods no longer select the agent's
+	// node, because the labels of the node or the nodeSelector or affinity of the pods have
+	// changed. It needs the verb list on nodes.
 	Left bool
-	// Watched is set if the DaemonSet is watched while the agent runs, which needs the verbs list
-	// and watch beside get: when a release is uninstalled, the rights of the agent go with the
-	// DaemonSet, and a watch that has begun still reports its end.
+	// Watched is set if the agent watches the DaemonSet while it runs. This needs the verbs list
+	// and watch in addition to get. When a release is uninstalled, the permissions of the agent are
+	// deleted with the DaemonSet, but a watch that has begun still reports the deletion.
 	Watched bool
-	// ByHand is the command that removes what the agent has published, where there is one.
+	// ByHand is the command with which a person can withdraw instead of the agent, or empty.
 	ByHand string
 
 	client *kube.Client
-	// set has no name if it is not known.
+	// set has an empty name if the DaemonSet is not known.
 	set kube.Object
 	log *slog.Logger
 
 	mu sync.Mutex
-	// seen is set once the watch has delivered the DaemonSet, and gone while that is being deleted
-	// or no longer exists.
+	// seen is set after the watch has delivered the DaemonSet. gone is set while the DaemonSet is
+	// being deleted or no longer exists.
 	seen, gone bool
 }
 
@@ -50,8 +50,8 @@ func (s *Settings) Object() kube.Object {
 	return kube.Object{API: "apps/v1", Resource: "daemonsets", Namespace: s.Namespace, Name: s.DaemonSet}
 }
 
-// Owner returns the DaemonSet that the settings name. It is not known to an agent without an
-// API server, where api is nil.
+// Owner returns the DaemonSet that the settings name. Without an API server, when api is nil, the
+// DaemonSet is not known.
 func (s *Settings) Owner(api *API, log *slog.Logger) *Owner {
 	if api == nil {
 		return &Owner{}
@@ -59,7 +59,7 @@ func (s *Settings) Owner(api *API, log *slog.Logger) *Owner {
 	return &Owner{client: api.Client, log: log, set: s.Object()}
 }
 
-// daemonSet is what Owner reads.
+// daemonSet is the part of a DaemonSet that Owner reads.
 type daemonSet struct {
 	Metadata struct {
 		DeletionTimestamp string `json:"deletionTimestamp"`
@@ -71,7 +71,8 @@ type daemonSet struct {
 	} `json:"spec"`
 }
 
-// Watch follows the DaemonSet until ctx ends, if it is to be watched.
+// Watch follows the DaemonSet until ctx ends. It returns at once if Watched is not set or the
+// DaemonSet is not known.
 func (o *Owner) Watch(ctx context.Context) {
 	if !o.Watched || o.set.Name == "" {
 		return
@@ -84,7 +85,7 @@ func (o *Owner) Watch(ctx context.Context) {
 	})
 }
 
-// Gone reports whether the DaemonSet has no pod on the node any more.
+// Gone reports whether the DaemonSet no longer has a pod on the node.
 func (o *Owner) Gone(ctx context.Context) bool {
 	if o.set.Name == "" {
 		return false
@@ -98,8 +99,8 @@ func (o *Owner) Gone(ctx context.Context) bool {
 		if o.ByHand != "" {
 			log = log.With("command", o.ByHand)
 		}
-		// After an update the next pod needs everything, and nobody removes it after a deletion: only
-		// a person knows.
+		// After an update, the next pod needs everything that was published. After a deletion, a
+		// person has to remove it. The agent cannot know which of the two has happened.
 		log.Warn("cannot ask whether the DaemonSet of this agent is deleted, leaving what it has published; if it is, remove that by hand, as the documentation of the agent says", "err", err)
 	case reason != "":
 		o.log.Info("the DaemonSet has no pod on this node any more, removing what this agent has published", "reason", reason)
@@ -107,10 +108,10 @@ func (o *Owner) Gone(ctx context.Context) bool {
 	return reason != ""
 }
 
-// deletedSet is what has become of a DaemonSet that is being deleted or gone.
+// deletedSet is the reason for a DaemonSet that is being deleted or does not exist.
 const deletedSet = "it is deleted"
 
-// reason says why the DaemonSet has no pod on the node any more, "" if it has.
+// reason returns why the DaemonSet no longer has a pod on the node, "" if it has one.
 func (o *Owner) reason(ctx context.Context) (string, error) {
 	seen, gone := o.watched()
 	switch {
@@ -119,23 +120,23 @@ func (o *Owner) reason(ctx context.Context) (string, error) {
 	case o.Watched && !seen:
 		return "", nil // Its name may be wrong.
 	}
-	// A watch may be behind, or interrupted.
-	reason, err := o.ask(ctx)
+	// The watch may be late or interrupted, so ask the API server.
+	reason, err := o.readReason(ctx)
 	if _, gone := o.watched(); gone {
 		return deletedSet, nil
 	}
 	return reason, err
 }
 
-// watched returns what the watch has delivered.
+// watched returns the state that the watch has delivered.
 func (o *Owner) watched() (seen, gone bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.seen, o.gone
 }
 
-// ask is reason, as the API server knows it.
-func (o *Owner) ask(ctx context.Context) (string, error) {
+// readReason is reason from the API server instead of the watch.
+func (o *Owner) readReason(ctx context.Context) (string, error) {
 	var set daemonSet
 	err := o.client.Get(ctx, o.set, &set)
 	switch {
@@ -155,7 +156,7 @@ func (o *Owner) ask(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	// A Node that is gone matches nothing, and has nothing to remove.
+	// A Node that does not exist matches no selector. It needs no withdrawal.
 	there, err := o.selects(ctx, "")
 	if !there || err != nil {
 		return "", err
@@ -163,8 +164,8 @@ func (o *Owner) ask(ctx context.Context) (string, error) {
 	return "it does not select this node any more", nil
 }
 
-// selects reports whether the agent's Node exists and a label selector selects it; the empty one
-// selects each.
+// selects reports whether the agent's Node exists and matches a label selector. An empty selector
+// matches every Node.
 func (o *Owner) selects(ctx context.Context, selector string) (bool, error) {
 	node := o.client.Node()
 	found, err := kube.List[struct{}](ctx, o.client, kube.Query{Object: node, LabelSelector: selector, Metadata: true})

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// placement is the part of a pod template that says which nodes it is for (API reference, PodSpec).
+// placement is the part of a pod template that selects nodes (API reference, PodSpec).
 type placement struct {
 	NodeSelector map[string]string `json:"nodeSelector"`
 	Affinity     struct {
@@ -30,9 +30,9 @@ type requirement struct {
 	Values   []string `json:"values"`
 }
 
-// selectors returns label selectors in the syntax of the API. The pods run on the nodes that one of
-// them selects; of none it selects no node. It returns false for a placement that labels do not say
-// alone.
+// selectors returns label selectors in the syntax of the API. The pods run on each node that one of
+// the selectors matches. Without selectors, they run on no node. The result is false if label
+// selectors cannot express the placement.
 func (p placement) selectors() ([]string, bool) {
 	var always []string
 	for key, value := range p.NodeSelector {
@@ -63,8 +63,7 @@ func (p placement) selectors() ([]string, bool) {
 	return all, true
 }
 
-// selector returns a requirement in the syntax of the API, and false for an operator that is not
-// known.
+// selector returns a requirement in the syntax of the API, and false for an unknown operator.
 func (r requirement) selector() (string, bool) {
 	values := strings.Join(r.Values, ",")
 	switch r.Operator {

@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// The fallbacks choose the config file of a node that has no label. The values are those
-// of the config manager of NVIDIA's device plugin.
+// The strategies that choose the config file of a node without the label. NVIDIA's config manager
+// for the device plugin has the same values.
 const (
 	// fallbackNamed selects the file named "default".
 	fallbackNamed = "named"
@@ -31,7 +31,7 @@ type chooser struct {
 	fallbacks []string
 }
 
-// check rejects values that are not a fallback.
+// check rejects unknown fallbacks.
 func (c chooser) check() error {
 	all := []string{fallbackNamed, fallbackSingle, fallbackEmpty}
 	for _, f := range c.fallbacks {
@@ -42,9 +42,8 @@ func (c chooser) check() error {
 	return nil
 }
 
-// choose returns the name of the file for a node whose label has the value, which
-// is empty for a node without the label. It returns an empty name if the node gets
-// no file.
+// choose returns the name of the file for a node with this value of the label. The value is empty
+// for a node without the label. The result is empty if the node gets no file.
 func (c chooser) choose(label string, names []string) (string, error) {
 	slices.Sort(names)
 	found := "found " + strings.Join(names, ", ")

@@ -16,16 +16,16 @@ import (
 type File struct {
 	// Path is --config-file.
 	Path string
-	// Dir is --config-dir, the folder in which the Node's label selects a file.
+	// Dir is --config-dir. The Node's label selects a file in this folder.
 	Dir string
 	// label is the key of the label.
 	label   string
 	chooser chooser
 }
 
-// Flags returns the flags that locate the config file. Each flag has its environment
-// variables and, if prefix is not empty, the first of them with the prefix. The aliases are the
-// names in NVIDIA's device plugin and its config manager.
+// Flags returns the flags that locate the config file. Each flag has its environment variables, and
+// the first of them also with the prefix if that is not empty. The aliases are the names in
+// NVIDIA's device plugin and its config manager.
 func (f *File) Flags(prefix string) []cli.Flag {
 	env := func(names ...string) []string { return Prefixed(prefix, names) }
 	return []cli.Flag{
@@ -61,7 +61,7 @@ func Prefixed(prefix string, names []string) []string {
 	return append([]string{prefix + names[0]}, names...)
 }
 
-// check returns an error for flags that do not go together.
+// check rejects flags that exclude each other.
 func (f File) check() error {
 	if f.Path != "" && f.Dir != "" {
 		return cmdline.Usagef("flags --config-file and --config-dir are both set: remove one of them")
@@ -69,8 +69,7 @@ func (f File) check() error {
 	return f.chooser.check()
 }
 
-// All returns the paths of all files that can be selected. It returns an error if there
-// is none.
+// All returns the paths of all files that can be selected. It returns an error if no file can be.
 func (f File) All() ([]string, error) {
 	if err := f.check(); err != nil {
 		return nil, err
@@ -95,9 +94,9 @@ func (f File) All() ([]string, error) {
 	return paths, nil
 }
 
-// read returns the path and the content of the config file for a node whose label has
-// this value, which is empty if the node does not have the label. Without a config
-// file, both are empty.
+// read returns the path and the content of the config file for a node with this value of the label.
+// The value is empty for a node without the label. Both results are empty if there is no config
+// file.
 func (f File) read(label string) (path string, data []byte, err error) {
 	path = f.Path
 	if f.Dir != "" {
@@ -123,8 +122,8 @@ func (f File) read(label string) (path string, data []byte, err error) {
 // maxConfig is the largest size of a ConfigMap.
 const maxConfig = 1 << 20
 
-// Read returns the content of one config file. It rejects a file larger than 1 MiB, the
-// largest size of a ConfigMap, and everything but a regular file, such as a named pipe.
+// Read returns the content of one config file. It rejects a file larger than 1 MiB, the largest
+// size of a ConfigMap. It also rejects anything but a regular file, such as a named pipe.
 func Read(path string) ([]byte, error) {
 	data, err := hostfs.ReadFile(path, maxConfig)
 	if err != nil {
@@ -133,9 +132,9 @@ func Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// names returns the names of the files in the folder. It skips everything but regular
-// files, and hidden files: the kubelet uses them to replace the content of a mounted
-// ConfigMap, and a program that writes a file atomically may create one.
+// names returns the names of the regular files in the folder, without hidden files. The kubelet
+// uses hidden files to replace the content of a mounted ConfigMap, and programs that write files
+// atomically may create them.
 func (f File) names() ([]string, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
@@ -150,15 +149,15 @@ func (f File) names() ([]string, error) {
 	return out, nil
 }
 
-// mayBeFile reports whether there is a regular file at path, or a link whose target is
-// missing, which the agent names when it reads the file.
+// mayBeFile reports whether a regular file exists at path, or a link without a target. The agent
+// reports such a link when it reads the file.
 func mayBeFile(path string) bool {
 	info, err := os.Stat(path)
 	return err != nil || info.Mode().IsRegular()
 }
 
-// folder returns the folder to watch, or "" without a config file. It is the folder of
-// the file, because a mounted file is replaced instead of written.
+// folder returns the folder to watch, or "" without a config file. The agent watches the folder
+// instead of the file, because a mounted file is replaced and not written.
 func (f File) folder() string {
 	switch {
 	case f.Dir != "":

@@ -9,26 +9,24 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// kept is a file below the run root with the last known value of the label that
-// selects the config: an agent that starts while the API server is away uses it. The
-// agents of a node share the file.
-type kept struct {
+// labelFile is a file below the run root with the last known value of the label that selects the
+// config. An agent that starts without an API server uses it. The agents of a node share the file.
+type labelFile struct {
 	// path is empty for an agent without a run root.
 	path string
 }
 
-// newKept returns the file for a label. A key has at most one slash.
-func newKept(runRoot, label string) kept {
+// newLabelFile returns the file for a label. The key of a label has one slash at most.
+func newLabelFile(runRoot, label string) labelFile {
 	if runRoot == "" {
-		return kept{}
+		return labelFile{}
 	}
-	return kept{path: filepath.Join(runRoot, "node-labels", strings.ReplaceAll(label, "/", "_"))}
+	return labelFile{path: filepath.Join(runRoot, "node-labels", strings.ReplaceAll(label, "/", "_"))}
 }
 
-// read returns the last known value, which is empty if the Node did not have the
-// label, and whether there is one. The file has one line: what is left of a damaged one
-// is not known.
-func (k kept) read() (value string, known bool) {
+// read returns the last known value, which is empty if the Node did not have the label, and whether
+// the value is known. A file that does not consist of one line is damaged and is ignored.
+func (k labelFile) read() (value string, known bool) {
 	if k.path == "" {
 		return "", false
 	}
@@ -41,7 +39,7 @@ func (k kept) read() (value string, known bool) {
 }
 
 // write replaces the last known value.
-func (k kept) write(value string) error {
+func (k labelFile) write(value string) error {
 	if k.path == "" {
 		return nil
 	}

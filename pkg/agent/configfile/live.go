@@ -21,12 +21,12 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// labelPatience is how long Load waits for the Node's labels before it uses the last
-// known value: a node that restarts while the API server is away has to work too.
+// labelPatience is the time that Load waits for the Node's labels before it uses the last known
+// value, so that a node can restart without an API server.
 const labelPatience = 5 * time.Second
 
-// settle is the pause between a change of a file and reading it: an editor that writes
-// in place truncates the file first, and an empty file is a valid config.
+// settle is the pause between a change of a file and reading it. An editor that writes in place
+// truncates the file first, and an empty file is a valid config.
 const settle = 100 * time.Millisecond
 
 // Labels is the source of the labels of the agent's Node.
@@ -41,15 +41,15 @@ type Spec[T any] struct {
 	// Parse returns the config for the content of the file. name is the path of the
 	// file, for errors. Without a config file, name and data are empty.
 	Parse func(name string, data []byte) (T, error)
-	// NeedsRestart returns the settings that differ between two configs and that a
-	// running process cannot change. If it is nil, a running process can change all.
+	// NeedsRestart returns the settings that differ between two configs and that a running process
+	// cannot change. If it is nil, a running process can change all settings.
 	NeedsRestart func(old, changed T) []string
 	// Labels is used only with --config-dir.
 	Labels Labels
-	// Patience is how long Load waits for the labels before it uses the last known
-	// value, 5 s if it is 0.
+	// Patience is the time that Load waits for the labels before it uses the last known value.
+	// Default: 5 s.
 	Patience time.Duration
-	// RunRoot is the folder of the node contract, in which Load keeps the last known value.
+	// RunRoot is the folder of the node contract. Load stores the last known value below it.
 	RunRoot string
 	Log     *slog.Logger
 }
@@ -57,40 +57,40 @@ type Spec[T any] struct {
 // Follower receives the changes of the config while the agent runs. Its functions
 // must not block.
 type Follower[T any] struct {
-	// Configure is called with each valid config that differs from the last one. After
-	// a Reject, it is called with the next valid config even if that is the last one.
+	// Configure is called with each valid config that differs from the last one. After a Reject, it
+	// is called with the next valid config even if the config is the same as before.
 	Configure func(T)
-	// Reject is called with the reason why a newer config cannot be used. The last one
-	// stays in effect.
+	// Reject is called with the reason why a newer config cannot be used. The last config stays in
+	// effect.
 	Reject func(error)
 }
 
-// Live is the config of an agent and the file that it comes from.
+// Live is the config of an agent and the file that contains it.
 type Live[T any] struct {
-	// File is where the config comes from.
+	// File locates the config file.
 	File File
 	// Config is the config at the start. Run passes later ones to the Follower.
 	Config T
 
 	spec  Spec[T]
-	kept  kept
+	kept  labelFile
 	loop  *reconcile.Loop
 	label atomic.Pointer[string]
 	to    Follower[T]
-	// last is the config in effect, and rejected why a newer one is not.
+	// last is the config in effect. rejected is why a newer config is not in effect.
 	last     T
 	rejected reconcile.Status
 }
 
-// Load returns the config that the file has. If a label of the Node selects the
-// file and the API server is away, Load uses the last known value of the label. Without one it
-// waits until the label is known: another config could advertise GPUs that this node must not.
+// Load returns the config in the file. If a label of the Node selects the file and the API server
+// does not answer, Load uses the last known value of the label. If no value is known, it waits for
+// the label, because another config could advertise GPUs that this node must not advertise.
 func Load[T any](ctx context.Context, file File, spec Spec[T]) (*Live[T], error) {
 	err := file.check()
 	if err != nil {
 		return nil, err
 	}
-	l := &Live[T]{File: file, spec: spec, kept: newKept(spec.RunRoot, file.label)}
+	l := &Live[T]{File: file, spec: spec, kept: newLabelFile(spec.RunRoot, file.label)}
 	l.loop = reconcile.New(reconcile.Config{Name: "config file", Step: l.update, Log: spec.Log})
 	label := ""
 	if file.Dir != "" {
@@ -106,8 +106,8 @@ func Load[T any](ctx context.Context, file File, spec Spec[T]) (*Live[T], error)
 	return l, nil
 }
 
-// firstLabel returns the value of the label, or the last known one if the API server
-// does not answer in time. It is empty if the Node does not have the label.
+// firstLabel returns the value of the label, or the last known value if the API server does not
+// answer in time. It is empty if the Node does not have the label.
 func (l *Live[T]) firstLabel(parent context.Context) (string, error) {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
@@ -127,7 +127,7 @@ func (l *Live[T]) firstLabel(parent context.Context) (string, error) {
 			return // the watch ends
 		}
 		value, known = all[l.File.label], true
-		l.keep(value)
+		l.storeLabel(value)
 		cancel()
 	})
 	switch {
@@ -144,8 +144,8 @@ func (l *Live[T]) firstLabel(parent context.Context) (string, error) {
 	return value, nil
 }
 
-// keep stores the value of the label for the next start.
-func (l *Live[T]) keep(value string) {
+// storeLabel stores the value of the label for the next start.
+func (l *Live[T]) storeLabel(value string) {
 	if err := l.kept.write(value); err != nil {
 		l.spec.Log.Warn("cannot keep the node's label for a start without the API server", "err", err)
 	}
@@ -161,8 +161,8 @@ func (l *Live[T]) read() (T, error) {
 	return l.spec.Parse(path, data)
 }
 
-// Run watches the file and the label, and passes changed configs to to, until ctx ends.
-// It returns an error if a setting changed that a running process cannot change.
+// Run watches the file and the label until ctx ends, and passes changed configs to the Follower. It
+// returns an error if a setting has changed that a running process cannot change.
 func (l *Live[T]) Run(ctx context.Context, to Follower[T]) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if l.File.Dir != "" {
@@ -176,8 +176,8 @@ func (l *Live[T]) Run(ctx context.Context, to Follower[T]) error {
 	return g.Wait()
 }
 
-// watch wakes the loop when something in the folder of the file changes, or when another
-// program has removed or changed what is kept of the label.
+// watch wakes the loop after a change in the folder of the file, and after another program has
+// changed or removed the stored label.
 func (l *Live[T]) watch(ctx context.Context, dir string) {
 	paths := []string{dir}
 	if l.File.Dir != "" && l.kept.path != "" {
@@ -196,12 +196,12 @@ func (l *Live[T]) labelled(all map[string]string) {
 // Reload makes Run read the file again, for example after SIGHUP. It does not block.
 func (l *Live[T]) Reload() { l.loop.Wake() }
 
-// update keeps the label, reads the config, and passes it on if it differs from the last one,
-// or rejects it.
+// update stores the label and reads the config. If the config differs from the last one, it passes
+// it to the Follower. If the config is not valid, it rejects it.
 func (l *Live[T]) update(ctx context.Context) (reconcile.Result, error) {
 	pace.Pause(ctx, settle)
 	if l.File.Dir != "" {
-		l.keep(*l.label.Load())
+		l.storeLabel(*l.label.Load())
 	}
 	next, err := l.read()
 	if err != nil {
@@ -210,7 +210,7 @@ func (l *Live[T]) update(ctx context.Context) (reconcile.Result, error) {
 		}
 		return reconcile.Result{}, nil
 	}
-	// Reflection, because each agent has its own type of config, with slices and maps.
+	// Reflection, because each agent has a different type of config, with slices and maps.
 	if l.rejected.Err() == nil && reflect.DeepEqual(l.last, next) {
 		return reconcile.Result{}, nil
 	}

@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The classes of reasons why the newest config is not in effect. The error itself is
-// in the log.
+// The classes of reasons why the newest config is not in effect. The log has the error itself.
 const (
 	// reasonUnreadable means that the file cannot be selected or read.
 	reasonUnreadable = "unreadable"
@@ -21,7 +20,7 @@ type unreadableError struct{ error }
 
 func (e *unreadableError) Unwrap() error { return e.error }
 
-// Metrics exports how many configs were read, and whether the newest one is in effect.
+// Metrics exports the number of configs that were read, and whether the newest one is in effect.
 type Metrics struct {
 	loads    *prometheus.CounterVec
 	rejected *prometheus.Desc
@@ -45,8 +44,7 @@ func NewMetrics(namespace string) *Metrics {
 	}
 }
 
-// Configured records that a config took effect, or, if err is not nil, that it was
-// rejected.
+// Configured records that a config took effect, or was rejected if err is not nil.
 func (m *Metrics) Configured(err error) {
 	result, reason := "ok", ""
 	if err != nil {

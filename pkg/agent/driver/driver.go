@@ -1,6 +1,5 @@
-// Package driver connects an agent that needs NVML to the driver of its node, as the
-// flags that all such agents share describe it. It is not part of package agent
-// because it links C.
+// Package driver connects an agent that needs NVML to the driver of its node, as configured by
+// flags that all such agents share. It is not part of package agent because it links C.
 package driver
 
 import (
@@ -24,7 +23,7 @@ import (
 type Driver struct {
 	// Root is the driver installation.
 	Root *driverroot.Root
-	// Contract is the folder in which the agents of the node share files.
+	// Contract is the folder for the files that the agents of the node share.
 	Contract contract.Dir
 
 	host agent.Host
@@ -33,7 +32,8 @@ type Driver struct {
 
 // New returns the driver of a host, at the place that d describes.
 func New(host agent.Host, d config.Driver) (*Driver, error) {
-	// The driver root stands in for a default folder that does not exist.
+	// If the default folder does not exist, this process sees the driver root at its path on the
+	// host.
 	follows := host.DriverRootCtrPath == host.DriverRoot
 	host.DriverRoot = d.Root
 	switch {
@@ -60,8 +60,8 @@ func New(host agent.Host, d config.Driver) (*Driver, error) {
 	}, nil
 }
 
-// Effective returns the roots of the driver for agent.Agent.Effective, of an agent whose config
-// may move them.
+// Effective returns the roots of the driver for agent.Agent.Effective, for an agent whose config
+// may change them.
 func (d *Driver) Effective() []slog.Attr {
 	return []slog.Attr{
 		slog.String(agent.SettingKey("driver-root"), d.host.DriverRoot),
@@ -69,8 +69,8 @@ func (d *Driver) Effective() []slog.Attr {
 	}
 }
 
-// Source returns the source of GPUs that the flag --gpu-source names. From then on, d logs
-// what holds it up.
+// Source returns the GPU source that the flag --gpu-source names. From then on, d logs to log what
+// makes it wait.
 func (d *Driver) Source(log *slog.Logger) (gpu.Source, error) {
 	if d.host.Snapshot != "" {
 		d.log, d.Contract.Log = log, log
@@ -83,8 +83,8 @@ func (d *Driver) Source(log *slog.Logger) (gpu.Source, error) {
 	return d.Reader(session, log), nil
 }
 
-// Session returns an access to NVML, for an agent that calls it beside its source of GPUs. From
-// then on, d logs what holds it up.
+// Session returns access to NVML, for an agent that calls NVML in addition to its GPU source. From
+// then on, d logs to log why it waits.
 func (d *Driver) Session(log *slog.Logger) (*nvml.Session, error) {
 	d.log, d.Contract.Log = log, log
 	return nvml.New(nvml.Config{DriverRoot: d.Root, Proc: d.proc(), Lease: d.Contract.NVML(), Log: log})
@@ -97,9 +97,8 @@ func (d *Driver) Reader(session *nvml.Session, log *slog.Logger) gpu.Source {
 
 func (d *Driver) proc() driverproc.Root { return driverproc.Root(d.host.ProcRoot) }
 
-// WatchChanges calls changed once, and then after each change that may mean that a
-// driver was installed or completed, or that another agent released NVML. It returns
-// when ctx ends.
+// WatchChanges calls changed once, and then after each change that may mean that a driver was
+// installed or completed, or that another agent released NVML. It returns when ctx ends.
 func (d *Driver) WatchChanges(ctx context.Context, changed func()) error {
 	hostfs.Watch(ctx, d.log, changed, d.changes()...)
 	return nil
@@ -111,8 +110,8 @@ func (d *Driver) changes() []string {
 	}, d.Root.Changing()...)
 }
 
-// Checks returns the checks of a source for /healthz. Only a restart of the process
-// helps when a call of the driver hangs.
+// Checks returns the checks of a source for /healthz. If a call of the driver hangs, only a restart
+// of the process helps.
 func Checks(src gpu.Source) map[string]func() error {
 	c, ok := src.(gpu.Checker)
 	if !ok {

@@ -1,6 +1,6 @@
-// Package gpuconfig gives an agent the config of package config: it makes flags
-// of the table of options, and a Config of flags, environment and the config file
-// that the agents of a node share.
+// Package gpuconfig gives an agent the config of package config. It makes flags from the table of
+// options, and a Config from the flags, the environment and the config file that the agents of a
+// node share.
 package gpuconfig
 
 import (
@@ -20,21 +20,21 @@ import (
 	"outrigger.dev/pkg/config/strict"
 )
 
-// Live is a Config that follows its file and the node's label.
+// Live is a Config that follows its file and the Node's label.
 type Live = configfile.Live[config.Config]
 
-// Settings is what the flags of an agent with a Config set.
+// Settings holds the values of the flags of an agent with a Config.
 type Settings struct {
-	// Host is where the node is, and File the config file.
+	// Host locates the node, and File the config file.
 	Host agent.Host
 	File configfile.File
-	// options have flags, and set is what flags and environment set of them.
+	// options are the options with a flag. set holds the values that flags and the environment set.
 	options []config.Option
 	set     config.Explicit
 }
 
-// Flags returns the flags of options. Each has its variables, and one more with
-// the prefix, if that is not empty.
+// Flags returns the flags of options. Each flag has its variables, and one more with the prefix if
+// that is not empty.
 func (s *Settings) Flags(prefix string, options ...config.Option) []cli.Flag {
 	s.options = append(s.options, options...)
 	flags := make([]cli.Flag, len(options))
@@ -44,7 +44,7 @@ func (s *Settings) Flags(prefix string, options ...config.Option) []cli.Flag {
 	return flags
 }
 
-// HostFlags returns the flags that set Host. Some of them are options too.
+// HostFlags returns the flags that set Host. Some of them are also options.
 func (s *Settings) HostFlags() []cli.Flag {
 	s.options = append(s.options, config.DriverOptions()...)
 	flags := s.Host.GPUFlags()
@@ -69,7 +69,7 @@ func (s *Settings) record(option string, values ...string) {
 }
 
 // flag returns the flag of an option. Its action runs if the command line or the environment sets
-// it.
+// the option.
 func (s *Settings) flag(o config.Option, env []string) cli.Flag {
 	values := o.Values(config.Default())
 	switch o.Shape() {
@@ -99,7 +99,7 @@ func (s *Settings) flag(o config.Option, env []string) cli.Flag {
 	}
 }
 
-// Load returns the config of flags, environment and config file.
+// Load returns the config from flags, environment and config file.
 func (s *Settings) Load(ctx context.Context, labels configfile.Labels, log *slog.Logger) (*Live, error) {
 	var warned []string
 	return configfile.Load(ctx, s.File, configfile.Spec[config.Config]{
@@ -128,9 +128,8 @@ func warn(log *slog.Logger, warnings []string) {
 	}
 }
 
-// Parse returns the config that a file with the name and the data makes of flags
-// and environment. The error is one of the command line for what is wrong in flags alone: a
-// wrong file is no fault of the command line.
+// Parse returns the config from flags, environment and a config file with this name and content.
+// The error is an error of the command line only if the flags are wrong without the file.
 func (s *Settings) Parse(name string, data []byte) (config.Config, error) {
 	cfg, err := config.Load(s.set, data, name)
 	if err != nil && !InFile(err) {
@@ -146,8 +145,8 @@ func InFile(err error) bool {
 	return errors.As(err, &file)
 }
 
-// Effective returns the settings in effect for the first line of the log: the
-// options that the agent has, and the sections of the config file that are set.
+// Effective returns the settings in effect for the first line of the log: the options of the agent,
+// and the sections of the config file that are set.
 func (s *Settings) Effective(cfg config.Config) []slog.Attr {
 	var out []slog.Attr
 	for _, o := range s.options {

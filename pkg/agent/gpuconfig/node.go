@@ -15,9 +15,8 @@ import (
 	"outrigger.dev/pkg/contract"
 )
 
-// advertised is the part of a config that decides which devices the device plugin
-// advertises, how often, and under which names. Agents that describe devices need the
-// same part.
+// advertised is the part of a config that decides which devices the device plugin advertises, how
+// often, and under which names. Agents that describe devices need the same part.
 type advertised struct {
 	MIGStrategy config.MIGStrategy
 	Sharing     config.Sharing
@@ -25,7 +24,7 @@ type advertised struct {
 	Filter      config.Filter
 }
 
-// keyConfig is the key of the JSON in the contract's file.
+// keyConfig is the key of the config, as JSON, in the file of the node contract.
 const keyConfig = "CONFIG"
 
 func encode(c config.Config) (string, error) {
@@ -36,7 +35,7 @@ func encode(c config.Config) (string, error) {
 	return string(text), nil
 }
 
-// decode returns c with what a text of encode decides.
+// decode returns c with the settings that text, a result of encode, contains.
 func decode(text string, c config.Config) (config.Config, error) {
 	var a advertised
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
@@ -46,24 +45,25 @@ func decode(text string, c config.Config) (config.Config, error) {
 	return c, nil
 }
 
-// Publisher keeps the config of the device plugin in the node contract, where Adopted
-// finds it while the process lives.
+// Publisher keeps the config of the device plugin in the node contract, where Adopted reads it
+// while the process lives.
 type Publisher struct {
 	keeper *contract.Keeper
 	writer string
 	first  config.Config
-	// started is done when a config is published, so that a later one stands.
+	// started is done after a config was published, so that Run does not replace it with the first
+	// one.
 	started sync.Once
 	log     *slog.Logger
 }
 
-// NewPublisher returns a Publisher of a config. It publishes while Run runs.
+// NewPublisher returns a Publisher of a config. It publishes the config while Run runs.
 func NewPublisher(dir contract.Dir, writer string, first config.Config, log *slog.Logger) *Publisher {
 	return &Publisher{keeper: dir.NewKeeper(dir.Path(contract.PluginConfig), log), writer: writer, first: first, log: log}
 }
 
-// Follow returns a Follower that passes everything to another one, and publishes each
-// config that takes effect.
+// Follow returns a Follower that passes everything to another Follower, and publishes each config
+// that takes effect.
 func (p *Publisher) Follow(to configfile.Follower[config.Config]) configfile.Follower[config.Config] {
 	configure := to.Configure
 	to.Configure = func(c config.Config) {
@@ -74,7 +74,7 @@ func (p *Publisher) Follow(to configfile.Follower[config.Config]) configfile.Fol
 	return to
 }
 
-// Run keeps the config published until ctx ends. Then it withdraws it.
+// Run keeps the config published until ctx ends, and then withdraws it.
 func (p *Publisher) Run(ctx context.Context) error {
 	p.started.Do(func() { p.publish(p.first) })
 	return p.keeper.Run(ctx)
@@ -89,22 +89,22 @@ func (p *Publisher) publish(c config.Config) {
 	p.keeper.Publish(contract.Record{Writer: p.writer, Values: map[string]string{keyConfig: text}})
 }
 
-// Adopted is the config of an agent that describes devices. If the agent has no config
-// of its own, it uses the one that the device plugin of the node publishes. When the
-// plugin ends, the last one stays in effect, so that an update changes no labels.
+// Adopted is the config of an agent that describes devices. If the agent has no explicit config, it
+// uses the config that the device plugin of the node publishes. When the plugin ends, its last
+// config stays in effect, so that an update changes no labels.
 type Adopted struct {
 	// Config is the config at the start. Run passes later ones to the Follower.
 	Config config.Config
 
 	live *Live
-	// own is set if the agent has a config of its own.
+	// own is set if the agent has an explicit config.
 	own bool
 	dir contract.Dir
 	log *slog.Logger
 }
 
-// Adopt returns the config of an agent. A config file, or one of the flags
-// --mig-strategy and --resource-config, is a config of its own.
+// Adopt returns the config of an agent. A config file, or one of the flags --mig-strategy and
+// --resource-config, is an explicit config.
 func (s *Settings) Adopt(live *Live, dir contract.Dir, log *slog.Logger) *Adopted {
 	own := s.File.Path != "" || s.File.Dir != "" || s.set["mig-strategy"] != nil || s.set["resource-config"] != nil
 	a := &Adopted{live: live, own: own, dir: dir, log: log}
@@ -112,7 +112,7 @@ func (s *Settings) Adopt(live *Live, dir contract.Dir, log *slog.Logger) *Adopte
 	return a
 }
 
-// Run follows the agent's own config or, if it has none, that of the device plugin,
+// Run follows the explicit config of the agent or, without one, the config of the device plugin
 // until ctx ends. It returns the errors of Live.Run.
 func (a *Adopted) Run(ctx context.Context, to configfile.Follower[config.Config]) error {
 	if a.own {
@@ -133,7 +133,7 @@ func (a *Adopted) Run(ctx context.Context, to configfile.Follower[config.Config]
 	return g.Wait()
 }
 
-// adopt returns the config now, which is last unless the plugin publishes another one.
+// adopt returns the current config: last, unless the plugin publishes another one.
 func (a *Adopted) adopt(last config.Config) config.Config {
 	if a.own {
 		return last

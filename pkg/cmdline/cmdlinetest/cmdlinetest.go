@@ -1,5 +1,5 @@
-// Package cmdlinetest checks what the command line of a program promises to users: exit
-// codes, errors of one line that name what is wrong, and which words it accepts.
+// Package cmdlinetest checks the behavior that users can rely on in the command line of a program:
+// exit codes, errors of one line that name the problem, and the accepted words.
 package cmdlinetest
 
 import (
@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Program is a program that tests run in their own process.
+// Program is a program that runs in the process of the test.
 type Program struct {
-	// Name is the first argument, with which each error begins.
+	// Name is the first argument. Each error begins with it.
 	Name string
 	// Run returns the exit code.
 	Run func(args []string, stdout, stderr io.Writer) int
@@ -27,7 +27,7 @@ type Case struct {
 	Env  map[string]string
 	// Code is the exit code. If it is not 0, standard error has one line.
 	Code int
-	// Want are parts of that line, or of standard output.
+	// Want holds parts of that line, or of standard output.
 	Want []string
 }
 
@@ -60,9 +60,8 @@ func (p Program) Check(t *testing.T, cases map[string]Case) {
 	}
 }
 
-// Tool checks what holds for every program. An option, which may be "", is one that has a
-// value, and that each command takes on either side; command is one without arguments that
-// ends at once.
+// Tool checks the behavior of every program. option is an option with a value that each command
+// accepts on either side, or "". command is a command without arguments that ends at once.
 func (p Program) Tool(t *testing.T, cases map[string]Case) {
 	t.Helper()
 	all := map[string]Case{
@@ -87,7 +86,7 @@ func (p Program) Tool(t *testing.T, cases map[string]Case) {
 	p.Check(t, all)
 }
 
-// Agent checks what holds for every agent.
+// Agent checks the behavior of every agent.
 func (p Program) Agent(t *testing.T, cases map[string]Case) {
 	t.Helper()
 	all := map[string]Case{

@@ -1,6 +1,6 @@
-// Package strict reads a YAML or JSON document key by key and rejects what its
-// reader does not know. Every error names file, line and key, and all errors are
-// reported at once. The package knows nothing about the meaning of keys.
+// Package strict reads a YAML or JSON document key by key and rejects unknown keys. Every error
+// names file, line and key, and all errors are reported at once. The package does not interpret the
+// values.
 package strict
 
 import (
@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// maxErrors is how many errors of a document are reported. A person mends those
-	// first, and a log line has to hold them.
+	// maxErrors is the number of errors of a document that are reported. A log line has room for
+	// this many, and a person fixes them first.
 	maxErrors = 20
 	// maxText is the longest text of an error in bytes.
 	maxText = 400
@@ -57,17 +57,17 @@ func (e *Error) Error() string {
 type Doc struct {
 	file string
 	root *yaml.Node
-	// errs has the first maxErrors errors, and more counts the others.
+	// errs has the first maxErrors errors. more counts the other errors.
 	errs []*Error
 	more int
-	// values counts the values that readers got.
+	// values counts the values that were read.
 	values int
 
 	warnings
 }
 
-// Parse reads a document that errors call file. Err reports errors in its syntax. An
-// empty document has no values.
+// Parse reads a document. file is its name in errors. Err reports errors in the syntax. An empty
+// document has no values.
 func Parse(file string, data []byte) *Doc {
 	d := &Doc{file: file}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -98,8 +98,7 @@ func Parse(file string, data []byte) *Doc {
 // Root returns the outermost value of the document.
 func (d *Doc) Root() Value { return d.value(d.root, "", 1) }
 
-// Err returns the errors found so far, sorted by line: at most 20, and the number of
-// the others.
+// Err returns the errors so far, sorted by line: at most 20, and the number of the others.
 func (d *Doc) Err() error {
 	slices.SortStableFunc(d.errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
 	errs := make([]error, len(d.errs))
@@ -120,8 +119,7 @@ func (d *Doc) fail(line int, key, what string) {
 	d.errs = append(d.errs, &Error{File: d.file, Line: line, Key: key, Text: text.Cut(what, maxText)})
 }
 
-// syntax records an error of the YAML library: "yaml: line 3: …", with or without
-// the line.
+// syntax records an error of the YAML library: "yaml: line 3: …". The line may be missing.
 func (d *Doc) syntax(err error) {
 	what := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 0
@@ -134,8 +132,8 @@ func (d *Doc) syntax(err error) {
 	d.fail(line, "", "invalid YAML or JSON: "+strings.Join(strings.Fields(what), " "))
 }
 
-// value returns the value of a node that is named in the line, itself or by an
-// alias. A null is the same as no value.
+// value returns the value of a node. line is the line of the node or of the alias that refers to
+// it. A null counts as an absent value.
 func (d *Doc) value(n *yaml.Node, key string, line int) Value {
 	if n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias

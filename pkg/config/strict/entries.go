@@ -13,9 +13,9 @@ type Entry struct {
 	Value
 }
 
-// Entries returns the keys and values of a mapping in which every name is a key, in the
-// order of the document, with those that it merges from other mappings. It reports
-// duplicate keys.
+// Entries returns the keys and values of a mapping that accepts any name as key. They are in the
+// order of the document, followed by the keys that the mapping merges from other mappings. Entries
+// reports duplicate keys.
 func (v Value) Entries() []Entry {
 	if !v.Set() {
 		return nil
@@ -38,7 +38,7 @@ func (v Value) Entries() []Entry {
 	return out
 }
 
-// names returns the keys of a mapping and of those that it merges. within are the mappings
+// names returns the keys of a mapping and of the mappings that it merges. within holds the mappings
 // that merge it.
 func (v Value) names(n *yaml.Node, within []*yaml.Node) []string {
 	var own, merged []string

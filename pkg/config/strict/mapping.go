@@ -14,8 +14,8 @@ type Map struct {
 	keys map[string]Value
 }
 
-// Map returns the value as a mapping with the known keys, its own and those that it
-// merges from other mappings. It reports unknown and duplicate keys.
+// Map returns the value as a mapping with the known keys, including keys that it merges from other
+// mappings. It reports unknown and duplicate keys.
 func (v Value) Map(known ...string) Map {
 	m := Map{of: v, keys: map[string]Value{}}
 	if !v.Set() {
@@ -29,8 +29,8 @@ func (v Value) Map(known ...string) Map {
 	return m
 }
 
-// add adds the keys of a mapping that m does not have yet, and then those that the
-// mapping merges. within are the mappings that merge it.
+// add adds the keys of a mapping that m does not have yet, and then the keys that the mapping
+// merges. within holds the mappings that merge it.
 func (m Map) add(n *yaml.Node, known []string, within []*yaml.Node) {
 	v := m.of
 	var merges []Value
@@ -67,8 +67,8 @@ func (m Map) add(n *yaml.Node, known []string, within []*yaml.Node) {
 	}
 }
 
-// mappings returns the mappings of a merge key: one, or those of a list. Of two with the
-// same key, the first one counts.
+// mappings returns the mappings of a merge key: one, or the entries of a list. If two mappings have
+// the same key, the first one counts.
 func (v Value) mappings() []*yaml.Node {
 	switch {
 	case !v.Set():
@@ -99,7 +99,7 @@ func (m Map) Get(key string) Value {
 }
 
 func (v Value) path(key string) string {
-	if len(key) > maxShown || strings.ContainsFunc(key, odd) {
+	if len(key) > maxShown || strings.ContainsFunc(key, isUnsafe) {
 		key = quote(key)
 	}
 	if v.key == "" {
@@ -108,12 +108,13 @@ func (v Value) path(key string) string {
 	return v.key + "." + key
 }
 
-// odd reports characters that known keys do not have and that may break the line.
-func odd(r rune) bool {
+// isUnsafe reports whether a character does not occur in known keys and may break the line of an
+// error.
+func isUnsafe(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
 }
 
-// suggest returns the key that was probably meant, or all known keys.
+// suggest returns the key that the author probably meant, or all known keys.
 func suggest(key string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {
@@ -127,7 +128,7 @@ func suggest(key string, known []string) string {
 	return "must be one of " + strings.Join(known, ", ")
 }
 
-// distance is the edit distance of a and b, cut off at 3.
+// distance returns the edit distance of a and b, at most 3.
 func distance(a, b string) int {
 	if far := len(a) - len(b); far > 2 || far < -2 {
 		return 3

@@ -9,21 +9,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Value is one value of a document, or the place of an absent one. Its methods report
-// what they cannot read to the Doc. They return nothing and report nothing for an
-// absent value.
+// Value is one value of a document, or the place of an absent value. Its methods report errors to
+// the Doc. For an absent value, they return nothing and report nothing.
 type Value struct {
 	doc  *Doc
 	node *yaml.Node
 	key  string
-	// line is the line of the key or the entry, or of what should contain it.
+	// line is the line of the key or the entry. For an absent value, it is the line of the mapping
+	// or list that should contain it.
 	line int
 }
 
 // Set reports whether the value is present and not null.
 func (v Value) Set() bool { return v.node != nil }
 
-// Line returns the line of the key or the entry, or of what should contain it.
+// Line returns the line of the key or the entry. For an absent value, it returns the line of the
+// mapping or list that should contain it.
 func (v Value) Line() int { return v.line }
 
 // Key returns the path of the value.
@@ -34,17 +35,17 @@ func (v Value) Fail(format string, args ...any) {
 	v.doc.fail(v.line, v.key, fmt.Sprintf(format, args...))
 }
 
-// Bad reports an invalid value; allowed describes the valid ones.
+// Bad reports an invalid value. allowed describes the valid values.
 func (v Value) Bad(allowed string) {
 	v.Fail("invalid value %s: must be %s", v.written(), allowed)
 }
 
-// Missing reports an absent value that is required; allowed describes the valid ones.
+// Missing reports an absent value that is required. allowed describes the valid values.
 func (v Value) Missing(allowed string) { v.Fail("is missing: must be %s", allowed) }
 
 const maxShown = 60
 
-// written returns the value as an error shows it.
+// written returns the value in the form of an error.
 func (v Value) written() string {
 	switch v.node.Kind {
 	case yaml.MappingNode:
@@ -76,7 +77,7 @@ func (v Value) IsText() bool {
 	return v.Set() && v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!str"
 }
 
-// Text returns a value that is one word or number, as it is written.
+// Text returns the text of a value that is one word or number.
 func (v Value) Text() (string, bool) {
 	if !v.Set() {
 		return "", false
@@ -88,8 +89,8 @@ func (v Value) Text() (string, bool) {
 	return v.node.Value, true
 }
 
-// Bool returns a value that is true or false, or one of the words that YAML 1.1 has for
-// them, such as yes and off. A text in quotes is none of them.
+// Bool returns a value that is true or false, or one of the words for these in YAML 1.1, such as
+// yes and off. It rejects a text in quotes.
 func (v Value) Bool() (value, ok bool) {
 	if !v.Set() {
 		return false, false
@@ -107,9 +108,9 @@ func (v Value) Bool() (value, ok bool) {
 	return false, false
 }
 
-// Int returns a value that is an integer from low to high, in decimal without leading
-// zeros: YAML would read 010 as 8. math.MaxInt as high is no limit. Helm writes an integer
-// of a million or more as 1e+06.
+// Int returns a value that is an integer from low to high. It rejects leading zeros, because YAML
+// would read 010 as 8. If high is math.MaxInt, there is no upper limit. Helm writes an integer of a
+// million or more as 1e+06.
 func (v Value) Int(low, high int) (int, bool) {
 	if !v.Set() {
 		return 0, false

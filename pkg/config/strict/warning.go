@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// maxWarnings is how many warnings of a document are kept, so that a log has room for
-// them.
+// maxWarnings is the number of warnings of a document that are kept, so that a log line has
+// room for them.
 const maxWarnings = 20
 
-// warnings are the first maxWarnings warnings, and more counts the others.
+// warnings has the first maxWarnings warnings. more counts the other warnings.
 type warnings struct {
 	warned []*Error
 	more   int
 }
 
-// Warn reports that the value is accepted and does not do what it says.
+// Warn reports that the value is accepted but does not have its full effect.
 func (v Value) Warn(format string, args ...any) {
 	d := v.doc
 	if len(d.warned) == maxWarnings {
@@ -26,8 +26,7 @@ func (v Value) Warn(format string, args ...any) {
 	d.warned = append(d.warned, &Error{File: d.file, Line: v.line, Key: v.key, Text: fmt.Sprintf(format, args...)})
 }
 
-// Warnings returns the warnings reported so far, sorted by line: at most 20, and the
-// number of the others.
+// Warnings returns the warnings so far, sorted by line: at most 20, and the number of the others.
 func (d *Doc) Warnings() []string {
 	slices.SortStableFunc(d.warned, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
 	var out []string

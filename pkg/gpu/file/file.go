@@ -1,6 +1,6 @@
-// Package file is a source of GPUs that reads a snapshot file, as the snapshot
-// command of an agent prints it. With it an agent runs for a node of which only
-// the snapshot is at hand. A change of the file is a change of the node.
+// Package file is a source of GPUs that reads a snapshot file, the output of an agent's command
+// snapshot. With it, an agent can run for a node that is not at hand. A change of the file is a
+// change of the node.
 package file
 
 import (
@@ -14,7 +14,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// maxSnapshot is the largest size of a snapshot file. One of 16 GPUs with MIG devices has
+// maxSnapshot is the largest size of a snapshot file. A snapshot of 16 GPUs with MIG devices has
 // less than 1 MiB.
 const maxSnapshot = 64 << 20
 
@@ -24,7 +24,7 @@ type Source struct {
 	log  *slog.Logger
 
 	mu sync.Mutex
-	// watches holds what ends each Watch that is running.
+	// watches holds the cancel function of each running Watch.
 	watches map[*context.CancelCauseFunc]struct{}
 }
 
@@ -51,8 +51,8 @@ func (s *Source) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	return node, nil
 }
 
-// Watch delivers the gpu.Changes of the node. A file that cannot be read changes
-// nothing: the last good snapshot stays in effect.
+// Watch delivers the changes of the node (gpu.Changes). If the file cannot be read, the last good
+// snapshot stays in effect.
 func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer s.begin(cancel)()
@@ -84,8 +84,7 @@ func (s *Source) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	return nil
 }
 
-// begin records a Watch that cancel ends, and returns the function to call at its
-// end.
+// begin records a Watch that cancel ends. The caller calls the result at the end of the Watch.
 func (s *Source) begin(cancel context.CancelCauseFunc) func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

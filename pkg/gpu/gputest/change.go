@@ -6,7 +6,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// SetNode replaces the node and forgets lost GPUs. Watches get gpu.Changes.
+// SetNode replaces the node and forgets lost GPUs. Watches get the events of gpu.Changes.
 func (f *Fake) SetNode(node *gpu.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -15,8 +15,8 @@ func (f *Fake) SetNode(node *gpu.Node) {
 	f.post(gpu.Changes(was, f.view())...)
 }
 
-// Partition gives the GPU id other MIG devices, see the function of that name.
-// Watches get EventMIGChanged.
+// Partition replaces the MIG devices of the GPU id (see the function Partition). Watches get
+// EventMIGChanged.
 func (f *Fake) Partition(id gpu.UUID, profiles ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -24,7 +24,7 @@ func (f *Fake) Partition(id gpu.UUID, profiles ...string) {
 	f.post(gpu.GPUEvent(gpu.EventMIGChanged, id))
 }
 
-// SetFabric gives the GPU id another NVLink fabric; nil takes it away. Watches get
+// SetFabric sets the NVLink fabric of the GPU id, or removes it if fabric is nil. Watches get
 // EventTopologyChanged.
 func (f *Fake) SetFabric(id gpu.UUID, fabric *gpu.Fabric) {
 	f.mu.Lock()
@@ -37,20 +37,20 @@ func (f *Fake) SetFabric(id gpu.UUID, fabric *gpu.Fabric) {
 	f.post(gpu.NodeEvent(gpu.EventTopologyChanged))
 }
 
-// Post gives an event to the running Watches.
+// Post sends an event to the running Watches.
 func (f *Fake) Post(e gpu.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.post(e)
 }
 
-// PostXID gives an XID of the whole GPU id to the running Watches.
+// PostXID sends an XID of the whole GPU id to the running Watches.
 func (f *Fake) PostXID(id gpu.UUID, xid uint64) {
 	f.PostInstanceXID(id, gpu.NoInstance, gpu.NoInstance, xid)
 }
 
-// PostInstanceXID gives an XID of one MIG device of the GPU id to the running
-// Watches. ci is gpu.NoInstance for all of the GPU instance gi.
+// PostInstanceXID sends an XID of one MIG device of the GPU id to the running Watches. If ci is
+// gpu.NoInstance, the XID concerns the whole GPU instance gi.
 func (f *Fake) PostInstanceXID(id gpu.UUID, gi, ci uint32, xid uint64) {
 	f.Post(gpu.Event{Kind: gpu.EventXID, GPU: id, GPUInstance: gi, ComputeInstance: ci, XID: xid})
 }
@@ -71,8 +71,8 @@ func (f *Fake) Heal(id gpu.UUID) {
 	f.post(gpu.NodeEvent(gpu.EventTopologyChanged))
 }
 
-// SetDriver switches the node's driver on or off. While it is off, Snapshot
-// and Watch return gpu.ErrNoDriver; running Watches end with it.
+// SetDriver turns the node's driver on or off. While it is off, Snapshot and Watch return
+// gpu.ErrNoDriver, and running Watches end with this error.
 func (f *Fake) SetDriver(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,10 +99,10 @@ func (f *Fake) SetHealth(err error) {
 	f.health = err
 }
 
-// HangsIn returns five seconds: SetHealth may be called at any time.
+// HangsIn returns five seconds, because SetHealth may be called at any time.
 func (f *Fake) HangsIn() time.Duration { return 5 * time.Second }
 
-// Health returns what SetHealth was given.
+// Health returns the error of the last SetHealth.
 func (f *Fake) Health() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package gputest helps to test code that uses GPUs: it has nodes, a Source in
-// memory, and the test suite that every Source has to pass.
+// Package gputest helps to test code that uses GPUs. It has nodes, a Source in memory, and the test
+// suite that every Source has to pass.
 package gputest
 
 import (
@@ -11,9 +11,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Fake is a gpu.Source in memory. A test changes the node behind it; running
-// Watches deliver the events that a driver would send. Events that happen while no
-// Watch runs are lost, as with a driver: see WaitCalls.
+// Fake is a gpu.Source in memory. A test changes its node, and running Watches deliver the events
+// that a driver would send. As with a driver, events are lost if no Watch runs: see WaitCalls.
 type Fake struct {
 	mu       sync.Mutex
 	node     *gpu.Node
@@ -43,7 +42,7 @@ var (
 	_ gpu.Checker = (*Fake)(nil)
 )
 
-// New returns a Fake that shows node, with its driver on.
+// New returns a Fake with node, whose driver is on.
 func New(node *gpu.Node) *Fake {
 	return &Fake{
 		node:     clone(node),
@@ -54,8 +53,7 @@ func New(node *gpu.Node) *Fake {
 	}
 }
 
-// Snapshot returns a copy of the node: lost GPUs with their Fault, and without
-// the links that lead to them.
+// Snapshot returns a copy of the node. Lost GPUs have a Fault and no links.
 func (f *Fake) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,8 +68,7 @@ func (f *Fake) Snapshot(ctx context.Context) (*gpu.Node, error) {
 	return f.view(), nil
 }
 
-// Watch delivers EventTopologyChanged, and then the events that the methods of
-// Fake cause.
+// Watch delivers EventTopologyChanged, and then the events that the methods of Fake cause.
 func (f *Fake) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	w := &watcher{wake: make(chan struct{}, 1)}
 	w.queue = append(w.queue, gpu.NodeEvent(gpu.EventTopologyChanged))
@@ -94,7 +91,7 @@ func (f *Fake) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 			return nil
 		case <-w.wake:
 		}
-		events, err := f.take(w)
+		events, err := f.takeEvents(w)
 		for _, e := range events {
 			if ctx.Err() != nil {
 				return nil
@@ -117,14 +114,14 @@ func (f *Fake) Close() error {
 	return nil
 }
 
-// Calls returns how often each method of gpu.Source was called.
+// Calls returns the number of calls of each method of gpu.Source.
 func (f *Fake) Calls() Calls {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls
 }
 
-// WaitCalls waits until ok holds for the calls.
+// WaitCalls waits until ok returns true for the calls.
 func (f *Fake) WaitCalls(ctx context.Context, ok func(Calls) bool) error {
 	for {
 		f.mu.Lock()
@@ -195,8 +192,8 @@ func (f *Fake) view() *gpu.Node {
 	return node
 }
 
-// take empties the queue of w.
-func (f *Fake) take(w *watcher) ([]gpu.Event, error) {
+// takeEvents empties the queue of w.
+func (f *Fake) takeEvents(w *watcher) ([]gpu.Event, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	events := w.queue

@@ -8,13 +8,12 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Partition turns the MIG mode of a GPU on and gives it devices of exactly these
-// profiles. It changes node and returns it. The result is deterministic: UUIDs,
-// ids, minors of capabilities, and placements. It places the largest instances
-// first, each at the highest free placement, so that all layouts that a GPU can
-// have fit. A profile with fewer compute than GPU slices shares the GPU instance of
-// the profile before it if there is room. It panics on a layout that the model
-// cannot have.
+// Partition turns the MIG mode of a GPU on and gives it devices of exactly these profiles. It
+// changes node and returns it. The result is deterministic: UUIDs, IDs, minors of capabilities, and
+// placements. It places the largest instances first, each at the highest free placement, so that
+// every possible layout fits. A profile with fewer compute slices than GPU slices shares the GPU
+// instance of the profile before it if there is room. It panics on a layout that the model cannot
+// have.
 func Partition(node *gpu.Node, index int, profiles ...string) *gpu.Node {
 	g := node.GPU(index)
 	if g == nil {
@@ -53,13 +52,13 @@ func Partition(node *gpu.Node, index int, profiles ...string) *gpu.Node {
 
 // instance is one GPU instance.
 type instance struct {
-	kind  slice
+	kind  instanceKind
 	place gpu.Placement
-	// parts are the profiles of its compute instances.
+	// parts holds the profiles of its compute instances.
 	parts []gpu.Profile
 }
 
-// group puts the profiles into GPU instances.
+// group assigns the profiles to GPU instances.
 func group(g *gpu.GPU, b board, profiles []string) []instance {
 	var out []instance
 	for _, text := range profiles {
@@ -67,13 +66,13 @@ func group(g *gpu.GPU, b board, profiles []string) []instance {
 		if err != nil {
 			panic("gputest: partition: " + err.Error())
 		}
-		i := slices.IndexFunc(b.slices, func(s slice) bool {
+		i := slices.IndexFunc(b.slices, func(s instanceKind) bool {
 			return s.compute == p.GPUSlices && s.attribute == p.Attribute && gpu.ProfileGB(s.mib<<20, g.MemoryBytes) == p.GB
 		})
 		if i < 0 {
 			panic(fmt.Sprintf("gputest: partition GPU %d: %s has no %s", g.Index, g.Name, text))
 		}
-		if n := len(out) - 1; n >= 0 && p.ComputeSlices < p.GPUSlices && out[n].takes(p) {
+		if n := len(out) - 1; n >= 0 && p.ComputeSlices < p.GPUSlices && out[n].hasRoom(p) {
 			out[n].parts = append(out[n].parts, p)
 			continue
 		}
@@ -82,8 +81,8 @@ func group(g *gpu.GPU, b board, profiles []string) []instance {
 	return out
 }
 
-// takes reports whether there is room for another compute instance.
-func (in instance) takes(p gpu.Profile) bool {
+// hasRoom reports whether another compute instance of the profile fits in the instance.
+func (in instance) hasRoom(p gpu.Profile) bool {
 	first, used := in.parts[0], p.ComputeSlices
 	for _, part := range in.parts {
 		used += part.ComputeSlices
@@ -92,7 +91,7 @@ func (in instance) takes(p gpu.Profile) bool {
 }
 
 // place takes the highest free placement.
-func place(taken []bool, s slice, g *gpu.GPU) gpu.Placement {
+func place(taken []bool, s instanceKind, g *gpu.GPU) gpu.Placement {
 	for _, start := range slices.Backward(s.starts) {
 		if part := taken[start : start+s.memory]; !slices.Contains(part, true) {
 			for i := range part {
@@ -104,8 +103,8 @@ func place(taken []bool, s slice, g *gpu.GPU) gpu.Placement {
 	panic(fmt.Sprintf("gputest: partition GPU %d: no room for %dg with %d memory slices", g.Index, s.compute, s.memory))
 }
 
-// id returns the id of a GPU instance that has its place, from which it follows,
-// as it seems to do on hardware.
+// id returns the ID of a placed GPU instance. As on hardware, as far as known, the ID follows from
+// the placement.
 func (in instance) id(b board) uint32 {
 	return uint32(map[int]int{8: 0, 4: 1, 2: 3, 1: 7}[in.kind.memory*8/b.memory] + in.place.Start/in.kind.memory)
 }
@@ -117,8 +116,8 @@ func (in instance) profile() gpu.Profile {
 	return p
 }
 
-// devices returns the devices of a GPU instance that has its place. The minors of
-// capabilities are those that the kernel module computes.
+// devices returns the devices of a placed GPU instance. The minors of capabilities are the same as
+// from the kernel module.
 func (in instance) devices(g *gpu.GPU, b board) []gpu.MIGDevice {
 	id := in.id(b)
 	gpuCap := 3 + 135*g.Minor + 9*int(id)

@@ -9,7 +9,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Model is a product of which Node makes GPUs.
+// Model is a GPU product that Node knows.
 type Model string
 
 // The models that Node knows.
@@ -24,10 +24,10 @@ const (
 	numaSize       = 4         // GPUs of one NUMA node
 )
 
-// Node returns a node with n working GPUs of model. GPUs 2i and 2i+1 share PCI
-// switches, four GPUs share a NUMA node, and where the model has NVLink all
-// GPUs hang on the NVSwitches of one board. GPUs from Hopper on have joined that
-// as their fabric. It panics on an unknown model.
+// Node returns a node with n working GPUs of model. GPUs 2i and 2i+1 share PCI switches, and four
+// GPUs share a NUMA node. If the model has NVLink, all GPUs are connected to the NVSwitches of one
+// board. GPUs from Hopper on have joined the board as their fabric. Node panics on an unknown
+// model.
 func Node(model Model, n int) *gpu.Node {
 	proto, nvlinks := prototype(model)
 	node := &gpu.Node{
@@ -52,15 +52,15 @@ func Node(model Model, n int) *gpu.Node {
 		}
 		node.GPUs = append(node.GPUs, g)
 		for a := range i {
-			node.Links = append(node.Links, gpu.Link{A: a, B: i, NVSwitch: nvlinks, Path: path(a, i)})
+			node.Links = append(node.Links, gpu.Link{A: a, B: i, NVSwitch: nvlinks, Path: pathBetween(a, i)})
 		}
 	}
 	sortLinks(node.Links)
 	return node
 }
 
-// Divided returns a node of n GPUs of a model, of which the first ones are divided
-// into devices of these profiles, as by Partition.
+// Divided returns a node with n GPUs of a model. The first GPUs are divided into devices of these
+// profiles, as by Partition.
 func Divided(model Model, n int, layouts ...[]string) *gpu.Node {
 	out := Node(model, n)
 	for i, profiles := range layouts {
@@ -69,8 +69,7 @@ func Divided(model Model, n int, layouts ...[]string) *gpu.Node {
 	return out
 }
 
-// Mixed returns a node with one GPU of each of the models, in this order, without
-// MIG devices and links.
+// Mixed returns a node with one GPU of each model, in this order, without MIG devices and links.
 func Mixed(models ...Model) *gpu.Node {
 	out := Node(L4, len(models))
 	out.Links = nil
@@ -86,12 +85,12 @@ func Mixed(models ...Model) *gpu.Node {
 // Times returns a layout of n devices of a profile.
 func Times(n int, profile string) []string { return slices.Repeat([]string{profile}, n) }
 
-// boardFabric is the fabric of a board that is linked to no other node.
+// boardFabric returns the fabric of a board without links to other nodes.
 func boardFabric() *gpu.Fabric {
 	return &gpu.Fabric{State: gpu.FabricCompleted, Status: gpu.FabricSuccess}
 }
 
-func path(a, b int) gpu.Path {
+func pathBetween(a, b int) gpu.Path {
 	switch {
 	case a/2 == b/2:
 		return gpu.PathSwitches
@@ -102,8 +101,8 @@ func path(a, b int) gpu.Path {
 	}
 }
 
-// prototype returns a GPU without the fields that differ between GPUs of a
-// model, and the number of its NVLinks.
+// prototype returns a GPU without the fields that differ between GPUs of a model, and the number of
+// its NVLinks.
 func prototype(model Model) (gpu.GPU, int) {
 	const ampere, hopper = "Ampere", "Hopper"
 	for _, p := range []struct {
@@ -142,7 +141,7 @@ func prototype(model Model) (gpu.GPU, int) {
 	panic("gputest: unknown model " + string(model))
 }
 
-// clone returns a deep copy by way of the JSON form, which holds all of a Node.
+// clone returns a deep copy. It uses the JSON form, which holds all fields of a Node.
 func clone(node *gpu.Node) *gpu.Node {
 	data, err := json.Marshal(node)
 	if err != nil {

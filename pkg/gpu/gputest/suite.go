@@ -14,31 +14,31 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Harness is a source under test and the means to change what it observes. The
-// functions fail the test themselves.
+// Harness is a source under test with functions that change its node. The functions fail the test
+// themselves.
 type Harness struct {
 	Source gpu.Source
-	// Node is what the source shows while all GPUs work. It has two GPUs at least.
+	// Node is the node that the source shows while all GPUs work. It has at least two GPUs.
 	Node *gpu.Node
 	Lose func(id gpu.UUID)
 	Heal func(id gpu.UUID)
-	// Partition gives a GPU MIG devices of exactly these profiles, and returns the
-	// GPU as the source shows it from then on. The MIG mode of Node's GPUs is off.
+	// Partition gives a GPU MIG devices of exactly these profiles, and returns the GPU as the
+	// source shows it afterwards. The MIG mode of Node's GPUs is off.
 	Partition func(id gpu.UUID, profiles ...string) gpu.GPU
-	// Profile is a profile of which three fit on each of Node's GPUs.
+	// Profile is a profile that fits three times on each of Node's GPUs.
 	Profile string
-	// The others are for TestDriverSource alone.
+	// The other fields are only for TestDriverSource.
 	PostXID         func(id gpu.UUID, xid uint64)
 	PostInstanceXID func(id gpu.UUID, gi, ci uint32, xid uint64)
 	SetDriver       func(on bool)
-	// SetFabric changes the fabric of a GPU; those of Node have joined one.
+	// SetFabric changes the fabric of a GPU. The GPUs of Node have joined a fabric.
 	SetFabric func(id gpu.UUID, fabric gpu.Fabric)
 }
 
-// TestSource tests what the contract of gpu.Source requires of every source. Each
-// test has a harness of its own.
+// TestSource tests the requirements of gpu.Source for every source. Each test has a separate
+// harness.
 func TestSource(t *testing.T, setUp func(t *testing.T) Harness) {
-	run(t, setUp, map[string]func(*testing.T, Harness){
+	runTests(t, setUp, map[string]func(*testing.T, Harness){
 		"a snapshot shows the node":                            testSnapshot,
 		"a snapshot belongs to its reader":                     testSnapshotIsACopy,
 		"a cancelled snapshot says so":                         testSnapshotCancelled,
@@ -56,11 +56,11 @@ func TestSource(t *testing.T, setUp func(t *testing.T) Harness) {
 	})
 }
 
-// TestDriverSource runs TestSource, and what the contract of gpu.Source requires of
-// a source with a driver.
+// TestDriverSource runs TestSource, and tests the requirements of gpu.Source for a source with a
+// driver.
 func TestDriverSource(t *testing.T, setUp func(t *testing.T) Harness) {
 	TestSource(t, setUp)
-	run(t, setUp, map[string]func(*testing.T, Harness){
+	runTests(t, setUp, map[string]func(*testing.T, Harness){
 		"an XID is delivered with its GPU":                        testXID,
 		"XIDs are delivered in their order":                       testXIDOrder,
 		"every watch gets every XID":                              testTwoWatches,
@@ -70,7 +70,7 @@ func TestDriverSource(t *testing.T, setUp func(t *testing.T) Harness) {
 	})
 }
 
-func run(t *testing.T, setUp func(t *testing.T) Harness, tests map[string]func(*testing.T, Harness)) {
+func runTests(t *testing.T, setUp func(t *testing.T) Harness, tests map[string]func(*testing.T, Harness)) {
 	t.Helper()
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func testLose(t *testing.T, h Harness) {
 	}
 	node := h.snapshot(t)
 	checkLost(t, h.Node, node, lost)
-	diff(t, lost, node.GPUs[1], unlikeLost())
+	diff(t, lost, node.GPUs[1], ignoreLostFields())
 }
 
 func testLostAtStart(t *testing.T, h Harness) {
@@ -195,8 +195,8 @@ func testLostAtStart(t *testing.T, h Harness) {
 	checkLost(t, h.Node, h.snapshot(t), lost)
 }
 
-// unlikeLost leaves out what a GPU that is lost need not show as it did before.
-func unlikeLost() cmp.Option { return cmpopts.IgnoreFields(gpu.GPU{}, "Fault", "Recovery") }
+// ignoreLostFields ignores the fields that may change when a GPU is lost.
+func ignoreLostFields() cmp.Option { return cmpopts.IgnoreFields(gpu.GPU{}, "Fault", "Recovery") }
 
 // checkLost checks that only the GPU lost has a fault.
 func checkLost(t *testing.T, well, node *gpu.Node, lost gpu.GPU) {
@@ -248,8 +248,8 @@ func testDriver(t *testing.T, h Harness) {
 	h.watch(t)
 }
 
-// testFabric lets a GPU join its fabric some time after the driver has loaded, as
-// it does at the boot of a node.
+// testFabric lets a GPU join its fabric some time after the driver has loaded, as at the boot of a
+// node.
 func testFabric(t *testing.T, h Harness) {
 	cluster := gpu.Fabric{
 		State: gpu.FabricCompleted, Status: gpu.FabricSuccess,

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// patience bounds how long anything may take that has to happen.
+	// patience bounds the time of any expected event.
 	patience = time.Minute
-	// promptly bounds how long a watch may take to end.
+	// promptly bounds the time for the end of a watch.
 	promptly = 20 * time.Second
 )
 
@@ -67,7 +67,7 @@ func (h Harness) watch(t *testing.T) *watching {
 	return w
 }
 
-// next waits for an event of a kind; events of other kinds are passed over.
+// next waits for an event of a kind. It skips events of other kinds.
 func (w *watching) next(t *testing.T, kind gpu.EventKind) gpu.Event {
 	t.Helper()
 	late := time.After(patience)

@@ -1,5 +1,5 @@
-// Package mig has the values of GPUs in MIG mode: what a board can be divided into, how a
-// GPU is divided, and the steps from one layout to another. It does no I/O.
+// Package mig has the values of GPUs in MIG mode: the possible divisions of a board, the layout of
+// a GPU, and the steps from one layout to another. It does no I/O.
 package mig
 
 import (
@@ -9,36 +9,36 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Board is what a GPU can be divided into, as NVML reports it for the GPU, or as the table of
-// known boards has it for a product.
+// Board describes the possible divisions of a GPU, as NVML reports them for the GPU, or as the
+// table of known boards has them for a product.
 type Board struct {
-	// MemorySlices is the unit of the placements of GPU instances: 8 on boards of 7
-	// compute slices, 4 on those of 4.
+	// MemorySlices is the number of units for the placements of GPU instances: 8 on boards of 7
+	// compute slices, 4 on boards of 4.
 	MemorySlices int `json:"memorySlices"`
-	// ComputeSlices is what all GPU instances together can have.
+	// ComputeSlices is the number of compute slices that all GPU instances together can have.
 	ComputeSlices int `json:"computeSlices"`
 	// Profiles is ordered by Number.
 	Profiles []Profile `json:"profiles"`
-	// SharedEngines is set if the driver admits GPU instances together that have more media engines
-	// than the largest one: then the engines are no limit.
+	// SharedEngines is set if the driver admits GPU instances that together have more media engines
+	// than the largest instance. The engines are then no limit.
 	SharedEngines bool `json:"sharedEngines,omitempty"`
 }
 
-// Profile is a kind of GPU instance: nvmlGpuInstanceProfileInfo_t, and the places where an
-// instance of it can lie.
+// Profile is a kind of GPU instance: nvmlGpuInstanceProfileInfo_t, and the possible placements of
+// an instance.
 type Profile struct {
-	// Name is that of a MIG device which has the whole instance. It is unique on a board.
+	// Name is the profile of a MIG device that has the whole instance. It is unique on a board.
 	Name gpu.Profile `json:"name"`
-	// Number is that of NVML_GPU_INSTANCE_PROFILE_…, and ID what nvidia-smi shows, and what
-	// nvmlDeviceCreateGpuInstance takes.
+	// Number is the number in NVML_GPU_INSTANCE_PROFILE_…. ID is the number that nvidia-smi shows
+	// and nvmlDeviceCreateGpuInstance takes.
 	Number int    `json:"number"`
 	ID     uint32 `json:"id"`
 	// Placements is ordered by Start. All have the same size.
 	Placements []gpu.Placement `json:"placements"`
-	// Max is how many instances of it the GPU can have.
+	// Max is the number of instances of the profile that the GPU can have.
 	Max         int    `json:"max"`
 	MemoryBytes uint64 `json:"memoryBytes"`
-	// Engines are those of the whole instance. ComputeInstanceSlices is 0.
+	// Engines counts the engines of the whole instance. ComputeInstanceSlices is 0.
 	Engines gpu.Engines `json:"engines"`
 	// Compute is ordered by Slices. It is not empty.
 	Compute []ComputeProfile `json:"compute"`
@@ -48,7 +48,7 @@ type Profile struct {
 // nvmlComputeInstanceProfileInfo_t.
 type ComputeProfile struct {
 	Slices int `json:"slices"`
-	// Number is that of NVML_COMPUTE_INSTANCE_PROFILE_…, and ID what
+	// Number is the number in NVML_COMPUTE_INSTANCE_PROFILE_…. ID is the number that
 	// nvmlGpuInstanceCreateComputeInstance takes.
 	Number int    `json:"number"`
 	ID     uint32 `json:"id"`
@@ -57,7 +57,7 @@ type ComputeProfile struct {
 	Max        int             `json:"max"`
 }
 
-// Profile returns the profile with this name, whatever its compute slices.
+// Profile returns the profile with this name. It ignores the compute slices of the name.
 func (b Board) Profile(name gpu.Profile) (Profile, bool) {
 	name.ComputeSlices = name.GPUSlices
 	i := slices.IndexFunc(b.Profiles, func(p Profile) bool { return p.Name == name })
@@ -67,7 +67,7 @@ func (b Board) Profile(name gpu.Profile) (Profile, bool) {
 	return b.Profiles[i], true
 }
 
-// Beside returns what the board admits beside instances that stay.
+// Beside returns the board without the parts that the GPU instances in list occupy.
 func (b Board) Beside(list []Unlisted) Board {
 	if len(list) == 0 {
 		return b
@@ -84,7 +84,7 @@ func (b Board) Beside(list []Unlisted) Board {
 	return b
 }
 
-// Fits returns why the board cannot have the GPU instances of a layout, which is in order, or nil.
+// Fits returns why the board cannot have the GPU instances of a sorted layout, or nil if it can.
 func (b Board) Fits(l Layout) error {
 	count := map[gpu.Profile]int{}
 	compute := 0
@@ -107,7 +107,7 @@ func (b Board) Fits(l Layout) error {
 	return nil
 }
 
-// Of returns the kind of compute instance with so many slices.
+// Of returns the kind of compute instance with this number of slices.
 func (p Profile) Of(computeSlices int) (ComputeProfile, bool) {
 	i := slices.IndexFunc(p.Compute, func(c ComputeProfile) bool { return c.Slices == computeSlices })
 	if i < 0 {

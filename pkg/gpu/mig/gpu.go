@@ -7,12 +7,12 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// GPU is what a change of the MIG layout has to know of one GPU.
+// GPU holds the properties of one GPU that matter for a change of its MIG layout.
 type GPU struct {
 	// Index is NVML's index.
 	Index int      `json:"index"`
 	UUID  gpu.UUID `json:"uuid"`
-	// Name is that of the product.
+	// Name is the name of the product.
 	Name        string  `json:"name"`
 	PCI         gpu.PCI `json:"pci"`
 	MemoryBytes uint64  `json:"memoryBytes"`
@@ -22,11 +22,11 @@ type GPU struct {
 	NeedsReset bool  `json:"needsReset"`
 	Board      Board `json:"board"`
 	State
-	// Unlisted are GPU instances that are not in Layout, because NVML does not list their profiles.
-	// Nobody can make them again, so that they stay.
+	// Unlisted holds GPU instances that are not in Layout, because NVML does not list their
+	// profiles. They must not be destroyed, because they cannot be created again.
 	Unlisted []Unlisted `json:"unlisted,omitempty"`
-	// Fault is set if the GPU cannot be read. Then only Index, and what could be read
-	// before, is set.
+	// Fault is set if the GPU cannot be read. Then only Index, and the values that were read
+	// before, are set.
 	Fault *gpu.Fault `json:"fault,omitempty"`
 }
 
@@ -38,39 +38,40 @@ type State struct {
 	Layout  Layout `json:"layout"`
 }
 
-// Equal reports whether both are the same modes, with the same instances at the same places.
+// Equal reports whether both have the same modes and the same instances at the same placements.
 func (s State) Equal(o State) bool {
 	return s.Enabled == o.Enabled && s.Pending == o.Pending && s.Layout.Equal(o.Layout)
 }
 
-// Desired returns the config that the state is in line with.
+// Desired returns the desired state that the state satisfies.
 func (s State) Desired() Desired { return Desired{Enabled: s.Enabled, Devices: s.Layout.Devices()} }
 
-// Desired is what a config asks of one GPU.
+// Desired is the desired state of one GPU in a config.
 type Desired struct {
 	Enabled bool `json:"enabled"`
-	// Devices is how many MIG devices of each profile it shall have. It is empty if the
-	// mode shall be off, and may be empty if it shall be on.
+	// Devices is the desired number of MIG devices of each profile. It is empty if the mode is to
+	// be off, and may be empty if the mode is to be on.
 	Devices map[gpu.Profile]int `json:"devices,omitempty"`
 }
 
-// Equal reports whether both ask for the same.
+// Equal reports whether both are the same desired state.
 func (d Desired) Equal(o Desired) bool {
 	return d.Enabled == o.Enabled && maps.Equal(d.Devices, o.Devices)
 }
 
-// Unlisted is a GPU instance of a profile that NVML does not list, as a driver may have one that is
-// newer than its library.
+// Unlisted is a GPU instance with a profile that NVML does not list, for example because the driver
+// is newer than the library.
 type Unlisted struct {
-	// ID is NVML's number of the instance, and ProfileID that of its profile.
+	// ID is NVML's number of the instance. ProfileID is the number of its profile.
 	ID        uint32        `json:"id"`
 	ProfileID uint32        `json:"profileID"`
 	Placement gpu.Placement `json:"placement"`
-	// ComputeSlices is what it takes of the GPU's, 0 if NVML does not tell.
+	// ComputeSlices is the number of the GPU's compute slices that the instance takes, 0 if NVML
+	// does not report it.
 	ComputeSlices int `json:"computeSlices"`
 }
 
-// String returns the numbers of the instance and of its profile, and where it is.
+// String returns the numbers of the instance and of its profile, and the placement.
 func (u Unlisted) String() string {
 	return fmt.Sprintf("GPU instance %d of the unlisted profile %d at %s", u.ID, u.ProfileID, place(u.Placement))
 }

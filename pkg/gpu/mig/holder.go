@@ -7,7 +7,7 @@ import (
 	"outrigger.dev/pkg/procowner"
 )
 
-// Holder is a process that uses a GPU, or a container that holds a GPU or a MIG device by an allocation.
+// Holder is a process that uses a GPU, or a container with an allocated GPU or MIG device.
 type Holder struct {
 	// Process has the PID 0 for a container without a known process.
 	procowner.Process
@@ -17,7 +17,7 @@ type Holder struct {
 	GPUInstance, ComputeInstance uint32
 	// Device is the profile of the MIG device, empty for the whole GPU.
 	Device string
-	// Stays is set for a pod that comes back after an eviction, also on a cordoned node.
+	// Stays is set for a pod that returns after an eviction, even on a cordoned node.
 	Stays bool
 }
 

@@ -8,14 +8,14 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Layout is how a GPU is divided: its GPU instances, ordered by the start of their placements.
+// Layout is the division of a GPU: its GPU instances, ordered by the start of their placements.
 type Layout []Instance
 
-// Instance is a GPU instance that exists, or that shall exist.
+// Instance is a GPU instance that exists or is desired.
 type Instance struct {
-	// ID is NVML's number of an instance that exists. Equal does not compare it.
+	// ID is NVML's number of an existing instance. Equal does not compare it.
 	ID uint32 `json:"id"`
-	// Profile is the name of its profile on the board.
+	// Profile is the name of the instance's profile on the board.
 	Profile   gpu.Profile   `json:"profile"`
 	Placement gpu.Placement `json:"placement"`
 	// Compute is ordered by the start of the placements. It may be empty.
@@ -24,14 +24,14 @@ type Instance struct {
 
 // Compute is a compute instance: a MIG device.
 type Compute struct {
-	// ID is NVML's number of an instance that exists. Equal does not compare it.
+	// ID is NVML's number of an existing instance. Equal does not compare it.
 	ID     uint32 `json:"id"`
 	Slices int    `json:"slices"`
 	// Placement is in compute slices of the GPU instance.
 	Placement gpu.Placement `json:"placement"`
 }
 
-// Device returns the profile of the MIG device that c is in i.
+// Device returns the profile of compute instance c of i as a MIG device.
 func (i Instance) Device(c Compute) gpu.Profile {
 	p := i.Profile
 	p.ComputeSlices = c.Slices
@@ -46,11 +46,11 @@ func (l Layout) Sort() {
 	}
 }
 
-// Equal reports whether both have the same instances at the same places. NVML's numbers of
-// the instances may differ.
+// Equal reports whether both have the same instances at the same placements. NVML's numbers of the
+// instances may differ.
 func (l Layout) Equal(o Layout) bool { return slices.EqualFunc(l, o, Instance.Equal) }
 
-// Same reports whether both are the same GPU instance; their compute instances may differ.
+// Same reports whether both are the same GPU instance. Their compute instances may differ.
 func (i Instance) Same(o Instance) bool { return i.Profile == o.Profile && i.Placement == o.Placement }
 
 // Equal reports whether both are the same GPU instance with the same compute instances.
@@ -61,7 +61,7 @@ func (i Instance) Equal(o Instance) bool {
 // Equal reports whether both are the same compute instance of a GPU instance.
 func (c Compute) Equal(o Compute) bool { return c.Slices == o.Slices && c.Placement == o.Placement }
 
-// Devices returns how many MIG devices of each profile the layout has.
+// Devices returns the number of MIG devices of each profile in the layout.
 func (l Layout) Devices() map[gpu.Profile]int {
 	count := map[gpu.Profile]int{}
 	for _, i := range l {
@@ -72,8 +72,9 @@ func (l Layout) Devices() map[gpu.Profile]int {
 	return count
 }
 
-// Device returns the profile of the MIG device with NVML's numbers of its instances, or of the whole GPU
-// instance. It is empty without such a GPU instance.
+// Device returns the profile of the MIG device with these NVML numbers of its instances. If the
+// compute instance is unknown, it returns the profile of the whole GPU instance. It returns "" if
+// the GPU instance is unknown.
 func (l Layout) Device(gpuInstance, computeInstance uint32) string {
 	for _, i := range l {
 		if i.ID != gpuInstance {
@@ -89,12 +90,12 @@ func (l Layout) Device(gpuInstance, computeInstance uint32) string {
 	return ""
 }
 
-// Undivided reports whether a GPU instance has no compute instance, so that nothing can use it.
+// Undivided reports whether a GPU instance has no compute instance and therefore cannot be used.
 func (l Layout) Undivided() bool {
 	return slices.ContainsFunc(l, func(i Instance) bool { return len(i.Compute) == 0 })
 }
 
-// Op is what a Step does.
+// Op is the operation of a Step.
 type Op string
 
 // The operations of a Step.
@@ -105,7 +106,7 @@ const (
 	CreateCompute   Op = "create compute instance"
 )
 
-// Step is one change of a layout: one call of NVML that changes something.
+// Step is one change of a layout: one call of NVML.
 type Step struct {
 	Op Op `json:"op"`
 	// Profile and Placement name the GPU instance.
@@ -126,5 +127,5 @@ func (s Step) String() string {
 	}
 }
 
-// place returns a placement as nvidia-smi does: start:size.
+// place returns a placement in the form of nvidia-smi: start:size.
 func place(p gpu.Placement) string { return fmt.Sprintf("%d:%d", p.Start, p.Size) }

@@ -12,28 +12,27 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// controlNode is the device node that NVML opens first. NVIDIA's libraries open
-// nodes in the /dev of their process, whatever the driver root is.
+// controlNode is the device node that NVML opens first. NVIDIA's libraries open nodes in the /dev
+// of their process, independent of the driver root.
 const controlNode = "/dev/nvidiactl"
 
 // AccessFix returns the fix for a process that has no access to device nodes.
 func AccessFix() string {
 	return "run its container privileged, or give it the device nodes of the GPUs" +
-		docker("--device /dev/nvidiactl --device /dev/nvidia0, and so on for each GPU")
+		dockerFix("--device /dev/nvidiactl --device /dev/nvidia0, and so on for each GPU")
 }
 
-// docker returns the options of docker run that fix an error. In a pod it returns nothing:
-// the kubelet sets a variable there.
-func docker(options string) string {
+// dockerFix returns the options of docker run that fix an error. In a pod it returns nothing: the
+// kubelet sets KUBERNETES_SERVICE_HOST there.
+func dockerFix(options string) string {
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		return ""
 	}
 	return " (docker run " + options + ")"
 }
 
-// Access returns why this process cannot open a device node, or nil if it can. The
-// kernel checks the device cgroup too. Access does not open the node, because that
-// would wake the GPU.
+// Access returns why this process cannot open a device node, or nil if it can. The kernel also
+// checks the device cgroup. Access does not open the node, because that would wake the GPU.
 func Access(node string) error {
 	err := unix.Access(node, unix.R_OK|unix.W_OK)
 	switch {
@@ -48,7 +47,8 @@ func Access(node string) error {
 	}
 }
 
-// initError explains why NVML cannot be initialized.
+// initError returns err, from a failed initialization of NVML, with the cause and the fix if they
+// are known.
 func (s *Session) initError(lib *library, err error) error {
 	if call, ok := errors.AsType[*Error](err); ok {
 		call.of = lib.path
@@ -60,8 +60,8 @@ func (s *Session) initError(lib *library, err error) error {
 	return fmt.Errorf("%w: %s (%w)", gpu.ErrNoDriver, fix, err)
 }
 
-// initFix returns the fix for an error of nvmlInit, or "" if none is known. denied
-// is why this process cannot open the control node, or nil if it can.
+// initFix returns the fix for an error of nvmlInit, or "" if no fix is known. denied is why this
+// process cannot open the control node, or nil if it can.
 func (s *Session) initFix(ret gonvml.Return, denied error) string {
 	switch {
 	case ret == gonvml.ERROR_NO_PERMISSION:
@@ -78,8 +78,8 @@ func (s *Session) initFix(ret gonvml.Return, denied error) string {
 	}
 }
 
-// notLoadedFix distinguishes two causes for which NVML returns the same error: there
-// is no kernel module, or there are no device nodes.
+// notLoadedFix distinguishes two causes of the same NVML error: the kernel module is
+// not loaded, or the device nodes are missing.
 func (s *Session) notLoadedFix() string {
 	if _, err := s.cfg.Proc.Version(); errors.Is(err, fs.ErrNotExist) {
 		return "the kernel module nvidia is not loaded: modprobe nvidia"

@@ -5,8 +5,8 @@ import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 // noGPU is the index in a call that does not concern a single GPU.
 const noGPU = -1
 
-// handle is an object of NVML that has calls: the library, a GPU or MIG device, a
-// GPU instance, or an event set.
+// handle is an object of NVML with methods: the library, a GPU or MIG device, a GPU instance, or an
+// event set.
 type handle[H any] struct {
 	span *Span
 	raw  H
@@ -14,28 +14,28 @@ type handle[H any] struct {
 	gpu int
 }
 
-// do calls f, which calls symbol. If the library lacks the symbol, do does not call
-// f, because that would end the process. do records the call while it is in flight.
-// The error is an *Error.
-func do[H any](h handle[H], symbol string, f func(H) gonvml.Return) error {
+// invoke calls f, which calls symbol. If the library lacks the symbol, invoke does not call f,
+// because that would end the process. invoke records the call while it is in flight. The error is
+// an *Error.
+func invoke[H any](h handle[H], symbol string, f func(H) gonvml.Return) error {
 	return wait(h, symbol, call{}, f)
 }
 
-// get is do for a call with one result.
+// get is invoke for a call with one result.
 //
 //	name, err := get(device.handle, "nvmlDeviceGetName", gonvml.Device.GetName)
 func get[H, T any](h handle[H], symbol string, f func(H) (T, gonvml.Return)) (value T, err error) {
-	err = do(h, symbol, func(raw H) (ret gonvml.Return) {
+	err = invoke(h, symbol, func(raw H) (ret gonvml.Return) {
 		value, ret = f(raw)
 		return ret
 	})
 	return value, err
 }
 
-// wait is do for a call that waits for an event as c says.
+// wait is invoke for a call that may wait for an event. c has the thread and the limit of the wait.
 func wait[H any](h handle[H], symbol string, c call, f func(H) gonvml.Return) error {
-	if !h.span.lib.has(symbol) {
-		return missing(symbol, h.gpu)
+	if !h.span.lib.hasSymbol(symbol) {
+		return missingError(symbol, h.gpu)
 	}
 	c.symbol, c.gpu = symbol, h.gpu
 	calls := h.span.session.calls
@@ -45,8 +45,8 @@ func wait[H any](h handle[H], symbol string, c call, f func(H) gonvml.Return) er
 	return newError(symbol, h.gpu, ret)
 }
 
-// sub is get for a call whose result has calls of its own, for the same GPU.
-func sub[H, T any](h handle[H], symbol string, f func(H) (T, gonvml.Return)) (handle[T], error) {
+// getHandle is get for a call that returns another object of the same GPU.
+func getHandle[H, T any](h handle[H], symbol string, f func(H) (T, gonvml.Return)) (handle[T], error) {
 	raw, err := get(h, symbol, f)
 	return handle[T]{span: h.span, raw: raw, gpu: h.gpu}, err
 }

@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Error is a call of NVML that failed.
+// Error is a failed call of NVML.
 type Error struct {
 	Symbol string
 	// GPU is the index of the GPU, or -1 if the call does not concern a single GPU.
@@ -19,13 +19,13 @@ type Error struct {
 	// Reason is NVML's text for Return. It is stored because NVML returns it only
 	// while it is loaded.
 	Reason string
-	// Missing is set if the library lacks the symbol. Then nothing was called.
+	// Missing is set if the library lacks the symbol. Then no call was made.
 	Missing bool
-	// of is what the call concerns, if that is not a GPU.
+	// of is the object of the call, if that is not a GPU.
 	of string
 }
 
-// newError returns nil for a call that succeeded.
+// newError returns the error of a call, nil if the call succeeded.
 func newError(symbol string, index int, ret gonvml.Return) error {
 	if ret == gonvml.SUCCESS {
 		return nil
@@ -33,15 +33,14 @@ func newError(symbol string, index int, ret gonvml.Return) error {
 	return &Error{Symbol: symbol, GPU: index, Return: ret, Reason: reason(ret)}
 }
 
-func missing(symbol string, index int) error {
+func missingError(symbol string, index int) error {
 	return &Error{
 		Symbol: symbol, GPU: index, Return: gonvml.ERROR_FUNCTION_NOT_FOUND,
 		Reason: "the library lacks the symbol", Missing: true,
 	}
 }
 
-// reason returns NVML's text. It does not call NVML for the errors that occur on a
-// healthy node.
+// reason returns NVML's text. It does not call NVML for errors that occur on a healthy node.
 func reason(ret gonvml.Return) string {
 	switch ret {
 	case gonvml.ERROR_NOT_SUPPORTED:
@@ -81,8 +80,7 @@ func Code(err error) gonvml.Return {
 	return gonvml.ERROR_UNKNOWN
 }
 
-// Fault returns the error of a call as a fault of the GPU or MIG device that the call
-// concerned.
+// Fault returns the error of a call as a fault of the GPU or MIG device.
 func Fault(err error) *gpu.Fault {
 	if call, ok := errors.AsType[*Error](err); ok {
 		return &gpu.Fault{Op: call.Symbol, Reason: call.Reason}
@@ -96,9 +94,9 @@ func Missing(err error) bool {
 	return ok && call.Missing
 }
 
-// DriverGone reports whether err means that the driver is not available at all, and
-// not that a single GPU fails. A missing permission for one GPU does not count: the
-// process may be allowed to use the others.
+// DriverGone reports whether err means that the whole driver is not available, and not only that a
+// single GPU fails. A missing permission for one GPU does not count, because the process may be
+// allowed to use the others.
 func DriverGone(err error) bool {
 	call, ok := errors.AsType[*Error](err)
 	if !ok {

@@ -13,27 +13,28 @@ import (
 )
 
 const (
-	// hangLimit is how long a call may take before NVML counts as hanging: far more
-	// than any call takes on a busy node, including the first one after a boot.
+	// hangLimit is the time after which a call counts as hanging. It is far longer than any call
+	// takes on a busy node, including the first call after a boot.
 	hangLimit = 30 * time.Second
-	// giveUp is how long leash waits for a call that its caller no longer needs. It
+	// giveUp is the time that runInterruptible waits for a call that its caller no longer needs. It
 	// is short enough for an agent to stop in time.
 	giveUp = 800 * time.Millisecond
 	// A wait for an event is interrupted this many times, with this pause in between, before
-	// leash looks what else is in flight. One interrupt suffices, unless it arrives before the thread waits.
+	// runInterruptible checks which other calls are in flight. One interrupt is enough, unless it
+	// arrives before the thread waits.
 	interrupts     = 10
 	interruptPause = 2 * time.Millisecond
 )
 
-// errLeft is returned by leash if a wait for an event still blocks.
-var errLeft = errors.New("a wait for an event was left behind")
+// errStillWaiting is returned by runInterruptible if a wait for an event still blocks.
+var errStillWaiting = errors.New("a wait for an event was left behind")
 
 // call is a call of NVML that has not returned.
 type call struct {
 	symbol string
 	gpu    int
-	// thread is the thread of a call that waits for an event, for at most wait. It
-	// is zero for other calls.
+	// thread is the thread of a call that waits for an event, and wait the limit of the wait. They
+	// are zero for other calls.
 	thread int
 	wait   time.Duration
 	since  time.Time
@@ -56,8 +57,8 @@ func (c call) hangs(now time.Time, limit time.Duration) error {
 	return fmt.Errorf("%s: %w (look for NVRM in dmesg, drain the node, and reset the GPU or reboot)", what, gpu.ErrHangs)
 }
 
-// inFlight records the calls that have not returned. A call that hangs cannot be
-// ended, only detected.
+// inFlight records the calls that have not returned. A call that hangs can be detected, but not
+// ended.
 type inFlight struct {
 	now func() time.Time
 
@@ -66,7 +67,7 @@ type inFlight struct {
 	calls []call
 }
 
-// begin records a call, and returns its place, for end.
+// begin records a call. It returns the place of the call for end.
 func (f *inFlight) begin(c call) int {
 	c.since = f.now().Add(c.wait)
 	f.mu.Lock()
@@ -96,8 +97,8 @@ func (f *inFlight) hangs(limit time.Duration) error {
 	return oldest.hangs(f.now(), limit)
 }
 
-// hangsIn returns the time until the oldest call has taken limit, at most limit, for a
-// call that begins now.
+// hangsIn returns the time until the oldest call has taken limit. It returns limit if no call is in
+// flight.
 func (f *inFlight) hangsIn(limit time.Duration) time.Duration {
 	oldest, ok := f.oldest()
 	if !ok {
@@ -106,7 +107,7 @@ func (f *inFlight) hangsIn(limit time.Duration) time.Duration {
 	return min(limit, oldest.since.Add(limit).Sub(f.now()))
 }
 
-// oldest returns the call that began first, and false if none is in flight.
+// oldest returns the call that began first, and false if no call is in flight.
 func (f *inFlight) oldest() (oldest call, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,10 +119,9 @@ func (f *inFlight) oldest() (oldest call, ok bool) {
 	return oldest, oldest.symbol != ""
 }
 
-// interrupt makes the waits for events return. It stops when done is closed, and
-// gives up if the waits do not return. nvmlEventSetWait returns when a signal
-// arrives (nvml.h). SIGURG is the signal that the Go runtime sends to itself and
-// ignores.
+// interrupt makes the waits for events return. It stops when done is closed, and gives up if the
+// waits do not return. nvmlEventSetWait returns when a signal arrives (nvml.h). SIGURG is the
+// signal that the Go runtime sends to itself and ignores.
 func (f *inFlight) interrupt(done <-chan struct{}) {
 	pause := time.NewTicker(interruptPause)
 	defer pause.Stop()
@@ -145,7 +145,7 @@ func (f *inFlight) signal() {
 	}
 }
 
-// waiting reports whether a wait for an event is in flight, and no other call.
+// waiting reports whether the only calls in flight are waits for an event.
 func (f *inFlight) waiting() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,10 +159,10 @@ func (f *inFlight) waiting() bool {
 	return waits
 }
 
-// leash runs f, which calls NVML, and returns what f returns. After end is closed,
-// it interrupts the waits for events. If f still does not return because a call of
-// NVML does not, leash returns an error, and f ends when NVML answers.
-func leash[T any](calls *inFlight, end <-chan struct{}, f func() (T, error)) (T, error) {
+// runInterruptible runs f, which calls NVML, and returns the results of f. After end is closed, it
+// interrupts the waits for events. If f still does not return because a call of NVML does not
+// return, runInterruptible returns an error, and f ends when NVML answers.
+func runInterruptible[T any](calls *inFlight, end <-chan struct{}, f func() (T, error)) (T, error) {
 	var value, none T
 	var err error
 	done := make(chan struct{})
@@ -184,7 +184,7 @@ func leash[T any](calls *inFlight, end <-chan struct{}, f func() (T, error)) (T,
 		default:
 		}
 		if calls.waiting() {
-			return none, errLeft
+			return none, errStillWaiting
 		}
 		if time.Now().After(patience) {
 			if err := calls.hangs(giveUp); err != nil {

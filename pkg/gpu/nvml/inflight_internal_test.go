@@ -18,9 +18,9 @@ func TestACallThatEndsLateHoldsNothingUp(t *testing.T) {
 	close(end)
 	begin := time.Now()
 	time.AfterFunc(2*interrupts*interruptPause, func() { calls.end(read) })
-	_, err := leash(calls, end, func() (struct{}, error) { <-stuck; return struct{}{}, nil })
-	if !errors.Is(err, errLeft) {
-		t.Errorf("leash() = %v, want %v", err, errLeft)
+	_, err := runInterruptible(calls, end, func() (struct{}, error) { <-stuck; return struct{}{}, nil })
+	if !errors.Is(err, errStillWaiting) {
+		t.Errorf("runInterruptible() = %v, want %v", err, errStillWaiting)
 	}
 	if took := time.Since(begin); took >= giveUp {
 		t.Errorf("the end took %s although the call ended, want less than %s", took, giveUp)

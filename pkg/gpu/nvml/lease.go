@@ -11,8 +11,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// share takes a share of the lease. It returns nil without a lease. Without a run root, it
-// returns a share that begins with the run root.
+// share takes a share of the lease. Without a lease, it returns nil. Without a run root, it returns
+// a share that takes effect when the run root appears.
 func (s *Session) share() (*contract.Share, error) {
 	if s.cfg.Lease == nil {
 		return nil, nil
@@ -28,8 +28,8 @@ func (s *Session) share() (*contract.Share, error) {
 	return share, err
 }
 
-// Claim claims the lease for a program that uses this Session: see contract.Lease.Claim. NVML is shut
-// down for it, as for another program. It returns nil without a lease.
+// Claim claims the lease for a program that uses this Session (see contract.Lease.Claim). The
+// Session shuts NVML down, as for a claim of another program. Claim returns nil without a lease.
 func (s *Session) Claim(ctx context.Context, owner, reason string, limit time.Duration) (*contract.Grant, error) {
 	if s.cfg.Lease == nil {
 		return nil, nil

@@ -13,8 +13,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// library is a loaded libnvidia-ml.so.1. It is never unloaded: the dynamic linker
-// keeps a library once the program is bound to its symbols.
+// library is a loaded libnvidia-ml.so.1. It is never unloaded, because the dynamic linker keeps a
+// library after the program is bound to its symbols.
 type library struct {
 	path   string
 	api    gonvml.Interface
@@ -25,8 +25,8 @@ type library struct {
 	known map[string]bool
 }
 
-// has reports whether the library has a symbol.
-func (l *library) has(symbol string) bool {
+// hasSymbol reports whether the library has a symbol.
+func (l *library) hasSymbol(symbol string) bool {
 	l.mu.RLock()
 	has, known := l.known[symbol]
 	l.mu.RUnlock()
@@ -43,7 +43,7 @@ func (l *library) has(symbol string) bool {
 	return has
 }
 
-// openError says that the dynamic loader cannot open the library.
+// openError means that the dynamic loader cannot open the library.
 type openError struct {
 	path string
 	err  error
@@ -53,8 +53,8 @@ func (e *openError) Error() string { return fmt.Sprintf("load %s: %s", e.path, e
 
 func (e *openError) Unwrap() error { return e.err }
 
-// load opens the library and checks that it has the symbols that every Session
-// needs. It calls none of them.
+// load opens the library and checks that it has the symbols that every Session needs. It does not
+// call them.
 func load(path string) (*library, error) {
 	handle := dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := handle.Open(); err != nil {
@@ -63,7 +63,7 @@ func load(path string) (*library, error) {
 	lib := &library{path: path, api: gonvml.New(gonvml.WithLibraryPath(path)), lookup: handle.Lookup}
 	var lacks []string
 	for _, symbol := range []string{symInit, symShutdown, symErrorString} {
-		if !lib.has(symbol) {
+		if !lib.hasSymbol(symbol) {
 			lacks = append(lacks, symbol)
 		}
 	}
@@ -74,9 +74,8 @@ func load(path string) (*library, error) {
 	return lib, nil
 }
 
-// library loads the library, or returns the one that is loaded. It returns an error
-// if the library was replaced on disk, because a process cannot replace a loaded
-// library. The caller holds s.mu.
+// library loads the library, or returns the loaded one. It returns an error if the library was
+// replaced on disk, because a process cannot replace a loaded library. The caller holds s.mu.
 func (s *Session) library() (*library, error) {
 	if s.cfg.API != nil {
 		return s.lib, nil
@@ -99,7 +98,7 @@ func (s *Session) library() (*library, error) {
 	if _, missing := errors.AsType[*openError](err); missing && findErr != nil {
 		s.cfg.Log.Debug("cannot find the library of nvml", "in", findErr, "err", err)
 		return nil, fmt.Errorf("%w: %s is not in driver root %s: install the driver, or set the driver root to where it is%s",
-			gpu.ErrNoDriver, driverroot.NVML, s.cfg.DriverRoot.HostPath(), docker("-v /:/driver-root:ro, or --gpus all"))
+			gpu.ErrNoDriver, driverroot.NVML, s.cfg.DriverRoot.HostPath(), dockerFix("-v /:/driver-root:ro, or --gpus all"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w: install the driver again", gpu.ErrNoDriver, err)

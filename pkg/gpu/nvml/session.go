@@ -1,13 +1,12 @@
 // Package nvml gives a process access to NVML, NVIDIA's management library. A
 // Session loads the library at the first use and keeps it initialized between uses.
 // While NVML is initialized, the Session holds a share of the node's lease on NVML.
-// It detects calls that hang. Each call goes through get or do, which check that
-// the library has the symbol, record the call while it is in flight, and return an
-// *Error if the call fails.
+// It detects calls that hang. Each call goes through get or invoke, which check that the library
+// has the symbol, record the call while it is in flight, and return an *Error if the call fails.
 //
-// To make another symbol available, add a method to symbols_*.go. Code that derives
-// something from the calls belongs in a package below this one, such as nvml/reader:
-// only this package and those below it import go-nvml, and with it C.
+// To make another symbol available, add a method to symbols_*.go. Code that interprets the results
+// belongs in a package below this one, such as nvml/reader. Only this package and the packages
+// below it import go-nvml, which links C.
 package nvml
 
 import (
@@ -27,13 +26,13 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Config says where the driver is, and which lease a Session shares.
+// Config locates the driver, and names the lease that a Session shares.
 type Config struct {
-	// LibraryPath is the path of libnvidia-ml.so.1. If empty, the Session searches
-	// DriverRoot, and then lets the dynamic loader search.
+	// LibraryPath is the path of libnvidia-ml.so.1. If empty, the Session searches DriverRoot, and
+	// then lets the dynamic loader search.
 	LibraryPath string
-	// DriverRoot is where the Session searches for the library. If nil, it is the
-	// default of package driverroot.
+	// DriverRoot is the driver installation where the Session searches for the library. If nil,
+	// it is the default of package driverroot.
 	DriverRoot *driverroot.Root
 	// Proc is the host's /proc.
 	Proc driverproc.Root
@@ -43,8 +42,7 @@ type Config struct {
 	// API replaces the library, for example with a fake. The Session then loads no
 	// library.
 	API gonvml.Interface
-	// Now returns the current time, by which the Session detects calls that hang. If
-	// nil, it is time.Now.
+	// Now returns the current time for the detection of calls that hang. If nil, it is time.Now.
 	Now func() time.Time
 	Log *slog.Logger
 }
@@ -58,9 +56,9 @@ type Session struct {
 	// claims is the owner of the claim that this process is about to make.
 	claims atomic.Pointer[string]
 
-	// mu guards the fields below, and the fields of Span that say so.
+	// mu guards the fields below, and fields of Span.
 	mu sync.Mutex
-	// lib is the library that is loaded; it stays for the life of the process.
+	// lib is the loaded library. It stays loaded until the process ends.
 	lib *library
 	// cur is nil while NVML is not initialized for Use.
 	cur *Span
@@ -90,32 +88,30 @@ func New(cfg Config) (*Session, error) {
 	return s, nil
 }
 
-// Use calls f while NVML is initialized, and returns what f returns. The context
-// of f ends with ctx. It also ends when the Session has to shut NVML down: after
-// Close, when another agent claims the lease, or when the driver is gone. Its cause
-// is the reason.
+// Use calls f while NVML is initialized, and returns the results of f. The context of f ends with
+// ctx. It also ends when the Session has to shut NVML down: after Close, when another agent claims
+// the lease, or when the driver is gone. The cause of the context is the reason.
 //
-// NVML stays initialized after Use, so that a later Use that gets the same Span can
-// use the same handles. If f returns an error for which DriverGone is true, the
-// Span ends. A call of NVML cannot be interrupted: if one does not return after ctx
-// has ended, Use returns before f does, with an error that wraps gpu.ErrHangs.
+// NVML stays initialized after Use, so that a later Use that gets the same Span can use the same
+// handles. If DriverGone is true for the error of f, the Span ends. A call of NVML cannot
+// be interrupted: if a call does not return after ctx has ended, Use returns before f does, with an
+// error that wraps gpu.ErrHangs.
 func Use[T any](ctx context.Context, s *Session, f func(context.Context, *Span) (T, error)) (T, error) {
-	return run(ctx, s, s.enter, f)
+	return runUse(ctx, s, s.enter, f)
 }
 
-// UseGranted is Use for the owner of a claimed lease: see Claim. It initializes NVML for f
-// alone and shuts it down before it returns, so that the owner can then release
-// the grant. Until that release, Use returns contract.ErrClaimed, in this process
-// as in all others.
+// UseGranted is Use for the owner of a claimed lease (see Claim). It initializes NVML only for f
+// and shuts it down before it returns, so that the owner can then release the grant. Until that
+// release, Use returns contract.ErrClaimed in all processes, including this one.
 func UseGranted[T any](ctx context.Context, s *Session, _ *contract.Grant, f func(context.Context, *Span) (T, error)) (T, error) {
-	return run(ctx, s, s.enterAlone, f)
+	return runUse(ctx, s, s.enterAlone, f)
 }
 
-// enterFunc begins a use, which leave ends, and returns its context.
+// enterFunc begins a use and returns its context. The caller ends the use with leave.
 type enterFunc func(context.Context) (context.Context, *user, error)
 
-func run[T any](ctx context.Context, s *Session, enter enterFunc, f func(context.Context, *Span) (T, error)) (T, error) {
-	result, err := leash(s.calls, ctx.Done(), func() (T, error) {
+func runUse[T any](ctx context.Context, s *Session, enter enterFunc, f func(context.Context, *Span) (T, error)) (T, error) {
+	result, err := runInterruptible(s.calls, ctx.Done(), func() (T, error) {
 		ctx, u, err := enter(ctx)
 		if err != nil {
 			var none T
@@ -131,7 +127,7 @@ func run[T any](ctx context.Context, s *Session, enter enterFunc, f func(context
 		}
 		return result, err
 	})
-	if errors.Is(err, errLeft) {
+	if errors.Is(err, errStillWaiting) {
 		err = ctx.Err()
 	}
 	return result, err
@@ -141,9 +137,9 @@ func run[T any](ctx context.Context, s *Session, enter enterFunc, f func(context
 // answered for 30 s. It never blocks.
 func (s *Session) Health() error { return s.calls.hangs(hangLimit) }
 
-// HangsIn returns how long Health returns nil at least: the time until the oldest
-// call in flight has taken 30 s, or 30 s if none has begun. It is 0 or less
-// while Health returns an error. It never blocks.
+// HangsIn returns the minimum time until Health can return an error: the time until the oldest call
+// in flight has taken 30 s, or 30 s if no call is in flight. It is 0 or less while Health returns
+// an error. It never blocks.
 func (s *Session) HangsIn() time.Duration { return s.calls.hangsIn(hangLimit) }
 
 // Idle reports whether NVML is shut down.
@@ -153,18 +149,18 @@ func (s *Session) Idle() bool {
 	return s.cur == nil
 }
 
-// Close ends all uses, shuts NVML down and releases the share of the lease. It
-// returns an error that wraps gpu.ErrHangs if a call of NVML does not return. If a
-// wait for an event cannot be interrupted, Close returns nil without waiting for
-// it, and NVML is shut down when the wait ends: a process that exits need not wait.
+// Close ends all uses, shuts NVML down and releases the share of the lease. It returns an error
+// that wraps gpu.ErrHangs if a call of NVML does not return. If a wait for an event cannot be
+// interrupted, Close returns nil without waiting for it, so that the process can exit. NVML is shut
+// down when the wait ends.
 func (s *Session) Close() error {
 	if err := s.calls.hangs(giveUp); err != nil {
 		return fmt.Errorf("close NVML: %w", err)
 	}
 	end := make(chan struct{})
 	close(end)
-	_, err := leash(s.calls, end, func() (struct{}, error) { return struct{}{}, s.close() })
-	if errors.Is(err, errLeft) {
+	_, err := runInterruptible(s.calls, end, func() (struct{}, error) { return struct{}{}, s.close() })
+	if errors.Is(err, errStillWaiting) {
 		return nil
 	}
 	return err

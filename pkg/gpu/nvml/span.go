@@ -13,13 +13,13 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Span is a period in which NVML is initialized. Handles and GPU indices are valid
+// Span is a period of time while NVML is initialized. Handles and GPU indices are valid
 // only within their Span.
 type Span struct {
 	session *Session
 	lib     *library
-	// present holds the bus IDs of the GPUs that the kernel driver had when NVML was
-	// initialized: NVML lists these until it is initialized again.
+	// present holds the bus IDs of the GPUs that the kernel driver had when NVML was initialized.
+	// NVML lists these GPUs until it is initialized again.
 	present []string
 	share   *contract.Share
 	// unwatch ends the watch for claims of the lease.
@@ -28,12 +28,12 @@ type Span struct {
 	// users and retired are guarded by Session.mu.
 	users   map[*user]struct{}
 	retired bool
-	// err is final once down is closed.
+	// err is final after down is closed.
 	err  error
 	down chan struct{}
 }
 
-// user is one Use of a span. Cancel ends the context of its function.
+// user is one Use of a span. cancel ends the context of its function.
 type user struct {
 	span   *Span
 	cancel context.CancelCauseFunc
@@ -43,19 +43,19 @@ type user struct {
 // was initialized.
 func (n *Span) Present() []string { return n.present }
 
-// Proc returns the host's /proc, in which the kernel driver shows what NVML may not.
+// Proc returns the host's /proc, where the kernel driver shows values that NVML may not report.
 func (n *Span) Proc() driverproc.Root { return n.session.cfg.Proc }
 
 // Stale reports whether GPUs were added or removed since NVML was initialized. NVML
 // lists the new set of GPUs only after it is initialized again.
 func (n *Span) Stale() bool { return !slices.Equal(n.present, n.session.cfg.Proc.BusIDs()) }
 
-// Retire ends the Span. It ends the contexts of all uses with the cause. When the
-// last use has returned, NVML is shut down. The next Use initializes it again.
+// Retire ends the Span. It ends the contexts of all uses with the cause. NVML is shut down after
+// the last use has returned. The next Use initializes it again.
 func (n *Span) Retire(cause error) { n.session.retire(n, cause) }
 
-// enter returns a use of the current span, which it begins if there is none. The
-// caller ends the use with leave.
+// enter returns a use of the current span. It begins a span if there is none. The caller ends the
+// use with leave.
 func (s *Session) enter(ctx context.Context) (context.Context, *user, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Session) enter(ctx context.Context) (context.Context, *user, error) {
 	return use, u, nil
 }
 
-// enterAlone returns a use of a span that ends with it.
+// enterAlone returns a use of a new span that ends with the use.
 func (s *Session) enterAlone(ctx context.Context) (context.Context, *user, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +142,7 @@ func (s *Session) retire(span *Span, cause error) {
 	}
 }
 
-// shutdown shuts NVML down if the span is retired and has no uses. The caller holds
-// s.mu.
+// shutdown shuts NVML down if the span is retired and has no uses. The caller holds s.mu.
 func (s *Session) shutdown(span *Span) {
 	if span.ended() || !span.retired || len(span.users) > 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Device is a GPU, or one of its MIG devices. Its methods are the calls of NVML that
-// concern it; nvml.h describes them.
+// Device is a GPU, or one of its MIG devices. Its methods are calls of NVML, which nvml.h
+// describes.
 type Device struct{ handle[gonvml.Device] }
 
 // Is reports whether d and other are the same device.
@@ -24,8 +24,8 @@ func (d Device) PCIInfo() (gonvml.PciInfo, error) {
 	return get(d.handle, "nvmlDeviceGetPciInfo_v3", gonvml.Device.GetPciInfo)
 }
 
-// PCI returns a location on the PCI bus with the bus ID as sysfs writes it. NVML has eight
-// digits of domain, the kernel as many as it needs, four at least.
+// PCI returns a location on the PCI bus with the bus ID in the form of sysfs. NVML writes the
+// domain with eight digits. The kernel uses as many as it needs, but at least four.
 func PCI(info gonvml.PciInfo) gpu.PCI {
 	function := "0"
 	text := cString(info.BusId[:])
@@ -73,7 +73,7 @@ func (d Device) MemoryInfo() (gonvml.Memory, error) {
 
 // ComputeCapability returns the CUDA compute capability of the GPU.
 func (d Device) ComputeCapability() (major, minor int, err error) {
-	err = do(d.handle, "nvmlDeviceGetCudaComputeCapability", func(h gonvml.Device) (ret gonvml.Return) {
+	err = invoke(d.handle, "nvmlDeviceGetCudaComputeCapability", func(h gonvml.Device) (ret gonvml.Return) {
 		major, minor, ret = h.GetCudaComputeCapability()
 		return ret
 	})
@@ -90,21 +90,21 @@ func (d Device) Architecture() (gonvml.DeviceArchitecture, error) {
 	return get(d.handle, "nvmlDeviceGetArchitecture", gonvml.Device.GetArchitecture)
 }
 
-// FieldValues fills in values. Each value has its own return code.
+// FieldValues reads values. Each value has a separate return code.
 func (d Device) FieldValues(values []gonvml.FieldValue) error {
-	return do(d.handle, "nvmlDeviceGetFieldValues", func(h gonvml.Device) gonvml.Return { return h.GetFieldValues(values) })
+	return invoke(d.handle, "nvmlDeviceGetFieldValues", func(h gonvml.Device) gonvml.Return { return h.GetFieldValues(values) })
 }
 
 // RemapPending reports whether the next reset of the GPU will remap rows of memory.
 func (d Device) RemapPending() (pending bool, err error) {
-	err = do(d.handle, "nvmlDeviceGetRemappedRows", func(h gonvml.Device) (ret gonvml.Return) {
+	err = invoke(d.handle, "nvmlDeviceGetRemappedRows", func(h gonvml.Device) (ret gonvml.Return) {
 		_, _, pending, _, ret = h.GetRemappedRows()
 		return ret
 	})
 	return pending, err
 }
 
-// CommonAncestor returns where the paths of the two GPUs meet in the PCI tree.
+// CommonAncestor returns the level of the nearest common ancestor of the two GPUs in the PCI tree.
 func (d Device) CommonAncestor(other Device) (gonvml.GpuTopologyLevel, error) {
 	return get(d.handle, "nvmlDeviceGetTopologyCommonAncestor", func(h gonvml.Device) (gonvml.GpuTopologyLevel, gonvml.Return) {
 		return h.GetTopologyCommonAncestor(other.raw)
@@ -123,7 +123,7 @@ func (d Device) NVLinkState(link int) (gonvml.EnableState, error) {
 	return get(d.handle, "nvmlDeviceGetNvLinkState", func(h gonvml.Device) (gonvml.EnableState, gonvml.Return) { return h.GetNvLinkState(link) })
 }
 
-// NVLinkErrors returns how many errors of one kind an NVLink has had.
+// NVLinkErrors returns the number of errors of one kind on an NVLink.
 func (d Device) NVLinkErrors(link int, kind gonvml.NvLinkErrorCounter) (uint64, error) {
 	return get(d.handle, "nvmlDeviceGetNvLinkErrorCounter", func(h gonvml.Device) (uint64, gonvml.Return) {
 		return h.GetNvLinkErrorCounter(link, kind)

@@ -37,9 +37,9 @@ func (s EventSet) Wait(limit time.Duration) (Event, error) {
 	return event, err
 }
 
-// Free frees the set. Nobody may wait for it.
+// Free frees the set. No caller may be waiting for it.
 func (s EventSet) Free() error {
-	return do(s.handle, "nvmlEventSetFree", gonvml.EventSet.Free)
+	return invoke(s.handle, "nvmlEventSetFree", gonvml.EventSet.Free)
 }
 
 // SupportedEvents returns the set of event types that the GPU can report.
@@ -49,5 +49,5 @@ func (d Device) SupportedEvents() (uint64, error) {
 
 // RegisterEvents makes the GPU report events of these types to the set.
 func (d Device) RegisterEvents(types uint64, set EventSet) error {
-	return do(d.handle, "nvmlDeviceRegisterEvents", func(h gonvml.Device) gonvml.Return { return h.RegisterEvents(types, set.raw) })
+	return invoke(d.handle, "nvmlDeviceRegisterEvents", func(h gonvml.Device) gonvml.Return { return h.RegisterEvents(types, set.raw) })
 }

@@ -12,8 +12,8 @@ const (
 // Library has the calls of NVML that do not concern a single GPU.
 type Library struct{ handle[gonvml.Interface] }
 
-func (l Library) init() error     { return do(l.handle, symInit, gonvml.Interface.Init) }
-func (l Library) shutdown() error { return do(l.handle, symShutdown, gonvml.Interface.Shutdown) }
+func (l Library) init() error     { return invoke(l.handle, symInit, gonvml.Interface.Init) }
+func (l Library) shutdown() error { return invoke(l.handle, symShutdown, gonvml.Interface.Shutdown) }
 
 // DriverVersion returns the version of the kernel driver.
 func (l Library) DriverVersion() (string, error) {
@@ -39,7 +39,7 @@ func (l Library) DeviceCount() (int, error) {
 // Device returns the GPU with this index.
 func (l Library) Device(index int) (Device, error) {
 	l.gpu = index
-	h, err := sub(l.handle, "nvmlDeviceGetHandleByIndex_v2", func(api gonvml.Interface) (gonvml.Device, gonvml.Return) {
+	h, err := getHandle(l.handle, "nvmlDeviceGetHandleByIndex_v2", func(api gonvml.Interface) (gonvml.Device, gonvml.Return) {
 		return api.DeviceGetHandleByIndex(index)
 	})
 	return Device{h}, err
@@ -47,6 +47,6 @@ func (l Library) Device(index int) (Device, error) {
 
 // NewEventSet returns a new event set. The caller frees it.
 func (l Library) NewEventSet() (EventSet, error) {
-	h, err := sub(l.handle, "nvmlEventSetCreate", gonvml.Interface.EventSetCreate)
+	h, err := getHandle(l.handle, "nvmlEventSetCreate", gonvml.Interface.EventSetCreate)
 	return EventSet{h}, err
 }

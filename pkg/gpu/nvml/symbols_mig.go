@@ -4,7 +4,7 @@ import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 // MIGMode returns the MIG mode of the GPU now, and after its next reset.
 func (d Device) MIGMode() (current, pending int, err error) {
-	err = do(d.handle, "nvmlDeviceGetMigMode", func(h gonvml.Device) (ret gonvml.Return) {
+	err = invoke(d.handle, "nvmlDeviceGetMigMode", func(h gonvml.Device) (ret gonvml.Return) {
 		current, pending, ret = h.GetMigMode()
 		return ret
 	})
@@ -19,7 +19,7 @@ func (d Device) MaxMIGDevices() (int, error) {
 
 // MIGDevice returns the MIG device with this index.
 func (d Device) MIGDevice(index int) (Device, error) {
-	h, err := sub(d.handle, "nvmlDeviceGetMigDeviceHandleByIndex", func(h gonvml.Device) (gonvml.Device, gonvml.Return) {
+	h, err := getHandle(d.handle, "nvmlDeviceGetMigDeviceHandleByIndex", func(h gonvml.Device) (gonvml.Device, gonvml.Return) {
 		return h.GetMigDeviceHandleByIndex(index)
 	})
 	return Device{h}, err
@@ -52,7 +52,7 @@ type GPUInstance struct{ handle[gonvml.GpuInstance] }
 
 // GPUInstance returns the GPU instance with this id.
 func (d Device) GPUInstance(id int) (GPUInstance, error) {
-	h, err := sub(d.handle, "nvmlDeviceGetGpuInstanceById", func(h gonvml.Device) (gonvml.GpuInstance, gonvml.Return) { return h.GetGpuInstanceById(id) })
+	h, err := getHandle(d.handle, "nvmlDeviceGetGpuInstanceById", func(h gonvml.Device) (gonvml.GpuInstance, gonvml.Return) { return h.GetGpuInstanceById(id) })
 	return GPUInstance{h}, err
 }
 

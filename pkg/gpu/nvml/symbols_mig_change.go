@@ -2,26 +2,26 @@ package nvml
 
 import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// mostInstances is more than a GPU has of any kind of instance. go-nvml makes room for as
-// many as the profile says, and some drivers report fewer than there can be.
+// mostInstances is larger than the number of instances of any kind on a GPU. go-nvml allocates as
+// many as the profile reports, but some drivers report fewer than are possible.
 const mostInstances = 32
 
-// SetMIGMode sets the MIG mode of the GPU. The activation says whether it is in force:
+// SetMIGMode sets the MIG mode of the GPU. The activation says whether the mode is in effect:
 // SUCCESS, ERROR_RESET_REQUIRED if it needs a reset, or ERROR_IN_USE. The caller needs root.
 func (d Device) SetMIGMode(on bool) (activation gonvml.Return, err error) {
 	mode := gonvml.DEVICE_MIG_DISABLE
 	if on {
 		mode = gonvml.DEVICE_MIG_ENABLE
 	}
-	err = do(d.handle, "nvmlDeviceSetMigMode", func(h gonvml.Device) (ret gonvml.Return) {
+	err = invoke(d.handle, "nvmlDeviceSetMigMode", func(h gonvml.Device) (ret gonvml.Return) {
 		activation, ret = h.SetMigMode(mode)
 		return ret
 	})
 	return activation, err
 }
 
-// PossiblePlacements returns where GPU instances of a profile can lie on the GPU, whether or
-// not the places are free.
+// PossiblePlacements returns the possible placements of GPU instances of a profile on the GPU, even
+// if they are not free.
 func (d Device) PossiblePlacements(p gonvml.GpuInstanceProfileInfo) ([]gonvml.GpuInstancePlacement, error) {
 	return get(d.handle, "nvmlDeviceGetGpuInstancePossiblePlacements_v2", func(h gonvml.Device) ([]gonvml.GpuInstancePlacement, gonvml.Return) {
 		return h.GetGpuInstancePossiblePlacements(&p)
@@ -37,7 +37,7 @@ func (d Device) RemainingCapacity(p gonvml.GpuInstanceProfileInfo) (int, error) 
 
 // CreateGPUInstance creates a GPU instance of a profile at a placement.
 func (d Device) CreateGPUInstance(p gonvml.GpuInstanceProfileInfo, at gonvml.GpuInstancePlacement) (GPUInstance, error) {
-	h, err := sub(d.handle, "nvmlDeviceCreateGpuInstanceWithPlacement", func(h gonvml.Device) (gonvml.GpuInstance, gonvml.Return) {
+	h, err := getHandle(d.handle, "nvmlDeviceCreateGpuInstanceWithPlacement", func(h gonvml.Device) (gonvml.GpuInstance, gonvml.Return) {
 		return h.CreateGpuInstanceWithPlacement(&p, &at)
 	})
 	return GPUInstance{h}, err
@@ -61,7 +61,7 @@ func (d Device) GPUInstances(p gonvml.GpuInstanceProfileInfo) ([]GPUInstance, er
 
 // Destroy destroys the GPU instance, which must have no compute instances.
 func (g GPUInstance) Destroy() error {
-	return do(g.handle, "nvmlGpuInstanceDestroy", gonvml.GpuInstance.Destroy)
+	return invoke(g.handle, "nvmlGpuInstanceDestroy", gonvml.GpuInstance.Destroy)
 }
 
 // ComputeProfile returns the compute instance profile with this number, with engines that
@@ -72,8 +72,8 @@ func (g GPUInstance) ComputeProfile(number int) (gonvml.ComputeInstanceProfileIn
 	})
 }
 
-// PossiblePlacements returns where compute instances of a profile can lie in the GPU
-// instance. Older libraries lack it: see Missing.
+// PossiblePlacements returns the possible placements of compute instances of a profile in the GPU
+// instance. Older libraries lack it (see the function Missing).
 func (g GPUInstance) PossiblePlacements(p gonvml.ComputeInstanceProfileInfo) ([]gonvml.ComputeInstancePlacement, error) {
 	return get(g.handle, "nvmlGpuInstanceGetComputeInstancePossiblePlacements", func(h gonvml.GpuInstance) ([]gonvml.ComputeInstancePlacement, gonvml.Return) {
 		return h.GetComputeInstancePossiblePlacements(&p)
@@ -85,18 +85,18 @@ type ComputeInstance struct {
 	handle[gonvml.ComputeInstance]
 }
 
-// CreateComputeInstance creates a compute instance of a profile where the driver puts it.
+// CreateComputeInstance creates a compute instance of a profile. The driver chooses the placement.
 func (g GPUInstance) CreateComputeInstance(p gonvml.ComputeInstanceProfileInfo) (ComputeInstance, error) {
-	h, err := sub(g.handle, "nvmlGpuInstanceCreateComputeInstance", func(h gonvml.GpuInstance) (gonvml.ComputeInstance, gonvml.Return) {
+	h, err := getHandle(g.handle, "nvmlGpuInstanceCreateComputeInstance", func(h gonvml.GpuInstance) (gonvml.ComputeInstance, gonvml.Return) {
 		return h.CreateComputeInstance(&p)
 	})
 	return ComputeInstance{h}, err
 }
 
-// CreateComputeInstanceAt creates a compute instance of a profile at a placement. Older
-// libraries lack it: see Missing.
+// CreateComputeInstanceAt creates a compute instance of a profile at a placement. Older libraries
+// lack it (see the function Missing).
 func (g GPUInstance) CreateComputeInstanceAt(p gonvml.ComputeInstanceProfileInfo, at gonvml.ComputeInstancePlacement) (ComputeInstance, error) {
-	h, err := sub(g.handle, "nvmlGpuInstanceCreateComputeInstanceWithPlacement", func(h gonvml.GpuInstance) (gonvml.ComputeInstance, gonvml.Return) {
+	h, err := getHandle(g.handle, "nvmlGpuInstanceCreateComputeInstanceWithPlacement", func(h gonvml.GpuInstance) (gonvml.ComputeInstance, gonvml.Return) {
 		return h.CreateComputeInstanceWithPlacement(&p, &at)
 	})
 	return ComputeInstance{h}, err
@@ -126,7 +126,7 @@ func (c ComputeInstance) Info() (gonvml.ComputeInstanceInfo, error) {
 
 // Destroy destroys the compute instance.
 func (c ComputeInstance) Destroy() error {
-	return do(c.handle, "nvmlComputeInstanceDestroy", gonvml.ComputeInstance.Destroy)
+	return invoke(c.handle, "nvmlComputeInstanceDestroy", gonvml.ComputeInstance.Destroy)
 }
 
 // GraphicsProcesses returns the processes with a graphics context on the GPU or MIG device.

@@ -2,25 +2,24 @@ package nvml
 
 import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// Utilization returns how much of the time since the last sample of the driver the GPU
-// and its memory were busy, in percent. It is not supported in MIG mode.
+// Utilization returns the share of the time since the driver's last sample in which the GPU and its
+// memory were busy, in percent. It is not supported in MIG mode.
 func (d Device) Utilization() (gonvml.Utilization, error) {
 	return get(d.handle, "nvmlDeviceGetUtilizationRates", gonvml.Device.GetUtilizationRates)
 }
 
-// EncoderUtilization returns how busy the video encoders are, in percent.
+// EncoderUtilization returns the utilization of the video encoders, in percent.
 func (d Device) EncoderUtilization() (uint32, error) {
-	return first(d, "nvmlDeviceGetEncoderUtilization", gonvml.Device.GetEncoderUtilization)
+	return getFirst(d, "nvmlDeviceGetEncoderUtilization", gonvml.Device.GetEncoderUtilization)
 }
 
-// DecoderUtilization returns how busy the video decoders are, in percent.
+// DecoderUtilization returns the utilization of the video decoders, in percent.
 func (d Device) DecoderUtilization() (uint32, error) {
-	return first(d, "nvmlDeviceGetDecoderUtilization", gonvml.Device.GetDecoderUtilization)
+	return getFirst(d, "nvmlDeviceGetDecoderUtilization", gonvml.Device.GetDecoderUtilization)
 }
 
-// first is get for a call with two results, of which the second is the period of the
-// sample.
-func first(d Device, symbol string, f func(gonvml.Device) (uint32, uint32, gonvml.Return)) (uint32, error) {
+// getFirst is get for a call with two results. It ignores the second one, the period of the sample.
+func getFirst(d Device, symbol string, f func(gonvml.Device) (uint32, uint32, gonvml.Return)) (uint32, error) {
 	return get(d.handle, symbol, func(h gonvml.Device) (uint32, gonvml.Return) {
 		value, _, ret := f(h)
 		return value, ret
@@ -83,7 +82,7 @@ func (d Device) EnforcedPowerLimit() (uint32, error) {
 
 // PowerLimits returns the lowest and the highest limit that can be set, in mW.
 func (d Device) PowerLimits() (low, high uint32, err error) {
-	err = do(d.handle, "nvmlDeviceGetPowerManagementLimitConstraints", func(h gonvml.Device) (ret gonvml.Return) {
+	err = invoke(d.handle, "nvmlDeviceGetPowerManagementLimitConstraints", func(h gonvml.Device) (ret gonvml.Return) {
 		low, high, ret = h.GetPowerManagementLimitConstraints()
 		return ret
 	})
@@ -95,8 +94,8 @@ func (d Device) Energy() (uint64, error) {
 	return get(d.handle, "nvmlDeviceGetTotalEnergyConsumption", gonvml.Device.GetTotalEnergyConsumption)
 }
 
-// MemoryInfoV2 is MemoryInfo that tells what the driver reserves from what is used. It
-// needs a driver of version 510 or later.
+// MemoryInfoV2 is MemoryInfo that separates the memory that the driver reserves from used memory.
+// It needs a driver of version 510 or later.
 func (d Device) MemoryInfoV2() (gonvml.Memory_v2, error) {
 	return get(d.handle, "nvmlDeviceGetMemoryInfo_v2", gonvml.Device.GetMemoryInfo_v2)
 }
@@ -184,51 +183,51 @@ func (d Device) ComputeProcesses() ([]gonvml.ProcessInfo, error) {
 	return get(d.handle, "nvmlDeviceGetComputeRunningProcesses_v3", gonvml.Device.GetComputeRunningProcesses)
 }
 
-// ProcessUtilization returns the samples of processes that are newer than a time stamp of
-// the driver, in microseconds. The error is ERROR_NOT_FOUND if there is none.
+// ProcessUtilization returns the samples of processes that are newer than since, a time stamp of
+// the driver in microseconds. The error is ERROR_NOT_FOUND if there are no samples.
 func (d Device) ProcessUtilization(since uint64) ([]gonvml.ProcessUtilizationSample, error) {
 	return get(d.handle, "nvmlDeviceGetProcessUtilization", func(h gonvml.Device) ([]gonvml.ProcessUtilizationSample, gonvml.Return) {
 		return h.GetProcessUtilization(since)
 	})
 }
 
-// GPMSupported reports whether the GPU has GPM, NVML's counters of the GPU's units:
-// Hopper and later have.
+// GPMSupported reports whether the GPU has GPM, NVML's counters of the GPU's units. Hopper and
+// later GPUs have it.
 func (d Device) GPMSupported() (bool, error) {
 	support, err := get(d.handle, "nvmlGpmQueryDeviceSupport", gonvml.Device.GpmQueryDeviceSupport)
 	return support.IsSupportedDevice != 0, err
 }
 
-// GPMSample is what the counters of GPM were at one moment.
+// GPMSample holds the counters of GPM at one moment.
 type GPMSample struct{ handle[gonvml.GpmSample] }
 
 // NewGPMSample returns an empty sample. The caller frees it.
 func (l Library) NewGPMSample() (GPMSample, error) {
-	h, err := sub(l.handle, "nvmlGpmSampleAlloc", gonvml.Interface.GpmSampleAlloc)
+	h, err := getHandle(l.handle, "nvmlGpmSampleAlloc", gonvml.Interface.GpmSampleAlloc)
 	return GPMSample{h}, err
 }
 
-// Read fills the sample with the counters of the GPU, or of one of its GPU instances if
-// instance is not below 0.
+// Read fills the sample with the counters of the GPU or, if instance is not below 0, of one of its
+// GPU instances.
 func (s GPMSample) Read(d Device, instance int) error {
 	if instance < 0 {
-		return do(d.handle, "nvmlGpmSampleGet", func(h gonvml.Device) gonvml.Return { return h.GpmSampleGet(s.raw) })
+		return invoke(d.handle, "nvmlGpmSampleGet", func(h gonvml.Device) gonvml.Return { return h.GpmSampleGet(s.raw) })
 	}
-	return do(d.handle, "nvmlGpmMigSampleGet", func(h gonvml.Device) gonvml.Return { return h.GpmMigSampleGet(instance, s.raw) })
+	return invoke(d.handle, "nvmlGpmMigSampleGet", func(h gonvml.Device) gonvml.Return { return h.GpmMigSampleGet(instance, s.raw) })
 }
 
 // Free frees the sample.
 func (s GPMSample) Free() error {
-	return do(s.handle, "nvmlGpmSampleFree", gonvml.GpmSample.Free)
+	return invoke(s.handle, "nvmlGpmSampleFree", gonvml.GpmSample.Free)
 }
 
-// GPMMetrics fills in metrics from two samples of one GPU or GPU instance, which must be
-// more than 100 ms apart. Each metric has its own return code.
+// GPMMetrics computes metrics from two samples of one GPU or GPU instance. The samples must be more
+// than 100 ms apart. Each metric has a separate return code.
 func (l Library) GPMMetrics(earlier, later GPMSample, metrics []gonvml.GpmMetric) error {
 	request := gonvml.GpmMetricsGetType{Sample1: earlier.raw, Sample2: later.raw, NumMetrics: uint32(len(metrics))}
 	copy(request.Metrics[:], metrics)
 	l.gpu = later.gpu
-	err := do(l.handle, "nvmlGpmMetricsGet", func(api gonvml.Interface) gonvml.Return { return api.GpmMetricsGet(&request) })
+	err := invoke(l.handle, "nvmlGpmMetricsGet", func(api gonvml.Interface) gonvml.Return { return api.GpmMetricsGet(&request) })
 	copy(metrics, request.Metrics[:])
 	return err
 }

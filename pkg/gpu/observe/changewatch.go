@@ -8,10 +8,10 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// changeWatch runs a watch in a goroutine of its own, from start to stop.
+// changeWatch runs a watch in a separate goroutine, from start to stop.
 type changeWatch struct {
-	// run calls its argument once the watch is active, and then for each
-	// change, until its context ends.
+	// run calls its argument after the watch is active, and then for each change, until its context
+	// ends.
 	run func(context.Context, func()) error
 	// failed is called with the error of a watch that ended by itself.
 	failed func(error)
@@ -27,8 +27,8 @@ func newChangeWatch(run func(context.Context, func()) error, failed func(error))
 	return &changeWatch{run: run, failed: failed, changed: make(chan struct{}, 1)}
 }
 
-// start begins to watch. What changed just before is not missed: a watch begins
-// with one signal.
+// start begins to watch. Changes shortly before are not missed, because a watch begins with a
+// signal.
 func (w *changeWatch) start(ctx context.Context) {
 	if w.cancel != nil {
 		return

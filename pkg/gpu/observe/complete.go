@@ -9,9 +9,9 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// incomplete returns a channel that has a value when it is time to complete a node that
-// is not complete: what failed may work again without an event. It returns nil for a
-// node that is complete.
+// incomplete returns a channel that has a value when it is time to complete a node that is not
+// complete, because a failed call may succeed later without an event. It returns nil for a complete
+// node.
 func (o *Observer[D, P]) incomplete(n *gpu.Node) <-chan time.Time {
 	o.logMissing(n)
 	if n.Complete() && o.links.err == nil {
@@ -21,15 +21,15 @@ func (o *Observer[D, P]) incomplete(n *gpu.Node) <-chan time.Time {
 	return time.After(o.completion.Next())
 }
 
-// more reports whether a refresh may show more of a node that is not complete. If the
-// source can, it reads what the node lacks for that, and nothing else.
-func (o *Observer[D, P]) more(ctx context.Context) bool {
+// mayShowMore reports whether a refresh may show more of a node that is not complete. If the source
+// can, mayShowMore reads only the values that the node lacks.
+func (o *Observer[D, P]) mayShowMore(ctx context.Context) bool {
 	c, ok := o.cfg.Source.(gpu.Completer)
 	if !ok || o.done.Node.Faulty() || o.links.err != nil {
 		return true
 	}
 	n, err := c.Complete(ctx)
-	return err != nil || !sameButLinks(o.done.Node, n)
+	return err != nil || !equalExceptLinks(o.done.Node, n)
 }
 
 // logMissing logs the values that could not be read, once for each change.
@@ -59,13 +59,13 @@ func (o *Observer[D, P]) logMissing(n *gpu.Node) {
 
 // links has the links of the GPUs as they were last read.
 type links struct {
-	// of is the node that was read with them, and err why not all could be read.
+	// of is the node that was read with them. err is why some could not be read.
 	of  *gpu.Node
 	err error
 }
 
-// add returns n with its links. It reads them if other GPUs work than before, if the
-// last attempt failed, or if afresh is set.
+// add returns n with its links. It reads them if different GPUs work, if the last attempt failed,
+// or if afresh is set.
 func (l *links) add(ctx context.Context, src gpu.Source, n *gpu.Node, afresh bool) *gpu.Node {
 	if _, ok := src.(gpu.Linker); !ok {
 		return n
@@ -79,15 +79,15 @@ func (l *links) add(ctx context.Context, src gpu.Source, n *gpu.Node, afresh boo
 	return l.of
 }
 
-// sameGPUs reports whether the same GPUs of two nodes work.
+// sameGPUs reports whether the same GPUs work in two nodes.
 func sameGPUs(a, b *gpu.Node) bool {
 	return slices.EqualFunc(a.GPUs, b.GPUs, func(x, y gpu.GPU) bool {
 		return x.Index == y.Index && x.UUID == y.UUID && (x.Fault == nil) == (y.Fault == nil)
 	})
 }
 
-// sameButLinks reports whether two nodes differ in their links at most.
-func sameButLinks(a, b *gpu.Node) bool {
+// equalExceptLinks reports whether two nodes are equal except for their links.
+func equalExceptLinks(a, b *gpu.Node) bool {
 	x, y := *a, *b
 	x.Links, y.Links = nil, nil
 	return reflect.DeepEqual(&x, &y) // a node is a tree: a new field of it counts without a line here

@@ -10,9 +10,9 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// watch passes the driver's events on. After a watch has ended, the next one begins
-// with the next refresh in which the driver answers: at once if the driver was away,
-// which only the watch notices, and otherwise after growing pauses.
+// watch passes the driver's events on. After a watch has ended, the next watch begins with the next
+// refresh in which the driver answers. It begins at once if the driver was away, because only the
+// watch notices this. Otherwise it begins after growing pauses.
 func (o *Observer[D, P]) watch(ctx context.Context) error {
 	retry := pace.Backoff{First: watchMin, Most: o.cfg.Retry.Most}
 	pace.Signal(o.seen)
@@ -46,15 +46,14 @@ func (o *Observer[D, P]) watch(ctx context.Context) error {
 		if time.Since(start) > o.cfg.Retry.Most {
 			retry.Reset()
 		}
-		// The next refresh shows the cause. The next watch begins once the driver
-		// answers it.
+		// The next refresh shows the cause. The next watch begins after the driver has answered it.
 		pace.Drain(o.seen)
 		o.Refresh()
 	}
 }
 
-// deliver passes an event on. The first event means that the watch is active, which
-// the first refresh waits for.
+// deliver passes an event on. The first event means that the watch is active. The first refresh
+// waits for this.
 func (o *Observer[D, P]) deliver(ctx context.Context, ev gpu.Event) {
 	if o.begin() && ev.Kind == gpu.EventTopologyChanged {
 		return
@@ -65,7 +64,7 @@ func (o *Observer[D, P]) deliver(ctx context.Context, ev gpu.Event) {
 	}
 }
 
-// begin lets the first refresh begin. It returns false if it has done so before.
+// begin lets the first refresh begin. It returns false if it did so before.
 func (o *Observer[D, P]) begin() bool {
 	select {
 	case <-o.begun:

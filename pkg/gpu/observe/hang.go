@@ -7,13 +7,14 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// hangsCheck is the least time between two checks whether the driver hangs. A
-// check asks no driver and reads no disk.
+// hangsCheck is the minimum time between two checks whether the driver hangs. A check does not
+// access the driver or the disk.
 const hangsCheck = time.Second
 
-// watchHangs reports when the driver begins to hang, and when it answers again.
-// Then it causes a refresh, since the Observer may have missed events. While the
-// driver answers, it sleeps until a call in flight could be one that hangs. While the driver hangs, it checks every second: GPUs are unhealthy until then.
+// watchHangs reports when the driver begins to hang, and when it answers again. It then causes a
+// refresh, because the Observer may have missed events. While the driver answers, it sleeps until a
+// call in flight could count as hanging. While the driver hangs, it checks every second, because
+// GPUs are unhealthy until then.
 func (o *Observer[D, P]) watchHangs(ctx context.Context, source gpu.Checker) {
 	t := time.NewTimer(source.HangsIn())
 	defer t.Stop()

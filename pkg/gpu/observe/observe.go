@@ -25,51 +25,50 @@ import (
 const (
 	retryMin = time.Second
 	retryMax = 20 * time.Second
-	// settle is how long changes on the node are collected before they cause
-	// another refresh: a driver that starts makes many at once.
+	// settle is the time for collecting changes on the node before they cause another
+	// refresh, because a starting driver makes many at once.
 	settle = 100 * time.Millisecond
-	// prepareMost is the longest pause before a preparation that failed is tried again:
-	// the GPUs are not advertised without it, and what is missing may be a folder that
-	// nobody reports.
+	// prepareMost is the longest pause before a failed preparation is tried again. GPUs are not
+	// advertised without the preparation, and the cause may be a missing folder that no event
+	// reports.
 	prepareMost = 10 * time.Second
-	// watchMin is short: a source ends a watch to include a new GPU.
+	// watchMin is short, because a source ends a watch to include a new GPU.
 	watchMin = 10 * time.Millisecond
 )
 
-// Config configures an Observer. D is the desired state, for which Preparer makes a P
-// for the GPUs of the node.
+// Config configures an Observer. D is the desired state. For it, the Preparer makes a P for the
+// GPUs of the node.
 type Config[D, P any] struct {
 	Source   gpu.Source
 	Preparer Preparer[D, P]
-	// Desired is what the Preparer prepares at first.
+	// Desired is the first desired state for the Preparer.
 	Desired D
-	// WatchChanges calls changed once at first, and then for each change on
-	// the node after which it is worth retrying a driver that did not answer, or a
-	// Preparer that failed. It returns when ctx ends.
+	// WatchChanges calls changed once at first, and then for each change on the node that may make
+	// a failed driver or a failed Preparer succeed. It returns when ctx ends.
 	WatchChanges func(ctx context.Context, changed func()) error
-	// Retry has the pauses after a refresh that failed, or that returned a faulty GPU. The
-	// zero value is 1 s to 20 s.
+	// Retry has the pauses after a refresh that failed, or that returned a faulty GPU. The zero
+	// value is 1 s to 20 s.
 	Retry pace.Backoff
 	Log   *slog.Logger
 }
 
 // Observation is the result of one refresh.
 type Observation[D, P any] struct {
-	// At is when the refresh began.
+	// At is the start time of the refresh.
 	At time.Time
-	// Desired is what the Preparer has prepared.
+	// Desired is the desired state that the Preparer has prepared.
 	Desired D
 	// Node is nil if the driver did not answer.
 	Node     *gpu.Node
 	Prepared P
-	// Linked is set if Node has its links, as far as they can be read: see Link.
+	// Linked is set if Node has its links, as far as they can be read (see Link).
 	Linked bool
 	// Err is why the GPUs cannot be used as Node shows them.
 	Err error
 }
 
-// Observer reads the GPUs of a node. It owns everything that may be slow, so that the
-// goroutine which receives from it never waits for the driver or a disk.
+// Observer reads the GPUs of a node. It makes all calls that may be slow, so that the goroutine
+// that receives from it never waits for the driver or a disk.
 type Observer[D, P any] struct {
 	cfg     Config[D, P]
 	desired atomic.Pointer[D]
@@ -80,26 +79,26 @@ type Observer[D, P any] struct {
 	observations chan Observation[D, P]
 	events       chan gpu.Event
 	hangs        chan error
-	// begun is closed once the first watch is active, or has failed.
+	// begun is closed after the first watch is active, or has failed.
 	begun chan struct{}
 	// away is set when a refresh finds that the driver does not answer.
 	away atomic.Bool
-	// link is set once somebody needs links.
+	// link is set after Link was called.
 	link atomic.Bool
 
-	// done is the last observation for which everything was prepared. It is
-	// owned by the goroutine that observes.
+	// done is the last observation for which everything was prepared. It is owned by the goroutine
+	// that observes.
 	done *Observation[D, P]
-	// renewed is what was prepared anew for the same node, and not delivered yet.
+	// renewed is an observation of the same node that was prepared again and is not delivered yet.
 	renewed *Observation[D, P]
-	// preparations counts how often the Preparer has prepared.
+	// preparations counts the calls of the Preparer.
 	preparations int
 	paths        paths
-	// completion has the pauses between attempts to complete a node, and links is the
-	// result of the last attempt to read its links.
+	// completion has the pauses between attempts to complete a node. links is the result of the
+	// last attempt to read its links.
 	completion pace.Backoff
 	links      links
-	// missing is what was logged as missing.
+	// missing has the values that the log reports as missing.
 	missing []gpu.Fault
 }
 
@@ -123,19 +122,18 @@ func New[D, P any](cfg Config[D, P]) *Observer[D, P] {
 	return o
 }
 
-// Observations delivers the result of each refresh. While Run runs, the caller must
-// receive from it, from Events and from Hangs.
+// Observations delivers the result of each refresh. While Run runs, the caller must receive from
+// Observations, Events and Hangs.
 func (o *Observer[D, P]) Observations() <-chan Observation[D, P] { return o.observations }
 
-// Events delivers the events of the driver, without the one with which a watch begins.
+// Events delivers the events of the driver, except for the first event of a watch.
 func (o *Observer[D, P]) Events() <-chan gpu.Event { return o.events }
 
 // Hangs delivers an error that wraps gpu.ErrHangs when the driver begins to hang, and
 // nil when the driver answers again.
 func (o *Observer[D, P]) Hangs() <-chan error { return o.hangs }
 
-// Configure sets the desired state to d and causes a refresh that prepares it. It does
-// not block.
+// Configure sets the desired state to d and causes a refresh that prepares it. It does not block.
 func (o *Observer[D, P]) Configure(d D) {
 	o.desired.Store(&d)
 	o.Reload()
@@ -147,8 +145,8 @@ func (o *Observer[D, P]) Desired() D { return *o.desired.Load() }
 // Refresh reads the GPUs of the node again. It does not block.
 func (o *Observer[D, P]) Refresh() { pace.Signal(o.refresh) }
 
-// Reload is Refresh, and has the Preparer prepare again even if the node has not
-// changed. It does not block.
+// Reload is Refresh, and calls the Preparer again even if the node has not changed. It does not
+// block.
 func (o *Observer[D, P]) Reload() { pace.Signal(o.reload) }
 
 // Link causes a refresh, and adds the links of the GPUs to this and all later
@@ -160,8 +158,8 @@ func (o *Observer[D, P]) Link() {
 	}
 }
 
-// Run observes until ctx ends. It returns an error when the driver was replaced:
-// only a new process can use the new one.
+// Run observes until ctx ends. It returns an error if the driver was replaced, because only a new
+// process can use the new driver.
 func (o *Observer[D, P]) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if c, ok := o.cfg.Source.(gpu.Checker); ok {
@@ -197,7 +195,7 @@ func (o *Observer[D, P]) observe(ctx context.Context) error {
 		if obs.Err == nil {
 			changes.stop()
 			retry.Reset()
-			if !o.rest(ctx, o.incomplete(obs.Node)) {
+			if !o.waitAfterSuccess(ctx, o.incomplete(obs.Node)) {
 				return nil
 			}
 			continue
@@ -207,14 +205,14 @@ func (o *Observer[D, P]) observe(ctx context.Context) error {
 		if obs.Node != nil {
 			pause = min(pause, prepareMost)
 		}
-		if !o.wait(ctx, obs, changes.changed, pause) {
+		if !o.waitAfterFailure(ctx, obs, changes.changed, pause) {
 			return nil
 		}
 	}
 }
 
-// observation refreshes once. What was prepared for a node stays valid until the node,
-// or what the Preparer read, changes.
+// observation refreshes once. The preparation for a node stays valid until the node, or the input
+// of the Preparer, changes.
 func (o *Observer[D, P]) observation(ctx context.Context) Observation[D, P] {
 	if obs := o.renewed; obs != nil {
 		o.renewed = nil
@@ -224,14 +222,13 @@ func (o *Observer[D, P]) observation(ctx context.Context) Observation[D, P] {
 	scan := sync.OnceValue(func() func(*gpu.Node) (P, error) { return preparer.Scan(d) })
 	back := o.away.Load()
 	if o.done == nil {
-		// There is something to prepare: read what does not depend on the GPUs
-		// while NVML reads those.
+		// A preparation is needed. Scan the input that does not depend on the GPUs while NVML reads them.
 		var scanned sync.WaitGroup
 		scanned.Go(func() { scan() })
 		defer scanned.Wait()
 	}
-	// The first refresh waits for the watch: what is read while a watch is active
-	// misses nothing and need not be read again.
+	// The first refresh waits for the watch. A reading during an active watch misses nothing and
+	// need not be repeated.
 	select {
 	case <-ctx.Done():
 		return Observation[D, P]{Err: ctx.Err()}
@@ -247,7 +244,7 @@ func (o *Observer[D, P]) observation(ctx context.Context) Observation[D, P] {
 	if linked {
 		n = o.links.add(ctx, o.cfg.Source, n, o.done == nil)
 	}
-	if o.done != nil && sameButLinks(o.done.Node, n) && !preparer.Outdated() {
+	if o.done != nil && equalExceptLinks(o.done.Node, n) && !preparer.Outdated() {
 		if o.done.At, o.done.Linked = at, linked; !slices.Equal(o.done.Node.Links, n.Links) {
 			o.done.Node = n
 		}
@@ -255,16 +252,17 @@ func (o *Observer[D, P]) observation(ctx context.Context) Observation[D, P] {
 	}
 	rest := scan()
 	if back && preparer.Outdated() {
-		// Who loaded the driver or changed its GPUs made files meanwhile.
+		// The program that loaded the driver or changed its GPUs also made files since the last
+		// scan.
 		rest = preparer.Scan(d)
 	}
 	return o.prepare(Observation[D, P]{At: at, Desired: d, Node: n, Linked: linked}, rest)
 }
 
-// wait waits until it is time to refresh after a refresh that failed, and returns
-// false when ctx ends. If only the preparation failed and nothing has changed after pause,
-// wait prepares again without a call to the driver.
-func (o *Observer[D, P]) wait(ctx context.Context, failed Observation[D, P], changed <-chan struct{}, pause time.Duration) bool {
+// waitAfterFailure waits until it is time to refresh after a failed refresh, and returns false when
+// ctx ends. If only the preparation failed and nothing has changed after pause, it prepares again
+// without a call of the driver.
+func (o *Observer[D, P]) waitAfterFailure(ctx context.Context, failed Observation[D, P], changed <-chan struct{}, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {

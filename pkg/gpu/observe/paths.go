@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// paths watches the files and folders on which what was prepared depends. It
-// watches nothing, and no timer runs, for a Preparer without any. It is used by
-// one goroutine.
+// paths watches the files and folders that the preparation depends on. For a Preparer without such
+// paths, it watches nothing and starts no timer. Only one goroutine uses it.
 type paths struct {
 	log *slog.Logger
 	// entries is hostfs.WatchEntries.
@@ -20,8 +19,8 @@ type paths struct {
 	timer *time.Timer
 }
 
-// follow watches the paths of preparation number of. Another preparation may have
-// made other files at the same paths, so that the watch begins anew.
+// follow watches the paths of the preparation with the number of. It begins a new watch for each
+// preparation, because the preparation may have replaced the files at the paths.
 func (p *paths) follow(ctx context.Context, list func() []string, of int) {
 	if p.of == of {
 		return
@@ -34,7 +33,7 @@ func (p *paths) follow(ctx context.Context, list func() []string, of int) {
 	}
 }
 
-// start begins to watch. A failure is logged at the level.
+// start begins to watch. It logs a failure at the level.
 func (p *paths) start(ctx context.Context, level slog.Level) {
 	list := p.list
 	p.watch = newChangeWatch(
@@ -45,8 +44,8 @@ func (p *paths) start(ctx context.Context, level slog.Level) {
 	p.watch.start(ctx)
 }
 
-// schedule sets the timer for the next check without a signal. It returns whether
-// the watch is active.
+// schedule sets the timer for the next check without a signal. It reports whether the watch is
+// active.
 func (p *paths) schedule() bool {
 	broken := p.watch.broken.Load()
 	if broken {
@@ -57,7 +56,7 @@ func (p *paths) schedule() bool {
 	return !broken
 }
 
-// repair starts a watch again that has ended.
+// repair restarts a watch that has ended.
 func (p *paths) repair(ctx context.Context) {
 	if p.watch.broken.Load() {
 		p.watch.stop()
@@ -66,7 +65,7 @@ func (p *paths) repair(ctx context.Context) {
 	p.schedule()
 }
 
-// changed has a signal after a change, and never without a watch.
+// changed has a signal after a change. It is nil without a watch.
 func (p *paths) changed() <-chan struct{} {
 	if p.watch == nil {
 		return nil
@@ -74,7 +73,7 @@ func (p *paths) changed() <-chan struct{} {
 	return p.watch.changed
 }
 
-// tick has a value when a check is due although nothing was reported.
+// tick has a value when a check is due without a reported change.
 func (p *paths) tick() <-chan time.Time {
 	if p.watch == nil {
 		return nil

@@ -10,33 +10,32 @@ import (
 )
 
 const (
-	// recheck is how often a Preparer is asked whether it is outdated while its
-	// paths are watched. Inotify does not report mounts, and the Preparer may
-	// depend on folders that it does not watch.
+	// recheck is the interval of the checks whether a Preparer is outdated while its paths are
+	// watched. Inotify does not report mounts, and the Preparer may depend on folders that it does
+	// not watch.
 	recheck = time.Minute
-	// poll is how often it is asked while they cannot be watched.
+	// poll is the interval of these checks while the paths cannot be watched.
 	poll = 2 * time.Second
 )
 
-// Preparer makes what must exist before the GPUs of a node are used as the desired
-// state D describes.
+// Preparer makes the files and other objects that must exist before the GPUs of a node are used as
+// the desired state D describes.
 type Preparer[D, P any] interface {
-	// Scan reads what does not depend on the GPUs, while those are read. The
-	// function that it returns does the rest. Neither is called again before
-	// the other has returned.
+	// Scan reads its input that does not depend on the GPUs, while the GPUs are read. The function
+	// that it returns does the rest. Neither is called again before the other has returned.
 	Scan(D) func(*gpu.Node) (P, error)
-	// Outdated reports whether what the last Scan read, or what was prepared
-	// after it, has changed since. It costs little and does not ask the driver.
+	// Outdated reports whether the input of the last Scan, or the result of the preparation, has
+	// changed since. It is cheap and does not access the driver.
 	Outdated() bool
-	// Watched returns the files and folders in which a change makes the
-	// Preparer outdated. A Preparer without any is never outdated.
+	// Watched returns the files and folders whose changes make the Preparer outdated. A
+	// Preparer without such paths is never outdated.
 	Watched() []string
 }
 
-// Unprepared is the Preparer of an agent that needs nothing but the GPUs.
+// Unprepared is the Preparer of an agent that only needs the GPUs.
 type Unprepared[D, P any] struct{}
 
-// Scan has nothing to read.
+// Scan reads nothing.
 func (Unprepared[D, P]) Scan(D) func(*gpu.Node) (P, error) {
 	return func(*gpu.Node) (p P, err error) { return p, nil }
 }
@@ -47,13 +46,13 @@ func (Unprepared[D, P]) Outdated() bool { return false }
 // Watched returns nothing.
 func (Unprepared[D, P]) Watched() []string { return nil }
 
-// rest waits until it is time to refresh after a refresh that succeeded, and returns
-// false when ctx ends. A value of incomplete ends it if more of the node can be read.
-// After a change of what the Preparer read, rest prepares again without a call to the
-// driver, and ends only if the result differs.
-func (o *Observer[D, P]) rest(ctx context.Context, incomplete <-chan time.Time) bool {
+// waitAfterSuccess waits until it is time to refresh after a successful refresh, and returns false
+// when ctx ends. It also returns at a value of incomplete if more of the node can be read. After a
+// change of the Preparer's input, it prepares again without a call of the driver, and returns only
+// if the result differs.
+func (o *Observer[D, P]) waitAfterSuccess(ctx context.Context, incomplete <-chan time.Time) bool {
 	o.paths.follow(ctx, o.cfg.Preparer.Watched, o.preparations)
-	// Folders in which an installer works are read ever less often.
+	// The intervals grow, because an installer may be working in the folders.
 	settled := pace.Backoff{First: settle, Most: poll}
 	var due <-chan time.Time
 	for {
@@ -63,7 +62,7 @@ func (o *Observer[D, P]) rest(ctx context.Context, incomplete <-chan time.Time) 
 		case <-o.refresh:
 			return true
 		case <-incomplete:
-			if o.more(ctx) {
+			if o.mayShowMore(ctx) {
 				return true
 			}
 			incomplete = o.incomplete(o.done.Node)
@@ -87,7 +86,7 @@ func (o *Observer[D, P]) rest(ctx context.Context, incomplete <-chan time.Time) 
 		}
 		was := *o.done
 		obs := o.prepare(was, o.cfg.Preparer.Scan(was.Desired))
-		// Reflection, because each agent has its own type of what is prepared.
+		// Reflection, because each agent has a different type of preparation.
 		if obs.Err != nil || !reflect.DeepEqual(was.Prepared, obs.Prepared) {
 			o.renewed = &obs
 			return true
@@ -96,8 +95,7 @@ func (o *Observer[D, P]) rest(ctx context.Context, incomplete <-chan time.Time) 
 	}
 }
 
-// prepare makes what must be there before the GPUs that seen shows are used, and
-// returns seen with that.
+// prepare makes the preparation for the GPUs of seen, and returns seen with the result.
 func (o *Observer[D, P]) prepare(seen Observation[D, P], rest func(*gpu.Node) (P, error)) Observation[D, P] {
 	seen.Prepared, seen.Err = rest(seen.Node)
 	o.preparations++

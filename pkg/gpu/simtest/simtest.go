@@ -1,6 +1,5 @@
-// Package simtest makes simulated nodes for tests, with the gpu-sim of the
-// project's bin folder. Such a node has what package gputest lacks: files, and NVML
-// at the C ABI.
+// Package simtest makes simulated nodes for tests, with the program gpu-sim in the project's bin
+// folder. Unlike package gputest, such a node has files, and NVML at the C ABI.
 package simtest
 
 import (
@@ -15,7 +14,7 @@ import (
 
 // Node is a simulated node in a folder that is removed after the test.
 type Node struct {
-	// Bin is the folder with gpu-sim, and with lib, which has the libraries.
+	// Bin is the folder with gpu-sim. Its subfolder lib has the libraries.
 	Bin string
 	// Root is the node's folder, with dev, proc, sys and the driver.
 	Root string
@@ -23,7 +22,7 @@ type Node struct {
 	t testing.TB
 }
 
-// New creates a node, for example with "--gpus=8". It skips the test if it cannot.
+// New creates a node, for example with "--gpus=8". It skips the test if the node cannot be created.
 func New(t testing.TB, args ...string) *Node {
 	t.Helper()
 	n := &Node{Bin: binaries(t), Root: filepath.Join(t.TempDir(), "node"), t: t}
@@ -32,11 +31,11 @@ func New(t testing.TB, args ...string) *Node {
 	return n
 }
 
-// Run runs a command of gpu-sim, the first argument, on the node, and returns
-// its output.
+// Run runs a command of gpu-sim on the node, and returns its output. The first argument is the
+// command.
 func (n *Node) Run(args ...string) []byte {
 	n.t.Helper()
-	// Not the test's context: it has ended when the node is deleted.
+	// Do not use the test's context, because it has ended when the node is deleted.
 	cmd := n.sim(context.WithoutCancel(n.t.Context()), args...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -47,8 +46,8 @@ func (n *Node) Run(args ...string) []byte {
 	return out
 }
 
-// Calls returns how often each symbol of NVML was called since the last Calls,
-// by all programs of the node.
+// Calls returns the number of calls of each symbol of NVML since the last Calls, by all programs of
+// the node.
 func (n *Node) Calls() map[string]int {
 	n.t.Helper()
 	var calls map[string]int
@@ -58,19 +57,20 @@ func (n *Node) Calls() map[string]int {
 	return calls
 }
 
-// Called reports whether NVML was called since the counters were reset. It does
-// not reset them: a call at this moment would be lost.
+// Called reports whether NVML was called since the counters were reset. It does not reset them,
+// because a call at the same moment would be lost.
 func (n *Node) Called() bool {
 	n.t.Helper()
 	return strings.Contains(string(n.Run("calls")), "nvml")
 }
 
-// Command returns a program with arguments, to be run in the node.
+// Command returns a command that runs a program with arguments in the node.
 func (n *Node) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	return n.sim(ctx, append([]string{"exec", "--", program}, args...)...)
 }
 
-// sim is a command of gpu-sim, the first argument, on the node.
+// sim returns a command that runs a command of gpu-sim on the node. The first argument is the
+// command of gpu-sim.
 func (n *Node) sim(ctx context.Context, args ...string) *exec.Cmd {
 	command := append(strings.Fields(args[0]), "--root="+n.Root)
 	return exec.CommandContext(ctx, filepath.Join(n.Bin, "gpu-sim"), append(command, args[1:]...)...)

@@ -1,5 +1,6 @@
-// Package apitest starts a real API server for tests, with its etcd and, in Start, the controllers
-// of DaemonSets, PodDisruptionBudgets, namespaces and garbage. There is no scheduler and no node.
+// Package apitest starts a real API server for tests, with its etcd. Start also starts the
+// controllers of DaemonSets, PodDisruptionBudgets, namespaces and garbage collection. There is no
+// scheduler and no node.
 package apitest
 
 import (
@@ -20,20 +21,20 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// limit bounds the start, on a machine with much else to do.
+// limit bounds the start, on a busy machine.
 const limit = 5 * time.Minute
 
-// poll is the time between two looks whether it has started.
+// poll is the time between two checks whether the server has started.
 const poll = 50 * time.Millisecond
 
-// token is that of a user who may do everything.
+// token is the token of a user with all permissions.
 const token = "test"
 
-// Start returns how to connect to an API server that ends with the test. It skips the test
-// on a machine where "make cluster" has not built the programs.
+// Start starts an API server that ends with the test, and returns its client configuration. It
+// skips the test on a machine where "make cluster" has not built the programs.
 func Start(t testing.TB) *rest.Config {
 	t.Helper()
-	find(t)
+	requireProgram(t)
 	s := launch("--authorization-mode", "RBAC")
 	t.Cleanup(s.stop)
 	if s.err == nil {
@@ -45,8 +46,8 @@ func Start(t testing.TB) *rest.Config {
 	return s.rc
 }
 
-// shared is the API server of New, which ends with the process. It is cheaper than that of Start:
-// without controllers, and with all rights for everybody who has the token.
+// shared is the API server of New, which ends with the process. It is cheaper than the API server
+// of Start: it has no controllers, and the token grants all permissions.
 var shared = sync.OnceValue(func() *server {
 	return launch("--authorization-mode", "AlwaysAllow", "--enable-priority-and-fairness=false")
 })
@@ -55,7 +56,7 @@ var shared = sync.OnceValue(func() *server {
 func Kubeconfig(t testing.TB, rc *rest.Config) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	write(t, file, kubeconfig(rc))
+	writeFile(t, file, kubeconfig(rc))
 	return file
 }
 
@@ -69,9 +70,9 @@ current-context: test
 `, rc.Host, rc.BearerToken)
 }
 
-// Script runs the text of a shell script, whose kubectl is that of the API server, and returns what
-// it prints. $COMPONENTS has the programs and manifests of a cluster. It skips the test on a machine
-// without one of the other programs that it needs.
+// Script runs a shell script whose kubectl uses the API server, and returns its output. $COMPONENTS
+// has the programs and manifests of a cluster. Script skips the test on a machine without one of
+// the programs in needs.
 func Script(t testing.TB, rc *rest.Config, script string, needs ...string) string {
 	t.Helper()
 	for _, need := range needs {
@@ -81,8 +82,8 @@ func Script(t testing.TB, rc *rest.Config, script string, needs ...string) strin
 	}
 	dir := t.TempDir()
 	kubectl := filepath.Join(dir, "kubectl")
-	components := filepath.Dir(find(t))
-	write(t, kubectl, fmt.Appendf(nil, "#!/bin/sh\nexec %q --kubeconfig %q --cache-dir %q \"$@\"\n", filepath.Join(components, "kubectl"), Kubeconfig(t, rc), filepath.Join(dir, "cache")))
+	components := filepath.Dir(requireProgram(t))
+	writeFile(t, kubectl, fmt.Appendf(nil, "#!/bin/sh\nexec %q --kubeconfig %q --cache-dir %q \"$@\"\n", filepath.Join(components, "kubectl"), Kubeconfig(t, rc), filepath.Join(dir, "cache")))
 	if err := os.Chmod(kubectl, 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func Script(t testing.TB, rc *rest.Config, script string, needs ...string) strin
 	return string(out)
 }
 
-// Account returns a folder like the one that the kubelet mounts for a service account.
+// Account returns a folder with the files that the kubelet mounts for a service account.
 func Account(t testing.TB, rc *rest.Config) string {
 	t.Helper()
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(rc.Host, "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:noctx,gosec // it reads the certificate
@@ -108,8 +109,8 @@ func Account(t testing.TB, rc *rest.Config) string {
 		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
 	}
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "ca.crt"), chain)
-	write(t, filepath.Join(dir, "token"), []byte(rc.BearerToken))
+	writeFile(t, filepath.Join(dir, "ca.crt"), chain)
+	writeFile(t, filepath.Join(dir, "token"), []byte(rc.BearerToken))
 	return dir
 }
 
@@ -123,7 +124,7 @@ func Client(t testing.TB, rc *rest.Config, node, agent string) *kube.Client {
 	return c
 }
 
-func find(t testing.TB) string {
+func requireProgram(t testing.TB) string {
 	t.Helper()
 	file := program()
 	if _, err := os.Stat(file); err != nil {
@@ -132,7 +133,7 @@ func find(t testing.TB) string {
 	return file
 }
 
-// program returns the path of the program with the parts of Kubernetes.
+// program returns the path of the program that contains the parts of Kubernetes.
 func program() string {
 	bin := os.Getenv("OUTRIGGER_BIN")
 	for dir, err := os.Getwd(); bin == "" && err == nil && dir != "/"; dir = filepath.Dir(dir) {
@@ -143,7 +144,7 @@ func program() string {
 	return filepath.Join(bin, "cluster-components", "kubernetes")
 }
 
-func write(t testing.TB, file string, text []byte) {
+func writeFile(t testing.TB, file string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)

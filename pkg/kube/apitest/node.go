@@ -9,13 +9,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// API is the shared API server as the agent of a Node reaches it: through a Proxy. What the test
-// does itself does not pass it.
+// API is the shared API server for the agent of a Node, which connects through a Proxy. The
+// requests of the test itself do not pass the Proxy.
 type API struct {
 	*Proxy
-	// Config is how to connect to the Proxy.
+	// Config is the client configuration for the Proxy.
 	Config *rest.Config
-	// Name is that of the Node, which no other test has.
+	// Name is the name of the Node. No other test uses it.
 	Name string
 
 	t      testing.TB
@@ -30,13 +30,13 @@ type Node struct {
 	Status            `json:"status"`
 }
 
-// Spec is that of a Node.
+// Spec is the spec of a Node.
 type Spec struct {
 	Unschedulable bool    `json:"unschedulable,omitempty"`
 	Taints        []Taint `json:"taints,omitempty"`
 }
 
-// Status is that of a Node.
+// Status is the status of a Node.
 type Status struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
@@ -59,11 +59,11 @@ type Condition struct {
 	LastHeartbeatTime  string `json:"lastHeartbeatTime,omitempty"`
 }
 
-// New creates a Node that is deleted with the test. It has the labels, and a condition Ready that is
-// true, from the manager kubelet. It skips the test as Start does.
+// New creates a Node that is deleted with the test. The Node has the labels, and a condition Ready
+// that is true, from the manager kubelet. New skips the test under the same condition as Start.
 func New(t testing.TB, labels map[string]string) *API {
 	t.Helper()
-	find(t)
+	requireProgram(t)
 	s := shared()
 	if s.err != nil {
 		t.Fatal(s.err)
@@ -82,11 +82,11 @@ func New(t testing.TB, labels map[string]string) *API {
 	return a
 }
 
-// Do sends a request past the Proxy, and decodes the answer into to. It fails the test at an error,
-// but for a conflict of an update, and the deletion of what is not there.
+// Do sends a request past the Proxy, and decodes the answer into to. An error fails the test,
+// except for a conflict of an update, and the deletion of an object that does not exist.
 func (a *API) Do(method, path string, body, to any) (code int) {
 	a.t.Helper()
-	code, text := ask(a.t, a.client, method, a.url+path, body)
+	code, text := send(a.t, a.client, method, a.url+path, body)
 	ends := map[string]int{http.MethodPut: http.StatusConflict, http.MethodDelete: http.StatusNotFound}[method]
 	if code >= http.StatusBadRequest && code != ends {
 		a.t.Fatalf("%s %s: %d %s", method, path, code, text)
@@ -104,8 +104,8 @@ func (a *API) Node() (n Node) {
 	return n
 }
 
-// Update changes the metadata and the spec of the Node as another field manager, which then owns the
-// changed fields.
+// Update changes the metadata and the spec of the Node as another field manager, which then owns
+// the changed fields.
 func (a *API) Update(manager string, change func(*Node)) {
 	a.update(a.path()+"?fieldManager="+manager, change)
 }

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Proxy passes requests to an API server, counts them, and can fail them. A kind of request is
-// named in the terms of RBAC: "patch nodes/status".
+// Proxy forwards requests to an API server, counts them, and can make them fail. A kind of request
+// has a name in the terms of RBAC: "patch nodes/status".
 type Proxy struct {
 	http *httptest.Server
 
@@ -43,7 +43,7 @@ func newProxy(t testing.TB, host string, transport http.RoundTripper) *Proxy {
 	}
 	p.http = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if failed := p.admit(kindOf(r)); failed != nil {
-			answer(w, failed)
+			writeStatus(w, failed)
 			return
 		}
 		proxy.ServeHTTP(w, r)
@@ -57,10 +57,11 @@ func newProxy(t testing.TB, host string, transport http.RoundTripper) *Proxy {
 	return p
 }
 
-// Cut cuts the connections, and so ends the open watches.
+// Cut closes the connections, which ends the open watches.
 func (p *Proxy) Cut() { p.http.CloseClientConnections() }
 
-// kindOf returns the kind of a request, its method and path if it is about no resource.
+// kindOf returns the kind of a request. For a request that concerns no resource, it is the method
+// and the path.
 func kindOf(r *http.Request) string {
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	path = path[min(map[string]int{"api": 2, "apis": 3}[path[0]], len(path)):]
@@ -83,7 +84,7 @@ func kindOf(r *http.Request) string {
 	return verb + " " + path[0]
 }
 
-// admit counts a request. It returns its answer if that is a failure.
+// admit counts a request. It returns the failure to answer, or nil to forward the request.
 func (p *Proxy) admit(kind string) *metav1.Status {
 	p.mu.Lock()
 	p.requests[kind]++
@@ -105,7 +106,7 @@ func (p *Proxy) admit(kind string) *metav1.Status {
 	return nil
 }
 
-func answer(w http.ResponseWriter, failed *metav1.Status) {
+func writeStatus(w http.ResponseWriter, failed *metav1.Status) {
 	failed.TypeMeta, failed.Status = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, metav1.StatusFailure
 	if failed.Details != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(failed.Details.RetryAfterSeconds))
@@ -125,8 +126,8 @@ func (p *Proxy) Requests() map[string]int {
 // Unavailable answers the next n requests with 503.
 func (p *Proxy) Unavailable(n int) { p.set(func() { p.unavailable = n }) }
 
-// Answer answers all requests of a kind with a code and a message, until it is called with the
-// code 0.
+// Answer answers all requests of a kind with a code and a message. A call with the code 0 ends
+// this.
 func (p *Proxy) Answer(kind string, code int32, message string) {
 	p.set(func() {
 		delete(p.answers, kind)
@@ -136,8 +137,8 @@ func (p *Proxy) Answer(kind string, code int32, message string) {
 	})
 }
 
-// Overload answers all requests of a kind with 429, as an API server does that has too many: the
-// client is to try again after a time. Answer ends it.
+// Overload answers all requests of a kind with 429, like an API server with too many requests. The
+// client is told to retry after a time. A call of Answer ends this.
 func (p *Proxy) Overload(kind string, after time.Duration) {
 	p.set(func() {
 		p.answers[kind] = metav1.Status{
@@ -153,7 +154,7 @@ func (p *Proxy) Forbid(kind string) {
 		resource, verb, resource))
 }
 
-// Before runs hook once, before the next request of a kind is passed on: it stands for another
+// Before runs hook once, before the next request of a kind is forwarded. It simulates another
 // client that writes at that moment.
 func (p *Proxy) Before(kind string, hook func()) { p.set(func() { p.hooks[kind] = hook }) }
 

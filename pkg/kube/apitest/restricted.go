@@ -18,12 +18,12 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// Restricted returns how an agent connects from a node, whose Node has to exist: it may do what
-// admission policies let it do.
+// Restricted returns the client configuration of an agent on a node, with the rights that admission
+// policies leave to it. The Node must exist.
 type Restricted func(t testing.TB, node string) *rest.Config
 
-// Restrict puts the admission policies of a file in force, such as those in a golden file of a
-// chart, for the account that they are for: "namespace/name".
+// Restrict creates the admission policies of a file, such as a golden file of a chart, for the
+// account that they restrict: "namespace/name".
 func Restrict(t testing.TB, rc *rest.Config, file, account string) Restricted {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -37,7 +37,7 @@ func Restrict(t testing.TB, rc *rest.Config, file, account string) Restricted {
 		}
 	}
 	list := filepath.Join(t.TempDir(), "policies.yaml")
-	write(t, list, []byte(strings.Join(policies, "\n---\n")))
+	writeFile(t, list, []byte(strings.Join(policies, "\n---\n")))
 	namespace, name, _ := strings.Cut(account, "/")
 	Script(t, rc, fmt.Sprintf(`
 		namespace=%q name=%q
@@ -49,12 +49,13 @@ func Restrict(t testing.TB, rc *rest.Config, file, account string) Restricted {
 		t.Helper()
 		restricted := *rc
 		restricted.BearerToken = boundToken(t, rc, namespace, name, node)
-		enforced(t, &restricted, node)
+		waitEnforced(t, &restricted, node)
 		return &restricted
 	}
 }
 
-// boundToken returns a token of an account that is bound to a node, as that of a pod there.
+// boundToken returns a token of an account that is bound to a node, like the token of a pod on that
+// node.
 func boundToken(t testing.TB, rc *rest.Config, namespace, name, node string) string {
 	t.Helper()
 	var of struct {
@@ -69,9 +70,9 @@ func boundToken(t testing.TB, rc *rest.Config, namespace, name, node string) str
 	}
 	client := connect(rc)
 	defer client.CloseIdleConnections()
-	_, got := ask(t, client, http.MethodGet, rc.Host+"/api/v1/nodes/"+node, nil)
+	_, got := send(t, client, http.MethodGet, rc.Host+"/api/v1/nodes/"+node, nil)
 	decode(t, got, &of)
-	_, got = ask(t, client, http.MethodPost, rc.Host+"/api/v1/namespaces/"+namespace+"/serviceaccounts/"+name+"/token", map[string]any{
+	_, got = send(t, client, http.MethodPost, rc.Host+"/api/v1/namespaces/"+namespace+"/serviceaccounts/"+name+"/token", map[string]any{
 		"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": map[string]any{
 			"boundObjectRef": map[string]any{"kind": "Node", "apiVersion": "v1", "name": node, "uid": of.Metadata.UID},
 		},
@@ -83,15 +84,15 @@ func boundToken(t testing.TB, rc *rest.Config, namespace, name, node string) str
 	return issued.Status.Token
 }
 
-// enforced waits until the policies are enforced, some time after the API server has them: the
-// account must not annotate its Node.
-func enforced(t testing.TB, rc *rest.Config, node string) {
+// waitEnforced waits until the API server enforces the policies, which takes some time after their
+// creation. They must forbid the account to annotate its Node.
+func waitEnforced(t testing.TB, rc *rest.Config, node string) {
 	t.Helper()
 	var said []byte
 	client := connect(rc)
 	defer client.CloseIdleConnections()
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline) && pace.Pause(t.Context(), poll); {
-		_, said = ask(t, client, http.MethodPatch, rc.Host+"/api/v1/nodes/"+node+"?dryRun=All",
+		_, said = send(t, client, http.MethodPatch, rc.Host+"/api/v1/nodes/"+node+"?dryRun=All",
 			map[string]any{"metadata": map[string]any{"annotations": map[string]any{"forged": "yes"}}})
 		if strings.Contains(string(said), "ValidatingAdmissionPolicy") {
 			return
@@ -100,8 +101,8 @@ func enforced(t testing.TB, rc *rest.Config, node string) {
 	t.Fatalf("no policy is enforced: %s", said)
 }
 
-// ask sends a request, also in a cleanup, and returns its answer, whatever that is.
-func ask(t testing.TB, client *http.Client, method, url string, body any) (code int, text []byte) {
+// send sends a request, even in a cleanup, and returns any answer.
+func send(t testing.TB, client *http.Client, method, url string, body any) (code int, text []byte) {
 	t.Helper()
 	sent, err := json.Marshal(body)
 	if err != nil {

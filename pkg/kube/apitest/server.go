@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// script runs the programs in its folder until its input ends, also because the process of the
-// tests was killed. A line there starts the controllers. Its arguments are the program, the port
-// of the API server and more flags of it.
+// script runs the programs in its folder until its input ends. The input also ends when the process
+// of the tests is killed. A line of input starts the controllers. The arguments are the program,
+// the port of the API server, and more flags of the API server.
 const script = `
 trap 'kill -9 $(jobs -p); wait; rm -rf "$PWD"' EXIT
 echo test,admin,admin,system:masters >users.csv
@@ -46,7 +46,7 @@ type server struct {
 	cmd  *exec.Cmd
 }
 
-// launch starts an API server with more flags, and waits until it is ready.
+// launch starts an API server with additional flags, and waits until it is ready.
 func launch(flags ...string) *server {
 	s := &server{}
 	s.err = s.launch(flags)
@@ -54,8 +54,8 @@ func launch(flags ...string) *server {
 }
 
 func (s *server) launch(flags []string) error {
-	// The port is reserved, and nobody listens there, until the API server does.
-	socket, port, err := reserve()
+	// The port is reserved without a listener until the API server listens on it.
+	socket, port, err := reservePort()
 	if err != nil {
 		return err
 	}
@@ -106,14 +106,14 @@ func (s *server) ready() error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); <-tick.C {
-		if answers(client, s.rc.Host+"/readyz") && answers(client, s.rc.Host+"/api/v1/namespaces/default") {
+		if isOK(client, s.rc.Host+"/readyz") && isOK(client, s.rc.Host+"/api/v1/namespaces/default") {
 			return nil
 		}
 	}
 	return errors.New("the API server is not ready after " + limit.String())
 }
 
-func answers(client *http.Client, url string) bool {
+func isOK(client *http.Client, url string) bool {
 	resp, err := client.Get(url) //nolint:noctx // it is bounded by the loop
 	if err != nil {
 		return false
@@ -122,8 +122,8 @@ func answers(client *http.Client, url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// connection sends requests with a token, unless they have one. It speaks HTTP/1.1, whose connections
-// are idle as soon as an answer was read.
+// connection adds a token to requests without one. It uses HTTP/1.1, because its connections are
+// idle as soon as an answer was read.
 type connection struct {
 	*http.Transport
 	token string
@@ -144,9 +144,9 @@ func (c connection) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.Transport.RoundTrip(r)
 }
 
-// reserve returns a free port of 127.0.0.1, on which another socket of this user can listen as
-// long as this one is open.
-func reserve() (socket int, port string, err error) {
+// reservePort returns a free port of 127.0.0.1. While the returned socket is open, another socket
+// of this user can listen on the port.
+func reservePort() (socket int, port string, err error) {
 	socket, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, "", err

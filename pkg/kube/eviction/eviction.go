@@ -1,8 +1,8 @@
 // Package eviction evicts the pods of a node through the Eviction API (policy/v1), as "kubectl
-// drain" does: PodDisruptionBudgets count, a pod has the grace period that it asks for, and no
-// pod is deleted in any other way.
+// drain" does: it respects PodDisruptionBudgets and the grace periods of pods, and does not delete
+// pods in any other way.
 //
-// The role of its caller needs, in all namespaces, the verbs get and list on pods, and create on
+// The caller's role needs, in all namespaces, the verbs get and list on pods, and create on
 // pods/eviction.
 package eviction
 
@@ -20,8 +20,8 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// Pod has the fields of a pod that decide about its eviction, and those that show whether it holds
-// a device.
+// Pod has the fields of a pod that decide about its eviction, and the fields that show whether it
+// holds a device.
 type Pod struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
@@ -40,7 +40,7 @@ type Pod struct {
 	} `json:"status"`
 }
 
-// Container has the amounts of resources that a container asks for, such as "8".
+// Container has the quantities of resources that a container requests, such as "8".
 type Container struct {
 	Resources struct {
 		Requests map[string]string `json:"requests"`
@@ -48,26 +48,26 @@ type Container struct {
 	} `json:"resources"`
 }
 
-// Claim refers to a ResourceClaim of the pod. ResourceClaimName is empty for one that is created of
-// a template.
+// Claim refers to a ResourceClaim of the pod. ResourceClaimName is empty for a claim from a
+// template.
 type Claim struct {
 	Name              string `json:"name"`
 	ResourceClaimName string `json:"resourceClaimName"`
 }
 
 // mirror is the annotation of a pod that the kubelet runs from a file (k8s.io/api/core/v1,
-// MirrorPodAnnotationKey), and budgetCause the cause in an answer that names a PodDisruptionBudget
-// (k8s.io/api/policy/v1, DisruptionBudgetCause).
+// MirrorPodAnnotationKey). budgetCause is the type of the cause that names a PodDisruptionBudget in
+// an answer (k8s.io/api/policy/v1, DisruptionBudgetCause).
 const (
 	mirror      = "kubernetes.io/config.mirror"
 	budgetCause = "DisruptionBudget"
 )
 
-// page is how many pods are listed with one request. A pod with many sidecars has 50 KiB and more.
+// page is the number of pods in one list request. A pod with many sidecars has 50 KiB or more.
 const page = 20
 
-// Pods returns the pods of the client's node that a label selector selects, sorted by namespace and
-// name. An empty selector selects all.
+// Pods returns the pods of the client's node that match a label selector, sorted by namespace and
+// name. An empty selector matches all.
 func Pods(ctx context.Context, c *kube.Client, selector string) ([]Pod, error) {
 	node := c.Node().Name
 	all, err := kube.List[Pod](ctx, c, kube.Query{Object: kube.Object{API: "v1", Resource: "pods"}, FieldSelector: "spec.nodeName=" + node, LabelSelector: selector, Page: page})
@@ -80,30 +80,30 @@ func Pods(ctx context.Context, c *kube.Client, selector string) ([]Pod, error) {
 	return all, nil
 }
 
-// Ended reports whether a pod has ended: it uses its node no more.
+// Ended reports whether a pod has ended and no longer uses its node.
 func Ended(p *Pod) bool {
 	return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed"
 }
 
-// Obstacle is why a pod is not evicted, in words that follow "because".
+// Obstacle is the reason why a pod is not evicted, as a text that can follow "because".
 type Obstacle string
 
 // The obstacles, and None.
 const (
 	None Obstacle = ""
-	// Static and OfDaemonSet are pods that the node gets again after an eviction, also while it is
-	// cordoned.
+	// Static and OfDaemonSet mean that the pod returns to the node after an eviction, even if the
+	// node is cordoned.
 	Static      Obstacle = "it is a static pod of the kubelet"
 	OfDaemonSet Obstacle = "it belongs to a DaemonSet, which would create it again"
-	// LocalData and NoController are obstacles that Options remove.
+	// LocalData and NoController are obstacles that Options can remove.
 	LocalData    Obstacle = "its emptyDir volumes would be lost"
 	NoController Obstacle = "it has no controller, so that nothing would create it again"
 )
 
-// Returns reports whether the node gets the pod again after an eviction.
+// Returns reports whether the pod returns to the node after an eviction.
 func (o Obstacle) Returns() bool { return o == Static || o == OfDaemonSet }
 
-// Options say which pods may be evicted that "kubectl drain" leaves alone.
+// Options selects pods to evict that "kubectl drain" does not evict by default.
 type Options struct {
 	// Force evicts pods without a controller.
 	Force bool
@@ -111,7 +111,7 @@ type Options struct {
 	DeleteEmptyDir bool
 }
 
-// Obstacle returns why a pod that has not ended is not evicted.
+// Obstacle returns the reason why a pod that has not ended is not evicted.
 func (o Options) Obstacle(p *Pod) Obstacle {
 	controller := metav1.GetControllerOfNoCopy(p)
 	_, static := p.Annotations[mirror]
@@ -133,21 +133,21 @@ func (o Options) Obstacle(p *Pod) Obstacle {
 	}
 }
 
-// Blocked is an eviction that is not allowed now. It may be later.
+// Blocked is an eviction that is not allowed now, but may be allowed later.
 type Blocked struct {
-	// Budget is the PodDisruptionBudget, in the namespace of the pod; empty if the API server
-	// names none.
+	// Budget is the PodDisruptionBudget in the namespace of the pod. It is empty if the API server
+	// does not name one.
 	Budget string
-	// Text says why, in the words of the API server.
+	// Text is the message of the API server.
 	Text string
 }
 
 // Error returns the text.
 func (b *Blocked) Error() string { return b.Text }
 
-// Evict asks the API server to evict a pod, which it has read. It does not wait for the end of the
-// pod. A pod that is gone is a success, also if another pod has its name: that one may be on another
-// node. If the pod may not be evicted now, the error is a *Blocked.
+// Evict asks the API server to evict a pod that the caller has read. It does not wait for the end
+// of the pod. It returns nil if the pod no longer exists, even if another pod has its name, because
+// that pod may be on another node. If the pod may not be evicted now, the error is a *Blocked.
 func Evict(ctx context.Context, c *kube.Client, p *Pod) error {
 	of := kube.Object{API: "v1", Resource: "pods", Namespace: p.Namespace, Name: p.Name, Subresource: "eviction"}
 	err := c.Create(ctx, of, map[string]any{
@@ -166,7 +166,7 @@ func Evict(ctx context.Context, c *kube.Client, p *Pod) error {
 	return nil
 }
 
-// blocked explains an eviction that the API server does not allow now, in its words.
+// blocked converts the answer to an eviction that the API server does not allow now.
 func blocked(err error) *Blocked {
 	b := &Blocked{Text: err.Error()}
 	status, is := errors.AsType[*apierrors.StatusError](err)

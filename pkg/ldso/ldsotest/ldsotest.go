@@ -1,4 +1,4 @@
-// Package ldsotest makes libraries for tests, as small as ldconfig accepts them.
+// Package ldsotest makes libraries for tests, with the minimum content that ldconfig accepts.
 package ldsotest
 
 import (
@@ -7,8 +7,8 @@ import (
 	"encoding/binary"
 )
 
-// Library returns a 64-bit library with a SONAME, unless it is "", and nothing else. It
-// cannot be loaded.
+// Library returns a 64-bit library that only has a SONAME, or none if soname is "". It cannot be
+// loaded.
 func Library(machine elf.Machine, soname string) []byte {
 	const ehsize, phentsize = 64, 56
 	names := append([]byte{0}, append([]byte(soname), 0)...)

@@ -23,7 +23,7 @@ type Kubelet struct {
 // Answer answers a request.
 type Answer func(context.Context) (*kubelet.ListPodResourcesResponse, error)
 
-// Start starts a kubelet on a socket. It has no pods, and runs until Stop, or the test ends.
+// Start starts a kubelet without pods on a socket. It runs until Stop, or until the test ends.
 func Start(t testing.TB, socket string, options ...grpc.ServerOption) *Kubelet {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
@@ -35,7 +35,7 @@ func Start(t testing.TB, socket string, options ...grpc.ServerOption) *Kubelet {
 	server := grpc.NewServer(options...)
 	kubelet.RegisterPodResourcesListerServer(server, &k.api)
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(counted{l, &k.accepted}) })
+	serving.Go(func() { _ = server.Serve(countingListener{l, &k.accepted}) })
 	k.stop = sync.OnceFunc(func() {
 		server.Stop()
 		serving.Wait()
@@ -44,17 +44,17 @@ func Start(t testing.TB, socket string, options ...grpc.ServerOption) *Kubelet {
 	return k
 }
 
-// Set makes these the pods that the kubelet lists.
+// Set sets the pods that the kubelet lists.
 func (k *Kubelet) Set(pods ...*kubelet.PodResources) {
 	k.Answer(func(context.Context) (*kubelet.ListPodResourcesResponse, error) {
 		return &kubelet.ListPodResourcesResponse{PodResources: pods}, nil
 	})
 }
 
-// Answer makes the kubelet answer requests with a function, such as one that waits or fails.
+// Answer makes the kubelet answer requests with a function, for example one that waits or fails.
 func (k *Kubelet) Answer(with Answer) { k.api.answer.Store(&with) }
 
-// Connections returns how many connections were made.
+// Connections returns the number of connections that were made.
 func (k *Kubelet) Connections() int { return int(k.accepted.Load()) }
 
 // Stop ends the kubelet, and removes its socket.
@@ -79,13 +79,13 @@ func (a *api) List(ctx context.Context, _ *kubelet.ListPodResourcesRequest) (*ku
 	return (*a.answer.Load())(ctx)
 }
 
-// counted counts the connections of a listener.
-type counted struct {
+// countingListener counts the connections of a listener.
+type countingListener struct {
 	net.Listener
 	accepted *atomic.Int32
 }
 
-func (c counted) Accept() (net.Conn, error) {
+func (c countingListener) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if err == nil {
 		c.accepted.Add(1)

@@ -20,14 +20,14 @@ type product struct {
 	memory uint64
 }
 
-// board is a product as NVML describes it.
+// board holds NVML's description of a product.
 type board struct {
-	// profiles are in the order of those of mig.
+	// profiles are in the order of the profiles of mig.
 	profiles   []profile.Profile
 	mig        mig.Board
 	needsReset bool
-	// compute has the kinds of compute instances of each profile, ordered by slices, by the
-	// number of the profile: NVML tells them only of GPU instances that exist.
+	// compute has the kinds of compute instances of each GPU instance profile, by the number of the
+	// profile and ordered by slices. NVML reports them only for GPU instances that exist.
 	compute map[int][]computeProfile
 }
 
@@ -37,8 +37,7 @@ type computeProfile struct {
 	info   gonvml.ComputeInstanceProfileInfo
 }
 
-// boardOf returns what a GPU can be divided into, and whether a change of its mode needs a
-// reset.
+// boardOf returns the possible divisions of a GPU, and whether a change of its mode needs a reset.
 func (r *Reader) boardOf(b *board) (mig.Board, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,9 +46,9 @@ func (r *Reader) boardOf(b *board) (mig.Board, bool) {
 	return out, b.needsReset
 }
 
-// board returns the board of a GPU. Drivers of the 535 branch report no profiles while the
-// mode is off: then the board has none, and is read again at the next time.
-func (v *View) board(k *known) (*board, error) {
+// board returns the board of a GPU. Drivers of the 535 branch report no profiles while the mode is
+// off. The board is then empty, and is read again the next time.
+func (v *View) board(k *entry) (*board, error) {
 	if v.driver == "" {
 		var err error
 		if v.driver, err = v.span.Library().DriverVersion(); err != nil {
@@ -79,11 +78,11 @@ func (v *View) board(k *known) (*board, error) {
 	return b, nil
 }
 
-// a30 is the PCI device of an A30, for which NVML reports wrong numbers of instances.
+// a30 is the PCI device of an A30. NVML reports wrong numbers of instances for it.
 const a30 = 0x20b710de
 
-// countInstances makes the number of instances of each profile what its placements allow, and
-// 1 with media engines, which cannot be divided.
+// countInstances sets the number of instances of each profile to the number that its placements
+// allow. For profiles with media engines it is 1, because these engines cannot be divided.
 func countInstances(profiles []mig.Profile) {
 	for i := range profiles {
 		p := &profiles[i]
@@ -127,7 +126,7 @@ func readBoard(h nvml.Device, memory uint64) (*board, error) {
 func (b *board) add(p profile.Profile, places []gonvml.GpuInstancePlacement, memory uint64) {
 	out := mig.Profile{
 		Name: p.Name(memory), Number: p.Number, ID: p.Info.Id, Max: min(int(p.Info.InstanceCount), len(places)),
-		MemoryBytes: p.MemoryBytes(), Engines: p.Engines(), Compute: usualCompute(int(p.Info.SliceCount)),
+		MemoryBytes: p.MemoryBytes(), Engines: p.Engines(), Compute: defaultCompute(int(p.Info.SliceCount)),
 	}
 	for _, at := range places {
 		out.Placements = append(out.Placements, gpu.Placement{Start: int(at.Start), Size: int(at.Size)})
@@ -139,10 +138,10 @@ func (b *board) add(p profile.Profile, places []gonvml.GpuInstancePlacement, mem
 	b.mig.Profiles = append(b.mig.Profiles, out)
 }
 
-// usualCompute returns the kinds of compute instances that a GPU instance with so many
-// slices has on all boards known so far: the whole, and what leaves no more than one slice
-// over half of it. NVML's own answer replaces it once an instance exists.
-func usualCompute(whole int) []mig.ComputeProfile {
+// defaultCompute returns the kinds of compute instances that a GPU instance with whole slices has
+// on all known boards: the whole instance, and the sizes up to half of it, rounded up. The answer of
+// NVML replaces them after an instance exists.
+func defaultCompute(whole int) []mig.ComputeProfile {
 	numbers := map[int]int{
 		1: gonvml.COMPUTE_INSTANCE_PROFILE_1_SLICE, 2: gonvml.COMPUTE_INSTANCE_PROFILE_2_SLICE,
 		3: gonvml.COMPUTE_INSTANCE_PROFILE_3_SLICE, 4: gonvml.COMPUTE_INSTANCE_PROFILE_4_SLICE,
@@ -153,15 +152,15 @@ func usualCompute(whole int) []mig.ComputeProfile {
 	for _, n := range slices.Sorted(maps.Keys(numbers)) {
 		if n == whole || n < whole && 2*n <= whole+1 {
 			out = append(out, mig.ComputeProfile{
-				Slices: n, Number: numbers[n], ID: uint32(numbers[n]), Max: whole / n, Placements: sideBySide(whole/n, n),
+				Slices: n, Number: numbers[n], ID: uint32(numbers[n]), Max: whole / n, Placements: adjacentPlacements(whole/n, n),
 			})
 		}
 	}
 	return out
 }
 
-// sideBySide returns the placements of count compute instances of one size.
-func sideBySide(count, size int) []gpu.Placement {
+// adjacentPlacements returns the placements of count compute instances of one size.
+func adjacentPlacements(count, size int) []gpu.Placement {
 	out := make([]gpu.Placement, 0, count)
 	for i := range count {
 		out = append(out, gpu.Placement{Start: i * size, Size: size})
@@ -169,9 +168,9 @@ func sideBySide(count, size int) []gpu.Placement {
 	return out
 }
 
-// learn reads the kinds of compute instances of a profile, from an instance of it, and
-// returns them.
-func (r *Reader) learn(b *board, at int, h nvml.GPUInstance) ([]computeProfile, error) {
+// readComputeProfiles reads the kinds of compute instances of a profile from an existing instance
+// of it.
+func (r *Reader) readComputeProfiles(b *board, at int, h nvml.GPUInstance) ([]computeProfile, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	number := b.profiles[at].Number
@@ -190,7 +189,7 @@ func (r *Reader) learn(b *board, at int, h nvml.GPUInstance) ([]computeProfile, 
 			return nil, err
 		}
 		list = append(list, computeProfile{number: n, info: info})
-		// Several kinds may have the same slices: the first is the plain one.
+		// Several kinds may have the same number of slices. The first is the plain one.
 		if slices.ContainsFunc(out, func(c mig.ComputeProfile) bool { return c.Slices == int(info.SliceCount) }) {
 			continue
 		}
@@ -211,12 +210,12 @@ func (r *Reader) learn(b *board, at int, h nvml.GPUInstance) ([]computeProfile, 
 	return list, nil
 }
 
-// computePlacements returns where compute instances of a kind can lie. Older libraries do
-// not tell.
+// computePlacements returns the possible placements of compute instances of a kind. Older libraries
+// do not report them.
 func computePlacements(h nvml.GPUInstance, info gonvml.ComputeInstanceProfileInfo) ([]gpu.Placement, error) {
 	places, err := h.PossiblePlacements(info)
 	if nvml.Missing(err) || nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
-		return sideBySide(int(info.InstanceCount), int(info.SliceCount)), nil
+		return adjacentPlacements(int(info.InstanceCount), int(info.SliceCount)), nil
 	}
 	if err != nil {
 		return nil, err
@@ -229,8 +228,8 @@ func computePlacements(h nvml.GPUInstance, info gonvml.ComputeInstanceProfileInf
 	return out, nil
 }
 
-// needsReset reports whether a change of the mode needs a reset of the GPU. Drivers that do
-// not have the field know it by the architecture: those before Hopper need one.
+// needsReset reports whether a change of the mode needs a reset of the GPU. If the driver does not
+// have the field value, the architecture decides: GPUs before Hopper need a reset.
 func needsReset(h nvml.Device) (bool, error) {
 	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_IS_RESETLESS_MIG_SUPPORTED}}
 	err := h.FieldValues(values)

@@ -11,19 +11,19 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// instance is a GPU instance that exists.
+// instance is an existing GPU instance.
 type instance struct {
 	mig.Instance
 	handle nvml.GPUInstance
-	// kinds are the kinds of compute instances that it can have.
+	// kinds are the possible kinds of its compute instances.
 	kinds []computeProfile
 	// compute has the handles of Compute.
 	compute []nvml.ComputeInstance
 }
 
-// layout reads the GPU instances and the compute instances of a GPU. NVML lists them by
-// profile; once no compute slice is left there are no others.
-func (v *View) layout(k *known) error {
+// layout reads the GPU instances and the compute instances of a GPU. NVML lists GPU instances by
+// profile. The search ends when the instances have all compute slices.
+func (v *View) layout(k *entry) error {
 	var layout mig.Layout
 	left := k.board.mig.ComputeSlices
 	for at, p := range k.board.profiles {
@@ -51,8 +51,8 @@ func (v *View) layout(k *known) error {
 	return v.unlisted(k)
 }
 
-// instance reads a GPU instance of the profile at this place of the board.
-func (v *View) instance(k *known, at int, h nvml.GPUInstance) (*instance, error) {
+// instance reads a GPU instance of the profile with index at on the board.
+func (v *View) instance(k *entry, at int, h nvml.GPUInstance) (*instance, error) {
 	info, err := h.Info()
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (v *View) instance(k *known, at int, h nvml.GPUInstance) (*instance, error)
 		ID: info.Id, Profile: k.board.profiles[at].Name(k.gpu.MemoryBytes),
 		Placement: gpu.Placement{Start: int(info.Placement.Start), Size: int(info.Placement.Size)},
 	}}
-	if in.kinds, err = v.reader.learn(k.board, at, h); err != nil {
+	if in.kinds, err = v.reader.readComputeProfiles(k.board, at, h); err != nil {
 		return nil, err
 	}
 	left := int(k.board.profiles[at].Info.SliceCount)
@@ -99,8 +99,8 @@ func (in *instance) add(kind computeProfile, handles []nvml.ComputeInstance) err
 	return nil
 }
 
-// Capacity returns how many more GPU instances of each profile of its board the GPU can have now, as
-// NVML says.
+// Capacity returns, for each profile of its board, how many more GPU instances the GPU can have
+// now, according to NVML.
 func (v *View) Capacity(id gpu.UUID) (map[gpu.Profile]int, error) {
 	k, err := v.state(id)
 	if err != nil || k.board == nil {
@@ -117,21 +117,21 @@ func (v *View) Capacity(id gpu.UUID) (map[gpu.Profile]int, error) {
 	return out, nil
 }
 
-// state is known for a GPU whose state was read.
-func (v *View) state(id gpu.UUID) (*known, error) {
-	k, err := v.known(id)
+// state returns the entry of a GPU, and reads the state of the GPU if it was not read yet.
+func (v *View) state(id gpu.UUID) (*entry, error) {
+	k, err := v.entry(id)
 	if err != nil || k.read {
 		return k, err
 	}
-	g, err := v.again(k)
+	g, err := v.readState(k)
 	if err == nil && g.Fault != nil {
 		err = fmt.Errorf("GPU %s: %w", id, g.Fault)
 	}
 	return k, err
 }
 
-// Do takes one step. The error wraps the one of NVML: ERROR_IN_USE if a process uses the
-// instance, ERROR_INSUFFICIENT_RESOURCES if there is no place for it. See InUse.
+// Do takes one step. The error wraps the error of NVML: ERROR_IN_USE if a process uses the instance
+// (see InUse), ERROR_INSUFFICIENT_RESOURCES if there is no room for it.
 func (v *View) Do(id gpu.UUID, s mig.Step) error {
 	k, err := v.state(id)
 	if err != nil {
@@ -155,7 +155,7 @@ func (v *View) Do(id gpu.UUID, s mig.Step) error {
 	return nil
 }
 
-func (v *View) createInstance(k *known, s mig.Step) error {
+func (v *View) createInstance(k *entry, s mig.Step) error {
 	at := slices.IndexFunc(k.gpu.Board.Profiles, func(p mig.Profile) bool { return p.Name == s.Profile })
 	if at < 0 {
 		return fmt.Errorf("the GPU has no such profile")
@@ -165,7 +165,7 @@ func (v *View) createInstance(k *known, s mig.Step) error {
 	if err != nil {
 		return err
 	}
-	kinds, err := v.reader.learn(k.board, at, h)
+	kinds, err := v.reader.readComputeProfiles(k.board, at, h)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (v *View) createInstance(k *known, s mig.Step) error {
 	return nil
 }
 
-func (k *known) destroyInstance(s mig.Step) error {
+func (k *entry) destroyInstance(s mig.Step) error {
 	in, err := k.find(s)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (k *known) destroyInstance(s mig.Step) error {
 	return nil
 }
 
-func (k *known) createCompute(s mig.Step) error {
+func (k *entry) createCompute(s mig.Step) error {
 	in, err := k.find(s)
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func (k *known) createCompute(s mig.Step) error {
 	place := gonvml.ComputeInstancePlacement{Start: uint32(s.Compute.Placement.Start), Size: uint32(s.Compute.Placement.Size)}
 	h, err := in.handle.CreateComputeInstanceAt(in.kinds[at].info, place)
 	if nvml.Missing(err) || nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
-		// The driver chooses the place. The caller compares what it reads back.
+		// The driver chooses the placement. The caller reads the layout back and compares it.
 		h, err = in.handle.CreateComputeInstance(in.kinds[at].info)
 	}
 	if err != nil {
@@ -209,7 +209,7 @@ func (k *known) createCompute(s mig.Step) error {
 	return nil
 }
 
-func (k *known) destroyCompute(s mig.Step) error {
+func (k *entry) destroyCompute(s mig.Step) error {
 	in, err := k.find(s)
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (k *known) destroyCompute(s mig.Step) error {
 var errGone = fmt.Errorf("there is no such instance")
 
 // find returns the GPU instance of a step.
-func (k *known) find(s mig.Step) (*instance, error) {
+func (k *entry) find(s mig.Step) (*instance, error) {
 	want := mig.Instance{Profile: s.Profile, Placement: s.Placement}
 	at := slices.IndexFunc(k.instances, func(in *instance) bool { return in.Same(want) })
 	if at < 0 {

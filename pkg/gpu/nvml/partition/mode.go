@@ -9,23 +9,23 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// Activation says whether a change of the mode is in force.
+// Activation says whether a change of the mode is in effect.
 type Activation int
 
 // The values of Activation.
 const (
-	// Active: the mode is in force.
+	// Active means that the mode is in effect.
 	Active Activation = iota
-	// Pending: it will be after a reset of the GPU, or where there is no reset, after a
-	// reboot.
+	// Pending means that the mode takes effect after a reset of the GPU, or after a reboot if the
+	// GPU cannot be reset.
 	Pending
-	// Busy: processes use the GPU.
+	// Busy means that processes use the GPU.
 	Busy
 )
 
-// SetMode sets the MIG mode of a GPU. What instances it has may be gone then.
+// SetMode sets the MIG mode of a GPU. The change may destroy the GPU's instances.
 func (v *View) SetMode(id gpu.UUID, on bool) (Activation, error) {
-	k, err := v.known(id)
+	k, err := v.entry(id)
 	if err != nil {
 		return Active, err
 	}
@@ -48,5 +48,5 @@ func (v *View) SetMode(id gpu.UUID, on bool) (Activation, error) {
 	}
 }
 
-// InUse reports whether err says that a process uses what was to be changed.
+// InUse reports whether err means that a process uses the object of a change.
 func InUse(err error) bool { return nvml.Code(err) == gonvml.ERROR_IN_USE }

@@ -1,6 +1,5 @@
-// Package partition reads how GPUs are divided into MIG devices, and changes it, through
-// NVML. It decides nothing: the caller plans the steps, and holds the lease on NVML while it
-// takes them.
+// Package partition reads and changes, through NVML, how GPUs are divided into MIG devices. It
+// makes no decisions: the caller plans the steps, and holds the lease on NVML while it takes them.
 package partition
 
 import (
@@ -19,14 +18,14 @@ import (
 )
 
 // Reader reads GPUs. It reads the board of each product once for a version of the driver: NVML
-// documents that boards are immutable, and another version may report more of them. It is safe
-// for concurrent use.
+// documents that boards are immutable, but another version may report more of them. It is safe for
+// concurrent use.
 type Reader struct {
 	mu sync.Mutex
-	// driver is the version that boards are of.
+	// driver is the version of the driver that reported the boards.
 	driver string
 	boards map[product]*board
-	// indices are those that GPUs had when they were last read.
+	// indices are the indices of the GPUs at their last reading.
 	indices map[gpu.UUID]int
 }
 
@@ -37,38 +36,38 @@ func New() *Reader { return &Reader{indices: map[gpu.UUID]int{}} }
 type View struct {
 	reader *Reader
 	span   *nvml.Span
-	gpus   map[gpu.UUID]*known
-	// driver is the version of the driver, once a board was read.
+	gpus   map[gpu.UUID]*entry
+	// driver is the version of the driver. It is empty until a board is read.
 	driver string
 }
 
-// known is what a View has read of a GPU.
-type known struct {
+// entry holds the values of a GPU that a View has read.
+type entry struct {
 	handle nvml.Device
 	gpu    mig.GPU
 	board  *board
-	// instances are those that exist, once the state of the GPU was read.
+	// instances are the existing instances, after the state of the GPU was read.
 	instances []*instance
 	read      bool
 }
 
-// View returns the Reader for the time of a span.
+// View returns a View of the Reader for a span.
 func (r *Reader) View(span *nvml.Span) *View {
-	return &View{reader: r, span: span, gpus: map[gpu.UUID]*known{}}
+	return &View{reader: r, span: span, gpus: map[gpu.UUID]*entry{}}
 }
 
 // ErrNoGPU is returned for a GPU that NVML does not list.
 var ErrNoGPU = errors.New("there is no such GPU")
 
-// GPUs returns all GPUs of the node, ordered by index. A GPU that fails is listed with its
-// Fault; the error is for what concerns the whole node.
+// GPUs returns all GPUs of the node, ordered by index. A GPU that fails is listed with its Fault.
+// The error is for failures of the whole node.
 func (v *View) GPUs() ([]mig.GPU, error) {
 	count, err := v.span.Library().DeviceCount()
 	if err != nil {
 		return nil, fmt.Errorf("read GPUs: %w", err)
 	}
 	out := make([]mig.GPU, 0, count)
-	v.gpus = map[gpu.UUID]*known{}
+	v.gpus = map[gpu.UUID]*entry{}
 	for i := range count {
 		g, err := v.read(i)
 		if err != nil {
@@ -79,14 +78,14 @@ func (v *View) GPUs() ([]mig.GPU, error) {
 	return out, nil
 }
 
-// GPU returns a GPU as it is now, and asks nothing of the others if it has the index that it had
-// before. If it does not work, it has a Fault; the error is ErrNoGPU, or for what concerns the
-// whole node.
+// GPU reads the current state of a GPU. It does not access the other GPUs if the index of the GPU
+// has not changed. If the GPU does not work, it has a Fault. The error is ErrNoGPU, or for failures
+// of the whole node.
 func (v *View) GPU(id gpu.UUID) (mig.GPU, error) {
-	k, err := v.known(id)
+	k, err := v.entry(id)
 	switch {
 	case err == nil:
-		return v.again(k)
+		return v.readState(k)
 	case errors.Is(err, ErrNoGPU) || nvml.DriverGone(err):
 		return mig.GPU{}, err
 	default:
@@ -94,9 +93,9 @@ func (v *View) GPU(id gpu.UUID) (mig.GPU, error) {
 	}
 }
 
-// known returns what is known of a GPU. NVML's search for a UUID fails if any GPU of the node has
-// fallen off the bus, so that the GPU is looked for by its index: first by the one that it had.
-func (v *View) known(id gpu.UUID) (*known, error) {
+// entry returns the entry of a GPU. It searches for the GPU by index, first with the last known
+// index, because NVML's search for a UUID fails if any GPU of the node has fallen off the bus.
+func (v *View) entry(id gpu.UUID) (*entry, error) {
 	if k := v.gpus[id]; k != nil {
 		return k, nil
 	}
@@ -106,7 +105,7 @@ func (v *View) known(id gpu.UUID) (*known, error) {
 	}
 	last := v.reader.index(id)
 	var failed error
-	for _, at := range order(count, last) {
+	for _, at := range indicesFrom(count, last) {
 		k, err := v.open(at)
 		switch {
 		case nvml.DriverGone(err):
@@ -126,8 +125,8 @@ func (v *View) known(id gpu.UUID) (*known, error) {
 	return nil, fmt.Errorf("GPU %s: %w", id, ErrNoGPU)
 }
 
-// order returns the indices below count, with one of them first.
-func order(count, first int) []int {
+// indicesFrom returns the indices below count, beginning with first.
+func indicesFrom(count, first int) []int {
 	var out []int
 	if first >= 0 && first < count {
 		out = append(out, first)
@@ -140,7 +139,7 @@ func order(count, first int) []int {
 	return out
 }
 
-// index returns the index that a GPU had, or -1.
+// index returns the last known index of a GPU, or -1.
 func (r *Reader) index(id gpu.UUID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +149,7 @@ func (r *Reader) index(id gpu.UUID) int {
 	return -1
 }
 
-// read reads the GPU with an index.
+// read reads the GPU with this index.
 func (v *View) read(index int) (mig.GPU, error) {
 	k, err := v.open(index)
 	if err == nil {
@@ -159,12 +158,12 @@ func (v *View) read(index int) (mig.GPU, error) {
 	if err != nil {
 		return faulty(k, err)
 	}
-	return v.again(k)
+	return v.readState(k)
 }
 
-// open returns the GPU with an index, of which only the UUID is read.
-func (v *View) open(index int) (*known, error) {
-	k := &known{gpu: mig.GPU{Index: index}}
+// open returns the GPU with this index. It only reads the UUID.
+func (v *View) open(index int) (*entry, error) {
+	k := &entry{gpu: mig.GPU{Index: index}}
 	var err error
 	if k.handle, err = v.span.Library().Device(index); err != nil {
 		return k, err
@@ -180,8 +179,8 @@ func (v *View) open(index int) (*known, error) {
 	return k, nil
 }
 
-// faulty returns a GPU that failed.
-func faulty(k *known, err error) (mig.GPU, error) {
+// faulty returns a GPU with the error as its Fault. It returns an error if the driver is gone.
+func faulty(k *entry, err error) (mig.GPU, error) {
 	if nvml.DriverGone(err) {
 		return mig.GPU{}, err
 	}
@@ -190,8 +189,9 @@ func faulty(k *known, err error) (mig.GPU, error) {
 	return g, nil
 }
 
-// constants reads the rest of what does not change while NVML is initialized, and remembers the GPU.
-func (v *View) constants(k *known) error {
+// constants reads the other values that do not change while NVML is initialized, and remembers the
+// GPU.
+func (v *View) constants(k *entry) error {
 	pci, err := k.handle.PCIInfo()
 	if err != nil {
 		return err
@@ -213,8 +213,8 @@ func (v *View) constants(k *known) error {
 	return nil
 }
 
-// again reads the state of a GPU.
-func (v *View) again(k *known) (mig.GPU, error) {
+// readState reads the state of a GPU.
+func (v *View) readState(k *entry) (mig.GPU, error) {
 	k.instances, k.read = nil, true
 	current, pending, err := k.handle.MIGMode()
 	if nvml.Code(err) == gonvml.ERROR_NOT_SUPPORTED {
@@ -240,10 +240,10 @@ func (v *View) again(k *known) (mig.GPU, error) {
 	return k.gpu, nil
 }
 
-// Processes returns the processes that use a GPU, ordered by their ids: NVML knows no more of a
-// process. A process that uses several instances is listed for each.
+// Processes returns the processes that use a GPU, ordered by PID. NVML reports only their PIDs and
+// instances. A process that uses several instances is listed once for each.
 func (v *View) Processes(id gpu.UUID) ([]mig.Holder, error) {
-	k, err := v.known(id)
+	k, err := v.entry(id)
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +269,7 @@ func (v *View) Processes(id gpu.UUID) ([]mig.Holder, error) {
 	return out, nil
 }
 
-// noInstance and above is what NVML reports for a process without an instance.
+// noInstance is the lowest of the values that NVML reports for a process without an instance.
 const noInstance = 0xFFFFFFF0
 
 func instanceID(id uint32) uint32 {
@@ -281,7 +281,7 @@ func instanceID(id uint32) uint32 {
 
 // Switched reports whether the GPU has an NVLink to an NVSwitch.
 func (v *View) Switched(id gpu.UUID) (bool, error) {
-	k, err := v.known(id)
+	k, err := v.entry(id)
 	if err != nil {
 		return false, err
 	}

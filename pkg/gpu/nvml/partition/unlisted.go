@@ -12,9 +12,10 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/profile"
 )
 
-// unlisted reads the GPU instances that NVML cannot list, because that takes their profiles. The
-// kernel driver has a folder for each instance: without one more, NVML is not asked.
-func (v *View) unlisted(k *known) error {
+// unlisted reads the GPU instances that NVML does not list because it does not list their profiles.
+// The kernel driver has a folder for each instance. NVML is called only if an instance is missing
+// in the layout.
+func (v *View) unlisted(k *entry) error {
 	k.gpu.Unlisted = nil
 	proc := v.span.Proc()
 	is, err := proc.GPU(k.gpu.PCI.BusID)
@@ -26,14 +27,14 @@ func (v *View) unlisted(k *known) error {
 			continue
 		}
 		h, err := k.handle.GPUInstance(int(id))
-		if vanished(err) {
+		if isDestroyed(err) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
 		info, err := h.Info()
-		if vanished(err) {
+		if isDestroyed(err) {
 			continue
 		}
 		if err != nil {
@@ -51,13 +52,14 @@ func (v *View) unlisted(k *known) error {
 	return nil
 }
 
-// vanished reports whether an instance was destroyed meanwhile.
-func vanished(err error) bool {
+// isDestroyed reports whether an error means that the instance was destroyed in the meantime.
+func isDestroyed(err error) bool {
 	code := nvml.Code(err)
 	return code == gonvml.ERROR_NOT_FOUND || code == gonvml.ERROR_INVALID_ARGUMENT
 }
 
-// computeSlices returns those of a GPU instance: its largest compute instance has all of them.
+// computeSlices returns the number of compute slices of a GPU instance. Its largest compute
+// instance has all of them.
 func computeSlices(h nvml.GPUInstance) (int, error) {
 	most := 0
 	for n := range gonvml.COMPUTE_INSTANCE_PROFILE_COUNT {

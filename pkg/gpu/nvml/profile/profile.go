@@ -1,6 +1,6 @@
-// Package profile reads the kinds of GPU instances that a GPU in MIG mode can have, and
-// names them as nvidia-smi does. Package reader takes the names of MIG devices from it, and
-// package partition the boards.
+// Package profile reads the kinds of GPU instances that a GPU in MIG mode can have, and names them
+// as nvidia-smi does. Package reader uses it for the names of MIG devices, and package partition
+// for boards.
 package profile
 
 import (
@@ -10,23 +10,23 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// most bounds the search for the last kind of GPU instance.
+// most bounds the search for kinds of GPU instances.
 const most = 64
 
 // Profile is a kind of GPU instance.
 type Profile struct {
-	// Number is that of NVML_GPU_INSTANCE_PROFILE_….
+	// Number is the number in NVML_GPU_INSTANCE_PROFILE_….
 	Number int
-	// Info is what NVML says of it.
+	// Info is NVML's description of the profile.
 	Info gonvml.GpuInstanceProfileInfo
-	// Attribute is that of the name: see Attribute.
+	// Attribute is the attribute in the name (see the function Attribute).
 	Attribute string
 }
 
 // MemoryBytes returns the memory of an instance.
 func (p Profile) MemoryBytes() uint64 { return p.Info.MemorySizeMB << 20 }
 
-// Engines returns those of the whole instance.
+// Engines returns the engines of the whole instance.
 func (p Profile) Engines() gpu.Engines {
 	return gpu.Engines{
 		Multiprocessors: int(p.Info.MultiprocessorCount), GPUInstanceSlices: int(p.Info.SliceCount), Copy: int(p.Info.CopyEngineCount),
@@ -34,16 +34,16 @@ func (p Profile) Engines() gpu.Engines {
 	}
 }
 
-// Name returns the name of a MIG device that has a whole instance, on a GPU with so many
-// bytes of memory.
+// Name returns the name of a MIG device that has a whole instance, on a GPU with total bytes of
+// memory.
 func (p Profile) Name(total uint64) gpu.Profile {
 	n := int(p.Info.SliceCount)
 	return gpu.Profile{ComputeSlices: n, GPUSlices: n, GB: gpu.ProfileGB(p.MemoryBytes(), total), Attribute: p.Attribute}
 }
 
-// Read returns the kinds of GPU instances that a GPU can have, ordered by their numbers.
-// With an error, the list is not complete. A library that does not know kinds gives none.
-// Behind the last kind NVML answers that the argument is invalid.
+// Read returns the kinds of GPU instances that a GPU can have, ordered by number. If it also
+// returns an error, the list is not complete. It returns nothing if the library lacks the call.
+// NVML answers that the argument is invalid for numbers after the last kind.
 func Read(h nvml.Device) ([]Profile, error) {
 	var list []Profile
 	for n := range most {

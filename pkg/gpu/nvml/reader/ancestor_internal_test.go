@@ -34,7 +34,7 @@ func TestTree(t *testing.T) {
 		"all alike": {gpus: [][5]int{{0, 0, 0, 0, 0}, {0, 0, 0, 0, 1}, {0, 0, 0, 0, 2}, {0, 0, 0, 0, 3}}, asked: 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked, pci := 0, tree{}
+			asked, pci := 0, ancestorLevels{}
 			for a := range c.gpus {
 				for b := a + 1; b < len(c.gpus); b++ {
 					want := level(c.gpus[a], c.gpus[b])

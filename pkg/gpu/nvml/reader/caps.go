@@ -7,14 +7,14 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// noCap is the minor of a capability that is not known.
+// noCap is the minor of an unknown capability.
 const noCap = -1
 
-// fillCaps sets the minors of the capabilities of all MIG devices. A device
-// without them cannot be given to a container.
+// fillCaps sets the minors of the capabilities of all MIG devices. A device without them cannot be
+// given to a container.
 func fillCaps(proc driverproc.Root, devices []device) {
 	var asked []driverproc.Capability
-	each(devices, func(g *gpu.GPU, d *gpu.MIGDevice) { asked = append(asked, capOfGI(g, d), capOfCI(g, d)) })
+	eachMIGDevice(devices, func(g *gpu.GPU, d *gpu.MIGDevice) { asked = append(asked, capOfGI(g, d), capOfCI(g, d)) })
 	if len(asked) == 0 {
 		return
 	}
@@ -25,7 +25,7 @@ func fillCaps(proc driverproc.Root, devices []device) {
 		}
 		return noCap
 	}
-	each(devices, func(g *gpu.GPU, d *gpu.MIGDevice) {
+	eachMIGDevice(devices, func(g *gpu.GPU, d *gpu.MIGDevice) {
 		d.GPUInstanceCap, d.ComputeInstanceCap = minor(capOfGI(g, d)), minor(capOfCI(g, d))
 		switch {
 		case d.Fault != nil || d.GPUInstanceCap != noCap && d.ComputeInstanceCap != noCap:
@@ -48,8 +48,8 @@ func capOfCI(g *gpu.GPU, d *gpu.MIGDevice) driverproc.Capability {
 	return driverproc.Capability{GPU: g.Minor, GPUInstance: int(d.GPUInstance), ComputeInstance: int(d.ComputeInstance)}
 }
 
-// each calls f for the MIG devices of working GPUs whose instances are known.
-func each(devices []device, f func(*gpu.GPU, *gpu.MIGDevice)) {
+// eachMIGDevice calls f for the MIG devices of working GPUs whose instances are known.
+func eachMIGDevice(devices []device, f func(*gpu.GPU, *gpu.MIGDevice)) {
 	for i := range devices {
 		g := &devices[i].gpu
 		if g.Fault != nil || g.MIG == nil {

@@ -8,25 +8,25 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// driver has the versions of the driver that were read; they do not change in a span.
+// driver has the versions of the driver. They do not change in a span.
 type driver struct {
 	mu    sync.Mutex
 	known gpu.Driver
-	// read has the number of each version that need not be read again.
+	// read has the indices of the versions that need not be read again.
 	read map[int]bool
 }
 
-// versions returns the versions, and the calls that failed. They do not matter to anybody
-// who uses a GPU: if the driver has gone, the calls for the GPUs say so.
+// versions returns the versions, and the calls that failed. These failures do not affect the use of
+// GPUs. If the driver is gone, the calls for the GPUs fail too.
 func (d *driver) versions(lib nvml.Library, proc driverproc.Root) (gpu.Driver, []gpu.Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var missing []gpu.Fault
 	for i, read := range []func() error{
-		func() error { return set(lib.DriverVersion, func(v string) { d.known.Version = v }) },
-		func() error { return set(lib.NVMLVersion, func(v string) { d.known.NVMLVersion = v }) },
+		func() error { return assign(lib.DriverVersion, func(v string) { d.known.Version = v }) },
+		func() error { return assign(lib.NVMLVersion, func(v string) { d.known.NVMLVersion = v }) },
 		func() error {
-			return set(lib.CUDAVersion, func(v int) { d.known.CUDA = gpu.Version{Major: v / 1000, Minor: v % 1000 / 10} })
+			return assign(lib.CUDAVersion, func(v int) { d.known.CUDA = gpu.Version{Major: v / 1000, Minor: v % 1000 / 10} })
 		},
 	} {
 		if d.read[i] {

@@ -11,9 +11,9 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// fabric asks a GPU for its NVLink fabric, and notes the answer for the watches.
-// It returns nil if the GPU has none or does not report it, which is no fault. With an
-// error, it returns the fabric that was last noted.
+// fabric reads the NVLink fabric of a GPU, and records it for the watches. It returns nil if the
+// GPU has no fabric or does not report it, which is no fault. With an error, it returns the fabric
+// that was recorded last.
 func (v *view) fabric(index int, h nvml.Device) (*gpu.Fabric, error) {
 	info, err := fabricInfo(h)
 	if err != nil && !unsupported(err) {
@@ -27,9 +27,9 @@ func (v *view) fabric(index int, h nvml.Device) (*gpu.Fabric, error) {
 	return f, nil
 }
 
-// fabricInfo asks in the newest form that the library knows, and returns what
-// the oldest one has. The second version comes before the third, which adds
-// nothing that is needed here: more drivers know it.
+// fabricInfo uses the newest version of the call that the library knows, and returns the fields of
+// the oldest version. It tries version 2 before version 3, because more drivers know it and version
+// 3 adds no field that is needed here.
 func fabricInfo(h nvml.Device) (gonvml.GpuFabricInfo, error) {
 	v2, err := nvml.FabricInfoV(h, gonvml.GpuFabricInfoHandler.V2)
 	if !unknownForm(err) {
@@ -44,15 +44,14 @@ func fabricInfo(h nvml.Device) (gonvml.GpuFabricInfo, error) {
 	return h.FabricInfo()
 }
 
-// unknownForm reports whether the driver does not know a form of a call.
+// unknownForm reports whether an error means that the driver does not know a version of a call.
 func unknownForm(err error) bool {
 	code := nvml.Code(err)
 	return code == gonvml.ERROR_ARGUMENT_VERSION_MISMATCH || code == gonvml.ERROR_FUNCTION_NOT_FOUND
 }
 
-// fabricOf returns the answer of NVML, nil for a state that the GPU does not
-// support or that is newer than this program. The other fields mean something only
-// once the state is completed.
+// fabricOf converts the answer of NVML. It returns nil if the GPU does not support the state, or if
+// the state is newer than this program. The other fields are valid only if the state is completed.
 func fabricOf(info gonvml.GpuFabricInfo) *gpu.Fabric {
 	switch int(info.State) {
 	case gonvml.GPU_FABRIC_STATE_NOT_STARTED:
@@ -73,18 +72,18 @@ func fabricOf(info gonvml.GpuFabricInfo) *gpu.Fabric {
 	return f
 }
 
-// fabrics holds the fabric of each GPU as snapshots or watches last read it, by the
-// index of the GPU.
+// fabrics holds the fabric of each GPU as snapshots or watches last read it, by the index of the
+// GPU.
 type fabrics struct {
 	mu   sync.Mutex
-	seen map[int]sighting
-	// changes counts how often a GPU was seen with another fabric than before.
+	seen map[int]seenFabric
+	// changes counts the changes of fabrics.
 	changes int
 }
 
-type sighting struct {
+type seenFabric struct {
 	fabric *gpu.Fabric
-	// ever is set once the GPU was seen with a fabric.
+	// ever is set after the GPU has had a fabric.
 	ever bool
 }
 
@@ -96,12 +95,12 @@ func (f *fabrics) note(index int, now *gpu.Fabric) {
 		f.changes++
 	}
 	if f.seen == nil {
-		f.seen = map[int]sighting{}
+		f.seen = map[int]seenFabric{}
 	}
-	f.seen[index] = sighting{fabric: now, ever: was.ever || now != nil}
+	f.seen[index] = seenFabric{fabric: now, ever: was.ever || now != nil}
 }
 
-// last returns the fabric with which a GPU was last seen.
+// last returns the last known fabric of a GPU.
 func (f *fabrics) last(index int) *gpu.Fabric {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,16 +118,15 @@ func sameFabric(a, b *gpu.Fabric) bool {
 	return *a == *b
 }
 
-// changed returns the count of changes.
+// changed returns the number of changes.
 func (f *fabrics) changed() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.changes
 }
 
-// unsettled reports whether a GPU that was read can get another fabric, or another
-// place in it, without an event: it is on its way, it shares the fabric with other
-// nodes, it has failed, or it did not report the fabric at the last time.
+// unsettled reports whether the fabric of a GPU can change without an event: the GPU is joining it,
+// it spans other nodes, joining has failed, or the GPU did not report it the last time.
 func (f *fabrics) unsettled(index int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,14 +135,14 @@ func (f *fabrics) unsettled(index int) bool {
 	return s.ever && !ends
 }
 
-// joins reports whether a GPU that was read is on its way into its fabric.
+// joins reports whether a GPU is joining its fabric.
 func (f *fabrics) joins(index int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seen[index].joins()
 }
 
-// joining is joins for any GPU.
+// joining reports whether any GPU is joining its fabric.
 func (f *fabrics) joining() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,10 +154,10 @@ func (f *fabrics) joining() bool {
 	return false
 }
 
-func (s sighting) joins() bool { return s.fabric != nil && s.fabric.State != gpu.FabricCompleted }
+func (s seenFabric) joins() bool { return s.fabric != nil && s.fabric.State != gpu.FabricCompleted }
 
-// checkFabrics asks the GPUs that are about to join, and delivers EventTopologyChanged
-// if a GPU has another fabric than this watch knows of. NVML has no event for it.
+// checkFabrics reads the fabrics of GPUs that are joining one. It delivers EventTopologyChanged if
+// a fabric has changed since the last report of this watch. NVML has no event for such a change.
 func (w *watch) checkFabrics() {
 	for _, g := range w.gpus {
 		if g.watchable() && w.view.fabrics.joins(g.index) {

@@ -9,13 +9,13 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-func usable(node string) bool { return nvml.Access(node) == nil }
+func isAccessible(node string) bool { return nvml.Access(node) == nil }
 
-// warnHidden logs, once in a span, GPUs that NVML does not show to this process,
-// and remembers their device nodes.
+// warnHidden logs, once in a span, the GPUs that NVML does not show to this process, and remembers
+// their device nodes.
 func (v *view) warnHidden(node *gpu.Node) {
 	v.hidden.Do(func() {
-		nodes, reasons := hidden(v.proc, v.span.Present(), node)
+		nodes, reasons := hiddenGPUs(v.proc, v.span.Present(), node)
 		v.lacks.Store(&nodes)
 		if len(reasons) > 0 {
 			v.log.Warn("gpus are hidden from this process", "reasons", reasons, "fix", nvml.AccessFix())
@@ -23,10 +23,10 @@ func (v *view) warnHidden(node *gpu.Node) {
 	})
 }
 
-// hidden returns the device nodes that this process may not use, so that NVML
-// does not show GPUs that the kernel has, and why not. GPUs that NVML does not
-// show for another reason are left out.
-func hidden(proc driverproc.Root, present []string, node *gpu.Node) (nodes, reasons []string) {
+// hiddenGPUs returns the device nodes that this process may not use, with the reasons. NVML does
+// not show their GPUs, although the kernel driver has them. The result omits GPUs that NVML does
+// not show for other reasons.
+func hiddenGPUs(proc driverproc.Root, present []string, node *gpu.Node) (nodes, reasons []string) {
 	for _, id := range present {
 		if slices.ContainsFunc(node.GPUs, func(g gpu.GPU) bool { return g.PCI.BusID == id }) {
 			continue

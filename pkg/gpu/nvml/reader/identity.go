@@ -11,8 +11,8 @@ import (
 // noMinor is the Minor of a GPU whose minor is not known.
 const noMinor = driverproc.NoMinor
 
-// kernelGPUs returns the GPUs as the kernel driver reports them, if there is a
-// device that NVML did not say enough about.
+// kernelGPUs returns the GPUs as the kernel driver reports them, if NVML did not report the
+// identity of one of the devices.
 func kernelGPUs(proc driverproc.Root, devices []device) []driverproc.GPU {
 	if !slices.ContainsFunc(devices, func(d device) bool { return !identified(&d.gpu) }) {
 		return nil
@@ -25,14 +25,14 @@ func kernelGPUs(proc driverproc.Root, devices []device) []driverproc.GPU {
 	return out
 }
 
-// identified reports whether all that the kernel driver reports of a GPU is known.
+// identified reports whether all values that the kernel driver can report of a GPU are known.
 func identified(g *gpu.GPU) bool {
 	return g.UUID != "" && g.Minor != noMinor && g.PCI.BusID != "" && g.Name != ""
 }
 
-// identify fills in what NVML did not report of devices. Devices without a
-// bus ID are matched with the kernel's GPUs that NVML did not show: if there are
-// as many of both they are the same ones, since both are in the order of the bus.
+// identify sets values of devices that NVML did not report. It matches devices without a bus ID
+// with the kernel's GPUs that NVML did not show. If their numbers are equal they are the same GPUs,
+// because both lists are in the order of the bus.
 func identify(devices []device, kernel []driverproc.GPU) {
 	byID := map[string]driverproc.GPU{}
 	for _, p := range kernel {
@@ -74,8 +74,8 @@ func fill(g *gpu.GPU, p driverproc.GPU) {
 	}
 }
 
-// markDoubles marks GPUs and MIG devices that have the UUID of another one as
-// faulty: an allocation of that UUID would be ambiguous. The first one keeps it.
+// markDoubles makes GPUs and MIG devices faulty that have the UUID of another device, because an
+// allocation of that UUID would be ambiguous. The first device keeps the UUID.
 func markDoubles(devices []device) {
 	first := map[gpu.UUID]string{}
 	mark := func(id *gpu.UUID, fault **gpu.Fault, what string) {

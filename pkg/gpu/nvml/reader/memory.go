@@ -9,36 +9,36 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// memory is what was read in a span of NVML and need not be read again. An index means
-// the same GPU for as long as NVML is initialized.
+// memory holds values that need not be read again in a span of NVML. An index means the same GPU
+// while NVML is initialized.
 type memory struct {
 	mu   sync.Mutex
-	gpus map[int]*recollection
+	gpus map[int]*gpuRecord
 }
 
-// recollection is what is known of one GPU.
-type recollection struct {
+// gpuRecord holds the known values of one GPU.
+type gpuRecord struct {
 	handle nvml.Device
-	// constants are the values that do not change, as far as they are known. known has
-	// the symbols that need not be called for them again.
+	// constants are the known values that do not change. known has the symbols that need not be
+	// called again for them.
 	constants gpu.GPU
 	known     map[string]bool
-	// last is the GPU as it was last read, nil before that, and lacks the values that could
-	// not be read then: see failure.
+	// last is the GPU at its last reading, or nil. lacks has the values that could not be read then
+	// (see failure).
 	last  *gpu.GPU
 	lacks map[string]bool
-	// good is the GPU as it was when it last worked, nil if it never did.
+	// good is the GPU when it last worked, nil if it never did.
 	good *gpu.GPU
 }
 
-// of returns what is known of a GPU. The caller holds m.mu.
-func (m *memory) of(index int) *recollection {
+// record returns the record of a GPU. The caller holds m.mu.
+func (m *memory) record(index int) *gpuRecord {
 	if m.gpus == nil {
-		m.gpus = map[int]*recollection{}
+		m.gpus = map[int]*gpuRecord{}
 	}
 	r := m.gpus[index]
 	if r == nil {
-		r = &recollection{
+		r = &gpuRecord{
 			constants: gpu.GPU{Index: index, Minor: noMinor, NUMANode: -1},
 			known:     map[string]bool{},
 		}
@@ -47,28 +47,27 @@ func (m *memory) of(index int) *recollection {
 	return r
 }
 
-// constants returns a GPU with the values that are known, and the symbols that need not
-// be called again.
+// constants returns a GPU with the known values, and the symbols that need not be called again.
 func (m *memory) constants(index int) (gpu.GPU, map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.of(index)
+	r := m.record(index)
 	return r.constants, maps.Clone(r.known)
 }
 
-// begin returns a GPU with the values that are known, and a function that reports whether
-// another value is due to be read: all that can change and all constants that are not
-// known, or with again what the last reading lacks, unless the GPU was faulty.
+// begin returns a GPU with the known values, and a function that reports whether a value is due to
+// be read. Due are all values that can change, and all unknown constants. If again is set, only the
+// values that the last reading lacks are due, unless the GPU was faulty.
 func (m *memory) begin(index int, again bool) (d device, due func(value string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.of(index)
+	r := m.record(index)
 	d.gpu = r.constants
 	if !again || r.last == nil || r.last.Fault != nil {
 		known := maps.Clone(r.known)
 		return d, func(value string) bool { return !known[value] }
 	}
-	last, lacks := copyOf(*r.last), r.lacks
+	last, lacks := cloneGPU(*r.last), r.lacks
 	d.gpu.MemoryBytes, d.gpu.Fabric, d.gpu.Recovery = last.MemoryBytes, last.Fabric, last.Recovery
 	if !lacks[partMIG] {
 		d.gpu.MIG = last.MIG
@@ -76,33 +75,33 @@ func (m *memory) begin(index int, again bool) (d device, due func(value string) 
 	return d, func(value string) bool { return lacks[value] }
 }
 
-// read remembers a GPU as it was read just now.
+// read remembers the GPU of a reading.
 func (m *memory) read(d device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.of(d.gpu.Index)
-	last := copyOf(d.gpu)
+	r := m.record(d.gpu.Index)
+	last := cloneGPU(d.gpu)
 	r.last, r.lacks = &last, map[string]bool{}
 	for _, f := range d.failed {
 		r.lacks[f.value] = true
 	}
-	// Only what belongs to MIG devices is in Missing so far.
+	// So far, Missing only has values of MIG devices.
 	if one := (gpu.Node{GPUs: []gpu.GPU{last}}); !one.Complete() {
 		r.lacks[partMIG] = true
 	}
 }
 
-// learn stores the constants of a GPU. The symbols in read need not be called again.
-func (m *memory) learn(g gpu.GPU, read ...string) {
+// storeConstants stores the constants of a GPU. The symbols in read need not be called again.
+func (m *memory) storeConstants(g gpu.GPU, read ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.of(g.Index)
+	r := m.record(g.Index)
 	// Two readers may have read different values at the same time.
 	c := &r.constants
-	c.UUID, c.Name = or(c.UUID, g.UUID), or(c.Name, g.Name)
-	c.Brand, c.Architecture = or(c.Brand, g.Brand), or(c.Architecture, g.Architecture)
-	c.PCI, c.ComputeCapability = or(c.PCI, g.PCI), or(c.ComputeCapability, g.ComputeCapability)
-	c.MemoryBytes = or(c.MemoryBytes, g.MemoryBytes)
+	c.UUID, c.Name = latest(c.UUID, g.UUID), latest(c.Name, g.Name)
+	c.Brand, c.Architecture = latest(c.Brand, g.Brand), latest(c.Architecture, g.Architecture)
+	c.PCI, c.ComputeCapability = latest(c.PCI, g.PCI), latest(c.ComputeCapability, g.ComputeCapability)
+	c.MemoryBytes = latest(c.MemoryBytes, g.MemoryBytes)
 	if g.Minor != noMinor {
 		c.Minor = g.Minor
 	}
@@ -111,8 +110,8 @@ func (m *memory) learn(g gpu.GPU, read ...string) {
 	}
 }
 
-// or returns the new value, unless it is zero.
-func or[T comparable](old, now T) T {
+// latest returns the new value, or the old one if the new one is zero.
+func latest[T comparable](old, now T) T {
 	var zero T
 	if now == zero {
 		return old
@@ -120,67 +119,67 @@ func or[T comparable](old, now T) T {
 	return now
 }
 
-// handle returns the handle of a GPU, and false if it has to be asked for.
+// handle returns the handle of a GPU, and false if it is not known.
 func (m *memory) handle(index int) (nvml.Device, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h := m.of(index).handle
+	h := m.record(index).handle
 	return h, h.Valid()
 }
 
-// keepHandle stores a handle; that of a GPU that does not work is the zero one.
+// keepHandle stores a handle. The zero handle stands for a GPU that does not work.
 func (m *memory) keepHandle(index int, h nvml.Device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.of(index).handle = h
+	m.record(index).handle = h
 }
 
 // uuid returns the UUID of a GPU, empty if it is not known.
 func (m *memory) uuid(index int) gpu.UUID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.of(index).constants.UUID
+	return m.record(index).constants.UUID
 }
 
-// recovery returns the recovery that a GPU needed when it last worked.
+// recovery returns the recovery that the GPU needed when it last worked.
 func (m *memory) recovery(index int) gpu.Recovery {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if good := m.of(index).good; good != nil {
+	if good := m.record(index).good; good != nil {
 		return good.Recovery
 	}
 	return gpu.RecoveryUnknown
 }
 
-// keep remembers the GPUs that work.
-func (m *memory) keep(devices []device) {
+// rememberWorking stores the GPUs that work.
+func (m *memory) rememberWorking(devices []device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, d := range devices {
 		if d.gpu.Fault == nil {
-			g := copyOf(d.gpu)
-			m.of(g.Index).good = &g
+			g := cloneGPU(d.gpu)
+			m.record(g.Index).good = &g
 		}
 	}
 }
 
-// recall restores faulty GPUs as they were when they last worked, except for the
-// fault and the recovery.
-func (m *memory) recall(devices []device) {
+// restoreFaulty restores the values of faulty GPUs from the time when they last worked, except for
+// the fault and the recovery.
+func (m *memory) restoreFaulty(devices []device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range devices {
 		g := &devices[i].gpu
-		if good := m.of(g.Index).good; good != nil && g.Fault != nil {
-			was := copyOf(*good)
+		if good := m.record(g.Index).good; good != nil && g.Fault != nil {
+			was := cloneGPU(*good)
 			was.Fault, was.Recovery, was.Missing = g.Fault, g.Recovery, nil
 			*g = was
 		}
 	}
 }
 
-// copyOf returns a copy of g that shares nothing with it which its user may change.
-func copyOf(g gpu.GPU) gpu.GPU {
+// cloneGPU returns a copy of g. The caller may change the copy without an effect on g.
+func cloneGPU(g gpu.GPU) gpu.GPU {
 	if g.MIG != nil {
 		mig := *g.MIG
 		mig.Devices, mig.GPUInstances = slices.Clone(mig.Devices), slices.Clone(mig.GPUInstances)

@@ -17,22 +17,22 @@ type layout struct {
 	view   *view
 	parent nvml.Device
 	gpu    *gpu.GPU
-	// instances are the GPU instances that NVML was asked for.
+	// instances are the GPU instances that were read from NVML.
 	instances map[uint32]instance
 }
 
-// instance is what NVML says of a GPU instance to privileged processes; the
-// profile is nvmlGpuInstanceProfileInfo_t.id.
+// instance holds the answer of NVML about a GPU instance to privileged processes. The profile is
+// nvmlGpuInstanceProfileInfo_t.id.
 type instance struct {
 	known   bool
 	profile uint32
 	place   gpu.Placement
-	// gone is set if there is no such instance.
+	// gone is set if the instance does not exist.
 	gone bool
 }
 
-// readMIG fills in the MIG devices and the GPU instances of a GPU that is in MIG
-// mode. The error is for what concerns all of them.
+// readMIG reads the MIG devices and the GPU instances of a GPU in MIG mode. The error is for
+// failures that concern all of them.
 func (v *view) readMIG(h nvml.Device, g *gpu.GPU) error {
 	count, err := h.MaxMIGDevices()
 	if err != nil {
@@ -44,8 +44,8 @@ func (v *view) readMIG(h nvml.Device, g *gpu.GPU) error {
 		if err != nil {
 			return err
 		}
-		// While devices are destroyed those behind them may move up, and so be
-		// met again. The event of that leads to another snapshot.
+		// When devices are destroyed, later devices may move up and appear twice. The event of that
+		// change causes another snapshot.
 		again := slices.ContainsFunc(g.MIG.Devices, func(o gpu.MIGDevice) bool { return d.UUID != "" && o.UUID == d.UUID })
 		if found && !again {
 			g.MIG.Devices = append(g.MIG.Devices, d)
@@ -59,9 +59,9 @@ func (v *view) readMIG(h nvml.Device, g *gpu.GPU) error {
 	return nil
 }
 
-// device reads the MIG device with an index, if there is one. What fails is read
-// once more, since the device may have been destroyed meanwhile; what fails
-// again is its Fault.
+// device reads the MIG device with an index, if it exists. If a call fails, it reads the device
+// once more, because the device may have been destroyed meanwhile. If a call fails again, the
+// device gets a Fault.
 func (l *layout) device(index int) (d gpu.MIGDevice, found bool, err error) {
 	for last := false; ; last = true {
 		d = gpu.MIGDevice{
@@ -87,14 +87,14 @@ func (l *layout) device(index int) (d gpu.MIGDevice, found bool, err error) {
 	}
 }
 
-// concernsGPU reports whether the answer to a call for a part of a GPU says more
-// than that this part does not work.
+// concernsGPU reports whether the error of a call for a part of a GPU means that the whole GPU does
+// not work.
 func concernsGPU(err error) bool {
 	code := nvml.Code(err)
 	return code == gonvml.ERROR_GPU_IS_LOST || code == gonvml.ERROR_RESET_REQUIRED || nvml.DriverGone(err)
 }
 
-// read fills d, and returns the first error.
+// read reads d, and returns the first error.
 func (l *layout) read(h nvml.Device, d *gpu.MIGDevice) error {
 	id, first := h.UUID()
 	if d.UUID = gpu.UUID(id); first == nil && !d.UUID.Valid() {
@@ -120,7 +120,7 @@ func (l *layout) read(h nvml.Device, d *gpu.MIGDevice) error {
 	return l.describe(h, d, attributes)
 }
 
-// describe fills in what follows from the attributes of a device.
+// describe sets the fields that follow from the attributes of a device.
 func (l *layout) describe(h nvml.Device, d *gpu.MIGDevice, a gonvml.DeviceAttributes) error {
 	d.Engines = gpu.Engines{
 		Multiprocessors:       int(a.MultiprocessorCount),
@@ -155,14 +155,13 @@ func (l *layout) describe(h nvml.Device, d *gpu.MIGDevice, a gonvml.DeviceAttrib
 	return nil
 }
 
-// badAnswer returns the error of a call that succeeded with a result that cannot
-// be used.
+// badAnswer returns the error of a call that succeeded with an unusable result.
 func (l *layout) badAnswer(symbol, reason string) error {
 	return &nvml.Error{Symbol: symbol, GPU: l.gpu.Index, Return: gonvml.ERROR_UNKNOWN, Reason: reason}
 }
 
-// listInstances fills in the GPU instances: those of the devices, and those
-// without a device, of which the kernel driver keeps a folder too.
+// listInstances sets the GPU instances: the instances of the devices, and instances without a
+// device. The kernel driver keeps a folder for these too.
 func (l *layout) listInstances() {
 	list := make([]gpu.GPUInstance, 0, len(l.gpu.MIG.Devices))
 	for _, d := range l.gpu.MIG.Devices {
@@ -195,8 +194,7 @@ func (l *layout) profiles() []profile.Profile {
 	return list
 }
 
-// profileOf returns the profile of a GPU instance, the zero one if NVML does not
-// say which it is.
+// profileOf returns the profile of a GPU instance, the zero Profile if NVML does not report it.
 func (l *layout) profileOf(in instance) gpu.Profile {
 	for _, p := range l.profiles() {
 		if in.known && p.Info.Id == in.profile {
@@ -206,8 +204,8 @@ func (l *layout) profileOf(in instance) gpu.Profile {
 	return gpu.Profile{}
 }
 
-// instance asks NVML for a GPU instance, once for all devices in it. Drivers
-// answer to privileged processes alone.
+// instance reads a GPU instance from NVML, once for all devices in it. Drivers answer only to
+// privileged processes.
 func (l *layout) instance(id uint32) instance {
 	if in, ok := l.instances[id]; ok {
 		return in
@@ -231,13 +229,13 @@ func (l *layout) instance(id uint32) instance {
 	return in
 }
 
-// hiddenInstance reports whether an error says that the driver hides the instance from this
+// hiddenInstance reports whether an error means that the driver hides the instance from this
 // process.
 func hiddenInstance(err error) bool {
 	return unsupported(err) || nvml.Code(err) == gonvml.ERROR_NO_PERMISSION
 }
 
-// missing records a call that failed for a value which the MIG devices can be used without.
+// missing records a failed call for a value that is not needed to use the MIG devices.
 func (l *layout) missing(err error) {
 	if f := *nvml.Fault(err); !slices.Contains(l.gpu.Missing, f) {
 		l.gpu.Missing = append(l.gpu.Missing, f)

@@ -157,7 +157,7 @@ func watching(t *testing.T, gpus ...gonvml.Device) (*watch, *[]gpu.Event) {
 	}
 	for i := range gpus {
 		w.gpus = append(w.gpus, &watched{index: i, handle: v.handleOf(t, i)})
-		v.memory.learn(gpu.GPU{Index: i, Minor: noMinor, UUID: gpu.UUID(fmt.Sprintf("GPU-%d", i+1))}, symUUID)
+		v.memory.storeConstants(gpu.GPU{Index: i, Minor: noMinor, UUID: gpu.UUID(fmt.Sprintf("GPU-%d", i+1))}, symUUID)
 	}
 	return w, events
 }
@@ -176,7 +176,7 @@ func TestMIGChangesThatNVMLDoesNotReport(t *testing.T) {
 	folder("gi1/ci0")
 	for _, g := range w.gpus {
 		g.events = gonvml.EventTypeXidCriticalError
-		if err := w.learnMIG(g); err != nil {
+		if err := w.readMIGState(g); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -23,10 +23,10 @@ func (w *watch) findSilentOf(h nvml.Device) {
 	}
 }
 
-// check asks a GPU for something that the library does not keep.
+// check asks a GPU for a value that the library does not cache.
 func (w *watch) check(g *watched) {
 	if g.watchable() {
-		w.judge(g, askMemory, askMemory(g.handle))
+		w.reportLost(g, askMemory, askMemory(g.handle))
 	}
 }
 
@@ -40,11 +40,10 @@ func askMode(h nvml.Device) error {
 	return err
 }
 
-// judge delivers EventLost if the answer of a GPU to a call says that it has stopped
-// working, and reports whether it does. The GPU works again when it answers that call. A
-// GPU without a UUID is left to the next snapshot: an event without a GPU would count
-// against all the others.
-func (w *watch) judge(g *watched, call func(nvml.Device) error, err error) (silent bool) {
+// reportLost delivers EventLost if the error of a call means that the GPU has stopped working, and
+// reports whether it has. The GPU works again when it answers that call. For a GPU without a UUID,
+// it causes a snapshot instead, because an event without a GPU would count against all GPUs.
+func (w *watch) reportLost(g *watched, call func(nvml.Device) error, err error) (silent bool) {
 	if !lost(err) {
 		return false
 	}
@@ -57,9 +56,8 @@ func (w *watch) judge(g *watched, call func(nvml.Device) error, err error) (sile
 	return true
 }
 
-// expecting reports whether something is about to happen that NVML does not
-// report. The first check comes soon as well: the device nodes of a driver that
-// starts come one after the other.
+// expecting reports whether something is about to happen that NVML does not report. The first check
+// is also early, because the device nodes of a starting driver appear one after the other.
 func (w *watch) expecting() bool {
 	if w.probed.IsZero() || w.view.fabrics.joining() {
 		return true
@@ -72,15 +70,14 @@ func (w *watch) expecting() bool {
 	return false
 }
 
-// probe checks periodically what NVML does not report: GPUs that were plugged
-// in, GPUs that were lost without an XID, silent GPUs that work again, after which all
-// are registered again, GPUs that could not be registered, and changes of fabrics and
-// MIG devices.
+// probe checks periodically for changes that NVML does not report: GPUs that were plugged in, GPUs
+// that were lost without an XID, silent GPUs that work again, GPUs that could not be registered,
+// and changes of fabrics and MIG devices. After a silent GPU works again, it registers all GPUs
+// again.
 //
-// probe does not initialize NVML again to revive a silent GPU: that can block all GPUs
-// because of one. A GPU cannot be reset while NVML is in use; the program that resets it
-// claims the lease, after which everything is read again. A GPU that is attached again
-// appears in the kernel's list.
+// probe does not initialize NVML again to revive a silent GPU, because that can block all GPUs. A
+// GPU cannot be reset while NVML is in use. The program that resets it claims the lease, and
+// everything is read again afterwards. A GPU that is attached again appears in the kernel's list.
 func (w *watch) probe() error {
 	if time.Since(w.probed) < w.times.probe {
 		return nil
@@ -88,12 +85,12 @@ func (w *watch) probe() error {
 	first := w.probed.IsZero()
 	w.probed = time.Now()
 	if !w.stale && w.view.stale() {
-		// The snapshot that is taken now sees that too, and begins again.
+		// The snapshot that this event causes also detects this, and begins again.
 		w.stale = true
 		w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 	}
 	if !first { // all GPUs have just been registered
-		if err := w.ask(); err != nil {
+		if err := w.pollNext(); err != nil {
 			return err
 		}
 	}
@@ -102,7 +99,7 @@ func (w *watch) probe() error {
 	if err := w.admit(); err != nil {
 		return err
 	}
-	if !w.back() {
+	if !w.anyRecovered() {
 		return nil
 	}
 	if err := w.register(); err != nil {
@@ -112,23 +109,23 @@ func (w *watch) probe() error {
 	return nil
 }
 
-// ask makes one call for each of the GPUs whose turn it is. After one is found lost,
-// it asks all others: what happened to one may have happened to all.
-func (w *watch) ask() error {
+// pollNext makes one call for each of the next GPUs in turn. After it finds a lost GPU, it asks all
+// others, because the same event may have affected all of them.
+func (w *watch) pollNext() error {
 	for range min(asks, len(w.gpus)) {
 		g := w.gpus[w.turn%len(w.gpus)]
 		w.turn++
 		if !g.watchable() {
 			continue
 		}
-		call, err := w.askGPU(g)
+		call, err := w.pollGPU(g)
 		if nvml.DriverGone(err) {
-			// One call may say so although the driver is there.
+			// A single call may fail this way although the driver is available.
 			if _, err := w.view.span.Library().DeviceCount(); nvml.DriverGone(err) {
 				return err
 			}
 		}
-		if w.judge(g, call, err) {
+		if w.reportLost(g, call, err) {
 			w.findSilent()
 			return nil
 		}
@@ -136,17 +133,17 @@ func (w *watch) ask() error {
 	return nil
 }
 
-// askGPU asks a GPU for what may have changed without an event, or else for something
-// that the library does not keep. It returns the call that shows whether the GPU works,
-// and the error.
-func (w *watch) askGPU(g *watched) (func(nvml.Device) error, error) {
-	fabric, mode := w.view.fabrics.unsettled(g.index), w.mute(g)
+// pollGPU asks a GPU for a value that may have changed without an event, or otherwise for a value
+// that the library does not cache. It returns the call that shows whether the GPU works, and the
+// error.
+func (w *watch) pollGPU(g *watched) (func(nvml.Device) error, error) {
+	fabric, mode := w.view.fabrics.unsettled(g.index), w.mustPollMIG(g)
 	g.asked++
 	switch {
 	case !g.reportsMIG() && !g.mig.known:
-		err := w.learnMIG(g)
+		err := w.readMIGState(g)
 		if g.mig.known {
-			// What has changed since the last snapshot is not known.
+			// It is not known whether something has changed since the last snapshot.
 			w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 		}
 		return askMode, err
@@ -160,8 +157,8 @@ func (w *watch) askGPU(g *watched) (func(nvml.Device) error, error) {
 	}
 }
 
-// back reports whether a silent GPU works again.
-func (w *watch) back() bool {
+// anyRecovered reports whether a silent GPU works again.
+func (w *watch) anyRecovered() bool {
 	back := false
 	for _, g := range w.gpus {
 		if !g.silent {

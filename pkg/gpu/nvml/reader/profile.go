@@ -20,9 +20,9 @@ type catalogue struct {
 	profiles map[product][]profile.Profile
 }
 
-// profiles returns the kinds of GPU instances that a GPU can have. They are read
-// once for all GPUs that are alike: NVML documents that they are immutable.
-// With an error, the list is not complete.
+// profiles returns the kinds of GPU instances that a GPU can have. It reads them once for all GPUs
+// of the same product, because NVML documents that they are immutable. If it also returns an error,
+// the list is not complete.
 func (v *view) profiles(h nvml.Device, g *gpu.GPU) ([]profile.Profile, error) {
 	key := product{pci: gpu.PCI{DeviceID: g.PCI.DeviceID, SubsystemID: g.PCI.SubsystemID}, memory: g.MemoryBytes}
 	v.catalogue.mu.Lock()
@@ -40,9 +40,9 @@ func (v *view) profiles(h nvml.Device, g *gpu.GPU) ([]profile.Profile, error) {
 	return list, err
 }
 
-// attribute returns the attribute of a GPU instance. If NVML does not say which
-// profile the instance has, its engines say it, unless several kinds have the same
-// ones: then it is taken for the plain one.
+// attribute returns the attribute of a GPU instance. If NVML does not report the profile of the
+// instance, the attribute follows from its engines. If several kinds have these engines, it is the
+// attribute of the plain kind.
 func attribute(profiles []profile.Profile, in instance, has gpu.Engines) string {
 	text, found := "", false
 	for _, p := range profiles {

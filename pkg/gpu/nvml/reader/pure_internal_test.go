@@ -141,7 +141,7 @@ func TestPath(t *testing.T) {
 		gonvml.TOPOLOGY_MULTIPLE: gpu.PathSwitches, gonvml.TOPOLOGY_HOSTBRIDGE: gpu.PathHostBridge,
 		gonvml.TOPOLOGY_NODE: gpu.PathNUMANode, gonvml.TOPOLOGY_SYSTEM: gpu.PathSystem, 77: gpu.PathUndetermined,
 	} {
-		if got := path(level); got != want {
+		if got := pathOf(level); got != want {
 			t.Errorf("path(%d) = %q, want %q", level, got, want)
 		}
 	}

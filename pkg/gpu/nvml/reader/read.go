@@ -11,9 +11,9 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// device reads one GPU, or with again only what the last reading of it lacks. A GPU that
-// gives no handle, that is lost, or whose MIG mode is not known has a Fault. Other calls
-// that fail are in failed. The error is for a driver that has gone, or that is too old.
+// device reads one GPU or, if again is set, only the values that the last reading lacks. A GPU has
+// a Fault if it gives no handle, is lost, or its MIG mode is not known. Other failed calls are in
+// failed. The error means that the driver is gone or too old.
 func (v *view) device(index int, again bool) (device, error) {
 	d, due := v.memory.begin(index, again)
 	var err error
@@ -33,7 +33,7 @@ func (v *view) device(index int, again bool) (device, error) {
 		return d, err
 	}
 	if d.gpu.Fault != nil {
-		// It may need another handle when it works again.
+		// The GPU may need another handle when it works again.
 		v.memory.keepHandle(index, nvml.Device{})
 	}
 	v.memory.read(d)
@@ -52,34 +52,34 @@ func (v *view) handle(index int) (nvml.Device, error) {
 	return h, err
 }
 
-// concernsNode reports whether the answer to a call that each GPU has to have
-// says that no GPU of the node can be used.
+// concernsNode reports whether an error of a call that every GPU must support means that no GPU of
+// the node can be used.
 func concernsNode(err error) bool { return nvml.DriverGone(err) || nvml.Missing(err) }
 
-// lost reports whether an error says that the GPU does not work. Other errors concern
-// the value alone that was asked for.
+// lost reports whether an error means that the GPU does not work. Other errors only concern the
+// requested value.
 func lost(err error) bool {
 	code := nvml.Code(err)
 	return code == gonvml.ERROR_GPU_IS_LOST || code == gonvml.ERROR_RESET_REQUIRED
 }
 
-// unsupported reports whether an error says that there is no such value: the library,
-// the driver or the GPU does not know it.
+// unsupported reports whether an error means that the value does not exist for the library, the
+// driver or the GPU.
 func unsupported(err error) bool {
 	code := nvml.Code(err)
 	return code == gonvml.ERROR_NOT_SUPPORTED || unknownForm(err)
 }
 
-// failure is a call that failed for a value which is not known.
+// failure is a failed call for an unknown value.
 type failure struct {
 	// value is the symbol of a constant, or the name of a part of the state.
 	value string
 	err   error
-	// lacks reports whether the GPU cannot be used because of it.
+	// lacks reports whether the GPU cannot be used without the value.
 	lacks func(*gpu.GPU) bool
 }
 
-// fail records a call of the device that failed for a value.
+// fail records a failed call of the device for a value.
 func (d *device) fail(value string, err error, lacks func(*gpu.GPU) bool) {
 	if !lost(err) {
 		d.failed = append(d.failed, failure{value, err, lacks})
@@ -88,8 +88,8 @@ func (d *device) fail(value string, err error, lacks func(*gpu.GPU) bool) {
 	}
 }
 
-// settle makes the device faulty if it lacks a value without which nobody can use it.
-// Other values that could not be read are missing.
+// settle makes the device faulty if it lacks a value that is needed to use it. Other values that
+// could not be read are missing.
 func (d *device) settle() {
 	for _, f := range d.failed {
 		switch {
@@ -105,13 +105,13 @@ func (d *device) settle() {
 	}
 }
 
-// constant is a value of a GPU that does not change while NVML is initialized.
-type constant struct {
+// constantValue is a value of a GPU that does not change while NVML is initialized.
+type constantValue struct {
 	symbol string
 	read   func(nvml.Device, *gpu.GPU) error
-	// lacks is set for a value without which nobody can use the GPU.
+	// lacks is set for a value that is needed to use the GPU.
 	lacks func(*gpu.GPU) bool
-	// optional is set for a value that not every driver and GPU has.
+	// optional is set for a value that some drivers or GPUs do not have.
 	optional bool
 }
 
@@ -121,8 +121,8 @@ const (
 	symMinor = "nvmlDeviceGetMinorNumber"
 )
 
-func constants() []constant {
-	return []constant{
+func constants() []constantValue {
+	return []constantValue{
 		{symbol: symPCI, read: readPCI, lacks: func(g *gpu.GPU) bool { return g.PCI.BusID == "" }},
 		{symbol: symUUID, read: readUUID, lacks: func(g *gpu.GPU) bool { return g.UUID == "" }},
 		{symbol: symMinor, read: readMinor, lacks: func(g *gpu.GPU) bool { return g.Minor == noMinor }},
@@ -155,11 +155,11 @@ func (v *view) constants(d *device, due func(value string) bool) error {
 		d.gpu.Fault, d.gpu.UUID = &gpu.Fault{Op: symUUID, Reason: fmt.Sprintf("%+q is not a UUID", id)}, ""
 		read = slices.DeleteFunc(read, func(symbol string) bool { return symbol == symUUID })
 	}
-	v.memory.learn(d.gpu, read...)
+	v.memory.storeConstants(d.gpu, read...)
 	return nil
 }
 
-// The parts of the state of a GPU: what may change.
+// The parts of the state of a GPU, which may change.
 const (
 	partMemory   = "memory"
 	partMIG      = "mig"
@@ -171,8 +171,8 @@ const (
 func (v *view) state(d *device, due func(value string) bool) error {
 	h, g := d.handle, &d.gpu
 	if due(partMemory) {
-		// Not supported where GPU and CPU share one memory.
-		if err := set(h.MemoryInfo, func(m gonvml.Memory) { g.MemoryBytes = m.Total }); err != nil && !unsupported(err) {
+		// The call is not supported if GPU and CPU share one memory.
+		if err := assign(h.MemoryInfo, func(m gonvml.Memory) { g.MemoryBytes = m.Total }); err != nil && !unsupported(err) {
 			d.fail(partMemory, err, nil)
 		}
 	}
@@ -212,8 +212,8 @@ func (v *view) state(d *device, due func(value string) bool) error {
 	return nil
 }
 
-// set gives the result of a call to f, if there is one.
-func set[T any](read func() (T, error), f func(T)) error {
+// assign passes the result of a call to f, unless the call failed.
+func assign[T any](read func() (T, error), f func(T)) error {
 	value, err := read()
 	if err == nil {
 		f(value)
@@ -222,19 +222,19 @@ func set[T any](read func() (T, error), f func(T)) error {
 }
 
 func readPCI(h nvml.Device, g *gpu.GPU) error {
-	return set(h.PCIInfo, func(info gonvml.PciInfo) { g.PCI = nvml.PCI(info) })
+	return assign(h.PCIInfo, func(info gonvml.PciInfo) { g.PCI = nvml.PCI(info) })
 }
 
 func readUUID(h nvml.Device, g *gpu.GPU) error {
-	return set(h.UUID, func(id string) { g.UUID = gpu.UUID(id) })
+	return assign(h.UUID, func(id string) { g.UUID = gpu.UUID(id) })
 }
 
 func readMinor(h nvml.Device, g *gpu.GPU) error {
-	return set(h.MinorNumber, func(minor int) { g.Minor = minor })
+	return assign(h.MinorNumber, func(minor int) { g.Minor = minor })
 }
 
 func readName(h nvml.Device, g *gpu.GPU) error {
-	return set(h.Name, func(name string) { g.Name = text.Printable(name) })
+	return assign(h.Name, func(name string) { g.Name = text.Printable(name) })
 }
 
 func readComputeCapability(h nvml.Device, g *gpu.GPU) error {
@@ -246,11 +246,11 @@ func readComputeCapability(h nvml.Device, g *gpu.GPU) error {
 }
 
 func readBrand(h nvml.Device, g *gpu.GPU) error {
-	return set(h.Brand, func(b gonvml.BrandType) { g.Brand = brandName(b) })
+	return assign(h.Brand, func(b gonvml.BrandType) { g.Brand = brandName(b) })
 }
 
 func readArchitecture(h nvml.Device, g *gpu.GPU) error {
-	return set(h.Architecture, func(a gonvml.DeviceArchitecture) { g.Architecture = architectureName(a) })
+	return assign(h.Architecture, func(a gonvml.DeviceArchitecture) { g.Architecture = architectureName(a) })
 }
 
 func readMIGMode(h nvml.Device, g *gpu.GPU) error {

@@ -1,6 +1,5 @@
-// Package reader observes the GPUs of a node through NVML. It returns what it
-// reads as values of package gpu: a snapshot of all GPUs, and events while it
-// watches them.
+// Package reader observes the GPUs of a node through NVML. It returns values of package gpu: a
+// snapshot of all GPUs, and events while it watches them.
 package reader
 
 import (
@@ -16,7 +15,7 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// Config says what a Reader reads.
+// Config configures a Reader.
 type Config struct {
 	Session *nvml.Session
 	// Proc and SysRoot are the host's /proc and /sys. SysRoot is "/sys" by default.
@@ -25,13 +24,13 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Reader is a gpu.Source on NVML. It holds NVML from the first use until Close,
-// until the driver goes, or until another agent claims the lease.
+// Reader is a gpu.Source on NVML. It keeps NVML initialized from the first use until Close, until
+// the driver is gone, or until another agent claims the lease.
 type Reader struct {
 	cfg   Config
 	times times
 
-	// mu guards cur, which is what is known of the current span of the session.
+	// mu guards cur, which holds the values of the current span of the session.
 	mu  sync.Mutex
 	cur *view
 }
@@ -54,13 +53,13 @@ func New(cfg Config) *Reader {
 	return &Reader{cfg: cfg, times: times{rest: restEvery, probe: probeEvery}}
 }
 
-// Snapshot reads all GPUs, without their links. If the driver has gone since the last call, or a GPU
-// has come or gone, NVML is initialized again; a running watch returns
-// gpu.ErrClosed then, and the result is what NVML showed until then.
+// Snapshot reads all GPUs, without their links. If the driver has gone since the last call, or a
+// GPU has come or gone, NVML is initialized again. A running watch then returns gpu.ErrClosed, and
+// the result is the last state before that.
 func (r *Reader) Snapshot(ctx context.Context) (*gpu.Node, error) { return r.read(ctx, false) }
 
-// Complete is Snapshot, but calls NVML only for faulty GPUs and for values that the last
-// reading could not read. If NVML was initialized again since then, it reads everything.
+// Complete is Snapshot, but calls NVML only for faulty GPUs and for values that the last reading
+// could not read. If NVML was initialized again since then, it reads everything.
 func (r *Reader) Complete(ctx context.Context) (*gpu.Node, error) { return r.read(ctx, true) }
 
 func (r *Reader) read(ctx context.Context, again bool) (*gpu.Node, error) {
@@ -71,8 +70,7 @@ func (r *Reader) read(ctx context.Context, again bool) (*gpu.Node, error) {
 	return got.node, err
 }
 
-// reading is a node, and whether NVML has to be initialized again to read it as
-// it is now.
+// reading is a node, and whether NVML has to be initialized again to read its current state.
 type reading struct {
 	node  *gpu.Node
 	stale bool
@@ -81,8 +79,8 @@ type reading struct {
 func (r *Reader) snapshot(ctx context.Context, again bool) (reading, error) {
 	return nvml.Use(ctx, r.cfg.Session, func(_ context.Context, span *nvml.Span) (reading, error) {
 		v := r.view(span)
-		// A node that is almost read is of more use than none: it is read to the
-		// end if the session has to give NVML up meanwhile.
+		// A nearly complete node is better than none, so the reading continues to its end if the
+		// session has to release NVML meanwhile.
 		node, err := v.read(ctx, again)
 		if err != nil {
 			return reading{stale: nvml.DriverGone(err)}, fmt.Errorf("read GPUs: %w", tooOld(err))
@@ -96,7 +94,8 @@ func (r *Reader) snapshot(ctx context.Context, again bool) (reading, error) {
 	})
 }
 
-// tooOld explains that the library lacks a symbol for which there is nothing else.
+// tooOld adds the needed driver version to the error if the library lacks a symbol without a
+// replacement.
 func tooOld(err error) error {
 	if nvml.Missing(err) {
 		return fmt.Errorf("%w: %w (a driver of R450 or newer is needed)", gpu.ErrNoDriver, err)
@@ -104,22 +103,22 @@ func tooOld(err error) error {
 	return err
 }
 
-// Watch delivers XIDs, changes of MIG devices, of the recovery that the driver
-// asks for and of NVLink fabrics, and GPUs that stop working or work again. It
-// covers the GPUs that NVML shows, also those that have no events.
+// Watch delivers XIDs, changes of MIG devices, of the recovery that the driver asks for and of
+// NVLink fabrics, and GPUs that stop working or work again. It covers the GPUs that NVML shows,
+// even GPUs without events.
 //
-// At rest it waits for events, for 30 s at a time. After each wait it reads from /proc
-// what NVML does not report, and asks four GPUs in turn, with one call each, whether they
-// still work: for their fabric or their MIG mode if those can change without an event,
-// otherwise for their memory. It asks all GPUs at once after a wait that fails and after
-// one is found lost, and the GPU of an XID, which the driver sends before a GPU is lost.
-// GPUs that do not work, that cannot be registered for events, or that are joining a fabric
+// If no change is expected, it waits for events, for 30 s at a time. After each wait it reads changes
+// that NVML does not report from /proc. It also asks four GPUs in turn, with one call each, whether
+// they still work: for their fabric or their MIG mode if these can change without an event,
+// otherwise for their memory. It asks all GPUs at once after a wait that fails and after it finds a
+// lost GPU. After an XID it asks the GPU of the XID, because the driver sends one before a GPU is
+// lost. GPUs that do not work, that cannot be registered for events, or that are joining a fabric
 // are asked after 2 s, and then with growing pauses of up to 30 s.
 func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	_, err := nvml.Use(ctx, r.cfg.Session, func(use context.Context, span *nvml.Span) (struct{}, error) {
 		v := r.view(span)
 		w := &watch{view: v, times: r.times, log: r.cfg.Log, fabrics: v.fabrics.changed(), deliver: func(e gpu.Event) {
-			// A watch that NVML held on to may come here after Watch has returned.
+			// A watch that NVML delayed may get here after Watch has returned.
 			if ctx.Err() == nil {
 				deliver(e)
 			}
@@ -137,13 +136,13 @@ func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 // answered for 30 s. It never blocks.
 func (r *Reader) Health() error { return r.cfg.Session.Health() }
 
-// HangsIn returns how long Health returns nil at least. It never blocks.
+// HangsIn returns the minimum time until Health can return an error. It never blocks.
 func (r *Reader) HangsIn() time.Duration { return r.cfg.Session.HangsIn() }
 
-// Close ends the watches, shuts NVML down and gives the lease back.
+// Close ends the watches, shuts NVML down and releases the lease.
 func (r *Reader) Close() error { return r.cfg.Session.Close() }
 
-// view returns what is known of a span.
+// view returns the view of a span.
 func (r *Reader) view(span *nvml.Span) *view {
 	r.mu.Lock()
 	defer r.mu.Unlock()

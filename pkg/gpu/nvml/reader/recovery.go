@@ -9,10 +9,10 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// recovery reads what a GPU needs to be healthy again. Drivers before R565 do not know;
-// for them, recovery reads whether rows of memory wait for a reset to be remapped, which
-// newer drivers report as "drain and reset": the GPU works with its other rows until then.
-// The result is unknown for a driver that reports neither.
+// recovery reads the action that a GPU needs to become healthy. Drivers before R565 do not report
+// it. For them, recovery reads whether rows of memory wait for a reset to be remapped, which newer
+// drivers report as "drain and reset". The GPU works with its other rows until then. The result is
+// unknown if the driver reports neither.
 func recovery(h nvml.Device) (gpu.Recovery, error) {
 	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
 	failed := h.FieldValues(values)
@@ -32,7 +32,7 @@ func recovery(h nvml.Device) (gpu.Recovery, error) {
 	}
 }
 
-// fieldNumber returns the value of a field that holds no negative number.
+// fieldNumber returns the value of a field that is not negative.
 func fieldNumber(v gonvml.FieldValue) uint64 {
 	switch gonvml.ValueType(v.ValueType) {
 	case gonvml.VALUE_TYPE_UNSIGNED_LONG, gonvml.VALUE_TYPE_UNSIGNED_LONG_LONG, gonvml.VALUE_TYPE_SIGNED_LONG_LONG:
@@ -44,8 +44,8 @@ func fieldNumber(v gonvml.FieldValue) uint64 {
 	}
 }
 
-// recoveryOf returns the action by its number. One that is newer than this is
-// more than none, and a reset the least.
+// recoveryOf returns the action with this number. An action that is newer than this program counts
+// as a reset, the least of the actions.
 func recoveryOf(action uint64) gpu.Recovery {
 	switch gonvml.DeviceGpuRecoveryAction(action) {
 	case gonvml.GPU_RECOVERY_ACTION_NONE:

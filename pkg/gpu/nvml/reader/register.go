@@ -8,9 +8,9 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// register puts all GPUs that work into a new event set, each once, and
-// takes what is left in the old one. If no GPU gives events, there is no set. The error
-// is for a driver that has gone, or that is too old.
+// register puts all working GPUs into a new event set, and delivers the events that are left in the
+// old set. If no GPU has events, there is no set. The error means that the driver is gone or too
+// old.
 func (w *watch) register() error {
 	set, failed := w.view.span.Library().NewEventSet()
 	if concernsNode(failed) {
@@ -47,8 +47,8 @@ func (w *watch) register() error {
 	return nil
 }
 
-// include puts one GPU into set, unless failed says why there is no set. It uses nothing
-// of the watch that another GPU uses.
+// include puts one GPU into set, unless failed says why there is no set. It uses no fields of the
+// watch that calls for other GPUs use.
 func (w *watch) include(g *watched, set nvml.EventSet, failed error) error {
 	g.events = 0
 	err := w.attach(g)
@@ -60,7 +60,7 @@ func (w *watch) include(g *watched, set nvml.EventSet, failed error) error {
 		err = w.registerGPU(g, set)
 	}
 	if g.watchable() && !g.reportsMIG() && !g.mig.known {
-		_ = w.learnMIG(g) // or in its turn
+		_ = w.readMIGState(g) // or in its turn
 	}
 	return err
 }
@@ -77,7 +77,7 @@ func (w *watch) attach(g *watched) error {
 	return nil
 }
 
-// registerGPU puts one GPU into set. The error is that of a GPU without events.
+// registerGPU puts one GPU into set. It returns an error if the GPU has no events.
 func (w *watch) registerGPU(g *watched, set nvml.EventSet) error {
 	supported, err := g.handle.SupportedEvents()
 	if err == nil && supported&wantedEvents != 0 {
@@ -118,8 +118,8 @@ func (w *watch) admit() error {
 	return nil
 }
 
-// drain delivers what the event set still holds. If it cannot be read, something may have
-// happened that nobody was told.
+// drain delivers the events that are left in the event set. If the set cannot be read, it delivers
+// EventTopologyChanged, because events may be lost.
 func (w *watch) drain() {
 	if w.set == nil {
 		return
@@ -147,8 +147,8 @@ func (w *watch) free() {
 	w.set = nil
 }
 
-// deaf reports whether no GPU that works gives events, and none will.
-func (w *watch) deaf() bool {
+// hasNoEvents reports whether no working GPU has events, and none will get them.
+func (w *watch) hasNoEvents() bool {
 	for _, g := range w.gpus {
 		if g.silent || g.failed || g.events&gonvml.EventTypeXidCriticalError != 0 {
 			return false

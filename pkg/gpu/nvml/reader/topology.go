@@ -12,12 +12,12 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// nvlinks counts the active NVLinks of one GPU by where they lead.
+// nvlinks counts the active NVLinks of one GPU by their destination.
 type nvlinks struct {
 	// peers by PCI bus ID.
 	peers    map[string]int
 	switches int
-	// err is the first call that failed for a reason other than that there is no such link.
+	// err is the first failed call, except for calls that fail because the link does not exist.
 	err error
 }
 
@@ -32,9 +32,9 @@ func (r *Reader) Links(ctx context.Context, n *gpu.Node) ([]gpu.Link, error) {
 	return links, err
 }
 
-// links describes each pair of working GPUs. It asks each GPU for its NVLinks
-// once. The error is the first call that failed; it never says that the driver has
-// gone, which the next snapshot shows.
+// links returns the link of each pair of working GPUs. It reads the NVLinks of each GPU once. The
+// error is the first failed call. It does not mean that the driver is gone, because the next
+// snapshot detects that.
 func (v *view) links(ctx context.Context, n *gpu.Node) ([]gpu.Link, error) {
 	var working []device
 	for _, g := range n.GPUs {
@@ -57,7 +57,7 @@ func (v *view) links(ctx context.Context, n *gpu.Node) ([]gpu.Link, error) {
 		}
 		nv[i] = v.nvlinks(d.handle)
 	}
-	links, failed := pairs(working, nv)
+	links, failed := pairLinks(working, nv)
 	for i := range nv {
 		failed = cmp.Or(failed, nv[i].err)
 	}
@@ -67,10 +67,10 @@ func (v *view) links(ctx context.Context, n *gpu.Node) ([]gpu.Link, error) {
 	return links, nil
 }
 
-// pairs returns the link of each pair of GPUs. It asks for the place of no more pairs on
-// the PCI tree than it takes to know that of all. The error is the first call that failed.
-func pairs(working []device, nv []nvlinks) (links []gpu.Link, failed error) {
-	met := tree{}
+// pairLinks returns the link of each pair of GPUs. It reads the level on the PCI tree only for
+// pairs whose level does not follow from other pairs. The error is the first failed call.
+func pairLinks(working []device, nv []nvlinks) (links []gpu.Link, failed error) {
+	met := ancestorLevels{}
 	for a := range working {
 		for b := a + 1; b < len(working); b++ {
 			link := join(working[a].gpu, working[b].gpu, nv[a], nv[b])
@@ -83,7 +83,7 @@ func pairs(working []device, nv []nvlinks) (links []gpu.Link, failed error) {
 			}
 			if known {
 				met[[2]int{a, b}] = level
-				link.Path = path(level)
+				link.Path = pathOf(level)
 			}
 			links = append(links, link)
 		}
@@ -91,7 +91,7 @@ func pairs(working []device, nv []nvlinks) (links []gpu.Link, failed error) {
 	return links, failed
 }
 
-// unexpected returns err, or nil if it says that there is no such value.
+// unexpected returns err, or nil if err means that the value does not exist.
 func unexpected(err error) error {
 	if err == nil || unsupported(err) || nvml.Code(err) == gonvml.ERROR_INVALID_ARGUMENT {
 		return nil
@@ -122,8 +122,8 @@ func (v *view) nvlinks(h nvml.Device) nvlinks {
 	return n
 }
 
-// linkStates returns for each NVLink of a GPU whether it is active. Newer drivers
-// answer for all of them in one call.
+// linkStates reports for each NVLink of a GPU whether it is active. Newer drivers answer for all
+// links in one call.
 func linkStates(h nvml.Device) ([]bool, error) {
 	values := make([]gonvml.FieldValue, gonvml.NVLINK_MAX_LINKS)
 	for link := range values {
@@ -132,7 +132,7 @@ func linkStates(h nvml.Device) ([]bool, error) {
 	if err := h.FieldValues(values); err == nil && gonvml.Return(values[0].NvmlReturn) == gonvml.SUCCESS {
 		out := make([]bool, len(values))
 		for link, value := range values {
-			// A link that sleeps wakes up when there is something to send.
+			// A sleeping link counts as active, because it wakes up when there is data to send.
 			out[link] = gonvml.Return(value.NvmlReturn) == gonvml.SUCCESS && fieldNumber(value) != gonvml.NVLINK_STATE_INACTIVE
 		}
 		return out, nil
@@ -143,16 +143,15 @@ func linkStates(h nvml.Device) ([]bool, error) {
 		if err != nil && (nvml.Code(err) != gonvml.ERROR_NOT_SUPPORTED || link == 0) {
 			return out, unexpected(err) // behind the last one, or a GPU without NVLink
 		}
-		// One that is not wired is not supported.
+		// A link that is not wired is not supported.
 		out = append(out, err == nil && state == gonvml.FEATURE_ENABLED)
 	}
 	return out, nil
 }
 
-// count adds an active NVLink to n. Where the first one leads to a switch the
-// others are not asked: a GPU that is made for switches has all its links on
-// them. Which switch it is makes no difference. Drivers that do not report where
-// a link leads show the switch as a bridge on the bus.
+// count adds an active NVLink to n. If the first link leads to a switch, it does not ask for the
+// others, because all links of such a GPU lead to switches. It does not distinguish switches. If a
+// driver does not report the remote type of a link, a switch appears as a bridge on the PCI bus.
 func (v *view) count(h nvml.Device, link int, n *nvlinks) {
 	if n.switches > 0 && len(n.peers) == 0 {
 		n.switches++
@@ -183,8 +182,8 @@ func isBridge(sysRoot, busID string) bool {
 	return err == nil && class>>8 == 0x0680
 }
 
-// path returns NVML's level in the terms of package gpu.
-func path(level gonvml.GpuTopologyLevel) gpu.Path {
+// pathOf returns NVML's level in the terms of package gpu.
+func pathOf(level gonvml.GpuTopologyLevel) gpu.Path {
 	switch level {
 	case gonvml.TOPOLOGY_INTERNAL:
 		return gpu.PathBoard

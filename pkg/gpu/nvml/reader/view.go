@@ -15,11 +15,11 @@ import (
 	"outrigger.dev/pkg/pci"
 )
 
-// parallel is how many GPUs are read at a time. NVML may be called from several
-// threads, and each that waits in it is a thread of the process.
+// parallel is the number of GPUs that are read at a time. NVML supports calls from several threads,
+// but each call that waits takes a thread of the process.
 const parallel = 2
 
-// view is what was read of the GPUs in one span of NVML, and how.
+// view holds the state of the GPUs in one span of NVML, and the means to read it.
 type view struct {
 	span    *nvml.Span
 	proc    driverproc.Root
@@ -31,30 +31,29 @@ type view struct {
 	catalogue catalogue
 	fabrics   fabrics
 	log       *slog.Logger
-	// hidden is done once GPUs that NVML does not show were logged, and lacks
-	// has the device nodes which those lack.
+	// hidden is done after GPUs that NVML does not show were logged. lacks has their device nodes.
 	hidden sync.Once
 	lacks  atomic.Pointer[[]string]
 }
 
-// device is a GPU with its handle. The handle is not valid if NVML gave none.
+// device is a GPU with its handle. The handle is not valid if NVML did not return one.
 type device struct {
 	handle nvml.Device
 	gpu    gpu.GPU
 	failed []failure
 }
 
-// stale reports whether GPUs have come or gone since NVML was initialized, or a device
-// node has appeared that NVML needs to show a GPU: when a driver starts, its device nodes
-// appear one after the other.
+// stale reports whether GPUs have come or gone since NVML was initialized, or a device node has
+// appeared that NVML needs to show a GPU. When a driver starts, its device nodes appear one after
+// the other.
 func (v *view) stale() bool {
-	if nodes := v.lacks.Load(); nodes != nil && slices.ContainsFunc(*nodes, usable) {
+	if nodes := v.lacks.Load(); nodes != nil && slices.ContainsFunc(*nodes, isAccessible) {
 		return true
 	}
 	return v.span.Stale()
 }
 
-// read observes the node, or with again only what the last reading lacks.
+// read reads the node or, if again is set, only the values that the last reading lacks.
 func (v *view) read(ctx context.Context, again bool) (*gpu.Node, error) {
 	devices, err := v.devices(ctx, again)
 	if err != nil {
@@ -64,10 +63,10 @@ func (v *view) read(ctx context.Context, again bool) (*gpu.Node, error) {
 	devices = slices.DeleteFunc(devices, func(d device) bool { return isDisplay(d.gpu.Name) })
 	for i := range devices {
 		if devices[i].settle(); devices[i].gpu.Fault == nil {
-			v.memory.learn(devices[i].gpu)
+			v.memory.storeConstants(devices[i].gpu)
 		}
 	}
-	v.memory.recall(devices)
+	v.memory.restoreFaulty(devices)
 	markDoubles(devices)
 	fillCaps(v.proc, devices)
 	node := &gpu.Node{GPUs: make([]gpu.GPU, 0, len(devices))}
@@ -77,7 +76,7 @@ func (v *view) read(ctx context.Context, again bool) (*gpu.Node, error) {
 		d.gpu.NUMANode = pci.NUMANode(v.sysRoot, d.gpu.PCI.BusID)
 		node.GPUs = append(node.GPUs, d.gpu)
 	}
-	v.memory.keep(devices)
+	v.memory.rememberWorking(devices)
 	return node, nil
 }
 
@@ -89,7 +88,7 @@ func (v *view) devices(ctx context.Context, again bool) ([]device, error) {
 	}
 	all := make([]device, count)
 	g, ctx := errgroup.WithContext(ctx)
-	// A goroutine for each GPU would cost more: each one grows its stack three times.
+	// A goroutine for each GPU would cost more, because each one grows its stack three times.
 	var next atomic.Int64
 	for range min(parallel, count) {
 		g.Go(func() error {
@@ -111,7 +110,7 @@ func (v *view) devices(ctx context.Context, again bool) ([]device, error) {
 	return all, nil
 }
 
-// deviceCount returns how many GPUs NVML lists, which does not change in a span.
+// deviceCount returns the number of GPUs that NVML lists. It does not change in a span.
 func (v *view) deviceCount() (int, error) {
 	if n := v.gpus.Load(); n != nil {
 		return *n, nil
@@ -123,6 +122,6 @@ func (v *view) deviceCount() (int, error) {
 	return n, err
 }
 
-// isDisplay reports whether a GPU of this name only drives the monitor of a DGX
-// station, and takes no work.
+// isDisplay reports whether a GPU with this name only drives the monitor of a DGX Station. It
+// cannot run other work.
 func isDisplay(name string) bool { return name == "DGX Display" || name == "NVIDIA DGX Display" }

@@ -14,33 +14,32 @@ import (
 )
 
 const (
-	// restEvery is how long a watch waits for an event at rest. After it the
-	// watch checks what NVML does not report. An event, or the end of the watch,
-	// ends the wait at once; where NVML ignores the interrupt (nvml.h promises
-	// that it does not) it bounds how long a claimer of the lease waits for NVML.
+	// restEvery is the time that a watch waits for an event if no change is expected. It then checks
+	// for changes that NVML does not report. An event or the end of the watch ends the wait at
+	// once. If NVML ignores the interrupt, against the promise of nvml.h, restEvery bounds the time
+	// that a claimer of the lease waits.
 	restEvery = 30 * time.Second
-	// asks is how many GPUs a watch at rest asks after each wait, in turn. On a node
-	// with 8 GPUs that makes 10 calls a minute with the waits, and each GPU is asked
-	// once a minute.
+	// asks is the number of GPUs that a watch asks in turn after each wait. On a node with 8 GPUs,
+	// this makes 10 calls a minute including the waits, and asks each GPU once a minute.
 	asks = 4
-	// probeEvery is the first pause while there is something to wait for that NVML
-	// does not report: GPUs that do not answer, or that join their fabric. The pauses
-	// double up to two thirds of restEvery: a GPU works again soon after it answers.
+	// probeEvery is the first pause while the watch expects a change that NVML does not report: of
+	// GPUs that do not answer, or that join their fabric. The pauses double up to two thirds of
+	// restEvery, so that a GPU is used again soon after it answers.
 	probeEvery = 2 * time.Second
-	// maxFailures is how many waits in a row may fail. The pause after the first one is a
-	// twentieth of probeEvery; it doubles.
+	// maxFailures is the number of successive waits that may fail. The pause after the first
+	// failure is a twentieth of probeEvery, and doubles with each one.
 	maxFailures = 6
-	// maxPending bounds how many events are taken from a set that is given up.
+	// maxPending bounds the number of events that are taken from an old set.
 	maxPending = 256
-	// wantedEvents are registered where a GPU supports them. Uncorrectable
-	// memory errors come as XID 48 too, so their own event is not needed.
+	// wantedEvents are registered if the GPU supports them. Uncorrectable memory errors also cause
+	// XID 48, so their separate event is not needed.
 	wantedEvents = gonvml.EventTypeXidCriticalError | gonvml.EventMigConfigChange | gonvml.EventTypeGpuRecoveryAction
 )
 
-// times are how long a watch waits: restEvery and probeEvery, less in tests.
+// times holds the waiting times of a watch. Tests set shorter ones.
 type times struct{ rest, probe time.Duration }
 
-// soon returns the pauses while something is expected.
+// soon returns the pauses while a change is expected.
 func (t times) soon() pace.Backoff { return pace.Backoff{First: t.probe, Most: t.rest / 3 * 2} }
 
 // watch is one Watch that is running.
@@ -50,18 +49,18 @@ type watch struct {
 	deliver func(gpu.Event)
 	log     *slog.Logger
 
-	// set is nil while no GPU gives events.
+	// set is nil while no GPU has events.
 	set  *nvml.EventSet
 	gpus []*watched
-	// fabrics is the count of changes of fabrics that was reported.
+	// fabrics is the number of changes of fabrics that were reported.
 	fabrics int
-	// soon are the pauses while something is expected.
+	// soon has the pauses while a change is expected.
 	soon pace.Backoff
-	// probed is when the watch last checked what NVML does not report.
+	// probed is the time of the last check for changes that NVML does not report.
 	probed time.Time
-	// turn is the GPU that is asked next.
+	// turn is the position of the next GPU to ask.
 	turn int
-	// stale is set once it was reported that the kernel has other GPUs than NVML.
+	// stale is set after the watch has reported that the kernel has other GPUs than NVML.
 	stale bool
 }
 
@@ -69,25 +68,24 @@ type watch struct {
 type watched struct {
 	index  int
 	handle nvml.Device
-	// events is what is registered for the GPU in the current set.
+	// events are the event types of the GPU that are registered in the current set.
 	events uint64
-	// silent GPUs do not work. They work again when they answer lostTo.
+	// silent is set if the GPU does not work. It works again when it answers lostTo.
 	silent bool
 	lostTo func(nvml.Device) error
-	// failed is set for a GPU that works, but failed to be registered. logged is set
-	// once that was logged.
+	// failed is set if the GPU works, but could not be registered. logged is set after this was
+	// logged.
 	failed, logged bool
-	// mig is what is known of the MIG state of a GPU that does not report its
-	// changes.
+	// mig is the known MIG state of a GPU that does not report MIG changes.
 	mig migState
-	// asked counts how often the GPU was asked in its turn.
+	// asked counts how often the GPU was asked in turn.
 	asked int
 }
 
 // watchable reports whether calls for the GPU can succeed.
 func (g *watched) watchable() bool { return !g.silent && g.handle.Valid() }
 
-// run watches until ctx ends, and returns its cause, or why it cannot watch.
+// run watches until ctx ends, and returns the cause of ctx, or why it cannot watch.
 func (w *watch) run(ctx context.Context) error {
 	count, err := w.view.deviceCount()
 	if err != nil {
@@ -100,7 +98,7 @@ func (w *watch) run(ctx context.Context) error {
 	if err := w.register(); err != nil {
 		return err
 	}
-	if w.deaf() {
+	if w.hasNoEvents() {
 		w.log.Info("no gpu of this node reports xids, checking the gpus periodically")
 	}
 	w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
@@ -116,7 +114,7 @@ func (w *watch) run(ctx context.Context) error {
 		case concernsNode(err):
 			return err
 		case (code == gonvml.ERROR_GPU_IS_LOST || code == gonvml.ERROR_RESET_REQUIRED) && failures == 0:
-			// The set is of no use any more: leave the lost ones out.
+			// The set is unusable now. Leave the lost GPUs out of the next one.
 			failures++
 			w.findSilent()
 			if err := w.register(); err != nil {
@@ -154,8 +152,8 @@ func (w *watch) next(ctx context.Context) error {
 	case err == nil:
 		w.event(event)
 	case nvml.Code(err) == gonvml.ERROR_TIMEOUT && time.Since(start) < min(limit, w.times.probe)/20:
-		// A library that does not wait is not asked all the time. A wait that a signal
-		// to this process has ended begins again at once.
+		// Pause, in case the library does not wait. A wait that a signal to this process has ended
+		// is repeated at once.
 		pace.Pause(ctx, min(limit, w.times.probe))
 	}
 	return err
@@ -164,8 +162,8 @@ func (w *watch) next(ctx context.Context) error {
 func (w *watch) event(e nvml.Event) {
 	id, known := w.uuid(e.Device)
 	if known && id == "" {
-		// Without a name it is advertised to nobody; an event without a GPU would
-		// count against all the others.
+		// A GPU without a UUID is not advertised, and an event without a GPU would count against
+		// all GPUs.
 		w.log.Warn("ignoring nvml event of a gpu without uuid", "type", e.EventType, "data", e.EventData.EventData)
 		return
 	}
@@ -183,8 +181,8 @@ func (w *watch) event(e nvml.Event) {
 	}
 }
 
-// uuid returns the GPU of an event, and whether it is one that was registered.
-// That of a GPU which is gone is known from before.
+// uuid returns the GPU of an event, and whether it is registered. It also knows GPUs that have gone
+// since then.
 func (w *watch) uuid(h nvml.Device) (id gpu.UUID, known bool) {
 	for _, g := range w.gpus {
 		if g.handle.Is(h) {
@@ -199,8 +197,8 @@ func (w *watch) uuid(h nvml.Device) (id gpu.UUID, known bool) {
 	return id, false
 }
 
-// id returns the UUID of a GPU, empty if it is not known. It asks for it if nobody has
-// done so.
+// id returns the UUID of a GPU, empty if it is not known. It reads the UUID if it was not read
+// before.
 func (w *watch) id(g *watched) gpu.UUID {
 	if id := w.view.memory.uuid(g.index); id != "" || !g.handle.Valid() {
 		return id
@@ -209,6 +207,6 @@ func (w *watch) id(g *watched) gpu.UUID {
 	if err := readUUID(g.handle, &seen); err != nil || !seen.UUID.Valid() {
 		return ""
 	}
-	w.view.memory.learn(seen, symUUID)
+	w.view.memory.storeConstants(seen, symUUID)
 	return seen.UUID
 }

@@ -10,14 +10,14 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// migState is what is known of a GPU that does not report changes of its MIG
-// mode and its MIG devices.
+// migState is the known state of a GPU that does not report changes of its MIG mode and its MIG
+// devices.
 type migState struct {
-	// known is set once it was read whether the GPU has the mode, and capable if it has.
+	// known is set after it was read whether the GPU has a MIG mode. capable is set if it has.
 	known, capable bool
-	// minor names the GPU in the folders of the kernel driver.
+	// minor identifies the GPU in the folders of the kernel driver.
 	minor int
-	// current and pending are the mode.
+	// current and pending are the modes now and after the next reset.
 	current, pending int
 	// instances has the compute instances of each GPU instance.
 	instances map[uint32][]uint32
@@ -26,13 +26,13 @@ type migState struct {
 // reportsMIG reports whether NVML has an event for changes of MIG devices.
 func (g *watched) reportsMIG() bool { return g.events&gonvml.EventMigConfigChange != 0 }
 
-// mute reports whether the watch has to poll for changes of the GPU's MIG devices.
-func (w *watch) mute(g *watched) bool {
+// mustPollMIG reports whether the watch has to poll for changes of the GPU's MIG devices.
+func (w *watch) mustPollMIG(g *watched) bool {
 	return g.mig.capable && g.watchable() && !g.reportsMIG() && w.view.memory.uuid(g.index) != ""
 }
 
-// learnMIG reads the MIG state of a GPU that does not report its changes.
-func (w *watch) learnMIG(g *watched) error {
+// readMIGState reads the MIG state of a GPU that does not report MIG changes.
+func (w *watch) readMIGState(g *watched) error {
 	current, pending, err := g.handle.MIGMode()
 	if err != nil {
 		g.mig.known = unsupported(err)
@@ -47,7 +47,7 @@ func (w *watch) learnMIG(g *watched) error {
 	return err
 }
 
-// minor returns the minor of a GPU. It asks for it if nobody has done so.
+// minor returns the minor of a GPU. It reads the minor if it was not read before.
 func (w *watch) minor(g *watched) (int, error) {
 	seen, known := w.view.memory.constants(g.index)
 	if known[symMinor] {
@@ -55,13 +55,13 @@ func (w *watch) minor(g *watched) (int, error) {
 	}
 	err := readMinor(g.handle, &seen)
 	if err == nil {
-		w.view.memory.learn(seen, symMinor)
+		w.view.memory.storeConstants(seen, symMinor)
 	}
 	return seen.Minor, err
 }
 
-// checkMode delivers EventMIGChanged if the MIG mode of a GPU has changed, or one of its
-// compute instances.
+// checkMode delivers EventMIGChanged if the MIG mode of a GPU, or one of its compute instances, has
+// changed.
 func (w *watch) checkMode(g *watched) error {
 	current, pending, err := g.handle.MIGMode()
 	if err != nil {
@@ -73,12 +73,12 @@ func (w *watch) checkMode(g *watched) error {
 	return nil
 }
 
-// checkInstances delivers EventMIGChanged for GPUs whose GPU instances have changed. The
-// kernel driver keeps a folder for each, so that it costs no call of NVML. Compute
-// instances alone are compared when it is the turn of their GPU.
+// checkInstances delivers EventMIGChanged for GPUs whose GPU instances have changed. It needs no
+// call of NVML, because the kernel driver keeps a folder for each instance. Changes of only compute
+// instances are found when the GPU is asked in turn.
 func (w *watch) checkInstances() {
 	for _, g := range w.gpus {
-		if !w.mute(g) {
+		if !w.mustPollMIG(g) {
 			continue
 		}
 		if !slices.Equal(w.view.proc.GPUInstances(g.mig.minor), slices.Sorted(maps.Keys(g.mig.instances))) {
@@ -89,7 +89,7 @@ func (w *watch) checkInstances() {
 	}
 }
 
-// changed delivers EventMIGChanged if now differs from what was known.
+// changed delivers EventMIGChanged if now differs from the known state.
 func (w *watch) changed(g *watched, now migState) {
 	was := g.mig
 	g.mig = now

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// counter adds up a counter of the driver, which wraps, and begins again with the driver.
+// counter adds up a counter of the driver that wraps, and that begins again with the driver.
 type counter struct {
 	last, total float64
 	begun       bool
@@ -17,9 +17,9 @@ func (s *Sampler) counter(f Field) *counter {
 	return s.counters[f]
 }
 
-// add returns the sum of all increases, and of what the counter had at first. A counter
-// that is smaller than before has wrapped if its type is narrow and it was in the upper
-// half; otherwise it has begun again.
+// add returns the first value of the counter plus all increases since then. A counter that is
+// smaller than before has wrapped if its type is narrow and it was in the upper half. Otherwise it
+// has begun again.
 func (c *counter) add(value, width float64) float64 {
 	switch {
 	case !c.begun:

@@ -6,18 +6,18 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// getter is a call of NVML, or two that belong together, that gives values of a GPU.
+// getter is a call of NVML, or two calls that belong together, that returns values of a GPU.
 type getter struct {
 	symbol string
 	fields []Field
-	// static says that the values do not change while the driver runs: they are read
-	// again after slowPeriod only.
+	// static says that the values do not change while the driver runs. They are read again only
+	// after slowPeriod.
 	static bool
 	read   func(d nvml.Device, put func(Field, float64)) error
 }
 
-// one is a getter of one value, which is multiplied by scale.
-func one[N ~uint32 | ~uint64 | ~int | ~int32](symbol string, f Field, scale float64, call func(nvml.Device) (N, error)) getter {
+// oneValue returns a getter of one value, which is multiplied by scale.
+func oneValue[N ~uint32 | ~uint64 | ~int | ~int32](symbol string, f Field, scale float64, call func(nvml.Device) (N, error)) getter {
 	return getter{symbol: symbol, fields: []Field{f}, read: func(d nvml.Device, put func(Field, float64)) error {
 		value, err := call(d)
 		if err == nil {
@@ -27,33 +27,33 @@ func one[N ~uint32 | ~uint64 | ~int | ~int32](symbol string, f Field, scale floa
 	}}
 }
 
-// fixed marks the values of a getter as static.
-func fixed(g getter) getter {
+// staticGetter returns g with static set.
+func staticGetter(g getter) getter {
 	g.static = true
 	return g
 }
 
 func clock(f Field, which gonvml.ClockType) getter {
-	return one("nvmlDeviceGetClockInfo", f, 1, func(d nvml.Device) (uint32, error) { return d.Clock(which) })
+	return oneValue("nvmlDeviceGetClockInfo", f, 1, func(d nvml.Device) (uint32, error) { return d.Clock(which) })
 }
 
 func maxClock(f Field, which gonvml.ClockType) getter {
-	return fixed(one("nvmlDeviceGetMaxClockInfo", f, 1, func(d nvml.Device) (uint32, error) { return d.MaxClock(which) }))
+	return staticGetter(oneValue("nvmlDeviceGetMaxClockInfo", f, 1, func(d nvml.Device) (uint32, error) { return d.MaxClock(which) }))
 }
 
 func appClock(f Field, which gonvml.ClockType) getter {
-	return one("nvmlDeviceGetApplicationsClock", f, 1, func(d nvml.Device) (uint32, error) { return d.ApplicationsClock(which) })
+	return oneValue("nvmlDeviceGetApplicationsClock", f, 1, func(d nvml.Device) (uint32, error) { return d.ApplicationsClock(which) })
 }
 
 func threshold(f Field, which gonvml.TemperatureThresholds) getter {
-	return fixed(one("nvmlDeviceGetTemperatureThreshold", f, 1, func(d nvml.Device) (uint32, error) { return d.TemperatureThreshold(which) }))
+	return staticGetter(oneValue("nvmlDeviceGetTemperatureThreshold", f, 1, func(d nvml.Device) (uint32, error) { return d.TemperatureThreshold(which) }))
 }
 
 // milliwatts is the scale from NVML's unit of power to DCGM's.
 const milliwatts = 1e-3
 
-// getters are the calls for values of a whole GPU. Memory is read by memory, since MIG
-// devices have it too.
+// getters returns the calls for values of a whole GPU. The function memory reads memory, because
+// MIG devices also have memory.
 func getters() []getter {
 	return append([]getter{
 		clock(DCGM_FI_DEV_SM_CLOCK, gonvml.CLOCK_SM),
@@ -61,34 +61,34 @@ func getters() []getter {
 		clock(DCGM_FI_DEV_VIDEO_CLOCK, gonvml.CLOCK_VIDEO),
 		appClock(DCGM_FI_DEV_APP_SM_CLOCK, gonvml.CLOCK_SM),
 		appClock(DCGM_FI_DEV_APP_MEM_CLOCK, gonvml.CLOCK_MEM),
-		one("nvmlDeviceGetCurrentClocksEventReasons", DCGM_FI_DEV_CLOCKS_EVENT_REASONS, 1, nvml.Device.ClocksEventReasons),
+		oneValue("nvmlDeviceGetCurrentClocksEventReasons", DCGM_FI_DEV_CLOCKS_EVENT_REASONS, 1, nvml.Device.ClocksEventReasons),
 		maxClock(DCGM_FI_DEV_MAX_SM_CLOCK, gonvml.CLOCK_SM),
 		maxClock(DCGM_FI_DEV_MAX_MEM_CLOCK, gonvml.CLOCK_MEM),
 		maxClock(DCGM_FI_DEV_MAX_VIDEO_CLOCK, gonvml.CLOCK_VIDEO),
-		one("nvmlDeviceGetTemperature", DCGM_FI_DEV_GPU_TEMP_CELSIUS, 1, nvml.Device.Temperature),
+		oneValue("nvmlDeviceGetTemperature", DCGM_FI_DEV_GPU_TEMP_CELSIUS, 1, nvml.Device.Temperature),
 		threshold(DCGM_FI_DEV_MEMORY_MAX_OP_TEMP_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_MEM_MAX),
 		threshold(DCGM_FI_DEV_GPU_MAX_OP_TEMP_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_GPU_MAX),
 		threshold(DCGM_FI_DEV_GPU_TEMP_SLOWDOWN_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_SLOWDOWN),
 		threshold(DCGM_FI_DEV_GPU_TEMP_SHUTDOWN_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_SHUTDOWN),
-		one("nvmlDeviceGetPowerUsage", DCGM_FI_DEV_BOARD_POWER_WATTS, milliwatts, nvml.Device.PowerUsage),
-		one("nvmlDeviceGetTotalEnergyConsumption", DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1, nvml.Device.Energy),
-		one("nvmlDeviceGetPowerManagementLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_REQUESTED_WATTS, milliwatts, nvml.Device.PowerLimit),
-		fixed(getter{symbol: "nvmlDeviceGetPowerManagementLimitConstraints", fields: []Field{DCGM_FI_DEV_BOARD_POWER_LIMIT_MIN_WATTS, DCGM_FI_DEV_BOARD_POWER_LIMIT_MAX_WATTS}, read: powerLimits}),
-		fixed(one("nvmlDeviceGetPowerManagementDefaultLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_DEFAULT_WATTS, milliwatts, nvml.Device.DefaultPowerLimit)),
-		one("nvmlDeviceGetEnforcedPowerLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS, milliwatts, nvml.Device.EnforcedPowerLimit),
-		one("nvmlDeviceGetPerformanceState", DCGM_FI_DEV_GPU_PSTATE, 1, nvml.Device.PerformanceState),
-		one("nvmlDeviceGetFanSpeed", DCGM_FI_DEV_FAN_SPEED, 1, nvml.Device.FanSpeed),
-		one("nvmlDeviceGetPcieReplayCounter", DCGM_FI_DEV_PCIE_REPLAY_TOTAL, 1, nvml.Device.PCIeReplays),
+		oneValue("nvmlDeviceGetPowerUsage", DCGM_FI_DEV_BOARD_POWER_WATTS, milliwatts, nvml.Device.PowerUsage),
+		oneValue("nvmlDeviceGetTotalEnergyConsumption", DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1, nvml.Device.Energy),
+		oneValue("nvmlDeviceGetPowerManagementLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_REQUESTED_WATTS, milliwatts, nvml.Device.PowerLimit),
+		staticGetter(getter{symbol: "nvmlDeviceGetPowerManagementLimitConstraints", fields: []Field{DCGM_FI_DEV_BOARD_POWER_LIMIT_MIN_WATTS, DCGM_FI_DEV_BOARD_POWER_LIMIT_MAX_WATTS}, read: powerLimits}),
+		staticGetter(oneValue("nvmlDeviceGetPowerManagementDefaultLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_DEFAULT_WATTS, milliwatts, nvml.Device.DefaultPowerLimit)),
+		oneValue("nvmlDeviceGetEnforcedPowerLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS, milliwatts, nvml.Device.EnforcedPowerLimit),
+		oneValue("nvmlDeviceGetPerformanceState", DCGM_FI_DEV_GPU_PSTATE, 1, nvml.Device.PerformanceState),
+		oneValue("nvmlDeviceGetFanSpeed", DCGM_FI_DEV_FAN_SPEED, 1, nvml.Device.FanSpeed),
+		oneValue("nvmlDeviceGetPcieReplayCounter", DCGM_FI_DEV_PCIE_REPLAY_TOTAL, 1, nvml.Device.PCIeReplays),
 		{symbol: "nvmlDeviceGetUtilizationRates", fields: []Field{DCGM_FI_DEV_GPU_UTIL_RATIO, DCGM_FI_DEV_MEM_COPY_UTIL}, read: utilization},
-		one("nvmlDeviceGetEncoderUtilization", DCGM_FI_DEV_ENC_UTIL, 1, nvml.Device.EncoderUtilization),
-		one("nvmlDeviceGetDecoderUtilization", DCGM_FI_DEV_DEC_UTIL, 1, nvml.Device.DecoderUtilization),
+		oneValue("nvmlDeviceGetEncoderUtilization", DCGM_FI_DEV_ENC_UTIL, 1, nvml.Device.EncoderUtilization),
+		oneValue("nvmlDeviceGetDecoderUtilization", DCGM_FI_DEV_DEC_UTIL, 1, nvml.Device.DecoderUtilization),
 		{symbol: "nvmlDeviceGetCurrPcieLinkGeneration", fields: []Field{DCGM_FI_DEV_PCIE_LINK_GEN, DCGM_FI_DEV_PCIE_LINK_WIDTH}, read: pcieLink},
-		fixed(getter{symbol: "nvmlDeviceGetMaxPcieLinkGeneration", fields: []Field{DCGM_FI_DEV_PCIE_MAX_LINK_GEN, DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH}, read: maxPCIeLink}),
+		staticGetter(getter{symbol: "nvmlDeviceGetMaxPcieLinkGeneration", fields: []Field{DCGM_FI_DEV_PCIE_MAX_LINK_GEN, DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH}, read: maxPCIeLink}),
 		{symbol: "nvmlDeviceGetBAR1MemoryInfo", fields: []Field{DCGM_FI_DEV_BAR1_TOTAL, DCGM_FI_DEV_BAR1_USED, DCGM_FI_DEV_BAR1_FREE}, read: bar1},
-		fixed(one("nvmlDeviceGetRetiredPages", DCGM_FI_DEV_PAGE_RETIRED_SBE_TOTAL, 1, func(d nvml.Device) (int, error) {
+		staticGetter(oneValue("nvmlDeviceGetRetiredPages", DCGM_FI_DEV_PAGE_RETIRED_SBE_TOTAL, 1, func(d nvml.Device) (int, error) {
 			return d.RetiredPages(gonvml.PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS)
 		})),
-		fixed(one("nvmlDeviceGetRetiredPages", DCGM_FI_DEV_PAGE_RETIRED_DBE_TOTAL, 1, func(d nvml.Device) (int, error) {
+		staticGetter(oneValue("nvmlDeviceGetRetiredPages", DCGM_FI_DEV_PAGE_RETIRED_DBE_TOTAL, 1, func(d nvml.Device) (int, error) {
 			return d.RetiredPages(gonvml.PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR)
 		})),
 		{symbol: "nvmlDeviceGetGridLicensableFeatures_v4", fields: []Field{DCGM_FI_DEV_VGPU_LICENSE_STATUS}, static: true, read: licence},
@@ -142,8 +142,8 @@ func bar1(d nvml.Device, put func(Field, float64)) error {
 	return err
 }
 
-// licence gives 1 for a GPU with a vGPU feature that has a licence. A GPU without such
-// features has 0, as in DCGM.
+// licence puts 1 for a GPU with a licensed vGPU feature. As in DCGM, it puts 0 for a GPU without
+// such features.
 func licence(d nvml.Device, put func(Field, float64)) error {
 	features, err := d.Licensable()
 	if err != nil {
@@ -167,15 +167,15 @@ func migMode(d nvml.Device, put func(Field, float64)) error {
 	return err
 }
 
-// memoryFields are what memory gives.
+// memoryFields returns the fields that memory puts.
 func memoryFields() []Field {
 	return []Field{DCGM_FI_DEV_FB_TOTAL, DCGM_FI_DEV_FB_FREE, DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_FB_RESERVED, DCGM_FI_DEV_FB_USED_RATIO}
 }
 
 const symMemory = "nvmlDeviceGetMemoryInfo_v2"
 
-// memory reads the memory of a GPU or MIG device, in MiB. Drivers before 510 count what
-// they reserve as used, and do not say how much that is.
+// memory reads the memory of a GPU or MIG device, in MiB. Drivers before 510 count reserved memory
+// as used, and do not report its size.
 func memory(d nvml.Device, put func(Field, float64)) error {
 	m, err := d.MemoryInfoV2()
 	if nvml.Missing(err) {

@@ -46,7 +46,7 @@ func (r *reading) units() error {
 	return nil
 }
 
-// supported asks whether the GPU has GPM, until the driver says so.
+// supported asks whether the GPU has GPM, until the driver has answered.
 func (r *reading) supported() error {
 	s := r.sampler
 	if s.asked {
@@ -57,10 +57,10 @@ func (r *reading) supported() error {
 		s.gpm, s.asked = err == nil && has, true
 		return nil
 	}
-	return r.done(err, symGPMSupport)
+	return r.checkCall(err, symGPMSupport)
 }
 
-// metrics returns the metrics that are wanted, of the whole GPU or of GPU instances.
+// metrics returns the wanted metrics of the whole GPU, or of GPU instances.
 func (s *Sampler) metrics(whole bool) []unit {
 	var out []unit
 	for _, u := range s.plan.units {
@@ -71,14 +71,14 @@ func (s *Sampler) metrics(whole bool) []unit {
 	return out
 }
 
-// gauge takes a sample of the counters and reads what changed since the last one.
+// gauge takes a sample of the counters and reads the metrics of the time since the last sample.
 func (r *reading) gauge(g *gauge, instance int, wanted []unit, into Values) error {
 	fields := make([]Field, len(wanted))
 	metrics := make([]gonvml.GpmMetric, len(wanted))
 	for i, u := range wanted {
 		fields[i], metrics[i].MetricId = u.field, uint32(u.id)
 	}
-	ready, err := g.take(r.span.Library(), r.sampler.device, instance, r.sampler.cfg.Now())
+	ready, err := g.takeSample(r.span.Library(), r.sampler.device, instance, r.sampler.cfg.Now())
 	if err == nil && ready {
 		err = r.span.Library().GPMMetrics(g.earlier, g.later, metrics)
 	}
@@ -86,7 +86,7 @@ func (r *reading) gauge(g *gauge, instance int, wanted []unit, into Values) erro
 		if instance >= 0 {
 			fields = nil // another instance may have them
 		}
-		return r.done(err, symGPM, fields...)
+		return r.checkCall(err, symGPM, fields...)
 	}
 	if !ready {
 		r.sample.Begun = true
@@ -98,7 +98,7 @@ func (r *reading) gauge(g *gauge, instance int, wanted []unit, into Values) erro
 			if instance >= 0 {
 				absent = nil
 			}
-			if err := r.done(&nvml.Error{Symbol: symGPM, Return: ret}, symGPM, absent...); err != nil {
+			if err := r.checkCall(&nvml.Error{Symbol: symGPM, Return: ret}, symGPM, absent...); err != nil {
 				return err
 			}
 			continue
@@ -115,8 +115,9 @@ type gauge struct {
 	taken, full    bool
 }
 
-// take takes a sample, unless the last one is too recent. It reports whether there are two.
-func (g *gauge) take(library nvml.Library, d nvml.Device, instance int, now time.Time) (bool, error) {
+// takeSample takes a sample, unless the last one is too recent. It reports whether there are two
+// samples.
+func (g *gauge) takeSample(library nvml.Library, d nvml.Device, instance int, now time.Time) (bool, error) {
 	if g.taken && now.Sub(g.at) < gpmPause {
 		return false, nil
 	}
@@ -138,7 +139,8 @@ func (g *gauge) take(library nvml.Library, d nvml.Device, instance int, now time
 	return g.full, nil
 }
 
-// free frees the samples. It does nothing for a span that has ended, which has freed them.
+// free frees the samples. It does nothing for a span that has ended, because the end has freed
+// them.
 func (g *gauge) free() {
 	if g.full {
 		_ = g.earlier.Free() // it was allocated by the same library

@@ -6,17 +6,18 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// lane is a kind of error that is counted for each NVLink. DCGM's fields of the links 0 to 5, 6
-// to 11, 12 to 14 and 15 to 17 have consecutive numbers; NVML has field values of the first twelve.
-type lane struct {
+// linkErrorKind is a kind of error that is counted for each NVLink. DCGM's fields of the links 0 to
+// 5, 6 to 11, 12 to 14 and 15 to 17 have consecutive numbers. NVML has field values of the first
+// twelve links.
+type linkErrorKind struct {
 	counter                                    gonvml.NvLinkErrorCounter
 	links0, links6, links12, links15           Field
 	valuesOfLinks0, valuesOfLinks6, valueOfAll uint32
 	ofAll                                      Field
 }
 
-func lanes() []lane {
-	return []lane{
+func lanes() []linkErrorKind {
+	return []linkErrorKind{
 		{
 			counter:        gonvml.NVLINK_ERROR_DL_CRC_FLIT,
 			links0:         DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_L0_TOTAL,
@@ -64,14 +65,14 @@ func lanes() []lane {
 	}
 }
 
-// linkValues are the field values of NVLinks: their errors, and what NVLink 5 counts.
-func linkValues() []numbered {
-	var out []numbered
+// linkValues returns the field values of NVLinks: their errors, and the counters of NVLink 5.
+func linkValues() []fieldSource {
+	var out []fieldSource
 	for _, l := range lanes() {
-		out = append(out, numbered{field: l.ofAll, id: l.valueOfAll, scope: allLinks, scale: 1})
+		out = append(out, fieldSource{field: l.ofAll, id: l.valueOfAll, scope: allLinks, scale: 1})
 		for i := range uint32(6) {
-			out = append(out, numbered{field: l.links0 + Field(i), id: l.valuesOfLinks0 + i, scale: 1}, //nolint:gosec // below 6
-				numbered{field: l.links6 + Field(i), id: l.valuesOfLinks6 + i, scale: 1}) //nolint:gosec // below 6
+			out = append(out, fieldSource{field: l.links0 + Field(i), id: l.valuesOfLinks0 + i, scale: 1}, //nolint:gosec // below 6
+				fieldSource{field: l.links6 + Field(i), id: l.valuesOfLinks6 + i, scale: 1}) //nolint:gosec // below 6
 		}
 	}
 	for f, id := range map[Field]uint32{
@@ -96,12 +97,12 @@ func linkValues() []numbered {
 		DCGM_FI_DEV_NVLINK_EFFECTIVE_ERROR_TOTAL:     gonvml.FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS,
 		DCGM_FI_DEV_NVLINK_ECC_ERROR_TOTAL:           gonvml.FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL,
 	} {
-		out = append(out, numbered{field: f, id: id, scope: allLinks, scale: 1})
+		out = append(out, fieldSource{field: f, id: id, scope: allLinks, scale: 1})
 	}
 	return out
 }
 
-// linkErrors are the getters of the errors of links that have no field values.
+// linkErrors returns the getters of errors of links without field values.
 func linkErrors() []getter {
 	var out []getter
 	for _, l := range lanes() {
@@ -112,10 +113,11 @@ func linkErrors() []getter {
 	return out
 }
 
-// linkError is the getter of the errors of one link. A GPU without the link does not support it.
+// linkError returns the getter of the errors of one link. A GPU without the link does not support
+// it.
 func linkError(f Field, link int, counter gonvml.NvLinkErrorCounter) getter {
 	const symbol = "nvmlDeviceGetNvLinkErrorCounter"
-	return one(symbol, f, 1, func(d nvml.Device) (uint64, error) {
+	return oneValue(symbol, f, 1, func(d nvml.Device) (uint64, error) {
 		count, err := d.NVLinkErrors(link, counter)
 		if nvml.Code(err) == gonvml.ERROR_INVALID_ARGUMENT {
 			err = &nvml.Error{Symbol: symbol, Return: gonvml.ERROR_NOT_SUPPORTED}

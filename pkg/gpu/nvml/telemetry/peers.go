@@ -8,8 +8,8 @@ import (
 
 const symPeers = "nvmlDeviceGetP2PStatus"
 
-// peers reads how the GPU reaches the other GPUs of the node, if that is wanted. It is kept
-// until the GPUs are reported anew: there are many pairs, and they do not change.
+// peers reads, if wanted, whether the GPU reaches the other GPUs of the node over NVLink. The
+// result is kept as long as static values, because there are many pairs and they do not change.
 func (r *reading) peers() error {
 	s := r.sampler
 	if !s.wants(PeerStatus) {
@@ -19,7 +19,7 @@ func (r *reading) peers() error {
 		library := r.span.Library()
 		count, err := library.DeviceCount()
 		if err != nil {
-			return r.done(err, "nvmlDeviceGetCount_v2")
+			return r.checkCall(err, "nvmlDeviceGetCount_v2")
 		}
 		s.peers, s.alone = map[int]uint32{}, false
 		for i := range count {
@@ -34,7 +34,7 @@ func (r *reading) peers() error {
 	return nil
 }
 
-// peer reads how the GPU reaches the one with an index.
+// peer reads whether the GPU reaches the GPU with this index over NVLink.
 func (r *reading) peer(library nvml.Library, index int) error {
 	s := r.sampler
 	other, err := library.Device(index)
@@ -52,5 +52,5 @@ func (r *reading) peer(library nvml.Library, index int) error {
 	if code := nvml.Code(err); code == gonvml.ERROR_GPU_IS_LOST || code == gonvml.ERROR_RESET_REQUIRED {
 		return nil // that may be the other one
 	}
-	return r.done(err, symPeers, PeerStatus)
+	return r.checkCall(err, symPeers, PeerStatus)
 }

@@ -6,30 +6,30 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// processes adds up what the processes on a GPU use.
+// processes adds up the utilization of the processes on a GPU.
 type processes struct {
 	// seen is the time stamp of the newest sample of the driver, in microseconds.
 	seen uint64
-	// busy is what is known of each process that runs.
-	busy map[uint32]*busy
+	// busy has an entry for each running process.
+	busy map[uint32]*busyTime
 }
 
-// busy is how long a process has kept the GPU busy.
-type busy struct {
+// busyTime is the time that a process has kept the GPU busy.
+type busyTime struct {
 	seconds float64
 	// until is the time stamp of the last sample.
 	until uint64
 }
 
-// longestGap is the longest time between two samples of one process in which it counts as
-// equally busy, in microseconds: after a longer one the driver had no samples.
+// longestGap is the longest time between two samples of a process, in microseconds, for which the
+// second sample counts. After a longer time, the driver had no samples.
 const longestGap = 30_000_000
 
-// update takes the processes that run now, and the samples since the last update. A sample
-// says how busy the process was since the one before.
+// update applies the running processes, and the samples since the last update. A sample says how
+// busy the process was since the sample before.
 func (p *processes) update(running []gonvml.ProcessInfo, samples []gonvml.ProcessUtilizationSample) []Process {
 	if p.busy == nil {
-		p.busy = map[uint32]*busy{}
+		p.busy = map[uint32]*busyTime{}
 	}
 	alive := make(map[uint32]bool, len(running))
 	for _, r := range running {
@@ -48,8 +48,8 @@ func (p *processes) update(running []gonvml.ProcessInfo, samples []gonvml.Proces
 		}
 		b := p.busy[s.Pid]
 		if b == nil {
-			// The first update knows no earlier time: its sample only begins.
-			b = &busy{until: since}
+			// The first update has no earlier time stamp. Its sample only sets one.
+			b = &busyTime{until: since}
 			p.busy[s.Pid] = b
 		}
 		if b.until > 0 && s.TimeStamp > b.until && s.TimeStamp-b.until <= longestGap {
@@ -74,8 +74,8 @@ func (p *processes) update(running []gonvml.ProcessInfo, samples []gonvml.Proces
 	return out
 }
 
-// notAvailable is what NVML reports for memory that it does not know.
+// notAvailable is the value that NVML reports for an unknown amount of memory.
 const notAvailable = ^uint64(0)
 
-// noInstance and above is what NVML reports for a process without a GPU instance.
+// noInstance is the lowest of the values that NVML reports for a process without a GPU instance.
 const noInstance = 0xFFFFFFF0

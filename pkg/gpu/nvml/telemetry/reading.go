@@ -17,7 +17,7 @@ type reading struct {
 	sample  Sample
 }
 
-// read reads everything. The error is for a GPU that is lost, and for a use that has to end.
+// read reads all values. The error means that the GPU is lost, or that the use has to end.
 func (r *reading) read() error {
 	s := r.sampler
 	now := r.sample.At
@@ -40,7 +40,7 @@ func (r *reading) read() error {
 		if g.static && err == nil {
 			s.known[g.fields[0]] = true
 		}
-		if err := r.done(err, g.symbol, g.fields...); err != nil {
+		if err := r.checkCall(err, g.symbol, g.fields...); err != nil {
 			return err
 		}
 	}
@@ -58,7 +58,7 @@ func (r *reading) read() error {
 	return context.Cause(r.ctx)
 }
 
-// into stores the values that are wanted.
+// into returns a function that stores the wanted values in v.
 func (r *reading) into(v Values) func(Field, float64) {
 	return func(f Field, value float64) {
 		if r.sampler.wanted[f] {
@@ -67,9 +67,9 @@ func (r *reading) into(v Values) func(Field, float64) {
 	}
 }
 
-// done accounts for a call that gives fields. It returns the errors after which the rest
-// need not be tried: the GPU is lost, or the driver is gone.
-func (r *reading) done(err error, symbol string, fields ...Field) error {
+// checkCall records the result of a call that returns fields. It returns only errors after which
+// the other calls need not be tried: the GPU is lost, or the driver is gone.
+func (r *reading) checkCall(err error, symbol string, fields ...Field) error {
 	if cause := context.Cause(r.ctx); cause != nil {
 		return cause
 	}
@@ -96,10 +96,10 @@ func (r *reading) done(err error, symbol string, fields ...Field) error {
 	return nil
 }
 
-// denied is the reason of what the driver may permit later.
+// denied is the reason for values that the driver may permit later.
 const denied = "no permission"
 
-// reason is why a value is absent, in one of few words, for a label.
+// reason returns why a value is absent, as one of a few texts, for a label.
 func reason(err error) string {
 	switch {
 	case nvml.Missing(err):
@@ -118,7 +118,7 @@ func (r *reading) memory() error {
 		return nil
 	}
 	if len(s.instances) == 0 {
-		return r.done(memory(s.device, r.into(r.sample.GPU)), symMemory, memoryFields()...)
+		return r.checkCall(memory(s.device, r.into(r.sample.GPU)), symMemory, memoryFields()...)
 	}
 	for id, i := range s.instances {
 		if !i.device.Valid() {
@@ -126,12 +126,12 @@ func (r *reading) memory() error {
 		}
 		err := memory(i.device, r.into(r.instance(id)))
 		if err != nil {
-			// If the MIG device of the handle is gone, there may be another one by now.
+			// If the MIG device of the handle is gone, another MIG device may exist by now.
 			if i.find(s.device); i.device.Valid() {
 				err = memory(i.device, r.into(r.instance(id)))
 			}
 		}
-		if err := r.done(err, symMemory); err != nil {
+		if err := r.checkCall(err, symMemory); err != nil {
 			return err
 		}
 	}
@@ -159,13 +159,13 @@ func (r *reading) texts() {
 		value, err := t.read(s.device)
 		if err == nil {
 			s.texts[t.field] = value
-		} else if r.done(err, t.symbol, t.field) != nil {
+		} else if r.checkCall(err, t.symbol, t.field) != nil {
 			return // the next reading reports it
 		}
 	}
 }
 
-// plausible removes temperatures that cannot be: a sensor that fails reports such.
+// plausible removes impossible temperatures, which a failing sensor reports.
 func (r *reading) plausible() {
 	for _, f := range []Field{DCGM_FI_DEV_GPU_TEMP_CELSIUS, DCGM_FI_DEV_MEMORY_TEMP_CELSIUS} {
 		if r.sample.GPU[f] > hottest {
@@ -174,16 +174,16 @@ func (r *reading) plausible() {
 	}
 }
 
-// processes reads who uses the GPU.
+// processes reads the processes that use the GPU.
 func (r *reading) processes() error {
 	s := r.sampler
 	running, err := s.device.ComputeProcesses()
 	if err != nil {
-		return r.done(err, "nvmlDeviceGetComputeRunningProcesses_v3")
+		return r.checkCall(err, "nvmlDeviceGetComputeRunningProcesses_v3")
 	}
 	samples, err := s.device.ProcessUtilization(s.processes.seen)
 	if err != nil && nvml.Code(err) != gonvml.ERROR_NOT_FOUND {
-		if err := r.done(err, "nvmlDeviceGetProcessUtilization"); err != nil {
+		if err := r.checkCall(err, "nvmlDeviceGetProcessUtilization"); err != nil {
 			return err
 		}
 	}

@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// slowPeriod is how long static values are kept, and how long a value that the GPU
-	// does not support is not asked for again.
+	// slowPeriod is the time that static values are kept. After the same time, a value that the GPU
+	// does not support is requested again.
 	slowPeriod = 10 * time.Minute
-	// deniedPeriod is how long a value that the driver denies is not asked for again: some
-	// drivers deny a value for ever, and some for a while.
+	// deniedPeriod is the time after which a value that the driver denies is requested again. Some
+	// drivers deny a value forever, and some only for a while.
 	deniedPeriod = 15 * time.Second
-	// gpmPause is the least time between two samples of GPM (nvml.h).
+	// gpmPause is the minimum time between two samples of GPM (nvml.h).
 	gpmPause = 110 * time.Millisecond
-	// hottest is the highest temperature that DCGM takes for one, in degrees Celsius.
+	// hottest is the highest temperature that DCGM accepts, in degrees Celsius.
 	hottest = 200
 )
 
-// Config says what a Sampler reads.
+// Config configures a Sampler.
 type Config struct {
 	Session *nvml.Session
 	// GPU is the UUID of the GPU.
 	GPU gpu.UUID
-	// Fields are the values that are wanted. Those without a source are absent.
+	// Fields are the wanted values. Fields without a source are absent.
 	Fields []Field
 	// Now returns the current time. If nil, it is time.Now.
 	Now func() time.Time
@@ -42,35 +42,34 @@ type Sampler struct {
 	wanted map[Field]bool
 	plan   plan
 
-	// What follows is valid within one span of NVML.
+	// The fields below are valid within one span of NVML.
 	span   *nvml.Span
 	device nvml.Device
 	static Values
 	readAt time.Time
-	// known has the first field of each getter of static values that were read.
+	// known has the first field of each getter of static values that was read.
 	known     map[Field]bool
 	texts     map[Field]string
 	absent    map[Field]string
 	deniedAt  time.Time
 	instances map[uint32]*instance
-	// divided is the MIG mode, and seen that of the last Task.
+	// divided is the MIG mode. seen is Seen of the last Task.
 	divided bool
 	seen    time.Time
 	peers   map[int]uint32
-	// alone is set if not all peers could be read.
+	// alone is set if some peers could not be read.
 	alone bool
-	// gpm says whether the GPU has GPM, once the driver has said so.
+	// gpm says whether the GPU has GPM. It is valid if asked is set.
 	gpm, asked bool
 	whole      gauge
 
-	// counters outlive a span: a driver that was loaded again counts from zero.
+	// counters outlive a span, because a driver that was loaded again counts from zero.
 	counters  map[Field]*counter
 	processes processes
 	bandwidth *rate
 }
 
-// instance is a GPU instance. Its device is the first MIG device in it, invalid if it has
-// none.
+// instance is a GPU instance. device is the first MIG device in it, or invalid if it has none.
 type instance struct {
 	index  int
 	uuid   gpu.UUID
@@ -91,47 +90,47 @@ func New(cfg Config) *Sampler {
 	return s
 }
 
-// plan is what there is to read.
+// plan lists the calls of a reading.
 type plan struct {
 	getters []getter
-	// memory is set if a field of it is wanted.
+	// memory is set if one of the memory fields is wanted.
 	memory bool
-	values []numbered
-	// rated is set if DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL is wanted, which is derived from values.
+	values []fieldSource
+	// rated is set if DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL is wanted. It is derived from values.
 	rated bool
 	units []unit
-	texts []text
+	texts []textSource
 }
 
-// newPlan returns what has to be read for the fields that are wanted.
+// newPlan returns the calls for the wanted fields.
 func newPlan(wanted map[Field]bool) plan {
 	is := func(f Field) bool { return wanted[f] }
 	p := plan{getters: getters(), values: fieldValues(), units: units(), texts: texts()}
 	p.getters = slices.DeleteFunc(p.getters, func(g getter) bool { return !slices.ContainsFunc(g.fields, is) })
 	p.memory = slices.ContainsFunc(memoryFields(), is)
 	p.rated = wanted[DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL]
-	p.values = slices.DeleteFunc(p.values, func(n numbered) bool {
+	p.values = slices.DeleteFunc(p.values, func(n fieldSource) bool {
 		link := n.field == NVLinkTxBytes || n.field == NVLinkRxBytes
 		return !is(n.field) && !(p.rated && link)
 	})
 	p.units = slices.DeleteFunc(p.units, func(u unit) bool { return !is(u.field) })
-	p.texts = slices.DeleteFunc(p.texts, func(t text) bool { return !is(t.field) })
+	p.texts = slices.DeleteFunc(p.texts, func(t textSource) bool { return !is(t.field) })
 	return p
 }
 
-// Task is what a Sampler reads.
+// Task describes one reading of a Sampler.
 type Task struct {
-	// GPU is the GPU, with the GPU instances that it has by now.
+	// GPU is the GPU with its current GPU instances.
 	GPU gpu.GPU
-	// Seen is when the driver last reported GPU: the handles of MIG devices from before are not used
-	// any more, since another MIG device with the same UUID may have been created.
+	// Seen is the time of the driver's last report of GPU. Older handles of MIG devices are not
+	// used any more, because another MIG device with the same UUID may have been created.
 	Seen time.Time
-	// Processes says that those on the GPU are wanted.
+	// Processes says that the processes on the GPU are wanted.
 	Processes bool
 }
 
-// Sample reads a GPU. A value that cannot be read is absent from the result; the error is for a
-// GPU of which nothing can be read.
+// Sample reads a GPU. A value that cannot be read is absent from the result. The error means that
+// no value of the GPU can be read.
 func (s *Sampler) Sample(ctx context.Context, t Task) (Sample, error) {
 	return nvml.Use(ctx, s.cfg.Session, func(ctx context.Context, span *nvml.Span) (Sample, error) {
 		started := s.cfg.Now()
@@ -154,7 +153,7 @@ func (s *Sampler) Sample(ctx context.Context, t Task) (Sample, error) {
 	})
 }
 
-// attach finds the GPU in a new span. What was known of it is forgotten.
+// attach finds the GPU in a new span, and forgets the values of the old one.
 func (s *Sampler) attach(span *nvml.Span) error {
 	if s.span == span {
 		return nil
@@ -188,13 +187,13 @@ func (s *Sampler) attach(span *nvml.Span) error {
 	return fmt.Errorf("NVML does not list GPU %s", s.cfg.GPU)
 }
 
-// forget forgets what is valid within one span, or until the GPU is divided anew.
+// forget forgets the values that are valid only within one span, or until the GPU is divided again.
 func (s *Sampler) forget() {
 	s.static, s.texts, s.absent, s.peers = nil, nil, map[Field]string{}, nil
 	s.instances, s.whole = map[uint32]*instance{}, gauge{}
 }
 
-// retry forgets what the driver has denied, or could not say of peers, some time ago.
+// retry forgets values that the driver denied, and peers that it could not report, some time ago.
 func (s *Sampler) retry(now time.Time) {
 	if now.Sub(s.deniedAt) < deniedPeriod {
 		return
@@ -225,7 +224,7 @@ func (s *Sampler) divide(t Task) {
 		same = same && s.instances[id] != nil
 	}
 	if !same {
-		// What the GPU supports depends on its mode.
+		// The supported values depend on the mode of the GPU.
 		for _, i := range s.instances {
 			i.gauge.free()
 		}
@@ -251,7 +250,7 @@ func (s *Sampler) divide(t Task) {
 	}
 }
 
-// find looks up the handle of the MIG device. Without one, what it alone gives is absent.
+// find gets the handle of the MIG device. Without a handle, the values of the device are absent.
 func (i *instance) find(parent nvml.Device) {
 	i.device = nvml.Device{}
 	if i.uuid != "" {
@@ -259,7 +258,7 @@ func (i *instance) find(parent nvml.Device) {
 	}
 }
 
-// wants reports whether one of the fields is wanted and was not found absent.
+// wants reports whether one of the fields is wanted and not known to be absent.
 func (s *Sampler) wants(fields ...Field) bool {
 	return slices.ContainsFunc(fields, func(f Field) bool {
 		_, absent := s.absent[f]

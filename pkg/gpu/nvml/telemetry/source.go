@@ -10,8 +10,8 @@ import (
 
 const mebibyte = 1 << 20
 
-// numbered is a value that nvmlDeviceGetFieldValues gives, multiplied by scale.
-type numbered struct {
+// fieldSource is a value of nvmlDeviceGetFieldValues, multiplied by scale.
+type fieldSource struct {
 	field Field
 	id    uint32
 	scope uint32
@@ -23,10 +23,10 @@ type numbered struct {
 // allLinks is the scope of a value for all NVLinks together.
 const allLinks = ^uint32(0)
 
-// fieldValues are read with one call. Where several give one field, the first that the GPU
-// supports counts.
-func fieldValues() []numbered {
-	return append([]numbered{
+// fieldValues returns the values that are read with one call. If several values are for one field,
+// the first value that the GPU supports counts.
+func fieldValues() []fieldSource {
+	return append([]fieldSource{
 		{field: DCGM_FI_DEV_MEMORY_TEMP_CELSIUS, id: gonvml.FI_DEV_MEMORY_TEMP, scale: 1},
 		{field: DCGM_FI_DEV_BOARD_POWER_RAW_WATTS, id: gonvml.FI_DEV_POWER_INSTANT, scale: milliwatts},
 		{field: DCGM_FI_DEV_POWER_VIOLATION, id: gonvml.FI_DEV_PERF_POLICY_POWER, scale: 1},
@@ -69,15 +69,15 @@ func fieldValues() []numbered {
 
 const symFieldValues = "nvmlDeviceGetFieldValues"
 
-// text is a value that is text. It is read once.
-type text struct {
+// textSource is a value that is text. It is read once.
+type textSource struct {
 	field  Field
 	symbol string
 	read   func(nvml.Device) (string, error)
 }
 
-func texts() []text {
-	return []text{
+func texts() []textSource {
+	return []textSource{
 		{DCGM_FI_DEV_GPU_NAME, "nvmlDeviceGetName", nvml.Device.Name},
 		{DCGM_FI_DEV_BOARD_SERIAL, "nvmlDeviceGetSerial", nvml.Device.Serial},
 		{DCGM_FI_DEV_GPU_UUID, "nvmlDeviceGetUUID", nvml.Device.UUID},
@@ -93,8 +93,8 @@ func inforom(object gonvml.InforomObject) func(nvml.Device) (string, error) {
 	return func(d nvml.Device) (string, error) { return d.InforomVersion(object) }
 }
 
-// Source says where the value of a field comes from: the function of NVML, and with it
-// the number of the value or metric. It is "" for a field that NVML does not give.
+// Source is the source of a field's value: the function of NVML, and the number of the value or
+// metric. Call is "" for a field that NVML does not have.
 type Source struct {
 	Call string
 	// ID is the number of a field value or of a GPM metric, 0 if the call has none.
@@ -105,7 +105,7 @@ type Source struct {
 	Text bool
 }
 
-// SourceOf returns where the value of a field comes from, and false if NVML does not give it.
+// SourceOf returns the source of a field's value, and false if NVML does not have the value.
 func SourceOf(f Field) (Source, bool) {
 	for _, g := range getters() {
 		if slices.Contains(g.fields, f) {

@@ -1,10 +1,9 @@
-// Package telemetry reads the values of one GPU that change while it works, such as its
-// power, clocks, memory and error counters, through NVML. A Sampler reads those that its
-// caller wants, with as few calls as possible, for the GPU and for each of its GPU
-// instances.
+// Package telemetry reads, through NVML, the values of one GPU that change while it works, such as
+// its power, clocks, memory and error counters. A Sampler reads the values that its caller wants,
+// with as few calls as possible, for the GPU and for each of its GPU instances.
 //
-// Values have the numbers and the units of DCGM's fields (dcgm_fields.h), which metrics,
-// dashboards and alerts are built on.
+// Values have the numbers and the units of DCGM's fields (dcgm_fields.h), because metrics,
+// dashboards and alerts are based on these.
 package telemetry
 
 import (
@@ -12,10 +11,11 @@ import (
 	"time"
 )
 
-// Field is the number of a value. Numbers below 2000 are those of DCGM, whose names they have.
+// Field is the number of a value. Numbers below 2000 are the numbers of DCGM's fields, under the
+// same names.
 type Field uint16
 
-// Values that DCGM has no field for.
+// Values without a field in DCGM.
 const (
 	// PCIeTxBytes and PCIeRxBytes count the bytes that the GPU sent and received over PCIe.
 	PCIeTxBytes Field = iota + 20_000
@@ -24,22 +24,22 @@ const (
 	// received over its NVLinks.
 	NVLinkTxBytes
 	NVLinkRxBytes
-	// ThrottledPowerCap, and so on, count the nanoseconds in which the clocks were held
-	// down for a reason.
+	// ThrottledPowerCap and the following fields count the nanoseconds while the clocks were
+	// reduced for a reason.
 	ThrottledPowerCap
 	ThrottledSyncBoost
 	ThrottledSWThermal
 	ThrottledHWThermal
 	ThrottledPowerBrake
-	// PeerStatus has no value of its own: it asks for Sample.Peers.
+	// PeerStatus has no value. It requests Sample.Peers.
 	PeerStatus
 )
 
 // Values are values by field, in the units of DCGM.
 type Values map[Field]float64
 
-// put stores a value. What is not a number is not stored: GPM reports a metric without a
-// value so.
+// put stores a value. It skips values that are not a number, which GPM reports for a metric without
+// a value.
 func (v Values) put(f Field, value float64) {
 	if !math.IsNaN(value) && !math.IsInf(value, 0) {
 		v[f] = value
@@ -48,7 +48,7 @@ func (v Values) put(f Field, value float64) {
 
 // Sample is one reading of a GPU.
 type Sample struct {
-	// At is when the reading began, and Took how long it took.
+	// At is the start time of the reading, and Took its duration.
 	At   time.Time
 	Took time.Duration
 	// GPU has the values of the GPU as a whole.
@@ -58,29 +58,30 @@ type Sample struct {
 	Instances map[uint32]Values
 	// Texts has the values that are text, such as the serial number.
 	Texts map[Field]string
-	// Peers says by the index of each other GPU whether this one reaches it over NVLink
-	// (nvmlGpuP2PStatus_t, 0 for yes).
+	// Peers has an entry for each other GPU, by index. It says whether this GPU reaches the other
+	// one over NVLink (nvmlGpuP2PStatus_t, 0 for yes).
 	Peers map[int]uint32
-	// Processes has what the processes on the GPU use, if they are wanted.
+	// Processes has the processes on the GPU with their memory and utilization, if they are wanted.
 	Processes []Process
-	// Absent says why a field that is wanted has no value.
+	// Absent says why a wanted field has no value.
 	Absent map[Field]string
-	// Begun is set if this reading begins to measure values that the next one has: it should come soon.
+	// Begun is set if this reading began to measure values that the next reading will have. The
+	// next reading should then follow soon.
 	Begun bool
-	// Failed counts the calls that failed, by symbol, apart from those that the GPU does
-	// not support.
+	// Failed counts the failed calls by symbol, except for calls that the GPU does not support.
 	Failed map[string]int
 }
 
 // Process is a process that has a CUDA context on a GPU.
 type Process struct {
-	// PID is that of the host's PID namespace if the agent is in it, or else 0.
+	// PID is the process ID in the host's PID namespace if the agent is in that namespace,
+	// otherwise 0.
 	PID uint32
 	// Instance is the GPU instance of the process, or gpu.NoInstance.
 	Instance uint32
 	// Memory is the GPU memory that the process uses, in bytes.
 	Memory uint64
-	// SMSeconds is how long the process has kept the GPU's multiprocessors busy since the
-	// Sampler first saw it, in seconds; 0 where the driver does not say.
+	// SMSeconds is the time that the process has kept the GPU's multiprocessors busy since the
+	// Sampler first saw it, in seconds. It is 0 if the driver does not report it.
 	SMSeconds float64
 }

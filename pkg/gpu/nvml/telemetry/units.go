@@ -11,7 +11,7 @@ type unit struct {
 	field Field
 	id    gonvml.GpmMetricId
 	scale float64
-	// whole says that the metric is one of the whole GPU, not of a GPU instance.
+	// whole says that the metric is for the whole GPU, and not for a GPU instance.
 	whole bool
 }
 
@@ -22,7 +22,7 @@ const (
 	symGPMSupport = "nvmlGpmQueryDeviceSupport"
 )
 
-// units are the metrics of GPM that DCGM has as its profiling fields.
+// units returns the metrics of GPM that correspond to DCGM's profiling fields.
 func units() []unit {
 	return slices.Concat([]unit{
 		{field: DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO, id: gonvml.GPM_METRIC_GRAPHICS_UTIL, scale: percent},
@@ -43,11 +43,11 @@ func units() []unit {
 		{field: DCGM_FI_PROF_INT_UTIL_RATIO, id: gonvml.GPM_METRIC_INTEGER_UTIL, scale: percent},
 		{field: DCGM_FI_PROF_NVOFA_UTIL_0_RATIO, id: gonvml.GPM_METRIC_NVOFA_0_UTIL, scale: percent},
 		{field: DCGM_FI_PROF_NVOFA_UTIL_1_RATIO, id: gonvml.GPM_METRIC_NVOFA_1_UTIL, scale: percent},
-	}, several(DCGM_FI_PROF_NVDEC_UTIL_0_RATIO, gonvml.GPM_METRIC_NVDEC_0_UTIL), several(DCGM_FI_PROF_NVJPG_UTIL_0_RATIO, gonvml.GPM_METRIC_NVJPG_0_UTIL))
+	}, eightUnits(DCGM_FI_PROF_NVDEC_UTIL_0_RATIO, gonvml.GPM_METRIC_NVDEC_0_UTIL), eightUnits(DCGM_FI_PROF_NVJPG_UTIL_0_RATIO, gonvml.GPM_METRIC_NVJPG_0_UTIL))
 }
 
-// several returns the units of eight engines of one kind.
-func several(first Field, id gonvml.GpmMetricId) []unit {
+// eightUnits returns the units of eight engines of one kind.
+func eightUnits(first Field, id gonvml.GpmMetricId) []unit {
 	out := make([]unit, 8)
 	for i := range out {
 		out[i] = unit{field: first + Field(i), id: id + gonvml.GpmMetricId(i), scale: percent}

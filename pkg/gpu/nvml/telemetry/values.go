@@ -12,7 +12,7 @@ import (
 // fieldValues reads all values by number with one call.
 func (r *reading) fieldValues() error {
 	s := r.sampler
-	var asked []numbered
+	var asked []fieldSource
 	var values []gonvml.FieldValue
 	for _, n := range s.plan.values {
 		if _, absent := s.absent[n.field]; !absent {
@@ -28,7 +28,7 @@ func (r *reading) fieldValues() error {
 		fields[i] = n.field
 	}
 	if err := s.device.FieldValues(values); err != nil {
-		return r.done(err, symFieldValues, fields...)
+		return r.checkCall(err, symFieldValues, fields...)
 	}
 	got := map[Field]bool{}
 	refused := map[Field]gonvml.Return{}
@@ -54,7 +54,7 @@ func (r *reading) fieldValues() error {
 		if got[f] {
 			continue
 		}
-		if err := r.done(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, f); err != nil {
+		if err := r.checkCall(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, f); err != nil {
 			return err
 		}
 	}
@@ -64,15 +64,15 @@ func (r *reading) fieldValues() error {
 	return nil
 }
 
-// linkRate derives DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL, a rate in MB/s, from the counters of both directions.
-// As in DCGM, its kilobyte has 1,024 bytes and its megabyte 1,000 kilobytes.
+// linkRate derives DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL, a rate in MB/s, from the counters of both
+// directions. As in DCGM, a kilobyte has 1,024 bytes and a megabyte 1,000 kilobytes.
 func (r *reading) linkRate(refused map[Field]gonvml.Return) {
 	v := r.sample.GPU
 	tx, sends := v[NVLinkTxBytes]
 	rx, receives := v[NVLinkRxBytes]
 	if !sends || !receives {
 		if ret, ok := refused[NVLinkTxBytes]; ok {
-			_ = r.done(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL) // it was seen before
+			_ = r.checkCall(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL) // it was seen before
 		}
 	} else if perSecond, ok := r.sampler.bandwidth.next(tx+rx, r.sample.At); ok {
 		v.put(DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL, math.Floor(perSecond/1024/1000))
@@ -86,7 +86,7 @@ func (r *reading) linkRate(refused map[Field]gonvml.Return) {
 	}
 }
 
-// decode returns the value of a field value, and false for a type that it does not know.
+// decode returns the value of a field value, and false for an unknown type.
 func decode(v gonvml.FieldValue) (float64, bool) {
 	word := binary.NativeEndian.Uint64(v.Value[:])
 	half := binary.NativeEndian.Uint32(v.Value[:])
@@ -108,8 +108,8 @@ func decode(v gonvml.FieldValue) (float64, bool) {
 	}
 }
 
-// width returns the number of values that a counter of a type has, 0 if it cannot be seen
-// to wrap.
+// width returns the number of values of a counter with this type. It is 0 if a wrap of the counter
+// cannot be detected.
 func width(valueType uint32) float64 {
 	if gonvml.ValueType(valueType) == gonvml.VALUE_TYPE_UNSIGNED_INT {
 		return 1 << 32
