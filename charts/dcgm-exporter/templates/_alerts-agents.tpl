@@ -77,7 +77,7 @@ have the names of the values metrics.port of their charts. */ -}}
       labels: {severity: critical}
       annotations:
         summary: The upgrade of the driver of the node at [[ $labels.instance ]] has failed
-        description: The node has its previous driver again, and takes pods. The metric outrigger_driver_loader_upgrade_cause has the code of the cause, and docs/driver-loader.md what to do.
+        description: The node has its previous driver again, and takes pods. The metric outrigger_driver_loader_upgrade_cause has the code of the cause, and docs/driver-loader-troubleshooting.md what to do.
     - alert: GPUDriverUpgradeStuck
       expr: |-
         time() - outrigger_driver_loader_upgrade_state_timestamp_seconds > 3600

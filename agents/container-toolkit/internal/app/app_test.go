@@ -26,5 +26,5 @@ func TestHelp(t *testing.T) {
 }
 
 func TestFlagsAreDocumented(t *testing.T) {
-	agenttest.Documented(t, app.App(), "../../../../docs/container-toolkit.md", "../../../../docs/device-plugin-reference.md")
+	agenttest.Documented(t, app.App(), "../../../../docs/container-toolkit-reference.md", "../../../../docs/device-plugin-reference.md")
 }

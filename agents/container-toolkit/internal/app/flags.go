@@ -9,7 +9,7 @@ import (
 )
 
 // flags returns the flags of the agent. The variables have the names of NVIDIA's
-// nvidia-ctk-installer; docs/container-toolkit.md lists the differences.
+// nvidia-ctk-installer; docs/container-toolkit-reference.md lists the differences.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(
 		s.host.GPUFlags(), s.installFlags(), s.cdiFlags(), s.engineFlags(), s.nri.flags(), s.toolFlags(), s.clusterFlags(), ignoredFlags(),

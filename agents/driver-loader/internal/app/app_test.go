@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
-const page = "../../../../docs/driver-loader.md"
+const page = "../../../../docs/driver-loader-reference.md"
 
 func TestAppIsValid(t *testing.T) {
 	if err := agenttest.CheckApp(app.App()); err != nil {
