@@ -70,8 +70,9 @@ modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
 
 [[ " ${modules[*]} " == *" test/e2e "* ]] && e2e=yes || e2e=
-# Packages of test/e2e that use no cluster, and compute, and those that start a cluster.
-computing=(./newagent ./admission ./schemas ./tools) clusters=(./crio ./driver)
+# Packages of test/e2e that use no cluster, and compute; those that start a cluster; and those that
+# start so many processes that other tests would wait for them.
+computing=(./newagent ./admission ./schemas ./tools) clusters=(./crio ./driver) crowds=(./outages)
 
 # Each line of work is a group of processes, which ends with this script.
 set -m
@@ -107,13 +108,13 @@ waiting() {
   done
   [ -n "$e2e" ] || return $status
   list=$(packages test/e2e) || return 1
-  mapfile -t packages < <(grep -vxF -f <(printf 'outrigger.dev/test/e2e%s\n' '' "${computing[@]#.}" "${clusters[@]#.}") <<<"$list")
+  mapfile -t packages < <(grep -vxF -f <(printf 'outrigger.dev/test/e2e%s\n' '' "${computing[@]#.}" "${clusters[@]#.}" "${crowds[@]#.}") <<<"$list")
   (run shipped 0 test/e2e -p 1 "${packages[@]}") || status=1
   (run shipped 0 test/e2e -p 1 "${clusters[@]}") || status=1
   return $status
 }
 
-# beside: runs the tests that use no cluster.
+# beside: runs the tests that use no cluster. The last ones need the priority: they promise times.
 beside() {
   local module all list flavor packages status=0
   for module in "${modules[@]}"; do
@@ -127,6 +128,7 @@ beside() {
     done
   done
   [ -z "$e2e" ] || (run shipped 10 test/e2e "${computing[@]}") || status=1
+  [ -z "$e2e" ] || (run shipped 0 test/e2e -p 1 "${crowds[@]}") || status=1
   return $status
 }
 

@@ -25,7 +25,7 @@ import (
 )
 
 // patience bounds waits for what must happen; it is not a delay.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // envMain makes the test binary an agent, so that signals hit a real process.
 const envMain = "OUTRIGGER_TEST_MAIN"

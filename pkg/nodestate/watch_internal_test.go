@@ -76,7 +76,7 @@ func next(t *testing.T, nodes <-chan Node) Node {
 	select {
 	case n := <-nodes:
 		return n
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("no node was delivered")
 		return Node{}
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds waits for what must happen; it is not a delay.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // want waits for a value.
 func want(t *testing.T, c <-chan struct{}, what string) {

@@ -27,7 +27,7 @@ func Main(m *testing.M, main func()) {
 }
 
 // limit bounds every wait of a test.
-const limit = time.Minute
+const limit = 5 * time.Minute
 
 // Deadline returns a context that limits a wait of a test to one minute.
 func Deadline(t testing.TB) context.Context {

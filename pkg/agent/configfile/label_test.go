@@ -167,7 +167,7 @@ func TestTheLastKnownLabelIsKeptAgain(t *testing.T) {
 		if err := damage(); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(time.Minute); ; <-time.After(time.Millisecond) {
+		for end := time.Now().Add(5 * time.Minute); ; <-time.After(time.Millisecond) {
 			data, err := os.ReadFile(file)
 			if err == nil && string(data) == "many\n" {
 				break

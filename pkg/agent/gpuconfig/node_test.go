@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds waits for what must happen; it is not a delay.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // shared is a config of the device plugin: each GPU is advertised n times.
 func shared(n int) config.Config {

@@ -12,7 +12,7 @@ import (
 
 const (
 	// patience bounds the time of any expected event.
-	patience = time.Minute
+	patience = 5 * time.Minute
 	// promptly bounds the time for the end of a watch.
 	promptly = 20 * time.Second
 )

@@ -111,7 +111,7 @@ func (r *rig) Write(line []byte) (int, error) {
 func (r *rig) logs(text string, n int) {
 	r.t.Helper()
 	got := 0
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for time.Now().Before(deadline) {
 		r.mu.Lock()
 		got = strings.Count(r.log.String(), text)
@@ -158,7 +158,7 @@ func id(index int) gpu.UUID { return gputest.Node("h100-80", 2).GPUs[index].UUID
 func (r *rig) has(metric, index, want string) {
 	r.t.Helper()
 	var got string
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for time.Now().Before(deadline) {
 		if got = r.value(metric, index); got == want {
 			return

@@ -96,7 +96,7 @@ func follow(t *testing.T, s *server, cfg podinfo.Config) *podinfo.Pods {
 // until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); <-time.After(time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); !holds(); <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("timed out: " + what)
 		}

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	patience = time.Minute
+	patience = 5 * time.Minute
 	shared   = "nvidia.com/gpu.shared"
 )
 

@@ -55,7 +55,7 @@ func (m *marker) wait(t *testing.T, want bool) {
 		select {
 		case <-t.Context().Done():
 			t.Fatal("test ended")
-		case <-time.After(time.Minute):
+		case <-time.After(5 * time.Minute):
 			t.Fatalf("ready is %v for a minute, want %v", ready, want)
 		case <-changed:
 		}
@@ -215,7 +215,7 @@ func (r *rig) end(t *testing.T) {
 		if err != nil && t.Context().Err() == nil {
 			t.Errorf("Run: %v", err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Error("Run has not returned a minute after its context ended")
 	}
 	r.ended = nil
@@ -247,7 +247,7 @@ func (r *rig) otherPlugin(t *testing.T) string {
 
 func limit(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("not within a minute"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("not within five minutes"))
 	t.Cleanup(cancel)
 	return ctx
 }

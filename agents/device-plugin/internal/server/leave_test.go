@@ -15,7 +15,7 @@ func (r *rig) left(t *testing.T) {
 		if err != nil {
 			t.Errorf("Run: %v", err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("Run has not returned a minute after Leave")
 	}
 	r.ended = nil

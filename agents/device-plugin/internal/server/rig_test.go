@@ -114,7 +114,7 @@ func (r *rig) end(t testing.TB) {
 		if err != nil {
 			t.Errorf("Run: %v", err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Error("Run has not returned a minute after its context ended")
 	}
 	r.ended = nil
@@ -153,7 +153,7 @@ func (r *rig) plugin(t testing.TB) pluginapi.DevicePluginClient {
 
 func limit(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("not within a minute"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, errors.New("not within five minutes"))
 	t.Cleanup(cancel)
 	return ctx
 }

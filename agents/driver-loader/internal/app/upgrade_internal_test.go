@@ -174,7 +174,7 @@ func (s *site) dies(version, at string, times int32) {
 	if err := cmd.Start(); err != nil {
 		s.Fatal(err)
 	}
-	late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	late := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() })
 	if err := cmd.Wait(); !late.Stop() || err == nil {
 		s.Fatalf("the agent was not killed at %s (%v):\n%s", at, err, log)
 	}

@@ -38,7 +38,7 @@ func TestTheFileHeals(t *testing.T) {
 		if err := damage(); err != nil {
 			t.Fatal(err)
 		}
-		limit := time.After(time.Minute)
+		limit := time.After(5 * time.Minute)
 		for data := []byte(nil); string(data) != "a=1\n"; data, _ = os.ReadFile(path) {
 			select {
 			case <-limit:

@@ -281,7 +281,7 @@ func (s shown) cause() string        { return s.Metadata.Annotations[manager.Cau
 // until waits until the Node is as a function says.
 func (n *node) until(what string, is func(shown) bool) shown {
 	n.Helper()
-	for end := time.Now().Add(time.Minute); ; {
+	for end := time.Now().Add(5 * time.Minute); ; {
 		var s shown
 		if err := n.admin.Get(n.Context(), n.admin.Node(), &s); err != nil {
 			n.Fatal(err)

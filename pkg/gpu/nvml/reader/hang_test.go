@@ -51,7 +51,7 @@ func (s *sim) inFlight(symbols ...string) {
 	s.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(time.Minute)
+	limit := time.After(5 * time.Minute)
 	called := func() bool {
 		calls := s.calls()
 		return slices.ContainsFunc(symbols, func(symbol string) bool { return calls[symbol] > 0 })

@@ -147,7 +147,7 @@ func (h *observedNode) next() {
 	h.s.t.Helper()
 	select {
 	case h.last = <-h.observations:
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		h.s.t.Fatalf("no refresh for a minute of a node that is not complete: %+v, error %v", h.last.Node, h.last.Err)
 	}
 }
@@ -155,7 +155,7 @@ func (h *observedNode) next() {
 // whole waits until the node is complete, and as desired.
 func (h *observedNode) whole(want *gpu.Node) *gpu.Node {
 	h.s.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); h.next() {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); h.next() {
 		n := h.last.Node
 		if h.last.Err == nil && n != nil && n.Complete() && len(n.Links) == 3 && (want == nil || cmp.Equal(want, n)) {
 			return n
@@ -168,7 +168,7 @@ func (h *observedNode) whole(want *gpu.Node) *gpu.Node {
 // reports waits until a GPU reports an XID.
 func (h *observedNode) reports(index int) {
 	h.s.t.Helper()
-	late := time.After(time.Minute)
+	late := time.After(5 * time.Minute)
 	for {
 		h.s.run("xid", strconv.Itoa(index), "43")
 		select {

@@ -71,7 +71,7 @@ func (s *sim) reader(cfg nvml.Config) *reader.Reader {
 // waits for an event. go-nvml has variables that all libraries of a process share.
 func (s *sim) down(session *nvml.Session) {
 	s.t.Helper()
-	for end := time.Now().Add(time.Minute); !session.Idle(); <-time.After(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !session.Idle(); <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Error("NVML is still in use after a minute")
 			return
