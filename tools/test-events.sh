@@ -3,14 +3,11 @@
 # "go test -json" of the modules. It fails when one of them fails. With a pattern, which
 # gotestsum appends, it runs these tests of one package alone.
 #
-# Three lines of work run at the same time. The tests of test/e2e on the shared cluster, and the tests
-# on other clusters, with container engines and in virtual machines: both mostly wait. The second of
-# them has a network namespace, because each cluster has the same addresses. All other tests run one
-# module after the other and at a lower priority, so that they do not delay the first two lines.
-#
-# Packages whose code starts goroutines or synchronizes them are tested with the race detector. All
-# others are compiled as they are shipped, so that nothing is compiled twice: with the detector, a
-# process takes three times as long.
+# The tests on clusters and in virtual machines take turns, since each uses the whole machine,
+# and mostly wait. All others run beside them, one module after the other and at a lower priority,
+# so that they do not delay them. Packages whose code starts goroutines or synchronizes them are tested with the
+# race detector. All others are compiled as they are shipped, so that nothing is compiled twice: with the
+# detector, a process takes three times as long.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -25,9 +22,6 @@ if [ "${1:-}" = -tags ]; then
   shift 2
 fi
 
-# alone is the command that runs another one in a network namespace; empty for the machine's.
-alone=()
-
 # run FLAVOR PRIORITY MODULE ARGUMENT…: runs "go test" in the module: "raced", or "shipped", which
 # compiles as the programs in bin/ are compiled, so that what they share is compiled once.
 run() {
@@ -37,7 +31,7 @@ run() {
     tags=$tags,grpcnotrace,urfave_cli_no_docs${asked:+,$asked} flags=()
   fi
   cd "$root/$3" || return
-  "${alone[@]}" nice -n "$2" go test -json -tags "$tags" "${flags[@]}" "${args[@]}" "${@:4}"
+  nice -n "$2" go test -json -tags "$tags" "${flags[@]}" "${args[@]}" "${@:4}"
 }
 
 # raced MODULE: prints the packages of a module whose code starts goroutines, by itself, for the
@@ -69,10 +63,9 @@ fi
 modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
 
-[[ " ${modules[*]} " == *" test/e2e "* ]] && e2e=yes || e2e=
-# Packages of test/e2e that use no cluster, and compute; those that start a cluster; and those that
-# start so many processes that other tests would wait for them.
-computing=(./newagent ./admission ./schemas ./tools) clusters=(./crio ./driver) crowds=(./outages)
+[[ " ${modules[*]} " == *" test/e2e "* ]] && computes=yes || computes=
+# Packages of test/e2e that use no cluster, and compute.
+computing=(./newagent ./admission ./schemas ./tools)
 
 # Each line of work is a group of processes, which ends with this script.
 set -m
@@ -87,34 +80,24 @@ line() {
   pids+=($!)
 }
 
-# shared: runs the tests on the shared cluster.
-shared() {
-  [ -z "$e2e" ] || run shipped 0 test/e2e -p 1 .
-}
-
-# waiting: runs the other packages that mostly wait, one after the other, and those that start a
-# cluster last: the first cluster is there then, and says what the machine was before.
-waiting() {
+# on_clusters: runs the packages that use the whole machine, one after the other.
+on_clusters() {
   local module list packages status=0
-  if [ -n "$asked" ]; then
-    export OUTRIGGER_SECOND_CLUSTER=yes
-    alone=(unshare --net sh -c 'busybox ip link set lo up && exec "$@"' sh)
-  fi
   for module in "${modules[@]}"; do
     case $module in
-    test/cluster | test/e2e) ;;
-    test/*) (run shipped 0 "$module" -p 1 ./...) || status=1 ;;
+    test/cluster) continue ;;
+    test/e2e)
+      list=$(packages "$module") || { status=1; continue; }
+      mapfile -t packages < <(grep -vxF "$(printf '%s\n' "${computing[@]/#./outrigger.dev/test/e2e}")" <<<"$list") ;;
+    test/*) packages=(./...) ;;
+    *) continue ;;
     esac
+    [ ${#packages[@]} -eq 0 ] || (run shipped 0 "$module" -p 1 "${packages[@]}") || status=1
   done
-  [ -n "$e2e" ] || return $status
-  list=$(packages test/e2e) || return 1
-  mapfile -t packages < <(grep -vxF -f <(printf 'outrigger.dev/test/e2e%s\n' '' "${computing[@]#.}" "${clusters[@]#.}" "${crowds[@]#.}") <<<"$list")
-  (run shipped 0 test/e2e -p 1 "${packages[@]}") || status=1
-  (run shipped 0 test/e2e -p 1 "${clusters[@]}") || status=1
   return $status
 }
 
-# beside: runs the tests that use no cluster. The last ones need the priority: they promise times.
+# beside: runs the tests that use no cluster.
 beside() {
   local module all list flavor packages status=0
   for module in "${modules[@]}"; do
@@ -127,8 +110,7 @@ beside() {
       [ ${#packages[@]} -eq 0 ] || (run $flavor 10 "$module" "${packages[@]}") || status=1
     done
   done
-  [ -z "$e2e" ] || (run shipped 10 test/e2e "${computing[@]}") || status=1
-  [ -z "$e2e" ] || (run shipped 0 test/e2e -p 1 "${crowds[@]}") || status=1
+  [ -z "$computes" ] || (run shipped 10 test/e2e "${computing[@]}") || status=1
   return $status
 }
 
@@ -144,8 +126,7 @@ if [[ " ${modules[*]} " == *" test/cluster "* ]]; then
   line run shipped 0 test/cluster -p 1 ./...
   wait $!
 fi
-line shared
-line waiting
+line on_clusters
 line beside
 status=0
 for pid in "${pids[@]:2}"; do wait "$pid" || status=1; done

@@ -145,7 +145,7 @@ func (c *Cluster) spec(n plan.Node) nodeinit.Spec {
 		Name:       n.Name,
 		Dir:        machine.NodeDir(n.Name),
 		BinDir:     c.binDir,
-		Cgroup:     machine.Cgroup(),
+		Cgroup:     machine.Cgroup,
 		Components: render.Components(c.plan, n, c.options(n)),
 	}
 	if n.GPUs > 0 {

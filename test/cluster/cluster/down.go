@@ -41,7 +41,7 @@ func (c *Cluster) Down(ctx context.Context) error { return Down(ctx, c.progress.
 func clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
-	tree, err := cgroup.Find(cgroup.MountPoint, machine.Cgroup())
+	tree, err := cgroup.Find(cgroup.MountPoint, machine.Cgroup)
 	if err != nil {
 		return err
 	}
@@ -52,11 +52,11 @@ func clean(ctx context.Context) error {
 	if err := errors.Join(
 		fabric.New(plan.Plan{}, machine.Fabric()).Remove(),
 		tree.Remove(ctx),
-		machine.UnmountBelow(machine.DataDir()),
+		machine.UnmountBelow(machine.DataDir),
 	); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(machine.DataDir()); err != nil {
+	if err := os.RemoveAll(machine.DataDir); err != nil {
 		return fmt.Errorf("remove cluster data: %w", err)
 	}
 	state, err := machine.Load()
@@ -66,15 +66,12 @@ func clean(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := machine.LoadOther(); err == nil {
-		return machine.Forget() // the last cluster restores the machine
-	}
 	return errors.Join(machine.RestoreSysctls(state.Sysctls), tree.RestoreControllers(state.Controllers), machine.Forget())
 }
 
 // removeStateDir removes the state folder. It is the last step, because the lock is on this folder.
 func removeStateDir() error {
-	if err := os.RemoveAll(machine.StateDir()); err != nil {
+	if err := os.RemoveAll(machine.StateDir); err != nil {
 		return fmt.Errorf("remove cluster state: %w", err)
 	}
 	return nil

@@ -32,7 +32,7 @@ func (c *Cluster) Apply(ctx context.Context, manifests string) error {
 // KubectlCommand returns a kubectl command, not started.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	// The default cache would remain in the user's home.
-	all := []string{"--kubeconfig", c.Kubeconfig(), "--cache-dir", filepath.Join(machine.StateDir(), "kubectl-cache")}
+	all := []string{"--kubeconfig", c.Kubeconfig(), "--cache-dir", filepath.Join(machine.StateDir, "kubectl-cache")}
 	return exec.CommandContext(ctx, filepath.Join(c.binDir, componentFolder, "kubectl"), append(all, args...)...)
 }
 
@@ -101,7 +101,7 @@ func (c *Cluster) LoadRoot(ctx context.Context, name, root string, nodes ...stri
 }
 
 func (c *Cluster) load(ctx context.Context, i image.Image, nodes []string) error {
-	archive := filepath.Join(machine.DataDir(), strings.NewReplacer("/", "-", ":", "-").Replace(i.Name)+".tar")
+	archive := filepath.Join(machine.DataDir, strings.NewReplacer("/", "-", ":", "-").Replace(i.Name)+".tar")
 	if err := writeFile(archive, i.WriteArchive); err != nil {
 		return err
 	}

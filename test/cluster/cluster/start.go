@@ -115,7 +115,7 @@ func (c *Cluster) options(n plan.Node) render.Options {
 		Components:       filepath.Join(c.binDir, componentFolder),
 		Restart:          fmt.Sprintf("%s node-restart --dir %s", filepath.Join(c.binDir, "cluster"), machine.NodeDir(n.Name)),
 		PauseImage:       image.PauseName,
-		Cgroup:           "/" + filepath.Join(machine.Cgroup(), n.Name),
+		Cgroup:           "/" + filepath.Join(machine.Cgroup, n.Name),
 		AuditLog:         nodeinit.LogFile(machine.NodeDir(n.Name), render.Audit),
 		RestrictOOMScore: machine.LacksResourceCapability(),
 	}

@@ -150,20 +150,15 @@ func (c *Cluster) create(ctx context.Context) error {
 // the cluster's cgroups.
 func (c *Cluster) saveState() (machine.State, cgroup.Tree, error) {
 	state := machine.State{BinDir: c.binDir, Shape: c.plan.Shape}
-	tree, err := cgroup.Find(cgroup.MountPoint, machine.Cgroup())
+	tree, err := cgroup.Find(cgroup.MountPoint, machine.Cgroup)
 	if err != nil {
 		return state, tree, err
 	}
-	// What the other cluster found is what the machine had.
-	if other, err := machine.LoadOther(); err == nil {
-		state.Sysctls, state.Controllers = other.Sysctls, other.Controllers
-	} else {
-		if state.Sysctls, err = machine.ReadSysctls(); err != nil {
-			return state, tree, err
-		}
-		if state.Controllers, err = tree.Controllers(); err != nil {
-			return state, tree, err
-		}
+	if state.Sysctls, err = machine.ReadSysctls(); err != nil {
+		return state, tree, err
+	}
+	if state.Controllers, err = tree.Controllers(); err != nil {
+		return state, tree, err
 	}
 	if err := state.Save(); err != nil {
 		return state, tree, err
@@ -280,7 +275,7 @@ func (c *Cluster) writeImages(ctx context.Context) ([]string, error) {
 	}
 	var archives []string
 	for name, i := range map[string]image.Image{"pause": image.Pause(filepath.Join(c.binDir, componentFolder)), "busybox": box} {
-		path := filepath.Join(machine.DataDir(), name+".tar")
+		path := filepath.Join(machine.DataDir, name+".tar")
 		if err := writeFile(path, i.WriteArchive); err != nil {
 			return nil, err
 		}

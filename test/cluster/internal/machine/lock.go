@@ -32,7 +32,7 @@ func TakeLock(ctx context.Context, busy func()) (*Lock, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("lock %s, in which another process starts or removes a cluster: %w", StateDir(), ctx.Err())
+			return nil, fmt.Errorf("lock %s, in which another process starts or removes a cluster: %w", StateDir, ctx.Err())
 		case <-ticker.C:
 		}
 	}
@@ -44,10 +44,10 @@ func (l *Lock) Close() error { return l.dir.Close() }
 // tryLock returns nil if another process holds the lock, or has removed the folder with
 // its cluster.
 func tryLock() (*Lock, error) {
-	if err := os.MkdirAll(StateDir(), 0o755); err != nil {
+	if err := os.MkdirAll(StateDir, 0o755); err != nil {
 		return nil, fmt.Errorf("create state folder: %w", err)
 	}
-	dir, err := os.Open(StateDir())
+	dir, err := os.Open(StateDir)
 	if err != nil {
 		return nil, fmt.Errorf("open state folder: %w", err)
 	}
@@ -58,13 +58,13 @@ func tryLock() (*Lock, error) {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("lock %s: %w", StateDir(), err)
+		return nil, fmt.Errorf("lock %s: %w", StateDir, err)
 	}
 	held, err := dir.Stat()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("stat state folder: %w", err), dir.Close())
 	}
-	current, err := os.Stat(StateDir())
+	current, err := os.Stat(StateDir)
 	if err != nil || !os.SameFile(held, current) {
 		return nil, dir.Close()
 	}

@@ -17,34 +17,15 @@ import (
 	"outrigger.dev/test/cluster/internal/plan"
 )
 
-// Second is an environment variable. With any value, this process's cluster is the second one on the
-// machine: it has folders and cgroups of other names. The process must be in another network
-// namespace, because the link and the routes are the same.
-const Second = "OUTRIGGER_SECOND_CLUSTER"
-
-const first, second = "outrigger-cluster", "outrigger-cluster-2"
-
-// names returns the name of the cluster, and the name of the other one on the machine.
-func names() (cluster, other string) {
-	if os.Getenv(Second) != "" {
-		return second, first
-	}
-	return first, second
-}
-
-// Cgroup returns the name of the cluster's cgroups.
-func Cgroup() string {
-	cluster, _ := names()
-	return cluster
-}
-
-// StateDir returns the folder that disappears with a reboot of the machine, as the cluster does.
-func StateDir() string { return stateDir(Cgroup()) }
-
-func stateDir(cluster string) string { return "/run/" + cluster }
-
-// DataDir returns the folder that is on a disk, with room for images.
-func DataDir() string { return "/var/lib/" + Cgroup() }
+// The folders of the cluster. There is one cluster on a machine.
+const (
+	// StateDir disappears with a reboot of the machine, as the cluster does.
+	StateDir = "/run/outrigger-cluster"
+	// DataDir is on a disk, with room for images.
+	DataDir = "/var/lib/outrigger-cluster"
+	// Cgroup is the name of the cluster's cgroups.
+	Cgroup = "outrigger-cluster"
+)
 
 // sysctls returns the sysctls of the machine that a kubelet sets.
 func sysctls() []string {
@@ -66,37 +47,27 @@ type State struct {
 	Controllers []string `json:"controllers"`
 }
 
-func stateFile() string { return filepath.Join(StateDir(), stateName) }
-
-const stateName = "state.json"
+func stateFile() string { return filepath.Join(StateDir, "state.json") }
 
 // Kubeconfig is the path of the administrator's kubeconfig.
-func Kubeconfig() string { return filepath.Join(StateDir(), "admin.kubeconfig") }
+func Kubeconfig() string { return filepath.Join(StateDir, "admin.kubeconfig") }
 
 // Fabric is the path of the file that keeps the cluster's network alive.
-func Fabric() string { return filepath.Join(StateDir(), "fabric") }
+func Fabric() string { return filepath.Join(StateDir, "fabric") }
 
 // NodeDir is the folder of a node.
-func NodeDir(node string) string { return filepath.Join(DataDir(), node) }
+func NodeDir(node string) string { return filepath.Join(DataDir, node) }
 
 // Load returns the state of the cluster on this machine. Without a cluster, the error is
 // fs.ErrNotExist.
-func Load() (State, error) { return load(stateFile()) }
-
-// LoadOther returns the state of the other cluster on this machine, as Load does.
-func LoadOther() (State, error) {
-	_, other := names()
-	return load(filepath.Join(stateDir(other), stateName))
-}
-
-func load(file string) (State, error) {
+func Load() (State, error) {
 	var s State
-	b, err := os.ReadFile(file)
+	b, err := os.ReadFile(stateFile())
 	if err != nil {
 		return s, fmt.Errorf("read cluster state: %w", err)
 	}
 	if err := json.Unmarshal(b, &s); err != nil {
-		return s, fmt.Errorf("decode cluster state %s: %w", file, err)
+		return s, fmt.Errorf("decode cluster state %s: %w", stateFile(), err)
 	}
 	return s, nil
 }
