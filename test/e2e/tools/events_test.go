@@ -15,8 +15,9 @@ import (
 )
 
 // tested is a checkout whose tests are run by a program "go" that only says which packages it got,
-// and whether with the race detector, and sleeps if SLOW says how long. pkg/part and the tests of pkg/tests
-// start goroutines, pkg/pure does not, and the tests of pkg/whole run a whole program.
+// and whether with the race detector, and sleeps if SLOW says how long. pkg/part starts goroutines,
+// pkg/locks synchronizes them, pkg/tests starts some in its tests only, pkg/pure does not, and the
+// tests of pkg/whole run a whole program.
 func tested(t *testing.T) checkout {
 	t.Helper()
 	return newCheckout(t, map[string]string{
@@ -24,6 +25,7 @@ func tested(t *testing.T) checkout {
 		"pkg/go.mod":             "module outrigger.dev/pkg\n",
 		"pkg/part/part.go":       "package part\n\nfunc F() {\n\tgo f()\n}\n",
 		"pkg/tests/a_test.go":    "package tests_test\n\nfunc TestA() { running.Go(f) }\n",
+		"pkg/locks/locks.go":     "package locks\n\nimport (\n\t\"sync\"\n)\n",
 		"pkg/pure/pure.go":       "package pure\n\n// F does not go further().\nfunc F() {}\n",
 		"pkg/pure/testdata/a.go": "package a\n\nfunc F() {\n\tgo f()\n}\n",
 		"pkg/whole/main.go":      "package main\n\nfunc main() {\n\tdefer f()\n\tgo func() {}()\n}\n",
@@ -33,7 +35,7 @@ func tested(t *testing.T) checkout {
 if [ "$1" = list ]; then
 	[ -z "${BROKEN:-}" ] || { echo "a package is broken" >&2; exit 1; }
 	case $PWD in
-	*/pkg) printf "outrigger.dev/pkg/%s\n" part pure tests whole ;;
+	*/pkg) printf "outrigger.dev/pkg/%s\n" locks part pure tests whole ;;
 	*) printf "outrigger.dev/test/e2e%s\n" "" /tools /demo ;;
 	esac
 	exit
@@ -69,7 +71,7 @@ func TestEachPackageIsTestedOnce(t *testing.T) {
 	}{
 		"all": {nil, []string{
 			is("./admission", "false"), is("./newagent", "false"), is("./schemas", "false"), is("./tools", "false"),
-			is("outrigger.dev/pkg/part", "true"), is("outrigger.dev/pkg/pure", "false"), is("outrigger.dev/pkg/tests", "true"), is("outrigger.dev/pkg/whole", "false"),
+			is("outrigger.dev/pkg/locks", "true"), is("outrigger.dev/pkg/part", "true"), is("outrigger.dev/pkg/pure", "false"), is("outrigger.dev/pkg/tests", "false"), is("outrigger.dev/pkg/whole", "false"),
 			is("outrigger.dev/test/e2e", "false"), is("outrigger.dev/test/e2e/demo", "false"),
 		}},
 		"a package again":         {[]string{"-test.run=^TestX$", "outrigger.dev/pkg/part"}, []string{is("outrigger.dev/pkg/part", "true")}},
