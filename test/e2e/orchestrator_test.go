@@ -81,7 +81,7 @@ func versions(t *testing.T) map[string]string {
 		}
 		exist++
 		version := f[4]
-		if f[0] == "DaemonSet" {
+		if f[0] == "DaemonSet" || f[0] == "ValidatingAdmissionPolicy" { // controllers of Kubernetes write their status
 			version = f[5]
 		}
 		found[f[0]+" "+f[2]] = f[3] + " " + version
