@@ -158,6 +158,9 @@ func TestWithdraw(t *testing.T) {
 		if err := w.Withdraw(t.Context(), all); err != nil {
 			t.Error(err)
 		}
+		if n := read(t, w); len(n.Labels) > 0 || len(n.Annotations) > 0 || n.Unschedulable || len(n.Conditions) != 1 {
+			t.Errorf("the node is left as %+v", n)
+		}
 	})
 	t.Run("no right", func(t *testing.T) {
 		s := apitest.New(t, nil)

@@ -35,11 +35,11 @@ func (m *Manager) publish(ctx context.Context, o Observation, a Action) (time.Du
 	if m.cause != "" {
 		d.Annotations[CauseAnnotation] = m.cause
 	}
-	m.about = about
 	again, err := m.writer.Put(ctx, d)
 	if err != nil {
 		return 0, fmt.Errorf("publish the state %q: %w", a.State, err)
 	}
+	m.about = about
 	m.event(o, a)
 	return again.After, nil
 }
