@@ -99,6 +99,9 @@ func (t Tree) Create(child ...string) error {
 			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 				return fmt.Errorf("create cgroup: %w", err)
 			}
+			if t.unified {
+				continue // An empty CPU set means the set of the parent.
+			}
 			if err := inheritCPUs(parent, dir); err != nil {
 				return err
 			}
@@ -131,9 +134,6 @@ func inheritCPUs(parent, dir string) error {
 		}
 		if b, err = os.ReadFile(filepath.Join(parent, name)); err != nil {
 			return fmt.Errorf("read CPU set: %w", err)
-		}
-		if len(strings.TrimSpace(string(b))) == 0 {
-			continue // In version 2, an empty set means the set of the parent.
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0); err != nil {
 			return fmt.Errorf("write CPU set: %w", err)
