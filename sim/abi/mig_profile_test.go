@@ -88,13 +88,13 @@ func TestProfiles(t *testing.T) {
 	every, even := []uint32{0, 1, 2, 3, 4, 5, 6}, []uint32{0, 2, 4}
 	tests := map[string]map[int]kind{
 		"a100-40": {
-			nvml.GPU_INSTANCE_PROFILE_1_SLICE:      {19, 1, 7, 14, 1, 0, 0, 0, 4864, "1g.5gb", every, 1},
-			nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV1: {20, 1, 1, 14, 1, 1, 1, 1, 4864, "1g.5gb+me", every, 1},
-			nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV2: {15, 1, 4, 14, 1, 1, 0, 0, 9856, "1g.10gb", []uint32{0, 2, 4, 6}, 2},
-			nvml.GPU_INSTANCE_PROFILE_2_SLICE:      {14, 2, 3, 28, 2, 1, 0, 0, 9856, "2g.10gb", even, 2},
-			nvml.GPU_INSTANCE_PROFILE_3_SLICE:      {9, 3, 2, 42, 3, 2, 0, 0, 19968, "3g.20gb", []uint32{0, 4}, 4},
-			nvml.GPU_INSTANCE_PROFILE_4_SLICE:      {5, 4, 1, 56, 4, 2, 0, 0, 19968, "4g.20gb", []uint32{0}, 4},
-			nvml.GPU_INSTANCE_PROFILE_7_SLICE:      {0, 7, 1, 98, 7, 5, 1, 1, 40192, "7g.40gb", []uint32{0}, 8},
+			nvml.GPU_INSTANCE_PROFILE_1_SLICE:      {19, 1, 7, 14, 1, 0, 0, 0, 4864, "MIG 1g.5gb", every, 1},
+			nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV1: {20, 1, 1, 14, 1, 1, 1, 1, 4864, "MIG 1g.5gb+me", every, 1},
+			nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV2: {15, 1, 4, 14, 1, 1, 0, 0, 9856, "MIG 1g.10gb", []uint32{0, 2, 4, 6}, 2},
+			nvml.GPU_INSTANCE_PROFILE_2_SLICE:      {14, 2, 3, 28, 2, 1, 0, 0, 9856, "MIG 2g.10gb", even, 2},
+			nvml.GPU_INSTANCE_PROFILE_3_SLICE:      {9, 3, 2, 42, 3, 2, 0, 0, 19968, "MIG 3g.20gb", []uint32{0, 4}, 4},
+			nvml.GPU_INSTANCE_PROFILE_4_SLICE:      {5, 4, 1, 56, 4, 2, 0, 0, 19968, "MIG 4g.20gb", []uint32{0}, 4},
+			nvml.GPU_INSTANCE_PROFILE_7_SLICE:      {0, 7, 1, 98, 7, 5, 1, 1, 40192, "MIG 7g.40gb", []uint32{0}, 8},
 		},
 	}
 	for model, want := range tests {

@@ -17,7 +17,7 @@ static void profile_info(const struct sim_gi_profile *p, nvmlGpuInstanceProfileI
 	out->jpegCount = p->jpeg;
 	out->ofaCount = p->ofa;
 	out->memorySizeMB = p->memory_mib;
-	snprintf(out->name, sizeof(out->name), "%s", p->name);
+	snprintf(out->name, sizeof(out->name), "MIG %s", p->name); /* as H100 and H200 with driver 580 */
 	out->capabilities = 0; /* neither peer to peer nor graphics */
 }
 

@@ -1,6 +1,7 @@
 /* system.c: versions and error strings. */
 #include "session.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -39,9 +40,15 @@ EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
 	return cuda_version(version);
 }
 
+/* The second version asks libcuda.so.1, which the process must find by this name. Without it, driver
+ * 580 returns NOT_FOUND. */
 EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 {
 	ENTER(nvmlSystemGetCudaDriverVersion_v2);
+	void *cuda = dlopen("libcuda.so.1", RTLD_LAZY);
+	if (cuda == NULL)
+		return NVML_ERROR_NOT_FOUND;
+	dlclose(cuda);
 	return cuda_version(version);
 }
 

@@ -19,6 +19,7 @@
  * NVML_COMPUTE_INSTANCE_PROFILE_…; starts has bit n set for a start at slice n.
  */
 #define PUBLISHED "as published by NVIDIA (MIG user guide)"
+#define MEASURED "as driver 580.159.04 reports it on such a GPU"
 #define REPORTED "as nvidia-smi prints it on such a GPU, in output that users published; places from the MIG user guide"
 #define RECALLED "no published figure at hand: as the driver's other profiles suggest"
 #define CHOSEN "published as a range or not at all: one value of it was chosen"
@@ -58,23 +59,23 @@ MIG_GI("a30", 1, 5, "2g.12gb", 2, 2, A30_HALF, 2, 11968, 28, 2, 2, 0, 0, 0, 0, 0
 MIG_GI("a30", 8, 6, "2g.12gb+me", 2, 2, A30_HALF, 1, 11968, 28, 2, 2, 0, 1, 1, 1, 0, RECALLED)
 MIG_GI("a30", 3, 0, "4g.24gb", 4, 4, FIRST, 1, 24000, 56, 4, 4, 0, 1, 1, 0, 0, PUBLISHED)
 
-MIG_BOARD("h100-80", 7, 8, 16, 0, 0, 0, PUBLISHED)
-MIG_GI("h100-80", 0, 19, "1g.10gb", 1, 1, EVERY, 7, 9984, 16, 1, 1, 0, 1, 0, 0, 0, REPORTED)
-MIG_GI("h100-80", 7, 20, "1g.10gb+me", 1, 1, EVERY, 1, 9984, 16, 1, 1, 0, 1, 1, 1, 0, REPORTED)
-MIG_GI("h100-80", 9, 15, "1g.20gb", 1, 2, EVEN4, 4, 20096, 26, 1, 1, 0, 1, 0, 0, 0, REPORTED)
-MIG_GI("h100-80", 1, 14, "2g.20gb", 2, 2, EVEN3, 3, 20096, 32, 2, 2, 0, 2, 0, 0, 0, REPORTED)
-MIG_GI("h100-80", 2, 9, "3g.40gb", 3, 4, HALF, 2, 40448, 60, 3, 3, 0, 3, 0, 0, 0, REPORTED)
-MIG_GI("h100-80", 3, 5, "4g.40gb", 4, 4, FIRST, 1, 40448, 64, 4, 4, 0, 4, 0, 0, 0, REPORTED)
-MIG_GI("h100-80", 4, 0, "7g.80gb", 7, 8, FIRST, 1, 81152, 132, 8, 7, 0, 7, 1, 0, 0, REPORTED)
+MIG_BOARD("h100-80", 7, 8, 16, 0, 0, 0, MEASURED)
+MIG_GI("h100-80", 0, 19, "1g.10gb", 1, 1, EVERY, 7, 9984, 16, 1, 1, 0, 1, 0, 0, 0, MEASURED)
+MIG_GI("h100-80", 7, 20, "1g.10gb+me", 1, 1, EVERY, 1, 9984, 16, 1, 1, 0, 1, 1, 1, 0, MEASURED)
+MIG_GI("h100-80", 9, 15, "1g.20gb", 1, 2, EVEN4, 4, 20096, 26, 1, 1, 0, 1, 0, 0, 0, MEASURED)
+MIG_GI("h100-80", 1, 14, "2g.20gb", 2, 2, EVEN3, 3, 20096, 32, 2, 2, 0, 2, 0, 0, 0, MEASURED)
+MIG_GI("h100-80", 2, 9, "3g.40gb", 3, 4, HALF, 2, 40448, 60, 3, 3, 0, 3, 0, 0, 0, MEASURED)
+MIG_GI("h100-80", 3, 5, "4g.40gb", 4, 4, FIRST, 1, 40448, 64, 4, 4, 0, 4, 0, 0, 0, MEASURED)
+MIG_GI("h100-80", 4, 0, "7g.80gb", 7, 8, FIRST, 1, 81152, 132, 8, 7, 0, 7, 1, 0, 0, MEASURED)
 
-MIG_BOARD("h200", 7, 8, 16, 0, 0, 0, PUBLISHED)
-MIG_GI("h200", 0, 19, "1g.18gb", 1, 1, EVERY, 7, 16384, 16, 1, 1, 0, 1, 0, 0, 0, PUBLISHED)
-MIG_GI("h200", 7, 20, "1g.18gb+me", 1, 1, EVERY, 1, 16384, 16, 1, 1, 0, 1, 1, 1, 0, PUBLISHED)
-MIG_GI("h200", 9, 15, "1g.35gb", 1, 2, EVEN4, 4, 33024, 26, 1, 1, 0, 1, 0, 0, 0, PUBLISHED)
-MIG_GI("h200", 1, 14, "2g.35gb", 2, 2, EVEN3, 3, 33024, 32, 2, 2, 0, 2, 0, 0, 0, CHOSEN)
-MIG_GI("h200", 2, 9, "3g.71gb", 3, 4, HALF, 2, 71168, 60, 3, 3, 0, 3, 0, 0, 0, PUBLISHED)
-MIG_GI("h200", 3, 5, "4g.71gb", 4, 4, FIRST, 1, 71168, 64, 4, 4, 0, 4, 0, 0, 0, PUBLISHED)
-MIG_GI("h200", 4, 0, "7g.141gb", 7, 8, FIRST, 1, 143360, 132, 8, 7, 0, 7, 1, 0, 0, PUBLISHED)
+MIG_BOARD("h200", 7, 8, 16, 0, 0, 0, MEASURED)
+MIG_GI("h200", 0, 19, "1g.18gb", 1, 1, EVERY, 7, 16384, 16, 1, 1, 0, 1, 0, 0, 0, MEASURED)
+MIG_GI("h200", 7, 20, "1g.18gb+me", 1, 1, EVERY, 1, 16384, 16, 1, 1, 0, 1, 1, 1, 0, MEASURED)
+MIG_GI("h200", 9, 15, "1g.35gb", 1, 2, EVEN4, 4, 33280, 26, 1, 1, 0, 1, 0, 0, 0, MEASURED)
+MIG_GI("h200", 1, 14, "2g.35gb", 2, 2, EVEN3, 3, 33280, 32, 2, 2, 0, 2, 0, 0, 0, MEASURED)
+MIG_GI("h200", 2, 9, "3g.71gb", 3, 4, HALF, 2, 71424, 60, 3, 3, 0, 3, 0, 0, 0, MEASURED)
+MIG_GI("h200", 3, 5, "4g.71gb", 4, 4, FIRST, 1, 71424, 64, 4, 4, 0, 4, 0, 0, 0, MEASURED)
+MIG_GI("h200", 4, 0, "7g.141gb", 7, 8, FIRST, 1, 143360, 132, 8, 7, 0, 7, 1, 0, 0, MEASURED)
 
 MIG_BOARD("b200", 7, 8, 18, 0, 0, 0, PUBLISHED)
 MIG_GI("b200", 0, 19, "1g.23gb", 1, 1, EVERY, 7, 22528, 18, 2, 1, 0, 1, 0, 0, 0, CHOSEN)

@@ -47,13 +47,13 @@ func TestSnapshotMakesFewCalls(t *testing.T) {
 		"of a new driver": {
 			first:      map[string]int{"nvmlDeviceGetFieldValues": gpus, "nvmlDeviceGetRemappedRows": 0},
 			links:      map[string]int{"nvmlDeviceGetFieldValues": gpus, "nvmlDeviceGetNvLinkState": 0},
-			firstLimit: 101, nextLimit: 32, linksLimit: 32,
+			firstLimit: 102, nextLimit: 32, linksLimit: 32,
 		},
 		"of a driver without field values": {
 			set:        []string{"nvmlDeviceGetFieldValues.return=3"},
 			first:      map[string]int{"nvmlDeviceGetFieldValues": gpus, "nvmlDeviceGetRemappedRows": gpus},
 			links:      map[string]int{"nvmlDeviceGetFieldValues": gpus, "nvmlDeviceGetNvLinkState": gpus * (links + 1)},
-			firstLimit: 109, nextLimit: 40, linksLimit: 184,
+			firstLimit: 110, nextLimit: 40, linksLimit: 184,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,8 +161,8 @@ func TestAStartMakesFewCalls(t *testing.T) {
 		set   string
 		limit int
 	}{
-		"of a driver that reports changes of MIG devices": {"nvmlDeviceGetSupportedEventTypes.return=0", 118},
-		"of a driver without events":                      {"nvmlDeviceGetSupportedEventTypes.return=3", 127},
+		"of a driver that reports changes of MIG devices": {"nvmlDeviceGetSupportedEventTypes.return=0", 119},
+		"of a driver without events":                      {"nvmlDeviceGetSupportedEventTypes.return=3", 128},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSim(t, "--gpus=8", "--model=h100-80")
