@@ -3,9 +3,9 @@
 # "go test -json" of the modules. It fails when one of them fails. With a pattern, which
 # gotestsum appends, it runs these tests of one package alone.
 #
-# The tests on clusters and in virtual machines take turns, since each uses the whole machine,
-# and mostly wait. All others run beside them, one module after the other and at a lower priority,
-# so that they do not delay them. Packages whose code starts goroutines or synchronizes them are tested with the
+# The tests on clusters take turns, since each uses the whole machine, and mostly wait. All others
+# run beside them, one module after the other, and those that compute at a lower priority, so that
+# they do not delay the clusters. Packages whose code starts goroutines or synchronizes them are tested with the
 # race detector. All others are compiled as they are shipped, so that nothing is compiled twice: with the
 # detector, a process takes three times as long.
 set -uo pipefail
@@ -63,9 +63,10 @@ fi
 modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
 
-[[ " ${modules[*]} " == *" test/e2e "* ]] && computes=yes || computes=
-# Packages of test/e2e that use no cluster, and compute.
+# Packages of test/e2e that use no cluster: those that compute, and those that start engines, servers
+# or virtual machines, one after the other.
 computing=(./newagent ./admission ./schemas ./tools)
+starting=(./dashboards ./engines ./nvidia ./stack)
 
 # Each line of work is a group of processes, which ends with this script.
 set -m
@@ -80,24 +81,19 @@ line() {
   pids+=($!)
 }
 
-# on_clusters: runs the packages that use the whole machine, one after the other.
+# has MODULE: reports whether the module is tested.
+has() { [[ " ${modules[*]} " == *" $1 "* ]]; }
+
+# on_clusters: runs the packages that use a cluster or the whole machine, one after the other.
 on_clusters() {
-  local module list packages status=0
-  for module in "${modules[@]}"; do
-    case $module in
-    test/cluster) continue ;;
-    test/e2e)
-      list=$(packages "$module") || { status=1; continue; }
-      mapfile -t packages < <(grep -vxF "$(printf '%s\n' "${computing[@]/#./outrigger.dev/test/e2e}")" <<<"$list") ;;
-    test/*) packages=(./...) ;;
-    *) continue ;;
-    esac
-    [ ${#packages[@]} -eq 0 ] || (run shipped 0 "$module" -p 1 "${packages[@]}") || status=1
-  done
-  return $status
+  has test/e2e || return 0
+  local list packages
+  list=$(packages test/e2e) || return
+  mapfile -t packages < <(grep -vxF "$(printf '%s\n' "${computing[@]/#./outrigger.dev/test/e2e}" "${starting[@]/#./outrigger.dev/test/e2e}")" <<<"$list")
+  run shipped 0 test/e2e -p 1 "${packages[@]}"
 }
 
-# beside: runs the tests that use no cluster.
+# beside: runs all other tests.
 beside() {
   local module all list flavor packages status=0
   for module in "${modules[@]}"; do
@@ -110,7 +106,11 @@ beside() {
       [ ${#packages[@]} -eq 0 ] || (run $flavor 10 "$module" "${packages[@]}") || status=1
     done
   done
-  [ -z "$computes" ] || (run shipped 10 test/e2e "${computing[@]}") || status=1
+  ! has test/e2e || (run shipped 10 test/e2e "${computing[@]}") || status=1
+  ! has test/e2e || (run shipped 0 test/e2e -p 1 "${starting[@]}") || status=1
+  for module in "${modules[@]}"; do
+    case $module in test/cluster | test/e2e) continue ;; test/*) (run shipped 0 "$module" -p 1 ./...) || status=1 ;; esac
+  done
   return $status
 }
 
@@ -122,7 +122,7 @@ shown=$!
 pids=($end $shown)
 # This module compares the machine before and after a cluster: what other tests mount or start
 # would be in its way.
-if [[ " ${modules[*]} " == *" test/cluster "* ]]; then
+if has test/cluster; then
   line run shipped 0 test/cluster -p 1 ./...
   wait $!
 fi
