@@ -49,6 +49,7 @@ func TestCRIO(t *testing.T) {
 		n.plugin("envvar")
 		n.getGPUs(map[string]string{"by-runtime": "nvidia", "by-cdi-runtime": "nvidia-cdi", "by-legacy-runtime": "nvidia-legacy"})
 	})
+	n.part("a pod cannot name GPUs in its annotations", annotated)
 	n.part("a pod that names a missing GPU says so", namesMissing)
 	n.part("a new pod of the agent changes nothing", replaced)
 	n.part("the runtime can be the default one", func(n node) {
@@ -182,6 +183,24 @@ spec:
     command: [sleep, "3600"]
     env: [{name: NVIDIA_VISIBLE_DEVICES, value: %s}]
 `, name, class, cluster.BusyboxImage, visible)
+}
+
+// annotated checks that the runtime ignores, or rejects, the annotations of a pod, which CRI-O copies
+// into the spec of a container.
+func annotated(n node) {
+	pod := func(name, device string) string {
+		annotation := fmt.Sprintf("metadata: {name: %s, annotations: {cdi.k8s.io/x: nvidia.com/gpu=%s}}", name, device)
+		return strings.Replace(asks(name, "nvidia", "void"), fmt.Sprintf("metadata: {name: %s}", name), annotation, 1)
+	}
+	n.toolkit()
+	n.apply(pod("names-all", "all"))
+	n.apply(pod("names-one", "0"))
+	n.MustKubectl("wait", "pod/names-all", "--for=condition=Ready", "--timeout=4m")
+	if got := n.MustKubectl("exec", "names-all", "--", "sh", "-c", "ls /dev | grep nvidia; true"); got != "" {
+		n.T.Errorf("a pod that names all GPUs in an annotation has %s", got)
+	}
+	n.says("names-one", "accept-cdi-annotations-when-unprivileged is false in config.toml")
+	n.toolkit("acceptVisibleDevicesEnvvar=true")
 }
 
 // namesMissing checks that the errors of the runtime and of the prestart hook reach the pod.

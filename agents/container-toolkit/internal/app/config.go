@@ -11,20 +11,21 @@ import (
 // or list keeps the default.
 type toolSettings struct {
 	// tools is the folder of the tools on the host.
-	tools        string
-	driverRoot   string
-	specDirs     []string
-	acceptEnv    bool
-	acceptMounts bool
-	skipMode     bool
-	runtimeDebug string
-	logLevel     string
-	mode         string
-	defaultKind  string
-	prefixes     []string
-	runtimes     []string
-	cliDebug     string
-	features     []string
+	tools             string
+	driverRoot        string
+	specDirs          []string
+	acceptEnv         bool
+	acceptMounts      bool
+	acceptAnnotations bool
+	skipMode          bool
+	runtimeDebug      string
+	logLevel          string
+	mode              string
+	defaultKind       string
+	prefixes          []string
+	runtimes          []string
+	cliDebug          string
+	features          []string
 }
 
 // config returns the config.toml of the tools. The same settings always result in the same text.
@@ -35,6 +36,7 @@ func (s toolSettings) config() ([]byte, error) {
 	changes := []change{
 		text("accept-nvidia-visible-devices-envvar-when-unprivileged", strconv.FormatBool(s.acceptEnv)),
 		text("accept-nvidia-visible-devices-as-volume-mounts", strconv.FormatBool(s.acceptMounts)),
+		text("accept-cdi-annotations-when-unprivileged", strconv.FormatBool(s.acceptAnnotations)),
 		text("nvidia-container-runtime-hook.skip-mode-detection", strconv.FormatBool(s.skipMode)),
 		text("nvidia-container-cli.root", s.driverRoot),
 		text("nvidia-container-cli.path", s.tools+"/nvidia-container-cli"),

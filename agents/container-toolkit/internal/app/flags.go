@@ -97,6 +97,10 @@ func (s *settings) toolFlags() []cli.Flag {
 			Name: "accept-nvidia-visible-devices-as-volume-mounts", EnvVars: []string{"ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS"}, Destination: &s.tools.acceptMounts,
 			Usage: "give a container the GPUs that its mounts name; needed for the device plugin's strategy volume-mounts",
 		},
+		&cli.BoolFlag{
+			Name: "accept-cdi-annotations-when-unprivileged", EnvVars: []string{"ACCEPT_CDI_ANNOTATIONS_WHEN_UNPRIVILEGED"}, Destination: &s.tools.acceptAnnotations,
+			Usage: "give a container that is not privileged the GPUs that its annotations name; needed for the device plugin's strategy cdi-annotations. With CRI-O, each pod can set such annotations",
+		},
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "opt-in-features", EnvVars: []string{"NVIDIA_CONTAINER_TOOLKIT_OPT_IN_FEATURES"},
 			Usage: "`FEATURES` of the tools to turn on: keys of the section features of config.toml",

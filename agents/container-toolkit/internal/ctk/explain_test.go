@@ -79,8 +79,12 @@ func TestExplainWithoutGPU(t *testing.T) {
 	if out, _, _ := nvidiaCTK(t, "--config", cfg, "explain", "--privileged", "NVIDIA_VISIBLE_DEVICES=0"); !strings.Contains(out, "adds") {
 		t.Errorf("explain --privileged prints %q", out)
 	}
-	if out, _, _ := nvidiaCTK(t, "--config", cfg, "explain", "--annotation", "cdi.k8s.io/x=nvidia.com/gpu=0", "A=1"); !strings.Contains(out, "adds") {
-		t.Errorf("explain --annotation prints %q", out)
+	annotation := []string{"--config", cfg, "explain", "--annotation", "cdi.k8s.io/x=nvidia.com/gpu=0"}
+	if out, stderr, code := nvidiaCTK(t, append(annotation, "A=1")...); code != 1 || strings.Contains(out, "adds") || !strings.Contains(stderr, "accept-cdi-annotations-when-unprivileged is false") {
+		t.Errorf("explain --annotation prints %q, %q", out, stderr)
+	}
+	if out, _, _ := nvidiaCTK(t, append(annotation, "--privileged", "A=1")...); !strings.Contains(out, "adds") {
+		t.Errorf("explain --annotation --privileged prints %q", out)
 	}
 	t.Setenv("PATH", t.TempDir())
 	out, stderr, code = nvidiaCTK(t, "--config", cfg, "explain", "--privileged", "--mode", "legacy", "NVIDIA_VISIBLE_DEVICES=0")

@@ -19,12 +19,16 @@ const (
 
 	acceptVariable = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 	acceptMounts   = "accept-nvidia-visible-devices-as-volume-mounts"
+	acceptCDI      = "accept-cdi-annotations-when-unprivileged"
 )
 
 // devices derives the devices from the first source that names devices: annotations, mounts,
 // variables.
 func (d *deriver) devices() error {
 	if names := d.annotated(); len(names) > 0 {
+		if !d.permitted() && !d.cfg.AcceptAnnotations {
+			return d.refuseAnnotations(names)
+		}
 		return d.add(names)
 	}
 	if d.cfg.AcceptMounts {
@@ -52,6 +56,25 @@ func (d *deriver) annotated() []string {
 		}
 	}
 	return unique(names)
+}
+
+// permitted reports whether the container may name its GPUs itself. Everybody who creates a pod can set
+// its variables and, with CRI-O, its annotations.
+func (d *deriver) permitted() bool { return d.Privileged || d.cfg.AcceptVariable }
+
+// refuseAnnotations handles annotations of a container that is not permitted to name GPUs. It ignores
+// "all" and "none". It returns an error for single GPUs, because an allocation sets such names, and the
+// container would start without its GPUs.
+func (d *deriver) refuseAnnotations(names []string) error {
+	why := fmt.Sprintf("the container is not privileged, and %s is false in config.toml", acceptCDI)
+	for _, name := range names {
+		if id := name[strings.LastIndex(name, "=")+1:]; id != "all" && id != "none" {
+			return fmt.Errorf("inject GPUs: an annotation names the device %s, but %s: let the device plugin pass devices by CDI (deviceListStrategy cdi-cri in the chart device-plugin), or set it to true (acceptCDIAnnotations in the chart container-toolkit)",
+				text.Cut(text.Printable(name), 80), why)
+		}
+	}
+	d.decide("devices", "no GPU container", "the annotations are ignored: "+why)
+	return nil
 }
 
 // mounted returns the devices that mounts name, without IMEX channels.
@@ -126,7 +149,7 @@ func (d *deriver) fromVariables() error {
 		d.decide("devices", "no GPU container", fmt.Sprintf("%s=%s", variable, text.Printable(value)))
 		return nil
 	}
-	if !d.Privileged && !d.cfg.AcceptVariable {
+	if !d.permitted() {
 		return d.refuse(variable, names)
 	}
 	d.decide("devices", text.Printable(strings.Join(names, ", ")), variable)

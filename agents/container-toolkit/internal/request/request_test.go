@@ -168,9 +168,45 @@ func TestVariablesOfUnprivilegedContainers(t *testing.T) {
 			t.Errorf("%s is refused with %v", value, err)
 		}
 	}
+	cfg.AcceptAnnotations = true
 	r := derive(t, cfg, request.Container{Annotations: map[string]string{"cdi.k8s.io/a": "nvidia.com/gpu=0"}}, "NVIDIA_IMEX_CHANNELS=0")
 	if len(r.IMEX) > 0 || !said(r, "imex", key) {
 		t.Errorf("IMEX channels are %v, decisions %v", r.IMEX, r.Decisions)
+	}
+}
+
+// CRI-O copies the annotations of a pod, so that everybody who creates a pod can name GPUs in them.
+func TestAnnotationsOfUnprivilegedContainers(t *testing.T) {
+	const key = "accept-cdi-annotations-when-unprivileged"
+	container := func(privileged bool, names string) request.Container {
+		return request.Container{Annotations: map[string]string{"cdi.k8s.io/a": names}, Privileged: privileged}
+	}
+	refused := toolconfig.Default()
+	refused.AcceptVariable = false
+	accepted := toolconfig.Default()
+	accepted.AcceptVariable, accepted.AcceptAnnotations = false, true
+	for _, names := range []string{"nvidia.com/gpu=all", "nvidia.com/gpu=none", "all"} {
+		if r := derive(t, refused, container(false, names)); r.GPU() || !said(r, key) {
+			t.Errorf("%s gives %v, and says %v", names, ids(r), r.Decisions)
+		}
+	}
+	for _, names := range []string{"nvidia.com/gpu=0", "nvidia.com/gpu=all,nvidia.com/gpu=" + uuid, "0", "example.com/class=device"} {
+		if _, err := request.Derive(container(false, names), refused); err == nil || !strings.Contains(err.Error(), key+" is false in config.toml: let the device plugin") {
+			t.Errorf("%s is refused with %v", names, err)
+		}
+	}
+	for what, r := range map[string]*request.Request{
+		"a privileged container": derive(t, refused, container(true, "nvidia.com/gpu=all")),
+		"accepted annotations":   derive(t, accepted, container(false, "nvidia.com/gpu=all")),
+		"accepted variables":     derive(t, toolconfig.Default(), container(false, "nvidia.com/gpu=all")),
+		"a variable beside them": derive(t, toolconfig.Default(), container(false, "nvidia.com/gpu=all"), visible+"=void"),
+	} {
+		if len(r.Devices) != 1 {
+			t.Errorf("%s gives %v", what, r.Decisions)
+		}
+	}
+	if r := derive(t, accepted, request.Container{}, visible+"=all"); r.GPU() {
+		t.Errorf("a variable gives %v where only annotations are accepted", ids(r))
 	}
 }
 

@@ -27,6 +27,7 @@ func (c *Config) fields() map[string]field {
 		"swarm-resource":  {commaList: &c.SwarmResources},
 		"accept-nvidia-visible-devices-envvar-when-unprivileged": {flag: &c.AcceptVariable},
 		"accept-nvidia-visible-devices-as-volume-mounts":         {flag: &c.AcceptMounts},
+		"accept-cdi-annotations-when-unprivileged":               {flag: &c.AcceptAnnotations},
 		"supported-driver-capabilities":                          {commaList: &c.Capabilities},
 
 		"nvidia-container-cli.root":        {text: &cli.Root},

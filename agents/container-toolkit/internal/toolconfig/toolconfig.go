@@ -33,6 +33,9 @@ type Config struct {
 	AcceptVariable bool
 	// AcceptMounts is accept-nvidia-visible-devices-as-volume-mounts.
 	AcceptMounts bool
+	// AcceptAnnotations is accept-cdi-annotations-when-unprivileged, which NVIDIA's tools do not have.
+	// Annotations are also accepted if AcceptVariable is set.
+	AcceptAnnotations bool
 	// Capabilities is supported-driver-capabilities.
 	Capabilities []string
 	CLI          CLI
