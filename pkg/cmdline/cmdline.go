@@ -32,7 +32,7 @@ func Exec(ctx context.Context, app *cli.App, args []string) int {
 func Run(ctx context.Context, app *cli.App, args []string) error {
 	var missing error
 	app.CommandNotFound = func(c *cli.Context, name string) {
-		missing = onUsageError(c, fmt.Errorf("unknown command %q", name), true)
+		missing = unknownCommand(c, name)
 	}
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.EnableBashCompletion = true
@@ -70,7 +70,7 @@ func checked(do cli.ActionFunc, takes bool) cli.ActionFunc {
 		case takes || !c.Args().Present():
 			return withVariables(c, do(c))
 		case len(c.Command.Subcommands) > 0:
-			return onUsageError(c, fmt.Errorf("unknown command %q", c.Args().First()), true)
+			return unknownCommand(c, c.Args().First())
 		default:
 			return onUsageError(c, fmt.Errorf("unexpected argument %q", c.Args().First()), true)
 		}

@@ -1,7 +1,6 @@
 package cmdline
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -33,12 +32,6 @@ func Code(err error, usage int) int {
 		return usage
 	}
 	return 1
-}
-
-// onUsageError is a cli.OnUsageErrorFunc. It returns the error in the command line, with the
-// command for help.
-func onUsageError(c *cli.Context, err error, _ bool) error {
-	return Usagef("%w: see '%s --help'", err, cmp.Or(c.Command.HelpName, c.App.Name))
 }
 
 // variablesError is an error whose text names the environment variables of flags.

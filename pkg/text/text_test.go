@@ -81,3 +81,14 @@ func TestTailKeepsTheEnd(t *testing.T) {
 		t.Errorf("%d bytes are kept: %q", len(tail.String()), tail.String())
 	}
 }
+
+func TestNearest(t *testing.T) {
+	known := []string{"psa", "list", "migStrategy", "L"}
+	for word, want := range map[string]string{
+		"lsit": "list", "lists": "list", "LIST": "list", "migStrategi": "migStrategy", "migstrat": "", "a": "", "x": "", "": "",
+	} {
+		if got := text.Nearest(word, known); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+}

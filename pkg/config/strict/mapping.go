@@ -6,6 +6,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"outrigger.dev/pkg/text"
 )
 
 // Map is a mapping without unknown keys.
@@ -116,38 +118,8 @@ func isUnsafe(r rune) bool {
 
 // suggest returns the key that the author probably meant, or all known keys.
 func suggest(key string, known []string) string {
-	best, least := "", 3
-	for _, k := range known {
-		if d := distance(strings.ToLower(key), strings.ToLower(k)); d < least && d < len(k) {
-			best, least = k, d
-		}
-	}
-	if best != "" {
+	if best := text.Nearest(key, known); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return "must be one of " + strings.Join(known, ", ")
-}
-
-// distance returns the edit distance of a and b, at most 3.
-func distance(a, b string) int {
-	if far := len(a) - len(b); far > 2 || far < -2 {
-		return 3
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -39,7 +39,7 @@ func TestBatchEndsAtTheFirstError(t *testing.T) {
 		"xid 7 79":         "gpu-sim: batch: line 2: xid: GPU \"7\"",
 		"exec -- true":     "gpu-sim: batch: line 2: exec uses standard input",
 		"batch":            "gpu-sim: batch: line 2: batch uses standard input",
-		"xid --nonsense 0": "gpu-sim: batch: line 2: flag provided but not defined",
+		"xid --nonsense 0": "gpu-sim: batch: line 2: unknown flag --nonsense",
 	} {
 		out, err := s.batch("set 0.temperature=60", line, "lose 0")
 		if err == nil || !strings.Contains(out, want) || strings.Count(out, "ok\n") != 1 {
