@@ -60,6 +60,9 @@ type Doc struct {
 	// errs has the first maxErrors errors. more counts the other errors.
 	errs []*Error
 	more int
+	// broken says that the document has no values, because its syntax is wrong. Errors about missing
+	// values would hide the error in the syntax.
+	broken bool
 	// values counts the values that were read.
 	values int
 
@@ -78,15 +81,18 @@ func Parse(file string, data []byte) *Doc {
 	}
 	if err != nil {
 		d.syntax(err)
+		d.broken = true
 		return d
 	}
 	switch err := dec.Decode(&second); {
 	case errors.Is(err, io.EOF):
 	case err != nil:
 		d.syntax(err)
+		d.broken = true
 		return d
 	default:
 		d.fail(second.Line, "", "a second document starts here: a file holds one config")
+		d.broken = true
 		return d
 	}
 	if len(doc.Content) > 0 {
@@ -112,6 +118,9 @@ func (d *Doc) Err() error {
 }
 
 func (d *Doc) fail(line int, key, what string) {
+	if d.broken {
+		return
+	}
 	if len(d.errs) == maxErrors {
 		d.more++
 		return

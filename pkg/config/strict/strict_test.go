@@ -192,3 +192,20 @@ func TestManyAliases(t *testing.T) {
 		t.Errorf("error is %v, want one line", err)
 	}
 }
+
+// A document that cannot be read lacks every value. Only the error in the syntax helps.
+func TestABrokenDocumentHasOneError(t *testing.T) {
+	for name, tc := range map[string]struct{ data, want string }{
+		"broken YAML":            {"word: [", "c.yaml:1: invalid YAML or JSON: did not find expected node content"},
+		"a second document":      {"word: a\n---\nword: b\n", "c.yaml:2: a second document starts here: a file holds one config"},
+		"broken second document": {"word: a\n---\n[", "c.yaml:3: invalid YAML or JSON: did not find expected node content"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			doc := strict.Parse("c.yaml", []byte(tc.data))
+			doc.Root().Map("word").Get("word").Missing("a word")
+			if err := doc.Err(); err == nil || err.Error() != tc.want {
+				t.Errorf("Err() = %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
