@@ -4,6 +4,7 @@ package draapp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -63,6 +64,9 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 		return nil, err
 	}
 	rc, err := kube.Config{Kubeconfig: s.kubeconfig, Agent: name}.REST()
+	if errors.Is(err, kube.ErrNotInCluster) {
+		return nil, fmt.Errorf("connect to the API server: %w: run it in a pod with a service account, or set --kubeconfig", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}

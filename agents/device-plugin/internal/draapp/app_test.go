@@ -44,7 +44,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"a folder too deep for registration":          {[]string{"--node-name=n", "--kubelet-registry-dir=" + deep + "/deep"}, 2, "flag --kubelet-registry-dir (environment variable KUBELET_REGISTRY_DIR): path " + deep + "/deep/gpu.nvidia.com-reg.sock has 116 bytes"},
 		"a folder too deep for sockets named by pods": {[]string{"--node-name=n", "--pod-uid=0123456789abcdef", "--kubelet-plugins-dir=" + deep[:80]}, 2, "/gpu.nvidia.com/dra-0123456789abcdef.sock has "},
 		"a hook path with a newline":                  {[]string{"--node-name=n", "--nvidia-cdi-hook-path=/a\nb"}, 2, "must be an absolute path without control characters"},
-		"outside of a cluster":                        {[]string{"--node-name=n"}, 1, "runs in no pod of a cluster"},
+		"outside of a cluster":                        {[]string{"--node-name=n"}, 1, "runs in no pod of a cluster: run it in a pod with a service account, or set --kubeconfig"},
 		"a kubeconfig that is not":                    {[]string{"--node-name=n", "--kubeconfig=/no/such"}, 1, "read kubeconfig /no/such"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -99,7 +100,7 @@ func (k *kubelet) step(ctx context.Context) (reconcile.Result, error) {
 		k.notReady.Set(errUnregistered) // Start waits for the API server
 		helper, err := kubeletplugin.Start(ctx, k.driver, k.options(k.settings.dir())...)
 		if err != nil {
-			return reconcile.Result{}, reconcile.Fatal(fmt.Errorf("serve the kubelet: %w", err))
+			return reconcile.Result{}, reconcile.Fatal(k.serveError(err))
 		}
 		k.helper = helper
 	}
@@ -143,6 +144,15 @@ func (k *kubelet) missing(s inventory.State) error {
 		return fmt.Errorf("%w: %s", errUnregistered, st.GetError())
 	}
 	return nil
+}
+
+// serveError returns the error of a plugin that cannot serve the kubelet, with the fix if the folder
+// for the registration is missing. The library does not wrap errors of the kernel.
+func (k *kubelet) serveError(err error) error {
+	if _, missing := os.Stat(k.settings.registry); errors.Is(missing, fs.ErrNotExist) {
+		return fmt.Errorf("serve the kubelet: %w: mount the kubelet's folder %s at the same path, or set --kubelet-registry-dir", err, k.settings.registry)
+	}
+	return fmt.Errorf("serve the kubelet: %w", err)
 }
 
 func (k *kubelet) options(dir string) []kubeletplugin.Option {

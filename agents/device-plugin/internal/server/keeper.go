@@ -132,7 +132,8 @@ func (k *keeper) check(ctx context.Context) (time.Duration, error) {
 	}
 	if kubeletErr != nil {
 		reg.setUnregistered()
-		return 0, fmt.Errorf("find the kubelet: %w", kubeletErr)
+		return 0, fmt.Errorf("find the kubelet: %w: wait until the kubelet runs; if it does, mount its folder %s at the same path, or set --kubelet-socket",
+			kubeletErr, filepath.Dir(k.server.cfg.KubeletSocket))
 	}
 	if wait := reg.timeToRegister(file); wait > 0 {
 		return wait, nil

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 
 	"outrigger.dev/pkg/hostfs"
 )
@@ -34,7 +35,12 @@ func listen(path string) (*socket, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("listen: %w: mount the kubelet's folder %s at the same path, or set --kubelet-socket", err, filepath.Dir(path))
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("listen: %w: run the plugin as root", err)
+	case err != nil:
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	// When this socket is closed, the path may belong to a newer one.

@@ -46,3 +46,28 @@ func TestServeLeavesAForeignSocketAlone(t *testing.T) {
 		t.Errorf("the other's file is %q, %v", data, err)
 	}
 }
+
+func TestAMissingFolderOfTheKubeletIsNamedWithTheFix(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "device-plugins")
+	_, err := listen(filepath.Join(dir, "s"))
+	if want := "mount the kubelet's folder " + dir + " at the same path, or set --kubelet-socket"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("listen() = %v, want %q", err, want)
+	}
+}
+
+func TestAMissingKubeletIsNamedWithTheFix(t *testing.T) {
+	dir := t.TempDir()
+	own, err := listen(filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = own.close() }()
+	k := keeper{
+		server: &Server{path: own.path, registration: newRegistration(func() {}, func() {}), cfg: Config{KubeletSocket: filepath.Join(dir, "kubelet.sock"), Register: true}},
+		socket: own,
+	}
+	want := "kubelet.sock: no such file or directory: wait until the kubelet runs; if it does, mount its folder " + dir
+	if _, err := k.check(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("check() = %v, want %q", err, want)
+	}
+}
