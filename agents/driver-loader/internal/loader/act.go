@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
+	"syscall"
 	"time"
 
 	"outrigger.dev/agents/driver-loader/internal/build"
@@ -190,10 +192,23 @@ func causes(s Step, err error) []cause.Cause {
 	return []cause.Cause{AsCause(s.String(), err)}
 }
 
+// fixOf returns the fix for an error of the kernel that users cause by the way in which they start the
+// driver loader, or "".
+func fixOf(err error) string {
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		return "mount the folder read-write"
+	case errors.Is(err, fs.ErrPermission):
+		return "run the driver loader as root, in a privileged container"
+	default:
+		return ""
+	}
+}
+
 // AsCause returns the cause in an error. Without one, it returns a Cause with the text of the error.
 func AsCause(subject string, err error) cause.Cause {
 	if c, ok := errors.AsType[cause.Cause](err); ok {
 		return c
 	}
-	return cause.Cause{Code: cause.Failed, Subject: subject, Text: text.Printable(err.Error())}
+	return cause.Cause{Code: cause.Failed, Subject: subject, Text: text.Printable(err.Error()), Fix: fixOf(err)}
 }
