@@ -148,6 +148,20 @@ func TestPlanForASnapshot(t *testing.T) {
 		"plan", "-f", defaults, "-c", "all-disabled", "--snapshot", "testdata/snapshot.json")
 }
 
+// The node's only GPU has no MIG mode, so a config for all GPUs changes nothing.
+func TestPlanWarnsThatNoGPUHasAMIGMode(t *testing.T) {
+	const warning = "so nothing changes: use a gpu that supports mig, or a config that turns mig off"
+	snapshot := file(t, `[{"uuid": "GPU-1", "name": "NVIDIA L4"}]`)
+	on := file(t, head+"  x: [{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}]\n")
+	off := file(t, head+"  x: [{devices: all, mig-enabled: false}]\n")
+	if code, _, errs := run(t, "plan", "-f", on, "--snapshot", snapshot); code != 0 || !strings.Contains(errs, warning) {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if code, _, errs := run(t, "plan", "-f", off, "--snapshot", snapshot); code != 0 || errs != "" {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
 func TestPlanRejects(t *testing.T) {
 	impossible := file(t, head+"  x: [{devices: all, mig-enabled: true, mig-devices: {1g.10gb: 3, 3g.40gb: 2}}]\n")
 	for name, tc := range map[string]struct {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/agents/mig-manager/internal/plan"
@@ -26,6 +27,10 @@ func choose(config migconfig.Config, name string, gpus []mig.GPU, log *slog.Logg
 	}
 	for _, g := range s.Incapable {
 		log.Debug("gpu has no mig mode, there is nothing to do", "gpu", g.Index, "product", g.Name)
+	}
+	if len(s.Incapable) > 0 && len(s.Want) == 0 && slices.ContainsFunc(config.Entries[name], func(i migconfig.Item) bool { return i.Enabled }) {
+		log.Warn("no gpu that the config selects has a mig mode, so nothing changes: use a gpu that supports mig, or a config that turns mig off",
+			"config", name, "product", s.Incapable[0].Name)
 	}
 	return s, nil
 }
