@@ -20,6 +20,9 @@ func Down(ctx context.Context, w io.Writer) error {
 	if w == nil {
 		w = io.Discard
 	}
+	if err := checkRoot(); err != nil {
+		return fmt.Errorf("take cluster down: %w", err)
+	}
 	p := newProgress(w)
 	lock, err := machine.TakeLock(ctx, p.busy)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/test/cluster/cluster"
 )
 
@@ -16,7 +17,9 @@ func upCommand() *cli.Command {
 		Name:  "up",
 		Usage: "start a cluster and wait until its nodes are ready",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "nodes", Value: 1, EnvVars: []string{"NODES"}, Usage: "number of all nodes; the first one is both the control plane and a worker"},
+			// The zero value of cluster.Config stands for the defaults.
+			cmdline.Check(&cli.IntFlag{Name: "nodes", Value: 1, EnvVars: []string{"NODES"}, Usage: "number of all nodes; the first one is both the control plane and a worker"},
+				"at least 1", func(n int) bool { return n >= 1 }),
 			&cli.IntFlag{Name: "gpu-nodes", EnvVars: []string{"GPU_NODES"}, Usage: "number of nodes with simulated GPUs, which are the last ones"},
 			&cli.IntFlag{Name: "gpus", Value: 8, EnvVars: []string{"GPUS"}, Usage: "number of GPUs of each GPU node"},
 			&cli.StringFlag{Name: "model", Value: "a100-40", EnvVars: []string{"MODEL"}, Usage: "gpu-sim's name of the GPU model"},
