@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,23 @@ func New(t testing.TB, args ...string) *Node {
 	t.Cleanup(func() { n.Run("delete") })
 	return n
 }
+
+// Models returns the models that gpu-sim can simulate. It skips the test if the simulator is missing.
+func Models(t testing.TB) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(binaries(t), "gpu-sim"), "create", "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := modelList.FindSubmatch(out)
+	if list == nil {
+		t.Fatalf("the help of gpu-sim create lists no models:\n%s", out)
+	}
+	return strings.Split(string(list[1]), ", ")
+}
+
+// modelList matches the list of models in the help of gpu-sim create.
+var modelList = regexp.MustCompile(`--model.*product: (.*) \(default`)
 
 // Run runs a command of gpu-sim on the node, and returns its output. The first argument is the
 // command.

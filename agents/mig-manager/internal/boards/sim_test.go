@@ -1,6 +1,7 @@
 package boards_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"testing"
@@ -56,14 +57,20 @@ func places(starts []int, size int) []gpu.Placement {
 
 // The simulator has its own table, from the same published figures.
 func TestAsSimulated(t *testing.T) {
-	for _, model := range []string{"a100-40", "a100-80", "a30", "h100-80", "h200", "b200"} {
+	for _, model := range simtest.Models(t) {
 		t.Run(model, func(t *testing.T) {
 			node := simtest.New(t, "--gpus=1", "--model="+model)
+			product, named := boards.Named(model)
+			if capable := bytes.Contains(node.Run("show", "--json"), []byte(`"migCapable": true`)); capable != named {
+				t.Fatalf("the simulated GPU can be divided: %t, boards.yaml has it: %t; CONTRIBUTING.md says how to add a board", capable, named)
+			}
+			if !named {
+				return
+			}
 			var list []simProfile
 			if err := json.Unmarshal(node.Run("mig profiles", "--json", "0"), &list); err != nil {
 				t.Fatal(err)
 			}
-			product, _ := boards.Named(model)
 			if len(list) != len(product.Board.Profiles) {
 				t.Fatalf("the simulator has %d profiles, the table has %d", len(list), len(product.Board.Profiles))
 			}

@@ -82,6 +82,10 @@ func TestGenerateIsTheDefaultConfig(t *testing.T) {
 					want[name] = s.Want[g.UUID]
 				}
 			}
+			if _, listed := want["all-balanced"]; !listed {
+				t.Logf("the default config has no all-balanced for %s, device %x: its other configs are not for it either", p.Name, device)
+				continue
+			}
 			generated := must[migconfig.Config](t)(migconfig.Generate([]mig.GPU{g}))
 			for name, items := range generated.Entries {
 				if len(items) != 1 || !items[0].All || len(items[0].Filters) > 0 {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"outrigger.dev/agents/mig-manager/internal/boards"
 	"outrigger.dev/agents/mig-manager/internal/plan"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/mig"
@@ -23,7 +24,10 @@ import (
 // Every feasible multiset is created on a simulated GPU, which has rules of its own, by the
 // steps in their order; and then layouts are changed into others.
 func TestOnSimulator(t *testing.T) {
-	for _, model := range []string{"a100-40", "a100-80", "a30", "h100-80", "h200", "b200"} {
+	for _, model := range simtest.Models(t) {
+		if _, divisible := boards.Named(model); !divisible {
+			continue
+		}
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
 			node := simtest.New(t, "--gpus=1", "--model="+model)
