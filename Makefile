@@ -15,6 +15,17 @@ export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 export MAKECMDGOALS
 
 MODULES := $(shell tools/modules.sh)
+# Check the registry before anything is built for it. The dry run below does not have it.
+ifndef STEPS
+ifneq ($(filter push push-charts publish,$(MAKECMDGOALS)),)
+ifeq ($(REGISTRY),)
+$(error outrigger: no registry: set REGISTRY, for example: make $(MAKECMDGOALS) REGISTRY=registry.example.org/gpu)
+endif
+ifneq ($(findstring ://,$(REGISTRY)),)
+$(error outrigger: the registry has a scheme: make $(MAKECMDGOALS) REGISTRY=$(lastword $(subst ://, ,$(REGISTRY))))
+endif
+endif
+endif
 # A dry run of make counts the steps of the goals.
 ifndef STEPS
 export STEPS := $(shell $(MAKE) --dry-run STEPS=0 $(or $(MAKECMDGOALS),help) 2>/dev/null | grep -o tools/step.sh | wc -l)
@@ -46,8 +57,12 @@ pins = $(addprefix test/cluster/components/,$(filter-out pause,$(1)))
 # The modules that contain the folders $(1).
 owners = $(foreach module,$(MODULES),$(if $(filter $(module) $(module)/%,$(1)),$(module)))
 
+# The program that pushes.
+pusher = $(call download,images) && $(STEP) "build the program images" tools/build.sh images
+
 .DEFAULT_GOAL := help
-.PHONY: help build cluster demo demo-down test check e2e bench soak sim charts packages images pins bump sync setup root everything free clean release
+.PHONY: help build cluster demo demo-down test check e2e bench soak sim charts packages images push push-charts publish pins bump sync setup root everything \
+        free clean release
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -94,6 +109,10 @@ sim: setup ## build the simulated GPU node: bin/gpu-sim and its libraries
 images: build ## write the container images as OCI archives into out/images
 	@$(STEP) "write the images" tools/images.sh
 
+push: setup $(filter images,$(MAKECMDGOALS)) ## push the images of out/images to REGISTRY
+	@$(pusher)
+	@bin/images push --from out/images "$(REGISTRY)"
+
 pins: ## write the base images of versions.mk into images/Dockerfile
 	@tools/pins.sh
 
@@ -112,6 +131,9 @@ charts: setup ## check and package the charts into out/charts, also as an OCI la
 	@$(STEP) "get Node Feature Discovery's chart" tools/nfd-chart.sh get out/nfd-chart
 	@$(STEP) "build the program images" tools/build.sh images
 	@$(STEP) "package the charts" tools/charts.sh
+
+push-charts: charts ## package the charts, and push them to REGISTRY/charts
+	@bin/images push --from out/charts/oci "$(REGISTRY)"
 
 # The architectures of packages and releases, and the modules that have their programs.
 ARCHS ?= amd64 arm64
@@ -135,6 +157,10 @@ release: setup ## write a release into out/release/CHANNEL (stable, nightly) for
 	@$(STEP) "build the programs for each architecture" tools/cross.sh $(addsuffix /...,$(RELEASED)) -- $(ARCHS)
 	@$(STEP) "write the release" tools/release.sh write $(ARCHS)
 	@echo "out/release/$(CHANNEL) has version $(VERSION); docs/releases.md says how to check and publish it"
+
+publish: setup $(filter release,$(MAKECMDGOALS)) ## push the images and charts of out/release/CHANNEL to REGISTRY
+	@$(pusher)
+	@bin/images push --from out/release/$(CHANNEL)/images --from out/release/$(CHANNEL)/charts/oci "$(REGISTRY)"
 
 demo: root setup ## schedule a GPU pod on a real Kubernetes with simulated GPUs
 	@$(call download,$(call pins,$(CLUSTER)) charts $(call owners,$(DEMO)))

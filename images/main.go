@@ -1,5 +1,5 @@
-// Command images writes the container images of the project as OCI archives,
-// without a registry and without a container engine.
+// Command images writes the container images of the project as OCI archives, without a registry and
+// without a container engine, and pushes them to a registry.
 package main
 
 import (

@@ -20,6 +20,7 @@ import (
 	"outrigger.dev/images/internal/base"
 	"outrigger.dev/images/internal/chart"
 	"outrigger.dev/images/internal/dockerfile"
+	"outrigger.dev/images/internal/push"
 	"outrigger.dev/pkg/cmdline"
 )
 
@@ -29,12 +30,17 @@ interprets these stages, so it needs no container engine and no registry.
 "ctr images import" and with "docker load". Equal input gives equal bytes, and an
 archive that is up to date is not written again.`
 
+const pushDescription = `An image keeps its name and tag: outrigger.dev/device-plugin:26.11.0-debian12 becomes
+REGISTRY/device-plugin:26.11.0-debian12. A chart becomes REGISTRY/charts/NAME:VERSION.
+Of a release, each image has an index of all architectures. The credentials are those
+of "docker login" and "podman login".`
+
 // Main runs the program and returns its exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	var build settings
 	return cmdline.Exec(context.Background(), &cli.App{
 		Name:      "images",
-		Usage:     "write the container images and charts as OCI archives",
+		Usage:     "write the container images and charts as OCI archives, and copy them to a registry",
 		Writer:    stdout,
 		ErrWriter: stderr,
 		Commands: []*cli.Command{{
@@ -49,7 +55,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 				}
 				return run(ctx.Context, build.Config, ctx.Args().Slice(), stdout)
 			},
-		}, releaseCommand(), chartsCommand()},
+		}, releaseCommand(), chartsCommand(), pushCommand()},
 	}, args)
 }
 
@@ -73,6 +79,35 @@ func chartsCommand() *cli.Command {
 				fmt.Fprintf(ctx.App.Writer, "%s:%s\n", out, name)
 			}
 			return err
+		},
+	}
+}
+
+// pushCommand returns the command that copies images and charts to a registry.
+func pushCommand() *cli.Command {
+	var from []string
+	var insecure bool
+	return &cli.Command{
+		Name:        "push",
+		Usage:       "copy images and charts to a registry",
+		ArgsUsage:   "REGISTRY",
+		Description: pushDescription,
+		Flags: []cli.Flag{
+			cmdline.List(&cli.StringSliceFlag{
+				Name: "from", EnvVars: []string{"IMAGES_FROM"}, Value: cli.NewStringSlice("out/images"),
+				Usage: "folders that build, release or charts wrote",
+			}, &from),
+			&cli.BoolFlag{Name: "insecure", EnvVars: []string{"IMAGES_INSECURE"}, Destination: &insecure, Usage: "also use HTTP; localhost and private addresses need no flag"},
+		},
+		Action: func(ctx *cli.Context) error {
+			if ctx.NArg() > 1 {
+				return fmt.Errorf("push: unknown argument %q; give one registry, and flags before it", ctx.Args().Get(1))
+			}
+			to, err := push.ParseRegistry(ctx.Args().First(), insecure)
+			if err != nil {
+				return err
+			}
+			return to.Push(ctx.Context, ctx.App.Writer, from...)
 		},
 	}
 }
