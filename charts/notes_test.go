@@ -17,7 +17,7 @@ func notes(t *testing.T, name, kubernetes string, values map[string]any) string 
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := execute(c, Release{Name: "outrigger", Namespace: "gpu", Kubernetes: kubernetes, Values: values})
+	files, err := execute(c, Release{Name: "outrigger", Namespace: "gpu", Kubernetes: kubernetes, Values: WithRegistry(values)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestDefaultStrategy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kubernetes, want := range map[string]string{"1.28.0": "cdi-annotations", "1.29.0": "cdi-cri"} {
-		out, err := Render(c, Release{Name: "a", Namespace: "b", Kubernetes: kubernetes, Values: map[string]any{}})
+		out, err := Render(c, Release{Name: "a", Namespace: "b", Kubernetes: kubernetes, Values: WithRegistry(nil)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,9 +100,9 @@ func TestTheTestOfTheDevicePlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Release{Name: "outrigger", Namespace: "gpu", Kubernetes: "1.37.0", Values: map[string]any{
+	r := Release{Name: "outrigger", Namespace: "gpu", Kubernetes: "1.37.0", Values: WithRegistry(map[string]any{
 		"test": map[string]any{"resource": "nvidia.com/sharedgpu", "image": map[string]any{"repository": "mirror/vectoradd"}},
-	}}
+	})}
 	files, err := execute(c, r)
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestTheCleanupOfTheOrchestrator(t *testing.T) {
 	for enabled, want := range map[bool]int{true: 1, false: 0} {
 		files, err := execute(c, Release{
 			Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "1.37.0",
-			Values: map[string]any{"cleanup": map[string]any{"enabled": enabled, "timeoutSeconds": 120}},
+			Values: WithRegistry(map[string]any{"cleanup": map[string]any{"enabled": enabled, "timeoutSeconds": 120}}),
 		})
 		if err != nil {
 			t.Fatal(err)

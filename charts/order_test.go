@@ -30,7 +30,7 @@ func inHelmsOrder(t *testing.T, name string, values map[string]any) []created {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := execute(c, Release{Name: "outrigger", Namespace: "gpus", Kubernetes: "1.37.0", Values: values})
+	files, err := execute(c, Release{Name: "outrigger", Namespace: "gpus", Kubernetes: "1.37.0", Values: WithRegistry(values)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (r release) render() (string, error) {
 	}
 	return charts.Render(c, charts.Release{
 		Name: "outrigger", Namespace: cmp.Or(r.namespace, "gpu-operator-resources"),
-		Kubernetes: cmp.Or(r.kubernetes, "1.37.0"), Values: r.values,
+		Kubernetes: cmp.Or(r.kubernetes, "1.37.0"), Values: charts.WithRegistry(r.values),
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 
 // installed is how the tests install the umbrella chart.
 func installed(values map[string]any) Release {
-	return Release{Name: "gpu-operator", Namespace: "gpu-operator", Kubernetes: "1.36.0", Values: values}
+	return Release{Name: "gpu-operator", Namespace: "gpu-operator", Kubernetes: "1.36.0", Values: WithRegistry(values)}
 }
 
 // valuesFrom parses values in YAML.

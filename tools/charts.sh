@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for chart in charts/*/Chart.yaml; do
   chart=$(dirname "$chart")
-  bin/helm lint --strict "$chart"
+  bin/helm lint --strict "$chart" --set global.registry=outrigger.dev
   if [ "$chart" = charts/outrigger ]; then
     cp -r "$chart" "$work/"
     chart=$work/outrigger

@@ -12,7 +12,7 @@ kubectl() { "$root/bin/cluster-components/kubectl" --cache-dir "$(dirname "$KUBE
 
 kubectl create namespace $namespace >&2
 for chart in container-toolkit device-plugin feature-discovery; do
-  "$root/bin/helm" template outrigger "$root/charts/$chart" --namespace $namespace --kube-version 1.37.1 --no-hooks 2>/dev/null |
+  "$root/bin/helm" template outrigger "$root/charts/$chart" --namespace $namespace --kube-version 1.37.1 --no-hooks --set global.registry=outrigger.dev 2>/dev/null |
     kubectl apply --server-side -f - >&2
 done
 # kubectl exits with an error on SIGTERM.

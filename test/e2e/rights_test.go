@@ -14,6 +14,7 @@ import (
 
 	"outrigger.dev/charts"
 	"outrigger.dev/test/e2e/stack"
+	chartvalues "outrigger.dev/test/e2e/stack/values"
 )
 
 // orchestratorAccount is that of the chart orchestrator, under the chart's name.
@@ -103,7 +104,7 @@ func rendered(t *testing.T, variant string) string {
 	} else if path.Base(variant) != "defaults" {
 		t.Fatal(err)
 	}
-	out, err := charts.Render(chart, charts.Release{Name: stack.Umbrella, Namespace: stack.Namespace, Kubernetes: "v1.37.1", Values: values})
+	out, err := charts.Render(chart, charts.Release{Name: stack.Umbrella, Namespace: stack.Namespace, Kubernetes: "v1.37.1", Values: chartvalues.WithRegistry(values)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@
 {{- define "driver-loader.image" -}}
 {{- if or .Values.repository .Values.image .Values.version -}}
 {{- $version := toString (required "version: the driver's image needs it: the whole tag, such as 580.95.05-ubuntu22.04, or a digest" .Values.version) -}}
-{{- $repository := required "repository: the driver's image needs it, such as nvcr.io/nvidia" .Values.repository | trimSuffix "/" -}}
+{{- $repository := required "repository: the driver's image needs it, such as nvcr.io/nvidia" (include "outrigger.noScheme" (dict "value" .Values.repository "in" "repository")) -}}
 {{- printf "%s/%s%s%s" $repository (default "driver" .Values.image) (hasPrefix "sha256:" $version | ternary "@" ":") $version -}}
 {{- end -}}
 {{- end -}}

@@ -27,7 +27,7 @@ func (w *world) withRole() {
 		w.Fatal(err)
 	}
 	manifest, err := charts.Render(chart, charts.Release{
-		Name: "gpu-operator", Namespace: "gpu-operator", Kubernetes: version, Values: map[string]any{"global": map[string]any{"namespace": agents}},
+		Name: "gpu-operator", Namespace: "gpu-operator", Kubernetes: version, Values: map[string]any{"global": map[string]any{"namespace": agents, "registry": "outrigger.dev"}},
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -50,7 +50,7 @@ func demo(ctx context.Context, out io.Writer) error {
 			}
 			return s.LoadDriver(ctx, driver, 0)
 		}},
-		{fmt.Sprintf("helm install outrigger charts/outrigger --namespace %s --create-namespace --set driver.enabled=true,driver.repository=%s,driver.version=%s",
+		{fmt.Sprintf("helm install outrigger charts/outrigger --namespace %s --create-namespace --set global.registry=outrigger.dev,driver.enabled=true,driver.repository=%s,driver.version=%s",
 			stack.OperatorNamespace, stack.DriverRegistry, stack.DriverTag(driver)), func() error { return install(ctx, s) }},
 		{"follow the orchestrator: it installs each agent, waits for a ready node, and validates", func() error { return follow(ctx, out, s, start) }},
 		{"wait until the kubelet advertises the GPUs, and the Node reports them as ready", func() error {

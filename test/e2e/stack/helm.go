@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"outrigger.dev/charts"
+	chartvalues "outrigger.dev/test/e2e/stack/values"
 )
 
 // helmLimit is how long Helm waits for hooks and objects.
@@ -43,8 +44,9 @@ func (s *Stack) Helm(namespace string) (*Helm, error) {
 	return &Helm{config: config, Namespace: namespace}, nil
 }
 
-// Install installs a chart under its own name, or upgrades the release. The values replace all
-// values of the previous release. Install does not wait for pods.
+// Install installs a chart under its own name, or upgrades the release. The values, and the
+// registry of the loaded images, replace all values of the previous release. Install does not wait
+// for pods.
 func (h *Helm) Install(ctx context.Context, name string, values map[string]any) error {
 	c, err := charts.Load(name)
 	if err != nil {
@@ -55,6 +57,7 @@ func (h *Helm) Install(ctx context.Context, name string, values map[string]any) 
 
 // InstallChart is Install for a loaded chart, under any name.
 func (h *Helm) InstallChart(ctx context.Context, name string, c chart.Charter, values map[string]any) error {
+	values = chartvalues.WithRegistry(values)
 	_, err := h.config.Releases.Last(name)
 	if err == nil {
 		upgrade := action.NewUpgrade(h.config)

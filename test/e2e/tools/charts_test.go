@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMakeCharts renders each package that "make charts" writes in a clone, and finds it in the
-// OCI layout.
+// TestMakeCharts renders each package that "make charts" writes in a clone as its folder, and finds
+// it in the OCI layout.
 func TestMakeCharts(t *testing.T) {
 	root := clone(t, t.TempDir())
 	if out, err := makeIn(t, root, "charts", "TZ=UTC0", "022"); err != nil {
@@ -28,8 +28,10 @@ func TestMakeCharts(t *testing.T) {
 	var want []string
 	for _, file := range packages {
 		want = append(want, strings.TrimSuffix(filepath.Base(file), ".tgz"))
-		if out, err := exec.CommandContext(t.Context(), filepath.Join(root, "bin/helm"), "template", "a", file).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", file, err, out)
+		name := filepath.Base(file)
+		name = name[:strings.LastIndex(name, "-")]
+		if diff := cmp.Diff(template(t, root, "charts/"+name), template(t, root, file)); diff != "" {
+			t.Errorf("%s renders other objects than its folder (-folder +package):\n%s", name, diff)
 		}
 	}
 	charts, err := filepath.Glob(filepath.Join(root, "charts/*/Chart.yaml"))
@@ -54,4 +56,16 @@ func TestMakeCharts(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("charts in the OCI layout (-packages +layout):\n%s", diff)
 	}
+}
+
+// template returns what "helm template" renders for a chart.
+func template(t *testing.T, root, chart string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "bin/helm"), "template", "a", chart, "--set", "global.registry=registry.example.org")
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("helm template %s: %v\n%s", chart, err, out)
+	}
+	return string(out)
 }

@@ -1,25 +1,55 @@
 {{- /* The image of a chart. Argument: the root context of the chart, or, for another image, (dict
-"root" $ "values" with image, repository and version "name" its default name). The values have the
-form image.repository and image.tag, or the form of NVIDIA's operator: repository, image and
-version. */ -}}
+"root" $ "values" with image, repository and version "name" its default name "beside" the values of
+an image in the same registry, if global.registry is not set). The values have the form
+image.repository and image.tag, or the form of NVIDIA's operator: repository, image and version. */ -}}
 {{- define "outrigger.image" -}}
 {{- $root := default . .root -}}
 {{- $values := default $root.Values .values -}}
 {{- $name := default $root.Chart.Name .name -}}
-{{- $registry := (default dict $root.Values.global).registry | default "outrigger.dev" | trimSuffix "/" -}}
 {{- $tag := printf "%s-%s" $root.Chart.AppVersion (index $root.Chart.Annotations "outrigger.dev/os-base") -}}
-{{- $repository := printf "%s/%s" $registry $name -}}
 {{- $image := $values.image -}}
+{{- $repository := "" -}}
 {{- if kindIs "map" $image -}}
 {{- $tag = default $tag $image.tag -}}
-{{- $repository = default $repository $image.repository -}}
+{{- $repository = include "outrigger.noScheme" (dict "value" $image.repository "in" "image.repository") -}}
 {{- include "outrigger.checkImage" (dict "repository" $repository "tag" $image.tag "in" "image.repository" "keys" "image.repository and image.tag" "version" "image.tag") -}}
 {{- else if or $image $values.repository $values.version -}}
 {{- $tag = toString (default $tag $values.version) -}}
-{{- $repository = printf "%s/%s" ($values.repository | default $registry | trimSuffix "/") (default $name $image) -}}
-{{- include "outrigger.checkImage" (dict "repository" $repository "tag" $values.version "in" "image" "keys" "repository, image and version" "version" "version") -}}
+{{- with include "outrigger.noScheme" (dict "value" $values.repository "in" "repository") -}}
+{{- $repository = printf "%s/%s" . (default $name $image) -}}
+{{- end -}}
+{{- include "outrigger.checkImage" (dict "repository" (default $image $repository | default "") "tag" $values.version "in" "image" "keys" "repository, image and version" "version" "version") -}}
+{{- end -}}
+{{- if not $repository -}}
+{{- $repository = printf "%s/%s" (include "outrigger.registry" (dict "root" $root "name" $name "beside" .beside)) (kindIs "map" $image | ternary $name (default $name $image)) -}}
 {{- end -}}
 {{- printf "%s%s%s" $repository (hasPrefix "sha256:" $tag | ternary "@" ":") $tag -}}
+{{- end -}}
+
+{{- /* The registry of the images whose values do not name one. The orchestrator has a ClusterPolicy that
+Helm has checked, or that is older than this check. Argument: (dict "root" $ "name" the name of the
+image "beside" …). */ -}}
+{{- define "outrigger.registry" -}}
+{{- $registry := include "outrigger.noScheme" (dict "value" (default dict .root.Values.global).registry "in" "global.registry") -}}
+{{- if and .beside (not $registry) -}}
+{{- $registry = default "" .beside.repository -}}
+{{- if kindIs "map" .beside.image }}{{ $registry = regexFind "^.*/" (default "" .beside.image.repository) }}{{ end -}}
+{{- $registry = regexReplaceAll "/+$" $registry "" | default "outrigger.dev" -}}
+{{- end -}}
+{{- if not (or $registry (eq "outrigger" .root.Release.Service)) -}}
+{{- fail (printf "global.registry: the chart does not know the registry of the image %s; run \"make images push REGISTRY=registry.example.org/gpu\" and set global.registry=registry.example.org/gpu, or set global.registry=outrigger.dev if the images are loaded on each node" .name) -}}
+{{- end -}}
+{{- default "outrigger.dev" $registry -}}
+{{- end -}}
+
+{{- /* A registry, or the first part of an image's name, without slashes at its end. Argument: (dict
+"value" … "in" the path of the value). */ -}}
+{{- define "outrigger.noScheme" -}}
+{{- $value := default "" .value | toString -}}
+{{- if contains "://" $value -}}
+{{- fail (printf "%s: %q has a scheme, and names of images have none; set it to %s" .in $value (regexReplaceAll "^.*://|/+$" $value "")) -}}
+{{- end -}}
+{{- regexReplaceAll "/+$" $value "" -}}
 {{- end -}}
 
 {{- /* Rejects an image that NVIDIA has built, because it does not have the programs of the chart. A
