@@ -58,7 +58,7 @@ pins = $(addprefix test/cluster/components/,$(filter-out pause,$(1)))
 owners = $(foreach module,$(MODULES),$(if $(filter $(module) $(module)/%,$(1)),$(module)))
 
 # The program that pushes.
-pusher = $(call download,images) && $(STEP) "build the program images" tools/build.sh images
+pusher = tools/preflight.sh && $(call download,images) && $(STEP) "build the program images" tools/build.sh images
 
 .DEFAULT_GOAL := help
 .PHONY: help build cluster demo demo-down test check e2e bench soak sim charts packages images push push-charts publish pins bump sync setup root everything \
@@ -109,11 +109,11 @@ sim: setup ## build the simulated GPU node: bin/gpu-sim and its libraries
 images: build ## write the container images as OCI archives into out/images
 	@$(STEP) "write the images" tools/images.sh
 
-push: setup $(filter images,$(MAKECMDGOALS)) ## push the images of out/images to REGISTRY
+push: $(filter images,$(MAKECMDGOALS)) ## push the images of out/images to REGISTRY
 	@$(pusher)
 	@bin/images push --from out/images "$(REGISTRY)"
 
-pins: ## write the base images of versions.mk into images/Dockerfile
+pins: ## write the base images of versions.mk into images/Dockerfile and the workflow of releases
 	@tools/pins.sh
 
 bump: ## write the next version, TO=YY.MM.PATCH, wherever the version stands
@@ -158,9 +158,10 @@ release: setup ## write a release into out/release/CHANNEL (stable, nightly) for
 	@$(STEP) "write the release" tools/release.sh write $(ARCHS)
 	@echo "out/release/$(CHANNEL) has version $(VERSION); docs/releases.md says how to check and publish it"
 
-publish: setup $(filter release,$(MAKECMDGOALS)) ## push the images and charts of out/release/CHANNEL to REGISTRY
+publish: $(filter release,$(MAKECMDGOALS)) ## push the images and charts of out/release/CHANNEL to REGISTRY, and write out/release/assets
+	@tools/release.sh assets
 	@$(pusher)
-	@bin/images push --from out/release/$(CHANNEL)/images --from out/release/$(CHANNEL)/charts/oci "$(REGISTRY)"
+	@bin/images push --record out/release/assets/images.txt --from out/release/$(CHANNEL)/images --from out/release/$(CHANNEL)/charts/oci "$(REGISTRY)"
 
 demo: root setup ## schedule a GPU pod on a real Kubernetes with simulated GPUs
 	@$(call download,$(call pins,$(CLUSTER)) charts $(call owners,$(DEMO)))
@@ -178,11 +179,11 @@ test: free ## run all tests: unit, ABI, cluster
 	@tools/test.sh --complete -tags e2e
 
 check: setup ## lint and unit tests, quick
-	@$(call download,$(MODULES) tools/gotestsum tools/golangci-lint)
+	@$(call download,$(MODULES) tools/gotestsum tools/golangci-lint tools/actionlint)
 	@$(STEP) "download what go mod tidy reads" tools/download.sh --tidy $(MODULES)
 	@$(libs)
 	@$(STEP) "build the binaries" tools/build.sh
-	@$(STEP) "build gotestsum and golangci-lint" tools/tool.sh gotestsum golangci-lint
+	@$(STEP) "build gotestsum and the linters" tools/tool.sh gotestsum golangci-lint actionlint
 	@tools/lint.sh
 	@tools/test.sh
 

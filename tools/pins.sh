@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# pins.sh: writes the images in versions.mk into images/Dockerfile.
-# pins.sh --check: fails unless these images have a digest, and the Dockerfile has the same images.
+# pins.sh: writes the images in versions.mk into images/Dockerfile, and the image with Go into the
+# workflow of releases.
+# pins.sh --check: fails unless these images have a digest, and these files have the same images.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 usage() { echo "pins.sh: $*; run it as: make pins" >&2; exit 2; }
 [ $# -eq 0 ] || [ "$*" = --check ] || usage "unknown arguments: $*"
 [ -n "${GOLANG_IMAGE:-}" ] && [ -n "${DEBIAN_IMAGE:-}" ] || usage "GOLANG_IMAGE or DEBIAN_IMAGE is not set"
 
-file=images/Dockerfile
+file=images/Dockerfile workflow=.github/workflows/release.yaml
 if [ $# -eq 0 ]; then
   sed -i -e "s|^ARG GOLANG_IMAGE=.*|ARG GOLANG_IMAGE=$GOLANG_IMAGE|" \
     -e "s|^ARG DEBIAN_IMAGE=.*|ARG DEBIAN_IMAGE=$DEBIAN_IMAGE|" $file
+  sed -i "s|^\( *container: \)golang:.*|\1$GOLANG_IMAGE|" $workflow
   exit
 fi
 
@@ -22,6 +24,8 @@ for name in GOLANG_IMAGE DEBIAN_IMAGE; do
     complain "$name in versions.mk is $image, without a digest: add the one that \"docker buildx imagetools inspect $image\" shows, as $image@sha256:…, and run: make pins"
   elif ! grep -qxF "ARG $name=$image" $file; then
     complain "$file does not have the $name of versions.mk: run: make pins"
+  elif [ $name = GOLANG_IMAGE ] && ! grep -qxF "    container: $image" $workflow; then
+    complain "$workflow does not have the $name of versions.mk: run: make pins"
   fi
 done
 exit $status

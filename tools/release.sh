@@ -2,6 +2,8 @@
 # release.sh check ARCH…: fails, with all reasons, if this checkout on this machine cannot make a
 # release.
 # release.sh write ARCH…: writes the release of the programs in out/build into out/release/CHANNEL.
+# release.sh assets: copies what people download one by one of the release in out/release/CHANNEL
+# into out/release/assets, with checksums. The manifests there name the images of REGISTRY.
 # The same commit on the same Debian with the same Go gives the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -111,7 +113,20 @@ write() {
   mv "$new" "$out/$CHANNEL"
 }
 
+assets() {
+  local from=out/release/$CHANNEL to=out/release/assets
+  : "${REGISTRY:?release.sh: set REGISTRY, as \"make publish\" does}"
+  [ -e "$from/SHA256SUMS" ] || { echo "outrigger: $from has no release: run make release first" >&2; exit 1; }
+  rm -rf "$to"
+  mkdir -p "$to"
+  cp "$from"/charts/*.tgz "$from"/manifests/*.yaml "$from"/packages/* "$from"/source/* "$from/BUILD" "$to/"
+  sed -i "s#image: outrigger\.dev/#image: ${REGISTRY%/}/#" "$to"/*.yaml
+  tar --create --sort=name --format=ustar --mtime=@0 --mode=0644 --owner=0 --group=0 --numeric-owner -C "$from" sbom |
+    gzip -n9 >"$to/sbom-$VERSION.tar.gz"
+  (cd "$to" && sha256sum -- * >../assets.sums && mv ../assets.sums SHA256SUMS)
+}
+
 case $verb in
-check | write) "$verb" "$@" ;;
+check | write | assets) "$verb" "$@" ;;
 *) echo "release.sh: run it as: make release" >&2; exit 2 ;;
 esac

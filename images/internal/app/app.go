@@ -87,6 +87,7 @@ func chartsCommand() *cli.Command {
 func pushCommand() *cli.Command {
 	var from []string
 	var insecure bool
+	var record string
 	return &cli.Command{
 		Name:        "push",
 		Usage:       "copy images and charts to a registry",
@@ -98,6 +99,7 @@ func pushCommand() *cli.Command {
 				Usage: "folders that build, release or charts wrote",
 			}, &from),
 			&cli.BoolFlag{Name: "insecure", EnvVars: []string{"IMAGES_INSECURE"}, Destination: &insecure, Usage: "also use HTTP; localhost and private addresses need no flag"},
+			&cli.StringFlag{Name: "record", EnvVars: []string{"IMAGES_RECORD"}, Destination: &record, Usage: "`FILE` for the digests, in the format of sha256sum"},
 		},
 		Action: func(ctx *cli.Context) error {
 			if ctx.NArg() > 1 {
@@ -107,7 +109,11 @@ func pushCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return to.Push(ctx.Context, ctx.App.Writer, from...)
+			all, err := to.Push(ctx.Context, ctx.App.Writer, from...)
+			if err == nil && record != "" {
+				_, err = replace(record, push.Checksums(all))
+			}
+			return err
 		},
 	}
 }

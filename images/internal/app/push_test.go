@@ -86,7 +86,9 @@ func TestPushKeepsNameTagAndDigestOfTheImages(t *testing.T) {
 	}
 }
 
-func TestPushOfAReleaseHasAllArchitecturesAndTheCharts(t *testing.T) {
+// releaseFolder returns a folder as "make release" writes it, with one component and one chart.
+func releaseFolder(t *testing.T) string {
+	t.Helper()
 	release := t.TempDir()
 	var platforms []v1.Image
 	for _, arch := range []string{"amd64", "arm64"} {
@@ -112,11 +114,22 @@ func TestPushOfAReleaseHasAllArchitecturesAndTheCharts(t *testing.T) {
 	if code := app.Main([]string{"images", "charts", "--out", filepath.Join(release, "charts/oci"), chart}, &printed, &printed); code != 0 {
 		t.Fatal(&printed)
 	}
+	return release
+}
 
-	host := newRegistry(t, open)
+func TestPushOfAReleaseHasAllArchitecturesAndTheCharts(t *testing.T) {
+	release, host := releaseFolder(t), newRegistry(t, open)
 	var got []string
-	for line := range strings.Lines(pushed(t, 0, "--from", release+"/images", "--from", release+"/charts/oci", host)) {
-		got = append(got, strings.Fields(line)[0])
+	record := filepath.Join(t.TempDir(), "new/images.txt")
+	digests := map[string]string{}
+	for line := range strings.Lines(pushed(t, 0, "--record", record, "--from", release+"/images", "--from", release+"/charts/oci", host)) {
+		ref, digest, _ := strings.Cut(strings.TrimSpace(line), "  sha256:")
+		got, digests[ref] = append(got, ref), digest
+	}
+	recorded, err := os.ReadFile(record)
+	want := digests[host+"/agent:26.11.0"] + "  " + host + "/agent\n" + digests[host+"/charts/agent:26.11.0"] + "  " + host + "/charts/agent\n"
+	if err != nil || string(recorded) != want {
+		t.Errorf("recorded %q, %v, want %q", recorded, err, want)
 	}
 	if diff := cmp.Diff([]string{host + "/agent:26.11.0-debian12", host + "/agent:26.11.0", host + "/charts/agent:26.11.0"}, got); diff != "" {
 		t.Errorf("pushed (-want +got):\n%s", diff)

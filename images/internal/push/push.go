@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
@@ -48,13 +50,20 @@ func (r Registry) tag(repository, tag string) (name.Tag, error) {
 	return name.NewTag(r.prefix+"/"+repository+":"+tag, r.options...)
 }
 
+// Pushed is an image or a chart in the registry.
+type Pushed struct {
+	Ref    name.Tag
+	Digest v1.Hash
+}
+
 // Push copies the contents of the folders to the registry, and writes a line for each. It takes the
 // credentials of "docker login" and "podman login".
-func (r Registry) Push(ctx context.Context, stdout io.Writer, folders ...string) error {
+func (r Registry) Push(ctx context.Context, stdout io.Writer, folders ...string) ([]Pushed, error) {
 	pusher, err := remote.NewPusher(remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithUserAgent("outrigger"))
 	if err != nil {
-		return fmt.Errorf("push: %w", err)
+		return nil, fmt.Errorf("push: %w", err)
 	}
+	var all []Pushed
 	for _, folder := range folders {
 		err := read(folder, func(i item) error {
 			ref, err := r.tag(i.repository, i.tag)
@@ -69,13 +78,26 @@ func (r Registry) Push(ctx context.Context, stdout io.Writer, folders ...string)
 				return fmt.Errorf("%w%s", err, fix(err, ref.RegistryStr()))
 			}
 			fmt.Fprintf(stdout, "%s  %s\n", ref, digest)
+			all = append(all, Pushed{Ref: ref, Digest: digest})
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("push %s to %s: %w", folder, r.prefix, err)
+			return nil, fmt.Errorf("push %s to %s: %w", folder, r.prefix, err)
 		}
 	}
-	return nil
+	return all, nil
+}
+
+// Checksums returns the digests in the format of sha256sum, with the names of images and charts
+// without their tags.
+func Checksums(all []Pushed) []byte {
+	var lines []string
+	for _, p := range all {
+		if line := p.Digest.Hex + "  " + p.Ref.Context().Name() + "\n"; !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return []byte(strings.Join(lines, ""))
 }
 
 // fix returns what a person can do about an error of a registry.

@@ -11,13 +11,15 @@ const (
 	digest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 	dockerfile = "images/Dockerfile"
+	workflow   = ".github/workflows/release.yaml"
 )
 
-// newPinned returns a repository with a Dockerfile.
+// newPinned returns a repository with a Dockerfile and a workflow.
 func newPinned(t *testing.T) checkout {
 	t.Helper()
 	return newCheckout(t, map[string]string{
 		dockerfile: "ARG GOLANG_IMAGE=golang:1.26-bookworm\nARG DEBIAN_IMAGE=debian:bookworm-slim\nFROM ${GOLANG_IMAGE} AS build\n",
+		workflow:   "jobs:\n  build:\n    container: golang:1.26-bookworm\n",
 	}, "pins.sh")
 }
 
@@ -39,6 +41,16 @@ func TestPinnedImagesHaveDigests(t *testing.T) {
 	}
 	if text := c.read(dockerfile); !strings.HasPrefix(text, "ARG GOLANG_IMAGE="+golang+"\nARG DEBIAN_IMAGE="+debian+"\nFROM ") {
 		t.Errorf("the Dockerfile is %q", text)
+	}
+	c.write(workflow, "    container: golang:1.25-bookworm\n")
+	if out, err := c.pins(golang, debian, "--check"); err == nil || !strings.Contains(out, workflow+" does not have the GOLANG_IMAGE of versions.mk: run: make pins") {
+		t.Errorf("with another image in the workflow: %v: %s", err, out)
+	}
+	if out, err := c.pins(golang, debian); err != nil {
+		t.Fatalf("write the digests again: %v: %s", err, out)
+	}
+	if text := c.read(workflow); text != "    container: "+golang+"\n" {
+		t.Errorf("the workflow is %q", text)
 	}
 	if out, err := c.pins(golang, debian, "--check"); err != nil || out != "" {
 		t.Errorf("with all digests: %v: %s", err, out)

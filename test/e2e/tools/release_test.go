@@ -24,6 +24,7 @@ func newRelease(t *testing.T) checkout {
 		"versions.mk":             versionsMK,
 		"charts/agent/Chart.yaml": "version: 25.3.0\nappVersion: 25.3.0\nannotations:\n  outrigger.dev/os-base: debian12\n",
 		"images/Dockerfile":       "ARG GOLANG_IMAGE=" + golang + "\nARG DEBIAN_IMAGE=" + debian + "\n",
+		workflow:                  "    container: " + golang + "\n",
 	}, "release.sh", "cross.sh", "pins.sh", "bump.sh")
 }
 
@@ -148,6 +149,44 @@ func TestAReleaseIsReproducible(t *testing.T) {
 	defer syscall.Umask(umask)
 	if diff := cmp.Diff(first, made(t)); diff != "" {
 		t.Errorf("the same input gave other files (-first +second):\n%s", diff)
+	}
+}
+
+// TestAssetsAreTheFilesOfARelease copies what the page of a release offers.
+func TestAssetsAreTheFilesOfARelease(t *testing.T) {
+	c := newRelease(t)
+	env := []string{"CHANNEL=stable", "VERSION=25.3.0", "OS_BASE=debian12", "REGISTRY=registry.example.org/gpu/"}
+	if out, err := c.run(env, "release.sh", "assets"); err == nil || !strings.Contains(out, "run make release first") {
+		t.Errorf("without a release: %v: %s", err, out)
+	}
+	for path, text := range map[string]string{
+		"SHA256SUMS": "of all files\n", "BUILD": "commit\n", "charts/a-25.3.0.tgz": "chart\n", "charts/index.yaml": "index\n", "images/a.tar": "image\n",
+		"manifests/a.yaml": "a:\n  image: outrigger.dev/a:25.3.0-debian12\n", "packages/a.deb": "deb\n", "source/outrigger-25.3.0.tar.gz": "source\n",
+		"sbom/images/a.cdx.json": "{}\n",
+	} {
+		c.write("out/release/stable/"+path, text)
+	}
+	var before string
+	for range 2 {
+		if out, err := c.run(env, "release.sh", "assets"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		sums := c.read("out/release/assets/SHA256SUMS")
+		if before != "" && sums != before {
+			t.Errorf("the second run has other files:\n%s, want\n%s", sums, before)
+		}
+		before = sums
+	}
+	var names []string
+	for line := range strings.Lines(before) {
+		names = append(names, strings.Fields(line)[1])
+	}
+	want := []string{"BUILD", "a-25.3.0.tgz", "a.deb", "a.yaml", "outrigger-25.3.0.tar.gz", "sbom-25.3.0.tar.gz"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("the checksums (-want +got):\n%s", diff)
+	}
+	if text := c.read("out/release/assets/a.yaml"); text != "a:\n  image: registry.example.org/gpu/a:25.3.0-debian12\n" {
+		t.Errorf("the manifest is %q", text)
 	}
 }
 
