@@ -17,6 +17,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/gpu"
 )
 
@@ -26,6 +27,8 @@ type App struct {
 	Name string
 	// Usage describes the agent in the first line of --help.
 	Usage string
+	// Examples are command lines that --help shows.
+	Examples []cmdline.Example
 	// Flags of the agent, in addition to the flags that every agent has (--listen, --tls-cert-file,
 	// --tls-private-key-file, --log-format, --log-level). They set the fields of a value that New
 	// and the Commands read, and that only this App uses.

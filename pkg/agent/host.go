@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 )
 
 // Host holds the folders through which an agent sees its node.
@@ -75,13 +76,13 @@ func (h *Host) Flags(short ...string) []cli.Flag {
 			return filepath.IsAbs(v)
 		})
 	}
-	return flags
+	return cmdline.Under(category.Node, flags...)
 }
 
 // GPUFlags returns the flags of Flags and the flag that sets Snapshot.
 func (h *Host) GPUFlags() []cli.Flag {
 	return append(h.Flags(), cmdline.Check(&cli.StringFlag{
-		Name: "gpu-source", EnvVars: []string{"GPU_SOURCE"}, Value: "nvml",
+		Name: "gpu-source", EnvVars: []string{"GPU_SOURCE"}, Value: "nvml", Category: category.Node,
 		Usage: "`SOURCE` of the state of GPUs: nvml, or file:PATH for a file with the output of the command snapshot",
 	}, "nvml or file:PATH", func(v string) bool {
 		path, isFile := strings.CutPrefix(v, "file:")

@@ -71,6 +71,7 @@ func (s *session) commandLine() *cli.App {
 			}
 		}
 	}
+	app.Description = cmdline.Describe(app.Description, s.app.Examples...)
 	s.flags = app.Flags
 	return app
 }

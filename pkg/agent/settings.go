@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 )
 
 // settings holds the values of the flags that every agent has.
@@ -25,7 +26,7 @@ func (s *settings) listenFlags(app App) []cli.Flag {
 		return v == "" || err == nil
 	}
 	const allowed = "host:port, :port, or empty for off"
-	return []cli.Flag{
+	return cmdline.Under(category.Server,
 		cmdline.Check(&cli.StringFlag{
 			Name: "listen", Aliases: app.ListenAliases, EnvVars: append([]string{"LISTEN_ADDRESS"}, app.ListenVariables...),
 			Value: app.Listen, Destination: &s.listen,
@@ -35,11 +36,11 @@ func (s *settings) listenFlags(app App) []cli.Flag {
 			Name: "probe-address", EnvVars: []string{"PROBE_ADDRESS"}, Destination: &s.probeAddress,
 			Usage: "second `ADDRESS` to serve /healthz and /readyz on, always over HTTP; clients of listen cannot delay the probes there",
 		}, allowed, isAddress),
-	}
+	)
 }
 
 func (s *settings) tlsFlags() []cli.Flag {
-	return []cli.Flag{
+	return cmdline.Under(category.Server,
 		&cli.PathFlag{
 			Name: "tls-cert-file", EnvVars: []string{"TLS_CERT_FILE"}, Destination: &s.certFile,
 			Usage: "`FILE` with the certificate chain in PEM; listen then serves HTTPS. The agent loads certificate and key again when they change",
@@ -48,11 +49,11 @@ func (s *settings) tlsFlags() []cli.Flag {
 			Name: "tls-private-key-file", EnvVars: []string{"TLS_PRIVATE_KEY_FILE"}, Destination: &s.keyFile,
 			Usage: "`FILE` with the private key of tls-cert-file in PEM",
 		},
-	}
+	)
 }
 
 func (s *settings) logFlags() []cli.Flag {
-	return []cli.Flag{
+	return cmdline.Under(category.Logging,
 		cmdline.Enum(&cli.StringFlag{
 			Name: "log-format", EnvVars: []string{"LOG_FORMAT"}, Value: "text", Destination: &s.logFormat,
 			Usage: "log `FORMAT`: text or json",
@@ -61,7 +62,7 @@ func (s *settings) logFlags() []cli.Flag {
 			Name: "log-level", EnvVars: []string{"LOG_LEVEL"}, Value: "info", Destination: &s.logLevel,
 			Usage: "lowest `LEVEL` to log: debug, info, warn or error",
 		}, "debug", "info", "warn", "error"),
-	}
+	)
 }
 
 // endpoint describes where the agent with this name serves HTTP.

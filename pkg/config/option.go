@@ -28,6 +28,8 @@ type Option struct {
 	Default bool
 	// Usage is the help text; the word in back quotes stands for the value.
 	Usage string
+	// Category is the group of the flag in the help, of package category.
+	Category string
 
 	field
 }

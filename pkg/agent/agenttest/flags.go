@@ -35,6 +35,21 @@ func CheckApp(app agent.App) error {
 	return errors.Join(errs...)
 }
 
+// CheckHelp returns an error for each flag of an agent without a category, and for an agent without
+// examples. Flags of commands need no category.
+func CheckHelp(app agent.App) error {
+	var errs []error
+	for _, f := range app.Flags {
+		if c, ok := f.(cli.CategorizableFlag); !ok || c.GetCategory() == "" {
+			errs = append(errs, fmt.Errorf("check flag --%s: no category: put it into one of package category", f.Names()[0]))
+		}
+	}
+	if len(app.Examples) == 0 {
+		errs = append(errs, errors.New("check the help: no examples: set App.Examples"))
+	}
+	return errors.Join(errs...)
+}
+
 // Program returns the command line of an agent for tests with package cmdlinetest. app returns a
 // new App for each run.
 func Program(t testing.TB, app func() agent.App) cmdlinetest.Program {

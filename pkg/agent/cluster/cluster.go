@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -27,7 +28,7 @@ type Settings struct {
 // NodeNameFlag returns --node-name.
 func (s *Settings) NodeNameFlag(aliases ...string) cli.Flag {
 	return &cli.StringFlag{
-		Name: "node-name", Aliases: aliases, EnvVars: []string{"NODE_NAME"}, Destination: &s.NodeName,
+		Name: "node-name", Aliases: aliases, EnvVars: []string{"NODE_NAME"}, Destination: &s.NodeName, Category: category.Kubernetes,
 		Usage: "`NAME` of the Node object of this node",
 	}
 }
@@ -35,7 +36,7 @@ func (s *Settings) NodeNameFlag(aliases ...string) cli.Flag {
 // EventsFlag returns --report-events. events describes the Events that the agent sends.
 func (s *Settings) EventsFlag(events string) cli.Flag {
 	return &cli.BoolFlag{
-		Name: "report-events", EnvVars: []string{"REPORT_EVENTS"}, Destination: &s.Events,
+		Name: "report-events", EnvVars: []string{"REPORT_EVENTS"}, Destination: &s.Events, Category: category.Kubernetes,
 		Usage: "report " + events + " as Events of the Node",
 	}
 }
@@ -43,7 +44,7 @@ func (s *Settings) EventsFlag(events string) cli.Flag {
 // NamespaceFlag returns --namespace. of describes the content of the namespace.
 func (s *Settings) NamespaceFlag(of string) cli.Flag {
 	return &cli.StringFlag{
-		Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default", Destination: &s.Namespace,
+		Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default", Destination: &s.Namespace, Category: category.Kubernetes,
 		Usage: "`NAMESPACE` of " + of,
 	}
 }
@@ -51,7 +52,7 @@ func (s *Settings) NamespaceFlag(of string) cli.Flag {
 // DaemonSetFlag returns --daemonset-name. use describes how the agent uses the DaemonSet.
 func (s *Settings) DaemonSetFlag(use string) cli.Flag {
 	return &cli.StringFlag{
-		Name: "daemonset-name", EnvVars: []string{"DAEMONSET_NAME"}, Destination: &s.DaemonSet,
+		Name: "daemonset-name", EnvVars: []string{"DAEMONSET_NAME"}, Destination: &s.DaemonSet, Category: category.Kubernetes,
 		Usage: "`NAME` of the agent's DaemonSet" + use,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -28,7 +29,7 @@ type File struct {
 // NVIDIA's device plugin and its config manager.
 func (f *File) Flags(prefix string) []cli.Flag {
 	env := func(names ...string) []string { return Prefixed(prefix, names) }
-	return []cli.Flag{
+	return cmdline.Under(category.Config,
 		&cli.PathFlag{
 			Name: "config-file", Aliases: []string{"config"}, EnvVars: env("CONFIG_FILE"), Destination: &f.Path,
 			Usage: "config `FILE` in YAML or JSON; flags and environment variables take precedence over it",
@@ -49,7 +50,7 @@ func (f *File) Flags(prefix string) []cli.Flag {
 			Name: "node-label", EnvVars: env("NODE_LABEL"), Value: "nvidia.com/device-plugin.config", Destination: &f.label,
 			Usage: "`KEY` of the label that selects a file in config-dir",
 		},
-	}
+	)
 }
 
 // Prefixed returns the environment variables of a flag, preceded by the first one with

@@ -75,13 +75,13 @@ func (s *Settings) flag(o config.Option, env []string) cli.Flag {
 	switch o.Shape() {
 	case config.Bool:
 		return &cli.BoolFlag{
-			Name: o.Name, Aliases: o.Aliases, EnvVars: env, Usage: o.Usage, Value: values[0] == "true",
+			Name: o.Name, Aliases: o.Aliases, EnvVars: env, Usage: o.Usage, Category: o.Category, Value: values[0] == "true",
 			Action: func(_ *cli.Context, v bool) error { s.record(o.Name, strconv.FormatBool(v)); return nil },
 		}
 	case config.List:
 		isBlank := func(v string) bool { return v == "" } // an empty value is an empty list
 		f := &cli.StringSliceFlag{
-			Name: o.Name, Aliases: o.Aliases, EnvVars: env, Usage: o.Usage,
+			Name: o.Name, Aliases: o.Aliases, EnvVars: env, Usage: o.Usage, Category: o.Category,
 			Action: func(_ *cli.Context, v []string) error {
 				s.record(o.Name, slices.DeleteFunc(slices.Clone(v), isBlank)...)
 				return nil
@@ -93,7 +93,7 @@ func (s *Settings) flag(o config.Option, env []string) cli.Flag {
 		return f
 	default:
 		return &cli.StringFlag{
-			Name: o.Name, Aliases: o.Aliases, EnvVars: env, Usage: o.Usage, Value: strings.Join(values, ""),
+			Name: o.Name, Aliases: o.Aliases, EnvVars: env, Usage: o.Usage, Category: o.Category, Value: strings.Join(values, ""),
 			Action: func(_ *cli.Context, v string) error { s.record(o.Name, v); return nil },
 		}
 	}
