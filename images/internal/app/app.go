@@ -39,8 +39,13 @@ of "docker login" and "podman login".`
 func Main(args []string, stdout, stderr io.Writer) int {
 	var build settings
 	return cmdline.Exec(context.Background(), &cli.App{
-		Name:      "images",
-		Usage:     "write the container images and charts as OCI archives, and copy them to a registry",
+		Name:  "images",
+		Usage: "write the container images and charts as OCI archives, and copy them to a registry",
+		Description: cmdline.Describe("",
+			cmdline.Example{Purpose: "Write the images of all components", Line: "images build"},
+			cmdline.Example{Purpose: "Write one image, and import it into containerd", Line: "images build --version 1.0 device-plugin && ctr -n k8s.io images import out/images/device-plugin.tar"},
+			cmdline.Example{Purpose: "Write the images of a release for two architectures", Line: "images release --version 1.0 --arch amd64,arm64"},
+		),
 		Writer:    stdout,
 		ErrWriter: stderr,
 		Commands: []*cli.Command{{

@@ -1,7 +1,10 @@
 // Package app wires the orchestrator: its flags and commands.
 package app
 
-import "outrigger.dev/pkg/agent"
+import (
+	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
+)
 
 const name = "orchestrator"
 
@@ -9,8 +12,14 @@ const name = "orchestrator"
 func App() agent.App {
 	s := &settings{}
 	return agent.App{
-		Name:     name,
-		Usage:    "applies the charts of all agents to a cluster in order, validates each stage, and reports",
+		Name:  name,
+		Usage: "applies the charts of all agents to a cluster in order, validates each stage, and reports",
+		Examples: []cmdline.Example{
+			{Purpose: "Print all objects; this needs no cluster", Line: "orchestrator render -f values.yaml"},
+			{Purpose: "Print the changes as a diff, and change nothing", Line: "orchestrator apply -f values.yaml --dry-run"},
+			{Purpose: "Apply stage by stage, and validate each stage", Line: "orchestrator apply -f values.yaml --wait"},
+			{Purpose: "Delete everything, and list the remains", Line: "orchestrator delete --verify"},
+		},
 		Flags:    s.flags(),
 		Listen:   ":9420",
 		New:      s.newOperator,

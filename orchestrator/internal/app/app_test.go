@@ -35,7 +35,10 @@ func words(text string) string {
 
 func TestApp(t *testing.T) {
 	if err := agenttest.CheckApp(app.App()); err != nil {
-		t.Fatal(err)
+		t.Error(err)
+	}
+	if err := agenttest.CheckHelp(app.App()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 	"outrigger.dev/pkg/hostfs"
 )
 
@@ -38,21 +39,21 @@ type settings struct {
 func (s *settings) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
-			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.kubeconfig,
+			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.kubeconfig, Category: category.Kubernetes,
 			Usage: "`FILE` that describes the cluster; by default ~/.kube/config, or that of the pod",
 		},
 		cmdline.Check(&cli.StringFlag{
-			Name: "namespace", Aliases: []string{"n"}, EnvVars: []string{"OPERATOR_NAMESPACE", "NAMESPACE"}, Value: "gpu-operator", Destination: &s.release.Namespace,
+			Name: "namespace", Aliases: []string{"n"}, EnvVars: []string{"OPERATOR_NAMESPACE", "NAMESPACE"}, Value: "gpu-operator", Destination: &s.release.Namespace, Category: category.Kubernetes,
 			Usage: "`NAMESPACE` of the orchestrator; the values name that of the agents",
 		}, "at most 63 lower-case letters, digits and -", func(v string) bool { return len(validation.IsDNS1123Label(v)) == 0 }),
 		// With an invalid name, apply could not write any object, and would delete the objects that
 		// it applied under the valid name.
 		cmdline.Check(&cli.StringFlag{
-			Name: "release", EnvVars: []string{"RELEASE"}, Value: "gpu-operator", Destination: &s.release.Name,
+			Name: "release", EnvVars: []string{"RELEASE"}, Value: "gpu-operator", Destination: &s.release.Name, Category: category.Release,
 			Usage: "`NAME` with which the names of objects begin, as that of a Helm release",
 		}, "at most 53 lower-case letters, digits, - and .", func(v string) bool { return chartutil.ValidateReleaseName(v) == nil }),
 		cmdline.List(&cli.StringSliceFlag{
-			Name: "values", Aliases: []string{"f"}, EnvVars: []string{"VALUES"},
+			Name: "values", Aliases: []string{"f"}, EnvVars: []string{"VALUES"}, Category: category.Release,
 			Usage: "`FILE` with values of the chart outrigger, also -f; of several files the last one decides",
 		}, &s.values),
 	}

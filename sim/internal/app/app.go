@@ -35,8 +35,16 @@ func Main(args []string, stdout, stderr io.Writer) int {
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
-		Name:   "gpu-sim",
-		Usage:  "simulate a node with NVIDIA GPUs",
+		Name:  "gpu-sim",
+		Usage: "simulate a node with NVIDIA GPUs",
+		Description: cmdline.Describe("",
+			cmdline.Example{Purpose: "Create a node with two GPUs", Line: "gpu-sim create --gpus 2 --model h100-80"},
+			cmdline.Example{Purpose: "Run a program in the node", Line: "gpu-sim exec -- nvidia-smi -L"},
+			cmdline.Example{Purpose: "Set the temperature of GPU 0, in degrees Celsius", Line: "gpu-sim set 0.temperature=84"},
+			cmdline.Example{Purpose: "Partition GPU 1 into MIG devices", Line: "gpu-sim mig mode 1 on && gpu-sim mig create 1 3g.40gb 3g.40gb"},
+			cmdline.Example{Purpose: "Raise XID 79 on GPU 0", Line: "gpu-sim xid 0 79"},
+			cmdline.Example{Purpose: "Remove the node", Line: "gpu-sim delete"},
+		),
 		Writer: stdout, ErrWriter: stderr,
 		Commands: []*cli.Command{
 			createCommand(), deleteCommand(), showCommand(),

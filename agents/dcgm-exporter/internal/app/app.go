@@ -33,8 +33,12 @@ const name = "dcgm-exporter"
 func App() agent.App {
 	s := &settings{}
 	return agent.App{
-		Name:            name,
-		Usage:           "serves the metrics of this node's GPUs to Prometheus, under the names of NVIDIA's DCGM Exporter",
+		Name:  name,
+		Usage: "serves the metrics of this node's GPUs to Prometheus, under the names of NVIDIA's DCGM Exporter",
+		Examples: []cmdline.Example{
+			{Purpose: "Serve the metrics of a list, with the pods that use the GPUs", Line: "dcgm-exporter --collectors=counters.csv --kubernetes"},
+			{Purpose: "Read the GPUs each second, and serve the metrics only on this machine", Line: "dcgm-exporter --collect-interval=1000 --address=127.0.0.1:9400"},
+		},
 		Flags:           s.flags(),
 		Host:            &s.host,
 		Listen:          ":9400",

@@ -9,6 +9,7 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 	"outrigger.dev/pkg/podresources"
 )
 
@@ -18,7 +19,13 @@ const listFile = "/etc/dcgm-exporter/default-counters.csv"
 // flags returns the flags of the exporter. They have the names, environment variables and
 // defaults of NVIDIA's DCGM Exporter. docs/dcgm-exporter-reference.md lists the differences.
 func (s *settings) flags() []cli.Flag {
-	return slices.Concat(s.host.GPUFlags(), s.metricFlags(), s.podFlags(), s.serverFlags(), ignoredFlags())
+	return slices.Concat(
+		s.host.GPUFlags(),
+		cmdline.Under(category.Metrics, s.metricFlags()...),
+		cmdline.Under(category.Kubernetes, s.podFlags()...),
+		cmdline.Under(category.Server, s.serverFlags()...),
+		ignoredFlags(),
+	)
 }
 
 // metricFlags returns the flags that select the served metrics.
@@ -69,7 +76,7 @@ func (s *settings) metricFlags() []cli.Flag {
 			Usage: "put - in place of blanks in the label modelName",
 		},
 		&cli.PathFlag{
-			Name: "kernel-log", EnvVars: []string{"DCGM_EXPORTER_KERNEL_LOG"}, Value: "/dev/kmsg", Destination: &s.kernelLog,
+			Name: "kernel-log", EnvVars: []string{"DCGM_EXPORTER_KERNEL_LOG"}, Value: "/dev/kmsg", Destination: &s.kernelLog, Category: category.Node,
 			Usage: "`FILE` with the kernel's log, which has the XIDs 79, 119 and 120: NVML does not report them; if empty, they are not looked for",
 		},
 		cmdline.Check(&cli.IntFlag{
@@ -112,7 +119,7 @@ func (s *settings) podFlags() []cli.Flag {
 			Usage: "add the label pod_uid, which needs the verbs list and watch on pods",
 		},
 		&cli.PathFlag{
-			Name: "hpc-job-mapping-dir", EnvVars: []string{"DCGM_HPC_JOB_MAPPING_DIR"}, Destination: &s.jobsDir,
+			Name: "hpc-job-mapping-dir", EnvVars: []string{"DCGM_HPC_JOB_MAPPING_DIR"}, Destination: &s.jobsDir, Category: category.Metrics,
 			Usage: "`FOLDER` in which a batch system writes the jobs on each GPU",
 		},
 		&cli.PathFlag{

@@ -17,6 +17,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/gpuconfig"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/hostfs"
@@ -31,12 +32,22 @@ func newApp(s *settings) agent.App {
 	return agent.App{
 		Name:     name,
 		Usage:    "advertises the GPUs of this node to the kubelet",
+		Examples: examples(),
 		Flags:    s.flags(),
 		Host:     &s.gpus.Host,
 		Commands: s.commands(),
 		Listen:   ":9410",
 		New:      s.newAgent,
 		Source:   s.source,
+	}
+}
+
+func examples() []cmdline.Example {
+	return []cmdline.Example{
+		{Purpose: "Run the plugin, and share each GPU between four containers", Line: "device-plugin --resource-config=gpu:gpu.shared:4"},
+		{Purpose: "Check all config files of a folder; this needs no GPU", Line: "device-plugin validate --config-dir=configs"},
+		{Purpose: "Print the devices that this node would advertise with a config file", Line: "device-plugin explain --config-file=config.yaml"},
+		{Purpose: "Print the same for another node", Line: "device-plugin explain --config-file=config.yaml --node=snapshot.json"},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"outrigger.dev/agents/device-plugin/internal/parts"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/reconcile"
 )
@@ -24,8 +25,11 @@ const mpsName = "mps-control-daemon"
 func MPS() agent.App {
 	s := &settings{}
 	return agent.App{
-		Name:   mpsName,
-		Usage:  "runs the MPS control daemons of the GPUs that the device plugin shares by MPS",
+		Name:  mpsName,
+		Usage: "runs the MPS control daemons of the GPUs that the device plugin shares by MPS",
+		Examples: []cmdline.Example{
+			{Purpose: "Run the daemons of the GPUs that a config file shares by MPS", Line: "mps-control-daemon --config-file=config.yaml"},
+		},
 		Flags:  s.flags(),
 		Host:   &s.gpus.Host,
 		Listen: ":9412",

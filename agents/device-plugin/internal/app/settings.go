@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/hostfs"
@@ -44,7 +45,7 @@ func (s *settings) flags() []cli.Flag {
 		},
 		s.gpus.Flags("", slices.Concat(config.DeviceOptions(), config.PluginOptions())...),
 		[]cli.Flag{cmdline.Positive(&cli.DurationFlag{
-			Name: "health-quiet-window", EnvVars: []string{"HEALTH_QUIET_WINDOW"}, Value: health.DefaultQuiet, Destination: &s.quiet,
+			Name: "health-quiet-window", EnvVars: []string{"HEALTH_QUIET_WINDOW"}, Value: health.DefaultQuiet, Destination: &s.quiet, Category: category.Health,
 			Usage: "`TIME` after which a GPU that answers is healthy again if it reported no other XID, for XIDs that need no reset",
 		})},
 	)

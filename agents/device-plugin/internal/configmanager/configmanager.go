@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
 )
@@ -41,6 +42,10 @@ func newApp(s *settings) agent.App {
 	return agent.App{
 		Name:  Name,
 		Usage: "writes the config file that the node's label selects, for the chart of NVIDIA's device plugin",
+		Examples: []cmdline.Example{{
+			Purpose: "Write the file that the label selects, and follow the label",
+			Line:    "config-manager --node-name=node1 --config-file-srcdir=/available-configs --config-file-dst=/config/config.yaml",
+		}},
 		Flags: slices.Concat(s.from.Flags(""), []cli.Flag{s.cluster.NodeNameFlag()}, s.flags()),
 		New:   s.newAgent,
 	}
@@ -51,21 +56,21 @@ func newApp(s *settings) agent.App {
 func (s *settings) flags() []cli.Flag {
 	ignored := func(name, variable string) cli.Flag {
 		return &cli.StringFlag{
-			Name: name, EnvVars: []string{variable},
+			Name: name, EnvVars: []string{variable}, Category: category.NoEffect,
 			Usage: "accepted and ignored: the agents notice a changed file without a signal",
 		}
 	}
 	return []cli.Flag{
 		&cli.PathFlag{
-			Name: "config-file-dst", EnvVars: []string{"CONFIG_FILE_DST"}, Destination: &s.to,
+			Name: "config-file-dst", Category: category.Config, EnvVars: []string{"CONFIG_FILE_DST"}, Destination: &s.to,
 			Usage: "`FILE` to write",
 		},
 		&cli.BoolFlag{
-			Name: "oneshot", EnvVars: []string{"ONESHOT"}, Destination: &s.once,
+			Name: "oneshot", Category: category.Config, EnvVars: []string{"ONESHOT"}, Destination: &s.once,
 			Usage: "write the file once, and exit",
 		},
 		&cli.StringFlag{
-			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"},
+			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Category: category.NoEffect,
 			Usage: "accepted and ignored: the program uses the service account of its pod",
 		},
 		ignored("send-signal", "SEND_SIGNAL"), ignored("signal", "SIGNAL"), ignored("process-to-signal", "PROCESS_TO_SIGNAL"),

@@ -73,6 +73,9 @@ func TestFlags(t *testing.T) {
 	if err := agenttest.CheckApp(App()); err != nil {
 		t.Error(err)
 	}
+	if err := agenttest.CheckHelp(App()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestTheInitContainerWritesTheSelectedFile(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -41,8 +42,12 @@ const name = "dra-plugin"
 func App() agent.App {
 	s := &settings{}
 	return agent.App{
-		Name:   name,
-		Usage:  "advertises the GPUs of this node through Dynamic Resource Allocation",
+		Name:  name,
+		Usage: "advertises the GPUs of this node through Dynamic Resource Allocation",
+		Examples: []cmdline.Example{
+			{Purpose: "Advertise all GPUs of the node node1", Line: "dra-plugin --node-name=node1 --kubeconfig=$HOME/.kube/config"},
+			{Purpose: "Advertise all GPUs except the first one", Line: "dra-plugin --node-name=node1 --exclude-devices=0"},
+		},
 		Flags:  s.flags(),
 		Host:   &s.gpus.Host,
 		Listen: ":9411",
@@ -122,7 +127,7 @@ type settings struct {
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(
 		s.gpus.HostFlags(),
-		[]cli.Flag{
+		cmdline.Under(category.Kubernetes,
 			s.cluster.NodeNameFlag(),
 			&cli.PathFlag{
 				Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.kubeconfig,
@@ -140,9 +145,9 @@ func (s *settings) flags() []cli.Flag {
 				Name: "kubelet-registry-dir", EnvVars: []string{"KUBELET_REGISTRY_DIR"}, Value: "/var/lib/kubelet/plugins_registry", Destination: &s.registry,
 				Usage: "`FOLDER` of the kubelet for the registration of plugins",
 			}),
-		},
+		),
 		s.gpus.Flags("", config.CDIOptions()...),
-		[]cli.Flag{
+		cmdline.Under(category.Resources,
 			cmdline.List(&cli.StringSliceFlag{
 				Name: "include-devices", EnvVars: []string{"INCLUDE_DEVICES"},
 				Usage: "`DEVICES` to advertise, by index, UUID, product name or PCI address; if empty, all",
@@ -151,7 +156,7 @@ func (s *settings) flags() []cli.Flag {
 				Name: "exclude-devices", EnvVars: []string{"EXCLUDE_DEVICES"},
 				Usage: "`DEVICES` not to advertise",
 			}, &s.filter.Exclude),
-		},
+		),
 	)
 }
 

@@ -16,6 +16,9 @@ func TestAppIsValid(t *testing.T) {
 	if err := agenttest.CheckApp(draapp.App()); err != nil {
 		t.Error(err)
 	}
+	if err := agenttest.CheckHelp(draapp.App()); err != nil {
+		t.Error(err)
+	}
 }
 
 func run(t *testing.T, args ...string) (code int, out, errOut string) {

@@ -19,6 +19,7 @@ import (
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pci"
@@ -35,8 +36,13 @@ func App(program string) agent.App { return newApp(&settings{fallback: outputOf(
 
 func newApp(s *settings) agent.App {
 	return agent.App{
-		Name:   name,
-		Usage:  "labels this node with the properties of its GPUs, and reports whether they can be used",
+		Name:  name,
+		Usage: "labels this node with the properties of its GPUs, and reports whether they can be used",
+		Examples: []cmdline.Example{
+			{Purpose: "Print the labels of this node; this needs no cluster", Line: "feature-discovery --oneshot --publish=stdout"},
+			{Purpose: "Label the Node, and set its condition GPUReady", Line: "feature-discovery --node-name=node1 --ready-chain=driver,toolkit,plugin"},
+			{Purpose: "Only label the presence of GPUs; this needs no driver", Line: "feature-discovery --node-name=node1 --presence"},
+		},
 		Flags:  s.flags(),
 		Host:   &s.gpus.Host,
 		Listen: ":9413",

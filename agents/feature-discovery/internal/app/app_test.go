@@ -28,6 +28,9 @@ func TestAppIsValid(t *testing.T) {
 	if err := agenttest.CheckApp(app.App("feature-discovery")); err != nil {
 		t.Error(err)
 	}
+	if err := agenttest.CheckHelp(app.App("feature-discovery")); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestHelp(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 	"outrigger.dev/pkg/config"
 )
 
@@ -17,9 +18,11 @@ func (s *settings) flags() []cli.Flag {
 		s.gpus.HostFlags(),
 		s.gpus.File.Flags("GFD_"),
 		s.gpus.Flags("GFD_", config.DeviceOptions()...),
-		[]cli.Flag{s.publishFlag()},
+		cmdline.Under(category.Labels, s.publishFlag()),
 		s.gpus.Flags("", config.GFDOptions()...),
-		s.readyFlags(), s.presenceFlags(), s.apiFlags(),
+		cmdline.Under(category.Health, s.readyFlags()...),
+		cmdline.Under(category.Labels, s.presenceFlags()...),
+		cmdline.Under(category.Kubernetes, s.apiFlags()...),
 	)
 }
 
@@ -54,7 +57,7 @@ func (s *settings) presenceFlags() []cli.Flag {
 			Usage: "only label the presence of GPUs on the PCI bus; needs neither a driver nor privileges",
 		},
 		&cli.PathFlag{
-			Name: "host-root", EnvVars: []string{"HOST_ROOT"}, DefaultText: `"` + ctrHostRoot + `"`, Destination: &s.hostRoot,
+			Name: "host-root", EnvVars: []string{"HOST_ROOT"}, DefaultText: `"` + ctrHostRoot + `"`, Destination: &s.hostRoot, Category: category.Node,
 			Usage: "`FOLDER` that contains etc/os-release or usr/lib/os-release of the host, for presence; if the default does not exist, /",
 		},
 	}
