@@ -12,27 +12,27 @@ const (
 	HostDriverNotLoaded Code = "HostDriverNotLoaded"
 	// DriverMissing: The store does not have the driver to load.
 	DriverMissing Code = "DriverMissing"
-	// PreviousDriverMissing: The store does not have the driver to go back to.
+	// PreviousDriverMissing: The store does not have the previous driver, so it cannot be restored.
 	PreviousDriverMissing Code = "PreviousDriverMissing"
-	// ModuleTypeUnsupported: The open or proprietary modules are for none of the GPUs.
+	// ModuleTypeUnsupported: No GPU of the node works with the selected type of kernel modules, open or proprietary.
 	ModuleTypeUnsupported Code = "ModuleTypeUnsupported"
-	// PayloadMissing: A folder or file has no driver in it.
+	// PayloadMissing: A folder or file contains no driver.
 	PayloadMissing Code = "PayloadMissing"
 	// PayloadTruncated: An archive of a driver ends too early.
 	PayloadTruncated Code = "PayloadTruncated"
-	// PayloadCorrupt: A file of a driver differs from its digest, or is no archive.
+	// PayloadCorrupt: A file of a driver differs from its digest, or is not an archive.
 	PayloadCorrupt Code = "PayloadCorrupt"
-	// PayloadRejected: An archive has files outside of its folder, or has no bounds.
+	// PayloadRejected: An archive contains paths outside of its folder, or too much data.
 	PayloadRejected Code = "PayloadRejected"
-	// WrongArchitecture: A driver is for other processors.
+	// WrongArchitecture: A driver is for another processor architecture.
 	WrongArchitecture Code = "WrongArchitecture"
 	// StoreBusy: Another process writes to the store.
 	StoreBusy Code = "StoreBusy"
 	// NoSpace: A disk is full.
 	NoSpace Code = "NoSpace"
-	// KernelHeadersMissing: The headers of the kernel are not there.
+	// KernelHeadersMissing: The headers of the running kernel are missing.
 	KernelHeadersMissing Code = "KernelHeadersMissing"
-	// KernelHeadersMismatch: The headers are of another kernel, or not complete.
+	// KernelHeadersMismatch: The headers are for another kernel, or incomplete.
 	KernelHeadersMismatch Code = "KernelHeadersMismatch"
 	// KernelHeadersForeign: The programs in the headers do not run in the agent's image.
 	KernelHeadersForeign Code = "KernelHeadersForeign"
@@ -46,23 +46,23 @@ const (
 	ModuleSourcesMissing Code = "ModuleSourcesMissing"
 	// ModuleBuildFailed: The compiler failed. The text has its last lines.
 	ModuleBuildFailed Code = "ModuleBuildFailed"
-	// ModuleBuildKilled: The kernel ended the compiler, usually for its memory.
+	// ModuleBuildKilled: The kernel killed the compiler, usually because the memory was used up.
 	ModuleBuildKilled Code = "ModuleBuildKilled"
 	// ModuleCacheCorrupt: Modules in the store were damaged.
 	ModuleCacheCorrupt Code = "ModuleCacheCorrupt"
 	// SigningKeyInvalid: The key or certificate cannot sign modules.
 	SigningKeyInvalid Code = "SigningKeyInvalid"
-	// ModuleUnsigned: The kernel demands signatures (Secure Boot, lockdown, module.sig_enforce), and a module has none.
+	// ModuleUnsigned: The kernel requires signed modules (Secure Boot, lockdown, module.sig_enforce), and a module has no signature.
 	ModuleUnsigned Code = "ModuleUnsigned"
-	// ModuleSignatureRejected: The kernel demands signatures, and does not know the key of a module.
+	// ModuleSignatureRejected: The kernel requires signed modules, and does not trust the key of a module.
 	ModuleSignatureRejected Code = "ModuleSignatureRejected"
-	// ModuleWrongMachine: A module is for another processor.
+	// ModuleWrongMachine: A module is for another processor architecture.
 	ModuleWrongMachine Code = "ModuleWrongMachine"
 	// ModuleWrongRelease: A module is for another release of the kernel.
 	ModuleWrongRelease Code = "ModuleWrongRelease"
 	// ModuleWrongOptions: A module is for a kernel with other options.
 	ModuleWrongOptions Code = "ModuleWrongOptions"
-	// ModuleFormatInvalid: The kernel does not take a file as a module.
+	// ModuleFormatInvalid: The kernel does not accept a file as a module.
 	ModuleFormatInvalid Code = "ModuleFormatInvalid"
 	// ModuleDependencyMissing: A module needs a symbol that neither the kernel nor a loaded module exports.
 	ModuleDependencyMissing Code = "ModuleDependencyMissing"
@@ -74,11 +74,11 @@ const (
 	ModuleParameterUnknown Code = "ModuleParameterUnknown"
 	// ModuleParameterInvalid: A parameter has a value that it cannot have.
 	ModuleParameterInvalid Code = "ModuleParameterInvalid"
-	// ModuleNotInDriver: The driver does not have a module that a flag asks for.
+	// ModuleNotInDriver: The driver does not have a module that a flag requires.
 	ModuleNotInDriver Code = "ModuleNotInDriver"
 	// ModuleFoundNoDevice: A module found no device that it supports.
 	ModuleFoundNoDevice Code = "ModuleFoundNoDevice"
-	// ModuleInitFailed: A module's own start failed. The text has the lines of the kernel's log.
+	// ModuleInitFailed: The initialization of a module failed. The text has the lines of the kernel's log.
 	ModuleInitFailed Code = "ModuleInitFailed"
 	// ModuleNoMemory: The kernel has no memory for a module.
 	ModuleNoMemory Code = "ModuleNoMemory"
@@ -92,61 +92,61 @@ const (
 	ModuleNotUnloadable Code = "ModuleNotUnloadable"
 	// ModuleNotPermitted: The process may not load modules, or a policy of the kernel forbids it.
 	ModuleNotPermitted Code = "ModuleNotPermitted"
-	// MountNotShared: The driver root would only be seen in the agent's own container.
+	// MountNotShared: The driver root would be visible only in the agent's own container.
 	MountNotShared Code = "MountNotShared"
-	// FirmwarePathTaken: Another program has told the kernel where firmware is.
+	// FirmwarePathTaken: Another program has set the folder in which the kernel looks for firmware.
 	FirmwarePathTaken Code = "FirmwarePathTaken"
 	// FabricManagerMissing: The machine has NVLink switches, and the driver has no fabric manager for them.
 	FabricManagerMissing Code = "FabricManagerMissing"
 	// SubnetManagerMissing: The machine has switches of NVLink 5, and the driver has no subnet manager for them.
 	SubnetManagerMissing Code = "SubnetManagerMissing"
-	// DriverDaemonFailed: A daemon without which the GPUs do not compute does not start.
+	// DriverDaemonFailed: A daemon that the GPUs need to compute does not start.
 	DriverDaemonFailed Code = "DriverDaemonFailed"
-	// DriverDaemonStaysAlive: A daemon does not end.
+	// DriverDaemonStaysAlive: A daemon of the driver does not end.
 	DriverDaemonStaysAlive Code = "DriverDaemonStaysAlive"
-	// DriverOfOtherContainer: NVIDIA's driver container has loaded the driver, and still runs. This agent leaves it alone.
+	// DriverOfOtherContainer: NVIDIA's driver container has loaded the driver, and still runs. This agent does not change the driver.
 	DriverOfOtherContainer Code = "DriverOfOtherContainer"
 	// DriverDoesNotAnswer: The driver is loaded, and one of its devices cannot be opened.
 	DriverDoesNotAnswer Code = "DriverDoesNotAnswer"
-	// Failed: A step failed for a reason that has no code of its own.
+	// Failed: A step failed, and no other code describes the reason.
 	Failed Code = "Failed"
 	// Unexpected: The agent is in a state that it does not know.
 	Unexpected Code = "Unexpected"
-	// UpgradeInProgress: An upgrade changes the driver now. The commands and the loader wait for it.
+	// UpgradeInProgress: An upgrade of the driver is in progress. The commands and the loader wait for it.
 	UpgradeInProgress Code = "UpgradeInProgress"
-	// UpgradeGivenUp: An upgrade was given up after it had begun to change the driver, because another driver is desired or its permission was removed.
+	// UpgradeGivenUp: An upgrade was cancelled after it had begun to change the driver, because another driver is desired or the permission to upgrade was removed.
 	UpgradeGivenUp Code = "UpgradeGivenUp"
-	// UpgradeHalted: Too many nodes failed with this driver, so no other node begins.
+	// UpgradeHalted: Too many nodes failed with this driver, so no other node begins the upgrade.
 	UpgradeHalted Code = "UpgradeHalted"
 	// WaitingForUpgradeSlot: The node waits for its permission to begin, because other nodes come first.
 	WaitingForUpgradeSlot Code = "WaitingForUpgradeSlot"
-	// WaitingForPods: Pods that hold GPUs have not gone yet.
+	// WaitingForPods: Pods that hold GPUs have not ended yet.
 	WaitingForPods Code = "WaitingForPods"
-	// PodsLeft: Pods that hold GPUs have not gone in time.
+	// PodsLeft: Pods that hold GPUs have not ended in time.
 	PodsLeft Code = "PodsLeft"
-	// PodsRefused: Pods that hold GPUs may not be evicted.
+	// PodsRefused: Pods that hold GPUs must not be evicted.
 	PodsRefused Code = "PodsRefused"
-	// UpgradeInterrupted: An upgrade ended three times in the same state, with the agent.
+	// UpgradeInterrupted: The agent ended three times in the same state of an upgrade.
 	UpgradeInterrupted Code = "UpgradeInterrupted"
-	// UpgradeFailed: An upgrade failed for a reason that has no code of its own.
+	// UpgradeFailed: An upgrade failed, and no other code describes the reason.
 	UpgradeFailed Code = "UpgradeFailed"
-	// TemporaryFailure: A step that leaves the driver untouched failed, and is tried again.
+	// TemporaryFailure: A step that does not change the driver failed. The agent tries it again.
 	TemporaryFailure Code = "TemporaryFailure"
 	// VGPULicenseLost: A virtual GPU has lost its license.
 	VGPULicenseLost Code = "VGPULicenseLost"
-	// VGPULicenseMissing: A virtual GPU has not got a license since the driver was loaded.
+	// VGPULicenseMissing: A virtual GPU has received no license since the driver was loaded.
 	VGPULicenseMissing Code = "VGPULicenseMissing"
 	// Starting: The node has not been checked yet.
 	Starting Code = "Starting"
 	// DriverClaimed: Another agent has exclusive use of the driver, for a MIG change or a driver upgrade, and the node has not been checked yet.
 	DriverClaimed Code = "DriverClaimed"
-	// DriverNotFound: There is no library or no kernel module, their versions differ, or the agent has no access to the device nodes.
+	// DriverNotFound: The library or the kernel module is missing, their versions differ, or the agent has no access to the device nodes.
 	DriverNotFound Code = "DriverNotFound"
 	// DriverHangs: The driver does not answer. No container that uses a GPU can start.
 	DriverHangs Code = "DriverHangs"
 	// DriverFails: The driver answers with an error for the whole node.
 	DriverFails Code = "DriverFails"
-	// AllGPUsFaulty: The driver lists GPUs, and none of them works.
+	// AllGPUsFaulty: The driver lists GPUs, and no GPU works.
 	AllGPUsFaulty Code = "AllGPUsFaulty"
 	// MIGNotReady: The file mig-ready does not exist: the MIG manager has not reported it yet.
 	MIGNotReady Code = "MIGNotReady"
@@ -198,7 +198,7 @@ const (
 	RunContainerError Code = "RunContainerError"
 	// CreatePodSandboxError: The container engine cannot make the sandbox of a pod.
 	CreatePodSandboxError Code = "CreatePodSandboxError"
-	// Unschedulable: No node takes a pod. Also for SchedulerError.
+	// Unschedulable: No node can run a pod. Also for SchedulerError.
 	Unschedulable Code = "Unschedulable"
 	// Terminating: A pod is being deleted.
 	Terminating Code = "Terminating"
@@ -210,15 +210,15 @@ const (
 	NotReady Code = "NotReady"
 	// NodeNotReady: The node itself is not Ready.
 	NodeNotReady Code = "NodeNotReady"
-	// PoolsOverlap: Two pools select the node, which stays in the first one.
+	// PoolsOverlap: Two pools select the node, which stays in the first pool.
 	PoolsOverlap Code = "PoolsOverlap"
-	// DeviceXID: The driver reported an XID that counts.
+	// DeviceXID: The driver reported an XID that makes the device unhealthy.
 	DeviceXID Code = "xid"
 	// DeviceLost: The GPU left the bus, or the MIG device is gone from its GPU.
 	DeviceLost Code = "lost"
 	// DeviceFault: NVML cannot read the device, or the plugin cannot find out whether another agent advertises it.
 	DeviceFault Code = "fault"
-	// DeviceRecovery: The driver asks for a reset of the GPU, a reboot of the node, or that programs end.
+	// DeviceRecovery: The driver asks for a reset of the GPU, a reboot of the node, or the end of programs.
 	DeviceRecovery Code = "recovery"
 	// DeviceHang: The driver does not return from a call.
 	DeviceHang Code = "hang"
@@ -232,7 +232,7 @@ const (
 	DeviceMPS Code = "mps"
 	// DeviceMIG: The MIG strategy has no resource for the device.
 	DeviceMIG Code = "mig"
-	// DeviceConfig: The config requests what the device cannot do.
+	// DeviceConfig: The config requests something that the device does not support.
 	DeviceConfig Code = "config"
 	// DeviceExcluded: The config excludes the device, or another agent advertises it.
 	DeviceExcluded Code = "excluded"
@@ -248,9 +248,9 @@ const (
 	MIGConfigWaiting Code = "MIGConfigWaiting"
 	// MIGConfigRebooting: The agent reboots the node, so that a MIG config takes effect.
 	MIGConfigRebooting Code = "MIGConfigRebooting"
-	// MIGConfigFailed: A MIG config is not in effect on all GPUs. The message says on which, and why.
+	// MIGConfigFailed: A MIG config is not in effect on all GPUs. The message names the other GPUs and the reason.
 	MIGConfigFailed Code = "MIGConfigFailed"
-	// LeftBehind: The policy is deleted, and something is left on nodes that could not be reached.
+	// LeftBehind: The policy is deleted, but fields or pods remain on nodes that could not be reached.
 	LeftBehind Code = "LeftBehind"
 )
 
@@ -266,27 +266,27 @@ func (c Code) Row() Row {
 	case DriverMissing:
 		return Row{c, "driver", Fails, "The store does not have the driver to load.", "set driver.image and driver.version, or import it: driver-loader import PATH"}
 	case PreviousDriverMissing:
-		return Row{c, "driver", Fails, "The store does not have the driver to go back to.", "import that driver, or choose another one"}
+		return Row{c, "driver", Fails, "The store does not have the previous driver, so it cannot be restored.", "import that driver, or choose another one"}
 	case ModuleTypeUnsupported:
-		return Row{c, "driver", Fails, "The open or proprietary modules are for none of the GPUs.", "set --kernel-module-type to the other type, or to auto, with a driver that has it"}
+		return Row{c, "driver", Fails, "No GPU of the node works with the selected type of kernel modules, open or proprietary.", "set --kernel-module-type to the other type, or to auto, with a driver that has it"}
 	case PayloadMissing:
-		return Row{c, "driver", Fails, "A folder or file has no driver in it.", "give NVIDIA's .run file, or a driver image"}
+		return Row{c, "driver", Fails, "A folder or file contains no driver.", "give NVIDIA's .run file, or a driver image"}
 	case PayloadTruncated:
 		return Row{c, "driver", Fails, "An archive of a driver ends too early.", "copy it again, and compare its checksum with NVIDIA's"}
 	case PayloadCorrupt:
-		return Row{c, "driver", Fails, "A file of a driver differs from its digest, or is no archive.", "copy it again, and compare its checksum with NVIDIA's"}
+		return Row{c, "driver", Fails, "A file of a driver differs from its digest, or is not an archive.", "copy it again, and compare its checksum with NVIDIA's"}
 	case PayloadRejected:
-		return Row{c, "driver", Fails, "An archive has files outside of its folder, or has no bounds.", "copy it again, and compare its checksum with NVIDIA's"}
+		return Row{c, "driver", Fails, "An archive contains paths outside of its folder, or too much data.", "copy it again, and compare its checksum with NVIDIA's"}
 	case WrongArchitecture:
-		return Row{c, "driver", Fails, "A driver is for other processors.", "get the driver for the node's processor"}
+		return Row{c, "driver", Fails, "A driver is for another processor architecture.", "get the driver for the node's processor architecture architecture"}
 	case StoreBusy:
 		return Row{c, "driver", Waits, "Another process writes to the store.", "wait for it, or end it"}
 	case NoSpace:
 		return Row{c, "driver", Fails, "A disk is full.", "free space, or put --store on a larger disk"}
 	case KernelHeadersMissing:
-		return Row{c, "driver", Fails, "The headers of the kernel are not there.", "install the headers of the running kernel, or configure a repository that has them"}
+		return Row{c, "driver", Fails, "The headers of the running kernel are missing.", "install the headers of the running kernel, or configure a repository that has them"}
 	case KernelHeadersMismatch:
-		return Row{c, "driver", Fails, "The headers are of another kernel, or not complete.", "install the headers of the running kernel"}
+		return Row{c, "driver", Fails, "The headers are for another kernel, or incomplete.", "install the headers of the running kernel"}
 	case KernelHeadersForeign:
 		return Row{c, "driver", Fails, "The programs in the headers do not run in the agent's image.", "use the agent's image for the node's distribution: the programs in its headers do not run in this one"}
 	case RepositoryUnavailable:
@@ -298,25 +298,25 @@ func (c Code) Row() Row {
 	case ModuleSourcesMissing:
 		return Row{c, "driver", Fails, "The driver has no sources of this module type.", "import a driver with them, or choose the other kernel module type"}
 	case ModuleBuildFailed:
-		return Row{c, "driver", Fails, "The compiler failed. The text has its last lines.", "a driver that is newer than the kernel, or modules of the other type, may build"}
+		return Row{c, "driver", Fails, "The compiler failed. The text has its last lines.", "use a driver that is newer than the kernel, or modules of the other type"}
 	case ModuleBuildKilled:
-		return Row{c, "driver", Fails, "The kernel ended the compiler, usually for its memory.", "give the agent more memory, or build with fewer jobs: --max-threads"}
+		return Row{c, "driver", Fails, "The kernel killed the compiler, usually because the memory was used up.", "give the agent more memory, or build with fewer jobs: --max-threads"}
 	case ModuleCacheCorrupt:
-		return Row{c, "driver", Waits, "Modules in the store were damaged.", "nothing: they are removed, and the modules are built again; look after the disk if this happens often"}
+		return Row{c, "driver", Waits, "Modules in the store were damaged.", "nothing: the agent removes them, and builds the modules again; check the disk if this happens often"}
 	case SigningKeyInvalid:
 		return Row{c, "driver", Fails, "The key or certificate cannot sign modules.", "give a private key and its certificate as PEM files"}
 	case ModuleUnsigned:
-		return Row{c, "driver", Fails, "The kernel demands signatures (Secure Boot, lockdown, module.sig_enforce), and a module has none.", "sign the modules with your own key and enrol its certificate: mokutil --import CERTIFICATE.der, reboot, confirm; or use modules that the distribution signed"}
+		return Row{c, "driver", Fails, "The kernel requires signed modules (Secure Boot, lockdown, module.sig_enforce), and a module has no signature.", "sign the modules with your own key and enrol its certificate: mokutil --import CERTIFICATE.der, reboot, confirm; or use modules that the distribution signed"}
 	case ModuleSignatureRejected:
-		return Row{c, "driver", Fails, "The kernel demands signatures, and does not know the key of a module.", "sign the modules with your own key and enrol its certificate: mokutil --import CERTIFICATE.der, reboot, confirm; or use modules that the distribution signed"}
+		return Row{c, "driver", Fails, "The kernel requires signed modules, and does not trust the key of a module.", "sign the modules with your own key and enrol its certificate: mokutil --import CERTIFICATE.der, reboot, confirm; or use modules that the distribution signed"}
 	case ModuleWrongMachine:
-		return Row{c, "driver", Fails, "A module is for another processor.", "get the driver for the node's processor"}
+		return Row{c, "driver", Fails, "A module is for another processor architecture.", "get the driver for the node's processor architecture architecture"}
 	case ModuleWrongRelease:
 		return Row{c, "driver", Fails, "A module is for another release of the kernel.", "build the module again for the running kernel"}
 	case ModuleWrongOptions:
 		return Row{c, "driver", Fails, "A module is for a kernel with other options.", "build the module again for the running kernel"}
 	case ModuleFormatInvalid:
-		return Row{c, "driver", Fails, "The kernel does not take a file as a module.", "build the module again for the running kernel"}
+		return Row{c, "driver", Fails, "The kernel does not accept a file as a module.", "build the module again for the running kernel"}
 	case ModuleDependencyMissing:
 		return Row{c, "driver", Fails, "A module needs a symbol that neither the kernel nor a loaded module exports.", "load the modules that it depends on first"}
 	case ModuleSymbolMismatch:
@@ -328,79 +328,79 @@ func (c Code) Row() Row {
 	case ModuleParameterInvalid:
 		return Row{c, "driver", Fails, "A parameter has a value that it cannot have.", "correct the parameter: modinfo -p lists names and types"}
 	case ModuleNotInDriver:
-		return Row{c, "driver", Fails, "The driver does not have a module that a flag asks for.", "turn off the feature that needs it, or use a driver that has it"}
+		return Row{c, "driver", Fails, "The driver does not have a module that a flag requires.", "turn off the feature that needs it, or use a driver that has it"}
 	case ModuleFoundNoDevice:
 		return Row{c, "driver", Fails, "A module found no device that it supports.", "check that the node has a GPU that this version and type of the driver supports, and that no other driver is bound to it"}
 	case ModuleInitFailed:
-		return Row{c, "driver", Fails, "A module's own start failed. The text has the lines of the kernel's log.", "see the kernel's log: dmesg"}
+		return Row{c, "driver", Fails, "The initialization of a module failed. The text has the lines of the kernel's log.", "see the kernel's log: dmesg"}
 	case ModuleNoMemory:
 		return Row{c, "driver", Fails, "The kernel has no memory for a module.", "free memory of the node, or reboot it"}
 	case ModuleInUse:
 		return Row{c, "driver", Waits, "A process or the kernel uses the driver that is to be replaced.", "stop what uses the driver, or wait until it ends"}
 	case ModuleAlreadyLoaded:
-		return Row{c, "driver", Fails, "A module of the same name, or with the same symbols, is loaded.", "unload that one first"}
+		return Row{c, "driver", Fails, "A module of the same name, or with the same symbols, is loaded.", "unload that module first"}
 	case ModuleNotLoaded:
-		return Row{c, "driver", Fails, "A module is not loaded.", "nothing, if it should not be loaded; else load it"}
+		return Row{c, "driver", Fails, "A module is not loaded.", "load it, unless it must stay unloaded"}
 	case ModuleNotUnloadable:
 		return Row{c, "driver", Fails, "The kernel cannot unload a module.", "reboot the node"}
 	case ModuleNotPermitted:
 		return Row{c, "driver", Fails, "The process may not load modules, or a policy of the kernel forbids it.", "run it as root with the capability CAP_SYS_MODULE, as a privileged container"}
 	case MountNotShared:
-		return Row{c, "driver", Fails, "The driver root would only be seen in the agent's own container.", "mount the host's folder with mountPropagation: Bidirectional"}
+		return Row{c, "driver", Fails, "The driver root would be visible only in the agent's own container.", "mount the host's folder with mountPropagation: Bidirectional"}
 	case FirmwarePathTaken:
-		return Row{c, "driver", Fails, "Another program has told the kernel where firmware is.", "take the folder out of the kernel's command line or of the program that writes it, or put NVIDIA's firmware there"}
+		return Row{c, "driver", Fails, "Another program has set the folder in which the kernel looks for firmware.", "remove the folder from the kernel's command line, or from the config of the program that sets it; or put NVIDIA's firmware there"}
 	case FabricManagerMissing:
 		return Row{c, "driver", Fails, "The machine has NVLink switches, and the driver has no fabric manager for them.", "use a driver image that has the fabric manager of this driver version"}
 	case SubnetManagerMissing:
 		return Row{c, "driver", Fails, "The machine has switches of NVLink 5, and the driver has no subnet manager for them.", "use a driver image that has nvlsm and the fabric manager of this driver version"}
 	case DriverDaemonFailed:
-		return Row{c, "driver", Fails, "A daemon without which the GPUs do not compute does not start.", "look at its log in /var/log, and check that it has the version of the driver"}
+		return Row{c, "driver", Fails, "A daemon that the GPUs need to compute does not start.", "read its log in /var/log, and check that it has the version of the driver"}
 	case DriverDaemonStaysAlive:
-		return Row{c, "driver", Fails, "A daemon does not end.", "end it: kill PID"}
+		return Row{c, "driver", Fails, "A daemon of the driver does not end.", "end it: kill PID"}
 	case DriverOfOtherContainer:
-		return Row{c, "driver", Waits, "NVIDIA's driver container has loaded the driver, and still runs. This agent leaves it alone.", "remove that container from this node (driver.enabled=false of NVIDIA's operator); if it does not run any more, remove the file that the text names"}
+		return Row{c, "driver", Waits, "NVIDIA's driver container has loaded the driver, and still runs. This agent does not change the driver.", "remove that container from this node (driver.enabled=false of NVIDIA's operator); if it does not run any more, remove the file that the text names"}
 	case DriverDoesNotAnswer:
 		return Row{c, "driver", Fails, "The driver is loaded, and one of its devices cannot be opened.", "look at the kernel's log: dmesg | grep -i NVRM; a GPU of Blackwell and later needs the open modules"}
 	case Failed:
-		return Row{c, "driver", Fails, "A step failed for a reason that has no code of its own.", "read the text and the agent's log"}
+		return Row{c, "driver", Fails, "A step failed, and no other code describes the reason.", "read the text and the agent's log"}
 	case Unexpected:
 		return Row{c, "driver", Fails, "The agent is in a state that it does not know.", "report this as a bug, with the log"}
 	case UpgradeInProgress:
-		return Row{c, "upgrade", Waits, "An upgrade changes the driver now. The commands and the loader wait for it.", "read the state and the cause of the upgrade on the Node"}
+		return Row{c, "upgrade", Waits, "An upgrade of the driver is in progress. The commands and the loader wait for it.", "read the state and the cause of the upgrade on the Node"}
 	case UpgradeGivenUp:
-		return Row{c, "upgrade", Waits, "An upgrade was given up after it had begun to change the driver, because another driver is desired or its permission was removed.", "nothing: the upgrade to the desired driver follows"}
+		return Row{c, "upgrade", Waits, "An upgrade was cancelled after it had begun to change the driver, because another driver is desired or the permission to upgrade was removed.", "nothing: the upgrade to the desired driver follows"}
 	case UpgradeHalted:
-		return Row{c, "upgrade", Fails, "Too many nodes failed with this driver, so no other node begins.", "read the cause on the nodes that failed; a new driver version, or the annotation nvidia.com/gpu-driver-upgrade-requested=true on one of them, tries again"}
+		return Row{c, "upgrade", Fails, "Too many nodes failed with this driver, so no other node begins the upgrade.", "read the cause on the nodes that failed; to try again, set another driver version, or annotate one of them with nvidia.com/gpu-driver-upgrade-requested=true"}
 	case WaitingForUpgradeSlot:
 		return Row{c, "upgrade", Waits, "The node waits for its permission to begin, because other nodes come first.", "nothing, unless this lasts: repair or delete the nodes that the text names, and read the log of the Deployment that grants upgrades"}
 	case WaitingForPods:
-		return Row{c, "upgrade", Waits, "Pods that hold GPUs have not gone yet.", "nothing, unless this lasts: then delete the pods that the text names"}
+		return Row{c, "upgrade", Waits, "Pods that hold GPUs have not ended yet.", "nothing, unless this lasts: then delete the pods that the text names"}
 	case PodsLeft:
-		return Row{c, "upgrade", Fails, "Pods that hold GPUs have not gone in time.", "delete the pods that the text names, or raise the time limit in upgradePolicy"}
+		return Row{c, "upgrade", Fails, "Pods that hold GPUs have not ended in time.", "delete the pods that the text names, or raise the time limit in upgradePolicy"}
 	case PodsRefused:
-		return Row{c, "upgrade", Fails, "Pods that hold GPUs may not be evicted.", "delete the pods that the text names, or set force or deleteEmptyDir in upgradePolicy"}
+		return Row{c, "upgrade", Fails, "Pods that hold GPUs must not be evicted.", "delete the pods that the text names, or set force or deleteEmptyDir in upgradePolicy"}
 	case UpgradeInterrupted:
-		return Row{c, "upgrade", Fails, "An upgrade ended three times in the same state, with the agent.", "read the log of the agent's previous container, and the kernel log"}
+		return Row{c, "upgrade", Fails, "The agent ended three times in the same state of an upgrade.", "read the log of the agent's previous container, and the kernel log"}
 	case UpgradeFailed:
-		return Row{c, "upgrade", Fails, "An upgrade failed for a reason that has no code of its own.", "read the text and the agent's log"}
+		return Row{c, "upgrade", Fails, "An upgrade failed, and no other code describes the reason.", "read the text and the agent's log"}
 	case TemporaryFailure:
-		return Row{c, "upgrade", Waits, "A step that leaves the driver untouched failed, and is tried again.", "nothing, unless this lasts: then let the node reach the API server"}
+		return Row{c, "upgrade", Waits, "A step that does not change the driver failed. The agent tries it again.", "nothing, unless this lasts: then check that the node can reach the API server"}
 	case VGPULicenseLost:
 		return Row{c, "license", Fails, "A virtual GPU has lost its license.", "check that the license server answers, and that it has a license left"}
 	case VGPULicenseMissing:
-		return Row{c, "license", Fails, "A virtual GPU has not got a license since the driver was loaded.", "check the configuration and the token of the license client, and that the license server answers"}
+		return Row{c, "license", Fails, "A virtual GPU has received no license since the driver was loaded.", "check the configuration and the token of the license client, and that the license server answers"}
 	case Starting:
 		return Row{c, "node", Waits, "The node has not been checked yet.", "nothing, unless this lasts: then see the log of feature discovery on the node"}
 	case DriverClaimed:
 		return Row{c, "node", Waits, "Another agent has exclusive use of the driver, for a MIG change or a driver upgrade, and the node has not been checked yet.", "nothing, unless the part that the message names hangs: see its log"}
 	case DriverNotFound:
-		return Row{c, "node", Waits, "There is no library or no kernel module, their versions differ, or the agent has no access to the device nodes.", "install NVIDIA's driver on the node, or read the log of the pod that does (driver-loader, or NVIDIA's nvidia-driver-daemonset); nouveau must not hold the GPU (lspci -k -d 10de:), and the modules i2c_core and ipmi_msghandler must be there (lsmod)"}
+		return Row{c, "node", Waits, "The library or the kernel module is missing, their versions differ, or the agent has no access to the device nodes.", "install NVIDIA's driver on the node, or read the log of the pod that does (driver-loader, or NVIDIA's nvidia-driver-daemonset); nouveau must not hold the GPU (lspci -k -d 10de:), and the modules i2c_core and ipmi_msghandler must be there (lsmod)"}
 	case DriverHangs:
 		return Row{c, "node", Fails, "The driver does not answer. No container that uses a GPU can start.", "look for NVRM in dmesg of the node, drain it, and reset the GPU or reboot"}
 	case DriverFails:
 		return Row{c, "node", Fails, "The driver answers with an error for the whole node.", "read the message, and look for NVRM and Xid in dmesg of the node; if the driver itself fails, reset the GPUs or reboot"}
 	case AllGPUsFaulty:
-		return Row{c, "node", Fails, "The driver lists GPUs, and none of them works.", "look for NVRM and Xid in dmesg of the node; reset the GPUs or reboot"}
+		return Row{c, "node", Fails, "The driver lists GPUs, and no GPU works.", "look for NVRM and Xid in dmesg of the node; reset the GPUs or reboot"}
 	case MIGNotReady:
 		return Row{c, "node", Waits, "The file mig-ready does not exist: the MIG manager has not reported it yet.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
 	case MIGStale:
@@ -452,7 +452,7 @@ func (c Code) Row() Row {
 	case CreatePodSandboxError:
 		return Row{c, "pod", Fails, "The container engine cannot make the sandbox of a pod.", "look at the log of the container engine on the node (journalctl -u containerd, crio or docker)"}
 	case Unschedulable:
-		return Row{c, "pod", Fails, "No node takes a pod. Also for SchedulerError.", "free what the message names on the node, or tolerate its taint (tolerations in the values)"}
+		return Row{c, "pod", Fails, "No node can run a pod. Also for SchedulerError.", "free the resource that the message names on the node, or tolerate its taint (tolerations in the values)"}
 	case Terminating:
 		return Row{c, "pod", Starts, "A pod is being deleted.", "kubectl describe pod -n NAMESPACE POD: the node does not confirm that its containers have ended"}
 	case PodFailed:
@@ -462,21 +462,21 @@ func (c Code) Row() Row {
 	case NotReady:
 		return Row{c, "pod", Waits, "An agent runs and is not ready.", "kubectl logs -n NAMESPACE POD says what the agent waits for"}
 	case NodeNotReady:
-		return Row{c, "pod", Waits, "The node itself is not Ready.", "kubectl describe node NODE: its kubelet, network or machine does not work"}
+		return Row{c, "pod", Waits, "The node itself is not Ready.", "kubectl describe node NODE shows whether its kubelet, network or machine fails"}
 	case PoolsOverlap:
-		return Row{c, "pod", Fails, "Two pools select the node, which stays in the first one.", "change the labels of the node, or the nodeSelector of one of the pools"}
+		return Row{c, "pod", Fails, "Two pools select the node, which stays in the first pool.", "change the labels of the node, or the nodeSelector of one of the pools"}
 	case DeviceXID:
-		return Row{c, "device", Fails, "The driver reported an XID that counts.", "reset the GPU if the Event DeviceUnhealthy or the plugin's log says so; NVIDIA's catalog describes the XID"}
+		return Row{c, "device", Fails, "The driver reported an XID that makes the device unhealthy.", "reset the GPU if the Event DeviceUnhealthy or the plugin's log says so; NVIDIA's catalog describes the XID"}
 	case DeviceLost:
 		return Row{c, "device", Fails, "The GPU left the bus, or the MIG device is gone from its GPU.", "look for NVRM and Xid in dmesg of the node; reset the GPU or reboot"}
 	case DeviceFault:
 		return Row{c, "device", Fails, "NVML cannot read the device, or the plugin cannot find out whether another agent advertises it.", "read the Event or the plugin's log; if it names NVML, look for NVRM and Xid in dmesg of the node, and reset the GPU or reboot"}
 	case DeviceRecovery:
-		return Row{c, "device", Fails, "The driver asks for a reset of the GPU, a reboot of the node, or that programs end.", "do what the Event DeviceUnhealthy or the plugin's log says: let programs end, reset the GPU, or reboot the node"}
+		return Row{c, "device", Fails, "The driver asks for a reset of the GPU, a reboot of the node, or the end of programs.", "do what the Event DeviceUnhealthy or the plugin's log says: let programs end, reset the GPU, or reboot the node"}
 	case DeviceHang:
 		return Row{c, "device", Fails, "The driver does not return from a call.", "look for NVRM in dmesg of the node, drain it, and reset the GPU or reboot"}
 	case DeviceDriver:
-		return Row{c, "device", Waits, "There is no driver, or it does not answer.", "install NVIDIA's driver on the node, or enable the part that does"}
+		return Row{c, "device", Waits, "There is no driver, or it does not answer.", "install NVIDIA's driver on the node, or enable the agent that installs it"}
 	case DeviceClaimed:
 		return Row{c, "device", Waits, "Another agent has exclusive use of NVML.", "nothing, unless the agent that the text names hangs"}
 	case DeviceUnprepared:
@@ -486,9 +486,9 @@ func (c Code) Row() Row {
 	case DeviceMIG:
 		return Row{c, "device", Fails, "The MIG strategy has no resource for the device.", "set the MIG strategy mixed, or give all GPUs of the node one layout"}
 	case DeviceConfig:
-		return Row{c, "device", Fails, "The config requests what the device cannot do.", "correct the config as the Event DeviceNotOffered or the plugin's log says"}
+		return Row{c, "device", Fails, "The config requests something that the device does not support.", "correct the config as the Event DeviceNotOffered or the plugin's log says"}
 	case DeviceExcluded:
-		return Row{c, "device", Waits, "The config excludes the device, or another agent advertises it.", "nothing, if the config shall exclude it or another agent shall advertise it; else correct the config"}
+		return Row{c, "device", Waits, "The config excludes the device, or another agent advertises it.", "nothing, if this is intended; otherwise correct the config"}
 	case DeviceUnhealthy:
 		return Row{c, "device", Fails, "Devices became unhealthy.", "do what the message says: it names the device, the reason and the fix"}
 	case DeviceNotOffered:
@@ -502,9 +502,9 @@ func (c Code) Row() Row {
 	case MIGConfigRebooting:
 		return Row{c, "mig", Waits, "The agent reboots the node, so that a MIG config takes effect.", "nothing: the agent reboots the node"}
 	case MIGConfigFailed:
-		return Row{c, "mig", Fails, "A MIG config is not in effect on all GPUs. The message says on which, and why.", "do what the message says; the agent tries again"}
+		return Row{c, "mig", Fails, "A MIG config is not in effect on all GPUs. The message names the other GPUs and the reason.", "do what the message says; the agent tries again"}
 	case LeftBehind:
-		return Row{c, "policy", Fails, "The policy is deleted, and something is left on nodes that could not be reached.", "orchestrator delete --verify lists it"}
+		return Row{c, "policy", Fails, "The policy is deleted, but fields or pods remain on nodes that could not be reached.", "orchestrator delete --verify lists them"}
 	}
 	return Row{Code: c, Severity: Waits}
 }

@@ -26,7 +26,7 @@ func (e *FailedError) Unwrap() error { return e.Cause }
 func failure(subject, log string, tail []string, exit error) *FailedError {
 	e := &FailedError{Tail: tail, Log: log, Cause: cause.Cause{
 		Code: cause.ModuleBuildFailed, Subject: subject, Text: exit.Error(),
-		Fix: "see " + log + "; a driver that is newer than the kernel, or modules of the other type, may build",
+		Fix: "see " + log + "; use a driver that is newer than the kernel, or modules of the other type",
 	}}
 	for _, sign := range []struct {
 		pattern string

@@ -72,7 +72,7 @@ func TestEachErrorOfUnloadingIsACause(t *testing.T) {
 		"two modules hold it":      {unix.EAGAIN, Loaded{RefCount: 2, Holders: []string{"b", "c"}}, cause.ModuleInUse, "it is in use by the loaded modules b, c", "unload b, c first"},
 		"both":                     {unix.EAGAIN, Loaded{RefCount: 3, Holders: []string{"b"}}, cause.ModuleInUse, "it is in use by the loaded module b and 2 open files or other uses", "unload b first"},
 		"it is gone since":         {unix.EAGAIN, Loaded{}, cause.ModuleInUse, "it is in use", "stop what uses the driver, or wait until it ends"},
-		"not loaded":               {unix.ENOENT, Loaded{}, cause.ModuleNotLoaded, "it is not loaded, or is built into the kernel", "nothing, if it should not be loaded; else load it"},
+		"not loaded":               {unix.ENOENT, Loaded{}, cause.ModuleNotLoaded, "it is not loaded, or is built into the kernel", "load it, unless it must stay unloaded"},
 		"being loaded":             {unix.EBUSY, Loaded{State: "coming"}, cause.ModuleInUse, `the kernel is loading or unloading it: its state is "coming"`, "wait; if it stays so, reboot the node"},
 		"permanent":                {unix.EBUSY, Loaded{State: "live"}, cause.ModuleNotUnloadable, "the module was made without a way to unload it", "reboot the node"},
 		"not root":                 {unix.EPERM, Loaded{}, cause.ModuleNotPermitted, "this process may not unload modules", "run it as root with the capability CAP_SYS_MODULE, as a privileged container"},
