@@ -135,7 +135,7 @@ func TestUninstall(t *testing.T) {
 	p.ready()
 	api.delete()
 	p.Stop()
-	p.Said("removing what this agent has published")
+	p.Said("removing the published state")
 	if d := cmp.Diff(before, h.content()); d != "" {
 		t.Errorf("after the removal (-before +after):\n%s", d)
 	}
@@ -163,7 +163,7 @@ func TestStopWhileTheAPIServerIsAway(t *testing.T) {
 	api.CloseClientConnections()
 	api.Close()
 	p.Stop()
-	p.Said("cannot ask whether the DaemonSet of this agent is deleted", h.path("nvidia/toolkit")+"/nvidia-ctk runtime unconfigure")
+	p.Said("cannot read the DaemonSet of this agent, keeping the published state", h.path("nvidia/toolkit")+"/nvidia-ctk runtime unconfigure")
 	if d := cmp.Diff(installed, h.content()); d != "" {
 		t.Errorf("the agent changed the node (-before +after):\n%s", d)
 	}
@@ -214,7 +214,7 @@ func TestUninstallLeavesToolsThatAPartRefersTo(t *testing.T) {
 	}
 	api.delete()
 	p.Stop()
-	p.Said("cannot remove what this agent has published", "part=runtime")
+	p.Said("cannot remove the published state", "part=runtime")
 	p.Said("the tools stay, since a part that refers to them could not be taken back", h.path("nvidia/toolkit")+"/nvidia-ctk runtime unconfigure")
 	if got := h.installed("nvidia-ctk"); got != "nvidia-ctk 1" {
 		t.Errorf("nvidia-ctk is %q", got)

@@ -76,7 +76,7 @@ func (s *session) snapshot(c *cli.Context) (err error) {
 		return fmt.Errorf("read GPUs: %w", err)
 	}
 	if node, err = gpu.Linked(c.Context, src, node); err != nil {
-		log.Warn("not all links between gpus could be read", "err", err)
+		log.Warn("cannot read all links between gpus, printing the others", "err", err)
 	}
 	enc := json.NewEncoder(s.stdout)
 	enc.SetIndent("", "  ")

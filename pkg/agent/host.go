@@ -44,7 +44,7 @@ func (h *Host) Flags(short ...string) []cli.Flag {
 		{
 			Name: "driver-root-ctr-path", Aliases: []string{"container-driver-root"}, EnvVars: []string{"DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"},
 			DefaultText: `"` + ctrDriverRoot + `"`, Destination: &h.DriverRootCtrPath,
-			Usage: "`FOLDER` at which the agent sees the driver root; if the default does not exist, driver-root itself",
+			Usage: "`FOLDER` at which the agent sees the driver root; if the default does not exist, the value of --driver-root",
 		},
 		{
 			Name: "dev-root", Aliases: []string{"nvidia-dev-root"}, EnvVars: []string{"NVIDIA_DEV_ROOT"}, Value: "/", Destination: &h.DevRoot,

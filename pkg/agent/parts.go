@@ -121,7 +121,7 @@ func (s *session) withdraw(ctx context.Context, owner Owner, parts []Part) {
 	for _, p := range parts {
 		s.during("withdraw "+p.Name, func() {
 			if err := p.Withdraw(ctx); err != nil {
-				s.log.Error("cannot remove what this agent has published: remove it by hand, as the documentation of the agent says", "part", p.Name, "err", err)
+				s.log.Error("cannot remove the published state: remove it by hand, as the documentation of the agent describes", "part", p.Name, "err", err)
 			}
 		})
 	}

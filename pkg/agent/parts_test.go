@@ -148,7 +148,7 @@ func TestAPartThatFailsEndsTheAgent(t *testing.T) {
 	}
 	for _, part := range []string{
 		`msg="stopped with an error" err="serve GPUs: the disk is full; close the source: it hangs"`,
-		`msg="cannot remove what this agent has published: remove it by hand, as the documentation of the agent says" part=good err="remove the labels: forbidden"`,
+		`msg="cannot remove the published state: remove it by hand, as the documentation of the agent describes" part=good err="remove the labels: forbidden"`,
 	} {
 		if !strings.Contains(logs, part) {
 			t.Errorf("no %q in:\n%s", part, logs)

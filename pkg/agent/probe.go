@@ -27,7 +27,7 @@ const (
 func (s *session) probeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "probe",
-		Usage:     "ask the agent that runs on --probe-address, or else on --listen, for healthz or readyz, for exec probes",
+		Usage:     "ask the running agent for healthz or readyz, for exec probes; its address is --probe-address or, if that is empty, --listen",
 		ArgsUsage: "healthz|readyz",
 		Action:    s.probe,
 	}

@@ -34,7 +34,7 @@ func (s *settings) listenFlags(app App) []cli.Flag {
 		}, allowed, isAddress),
 		cmdline.Check(&cli.StringFlag{
 			Name: "probe-address", EnvVars: []string{"PROBE_ADDRESS"}, Destination: &s.probeAddress,
-			Usage: "second `ADDRESS` to serve /healthz and /readyz on, always over HTTP; clients of listen cannot delay the probes there",
+			Usage: "second `ADDRESS` to serve /healthz and /readyz on, always over HTTP; clients of --listen cannot delay its probes",
 		}, allowed, isAddress),
 	)
 }
@@ -43,11 +43,11 @@ func (s *settings) tlsFlags() []cli.Flag {
 	return cmdline.Under(category.Server,
 		&cli.PathFlag{
 			Name: "tls-cert-file", EnvVars: []string{"TLS_CERT_FILE"}, Destination: &s.certFile,
-			Usage: "`FILE` with the certificate chain in PEM; listen then serves HTTPS. The agent loads certificate and key again when they change",
+			Usage: "`FILE` with the certificate chain in PEM, to serve HTTPS on --listen; the agent loads certificate and key again when they change",
 		},
 		&cli.PathFlag{
 			Name: "tls-private-key-file", EnvVars: []string{"TLS_PRIVATE_KEY_FILE"}, Destination: &s.keyFile,
-			Usage: "`FILE` with the private key of tls-cert-file in PEM",
+			Usage: "`FILE` with the private key of --tls-cert-file in PEM",
 		},
 	)
 }

@@ -102,7 +102,7 @@ func (p *Publisher) Publish(folder string, gpus []gpu.GPU, requests ...Request) 
 // only after the set of files has changed.
 func (p *Publisher) reportForeign(files []string) {
 	if len(files) > 0 && !slices.Equal(files, p.reported) {
-		p.cfg.Log.Warn("another program wrote cdi specs of the same kinds, which can keep containers from starting: remove them",
+		p.cfg.Log.Warn("another program wrote cdi specs of the same kinds, which can prevent containers from starting: remove these specs",
 			"files", strings.Join(files, ", "))
 	}
 	p.reported = files

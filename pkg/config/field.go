@@ -252,7 +252,7 @@ func imexChannel() kind[int] {
 	return kind[int]{
 		parse: func(t string) (int, string) {
 			if t != "0" {
-				return 0, "empty or 0: it is the only channel that containers of a node share"
+				return 0, "empty or 0, the only channel that containers of a node can share"
 			}
 			return 0, ""
 		},

@@ -22,7 +22,7 @@ func readPatterns(v strict.Value) []Pattern {
 		case ok && strings.TrimSpace(pattern) == "":
 			at.Bad("a text in which * stands for any text")
 		case ok && lines[pattern] > 0:
-			at.Fail("the pattern %q is already in line %d, which wins", pattern, lines[pattern])
+			at.Fail("the pattern %q is already in line %d, which takes precedence", pattern, lines[pattern])
 		case ok:
 			lines[pattern] = at.Line()
 		case !at.Set():

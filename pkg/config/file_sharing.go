@@ -12,7 +12,7 @@ import (
 // shortens the list until it fits.
 const (
 	MaxReplicas     = 100_000
-	tooManyReplicas = "so many replicas do not fit in the list that the kubelet accepts, about 63000: fewer are advertised"
+	tooManyReplicas = "the kubelet accepts about 63000 devices in a list, so fewer replicas are advertised"
 )
 
 const sharedSuffix = ".shared"
@@ -46,7 +46,7 @@ func readSharing(name string, v strict.Value, r Resources) (s Sharing, at string
 			continue
 		}
 		if first > 0 {
-			way.of.Fail("sharing.timeSlicing is also set, in line %d: remove one of them, a GPU has one sharing strategy", first)
+			way.of.Fail("sharing.timeSlicing is also set, in line %d, but a GPU has only one sharing strategy: remove one of them", first)
 		}
 		s, first = section, way.of.Line()
 		at = fmt.Sprintf("%s:%d: %s", name, first, way.of.Key())
@@ -87,12 +87,12 @@ func (r sharingReader) share(v strict.Value) Share {
 	} else if named && r.rename {
 		s.Rename = name + sharedSuffix
 		if len(s.Rename) > maxName {
-			m.Get("name").Fail("%s is too long for renameByDefault, which would make it %s: set rename", name, s.Rename)
+			m.Get("name").Fail("renameByDefault turns %s into %s, which is too long: set rename", name, s.Rename)
 		}
 	}
 	replicas := m.Get("replicas")
 	if !replicas.Set() {
-		replicas.Missing("an integer of at least 1, where 1 only renames")
+		replicas.Missing("an integer of at least 1; 1 only renames the resource")
 	}
 	s.Replicas, _ = replicas.Int(1, math.MaxInt)
 	if s.Replicas > MaxReplicas {
@@ -115,10 +115,10 @@ func (r sharingReader) checkShare(s Share, m strict.Map) {
 	}
 	onMIG := r.strategy == SharingMPS && s.Replicas > 1
 	if onMIG && onlyMIG(s.Name, r.resources) {
-		name.Warn("MPS cannot share MIG devices (%s), which are advertised once: use sharing.timeSlicing for them", s.Name)
+		name.Warn("MPS cannot share MIG devices (%s), so each is advertised once: use sharing.timeSlicing for them", s.Name)
 	}
 	if line := r.whole[s.Name]; line > 0 {
-		name.Fail("the entry in line %d takes all devices of %s, so no device is left for this entry: select devices there, or remove one of them", line, s.Name)
+		name.Fail("the entry in line %d takes all devices of %s, so no device is left for this entry: select devices there, or remove one of the entries", line, s.Name)
 		return
 	}
 	if !devices.Set() || devices.IsText() {

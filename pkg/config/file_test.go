@@ -70,7 +70,7 @@ func TestBadFiles(t *testing.T) {
   - {pattern: [], name: {}}
 `,
 			want: []string{
-				`c.yaml:4: resources.gpus[1].pattern: the pattern "A100" is already in line 3, which wins`,
+				`c.yaml:4: resources.gpus[1].pattern: the pattern "A100" is already in line 3, which takes precedence`,
 				`c.yaml:4: resources.gpus[1].name: invalid value "Big": ` + nameRule,
 				`c.yaml:5: resources.gpus[2].pattern: is missing: must be a text in which * stands for any text, like "NVIDIA A100*" or "1g.*"`,
 				`c.yaml:5: resources.gpus[2].name: invalid value "example.com/gpu": ` + nameRule,
@@ -82,7 +82,7 @@ func TestBadFiles(t *testing.T) {
 		},
 		"two ways to share": {
 			file: "sharing:\n  timeSlicing:\n    resources: [{name: gpu, replicas: 2}]\n  mps:\n    resources: [{name: gpu, replicas: 2}]\n",
-			want: []string{"c.yaml:4: sharing.mps: sharing.timeSlicing is also set, in line 2: remove one of them, a GPU has one sharing strategy"},
+			want: []string{"c.yaml:4: sharing.mps: sharing.timeSlicing is also set, in line 2, but a GPU has only one sharing strategy: remove one of them"},
 		},
 		"entries of sharing": {
 			file: `resources: {gpus: [{pattern: L4, name: ` + strings.Repeat("a", 46) + `}]}
@@ -99,13 +99,13 @@ sharing:
 `,
 			want: []string{
 				`c.yaml:6: sharing.timeSlicing.resources[0].name: is missing: ` + nameRule,
-				`c.yaml:6: sharing.timeSlicing.resources[0].replicas: is missing: must be an integer of at least 1, where 1 only renames`,
+				`c.yaml:6: sharing.timeSlicing.resources[0].replicas: is missing: must be an integer of at least 1; 1 only renames the resource`,
 				`c.yaml:7: sharing.timeSlicing.resources[1].replicas: invalid value "0": must be an integer of at least 1`,
 				`c.yaml:8: sharing.timeSlicing.resources[2].replicas: invalid value "99999999999999999999": must be an integer of at least 1`,
 				`c.yaml:9: sharing.timeSlicing.resources[3].replicas: invalid value "1.5": must be an integer of at least 1`,
 				`c.yaml:10: sharing.timeSlicing.resources[4].rename: invalid value "a_b": ` + nameRule,
 				`c.yaml:10: sharing.timeSlicing.resources[4].replicas: invalid value "2": must be an integer of at least 1`,
-				`c.yaml:11: sharing.timeSlicing.resources[5].name: nvidia.com/` + strings.Repeat("a", 46) + ` is too long for renameByDefault, which would make it nvidia.com/` + strings.Repeat("a", 46) + `.shared: set rename`,
+				`c.yaml:11: sharing.timeSlicing.resources[5].name: renameByDefault turns nvidia.com/` + strings.Repeat("a", 46) + ` into nvidia.com/` + strings.Repeat("a", 46) + `.shared, which is too long: set rename`,
 			},
 		},
 		"devices": {
@@ -148,14 +148,14 @@ sharing:
 			want: []string{
 				"c.yaml:5: sharing.timeSlicing.resources[1].devices: the entry in line 4 already takes 1 of nvidia.com/gpu",
 				"c.yaml:5: sharing.timeSlicing.resources[1].devices: the entry in line 5 already takes 2 of nvidia.com/gpu",
-				"c.yaml:7: sharing.timeSlicing.resources[3].name: the entry in line 6 takes all devices of nvidia.com/gpu, so no device is left for this entry: select devices there, or remove one of them",
+				"c.yaml:7: sharing.timeSlicing.resources[3].name: the entry in line 6 takes all devices of nvidia.com/gpu, so no device is left for this entry: select devices there, or remove one of the entries",
 			},
 		},
 		"IMEX": {
 			file: "imex: {channelIDs: [0, 1], required: 1}",
 			want: []string{
 				`c.yaml:1: imex.required: invalid value "1": must be true or false`,
-				`c.yaml:1: imex.channelIDs[1]: invalid value "1": must be empty or 0: it is the only channel that containers of a node share`,
+				`c.yaml:1: imex.channelIDs[1]: invalid value "1": must be empty or 0, the only channel that containers of a node can share`,
 			},
 		},
 		"the filter": {

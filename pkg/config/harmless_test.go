@@ -36,7 +36,7 @@ func TestManyWarnings(t *testing.T) {
 func TestHarmless(t *testing.T) {
 	const (
 		unknown  = ", so the entry has no effect: devices are named nvidia.com/gpu, nvidia.com/mig-<profile> like nvidia.com/mig-3g.20gb, or as resources defines"
-		tooMany  = "so many replicas do not fit in the list that the kubelet accepts, about 63000: fewer are advertised"
+		tooMany  = "the kubelet accepts about 63000 devices in a list, so fewer replicas are advertised"
 		nothing  = "it has no resources, so nothing is shared"
 		tooShort = "which is too short, using 1m0s: write a time with a unit like 60s"
 		empty    = "the list is empty and has no effect"
@@ -85,8 +85,8 @@ sharing:
 			},
 			warnings: []string{
 				"c.yaml:7: sharing.mps.resources[0].devices: 0:1 is a MIG device, which MPS cannot share, so it is advertised once: use sharing.timeSlicing for it",
-				"c.yaml:8: sharing.mps.resources[1].name: MPS cannot share MIG devices (nvidia.com/mig-1g.5gb), which are advertised once: use sharing.timeSlicing for them",
-				"c.yaml:9: sharing.mps.resources[2].name: MPS cannot share MIG devices (nvidia.com/small), which are advertised once: use sharing.timeSlicing for them",
+				"c.yaml:8: sharing.mps.resources[1].name: MPS cannot share MIG devices (nvidia.com/mig-1g.5gb), so each is advertised once: use sharing.timeSlicing for them",
+				"c.yaml:9: sharing.mps.resources[2].name: MPS cannot share MIG devices (nvidia.com/small), so each is advertised once: use sharing.timeSlicing for them",
 			},
 		},
 		"16384 replicas": {

@@ -199,7 +199,7 @@ func TestBadFlags(t *testing.T) {
 				`flag --device-list-strategy: invalid value "cdi": must be envvar, volume-mounts, cdi-annotations or cdi-cri`,
 				`flag --device-list-strategy: invalid value "env": must be envvar, volume-mounts, cdi-annotations or cdi-cri`,
 				`flag --device-id-strategy: invalid value "minor": must be uuid or index`,
-				`flag --imex-channel-ids: invalid value "1": must be empty or 0: it is the only channel that containers of a node share`,
+				`flag --imex-channel-ids: invalid value "1": must be empty or 0, the only channel that containers of a node can share`,
 				`flag --cdi-root: invalid value "cdi": must be an absolute path`,
 				`flag --nvidia-cdi-hook-path: invalid value "ctk": must be an absolute path`,
 				`flag --cdi-feature-flags: invalid value "none": must be enable-explicit-driver-libraries, disable-nvsandboxutils, enable-coherent-annotations, disable-multiple-csv-devices, no-additional-gids-for-device-nodes or disable-ipc-discoverer`,

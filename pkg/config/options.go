@@ -60,7 +60,7 @@ func policyOptions() []Option {
 	return []Option{
 		{
 			Name: "shared-devices-allocation-policy", Variables: []string{"SHARED_DEVICES_ALLOCATION_POLICY"}, Key: "flags.plugin.sharedDevicesAllocationPolicy", Category: category.Resources,
-			Usage: "`POLICY` that chooses among shared devices and MIG devices: distributed (least used first), packed (most used first) or spread (different GPUs for one request, least used first); spread is the default with resource-config",
+			Usage: "`POLICY` that chooses among shared devices and MIG devices: distributed (least used first), packed (most used first) or spread (different GPUs for one request, least used first); spread is the default with --resource-config",
 			field: valueField(enum(policies()), func(c *Config) *Policy { return &c.Policy }),
 		},
 		{
@@ -70,12 +70,12 @@ func policyOptions() []Option {
 		},
 		{
 			Name: "disable-healthchecks", Variables: []string{"DP_DISABLE_HEALTHCHECKS"}, Category: category.Health,
-			Usage: "comma-separated `XIDS` to ignore, in addition to those that applications cause; all ignores every XID",
+			Usage: "comma-separated `XIDS` to ignore, in addition to the XIDs that applications cause; all means every XID",
 			field: valueField(anyText(), func(c *Config) *string { return &c.HealthChecks.Disable }),
 		},
 		{
 			Name: "enable-healthchecks", Variables: []string{"DP_ENABLE_HEALTHCHECKS"}, Category: category.Health,
-			Usage: "comma-separated `XIDS` that make a device unhealthy although they are ignored otherwise; all stands for every XID",
+			Usage: "comma-separated `XIDS` that make a device unhealthy although they are ignored by default; all means every XID",
 			field: valueField(anyText(), func(c *Config) *string { return &c.HealthChecks.Enable }),
 		},
 		{
@@ -96,7 +96,7 @@ func answerOptions() []Option {
 		},
 		{
 			Name: "default-device-list-strategy", Variables: []string{"DEFAULT_DEVICE_LIST_STRATEGY"}, Default: true, Category: category.Containers,
-			Usage: "`STRATEGIES` to use if neither device-list-strategy nor the config file sets any",
+			Usage: "`STRATEGIES` to use if neither --device-list-strategy nor the config file sets any",
 			field: defaultOf(listField(nonEmptyEnum(listStrategies()), func(c *Config) *[]ListStrategy { return &c.ListStrategies })),
 		},
 		{
@@ -131,7 +131,7 @@ func answerOptions() []Option {
 		},
 		{
 			Name: "imex-required", Variables: []string{"IMEX_REQUIRED"}, Key: "imex.required", Category: category.Containers,
-			Usage: "advertise no devices while the node lacks the channels of imex-channel-ids",
+			Usage: "advertise no devices while the node lacks the channels of --imex-channel-ids",
 			field: valueField(boolean(), func(c *Config) *bool { return &c.IMEX.Required }),
 		},
 	}
@@ -159,7 +159,7 @@ func specOptions() []Option {
 	return []Option{
 		{
 			Name: "cdi-annotation-prefix", Variables: []string{"CDI_ANNOTATION_PREFIX"}, Key: "flags.plugin.cdiAnnotationPrefix", Category: category.Containers,
-			Usage: "`PREFIX` of the annotation that device-list-strategy cdi-annotations sets",
+			Usage: "`PREFIX` of the annotation that the strategy cdi-annotations of --device-list-strategy sets",
 			field: valueField(annotationPrefix(), func(c *Config) *string { return &c.CDIAnnotationPrefix }),
 		},
 		{
@@ -200,12 +200,12 @@ func GFDOptions() []Option {
 		},
 		{
 			Name: "sleep-interval", Variables: []string{"GFD_SLEEP_INTERVAL"}, Key: "flags.gfd.sleepInterval", Restart: true, Category: category.Labels,
-			Usage: "`TIME` between checks that published labels still exist, or infinite; has no effect on the Node object, which is watched",
+			Usage: "`TIME` between checks that published labels still exist, or infinite; has no effect for labels of the Node object, which the agent watches",
 			field: valueField(interval(), func(c *Config) *time.Duration { return &c.GFD.SleepInterval }),
 		},
 		{
 			Name: "machine-type-file", Variables: []string{"GFD_MACHINE_TYPE_FILE"}, Key: "flags.gfd.machineTypeFile", Restart: true, Category: category.Labels,
-			Usage: "`FILE` with the product name of the machine; the default is looked up below sys-root; if empty, the machine is unknown",
+			Usage: "`FILE` with the product name of the machine; the default is below --sys-root; if empty, the machine type is unknown",
 			field: valueField(optionalPath(), func(c *Config) *string { return &c.GFD.MachineTypeFile }),
 		},
 	}

@@ -202,7 +202,7 @@ func (d Dir) holder(path string) (by string, held bool) {
 
 func (d Dir) whyMissing(path string) string {
 	if _, err := os.Stat(d.Root); err != nil {
-		return fmt.Sprintf("run root %s is not there: mount the host's folder, or point --run-root elsewhere", d.Root)
+		return fmt.Sprintf("run root %s does not exist: mount the host's folder, or point --run-root elsewhere", d.Root)
 	}
 	return path + " has not been written yet"
 }

@@ -38,7 +38,7 @@ func format(values map[string]string, s Stamp) ([]byte, error) {
 	}
 	for k := range values {
 		if _, ours := stamp[k]; ours || !isKey(k) {
-			return nil, fmt.Errorf("format contract file: key %q: must be letters, digits and _, and not of the stamp", k)
+			return nil, fmt.Errorf("format contract file: key %q: must be letters, digits and _, and not a key of the stamp", k)
 		}
 	}
 	var b bytes.Buffer

@@ -152,7 +152,7 @@ func (c *Claims) Release() {
 
 func (c *Claims) release(device string) {
 	if err := c.held[device].Release(); err != nil {
-		c.dir.log().Error("cannot remove the claim of a gpu, which ends with this process", "gpu", device, "err", err)
+		c.dir.log().Error("cannot remove the claim of a gpu, the claim ends with this process", "gpu", device, "err", err)
 	}
 	delete(c.held, device)
 }

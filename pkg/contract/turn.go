@@ -54,7 +54,7 @@ func (d Dir) acquireTurn(writer string, until time.Time) (*turn, error) {
 		}
 		left := time.Until(until)
 		if left <= 0 {
-			return nil, fmt.Errorf("claim in %s: %s is claiming there and does not end: restart it", dir, owner)
+			return nil, fmt.Errorf("claim in %s: %s began to claim there and does not finish: restart it", dir, owner)
 		}
 		<-time.After(min(pause, left))
 	}

@@ -149,7 +149,7 @@ func TestNodesLeaveWhatIsNoDevice(t *testing.T) {
 			before, err := os.Lstat(path)
 			must(t, err)
 			plan, err := devnode.Nodes(h.dev, h.wanted())
-			if err == nil || !strings.Contains(err.Error(), path+": something that is no character device is in its place: remove it") {
+			if err == nil || !strings.Contains(err.Error(), path+": the file with this path is not a character device: remove it") {
 				t.Errorf("error is %v, want one that names %s", err, path)
 			}
 			must(t, plan.Apply())
@@ -189,7 +189,7 @@ func TestNodeOfAGPU(t *testing.T) {
 	if want := (devnode.Node{Name: "nvidia3", Major: 195, Minor: 3, Mode: 0o666, UID: 1001}); err != nil || got != want {
 		t.Errorf("GPU() = %+v, %v, want %+v", got, err, want)
 	}
-	for id, want := range map[string]string{"0000:18:00.0": "no minor number", "0000:19:00.0": "no such file"} {
+	for id, want := range map[string]string{"0000:18:00.0": "minor number", "0000:19:00.0": "no such file"} {
 		if got, err := d.GPU(id); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("GPU(%s) = %+v, %v, want an error with %q", id, got, err, want)
 		}

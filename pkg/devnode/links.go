@@ -68,7 +68,7 @@ func Links(dev, char string, nodes []Node) (Plan, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			plan = append(plan, Step{Path: path, Target: target})
 		case err != nil:
-			errs = append(errs, fmt.Errorf("link %s: something that is no link is in its place: remove it", path))
+			errs = append(errs, fmt.Errorf("link %s: another file has this path: remove it", path))
 		case absolute(char, is) != node && !leadsTo(path, number):
 			plan = append(plan, Step{Path: path, Target: target, Was: is})
 		}

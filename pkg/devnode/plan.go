@@ -126,7 +126,7 @@ func Nodes(dev string, wanted []Node) (Plan, error) {
 		case is == nil:
 			plan = append(plan, Step{Path: path, Node: n})
 		case is.Mode&unix.S_IFMT != unix.S_IFCHR:
-			errs = append(errs, fmt.Errorf("make device node %s: something that is no character device is in its place: remove it", path))
+			errs = append(errs, fmt.Errorf("make device node %s: the file with this path is not a character device: remove it", path))
 		case numbers(is) != (deviceNumber{n.Major, n.Minor}):
 			plan = append(plan, Step{Path: path, Node: n, Was: numbers(is).String()})
 		}
@@ -148,8 +148,8 @@ func Left(dev string, wanted []Node) error {
 	if names == nil {
 		return nil
 	}
-	return fmt.Errorf("the driver allows nobody to make or change device nodes, and these are missing in %s: %s; "+
-		"make them, or load the kernel module nvidia with NVreg_ModifyDeviceFiles=1", dev, strings.Join(names, ", "))
+	return fmt.Errorf("the driver forbids programs to make device nodes, and these are missing in %s: %s; "+
+		"make them by hand, or load the kernel module nvidia with NVreg_ModifyDeviceFiles=1", dev, strings.Join(names, ", "))
 }
 
 // deviceNumber is the number of a device.
@@ -169,7 +169,7 @@ func stat(path string) (*unix.Stat_t, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at %s: %w", path, err)
+		return nil, fmt.Errorf("read the state of %s: %w", path, err)
 	}
 	return &st, nil
 }

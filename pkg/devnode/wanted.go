@@ -91,7 +91,7 @@ func (d Driver) GPU(id string) (Node, error) {
 		return Node{}, err
 	}
 	if g.Minor == driverproc.NoMinor {
-		return Node{}, fmt.Errorf("find the device node of GPU %s: the driver reports no minor number of it", id)
+		return Node{}, fmt.Errorf("find the device node of GPU %s: the driver does not report its minor number", id)
 	}
 	return gpuNode(d.maker(), major, g), nil
 }

@@ -57,7 +57,7 @@ const (
 )
 
 // errTooLarge is returned for a file that the driver cannot have written.
-var errTooLarge = errors.New("file is larger than the driver writes it")
+var errTooLarge = errors.New("file is larger than any file that the driver writes")
 
 // read reads a whole file of at most limit bytes.
 func read(path string, limit int64) ([]byte, error) {

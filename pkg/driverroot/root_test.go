@@ -327,7 +327,7 @@ func TestFindNamesWhatIsMissing(t *testing.T) {
 				r.library("usr/lib/x86_64-linux-gnu/libcuda.so.535.1.2", "libcuda.so.1")
 				r.library("usr/lib/x86_64-linux-gnu/libnvidia-ml.so.535.1.2", "libnvidia-ml.so.1")
 			},
-			want: []string{"one driver version", "535.1.2", version, "left-overs"},
+			want: []string{"one driver version", "535.1.2", version, "other driver versions"},
 		},
 		"a regular file in place of a node": {
 			render: func(r *rendered) {

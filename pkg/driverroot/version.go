@@ -64,7 +64,7 @@ func (r *Root) version(dirs []libraryDir, missing *MissingError) string {
 		What: fmt.Sprintf("one driver version (libcuda %s, libnvidia-ml %s, kernel module %q)",
 			strings.Join(found["libcuda"], " "), strings.Join(found["libnvidia-ml"], " "), kernel),
 		In:  r.onHost(searched...),
-		Fix: "remove the left-overs of other driver versions",
+		Fix: "remove the files of other driver versions",
 	})
 	return ""
 }

@@ -22,7 +22,7 @@ func Decode(data []byte) (*Node, error) {
 		return nil, fmt.Errorf("line %d: %w", lineNumber(data, offset(dec, err, data)), err)
 	}
 	if node == nil {
-		return nil, errors.New("it holds no node")
+		return nil, errors.New("it contains no node")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("line %d: more than one JSON value", lineNumber(data, int(dec.InputOffset())))
@@ -106,11 +106,11 @@ func (n *Node) validate() error {
 
 // checkLink checks a link without regard to other links.
 func (n *Node) checkLink(c *checker, field string, l Link) {
-	c.check(l.A < l.B, field, "a (%d) is not below b (%d)", l.A, l.B)
+	c.check(l.A < l.B, field, "a (%d) must be less than b (%d)", l.A, l.B)
 	for _, index := range []int{l.A, l.B} {
 		g := n.GPU(index)
 		c.check(g != nil, field, "there is no GPU %d", index)
-		c.check(g == nil || g.Fault == nil, field, "GPU %d has a fault, only working GPUs have links", index)
+		c.check(g == nil || g.Fault == nil, field, "GPU %d has a fault, but only working GPUs have links", index)
 	}
 	c.check(l.NVLinks >= 0, field+".nvLinks", "is negative")
 	c.check(l.NVSwitch >= 0, field+".nvSwitch", "is negative")
@@ -121,7 +121,7 @@ func (n *Node) checkLink(c *checker, field string, l Link) {
 func (g *GPU) validate(c *checker, field string, before []GPU) {
 	c.check(g.Index >= 0, field+".index", "is negative")
 	if len(before) > 0 {
-		c.check(before[len(before)-1].Index < g.Index, field+".index", "is not above that of the GPU before")
+		c.check(before[len(before)-1].Index < g.Index, field+".index", "must be greater than the index of the previous GPU")
 	}
 	c.uuid(g.UUID, g.Fault, field+".uuid")
 	c.check(g.Minor >= 0 || g.Fault != nil, field+".minor", "is negative")
@@ -144,11 +144,11 @@ func (f *Fabric) validate(c *checker, field string) {
 	c.check(slices.Contains(fabricStates(), f.State), field+".state", "%q is not one of %q", f.State, fabricStates())
 	ended := f.State == FabricCompleted
 	c.check(f.Status != "" || !ended, field+".status", "is missing")
-	c.check(f.Status == "" || ended, field+".status", "is set while the state is %q", f.State)
+	c.check(f.Status == "" || ended, field+".status", "must be empty while the state is %q", f.State)
 	named := f.ClusterUUID != ""
 	c.check(!named || clusterUUID().MatchString(f.ClusterUUID), field+".clusterUuid",
 		"%q is not a UUID like d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21", f.ClusterUUID)
-	c.check(!named || strings.Trim(f.ClusterUUID, "0-") != "", field+".clusterUuid", "is all zero, leave it out")
+	c.check(!named || strings.Trim(f.ClusterUUID, "0-") != "", field+".clusterUuid", "has only zeros: omit it")
 }
 
 func paths() []Path {

@@ -13,7 +13,7 @@ func (m *MIG) validate(c *checker, field string) {
 		d, before := &m.Devices[i], m.Devices[:i]
 		name := fmt.Sprintf("%s.devices[%d]", field, i)
 		d.validate(c, name)
-		c.check(i == 0 || before[i-1].order(d) < 0, name, "is not above the device before by GPU instance and compute instance")
+		c.check(i == 0 || before[i-1].order(d) < 0, name, "is not in order: sort the devices by GPU instance and compute instance")
 		index := slices.ContainsFunc(before, func(o MIGDevice) bool { return o.Index == d.Index })
 		c.check(!index, name+".index", "%d appears twice", d.Index)
 		for j := range before {
@@ -63,12 +63,12 @@ func (d *MIGDevice) validateBeside(c *checker, field string, o *MIGDevice) {
 	}
 	if d.GPUInstance == o.GPUInstance {
 		known := d.Placement != Placement{} && o.Placement != Placement{}
-		c.check(!known || d.Placement == o.Placement, field+".placement", "is not that of the other devices of GPU instance %d", d.GPUInstance)
+		c.check(!known || d.Placement == o.Placement, field+".placement", "differs from the placement of the other devices of GPU instance %d", d.GPUInstance)
 		c.check(d.ComputeInstance != o.ComputeInstance || d.ComputeInstance == NoInstance,
 			field+".computeInstance", "%d of GPU instance %d appears twice", d.ComputeInstance, d.GPUInstance)
 		return
 	}
-	c.check(!d.Placement.Overlaps(o.Placement), field+".placement", "overlaps that of GPU instance %d", o.GPUInstance)
+	c.check(!d.Placement.Overlaps(o.Placement), field+".placement", "overlaps the placement of GPU instance %d", o.GPUInstance)
 }
 
 // validateInstances checks the GPU instances of one GPU if the snapshot lists them.
@@ -81,10 +81,10 @@ func (m *MIG) validateInstances(c *checker, field string) {
 	for i, in := range m.GPUInstances {
 		name := fmt.Sprintf("%s[%d]", field, i)
 		c.check(in.ID != NoInstance, name+".id", "is missing")
-		c.check(i == 0 || m.GPUInstances[i-1].ID < in.ID, name+".id", "is not above that of the instance before")
+		c.check(i == 0 || m.GPUInstances[i-1].ID < in.ID, name+".id", "must be greater than the id of the previous instance")
 		c.check(in.Placement.Start >= 0 && in.Placement.Size >= 0, name+".placement", "is negative")
 		for _, o := range m.GPUInstances[:i] {
-			c.check(!in.Placement.Overlaps(o.Placement), name+".placement", "overlaps that of GPU instance %d", o.ID)
+			c.check(!in.Placement.Overlaps(o.Placement), name+".placement", "overlaps the placement of GPU instance %d", o.ID)
 		}
 		places[in.ID] = in.Placement
 	}

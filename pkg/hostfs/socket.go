@@ -12,5 +12,5 @@ func CheckSocketPath(path string) error {
 	if len(path) <= maxSocketPath {
 		return nil
 	}
-	return fmt.Errorf("path %s has %d bytes and that of a unix socket at most %d: use a shorter one", path, len(path), maxSocketPath)
+	return fmt.Errorf("path %s has %d bytes, but the path of a unix socket has at most %d: use a shorter path", path, len(path), maxSocketPath)
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // ErrNotInCluster is returned by New if the process does not run in a pod.
-var ErrNotInCluster = errors.New("this process runs in no pod of a cluster")
+var ErrNotInCluster = errors.New("this process does not run in a pod")
 
 // ServiceAccountDir is the folder where the kubelet mounts a pod's token and the certificate of
 // the authority that signs the API server's certificate.

@@ -39,7 +39,7 @@ func fixFor(code int, message string) string {
 		// An apply would create an object that does not exist.
 		return " (there is no such node: is NODE_NAME right?)"
 	case strings.Contains(message, `User "`) && strings.Contains(message, " cannot "):
-		return " (no role of the pod's service account allows that verb: does the chart that is installed fit this version?)"
+		return " (the pod's service account has no role with this verb: does the installed chart have the version of this program?)"
 	default:
 		return "" // an admission policy, whose message names the cause
 	}

@@ -64,7 +64,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		"a conflict":               {409, status("changed", ""), false, 0, "the API server answers 409 Conflict: changed"},
 		"a verb that no role has": {
 			403, status(`nodes "n" is forbidden: User "a" cannot get resource "nodes"`, ""), true, 0,
-			`the API server answers 403 Forbidden: nodes "n" is forbidden: User "a" cannot get resource "nodes" (no role of the pod's service account allows that verb`,
+			`the API server answers 403 Forbidden: nodes "n" is forbidden: User "a" cannot get resource "nodes" (the pod's service account has no role with this verb`,
 		},
 		"a node that is not there": {
 			403, status(`User "a" cannot create resource "nodes"`, ""), true, 0,

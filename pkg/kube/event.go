@@ -76,7 +76,7 @@ func (e *Events) Report(ev Event) {
 	e.mu.Unlock()
 	switch {
 	case may && dropped > 0:
-		log.Warn("sending events again, those dropped are in the log only", "dropped", dropped)
+		log.Warn("sending events again, the dropped events are only in the log", "dropped", dropped)
 	case !may && dropped == 1:
 		log.Warn("too many events, dropping some", "burst", eventBurst, "then_one_in", eventEvery, "reason", ev.Reason)
 	}

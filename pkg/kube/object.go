@@ -59,7 +59,7 @@ func (c *Client) request(verb string, o Object) *rest.Request {
 func (c *Client) write(ctx context.Context, r *rest.Request, content string, body, to any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
-		return fmt.Errorf("encode what to write: %w", err)
+		return fmt.Errorf("encode the object: %w", err)
 	}
 	accept := asMetadata
 	if to != nil {

@@ -180,7 +180,7 @@ func (w *watcher[T]) Resync() error { return nil }
 func itemOf[T any](object any) (i *item[T], key string, err error) {
 	i, is := object.(*item[T])
 	if !is {
-		return nil, "", fmt.Errorf("the reflector hands on a %T", object)
+		return nil, "", fmt.Errorf("the reflector delivers a %T", object)
 	}
 	return i, i.Namespace + "/" + i.Name, nil
 }

@@ -26,7 +26,7 @@ func ReadNote(r io.ReaderAt, name string, limit uint64) (data []byte, align uint
 		return nil, 0, err
 	}
 	if !bytes.HasPrefix(head, []byte(magic)) || Class(head[classAt]) != Class64 || head[orderAt] != littleOrder {
-		return nil, 0, errors.New("it is no 64-bit library")
+		return nil, 0, errors.New("it is not a 64-bit library")
 	}
 	get := binary.LittleEndian
 	count, names := int(get.Uint16(head[60:])), int(get.Uint16(head[62:]))

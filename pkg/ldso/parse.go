@@ -32,7 +32,7 @@ func Parse(data []byte) ([]Entry, error) {
 		e.Name, known = c.stringAt(binary.NativeEndian.Uint32(b[4:]))
 		e.Path, named = c.stringAt(binary.NativeEndian.Uint32(b[8:]))
 		if !known || !named {
-			return nil, fmt.Errorf("parse ld.so.cache: entry %d points behind the end", i)
+			return nil, fmt.Errorf("parse ld.so.cache: entry %d points beyond the end of the file", i)
 		}
 		if e.resolve(folders) && e.usable() {
 			out = append(out, e)

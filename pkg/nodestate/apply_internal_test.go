@@ -131,7 +131,7 @@ func TestWhatIsWrittenAndFails(t *testing.T) {
 			do:    func(c server) error { return second(c.applyCondition(t.Context(), &cond)) },
 			want: "apply condition GPUReady to node NODE: the API server answers 403 Forbidden: nodes/status is forbidden: " +
 				`User "system:serviceaccount:gpu:agent" cannot patch resource "nodes/status" in API group "" at the cluster scope ` +
-				"(no role of the pod's service account allows that verb: does the chart that is installed fit this version?)",
+				"(the pod's service account has no role with this verb: does the installed chart have the version of this program?)",
 		},
 		"an admission policy": {
 			given: func(s *apitest.API) {
@@ -156,7 +156,7 @@ func TestWhatIsWrittenAndFails(t *testing.T) {
 			do:    func(c server) error { return second(c.removeTaint(t.Context(), taint)) },
 			want: "remove taint not-ready:NoSchedule from node NODE: the API server answers 403 Forbidden: nodes is forbidden: " +
 				`User "system:serviceaccount:gpu:agent" cannot get resource "nodes" in API group "" at the cluster scope ` +
-				"(no role of the pod's service account allows that verb: does the chart that is installed fit this version?)",
+				"(the pod's service account has no role with this verb: does the installed chart have the version of this program?)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

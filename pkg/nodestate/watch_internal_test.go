@@ -159,7 +159,7 @@ func TestWatchNodeIsRetried(t *testing.T) {
 		want      string
 	}{
 		"after a version that is too old": {func(s *apitest.API) { s.Answer("watch nodes", 410, "too old resource version") }, "watch nodes: the API server answers 410 Gone: too old"},
-		"after a right was taken":         {func(s *apitest.API) { s.Forbid("watch nodes") }, "no role of the pod's service account allows that verb"},
+		"after a right was taken":         {func(s *apitest.API) { s.Forbid("watch nodes") }, "the pod's service account has no role with this verb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,7 @@ func Scan(sysRoot string) ([]Device, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list PCI devices: %w: name the folder with the node's sysfs by --sys-root", err)
+		return nil, fmt.Errorf("list PCI devices: %w: set --sys-root to the folder with the node's sysfs", err)
 	}
 	var devices []Device
 	var errs []error

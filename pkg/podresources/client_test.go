@@ -216,7 +216,7 @@ func TestClientRejectsGarbage(t *testing.T) {
 	t.Run("a message of another protocol", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "kubelet.sock")
 		podresourcestest.Start(t, socket, grpc.ForceServerCodecV2(raw{}))
-		fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassInvalid, "unmarshal", "check that the socket is that of the kubelet")
+		fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassInvalid, "unmarshal", "check that it is the socket of the kubelet")
 	})
 	t.Run("a server that speaks no gRPC", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "kubelet.sock")

@@ -45,11 +45,11 @@ func (c Class) fix() string {
 	case ClassDenied:
 		return "run as user 0, which needs no capability, and let SELinux allow it to connect to the kubelet's socket"
 	case ClassTimeout:
-		return "look for the load of the node, and for errors of PodResources in the log of the kubelet"
+		return "check the load of the node, and look for errors of PodResources in the log of the kubelet"
 	case ClassTooLarge:
-		return "look what lists so many devices: a device plugin with too many replicas"
+		return "find the device plugin that lists so many devices, for example because of too many replicas"
 	case ClassInvalid:
-		return "check that the socket is that of the kubelet's PodResources API v1"
+		return "check that it is the socket of the kubelet's PodResources API v1"
 	default:
 		return "check the version of the kubelet, at least 1.20, and its log"
 	}

@@ -80,7 +80,7 @@ func (d *derivation) separate(all []draft) []draft {
 			return false
 		}
 		for _, u := range o.units {
-			d.omit(u, cause.DeviceConfig, "%s would have the socket of %s: give one of them another name", o.name, first)
+			d.omit(u, cause.DeviceConfig, "%s would have the same socket as %s: rename one of them", o.name, first)
 		}
 		return true
 	})

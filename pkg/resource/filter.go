@@ -19,7 +19,7 @@ func (d *derivation) filter(units []*unit) []*unit {
 		case out:
 			d.omit(u, cause.DeviceExcluded, "the config excludes %q", by)
 		case len(f.Include) > 0 && !in:
-			d.omit(u, cause.DeviceExcluded, "the config includes other devices only")
+			d.omit(u, cause.DeviceExcluded, "the config includes only other devices")
 		default:
 			return false
 		}

@@ -17,7 +17,7 @@ func TestFilter(t *testing.T) {
 	n.GPUs[3] = gpu.GPU{Index: 3, Fault: &gpu.Fault{Op: "nvmlDeviceGetUUID", Reason: "GPU is lost"}}
 	uuid := string(n.GPUs[0].MIG.Devices[1].UUID)
 	const (
-		other = ": the config includes other devices only"
+		other = ": the config includes only other devices"
 		empty = "mig 1: its MIG mode is on and it has no MIG devices: create some (nvidia-smi mig -i 1 -cgi PROFILE -C)" +
 			" or turn the mode off (nvidia-smi -i 1 -mig 0)"
 		lost = "fault 3: nvmlDeviceGetUUID: GPU is lost"

@@ -32,7 +32,7 @@ func (d *derivation) fit(r *Resource) {
 		r.Devices[i].Replicas = min(r.Devices[i].Replicas, limit)
 		fitting += r.Devices[i].Replicas
 	}
-	d.addNote("sharing of %s: %d of %d replicas fit in the list that the kubelet accepts, at most %d of a device: configure fewer", r.Name, fitting, wanted, limit)
+	d.addNote("sharing of %s: only %d of %d replicas fit in the list that the kubelet accepts, at most %d for each device: configure fewer", r.Name, fitting, wanted, limit)
 }
 
 // listBytes returns the largest size of a ListAndWatchResponse (device plugin API, v1beta1) with

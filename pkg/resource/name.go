@@ -34,7 +34,7 @@ func (d *derivation) name(units []*unit) []*unit {
 func (d *derivation) noteWhole(units []*unit) {
 	for _, u := range units {
 		if u.wholeInMIGMode() {
-			d.addNote("GPU %d is advertised as a whole although its MIG mode is on, so that programs find no device in it:"+
+			d.addNote("GPU %d is advertised as a whole although its MIG mode is on, so programs find no device on it:"+
 				" set migStrategy to single or mixed, or turn the mode off (nvidia-smi -i %[1]d -mig 0)", u.gpu.Index)
 		}
 	}

@@ -126,7 +126,7 @@ func TestPatternsOfResources(t *testing.T) {
 			config: config.Resources{GPUs: []config.Pattern{{Pattern: "*", Name: "other.example/mig-3g.20gb"}}},
 			want: []string{
 				"nvidia.com/mig-1g.5gb.me: 0:2", "nvidia.com/mig-2g.10gb: 0:1", "nvidia.com/mig-3g.20gb: 0:0",
-				"config 1: other.example/mig-3g.20gb would have the socket of nvidia.com/mig-3g.20gb: give one of them another name",
+				"config 1: other.example/mig-3g.20gb would have the same socket as nvidia.com/mig-3g.20gb: rename one of them",
 			},
 		},
 	} {

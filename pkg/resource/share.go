@@ -64,9 +64,9 @@ func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
 	case len(all) == 0:
 		d.addNote("sharing of %s: this node has no such devices", s.Name)
 	case len(free) == 0:
-		d.addNote("sharing of %s: entries before it take all of them", s.Name)
+		d.addNote("sharing of %s: earlier entries take all devices", s.Name)
 	case s.Devices.Count > len(free):
-		d.addNote("sharing of %s: %d devices are configured and the node has %d", s.Name, s.Devices.Count, len(free))
+		d.addNote("sharing of %s: %d devices are configured, but the node has %d", s.Name, s.Devices.Count, len(free))
 	}
 	switch {
 	case s.Devices.All():
@@ -89,7 +89,7 @@ func (d *derivation) checkRefs(s config.Share, all, free []*unit) {
 		switch {
 		case slices.ContainsFunc(free, called):
 		case slices.ContainsFunc(all, called):
-			d.addNote("sharing of %s: an entry before it takes device %q", s.Name, r)
+			d.addNote("sharing of %s: an earlier entry takes device %q", s.Name, r)
 		default:
 			d.addNote("sharing of %s: the node has no such device %q", s.Name, r)
 		}
@@ -102,7 +102,7 @@ func (d *derivation) replicas(u *unit, s config.Share) int {
 		return max(s.Replicas, 1)
 	}
 	if u.memory() == 0 {
-		d.addNote("sharing of %s: the memory of device %s is unknown, so that it is advertised once", s.Name, u.index)
+		d.addNote("sharing of %s: the memory of device %s is unknown, so the device is advertised once", s.Name, u.index)
 		return 1
 	}
 	const token = 1000 << 20
@@ -119,10 +119,10 @@ func mpsRejects(u *unit) string {
 		// It is advertised as unhealthy, like any GPU that fails.
 		return ""
 	case cc.Major < 3 || cc.Major == 3 && cc.Minor < 5:
-		return fmt.Sprintf("MPS needs a GPU of compute capability 3.5 and this one has %d.%d:"+
+		return fmt.Sprintf("MPS needs a GPU of compute capability 3.5 or later, but this GPU has %d.%d:"+
 			" share it by timeSlicing, or take it out of sharing.mps", cc.Major, cc.Minor)
 	case u.replicas > mpsClients(cc):
-		return fmt.Sprintf("MPS serves up to %d clients of a GPU of compute capability %d.%d, and %d replicas are configured:"+
+		return fmt.Sprintf("MPS serves up to %d clients of a GPU of compute capability %d.%d, but %d replicas are configured:"+
 			" lower the replicas", mpsClients(cc), cc.Major, cc.Minor, u.replicas)
 	}
 	return ""

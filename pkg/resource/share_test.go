@@ -63,7 +63,7 @@ func TestShares(t *testing.T) {
 			shares: []config.Share{{Name: res, Rename: res, Devices: config.Selection{Count: 3}, Replicas: 2}},
 			want: []string{
 				"nvidia.com/gpu time-slicing one-at-a-time: 0x2 1x2",
-				"note: sharing of nvidia.com/gpu: 3 devices are configured and the node has 2",
+				"note: sharing of nvidia.com/gpu: 3 devices are configured, but the node has 2",
 			},
 		},
 		"replicas differ from GPU to GPU": {
@@ -82,7 +82,7 @@ func TestShares(t *testing.T) {
 			},
 			want: []string{
 				"nvidia.com/gpu time-slicing one-at-a-time: 0 1x2",
-				`note: sharing of nvidia.com/gpu: an entry before it takes device "0"`,
+				`note: sharing of nvidia.com/gpu: an earlier entry takes device "0"`,
 			},
 		},
 		"an entry behind one for all": {
@@ -93,7 +93,7 @@ func TestShares(t *testing.T) {
 			},
 			want: []string{
 				"nvidia.com/gpu time-slicing one-at-a-time: 0x2",
-				"note: sharing of nvidia.com/gpu: entries before it take all of them",
+				"note: sharing of nvidia.com/gpu: earlier entries take all devices",
 			},
 		},
 		"what is not on the node is reported": {
@@ -164,7 +164,7 @@ func TestShares(t *testing.T) {
 			},
 			want: []string{
 				"nvidia.com/gpu: 0 1",
-				"note: sharing of nvidia.com/gpu: the memory of device 1 is unknown, so that it is advertised once",
+				"note: sharing of nvidia.com/gpu: the memory of device 1 is unknown, so the device is advertised once",
 			},
 		},
 	} {
@@ -189,10 +189,10 @@ func TestReplicasThatDoNotFitInAListAreLeftOut(t *testing.T) {
 		note   string
 	}{
 		"many of each":    {gpus: 16, shares: []config.Share{{Name: res, Replicas: 100}}, want: []int{100, 100}},
-		"too many of one": {gpus: 1, shares: []config.Share{{Name: res, Replicas: 100_000}}, want: []int{63_550}, note: "nvidia.com/gpu: 63550 of 100000 replicas fit"},
+		"too many of one": {gpus: 1, shares: []config.Share{{Name: res, Replicas: 100_000}}, want: []int{63_550}, note: "nvidia.com/gpu: only 63550 of 100000 replicas fit"},
 		"too many of one, few of others": {
 			gpus: 3, shares: []config.Share{{Name: res, Devices: refs("0"), Replicas: 100_000}, {Name: res, Replicas: 50}},
-			want: []int{63_454, 50, 50}, note: "at most 63454 of a device: configure fewer",
+			want: []int{63_454, 50, 50}, note: "at most 63454 for each device: configure fewer",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,9 +230,9 @@ func TestMPS(t *testing.T) {
 		"before Volta there are 16":    {node: one(6, 1), replicas: 16, want: []string{"nvidia.com/x mps: 0x16"}},
 		"the oldest that is served":    {node: one(3, 5), replicas: 2, want: []string{"nvidia.com/x mps: 0x2"}},
 		"old and not to be shared":     {node: one(3, 0), replicas: 1, want: []string{"nvidia.com/x: 0"}},
-		"more clients than Volta has":  {node: one(7, 0), replicas: 49, want: []string{"config 0: MPS serves up to 48 clients of a GPU of compute capability 7.0, and 49 replicas are configured: lower the replicas"}},
-		"more clients than Pascal has": {node: one(6, 0), replicas: 17, want: []string{"config 0: MPS serves up to 16 clients of a GPU of compute capability 6.0, and 17 replicas are configured: lower the replicas"}},
-		"too old":                      {node: one(3, 0), replicas: 2, want: []string{"config 0: MPS needs a GPU of compute capability 3.5 and this one has 3.0: share it by timeSlicing, or take it out of sharing.mps"}},
+		"more clients than Volta has":  {node: one(7, 0), replicas: 49, want: []string{"config 0: MPS serves up to 48 clients of a GPU of compute capability 7.0, but 49 replicas are configured: lower the replicas"}},
+		"more clients than Pascal has": {node: one(6, 0), replicas: 17, want: []string{"config 0: MPS serves up to 16 clients of a GPU of compute capability 6.0, but 17 replicas are configured: lower the replicas"}},
+		"too old":                      {node: one(3, 0), replicas: 2, want: []string{"config 0: MPS needs a GPU of compute capability 3.5 or later, but this GPU has 3.0: share it by timeSlicing, or take it out of sharing.mps"}},
 		"MIG devices": {
 			node: gputest.Divided(gputest.A100, 1, gputest.Times(2, "3g.20gb")), source: "nvidia.com/mig-3g.20gb", replicas: 2,
 			want: []string{"nvidia.com/mig-3g.20gb: 0:0 0:1", "note: sharing of nvidia.com/mig-3g.20gb: " + fmt.Sprintf(migNote, 2)},

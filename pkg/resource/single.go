@@ -46,7 +46,7 @@ func (d *derivation) single(units []*unit) []*unit {
 		if u.mig != nil {
 			is, like, patterns = "this is one of the "+classOf(u).String(), "divide all GPUs alike", "resources.mig"
 		}
-		d.omit(u, cause.DeviceMIG, "migStrategy single advertises equal devices as %s, on this node those with the most memory in total, %s; %s:"+
+		d.omit(u, cause.DeviceMIG, "migStrategy single advertises only equal devices as %s, on this node the devices with the most memory in total, %s; %s:"+
 			" %s, set migStrategy to mixed, or give it another name in %s", GPU, winner, is, like, patterns)
 		return true
 	})

@@ -83,7 +83,7 @@ func TestMIGNames(t *testing.T) {
 
 func TestSingleAdvertisesOneClass(t *testing.T) {
 	const (
-		prefix = "migStrategy single advertises equal devices as nvidia.com/gpu, on this node those with the most memory in total, "
+		prefix = "migStrategy single advertises only equal devices as nvidia.com/gpu, on this node the devices with the most memory in total, "
 		whole  = "; this GPU is whole: divide it likewise, set migStrategy to mixed, or give it another name in resources.gpus"
 	)
 	part := func(profile string) string {

@@ -60,7 +60,7 @@ func (s *Settings) DaemonSetFlag(use string) cli.Flag {
 // OwnerFlag returns DaemonSetFlag for an agent that withdraws its published state. when is the
 // condition under which it does so.
 func (s *Settings) OwnerFlag(when string) cli.Flag {
-	return s.DaemonSetFlag(": if that " + when + " when the agent stops, the agent removes what it has published; if empty, nothing is ever removed")
+	return s.DaemonSetFlag(": if the DaemonSet " + when + " when the agent stops, the agent removes its published state; if empty, the agent never removes it")
 }
 
 // Named returns an error if NodeName is empty. It is for agents that cannot work without it.

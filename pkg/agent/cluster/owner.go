@@ -101,9 +101,9 @@ func (o *Owner) Gone(ctx context.Context) bool {
 		}
 		// After an update, the next pod needs everything that was published. After a deletion, a
 		// person has to remove it. The agent cannot know which of the two has happened.
-		log.Warn("cannot ask whether the DaemonSet of this agent is deleted, leaving what it has published; if it is, remove that by hand, as the documentation of the agent says", "err", err)
+		log.Warn("cannot read the DaemonSet of this agent, keeping the published state; if the DaemonSet was deleted, remove the state by hand, as the documentation of the agent describes", "err", err)
 	case reason != "":
-		o.log.Info("the DaemonSet has no pod on this node any more, removing what this agent has published", "reason", reason)
+		o.log.Info("the DaemonSet no longer has a pod on this node, removing the published state", "reason", reason)
 	}
 	return reason != ""
 }
@@ -161,7 +161,7 @@ func (o *Owner) readReason(ctx context.Context) (string, error) {
 	if !there || err != nil {
 		return "", err
 	}
-	return "it does not select this node any more", nil
+	return "it no longer selects this node", nil
 }
 
 // selects reports whether the agent's Node exists and matches a label selector. An empty selector
@@ -170,7 +170,7 @@ func (o *Owner) selects(ctx context.Context, selector string) (bool, error) {
 	node := o.client.Node()
 	found, err := kube.List[struct{}](ctx, o.client, kube.Query{Object: node, LabelSelector: selector, Metadata: true})
 	if err != nil {
-		return false, fmt.Errorf("ask whether the labels of the node %s match %q: %w", node.Name, selector, err)
+		return false, fmt.Errorf("match the labels of the node %s with the selector %q: %w", node.Name, selector, err)
 	}
 	return len(found) > 0, nil
 }

@@ -36,19 +36,19 @@ func (f *File) Flags(prefix string) []cli.Flag {
 		},
 		&cli.PathFlag{
 			Name: "config-dir", Aliases: []string{"config-file-srcdir"}, EnvVars: env("CONFIG_DIR", "CONFIG_FILE_SRCDIR"), Destination: &f.Dir,
-			Usage: "`FOLDER` of config files, one of which the label node-label of the Node selects",
+			Usage: "`FOLDER` of config files; the label --node-label of the Node selects one of them",
 		},
 		&cli.StringFlag{
 			Name: "default-config", EnvVars: env("DEFAULT_CONFIG"), Destination: &f.chooser.preferred,
-			Usage: "`NAME` of the file in config-dir for a Node without the label",
+			Usage: "`NAME` of the file in --config-dir for a Node without the label",
 		},
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "fallback-strategies", EnvVars: env("FALLBACK_STRATEGIES"),
-			Usage: "`STRATEGIES` to try in order if neither the label nor default-config selects a file: named (the file default), single (the only file), empty (no file)",
+			Usage: "`STRATEGIES` to try in order if neither the label nor --default-config selects a file: named (the file default), single (the only file), empty (no file)",
 		}, &f.chooser.fallbacks),
 		&cli.StringFlag{
 			Name: "node-label", EnvVars: env("NODE_LABEL"), Value: "nvidia.com/device-plugin.config", Destination: &f.label,
-			Usage: "`KEY` of the label that selects a file in config-dir",
+			Usage: "`KEY` of the label that selects a file in --config-dir",
 		},
 	)
 }

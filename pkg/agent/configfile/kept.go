@@ -44,13 +44,13 @@ func (k labelFile) write(value string) error {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(k.path), 0o755); err != nil {
-		return fmt.Errorf("keep the node's label: %w", err)
+		return fmt.Errorf("store the node's label: %w", err)
 	}
 	if err := hostfs.RemoveLeftovers(k.path); err != nil {
-		return fmt.Errorf("keep the node's label: %w", err)
+		return fmt.Errorf("store the node's label: %w", err)
 	}
 	if _, err := hostfs.WriteIfChanged(k.path, []byte(value+"\n"), 0o644); err != nil {
-		return fmt.Errorf("keep the node's label: %w", err)
+		return fmt.Errorf("store the node's label: %w", err)
 	}
 	return nil
 }

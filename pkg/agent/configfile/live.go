@@ -147,7 +147,7 @@ func (l *Live[T]) firstLabel(parent context.Context) (string, error) {
 // storeLabel stores the value of the label for the next start.
 func (l *Live[T]) storeLabel(value string) {
 	if err := l.kept.write(value); err != nil {
-		l.spec.Log.Warn("cannot keep the node's label for a start without the API server", "err", err)
+		l.spec.Log.Warn("cannot store the node's label, a start without the API server will not know it", "err", err)
 	}
 }
 
@@ -216,7 +216,7 @@ func (l *Live[T]) update(ctx context.Context) (reconcile.Result, error) {
 	}
 	if l.spec.NeedsRestart != nil {
 		if names := l.spec.NeedsRestart(l.last, next); len(names) > 0 {
-			return reconcile.Result{}, reconcile.Fatal(fmt.Errorf("apply the changed config: %s cannot change in a running process, exiting to be restarted with the new config", strings.Join(names, ", ")))
+			return reconcile.Result{}, reconcile.Fatal(fmt.Errorf("apply the changed config: %s cannot change while the agent runs, exiting so that a restart applies the new config", strings.Join(names, ", ")))
 		}
 	}
 	l.last = next

@@ -174,7 +174,7 @@ func TestFollowsTheFileAndKeepsTheLastGoodConfig(t *testing.T) {
 		t.Errorf("level %d, want 3", n)
 	}
 	put(t, path, "level 3\nroot /b")
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "root cannot change in a running process") {
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "root cannot change while the agent runs") {
 		t.Errorf("another root: %v, want an error that ends the process", err)
 	}
 }

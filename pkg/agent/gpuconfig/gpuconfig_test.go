@@ -202,7 +202,7 @@ func TestOptionsOfOthers(t *testing.T) {
 	}
 	put(t, path, "flags: {nvidiaDriverRoot: /elsewhere}\n")
 	live.Reload()
-	if err := <-done; err == nil || !strings.Contains(err.Error(), "driver-root cannot change in a running process") {
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "driver-root cannot change while the agent runs") {
 		t.Errorf("Run() = %v, want that the driver root takes a restart", err)
 	}
 }

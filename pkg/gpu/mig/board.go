@@ -97,7 +97,7 @@ func (b Board) Fits(l Layout) error {
 			return fmt.Errorf("the GPU instances %s at %d and %s at %d overlap", l[n-1].Profile, l[n-1].Placement.Start, i.Profile, i.Placement.Start)
 		}
 		if count[i.Profile]++; count[i.Profile] > p.Max {
-			return fmt.Errorf("the GPU can have %d of %s, and not %d", p.Max, i.Profile, count[i.Profile])
+			return fmt.Errorf("the GPU can have at most %d of %s, not %d", p.Max, i.Profile, count[i.Profile])
 		}
 		compute += i.Profile.GPUSlices
 	}

@@ -104,7 +104,7 @@ func TestFits(t *testing.T) {
 		"another profile":    {mig.Layout{at("3g.40gb", 0, 4)}, "a GPU instance 3g.40gb cannot be at 0:4"},
 		"another place":      {mig.Layout{at("2g.20gb", 1, 2)}, "a GPU instance 2g.20gb cannot be at 1:2"},
 		"an overlap":         {mig.Layout{at("2g.20gb", 0, 2), at("1g.10gb", 1, 1)}, "the GPU instances 2g.20gb at 0 and 1g.10gb at 1 overlap"},
-		"too many of one":    {mig.Layout{at("1g.10gb", 0, 1), at("1g.10gb", 1, 1), at("1g.10gb", 2, 1)}, "the GPU can have 2 of 1g.10gb, and not 3"},
+		"too many of one":    {mig.Layout{at("1g.10gb", 0, 1), at("1g.10gb", 1, 1), at("1g.10gb", 2, 1)}, "the GPU can have at most 2 of 1g.10gb, not 3"},
 		"too many for a GPU": {mig.Layout{at("2g.20gb", 0, 2), at("2g.20gb", 2, 2), at("2g.20gb", 4, 2)}, "its GPU instances have 6 compute slices, and the GPU has 4"},
 	} {
 		got := ""

@@ -27,7 +27,7 @@ const (
 )
 
 // errStillWaiting is returned by runInterruptible if a wait for an event still blocks.
-var errStillWaiting = errors.New("a wait for an event was left behind")
+var errStillWaiting = errors.New("an earlier wait for an event has not returned")
 
 // call is a call of NVML that has not returned.
 type call struct {

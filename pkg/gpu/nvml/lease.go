@@ -19,7 +19,7 @@ func (s *Session) share() (*contract.Share, error) {
 	}
 	share, err := s.cfg.Lease.Share()
 	if errors.Is(err, fs.ErrPermission) {
-		s.cfg.Log.Warn("cannot share the nvml lease, using nvml nevertheless: a mig change or a driver upgrade does not know of this process (run it as root)",
+		s.cfg.Log.Warn("cannot share the nvml lease, using nvml without it: a mig change or a driver upgrade does not notice this process (run it as root)",
 			"lease", s.cfg.Lease.Path(), "err", err)
 	}
 	if errors.Is(err, contract.ErrNoRunRoot) {

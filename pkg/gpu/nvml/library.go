@@ -89,7 +89,7 @@ func (s *Session) library() (*library, error) {
 	}
 	if s.lib != nil {
 		if findErr == nil && s.lib.path != path {
-			return nil, fmt.Errorf("initialize NVML: %w: %w: %s is loaded, now there is %s (restart this process)",
+			return nil, fmt.Errorf("initialize NVML: %w: %w: this process has loaded %s, but the library is now %s (restart this process)",
 				gpu.ErrNoDriver, gpu.ErrDriverChanged, s.lib.path, path)
 		}
 		return s.lib, nil

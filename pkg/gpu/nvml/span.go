@@ -77,7 +77,7 @@ func (s *Session) enter(ctx context.Context) (context.Context, *user, error) {
 		}
 	}
 	if s.cur.retired {
-		return nil, nil, fmt.Errorf("use NVML: %w, and not all uses of it have ended", gpu.ErrClosed)
+		return nil, nil, fmt.Errorf("use NVML: %w, but some of its uses have not ended", gpu.ErrClosed)
 	}
 	use, u := s.cur.enter(ctx)
 	return use, u, nil

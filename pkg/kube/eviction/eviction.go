@@ -97,7 +97,7 @@ const (
 	OfDaemonSet Obstacle = "it belongs to a DaemonSet, which would create it again"
 	// LocalData and NoController are obstacles that Options can remove.
 	LocalData    Obstacle = "its emptyDir volumes would be lost"
-	NoController Obstacle = "it has no controller, so that nothing would create it again"
+	NoController Obstacle = "it has no controller that would create it again"
 )
 
 // Returns reports whether the pod returns to the node after an eviction.

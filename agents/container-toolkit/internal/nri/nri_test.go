@@ -270,7 +270,7 @@ func TestWithoutTheKubelet(t *testing.T) {
 		t.Errorf("a container that names no GPU gets %v, %v", got, err)
 	}
 	_, err := e.Create(t.Context(), "ns", "pod", &api.Container{Name: "one", Env: []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}})
-	check(t, nil, err, "", []string{"the container names " + gpu0 + ", so that GPUs may be allocated to it", "ask the kubelet at ", "no answer in time", "look for the load of the node"})
+	check(t, nil, err, "", []string{"the container names " + gpu0 + ", so that GPUs may be allocated to it", "ask the kubelet at ", "no answer in time", "check the load of the node"})
 }
 
 func TestEngineThatRestarts(t *testing.T) {

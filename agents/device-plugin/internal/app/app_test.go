@@ -37,7 +37,7 @@ func TestHelp(t *testing.T) {
 func TestASocketWhosePathIsTooLongIsRejected(t *testing.T) {
 	socket := "/" + strings.Repeat("d", 100) + "/kubelet.sock"
 	code, _, errs := run(t, "--listen=", "--kubelet-socket="+socket)
-	if want := "flag --kubelet-socket (environment variable KUBELET_SOCKET): path " + socket + " has 114 bytes and that of a unix socket at most 107: use a shorter one"; code != 2 || !strings.Contains(errs, want) {
+	if want := "flag --kubelet-socket (environment variable KUBELET_SOCKET): path " + socket + " has 114 bytes, but the path of a unix socket has at most 107: use a shorter path"; code != 2 || !strings.Contains(errs, want) {
 		t.Errorf("exit code %d, %q, want 2 and %q", code, errs, want)
 	}
 }

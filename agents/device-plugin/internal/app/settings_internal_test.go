@@ -99,7 +99,7 @@ func TestBadSettings(t *testing.T) {
 		"a file too large":         {[]string{"--config-file", large}, 1, "read config file: read " + large + ": it is larger than 1 MiB"},
 		"a bad file":               {[]string{"--config-file", bad}, 1, bad + `:2: flags.migStrategy: invalid value "some": must be none, single or mixed`},
 		"a bad flag":               {[]string{"--mig-strategy", "some"}, 2, `flag --mig-strategy (environment variable MIG_STRATEGY): invalid value "some": must be none, single or mixed`},
-		"a number that is none":    {[]string{"--imex-channel-ids", "0,x"}, 2, `flag --imex-channel-ids (environment variable IMEX_CHANNEL_IDS): invalid value "x": must be empty or 0: it is the only channel that containers of a node share`},
+		"a number that is none":    {[]string{"--imex-channel-ids", "0,x"}, 2, `flag --imex-channel-ids (environment variable IMEX_CHANNEL_IDS): invalid value "x": must be empty or 0, the only channel that containers of a node can share`},
 		"two ways to share": {
 			[]string{"--config-file", sharing, "--resource-config", "gpu:a:2"},
 			2,

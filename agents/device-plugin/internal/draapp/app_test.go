@@ -43,11 +43,11 @@ func TestWrongCommandLines(t *testing.T) {
 	}{
 		"no node":                                     {nil, 2, "flag --node-name is not set"},
 		"a relative folder":                           {[]string{"--node-name=n", "--cdi-root=cdi"}, 2, "flag --cdi-root (environment variable CDI_ROOT): invalid value"},
-		"a folder too deep for sockets":               {[]string{"--node-name=n", "--kubelet-plugins-dir=" + deep}, 2, "flag --kubelet-plugins-dir (environment variable KUBELET_PLUGINS_DIR): path " + deep + "/gpu.nvidia.com/dra.sock has 111 bytes and that of a unix socket at most 107: use a shorter one"},
+		"a folder too deep for sockets":               {[]string{"--node-name=n", "--kubelet-plugins-dir=" + deep}, 2, "flag --kubelet-plugins-dir (environment variable KUBELET_PLUGINS_DIR): path " + deep + "/gpu.nvidia.com/dra.sock has 111 bytes, but the path of a unix socket has at most 107: use a shorter path"},
 		"a folder too deep for registration":          {[]string{"--node-name=n", "--kubelet-registry-dir=" + deep + "/deep"}, 2, "flag --kubelet-registry-dir (environment variable KUBELET_REGISTRY_DIR): path " + deep + "/deep/gpu.nvidia.com-reg.sock has 116 bytes"},
 		"a folder too deep for sockets named by pods": {[]string{"--node-name=n", "--pod-uid=0123456789abcdef", "--kubelet-plugins-dir=" + deep[:80]}, 2, "/gpu.nvidia.com/dra-0123456789abcdef.sock has "},
 		"a hook path with a newline":                  {[]string{"--node-name=n", "--nvidia-cdi-hook-path=/a\nb"}, 2, "must be an absolute path without control characters"},
-		"outside of a cluster":                        {[]string{"--node-name=n"}, 1, "runs in no pod of a cluster: run it in a pod with a service account, or set --kubeconfig"},
+		"outside of a cluster":                        {[]string{"--node-name=n"}, 1, "does not run in a pod: run it in a pod with a service account, or set --kubeconfig"},
 		"a kubeconfig that is not":                    {[]string{"--node-name=n", "--kubeconfig=/no/such"}, 1, "read kubeconfig /no/such"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 func TestASocketWhosePathIsTooLongIsRejected(t *testing.T) {
 	path := filepath.Join(t.TempDir(), strings.Repeat("s", 108))
 	_, err := listen(path)
-	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "that of a unix socket at most 107: use a shorter one") {
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "the path of a unix socket has at most 107: use a shorter path") {
 		t.Errorf("listen() = %v", err)
 	}
 }

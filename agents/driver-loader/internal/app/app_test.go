@@ -51,7 +51,7 @@ func TestAPolicyNeedsACluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var out, errs bytes.Buffer
 	code := agent.Exec(t.Context(), app.App(), []string{"driver-loader", "--upgrade-policy", "{}", "--node-name", "x", "--daemonset-name", "x", "--listen", ""}, &out, &errs)
-	if code != 2 || !strings.Contains(errs.String(), "flag --upgrade-policy (environment variable UPGRADE_POLICY): it needs the API server, and this process runs in no pod") {
+	if code != 2 || !strings.Contains(errs.String(), "flag --upgrade-policy (environment variable UPGRADE_POLICY): it needs the API server, and this process does not run in a pod") {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 }
@@ -62,7 +62,7 @@ func TestGrantsNeedACluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var out, errs bytes.Buffer
 	code := agent.Exec(t.Context(), app.App(), []string{"driver-loader", "--grant-upgrades", "--node-name", "x", "--listen", ""}, &out, &errs)
-	if code != 2 || !strings.Contains(errs.String(), "flag --grant-upgrades (environment variable GRANT_UPGRADES): it needs the API server, and this process runs in no pod") {
+	if code != 2 || !strings.Contains(errs.String(), "flag --grant-upgrades (environment variable GRANT_UPGRADES): it needs the API server, and this process does not run in a pod") {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 }

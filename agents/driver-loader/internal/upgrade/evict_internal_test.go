@@ -338,7 +338,7 @@ func (r *rig) testsWhatMayNotBeEvictedKeepsAll() {
 		r.Errorf("%v, left %q", err, r.left())
 	}
 	for pod, want := range map[string]string{
-		"bare": "it has no controller, so that nothing would create it again: set force in upgradePolicy to evict it nevertheless",
+		"bare": "it has no controller that would create it again: set force in upgradePolicy to evict it nevertheless",
 		"data": "its emptyDir volumes would be lost: set deleteEmptyDir in upgradePolicy to evict it nevertheless",
 	} {
 		if l := r.of(refused, pod); l == nil || l.text != want {

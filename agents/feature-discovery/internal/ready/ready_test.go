@@ -135,7 +135,7 @@ func causes() map[string]observation {
 			status:   ready.False, reason: cause.ToolkitNotReady,
 		},
 		"the run root is missing": {
-			observed: with(fact(contract.ToolkitReady, contract.Missing, "", "run root /run/nvidia is not there: mount the host's folder, or point --run-root elsewhere")),
+			observed: with(fact(contract.ToolkitReady, contract.Missing, "", "run root /run/nvidia does not exist: mount the host's folder, or point --run-root elsewhere")),
 			status:   ready.False, reason: cause.ToolkitNotReady,
 		},
 		"toolkit-ready is from another boot": {
@@ -171,8 +171,8 @@ func causes() map[string]observation {
 		},
 		"neither plugin-ready nor dra-ready is there, and there is no run root": {
 			observed: with(map[contract.Name]contract.Fact{
-				contract.PluginReady: {State: contract.Missing, Reason: "run root /run/nvidia is not there: mount the host's folder, or point --run-root elsewhere"},
-				contract.DRAReady:    {State: contract.Missing, Reason: "run root /run/nvidia is not there: mount the host's folder, or point --run-root elsewhere"},
+				contract.PluginReady: {State: contract.Missing, Reason: "run root /run/nvidia does not exist: mount the host's folder, or point --run-root elsewhere"},
+				contract.DRAReady:    {State: contract.Missing, Reason: "run root /run/nvidia does not exist: mount the host's folder, or point --run-root elsewhere"},
 			}),
 			chain: []ready.Link{ready.Driver, ready.Plugin}, status: ready.False, reason: cause.PluginNotReady,
 		},

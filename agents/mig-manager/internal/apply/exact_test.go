@@ -27,7 +27,7 @@ func TestExactLayouts(t *testing.T) {
 		"3g.40gb cannot be at 2:4":            {at("3g.40gb", 2, 4)},
 		"3g.20gb cannot be at 0:4":            {at("3g.20gb", 0, 4)},
 		"overlap":                             {at("4g.40gb", 0, 4), at("1g.10gb", 3, 1)},
-		"can have 1 of 1g.10gb+me, and not 2": {at("1g.10gb+me", 0, 1), at("1g.10gb+me", 1, 1)},
+		"can have at most 1 of 1g.10gb+me, not 2": {at("1g.10gb+me", 0, 1), at("1g.10gb+me", 1, 1)},
 	} {
 		req.Layouts = map[gpu.UUID]mig.Layout{id: layout}
 		if _, err := r.a.Apply(t.Context(), req); err == nil || !strings.Contains(err.Error(), want) {

@@ -99,7 +99,7 @@ func (w *watch) registerGPU(g *watched, set nvml.EventSet) error {
 func (w *watch) fail(g *watched, err error) {
 	if g.failed = !g.silent; g.failed && !g.logged {
 		g.logged = true
-		w.log.Warn("cannot register gpu for events, retrying with growing pauses; its xids are not seen",
+		w.log.Warn("cannot register gpu for events, its xids are not noticed, retrying with growing pauses",
 			"index", g.index, "gpu", w.view.memory.uuid(g.index), "err", err)
 	}
 }
