@@ -46,7 +46,7 @@ func TestTheListOfAConfigMap(t *testing.T) {
 			t.Errorf("%s: both lists are served", name)
 		}
 		if name == "ml:other" {
-			p.Said("cannot read the list of metrics from its ConfigMap", "403")
+			p.Said("cannot read the list of metrics from the ConfigMap", "403")
 		}
 	}
 }

@@ -224,7 +224,7 @@ func withoutPrivileges(t *testing.T) {
 		return len(got) == 1 && got[0] == 1
 	})
 	// The kernel's log is not one of the devices of the container.
-	if log := kubectl(t, "-n", stack.Namespace, "logs", pod); !strings.Contains(log, "errors that only the kernel's log has are not counted") {
+	if log := kubectl(t, "-n", stack.Namespace, "logs", pod); !strings.Contains(log, "cannot read the kernel's log, not counting the xids") {
 		t.Errorf("the log does not say what cannot be read:\n%s", log)
 	}
 	installExporter(t, values, fast, "securityContext.runAsNonRoot=true", "securityContext.runAsUser=65532")

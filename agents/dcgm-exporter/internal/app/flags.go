@@ -34,18 +34,18 @@ func (s *settings) metricFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
 			Name: "collectors", Aliases: []string{"f"}, EnvVars: []string{"DCGM_EXPORTER_COLLECTORS"}, Value: listFile, Destination: &s.collectors,
-			Usage: "`FILE` with the list of metrics, as CSV; if a file in /etc/dcgm-exporter does not exist, the list of the program",
+			Usage: "`FILE` with the list of metrics, as CSV; if a file in /etc/dcgm-exporter does not exist, the exporter uses its built-in list",
 		},
 		cmdline.Check(&cli.StringFlag{
 			Name: "configmap-data", Aliases: []string{"m"}, EnvVars: []string{"DCGM_EXPORTER_CONFIGMAP_DATA"}, Value: noConfigMap, Destination: &s.configMap,
-			Usage: "ConfigMap with the list of metrics, as `NAMESPACE:NAME`, under the key metrics; collectors counts if it cannot be read. It is read at start and after SIGHUP",
+			Usage: "ConfigMap, as `NAMESPACE:NAME`, with the list of metrics under the key metrics; the exporter reads it at start and after SIGHUP, and uses --collectors if it cannot read it",
 		}, "NAMESPACE:NAME, or none", func(v string) bool {
 			namespace, object, _ := strings.Cut(v, ":")
 			return v == "" || v == noConfigMap || namespace != "" && object != ""
 		}),
 		&cli.BoolFlag{
 			Name: "strict", EnvVars: []string{"DCGM_EXPORTER_STRICT"}, Destination: &s.strict,
-			Usage: "do not start with a list of metrics of which not all can be served",
+			Usage: "do not start if a metric of the list cannot be served",
 		},
 		cmdline.Check(&cli.IntFlag{
 			Name: "collect-interval", Aliases: []string{"c"}, EnvVars: []string{"DCGM_EXPORTER_INTERVAL", "DCGM_EXPORTER_COLLECT_INTERVAL"}, Value: 10_000, Destination: &s.interval,
@@ -77,7 +77,7 @@ func (s *settings) metricFlags() []cli.Flag {
 		},
 		&cli.PathFlag{
 			Name: "kernel-log", EnvVars: []string{"DCGM_EXPORTER_KERNEL_LOG"}, Value: "/dev/kmsg", Destination: &s.kernelLog, Category: category.Node,
-			Usage: "`FILE` with the kernel's log, which has the XIDs 79, 119 and 120: NVML does not report them; if empty, they are not looked for",
+			Usage: "`FILE` with the kernel's log, for the XIDs 79, 119 and 120, which NVML does not report; if empty, the exporter does not serve them",
 		},
 		cmdline.Check(&cli.IntFlag{
 			Name: "xid-count-window-size", Aliases: []string{"x"}, EnvVars: []string{"DCGM_EXPORTER_XID_COUNT_WINDOW_SIZE"}, Value: 300_000, Destination: &s.xidWindow,
@@ -100,7 +100,7 @@ func (s *settings) podFlags() []cli.Flag {
 		},
 		&cli.PathFlag{
 			Name: "pod-resources-kubelet-socket", EnvVars: []string{"DCGM_POD_RESOURCES_KUBELET_SOCKET"}, Value: podresources.Socket, Destination: &s.kubeletSocket,
-			Usage: "`SOCKET` on which the kubelet says which containers use which GPUs",
+			Usage: "`SOCKET` of the kubelet's PodResources API, which lists the GPUs of each container",
 		},
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "nvidia-resource-names", EnvVars: []string{"NVIDIA_RESOURCE_NAMES"},
@@ -112,7 +112,7 @@ func (s *settings) podFlags() []cli.Flag {
 		},
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "kubernetes-pod-label-allowlist-regex", EnvVars: []string{"DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX"},
-			Usage: "`EXPRESSIONS` for the keys of the labels of pods that are added; all by default",
+			Usage: "regular `EXPRESSIONS`; the exporter adds only labels of pods with a matching key; by default, it adds all",
 		}, &s.podLabelAllow),
 		&cli.BoolFlag{
 			Name: "kubernetes-enable-pod-uid", EnvVars: []string{"DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID"}, Destination: &s.podUID,
@@ -120,15 +120,15 @@ func (s *settings) podFlags() []cli.Flag {
 		},
 		&cli.PathFlag{
 			Name: "hpc-job-mapping-dir", EnvVars: []string{"DCGM_HPC_JOB_MAPPING_DIR"}, Destination: &s.jobsDir, Category: category.Metrics,
-			Usage: "`FOLDER` in which a batch system writes the jobs on each GPU",
+			Usage: "`FOLDER` with a file for each GPU, in which a batch system lists the jobs on the GPU",
 		},
 		&cli.PathFlag{
 			Name: "pod-logs-dir", EnvVars: []string{"POD_LOGS_DIR"}, Value: "/var/log/pods", Destination: &s.podLogs,
-			Usage: "`FOLDER` in which the kubelet has the logs of pods, whose names tell the pods of the processes on a shared GPU",
+			Usage: "`FOLDER` with the kubelet's logs of pods, whose names identify the pod of a process on a shared GPU",
 		},
 		&cli.BoolFlag{
 			Name: "kubernetes-virtual-gpus", EnvVars: []string{"KUBERNETES_VIRTUAL_GPUS"}, Destination: &s.options.VirtualGPUs,
-			Usage: "serve the metrics of a shared GPU once for each of its containers too, with the label vgpu",
+			Usage: "also serve the metrics of a shared GPU for each of its containers, with the label vgpu",
 		},
 	}
 }
@@ -147,8 +147,8 @@ func (s *settings) serverFlags() []cli.Flag {
 func ignoredFlags() []cli.Flag {
 	const (
 		noEngine = "there is no host engine: the metrics come from NVML"
-		noDump   = "the exporter has nothing to dump: the metrics are all it knows"
-		always   = "GPUs that come and go are always noticed"
+		noDump   = "the exporter has no state to dump, only the metrics"
+		always   = "the exporter always notices added and removed GPUs"
 	)
 	return []cli.Flag{
 		agent.Ignored("remote-hostengine-info", "DCGM_REMOTE_HOSTENGINE_INFO", noEngine, "r"),
@@ -158,7 +158,7 @@ func ignoredFlags() []cli.Flag {
 		agent.Ignored("cpu-devices", "DCGM_EXPORTER_CPU_DEVICES_STR", "NVML has no metrics of CPUs", "p"),
 		agent.IgnoredSwitch("no-hostname", "DCGM_EXPORTER_NO_HOSTNAME", "it has no effect in NVIDIA's exporter either", "n"),
 		agent.IgnoredSwitch("disable-startup-validate", "DISABLE_STARTUP_VALIDATE", "the exporter waits for the driver"),
-		agent.Ignored("kubernetes-gpu-id-type", "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE", "all forms of ids are known"),
+		agent.Ignored("kubernetes-gpu-id-type", "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE", "the exporter recognizes all forms of ids"),
 		agent.IgnoredSwitch("kubernetes-enable-dra", "KUBERNETES_ENABLE_DRA", "the kubelet lists devices of claims too"),
 		agent.IgnoredSwitch("enable-gpu-bind-unbind-watch", "DCGM_EXPORTER_ENABLE_GPU_BIND_UNBIND_WATCH", always),
 		agent.Ignored("gpu-bind-unbind-poll-interval", "DCGM_EXPORTER_GPU_BIND_UNBIND_POLL_INTERVAL", always),

@@ -43,7 +43,7 @@ func (s *settings) openList(ctx context.Context, log *slog.Logger) (l list, err 
 		namespace, object, _ := strings.Cut(s.configMap, ":")
 		l.configMap = kube.Object{API: "v1", Namespace: namespace, Resource: "configmaps", Name: object}
 		if l.api, err = s.cluster.Open(name, log); errors.Is(err, kube.ErrNotInCluster) {
-			log.Warn("cannot read the list of metrics from its ConfigMap, taking that of the file", "err", err)
+			log.Warn("cannot read the list of metrics from the ConfigMap, using the list in the file", "err", err)
 		} else if err != nil {
 			return l, err
 		}
@@ -56,7 +56,7 @@ func (s *settings) openList(ctx context.Context, log *slog.Logger) (l list, err 
 func (l list) read(ctx context.Context) ([]counters.Metric, error) {
 	data, place, err := l.load(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the list of metrics: %w: set --collectors or DCGM_EXPORTER_COLLECTORS to a file with one", err)
+		return nil, fmt.Errorf("read the list of metrics: %w: set --collectors or DCGM_EXPORTER_COLLECTORS to a file with a list", err)
 	}
 	metrics, problems, err := counters.Parse(data)
 	if err != nil {
@@ -78,7 +78,7 @@ func (l list) load(ctx context.Context) (data []byte, place string, err error) {
 		if err == nil {
 			return []byte(text), "of ConfigMap " + l.configMap.Namespace + "/" + l.configMap.Name, nil
 		}
-		l.log.Warn("cannot read the list of metrics from its ConfigMap, taking that of the file", "err", err)
+		l.log.Warn("cannot read the list of metrics from the ConfigMap, using the list in the file", "err", err)
 	}
 	data, err = hostfs.ReadFile(l.path, counters.Limit)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(l.path) == filepath.Dir(listFile) {

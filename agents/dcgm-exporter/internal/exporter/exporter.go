@@ -156,7 +156,7 @@ func (e *Exporter) watchLog(ctx context.Context) error {
 			return reconcile.Result{}, e.cfg.WatchLog(ctx, deliver)
 		},
 		Failed: func(err error, in time.Duration) {
-			e.log.Warn("errors that only the kernel's log has are not counted: XIDs 79, 119 and 120, retrying", "in", in, "err", err)
+			e.log.Warn("cannot read the kernel's log, not counting the xids 79, 119 and 120, retrying", "in", in, "err", err)
 		},
 	}).Run(ctx)
 }

@@ -34,7 +34,7 @@ func (d *deriver) health(g *GPU, top view, instances []entity) {
 	for _, x := range g.XIDs {
 		if x.Instance != gpu.NoInstance {
 			l := d.instanceLabels(top, instances, x.Instance).with(Label{"xid", strconv.FormatUint(x.Code, 10)}, Label{"class", string(ClassOf(x.Code))})
-			d.put("gpu_instance_xid_errors_total", "Those of the errors in gpu_xid_errors_total that the driver has reported for a GPU instance.", true, l, float64(x.Total))
+			d.put("gpu_instance_xid_errors_total", "Errors of gpu_xid_errors_total that the driver has reported for a GPU instance.", true, l, float64(x.Total))
 		}
 	}
 	if !g.LastXIDAt.IsZero() {

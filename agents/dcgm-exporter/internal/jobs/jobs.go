@@ -122,7 +122,7 @@ func read(path string) ([]string, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file: remove it", path)
+		return nil, fmt.Errorf("%s is not a regular file: remove it", path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
 	if err != nil {

@@ -62,8 +62,8 @@ func TestReadRejectsWhatIsNoListOfJobs(t *testing.T) {
 		err     string
 	}{
 		"a link to another file":      {make: func(p string) error { return os.Symlink(secret, p) }, err: "is a link"},
-		"a named pipe":                {make: func(p string) error { return unix.Mkfifo(p, 0o600) }, err: "no regular file"},
-		"a folder":                    {make: func(p string) error { return os.Mkdir(p, 0o700) }, err: "no regular file"},
+		"a named pipe":                {make: func(p string) error { return unix.Mkfifo(p, 0o600) }, err: "not a regular file"},
+		"a folder":                    {make: func(p string) error { return os.Mkdir(p, 0o700) }, err: "not a regular file"},
 		"a file that is too large":    {content: strings.Repeat("1\n", 40000), err: "larger than 64 KiB"},
 		"too many jobs":               {content: numbers(257), err: "more than 256 jobs"},
 		"an id that is too long":      {content: strings.Repeat("x", 257), err: "at most 256 printable"},

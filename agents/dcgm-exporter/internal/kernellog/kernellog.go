@@ -87,7 +87,7 @@ func Watch(ctx context.Context, path string, deliver func(XID)) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			return fmt.Errorf("read the kernel's log %s: it is no kernel log: it has a line of more than %d bytes", path, mostLine)
+			return fmt.Errorf("read the kernel's log %s: it is not a kernel log: it has a line of more than %d bytes", path, mostLine)
 		case errors.Is(err, syscall.EPIPE):
 			continue // the kernel has overwritten the next record
 		case err != nil:

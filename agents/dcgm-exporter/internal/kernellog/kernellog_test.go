@@ -92,7 +92,7 @@ func TestALogThatCannotBeRead(t *testing.T) {
 	if err := kernellog.Watch(t.Context(), filepath.Join(t.TempDir(), "none"), func(kernellog.XID) {}); err == nil {
 		t.Error("no error")
 	}
-	if err := kernellog.Watch(t.Context(), "/dev/zero", func(kernellog.XID) {}); err == nil || !strings.Contains(err.Error(), "no kernel log") {
+	if err := kernellog.Watch(t.Context(), "/dev/zero", func(kernellog.XID) {}); err == nil || !strings.Contains(err.Error(), "not a kernel log") {
 		t.Errorf("Watch() of /dev/zero = %v", err)
 	}
 }

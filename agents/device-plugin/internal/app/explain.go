@@ -30,11 +30,11 @@ func (s *settings) explainCommand() *cli.Command {
 	var file, output string
 	return &cli.Command{
 		Name:  "explain",
-		Usage: "print which devices of a node the flags and the config file --config advertise, and which they do not",
+		Usage: "print which devices of a node the flags and --config-file advertise, and why other devices are not advertised",
 		Flags: []cli.Flag{
 			&cli.PathFlag{
 				Name: "node", EnvVars: []string{"EXPLAIN_NODE"}, Destination: &file,
-				Usage: "`FILE` with the output of the command snapshot; if empty, the GPUs of gpu-source",
+				Usage: "`FILE` with the output of the command snapshot; if empty, the GPUs of --gpu-source",
 			},
 			cmdline.Enum(&cli.StringFlag{
 				Name: "output", EnvVars: []string{"EXPLAIN_OUTPUT"}, Value: outputTable, Destination: &output,

@@ -46,7 +46,7 @@ func (s *settings) flags() []cli.Flag {
 		s.gpus.Flags("", slices.Concat(config.DeviceOptions(), config.PluginOptions())...),
 		[]cli.Flag{cmdline.Positive(&cli.DurationFlag{
 			Name: "health-quiet-window", EnvVars: []string{"HEALTH_QUIET_WINDOW"}, Value: health.DefaultQuiet, Destination: &s.quiet, Category: category.Health,
-			Usage: "`TIME` after which a GPU that answers is healthy again if it reported no other XID, for XIDs that need no reset",
+			Usage: "`TIME` without another XID after which a GPU that answers is healthy again, for XIDs that need no reset",
 		})},
 	)
 }

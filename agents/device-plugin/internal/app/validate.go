@@ -16,7 +16,7 @@ func (s *settings) commands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name:   "validate",
-			Usage:  "validate the config file --config, or all files in --config-dir; needs no GPU",
+			Usage:  "validate the config file --config-file, or all files in --config-dir; needs no GPU",
 			Action: s.validate,
 		},
 		s.explainCommand(),

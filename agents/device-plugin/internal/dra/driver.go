@@ -84,7 +84,7 @@ func New(cfg Config) (*Driver, error) {
 		return nil, fmt.Errorf("read prepared claims %s: %w (if no pod on this node uses a claim of %s, remove the file)", cfg.LedgerPath, err, DriverName)
 	}
 	if since := d.ledger.sinceBoot(cfg.BootID); len(since) < len(d.ledger) {
-		cfg.Log.Info("the node has booted, releasing the devices of claims from before", "claims", len(d.ledger)-len(since))
+		cfg.Log.Info("the node has rebooted, releasing the devices of earlier claims", "claims", len(d.ledger)-len(since))
 		d.ledger = since
 	}
 	return d, nil
@@ -170,7 +170,7 @@ func kubeletDevices(granted []Granted) []kubeletplugin.Device {
 func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) ([]Granted, error) {
 	granted, err := d.grant(c)
 	if inUse, ok := errors.AsType[*InUseError](err); ok && d.isDeleted(ctx, inUse) {
-		err = fmt.Errorf("%w, which is deleted and whose pod may still run here: the kubelet releases the device when the pod has ended; if it does not, drain and reboot the node", inUse)
+		err = fmt.Errorf("%w; this claim is deleted, but its pod may still run here: the kubelet releases the device when the pod has ended; if it does not, drain and reboot the node", inUse)
 	}
 	return granted, err
 }
@@ -197,7 +197,7 @@ func (d *Driver) isDeleted(ctx context.Context, e *InUseError) bool {
 	defer cancel()
 	exists, err := d.cfg.Exists(ctx, e.UID, e.Claim)
 	if err != nil {
-		d.cfg.Log.Warn("cannot look up a claim that has a device another claim needs", "claim", e.Claim, "err", err)
+		d.cfg.Log.Warn("cannot look up the claim that holds a device of a new claim", "claim", e.Claim, "err", err)
 	}
 	return err == nil && !exists
 }

@@ -104,7 +104,7 @@ func TestPreparedClaimsOutliveTheProcess(t *testing.T) {
 	}
 	// The API server forgets a claim whose pod is deleted by force. The pod may run on.
 	there["a"] = false
-	if err := prepare(d, "b"); err == nil || !strings.Contains(err.Error(), "in use by claim ns/a (a), which is deleted and whose pod may still run here") {
+	if err := prepare(d, "b"); err == nil || !strings.Contains(err.Error(), "in use by claim ns/a (a); this claim is deleted, but its pod may still run here") {
 		t.Errorf("the device of a claim that is not unprepared is given away: %v", err)
 	}
 	if _, err := d.UnprepareResourceClaims(t.Context(), []kubeletplugin.NamespacedObject{{UID: "a"}}); err != nil {

@@ -135,7 +135,7 @@ func (s *settings) flags() []cli.Flag {
 			},
 			&cli.StringFlag{
 				Name: "pod-uid", EnvVars: []string{"POD_UID"}, Destination: &s.podUID,
-				Usage: "`UID` of the pod, which lets a new pod take over from it during an update; empty outside of a pod",
+				Usage: "`UID` of the pod, so that a new pod can take over without a gap during an update; empty outside of a pod",
 			},
 			cmdline.Absolute(&cli.PathFlag{
 				Name: "kubelet-plugins-dir", EnvVars: []string{"KUBELET_PLUGINS_DIR"}, Value: "/var/lib/kubelet/plugins", Destination: &s.plugins,

@@ -67,7 +67,7 @@ func (v *Inventory) claim(set resource.Set) (resource.Set, error) {
 		case err == nil, errors.Is(err, contract.ErrNoRunRoot):
 			return "", ""
 		}
-		return cause.DeviceFault, fmt.Sprintf("find out whether another agent advertises it: %v", err)
+		return cause.DeviceFault, fmt.Sprintf("check whether another agent advertises it: %v", err)
 	}), failed
 }
 

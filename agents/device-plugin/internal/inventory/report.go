@@ -58,7 +58,7 @@ func (r Report) String() string {
 	case r.Kind == ReportHealthy:
 		return text + ": healthy again"
 	case r.Others:
-		return fmt.Sprintf("%s: %s; the others in the same way, see the log", text, r.Reason)
+		return fmt.Sprintf("%s: %s; the same for other devices, see the log", text, r.Reason)
 	default:
 		return fmt.Sprintf("%s: %s", text, r.Reason)
 	}

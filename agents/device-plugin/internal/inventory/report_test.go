@@ -32,7 +32,7 @@ func TestReportAsASentence(t *testing.T) {
 		},
 		"devices with reasons of their own": {
 			inventory.Report{Kind: cause.DeviceUnhealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices, Reason: "node a is missing", Others: true},
-			"nvidia.com/gpu 0 GPU-a, 1:0 MIG-b: node a is missing; the others in the same way, see the log",
+			"nvidia.com/gpu 0 GPU-a, 1:0 MIG-b: node a is missing; the same for other devices, see the log",
 		},
 		"a device that is healthy again": {
 			inventory.Report{Kind: inventory.ReportHealthy, Resources: []string{"nvidia.com/gpu"}, Devices: devices[:1]},

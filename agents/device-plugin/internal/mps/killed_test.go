@@ -165,7 +165,7 @@ func mountsThatStayAreReported(t *testing.T, fix string) {
 	}
 	// Go makes all mounts of such a process private.
 	r.supervisor("GPU-a", &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS},
-		"serve "+shared+": MPS root "+r.root+" keeps mounts in this container, and the containers of clients would not find the daemons: "+fix)
+		"serve "+shared+": mounts below MPS root "+r.root+" stay in this container, so the containers of clients cannot find the daemons: "+fix)
 	if r.ready() {
 		t.Error("ready without folders that the containers of clients see")
 	}

@@ -26,7 +26,7 @@ func checkPropagation(dir string) error {
 	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // the kubelet sets it
 		option = fmt.Sprintf("docker run -v %[1]s:%[1]s:rshared", dir)
 	}
-	return fmt.Errorf("MPS root %s keeps mounts in this container, and the containers of clients would not find the daemons: "+
+	return fmt.Errorf("mounts below MPS root %s stay in this container, so the containers of clients cannot find the daemons: "+
 		"mount the host's folder there with %s", dir, option)
 }
 

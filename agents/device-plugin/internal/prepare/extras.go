@@ -102,7 +102,7 @@ func (p *Preparer) missingNode(flag, node, fix string) error {
 	if dev != "/dev" {
 		in += " and /dev"
 	}
-	return fmt.Errorf("find what %s needs: there is no device node %s in %s: %s", flag, node, in, fix)
+	return fmt.Errorf("find the devices for %s: there is no device node %s in %s: %s", flag, node, in, fix)
 }
 
 func (p *Preparer) missingChannels(c config.Config, x driverroot.Extras) error {
@@ -112,7 +112,7 @@ func (p *Preparer) missingChannels(c config.Config, x driverroot.Extras) error {
 			continue
 		}
 		node := path.Join(p.cfg.Root.DevRoot(), "dev", "nvidia-caps-imex-channels", fmt.Sprintf("channel%d", n))
-		errs = append(errs, fmt.Errorf("find IMEX channel %d: %s is no character device: "+
+		errs = append(errs, fmt.Errorf("find IMEX channel %d: %s is not a character device: "+
 			"load the kernel module nvidia with NVreg_CreateImexChannel0=1, or make the node", n, node))
 	}
 	return errors.Join(errs...)

@@ -31,8 +31,8 @@ func TestExtras(t *testing.T) {
 		"none present": {
 			change: []func(*config.Config){extras}, resolve: gpus,
 			warned: []string{
-				"/run/nvidia/driver/dev/nvidia-caps-imex-channels/channel0 is no character device", "NVreg_CreateImexChannel0=1",
-				"gds-enabled needs: there is no device node nvidia-fs* in /run/nvidia/driver/dev and /dev", "infiniband/uverbs*", "gdrdrv in",
+				"/run/nvidia/driver/dev/nvidia-caps-imex-channels/channel0 is not a character device", "NVreg_CreateImexChannel0=1",
+				"gds-enabled: there is no device node nvidia-fs* in /run/nvidia/driver/dev and /dev", "infiniband/uverbs*", "gdrdrv in",
 			},
 		},
 		"one present": {

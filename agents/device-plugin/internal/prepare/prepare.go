@@ -136,7 +136,7 @@ func (p *Preparer) scanRoot(c config.Config) (*driverroot.Content, cdi.Options, 
 		return nil, o, err
 	}
 	for _, v := range void {
-		p.report(v, errors.New("use it in a CDI spec: it has no effect there"))
+		p.report(v, errors.New("it has no effect on CDI specs"))
 	}
 	content, err := p.specs.Scan(o.HookPath)
 	return content, o, err
@@ -151,6 +151,6 @@ func (p *Preparer) report(subject string, err error) {
 	}
 	if text := err.Error(); p.reported[subject] != text {
 		p.reported[subject] = text
-		p.cfg.Log.Warn("advertising gpus without a part of what the config asks for", "part", subject, "err", err)
+		p.cfg.Log.Warn("cannot do a part of the config, advertising gpus without it", "part", subject, "err", err)
 	}
 }

@@ -43,7 +43,7 @@ const (
 
 var (
 	errForeign   = errors.New("another device plugin has taken the socket: stop it, or this one")
-	errConnected = errors.New("the kubelet still counts an earlier connection to the socket")
+	errConnected = errors.New("the kubelet still has an earlier connection to the socket")
 )
 
 // alreadyConnected is part of the error of a kubelet (1.37 and later) that still has a
@@ -186,7 +186,7 @@ func (k *keeper) renameSocket() {
 	k.renames++
 	k.logged.Set(nil)
 	k.troubleSince = time.Time{}
-	k.log.Warn("the kubelet still counts an earlier connection to the socket, registering at another one",
+	k.log.Warn("the kubelet still has an earlier connection to the socket, registering at another one",
 		"resource", k.server.cfg.Resource, "socket", old, "other", k.path())
 }
 

@@ -160,7 +160,7 @@ func TestBadFlags(t *testing.T) {
 		"a link that there is not":        {[]string{"--ready-chain=driver,gpu", "--publish=stdout"}, "flag --ready-chain", 2},
 		"a taint without effect":          {[]string{"--startup-taint=a", "--publish=stdout"}, "flag --startup-taint", 2},
 		"an interval that is none":        {[]string{"--sleep-interval=often", "--publish=stdout"}, "flag --sleep-interval", 2},
-		"presence and a file":             {[]string{"--presence", "--publish=nfd-file"}, "does not go with --presence", 2},
+		"presence and a file":             {[]string{"--presence", "--publish=nfd-file"}, "cannot be combined with --presence", 2},
 		"presence outside of a cluster":   {[]string{"--presence"}, "flag --presence (environment variable PRESENCE): it needs the API server", 2},
 		"a snapshot that is not there":    {[]string{"--oneshot", "--publish=stdout", "--gpu-source=file:/none.json"}, "/none.json", 1},
 		"a relative features file":        {[]string{"--output-file=gfd"}, "flag --output-file", 2},

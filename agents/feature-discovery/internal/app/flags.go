@@ -30,7 +30,7 @@ func (s *settings) publishFlag() cli.Flag {
 	return cmdline.Enum(&cli.StringFlag{
 		Name: "publish", EnvVars: []string{"PUBLISH"}, Destination: &s.publish,
 		Usage: "`OUTPUT` for labels: node (the Node object), nfd-file (the features file), nodefeature (a NodeFeature object of Node Feature Discovery) or stdout; " +
-			"if empty, output-file or use-node-feature-api selects the output if set, and node is the default",
+			"if empty, --output-file or --use-node-feature-api selects the output, and without them the output is node",
 	}, publishNode, publishFile, publishNodeFeature, publishStdout)
 }
 
@@ -39,7 +39,7 @@ func (s *settings) readyFlags() []cli.Flag {
 	return []cli.Flag{
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "ready-chain", EnvVars: []string{"READY_CHAIN"},
-			Usage: "`LINKS` that the condition GPUReady of the Node requires: driver, mig, toolkit, plugin and cuda, as far as they are installed; if empty, there is no condition",
+			Usage: "`LINKS` that the condition GPUReady of the Node requires: driver, mig, toolkit, plugin and cuda; name only the installed ones; if empty, there is no condition",
 		}, &s.readyChain),
 		cmdline.Check(&cli.StringFlag{
 			Name: "startup-taint", EnvVars: []string{"STARTUP_TAINT"}, Value: "outrigger.dev/gpu-not-ready:NoSchedule", Destination: &s.startupTaint,
@@ -58,7 +58,7 @@ func (s *settings) presenceFlags() []cli.Flag {
 		},
 		&cli.PathFlag{
 			Name: "host-root", EnvVars: []string{"HOST_ROOT"}, DefaultText: `"` + ctrHostRoot + `"`, Destination: &s.hostRoot, Category: category.Node,
-			Usage: "`FOLDER` that contains etc/os-release or usr/lib/os-release of the host, for presence; if the default does not exist, /",
+			Usage: "`FOLDER` that contains etc/os-release or usr/lib/os-release of the host, for --presence; if the default does not exist, /",
 		},
 	}
 }

@@ -22,7 +22,7 @@ const presenceName = name + "-presence"
 
 func (s *settings) newPresence(log *slog.Logger) (*agent.Agent, error) {
 	if p := s.publish; p != "" && p != publishNode {
-		return nil, cmdline.Usagef("flag --publish: %s does not go with --presence, which writes to the Node object: Node Feature Discovery has labels of its own for presence", p)
+		return nil, cmdline.Usagef("flag --publish: %s cannot be combined with --presence, which writes only to the Node object: remove one of the flags; Node Feature Discovery has its own labels for presence", p)
 	}
 	api, err := s.cluster.Open(presenceName, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
