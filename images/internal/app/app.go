@@ -135,13 +135,13 @@ func (s *settings) flags(bin, out string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "dir", EnvVars: []string{"IMAGES_DIR"}, Value: "images", Destination: &s.Dir, Usage: "`FOLDER` of the Dockerfile"},
 		&cli.StringFlag{Name: "bin", EnvVars: []string{"IMAGES_BIN"}, Value: bin, Destination: &s.Bin, Usage: "`FOLDER` of the built programs"},
-		&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_OUT"}, Value: out, Destination: &s.Out, Usage: "`FOLDER` for what it writes"},
+		&cli.StringFlag{Name: "out", EnvVars: []string{"IMAGES_OUT"}, Value: out, Destination: &s.Out, Usage: "`FOLDER` to write the images to"},
 		&cli.StringFlag{Name: "repository", EnvVars: []string{"IMAGES_REPOSITORY"}, Value: "outrigger.dev", Destination: &s.Repository, Usage: "first part of the images' names"},
 		&cli.StringFlag{Name: "version", EnvVars: []string{"VERSION"}, Value: "dev", Destination: &s.Version, Usage: "version in the images' tags"},
 		&cli.StringFlag{Name: "revision", EnvVars: []string{"REVISION"}, Value: "unknown", Destination: &s.Revision, Usage: "`COMMIT` of the source in the images' labels"},
 		&cli.StringFlag{
 			Name: "os-base", EnvVars: []string{"OS_BASE"}, Destination: &s.osBase,
-			Usage: "base in the images' tags: the distribution of this machine, and no other (default: from /etc/os-release)",
+			Usage: "distribution in the images' tags, which must be the distribution of this machine (default: from /etc/os-release)",
 		},
 		&cli.StringFlag{
 			Name: "source-date-epoch", EnvVars: []string{"SOURCE_DATE_EPOCH"}, Value: "0", Destination: &s.epoch,

@@ -16,10 +16,11 @@ import (
 	"outrigger.dev/pkg/cmdline"
 )
 
-const releaseDescription = `For each component it writes one archive for each architecture, and one OCI layout
-whose index names all of them; each image has the tags VERSION-OS and VERSION. For
-each image, and for each program, it writes what that contains (SBOM, CycloneDX). The
-folder of the programs has one folder for each architecture.`
+const releaseDescription = `The command writes one archive for each component and architecture, and one OCI
+layout for each component, whose index names all architectures. Each image has the
+tags VERSION-OS and VERSION. For each image and each program, the command writes a
+list of the contents (SBOM, CycloneDX). The folder of --bin has one folder for each
+architecture.`
 
 // releaseCommand returns the command that writes the images of a release.
 func releaseCommand() *cli.Command {
@@ -27,7 +28,7 @@ func releaseCommand() *cli.Command {
 	var archs []string
 	return &cli.Command{
 		Name:        "release",
-		Usage:       "write the images of a release for several architectures, and what they contain",
+		Usage:       "write the images of a release for several architectures, with SBOMs",
 		Description: releaseDescription,
 		Flags: append(s.flags("out/build", "out/release/stable"),
 			cmdline.List(&cli.StringSliceFlag{Name: "arch", EnvVars: []string{"IMAGES_ARCH"}, Value: cli.NewStringSlice("amd64", "arm64"), Usage: "architectures of the images"}, &archs),

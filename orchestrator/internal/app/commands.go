@@ -36,28 +36,28 @@ const deleteTimeout = 5 * time.Minute
 
 func (s *settings) commands() []*cli.Command {
 	return []*cli.Command{{
-		Name: "run", Usage: "keep the cluster as its ClusterPolicy says, as without a command",
+		Name: "run", Usage: "keep the cluster in the state of its ClusterPolicy; this is the default",
 	}, {
-		Name: "render", Usage: "print all objects of the values, without a cluster", Action: s.renderCommand,
+		Name: "render", Usage: "print the objects that the values describe; needs no cluster", Action: s.renderCommand,
 		Flags: []cli.Flag{&cli.StringFlag{
 			Name: "kube-version", EnvVars: []string{"KUBE_VERSION"}, Value: renderVersion, Destination: &s.kubernetes, Usage: "`VERSION` of Kubernetes to render for",
 		}},
 	}, {
-		Name: "apply", Usage: "apply all objects of the values to the cluster, and remember them in the ConfigMap " + once.Name, Action: s.applyCommand,
+		Name: "apply", Usage: "apply the objects that the values describe to the cluster, and record them in the ConfigMap " + once.Name, Action: s.applyCommand,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "dry-run", EnvVars: []string{"DRY_RUN"}, Destination: &s.dryRun, Usage: "print what would change, and change nothing"},
-			&cli.BoolFlag{Name: "wait", EnvVars: []string{"WAIT"}, Destination: &s.wait, Usage: "apply stage by stage, and wait until each works and is validated"},
-			s.timeoutFlag(applyTimeout, "`TIME` after which it gives up"),
-			&cli.BoolFlag{Name: "adopt", EnvVars: []string{"ADOPT"}, Destination: &s.adopt, Usage: "take over objects that others manage"},
-			&cli.BoolFlag{Name: "prune", EnvVars: []string{"PRUNE"}, Value: true, Destination: &s.prune, Usage: "delete objects that left the values"},
+			&cli.BoolFlag{Name: "wait", EnvVars: []string{"WAIT"}, Destination: &s.wait, Usage: "apply stage by stage, and wait until each stage is ready and validated"},
+			s.timeoutFlag(applyTimeout, "`TIME` after which the command fails"),
+			&cli.BoolFlag{Name: "adopt", EnvVars: []string{"ADOPT"}, Destination: &s.adopt, Usage: "take over objects that other programs manage"},
+			&cli.BoolFlag{Name: "prune", EnvVars: []string{"PRUNE"}, Value: true, Destination: &s.prune, Usage: "delete applied objects that the values no longer describe"},
 		},
 	}, {
 		Name: "status", Usage: "print the stages, the numbers of nodes, and problems with their fixes", Action: s.statusCommand,
 	}, {
-		Name: "delete", Usage: "delete the ClusterPolicies and everything that is applied, after the agents have cleaned up their nodes", Action: s.deleteCommand,
+		Name: "delete", Usage: "delete the ClusterPolicies and all applied objects, and wait until the agents have cleaned up their nodes", Action: s.deleteCommand,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "verify", EnvVars: []string{"VERIFY"}, Destination: &s.verify, Usage: "list what is left on the nodes, and fail if there is something"},
-			s.timeoutFlag(deleteTimeout, "`TIME` that the agents have to clean up"),
+			&cli.BoolFlag{Name: "verify", EnvVars: []string{"VERIFY"}, Destination: &s.verify, Usage: "list the remains on the nodes, and fail if there are any"},
+			s.timeoutFlag(deleteTimeout, "`TIME` that the cleanup by the agents may take"),
 		},
 	}}
 }
@@ -158,7 +158,7 @@ func (s *settings) statusCommand(c *cli.Context) error {
 func checkNoPolicy(ctx context.Context, client *cluster.Client) error {
 	policy, ok, err := inEffect(ctx, client)
 	if ok {
-		err = fmt.Errorf("the ClusterPolicy %s says what is in this cluster: change or delete it instead, with kubectl or the values of its Helm release", policy.Name)
+		err = fmt.Errorf("the ClusterPolicy %s decides which objects are in this cluster: change or delete the ClusterPolicy instead, with kubectl or the values of its Helm release", policy.Name)
 	}
 	return err
 }

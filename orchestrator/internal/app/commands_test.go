@@ -217,7 +217,7 @@ func testAdopt(w *world) {
 			}},
 		},
 	}})
-	agenttest.Fails(w, w.program("apply", "--adopt"), 1, "field is immutable; delete it, and it is made anew: kubectl delete daemonset "+plugin.Name+" -n "+plugin.Namespace)
+	agenttest.Fails(w, w.program("apply", "--adopt"), 1, "field is immutable; delete the object, and the orchestrator creates it again: kubectl delete daemonset "+plugin.Name+" -n "+plugin.Namespace)
 	w.Delete(plugin)
 	agenttest.Poll(w, "the end of their DaemonSet", func() bool { return w.Get(plugin) == nil })
 	w.must("apply", "--adopt")

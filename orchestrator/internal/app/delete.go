@@ -129,14 +129,14 @@ func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) err
 			if p.Deleting {
 				continue
 			}
-			log.Info("deleting what a policy brought", "policy", p.Name)
+			log.Info("deleting the objects of a policy", "policy", p.Name)
 			if err := client.Delete(ctx, cluster.PolicyRef(p.Name), p.UID); err != nil {
 				return err
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait until the ClusterPolicy is gone: %w; kubectl describe clusterpolicy shows what it waits for", ctx.Err())
+			return fmt.Errorf("wait for the deletion of the ClusterPolicy: %w; kubectl describe clusterpolicy names the remaining objects", ctx.Err())
 		case <-o.Changed:
 		}
 	}
@@ -150,7 +150,7 @@ func runOperator(ctx context.Context, store once.Store, log *slog.Logger) {
 		if ctx.Err() != nil {
 			return
 		}
-		log.Warn("the deletion was interrupted, going on", "err", err)
+		log.Warn("the deletion was interrupted, retrying", "err", err)
 		if !backoff.Pause(ctx) {
 			return
 		}
@@ -167,11 +167,11 @@ func verify(c *cli.Context, client *cluster.Client, left []string, err error) er
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; what is listed above was not gone in time: run delete again once its nodes are back", err)
+		return fmt.Errorf("%w; the items listed above were not deleted in time: run delete again when their nodes are back", err)
 	case unknown != nil:
 		return unknown
 	case len(lines) > 0:
-		return fmt.Errorf("%d things are left in the cluster, listed above: remove them with kubectl, or start their nodes and run delete --verify again", len(lines))
+		return fmt.Errorf("%d items are left in the cluster, listed above: remove them with kubectl, or start their nodes and run delete --verify again", len(lines))
 	}
 	fmt.Fprintln(c.App.Writer, "nothing is left on the nodes")
 	return nil

@@ -40,21 +40,21 @@ func (s *settings) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
 			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.kubeconfig, Category: category.Kubernetes,
-			Usage: "`FILE` that describes the cluster; by default ~/.kube/config, or that of the pod",
+			Usage: "kubeconfig `FILE`; by default ~/.kube/config, or the service account of the pod",
 		},
 		cmdline.Check(&cli.StringFlag{
 			Name: "namespace", Aliases: []string{"n"}, EnvVars: []string{"OPERATOR_NAMESPACE", "NAMESPACE"}, Value: "gpu-operator", Destination: &s.release.Namespace, Category: category.Kubernetes,
-			Usage: "`NAMESPACE` of the orchestrator; the values name that of the agents",
+			Usage: "`NAMESPACE` of the orchestrator; the value global.namespace is the namespace of the agents",
 		}, "at most 63 lower-case letters, digits and -", func(v string) bool { return len(validation.IsDNS1123Label(v)) == 0 }),
 		// With an invalid name, apply could not write any object, and would delete the objects that
 		// it applied under the valid name.
 		cmdline.Check(&cli.StringFlag{
 			Name: "release", EnvVars: []string{"RELEASE"}, Value: "gpu-operator", Destination: &s.release.Name, Category: category.Release,
-			Usage: "`NAME` with which the names of objects begin, as that of a Helm release",
+			Usage: "`NAME` with which the names of objects begin, like the name of a Helm release",
 		}, "at most 53 lower-case letters, digits, - and .", func(v string) bool { return chartutil.ValidateReleaseName(v) == nil }),
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "values", Aliases: []string{"f"}, EnvVars: []string{"VALUES"}, Category: category.Release,
-			Usage: "`FILE` with values of the chart outrigger, also -f; of several files the last one decides",
+			Usage: "`FILE` with values of the chart outrigger; the last of several files takes precedence",
 		}, &s.values),
 	}
 }

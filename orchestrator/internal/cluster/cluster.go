@@ -93,10 +93,10 @@ func noClusterError(rules *clientcmd.ClientConfigLoadingRules) error {
 	}
 	for _, file := range files {
 		if _, err := os.Stat(file); err == nil {
-			return fmt.Errorf("read kubeconfig: %s names no cluster, and this is no pod; set --kubeconfig", file)
+			return fmt.Errorf("read kubeconfig: %s names no cluster, and this process does not run in a pod; set --kubeconfig", file)
 		}
 	}
-	return fmt.Errorf("no cluster is known: this is no pod, and there is no %s; set --kubeconfig", strings.Join(files, ", "))
+	return fmt.Errorf("no cluster is known: this process does not run in a pod, and there is no %s; set --kubeconfig", strings.Join(files, ", "))
 }
 
 // New returns a client that connects as rc describes.

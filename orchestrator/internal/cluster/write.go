@@ -91,7 +91,7 @@ func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode
 	}
 	applied, err := resource.Apply(ctx, r.Name, o, options)
 	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "field is immutable") {
-		return nil, fmt.Errorf("apply %s: %w; delete it, and it is made anew: %s", r, err, deleteCommand(r))
+		return nil, fmt.Errorf("apply %s: %w; delete the object, and the orchestrator creates it again: %s", r, err, deleteCommand(r))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("apply %s: %w", r, err)

@@ -192,7 +192,7 @@ func (c *Controller) render(p model.Policy) {
 	c.rendered = rendered{key: key, stages: stages}
 	if err != nil {
 		c.rendered.refused = err.Error()
-		c.cfg.Log.Error("the values are not accepted, nothing is changed", "policy", p.Name, "err", err)
+		c.cfg.Log.Error("rejecting the values, changing nothing", "policy", p.Name, "err", err)
 	}
 	// The changed policy may fix the failures, or may adopt objects.
 	clear(c.failures)

@@ -113,17 +113,17 @@ func (c *InCluster) Gone(ctx context.Context, p model.Policy) error {
 		return err
 	}
 	for _, line := range left {
-		c.Log.Warn("something is left after the deletion", "policy", p.Name, "what", line)
+		c.Log.Warn("the deletion could not remove an item from a node", "policy", p.Name, "what", line)
 	}
 	if len(left) > 0 {
 		c.Report(ctx, p, []model.Event{{Warning: true, Reason: string(cause.LeftBehind), Message: fmt.Sprintf(
-			"%d things are left on nodes that could not be reached, the first is: %s; orchestrator delete --verify lists all", len(left), left[0],
+			"%d items are left on nodes that could not be reached, the first is: %s; orchestrator delete --verify lists all", len(left), left[0],
 		)}})
 	}
 	if err := c.release(ctx, p); err != nil {
 		return err
 	}
-	c.Log.Info("everything of the policy is deleted", "policy", p.Name, "left", len(left))
+	c.Log.Info("all objects of the policy are deleted", "policy", p.Name, "left", len(left))
 	return nil
 }
 

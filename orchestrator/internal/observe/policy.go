@@ -76,8 +76,8 @@ func PolicyOf(in *unstructured.Unstructured) model.Policy {
 		listed, err = inventory(status)
 	}
 	if err != nil {
-		p.Unreadable = fmt.Errorf("read status.inventory of ClusterPolicy %s, which lists what was applied: %w; nothing is changed until it is restored, or removed: "+
-			"then what the values no longer have stays (kubectl patch clusterpolicy %s --subresource=status --type=merge -p '{\"status\":null}')", p.Name, err, p.Name)
+		p.Unreadable = fmt.Errorf("read status.inventory of ClusterPolicy %s, the list of applied objects: %w; the orchestrator changes nothing until you restore the list, or remove it; "+
+			"objects that the values no longer describe then stay (kubectl patch clusterpolicy %s --subresource=status --type=merge -p '{\"status\":null}')", p.Name, err, p.Name)
 		return p
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &p.Status); err != nil {

@@ -129,7 +129,7 @@ func Delete(ctx context.Context, store Store, out io.Writer, log *slog.Logger) (
 		return nil, store.Delete(ctx)
 	}
 	if err = a.runController(ctx, log); err != nil {
-		err = fmt.Errorf("delete what apply has applied: %w", err)
+		err = fmt.Errorf("delete the applied objects: %w", err)
 	}
 	return a.left, err
 }

@@ -30,7 +30,7 @@ func (w *walk) objects(st model.Stage) stageChanges {
 		ref, hash := model.RefOf(object), model.Hash(object)
 		if other, ok := w.applied[ref]; ok {
 			if other.hash != hash && todo.conflict == "" {
-				todo.conflict = fmt.Sprintf("%s: the stage %s has it too, with other content: set a name of its own in the values of one of them", ref, other.stage)
+				todo.conflict = fmt.Sprintf("%s: the stage %s has the same object with other content: set another name in the values of one of the stages", ref, other.stage)
 			}
 			continue
 		}

@@ -72,7 +72,7 @@ func Refuse(pools []Pool) error {
 	for i, a := range pools {
 		for _, b := range pools[i+1:] {
 			if a.Matches(b.NodeSelector) || b.Matches(a.NodeSelector) {
-				errs = append(errs, fmt.Errorf("%s %s and %s overlap: each node that has the labels of one has those of the other: "+
+				errs = append(errs, fmt.Errorf("%s %s and %s overlap: each node with the labels of one has the labels of the other: "+
 					"give both nodeSelectors the same label with different values", Key, a.Name, b.Name))
 			}
 		}

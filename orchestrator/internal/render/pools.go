@@ -131,7 +131,7 @@ func child(values map[string]any, key string) map[string]any {
 func poolStages(cfg Config, placed placedCharts, shared map[string]string, before []pools.Pool, p pools.Pool) ([]model.Stage, error) {
 	for _, key := range shared {
 		if _, ok := p.Values[key]; ok && key != "" {
-			return nil, fmt.Errorf("values.%s: it is the same on all nodes, because pools select by what it finds out: set it outside of the pool", key)
+			return nil, fmt.Errorf("values.%s: it must be the same on all nodes, because it sets the labels that pools select: set it outside of the pool", key)
 		}
 	}
 	values := util.CoalesceTables(runtime.DeepCopyJSON(p.Values), runtime.DeepCopyJSON(cfg.Values))
@@ -167,7 +167,7 @@ func addToPool(st *model.Stage, p pools.Pool, base []model.Stage) error {
 			return false
 		}
 		if !equal(o, other) {
-			errs = append(errs, fmt.Errorf("%s, pool %s: %s would differ from that of the other nodes, and has the same name: "+
+			errs = append(errs, fmt.Errorf("%s, pool %s: %s would differ from the object for the other nodes, but has the same name: "+
 				"set the values on which it depends outside of the pool", pools.Key, p.Name, model.RefOf(o)))
 		}
 		return true

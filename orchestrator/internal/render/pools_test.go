@@ -222,7 +222,7 @@ func TestValidationsOfAPoolRunOnItsNodes(t *testing.T) {
 func TestRefusedValues(t *testing.T) {
 	for name, tc := range map[string]struct{ values, err string }{
 		"feature discovery in a pool": {
-			"pools: [{name: a, nodeSelector: {x: z}, values: {gfd: {enabled: false}}}]", "pools, pool a: values.gfd: it is the same on all nodes",
+			"pools: [{name: a, nodeSelector: {x: z}, values: {gfd: {enabled: false}}}]", "pools, pool a: values.gfd: it must be the same on all nodes",
 		},
 		"an unknown key in a pool": {
 			"pools: [{name: a, nodeSelector: {x: z}, values: {devicePlugin: {migStrateg: none}}}]", "pools, pool a: ",

@@ -51,7 +51,7 @@ func renderStages(cfg Config) ([]model.Stage, error) {
 	for _, r := range rendered {
 		objects, err := Objects(r.Manifest)
 		if err != nil {
-			return nil, fmt.Errorf("read what chart %s renders: %w", r.Name, err)
+			return nil, fmt.Errorf("read the objects of chart %s: %w", r.Name, err)
 		}
 		stages = append(stages, model.Stage{Name: r.Name, Needs: r.Needs, Objects: objects})
 	}

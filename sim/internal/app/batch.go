@@ -16,7 +16,7 @@ func batchCommand() *cli.Command {
 	return &cli.Command{
 		Name: "batch", Usage: "run commands from standard input, one per line",
 		Description: "After the output of each command, batch prints \"ok\". The first command that fails ends the batch.\n" +
-			"Lines are divided at spaces. All commands take the node of GPU_SIM_ROOT, but for those with an own --root.",
+			"Lines are divided at spaces. All commands use the node of GPU_SIM_ROOT, unless they have their own --root.",
 		Action: func(c *cli.Context) error {
 			lines := bufio.NewScanner(c.App.Reader)
 			for n := 1; lines.Scan(); n++ {

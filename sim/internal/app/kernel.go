@@ -70,8 +70,8 @@ func imageCommand() *cli.Command {
 		name: "image", args: "FOLDER", usage: "write the root folder of a driver image",
 		description: "It has the files of a driver, and modules for the running kernel that \"gpu-sim kernel\" loads.",
 		flags: []cli.Flag{
-			&cli.StringFlag{Name: "driver-version", Destination: &version, Usage: "`VERSION` of the driver; empty for that of the node"},
-			&cli.IntFlag{Name: "fails", Destination: &fails, Usage: "`ERRNO` with which the module nvidia fails"},
+			&cli.StringFlag{Name: "driver-version", Destination: &version, Usage: "`VERSION` of the driver; if empty, the version of the node's driver"},
+			&cli.IntFlag{Name: "fails", Destination: &fails, Usage: "number `ERRNO` of the error with which the module nvidia fails to load"},
 		},
 		min: 1, max: 1,
 		run: func(c *cli.Context, n *node.Node) error {

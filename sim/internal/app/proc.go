@@ -91,7 +91,7 @@ func useOf(c *cli.Context, use state.Use) state.Use {
 }
 
 func procSetCommand() *cli.Command {
-	cmd := command{parent: "proc", name: "set", args: "GPU PID", usage: "change what a process uses of a GPU", min: 2, flags: useFlags()}
+	cmd := command{parent: "proc", name: "set", args: "GPU PID", usage: "change how much of a GPU a process uses", min: 2, flags: useFlags()}
 	return gpuCommand(cmd, func(c *cli.Context, n *node.Node, g state.GPU) error {
 		pid, err := parsePID(c.Args().Get(1))
 		if err != nil {

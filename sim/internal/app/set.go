@@ -16,14 +16,14 @@ func setCommand() *cli.Command {
 	return command{
 		name: "set", args: "KEY=VALUE…", usage: "change settings of a node",
 		description: "driver=on|off        load or unload the driver: state, procfs, device nodes\n" +
-			"latency=DURATION     make every NVML call take that long: 10us\n" +
+			"latency=DURATION     make every NVML call last this long: 10us\n" +
 			"GPU.FIELD=VALUE      set a value of a GPU: 0.temperature=85, or\n" +
 			"                     0.fabric=in-progress, =completed:CLUSTER-UUID.CLIQUE, =failed:CODE,\n" +
 			"                     0.clock-limits=power-cap,sw-thermal, 0.nvlink-crc-data-errors=LINK:COUNT\n" +
-			"GPU/GI.FIELD=VALUE   set what a GPU instance is busy with, in percent: 0/1.sm-active=50\n" +
-			"SYMBOL.return=CODE   make a symbol answer a code of nvmlReturn_t; 0 ends it\n" +
-			"SYMBOL.return=CODE@N make only its N-th call from now on answer that; SYMBOL may be any,\n" +
-			"                     and CODE may be kill, which ends the process that calls\n\n" +
+			"GPU/GI.FIELD=VALUE   set the utilization of a GPU instance, in percent: 0/1.sm-active=50\n" +
+			"SYMBOL.return=CODE   make all calls of a symbol return a code of nvmlReturn_t; 0 ends it\n" +
+			"SYMBOL.return=CODE@N make only the N-th call from now on return it; SYMBOL may be any,\n" +
+			"                     for all symbols, and CODE may be kill, which kills the calling process\n\n" +
 			gpuHelp + "\nFIELD is one of " + strings.Join(state.Fields(), ", ") + ".",
 		min: 1, max: -1,
 		run: func(c *cli.Context, n *node.Node) error {
