@@ -4,7 +4,7 @@ import (
 	"context"
 	"maps"
 	"path/filepath"
-	"reflect" // DeepEqual: slices, maps or pointers are in the values
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"time"
 
 	"outrigger.dev/pkg/pace"

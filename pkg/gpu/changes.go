@@ -1,7 +1,7 @@
 package gpu
 
 import (
-	"reflect" // DeepEqual: slices, maps or pointers are in the values
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"slices"
 )
 

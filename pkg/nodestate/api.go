@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect" // DeepEqual: slices and maps are in a Node
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"reflect" // DeepEqual: slices, maps or pointers are in the values
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"slices"
 	"sync"
 	"time"

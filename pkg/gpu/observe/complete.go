@@ -2,7 +2,7 @@ package observe
 
 import (
 	"context"
-	"reflect" // DeepEqual: slices, maps or pointers are in the values
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"slices"
 	"time"
 

@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
-	"reflect" // DeepEqual: slices, maps or pointers are in the values
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"slices"
 	"strings"
 

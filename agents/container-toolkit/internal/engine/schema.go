@@ -3,7 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
-	"reflect" // DeepEqual: slices, maps or pointers are in the values
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"slices"
 	"strconv"
 	"strings"

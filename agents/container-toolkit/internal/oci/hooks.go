@@ -3,7 +3,7 @@ package oci
 import (
 	"cmp"
 	"encoding/json"
-	"reflect" // DeepEqual: slices, maps or pointers are in the values
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"slices"
 
 	"github.com/opencontainers/runtime-spec/specs-go"

@@ -1,7 +1,7 @@
 package inventory
 
 import (
-	"reflect" // DeepEqual: slices, maps or pointers are in the values
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"

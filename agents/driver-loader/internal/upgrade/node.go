@@ -3,7 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
-	"reflect" // DeepEqual: maps are in the values
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"strconv"
 	"strings"
 	"time"

@@ -3,7 +3,7 @@ package discovery
 import (
 	"cmp"
 	"errors"
-	"reflect" // DeepEqual: slices, maps or pointers are in the values
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 
 	"outrigger.dev/agents/feature-discovery/internal/label"
 	"outrigger.dev/agents/feature-discovery/internal/ready"

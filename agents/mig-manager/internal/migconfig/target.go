@@ -2,7 +2,7 @@ package migconfig
 
 import (
 	"cmp"
-	"reflect" // DeepEqual: slices, maps or pointers are in the values
+	"reflect" // DeepEqual: the values have slices, maps or pointers
 	"slices"
 
 	"outrigger.dev/pkg/gpu"
