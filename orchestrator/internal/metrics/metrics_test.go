@@ -42,6 +42,22 @@ func status() model.Status {
 	}
 }
 
+// withoutDriver is the status of a small cluster: one of three nodes has no driver, and a validation
+// has failed on another. The pictures of the dashboards show it.
+func withoutDriver() model.Status {
+	validations := []model.ValidationStatus{{Name: "nvidia-device-plugin-validation", State: "Passed", Passed: 1, Failed: 1}}
+	return model.Status{
+		State: model.StateReady, GPUNodes: 3, ReadyNodes: 2,
+		Conditions: []metav1.Condition{{Type: model.ConditionReady, Status: metav1.ConditionTrue, Reason: model.ReasonReconciled}},
+		Stages: []model.StageStatus{
+			{Name: "feature-discovery", State: model.Ready, Desired: 3, Ready: 3},
+			{Name: "driver-loader", State: model.Degraded, Desired: 3, Ready: 2, Failed: 1},
+			{Name: "device-plugin", State: model.RollingOut, Desired: 3, Ready: 2, Waiting: 1, Validations: validations},
+		},
+		Problems: []model.Problem{{Cause: "HostDriverNotLoaded", Stage: "driver-loader", Nodes: 1}},
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	for name, record := range map[string]func(*metrics.Recorder){
 		"no policy": func(r *metrics.Recorder) { r.NoPolicy() },
@@ -51,7 +67,8 @@ func TestMetrics(t *testing.T) {
 			r.Wrote("status", errors.New("conflict"))
 			r.Passed(status(), 20*time.Millisecond, nil)
 		},
-		"a pass fails": func(r *metrics.Recorder) { r.Passed(model.Status{}, time.Second, errors.New("no API server")) },
+		"a node without a driver": func(r *metrics.Recorder) { r.Passed(withoutDriver(), 20*time.Millisecond, nil) },
+		"a pass fails":            func(r *metrics.Recorder) { r.Passed(model.Status{}, time.Second, errors.New("no API server")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := metrics.New(noon)

@@ -17,10 +17,11 @@ import (
 // those serve.
 const (
 	readyMetrics        = "../../../agents/feature-discovery/internal/metrics/testdata/served.prom"
-	orchestratorMetrics = "../../../orchestrator/internal/metrics/testdata/ready.prom"
+	orchestratorMetrics = "../../../orchestrator/internal/metrics/testdata/a-node-without-a-driver.prom"
 )
 
-// agents starts the other agents on the nodes, and returns the jobs that scrape them.
+// agents starts the other agents on the nodes, and returns the jobs that scrape them. A third node,
+// gpu-3, has a driver that is installed, but not loaded.
 func agents(t *testing.T, all []*node) []job {
 	t.Helper()
 	jobs := map[string]*job{}
@@ -36,14 +37,17 @@ func agents(t *testing.T, all []*node) []job {
 			},
 		})
 	}
-	for i, n := range all {
+	ready := read(t, readyMetrics)
+	for _, n := range all {
 		add("device-plugin", n, n.devicePlugin(t))
 		add("container-toolkit", n, n.toolkit(t))
-		add("feature-discovery", n, file(t, readyMetrics))
-		// The driver of the second node is installed, but not loaded.
-		add("driver-loader", n, n.driverLoader(t, i == 0))
+		add("feature-discovery", n, served(t, ready))
+		add("driver-loader", n, n.driverLoader(t, true))
 	}
-	add("orchestrator", all[0], file(t, orchestratorMetrics))
+	third := &node{Node: all[1].Node, name: "gpu-3"}
+	add("driver-loader", third, third.driverLoader(t, false))
+	add("feature-discovery", third, served(t, notReady(t, ready)))
+	add("orchestrator", all[0], served(t, read(t, orchestratorMetrics)))
 	var out []job
 	for _, j := range jobs {
 		out = append(out, *j)
@@ -109,16 +113,32 @@ func (n *node) driverLoader(t *testing.T, loaded bool) string {
 		"--store", filepath.Join(dir, "store"), "--driver-install-dir", filepath.Join(dir, "driver"), "--kernel-module-config", filepath.Join(dir, "none")))
 }
 
-// file serves a file with metrics, and returns the address.
-func file(t *testing.T, path string) string {
+// notReady returns the metrics of feature discovery on a node without a driver.
+func notReady(t *testing.T, ready string) string {
+	t.Helper()
+	const metric = "outrigger_feature_discovery_gpu_ready"
+	text := strings.Replace(ready, metric+`{reason="GPUsReady"} 1`, metric+`{reason="DriverNotFound"} 0`, 1)
+	if text == ready {
+		t.Fatalf("%s has no %s", readyMetrics, metric)
+	}
+	return text
+}
+
+func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(text)
+}
+
+// served serves metrics, and returns the address.
+func served(t *testing.T, metrics string) string {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		_, _ = w.Write(text) // the client has gone
+		_, _ = w.Write([]byte(metrics)) // the client has gone
 	}))
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
