@@ -35,7 +35,7 @@ func newCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, e
 	t.seen = t.identify()
 	var err error
 	if t.pair, err = t.load(); err != nil {
-		return nil, fmt.Errorf("load TLS certificate: %w", err)
+		return nil, fmt.Errorf("flags --tls-cert-file and --tls-private-key-file: load TLS certificate: %w", err)
 	}
 	return t, nil
 }

@@ -102,7 +102,7 @@ func TestBadTLS(t *testing.T) {
 		want string
 	}{
 		"half a pair":    {[]string{"--tls-cert-file", missing}, 2, "flags --tls-cert-file and --tls-private-key-file: set both or neither"},
-		"a missing file": {[]string{"--tls-cert-file", missing, "--tls-private-key-file", missing}, 1, "load TLS certificate: open " + missing + ": "},
+		"a missing file": {[]string{"--tls-cert-file", missing, "--tls-private-key-file", missing}, 1, "flags --tls-cert-file and --tls-private-key-file: load TLS certificate: open " + missing + ": "},
 		"a named pipe":   {[]string{"--tls-cert-file", pipe, "--tls-private-key-file", pipe}, 1, "it is a named pipe"},
 		"an endless key": {[]string{"--tls-cert-file", missing, "--tls-private-key-file", "/dev/zero"}, 1, "load TLS certificate: "},
 	} {
