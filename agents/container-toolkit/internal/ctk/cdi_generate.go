@@ -42,6 +42,8 @@ type generation struct {
 	gpus   gpus.Config
 	driver driverroot.Config
 	format cdifile.Format
+	// note describes the spec. It is printed only with a spec: before an error, it would hide the error.
+	note string
 }
 
 // run generates the spec and writes it.
@@ -70,7 +72,13 @@ func (g *generation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return g.write(spec, node)
+	if err := g.write(spec, node); err != nil {
+		return err
+	}
+	if g.note != "" {
+		g.printNote(g.note)
+	}
+	return nil
 }
 
 // spec derives the spec.

@@ -40,7 +40,7 @@ func (g *generation) completeHook(cfg *toolconfig.Config, named bool) {
 	if !named {
 		o.HookPath = cmp.Or(existing(defaultHook), existing(filepath.Join(filepath.Dir(cfg.CTKPath), hookName)))
 		if o.HookPath == "" {
-			g.printNote(defaultHook + " does not exist: the spec has no hooks, and mounts each library by all of its names")
+			g.note = defaultHook + " does not exist: the spec has no hooks, and mounts each library by all of its names"
 		}
 	}
 	o.OneHook = o.HookPath != "" && !slices.Contains(g.disabled, oneHook) && (slices.Contains(g.enabled, oneHook) || installedTogether(o.HookPath))

@@ -204,6 +204,8 @@ func TestGenerateNamesTheFoldersWithDebug(t *testing.T) {
 	const folder, searched = "/opt/nvidia/lib64", "nvidia-ctk: searched: libcuda.so.<version>: "
 	if _, stderr, code := run("", "cdi", "generate", "--mode=management", "--driver-root="+root); code != 1 || strings.Contains(stderr, root+folder) {
 		t.Errorf("exit code %d, and the error lists all folders: %s", code, stderr)
+	} else if want := "nvidia-ctk: driver root " + root + " is incomplete"; !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("got %q, want one line that begins with %q", stderr, want)
 	}
 	_, stderr, _ := run("", "--debug", "cdi", "generate", "--mode=management", "--driver-root="+root)
 	if !strings.Contains(stderr, searched) || !strings.Contains(stderr, root+folder) {
