@@ -162,7 +162,7 @@ func TestStateFromAFile(t *testing.T) {
 
 func TestErrorsNameTheCause(t *testing.T) {
 	for name, c := range map[string]struct{ state, config, want string }{
-		"no state":            {want: "read container state"},
+		"no state":            {want: "read container state: standard input is empty: a hook gets its state from an OCI runtime"},
 		"a state of no use":   {state: `{"pid":1}`, want: "it names no bundle"},
 		"no config.json":      {state: `{"bundle":"DIR/missing"}`, want: "no such file"},
 		"no root":             {state: `{"bundle":"DIR"}`, config: `{}`, want: "has no root.path"},

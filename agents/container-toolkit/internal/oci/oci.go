@@ -190,6 +190,9 @@ func ReadState(r io.Reader) (State, error) {
 	if len(data) > maxState {
 		return State{}, fmt.Errorf("read container state: it is larger than %d MiB", maxState>>20)
 	}
+	if len(data) == 0 {
+		return State{}, errors.New("read container state: standard input is empty: a hook gets its state from an OCI runtime")
+	}
 	var in struct {
 		PID        int    `json:"pid"`
 		Bundle     string `json:"bundle"`
