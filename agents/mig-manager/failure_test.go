@@ -79,7 +79,7 @@ func TestAnInstanceInUseIsNotTaken(t *testing.T) {
 	r.untouched(func() {
 		r.fails(1, "GPU 1 (GPU-", "apply", "-f", defaults, "-c", "all-1g.10gb")
 		r.fails(1, "is in use by "+holder, "apply", "-f", defaults, "-c", "all-disabled")
-		if got := r.do("plan", "-f", defaults, "-c", "all-1g.10gb"); got.code != 0 || !strings.Contains(got.out, "in the way: "+holder) {
+		if got := r.do("plan", "-f", defaults, "-c", "all-1g.10gb"); got.code != 0 || !strings.Contains(got.out, "in use by: "+holder) {
 			t.Errorf("exit code %d:\n%s%s", got.code, got.out, got.errs)
 		}
 	})
@@ -95,7 +95,7 @@ func TestALostGPUDoesNotHoldUpTheOthers(t *testing.T) {
 	r.Run("lose", "1")
 	r.fails(1, "GPU 1 cannot be read: ", "apply", "-f", defaults, "-c", "all-7g.80gb")
 	if got := r.do("export"); !strings.Contains(got.out, "- devices: [0, 2]\n      mig-enabled: true\n      mig-devices:\n        7g.80gb: 1\n") ||
-		!strings.Contains(got.errs, "gpu cannot be read, it is left out") {
+		!strings.Contains(got.errs, "cannot read gpu, leaving it out") {
 		t.Errorf("exported\n%s%s", got.out, got.errs)
 	}
 	others := r.config("devices: [0, 2], mig-enabled: true, mig-devices: {7g.80gb: 1}")
@@ -110,8 +110,8 @@ func TestALostGPUDoesNotHoldUpTheOthers(t *testing.T) {
 func TestAModeThatNeedsAReset(t *testing.T) {
 	r := newRig(t, "a100-40", 1)
 	r.prints(applied, "apply", "-f", defaults, "-c", "all-1g.5gb", "-m", "-s")
-	r.fails(1, "GPU 0: the MIG mode is off until it is reset, and the config wants it on", "assert", "-f", defaults, "-c", "all-1g.5gb", "-m")
-	r.fails(1, "GPU 0 gets no MIG devices yet: its MIG mode is on after a reset, which --skip-reset skips", "apply", "-f", defaults, "-c", "all-1g.5gb", "-s")
+	r.fails(1, "GPU 0: the MIG mode is off until it is reset, but the config wants it on", "assert", "-f", defaults, "-c", "all-1g.5gb", "-m")
+	r.fails(1, "GPU 0 has no MIG devices yet, because its MIG mode turns on at the next reset and --skip-reset is set", "apply", "-f", defaults, "-c", "all-1g.5gb", "-s")
 	r.Run("reset", "0")
 	r.prints(modeInForce, "assert", "-f", defaults, "-c", "all-1g.5gb", "-m")
 	r.prints(applied, "apply", "-f", defaults, "-c", "all-1g.5gb")

@@ -24,10 +24,10 @@ func exported(devices ...string) string {
 func TestAUserOfMIGParted(t *testing.T) {
 	r := newRig(t, "h100-80", 2).as("nvidia-mig-parted")
 	r.prints("Selected MIG configuration is valid\n", "assert", "-f", defaults, "-c", "all-balanced", "-a")
-	r.fails(1, notInForce+": GPU 0: the MIG mode is off, and the config wants it on; GPU 1: ", "assert", "-f", defaults, "-c", "all-balanced", "-m")
+	r.fails(1, notInForce+": GPU 0: the MIG mode is off, but the config wants it on; GPU 1: ", "assert", "-f", defaults, "-c", "all-balanced", "-m")
 	r.prints(applied, "apply", "-f", defaults, "-c", "all-balanced", "-m")
 	r.prints(modeInForce, "assert", "-f", defaults, "-c", "all-balanced", "-m")
-	r.fails(1, "GPU 0: it has no devices, and the config wants 3g.40gb + 2g.20gb + 2 × 1g.10gb", "assert", "-f", defaults, "-c", "all-balanced")
+	r.fails(1, "GPU 0: it has no devices, but the config wants 3g.40gb + 2g.20gb + 2 × 1g.10gb", "assert", "-f", defaults, "-c", "all-balanced")
 	r.prints(applied, "apply", "-f", defaults, "-c", "all-balanced")
 	r.prints(inForce, "assert", "-f", defaults, "-c", "all-balanced")
 	balanced := exported("1g.10gb: 2", "2g.20gb: 1", "3g.40gb: 1")

@@ -162,7 +162,7 @@ func TestGPUThatCannotBeReset(t *testing.T) {
 	h.more = "ln -sf /bin/false /usr/bin/nvidia-smi"
 	h.boot()
 	h.state("failed", "exit-code")
-	if log := h.Log(migUnit); !strings.Contains(log, "needs a reboot of the node for its MIG mode: reset GPUs with nvidia-smi -r -i ") {
+	if log := h.Log(migUnit); !strings.Contains(log, "needs a reboot of the node to change its MIG mode: reset GPUs with nvidia-smi -r -i ") {
 		t.Errorf("the unit says\n%s", log)
 	}
 	h.saw(exported(), "after", "target")

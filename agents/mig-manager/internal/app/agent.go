@@ -92,7 +92,7 @@ func (r *running) config() (_ manager.Config, err error) {
 		return manager.Config{}, err
 	}
 	if r.api, err = s.cluster.Open(manager.Name, r.log); err != nil {
-		return manager.Config{}, cmdline.Usagef("the agent follows a label of its Node: %s; without Kubernetes, use the command apply", err)
+		return manager.Config{}, cmdline.Usagef("the agent reads a label of its Node, and cannot reach the API server: %s; without Kubernetes, use the command apply", err)
 	}
 	session, err := r.driver.Session(r.log)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *settings) units() ([]string, error) {
 		return nil, nil
 	}
 	if s.gpuClients == "" {
-		return nil, cmdline.Usagef("flag --gpu-clients-file is not set, and --with-shutdown-host-gpu-clients is: name the file with the units")
+		return nil, cmdline.Usagef("flag --with-shutdown-host-gpu-clients: it needs --gpu-clients-file: set it to the file with the systemd units")
 	}
 	data, err := configfile.Read(s.gpuClients)
 	if err != nil {

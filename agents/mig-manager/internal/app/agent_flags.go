@@ -19,7 +19,7 @@ import (
 func (s *settings) followFlags() []cli.Flag {
 	return []cli.Flag{
 		s.cluster.NodeNameFlag("n"),
-		s.cluster.EventsFlag("what becomes of a MIG config"),
+		s.cluster.EventsFlag("the progress of a MIG config"),
 		s.cluster.NamespaceFlag("the agent's DaemonSet"),
 		s.cluster.OwnerFlag("is deleted, or does not select the node any more,"),
 		&cli.PathFlag{
@@ -28,11 +28,11 @@ func (s *settings) followFlags() []cli.Flag {
 		},
 		&cli.PathFlag{
 			Name: "default-config-file", EnvVars: []string{"DEFAULT_CONFIG_FILE"}, Destination: &s.defaultFile,
-			Usage: "`FILE` with MIG configs that generated ones and those of config-file take precedence over",
+			Usage: "`FILE` with more MIG configs; if a name is repeated, a generated config and a config of config-file take precedence",
 		},
 		&cli.StringFlag{
 			Name: "default-config", EnvVars: []string{"DEFAULT_CONFIG"}, Destination: &s.defaultConfig,
-			Usage: "`NAME` of the config of a Node without the label " + manager.ConfigLabel + "; if empty, the GPUs of such a node stay as they are",
+			Usage: "`NAME` of the config of a Node without the label " + manager.ConfigLabel + "; if empty, the agent does not change the GPUs of such a node",
 		},
 	}
 }
@@ -42,7 +42,7 @@ func (s *settings) usersFlags() []cli.Flag {
 	return []cli.Flag{
 		cmdline.Enum(&cli.StringFlag{
 			Name: "gpu-pods", EnvVars: []string{"GPU_PODS"}, Value: string(manager.WaitForPods), Destination: (*string)(&s.options.Policy),
-			Usage: "`POLICY` for pods that hold what a change destroys: " + text.OneOf(manager.Policies()) + " (until they end)",
+			Usage: "`POLICY` for pods that use a GPU or MIG device that must change: " + text.OneOf(manager.Policies()) + " (until the pods end)",
 		}, manager.Policies()...),
 		&cli.BoolFlag{
 			Name: "cordon", EnvVars: []string{"CORDON"}, Destination: &s.options.Cordon,
@@ -50,15 +50,15 @@ func (s *settings) usersFlags() []cli.Flag {
 		},
 		cmdline.Positive(&cli.DurationFlag{
 			Name: "poll-interval", EnvVars: []string{"POLL_INTERVAL"}, Value: 2 * time.Second, Destination: &s.options.Poll,
-			Usage: "`TIME` between two looks at who uses a GPU, while a change waits for it",
+			Usage: "`TIME` between two checks for users of a GPU, while a change waits for them",
 		}),
 		&cli.PathFlag{
 			Name: "pod-resources-kubelet-socket", EnvVars: []string{"POD_RESOURCES_KUBELET_SOCKET"}, Value: podresources.Socket, Destination: &s.kubeletSocket,
-			Usage: "`SOCKET` on which the kubelet says which containers hold which GPUs",
+			Usage: "`SOCKET` of the kubelet's pod resources API, which lists the GPUs of each container",
 		},
 		&cli.PathFlag{
 			Name: "pod-logs-dir", EnvVars: []string{"POD_LOGS_DIR"}, Value: "/var/log/pods", Destination: &s.podLogs,
-			Usage: "`FOLDER` in which the kubelet has the logs of pods, whose names tell the pods of processes",
+			Usage: "`FOLDER` with the kubelet's logs of pods; the agent finds the pod of a process by the names in it",
 		},
 	}
 }
@@ -80,22 +80,22 @@ func (s *settings) hostFlags(shutdown []string) []cli.Flag {
 		},
 		&cli.BoolFlag{
 			Name: "with-reboot", Aliases: []string{"r"}, EnvVars: []string{"WITH_REBOOT"}, Destination: &s.options.Reboot,
-			Usage: "reboot the host, once for a config, where a MIG mode takes effect only after that",
+			Usage: "reboot the host if a change of the MIG mode needs it, once for each config",
 		},
 	}
 }
 
 // ignoredFlags returns NVIDIA's flags that have no effect on this agent.
 func ignoredFlags() []cli.Flag {
-	const follow = "other agents notice what changes themselves"
+	const follow = "the other agents notice changed MIG devices by themselves"
 	return []cli.Flag{
 		agent.Ignored("kubeconfig", "KUBECONFIG", "the agent uses the service account of its pod"),
 		agent.Ignored("reconfigure-script", "RECONFIGURE_SCRIPT", "the agent changes the GPUs itself", "s"),
 		agent.Ignored("host-nvidia-dir", "HOST_NVIDIA_DIR", "nothing is installed on the host", "i"),
 		agent.Ignored("host-mig-manager-state-file", "HOST_MIG_MANAGER_STATE_FILE", "the unit for hosts without Kubernetes must not run beside the agent", "o"),
-		agent.Ignored("host-kubelet-systemd-service", "HOST_KUBELET_SYSTEMD_SERVICE", "the kubelet need not be stopped", "k"),
+		agent.Ignored("host-kubelet-systemd-service", "HOST_KUBELET_SYSTEMD_SERVICE", "the agent does not stop the kubelet", "k"),
 		agent.Ignored("default-gpu-clients-namespace", "DEFAULT_GPU_CLIENTS_NAMESPACE", follow, "p"),
-		agent.Ignored("dev-root-ctr-path", "DEV_ROOT_CTR_PATH", "the agent makes no CDI specs", "j"),
+		agent.Ignored("dev-root-ctr-path", "DEV_ROOT_CTR_PATH", "the agent does not write CDI specs", "j"),
 		agent.IgnoredSwitch("cdi-enabled", "CDI_ENABLED", follow),
 		agent.Ignored("nvidia-cdi-hook-path", "NVIDIA_CDI_HOOK_PATH", follow),
 	}

@@ -46,7 +46,7 @@ func newApp(debug, shutdown []string) agent.App {
 	s := &settings{options: manager.Options{RebootPause: rebootPause}}
 	return agent.App{
 		Name:  name,
-		Usage: "divides the GPUs of this node into MIG devices, as a config and a label of the node say",
+		Usage: "divides the GPUs of this node into MIG devices, by the config that a label of the Node selects",
 		Flags: slices.Concat(
 			s.host.Flags("t", "a", "b"), s.commandFlags(debug), s.followFlags(), s.usersFlags(), s.hostFlags(shutdown), ignoredFlags(),
 		),
@@ -63,7 +63,7 @@ func Parted() agent.App {
 	s := &settings{}
 	return agent.App{
 		Name:      parted,
-		Usage:     "divides the GPUs of this node into MIG devices, as a config says",
+		Usage:     "divides the GPUs of this node into MIG devices, by a config",
 		Flags:     append(s.host.Flags(), s.commandFlags([]string{"d"})...),
 		Host:      &s.host,
 		Commands:  s.commands(),
@@ -94,11 +94,11 @@ func (s *settings) commandFlags(debug []string) []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
 			Name: "state-dir", EnvVars: []string{"STATE_DIR"}, Value: "/var/lib/nvidia-mig-manager", Destination: &s.stateDir,
-			Usage: "`FOLDER` with what has to outlive the process: the journal of changes under way",
+			Usage: "`FOLDER` for the journal of unfinished changes, which must survive restarts",
 		},
 		&cli.BoolFlag{
 			Name: "debug", Aliases: debug, EnvVars: []string{"MIG_PARTED_DEBUG"}, Destination: &s.debug,
-			Usage: "log what commands do, as --log-level debug does; also as -d",
+			Usage: "log each step of a command, as with --log-level debug",
 		},
 	}
 }

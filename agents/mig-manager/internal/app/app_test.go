@@ -72,7 +72,7 @@ func TestFlagsOfNVIDIAsMIGManager(t *testing.T) {
 		for _, args := range [][]string{short, long} {
 			var out, errs bytes.Buffer
 			code := agent.Exec(t.Context(), app.Named("/usr/bin/"+name), append([]string{name}, args...), &out, &errs)
-			if code != 2 || !strings.Contains(errs.String(), "the agent follows a label of its Node") || strings.Contains(errs.String(), "unknown") {
+			if code != 2 || !strings.Contains(errs.String(), "the agent reads a label of its Node") || strings.Contains(errs.String(), "unknown") {
 				t.Errorf("%s %q: exit code %d: %s", name, args, code, errs.String())
 			}
 		}
@@ -140,11 +140,11 @@ func TestPlanForABoard(t *testing.T) {
 func TestPlanForASnapshot(t *testing.T) {
 	two := file(t, head+"  x:\n  - {devices: [0], mig-enabled: true, mig-devices: {1g.5gb: 1, 2g.10gb: 1}}\n  - {devices: [1], mig-enabled: true, mig-devices: {}}\n")
 	code, out, errs := run(t, "plan", "-f", two, "--snapshot", "testdata/snapshot.json", "--draw")
-	if code != 0 || !strings.Contains(errs, "gpu is not selected by the config, it stays as it is") {
+	if code != 0 || !strings.Contains(errs, "the config does not select gpu, leaving it unchanged") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	golden.Assert(t, out, "plan-snapshot.golden")
-	fails(t, "GPU 2 cannot be read: nvmlDeviceGetHandleByIndex_v2: GPU is lost: repair or reset it",
+	fails(t, "GPU 2 cannot be read: nvmlDeviceGetHandleByIndex_v2: GPU is lost: reset or repair it",
 		"plan", "-f", defaults, "-c", "all-disabled", "--snapshot", "testdata/snapshot.json")
 }
 
@@ -182,7 +182,7 @@ func TestPlanRejects(t *testing.T) {
 		"a broken config":      {[]string{"-f", file(t, "version: v1\n")}, "mig-configs: is missing: must be at least one config by its name"},
 		"a snapshot of others": {[]string{"-f", impossible, "--snapshot", file(t, `{"gpus": []}`)}, "it must be the output of the command snapshot"},
 		"an empty snapshot":    {[]string{"-f", impossible, "--snapshot", file(t, `[]`)}, "it has no GPUs"},
-		"a GPU twice":          {[]string{"-f", impossible, "--snapshot", file(t, `[{"uuid": "GPU-1"}, {"index": 1, "uuid": "GPU-1"}]`)}, "GPU 1 has no UUID of its own"},
+		"a GPU twice":          {[]string{"-f", impossible, "--snapshot", file(t, `[{"uuid": "GPU-1"}, {"index": 1, "uuid": "GPU-1"}]`)}, "the UUID of GPU 1 is missing or not unique"},
 		"a format":             {[]string{"-f", impossible, "-o", "xml"}, `flag --output-format (environment variable MIG_PLAN_OUTPUT_FORMAT): invalid value "xml": must be text or json`},
 		"an argument":          {[]string{"now"}, `unexpected argument "now"`},
 	} {
@@ -205,7 +205,7 @@ func TestValidate(t *testing.T) {
 	prints(t, "validate defaults", "validate", "-f", defaults)
 	const mixed = "testdata/mixed.yaml"
 	code, out, errs := run(t, "validate", "-f", mixed)
-	if code != 1 || !strings.Contains(errs, `unknown product, what the config asks of it is not checked" device_filter=0x999910DE config=future`) ||
+	if code != 1 || !strings.Contains(errs, `unknown product, not checking its devices in the config" device_filter=0x999910DE config=future`) ||
 		!strings.HasSuffix(errs, "nvidia-mig-parted: 4 of 6 configs are not valid\n") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}

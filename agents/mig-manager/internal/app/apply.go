@@ -14,15 +14,15 @@ import (
 
 func (s *settings) applyCommand() *cli.Command {
 	o := &command{settings: s}
-	flags := append(o.configFlags("config to apply; may be left out if the file has only one"),
+	flags := append(o.configFlags("config to apply; optional if the file has only one config"),
 		&cli.BoolFlag{
 			Name: "skip-reset", Aliases: []string{"s"}, EnvVars: []string{"MIG_PARTED_SKIP_RESET"}, Destination: &o.skipReset,
-			Usage: "leave a change of the MIG mode that needs a reset of the GPU pending",
+			Usage: "do not reset GPUs; a change of the MIG mode that needs a reset stays pending",
 		},
-		o.modeFlag("change only the MIG mode, and make no MIG devices"),
+		o.modeFlag("change only the MIG mode, without creating MIG devices"),
 	)
 	return &cli.Command{
-		Name: "apply", Usage: "bring the GPUs to the MIG devices of a config, if they do not have them",
+		Name: "apply", Usage: "create the MIG devices of a config, unless the GPUs have them already",
 		Flags: append(flags, o.hookFlags()...), Action: s.action(o.apply),
 	}
 }
@@ -46,10 +46,10 @@ func (s *settings) restoreCommand() *cli.Command {
 	o := &command{settings: s}
 	flags := []cli.Flag{
 		o.checkpointFlag("`FILE` with the checkpoint; - for standard input"),
-		o.modeFlag("restore only the MIG mode, and make no MIG devices"),
+		o.modeFlag("restore only the MIG mode, without creating MIG devices"),
 	}
 	return &cli.Command{
-		Name: "restore", Usage: "bring the GPUs to the MIG modes and layouts of a checkpoint, each instance at its place",
+		Name: "restore", Usage: "restore the MIG modes and layouts of a checkpoint, with the placement of each instance",
 		Flags: append(flags, o.hookFlags()...), Action: s.action(o.restore),
 	}
 }

@@ -19,23 +19,23 @@ func (e *notApplied) Error() string {
 
 func (s *settings) assertCommand() *cli.Command {
 	o := &command{settings: s}
-	flags := append(o.configFlags("config to compare with; may be left out if the file has only one"),
+	flags := append(o.configFlags("config to compare with; optional if the file has only one config"),
 		o.modeFlag("compare only the MIG mode"),
 		&cli.BoolFlag{
 			Name: "valid-config", Aliases: []string{"a"}, EnvVars: []string{"MIG_PARTED_VALID_CONFIG"}, Destination: &o.validOnly,
-			Usage: "only check that the file is valid and has the config",
+			Usage: "check only that the file is valid and has the config",
 		},
 		&cli.BoolFlag{
 			Name: "all-gpus", EnvVars: []string{"MIG_PARTED_ALL_GPUS"}, Destination: &o.allGPUs,
-			Usage: "fail also if the config does not select each GPU of the node, as mig-parted does",
+			Usage: "also fail if the config does not select every GPU of the node, as mig-parted does",
 		},
 		cmdline.Enum(&cli.StringFlag{
 			Name: "exit-codes", EnvVars: []string{"MIG_PARTED_EXIT_CODES"}, Value: "mig-parted", Destination: &o.exitCodes,
-			Usage: "`CODES` of the exit: mig-parted for 1 on any failure; detailed for 1 if the config is not applied, and 2 for an error",
+			Usage: "exit `CODES`: mig-parted (1 for any failure), or detailed (1 if the config is not applied, 2 for an error)",
 		}, "mig-parted", "detailed"),
 	)
 	return &cli.Command{
-		Name: "assert", Usage: "check that the GPUs have the MIG devices of a config",
+		Name: "assert", Usage: "check whether the GPUs have the MIG devices of a config",
 		Flags: flags, Action: s.action(o.assert),
 	}
 }

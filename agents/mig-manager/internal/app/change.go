@@ -24,11 +24,11 @@ func (o *command) hookFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
 			Name: "hooks-file", Aliases: []string{"k"}, EnvVars: []string{"MIG_PARTED_HOOKS_FILE"}, Destination: &o.hooksFile,
-			Usage: "`FILE` with programs to run before and after changes",
+			Usage: "`FILE` with hooks: programs that run before and after changes",
 		},
 		cmdline.Check(&cli.DurationFlag{
 			Name: "hook-timeout", EnvVars: []string{"MIG_PARTED_HOOK_TIMEOUT"}, Value: 10 * time.Minute, Destination: &o.hookLimit,
-			Usage: "`TIME` after which a hook is ended, and has failed; 0 for no limit",
+			Usage: "`TIME` limit of a hook, which then is killed and fails; 0 for no limit",
 		}, "a duration of at least 0", func(d time.Duration) bool { return d >= 0 }),
 	}
 }
@@ -92,7 +92,7 @@ func (ch change) execute(ctx context.Context) (err error) {
 	}
 	req.Seen, req.ModeOnly = seen, ch.command.modeOnly
 	if err := ch.recover(ctx, req); err != nil {
-		ch.log.Warn("cannot end all of an earlier change of mig layouts, continuing with this one", "err", err)
+		ch.log.Warn("cannot recover from an interrupted change of mig layouts, continuing with this change", "err", err)
 	}
 	p, err := ch.node.Plan(ctx, req)
 	if err != nil {
@@ -151,7 +151,7 @@ func waiting(p apply.Plan, req apply.Request) error {
 	var errs []error
 	for _, c := range p.GPUs {
 		if req.SkipReset && !req.ModeOnly && c.Target.Enabled != c.Target.Pending && len(req.Desired[c.GPU.UUID].Devices) > 0 {
-			errs = append(errs, fmt.Errorf("GPU %d gets no MIG devices yet: its MIG mode is on after a reset, which --skip-reset skips: reset it, and apply the config again", c.GPU.Index))
+			errs = append(errs, fmt.Errorf("GPU %d has no MIG devices yet, because its MIG mode turns on at the next reset and --skip-reset is set: reset the GPU, then apply the config again", c.GPU.Index))
 		}
 	}
 	return errors.Join(errs...)

@@ -18,7 +18,7 @@ import (
 func (s *settings) exportCommand() *cli.Command {
 	o := &command{settings: s}
 	return &cli.Command{
-		Name: "export", Usage: "print the MIG modes and devices that the GPUs have, as a config file",
+		Name: "export", Usage: "print the MIG modes and MIG devices of the GPUs as a config file",
 		Flags: []cli.Flag{
 			o.formatFlag("MIG_PARTED_OUTPUT_FORMAT", "yaml", "json"),
 			&cli.StringFlag{
@@ -33,7 +33,7 @@ func (s *settings) exportCommand() *cli.Command {
 			}
 			for _, g := range gpus {
 				if g.Fault != nil {
-					log.Warn("gpu cannot be read, it is left out", "gpu", g.Index, "err", g.Fault)
+					log.Warn("cannot read gpu, leaving it out", "gpu", g.Index, "err", g.Fault)
 				}
 			}
 			return o.printConfig(c, migconfig.Export(o.label, gpus))
@@ -44,14 +44,14 @@ func (s *settings) exportCommand() *cli.Command {
 func (s *settings) generateCommand() *cli.Command {
 	o := &command{settings: s}
 	return &cli.Command{
-		Name: "generate", Aliases: []string{"generate-config"}, Usage: "print a config file with all profiles that the GPUs have; also as generate-config",
+		Name: "generate", Aliases: []string{"generate-config"}, Usage: "print a config file with all MIG profiles of the GPUs",
 		Flags: []cli.Flag{
 			&cli.PathFlag{
 				Name: "output-file", Aliases: []string{"f"}, EnvVars: []string{"MIG_PARTED_OUTPUT_FILE"}, Destination: &o.output,
 				Usage: "`FILE` to write; empty or - for standard output",
 			},
 			o.formatFlag("MIG_PARTED_OUTPUT_FORMAT", "yaml", "json"),
-			o.boardFlag("`NAME` of a board to generate the file for, without a GPU"),
+			o.boardFlag("`NAME` of a board: print its profiles, also on a machine without GPUs"),
 		},
 		Action: s.action(o.generate),
 	}
@@ -87,7 +87,7 @@ func (o *command) printConfig(c *cli.Context, config migconfig.Config) error {
 func (s *settings) checkpointCommand() *cli.Command {
 	o := &command{settings: s}
 	return &cli.Command{
-		Name: "checkpoint", Usage: "save the MIG modes and layouts that the GPUs have, for restore",
+		Name: "checkpoint", Usage: "save the MIG modes and layouts of the GPUs, for restore",
 		Flags: []cli.Flag{o.checkpointFlag("`FILE` to write; - for standard output")},
 		Action: s.action(func(c *cli.Context, log *slog.Logger) error {
 			if o.checkpoint == "" {

@@ -19,18 +19,18 @@ import (
 
 func (s *settings) planCommand() *cli.Command {
 	o := &command{settings: s}
-	flags := append(o.configFlags("config to plan; may be left out if the file has only one"),
+	flags := append(o.configFlags("config to plan; optional if the file has only one config"),
 		o.modeFlag("plan only the change of the MIG mode"),
 		&cli.PathFlag{
 			Name: "snapshot", EnvVars: []string{"MIG_PARTED_SNAPSHOT"}, Destination: &o.snapshot,
 			Usage: "`FILE` with the output of the command snapshot, to plan for its GPUs; - for standard input",
 		},
-		o.boardFlag("`NAME` of a board to plan for an empty GPU of, without a GPU"),
-		&cli.BoolFlag{Name: "draw", EnvVars: []string{"MIG_PARTED_DRAW"}, Destination: &o.draw, Usage: "draw the layouts"},
+		o.boardFlag("`NAME` of a board: plan for an empty GPU of this board, also on a machine without GPUs"),
+		&cli.BoolFlag{Name: "draw", EnvVars: []string{"MIG_PARTED_DRAW"}, Destination: &o.draw, Usage: "also draw the layouts"},
 		o.formatFlag("MIG_PLAN_OUTPUT_FORMAT", "text", "json"),
 	)
 	return &cli.Command{
-		Name: "plan", Usage: "print what apply would do, or why that is not possible; changes nothing",
+		Name: "plan", Usage: "print the changes that apply would make, or why they are not possible; changes nothing",
 		Flags: flags, Action: s.action(o.plan),
 	}
 }
@@ -137,7 +137,7 @@ func readSnapshot(path string) ([]mig.GPU, error) {
 	ids := map[gpu.UUID]bool{}
 	for _, g := range gpus {
 		if g.Fault == nil && (!g.UUID.Valid() || ids[g.UUID]) {
-			return nil, fmt.Errorf("read snapshot %s: GPU %d has no UUID of its own: it must be the output of the command snapshot", name, g.Index)
+			return nil, fmt.Errorf("read snapshot %s: the UUID of GPU %d is missing or not unique: it must be the output of the command snapshot", name, g.Index)
 		}
 		ids[g.UUID] = true
 		g.Layout.Sort()

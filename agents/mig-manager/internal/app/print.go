@@ -65,7 +65,7 @@ func printChange(out io.Writer, c apply.Change) {
 		printMode(c, step)
 	}
 	for _, h := range c.Holders {
-		fmt.Fprintf(out, "  in the way: %s\n", h)
+		fmt.Fprintf(out, "  in use by: %s\n", h)
 	}
 }
 

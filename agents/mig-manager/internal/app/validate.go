@@ -22,7 +22,7 @@ func (s *settings) validateCommand() *cli.Command {
 	return &cli.Command{
 		Name: "validate", Usage: "check a config file against all known boards, without a GPU",
 		Flags: append(o.configFlags("only config to check; empty for all"),
-			o.boardFlag("`NAME` of a board that must be able to have each config; empty for at least one of all"),
+			o.boardFlag("`NAME` of a board that must support each config; if empty, one known board must"),
 			o.formatFlag("MIG_VALIDATE_OUTPUT_FORMAT", "text", "json"),
 		),
 		Action: s.action(o.validate),
@@ -143,7 +143,7 @@ func (v *verdict) nearest(products []boards.Product) string {
 		infeasible := (*plan.Infeasible)(nil)
 		unknown := func(c plan.Cause) bool { return c.Limit == plan.UnknownProfile }
 		if errors.As(v.why[p.Name], &infeasible) && !slices.ContainsFunc(infeasible.Causes, unknown) {
-			return fmt.Sprintf("no known board can have it; %s: %v", p.Name, infeasible)
+			return fmt.Sprintf("no known board supports it; %s: %v", p.Name, infeasible)
 		}
 	}
 	return "no known board has all of its profiles"
@@ -173,7 +173,7 @@ func warnUnknown(config migconfig.Config, names []string, log *slog.Logger) {
 		for _, item := range config.Entries[name] {
 			for _, f := range item.Filters {
 				if _, ok := boards.Find(gpu.PCI{DeviceID: f.Device}, 0); !ok && !seen[f.Device] {
-					log.Warn("unknown product, what the config asks of it is not checked", "device_filter", f, "config", name)
+					log.Warn("unknown product, not checking its devices in the config", "device_filter", f, "config", name)
 				}
 				seen[f.Device] = true
 			}

@@ -158,7 +158,7 @@ func TestWhatCannotBeRolledBackIsRecoveredLater(t *testing.T) {
 			before, req := r.state(), r.ask(map[int]string{0: "3g.40gb 4g.40gb"})
 			r.run("set nvmlDeviceCreateGpuInstanceWithPlacement.return=999")
 			res, err := r.a.Apply(t.Context(), req)
-			if err == nil || !strings.Contains(err.Error(), "could not be rolled back") {
+			if err == nil || !strings.Contains(err.Error(), "the rollback failed") {
 				t.Errorf("Apply() = %v", err)
 			}
 			expect(t, "outcomes", outcomes(res), []apply.Outcome{apply.Unfinished})

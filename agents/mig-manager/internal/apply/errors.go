@@ -25,7 +25,7 @@ type InUse struct {
 // Error names the GPU, the users and the fix.
 func (e *InUse) Error() string {
 	if len(e.Holders) == 0 {
-		return fmt.Sprintf("GPU %d (%s) is in use, and the driver lists no process of it: %s", e.Index, e.GPU, e.suspects())
+		return fmt.Sprintf("GPU %d (%s) is in use, but the driver lists no process that uses it: %s", e.Index, e.GPU, e.suspects())
 	}
 	return fmt.Sprintf("GPU %d (%s) is in use by %s: end it, or wait for it", e.Index, e.GPU, named(e.Holders))
 }
@@ -87,5 +87,5 @@ type RebootError struct {
 
 // Error names the GPU, the reason and the fix.
 func (e *RebootError) Error() string {
-	return fmt.Sprintf("GPU %d (%s) needs a reboot of the node for its MIG mode: %s", e.Index, e.GPU, e.Reason)
+	return fmt.Sprintf("GPU %d (%s) needs a reboot of the node to change its MIG mode: %s", e.Index, e.GPU, e.Reason)
 }

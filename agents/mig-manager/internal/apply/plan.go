@@ -99,7 +99,7 @@ func unanswered(g mig.GPU, err error) error {
 	if _, failed := errors.AsType[*nvml.Error](err); g.Fault == nil && (!failed || nvml.DriverGone(err)) {
 		return nil
 	}
-	return fmt.Errorf("GPU %d (%s) does not answer, nothing of it is changed: %w: repair or reset it", g.Index, g.UUID, err)
+	return fmt.Errorf("GPU %d (%s) does not answer, leaving it unchanged: %w: reset or repair it", g.Index, g.UUID, err)
 }
 
 // change returns the change of a GPU for a request.

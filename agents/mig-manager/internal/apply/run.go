@@ -96,7 +96,7 @@ func (a *Applier) Recover(ctx context.Context, req Request) (Result, error) {
 	}
 	held, err := a.held(ctx, req.Seen)
 	if err != nil {
-		return Result{}, fmt.Errorf("recover MIG layouts: who holds MIG devices is not known: %w", err)
+		return Result{}, fmt.Errorf("recover MIG layouts: find the users of the MIG devices: %w", err)
 	}
 	// Do not claim the lease for a recovery that is not possible now: the other agents would close
 	// their handles.
@@ -137,7 +137,7 @@ func (a *Applier) held(ctx context.Context, seen *Observation) (map[gpu.UUID][]m
 func (a *Applier) journal() (journal, error) {
 	j, err := store(a.cfg.StateDir).load()
 	if bad, ok := errors.AsType[*BadJournal](err); ok {
-		a.cfg.Log.Warn("the journal is not readable, continuing with what the gpus are", "journal", bad.Path, "moved_to", bad.Aside, "err", bad.Err)
+		a.cfg.Log.Warn("cannot read the journal, continuing with the present layouts of the gpus", "journal", bad.Path, "moved_to", bad.Aside, "err", bad.Err)
 		return journal{}, nil
 	}
 	return j, err
@@ -208,16 +208,16 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map
 	for _, e := range slices.Clone(j.GPUs) {
 		if o.gone(e.UUID) {
 			if err := o.checkVisible(); err != nil {
-				errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): %w; the journal keeps it", e.Index, e.UUID, err))
+				errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): %w; it stays in the journal", e.Index, e.UUID, err))
 				continue
 			}
-			o.cfg.Log.Warn("a gpu whose mig layout was not finished is not on the node any more, forgetting it", "gpu", e.Index, "uuid", e.UUID)
+			o.cfg.Log.Warn("a gpu with an unfinished mig change is no longer on the node, removing it from the journal", "gpu", e.Index, "uuid", e.UUID)
 			j.drop(e.UUID)
 			continue
 		}
 		at := slices.IndexFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == e.UUID && g.Fault == nil })
 		if at < 0 {
-			errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): it does not answer; the journal keeps it", e.Index, e.UUID))
+			errs = append(errs, fmt.Errorf("recover MIG layout of GPU %d (%s): it does not answer; it stays in the journal", e.Index, e.UUID))
 			continue
 		}
 		g := o.gpus[at]
@@ -249,7 +249,7 @@ func (o *observer) recover(j *journal, wanted map[gpu.UUID]mig.Desired, held map
 		return Plan{}, errors.Join(errs...)
 	}
 	for _, err := range errs {
-		o.cfg.Log.Warn("cannot recover a mig layout now, the journal keeps it", "err", err)
+		o.cfg.Log.Warn("cannot recover a mig layout now, keeping it in the journal", "err", err)
 	}
 	return p, nil
 }
@@ -264,7 +264,7 @@ func (o *observer) gone(id gpu.UUID) bool {
 func (o *observer) checkVisible() error {
 	devices, err := pci.Scan(o.cfg.Sys)
 	if err != nil {
-		return fmt.Errorf("whether it is on the node is not known: %w", err)
+		return fmt.Errorf("check whether it is on the node: %w", err)
 	}
 	bound := 0
 	for _, d := range devices {
@@ -275,7 +275,7 @@ func (o *observer) checkVisible() error {
 	if len(o.gpus) >= bound {
 		return nil
 	}
-	return fmt.Errorf("NVML shows %d of the %d GPUs of the node to this process, and not this one: recover it where all are visible, as on the host", len(o.gpus), bound)
+	return fmt.Errorf("NVML shows this process only %d of the %d GPUs of the node, without this GPU: run mig-manager apply where all GPUs are visible, for example on the host", len(o.gpus), bound)
 }
 
 // satisfies reports whether a GPU has the desired state.

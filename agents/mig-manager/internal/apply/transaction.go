@@ -81,7 +81,7 @@ func (t *transaction) run(ctx context.Context, plan func(*partition.View) (Plan,
 			p = planned
 			units := t.addToJournal(p, v)
 			if err := store(t.cfg.StateDir).save(t.journal); err != nil {
-				return nil, fmt.Errorf("nothing is changed without a journal: %w", err)
+				return nil, fmt.Errorf("no GPU is changed, because the journal cannot be written: %w", err)
 			}
 			return units, nil
 		}, err
@@ -109,7 +109,7 @@ func (t *transaction) run(ctx context.Context, plan func(*partition.View) (Plan,
 	r.sort()
 	if err := store(t.cfg.StateDir).save(t.journal); err != nil {
 		// The journal is read at the next start, which then changes nothing.
-		t.cfg.Log.Warn("cannot update the journal, it is read again at the next start", "err", err)
+		t.cfg.Log.Warn("cannot update the journal, reading it again at the next start", "err", err)
 	}
 	return r, nil
 }
@@ -198,11 +198,11 @@ func (t *transaction) rollBack(ctx context.Context, u unit) Outcome {
 	for i, m := range u {
 		own := causes[i]
 		if own == nil {
-			own = fmt.Errorf("it is reset only together with others on its NVLink fabric: %w", cause)
+			own = fmt.Errorf("it can be reset only together with the other GPUs of its NVLink fabric: %w", cause)
 		}
-		m.err = fmt.Errorf("change MIG layout of GPU %d (%s): %w; the GPU is as before", m.index, m.id, own)
+		m.err = fmt.Errorf("change MIG layout of GPU %d (%s): %w; the GPU has its previous layout", m.index, m.id, own)
 		if outcome == Unfinished {
-			m.err = fmt.Errorf("change MIG layout of GPU %d (%s): %w; it could not be rolled back, the journal keeps it: %w", m.index, m.id, own, undo)
+			m.err = fmt.Errorf("change MIG layout of GPU %d (%s): %w; the rollback failed, and the change stays in the journal: %w", m.index, m.id, own, undo)
 		}
 	}
 	return outcome

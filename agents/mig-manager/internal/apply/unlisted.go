@@ -26,9 +26,9 @@ func (e *InTheWay) Error() string {
 		names = append(names, u.String())
 		fixes = append(fixes, fmt.Sprintf("nvidia-smi mig -dci -gi %d -i %d; nvidia-smi mig -dgi -gi %d -i %d", u.ID, e.Index, u.ID, e.Index))
 	}
-	text := fmt.Sprintf("%s would have to go, and could not be made again: destroy it (%s)", strings.Join(names, ", "), strings.Join(fixes, "; "))
+	text := fmt.Sprintf("%s is in the way, and the agent could not create it again: destroy it by hand (%s)", strings.Join(names, ", "), strings.Join(fixes, "; "))
 	if e.Err != nil {
-		text += fmt.Sprintf(", or ask for what fits beside it: %s", e.Err)
+		text += fmt.Sprintf(", or select MIG devices that fit beside it: %s", e.Err)
 	}
 	return text
 }

@@ -63,7 +63,7 @@ func TestUnlistedInstancesStay(t *testing.T) {
 			in.Placement.Start = 2
 		}
 	}
-	if _, err := a.Plan(t.Context(), req); err == nil || !strings.Contains(err.Error(), "would have to go") {
+	if _, err := a.Plan(t.Context(), req); err == nil || !strings.Contains(err.Error(), "is in the way") {
 		t.Errorf("a checkpoint with another instance at the place: %v", err)
 	}
 }

@@ -120,7 +120,7 @@ func (w *work) prepare(m *member, to mig.State) error {
 		m.reset = true
 		return nil
 	default:
-		return fmt.Errorf("set MIG mode: the driver reported success, and the mode is still %s", modeText(g.Enabled))
+		return fmt.Errorf("set MIG mode: the driver reported success, but the mode is still %s", modeText(g.Enabled))
 	}
 }
 
@@ -165,7 +165,7 @@ func (w *work) finishOne(m *member, to mig.State) error {
 		return err
 	}
 	if !g.Layout.Equal(to.Layout) {
-		return fmt.Errorf("the driver reported success, and the layout differs: %v instead of %v", g.Layout.Devices(), to.Layout.Devices())
+		return fmt.Errorf("the driver reported success, but the layout differs: %v instead of %v", g.Layout.Devices(), to.Layout.Devices())
 	}
 	return nil
 }

@@ -72,21 +72,21 @@ func (c *Clients) Stop(ctx context.Context) error {
 	for _, name := range c.cfg.Units {
 		u, err := c.cfg.Host.unit(ctx, name)
 		if err != nil {
-			return fmt.Errorf("stop the clients of GPUs on the host: look whether %s runs: %w", name, err)
+			return fmt.Errorf("stop the GPU clients on the host: read the state of %s: %w", name, err)
 		}
 		if !u.active {
-			c.cfg.Log.Debug("unit of the host does not run, it is left alone", "unit", name, "load", u.load, "state", u.state)
+			c.cfg.Log.Debug("unit of the host is not running, leaving it stopped", "unit", name, "load", u.load, "state", u.state)
 			continue
 		}
 		triggers, err := c.cfg.Host.running(ctx, u.triggers)
 		if err != nil {
-			return fmt.Errorf("stop the clients of GPUs on the host: look what starts %s: %w", name, err)
+			return fmt.Errorf("stop the GPU clients on the host: find the units that start %s: %w", name, err)
 		}
 		// A socket does not start while its service runs. It comes after the service here, so that it
 		// starts first.
 		affected, err := c.cfg.Host.stoppedWith(ctx, append([]string{u.name}, triggers...))
 		if err != nil {
-			return fmt.Errorf("stop the clients of GPUs on the host: look what stops with %s: %w", name, err)
+			return fmt.Errorf("stop the GPU clients on the host: find the units that stop together with %s: %w", name, err)
 		}
 		stops = append(append(stops, triggers...), u.name)
 		j.add(affected)
@@ -111,7 +111,7 @@ func (c *Clients) stop(ctx context.Context, unit string) error {
 	if err := c.cfg.Host.Stop(ctx, unit); err != nil {
 		return fmt.Errorf("stop %s on the host: %w", unit, err)
 	}
-	c.cfg.Log.Info("unit of the host stopped, it is started again after the change", "unit", unit)
+	c.cfg.Log.Info("stopped unit of the host, starting it again after the change", "unit", unit)
 	return nil
 }
 
@@ -143,11 +143,11 @@ func (c *Clients) start(ctx context.Context, unit string) error {
 	defer cancel()
 	err := c.cfg.Host.Start(ctx, unit)
 	if err == nil {
-		c.cfg.Log.Info("unit of the host started again", "unit", unit)
+		c.cfg.Log.Info("started unit of the host again", "unit", unit)
 		return nil
 	}
 	if u, known := c.cfg.Host.unit(ctx, unit); known == nil && (u.load == masked || u.load == notFound) {
-		c.cfg.Log.Warn("unit of the host is masked or removed by now, it is not started again", "unit", unit, "load", u.load)
+		c.cfg.Log.Warn("unit of the host was masked or removed meanwhile, not starting it again", "unit", unit, "load", u.load)
 		return nil
 	}
 	return fmt.Errorf("start %s on the host: %w", unit, err)
@@ -166,11 +166,11 @@ func (c *Clients) read() (journal, error) {
 		return journal{}, nil
 	}
 	if err != nil {
-		return journal{}, fmt.Errorf("read which units of the host are stopped: %w", err)
+		return journal{}, fmt.Errorf("read the record of stopped units of the host: %w", err)
 	}
 	var j journal
 	if err := json.Unmarshal(data, &j); err != nil {
-		return journal{}, fmt.Errorf("read which units of the host are stopped: %s: %w: start them by hand, and remove the file", c.cfg.Journal, err)
+		return journal{}, fmt.Errorf("read the record of stopped units of the host: %s: %w: start the units by hand, and remove the file", c.cfg.Journal, err)
 	}
 	if j.BootID != c.cfg.BootID {
 		return journal{}, nil
@@ -182,7 +182,7 @@ func (c *Clients) read() (journal, error) {
 func (c *Clients) write(j journal) error {
 	if len(j.Stopped) == 0 {
 		if err := os.Remove(c.cfg.Journal); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("note that the units of the host run again: %w", err)
+			return fmt.Errorf("remove the record of stopped units of the host: %w", err)
 		}
 		return nil
 	}
@@ -192,10 +192,10 @@ func (c *Clients) write(j journal) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(c.cfg.Journal), 0o755); err != nil {
-		return fmt.Errorf("note which units of the host are stopped: %w", err)
+		return fmt.Errorf("record the stopped units of the host: %w", err)
 	}
 	if err := hostfs.WriteFile(c.cfg.Journal, data, 0o644); err != nil {
-		return fmt.Errorf("note which units of the host are stopped: %w", err)
+		return fmt.Errorf("record the stopped units of the host: %w", err)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ hooks:
 `
 	r, log := runner(read(t, strings.ReplaceAll(two, "POINT", "pre-apply-mode")))
 	err := r.Run(t.Context(), hooks.PreApplyMode)
-	want := "hook pre-apply-mode /bin/sh: exit status 3: see its output in the log, and mend the hook or remove it from h.yaml:5: hooks.pre-apply-mode[0]"
+	want := "hook pre-apply-mode /bin/sh: exit status 3: see its output in the log, then fix the hook, or remove it from h.yaml:5: hooks.pre-apply-mode[0]"
 	if err == nil || err.Error() != want {
 		t.Errorf("error:\n%v\nwant:\n%s", err, want)
 	}
@@ -241,7 +241,7 @@ hooks:
 	if strings.ContainsAny(log.String(), "\x1b\x00") {
 		t.Error("the log has control characters")
 	}
-	if want := "the hook prints more than is logged"; strings.Count(log.String(), want) != 1 {
+	if want := "the output of the hook is too long"; strings.Count(log.String(), want) != 1 {
 		t.Errorf("the log has not %q once:\n%s", want, log.String()[max(0, log.Len()-500):])
 	}
 }
@@ -262,15 +262,15 @@ func TestReadFile(t *testing.T) {
 		"writable for root's group": {func(_, file string) error { return os.Chmod(file, 0o664) }, ""},
 		"writable for a group": {
 			func(_, file string) error { return errors.Join(os.Chown(file, 0, 1234), os.Chmod(file, 0o664)) },
-			"hooks.yaml: group 1234 can change it, and root runs what it says: chmod g-w",
+			"hooks.yaml: group 1234 can change it, and so run programs as root: chmod g-w",
 		},
 		"in a folder for a group": {
 			func(folder, _ string) error { return errors.Join(os.Chown(folder, 0, 1234), os.Chmod(folder, 0o775)) },
 			"folder: group 1234 can change it",
 		},
-		"writable for all":               {func(_, file string) error { return os.Chmod(file, 0o646) }, "hooks.yaml: everyone can change it, and root runs what it says: chmod o-w"},
-		"of another user":                {func(_, file string) error { return os.Chown(file, 1234, 0) }, "hooks.yaml: user 1234 can change it, and root runs what it says: chown root"},
-		"in a folder for all":            {func(folder, _ string) error { return os.Chmod(folder, 0o777) }, "folder: everyone can change it"},
+		"writable for all":               {func(_, file string) error { return os.Chmod(file, 0o646) }, "hooks.yaml: every user can change it, and so run programs as root: chmod o-w"},
+		"of another user":                {func(_, file string) error { return os.Chown(file, 1234, 0) }, "hooks.yaml: user 1234 can change it, and so run programs as root: chown root"},
+		"in a folder for all":            {func(folder, _ string) error { return os.Chmod(folder, 0o777) }, "folder: every user can change it"},
 		"in a folder of another":         {func(folder, _ string) error { return os.Chown(folder, 1234, 0) }, "folder: user 1234 can change it"},
 		"a pipe":                         {func(_, file string) error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) }, "not a regular file"},
 		"missing":                        {func(_, file string) error { return os.Remove(file) }, "no such file or directory"},

@@ -73,7 +73,7 @@ func (r Runner) run(ctx context.Context, p Point, h Hook) error {
 	if h.Dir != "" {
 		// The error of exec would not distinguish a missing folder from a missing program.
 		if _, err := os.Stat(h.Dir); err != nil {
-			return fmt.Errorf("hook %s %s: workdir: %w: mend the hook or remove it from %s", p, h.Command, err, h.At)
+			return fmt.Errorf("hook %s %s: workdir: %w: fix the hook, or remove it from %s", p, h.Command, err, h.At)
 		}
 	}
 	err := output(cmd, log)
@@ -84,9 +84,9 @@ func (r Runner) run(ctx context.Context, p Point, h Hook) error {
 	case whole.Err() != nil:
 		return fmt.Errorf("hook %s %s: %w", p, h.Command, context.Cause(whole))
 	case ctx.Err() != nil:
-		return fmt.Errorf("hook %s %s: it took longer than %s: mend it, or raise the limit of hooks: %s", p, h.Command, r.Limit, h.At)
+		return fmt.Errorf("hook %s %s: it took longer than %s: fix the hook in %s, or set --hook-timeout to a longer time", p, h.Command, r.Limit, h.At)
 	case err != nil:
-		return fmt.Errorf("hook %s %s: %w: see its output in the log, and mend the hook or remove it from %s", p, h.Command, err, h.At)
+		return fmt.Errorf("hook %s %s: %w: see its output in the log, then fix the hook, or remove it from %s", p, h.Command, err, h.At)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func output(cmd *exec.Cmd, log *slog.Logger) error {
 			switch {
 			case left < 0:
 			case left < len(line):
-				log.Warn("the hook prints more than is logged, the rest is left out", "limit", maxOutput)
+				log.Warn("the output of the hook is too long, not logging the rest", "limit", maxOutput)
 				left = -1
 			default:
 				log.Info("hook output", "line", line)
@@ -127,7 +127,7 @@ func output(cmd *exec.Cmd, log *slog.Logger) error {
 	_ = in.Close()
 	<-logged
 	if errors.Is(err, exec.ErrWaitDelay) {
-		log.Info("the hook ended, and a process that it started goes on; its output is no longer read")
+		log.Info("the hook ended, but a process that it started still runs, not logging its output")
 		return nil
 	}
 	return err

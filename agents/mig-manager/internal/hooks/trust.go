@@ -58,11 +58,11 @@ func checkTrusted(path string) error {
 	shared := !info.IsDir() || info.Mode()&fs.ModeSticky == 0
 	switch {
 	case owner != 0 && owner != os.Geteuid() && strconv.Itoa(owner) != os.Getenv("SUDO_UID"):
-		return fmt.Errorf("%s: user %d can change it, and root runs what it says: chown root %[1]s", path, owner)
+		return fmt.Errorf("%s: user %d can change it, and so run programs as root: chown root %[1]s", path, owner)
 	case shared && info.Mode()&0o020 != 0 && group != 0 && group != os.Getegid() && strconv.Itoa(group) != os.Getenv("SUDO_GID"):
-		return fmt.Errorf("%s: group %d can change it, and root runs what it says: chmod g-w %[1]s", path, group)
+		return fmt.Errorf("%s: group %d can change it, and so run programs as root: chmod g-w %[1]s", path, group)
 	case shared && info.Mode()&0o002 != 0:
-		return fmt.Errorf("%s: everyone can change it, and root runs what it says: chmod o-w %[1]s", path)
+		return fmt.Errorf("%s: every user can change it, and so run programs as root: chmod o-w %[1]s", path)
 	}
 	return nil
 }

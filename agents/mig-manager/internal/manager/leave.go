@@ -23,7 +23,7 @@ func (m *Manager) uncordonAtEnd(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
 	if err := m.uncordon(ctx); err != nil {
-		m.cfg.Log.Error("cannot uncordon the node at the end: unless the agent starts again, uncordon it by hand", "err", err)
+		m.cfg.Log.Error("cannot uncordon the node at shutdown; if the agent does not start again, run kubectl uncordon", "err", err)
 	}
 }
 

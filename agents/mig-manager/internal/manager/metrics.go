@@ -30,9 +30,9 @@ func newMetrics() metrics {
 	m := metrics{
 		state: prometheus.NewGaugeVec(gauge("config_state", "1 for the state that nvidia.com/mig.config.state shows, 0 for the others."), []string{"state"}),
 		users: prometheus.NewGauge(gauge("waiting_for_users", "Number of containers and processes for which the change of the MIG layout waits.")),
-		took:  prometheus.NewGauge(gauge("last_change_seconds", "How long the last change took that succeeded; 0 if there was none.")),
+		took:  prometheus.NewGauge(gauge("last_change_seconds", "Duration of the last successful change; 0 if there was none.")),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "changes_total", Help: "Attempts to change the MIG layouts, by result: success, failed, or busy if something in use was in the way.",
+			Namespace: namespace, Name: "changes_total", Help: "Attempts to change the MIG layouts, by result: success, failed, or busy if a GPU or MIG device was in use.",
 		}, []string{"result"}),
 	}
 	m.setState("")

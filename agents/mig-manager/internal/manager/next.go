@@ -177,11 +177,11 @@ func (o Observation) failure() string {
 	case t.Rebooted:
 		return fmt.Sprintf("%s: it did not take effect after a reboot of the host; the agent tries again after %s", t.Err, formatDuration(o.Options.RebootPause))
 	case !o.Options.Reboot:
-		return fmt.Sprintf("%s: reboot the node, or let the agent do it (WITH_REBOOT=true); the agent tries again after %s", t.Err, formatDuration(o.Options.RebootPause))
+		return fmt.Sprintf("%s: reboot the node, or allow the agent to reboot it (WITH_REBOOT=true); the agent tries again after %s", t.Err, formatDuration(o.Options.RebootPause))
 	case t.Refused != nil:
 		return fmt.Sprintf("%s: %s", t.Err, t.Refused)
 	case t.Overdue:
-		return fmt.Sprintf("%s: the host was told to reboot and has not within %s: reboot it, or ask for another config; it is told again after %s", t.Err, formatDuration(rebootLimit), formatDuration(o.Options.RebootPause))
+		return fmt.Sprintf("%s: the host did not reboot within %s: reboot it by hand, or select another config; the agent tries the reboot again after %s", t.Err, formatDuration(rebootLimit), formatDuration(o.Options.RebootPause))
 	}
 	return t.Err.Error()
 }
@@ -199,9 +199,9 @@ func (o Observation) busy(users []mig.Holder, again time.Duration) Action {
 	a := Action{Kind: Hold, State: Pending, Users: users, After: again}
 	if o.Options.Policy == FailOnPods {
 		a.State = Failed
-		return a.withCause("what changes is in use")
+		return a.withCause("GPUs or MIG devices that must change are in use")
 	}
-	a = a.withCause("waiting for the users of what changes")
+	a = a.withCause("waiting for the users of GPUs or MIG devices that must change")
 	evict := o.Options.Policy == EvictPods && evictable(users)
 	if (evict || o.Options.Cordon) && !o.Node.Unschedulable {
 		a.Kind = Cordon
@@ -209,7 +209,7 @@ func (o Observation) busy(users []mig.Holder, again time.Duration) Action {
 	}
 	if evict {
 		a.Kind = Evict
-		return a.withCause("evicting the users of what changes")
+		return a.withCause("evicting the users of GPUs or MIG devices that must change")
 	}
 	return a
 }

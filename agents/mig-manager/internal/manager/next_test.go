@@ -193,7 +193,7 @@ func TestNext(t *testing.T) {
 		},
 		"the host has not rebooted": {
 			o: asked(reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Overdue = true, true }), kind: manager.Hold,
-			state: manager.Failed, cause: []string{"has not within 10 min", "told again after 1 h"}, after: time.Minute,
+			state: manager.Failed, cause: []string{"did not reboot within 10 min", "tries the reboot again after 1 h"}, after: time.Minute,
 		},
 		"the host has not rebooted, and it is time to tell it again": {
 			o: asked(reset, func(o *manager.Observation) {
@@ -223,7 +223,7 @@ func TestNext(t *testing.T) {
 		},
 		"the cordon ends if the host has not rebooted": {
 			o:    asked(cordoned, reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Overdue = true, true }),
-			kind: manager.Uncordon, state: manager.Failed, cause: []string{"has not"},
+			kind: manager.Uncordon, state: manager.Failed, cause: []string{"did not reboot"},
 		},
 		"a reboot is under way": {
 			o: asked(reset, func(o *manager.Observation) { o.Options.Reboot, o.Attempt.Rebooting = true, true }), kind: manager.Hold,

@@ -87,9 +87,9 @@ func describeUser(h mig.Holder) string {
 		who = "pod " + h.Pod.Namespace + "/" + h.Pod.Name
 		switch {
 		case isSystemPod(h):
-			who += ", which is of the cluster itself and not evicted (delete it by hand),"
+			who += ", which is in kube-system and is not evicted (delete it by hand),"
 		case h.Stays:
-			who += ", which no eviction keeps away (remove its DaemonSet or static manifest from the node),"
+			who += ", which comes back after an eviction (remove its DaemonSet or static manifest from the node),"
 		}
 	case h.Owner.Unit != "":
 		who = fmt.Sprintf("process %d of %s", h.PID, h.Owner.Unit)

@@ -16,7 +16,7 @@ import (
 )
 
 // errStarting is why a manager is not ready before the first observation.
-var errStarting = errors.New("the node has not been looked at yet")
+var errStarting = errors.New("the agent has not observed the node yet")
 
 // observe observes the node.
 func (m *Manager) observe(ctx context.Context) Observation {
@@ -81,7 +81,7 @@ func (m *Manager) recover(ctx context.Context, req apply.Request) {
 		in = m.cfg.Options.RebootPause // each attempt resets the GPUs
 	}
 	r.until = m.now().Add(in)
-	m.cfg.Log.Warn("cannot end the change that was interrupted, retrying", "in", in, "err", err)
+	m.cfg.Log.Warn("cannot recover from an interrupted change, retrying", "in", in, "err", err)
 }
 
 // outcome returns the error of an attempt. It wraps errNeedsReboot if only a reboot is missing.

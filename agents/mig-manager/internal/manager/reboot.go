@@ -89,7 +89,7 @@ func (m *Manager) needsReboot() {
 	t := &m.attempt
 	t.until = m.now().Add(m.cfg.Options.RebootPause)
 	if err := m.noteReboot(true); err != nil {
-		m.cfg.Log.Error("cannot note that the host has to reboot: an agent that starts again will try the change again", "file", m.cfg.RebootFile, "err", err)
+		m.cfg.Log.Error("cannot record that the host must reboot; after a restart, the agent tries the change again", "file", m.cfg.RebootFile, "err", err)
 	}
 }
 
@@ -126,10 +126,10 @@ func (m *Manager) noteReboot(byHand bool) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(m.cfg.RebootFile), 0o755); err != nil {
-		return fmt.Errorf("note that the host is rebooted: %w", err)
+		return fmt.Errorf("record the reboot of the host: %w", err)
 	}
 	if err := hostfs.WriteFile(m.cfg.RebootFile, data, 0o644); err != nil {
-		return fmt.Errorf("note that the host is rebooted: %w", err)
+		return fmt.Errorf("record the reboot of the host: %w", err)
 	}
 	return nil
 }
@@ -137,6 +137,6 @@ func (m *Manager) noteReboot(byHand bool) error {
 // forgetReboot removes Config.RebootFile.
 func (m *Manager) forgetReboot() {
 	if err := os.Remove(m.cfg.RebootFile); err != nil && !errors.Is(err, os.ErrNotExist) {
-		m.cfg.Log.Error("cannot remove the note of a reboot", "file", m.cfg.RebootFile, "err", err)
+		m.cfg.Log.Error("cannot remove the record of a reboot", "file", m.cfg.RebootFile, "err", err)
 	}
 }

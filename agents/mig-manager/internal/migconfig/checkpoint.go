@@ -77,13 +77,13 @@ func NewCheckpoint(gpus []mig.GPU) (Checkpoint, error) {
 func checkpointOf(b mig.Board, i mig.Instance) (checkpointInstance, error) {
 	p, ok := b.Profile(i.Profile)
 	if !ok {
-		return checkpointInstance{}, fmt.Errorf("the driver lists an instance %s, and no such profile", i.Profile)
+		return checkpointInstance{}, fmt.Errorf("the driver lists an instance %s, but no such profile", i.Profile)
 	}
 	out := checkpointInstance{ProfileID: p.Number, Placement: checkpointPlacement(i.Placement), ComputeInstances: []checkpointCompute{}}
 	for _, c := range i.Compute {
 		kind, ok := p.Of(c.Slices)
 		if !ok {
-			return checkpointInstance{}, fmt.Errorf("the driver lists an instance %s, and no such profile", i.Device(c))
+			return checkpointInstance{}, fmt.Errorf("the driver lists an instance %s, but no such profile", i.Device(c))
 		}
 		place := checkpointPlacement(c.Placement)
 		out.ComputeInstances = append(out.ComputeInstances, checkpointCompute{ProfileID: kind.Number, Placement: &place})

@@ -80,7 +80,7 @@ type reader struct {
 func (r *reader) entry(e strict.Entry) {
 	items := e.List()
 	if e.Name == "" || text.Printable(e.Name) != e.Name {
-		e.Fail("is no name of a config: must be characters that can be printed")
+		e.Fail("is not a valid config name: must be printable characters")
 		return
 	}
 	if !e.Set() || e.IsList() && len(items) == 0 {
@@ -171,7 +171,7 @@ func profiles(v strict.Value) map[gpu.Profile]int {
 		out[p] += n
 	}
 	if valid && len(entries) > 0 && len(out) == 0 {
-		v.Fail("all numbers are 0: ask for at least one MIG device, or write {} for none")
+		v.Fail("all numbers are 0: set at least one to 1 or more, or write {} for no MIG devices")
 	}
 	return out
 }

@@ -75,7 +75,7 @@ func TestReadRejects(t *testing.T) {
 		"no mode":                  {head + "devices: all\n", "c.yaml:4: mig-configs.x[0].mig-enabled: is missing: must be true or false"},
 		"no devices of the mode":   {head + "{devices: all, mig-enabled: true}\n", "c.yaml:4: mig-configs.x[0].mig-devices: is missing: must be a mapping from MIG profiles to their number; {} for none, as mig-enabled is true"},
 		"devices without the mode": {head + "{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 1}}\n", "c.yaml:4: mig-configs.x[0].mig-devices: mig-enabled is false: remove mig-devices, or set mig-enabled to true"},
-		"only zeros":               {head + "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 0}}\n", "c.yaml:4: mig-configs.x[0].mig-devices: all numbers are 0: ask for at least one MIG device, or write {} for none"},
+		"only zeros":               {head + "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 0}}\n", "c.yaml:4: mig-configs.x[0].mig-devices: all numbers are 0: set at least one to 1 or more, or write {} for no MIG devices"},
 		"some GPUs":                {head + "{devices: some, mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].devices: invalid value "some": must be all, or a list of GPU indices such as [0, 2]`},
 		"one index":                {head + "{devices: 0, mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].devices: invalid value "0": must be all, or a list of GPU indices such as [0, 2]`},
 		"no index":                 {head + "{devices: [], mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].devices: the list is empty: must be all, or a list of GPU indices such as [0, 2]`},
@@ -96,8 +96,8 @@ func TestReadRejects(t *testing.T) {
 		},
 		"a name that changes the terminal": {
 			"version: v1\nmig-configs:\n  \"a\\n\\e[31mb\": []\n  \"\": []\n",
-			`c.yaml:3: mig-configs."a\n\x1b[31mb": is no name of a config: must be characters that can be printed` + "\n" +
-				`c.yaml:4: mig-configs.: is no name of a config: must be characters that can be printed`,
+			`c.yaml:3: mig-configs."a\n\x1b[31mb": is not a valid config name: must be printable characters` + "\n" +
+				`c.yaml:4: mig-configs.: is not a valid config name: must be printable characters`,
 		},
 		"no filter in a list": {head + "{devices: all, device-filter: [], mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].device-filter: the list is empty: remove device-filter for all products`},
 	} {

@@ -34,7 +34,7 @@ type Selection struct {
 func (s Selection) Unreadable() error {
 	var errs []error
 	for _, g := range s.Faulty {
-		errs = append(errs, fmt.Errorf("GPU %d cannot be read: %w: repair or reset it", g.Index, g.Fault))
+		errs = append(errs, fmt.Errorf("GPU %d cannot be read: %w: reset or repair it", g.Index, g.Fault))
 	}
 	return errors.Join(errs...)
 }

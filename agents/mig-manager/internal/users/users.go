@@ -44,14 +44,14 @@ func (f *Finder) Held(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.H
 		err = f.Kubelet.Refresh(ctx, podresources.Options{Node: node})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find the users of what changes: %w", err)
+		return nil, fmt.Errorf("find the users of the GPUs: %w", err)
 	}
 	f.forgetOldPods()
 	out := map[gpu.UUID][]mig.Holder{}
 	for _, of := range gpus {
 		g := node.ByUUID(of.UUID)
 		if g == nil {
-			return nil, fmt.Errorf("find the users of what changes: the driver does not list GPU %d (%s) now", of.Index, of.UUID)
+			return nil, fmt.Errorf("find the users of the GPUs: the driver does not list GPU %d (%s) now", of.Index, of.UUID)
 		}
 		held := slices.DeleteFunc(Containers(*g, f.Kubelet.Last().Map), func(h mig.Holder) bool { return f.ended(ctx, h.Pod) })
 		if len(held) > 0 {
