@@ -149,14 +149,14 @@ func TestSourcesAreImportedByTheCommandsThatTakeThem(t *testing.T) {
 				}
 			}
 			fails("driver: it is not in the store")
-			fails(h.path("none")+": is not there", "--source", h.path("none"))
-			fails(h.path("run")+": has no driver in it", "--source", h.path("run"))
-			fails("apt-get or dnf: the program cannot be run", "--source", "../../sim/modules")
+			fails(h.path("none")+": does not exist", "--source", h.path("none"))
+			fails(h.path("run")+": has no driver", "--source", h.path("run"))
+			fails("apt-get or dnf: cannot run the program", "--source", "../../sim/modules")
 			drivers, err := filepath.Glob(h.path("store/drivers/" + version + "-*/source/open/Kbuild"))
 			if err != nil || len(drivers) != 1 {
 				t.Errorf("the store has %q, %v", drivers, err)
 			}
-			fails("has driver "+version+", and --driver-version is 1.2.3: set only one of them", "--source", "../../sim/modules", "--driver-version", "1.2.3")
+			fails("has driver "+version+", but --driver-version is 1.2.3: set only one of them", "--source", "../../sim/modules", "--driver-version", "1.2.3")
 		})
 	}
 }
@@ -216,7 +216,7 @@ func TestTheLicenseOfAVirtualGPUIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wait("vgpu has no license, looking again", "gpu=00000000:02:01.0")
+	wait("vgpu has no license yet, checking again", "gpu=00000000:02:01.0")
 	says("Licensed (Expiry: 2026-1-31 9:5:7 GMT)")
 	p.Signal(syscall.SIGHUP)
 	wait("vgpu is licensed", "gpu=00000000:02:01.0")

@@ -140,7 +140,7 @@ func held(n nodes) {
 	n.driverStarts(first)
 	n.Until("an Event names the budget that holds a node", func() bool {
 		events := n.MustKubectl("get", "events", "--field-selector=reason=GPUDriverUpgrade", "-o", "jsonpath={.items[*].message}")
-		return strings.Contains(events, "the PodDisruptionBudget gpu holds the eviction of pod default/gpu-")
+		return strings.Contains(events, "the PodDisruptionBudget gpu blocks the eviction of pod default/gpu-")
 	})
 	n.runs(second, n.GPUNodes()...)
 	n.workloadRuns()

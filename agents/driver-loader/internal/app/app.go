@@ -23,7 +23,7 @@ func App() agent.App { return newApp(&settings{}) }
 func newApp(s *settings) agent.App {
 	return agent.App{
 		Name:     loader.Name,
-		Usage:    "builds, checks and loads the NVIDIA driver's kernel modules on this node, and shows the driver root to other agents",
+		Usage:    "builds, checks and loads the NVIDIA driver's kernel modules on this node, and mounts the driver root on the host for other agents",
 		Flags:    s.flags(),
 		Host:     &s.host,
 		Listen:   ":9416",

@@ -35,7 +35,7 @@ func TestAPolicyThatCannotBeFollowedIsRejected(t *testing.T) {
 	}{
 		"an unknown key": {[]string{"--upgrade-policy", `{"maxParallel": 1}`}, `unknown field "maxParallel"`},
 		"no node":        {[]string{"--upgrade-policy", "{}", "--daemonset-name", "x"}, "--node-name is not set"},
-		"no DaemonSet":   {[]string{"--upgrade-policy", `{"maxUnavailable": 1}`, "--node-name", "x"}, "--daemonset-name is not set, and --upgrade-policy is"},
+		"no DaemonSet":   {[]string{"--upgrade-policy", `{"maxUnavailable": 1}`, "--node-name", "x"}, "it needs --daemonset-name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer
@@ -51,7 +51,7 @@ func TestAPolicyNeedsACluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var out, errs bytes.Buffer
 	code := agent.Exec(t.Context(), app.App(), []string{"driver-loader", "--upgrade-policy", "{}", "--node-name", "x", "--daemonset-name", "x", "--listen", ""}, &out, &errs)
-	if code != 2 || !strings.Contains(errs.String(), "flag --upgrade-policy (environment variable UPGRADE_POLICY): it needs the API server, and this process does not run in a pod") {
+	if code != 2 || !strings.Contains(errs.String(), "flag --upgrade-policy (environment variable UPGRADE_POLICY): it needs the API server: this process does not run in a pod") {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 }
@@ -62,7 +62,7 @@ func TestGrantsNeedACluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	var out, errs bytes.Buffer
 	code := agent.Exec(t.Context(), app.App(), []string{"driver-loader", "--grant-upgrades", "--node-name", "x", "--listen", ""}, &out, &errs)
-	if code != 2 || !strings.Contains(errs.String(), "flag --grant-upgrades (environment variable GRANT_UPGRADES): it needs the API server, and this process does not run in a pod") {
+	if code != 2 || !strings.Contains(errs.String(), "flag --grant-upgrades (environment variable GRANT_UPGRADES): it needs the API server: this process does not run in a pod") {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 }

@@ -24,11 +24,11 @@ func (s *settings) clusterFlags() []cli.Flag {
 		s.cluster.DaemonSetFlag(", whose upgrade policy has the limits for this node; if that is deleted, or does not select the node any more, when the agent stops, the agent removes what it has published on the Node"),
 		&cli.StringFlag{
 			Name: "upgrade-policy", EnvVars: []string{"UPGRADE_POLICY"}, Destination: &s.upgradePolicy,
-			Usage: "`POLICY` of upgrades in a cluster, as JSON in the form of NVIDIA's driver.upgradePolicy; it replaces auto-upgrade. Empty for no cluster",
+			Usage: "upgrade `POLICY` as JSON, with the keys of driver.upgradePolicy of NVIDIA's ClusterPolicy; it replaces auto-upgrade; if empty, the agent does not use Kubernetes",
 		},
 		&cli.BoolFlag{
 			Name: "grant-upgrades", EnvVars: []string{"GRANT_UPGRADES"}, Destination: &s.grantUpgrades,
-			Usage: "run as the program that permits nodes to begin upgrades, within the upgrade policies of the DaemonSets in the namespace, and do nothing else",
+			Usage: "only permit nodes to begin upgrades, within the limits of the upgrade policies of the DaemonSets in the namespace; the program then does not load a driver",
 		},
 	}
 }
@@ -46,7 +46,7 @@ func (s *settings) completeUpgrade() error {
 		return cmdline.Usagef("flag --upgrade-policy: %s", err)
 	}
 	if s.cluster.DaemonSet == "" {
-		return cmdline.Usagef("flag --daemonset-name is not set, and --upgrade-policy is: set the name of the agent's DaemonSet, whose policy has the limits for this node")
+		return cmdline.Usagef("flag --upgrade-policy: it needs --daemonset-name: set it to the name of the agent's DaemonSet, whose policy has the limits for this node")
 	}
 	return s.cluster.Named()
 }
@@ -81,7 +81,7 @@ type upgrades struct {
 func (s *settings) upgrader(l *loader.Loader, log *slog.Logger) (*upgrades, error) {
 	client, err := kube.New(kube.Config{Node: s.cluster.NodeName, Agent: loader.Name, Log: log})
 	if err != nil {
-		return nil, cmdline.Usagef("flag --upgrade-policy: it needs the API server, and %s", err)
+		return nil, cmdline.Usagef("flag --upgrade-policy: it needs the API server: %s", err)
 	}
 	u := &upgrades{events: kube.NewEvents(client), client: client, owner: s.cluster.Owner(&cluster.API{Client: client}, log)}
 	u.owner.Left = true
@@ -106,7 +106,7 @@ const granterName = loader.Name + "-upgrades"
 func (s *settings) granter(log *slog.Logger) (*agent.Agent, error) {
 	client, err := kube.New(kube.Config{Node: s.cluster.NodeName, Agent: granterName, Log: log})
 	if err != nil {
-		return nil, cmdline.Usagef("flag --grant-upgrades: it needs the API server, and %s", err)
+		return nil, cmdline.Usagef("flag --grant-upgrades: it needs the API server: %s", err)
 	}
 	w := grants.New(grants.Config{Client: client, Namespace: s.cluster.Namespace, Log: log})
 	return &agent.Agent{Parts: []agent.Part{{Name: "grants", Run: w.Run, Ready: w.Ready}}}, nil

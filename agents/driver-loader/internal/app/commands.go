@@ -18,7 +18,7 @@ func (s *settings) commands() []*cli.Command {
 	var output, release, source string
 	return []*cli.Command{
 		{
-			Name: "plan", Usage: "check the node, and say what the agent would do next and what is in its way; changes nothing",
+			Name: "plan", Usage: "check the node, and print the next step of the agent and all problems; changes nothing",
 			Flags: []cli.Flag{cmdline.Enum(&cli.StringFlag{
 				Name: "output", Aliases: []string{"o"}, EnvVars: []string{"PLAN_OUTPUT"}, Value: "text", Destination: &output,
 				Usage: "`FORMAT` of the output: text or json",
@@ -30,10 +30,10 @@ func (s *settings) commands() []*cli.Command {
 			Action: s.action(s.importArgument),
 		},
 		{
-			Name: "build", Usage: "build the modules of the driver into the store, also for a kernel that is not running",
+			Name: "build", Usage: "build the kernel modules of the driver, for the running or another kernel, and put them into the store",
 			Flags: []cli.Flag{sourceFlag(&source), &cli.StringFlag{
 				Name: "kernel", EnvVars: []string{"KERNEL_VERSION"}, Destination: &release,
-				Usage: "`RELEASE` of the kernel, as uname -r; empty for the running one",
+				Usage: "`RELEASE` of the kernel, as printed by uname -r; if empty, the running kernel",
 			}},
 			Action: s.action(func(c *cli.Context) error {
 				if err := s.importSource(c.Context, source); err != nil {
@@ -43,7 +43,7 @@ func (s *settings) commands() []*cli.Command {
 			}),
 		},
 		{
-			Name: "load", Usage: "do what the agent would do, once: build, load, replace; fails if something is in the way",
+			Name: "load", Usage: "build and load the driver once, or replace the loaded driver; fails if that is not possible now",
 			Flags: []cli.Flag{sourceFlag(&source)},
 			Action: s.action(func(c *cli.Context) error {
 				if err := s.importSource(c.Context, source); err != nil {
@@ -53,7 +53,7 @@ func (s *settings) commands() []*cli.Command {
 			}),
 		},
 		{
-			Name: "unload", Usage: "unload the driver from the kernel, if nothing uses it; names what does",
+			Name: "unload", Usage: "unload the driver from the kernel, or print the processes that use it",
 			Action: s.action(s.unload),
 		},
 		{
@@ -78,7 +78,7 @@ func (s *settings) action(run cli.ActionFunc) cli.ActionFunc {
 func sourceFlag(source *string) cli.Flag {
 	return &cli.PathFlag{
 		Name: "source", EnvVars: []string{"DRIVER_SOURCE"}, Destination: source,
-		Usage: "`DIR` with NVIDIA's sources, or another driver, to import first; its version is the one to take",
+		Usage: "`DIR` with NVIDIA's sources, or another driver, to import first and to use",
 	}
 }
 
@@ -92,7 +92,7 @@ func (s *settings) importSource(ctx context.Context, from string) error {
 		return err
 	}
 	if set := s.desired.Version; set != "" && set != p.Version {
-		return cmdline.Usagef("--source %s has driver %s, and --driver-version is %s: set only one of them", from, p.Version, set)
+		return cmdline.Usagef("flag --source: %s has driver %s, but --driver-version is %s: set only one of them", from, p.Version, set)
 	}
 	s.desired.Version = p.Version
 	return nil

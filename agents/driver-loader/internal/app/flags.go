@@ -29,7 +29,7 @@ func (s *settings) hostFlags() []cli.Flag {
 		}),
 		cmdline.Absolute(&cli.PathFlag{
 			Name: "driver-install-dir", EnvVars: []string{"DRIVER_INSTALL_DIR"}, Value: "/run/nvidia/driver", Destination: &s.config.Place.At,
-			Usage: "`FOLDER` of the host at which the driver root is shown",
+			Usage: "`FOLDER` of the host at which the agent mounts the driver root",
 		}),
 	)
 }
@@ -38,7 +38,7 @@ func (s *settings) driverFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
 			Name: "driver-version", EnvVars: []string{"DRIVER_VERSION"}, Destination: &s.desired.Version,
-			Usage: "`VERSION` of the driver in the store to load; empty for the one that was imported last",
+			Usage: "`VERSION` of the driver in the store to load; if empty, the driver that was imported last",
 		},
 		&cli.PathFlag{
 			Name: "payload", EnvVars: []string{"DRIVER_PAYLOAD"}, Destination: &s.payload,
@@ -46,23 +46,23 @@ func (s *settings) driverFlags() []cli.Flag {
 		},
 		cmdline.Enum(&cli.StringFlag{
 			Name: "kernel-module-type", EnvVars: []string{"KERNEL_MODULE_TYPE"}, Value: autoType, Destination: &s.moduleType,
-			Usage: "`TYPE` of the kernel modules: open, proprietary, or auto for open since driver 560",
+			Usage: "`TYPE` of the kernel modules: open, proprietary, or auto (open for driver 560 and later)",
 		}, autoType, string(payload.Open), string(payload.Proprietary)),
 		cmdline.Absolute(&cli.PathFlag{
 			Name: "kernel-module-config", EnvVars: []string{"KERNEL_MODULE_CONFIG"}, Value: "/drivers", Destination: &s.params,
-			Usage: "`FOLDER` with parameters of the modules, in files such as nvidia.conf and nvidia-uvm.conf: name=value",
+			Usage: "`FOLDER` with parameters of the kernel modules: files such as nvidia.conf and nvidia-uvm.conf with lines name=value",
 		}),
 		&cli.BoolFlag{
 			Name: "auto-upgrade", EnvVars: []string{"AUTO_UPGRADE"}, Value: true, Destination: &s.autoUpgrade,
-			Usage: "replace a loaded driver that is not the desired one, as soon as nothing uses it",
+			Usage: "replace a loaded driver that is not the desired driver, as soon as no process uses it",
 		},
 		&cli.BoolFlag{
 			Name: "gpu-direct-rdma-enabled", EnvVars: []string{"GPU_DIRECT_RDMA_ENABLED"}, Destination: &s.desired.Options.RDMA,
-			Usage: "load nvidia_peermem, so that network adapters access the memory of GPUs",
+			Usage: "load nvidia_peermem, so that network adapters can access the memory of GPUs (GPUDirect RDMA)",
 		},
 		&cli.BoolFlag{Name: "gds-enabled", EnvVars: []string{"GDS_ENABLED"}, Destination: &s.desired.Options.Storage, Usage: "load nvidia_fs, for GPUDirect Storage"},
 		&cli.BoolFlag{Name: "gdrcopy-enabled", EnvVars: []string{"GDRCOPY_ENABLED"}, Destination: &s.desired.Options.GDRCopy, Usage: "load gdrdrv, for GDRCopy"},
-		&cli.BoolFlag{Name: "drm-enabled", EnvVars: []string{"DRM_ENABLED"}, Destination: &s.desired.Options.DRM, Usage: "load nvidia_drm, for programs that draw"},
+		&cli.BoolFlag{Name: "drm-enabled", EnvVars: []string{"DRM_ENABLED"}, Destination: &s.desired.Options.DRM, Usage: "load nvidia_drm, for graphics and displays"},
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *settings) buildFlags() []cli.Flag {
 	return []cli.Flag{
 		cmdline.Check(&cli.IntFlag{
 			Name: "max-threads", EnvVars: []string{"MAX_THREADS"}, Destination: &s.config.Jobs,
-			Usage: "`NUMBER` of compilers that run at once; 0 for one for each processor",
+			Usage: "`NUMBER` of compilers that run at the same time; 0 for one per processor",
 		}, "0 or more", func(n int) bool { return n >= 0 }),
 		&cli.PathFlag{
 			Name: "signing-key", EnvVars: []string{"MODULE_SIGNING_KEY"}, Destination: &s.signingKey,

@@ -27,7 +27,7 @@ func (s *settings) plan(c *cli.Context, format string) error {
 	}
 	verdict := preflight.Derive(o, desired, facts)
 	if observed != nil {
-		s.config.Log.Warn("cannot read all of the node", "err", observed)
+		s.config.Log.Warn("cannot observe all of the node", "err", observed)
 	}
 	if format == "json" {
 		out := json.NewEncoder(c.App.Writer)

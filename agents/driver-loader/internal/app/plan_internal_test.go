@@ -30,7 +30,7 @@ func bare() (loader.Observation, preflight.Facts) {
 	}
 	return o, preflight.Facts{
 		Headers: "/usr/src/linux-headers-" + release, Compiler: "gcc-12 (Debian 12.2.0-14) 12.2.0", Free: 20 << 30,
-		Parts: map[string]string{"i2c_core": "built in", "ipmi_msghandler": "loaded", "ipmi_devintf": "installed, is loaded before the driver"},
+		Parts: map[string]string{"i2c_core": "built in", "ipmi_msghandler": "loaded", "ipmi_devintf": "installed; the agent loads it before the driver"},
 	}
 }
 

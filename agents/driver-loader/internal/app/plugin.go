@@ -53,7 +53,7 @@ func (p *pluginFact) recordCurrent() {
 func (p *pluginFact) awaitReady(ctx context.Context) error {
 	for left := staleLimit; ; left -= staleInterval {
 		_, err := p.dir.Wait(ctx, contract.PluginReady, func(f contract.Fact) {
-			p.log.Info("waiting for the device plugin, before pods with GPUs come back", "reason", f.Reason)
+			p.log.Info("waiting for the device plugin before making the node schedulable", "reason", f.Reason)
 		})
 		if err != nil {
 			return err

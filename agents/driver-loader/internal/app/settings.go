@@ -88,7 +88,7 @@ func (s *settings) completeSigner() (err error) {
 	case key == "" && certificate == "":
 		return nil
 	case key == "" || certificate == "":
-		return cmdline.Usagef("--signing-key and --signing-certificate belong together: set both or none")
+		return cmdline.Usagef("flags --signing-key and --signing-certificate: set both or none")
 	default:
 		s.config.Signer, err = build.NewSigner(key, certificate)
 		return err

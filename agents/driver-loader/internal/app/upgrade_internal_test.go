@@ -426,7 +426,7 @@ func (s *site) testsADriverThatKillsTheAgent() {
 	n := s.reaches(upgrade.Failed)
 	s.ready(p)
 	p.Stop()
-	if s.Loaded() != one || n.Spec.Unschedulable || !strings.Contains(n.Metadata.Annotations[upgrade.CauseAnnotation], "ended 3 times") {
+	if s.Loaded() != one || n.Spec.Unschedulable || !strings.Contains(n.Metadata.Annotations[upgrade.CauseAnnotation], "stopped 3 times") {
 		s.Errorf("%q is loaded, the node is %+v", s.Loaded(), n)
 	}
 }

@@ -117,8 +117,8 @@ func (r Request) source() (string, error) {
 	if len(r.Payload.Sources) == 0 {
 		return "", cause.Cause{
 			Code: cause.ModuleSourcesMissing, Subject: "driver " + r.Payload.Version,
-			Text: fmt.Sprintf("it has no sources, and precompiled modules for other kernels than %s only: %s", r.Release, strings.Join(slices.Sorted(maps.Keys(r.Payload.Precompiled)), ", ")),
-			Fix:  "use a driver image with modules for the kernel " + r.Release + ", or one with sources",
+			Text: fmt.Sprintf("it has no sources, and no precompiled modules for the kernel %s; it has modules for: %s", r.Release, strings.Join(slices.Sorted(maps.Keys(r.Payload.Precompiled)), ", ")),
+			Fix:  "use a driver image with modules for the kernel " + r.Release + ", or an image with sources",
 		}
 	}
 	has := make([]string, 0, len(r.Payload.Sources))
@@ -126,7 +126,7 @@ func (r Request) source() (string, error) {
 		has = append(has, string(flavour))
 	}
 	slices.Sort(has)
-	return "", cause.New(cause.ModuleSourcesMissing, "driver "+r.Payload.Version, fmt.Sprintf("it has no sources of the %s modules, only: %s", r.Flavour, strings.Join(has, ", ")))
+	return "", cause.New(cause.ModuleSourcesMissing, "driver "+r.Payload.Version, fmt.Sprintf("it has no sources of the %s modules; it has sources of: %s", r.Flavour, strings.Join(has, ", ")))
 }
 
 // headers returns the headers of the kernel. It fetches them if the host does not have them.
@@ -149,7 +149,7 @@ func (b *Builder) headers(ctx context.Context, r Request, report reporter) (Head
 		return Headers{}, err
 	}
 	if running := Compiler(r.Banner); r.Banner != "" && running != Compiler(h.Compiler) {
-		return Headers{}, cause.New(cause.KernelHeadersMismatch, h.Build, fmt.Sprintf("the headers are of a kernel built with %s; the running one was built with %s", Compiler(h.Compiler), running))
+		return Headers{}, cause.New(cause.KernelHeadersMismatch, h.Build, fmt.Sprintf("the headers are of a kernel built with %s, but the running kernel was built with %s", Compiler(h.Compiler), running))
 	}
 	return h, nil
 }
@@ -205,7 +205,7 @@ func (w work) collect(ctx context.Context, dir string) (cache.Set, error) {
 		set.Modules = append(set.Modules, m)
 	}
 	if !slices.ContainsFunc(set.Modules, func(m cache.Module) bool { return m.Name == "nvidia" }) {
-		return cache.Set{}, cause.Cause{Code: cause.ModuleBuildFailed, Subject: w.Payload.Dir, Text: fmt.Sprintf("make built %d modules, and not nvidia.ko", len(files)), Fix: "give the sources of NVIDIA's driver"}
+		return cache.Set{}, cause.Cause{Code: cause.ModuleBuildFailed, Subject: w.Payload.Dir, Text: fmt.Sprintf("make built %d modules, but not nvidia.ko", len(files)), Fix: "import the sources of NVIDIA's driver"}
 	}
 	return set, nil
 }
@@ -221,7 +221,7 @@ func (w work) finish(ctx context.Context, file string) (cache.Module, error) {
 		return cache.Module{}, err
 	}
 	if release, _, _ := strings.Cut(m.Vermagic, " "); release != w.Release {
-		return cache.Module{}, cause.Cause{Code: cause.KernelHeadersMismatch, Subject: w.headers.Build, Text: fmt.Sprintf("modules that are built with the headers are for the kernel %s, not %s", release, w.Release), Fix: "install the headers of " + w.Release}
+		return cache.Module{}, cause.Cause{Code: cause.KernelHeadersMismatch, Subject: w.headers.Build, Text: fmt.Sprintf("modules built with these headers are for the kernel %s, not for %s", release, w.Release), Fix: "install the headers of " + w.Release}
 	}
 	if w.Signer != nil {
 		signed, err := w.Signer.Sign(m.Data, HashFor(w.headers.SignatureHash))

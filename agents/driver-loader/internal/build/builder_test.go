@@ -226,7 +226,7 @@ func TestWhatABuildLacksIsNamed(t *testing.T) {
 		t.Error(err)
 	}
 	r.Flavour = payload.Proprietary
-	if _, err := b.Build(t.Context(), r); code(err) != cause.ModuleSourcesMissing || !strings.Contains(err.Error(), "only: open") {
+	if _, err := b.Build(t.Context(), r); code(err) != cause.ModuleSourcesMissing || !strings.Contains(err.Error(), "it has sources of: open") {
 		t.Error(err)
 	}
 	r.Flavour = payload.Open
@@ -235,7 +235,7 @@ func TestWhatABuildLacksIsNamed(t *testing.T) {
 		t.Error(err)
 	}
 	r.Banner = "Linux version 6.1.0-1-amd64 (a@b) (gcc-12 (Debian 12.2.0-14) 12.2.0, GNU ld 2.40) #1 SMP"
-	if _, err := b.Build(t.Context(), r); code(err) != cause.KernelHeadersMismatch || !strings.Contains(err.Error(), "the running one was built with gcc 12.2.0") {
+	if _, err := b.Build(t.Context(), r); code(err) != cause.KernelHeadersMismatch || !strings.Contains(err.Error(), "the running kernel was built with gcc 12.2.0") {
 		t.Error(err)
 	}
 	compiler, err := exec.LookPath("gcc")

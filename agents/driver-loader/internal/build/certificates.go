@@ -82,11 +82,11 @@ func certificate(path string) ([]byte, error) {
 		}
 	}
 	if all.Len() == 0 {
-		return nil, badCertificate(path, errors.New("is no PEM file"))
+		return nil, badCertificate(path, errors.New("is not a PEM file"))
 	}
 	return all.Bytes(), nil
 }
 
 func badCertificate(path string, err error) error {
-	return cause.Cause{Code: cause.RepositoryUnavailable, Subject: path, Text: fmt.Sprintf("is no certificate: %v", err), Fix: "correct driver.certConfig"}
+	return cause.Cause{Code: cause.RepositoryUnavailable, Subject: path, Text: fmt.Sprintf("is not a certificate: %v", err), Fix: "correct driver.certConfig"}
 }

@@ -44,7 +44,7 @@ func TestAMirrorHasACertificateOfTheOperator(t *testing.T) {
 				t.Error(err)
 			}
 			write(t, trusted+"/other.crt", "no certificate\n")
-			if err := r.Fetch(t.Context(), test.release, to); code(err) != cause.RepositoryUnavailable || !strings.Contains(err.Error(), "other.crt: is no certificate") {
+			if err := r.Fetch(t.Context(), test.release, to); code(err) != cause.RepositoryUnavailable || !strings.Contains(err.Error(), "other.crt: is not a certificate") {
 				t.Errorf("with a file that is none: %v", err)
 			}
 		})

@@ -89,7 +89,7 @@ func ChooseCompiler(ctx context.Context, kernel string) (Chosen, error) {
 	if near.Program != "" {
 		return near, nil
 	}
-	has := "there is none"
+	has := "no such program"
 	if len(seen) > 0 {
 		has = "here " + strings.Join(seen, ", ")
 	}

@@ -26,7 +26,7 @@ func (e *FailedError) Unwrap() error { return e.Cause }
 func failure(subject, log string, tail []string, exit error) *FailedError {
 	e := &FailedError{Tail: tail, Log: log, Cause: cause.Cause{
 		Code: cause.ModuleBuildFailed, Subject: subject, Text: exit.Error(),
-		Fix: "see " + log + "; use a driver that is newer than the kernel, or modules of the other type",
+		Fix: "see " + log + ", then try a newer driver, which may support this kernel, or the other kernel module type",
 	}}
 	for _, sign := range []struct {
 		pattern string
@@ -54,7 +54,7 @@ func failure(subject, log string, tail []string, exit error) *FailedError {
 
 func noTool(name string, err error) error {
 	return cause.Cause{
-		Code: cause.BuildToolsMissing, Subject: name, Text: fmt.Sprintf("the program cannot be run: %v", err),
+		Code: cause.BuildToolsMissing, Subject: name, Text: fmt.Sprintf("cannot run the program: %v", err),
 		Fix: "use the agent's image, which has the tools to build modules, or install make, gcc and binutils",
 	}
 }

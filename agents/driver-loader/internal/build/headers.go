@@ -80,7 +80,7 @@ func (p Places) RemoveFetched(keep []string) ([]string, error) {
 // fetched ones. Errors are Causes with the code KernelHeadersMissing or KernelHeadersMismatch.
 func (p Places) Headers(release string) (Headers, error) {
 	if !filepath.IsLocal(release) || strings.Contains(release, "/") {
-		return Headers{}, fmt.Errorf("%q is no release of a kernel", release)
+		return Headers{}, fmt.Errorf("%q is not a kernel release", release)
 	}
 	type place struct{ root, path string }
 	places := []place{
@@ -107,7 +107,7 @@ func (p Places) Headers(release string) (Headers, error) {
 		return Headers{}, found
 	}
 	return Headers{}, cause.Cause{
-		Code: cause.KernelHeadersMissing, Subject: "kernel " + release, Text: "its headers are neither in " + p.modules() + " nor in " + filepath.Join(p.root(), "usr/src"),
+		Code: cause.KernelHeadersMissing, Subject: "kernel " + release, Text: "its headers were not found: they are neither in " + p.modules() + " nor in " + filepath.Join(p.root(), "usr/src"),
 		Fix: "install the package linux-headers-" + release + " (Debian, Ubuntu) or kernel-devel-" + release + " (Red Hat, SUSE), or configure a repository that has it",
 	}
 }
@@ -168,8 +168,8 @@ func (h Headers) check() error {
 	for _, name := range []string{"Makefile", "scripts/Makefile.build", "include/linux/module.h"} {
 		if _, err := os.Stat(filepath.Join(h.Source, name)); err != nil {
 			return cause.Cause{
-				Code: cause.KernelHeadersMismatch, Subject: h.Build, Text: "the headers are not whole: " + filepath.Join(h.Source, name) + " is not there",
-				Fix: "install all packages of the headers, and mount the host's /usr/src and /usr/lib for the agent",
+				Code: cause.KernelHeadersMismatch, Subject: h.Build, Text: "the headers are not complete: " + filepath.Join(h.Source, name) + " is missing",
+				Fix: "install all packages of the headers, and mount the host's /usr/src and /usr/lib into the agent's container",
 			}
 		}
 	}

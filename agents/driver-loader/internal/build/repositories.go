@@ -155,7 +155,7 @@ func unavailable(err error) error {
 
 func noPackage(name string) error {
 	return cause.Cause{
-		Code: cause.KernelHeadersMissing, Subject: name, Text: "the package is in none of the configured repositories",
+		Code: cause.KernelHeadersMissing, Subject: name, Text: "no configured repository has the package",
 		Fix: "add it to a repository of driver.repoConfig, or install it on the node",
 	}
 }

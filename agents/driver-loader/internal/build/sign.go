@@ -36,17 +36,17 @@ type Signer struct {
 func NewSigner(keyFile, certificateFile string) (*Signer, error) {
 	key, err := readPEM(keyFile, parseKey)
 	if err != nil {
-		return nil, badKey(keyFile, err, "give an RSA or ECDSA key without a passphrase, as PEM")
+		return nil, badKey(keyFile, err, "use an RSA or ECDSA key without a passphrase, in PEM format")
 	}
 	certificate, err := readPEM(certificateFile, func(b *pem.Block) (*x509.Certificate, error) {
 		return x509.ParseCertificate(b.Bytes)
 	})
 	if err != nil {
-		return nil, badKey(certificateFile, err, "give the certificate of the key, as PEM")
+		return nil, badKey(certificateFile, err, "use the certificate of the key, in PEM format")
 	}
 	public, comparable := certificate.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	if !comparable || !public.Equal(key.Public()) {
-		return nil, badKey(certificateFile, errors.New("is not the certificate of the key "+keyFile), "give both files of one key")
+		return nil, badKey(certificateFile, errors.New("is not the certificate of the key "+keyFile), "use the key and the certificate of one pair")
 	}
 	return &Signer{key: key, certificate: certificate}, nil
 }
@@ -64,7 +64,7 @@ func readPEM[T any](path string, parse func(*pem.Block) (T, error)) (T, error) {
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return none, errors.New("is no PEM file")
+		return none, errors.New("is not a PEM file")
 	}
 	return parse(block)
 }
@@ -80,7 +80,7 @@ func parseKey(b *pem.Block) (crypto.Signer, error) {
 	case "PRIVATE KEY":
 		key, err = x509.ParsePKCS8PrivateKey(b.Bytes)
 	default:
-		return nil, fmt.Errorf("has a block %q, no private key", b.Type)
+		return nil, fmt.Errorf("has a block %q instead of a private key", b.Type)
 	}
 	if err != nil {
 		return nil, err

@@ -127,7 +127,7 @@ func TestAKeyThatCannotSignIsNamed(t *testing.T) {
 		"no key":                   {key + "x", certificate, "no such file"},
 		"no certificate":           {key, certificate + "x", "no such file"},
 		"a certificate as key":     {certificate, certificate, `has a block "CERTIFICATE"`},
-		"a file that is no PEM":    {broken, certificate, "is no PEM file"},
+		"a file that is no PEM":    {broken, certificate, "is not a PEM file"},
 		"the certificate of other": {key, other, "is not the certificate of the key"},
 	} {
 		if _, err := build.NewSigner(test.key, test.certificate); code(err) != cause.SigningKeyInvalid || !strings.Contains(err.Error(), test.says) {

@@ -36,7 +36,7 @@ func (b *Builder) addPrecompiled(ctx context.Context, r Request, dir string, rep
 			return cache.Set{}, nil, err
 		}
 		if misfit := r.misfit(m); misfit != nil {
-			b.Log.Info("precompiled modules do not fit, building modules", "file", file, "vermagic", m.Vermagic, "license", m.License)
+			b.Log.Info("precompiled modules do not match the kernel or the module type, building modules", "file", file, "vermagic", m.Vermagic, "license", m.License)
 			return cache.Set{}, misfit, nil
 		}
 		if set.BuiltWith == "" {
@@ -48,7 +48,7 @@ func (b *Builder) addPrecompiled(ctx context.Context, r Request, dir string, rep
 		set.Modules = append(set.Modules, cache.Module{Name: m.Name, File: file})
 	}
 	if len(set.Modules) == 0 {
-		return cache.Set{}, r.unfit(cause.ModuleWrongRelease, "there are none"), nil
+		return cache.Set{}, r.unfit(cause.ModuleWrongRelease, "the driver has none"), nil
 	}
 	report.step(StepStore, "precompiled")
 	set, err = cache.Cache{Dir: b.Places.Store}.Add(ctx, set)
@@ -70,8 +70,8 @@ func (r Request) misfit(m *module.Module) *cause.Cause {
 // unfit returns the cause for precompiled modules that do not match.
 func (r Request) unfit(code cause.Code, why string) *cause.Cause {
 	return &cause.Cause{
-		Code: code, Subject: "driver " + r.Payload.Version, Text: "its precompiled modules for the kernel " + r.Release + " do not fit: " + why + "; and it has no sources to build others from",
-		Fix: "use a driver image with modules for the kernel " + r.Release + ", or one with sources",
+		Code: code, Subject: "driver " + r.Payload.Version, Text: "its precompiled modules for the kernel " + r.Release + " cannot be used: " + why + "; and it has no sources to build modules from",
+		Fix: "use a driver image with modules for the kernel " + r.Release + ", or an image with sources",
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 )
 
 // ErrNotFound is returned by Find if the cache does not have the set.
-var ErrNotFound = errors.New("there are no such modules in the cache")
+var ErrNotFound = errors.New("the cache does not have these modules")
 
 // Cache stores the built modules of a node, in the folder modules of the agent's store.
 type Cache struct {
@@ -160,7 +160,7 @@ func read(dir string) (Set, error) {
 		return Set{}, fmt.Errorf("%s cannot be read: %w", recordName, err)
 	}
 	if set.Key.Sum() != filepath.Base(dir) || set.Key.Release != filepath.Base(filepath.Dir(dir)) {
-		return Set{}, fmt.Errorf("%s is of another set", recordName)
+		return Set{}, fmt.Errorf("%s belongs to other modules", recordName)
 	}
 	set.Dir = dir
 	return set, nil
@@ -181,7 +181,7 @@ func (s Set) verify(ctx context.Context) error {
 
 func (m Module) verify(ctx context.Context, dir string) error {
 	if filepath.Base(m.File) != m.File {
-		return fmt.Errorf("%q is no name of a module", m.File)
+		return fmt.Errorf("%q is not a module name", m.File)
 	}
 	f, err := hostfs.Open(filepath.Join(dir, m.File))
 	if err != nil {

@@ -36,7 +36,7 @@ func (k Key) check() error {
 		}
 	}
 	if strings.Contains(k.Release, "/") || !filepath.IsLocal(k.Release) || strings.HasPrefix(k.Release, ".") {
-		return fmt.Errorf("%q is no release of a kernel", k.Release)
+		return fmt.Errorf("%q is not a kernel release", k.Release)
 	}
 	return nil
 }

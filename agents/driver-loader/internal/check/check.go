@@ -56,7 +56,7 @@ func (c *checker) machine() {
 		elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64", elf.EM_PPC64: "ppc64le", elf.EM_RISCV: "riscv64", elf.EM_S390: "s390x",
 	}
 	if got := names[c.module.Machine]; c.kernel.Machine != "" && got != c.kernel.Machine {
-		c.addWithFix(cause.ModuleWrongMachine, "get the driver for "+c.kernel.Machine, "it is for the processor %s, and the kernel is for %s", got, c.kernel.Machine)
+		c.addWithFix(cause.ModuleWrongMachine, "use the driver for "+c.kernel.Machine, "it is built for %s, but the kernel is for %s", got, c.kernel.Machine)
 	}
 }
 
@@ -67,12 +67,12 @@ func (c *checker) vermagic() {
 		if release == "" {
 			release = "no release"
 		}
-		c.add(cause.ModuleWrongRelease, "it was built for the kernel %s, and the running kernel is %s", release, c.kernel.Release)
+		c.add(cause.ModuleWrongRelease, "it was built for the kernel %s, but the running kernel is %s", release, c.kernel.Release)
 		return
 	}
 	_, want, known := strings.Cut(c.kernel.Vermagic, " ")
 	if known && !slices.Equal(strings.Fields(options), strings.Fields(want)) {
-		c.add(cause.ModuleWrongOptions, "it was built for a kernel with the options %q, and the running kernel has %q", options, want)
+		c.add(cause.ModuleWrongOptions, "it was built for a kernel with the options %q, but the running kernel has %q", options, want)
 	}
 }
 
@@ -99,10 +99,10 @@ func (c *checker) symbols(known Symbols) {
 		other = append(other, layout)
 	}
 	if len(missing) > 0 {
-		c.addWithFix(cause.ModuleDependencyMissing, fixMissing(c.module), "neither the kernel nor a module loaded before exports %s", firstNames(missing))
+		c.addWithFix(cause.ModuleDependencyMissing, fixMissing(c.module), "it needs %s, which neither the kernel nor a loaded module exports", firstNames(missing))
 	}
 	if len(other) > 0 {
-		c.addWithFix(cause.ModuleSymbolMismatch, fixExact, "the kernel has other versions of %s", firstNames(other))
+		c.addWithFix(cause.ModuleSymbolMismatch, fixExact, "it needs other versions of symbols than the kernel has: %s", firstNames(other))
 	}
 }
 

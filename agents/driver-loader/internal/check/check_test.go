@@ -53,13 +53,13 @@ func TestModule(t *testing.T) {
 		"nothing is in the way": {},
 		"another processor": {
 			change: func(m *module.Module, _ *kernel.Kernel, _ check.Symbols) { m.Machine = elf.EM_AARCH64 },
-			want:   "ModuleWrongMachine", says: "the processor aarch64, and the kernel is for x86_64", fix: "get the driver for x86_64",
+			want:   "ModuleWrongMachine", says: "it is built for aarch64, but the kernel is for x86_64", fix: "use the driver for x86_64",
 		},
 		"another release, with the same options": {
 			change: func(m *module.Module, _ *kernel.Kernel, _ check.Symbols) {
 				m.Vermagic = "6.1.0-55-cloud-amd64 SMP preempt mod_unload modversions"
 			},
-			want: "ModuleWrongRelease", says: "built for the kernel 6.1.0-55-cloud-amd64, and the running kernel is " + release,
+			want: "ModuleWrongRelease", says: "built for the kernel 6.1.0-55-cloud-amd64, but the running kernel is " + release,
 		},
 		"no vermagic": {
 			change: func(m *module.Module, _ *kernel.Kernel, _ check.Symbols) { m.Vermagic = "" },
@@ -76,21 +76,21 @@ func TestModule(t *testing.T) {
 		},
 		"a symbol that nothing exports": {
 			change: func(_ *module.Module, _ *kernel.Kernel, s check.Symbols) { delete(s, "nvUvmInterfaceRegister") },
-			want:   "ModuleDependencyMissing", says: "exports nvUvmInterfaceRegister", fix: "load nvidia first",
+			want:   "ModuleDependencyMissing", says: "it needs nvUvmInterfaceRegister, which neither the kernel nor a loaded module exports", fix: "load nvidia first",
 		},
 		"many symbols that nothing exports": {
 			change: func(m *module.Module, _ *kernel.Kernel, _ check.Symbols) {
 				m.Depends, m.Undefined = nil, []string{"a", "b", "c", "d", "e"}
 			},
-			want: "ModuleDependencyMissing", says: "exports a, b, c and 2 more", fix: "build the module for this kernel, with the headers of exactly this kernel",
+			want: "ModuleDependencyMissing", says: "it needs a, b, c and 2 more, which", fix: "build the module for this kernel, with the headers of exactly this kernel",
 		},
 		"another version of a symbol": {
 			change: func(_ *module.Module, _ *kernel.Kernel, s check.Symbols) { s["_printk"] = 9 },
-			want:   "ModuleSymbolMismatch", says: "other versions of _printk",
+			want:   "ModuleSymbolMismatch", says: "than the kernel has: _printk",
 		},
 		"another layout": {
 			change: func(_ *module.Module, _ *kernel.Kernel, s check.Symbols) { s["module_layout"] = 9 },
-			want:   "ModuleSymbolMismatch", says: "other versions of module_layout",
+			want:   "ModuleSymbolMismatch", says: "than the kernel has: module_layout",
 		},
 		"an export without a version": {
 			change: func(_ *module.Module, _ *kernel.Kernel, s check.Symbols) { s["_printk"] = 0 },
@@ -139,10 +139,10 @@ func TestSignature(t *testing.T) {
 	}{
 		"no signature, none demanded":                {nil, kernel.Kernel{Lockdown: "none"}, ""},
 		"no signature, lockdown not known":           {nil, kernel.Kernel{}, ""},
-		"no signature, sig_enforce":                  {nil, kernel.Kernel{SigEnforce: true}, "it is not signed, and the kernel demands signatures: module.sig_enforce is set"},
-		"no signature, locked down":                  {nil, kernel.Kernel{Lockdown: "integrity"}, "it is not signed, and the kernel demands signatures: it is locked down (integrity), as with Secure Boot"},
+		"no signature, sig_enforce":                  {nil, kernel.Kernel{SigEnforce: true}, "it is not signed, but the kernel requires signatures: module.sig_enforce is set"},
+		"no signature, locked down":                  {nil, kernel.Kernel{Lockdown: "integrity"}, "it is not signed, but the kernel requires signatures: it is locked down (integrity), as with Secure Boot"},
 		"a key that the kernel has":                  {byKey, kernel.Kernel{SigEnforce: true, Keys: []kernel.Key{{Name: "a", ID: "00"}, {Name: "My key", ID: id}}}, ""},
-		"a key that the kernel lacks":                {byKey, kernel.Kernel{SigEnforce: true, Keys: []kernel.Key{{Name: "a", ID: "00"}}}, "it is signed by the key " + id + ", which is in none of the kernel's keyrings, and the kernel demands signatures: module.sig_enforce is set"},
+		"a key that the kernel lacks":                {byKey, kernel.Kernel{SigEnforce: true, Keys: []kernel.Key{{Name: "a", ID: "00"}}}, "it is signed by the key " + id + ", which is in none of the kernel's keyrings, but the kernel requires trusted signatures: module.sig_enforce is set"},
 		"a key that the kernel lacks, none demanded": {byKey, kernel.Kernel{Keys: []kernel.Key{}}, ""},
 		"keys that cannot be read":                   {byKey, kernel.Kernel{SigEnforce: true}, ""},
 		"an issuer is left to the kernel":            {byIssuer, kernel.Kernel{SigEnforce: true, Keys: []kernel.Key{}}, ""},
@@ -205,7 +205,7 @@ func TestParameters(t *testing.T) {
 		}
 	}
 	for param, want := range map[string]string{
-		"p_bool=":                              `type bool, and "" is no value of it: y or n is expected`,
+		"p_bool=":                              `type bool, and "" is not valid: y or n is expected`,
 		"p_bool=2":                             "y or n is expected",
 		"p_invbool":                            "y or n is expected",
 		"p_byte=256":                           "does not fit into 8 bits",

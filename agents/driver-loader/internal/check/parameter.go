@@ -28,11 +28,11 @@ func (c *checker) parameter(param string) {
 	known = append(slices.Clip(known), module.Param{Name: "dyndbg"}, module.Param{Name: "async_probe", Type: "bool"})
 	i := slices.IndexFunc(known, same)
 	if i < 0 {
-		c.addWithFix(cause.ModuleParameterUnknown, fixUnknown(c.module.Params, name), "it has no parameter %q, and the kernel would ignore it", text.Printable(name))
+		c.addWithFix(cause.ModuleParameterUnknown, fixUnknown(c.module.Params, name), "it has no parameter %q, which the kernel would ignore", text.Printable(name))
 		return
 	}
 	if err := checkValue(known[i].Type, value, given); err != nil {
-		c.addWithFix(cause.ModuleParameterInvalid, "correct the value of "+known[i].Name, "the parameter %s is of the type %s, and %q is no value of it: %v", known[i].Name, known[i].Type, text.Cut(value, 100), err)
+		c.addWithFix(cause.ModuleParameterInvalid, "correct the value of "+known[i].Name, "the parameter %s has the type %s, and %q is not valid: %v", known[i].Name, known[i].Type, text.Cut(value, 100), err)
 	}
 }
 

@@ -14,11 +14,11 @@ func (c *checker) signature() {
 		return
 	}
 	if c.module.Signature == nil {
-		c.add(cause.ModuleUnsigned, "it is not signed, and the kernel demands signatures: %s", why)
+		c.add(cause.ModuleUnsigned, "it is not signed, but the kernel requires signatures: %s", why)
 		return
 	}
 	if c.unknownKey() {
-		c.add(cause.ModuleSignatureRejected, "it is signed by the key %s, which is in none of the kernel's keyrings, and the kernel demands signatures: %s", c.module.Signature.KeyID, why)
+		c.add(cause.ModuleSignatureRejected, "it is signed by the key %s, which is in none of the kernel's keyrings, but the kernel requires trusted signatures: %s", c.module.Signature.KeyID, why)
 	}
 }
 

@@ -94,9 +94,9 @@ func Wanted(m Machine, has func(path string) bool) ([]Daemon, error) {
 		case has(d.Program):
 			out = append(out, d)
 		case d.Name == subnetManager:
-			return out, cause.New(cause.SubnetManagerMissing, "fabric manager", "this machine has switches of NVLink 5, and the driver root has no "+d.Program+", the subnet manager without which its GPUs do not compute (CUDA error 802)")
+			return out, cause.New(cause.SubnetManagerMissing, "fabric manager", "this machine has NVLink 5 switches, but the driver root has no "+d.Program+", the subnet manager: without it, CUDA programs fail with error 802")
 		case d.Required:
-			return out, cause.New(cause.FabricManagerMissing, "fabric manager", "this machine has NVLink switches, and the driver root has no "+d.Program+", without which its GPUs do not compute (CUDA error 802)")
+			return out, cause.New(cause.FabricManagerMissing, "fabric manager", "this machine has NVLink switches, but the driver root has no "+d.Program+": without it, CUDA programs fail with error 802")
 		}
 	}
 	return out, nil
@@ -217,7 +217,7 @@ func (s *Supervisor) stop(ctx context.Context, d Daemon, pid int) error {
 	}
 	for s.pid(d) == pid {
 		if !pace.Pause(ctx, 20*time.Millisecond) {
-			return cause.Cause{Code: cause.DriverDaemonStaysAlive, Subject: d.Name, Text: fmt.Sprintf("it has not ended %s after SIGTERM (pid %d)", stopLimit, pid), Fix: "end it: kill " + strconv.Itoa(pid)}
+			return cause.Cause{Code: cause.DriverDaemonStaysAlive, Subject: d.Name, Text: fmt.Sprintf("it still runs %s after SIGTERM (pid %d)", stopLimit, pid), Fix: "end it: kill " + strconv.Itoa(pid)}
 		}
 	}
 	return nil

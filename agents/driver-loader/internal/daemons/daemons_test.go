@@ -201,7 +201,7 @@ func TestSwitchesOfNVLink5FailClosed(t *testing.T) {
 	}
 	failsToStart("no port of the devices that manage the NVLink switches has a GUID")
 	n.write("sys/class/infiniband/mlx5_2/ports/1/gids/0", "fe80:0000:0000:0000:58a2:e103:00e1:f4c2\n", 0o600)
-	failsToStart("ib_umad is not loaded")
+	failsToStart("the kernel module ib_umad, which is not loaded")
 	n.write("sys/class/infiniband_mad/umad0/ibdev", "mlx5_2\n", 0o600)
 	failsToStart("exit status 1: no umad")
 	if _, err := os.Stat(n.path("nv-fabricmanager.args")); !errors.Is(err, os.ErrNotExist) {
@@ -269,8 +269,8 @@ func TestADaemonThatIsNotRequiredIsInTheWayOfNothing(t *testing.T) {
 	for name, tc := range map[string]struct{ script, want string }{
 		"it says why":              {"echo no device; exit 3", "start nvidia-persistenced: exit status 3: no device"},
 		"it fails without a word":  {"exit 3", "start nvidia-persistenced: exit status 3"},
-		"it ends without a word":   {"exit 0", "start nvidia-persistenced: it has ended at once"},
-		"it ends, and it says why": {"echo no device", "start nvidia-persistenced: it has ended at once: no device"},
+		"it ends without a word":   {"exit 0", "start nvidia-persistenced: it exited immediately"},
+		"it ends, and it says why": {"echo no device", "start nvidia-persistenced: it exited immediately: no device"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -354,7 +354,7 @@ func TestNvidiaSMIIsThatOfTheDriverRoot(t *testing.T) {
 	}
 	for want, script := range map[string]string{
 		"exit status 9: Failed to initialize NVML: Driver Not Loaded?[m; again": "printf 'Failed to initialize NVML: Driver Not Loaded\\033[m\\nagain\\n'; exit 9",
-		"it has printed more than 4194304 bytes":                                "cat /dev/zero",
+		"it printed more than 4194304 bytes":                                    "cat /dev/zero",
 	} {
 		n.write("root/usr/bin/nvidia-smi", "#!/bin/sh\n"+script+"\n", 0o755)
 		if _, err := n.Query(t.Context()); err == nil || !strings.Contains(err.Error(), "run nvidia-smi -q: ") || !strings.Contains(err.Error(), want) {

@@ -33,7 +33,7 @@ func (s *Supervisor) Query(ctx context.Context) (string, error) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	if out.over {
-		return "", fmt.Errorf("run nvidia-smi -q: it has printed more than %d bytes", maxQuery)
+		return "", fmt.Errorf("run nvidia-smi -q: it printed more than %d bytes", maxQuery)
 	}
 	if err != nil {
 		end := out.data.Bytes()[max(0, out.data.Len()-maxTail):]

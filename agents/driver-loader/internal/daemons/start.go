@@ -70,7 +70,7 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	}
 	pid := s.pid(d)
 	if pid == 0 {
-		return fmt.Errorf("start %s: it has ended at once%s", d.Name, tail(log))
+		return fmt.Errorf("start %s: it exited immediately%s", d.Name, tail(log))
 	}
 	if s.runsOnHost(d) {
 		return s.leaveContainer(d, pid)

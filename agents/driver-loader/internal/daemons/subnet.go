@@ -79,7 +79,7 @@ func (s *Supervisor) port() (string, error) {
 	}
 	return "", cause.Cause{
 		Code: cause.DriverDaemonFailed, Subject: subnetManager, Text: "no port of the devices that manage the NVLink switches has a GUID: " + strings.Join(s.bridges(), ", "),
-		Fix: "look at the state of the devices: ibstat; their driver is mlx5_ib, which is in linux-modules-extra or in NVIDIA's DOCA",
+		Fix: "check the state of the devices with ibstat; their driver is mlx5_ib, of the package linux-modules-extra or of NVIDIA's DOCA",
 	}
 }
 
@@ -98,7 +98,7 @@ func (s *Supervisor) management(d Daemon) ([]string, error) {
 	devices, err := filepath.Glob(filepath.Join(s.cfg.Sys, "class/infiniband_mad/umad*"))
 	if err != nil || len(devices) == 0 {
 		return nil, cause.Cause{
-			Code: cause.DriverDaemonFailed, Subject: subnetManager, Text: "the kernel module ib_umad is not loaded, through which it reaches the NVLink switches",
+			Code: cause.DriverDaemonFailed, Subject: subnetManager, Text: "it reaches the NVLink switches through the kernel module ib_umad, which is not loaded",
 			Fix: "load it on the host: modprobe ib_umad; and at each boot: echo ib_umad > /etc/modules-load.d/ib_umad.conf",
 		}
 	}
@@ -145,7 +145,7 @@ func (s *Supervisor) ready(ctx context.Context, d Daemon, cmd *exec.Cmd) error {
 		default:
 		}
 		if !pace.Pause(ctx, 20*time.Millisecond) {
-			return errors.Join(fmt.Errorf("it has made no socket %s in %s", filepath.Join(s.cfg.Run, d.Socket), readyLimit), s.kill(d, cmd))
+			return errors.Join(fmt.Errorf("it did not create the socket %s within %s", filepath.Join(s.cfg.Run, d.Socket), readyLimit), s.kill(d, cmd))
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (x Index) Files(module string) ([]File, error) {
 	case x.builtin[module]:
 		return nil, nil
 	default:
-		return nil, cause.New(cause.KernelModuleMissing, "module "+module, "the driver needs it, and "+x.dir+" does not have it")
+		return nil, cause.New(cause.KernelModuleMissing, "module "+module, "the driver needs it, but "+x.dir+" does not have it")
 	}
 	// modules.dep lists direct dependencies first. The order of loading is the reverse.
 	out := []File{{Name: module, Path: x.path(file)}}

@@ -61,7 +61,7 @@ func TestAModuleThatIsNotInstalled(t *testing.T) {
 	}
 	_, err = x.Files("ib_uverbs")
 	var c cause.Cause
-	if !errors.As(err, &c) || c.Code != cause.KernelModuleMissing || !strings.Contains(c.Error(), "module ib_uverbs: the driver needs it, and "+dir) {
+	if !errors.As(err, &c) || c.Code != cause.KernelModuleMissing || !strings.Contains(c.Error(), "module ib_uverbs: the driver needs it, but "+dir) {
 		t.Error(err)
 	}
 }

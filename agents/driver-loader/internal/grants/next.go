@@ -189,7 +189,7 @@ func (c count) why(w upgrade.Waiting, n Node, s DaemonSet) upgrade.Waiting {
 	case c.full(s):
 		w.For = "waits for the upgrade of " + strings.Join(sample(slices.Sorted(maps.Keys(c.granted))), ", ")
 	default:
-		w.For = fmt.Sprintf("waits, because maxUnavailable is %s, and these nodes are upgraded, cordoned or not ready: %s",
+		w.For = fmt.Sprintf("waits, because maxUnavailable is %s, and these nodes are in an upgrade, cordoned or not ready: %s",
 			s.Policy.MaxUnavailable, strings.Join(sample(slices.Sorted(maps.Keys(c.unavailable))), ", "))
 	}
 	return w

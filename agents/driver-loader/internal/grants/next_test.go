@@ -125,7 +125,7 @@ func TestEachPoolHasItsLimits(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"a": "2", "c": "2", "d": "2"}, got.Granted); diff != "" {
 		t.Errorf("granted (-want +got):\n%s", diff)
 	}
-	for name, want := range map[string]string{set: "waits for the upgrade of a", "gpus/other": "waits, because maxUnavailable is 3, and these nodes are upgraded, cordoned or not ready: a, c, d"} {
+	for name, want := range map[string]string{set: "waits for the upgrade of a", "gpus/other": "waits, because maxUnavailable is 3, and these nodes are in an upgrade, cordoned or not ready: a, c, d"} {
 		if got.Waiting[name].For != want {
 			t.Errorf("%s waits because %q, want %q", name, got.Waiting[name].For, want)
 		}

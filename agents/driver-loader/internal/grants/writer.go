@@ -97,7 +97,7 @@ func (w *Writer) step(ctx context.Context) (reconcile.Result, error) {
 	nodes, sets, waiting := w.nodes, w.sets, w.waiting
 	w.mu.Unlock()
 	if nodes == nil || sets == nil {
-		return reconcile.Result{Pending: errors.New("the nodes and DaemonSets are not known yet")}, nil
+		return reconcile.Result{Pending: errors.New("the nodes and DaemonSets have not been listed yet")}, nil
 	}
 	p := Next(nodes, sets)
 	if waiting != nil && len(p.Ended) == 0 && len(p.Granted) == 0 && maps.Equal(waiting, boardData(p.Waiting)) {

@@ -33,14 +33,14 @@ func loadCause(name string, err error, p policy, log string) cause.Cause {
 	case isAny(err, unix.EEXIST):
 		set(cause.ModuleAlreadyLoaded, "a module of this name is loaded")
 	case isAny(err, unix.ENOEXEC):
-		set(cause.ModuleFormatInvalid, "the kernel does not take the file as a module for itself")
+		set(cause.ModuleFormatInvalid, "the kernel does not accept the file as a module")
 	case isAny(err, unix.EINVAL, unix.ERANGE, unix.ENOSPC) && log == "":
 		set(cause.ModuleParameterInvalid, fmt.Sprintf("the kernel or the module rejects a parameter or a symbol's version (%s)", errno(err)))
 	case isAny(err, unix.ENOMEM):
-		set(cause.ModuleNoMemory, "the kernel has no memory for it")
+		set(cause.ModuleNoMemory, "the kernel is out of memory")
 	case isAny(err, unix.ENOSYS):
-		set(cause.ModuleNotPermitted, "the kernel takes no modules: it was built without CONFIG_MODULES")
-		c.Fix = "use a kernel with modules, or one that has the driver built in"
+		set(cause.ModuleNotPermitted, "the kernel cannot load modules: it was built without CONFIG_MODULES")
+		c.Fix = "use a kernel that was built with CONFIG_MODULES"
 	default:
 		p.lockdown = p.lockdown || strings.Contains(log, "Lockdown:")
 		rejected(&c, err, p)
@@ -56,19 +56,19 @@ func rejected(c *cause.Cause, err error, p policy) {
 	set := func(code cause.Code, text string) { *c = cause.New(code, c.Subject, text) }
 	switch {
 	case isAny(err, unix.EKEYREJECTED, unix.ENOKEY, unix.EKEYREVOKED, unix.EKEYEXPIRED):
-		set(cause.ModuleSignatureRejected, "the kernel loads only modules that are signed by a key that it knows")
+		set(cause.ModuleSignatureRejected, "the kernel loads only modules that are signed by a key that it trusts")
 	case isAny(err, unix.EBADMSG, unix.ENOPKG, unix.ELIBBAD):
 		set(cause.ModuleSignatureRejected, fmt.Sprintf("the kernel cannot verify its signature (%s)", errno(err)))
-		c.Fix = "sign the module again, with a hash algorithm that the kernel has"
+		c.Fix = "sign the module again with a hash algorithm that the kernel supports"
 	case isAny(err, unix.EPERM) && p.closed:
-		set(cause.ModuleNotPermitted, "the kernel takes no more modules: kernel.modules_disabled is 1")
-		c.Fix = "reboot the node, without the setting"
+		set(cause.ModuleNotPermitted, "the kernel loads no more modules: kernel.modules_disabled is 1")
+		c.Fix = "remove the setting, and reboot the node"
 	case isAny(err, unix.EPERM) && (p.lockdown || p.enforced):
-		set(cause.ModuleSignatureRejected, "the kernel is locked down and loads only modules that are signed by a key that it knows")
+		set(cause.ModuleSignatureRejected, "the kernel is locked down and loads only modules that are signed by a key that it trusts")
 	case isAny(err, unix.EPERM):
 		set(cause.ModuleNotPermitted, "this process may not load modules")
 	case isAny(err, unix.EACCES):
-		set(cause.ModuleNotPermitted, "a security module of the kernel forbids to load it")
+		set(cause.ModuleNotPermitted, "a security module of the kernel denies loading it")
 		c.Fix = "allow it in the policy of SELinux, AppArmor, IMA or LoadPin: dmesg and the audit log name it"
 	}
 }
@@ -89,7 +89,7 @@ func unloadCause(m Loaded, err error) cause.Cause {
 		set(cause.ModuleInUse, fmt.Sprintf("the kernel is loading or unloading it: its state is %q", m.State))
 		c.Fix = "wait; if it stays so, reboot the node"
 	case isAny(err, unix.EBUSY):
-		c.Text = "the module was made without a way to unload it"
+		c.Text = "the module does not support unloading"
 	case isAny(err, unix.EPERM):
 		set(cause.ModuleNotPermitted, "this process may not unload modules")
 	case isAny(err, unix.ENOSYS):

@@ -31,13 +31,13 @@ type change struct {
 }
 
 // fix is the fix for a missing license.
-const fix = "check gridd.conf and its token, the clock of the node, and that it reaches the license server; nvidia-gridd logs why"
+const fix = "see the log of nvidia-gridd; check gridd.conf, the token, the clock of the node, and the connection to the license server"
 
 // message returns the text of the Event.
 func (c change) message() string {
 	message := fmt.Sprintf("GPU %s: %s: %s", c.GPU, c.Name, c.Status)
 	if !c.Licensed() {
-		message += ". The GPU is slow without its license: " + fix
+		message += ". Without a license, the GPU becomes slow: " + fix
 	}
 	return message
 }

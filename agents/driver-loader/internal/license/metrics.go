@@ -6,8 +6,8 @@ import "github.com/prometheus/client_golang/prometheus"
 func NewMetrics(w *Watch) prometheus.Collector {
 	const namespace = "outrigger_driver_loader_"
 	labels := []string{"gpu", "product"}
-	licensed := prometheus.NewDesc(namespace+"vgpu_licensed", "1 if the virtual GPU has its license, 0 if not; absent while that is not known, and without a configured license.", labels, nil)
-	expiry := prometheus.NewDesc(namespace+"vgpu_license_expiry_timestamp_seconds", "When the license of the virtual GPU ends, if it has an end.", labels, nil)
+	licensed := prometheus.NewDesc(namespace+"vgpu_licensed", "1 if the virtual GPU has its license, 0 if not; absent if it is unknown, or if no license is configured.", labels, nil)
+	expiry := prometheus.NewDesc(namespace+"vgpu_license_expiry_timestamp_seconds", "Unix time at which the license of the virtual GPU expires, if it expires.", labels, nil)
 	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
 		seen := map[[2]string]bool{}
 		for _, p := range w.Products() {

@@ -56,7 +56,7 @@ func New(cfg Config) *Watch {
 		Name: "licenses", Step: w.observe, Retry: pace.Backoff{First: retryInterval, Most: readInterval}, Eager: true, Log: cfg.Log,
 		Failed: func(err error, _ time.Duration) {
 			if !errors.Is(err, errUnlicensed) { // report has logged it
-				cfg.Log.Warn("cannot read the state of the vgpu license, trying again", "err", err)
+				cfg.Log.Warn("cannot read the state of the vgpu license, retrying", "err", err)
 			}
 		},
 	})
@@ -138,7 +138,7 @@ func (w *Watch) query(ctx context.Context) (string, error) {
 	select {
 	case w.running <- struct{}{}:
 	default:
-		return "", errors.New("run nvidia-smi: the one before still runs: the driver does not answer")
+		return "", errors.New("run nvidia-smi: the previous run has not ended: the driver does not answer")
 	}
 	type answer struct {
 		output string
@@ -164,7 +164,7 @@ func (w *Watch) report(c change) {
 	case c.Licensed():
 		log.Info("vgpu is licensed")
 	case c.reason == "":
-		log.Info("vgpu has no license, looking again")
+		log.Info("vgpu has no license yet, checking again")
 	default:
 		log.Warn("vgpu has no license and becomes slow", "reason", c.reason, "fix", fix)
 	}

@@ -108,8 +108,8 @@ func TestALicenseThatIsLostIsReported(t *testing.T) {
 	r.answers <- answer{output: output("Licensed (Expiry: 2026-1-31 9:5:7 GMT)", "Unlicensed")}
 	<-r.asked
 	r.look(answer{output: output("Unlicensed (Restricted)", "Unlicensed")})
-	want := kube.Event{Warning: true, Reason: string(cause.VGPULicenseLost), Message: "GPU 00000000:02:01.0: NVIDIA Virtual Compute Server: Unlicensed (Restricted). The GPU is slow without its license: " +
-		"check gridd.conf and its token, the clock of the node, and that it reaches the license server; nvidia-gridd logs why"}
+	want := kube.Event{Warning: true, Reason: string(cause.VGPULicenseLost), Message: "GPU 00000000:02:01.0: NVIDIA Virtual Compute Server: Unlicensed (Restricted). Without a license, the GPU becomes slow: " +
+		"see the log of nvidia-gridd; check gridd.conf, the token, the clock of the node, and the connection to the license server"}
 	if d := cmp.Diff(want, <-r.events); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

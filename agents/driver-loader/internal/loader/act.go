@@ -79,7 +79,7 @@ func (l *Loader) act(ctx context.Context, o Observation, s Step) error {
 	case Wait, Done, Import:
 		return nil
 	}
-	return fmt.Errorf("take the step %q: it is not known", s.Kind)
+	return fmt.Errorf("perform the step %q: it is unknown", s.Kind)
 }
 
 // request returns the request to build the modules of a driver.
@@ -96,7 +96,7 @@ func (l *Loader) claim(ctx context.Context, s Step) error {
 	}
 	grant, err := l.cfg.Contract.NVML().Claim(ctx, Name, s.String(), claimLimit)
 	if errors.Is(err, contract.ErrNoRunRoot) {
-		return fmt.Errorf("ask the agents for NVML: %w", err)
+		return fmt.Errorf("claim NVML: %w", err)
 	}
 	l.grant = grant
 	if err != nil || l.cfg.Daemons == nil {
@@ -109,7 +109,7 @@ func (l *Loader) claim(ctx context.Context, s Step) error {
 func (l *Loader) start(ctx context.Context) error {
 	skipped, err := l.cfg.Daemons.Start(ctx)
 	if skipped != nil {
-		l.cfg.Log.Error("a daemon of the driver does not start, going on without it", "err", skipped)
+		l.cfg.Log.Error("cannot start a daemon of the driver, continuing without it", "err", skipped)
 	}
 	if l.cfg.Started != nil {
 		l.cfg.Started()
@@ -127,7 +127,7 @@ func (l *Loader) release(ctx context.Context) {
 		l.cfg.Log.Error("cannot restore the driver that stays loaded", "err", err)
 	}
 	if err := l.grant.Release(); err != nil {
-		l.cfg.Log.Error("cannot end the claim of NVML", "err", err)
+		l.cfg.Log.Error("cannot release the claim of NVML", "err", err)
 	}
 	l.grant = nil
 }
@@ -166,9 +166,9 @@ func (l *Loader) failed(ctx context.Context, o Observation, s Step, err error) b
 		return false
 	}
 	why := causes(s, err)[0]
-	l.cfg.Log.Error("driver does not work, going back to the one before", "driver", s.Driver.Version, "before", c.From.Version, "err", err)
+	l.cfg.Log.Error("driver does not work, rolling back to the previous driver", "driver", s.Driver.Version, "before", c.From.Version, "err", err)
 	if err := l.journal.edit(func(r *record) { r.Change.Failed = &why }); err != nil {
-		l.cfg.Log.Error("cannot note that, waiting", "err", err)
+		l.cfg.Log.Error("cannot record the failure of the driver in the journal, waiting", "err", err)
 		return false
 	}
 	if l.cfg.Daemons != nil {

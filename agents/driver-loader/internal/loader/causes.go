@@ -11,14 +11,14 @@ import (
 // NoGPUCause returns the cause for a node without a GPU.
 func NoGPUCause() cause.Cause {
 	return cause.Cause{
-		Code: cause.NoGPU, Subject: "PCI bus", Text: "it has no GPU of NVIDIA",
-		Fix: "nothing, if the node should have none; else check that the GPU is seated, and passed to this machine",
+		Code: cause.NoGPU, Subject: "PCI bus", Text: "it has no NVIDIA GPU",
+		Fix: "if the node should have a GPU, check that it is seated, or passed through to this virtual machine",
 	}
 }
 
 // containerCause returns the cause for a driver that NVIDIA's driver container has loaded.
 func containerCause(d Driver) cause.Cause {
-	return cause.New(cause.DriverOfOtherContainer, "driver "+d.Version, "NVIDIA's driver container has loaded it, and looks after it: its file "+containerReady+" is there")
+	return cause.New(cause.DriverOfOtherContainer, "driver "+d.Version, "NVIDIA's driver container has loaded it and manages it: its file "+containerReady+" exists")
 }
 
 // NoPayloadCause returns the cause for a driver that is not in the store. An empty version means any
@@ -29,7 +29,7 @@ func NoPayloadCause(version string) cause.Cause {
 
 // FlavourCause returns the cause for a driver whose modules do not support any of the GPUs.
 func FlavourCause(d Driver, reasons []string) cause.Cause {
-	return cause.New(cause.ModuleTypeUnsupported, "driver "+d.Version, "its "+string(d.Flavour)+" modules are for none of the GPUs: "+strings.Join(reasons, "; "))
+	return cause.New(cause.ModuleTypeUnsupported, "driver "+d.Version, "its "+string(d.Flavour)+" modules support none of the GPUs: "+strings.Join(reasons, "; "))
 }
 
 // InUse returns a cause for each process that prevents modules from being unloaded.
@@ -41,7 +41,7 @@ func InUse(used []string, by []holders.Holder) []cause.Cause {
 	if len(out) == 0 {
 		out = append(out, cause.Cause{
 			Code: cause.ModuleInUse, Subject: "modules " + strings.Join(used, ", "), Text: "the kernel or a process that this agent cannot see uses them",
-			Fix: "run this agent with hostPID; on a node without such a process, reboot",
+			Fix: "run this agent with hostPID, so that it sees all processes; if no process uses them, reboot the node",
 		})
 	}
 	return out

@@ -19,9 +19,9 @@ func (l *Loader) collect(o Observation, desired Driver) {
 	}
 	removed, err := garbage.Collect(l.cfg.Store, needed)
 	if err != nil {
-		l.cfg.Log.Warn("cannot remove what is not needed from the store, trying again later", "err", err)
+		l.cfg.Log.Warn("cannot remove unneeded drivers and modules from the store, retrying later", "err", err)
 	}
 	if n := len(removed.Drivers) + len(removed.Modules) + len(removed.Headers); n > 0 {
-		l.cfg.Log.Info("removed what is not needed from the store", "drivers", removed.Drivers, "modules", removed.Modules, "headers", removed.Headers)
+		l.cfg.Log.Info("removed unneeded drivers and modules from the store", "drivers", removed.Drivers, "modules", removed.Modules, "headers", removed.Headers)
 	}
 }

@@ -40,17 +40,17 @@ func (o Observation) Foreign() []cause.Cause {
 		if slices.Contains(o.Displaced(), module) {
 			continue
 		}
-		why := "the driver " + g.Driver + " has it"
+		why := "it is bound to the driver " + g.Driver
 		if o.held(g) {
-			by := "something that this agent cannot see (run it with hostPID)"
+			by := "a process that this agent cannot see (run the agent with hostPID)"
 			if len(o.Displays) > 0 {
 				by = strings.Join(o.Displays, ", ")
 			}
-			why += ", and cannot be unloaded: it is used by " + by
+			why += ", which cannot be unloaded, because it is used by " + by
 		}
 		out = append(out, cause.Cause{
 			Code: cause.OtherDriverBound, Subject: "GPU " + g.BusID, Text: text.Printable(why),
-			Fix: "keep it from being loaded (on the kernel's command line: modprobe.blacklist=" + module + ") and reboot",
+			Fix: "add modprobe.blacklist=" + module + " to the kernel's command line, and reboot",
 		})
 	}
 	return out
@@ -83,7 +83,7 @@ func (l *Loader) displays(ctx context.Context, o Observation) ([]string, error) 
 	}
 	found, err := holders.Find(ctx, procowner.Root{Proc: l.cfg.Kernel.Proc, PodLogs: l.cfg.PodLogs}, devices)
 	if err != nil {
-		err = fmt.Errorf("find out who uses the GPUs: %w", err)
+		err = fmt.Errorf("find the users of the GPUs: %w", err)
 	}
 	for _, h := range found {
 		out = append(out, fmt.Sprintf("%s, which has %s open", h, strings.Join(h.Devices, ", ")))

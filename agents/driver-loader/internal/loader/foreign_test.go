@@ -41,7 +41,7 @@ func TestWhoUsesNouveauIsNamed(t *testing.T) {
 	if step.Kind != loader.Wait || len(step.Causes) != 1 || step.Causes[0].Code != cause.OtherDriverBound {
 		t.Fatalf("%s %v", step, step.Causes)
 	}
-	for _, part := range []string{"the driver nouveau has it", "the console, on fb0", "Xorg (pid 812), which has /dev/null open", "modprobe.blacklist=nouveau"} {
+	for _, part := range []string{"it is bound to the driver nouveau", "the console, on fb0", "Xorg (pid 812), which has /dev/null open", "modprobe.blacklist=nouveau"} {
 		if all := step.Causes[0].Text + step.Causes[0].Fix; !strings.Contains(all, part) {
 			t.Errorf("no %q in: %s", part, all)
 		}

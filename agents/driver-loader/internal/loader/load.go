@@ -156,9 +156,9 @@ func (l *Loader) loadKernels(ctx context.Context, o Observation, needed []string
 		switch {
 		case err == nil:
 		case cause.Is(err, cause.KernelModuleMissing):
-			l.cfg.Log.Debug("a module of the kernel is not installed, going on without it", "module", name)
+			l.cfg.Log.Debug("a module of the kernel is not installed, continuing without it", "module", name)
 		default:
-			l.cfg.Log.Warn("cannot load a module of the kernel, going on without it", "module", name, "err", err)
+			l.cfg.Log.Warn("cannot load a module of the kernel, continuing without it", "module", name, "err", err)
 		}
 	}
 	return nil
@@ -217,7 +217,7 @@ func (l *Loader) symbols(o Observation) check.Symbols {
 	defer f.Close()
 	symbols, err := check.ParseSymvers(f)
 	if err != nil {
-		l.cfg.Log.Warn("cannot read the symbols of the kernel, leaving the check to it", "err", err)
+		l.cfg.Log.Warn("cannot read the symbols of the kernel, loading modules without checking their symbols", "err", err)
 		return nil
 	}
 	return symbols

@@ -198,7 +198,7 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 			return l.stop(ctx, wait(causes(step, err)...))
 		}
 	}
-	return l.stop(ctx, wait(cause.New(cause.Unexpected, Name, fmt.Sprintf("it has taken %d steps, and is not done", maxSteps))))
+	return l.stop(ctx, wait(cause.New(cause.Unexpected, Name, fmt.Sprintf("the driver is not ready after %d steps", maxSteps))))
 }
 
 // Undisturbed runs f if the driver works, and blocks changes meanwhile. If the driver does not work, is
@@ -254,7 +254,7 @@ func (l *Loader) Ready() error {
 	case Wait:
 		return errors.Join(cause.Errors(s.Causes)...)
 	case "":
-		return errors.New("the node was not looked at yet")
+		return errors.New("the agent has not observed the node yet")
 	default:
 		return errors.New(s.String())
 	}

@@ -35,7 +35,7 @@ func (l *Loader) lock(ctx context.Context) (unlock func(), err error) {
 			return nil, errors.Join(fmt.Errorf("lock the store: %w", err), f.Close())
 		}
 		if !told {
-			l.cfg.Log.Info("another driver-loader changes the driver of this node, waiting", "lock", path)
+			l.cfg.Log.Info("another driver-loader is changing the driver of this node, waiting", "lock", path)
 		}
 		if !pace.Pause(ctx, lockInterval) {
 			return nil, errors.Join(fmt.Errorf("wait for another driver-loader, which has locked %s: %w", path, ctx.Err()), f.Close())

@@ -7,7 +7,7 @@ func NewMetrics(l *Loader) prometheus.Collector {
 	const namespace = "outrigger_driver_loader_"
 	ready := prometheus.NewDesc(namespace+"ready", "1 while the driver is loaded and works; 0 while it is not, as /readyz explains.", nil, nil)
 	driver := prometheus.NewDesc(namespace+"driver_info", "1, with version and kernel module type of the driver, while it is ready.", []string{"version", "type"}, nil)
-	causes := prometheus.NewDesc(namespace+"causes", "Number of things that are in the way of the desired driver, by code.", []string{"code"}, nil)
+	causes := prometheus.NewDesc(namespace+"causes", "Number of causes why the desired driver is not ready, by code.", []string{"code"}, nil)
 	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
 		state := l.State()
 		is := 0.0

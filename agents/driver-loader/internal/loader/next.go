@@ -73,7 +73,7 @@ func wait(causes ...cause.Cause) Step { return Step{Kind: Wait, Causes: causes} 
 // not changed.
 func useHostDriver(o Observation) Step {
 	if o.Running.Version == "" {
-		return wait(cause.New(cause.HostDriverNotLoaded, "driver "+o.Host, "it is installed on the host, and its kernel module is not loaded"))
+		return wait(cause.New(cause.HostDriverNotLoaded, "driver "+o.Host, "it is installed on the host, but its kernel module is not loaded"))
 	}
 	if o.MissingNodes > 0 {
 		return Step{Kind: Nodes, Driver: o.Running}
@@ -286,7 +286,7 @@ func (c Change) rolledBack(again string) cause.Cause {
 	}
 	text := "it does not work on this node, and driver " + c.From.Version + " was loaded again"
 	if c.From.Version == c.To.Version {
-		text = "it does not work with the desired parameters or kernel module type, and was loaded again as before"
+		text = "it does not work with the desired parameters or kernel module type, and was loaded again with the previous ones"
 	}
 	return cause.Cause{
 		Code: c.Failed.Code, Subject: "driver " + c.To.Version, Text: text + ": " + c.Failed.Subject + ": " + c.Failed.Text,

@@ -202,7 +202,7 @@ func (l *Loader) Holders(ctx context.Context) ([]holders.Holder, error) {
 	}
 	found, err := holders.Find(ctx, procowner.Root{Proc: l.cfg.Kernel.Proc, PodLogs: l.cfg.PodLogs}, devices)
 	if err != nil {
-		err = fmt.Errorf("find out who uses the driver: %w", err)
+		err = fmt.Errorf("find the users of the driver: %w", err)
 	}
 	return found, errors.Join(controlErr, gpusErr, err)
 }

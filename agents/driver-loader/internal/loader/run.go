@@ -80,7 +80,7 @@ func (l *Loader) warn(err error, _ time.Duration) {
 		if c.Code == cause.UpgradeInProgress {
 			continue // the upgrade logs its own state
 		}
-		l.cfg.Log.Warn("something is in the way", "subject", c.Subject, "cause", c.Text, "fix", c.Fix, "code", c.Code)
+		l.cfg.Log.Warn("desired driver is not ready, waiting", "subject", c.Subject, "cause", c.Text, "fix", c.Fix, "code", c.Code)
 	}
 }
 

@@ -72,27 +72,27 @@ func (s Step) String() string {
 	case Build:
 		return fmt.Sprintf("build the %s modules of %s", s.Driver.Flavour, of)
 	case Show:
-		return "show the root of " + of
+		return "mount the root of " + of
 	case Load:
 		return "load " + of + ": " + strings.Join(s.Modules, ", ")
 	case Begin:
-		return "note in the journal that " + of + " is to be loaded"
+		return "record the change to " + of + " in the journal"
 	case Claim:
 		return "ask all agents to close their handles of NVML"
 	case Unload:
 		return "unload " + strings.Join(s.Modules, ", ")
 	case Rehearse:
-		return "check the modules of " + of + " as before a load"
+		return "check the modules of " + of + " without loading them"
 	case Nodes:
-		return "make device nodes and links"
+		return "create device nodes and links"
 	case Start:
 		return "start the daemons of " + of
 	case Validate:
-		return "check that " + of + " works"
+		return "validate " + of
 	case Finish:
-		return "remove the journal: " + of + " works"
+		return "remove the change to " + of + " from the journal"
 	case Publish:
-		return "publish that " + of + " is ready"
+		return "publish the fact that " + of + " is ready"
 	case Wait:
 		return "wait"
 	case Done:

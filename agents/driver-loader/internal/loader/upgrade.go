@@ -104,8 +104,8 @@ func (l *Loader) RollBack(ctx context.Context, previous string) error {
 		return nil
 	case c == nil && o.Before.ID() != previous:
 		return cause.Cause{
-			Code: cause.PreviousDriverMissing, Subject: "driver " + previous, Text: "the journal does not know it",
-			Fix: "choose its version, and set the annotation that requests an upgrade of the node",
+			Code: cause.PreviousDriverMissing, Subject: "driver " + previous, Text: "the journal has no record of it",
+			Fix: "set its version as the desired driver, and set the annotation that requests an upgrade of the node",
 		}
 	case c == nil:
 		_, err = l.settleWithin(ctx, d.withDriver(o.Before, false), noop)
@@ -141,7 +141,7 @@ func noop() error { return nil }
 // givenUp returns the cause for a change that is rolled back although its driver has not failed.
 func givenUp(c Change) cause.Cause {
 	return cause.Cause{
-		Code: cause.UpgradeGivenUp, Subject: "driver " + c.To.Version, Text: "the upgrade to it was given up, and driver " + c.From.Version + " was loaded again",
+		Code: cause.UpgradeGivenUp, Subject: "driver " + c.To.Version, Text: "the upgrade to it was canceled, and driver " + c.From.Version + " was loaded again",
 		Fix: "read the state and the cause of the upgrade on the Node",
 	}
 }
@@ -168,7 +168,7 @@ func (l *Loader) settleWithin(ctx context.Context, d Desired, first func() error
 			return step, nil
 		}
 		for _, c := range step.Causes {
-			l.cfg.Log.Info("waiting for what uses the driver", "subject", c.Subject, "cause", c.Text)
+			l.cfg.Log.Info("waiting for a process that uses the driver", "subject", c.Subject, "cause", c.Text)
 		}
 		pace.Pause(ctx, swapInterval)
 	}
@@ -185,7 +185,7 @@ func outcome(s Step, err error) error {
 		return err
 	}
 	if len(s.Causes) == 0 {
-		return cause.New(cause.Unexpected, Name, "it waits for nothing")
+		return cause.New(cause.Unexpected, Name, "the loader waits without a cause")
 	}
 	return s.Causes[0]
 }

@@ -31,13 +31,13 @@ func (l *Loader) validate(ctx context.Context, o Observation) error {
 		}
 	}
 	if len(buses) == 0 {
-		return unanswered(o, errors.New("it has taken none of the GPUs"))
+		return unanswered(o, errors.New("it is bound to none of the GPUs"))
 	}
 	if len(errs) == len(buses) {
 		return unanswered(o, errors.Join(errs...))
 	}
 	for _, err := range errs {
-		l.cfg.Log.Error("a GPU does not answer, the others are used", "err", err)
+		l.cfg.Log.Error("gpu does not answer, continuing with the other gpus", "err", err)
 	}
 	return nil
 }

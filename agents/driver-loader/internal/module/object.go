@@ -21,7 +21,7 @@ func newObject(data []byte) (*object, error) {
 	f, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil {
 		// The table of sections is at the end of the file.
-		return nil, fmt.Errorf("it is no valid ELF file (%w): it may be cut off: copy it again", err)
+		return nil, fmt.Errorf("it is not a valid ELF file (%w): it may be truncated: copy it again", err)
 	}
 	if f.Type != elf.ET_REL {
 		return nil, fmt.Errorf("it is not a kernel module: it is an ELF file of type %s, not of ET_REL", f.Type)
@@ -67,7 +67,7 @@ func (o *object) content(s *elf.Section) ([]byte, error) {
 		return nil, nil
 	}
 	if s.Flags&elf.SHF_COMPRESSED != 0 {
-		return nil, fmt.Errorf("its section %q is compressed, which the kernel does not read", s.Name)
+		return nil, fmt.Errorf("its section %q is compressed, and the kernel does not support that", s.Name)
 	}
 	return o.data[s.Offset : s.Offset+s.FileSize], nil
 }
@@ -90,7 +90,7 @@ func (o *object) symbols() (iter.Seq[symbol], error) {
 		return nil, errors.New("it is not a kernel module: it has no table of symbols")
 	}
 	if int(table.Link) >= len(o.file.Sections) {
-		return nil, errors.New("it is no valid ELF file: its symbols have no names")
+		return nil, errors.New("it is not a valid ELF file: its symbols have no names")
 	}
 	entries, err := o.content(table)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	errCutOff = errors.New("the file is cut off: copy it again")
+	errCutOff = errors.New("the file is truncated: copy it again")
 	errNoELF  = errors.New("it is not a kernel module: an ELF file is expected, which may be compressed with xz, zstd or gzip")
 )
 
@@ -51,7 +51,7 @@ func parse(name string, data []byte) (*Module, error) {
 		return nil, err
 	}
 	if extra := int64(len(body)) - int64(o.end()); sig == nil && extra > 0 { //nolint:gosec // Both are below maxSize.
-		return nil, fmt.Errorf("%d bytes follow the module that are no whole signature: copy the file again", extra)
+		return nil, fmt.Errorf("the %d bytes after the module are not a complete signature: copy the file again", extra)
 	}
 	m := &Module{Machine: o.file.Machine, Signature: sig, Data: data}
 	if err := m.readInfo(o); err != nil {

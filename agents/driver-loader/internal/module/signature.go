@@ -36,7 +36,7 @@ func cutSignature(data []byte) ([]byte, *Signature, error) {
 	trailer, body := body[len(body)-trailerSize:], body[:len(body)-trailerSize]
 	// algo, hash, id_type, signer_len, key_id_len, three bytes of padding, sig_len
 	if trailer[2] != PKCS7 {
-		return nil, nil, fmt.Errorf("its signature has the form %d: kernels since 4.3 take PKCS #7 only: sign the module again", trailer[2])
+		return nil, nil, fmt.Errorf("its signature has the format %d, but kernels since 4.3 accept only PKCS #7: sign the module again", trailer[2])
 	}
 	size := uint64(binary.BigEndian.Uint32(trailer[8:]))
 	if size > uint64(len(body)) {

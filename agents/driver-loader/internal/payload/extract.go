@@ -78,7 +78,7 @@ func (w *writer) extract(h *tar.Header, content io.Reader) error {
 func (w *writer) local(name string) (string, error) {
 	clean := path.Clean(name)
 	if !filepath.IsLocal(clean) || len(clean) > maxPath || strings.ContainsFunc(clean, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return "", problem(cause.PayloadRejected, w.name, fetchAgain, "has a file that would be outside of its folder: %q", name)
+		return "", problem(cause.PayloadRejected, w.name, fetchAgain, "has a file outside of its folder: %q", name)
 	}
 	if w.files++; w.files > maxFiles {
 		return "", problem(cause.PayloadRejected, w.name, fetchAgain, "has more than %d files", maxFiles)
@@ -107,7 +107,7 @@ func (w *writer) file(name string, content io.Reader, mode fs.FileMode) error {
 		return w.explain(err)
 	}
 	if w.left -= n; w.left < 0 {
-		return problem(cause.PayloadRejected, w.name, fetchAgain, "has more than %d MiB of content, more than a driver has", w.most>>20)
+		return problem(cause.PayloadRejected, w.name, fetchAgain, "has more than %d MiB of content, which is too much for a driver", w.most>>20)
 	}
 	return w.explain(w.root.Chmod(name, plain(mode)))
 }
@@ -180,7 +180,7 @@ func (w *writer) explain(err error) error {
 	case err == nil:
 		return nil
 	case strings.Contains(err.Error(), "path escapes from parent"):
-		return problem(cause.PayloadRejected, w.name, fetchAgain, "has a link that leads outside of its folder, and a file behind it: %v", err)
+		return problem(cause.PayloadRejected, w.name, fetchAgain, "has a file behind a link that leads out of its folder: %v", err)
 	}
 	if _, is := err.(cause.Cause); is { //nolint:errorlint // only a bare Cause is passed on
 		return err

@@ -69,7 +69,7 @@ func (f filler) fromFolder(dir, unpacked string) (record, error) {
 func (f filler) manifest(dir string) (manifest, error) {
 	data, err := hostfs.ReadFile(filepath.Join(dir, ".manifest"), maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return manifest{}, problem(cause.PayloadCorrupt, f.name, "give a driver of NVIDIA for Linux", "has no file .manifest, so it is no driver")
+		return manifest{}, problem(cause.PayloadCorrupt, f.name, "use an NVIDIA driver for Linux", "has no file .manifest, so it is not a driver")
 	}
 	if err != nil {
 		return manifest{}, err
@@ -216,10 +216,10 @@ func (f filler) check(version string) error {
 			return err
 		}
 		if !is {
-			return problem(cause.PayloadCorrupt, f.name, fetchAgain, "has a file %s that is no library", name)
+			return problem(cause.PayloadCorrupt, f.name, fetchAgain, "has a file %s that is not a library", name)
 		}
 		if library.Machine != machines[f.machine] {
-			return problem(cause.WrongArchitecture, f.name, "give the driver for "+f.machine, "has a %s for another processor (ELF machine %d); this node is %s", name, library.Machine, f.machine)
+			return problem(cause.WrongArchitecture, f.name, "use the driver for "+f.machine, "has a %s for another processor (ELF machine %d); this node is %s", name, library.Machine, f.machine)
 		}
 	}
 	return nil

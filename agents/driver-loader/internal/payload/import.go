@@ -143,7 +143,7 @@ func (f filler) fill() (record, error) {
 	case preparedRoot:
 		return f.fromRoot()
 	}
-	return record{}, fmt.Errorf("import %s: %q is no form of a driver", f.name, f.src.form)
+	return record{}, fmt.Errorf("import %s: %q is not a known form of a driver", f.name, f.src.form)
 }
 
 // unpacked is the folder with the content of an archive, until it is in its final place.
@@ -160,7 +160,7 @@ func (f filler) fromArchive() (record, error) {
 		return record{}, err
 	}
 	if a.machine != f.machine || a.system != "Linux" {
-		return record{}, problem(cause.WrongArchitecture, f.src.path, "give the driver for Linux-"+f.machine, "is a driver for %s-%s; this node is Linux-%s", a.system, a.machine, f.machine)
+		return record{}, problem(cause.WrongArchitecture, f.src.path, "use the driver for Linux-"+f.machine, "is a driver for %s-%s; this node is Linux-%s", a.system, a.machine, f.machine)
 	}
 	if err := f.root.Mkdir(unpacked, 0o755); err != nil {
 		return record{}, f.explain(err)

@@ -59,7 +59,7 @@ func (f file) stat(dir string) error {
 		return err
 	case f.target != "":
 		if target, err := os.Readlink(path); err != nil || target != f.target {
-			return fmt.Errorf("is no link to %s", f.target)
+			return fmt.Errorf("is not a link to %s", f.target)
 		}
 		return nil
 	case !info.Mode().IsRegular() || info.Size() != f.size || info.Mode().Perm() != f.mode:

@@ -73,7 +73,7 @@ func parseManifest(data []byte) (manifest, error) {
 		return manifest{}, err
 	}
 	if !validVersion(m.version) {
-		return manifest{}, fmt.Errorf("line 2: %q is no version of a driver", m.version)
+		return manifest{}, fmt.Errorf("line 2: %q is not a driver version", m.version)
 	}
 	return m, nil
 }
@@ -81,11 +81,11 @@ func parseManifest(data []byte) (manifest, error) {
 // parseEntry parses the words of a line. If the type is unknown, the entry has no kind.
 func parseEntry(words []string, kinds map[string]kind) (entry, error) {
 	if len(words) < 3 {
-		return entry{}, fmt.Errorf("%d words, not a file, a mode and a type", len(words))
+		return entry{}, fmt.Errorf("it has %d words, but needs at least a file, a mode and a type", len(words))
 	}
 	mode, err := strconv.ParseUint(words[1], 8, 32)
 	if err != nil {
-		return entry{}, fmt.Errorf("%q is no mode", words[1])
+		return entry{}, fmt.Errorf("%q is not a file mode", words[1])
 	}
 	k, known := kinds[words[2]]
 	if !known {

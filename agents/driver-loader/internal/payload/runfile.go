@@ -89,7 +89,7 @@ func (a *archive) noArchive(err error) error {
 	if errors.Is(err, io.EOF) && a.skip > 0 {
 		return problem(cause.PayloadTruncated, a.name, fetchAgain, "ends before its content at line %d", a.skip)
 	}
-	return problem(cause.PayloadCorrupt, a.name, fetchAgain, "is no .run archive of NVIDIA's installer")
+	return problem(cause.PayloadCorrupt, a.name, fetchAgain, "is not a .run archive of NVIDIA's installer")
 }
 
 // extract calls each for every entry of the archive. Then it compares the checksum.
@@ -126,7 +126,7 @@ func (a *archive) extract(each func(*tar.Header, io.Reader) error) error {
 		return a.damaged(err)
 	}
 	if sum := hex.EncodeToString(a.sum.Sum(nil)); strings.Trim(a.md5, "0") != "" && sum != a.md5 {
-		return problem(cause.PayloadCorrupt, a.name, fetchAgain, "has the checksum %s, and says %s", sum, a.md5)
+		return problem(cause.PayloadCorrupt, a.name, fetchAgain, "has the checksum %s, but its header has %s", sum, a.md5)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (a *archive) damaged(err error) error {
 	var read readError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return problem(cause.PayloadTruncated, a.name, fetchAgain, "ends too early")
+		return problem(cause.PayloadTruncated, a.name, fetchAgain, "is truncated")
 	case errors.As(err, &read), errors.Is(err, tar.ErrHeader):
 		return problem(cause.PayloadCorrupt, a.name, fetchAgain, "cannot be decompressed: %v", err)
 	}

@@ -45,7 +45,7 @@ const (
 func recognise(path, machine string) (source, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return source{}, problem(cause.PayloadMissing, path, "give the path of a .run archive, of what is in it, of a driver image's root, or of a source tree", "is not there")
+		return source{}, problem(cause.PayloadMissing, path, "use the path of a .run archive, of its extracted content, of the root of a driver image, or of a source tree", "does not exist")
 	}
 	if err != nil {
 		return source{}, err
@@ -79,9 +79,9 @@ func formOf(path, machine string, info fs.FileInfo) (source, error) {
 		return source{form: preparedRoot, path: path, version: version}, nil
 	}
 	if other := otherMachine(path, machine); other != "" {
-		return source{}, problem(cause.WrongArchitecture, path, "give the driver for "+machine, "has a driver for %s; this node is %s", other, machine)
+		return source{}, problem(cause.WrongArchitecture, path, "use the driver for "+machine, "has a driver for %s; this node is %s", other, machine)
 	}
-	return source{}, problem(cause.PayloadMissing, path, "give the path of a .run archive, of what is in it, of a driver image's root, or of a source tree", "has no driver in it")
+	return source{}, problem(cause.PayloadMissing, path, "use the path of a .run archive, of its extracted content, of the root of a driver image, or of a source tree", "has no driver")
 }
 
 // inImage finds the driver in the root of a driver image. The folder drivers has NVIDIA's archive, as a
@@ -205,7 +205,7 @@ func stamp(src source) (stamp string, size int64, err error) {
 			return err
 		}
 		if files++; files > maxFiles {
-			return problem(cause.PayloadRejected, src.path, "give the folder of the driver alone", "has more than %d files", maxFiles)
+			return problem(cause.PayloadRejected, src.path, "use a folder that has only the driver", "has more than %d files", maxFiles)
 		}
 		info, err := e.Info()
 		if err != nil {

@@ -154,7 +154,7 @@ func (p Payload) complete() error {
 func (p Payload) listing() ([]file, error) {
 	data, err := hostfs.ReadFile(filepath.Join(p.Dir, listingName), maxListing)
 	if err == nil && digest(data) != p.Digest {
-		err = errors.New("the list of its files does not have the digest of the payload")
+		err = errors.New("the digest of its list of files does not match")
 	}
 	if err != nil {
 		return nil, problem(cause.PayloadCorrupt, p.Dir, "import the driver again", "%v", err)

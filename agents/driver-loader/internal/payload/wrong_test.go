@@ -37,15 +37,15 @@ func TestWhatIsNoDriverForThisNodeIsNamed(t *testing.T) {
 		want cause.Code
 		says string
 	}{
-		"a path without anything":              {filepath.Join(t.TempDir(), "x"), cause.PayloadMissing, "is not there"},
-		"an empty folder":                      {t.TempDir(), cause.PayloadMissing, "has no driver in it"},
-		"an empty file":                        {archive(nil), cause.PayloadCorrupt, "is no .run archive"},
-		"a file that is no script":             {archive([]byte("\x7fELF\n")), cause.PayloadCorrupt, "is no .run archive"},
-		"a script that is no archive":          {archive([]byte("#!/bin/sh\nexit\n")), cause.PayloadCorrupt, "is no .run archive"},
+		"a path without anything":              {filepath.Join(t.TempDir(), "x"), cause.PayloadMissing, "does not exist"},
+		"an empty folder":                      {t.TempDir(), cause.PayloadMissing, "has no driver"},
+		"an empty file":                        {archive(nil), cause.PayloadCorrupt, "is not a .run archive"},
+		"a file that is no script":             {archive([]byte("\x7fELF\n")), cause.PayloadCorrupt, "is not a .run archive"},
+		"a script that is no archive":          {archive([]byte("#!/bin/sh\nexit\n")), cause.PayloadCorrupt, "is not a .run archive"},
 		"an archive for another processor":     {archive(payloadtest.Run(version, "aarch64", content)), cause.WrongArchitecture, "Linux-aarch64; this node is Linux-x86_64"},
 		"libraries for another processor":      {arm.Folder(t), cause.WrongArchitecture, "for another processor"},
 		"an archive cut off in its script":     {archive(good[:120]), cause.PayloadTruncated, "ends"},
-		"an archive cut off in its content":    {archive(good[:len(good)-200]), cause.PayloadTruncated, "ends too early"},
+		"an archive cut off in its content":    {archive(good[:len(good)-200]), cause.PayloadTruncated, "is truncated"},
 		"an archive with a changed byte":       {archive(append(slices.Clone(good[:len(good)-1]), good[len(good)-1]^1)), cause.PayloadCorrupt, ""},
 		"an archive with bytes at the end":     {archive(append(slices.Clone(good), 0)), cause.PayloadTruncated, ""},
 		"an archive of something else":         {archive(payloadtest.Run(version, "x86_64", payloadtest.Compress(t, "xz", payloadtest.Tar(t, t.TempDir())))), cause.PayloadCorrupt, "no file .manifest"},

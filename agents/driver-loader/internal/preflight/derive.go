@@ -64,7 +64,7 @@ func (v *deriver) gpus() {
 	}
 	v.add("gpu", OK, "%d: %s", len(names), strings.Join(names, ", "))
 	if others := v.o.Displaced(); len(others) > 0 && v.o.Host == "" && v.o.Running.Version == "" {
-		v.add("gpu", Note, "%s is loaded, and nothing uses it: it is unloaded before the driver is loaded", strings.Join(others, ", "))
+		v.add("gpu", Note, "%s is loaded but not in use: the agent unloads it before it loads the driver", strings.Join(others, ", "))
 	}
 	for _, c := range v.o.Foreign() {
 		v.problem("gpu", c)
@@ -76,9 +76,9 @@ func (v *deriver) loaded() {
 	is := v.o.Running
 	switch {
 	case v.o.Host != "" && is.Version == "":
-		v.add("driver", Note, "version %s is installed on the host, and not loaded", v.o.Host)
+		v.add("driver", Note, "version %s is installed on the host, but not loaded", v.o.Host)
 	case v.o.Host != "":
-		v.add("driver", OK, "version %s is installed on the host: it is used as it is", v.o.Host)
+		v.add("driver", OK, "version %s is installed on the host: the agent uses it without changes", v.o.Host)
 	case is.Version != "":
 		v.add("driver", OK, "version %s is loaded (%s modules)", is.Version, is.Flavour)
 	default:
@@ -104,9 +104,9 @@ func (v *deriver) driver(d loader.Desired) {
 	}
 	switch {
 	case len(reasons) == 0:
-		v.add("type", OK, "the %s modules are for these GPUs", v.target.Flavour)
+		v.add("type", OK, "the %s modules support these GPUs", v.target.Flavour)
 	case supported > 0:
-		v.add("type", Note, "the %s modules are not for all GPUs: %s", v.target.Flavour, strings.Join(reasons, "; "))
+		v.add("type", Note, "the %s modules do not support all GPUs: %s", v.target.Flavour, strings.Join(reasons, "; "))
 	default:
 		v.problem("type", loader.FlavourCause(v.target, reasons))
 	}
@@ -123,7 +123,7 @@ func (v *deriver) build() {
 	case f.HeadersErr == nil:
 		v.add("headers", OK, "%s", f.Headers)
 	case f.Repositories != "":
-		v.add("headers", Note, "not on this node: %s would fetch them from the repositories that are configured", f.Repositories)
+		v.add("headers", Note, "not on this node: %s can install them from the configured repositories", f.Repositories)
 	default:
 		v.problem("headers", loader.AsCause("headers", f.HeadersErr))
 	}
@@ -139,18 +139,18 @@ func (v *deriver) signatures() {
 	boot := "Secure Boot is off"
 	switch {
 	case k.SecureBoot == nil:
-		boot = "no Secure Boot"
+		boot = "this machine has no Secure Boot"
 	case *k.SecureBoot:
 		boot = "Secure Boot is on"
 	}
 	why := check.Demand(k)
 	switch {
 	case why == "":
-		v.add("signatures", OK, "the kernel demands none (%s)", boot)
+		v.add("signatures", OK, "the kernel does not require signatures (%s)", boot)
 	case v.facts.Signer:
-		v.add("signatures", Note, "the kernel demands them (%s): the modules are signed with your key, which must be enrolled on this node", why)
+		v.add("signatures", Note, "the kernel requires signatures (%s): the agent signs the modules with your key, which must be enrolled on this node", why)
 	default:
-		v.problem("signatures", cause.New(cause.ModuleUnsigned, "modules", "they would not be signed, and the kernel demands signatures: "+why))
+		v.problem("signatures", cause.New(cause.ModuleUnsigned, "modules", "no signing key is set, but the kernel requires signatures: "+why))
 	}
 }
 
@@ -161,18 +161,18 @@ func (v *deriver) parts() {
 			v.add(name, OK, "%s", where)
 			continue
 		}
-		v.add(name, Note, "neither loaded, built in nor installed: most GPUs work without it; install the rest of the kernel's modules if the driver asks for it")
+		v.add(name, Note, "neither loaded, built in nor installed: most GPUs work without it; if the driver needs it, install all modules of the kernel")
 	}
 }
 
 func (v *deriver) disk() {
 	switch f := v.facts; {
 	case f.FreeErr != nil:
-		v.add("disk", Note, "cannot see how much is free: %v", f.FreeErr)
+		v.add("disk", Note, "cannot read the free space: %v", f.FreeErr)
 	case f.Free < needed && v.target.Version != "" && v.o.Built(v.target):
-		v.add("disk", Note, "%d MiB are free: the next driver may need %d", f.Free>>20, needed>>20)
+		v.add("disk", Note, "%d MiB are free; the next driver may need %d MiB", f.Free>>20, needed>>20)
 	case f.Free < needed:
-		v.problem("disk", cause.New(cause.NoSpace, "store", fmt.Sprintf("%d MiB are free, and a driver with its build may need %d", f.Free>>20, needed>>20)))
+		v.problem("disk", cause.New(cause.NoSpace, "store", fmt.Sprintf("%d MiB are free, but a driver and its build may need %d MiB", f.Free>>20, needed>>20)))
 	default:
 		v.add("disk", OK, "%d MiB are free", f.Free>>20)
 	}
@@ -186,7 +186,7 @@ func (v *deriver) uses() {
 	}
 	used := stack.Used(v.o.Modules, order)
 	if len(used) == 0 {
-		v.add("uses", OK, "nothing uses the loaded modules: %s", strings.Join(order, ", "))
+		v.add("uses", OK, "no process uses the loaded modules: %s", strings.Join(order, ", "))
 		return
 	}
 	var by []string
@@ -198,7 +198,7 @@ func (v *deriver) uses() {
 		who = strings.TrimPrefix(who+"; "+v.facts.HoldersErr.Error(), "; ")
 	}
 	if who == "" {
-		who = "nothing that this process can see"
+		who = "no process that the agent can see"
 	}
 	v.add("uses", Note, "%s used by: %s", strings.Join(used, ", "), who)
 }

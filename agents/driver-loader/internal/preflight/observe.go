@@ -65,7 +65,7 @@ func parts(cfg loader.Config, o loader.Observation) map[string]string {
 		case len(files) == 0:
 			out[name] = "built in"
 		default:
-			out[name] = "installed, is loaded before the driver"
+			out[name] = "installed; the agent loads it before the driver"
 		}
 	}
 	return out

@@ -37,7 +37,7 @@ func (d Driver) Shown(from string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look at the driver root: %w", err)
+		return false, fmt.Errorf("check the mounted driver root: %w", err)
 	}
 	return os.SameFile(want, is), nil
 }
@@ -52,7 +52,7 @@ func (d Driver) Show(from string) error {
 		return err
 	}
 	if err := os.MkdirAll(d.At, 0o755); err != nil {
-		return fmt.Errorf("make the driver root's folder: %w", err)
+		return fmt.Errorf("create the folder of the driver root: %w", err)
 	}
 	if err := unix.Mount(from, d.At, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mount the driver root %s at %s: %w", from, d.At, err)
@@ -97,7 +97,7 @@ func (d Driver) mounts() (int, error) {
 func (d Driver) visible() error {
 	own, err := os.Readlink("/proc/thread-self/ns/mnt")
 	if err != nil {
-		return fmt.Errorf("find out the mount namespace: %w", err)
+		return fmt.Errorf("read the mount namespace: %w", err)
 	}
 	if host, err := os.Readlink(filepath.Join(d.Proc, "1/ns/mnt")); err == nil && host == own {
 		return nil
@@ -114,8 +114,8 @@ func (d Driver) visible() error {
 		return err
 	}
 	return cause.Cause{
-		Code: cause.MountNotShared, Subject: d.At, Text: "a mount there would be seen in this container only, because " + at.Point + " is not shared with the host",
-		Fix: "mount the host's " + filepath.Dir(d.At) + " with mountPropagation: Bidirectional",
+		Code: cause.MountNotShared, Subject: d.At, Text: "a mount there is visible only in this container, because " + at.Point + " is not shared with the host",
+		Fix: "mount the host's " + filepath.Dir(d.At) + " into this container with mountPropagation: Bidirectional",
 	}
 }
 
@@ -133,18 +133,18 @@ func (d Driver) Firmware() error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read where the kernel looks for firmware: %w", err)
+		return fmt.Errorf("read the kernel's firmware path: %w", err)
 	}
 	switch is := strings.TrimSpace(string(data)); is {
 	case wanted:
 		return nil
 	case "":
 	default:
-		return cause.New(cause.FirmwarePathTaken, d.firmware(), "it is "+is+", so that the kernel does not find the driver's firmware in "+wanted)
+		return cause.New(cause.FirmwarePathTaken, d.firmware(), "it is "+is+", so the kernel does not find the driver's firmware in "+wanted)
 	}
 	// A kernel parameter is written in one call. It cannot be replaced by a renamed file.
 	if err := os.WriteFile(d.firmware(), []byte(wanted), 0o600); err != nil {
-		return fmt.Errorf("tell the kernel where firmware is: %w", err)
+		return fmt.Errorf("set the kernel's firmware path: %w", err)
 	}
 	return nil
 }

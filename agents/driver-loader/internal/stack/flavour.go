@@ -21,9 +21,9 @@ func graceHopper(product uint16) bool {
 func Unsupported(f payload.Flavour, gpu pci.Device) string {
 	switch {
 	case f == payload.Open && gpu.Product < firstTuring:
-		return "it is older than Turing, and the open modules are for Turing and later"
+		return "it is older than Turing, and the open modules support only Turing and later"
 	case f == payload.Proprietary && gpu.Product >= firstBlackwell:
-		return "it is of Blackwell or later, which only the open modules support"
+		return "it is Blackwell or later, which only the open modules support"
 	case f == payload.Proprietary && graceHopper(gpu.Product):
 		return "it is coupled to a Grace CPU, which only the open modules support"
 	}

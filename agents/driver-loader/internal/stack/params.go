@@ -39,7 +39,7 @@ func ParseParams(file, text string) ([]string, error) {
 		for _, word := range words {
 			name, _, ok := strings.Cut(word, "=")
 			if !ok || !parameterName.MatchString(name) {
-				return nil, fmt.Errorf("%s, line %d: %q is not of the form name=value", file, number+1, word)
+				return nil, fmt.Errorf("%s, line %d: %q is not in the format name=value", file, number+1, word)
 			}
 			if slices.ContainsFunc(out, func(other string) bool { return strings.HasPrefix(other, name+"=") }) {
 				return nil, fmt.Errorf("%s, line %d: the parameter %s is set twice", file, number+1, name)

@@ -47,7 +47,7 @@ func New(parent string) (*Stage, error) {
 
 func (s *Stage) begin() error {
 	if err := hostfs.LockWrite(s.lock); errors.Is(err, hostfs.ErrLocked) {
-		return cause.New(cause.StoreBusy, s.parent, "another process writes there")
+		return cause.New(cause.StoreBusy, s.parent, "another process is writing to this folder")
 	} else if err != nil {
 		return fmt.Errorf("lock %s: %w", s.parent, err)
 	}

@@ -84,7 +84,7 @@ func rolledBack(j Journal, o Observation, failed *cause.Cause, now time.Time) Jo
 	both := *failed
 	if j.Cause != nil {
 		both = *j.Cause
-		both.Text += "; and the previous driver could not be loaded again: " + failed.Error()
+		both.Text += "; the rollback to the previous driver failed too: " + failed.Error()
 	}
 	return move(j, o, Restoring, &both, now)
 }

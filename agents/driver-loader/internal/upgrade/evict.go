@@ -28,7 +28,7 @@ const (
 
 // The errors of a clearing whose requests succeeded.
 var (
-	errTime    = errors.New("pods are left at the end of the time")
+	errTime    = errors.New("pods still run at the end of the time limit")
 	errRefused = errors.New("pods may not be evicted")
 )
 
@@ -198,9 +198,9 @@ func (c *clearing) choose(ctx context.Context, there map[string]bool) (chosen []
 func withPolicyKey(why eviction.Obstacle) string {
 	switch why {
 	case eviction.NoController:
-		return string(why) + ": set force in upgradePolicy to evict it nevertheless"
+		return string(why) + ": set force in upgradePolicy to evict it anyway"
 	case eviction.LocalData:
-		return string(why) + ": set deleteEmptyDir in upgradePolicy to evict it nevertheless"
+		return string(why) + ": set deleteEmptyDir in upgradePolicy to evict it anyway"
 	default:
 		return string(why)
 	}
@@ -218,7 +218,7 @@ func (c *clearing) recordPod(there map[string]bool, p *eviction.Pod, now podReco
 	c.cfg.Log.Info("pod of this node", "event", now.event, "pod", name, "budget", now.budget, "text", now.text)
 	if now.event == blocked && c.blocked[name] != now.budget {
 		c.blocked[name] = now.budget
-		c.sendEvent(true, fmt.Sprintf("the PodDisruptionBudget %s holds the eviction of pod %s: %s", now.budget, name, now.text))
+		c.sendEvent(true, fmt.Sprintf("the PodDisruptionBudget %s blocks the eviction of pod %s: %s", now.budget, name, now.text))
 	}
 }
 
@@ -240,8 +240,8 @@ func (c *clearing) outcome(err error, over bool) *cause.Cause {
 	case err == nil:
 		return nil
 	case errors.Is(err, errRefused):
-		failed.Code, failed.Text = cause.PodsRefused, "they hold GPUs and may not be evicted: "+c.named(refused)
-		failed.Fix = "delete them, or set force or deleteEmptyDir in upgradePolicy.gpuPodDeletion, or give them the label " + PodSkipLabel + "=true"
+		failed.Code, failed.Text = cause.PodsRefused, "they use GPUs, and the upgrade policy does not allow their eviction: "+c.named(refused)
+		failed.Fix = "delete them, set force or deleteEmptyDir in upgradePolicy.gpuPodDeletion, or set the label " + PodSkipLabel + "=true on them"
 		return &failed
 	case over && c.kind == WaitForJobs:
 		return nil // the upgrade goes on, as with NVIDIA's controller
@@ -253,7 +253,7 @@ func (c *clearing) outcome(err error, over bool) *cause.Cause {
 		failed.Fix = "read the log of the driver loader"
 	}
 	if over {
-		failed.Code, failed.Text = cause.PodsLeft, failed.Text+"; the time of upgradePolicy is over"
+		failed.Code, failed.Text = cause.PodsLeft, failed.Text+"; the time limit of upgradePolicy has passed"
 	}
 	return &failed
 }

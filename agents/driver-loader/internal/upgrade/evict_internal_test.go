@@ -338,8 +338,8 @@ func (r *rig) testsWhatMayNotBeEvictedKeepsAll() {
 		r.Errorf("%v, left %q", err, r.left())
 	}
 	for pod, want := range map[string]string{
-		"bare": "it has no controller that would create it again: set force in upgradePolicy to evict it nevertheless",
-		"data": "its emptyDir volumes would be lost: set deleteEmptyDir in upgradePolicy to evict it nevertheless",
+		"bare": "it has no controller that would create it again: set force in upgradePolicy to evict it anyway",
+		"data": "its emptyDir volumes would be lost: set deleteEmptyDir in upgradePolicy to evict it anyway",
 	} {
 		if l := r.of(refused, pod); l == nil || l.text != want {
 			r.Errorf("the log says of %s: %+v, want %q", pod, l, want)
@@ -435,13 +435,13 @@ func TestOutcomes(t *testing.T) {
 		text string
 	}{
 		"all are gone":                   {EvictPods, nil, true, "", ""},
-		"one may not be evicted":         {EvictPods, errRefused, true, cause.PodsRefused, "they hold GPUs and may not be evicted: a/bare (why)"},
+		"one may not be evicted":         {EvictPods, errRefused, true, cause.PodsRefused, "they use GPUs, and the upgrade policy does not allow their eviction: a/bare (why)"},
 		"the node is looked at again":    {EvictPods, errTime, false, cause.WaitingForPods, "they have not ended: a/held (PodDisruptionBudget keep: needs 1), a/job"},
-		"the time of the policy is over": {DrainNode, errTime, true, cause.PodsLeft, "they have not ended: a/held (PodDisruptionBudget keep: needs 1), a/job; the time of upgradePolicy is over"},
+		"the time of the policy is over": {DrainNode, errTime, true, cause.PodsLeft, "they have not ended: a/held (PodDisruptionBudget keep: needs 1), a/job; the time limit of upgradePolicy has passed"},
 		"jobs have had their time":       {WaitForJobs, errTime, true, "", ""},
 		"jobs go on":                     {WaitForJobs, errTime, false, cause.WaitingForPods, "they have not ended: a/held (PodDisruptionBudget keep: needs 1), a/job"},
 		"the API server is away":         {EvictPods, errors.New("connection\nrefused"), false, cause.TemporaryFailure, "connection; refused"},
-		"and the time is over":           {EvictPods, errors.New("away"), true, cause.PodsLeft, "away; the time of upgradePolicy is over"},
+		"and the time is over":           {EvictPods, errors.New("away"), true, cause.PodsLeft, "away; the time limit of upgradePolicy has passed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := clearing{Upgrade: &Upgrade{cfg: Config{Client: client}}, kind: tc.kind, pods: pods}

@@ -117,7 +117,7 @@ func nextInQueue(j Journal, o Observation, p Policy) Action {
 		return Action{Kind: Wait, Cause: &cause.Cause{
 			Code: cause.UpgradeHalted, Subject: subject,
 			Text: fmt.Sprintf("halted, because it failed on %s (maxFailures is %d)", strings.Join(failed, ", "), p.MaxFailures),
-			Fix:  "read the annotation " + CauseAnnotation + " of these nodes; a new driver version, or the annotation " + RequestedAnnotation + "=true on one of them, tries again",
+			Fix:  "read the annotation " + CauseAnnotation + " of these nodes; to try again, set another driver version, or the annotation " + RequestedAnnotation + "=true on one of these nodes",
 		}}
 	}
 	return Action{Kind: Wait, Cause: &cause.Cause{
@@ -152,8 +152,8 @@ func nextBeforeSwap(j Journal, o Observation, p Policy) Action {
 func nextInChange(j Journal, o Observation) Action {
 	interrupted := cause.Cause{
 		Code: cause.UpgradeInterrupted, Subject: "upgrade to driver " + j.Target,
-		Text: fmt.Sprintf("this agent ended %d times while it changed the driver", j.Attempts),
-		Fix:  "read the log of its previous container, and the kernel log",
+		Text: fmt.Sprintf("the agent stopped %d times during the change of the driver", j.Attempts),
+		Fix:  "read the log of the agent's previous container (kubectl logs --previous), and the kernel log",
 	}
 	switch j.State {
 	case Swapping:

@@ -82,7 +82,7 @@ func TestAnAPIServerThatDoesNotAnswerFailsNoUpgrade(t *testing.T) {
 func TestTheCauseOfAFailedRollBackNamesBoth(t *testing.T) {
 	j := upgrade.Journal{State: upgrade.RollingBack, Attempts: 3, Cause: &cause.Cause{Subject: "driver 2", Text: "rejected"}}
 	got := upgrade.After(j, upgrade.Observation{}, upgrade.Action{Kind: upgrade.RollBack}, upgrade.Default(), upgrade.Result{Failed: &cause.Cause{Subject: "driver 1", Text: "gone"}})
-	if want := "driver 2: rejected; and the previous driver could not be loaded again: driver 1: gone"; got.State != upgrade.Restoring || got.Cause.Error() != want {
+	if want := "driver 2: rejected; the rollback to the previous driver failed too: driver 1: gone"; got.State != upgrade.Restoring || got.Cause.Error() != want {
 		t.Errorf("After() = %+v: %v", got, got.Cause)
 	}
 }
@@ -94,7 +94,7 @@ func TestParsePolicy(t *testing.T) {
 			"drain": {"enable": false, "force": false, "podSelector": "", "timeoutSeconds": 300, "deleteEmptyDir": false}}`},
 		"a key that does not exist":      {in: `{"maxParalel": 1}`, want: `read upgradePolicy: json: unknown field "maxParalel"`},
 		"a share that is none":           {in: `{"maxUnavailable": "many"}`, want: `upgradePolicy.maxUnavailable is "many": use a number of nodes such as 2, or a percentage such as 25%`},
-		"a selector that is none":        {in: `{"drain": {"podSelector": "a in"}}`, want: `upgradePolicy.drain.podSelector is "a in", which is no label selector: `},
+		"a selector that is none":        {in: `{"drain": {"podSelector": "a in"}}`, want: `upgradePolicy.drain.podSelector is "a in", which is not a label selector: `},
 		"a share that is a fraction":     {in: `{"maxUnavailable": 0.5}`, want: `upgradePolicy.maxUnavailable is "0.5": use a number of nodes such as 2, or a percentage such as 25%`},
 		"a number below zero":            {in: `{"drain": {"timeoutSeconds": -1}}`, want: `upgradePolicy.drain.timeoutSeconds is -1: use 0 to 2147483647`},
 		"something else than an object":  {in: `[]`, want: "cannot unmarshal"},

@@ -50,14 +50,14 @@ func (u *Upgrade) observe(ctx context.Context) (nodestate.Node, Observation, Pol
 	desired, err := u.cfg.Desired(u.journal.State)
 	p, o := desired.Policy, Observation{Target: desired.Driver}
 	if err != nil {
-		return node, o, p, fmt.Errorf("find out which driver is desired: %w", err)
+		return node, o, p, fmt.Errorf("find the desired driver: %w", err)
 	}
 	if node, err = u.node.Read(ctx); err != nil {
 		return node, o, p, err
 	}
 	o.Node = nodeFields(node)
 	if o.Loaded, err = u.cfg.Driver.Loaded(ctx); err != nil {
-		return node, o, p, fmt.Errorf("look which driver is loaded: %w", err)
+		return node, o, p, fmt.Errorf("find the loaded driver: %w", err)
 	}
 	if w := u.waiting.Load(); w != nil {
 		o.Waiting = *w

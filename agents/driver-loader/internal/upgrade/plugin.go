@@ -22,7 +22,7 @@ func (u *Upgrade) awaitPlugin(ctx context.Context, node nodestate.Node) (waited 
 	limited, cancel := context.WithTimeout(ctx, pluginLimit)
 	defer cancel()
 	if err := u.cfg.Offered(limited); err != nil && ctx.Err() == nil {
-		u.cfg.Log.Warn("the device plugin does not offer the GPUs again, making the node schedulable nevertheless", "waited", pluginLimit, "err", err)
+		u.cfg.Log.Warn("the device plugin has not advertised the gpus again, making the node schedulable anyway", "waited", pluginLimit, "err", err)
 	}
 	return true
 }

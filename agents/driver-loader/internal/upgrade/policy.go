@@ -138,7 +138,7 @@ func (p Policy) check() error {
 		"waitForCompletion.podSelector": p.WaitForCompletion.PodSelector, "drain.podSelector": p.Drain.PodSelector,
 	} {
 		if _, err := labels.Parse(selector); err != nil {
-			return fmt.Errorf("upgradePolicy.%s is %q, which is no label selector: %w", key, selector, err)
+			return fmt.Errorf("upgradePolicy.%s is %q, which is not a label selector: %w", key, selector, err)
 		}
 	}
 	return nil

@@ -94,7 +94,7 @@ func New(cfg Config) *Upgrade {
 	cfg.Slice, cfg.Evict = cmp.Or(cfg.Slice, defaultSlice), cmp.Or(cfg.Evict, defaultEvictInterval)
 	j, err := ReadJournal(cfg.Journal)
 	if err != nil {
-		cfg.Log.Warn("the journal of the upgrade is lost, beginning again", "err", err)
+		cfg.Log.Warn("cannot read the journal of the upgrade, starting the upgrade again", "err", err)
 	}
 	u := &Upgrade{cfg: cfg, journal: j, blocked: map[string]string{}}
 	u.node = nodestate.New(cfg.Client, nodestate.Config{Notes: []string{CauseAnnotation}, Cordon: CordonedAnnotation, Log: cfg.Log})
@@ -247,7 +247,7 @@ func (u *Upgrade) swap(ctx context.Context, target string) error {
 	}
 	loaded, err := u.cfg.Driver.Loaded(ctx)
 	if err == nil && loaded != target {
-		err = fmt.Errorf("driver %q is loaded after the upgrade to %s", loaded, target)
+		err = fmt.Errorf("driver %q is loaded after the upgrade instead of %s", loaded, target)
 	}
 	return err
 }
@@ -266,7 +266,7 @@ func causeOf(subject string, err error) *cause.Cause {
 // report logs a change of the state, and sends it as an Event.
 func (u *Upgrade) report(before, after Journal) {
 	if after.Cause != nil && (before.Cause == nil || before.Cause.Code != after.Cause.Code) && after.Cause.Code != cause.WaitingForUpgradeSlot {
-		u.cfg.Log.Warn("the upgrade of the driver has a problem", "state", after.State, "cause", after.Cause.Error())
+		u.cfg.Log.Warn("the upgrade of the driver waits or has failed", "state", after.State, "cause", after.Cause.Error())
 		u.sendEvent(true, after.Cause.Error())
 	}
 	if before.State == after.State {

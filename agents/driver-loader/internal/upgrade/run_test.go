@@ -102,7 +102,7 @@ func (f *fleet) testsAFailureIsRolledBack() {
 	}{
 		"of the swap":          {"swap", func(m *machine) { m.swap = broken }, "nvidia: unknown symbol: rebuild it", "1"},
 		"of the validation":    {"validation", func(m *machine) { m.validate = errors.New("NVML does not answer") }, "upgrade to driver 2: NVML does not answer", "1"},
-		"of the way back, too": {"way-back", func(m *machine) { m.swap, m.rollBack = broken, errors.New("gone") }, "nvidia: unknown symbol; and the previous driver could not be loaded again: driver 1: gone: rebuild it", ""},
+		"of the way back, too": {"way-back", func(m *machine) { m.swap, m.rollBack = broken, errors.New("gone") }, "nvidia: unknown symbol; the rollback to the previous driver failed too: driver 1: gone: rebuild it", ""},
 	} {
 		f.Run(name, func(t *testing.T) {
 			m := f.node(tc.node, false)
@@ -274,7 +274,7 @@ func (f *fleet) testsACordonedNodeCountsForMaxUnavailable() {
 	stop := m.start()
 	defer stop()
 	s := m.until("it waits for the other node", func(s shown) bool { return strings.Contains(s.cause(), other.name) })
-	if want := "upgrade to driver 2: waits, because maxUnavailable is 1, and these nodes are upgraded, cordoned or not ready: " + other.name; s.cause() != want {
+	if want := "upgrade to driver 2: waits, because maxUnavailable is 1, and these nodes are in an upgrade, cordoned or not ready: " + other.name; s.cause() != want {
 		f.Errorf("the cause is %q, want %q", s.cause(), want)
 	}
 	uncordon := []kube.Operation{{Op: "remove", Path: "/spec/unschedulable"}}

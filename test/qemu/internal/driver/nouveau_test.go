@@ -16,15 +16,15 @@ import (
 func TestNouveau(t *testing.T) {
 	guest(t)
 	insert(t)
-	has(t, succeeds(t, first, "plan"), "bound to nouveau", "nouveau is loaded, and nothing uses it: it is unloaded before the driver is loaded", "next: unload nouveau")
+	has(t, succeeds(t, first, "plan"), "bound to nouveau", "nouveau is loaded but not in use: the agent unloads it before it loads the driver", "next: unload nouveau")
 	t.Run("it stays for a driver that the kernel would reject", func(t *testing.T) {
 		fails(t, otherOptions, "load", "ModuleWrongOptions")
 		bound(t, true)
 	})
 	t.Run("it stays while something uses it", func(t *testing.T) {
 		f := hold(t, "/dev/card0")
-		fails(t, first, "load", "OtherDriverBound: GPU "+gpu+": the driver nouveau has it, and cannot be unloaded: it is used by ",
-			fmt.Sprintf("(pid %d), which has /dev/card0 open", os.Getpid()), "fix: keep it from being loaded (on the kernel's command line: modprobe.blacklist=nouveau) and reboot")
+		fails(t, first, "load", "OtherDriverBound: GPU "+gpu+": it is bound to the driver nouveau, which cannot be unloaded, because it is used by ",
+			fmt.Sprintf("(pid %d), which has /dev/card0 open", os.Getpid()), "fix: add modprobe.blacklist=nouveau to the kernel's command line, and reboot")
 		bound(t, true)
 		loaded(t, "")
 		f.Close()
