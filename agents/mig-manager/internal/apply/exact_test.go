@@ -24,9 +24,9 @@ func TestExactLayouts(t *testing.T) {
 	req := r.ask(map[int]string{0: ""})
 	before := r.state()
 	for want, layout := range map[string]mig.Layout{
-		"3g.40gb cannot be at 2:4":            {at("3g.40gb", 2, 4)},
-		"3g.20gb cannot be at 0:4":            {at("3g.20gb", 0, 4)},
-		"overlap":                             {at("4g.40gb", 0, 4), at("1g.10gb", 3, 1)},
+		"3g.40gb cannot be at 2:4":                {at("3g.40gb", 2, 4)},
+		"3g.20gb cannot be at 0:4":                {at("3g.20gb", 0, 4)},
+		"overlap":                                 {at("4g.40gb", 0, 4), at("1g.10gb", 3, 1)},
 		"can have at most 1 of 1g.10gb+me, not 2": {at("1g.10gb+me", 0, 1), at("1g.10gb+me", 1, 1)},
 	} {
 		req.Layouts = map[gpu.UUID]mig.Layout{id: layout}

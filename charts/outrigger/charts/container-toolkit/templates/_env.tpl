@@ -28,6 +28,8 @@
   value: {{ or .Values.acceptVisibleDevicesEnvvar (include "container-toolkit.cdi" . | empty) | quote }}
 - name: ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS
   value: {{ .Values.acceptVisibleDevicesVolumeMounts | quote }}
+- name: ACCEPT_CDI_ANNOTATIONS_WHEN_UNPRIVILEGED
+  value: {{ kindIs "bool" .Values.acceptCDIAnnotations | ternary .Values.acceptCDIAnnotations (semverCompare "<1.29.0-0" .Capabilities.KubeVersion.Version) | quote }}
 # When this DaemonSet is deleted, the agent reverts all changes of the node.
 - name: DAEMONSET_NAME
   value: {{ .Values.rbac.create | ternary (include "outrigger.fullname" .) "" | quote }}
