@@ -61,8 +61,8 @@ func TestNRIPluginIsRejected(t *testing.T) {
 		args []string
 		want string
 	}{
-		"without CDI specs":      {[]string{"--cdi-enabled=false"}, "the plugin gives containers what CDI specs say: set --cdi-enabled too"},
-		"if the agent exits":     {[]string{"--no-daemon"}, "the plugin is part of the agent: do not set --no-daemon"},
+		"without CDI specs":      {[]string{"--cdi-enabled=false"}, "the plugin needs CDI specs: set --cdi-enabled too"},
+		"if the agent exits":     {[]string{"--no-daemon"}, "the plugin runs in the agent: remove --no-daemon"},
 		"with a wrong index":     {[]string{"--nri-plugin-index=1"}, "two digits"},
 		"with a relative socket": {[]string{"--nri-socket=nri.sock"}, "an absolute path"},
 	} {

@@ -186,7 +186,7 @@ func TestUninstallLeavesToolsThatAreInUse(t *testing.T) {
 	}
 	api.delete()
 	p.Stop()
-	p.Said("the tools stay", "process 42")
+	p.Said("keeping the tools", "process 42")
 	after := h.content()
 	if got := h.installed("nvidia-ctk"); got != "nvidia-ctk 1" {
 		t.Errorf("nvidia-ctk is %q", got)
@@ -215,7 +215,7 @@ func TestUninstallLeavesToolsThatAPartRefersTo(t *testing.T) {
 	api.delete()
 	p.Stop()
 	p.Said("cannot remove the published state", "part=runtime")
-	p.Said("the tools stay, since a part that refers to them could not be taken back", h.path("nvidia/toolkit")+"/nvidia-ctk runtime unconfigure")
+	p.Said("keeping the tools, because the config of the container engine or the CDI specs still refer to them", h.path("nvidia/toolkit")+"/nvidia-ctk runtime unconfigure")
 	if got := h.installed("nvidia-ctk"); got != "nvidia-ctk 1" {
 		t.Errorf("nvidia-ctk is %q", got)
 	}

@@ -43,7 +43,7 @@ func TestNRIPlugin(t *testing.T) {
 	t.Run("nothing twice if the device plugin lists devices by CDI", func(t *testing.T) {
 		pluginWith(t)
 		allocatable(t, gpus, limit)
-		const gave = "container gets the gpus that the kubelet allocated to it"
+		const gave = "gave the container its allocated gpus"
 		earlier := inToolkitLog(t, gave)
 		if earlier == 0 {
 			t.Errorf("the log of the agent lacks %q", gave)

@@ -73,7 +73,7 @@ func needsRestart(n node) {
 	n.Must(n.Install(n.T.Context(), release))
 	n.Until("the agent says what to do", func() bool {
 		log, err := n.Kubectl(n.T.Context(), "-n", stack.Namespace, "logs", "daemonset/container-toolkit")
-		return err == nil && strings.Contains(log, "crio has not loaded its config, and the restart mode is none: run systemctl restart crio.service")
+		return err == nil && strings.Contains(log, "crio has not loaded its config, because the restart mode is none: run systemctl restart crio.service")
 	})
 	n.shell("busybox killall -HUP crio")
 	n.Until("CRI-O shows the runtime in its config", func() bool {

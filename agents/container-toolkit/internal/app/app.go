@@ -125,7 +125,7 @@ func (t *toolkit) publish(err error) {
 		return
 	case err != nil:
 		if err := t.withdraw(); err != nil {
-			t.log.Error("cannot withdraw the fact of an earlier process", "err", err)
+			t.log.Error("cannot remove the fact toolkit-ready of an earlier process", "err", err)
 		}
 		return
 	}

@@ -58,7 +58,7 @@ func (t *toolkit) configureEngine(ctx context.Context) (upkeep.Result, error) {
 // restoreEngine reverts all changes of the engine's config.
 func (t *toolkit) restoreEngine(ctx context.Context) error {
 	if _, err := t.engine.Withdraw(ctx); err != nil {
-		return fmt.Errorf("take back the config of the container engine: %w", err)
+		return fmt.Errorf("revert the config of the container engine: %w", err)
 	}
 	return nil
 }

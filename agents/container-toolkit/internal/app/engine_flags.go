@@ -24,15 +24,15 @@ func (s *settings) engineFlags() []cli.Flag {
 		}, text.OneOf(engines), func(v string) bool { return v == "" || v == "cri-o" || slices.Contains(engines, engine.Name(v)) }),
 		&cli.BoolFlag{
 			Name: "detect-runtime", EnvVars: []string{"DETECT_RUNTIME"}, Destination: &e.detect,
-			Usage: "if the container engine of --runtime does not run on the node, use the one that does; its paths are then found too",
+			Usage: "if the container engine of --runtime does not run on the node, configure the engine that runs, and find its paths",
 		},
 		&cli.BoolFlag{
 			Name: "no-runtime-config", EnvVars: []string{"NO_RUNTIME_CONFIG"}, Destination: &e.untouched,
-			Usage: "leave the config of the container engine as it is, and take back what an earlier start changed in it",
+			Usage: "do not configure the container engine, and revert the changes of an earlier start",
 		},
 		&cli.PathFlag{
 			Name: "runtime-config", EnvVars: []string{"RUNTIME_CONFIG", "CONTAINERD_CONFIG", "DOCKER_CONFIG"}, Destination: &e.ConfigPath,
-			Usage: "config `FILE` of the container engine on the host; that of the running engine if it is empty",
+			Usage: "config `FILE` of the container engine on the host; if empty, the file of the running engine",
 		},
 		&cli.PathFlag{
 			Name: "runtime-drop-in-config", EnvVars: []string{"RUNTIME_DROP_IN_CONFIG"}, Destination: &e.DropIn,
@@ -40,7 +40,7 @@ func (s *settings) engineFlags() []cli.Flag {
 		},
 		&cli.PathFlag{
 			Name: "runtime-executable-path", EnvVars: []string{"RUNTIME_EXECUTABLE_PATH"}, Destination: &e.Executable,
-			Usage: "program `FILE` of the container engine on the host, with which its config is checked; that of the running engine if it is empty",
+			Usage: "program `FILE` of the container engine on the host, which checks the changed config; if empty, the program of the running engine",
 		},
 		&cli.PathFlag{
 			Name: "runtime-socket", EnvVars: []string{"RUNTIME_SOCKET", "CONTAINERD_SOCKET", "DOCKER_SOCKET"}, Destination: &e.Socket,
@@ -48,11 +48,11 @@ func (s *settings) engineFlags() []cli.Flag {
 		},
 		cmdline.Enum(&cli.StringFlag{
 			Name: "runtime-restart-mode", EnvVars: []string{"RUNTIME_RESTART_MODE"}, Destination: (*string)(&e.Reload),
-			Usage: "how the container engine is made to load its config: signal, systemd or none; systemd for crio, which takes no signal, and signal for the others",
+			Usage: "how the container engine loads its config: signal, systemd (restart the unit) or none; the default is systemd for crio, which cannot reload runtimes after a signal, and signal for the others",
 		}, engine.Signal, engine.Systemd, engine.None),
 		&cli.BoolFlag{
 			Name: "runtime-enable-cdi", Aliases: []string{"enable-cdi-in-runtime"}, EnvVars: []string{"RUNTIME_ENABLE_CDI", "CDI_ENABLED", "ENABLE_CDI"}, Destination: &e.CDI,
-			Usage: "turn CDI on in the container engine",
+			Usage: "enable CDI in the container engine",
 		},
 		&cli.PathFlag{
 			Name: "host-root-mount", EnvVars: []string{"HOST_ROOT_MOUNT"}, Value: "/host", Destination: &e.HostRoot,
@@ -64,11 +64,11 @@ func (s *settings) engineFlags() []cli.Flag {
 		},
 		&cli.BoolFlag{
 			Name: "nvidia-runtime-set-as-default", EnvVars: []string{"NVIDIA_RUNTIME_SET_AS_DEFAULT", "CONTAINERD_SET_AS_DEFAULT", "DOCKER_SET_AS_DEFAULT"}, Value: true, Destination: &e.SetAsDefault,
-			Usage: "make it the default runtime",
+			Usage: "make this runtime the default runtime",
 		},
 		&cli.StringFlag{
 			Name: "containerd-runtime-type", EnvVars: []string{"CONTAINERD_RUNTIME_TYPE"}, Value: "io.containerd.runc.v2", Destination: &e.RuntimeType,
-			Usage: "runtime_type in containerd's config, if the default runtime has none",
+			Usage: "runtime_type in containerd's config, if the default runtime does not set it",
 		},
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "nvidia-container-runtime-modes-cdi-annotation-prefixes", Aliases: []string{"nvidia-container-runtime.modes.cdi.annotation-prefixes"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_MODES_CDI_ANNOTATION_PREFIXES"},

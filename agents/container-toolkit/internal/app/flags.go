@@ -24,7 +24,7 @@ func (s *settings) installFlags() []cli.Flag {
 		}),
 		&cli.PathFlag{
 			Name: "toolkit-source-root", Aliases: []string{"source-root"}, EnvVars: []string{"TOOLKIT_SOURCE_ROOT"}, DefaultText: `"` + sourceRoot + `"`, Destination: &s.sourceRoot,
-			Usage: "`FOLDER` with the tools to install; if the default does not exist, that of the agent's program",
+			Usage: "`FOLDER` with the tools to install; if the default does not exist, the folder of the agent's program",
 		},
 		cmdline.Absolute(&cli.PathFlag{
 			Name: "toolkit-pid-file", Aliases: []string{"pid-file"}, EnvVars: []string{"TOOLKIT_PID_FILE"}, Value: "/run/nvidia/toolkit/toolkit.pid", Destination: &s.pidFile,
@@ -32,7 +32,7 @@ func (s *settings) installFlags() []cli.Flag {
 		}),
 		&cli.BoolFlag{
 			Name: "no-daemon", EnvVars: []string{"NO_DAEMON"}, Destination: &s.once,
-			Usage: "install and configure once, then exit; nothing is taken back",
+			Usage: "install and configure once, then exit without reverting anything",
 		},
 	}
 }
@@ -53,7 +53,7 @@ func (s *settings) cdiFlags() []cli.Flag {
 		}, "management.VENDOR/CLASS", func(v string) bool { vendor, class := kindOf(v); return vendor != "" && class != "" }),
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "create-device-nodes", EnvVars: []string{"CREATE_DEVICE_NODES"}, Value: cli.NewStringSlice("control"),
-			Usage: "`NODES` that the agent creates if the driver has not: control, or none",
+			Usage: "device `NODES` that the agent creates if the driver has not created them: control or none",
 		}, &s.deviceNodes),
 	}
 }
@@ -63,11 +63,11 @@ func (s *settings) toolFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
 			Name: "nvidia-container-runtime-debug", Aliases: []string{"nvidia-container-runtime.debug"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_DEBUG"}, Destination: &s.tools.runtimeDebug,
-			Usage: "log `FILE` of the runtime, on the host",
+			Usage: "log `FILE` of nvidia-container-runtime, on the host",
 		},
 		&cli.StringFlag{
 			Name: "nvidia-container-runtime-log-level", Aliases: []string{"nvidia-container-runtime.log-level"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_LOG_LEVEL"}, Destination: &s.tools.logLevel,
-			Usage: "`LEVEL` of that log: debug, info, warning or error",
+			Usage: "`LEVEL` of the log of nvidia-container-runtime: debug, info, warning or error",
 		},
 		&cli.StringFlag{
 			Name: "nvidia-container-runtime-mode", Aliases: []string{"nvidia-container-runtime.mode"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_MODE"}, Destination: &s.tools.mode,
@@ -83,7 +83,7 @@ func (s *settings) toolFlags() []cli.Flag {
 		}, &s.tools.runtimes),
 		&cli.BoolFlag{
 			Name: "nvidia-container-runtime-hook-skip-mode-detection", Aliases: []string{"nvidia-container-runtime-hook.skip-mode-detection"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_HOOK_SKIP_MODE_DETECTION"}, Value: true, Destination: &s.tools.skipMode,
-			Usage: "let engines that call the prestart hook themselves do so in every mode",
+			Usage: "allow engines to call the prestart hook directly in every mode, as with docker run --gpus",
 		},
 		&cli.StringFlag{
 			Name: "nvidia-container-cli-debug", Aliases: []string{"nvidia-container-cli.debug"}, EnvVars: []string{"NVIDIA_CONTAINER_CLI_DEBUG"}, Destination: &s.tools.cliDebug,
@@ -111,7 +111,7 @@ func (s *settings) toolFlags() []cli.Flag {
 func (s *settings) clusterFlags() []cli.Flag {
 	return []cli.Flag{
 		s.cluster.NodeNameFlag(),
-		s.cluster.DaemonSetFlag(": when it is deleted, the agent takes back everything; if empty, nothing is ever taken back"),
+		s.cluster.DaemonSetFlag(": if that is deleted, the agent reverts all of its changes when it stops; if empty, the agent never reverts them"),
 		s.cluster.NamespaceFlag("the DaemonSet"),
 	}
 }

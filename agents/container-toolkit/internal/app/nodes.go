@@ -49,7 +49,7 @@ func (k *nodeKeeper) reconcile() {
 		for _, s := range done {
 			paths = append(paths, s.Path)
 		}
-		k.log.Info("device nodes and links made", "paths", paths)
+		k.log.Info("device nodes and links created", "paths", paths)
 		err = errors.Join(err, k.recordLinks(done))
 	}
 	err = errors.Join(err, k.config.Left())
@@ -57,7 +57,7 @@ func (k *nodeKeeper) reconcile() {
 		err = nil
 	}
 	if k.last.Set(err) && err != nil {
-		k.log.Warn("cannot make all device nodes of the driver", "err", err)
+		k.log.Warn("cannot create all device nodes of the driver", "err", err)
 	}
 }
 
@@ -89,7 +89,7 @@ func (k *nodeKeeper) recordedLinks() (devnode.Plan, error) {
 		err = json.Unmarshal(data, &p)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the links of device nodes that were made: %w", err)
+		return nil, fmt.Errorf("read the record of created links to device nodes: %w", err)
 	}
 	return p, nil
 }

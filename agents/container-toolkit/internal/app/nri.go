@@ -24,11 +24,11 @@ func (s *nriSettings) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{
 			Name: "enable-nri-plugin", EnvVars: []string{"ENABLE_NRI_PLUGIN"}, Destination: &s.enabled,
-			Usage: "give containers the GPUs that the kubelet allocated to them through NRI of containerd or CRI-O, and leave the engine's config as it is",
+			Usage: "give containers their allocated GPUs through the NRI of containerd or CRI-O, without changing the engine's config",
 		},
 		cmdline.Check(&cli.StringFlag{
 			Name: "nri-plugin-index", EnvVars: []string{"NRI_PLUGIN_INDEX"}, Value: "10", Destination: &s.index,
-			Usage: "two `DIGITS`, the place of the plugin among those of the engine",
+			Usage: "two `DIGITS`: the order of this plugin among the NRI plugins of the engine",
 		}, "two digits, such as 10", func(v string) bool { return nri.CheckIndex(v) == nil }),
 		cmdline.Absolute(&cli.PathFlag{
 			Name: "nri-socket", EnvVars: []string{"NRI_SOCKET"}, Value: "/var/run/nri/nri.sock", Destination: &s.socket,
@@ -36,7 +36,7 @@ func (s *nriSettings) flags() []cli.Flag {
 		}),
 		cmdline.Absolute(&cli.PathFlag{
 			Name: "pod-resources-socket", EnvVars: []string{"POD_RESOURCES_SOCKET"}, Value: "/var/lib/kubelet/pod-resources/kubelet.sock", Destination: &s.kubelet,
-			Usage: "`SOCKET` on the host at which the kubelet says what it allocated",
+			Usage: "`SOCKET` on the host of the kubelet's pod resources API, which lists the GPUs of each container",
 		}),
 		agent.Ignored("nri-namespace", "NRI_NAMESPACE", "the plugin reads no annotations"),
 		agent.Ignored("nri-management-cdi-device-namespaces", "NRI_MANAGEMENT_CDI_DEVICE_NAMESPACES", "the plugin reads no annotations, and gives no management devices"),
@@ -53,9 +53,9 @@ type nriSettings struct {
 func (s *settings) checkNRI() error {
 	switch {
 	case s.nri.enabled && !s.cdi:
-		return cmdline.Usagef("flag --enable-nri-plugin: the plugin gives containers what CDI specs say: set --cdi-enabled too")
+		return cmdline.Usagef("flag --enable-nri-plugin: the plugin needs CDI specs: set --cdi-enabled too")
 	case s.nri.enabled && s.once:
-		return cmdline.Usagef("flag --enable-nri-plugin: the plugin is part of the agent: do not set --no-daemon")
+		return cmdline.Usagef("flag --enable-nri-plugin: the plugin runs in the agent: remove --no-daemon")
 	default:
 		return nil
 	}

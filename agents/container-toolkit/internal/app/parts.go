@@ -89,7 +89,7 @@ func (t *toolkit) enginePart() agent.Part {
 	}
 	p.Run = func(ctx context.Context) error {
 		if err := t.restoreEngine(ctx); err != nil {
-			t.log.Error("cannot take back what an earlier start changed in the container engine's config", "err", err)
+			t.log.Error("cannot revert the changes of an earlier start in the container engine's config", "err", err)
 		}
 		return nil
 	}
@@ -141,12 +141,12 @@ func (t *toolkit) removeTools(context.Context) error {
 	s := t.settings
 	dir := s.dir.Tools()
 	if t.referred {
-		t.log.Error("the tools stay, since a part that refers to them could not be taken back: take it back by hand, then remove the folder",
+		t.log.Error("keeping the tools, because the config of the container engine or the CDI specs still refer to them: run the command, then remove the folder",
 			"command", unconfigure(dir), "folder", dir)
 		return nil
 	}
 	if users := install.Users(s.host.ProcRoot, s.engine.HostRoot, dir); len(users) > 0 {
-		t.log.Warn("the tools stay, since containers that were started through them still run: remove the folder when they have ended",
+		t.log.Warn("keeping the tools, because containers that they started still run: remove the folder when these containers have ended",
 			"folder", dir, "containers", strings.Join(users, ", "))
 		return nil
 	}

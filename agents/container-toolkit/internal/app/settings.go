@@ -182,7 +182,7 @@ func (s *settings) owner(log *slog.Logger) (*cluster.Owner, error) {
 	}
 	api, err := s.cluster.Open(name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
-		return nil, cmdline.Usagef("flag --daemonset-name: it needs the API server, and %s", err)
+		return nil, cmdline.Usagef("flag --daemonset-name: it needs the API server: %s", err)
 	}
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer)
 		}
 		return 0
 	}
-	warn(fmt.Sprintf("unknown hook %q: nothing is done", set.Arg(0)))
+	warn(fmt.Sprintf("unknown hook %q: doing nothing", set.Arg(0)))
 	return 0
 }
 

@@ -75,7 +75,7 @@ func TestHooks(t *testing.T) {
 		"disable-device-node-modification":   {args: []string{"disable-device-node-modification"}},
 		"noop":                               {args: []string{"noop"}},
 		"noop with flags of a later version": {args: []string{"noop", "--new"}, code: 1, out: "not defined: -new"},
-		"an unknown hook":                    {args: []string{"set-colours", "--colour", "red"}, out: `warning: unknown hook "set-colours": nothing is done`},
+		"an unknown hook":                    {args: []string{"set-colours", "--colour", "red"}, out: `warning: unknown hook "set-colours": doing nothing`},
 		"an unknown hook, quietly":           {args: []string{"--quiet", "set-colours"}},
 		"an argument too many":               {args: []string{"noop", "x"}, code: 1, out: `unexpected argument "x"`},
 		"the help of a hook":                 {args: []string{"chmod", "--help"}, out: "octal MODE"},

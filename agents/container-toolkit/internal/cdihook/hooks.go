@@ -21,12 +21,12 @@ type hook struct {
 // hooks returns the hooks of NVIDIA's nvidia-cdi-hook, and prepare-container.
 func hooks() []hook {
 	return []hook{
-		{name: "prepare-container", usage: "do the work of the next five in one process", flags: prepareFlags},
+		{name: "prepare-container", usage: "run the next five hooks in one process", flags: prepareFlags},
 		{name: "create-symlinks", usage: "create symbolic links", flags: linkFlags},
-		{name: "enable-cuda-compat", usage: "let the image's CUDA libraries come first if they are later than the driver", flags: compatFlags},
-		{name: "update-ldcache", usage: "make libraries known to the container's dynamic loader", flags: cacheFlags, always: func(j *Job) { j.Cache = true }},
-		{name: "disable-device-node-modification", usage: "keep programs from creating device nodes", always: func(j *Job) { j.KeepDevices = true }},
-		{name: "update-application-profile", usage: "limit EGL and Vulkan to the container's GPUs", always: func(j *Job) { j.Profile = true }},
+		{name: "enable-cuda-compat", usage: "use the CUDA compatibility libraries of the image if they are newer than the driver", flags: compatFlags},
+		{name: "update-ldcache", usage: "update the cache of the container's dynamic loader", flags: cacheFlags, always: func(j *Job) { j.Cache = true }},
+		{name: "disable-device-node-modification", usage: "prevent programs from creating device nodes", always: func(j *Job) { j.KeepDevices = true }},
+		{name: "update-application-profile", usage: "restrict EGL and Vulkan to the container's GPUs", always: func(j *Job) { j.Profile = true }},
 		{name: "chmod", usage: "set the mode of folders", flags: modeFlags},
 		{name: "noop", usage: "do nothing"},
 	}
@@ -77,15 +77,15 @@ func prepareFlags(set *flag.FlagSet, j *Job) {
 	linkFlags(set, j)
 	compatFlags(set, j)
 	cacheFlags(set, j)
-	set.BoolVar(&j.KeepDevices, "disable-device-node-modification", false, "keep programs from creating device nodes")
-	set.BoolVar(&j.Profile, "update-application-profile", false, "limit EGL and Vulkan to the container's GPUs")
+	set.BoolVar(&j.KeepDevices, "disable-device-node-modification", false, "prevent programs from creating device nodes")
+	set.BoolVar(&j.Profile, "update-application-profile", false, "restrict EGL and Vulkan to the container's GPUs")
 }
 
 func linkFlags(set *flag.FlagSet, j *Job) {
 	set.Func("link", "create a link, `TARGET::LINK`; may be repeated", func(s string) error {
 		target, link, ok := strings.Cut(s, "::")
 		if !ok || target == "" || link == "" || strings.Contains(link, "::") {
-			return errors.New("it must be TARGET::LINK")
+			return errors.New("must be TARGET::LINK")
 		}
 		j.Links = append(j.Links, Link{Target: target, Path: link})
 		return nil
@@ -118,7 +118,7 @@ func modeFlags(set *flag.FlagSet, j *Job) {
 	set.Func("mode", "octal `MODE`", func(s string) error {
 		n, err := strconv.ParseUint(s, 8, 32)
 		if err != nil || n&^0o777 != 0 || n == 0 {
-			return errors.New("it must be an octal mode such as 755")
+			return errors.New("must be an octal mode such as 755")
 		}
 		perm = fs.FileMode(n)
 		for i := range j.Modes {

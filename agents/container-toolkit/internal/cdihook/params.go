@@ -35,7 +35,7 @@ func keepDevices(root *rootfs.Root, hostFile string, warn func(string)) error {
 	}
 	err = mountParams(root, changed)
 	if errors.Is(err, unix.ENOSYS) {
-		warn("the container's programs may create device nodes of GPUs: " + err.Error())
+		warn("cannot hide the setting ModifyDeviceFiles of the driver, so programs in the container may create device nodes of GPUs: " + err.Error())
 		return nil
 	}
 	return err
@@ -82,7 +82,7 @@ func mountParams(root *rootfs.Root, content string) (err error) {
 	}
 	defer file.Close()
 	if err := root.Mount(paramsFile, file); err != nil {
-		return fmt.Errorf("hide that device nodes may be changed: %w", err)
+		return fmt.Errorf("hide the setting ModifyDeviceFiles of the driver: %w", err)
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func matcher(name string) (func(GPU) bool, error) {
 	if strings.HasPrefix(name, "gpu-") {
 		return func(g GPU) bool { return g.UUID != "" && strings.EqualFold(string(g.UUID), name) }, nil
 	}
-	return nil, errors.New("it is no index, UUID or PCI bus ID")
+	return nil, errors.New("it is not an index, a UUID or a PCI bus ID")
 }
 
 // isIndex reports whether a name is an index of up to four digits. It does not use a regular
@@ -116,7 +116,7 @@ func notFoundError(gpus []GPU, name string) error {
 	}
 	for _, g := range gpus {
 		if g.UUID == "" && strings.HasPrefix(name, "gpu-") {
-			return fmt.Errorf("no GPU has this UUID, and that of GPU %s is not known before a program has used it (run nvidia-smi -L once)", g.BusID)
+			return fmt.Errorf("no GPU has this UUID, but the UUID of GPU %s is unknown until a program uses this GPU (run nvidia-smi -L once)", g.BusID)
 		}
 	}
 	return fmt.Errorf("none of the %d GPUs of the node has this name", len(gpus))

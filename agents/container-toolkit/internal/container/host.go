@@ -97,7 +97,7 @@ func replaceMPSFolder(c *driverroot.Content, folder string) error {
 		err = unix.ENOTDIR
 	}
 	if err != nil {
-		return fmt.Errorf("use CUDA_MPS_PIPE_DIRECTORY: %w", err)
+		return fmt.Errorf("mount CUDA_MPS_PIPE_DIRECTORY: %w", err)
 	}
 	kept := make([]driverroot.File, 0, len(c.Sockets)+1)
 	for _, f := range c.Sockets {

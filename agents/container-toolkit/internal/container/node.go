@@ -91,7 +91,7 @@ func migDevice(gpus []GPU, specs namer, name string) (Chosen, error) {
 			}
 		}
 	}
-	return Chosen{}, fmt.Errorf("find MIG device %s: its CDI spec names device nodes of an instance that is gone: refresh the spec with nvidia-ctk cdi generate", name)
+	return Chosen{}, fmt.Errorf("find MIG device %s: its CDI spec names device nodes of an instance that no longer exists: refresh the spec with nvidia-ctk cdi generate", name)
 }
 
 func nodePath(minor int) string { return fmt.Sprintf("/dev/nvidia%d", minor) }

@@ -90,13 +90,13 @@ func TestChoose(t *testing.T) {
 		"two MIG devices of a GPU":        {[]string{mig0, "0:0"}, "part 0(13 23)", ""},
 		"a MIG device and its GPU":        {[]string{mig0, "0"}, "0(13 22 23)", ""},
 		"an index that is too high":       {[]string{"3"}, "", `find device "3": none of the 3 GPUs of the node has this name`},
-		"a UUID that is unknown":          {[]string{"GPU-22222222-1111-2222-3333-444444444444"}, "", "that of GPU 0001:0b:00.0 is not known before"},
+		"a UUID that is unknown":          {[]string{"GPU-22222222-1111-2222-3333-444444444444"}, "", "the UUID of GPU 0001:0b:00.0 is unknown until"},
 		"a UUID cut short":                {[]string{"GPU-0000"}, "", "no GPU has this UUID"},
 		"a PCI bus ID that is free":       {[]string{"0002:0b:00.0"}, "", "none of the 3 GPUs"},
 		"a MIG device without spec":       {[]string{"0:7"}, "", "find MIG device 0:7: there is no CDI spec"},
-		"a MIG device that is gone":       {[]string{"1:0"}, "", "an instance that is gone"},
-		"a path":                          {[]string{"../0"}, "", "it is no index, UUID or PCI bus ID"},
-		"a flag":                          {[]string{"--pid=1"}, "", "it is no index, UUID or PCI bus ID"},
+		"a MIG device that is gone":       {[]string{"1:0"}, "", "an instance that no longer exists"},
+		"a path":                          {[]string{"../0"}, "", "it is not an index, a UUID or a PCI bus ID"},
+		"a flag":                          {[]string{"--pid=1"}, "", "it is not an index, a UUID or a PCI bus ID"},
 		"question marks":                  {[]string{"GPU-????????-????-????-????-????????????"}, "", "no GPU has this UUID"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,11 +38,11 @@ func configureCommand() command {
 	f.letters["pid"] = "p"
 	conditions := f.list("require", "r", "fail unless the driver and the GPUs meet `CONDITION`, for example \"cuda>=12.4\"")
 	ldconfig := f.text("ldconfig", "l", "@/sbin/ldconfig", "no effect, since the loader's cache is written directly: `@PROGRAM` of the host; a program of the container is rejected")
-	noCgroups := f.boolean("no-cgroups", "", "leave the container's device cgroup as it is")
-	noDevices := f.boolean("no-devbind", "", "make no device nodes in the container")
+	noCgroups := f.boolean("no-cgroups", "", "do not change the container's device cgroup")
+	noDevices := f.boolean("no-devbind", "", "do not create device nodes in the container")
 	compat := f.text("cuda-compat-mode", "", string(container.CompatLdconfig), "how the container uses the CUDA compatibility libraries of its image: `MODE` ldconfig, mount (which does the same) or disabled")
 	left := f.exclusions()
-	dryRun := f.boolean("dry-run", "", "print the paths on the host of the device nodes and files, and change nothing; needs no container")
+	dryRun := f.boolean("dry-run", "", "print the host's paths of the device nodes and files without changing anything; needs no container")
 	return command{f, func(g global, args []string, stdout io.Writer) error {
 		if *dryRun && len(args) == 0 {
 			args = []string{""}
@@ -50,7 +50,7 @@ func configureCommand() command {
 			return errors.New("name the container: --pid=PID and the path of its root file system")
 		}
 		if !strings.HasPrefix(*ldconfig, "@/") {
-			return fmt.Errorf("--ldconfig=%s is a program of the container, which would run with the rights of the host: use one of the host, as in @/sbin/ldconfig", *ldconfig)
+			return fmt.Errorf("--ldconfig=%s is a program of the container, which would run with the rights of the host: use a program of the host, as in @/sbin/ldconfig", *ldconfig)
 		}
 		to := container.Container{PID: *pid, Rootfs: args[0], NoCgroups: *noCgroups, NoDevices: *noDevices}
 		var err error

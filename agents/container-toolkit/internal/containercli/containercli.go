@@ -53,7 +53,7 @@ func run(args []string, stdout io.Writer, warn func(string)) error {
 	g := global{
 		warn:        warn,
 		root:        f.text("root", "r", "/", "the `FOLDER` in which the driver is installed"),
-		debug:       f.text("debug", "d", "", "append a log of what is done to `FILE`"),
+		debug:       f.text("debug", "d", "", "append the log to `FILE`"),
 		loadModules: f.boolean("load-kmods", "k", "load the driver's kernel modules and make its device nodes if they are missing"),
 	}
 	f.boolean("no-pivot", "n", "no effect: the root file system is never changed")
@@ -78,7 +78,7 @@ func run(args []string, stdout io.Writer, warn func(string)) error {
 		}
 	}
 	if f.NArg() == 0 {
-		return f.usageError(errors.New("name a command"))
+		return f.usageError(errors.New("no command: use info, list or configure"))
 	}
 	return f.usageError(fmt.Errorf("unknown command %q", f.Arg(0)))
 }

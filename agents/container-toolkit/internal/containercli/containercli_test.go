@@ -31,7 +31,7 @@ func run(args ...string) (stdout, stderr string, code int) {
 
 func TestWrongCommandLines(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                        "name a command; see \"nvidia-container-cli --help\"",
+		"":                        "no command: use info, list or configure; see \"nvidia-container-cli --help\"",
 		"configur":                `unknown command "configur"`,
 		"--rot=/ info":            "flag provided but not defined: -rot",
 		"configure --pid=1":       "name the container",
@@ -39,10 +39,10 @@ func TestWrongCommandLines(t *testing.T) {
 		"configure --pid=1 /a /b": "name the container",
 		"configure --pid=x /a":    `invalid value "x" for flag -pid`,
 		"configure --pid=1 --ldconfig=/sbin/ldconfig /a": "--ldconfig=/sbin/ldconfig is a program of the container",
-		"configure --pid=1 --ldconfig=@ldconfig /a":      "use one of the host, as in @/sbin/ldconfig",
+		"configure --pid=1 --ldconfig=@ldconfig /a":      "use a program of the host, as in @/sbin/ldconfig",
 		"configure --pid=1 --cuda-compat-mode=hook /a":   `unknown CUDA compat mode "hook"`,
 		"configure --pid=1 --mig-config=0 /a":            "--mig-config=0: the only value is all",
-		"configure --pid=1 --imex-channel=9999999 /a":    `--imex-channel: "9999999" is no IMEX channel: use a number from 0 to 1048575`,
+		"configure --pid=1 --imex-channel=9999999 /a":    `--imex-channel: "9999999" is not an IMEX channel: use a number from 0 to 1048575`,
 		"--root=relative info":                           "it is not an absolute path",
 		"list x":                                         `unexpected argument "x"`,
 		"info x":                                         `unexpected argument "x"`,

@@ -38,10 +38,10 @@ func generateVar(name string) []string { return []string{"NVIDIA_CTK_CDI_GENERAT
 func (g *generation) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "output", EnvVars: []string{"NVIDIA_CTK_CDI_OUTPUT_FILE_PATH"}, Destination: &g.output, Usage: "`FILE` of the spec; none for standard output"},
-		&cli.StringFlag{Name: "format", EnvVars: generateVar("OUTPUT_FORMAT"), Value: "yaml", Destination: &g.formatName, Usage: "`FORMAT` of the spec: yaml or json; the extension of the file comes first"},
+		&cli.StringFlag{Name: "format", EnvVars: generateVar("OUTPUT_FORMAT"), Value: "yaml", Destination: &g.formatName, Usage: "`FORMAT` of the spec: yaml or json; the extension of the output file takes precedence"},
 		&cli.StringFlag{
 			Name: "mode", Aliases: []string{"discovery-mode"}, EnvVars: generateVar("MODE"), Value: "auto", Destination: &g.modeName,
-			Usage: "what the spec describes: auto or nvml (GPUs), management, mig, imex, gds, mofed, gdrcopy or nvswitch",
+			Usage: "`MODE`, the devices of the spec: auto or nvml (GPUs), management, mig, imex, gds, mofed, gdrcopy or nvswitch",
 		},
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "device-name-strategy", EnvVars: generateVar("DEVICE_NAME_STRATEGIES"), Value: cli.NewStringSlice("index", "uuid", "pci-bus-id"),
@@ -58,9 +58,9 @@ func (g *generation) flags() []cli.Flag {
 		&cli.StringFlag{Name: "ldconfig-path", EnvVars: generateVar("LDCONFIG_PATH"), Destination: &g.options.LdconfigPath, Usage: "`PATH` of ldconfig on the host, for NVIDIA's nvidia-cdi-hook"},
 		&cli.StringFlag{Name: "vendor", Aliases: []string{"cdi-vendor"}, EnvVars: generateVar("VENDOR"), Value: "nvidia.com", Destination: &g.options.Vendor, Usage: "`VENDOR` of the spec's kind"},
 		&cli.StringFlag{Name: "class", Aliases: []string{"cdi-class"}, EnvVars: generateVar("CLASS"), Value: "gpu", Destination: &g.options.Class, Usage: "`CLASS` of the spec's kind, in the modes for GPUs"},
-		cmdline.List(&cli.StringSliceFlag{Name: "disable-hook", EnvVars: generateVar("DISABLED_HOOKS"), Usage: "`HOOK` to leave out, or all; prepare-container for the single hooks in its place; can be repeated"}, &g.disabled),
+		cmdline.List(&cli.StringSliceFlag{Name: "disable-hook", EnvVars: generateVar("DISABLED_HOOKS"), Usage: "`HOOK` to leave out, or all; prepare-container to use the single hooks instead; can be repeated"}, &g.disabled),
 		cmdline.List(&cli.StringSliceFlag{Name: "enable-hook", EnvVars: generateVar("ENABLED_HOOKS"), Usage: "`HOOK` to add: prepare-container, which does the work of all others; can be repeated"}, &g.enabled),
-		cmdline.List(&cli.StringSliceFlag{Name: "feature-flag", EnvVars: generateVar("FEATURE_FLAGS"), Usage: "`NAME` of a feature to turn on; can be repeated"}, &g.features),
+		cmdline.List(&cli.StringSliceFlag{Name: "feature-flag", EnvVars: generateVar("FEATURE_FLAGS"), Usage: "`NAME` of a feature to enable; can be repeated"}, &g.features),
 		&cli.BoolFlag{Name: "no-all-device", EnvVars: generateVar("NO_ALL_DEVICE"), Destination: &g.options.NoAll, Usage: "leave out the device all"},
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "device-id", Aliases: []string{"device", "device-ids"}, EnvVars: generateVar("DEVICE_IDS"), Value: cli.NewStringSlice("all"),

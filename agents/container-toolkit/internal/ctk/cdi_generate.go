@@ -90,7 +90,7 @@ func (g *generation) spec(content *driverroot.Content, node *gpu.Node) (*specs.S
 	case len(unresolved) > 0:
 		return nil, unresolved[0]
 	case len(got) == 0:
-		return nil, fmt.Errorf("the node has nothing that mode %s describes", g.mode)
+		return nil, fmt.Errorf("the node has no devices for mode %s", g.mode)
 	}
 	return got[0], nil
 }
@@ -115,7 +115,7 @@ func (g *generation) write(spec *specs.Spec, node *gpu.Node) error {
 		return nil
 	}
 	if node.Driver.NVMLVersion == "" {
-		g.printNote("without NVML the brand and architecture of GPUs and the CUDA version are not known: NVIDIA_REQUIRE_* can check the driver version only")
+		g.printNote("without NVML, the brand and architecture of GPUs and the CUDA version are unknown, so NVIDIA_REQUIRE_* can check only the driver version")
 	}
 	return facts.Write(g.output, data, g.options.Facts(node))
 }

@@ -26,7 +26,7 @@ const oneHook = "prepare-container"
 func (g *generation) checkEnabled() error {
 	for _, name := range g.enabled {
 		if name != oneHook && name != "chmod" {
-			return fmt.Errorf("flag --enable-hook: %q: must be %s or chmod; all other hooks are on", name, oneHook)
+			return fmt.Errorf("flag --enable-hook: %q: must be %s or chmod; all other hooks are enabled already", name, oneHook)
 		}
 	}
 	return nil

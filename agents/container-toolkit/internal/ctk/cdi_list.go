@@ -18,7 +18,7 @@ func (p *program) listCommand() *cli.Command {
 		Usage: "print the devices that the CDI specs of this node define",
 		Flags: []cli.Flag{cmdline.List(&cli.StringSliceFlag{
 			Name: "spec-dir", EnvVars: []string{"NVIDIA_CTK_CDI_SPEC_DIRS"}, Value: cli.NewStringSlice("/etc/cdi", "/var/run/cdi"),
-			Usage: "`FOLDER` of specs; can be repeated, the last has precedence",
+			Usage: "`FOLDER` with CDI specs; can be repeated, the last one takes precedence",
 		}, &dirs)},
 		Action: func(*cli.Context) error {
 			set := inject.Load(dirs, nil)

@@ -29,9 +29,9 @@ func (p *program) transformCommand() *cli.Command {
 			Usage: "replace a folder in the paths of a CDI spec",
 			Flags: []cli.Flag{
 				cmdline.Absolute(&cli.PathFlag{Name: "from", EnvVars: []string{"NVIDIA_CTK_CDI_TRANSFORM_ROOT_FROM"}, Destination: &t.from, Usage: "`FOLDER` to replace"}),
-				cmdline.Absolute(&cli.PathFlag{Name: "to", EnvVars: []string{"NVIDIA_CTK_CDI_TRANSFORM_ROOT_TO"}, Destination: &t.to, Usage: "`FOLDER` to put in its place"}),
+				cmdline.Absolute(&cli.PathFlag{Name: "to", EnvVars: []string{"NVIDIA_CTK_CDI_TRANSFORM_ROOT_TO"}, Destination: &t.to, Usage: "`FOLDER` that replaces it"}),
 				&cli.StringFlag{Name: "input", Value: "-", Destination: &t.input, Usage: "`FILE` of the spec; - for standard input"},
-				&cli.StringFlag{Name: "output", Destination: &t.output, Usage: "`FILE` for the result; none for standard output"},
+				&cli.StringFlag{Name: "output", Destination: &t.output, Usage: "`FILE` for the result; if empty, standard output"},
 				cmdline.Enum(&cli.StringFlag{Name: "relative-to", Value: "host", Destination: &t.relativeTo, Usage: "which paths to change: host or container"}, "host", "container"),
 			},
 			Action: t.run,
@@ -49,7 +49,7 @@ type transformation struct {
 
 func (t *transformation) run(*cli.Context) error {
 	if t.from == "" || t.to == "" {
-		return cmdline.Usagef("flags --from and --to: need values: the folder to replace, and the one to put in its place")
+		return cmdline.Usagef("flags --from and --to: are missing: set the folder to replace, and the folder that replaces it")
 	}
 	data, err := readInput(t.input, t.stdin)
 	if err != nil {

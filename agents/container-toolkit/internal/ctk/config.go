@@ -32,7 +32,7 @@ func (p *program) configCommand() *cli.Command {
 		},
 		Action: func(*cli.Context) error {
 			if inPlace && output != "" {
-				return errors.New("config: --in-place and --output exclude each other: use one of them")
+				return errors.New("flags --in-place and --output: set only one of them")
 			}
 			path := configPath(cmp.Or(file, p.config))
 			data, err := hostfs.ReadFile(path, maxConfig)
@@ -53,7 +53,7 @@ func (p *program) configCommand() *cli.Command {
 		Subcommands: []*cli.Command{{
 			Name:    "create-default",
 			Aliases: []string{"default"},
-			Usage:   "print a config file with the defaults, and what its keys mean",
+			Usage:   "print a config file with the defaults, and with comments on its keys",
 			Flags:   []cli.Flag{outputFlag(&output)},
 			Action: func(*cli.Context) error {
 				return p.printOrWrite(output, toolconfig.DefaultFile())

@@ -72,7 +72,7 @@ func TestConfigRejects(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.toml")
 	for want, args := range map[string][]string{
 		"no such key":                  {"--set", "x=1"},
-		"exclude each other":           {"-i", "-o", path},
+		"set only one of them":         {"-i", "-o", path},
 		"neither true nor false":       {"--set", "disable-require=x"},
 		"the program of the host":      {"--set", "nvidia-container-cli.ldconfig=/sbin/ldconfig"},
 		"unknown command \"default-\"": {"default-"},

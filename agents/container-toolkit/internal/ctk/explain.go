@@ -28,15 +28,15 @@ func (p *program) explainCommand() *cli.Command {
 	var annotations cli.StringSlice
 	return &cli.Command{
 		Name:      "explain",
-		Usage:     "show what nvidia-container-runtime would give a container, and why",
+		Usage:     "show the devices and files that nvidia-container-runtime would give a container, and why",
 		ArgsUsage: "BUNDLE | NAME=VALUE…",
 		Description: "BUNDLE is the folder of a container with its config.json. NAME=VALUE are variables of a\n" +
 			"container, such as NVIDIA_VISIBLE_DEVICES=all. Nothing is changed. The exit code is 1 if the\n" +
-			"container would be refused.",
+			"container would be rejected.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "mode", Destination: &mode, Usage: "use `MODE` instead of that of the config file: " + strings.Join(toolconfig.Modes(), ", ")},
-			&cli.BoolFlag{Name: "compare", Destination: &compare, Usage: "show as well what the modes cdi and legacy give differently"},
-			&cli.BoolFlag{Name: "privileged", Destination: &privileged, Usage: "the container has CAP_SYS_ADMIN; only with variables"},
+			&cli.StringFlag{Name: "mode", Destination: &mode, Usage: "use `MODE` instead of the mode in the config file: " + strings.Join(toolconfig.Modes(), ", ")},
+			&cli.BoolFlag{Name: "compare", Destination: &compare, Usage: "also show the differences between the modes cdi and legacy"},
+			&cli.BoolFlag{Name: "privileged", Destination: &privileged, Usage: "assume that the container has CAP_SYS_ADMIN; only with variables"},
 			&cli.StringSliceFlag{Name: "annotation", Destination: &annotations, Usage: "`NAME=VALUE` of an annotation; can be repeated; only with variables"},
 		},
 		Action: func(c *cli.Context) error {
@@ -59,7 +59,7 @@ func (p *program) explainCommand() *cli.Command {
 				_, refused = shim.FindHook(cfg.Hook.Path, os.Getenv("PATH"))
 			}
 			if refused != nil {
-				return fmt.Errorf("the container is refused: %w", refused)
+				return fmt.Errorf("the container is rejected: %w", refused)
 			}
 			if compare {
 				return showDifference(c.Context, p.stdout, plan, cfg)

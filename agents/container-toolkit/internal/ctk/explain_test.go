@@ -53,7 +53,7 @@ func TestExplainRefusals(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		"a device that is not there": {"", []string{"NVIDIA_VISIBLE_DEVICES=7"}, "the container is refused: inject GPUs: unresolvable CDI devices nvidia.com/gpu=7"},
+		"a device that is not there": {"", []string{"NVIDIA_VISIBLE_DEVICES=7"}, "the container is rejected: inject GPUs: unresolvable CDI devices nvidia.com/gpu=7"},
 		"an allocation":              {"accept-nvidia-visible-devices-envvar-when-unprivileged = false", []string{"NVIDIA_VISIBLE_DEVICES=GPU-1"}, "accept-nvidia-visible-devices-envvar-when-unprivileged is false in config.toml: set it to true"},
 		"MIG rights":                 {"", []string{"NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_MIG_CONFIG_DEVICES=all"}, "needs a privileged container"},
 		"no argument":                {"", nil, "name a bundle, or variables"},

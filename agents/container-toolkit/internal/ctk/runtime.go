@@ -21,13 +21,13 @@ func (p *program) runtimeCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name:   "configure",
-				Usage:  "add the NVIDIA runtime to the config of a container engine, and keep everything else",
+				Usage:  "add the NVIDIA runtime to the config of a container engine, without changing anything else",
 				Flags:  append(r.flags(), r.configureFlags()...),
 				Action: r.configure,
 			},
 			{
 				Name:   "unconfigure",
-				Usage:  "take back byte for byte what configure did, or the container toolkit's agent; without --runtime and --config for all engines",
+				Usage:  "revert the changes of configure or of the container toolkit's agent, byte for byte; without --runtime and --config, for all engines",
 				Flags:  r.flags(),
 				Action: r.unconfigure,
 			},
@@ -51,15 +51,15 @@ func (r *runtime) flags() []cli.Flag {
 		&cli.StringFlag{Name: "runtime", Value: "docker", Destination: (*string)(&cfg.Engine), Usage: "container `ENGINE`: docker, containerd or crio"},
 		&cli.PathFlag{
 			Name: "config", Destination: &cfg.ConfigPath,
-			Usage: "config `FILE` of the engine; if it is empty, that of the running engine, or /etc/docker/daemon.json, /etc/containerd/config.toml, /etc/crio/crio.conf",
+			Usage: "config `FILE` of the engine; if empty, the file of the running engine, or /etc/docker/daemon.json, /etc/containerd/config.toml, /etc/crio/crio.conf",
 		},
 		&cli.PathFlag{
 			Name: "drop-in-config", Destination: &cfg.DropIn,
-			Usage: "drop-in `FILE` for the runtime; if it is empty, /etc/containerd/conf.d/99-nvidia.toml or /etc/crio/crio.conf.d/99-nvidia.toml",
+			Usage: "drop-in `FILE` for the runtime; if empty, /etc/containerd/conf.d/99-nvidia.toml or /etc/crio/crio.conf.d/99-nvidia.toml",
 		},
 		&cli.PathFlag{
 			Name: "executable-path", Destination: &cfg.Executable,
-			Usage: "program `FILE` of the engine, with which the config is checked; if it is empty, that of the running engine",
+			Usage: "program `FILE` of the engine, which checks the config; if empty, the program of the running engine",
 		},
 		&cli.StringFlag{Name: "nvidia-runtime-name", Value: "nvidia", Destination: &cfg.RuntimeName, Usage: "`NAME` of the runtime"},
 		&cli.PathFlag{Name: "nvidia-runtime-path", Value: "/usr/bin/nvidia-container-runtime", Destination: &cfg.RuntimePath, Usage: "program `FILE` of the runtime"},
@@ -72,10 +72,10 @@ func (r *runtime) configureFlags() []cli.Flag {
 			"empty: it is not supported, the runtime finds its hook itself", func(v string) bool { return v == "" })
 	}
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "nvidia-set-as-default", Aliases: []string{"set-as-default"}, Destination: &r.cfg.SetAsDefault, Usage: "make it the default runtime"},
-		&cli.BoolFlag{Name: "cdi.enabled", Aliases: []string{"cdi.enable", "enable-cdi"}, Destination: &r.cfg.CDI, Usage: "turn CDI on in the engine (docker, containerd)"},
+		&cli.BoolFlag{Name: "nvidia-set-as-default", Aliases: []string{"set-as-default"}, Destination: &r.cfg.SetAsDefault, Usage: "make this runtime the default runtime"},
+		&cli.BoolFlag{Name: "cdi.enabled", Aliases: []string{"cdi.enable", "enable-cdi"}, Destination: &r.cfg.CDI, Usage: "enable CDI in the engine (docker, containerd)"},
 		cmdline.Enum(&cli.StringFlag{Name: "config-mode", Value: "config-file", Usage: "`MODE`: config-file; oci-hook is not supported"}, "config-file", "config"),
-		&cli.StringFlag{Name: "config-source", Value: "file", Usage: "accepted for compatibility: settings are always read from the engine's files"},
+		&cli.StringFlag{Name: "config-source", Value: "file", Usage: "no effect: the program always reads the settings from the engine's files"},
 		unsupported("oci-hook-path"), unsupported("nvidia-runtime-hook-path"),
 	}
 }

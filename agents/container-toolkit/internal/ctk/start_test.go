@@ -136,7 +136,7 @@ func TestContainersOfTheRuntime(t *testing.T) {
 		"a GPU, but no compute capability":    {[]string{"NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_DRIVER_CAPABILITIES=utility"}, "libcuda"},
 		"a driver that is too old":            {[]string{"NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_REQUIRE_CUDA=cuda>=99"}, "does not meet NVIDIA_REQUIRE_CUDA=cuda>=99"},
 		"a GPU that the node does not have":   {[]string{"NVIDIA_VISIBLE_DEVICES=9"}, "unresolvable CDI devices nvidia.com/gpu=9"},
-		"the management kind, as an ordinary": {[]string{"NVIDIA_VISIBLE_DEVICES=management.nvidia.com/gpu=all"}, "only a container with the capability CAP_SYS_ADMIN"},
+		"the management kind, as an ordinary": {[]string{"NVIDIA_VISIBLE_DEVICES=management.nvidia.com/gpu=all"}, "the container needs the capability CAP_SYS_ADMIN"},
 	} {
 		if out, err := c.run(r.env, "/bin/vectoradd"); err == nil || !strings.Contains(out, r.want) {
 			t.Errorf("vectoradd in %s prints %s, %v, want %q", name, out, err, r.want)

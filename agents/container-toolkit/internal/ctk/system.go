@@ -19,7 +19,7 @@ func (p *program) systemCommand() *cli.Command {
 	s := &system{driver: "/proc", stdout: p.stdout}
 	return &cli.Command{
 		Name:        "system",
-		Usage:       "make device nodes of the driver, and links to them",
+		Usage:       "create device nodes of the driver, and links to them",
 		Subcommands: []*cli.Command{s.nodesCommand(), s.linksCommand()},
 	}
 }
@@ -36,7 +36,7 @@ func (s *system) flags() []cli.Flag {
 			Usage: "`FOLDER` in which dev has the device nodes",
 		},
 		&cli.BoolFlag{Name: "load-kernel-modules", EnvVars: []string{"LOAD_KERNEL_MODULES"}, Destination: &s.load, Usage: "first load nvidia, nvidia-uvm and nvidia-modeset, with modprobe of the driver root"},
-		&cli.BoolFlag{Name: "dry-run", EnvVars: []string{"DRY_RUN"}, Destination: &s.dry, Usage: "print what would be done, and do nothing"},
+		&cli.BoolFlag{Name: "dry-run", EnvVars: []string{"DRY_RUN"}, Destination: &s.dry, Usage: "print the changes, and do not make them"},
 	}
 }
 
@@ -44,15 +44,15 @@ func (s *system) nodesCommand() *cli.Command {
 	var control, gpus bool
 	return &cli.Command{
 		Name:  "create-device-nodes",
-		Usage: "make the device nodes of the driver",
+		Usage: "create the device nodes of the driver",
 		Flags: append(
 			s.flags(),
-			&cli.BoolFlag{Name: "control-devices", EnvVars: []string{"CREATE_CONTROL_DEVICES"}, Destination: &control, Usage: "make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
-			&cli.BoolFlag{Name: "gpu-devices", EnvVars: []string{"CREATE_GPU_DEVICES"}, Destination: &gpus, Usage: "make the nodes of the GPUs and of MIG capabilities"},
+			&cli.BoolFlag{Name: "control-devices", EnvVars: []string{"CREATE_CONTROL_DEVICES"}, Destination: &control, Usage: "create nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
+			&cli.BoolFlag{Name: "gpu-devices", EnvVars: []string{"CREATE_GPU_DEVICES"}, Destination: &gpus, Usage: "create the device nodes of the GPUs and of MIG capabilities"},
 		),
 		Action: func(c *cli.Context) error {
 			if !control && !gpus && !s.load {
-				return errors.New("there is nothing to do: use --control-devices, --gpu-devices or --load-kernel-modules")
+				return errors.New("nothing to do: set --control-devices, --gpu-devices or --load-kernel-modules")
 			}
 			if err := s.modules(c.Context); err != nil {
 				return err
@@ -67,12 +67,12 @@ func (s *system) linksCommand() *cli.Command {
 	var all, control bool
 	return &cli.Command{
 		Name:  "create-dev-char-symlinks",
-		Usage: "make the links in /dev/char to the driver's device nodes, without which systemd takes them away from running containers",
+		Usage: "create the links in /dev/char to the driver's device nodes; without them, running containers lose their GPUs at systemctl daemon-reload",
 		Flags: append(
 			s.flags(),
 			&cli.StringFlag{Name: "dev-char-path", EnvVars: []string{"DEV_CHAR_PATH"}, Value: "/dev/char", Destination: &char, Usage: "`FOLDER` of the links"},
-			&cli.BoolFlag{Name: "create-all", EnvVars: []string{"CREATE_ALL"}, Destination: &all, Usage: "also make links for nodes that do not exist yet: those of all GPUs and possible MIG instances"},
-			&cli.BoolFlag{Name: "create-device-nodes", EnvVars: []string{"CREATE_DEVICE_NODES"}, Destination: &control, Usage: "first make nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
+			&cli.BoolFlag{Name: "create-all", EnvVars: []string{"CREATE_ALL"}, Destination: &all, Usage: "also create links for device nodes that do not exist yet, of all GPUs and possible MIG instances"},
+			&cli.BoolFlag{Name: "create-device-nodes", EnvVars: []string{"CREATE_DEVICE_NODES"}, Destination: &control, Usage: "first create nvidiactl, nvidia-modeset, nvidia-uvm and nvidia-uvm-tools"},
 		),
 		Action: func(c *cli.Context) error {
 			if err := s.modules(c.Context); err != nil {

@@ -54,7 +54,7 @@ func TestSystem(t *testing.T) {
 	if n := strings.Count(all, "nvidia-caps/nvidia-cap"); err != nil || n < 200 {
 		t.Errorf("--create-all makes %d links to capabilities, %v, want those of all instances that could be", n, err)
 	}
-	if _, stderr, err := h.ctk("system", "create-device-nodes"); err == nil || !strings.Contains(stderr, "use --control-devices") {
+	if _, stderr, err := h.ctk("system", "create-device-nodes"); err == nil || !strings.Contains(stderr, "set --control-devices") {
 		t.Errorf("without a choice it prints %q, %v", stderr, err)
 	}
 	if stdout, _, _ := h.ctk("system", "create-device-nodes", "--load-kernel-modules", "--dry-run", "--driver-root=/run/nvidia/driver"); !strings.Contains(stdout, "load kernel module nvidia-uvm with /sbin/modprobe of /run/nvidia/driver\n") {

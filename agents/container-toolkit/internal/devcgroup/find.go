@@ -29,7 +29,7 @@ func Find(proc string, pid int) (Cgroup, error) {
 	}
 	version, member := membership(data)
 	if version == 0 {
-		return Cgroup{}, fmt.Errorf("find cgroup of process %d: %s names no cgroup for devices", pid, file)
+		return Cgroup{}, fmt.Errorf("find cgroup of process %d: %s has no cgroup for devices", pid, file)
 	}
 	mounts, err := mountinfo.Read(filepath.Join(proc, "self", "mountinfo"))
 	if err != nil {

@@ -85,7 +85,7 @@ func TestFind(t *testing.T) {
 		"mounted without the cgroup": {
 			cgroup: "0::/a\n", mounts: "1 1 0:26 /b /x rw - cgroup2 cgroup2 rw\n", err: "no mount has this cgroup; /b is mounted at /x",
 		},
-		"no cgroups at all": {cgroup: "", mounts: v2Mounts, err: "names no cgroup for devices"},
+		"no cgroups at all": {cgroup: "", mounts: v2Mounts, err: "has no cgroup for devices"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc := t.TempDir()

@@ -59,7 +59,7 @@ func (k *Keeper) Apply(ctx context.Context) (Plan, error) {
 
 func (k *Keeper) save(rec record) error {
 	if err := k.records.save(rec); err != nil {
-		return fmt.Errorf("record what undo needs: %w", err)
+		return fmt.Errorf("record the original config: %w", err)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (k *Keeper) rollBack(p Plan, before record) error {
 	before.Engine, before.Config = p.record.Engine, p.record.Config
 	err := k.save(before)
 	if err := errors.Join(append(errs, err)...); err != nil {
-		return fmt.Errorf("take the change back: %w", err)
+		return fmt.Errorf("revert the change: %w", err)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (k *Keeper) rollBack(p Plan, before record) error {
 // the records if they are empty.
 func (k *Keeper) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(k.records.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("record what undo needs: %w", err)
+		return nil, fmt.Errorf("record the original config: %w", err)
 	}
 	dir, err := os.Open(k.records.dir)
 	if err != nil {
@@ -163,7 +163,7 @@ func (k *Keeper) Undo(ctx context.Context) (Plan, error) {
 		}
 	}
 	if !p.Empty() {
-		k.log.Info("configuration of the container engine taken back", "engine", p.Engine, "files", paths(p.Changes))
+		k.log.Info("configuration of the container engine reverted", "engine", p.Engine, "files", paths(p.Changes))
 	}
 	return p, nil
 }
@@ -214,10 +214,10 @@ func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
 			}
 			old, err := original(t, file{path: f.Path, text: text}, &f)
 			if err != nil {
-				return p, fmt.Errorf("undo in %s: %w", f.Path, err)
+				return p, fmt.Errorf("revert the changes in %s: %w", f.Path, err)
 			}
 			if text == nil && old != nil {
-				p.Notes = append(p.Notes, f.Path+" was removed by somebody else, and stays so")
+				p.Notes = append(p.Notes, f.Path+" was removed by another program or user, and is not restored")
 			} else if !sameContent(text, old) {
 				p.Changes = append(p.Changes, Change{Path: f.Path, Before: text, After: old})
 			}
@@ -242,14 +242,14 @@ func (k *Keeper) undoUnrecorded(p Plan) (Plan, error) {
 				text = removeDockerRuntimes(text, k.config.Desired())
 			}
 		} else if text, err = original(p.target, f, nil); err != nil {
-			return p, fmt.Errorf("undo in %s: %w", f.path, err)
+			return p, fmt.Errorf("revert the changes in %s: %w", f.path, err)
 		}
 		if !sameContent(text, f.text) {
 			p.Changes = append(p.Changes, Change{Path: f.path, Before: f.text, After: text})
 		}
 	}
 	if !p.Empty() {
-		p.Notes = append(p.Notes, "there is no record of the changes: what is recognized is removed")
+		p.Notes = append(p.Notes, "there is no record of the changes: only the settings that nvidia-container-toolkit can recognize as its own are removed")
 	}
 	return p, nil
 }

@@ -18,7 +18,7 @@ func (k *Keeper) checker(ctx context.Context, p Plan) (func(context.Context) err
 	t := p.target
 	switch {
 	case t.program == "":
-		k.log.Debug("the program of the container engine was not found, its config is not checked", "engine", t.engine)
+		k.log.Debug("cannot find the program of the container engine, not checking its config", "engine", t.engine)
 		return none, nil
 	case t.engine == Docker && t.version.atLeast(version{23, 0}):
 		return func(ctx context.Context) error {
@@ -31,7 +31,7 @@ func (k *Keeper) checker(ctx context.Context, p Plan) (func(context.Context) err
 	case t.engine == Containerd && t.version.known() && !t.containerd.noDropIn && !t.containerd.external:
 		before, err := k.dump(ctx, t)
 		if err != nil {
-			return nil, fmt.Errorf("containerd rejects its present config, mend it first: %w", err)
+			return nil, fmt.Errorf("containerd rejects its present config, correct the config first: %w", err)
 		}
 		return func(ctx context.Context) error {
 			after, err := k.dump(ctx, t)

@@ -110,7 +110,7 @@ func (c containerdEdit) editDropIn(files []file, docs []map[string]any, schema s
 		return e, nil
 	}
 	if c.generated && !blank(main.text) {
-		return edit{}, fmt.Errorf("edit %s: another program writes this file, and it does not import %s: update that program, or have its template import the file", main.path, c.dropIn)
+		return edit{}, fmt.Errorf("edit %s: another program writes this file, and does not import %s: update that program, or add the import to its template", main.path, c.dropIn)
 	}
 	if c.generated {
 		return e, nil
@@ -151,7 +151,7 @@ func (c containerdEdit) editPluginFile(files []file, docs []map[string]any, sche
 		return edit{}, fmt.Errorf("edit %s: %w", f.path, err)
 	}
 	if c.engine.known() && !c.noDropIn {
-		e.addNote("containerd %s replaces all settings of its CRI plugin by those of a drop-in, so that the runtimes are added to %s itself", c.engine, f.path)
+		e.addNote("containerd %s replaces all settings of its CRI plugin with the settings of a drop-in file, so the runtimes are added to %s itself", c.engine, f.path)
 	}
 	e.addFile(f.path, text)
 	if at > 0 && !blank(files[0].text) {

@@ -48,7 +48,7 @@ func (l Live) hasAny(d Desired) bool {
 }
 
 // errCannotAsk means that the Config has no function to ask an engine.
-var errCannotAsk = errors.New("this program does not ask engines")
+var errCannotAsk = errors.New("this program does not query engines")
 
 // ask returns the loaded config of the running engine.
 func (k *Keeper) ask(ctx context.Context, t target) (Live, error) {

@@ -127,9 +127,9 @@ func TestKeepDoesNotReloadInVain(t *testing.T) {
 	c.Ask, c.Reload = answers(Live{}, nil), None
 	k := n.keeper(c)
 	_, err := k.Reconcile(context.Background())
-	assert.Error(t, err, "docker has not loaded its config, and the restart mode is none: run systemctl restart docker.service")
+	assert.Error(t, err, "docker has not loaded its config, because the restart mode is none: run systemctl restart docker.service")
 	_, err = k.Reconcile(context.Background())
-	assert.ErrorContains(t, err, "docker has read its config and does not use it")
+	assert.ErrorContains(t, err, "docker has read its config but does not use it")
 	assert.ErrorContains(t, err, "it is not restarted again")
 }
 
@@ -141,7 +141,7 @@ func TestKeepWithADistributionThatRegistersTheRuntimeItself(t *testing.T) {
 		program, err string
 	}{
 		"it has found it":     {"/usr/local/nvidia/toolkit/nvidia-container-runtime", ""},
-		"it has not found it": {"", "containerd has not loaded its config, and the restart mode is none: run systemctl restart k3s.service"},
+		"it has not found it": {"", "containerd has not loaded its config, because the restart mode is none: run systemctl restart k3s.service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)

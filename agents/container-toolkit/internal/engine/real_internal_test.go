@@ -153,7 +153,7 @@ func TestRealContainerdRejectsItsConfigBefore(t *testing.T) {
 			r := newReal(t, Containerd, program)
 			r.put("config", "version = 2\noom_score = 'x'\n")
 			_, err := r.keeper().Apply(context.Background())
-			assert.ErrorContains(t, err, "containerd rejects its present config, mend it first")
+			assert.ErrorContains(t, err, "containerd rejects its present config, correct the config first")
 			assert.Equal(t, r.get("config"), "version = 2\noom_score = 'x'\n")
 		})
 	}

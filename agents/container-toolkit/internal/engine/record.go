@@ -110,7 +110,7 @@ func readRecord(path string) (record, error) {
 		err = fmt.Errorf("it has version %d: use the version of nvidia-container-toolkit that wrote it", rec.Version)
 	}
 	if err != nil {
-		return rec, fmt.Errorf("read %s, which undo needs: %w", path, err)
+		return rec, fmt.Errorf("read the record of changes %s: %w", path, err)
 	}
 	return rec, nil
 }

@@ -61,7 +61,7 @@ func (k *Keeper) loaded(ctx context.Context, t target) (bool, string, error) {
 	if t.process == nil {
 		return false, "", cmp.Or(t.denied, fmt.Errorf("%s: %w", t.engine, ErrNotRunning))
 	}
-	k.log.Debug("the container engine does not say what it has loaded, comparing times", "engine", t.engine, "err", err)
+	k.log.Debug("cannot read the loaded config of the container engine, comparing times", "engine", t.engine, "err", err)
 	rec, recErr := k.records.load(t.engine, t.main)
 	if recErr != nil {
 		return false, "", recErr
@@ -121,7 +121,7 @@ func (k *Keeper) Reconcile(ctx context.Context) (Plan, error) {
 		return p, err
 	}
 	if k.tried == content || p.Empty() && p.record.Written != (moment{}) && t.process != nil && k.startedAfter(t.process, p.record.Written) {
-		return p, fmt.Errorf("%s has read its config and does not use it: %s; it is not restarted again", t.engine, differs)
+		return p, fmt.Errorf("%s has read its config but does not use it: %s; it is not restarted again", t.engine, differs)
 	}
 	k.log.Info("the container engine has not loaded its config", "engine", t.engine, "differs", differs, "mode", k.config.Reload)
 	k.tried = content
@@ -144,14 +144,14 @@ func (k *Keeper) reload(ctx context.Context, t target, done func(context.Context
 			return nil
 		}
 	}
-	return fmt.Errorf("%s has not loaded its config within %s: look at the log of %s", t.engine, loadLimit, t.unit)
+	return fmt.Errorf("%s has not loaded its config within %s: see the log of %s", t.engine, loadLimit, t.unit)
 }
 
 // trigger makes the engine load its config, and does not wait for it.
 func (k *Keeper) trigger(ctx context.Context, t target) error {
 	switch k.config.reloadMode() {
 	case None:
-		return fmt.Errorf("%s has not loaded its config, and the restart mode is none: run systemctl restart %s", t.engine, t.unit)
+		return fmt.Errorf("%s has not loaded its config, because the restart mode is none: run systemctl restart %s", t.engine, t.unit)
 	case Systemd:
 		verb := "restart"
 		if t.engine == Docker {

@@ -93,9 +93,9 @@ func fromProc(cfg Config, why error) (*gpu.Node, error) {
 		}
 		switch {
 		case g.UUID == "" || g.Minor == driverproc.NoMinor:
-			return nil, fmt.Errorf("read GPU %s: the driver has not initialized it yet, so it has no UUID, and NVML, which would do that, is missing: %w", id, why)
+			return nil, fmt.Errorf("read GPU %s: the driver has not initialized it, so its UUID is unknown, and NVML, which initializes it, cannot be used: %w", id, why)
 		case len(proc.GPUInstances(g.Minor)) > 0:
-			return nil, fmt.Errorf("read MIG devices of GPU %s: only NVML shows them, which is missing: %w", id, why)
+			return nil, fmt.Errorf("read MIG devices of GPU %s: only NVML lists them, and NVML cannot be used: %w", id, why)
 		}
 		n.GPUs = append(n.GPUs, gpu.GPU{
 			Index: index, UUID: g.UUID, Minor: g.Minor, Name: g.Name, PCI: gpu.PCI{BusID: id}, NUMANode: pci.NUMANode(cfg.SysRoot, id),

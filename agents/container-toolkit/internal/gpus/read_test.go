@@ -121,7 +121,7 @@ func TestReadFails(t *testing.T) {
 		"MIG devices without NVML": {change: func(_ *testing.T, n *simtest.Node, c *gpus.Config) {
 			partition(n)
 			c.Program = "/nonexistent/" + gpus.Program
-		}, want: "read MIG devices of GPU 0000:0f:00.0: only NVML shows them, which is missing: "},
+		}, want: "read MIG devices of GPU 0000:0f:00.0: only NVML lists them, and NVML cannot be used: "},
 		"no driver": {change: func(t *testing.T, _ *simtest.Node, c *gpus.Config) {
 			c.HostDriverRoot, c.ProcRoot = t.TempDir(), t.TempDir()
 		}, want: "the kernel module nvidia is not loaded", is: gpu.ErrNoDriver},
@@ -129,7 +129,7 @@ func TestReadFails(t *testing.T) {
 		"the driver hangs":     {change: script("exec sleep 600"), want: "the driver did not answer within 1ms"},
 		"NVML fails":           {change: script("echo more >&2; echo 'toolkit-gpus: read GPUs: no' >&2; exit 1"), want: "/program: read GPUs: no"},
 		"another version":      {change: script(`echo '{"gpus":[{"shape":1}]}'`), want: "unknown field"},
-		"a GPU without a UUID": {change: noUUID, want: "the driver has not initialized it yet"},
+		"a GPU without a UUID": {change: noUUID, want: "the driver has not initialized it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := simtest.New(t, "--gpus=2")

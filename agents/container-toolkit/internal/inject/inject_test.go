@@ -224,7 +224,7 @@ func TestResolve(t *testing.T) {
 		"a YAML spec with such a field":     {map[string]string{"a/1.yaml": strings.Replace(yamlSpec, "env:", "enw:", 1)}, device("nvidia.com/gds=all"), "", "field enw not found"},
 		"a spec of a version of the future": {map[string]string{"a/1.json": strings.Replace(gpuSpec, "1.1.0", "9.1.0", 1)}, device("nvidia.com/gpu=0"), "", `invalid version "9.1.0"`},
 		"a device that appears twice":       {map[string]string{"a/1.json": strings.Replace(gpuSpec, "fifo", "0", 1)}, device("nvidia.com/gpu=0"), "", `device "0" appears twice`},
-		"two documents":                     {map[string]string{"a/1.json": gpuSpec + "{}"}, device("nvidia.com/gpu=0"), "", "something behind the JSON object"},
+		"two documents":                     {map[string]string{"a/1.json": gpuSpec + "{}"}, device("nvidia.com/gpu=0"), "", "data after the JSON object"},
 		"a broken spec of another kind":     {map[string]string{"a/1.json": gpuSpec, "a/2.json": `{"kind":"a.b/c","x`}, device("nvidia.com/gpu=0"), "a/1.json 0", ""},
 		"a kind behind everything else":     {map[string]string{"a/1.json": `{"cdiVersion":"0.5.0","devices":[{"name":"0","containerEdits":{"env":["A=1"]}}],"kind":"nvidia.com/gpu"}`}, device("nvidia.com/gpu=0"), "a/1.json 0", ""},
 		"YAML in flow style":                {map[string]string{"a/1.yaml": "# x\n" + `{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[{"name":"0","containerEdits":{"env":["A=1"]}}]}`}, device("nvidia.com/gpu=0"), "a/1.yaml 0", ""},

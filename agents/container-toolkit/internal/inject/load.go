@@ -157,7 +157,7 @@ func Parse(data []byte) (*specs.Spec, error) {
 			return nil, err
 		}
 		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-			return nil, errors.New("there is something behind the JSON object")
+			return nil, errors.New("it has data after the JSON object")
 		}
 		return &spec, nil
 	}

@@ -27,7 +27,7 @@ type applier struct {
 func (a *applier) apply(s step) error {
 	switch s.action {
 	case claim:
-		return a.change("note that the folder was empty", func() error {
+		return a.change("record that the folder was empty", func() error {
 			return errors.Join(os.MkdirAll(a.dir.hidden(), 0o755), os.WriteFile(a.dir.hidden(madeName), nil, 0o644))
 		})
 	case discard:
@@ -131,7 +131,7 @@ func (f file) copyTo(path string) error {
 		return err
 	}
 	if sum, _, err := sumOf(path); err != nil || sum != f.sum {
-		return errors.Join(err, fmt.Errorf("%s is not what was to be copied: the source changed meanwhile", path))
+		return errors.Join(err, fmt.Errorf("the copy %s differs from its source, which changed meanwhile", path))
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (a *applier) flip() error {
 	if err != nil {
 		return err
 	}
-	return a.change("flip the link", func() error {
+	return a.change("switch the link", func() error {
 		if leadsTo(a.dir.Tools()) == "" {
 			err = a.displace(temp)
 		} else {
@@ -171,7 +171,7 @@ func (a *applier) displace(temp string) error {
 // setAside keeps the file that the link displaced, so that Remove can restore it.
 func (a *applier) setAside() error {
 	displaced := a.dir.hidden(newLink)
-	return a.change("keep what was at "+a.dir.Tools(), func() error {
+	return a.change("keep the previous content of "+a.dir.Tools(), func() error {
 		if _, err := os.Lstat(displaced); errors.Is(err, fs.ErrNotExist) {
 			return nil // displace has set it aside
 		}

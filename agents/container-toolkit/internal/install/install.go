@@ -84,7 +84,7 @@ func (i *Installer) Install() (again time.Duration, err error) {
 			return 0, err
 		}
 	}
-	return 0, fmt.Errorf("install the tools: another program changes %s at the same time", i.cfg.Dir)
+	return 0, fmt.Errorf("install the tools: another program is changing %s", i.cfg.Dir)
 }
 
 // attempts is how often one Install observes the tools before it gives up.
@@ -114,9 +114,9 @@ func (i *Installer) report(steps []step) {
 		case flip:
 			i.cfg.Log.Info("tools installed", "folder", i.Tools(), "version", s.name)
 		case mend:
-			i.cfg.Log.Warn("installed file was removed or changed, replaced it", "file", s.name)
+			i.cfg.Log.Warn("installed file was removed or changed, installed it again", "file", s.name)
 		case setAside:
-			i.cfg.Log.Info("kept what another program installed, to put it back on removal", "folder", i.Tools())
+			i.cfg.Log.Info("kept the files of another program, restoring them on removal", "folder", i.Tools())
 		case retire:
 			i.cfg.Log.Info("old version of the tools removed", "version", s.name)
 		default:

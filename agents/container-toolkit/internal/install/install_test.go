@@ -300,7 +300,7 @@ func TestAFileThatChangesMeanwhileIsMended(t *testing.T) {
 	r := newRig(t)
 	i := r.installer("a = 1\n")
 	i.SetBefore(func(change string) error {
-		if change != "flip the link" {
+		if change != "switch the link" {
 			return nil
 		}
 		written, err := filepath.Glob(r.dir.Hidden("*", "nvidia-ctk"))

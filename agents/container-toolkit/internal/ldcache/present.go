@@ -30,7 +30,7 @@ func (u *update) present() *present {
 	}
 	all, err := ldso.Parse(data)
 	if err != nil {
-		u.warn(cacheFile + " in the container: " + err.Error() + ": it is written anew")
+		u.warn(cacheFile + " in the container: " + err.Error() + ": writing a new one")
 		return p
 	}
 	p.all = all

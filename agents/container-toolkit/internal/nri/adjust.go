@@ -10,7 +10,7 @@ import (
 	spec "outrigger.dev/agents/container-toolkit/internal/oci"
 )
 
-var errNotByNRI = errors.New("the CDI specs have network devices or classes of RDT, which NRI plugins of all versions cannot give: use the runtime nvidia for this container")
+var errNotByNRI = errors.New("the CDI specs have network devices or RDT classes, which some versions of NRI do not support: use the runtime nvidia for this container")
 
 // adjust returns the edits in the form of NRI. Engines replace values of the container with the
 // same name, path or destination. They reject a plugin that sets one of these twice.

@@ -22,7 +22,7 @@ func uuids(devices []podresources.Allocation) ([]string, error) {
 				out = append(out, id)
 			}
 		case isGPUResource(d.Resource):
-			return nil, fmt.Errorf("inject GPUs: device %q of the resource %s is not named by the UUID of a GPU: with this device plugin, turn the NRI plugin off",
+			return nil, fmt.Errorf("inject GPUs: device %q of the resource %s is not named by the UUID of a GPU: disable the NRI plugin to use this device plugin",
 				text.Cut(text.Printable(d.ID), 80), d.Resource)
 		}
 	}
@@ -53,7 +53,7 @@ func checkAllocated(named []string, pod podresources.Pod) error {
 			found = found || slices.ContainsFunc(devices, has)
 		}
 		if !found {
-			return fmt.Errorf("inject GPUs: the container names %s, but the kubelet does not say what it allocates to init containers, and has allocated no device of this UUID to a container of the pod: "+
+			return fmt.Errorf("inject GPUs: the container names %s, but the kubelet does not report the devices of init containers, and has not allocated this device to another container of the pod: "+
 				"request GPUs in a container of the pod too, or let the device plugin list devices by CDI (device-list-strategy cdi-cri)", text.Cut(text.Printable(name), 80))
 		}
 	}

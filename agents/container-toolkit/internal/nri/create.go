@@ -38,7 +38,7 @@ func (h *handler) Synchronize(ctx context.Context, pods []*api.PodSandbox, conta
 	ctx, cancel := withTimeToAnswer(ctx)
 	defer cancel()
 	for _, m := range h.missed(ctx, pods, containers) {
-		h.Log.Warn("a container started while the nri plugin was away: unless a runtime gave it its gpus, it lacks them until its pod is deleted",
+		h.Log.Warn("a container started while the nri plugin was not connected and may lack its gpus: if it does, delete its pod",
 			"pod", m.pod, "container", m.container, "gpus", m.gpus)
 	}
 	return nil, nil
@@ -59,14 +59,14 @@ func (h *handler) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *a
 	}
 	log := h.Log.With("pod", pod.GetNamespace()+"/"+pod.GetName(), "container", c.GetName(), "gpus", gpus)
 	if hasDevices(c, plan) {
-		log.Debug("the container has its gpus already, nothing to add")
+		log.Debug("the container has its gpus already, adding nothing")
 		return nil, nil, nil
 	}
 	adjustment, err := adjust(plan.Edits)
 	if err != nil {
 		return nil, nil, fmt.Errorf("inject GPUs: %w", err)
 	}
-	log.Info("container gets the gpus that the kubelet allocated to it")
+	log.Info("gave the container its allocated gpus")
 	return adjustment, nil, nil
 }
 
@@ -86,12 +86,12 @@ func (p *Plugin) allocated(ctx context.Context, pod *api.PodSandbox, c *api.Cont
 	named := request.Named(request.Container{Env: request.Environment(c.GetEnv()), Mounts: mounts(c)})
 	found, err := p.Kubelet.Pod(ctx, pod.GetNamespace(), pod.GetName())
 	if err != nil && len(named) == 0 {
-		p.Log.Warn("allocations are not known, a container that names no gpu starts as it is",
+		p.Log.Warn("cannot read the allocations of the kubelet, adding no gpus to a container that names none",
 			"pod", pod.GetNamespace()+"/"+pod.GetName(), "container", c.GetName(), "err", err)
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("inject GPUs: the container names %s, so that GPUs may be allocated to it: %w: the kubelet creates the container again", strings.Join(named, ", "), err)
+		return nil, fmt.Errorf("inject GPUs: the container names %s, but its allocation cannot be read: %w; the kubelet retries", strings.Join(named, ", "), err)
 	}
 	if devices, listed := found[c.GetName()]; listed {
 		return uuids(devices)

@@ -77,7 +77,7 @@ func New(c Config) *Plugin {
 // Run serves the engine until ctx ends, and connects again when the engine has restarted.
 func (p *Plugin) Run(ctx context.Context) error {
 	away := func(err error) {
-		p.Log.Warn("the container engine does not ask the nri plugin, connecting again", "err", err)
+		p.Log.Warn("the container engine sends no requests to the nri plugin, connecting again", "err", err)
 	}
 	loop := reconcile.New(reconcile.Config{
 		Name: Name, Log: slog.New(slog.DiscardHandler), // session logs the connection
@@ -114,7 +114,7 @@ func (p *Plugin) session(ctx context.Context) (asked bool, err error) {
 	h := &handler{Plugin: p}
 	s, err := stub.New(h, stub.WithPluginName(Name), stub.WithPluginIdx(p.Index), stub.WithConnection(c), stub.WithLogger(stubLog{p.Log}))
 	if err != nil {
-		return false, fmt.Errorf("make the NRI plugin: %w", err)
+		return false, fmt.Errorf("create the NRI plugin: %w", err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

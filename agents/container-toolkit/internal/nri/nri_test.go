@@ -210,13 +210,13 @@ func TestWhatAContainerGets(t *testing.T) {
 		"its GPU if the image wants no GPU":                   {container: &api.Container{Name: "one", Env: []string{"NVIDIA_VISIBLE_DEVICES=void"}}, golden: "one"},
 		"as an init container the GPU of its pod":             {container: &api.Container{Name: "init", Env: []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}}, golden: "one"},
 		"as an init container the GPU of its pod, by a mount": {container: &api.Container{Name: "init", Mounts: []*api.Mount{{Source: "/dev/null", Destination: "/var/run/nvidia-container-devices/" + gpu0}}}, golden: "one"},
-		"as an init container no GPU by its index":            {container: &api.Container{Name: "init", Env: []string{"NVIDIA_VISIBLE_DEVICES=0"}}, err: []string{"the container names 0", "no device of this UUID"}},
+		"as an init container no GPU by its index":            {container: &api.Container{Name: "init", Env: []string{"NVIDIA_VISIBLE_DEVICES=0"}}, err: []string{"the container names 0", "has not allocated this device"}},
 		"nothing without an allocation, but an index":         {container: &api.Container{Name: "none", Env: []string{"NVIDIA_VISIBLE_DEVICES=0"}}},
 		"as an init container nothing if it names all":        {container: &api.Container{Name: "init", Env: []string{"NVIDIA_VISIBLE_DEVICES=all"}}},
 		"as an init container no GPU that its pod has not":    {pod: "without", container: &api.Container{Name: "init", Env: []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}}, err: []string{"the container names " + gpu0, "request GPUs in a container of the pod too", "cdi-cri"}},
 		"an error in a pod that the kubelet does not know":    {pod: "unknown", container: &api.Container{Name: "one", Env: []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}}, err: []string{gpu0}},
 		"an error if no spec has its device":                  {container: &api.Container{Name: "lost"}, err: []string{"inject GPUs: unresolvable CDI devices nvidia.com/gpu=GPU-99999999", "nvidia-ctk cdi generate"}},
-		"an error if a device has no UUID":                    {container: &api.Container{Name: "numbered"}, err: []string{`device "nvidia0" of the resource nvidia.com/gpu is not named by the UUID of a GPU`, "turn the NRI plugin off"}},
+		"an error if a device has no UUID":                    {container: &api.Container{Name: "numbered"}, err: []string{`device "nvidia0" of the resource nvidia.com/gpu is not named by the UUID of a GPU`, "disable the NRI plugin"}},
 		"an error if it requires another driver":              {container: &api.Container{Name: "one", Env: []string{"NVIDIA_REQUIRE_X=arch>=nonsense,"}}, err: []string{"inject GPUs: ", "NVIDIA_REQUIRE_X"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestWithoutTheKubelet(t *testing.T) {
 		t.Errorf("a container that names no GPU gets %v, %v", got, err)
 	}
 	_, err := e.Create(t.Context(), "ns", "pod", &api.Container{Name: "one", Env: []string{"NVIDIA_VISIBLE_DEVICES=" + gpu0}})
-	check(t, nil, err, "", []string{"the container names " + gpu0 + ", so that GPUs may be allocated to it", "ask the kubelet at ", "no answer in time", "check the load of the node"})
+	check(t, nil, err, "", []string{"the container names " + gpu0 + ", but its allocation cannot be read", "ask the kubelet at ", "no answer in time", "check the load of the node"})
 }
 
 func TestEngineThatRestarts(t *testing.T) {
@@ -312,7 +312,7 @@ func TestContainersThatThePluginMissed(t *testing.T) {
 	nritest.StartWith(t, r.socket, running).Await(t)
 	var warned []string
 	for line := range strings.Lines(r.log.String()) {
-		if strings.Contains(line, "a container started while the nri plugin was away") {
+		if strings.Contains(line, "a container started while the nri plugin was not connected") {
 			warned = append(warned, line)
 		}
 	}

@@ -54,7 +54,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	case "poststart", "poststop":
 		return nil
 	case "":
-		return fmt.Errorf("name a command; see %q", program+" -help")
+		return fmt.Errorf("no command; see %q", program+" -help")
 	}
 	return fmt.Errorf("unknown command %q; see %q", f.Arg(0), program+" -help")
 }
@@ -65,7 +65,7 @@ func help(f *flag.FlagSet, w io.Writer) error {
 	f.PrintDefaults()
 	_, err := fmt.Fprint(w, `
 Commands:
-  prestart    give a container, whose state is on standard input, the GPUs that it asks for
+  prestart    give a container the GPUs that it requests; its state is on standard input
   poststart   do nothing
   poststop    do nothing
 `)

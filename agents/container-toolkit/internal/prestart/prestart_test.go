@@ -145,7 +145,7 @@ func TestHookRefuses(t *testing.T) {
 		"a config that is no TOML":  {"=", state, gpu, "prestart", "read config BUNDLE/config.toml"},
 		"a cli that is missing":     {"[nvidia-container-cli]\npath = \"/nothing/cli\"\n", state, gpu, "prestart", "run /nothing/cli: no such file or directory"},
 		"ldconfig of the container": {"[nvidia-container-cli]\nldconfig = \"/sbin/ldconfig\"\n", state, gpu, "prestart", "ldconfig"},
-		"no command":                {withCLI, state, gpu, "", "name a command"},
+		"no command":                {withCLI, state, gpu, "", "no command"},
 		"an unknown command":        {withCLI, state, gpu, "createRuntime", `unknown command "createRuntime"`},
 		"an unknown flag":           {withCLI, state, gpu, "-x prestart", "flag provided but not defined: -x"},
 	} {

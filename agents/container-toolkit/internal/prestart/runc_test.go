@@ -231,7 +231,7 @@ func TestContainerGetsMIGDevices(t *testing.T) {
 
 	b.node.Run("mig destroy", "1", "all")
 	out, err = b.run(visible(id), "nvidia-smi", "-L")
-	assert.Assert(t, err != nil && strings.Contains(out, "an instance that is gone"), out)
+	assert.Assert(t, err != nil && strings.Contains(out, "an instance that no longer exists"), out)
 }
 
 // TestHookMakesMissingNodes has a node on which no program has used the GPU yet.

@@ -33,7 +33,7 @@ func Check(text []byte) error {
 		return fmt.Errorf("line %d: %w", line, err)
 	}
 	if err == nil && whole == nil {
-		return fmt.Errorf("line 1: it is null, not an object")
+		return fmt.Errorf("line 1: it is null instead of an object")
 	}
 	return err
 }

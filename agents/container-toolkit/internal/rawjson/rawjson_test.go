@@ -56,7 +56,7 @@ func TestSetRejects(t *testing.T) {
 	for name, tc := range map[string]struct{ text, err string }{
 		"a list":             {`[]`, "cannot unmarshal array"},
 		"a missing comma":    {"{\n\"a\": 1\n\"b\": 2}", "line 3: invalid character"},
-		"null":               {"null", "it is null, not an object"},
+		"null":               {"null", "it is null instead of an object"},
 		"a value in the way": {`{"runtimes": 1}`, "runtimes is not an object"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,7 @@ func TestStripRejectsDamagedMarks(t *testing.T) {
 	got := add(t, []byte("[a]\nx = 1\n"))
 	i := strings.LastIndex(string(got), "# <<<")
 	_, err := rawtoml.Strip(got[:i])
-	assert.ErrorContains(t, err, "is missing: remove the lines by hand")
+	assert.ErrorContains(t, err, "is missing: remove them by hand")
 }
 
 func TestLists(t *testing.T) {

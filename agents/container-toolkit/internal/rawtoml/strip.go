@@ -25,7 +25,7 @@ func stripBlocks(text []byte) ([]byte, error) {
 		}
 		last := lineIndex(text, blockEnd, from)
 		if last < 0 {
-			return nil, fmt.Errorf("line %d: the end of what nvidia-container-toolkit added, %q, is missing: remove the lines by hand",
+			return nil, fmt.Errorf("line %d: the lines that nvidia-container-toolkit added begin here, but their end, %q, is missing: remove them by hand",
 				bytes.Count(text[:from], []byte("\n"))+1, blockEnd)
 		}
 		text = cutLines(text, from, lineEnd(text, last))

@@ -40,7 +40,7 @@ func parseDevice(name, defaultKind string) (Device, error) {
 		}
 	}
 	if strings.HasPrefix(name, "MIG-GPU-") {
-		return d, fmt.Errorf("inject GPUs: device %q is named as by drivers before 470: use the UUID that nvidia-smi -L prints", text.Printable(name))
+		return d, fmt.Errorf("inject GPUs: device %q has a name of drivers before 470: use the UUID that nvidia-smi -L prints", text.Printable(name))
 	}
 	if err := parser.ValidateDeviceName(name); err != nil {
 		return d, fmt.Errorf("inject GPUs: device %q: %w", text.Cut(text.Printable(name), 80), errNoDevice)
@@ -89,7 +89,7 @@ const maxChannel = 1<<20 - 1
 func ParseChannel(name string) (int, error) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(name, "channel"), 10, 32)
 	if err != nil || n > maxChannel {
-		return 0, fmt.Errorf("%q is no IMEX channel: use a number from 0 to %d", text.Cut(text.Printable(name), 40), maxChannel)
+		return 0, fmt.Errorf("%q is not an IMEX channel: use a number from 0 to %d", text.Cut(text.Printable(name), 40), maxChannel)
 	}
 	return int(n), nil
 }

@@ -180,7 +180,7 @@ func (d *deriver) refuse(variable string, names []string) error {
 	for _, name := range names {
 		switch {
 		case name == mountFolder:
-			return fmt.Errorf("inject GPUs: %s=%s says that mounts name the devices, but %s is false in config.toml: set it to true (acceptVisibleDevicesVolumeMounts in the chart container-toolkit), or let the device plugin pass devices by CDI (deviceListStrategy cdi-cri in the chart device-plugin)",
+			return fmt.Errorf("inject GPUs: %s=%s requests GPUs by mounts, but %s is false in config.toml: set it to true (acceptVisibleDevicesVolumeMounts in the chart container-toolkit), or let the device plugin pass devices by CDI (deviceListStrategy cdi-cri in the chart device-plugin)",
 				variable, name, acceptMounts)
 		case name != "all" && name != "none" && !strings.Contains(name, "="):
 			return fmt.Errorf("inject GPUs: %s=%s names a GPU, but %s: set it to true (acceptVisibleDevicesEnvvar in the chart container-toolkit), or let the device plugin pass devices by CDI (deviceListStrategy cdi-cri in the chart device-plugin)",
@@ -198,7 +198,7 @@ func (d *deriver) add(names []string) error {
 		case name == "none":
 			d.r.None = true
 		case name == mountFolder:
-			return fmt.Errorf("inject GPUs: %s=%s says that mounts name the devices, but there is no mount of /dev/null below that folder, or %s is false in config.toml",
+			return fmt.Errorf("inject GPUs: %s=%s requests GPUs by mounts, but the container has no mount of /dev/null below that folder, or %s is false in config.toml: add the mounts, or set it to true",
 				visible, name, acceptMounts)
 		case strings.HasPrefix(name, "mode="):
 			id := ""
@@ -220,7 +220,7 @@ func (d *deriver) add(names []string) error {
 	}
 	for _, device := range d.r.Devices {
 		if strings.HasPrefix(device.Kind, "management.") && !d.Privileged {
-			return fmt.Errorf("inject GPUs: %s=%s grants to change the GPUs of all containers: only a container with the capability CAP_SYS_ADMIN gets it",
+			return fmt.Errorf("inject GPUs: %s=%s allows changes of the GPUs of all containers, so the container needs the capability CAP_SYS_ADMIN",
 				device.Kind, device.Names[0])
 		}
 	}
@@ -259,13 +259,13 @@ func (d *deriver) byMode(mode, id string) error {
 		d.r.Devices = append(d.r.Devices, device)
 		return err
 	default:
-		return fmt.Errorf("inject GPUs: %s: there is no such mode: use one of gdrcopy, gds, imex, management, mofed, nvml, nvswitch", text.Printable(asked))
+		return fmt.Errorf("inject GPUs: %s: unknown mode: use one of gdrcopy, gds, imex, management, mofed, nvml, nvswitch", text.Printable(asked))
 	}
 	d.r.Devices = append(d.r.Devices, Device{Asked: asked, Kind: kind, Names: []string{name}})
 	return nil
 }
 
-var errNoDevice = errors.New("it is no index, UUID, PCI bus ID or CDI name")
+var errNoDevice = errors.New("it is not an index, UUID, PCI bus ID or CDI name")
 
 func unique(names []string) []string {
 	var out []string

@@ -88,7 +88,7 @@ func majorMinor(version string) (string, error) {
 	}
 	for _, part := range parts[:2] {
 		if _, err := strconv.ParseUint(part, 10, 32); err != nil {
-			return "", fmt.Errorf("inject GPUs: CUDA_VERSION=%s is no version: use one like 12.4, or set NVIDIA_REQUIRE_CUDA",
+			return "", fmt.Errorf("inject GPUs: CUDA_VERSION=%s is not a version: use a version like 12.4, or set NVIDIA_REQUIRE_CUDA",
 				text.Cut(text.Printable(version), 40))
 		}
 	}

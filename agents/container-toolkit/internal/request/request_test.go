@@ -287,7 +287,7 @@ func TestTheManagementKindNeedsAPrivilegedContainer(t *testing.T) {
 	} {
 		cfg := toolconfig.Default()
 		cfg.AcceptMounts = true
-		if _, err := request.Derive(c, cfg); err == nil || !strings.Contains(err.Error(), name+" grants to change the GPUs of all containers") {
+		if _, err := request.Derive(c, cfg); err == nil || !strings.Contains(err.Error(), name+" allows changes of the GPUs of all containers") {
 			t.Errorf("%s gives %v, want that it is refused", what, err)
 		}
 		c.Privileged = true
@@ -301,21 +301,21 @@ func TestDeriveRejects(t *testing.T) {
 	// What an image has in its variables is work for the host.
 	long := strings.Repeat("0,", 50_000)
 	for variable, want := range map[string]string{
-		visible + "=GPU 0":                             "no index, UUID, PCI bus ID or CDI name",
-		visible + "=../x":                              "no index, UUID",
-		visible + "=-1":                                "no index, UUID",
+		visible + "=GPU 0":                             "not an index, UUID, PCI bus ID or CDI name",
+		visible + "=../x":                              "not an index, UUID",
+		visible + "=-1":                                "not an index, UUID",
 		visible + "=a b/gpu=0":                         "invalid",
 		visible + "=MIG-GPU-1/2/3":                     "use the UUID that nvidia-smi -L prints",
-		visible + "=mode=magic":                        "there is no such mode",
-		visible + "=mode=imex":                         "no IMEX channel",
+		visible + "=mode=magic":                        "unknown mode",
+		visible + "=mode=imex":                         "not an IMEX channel",
 		visible + "=/var/run/nvidia-container-devices": "accept-nvidia-visible-devices-as-volume-mounts is false",
 		"NVIDIA_DRIVER_CAPABILITIES=compute,cooking":   `has "cooking": use all, or any of compat32, compute`,
 		"NVIDIA_MIG_CONFIG_DEVICES=all":                "needs a privileged container",
 		"NVIDIA_MIG_MONITOR_DEVICES=0":                 "the only value is all",
-		"NVIDIA_IMEX_CHANNELS=1,-1":                    `"-1" is no IMEX channel`,
-		"NVIDIA_IMEX_CHANNELS=A,B":                     `"A" is no IMEX channel`,
-		"NVIDIA_IMEX_CHANNELS=1048576":                 "no IMEX channel",
-		"CUDA_VERSION=new":                             "CUDA_VERSION=new is no version",
+		"NVIDIA_IMEX_CHANNELS=1,-1":                    `"-1" is not an IMEX channel`,
+		"NVIDIA_IMEX_CHANNELS=A,B":                     `"A" is not an IMEX channel`,
+		"NVIDIA_IMEX_CHANNELS=1048576":                 "not an IMEX channel",
+		"CUDA_VERSION=new":                             "CUDA_VERSION=new is not a version",
 		visible + "=" + long:                           "NVIDIA_VISIBLE_DEVICES has 100000 bytes: at most 65536 are accepted",
 		"NVIDIA_REQUIRE_X=" + long:                     "NVIDIA_REQUIRE_X has 100000 bytes",
 		"NVIDIA_IMEX_CHANNELS=" + long:                 "NVIDIA_IMEX_CHANNELS has 100000 bytes",

@@ -192,7 +192,7 @@ func (k properties) describe(terms []term) string {
 			out += ", "
 		}
 		if _, property := k[name]; property {
-			out += name + " is not known (write the CDI spec again with nvidia-ctk cdi generate)"
+			out += name + " is unknown (write the CDI spec again with nvidia-ctk cdi generate)"
 		} else {
 			out += "there is no property " + text.Cut(text.Printable(name), 40)
 		}

@@ -56,7 +56,7 @@ func TestCheckNeedsEveryGPU(t *testing.T) {
 func TestCheckSaysWhatIsNotKnown(t *testing.T) {
 	err := require.Check("X", "cuda>=12 brand=tesla,driver>=550 later=1", require.Driver{Version: "390.1"}, require.GPU{Name: "0"})
 	const want = "GPU 0 does not meet X=cuda>=12 brand=tesla,driver>=550 later=1: driver is 390.1, " +
-		"cuda is not known (write the CDI spec again with nvidia-ctk cdi generate), brand is not known (write the CDI spec again with nvidia-ctk cdi generate), " +
+		"cuda is unknown (write the CDI spec again with nvidia-ctk cdi generate), brand is unknown (write the CDI spec again with nvidia-ctk cdi generate), " +
 		"there is no property later: update the driver, or ignore requirements with NVIDIA_DISABLE_REQUIRE=true"
 	if err == nil || err.Error() != want {
 		t.Errorf("Check() = %v,\nwant %s", err, want)

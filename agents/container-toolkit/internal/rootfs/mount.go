@@ -76,7 +76,7 @@ func explainENOSYS(err error) error {
 func NewTmpfs(size int64, mode fs.FileMode) (*Mount, *Root, error) {
 	fd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a tmpfs: %w", explainENOSYS(err))
+		return nil, nil, fmt.Errorf("create a tmpfs: %w", explainENOSYS(err))
 	}
 	defer func() { _ = unix.Close(fd) }()
 	for _, option := range [][2]string{
@@ -85,15 +85,15 @@ func NewTmpfs(size int64, mode fs.FileMode) (*Mount, *Root, error) {
 		{"source", "nvidia"},
 	} {
 		if err := unix.FsconfigSetString(fd, option[0], option[1]); err != nil {
-			return nil, nil, fmt.Errorf("make a tmpfs: set %s: %w", option[0], err)
+			return nil, nil, fmt.Errorf("create a tmpfs: set %s: %w", option[0], err)
 		}
 	}
 	if err := unix.FsconfigCreate(fd); err != nil {
-		return nil, nil, fmt.Errorf("make a tmpfs: %w", err)
+		return nil, nil, fmt.Errorf("create a tmpfs: %w", err)
 	}
 	at, err := unix.Fsmount(fd, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a tmpfs: %w", err)
+		return nil, nil, fmt.Errorf("create a tmpfs: %w", err)
 	}
 	m := &Mount{file: os.NewFile(uintptr(at), "tmpfs")}
 	dir, err := unix.FcntlInt(uintptr(at), unix.F_DUPFD_CLOEXEC, 0)

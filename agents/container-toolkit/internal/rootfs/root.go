@@ -167,9 +167,9 @@ func failed(do, name string, err error) error {
 	err = cause(err)
 	switch {
 	case errors.Is(err, unix.ELOOP):
-		err = fmt.Errorf("%w: a link in its path leads into /proc, or in a circle", err)
+		err = fmt.Errorf("%w: its path has a symbolic link into /proc, or a loop of links", err)
 	case errors.Is(err, unix.EROFS):
-		err = fmt.Errorf("%w: mount what is there so that the container can write to it", err)
+		err = fmt.Errorf("%w: make this part of the container's file system writable", err)
 	}
 	return fmt.Errorf("%s %s in the container: %w", do, name, err)
 }

@@ -113,7 +113,7 @@ func TestReadRejects(t *testing.T) {
 		"/folder":        "not a regular file",
 		"/large":         "larger than 4 bytes",
 		"/environ":       "a file of the kernel",
-		"/magic":         "a link in its path leads into /proc",
+		"/magic":         "its path has a symbolic link into /proc",
 		"/exe":           "too many levels of symbolic links",
 		"/missing":       "no such file",
 		"":               "invalid argument",

@@ -30,7 +30,7 @@ func findRuntime(names []string, path string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("find the low-level runtime: there is no %s in %s: install one, or set nvidia-container-runtime.runtimes in config.toml",
+	return "", fmt.Errorf("find the low-level runtime: there is no %s in %s: install one of them, or set nvidia-container-runtime.runtimes in config.toml",
 		text.OneOf(names), path)
 }
 

@@ -252,7 +252,7 @@ func TestRequirementsInModeCDI(t *testing.T) {
 		"that do not":                {known, "0", "cuda>=13.1", "GPU 0 does not meet NVIDIA_REQUIRE_X=cuda>=13.1: cuda is 13.0: update the driver"},
 		"that one of two GPUs lacks": {known, "0,1", "arch>=9.0", "GPU 1 does not meet"},
 		"on a driver without a GPU":  {known, "none", "driver>=580", ""},
-		"without facts":              {nil, "0", "arch>=8.0", "arch is not known (write the CDI spec again with nvidia-ctk cdi generate)"},
+		"without facts":              {nil, "0", "arch>=8.0", "arch is unknown (write the CDI spec again with nvidia-ctk cdi generate)"},
 		"that are no condition":      {known, "0", "cuda~12", `"cuda~12" is invalid`},
 		"that are ignored":           {nil, "0", "cuda>=99,NVIDIA_DISABLE_REQUIRE", ""},
 	} {

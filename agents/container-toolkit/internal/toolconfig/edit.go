@@ -86,7 +86,7 @@ func edit(data []byte, c Change) ([]byte, error) {
 	case c.Remove && old == nil:
 		return data, nil
 	case c.Remove && old.inline:
-		return nil, fmt.Errorf("line %d has it in an inline table: remove it by hand", old.lineNumber())
+		return nil, fmt.Errorf("line %d sets it in an inline table: remove it by hand", old.lineNumber())
 	case c.Remove:
 		return removeLines(data, old.start, old.to), nil
 	}

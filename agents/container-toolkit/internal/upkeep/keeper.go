@@ -52,7 +52,7 @@ func NewKeeper(cfg KeeperConfig) *Keeper {
 	k.loop = reconcile.New(reconcile.Config{
 		Name: string(k.Part), Step: k.step, Retry: k.Retry, Log: k.Log,
 		Failed: func(err error, in time.Duration) {
-			k.Log.Warn("cannot make a part of the toolkit as it should be, retrying", "part", string(k.Part), "in", in, "err", err)
+			k.Log.Warn("cannot bring a part of the toolkit to its desired state, retrying", "part", string(k.Part), "in", in, "err", err)
 		},
 	})
 	return k

@@ -92,7 +92,7 @@ func (k *SpecsKeeper) Run(ctx context.Context) error {
 				}
 			case err := <-k.observer.Hangs():
 				if err != nil {
-					k.cfg.Log.Error("the driver hangs, waiting", "err", err)
+					k.cfg.Log.Error("the driver does not answer, waiting", "err", err)
 				}
 			}
 		}

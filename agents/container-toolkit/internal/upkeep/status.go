@@ -30,7 +30,7 @@ const (
 )
 
 // ErrPending is the state of a part before its first result.
-var ErrPending = errors.New("not done yet")
+var ErrPending = errors.New("has not run yet")
 
 // Status records which parts are as desired. It is safe for concurrent use.
 type Status struct {
@@ -51,7 +51,7 @@ func NewStatus(log *slog.Logger, changed func(error), parts ...Part) *Status {
 	s := &Status{log: log, changed: changed, parts: parts, errs: map[Part]error{}}
 	s.ready = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "part_ready",
-		Help: "1 while a part of the toolkit is as it should be: lock, tools, cdi, runtime or nri; 0 while it is not, as /readyz explains.",
+		Help: "1 while a part of the toolkit is in its desired state: lock, tools, cdi, runtime or nri; 0 while it is not, as /readyz explains.",
 	}, []string{"part"})
 	for _, p := range parts {
 		s.errs[p] = ErrPending
@@ -85,7 +85,7 @@ func (s *Status) Set(p Part, err error) {
 	if now == nil {
 		s.log.Info("the toolkit is ready")
 	} else if was == nil {
-		s.log.Warn("the toolkit is not ready any more", "err", now)
+		s.log.Warn("the toolkit is no longer ready", "err", now)
 	}
 	s.changed(now)
 }

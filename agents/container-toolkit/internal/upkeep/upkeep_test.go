@@ -28,7 +28,7 @@ func TestStatus(t *testing.T) {
 		}
 		got = append(got, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}, upkeep.Tools, upkeep.Specs)
-	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "tools: not done yet") {
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "tools: has not run yet") {
 		t.Errorf("at the start: %v", err)
 	}
 	s.Set(upkeep.Tools, nil)
@@ -38,7 +38,7 @@ func TestStatus(t *testing.T) {
 	s.Set(upkeep.Specs, nil)
 	s.Set(upkeep.Engine, errTest) // no part of this agent
 	s.Set(upkeep.Tools, errTest)
-	want := []string{"cdi: not done yet", "cdi: no space", "ready", "tools: no space"}
+	want := []string{"cdi: has not run yet", "cdi: no space", "ready", "tools: no space"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("changes (-want +got):\n%s", d)
 	}
