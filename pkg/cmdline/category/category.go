@@ -3,10 +3,16 @@
 package category
 
 const (
+	// Build is for flags about the build and the signatures of kernel modules.
+	Build = "Build of kernel modules"
 	// Config is for flags that select the config file.
 	Config = "Config file"
 	// Containers is for flags that change how containers get devices.
 	Containers = "Containers and CDI"
+	// Driver is for flags that select the driver and its kernel modules.
+	Driver = "Driver"
+	// Engine is for flags about the container engine and its config.
+	Engine = "Container engine"
 	// Health is for flags that decide whether a device or a node is healthy.
 	Health = "Health"
 	// Kubernetes is for flags about the API server, the kubelet, and objects of the cluster.
@@ -17,6 +23,8 @@ const (
 	Logging = "Logging"
 	// Metrics is for flags about the metrics of GPUs.
 	Metrics = "Metrics"
+	// MIG is for flags about MIG configs, and about the users of GPUs that a config changes.
+	MIG = "MIG"
 	// Node is for flags that locate the driver, and the folders and devices of the node.
 	Node = "Node and driver"
 	// Release is for flags about the objects that the orchestrator applies.
@@ -25,6 +33,8 @@ const (
 	Resources = "Resources and sharing"
 	// Server is for flags about the pages that the program serves.
 	Server = "Server"
+	// Tools is for flags about the tools that the agent installs on the host.
+	Tools = "Installed tools"
 	// NoEffect is for flags that have no effect.
 	NoEffect = "Without effect, accepted for compatibility"
 )

@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/nri"
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 )
@@ -30,8 +31,13 @@ const stopLimit = 25 * time.Second
 func App() agent.App {
 	s := &settings{}
 	return agent.App{
-		Name:      name,
-		Usage:     "installs the container toolkit on this node, and keeps CDI specs and the container engine's config up to date",
+		Name:  name,
+		Usage: "installs the container toolkit on this node, and keeps CDI specs and the container engine's config up to date",
+		Examples: []cmdline.Example{
+			{Purpose: "Install the tools, and configure the container engine that runs on this node", Line: "container-toolkit --toolkit-install-dir=/usr/local/nvidia --detect-runtime"},
+			{Purpose: "Only install the tools, and write CDI specs", Line: "container-toolkit --toolkit-install-dir=/usr/local/nvidia --cdi-enabled --no-runtime-config"},
+			{Purpose: "Install and configure once, without an agent that keeps running", Line: "container-toolkit --toolkit-install-dir=/usr/local/nvidia --no-daemon"},
+		},
 		Flags:     s.flags(),
 		Host:      &s.host,
 		Listen:    ":9415",

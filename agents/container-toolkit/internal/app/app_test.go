@@ -15,6 +15,9 @@ func TestAppIsValid(t *testing.T) {
 	if err := agenttest.CheckApp(app.App()); err != nil {
 		t.Error(err)
 	}
+	if err := agenttest.CheckHelp(app.App()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestHelp(t *testing.T) {

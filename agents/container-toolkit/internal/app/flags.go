@@ -6,13 +6,20 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 )
 
 // flags returns the flags of the agent. The variables have the names of NVIDIA's
 // nvidia-ctk-installer; docs/container-toolkit-reference.md lists the differences.
 func (s *settings) flags() []cli.Flag {
 	return slices.Concat(
-		s.host.GPUFlags(), s.installFlags(), s.cdiFlags(), s.engineFlags(), s.nri.flags(), s.toolFlags(), s.clusterFlags(), ignoredFlags(),
+		s.host.GPUFlags(),
+		cmdline.Under(category.Tools, s.installFlags()...),
+		cmdline.Under(category.Containers, s.cdiFlags()...),
+		cmdline.Under(category.Engine, slices.Concat(s.engineFlags(), s.nri.flags())...),
+		cmdline.Under(category.Tools, s.toolFlags()...),
+		cmdline.Under(category.Kubernetes, s.clusterFlags()...),
+		ignoredFlags(),
 	)
 }
 

@@ -14,6 +14,7 @@ import (
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/agents/driver-loader/internal/upgrade"
 	"outrigger.dev/pkg/agent"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/kube"
 )
 
@@ -22,8 +23,13 @@ func App() agent.App { return newApp(&settings{}) }
 
 func newApp(s *settings) agent.App {
 	return agent.App{
-		Name:     loader.Name,
-		Usage:    "builds, checks and loads the NVIDIA driver's kernel modules on this node, and mounts the driver root on the host for other agents",
+		Name:  loader.Name,
+		Usage: "builds, checks and loads the NVIDIA driver's kernel modules on this node, and mounts the driver root on the host for other agents",
+		Examples: []cmdline.Example{
+			{Purpose: "Print the next step and all problems of this node, and change nothing", Line: "driver-loader plan"},
+			{Purpose: "Import a driver, then load it once", Line: "driver-loader import NVIDIA-Linux-x86_64-580.95.05.run && driver-loader load"},
+			{Purpose: "Import a driver, and keep it loaded", Line: "driver-loader --payload=NVIDIA-Linux-x86_64-580.95.05.run"},
+		},
 		Flags:    s.flags(),
 		Host:     &s.host,
 		Listen:   ":9416",

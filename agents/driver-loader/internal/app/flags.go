@@ -7,12 +7,18 @@ import (
 
 	"outrigger.dev/agents/driver-loader/internal/payload"
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 )
 
 // flags returns the flags of the agent. The environment variables have the names of NVIDIA's
 // driver container, for settings that it has.
 func (s *settings) flags() []cli.Flag {
-	return slices.Concat(s.hostFlags(), s.driverFlags(), s.buildFlags(), s.clusterFlags())
+	return slices.Concat(
+		cmdline.Under(category.Node, s.hostFlags()...),
+		cmdline.Under(category.Driver, s.driverFlags()...),
+		cmdline.Under(category.Build, s.buildFlags()...),
+		cmdline.Under(category.Kubernetes, s.clusterFlags()...),
+	)
 }
 
 // hostFlags returns the flags of all agents that locate the host, and the loader's own ones. The

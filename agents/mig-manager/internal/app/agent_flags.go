@@ -15,13 +15,19 @@ import (
 // The flags of the agent have the names and environment variables of NVIDIA's MIG manager, for
 // settings that it has.
 
-// followFlags returns the flags for the config and the label that the agent follows.
-func (s *settings) followFlags() []cli.Flag {
+// clusterFlags returns the flags for the Node and the DaemonSet of the agent.
+func (s *settings) clusterFlags() []cli.Flag {
 	return []cli.Flag{
 		s.cluster.NodeNameFlag("n"),
 		s.cluster.EventsFlag("the progress of a MIG config"),
 		s.cluster.NamespaceFlag("the agent's DaemonSet"),
 		s.cluster.OwnerFlag("is deleted, or does not select the node any more,"),
+	}
+}
+
+// configFlags returns the flags for the MIG configs that the label of the Node selects from.
+func (s *settings) configFlags() []cli.Flag {
+	return []cli.Flag{
 		&cli.PathFlag{
 			Name: "config-file", Aliases: []string{"f"}, EnvVars: []string{"CONFIG_FILE"}, Destination: &s.configFile,
 			Usage: "`FILE` with MIG configs, in addition to those that the agent generates for the GPUs of the node; its configs take precedence",

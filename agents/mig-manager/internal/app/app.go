@@ -13,6 +13,8 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
+	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 )
 
 const (
@@ -47,8 +49,18 @@ func newApp(debug, shutdown []string) agent.App {
 	return agent.App{
 		Name:  name,
 		Usage: "divides the GPUs of this node into MIG devices, by the config that a label of the Node selects",
+		Examples: []cmdline.Example{
+			{Purpose: "Apply the MIG config that the label nvidia.com/mig.config of the Node selects", Line: "mig-manager --node-name=node1"},
+			{Purpose: "Print the changes that a config needs, with drawings, and change nothing", Line: "mig-manager plan -f config.yaml -c all-balanced --draw"},
+			{Purpose: "Apply a config once; this needs no cluster", Line: "mig-manager apply -f config.yaml -c all-balanced"},
+		},
 		Flags: slices.Concat(
-			s.host.Flags("t", "a", "b"), s.commandFlags(debug), s.followFlags(), s.usersFlags(), s.hostFlags(shutdown), ignoredFlags(),
+			s.host.Flags("t", "a", "b"),
+			s.commandFlags(debug),
+			cmdline.Under(category.Kubernetes, s.clusterFlags()...),
+			cmdline.Under(category.MIG, slices.Concat(s.configFlags(), s.usersFlags())...),
+			cmdline.Under(category.Node, s.hostFlags(shutdown)...),
+			ignoredFlags(),
 		),
 		Host:      &s.host,
 		Listen:    ":9417",
@@ -62,8 +74,13 @@ func newApp(debug, shutdown []string) agent.App {
 func Parted() agent.App {
 	s := &settings{}
 	return agent.App{
-		Name:      parted,
-		Usage:     "divides the GPUs of this node into MIG devices, by a config",
+		Name:  parted,
+		Usage: "divides the GPUs of this node into MIG devices, by a config",
+		Examples: []cmdline.Example{
+			{Purpose: "Print the changes that a config needs, with drawings, and change nothing", Line: "nvidia-mig-parted plan -f config.yaml -c all-balanced --draw"},
+			{Purpose: "Apply a config", Line: "nvidia-mig-parted apply -f config.yaml -c all-balanced"},
+			{Purpose: "Save the layouts of the GPUs as a config", Line: "nvidia-mig-parted export > config.yaml"},
+		},
 		Flags:     append(s.host.Flags(), s.commandFlags([]string{"d"})...),
 		Host:      &s.host,
 		Commands:  s.commands(),
@@ -93,11 +110,11 @@ type settings struct {
 func (s *settings) commandFlags(debug []string) []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{
-			Name: "state-dir", EnvVars: []string{"STATE_DIR"}, Value: "/var/lib/nvidia-mig-manager", Destination: &s.stateDir,
+			Name: "state-dir", EnvVars: []string{"STATE_DIR"}, Value: "/var/lib/nvidia-mig-manager", Destination: &s.stateDir, Category: category.MIG,
 			Usage: "`FOLDER` for the journal of unfinished changes, which must survive restarts",
 		},
 		&cli.BoolFlag{
-			Name: "debug", Aliases: debug, EnvVars: []string{"MIG_PARTED_DEBUG"}, Destination: &s.debug,
+			Name: "debug", Aliases: debug, EnvVars: []string{"MIG_PARTED_DEBUG"}, Destination: &s.debug, Category: category.Logging,
 			Usage: "log each step of a command, as with --log-level debug",
 		},
 	}

@@ -91,6 +91,9 @@ func TestAppIsValid(t *testing.T) {
 		if err := agenttest.CheckApp(a); err != nil {
 			t.Error(err)
 		}
+		if err := agenttest.CheckHelp(a); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
