@@ -43,10 +43,19 @@ type server struct {
 
 func newServer(t *testing.T) *server {
 	rc := apitest.Start(t)
+	var mu sync.Mutex
+	operators := map[string]*kube.Client{}
 	return &server{
-		agent:    apitest.Restrict(t, rc, policies, account),
-		writer:   func(t *testing.T) *kube.Client { return apitest.Client(t, rc, "any", "driver-loader-upgrades") },
-		operator: func(t *testing.T, node string) *kube.Client { return apitest.Client(t, rc, node, "kubectl") },
+		agent:  apitest.Restrict(t, rc, policies, account),
+		writer: func(t *testing.T) *kube.Client { return apitest.Client(t, rc, "any", "driver-loader-upgrades") },
+		operator: func(_ *testing.T, node string) *kube.Client {
+			mu.Lock()
+			defer mu.Unlock()
+			if operators[node] == nil {
+				operators[node] = apitest.Client(t, rc, node, "kubectl")
+			}
+			return operators[node]
+		},
 	}
 }
 
@@ -126,6 +135,20 @@ func (f *fleet) pod(node, name string, gpu bool) {
 		"kind": "Pod", "metadata": map[string]any{"name": name, "labels": map[string]any{"name": name}},
 		"spec": map[string]any{"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": []any{container}},
 	})
+}
+
+// heldPod creates a pod that a disruption budget keeps. A budget holds only a pod that is ready.
+func (f *fleet) heldPod(node, name string) {
+	f.Helper()
+	f.pod(node, name, true)
+	f.create("policy/v1", "poddisruptionbudgets", map[string]any{"kind": "PodDisruptionBudget", "metadata": map[string]any{"name": "keep"}, "spec": map[string]any{
+		"minAvailable": 1, "selector": map[string]any{"matchLabels": map[string]any{"name": name}},
+	}})
+	ready := []kube.Operation{{Op: "add", Path: "/status", Value: []byte(`{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}`)}}
+	pod := kube.Object{API: "v1", Resource: "pods", Namespace: f.namespace, Name: name, Subresource: "status"}
+	if err := f.operator(f.T, "any").Patch(f.Context(), pod, ready, nil); err != nil {
+		f.Fatal(err)
+	}
 }
 
 // pods returns the names of the pods.

@@ -144,10 +144,7 @@ func (f *fleet) testsANodeWhoseDriverWasNotTouchedWaitsForNoPlugin() {
 			stop()
 		},
 		"it is skipped": func(m *machine) {
-			f.pod(m.name, "budgeted", true)
-			f.create("policy/v1", "poddisruptionbudgets", map[string]any{"kind": "PodDisruptionBudget", "metadata": map[string]any{"name": "keep"}, "spec": map[string]any{
-				"minAvailable": 1, "selector": map[string]any{"matchLabels": map[string]any{"name": "budgeted"}},
-			}})
+			f.heldPod(m.name, "budgeted")
 			f.policy.PodDeletion.Force = true
 			defer func() { f.policy.PodDeletion.Force = false }()
 			stop := m.start()
@@ -184,15 +181,7 @@ func (f *fleet) testsANodeWhoseDriverWasNotTouchedWaitsForNoPlugin() {
 func (f *fleet) testsABudgetHoldsTheUpgrade() {
 	f.policy.PodDeletion.Force = true
 	m := f.node("node1", false)
-	f.pod(m.name, "held", true)
-	f.create("policy/v1", "poddisruptionbudgets", map[string]any{"kind": "PodDisruptionBudget", "metadata": map[string]any{"name": "keep"}, "spec": map[string]any{
-		"minAvailable": 1, "selector": map[string]any{"matchLabels": map[string]any{"name": "held"}},
-	}})
-	ready := []kube.Operation{{Op: "add", Path: "/status", Value: []byte(`{"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}`)}}
-	pod := kube.Object{API: "v1", Resource: "pods", Namespace: f.namespace, Name: "held", Subresource: "status"}
-	if err := f.operator(f.T, "any").Patch(f.Context(), pod, ready, nil); err != nil {
-		f.Fatal(err)
-	}
+	f.heldPod(m.name, "held")
 	stop := m.start()
 	defer stop()
 	m.until("the cause names the budget", func(s shown) bool {
