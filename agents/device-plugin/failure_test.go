@@ -25,7 +25,7 @@ func TestBadCommandLine(t *testing.T) {
 		"one of several":            {env: "DEVICE_LIST_STRATEGY=envvar,nope", want: []string{`flag --device-list-strategy (environment variable DEVICE_LIST_STRATEGY): invalid value "nope"`}},
 		"an unknown MIG strategy":   {args: []string{"--mig-strategy", "some"}, want: []string{`flag --mig-strategy (environment variable MIG_STRATEGY): invalid value "some"`, "none, single or mixed"}},
 		"an unknown id strategy":    {env: "DEVICE_ID_STRATEGY=minor", want: []string{`flag --device-id-strategy (environment variable DEVICE_ID_STRATEGY): invalid value "minor"`, "uuid or index"}},
-		"a word that is no boolean": {env: "FAIL_ON_INIT_ERROR=maybe", want: []string{"FAIL_ON_INIT_ERROR", `"maybe"`, "bool", "--help"}},
+		"a word that is no boolean": {env: "FAIL_ON_INIT_ERROR=maybe", want: []string{"FAIL_ON_INIT_ERROR", `"maybe"`, "must be true or false", "--help"}},
 		"a relative socket":         {args: []string{"--kubelet-socket", "kubelet.sock"}, want: []string{`flag --kubelet-socket (environment variable KUBELET_SOCKET): invalid value "kubelet.sock": must be an absolute path`}},
 		"a source that is none":     {args: []string{"--gpu-source", "dcgm"}, want: []string{"--gpu-source", `"dcgm"`, "nvml or file:PATH"}},
 	} {
