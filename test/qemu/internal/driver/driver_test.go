@@ -195,7 +195,7 @@ func rejected(t *testing.T) {
 	}
 	// Only the module finds out.
 	write(t, parameters, "sim_gpus="+gpu+"\nsim_init_errno=19\n")
-	fails(t, second, "load", "ModuleFoundNoDevice", "was loaded again as before")
+	fails(t, second, "load", "ModuleFoundNoDevice", "was loaded again with the previous ones")
 	loaded(t, second)
 	ready(t, second)
 	write(t, parameters, "sim_gpus="+gpu+"\n")
