@@ -215,7 +215,7 @@ func instance(t *testing.T) uint64 {
 
 func killed(t *testing.T) {
 	versions := []string{first, second}
-	for i, step := range []string{"note in the journal", "ask all agents", "unloading module", "show the root", "loading module", "check that driver"} {
+	for i, step := range []string{"record the change", "ask all agents", "unloading module", "mount the root", "loading module", "validate driver"} {
 		version := versions[i%2]
 		kill(t, version, step)
 		succeeds(t, version, "load")
