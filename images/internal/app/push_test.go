@@ -3,8 +3,7 @@ package app_test
 import (
 	"bytes"
 	"encoding/base64"
-	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -29,7 +28,7 @@ import (
 // newRegistry starts a registry without TLS, and returns its address.
 func newRegistry(t *testing.T, wrap func(http.Handler) http.Handler) string {
 	t.Helper()
-	server := httptest.NewServer(wrap(registry.New(registry.Logger(log.New(io.Discard, "", 0)))))
+	server := httptest.NewServer(wrap(registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)))))
 	t.Cleanup(server.Close)
 	// Keep the credentials of the user who runs the test out of it.
 	t.Setenv("DOCKER_CONFIG", t.TempDir())

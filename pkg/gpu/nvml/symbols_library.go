@@ -1,6 +1,10 @@
 package nvml
 
-import gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+import (
+	"slices"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+)
 
 // The symbols that every Session needs.
 const (
@@ -33,8 +37,8 @@ func (l Library) NVMLVersion() (string, error) {
 // then returns the version that NVML was released with.
 func (l Library) CUDAVersion() (int, error) {
 	version, err := get(l.handle, "nvmlSystemGetCudaDriverVersion_v2", gonvml.Interface.SystemGetCudaDriverVersion_v2)
-	switch Code(err) {
-	case gonvml.ERROR_NOT_FOUND, gonvml.ERROR_LIBRARY_NOT_FOUND, gonvml.ERROR_FUNCTION_NOT_FOUND:
+	absent := []gonvml.Return{gonvml.ERROR_NOT_FOUND, gonvml.ERROR_LIBRARY_NOT_FOUND, gonvml.ERROR_FUNCTION_NOT_FOUND}
+	if slices.Contains(absent, Code(err)) {
 		return get(l.handle, "nvmlSystemGetCudaDriverVersion", gonvml.Interface.SystemGetCudaDriverVersion)
 	}
 	return version, err
