@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -45,7 +43,11 @@ func Run(ctx context.Context, app *cli.App, args []string) error {
 	}
 	app.Setup()
 	if args[len(args)-1] != completionFlag {
-		args = append(args[:1:1], optionsFirst(app, args[1:])...)
+		words, err := arrange(app, args[1:])
+		if err != nil {
+			return err
+		}
+		args = append(args[:1:1], words...)
 	}
 	return errors.Join(app.RunContext(ctx, args), missing)
 }
@@ -75,43 +77,4 @@ func checked(do cli.ActionFunc, takes bool) cli.ActionFunc {
 			return onUsageError(c, fmt.Errorf("unexpected argument %q", c.Args().First()), true)
 		}
 	}
-}
-
-// optionsFirst moves the options of the app before its commands. If the command has an option of
-// the same name, an option after the command belongs to the command.
-func optionsFirst(app *cli.App, words []string) []string {
-	var front, rest []string
-	var own []cli.Flag
-	commands := app.Commands
-	for len(words) > 0 && words[0] != "--" {
-		word, n, to := words[0], 1, &rest
-		name, _, hasValue := strings.Cut(strings.TrimLeft(word, "-"), "=")
-		if strings.HasPrefix(word, "-") && name != "" {
-			f := findFlag(own, name)
-			if global := findFlag(app.Flags, name); f == nil && global != nil && global != cli.HelpFlag {
-				f, to = global, &front
-			}
-			if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() && !hasValue {
-				n = min(2, len(words))
-			}
-		}
-		*to, words = append(*to, words[:n]...), words[n:]
-		if at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) }); at >= 0 {
-			if commands[at].SkipFlagParsing {
-				break
-			}
-			own, commands = append(own, commands[at].Flags...), commands[at].Subcommands
-		}
-	}
-	return slices.Concat(front, rest, words)
-}
-
-// findFlag returns the flag with this name, or nil.
-func findFlag(flags []cli.Flag, name string) cli.Flag {
-	for _, f := range flags {
-		if slices.Contains(f.Names(), name) {
-			return f
-		}
-	}
-	return nil
 }

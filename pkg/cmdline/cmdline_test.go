@@ -23,7 +23,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name: "tool", Usage: "do things", Writer: stdout, ErrWriter: stderr,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, EnvVars: []string{"TOOL_QUIET"}},
+			&cli.UintFlag{Name: "limit"},
 			&cli.PathFlag{Name: "file", Aliases: []string{"f"}, EnvVars: []string{"TOOL_FILE"}},
 		},
 		Commands: []*cli.Command{
@@ -100,8 +101,12 @@ func TestCommandLines(t *testing.T) {
 		"a number":                             {Line: "group ls --count 4", Code: 1, Want: []string{`invalid value "4": must be 1 to 3`}},
 		"a number that is none":                {Line: "group ls --count x", Code: 1, Want: []string{`flag --count (environment variable TOOL_COUNT): invalid value "x": must be an integer: see 'tool group list --help'`}},
 		"a duration without a unit":            {Line: "group ls --wait 5", Code: 1, Want: []string{`flag --wait: invalid value "5": must be a duration such as 30s or 5m: see`}},
-		"a flag that is on or off":             {Line: "--quiet=maybe", Code: 1, Want: []string{`invalid value "maybe": must be true or false: see 'tool --help'`}},
+		"a flag that is on or off":             {Line: "--quiet=maybe", Code: 1, Want: []string{`flag --quiet (environment variable TOOL_QUIET): invalid value "maybe": must be true or false: see 'tool --help'`}},
 		"a number that is none by variable":    {Line: "group ls", Env: map[string]string{"TOOL_COUNT": "x"}, Code: 1, Want: []string{`flag --count (environment variable TOOL_COUNT): invalid value "x": must be an integer: see`}},
+		"an app's flag by a bad variable":      {Line: "show", Env: map[string]string{"TOOL_QUIET": "maybe"}, Code: 1, Want: []string{`flag --quiet (environment variable TOOL_QUIET): invalid value "maybe": must be true or false: see 'tool show --help'`}},
+		"an unknown flag after an argument":    {Line: "group ls x --nonsense", Want: []string{`args=["x" "--nonsense"]`}},
+		"the app's option without a value":     {Line: "group ls x --limit", Code: 1, Want: []string{"flag --limit needs a value: see 'tool group list --help'"}},
+		"a negative number":                    {Line: "--limit -1 show", Code: 1, Want: []string{`flag --limit: invalid value "-1": must be an integer of at least 0: see 'tool --help'`}},
 		"an action's error names the variable": {Line: "group ls --file none", Code: 1, Want: []string{"flag --file (environment variable TOOL_LIST_FILE): open none"}},
 		"a code of its own, in one line":       {Line: "group ls --file seven", Code: 7, Want: []string{"tool: first; second\n"}},
 	})

@@ -65,10 +65,18 @@ func withVariables(c *cli.Context, err error) error {
 // the first of its variables.
 func describeFlag(f cli.Flag) string {
 	name := "flag --" + f.Names()[0]
-	if d, ok := f.(cli.DocGenerationFlag); ok && len(d.GetEnvVars()) > 0 {
-		variables := d.GetEnvVars()
-		set := slices.IndexFunc(variables, func(v string) bool { _, ok := os.LookupEnv(v); return ok })
-		name += " (environment variable " + variables[max(set, 0)] + ")"
+	if v := variable(f); v != "" {
+		name += " (environment variable " + v + ")"
 	}
 	return name
+}
+
+// variable returns the environment variable that sets a flag, or the first of its variables, or "".
+func variable(f cli.Flag) string {
+	d, ok := f.(cli.DocGenerationFlag)
+	if !ok || len(d.GetEnvVars()) == 0 {
+		return ""
+	}
+	set := slices.IndexFunc(d.GetEnvVars(), func(v string) bool { _, ok := os.LookupEnv(v); return ok })
+	return d.GetEnvVars()[max(set, 0)]
 }

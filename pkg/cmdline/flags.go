@@ -19,7 +19,7 @@ func Check[T any](f cli.Flag, allowed string, valid func(T) bool) cli.Flag {
 		if valid(v) {
 			return nil
 		}
-		return Usagef("%s: invalid value %q: must be %s", describeFlag(f), fmt.Sprint(v), allowed)
+		return Usagef("%w", invalid(f, fmt.Sprint(v), allowed))
 	})
 	switch f := f.(type) {
 	case *cli.DurationFlag:
