@@ -105,7 +105,8 @@ func (d Dir) unwritable(err error) error {
 }
 
 // makeFolder creates a folder in the run root, but not the run root itself. If the run root does
-// not exist, it is not mounted, and other agents would not see the files.
+// not exist, it is not mounted, and other agents would not see the files. It rejects a folder that
+// other users can change, and a link in the folder's place.
 func (d Dir) makeFolder(dir string) error {
 	mode := fs.FileMode(0o755)
 	if dir == d.leases() {
@@ -114,7 +115,24 @@ func (d Dir) makeFolder(dir string) error {
 	if err := os.Mkdir(dir, mode); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return nil
+	_, err := d.trusted(dir)
+	return err
+}
+
+// trusted returns the path without links of a file or folder of the contract. It returns an error if
+// users other than root can change the file or a folder of its path, or if the file or the folder
+// that contains it is a link.
+func (d Dir) trusted(path string) (string, error) {
+	real, err := hostfs.Trusted("/", path)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range []string{filepath.Dir(path), path} {
+		if info, err := os.Lstat(p); err == nil && p != d.Root && info.Mode()&fs.ModeSymlink != 0 {
+			return "", fmt.Errorf("%s is a symbolic link: remove it", p)
+		}
+	}
+	return real, nil
 }
 
 // Read returns the current state of a fact.
@@ -144,8 +162,14 @@ func (d Dir) Wait(ctx context.Context, n Name, waiting func(Fact)) (Fact, error)
 	return f, nil
 }
 
+// read returns the fact in a file. A fact counts only if nobody but root can have written it, because
+// root acts on it. A fact without a stamp, such as NVIDIA's components write, has no values.
 func (d Dir) read(path string) Fact {
-	file, err := hostfs.Open(path)
+	real, err := d.trusted(path)
+	var file *os.File
+	if err == nil {
+		file, err = hostfs.Open(real)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return Fact{State: Missing, Reason: d.whyMissing(path)}
 	}
@@ -160,6 +184,9 @@ func (d Dir) read(path string) Fact {
 	values, stamp, err := parse(data)
 	if err != nil {
 		return Fact{State: Unreadable, Reason: fmt.Sprintf("%s: %v", path, err)}
+	}
+	if stamp.Writer == "" {
+		values = nil
 	}
 	f := Fact{State: Valid, Stamp: stamp, Values: values}
 	if stamp.BootID != "" {

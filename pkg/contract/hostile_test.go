@@ -184,3 +184,100 @@ func TestALeaseLockedWithoutClaimSaysSo(t *testing.T) {
 		t.Errorf("Share() = %v, want ErrClaimed by a process that is not known", err)
 	}
 }
+
+// TestOnlyRootWritesFacts: another user may have written the file, or led its reader there.
+func TestOnlyRootWritesFacts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to other users")
+	}
+	const other = 65534
+	for name, change := range map[string]func(d contract.Dir, file string) error{
+		"a file of another user": func(_ contract.Dir, file string) error { return os.Chown(file, other, other) },
+		"a file for all":         func(_ contract.Dir, file string) error { return os.Chmod(file, 0o666) },
+		"a file for a group": func(_ contract.Dir, file string) error {
+			return errors.Join(os.Chown(file, 0, other), os.Chmod(file, 0o664))
+		},
+		"a folder of another user":   func(_ contract.Dir, file string) error { return os.Chown(filepath.Dir(file), other, other) },
+		"a folder for all":           func(_ contract.Dir, file string) error { return os.Chmod(filepath.Dir(file), 0o777) },
+		"a run root of another user": func(d contract.Dir, _ string) error { return os.Chown(d.Root, other, other) },
+		"a run root for all":         func(d contract.Dir, _ string) error { return os.Chmod(d.Root, 0o777) },
+		"a link to a file of root": func(_ contract.Dir, file string) error {
+			return errors.Join(os.Rename(file, file+"-"), os.Symlink(file+"-", file))
+		},
+		"a link to a folder of root": func(_ contract.Dir, file string) error {
+			return errors.Join(os.Rename(filepath.Dir(file), filepath.Dir(file)+"-"), os.Symlink(filepath.Dir(file)+"-", filepath.Dir(file)))
+		},
+		"a folder with a sticky bit ": func(_ contract.Dir, file string) error {
+			return errors.Join(os.Chmod(filepath.Dir(file), 0o777|os.ModeSticky), os.Chown(file, other, other))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDir(t)
+			held, err := d.Hold(contract.ToolkitReady, contract.Record{Writer: "container-toolkit", Values: map[string]string{contract.KeyCDIHook: "/tmp/x"}})
+			must(t, err)
+			defer held.Release() //nolint:errcheck // the file is not at its path any more
+			if f := d.Read(contract.ToolkitReady); f.State != contract.Valid {
+				t.Fatalf("the fact is %s (%s) before", f.State, f.Reason)
+			}
+			must(t, change(d, d.Path(contract.ToolkitReady)))
+			if f := d.Read(contract.ToolkitReady); f.State != contract.Unreadable || len(f.Values) > 0 || !strings.Contains(f.Reason, d.Root) {
+				t.Errorf("the fact is %+v, want it unreadable, with the path", f)
+			}
+		})
+	}
+}
+
+// TestAFactWithoutStampHasNoValues: NVIDIA's components write such facts, which tell only that
+// something is ready.
+func TestAFactWithoutStampHasNoValues(t *testing.T) {
+	d := newDir(t)
+	path := d.Path(contract.ToolkitReady)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(contract.KeyCDIHook+"=/tmp/x\n"), 0o600))
+	if f := d.Read(contract.ToolkitReady); f.State != contract.Valid || len(f.Values) > 0 {
+		t.Errorf("the fact is %+v, want it valid without values", f)
+	}
+}
+
+// TestNobodyLeadsWritersElsewhere: a link in place of a folder, or a folder that others can change,
+// makes an error with the path, and nothing is written there.
+func TestNobodyLeadsWritersElsewhere(t *testing.T) {
+	for _, folder := range []string{"leases", "validations"} {
+		for name, make := range map[string]func(path, elsewhere string) error{
+			"a link":           func(path, elsewhere string) error { return os.Symlink(elsewhere, path) },
+			"a folder for all": func(path, _ string) error { return errors.Join(os.Mkdir(path, 0o755), os.Chmod(path, 0o777)) },
+		} {
+			t.Run(folder+"/"+name, func(t *testing.T) {
+				d, elsewhere := newDir(t), t.TempDir()
+				must(t, os.Chmod(elsewhere, 0o750))
+				path := filepath.Join(d.Root, folder)
+				must(t, make(path, elsewhere))
+				var err error
+				if folder == "leases" {
+					_, err = d.NVML().Claim(t.Context(), "mig-manager", "apply", time.Second)
+					if _, shareErr := d.NVML().Share(); shareErr == nil {
+						t.Error("Share() succeeds")
+					}
+					if denied := d.NewClaims("device-plugin").Claim([]string{claimedGPU}); denied[claimedGPU] == nil {
+						t.Error("a GPU is claimed")
+					}
+				} else {
+					err = d.Write(contract.DriverReady, contract.Record{Writer: "driver-loader"})
+				}
+				if err == nil || !strings.Contains(err.Error(), path) || errors.Is(err, contract.ErrNoRunRoot) {
+					t.Errorf("error %v, want the path", err)
+				}
+				for _, dir := range []string{path, elsewhere} {
+					entries, err := os.ReadDir(dir)
+					must(t, err)
+					if len(entries) > 0 {
+						t.Errorf("%s has %s", dir, entries)
+					}
+				}
+				if info, err := os.Stat(elsewhere); err != nil || info.Mode().Perm() != 0o750 {
+					t.Errorf("the other folder has mode %s, %v", info.Mode(), err)
+				}
+			})
+		}
+	}
+}

@@ -110,6 +110,9 @@ func (l *Lease) Share() (*Share, error) {
 // open opens the file that users of NVML lock. If the file exists, a read-only mount of the run
 // root is enough to read it.
 func (l *Lease) open(access int) (*os.File, error) {
+	if err := l.dir.makeFolder(filepath.Dir(l.path)); err != nil {
+		return nil, l.dir.unwritable(err)
+	}
 	f, err := hostfs.Open(l.path)
 	switch {
 	case err == nil && access == os.O_RDONLY:
@@ -121,9 +124,6 @@ func (l *Lease) open(access int) (*os.File, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNoRunRoot, err)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
-	}
-	if err := l.dir.makeFolder(filepath.Dir(l.path)); err != nil {
-		return nil, l.dir.unwritable(err)
 	}
 	f, err = os.OpenFile(l.path, access|os.O_CREATE|unix.O_NONBLOCK, 0o644)
 	if err != nil {

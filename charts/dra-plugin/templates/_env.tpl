@@ -14,6 +14,7 @@
 {{- include "outrigger.choiceEnv" (list
   (list "NVIDIA_DEV_ROOT" (include "outrigger.devRoot" .))
   (list "NVIDIA_CDI_HOOK_PATH" .Values.cdi.nvidiaHookPath)
+  (list "TOOLKIT_INSTALL_DIR" (include "outrigger.setting" (dict "root" . "name" "toolkit.installDir")))
   (list "INCLUDE_DEVICES" .Values.devices.include)
   (list "EXCLUDE_DEVICES" .Values.devices.exclude)) -}}
 {{- end -}}

@@ -31,6 +31,7 @@ paths. Argument: (dict "root" $ "into" global). */ -}}
 {{- define "outrigger.share" -}}
 {{- $values := .root.Values -}}
 {{- range list "mig" "cdi" "daemonsets" "hostPaths" "operator" }}{{ $_ := set $.into . (get $values . | default dict) }}{{ end -}}
+{{- $_ := set .into "toolkit" (dict "installDir" (default dict $values.toolkit).installDir) -}}
 {{- $config := include "outrigger.sharedConfig" .root | fromYaml -}}
 {{- $_ := set .into "config" $config -}}
 {{- $_ := set .into "readyChain" (include "outrigger.links" .root | splitList ",") -}}

@@ -72,8 +72,8 @@ func (s *settings) open(ctx context.Context, log *slog.Logger) (*cluster.API, pa
 	}
 	src, err := s.driver.Source(log)
 	return api, parts.Config{
-		Config:   inventory.Config{Config: s.live.Config, Rules: s.rules(s.live.Config, log), Source: src, Log: log},
-		Driver:   s.driver,
+		Config: inventory.Config{Config: s.live.Config, Rules: s.rules(s.live.Config, log), Source: src, Log: log},
+		Driver: s.driver, ToolkitDir: s.toolkitDir,
 		Recorder: metrics.New("outrigger_device_plugin"),
 	}, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
+	"outrigger.dev/agents/device-plugin/internal/parts"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/driver"
@@ -27,6 +28,8 @@ type settings struct {
 	cluster cluster.Settings
 	// quiet is the time after which a GPU is healthy again if it reports no other XID.
 	quiet time.Duration
+	// toolkitDir is the folder of the container toolkit on the host.
+	toolkitDir string
 
 	// load sets the fields below.
 	live   *gpuconfig.Live
@@ -44,7 +47,7 @@ func (s *settings) flags() []cli.Flag {
 			s.cluster.NamespaceFlag("the DaemonSet"),
 		},
 		s.gpus.Flags("", slices.Concat(config.DeviceOptions(), config.PluginOptions())...),
-		[]cli.Flag{cmdline.Positive(&cli.DurationFlag{
+		[]cli.Flag{parts.ToolkitFlag(&s.toolkitDir), cmdline.Positive(&cli.DurationFlag{
 			Name: "health-quiet-window", EnvVars: []string{"HEALTH_QUIET_WINDOW"}, Value: health.DefaultQuiet, Destination: &s.quiet, Category: category.Health,
 			Usage: "`TIME` without another XID after which a GPU that answers is healthy again, for XIDs that need no reset",
 		})},
@@ -86,5 +89,5 @@ func (s *settings) follower(inv *inventory.Inventory, log *slog.Logger) configfi
 
 // effective returns the settings in effect.
 func (s *settings) effective() []slog.Attr {
-	return append(s.gpus.Effective(s.live.Config), s.driver.Effective()...)
+	return append(append(s.gpus.Effective(s.live.Config), s.driver.Effective()...), slog.String("toolkit_install_dir", s.toolkitDir))
 }

@@ -89,6 +89,7 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 		Driver:     s.driver,
 		Advertiser: name,
 		Vendor:     dra.CDIVendor,
+		ToolkitDir: s.toolkitDir,
 		Recorder:   metrics.New("outrigger_dra_plugin"),
 	})
 	k := &kubelet{
@@ -115,6 +116,8 @@ type settings struct {
 	// plugins and registry are folders of the kubelet.
 	plugins, registry string
 	filter            config.Filter
+	// toolkitDir is the folder of the container toolkit on the host.
+	toolkitDir string
 
 	// load sets the fields below.
 	config config.Config
@@ -147,6 +150,7 @@ func (s *settings) flags() []cli.Flag {
 			}),
 		),
 		s.gpus.Flags("", config.CDIOptions()...),
+		[]cli.Flag{parts.ToolkitFlag(&s.toolkitDir)},
 		cmdline.Under(category.Resources,
 			cmdline.List(&cli.StringSliceFlag{
 				Name: "include-devices", EnvVars: []string{"INCLUDE_DEVICES"},

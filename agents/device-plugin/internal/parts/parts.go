@@ -5,12 +5,15 @@ import (
 	"context"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/agents/device-plugin/internal/inventory"
 	"outrigger.dev/agents/device-plugin/internal/metrics"
 	"outrigger.dev/agents/device-plugin/internal/prepare"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/cmdline/category"
 )
 
 // Config configures the parts of a program.
@@ -23,8 +26,18 @@ type Config struct {
 	// GPUs, writes CDI specs, and serves metrics of the devices.
 	Advertiser string
 	// Vendor is the vendor of the CDI specs, see prepare.Config.
-	Vendor   string
-	Recorder *metrics.Recorder
+	Vendor string
+	// ToolkitDir is the folder on the host in which the container toolkit is installed.
+	ToolkitDir string
+	Recorder   *metrics.Recorder
+}
+
+// ToolkitFlag returns the flag that sets ToolkitDir.
+func ToolkitFlag(dir *string) cli.Flag {
+	return cmdline.Absolute(&cli.PathFlag{
+		Name: "toolkit-install-dir", EnvVars: []string{"TOOLKIT_INSTALL_DIR"}, Value: "/usr/local/nvidia", Destination: dir, Category: category.Containers,
+		Usage: "`FOLDER` on the host in which the container toolkit is installed; CDI specs name no other hook than the one in its folder toolkit",
+	})
 }
 
 // Base has the parts that the programs share.
@@ -44,7 +57,7 @@ func New(cfg Config) *Base {
 	if cfg.Advertiser != "" {
 		b.Specs = prepare.New(prepare.Config{
 			Root: cfg.Driver.Root, DevRoot: cfg.Config.Config.Driver.DevRoot, Vendor: cfg.Vendor,
-			Toolkit: prepare.Toolkit{Contract: cfg.Driver.Contract, Root: cfg.Driver.Root}, Log: cfg.Log,
+			Toolkit: prepare.Toolkit{Contract: cfg.Driver.Contract, Root: cfg.Driver.Root, InstallDir: cfg.ToolkitDir}, Log: cfg.Log,
 		})
 		dir := cfg.Driver.Contract
 		dir.Log = cfg.Log

@@ -65,7 +65,8 @@ func New(cfg Config) *Preparer {
 // Outdated reports whether the driver's files, the folders of device nodes or the
 // CDI specs have changed since they were prepared.
 func (p *Preparer) Outdated() bool {
-	return p.specs.Outdated() || p.extras.Outdated() || p.cfg.Toolkit.hook() != p.hook
+	hook, _ := p.cfg.Toolkit.hook() // scan reports the error
+	return p.specs.Outdated() || p.extras.Outdated() || hook != p.hook
 }
 
 // Watched returns the files and folders whose changes can make the prepared node outdated.
@@ -112,7 +113,10 @@ type scanned struct {
 }
 
 func (p *Preparer) scan(c config.Config) scanned {
-	p.extras, p.hook = driverroot.Extras{}, p.cfg.Toolkit.hook()
+	var err error
+	p.extras = driverroot.Extras{}
+	p.hook, err = p.cfg.Toolkit.hook()
+	p.report("hook of the container toolkit", err)
 	s := scanned{}
 	if c.CDI() || p.used.cdi() {
 		var content *driverroot.Content

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	specs "tags.cncf.io/container-device-interface/specs-go"
@@ -33,7 +34,7 @@ func (r *rig) toolkit(hostRoot string) contract.Dir {
 		r.t.Fatal(err)
 	}
 	r.preparer = prepare.New(prepare.Config{
-		Root: root, Log: slog.New(slog.NewTextHandler(&r.log, nil)), Toolkit: prepare.Toolkit{Contract: dir, Root: root},
+		Root: root, Log: slog.New(slog.NewTextHandler(&r.log, nil)), Toolkit: prepare.Toolkit{Contract: dir, Root: root, InstallDir: "/usr/local/nvidia"},
 	})
 	return dir
 }
@@ -116,6 +117,11 @@ func TestSpecsNameTheHookOfTheToolkit(t *testing.T) {
 	}
 	ready(t, dir, nil)
 	expect("with NVIDIA's toolkit", r.config())
+	ready(t, dir, map[string]string{contract.KeyCDIHook: "/usr/local/nvidia/toolkit/../../../../tmp/x"})
+	expect("with a program of another folder", r.config())
+	if !strings.Contains(r.log.String(), "set --toolkit-install-dir") {
+		t.Errorf("the log does not name the flag for another folder:\n%s", r.log.String())
+	}
 	ready(t, dir, map[string]string{contract.KeyCDIHook: toolkitHook})
 	outdated("the toolkit was installed")
 	expect("with the toolkit", r.config(), toolkitHook+" prepare-container")
@@ -153,5 +159,15 @@ func TestHookThatTheToolkitDoesNotHave(t *testing.T) {
 	r.prepare(gputest.Node(gputest.A100, 2), r.config())
 	if calls, _ := r.hooks(); len(calls) != 1 {
 		t.Errorf("the hooks are %q, want one", calls)
+	}
+	if err := os.Chmod(filepath.Join(r.dir, filepath.Dir(toolkitHook)), 0o777); err != nil { //nolint:gosec // as an attacker wants it
+		t.Fatal(err)
+	}
+	if !r.preparer.Outdated() {
+		t.Error("not outdated after every user may replace the hook")
+	}
+	r.prepare(gputest.Node(gputest.A100, 2), r.config())
+	if calls, _ := r.hooks(); len(calls) > 0 || !strings.Contains(r.log.String(), "chmod o-w") {
+		t.Errorf("the hooks are %q, want none and a fix in the log:\n%s", calls, r.log.String())
 	}
 }

@@ -4,8 +4,10 @@ package hooks
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"outrigger.dev/pkg/config/strict"
+	"outrigger.dev/pkg/hostfs"
 )
 
 // Point is a point in time when hooks run.
@@ -38,8 +40,28 @@ type Hook struct {
 	At string
 }
 
+// maxFile is the largest size of a hooks file, in bytes.
+const maxFile = 1 << 20
+
 // File has the hooks of each point, in order.
 type File map[Point][]Hook
+
+// ReadFile reads the hooks file at a path. It rejects a file that users other than root can change or
+// replace (hostfs.Trusted).
+func ReadFile(path string) (File, error) {
+	real, err := filepath.Abs(path)
+	if err == nil {
+		real, err = hostfs.Trusted("/", real)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := hostfs.ReadFile(real, maxFile)
+	if err != nil {
+		return nil, err
+	}
+	return Read(path, data)
+}
 
 // Read parses a hooks file. file is the name in errors. It reports all errors at once. The keys are
 // mig-parted's. Unknown keys, which mig-parted ignores, are errors.

@@ -30,6 +30,7 @@
   (list "MOFED_ENABLED" .Values.mofedEnabled)
   (list "IMEX_CHANNEL_IDS" .Values.imex.channelIDs)
   (list "IMEX_REQUIRED" .Values.imex.required)
+  (list "TOOLKIT_INSTALL_DIR" (include "outrigger.setting" (dict "root" . "name" "toolkit.installDir")))
   (list "CDI_FEATURE_FLAGS" .Values.cdi.featureFlags)
   (list "CDI_DISABLE_HOOKS" .Values.cdi.disableHooks)) -}}
 {{- end -}}
