@@ -37,6 +37,9 @@ func (e *Exporter) handleObservation(ctx context.Context, obs observe.Observatio
 	if obs.Node == nil {
 		return
 	}
+	if e.node == nil {
+		close(e.found)
+	}
 	e.node = obs.Node
 	seen := map[gpu.UUID]bool{}
 	for _, g := range obs.Node.GPUs {

@@ -81,9 +81,11 @@ type Exporter struct {
 	options  pace.Latest[exposition.Options]
 	readings chan reading
 	xids     chan kernellog.XID
-	answers  pace.Latest[jobs.Jobs]
-	ready    *reconcile.Status
-	served   atomic.Pointer[Served]
+	// found is closed after the GPUs have been read for the first time.
+	found   chan struct{}
+	answers pace.Latest[jobs.Jobs]
+	ready   *reconcile.Status
+	served  atomic.Pointer[Served]
 
 	// The goroutine of Run owns the fields below.
 	current exposition.Options
@@ -106,6 +108,7 @@ func New(cfg Config) *Exporter {
 		options:  pace.NewLatest[exposition.Options](),
 		readings: make(chan reading),
 		xids:     make(chan kernellog.XID),
+		found:    make(chan struct{}),
 		answers:  pace.NewLatest[jobs.Jobs](),
 		ready:    reconcile.NewStatus(errStarting),
 		gpus:     map[gpu.UUID]*device{},
@@ -142,8 +145,14 @@ func (e *Exporter) Run(ctx context.Context) error {
 // logRetry is the retry interval after the kernel's log could not be read.
 const logRetry = time.Minute
 
-// watchLog delivers errors from the kernel's log to the loop, until ctx ends.
+// watchLog delivers errors from the kernel's log to the loop, until ctx ends. It begins after the
+// first GPUs were found: on a node without a driver, only the missing driver is reported.
 func (e *Exporter) watchLog(ctx context.Context) error {
+	select {
+	case <-e.found:
+	case <-ctx.Done():
+		return nil
+	}
 	deliver := func(x kernellog.XID) {
 		select {
 		case e.xids <- x:

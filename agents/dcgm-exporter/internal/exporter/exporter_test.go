@@ -18,6 +18,7 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
+	"outrigger.dev/agents/dcgm-exporter/internal/kernellog"
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
@@ -277,6 +278,26 @@ func TestADriverThatDoesNotAnswerIsLogged(t *testing.T) {
 	r.logs(`level=INFO msg="the driver answers" version=`, 1)
 	r.has("gpu_up", "0", "1")
 	r.logs("does not answer", 1)
+}
+
+// Without a driver, the log names only the missing driver: an operator has to mend that first.
+func TestOnlyAMissingDriverIsLogged(t *testing.T) {
+	r := startWith(t, func(r *rig, cfg *exporter.Config) {
+		r.fake.SetDriver(false)
+		cfg.WatchLog = func(context.Context, func(kernellog.XID)) error {
+			return errors.New("open /dev/kmsg: no such file or directory")
+		}
+	})
+	r.logs("the driver does not answer, gpus have no metrics until it does", 1)
+	r.fake.SetDriver(true)
+	r.Reload()
+	r.logs("the driver answers", 1)
+	r.logs("cannot read the kernel's log", 1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if before, _, _ := strings.Cut(r.log.String(), "the driver answers"); strings.Contains(before, "kernel's log") {
+		t.Errorf("the log names the kernel's log before the driver answers:\n%s", before)
+	}
 }
 
 func TestXIDsAndPods(t *testing.T) {

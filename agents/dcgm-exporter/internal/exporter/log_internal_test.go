@@ -26,6 +26,7 @@ func TestTheKernelsLogIsTriedAgain(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
+		close(e.found)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- e.watchLog(ctx) }()
