@@ -24,6 +24,12 @@ func (d Device) PCIInfo() (gonvml.PciInfo, error) {
 	return get(d.handle, "nvmlDeviceGetPciInfo_v3", gonvml.Device.GetPciInfo)
 }
 
+// PCIBusID returns the PCI bus ID in the format of NVML, such as "00000000:17:00.0".
+func (d Device) PCIBusID() (string, error) {
+	info, err := d.PCIInfo()
+	return cString(info.BusId[:]), err
+}
+
 // PCI returns a location on the PCI bus with the bus ID in the form of sysfs. NVML writes the
 // domain with eight digits. The kernel uses as many as it needs, but at least four.
 func PCI(info gonvml.PciInfo) gpu.PCI {

@@ -120,6 +120,35 @@ func (d Device) ClocksEventReasons() (uint64, error) {
 	return reasons, err
 }
 
+// Index returns the number of the GPU in NVML.
+func (d Device) Index() (int, error) {
+	return get(d.handle, "nvmlDeviceGetIndex", gonvml.Device.GetIndex)
+}
+
+// PersistenceMode returns whether the driver keeps the GPU initialized without a user.
+func (d Device) PersistenceMode() (gonvml.EnableState, error) {
+	return get(d.handle, "nvmlDeviceGetPersistenceMode", gonvml.Device.GetPersistenceMode)
+}
+
+// ComputeMode returns which programs may use the GPU.
+func (d Device) ComputeMode() (gonvml.ComputeMode, error) {
+	return get(d.handle, "nvmlDeviceGetComputeMode", gonvml.Device.GetComputeMode)
+}
+
+// ECCMode returns whether ECC is on, and whether it is on after the next reset of the GPU.
+func (d Device) ECCMode() (current, pending gonvml.EnableState, err error) {
+	err = invoke(d.handle, "nvmlDeviceGetEccMode", func(h gonvml.Device) (ret gonvml.Return) {
+		current, pending, ret = h.GetEccMode()
+		return ret
+	})
+	return current, pending, err
+}
+
+// PCIeThroughput returns the rate of one direction, in KB/s. It blocks for 20 ms (nvml.h).
+func (d Device) PCIeThroughput(which gonvml.PcieUtilCounter) (uint32, error) {
+	return get(d.handle, "nvmlDeviceGetPcieThroughput", func(h gonvml.Device) (uint32, gonvml.Return) { return h.GetPcieThroughput(which) })
+}
+
 // PCIeReplays returns how often a packet on the PCIe link was sent again.
 func (d Device) PCIeReplays() (int, error) {
 	return get(d.handle, "nvmlDeviceGetPcieReplayCounter", gonvml.Device.GetPcieReplayCounter)

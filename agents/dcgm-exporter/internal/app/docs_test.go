@@ -32,7 +32,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 	if !ok {
 		t.Fatalf("%s does not have %q", page, mark)
 	}
-	want := "\n| field | DCGM 4.6 | from |\n|---|---|---|\n"
+	want := "\n| field | DCGM 4.7 | from |\n|---|---|---|\n"
 	for f := range field.All() {
 		if counters.Served(f) {
 			want += row(f)

@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
+	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/kube"
@@ -28,7 +30,9 @@ const configMapLimit = 5 * time.Second
 type list struct {
 	path   string
 	strict bool
-	log    *slog.Logger
+	// builtIn is used if there is no file.
+	builtIn []byte
+	log     *slog.Logger
 	// configMap is read in preference to path if api is not nil.
 	configMap kube.Object
 	api       *cluster.API
@@ -38,7 +42,10 @@ type list struct {
 
 // openList returns the list that the flags select, and reads it into the options.
 func (s *settings) openList(ctx context.Context, log *slog.Logger) (l list, err error) {
-	l = list{path: s.collectors, strict: s.strict, log: log, changed: make(chan struct{}, 1)}
+	l = list{path: s.collectors, strict: s.strict, builtIn: counters.Default, log: log, changed: make(chan struct{}, 1)}
+	if s.options.Names != exposition.Spelled {
+		l.builtIn = slices.Concat(counters.Default, []byte(counters.Default47))
+	}
 	if s.configMap != noConfigMap && s.configMap != "" {
 		namespace, object, _ := strings.Cut(s.configMap, ":")
 		l.configMap = kube.Object{API: "v1", Namespace: namespace, Resource: "configmaps", Name: object}
@@ -82,7 +89,7 @@ func (l list) load(ctx context.Context) (data []byte, place string, err error) {
 	}
 	data, err = hostfs.ReadFile(l.path, counters.Limit)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(l.path) == filepath.Dir(listFile) {
-		data, err = counters.Default, nil
+		data, err = l.builtIn, nil
 	}
 	return data, l.path, err
 }

@@ -23,6 +23,9 @@ import (
 //go:embed default-counters.csv
 var Default []byte
 
+// Default47 has the metrics that the default list of DCGM 4.7 has in addition.
+const Default47 = "DCGM_FI_DEV_FB_CAPACITY_BYTES, gauge, Framebuffer memory capacity (in bytes).\n"
+
 // Limit is the size of the largest list, in bytes.
 const Limit = 1 << 20
 

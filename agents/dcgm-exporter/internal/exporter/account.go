@@ -40,7 +40,7 @@ func (e *Exporter) account(d *device, r reading) {
 func (e *Exporter) addReading(a account.Reading, r reading, values telemetry.Values) {
 	a.Busy = value(values, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO, 1)
 	if a.Busy < 0 {
-		a.Busy = value(values, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, 1e-2)
+		a.Busy = value(values, telemetry.DCGM_FI_DEV_GPU_UTIL, 1e-2)
 	}
 	a.Memory = value(values, telemetry.DCGM_FI_DEV_FB_USED, 1<<20)
 	for _, p := range r.sample.Processes {

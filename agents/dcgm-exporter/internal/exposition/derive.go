@@ -5,12 +5,10 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	dto "github.com/prometheus/client_model/go"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
-	"outrigger.dev/agents/dcgm-exporter/internal/field"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 	"outrigger.dev/pkg/podresources"
@@ -18,6 +16,7 @@ import (
 
 // Derive returns the metrics of a node, ordered by name.
 func Derive(s State, o Options) []*dto.MetricFamily {
+	o.Metrics = named(o.Metrics, o.Names)
 	d := &deriver{Options: o, state: s, families: map[string]*dto.MetricFamily{}, uses: map[place][]Account{}}
 	for _, a := range s.Accounts {
 		at := place{a.GPU, a.Instance}
@@ -36,7 +35,7 @@ func Derive(s State, o Options) []*dto.MetricFamily {
 // Wanted returns the fields whose values Derive serves.
 func (o Options) Wanted() []telemetry.Field {
 	out := ownFields()
-	for _, m := range o.Metrics {
+	for _, m := range named(o.Metrics, o.Names) {
 		switch m.Computed {
 		case "":
 			out = append(out, m.Field.ValueFrom)
@@ -58,7 +57,7 @@ func (o Options) Wanted() []telemetry.Field {
 // clock events, and for totals.
 func ownFields() []telemetry.Field {
 	out := []telemetry.Field{
-		telemetry.DCGM_FI_DEV_FB_USED, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO,
+		telemetry.DCGM_FI_DEV_FB_USED, telemetry.DCGM_FI_DEV_GPU_UTIL, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO,
 		telemetry.DCGM_FI_DEV_CLOCKS_EVENT_REASONS,
 	}
 	for _, t := range totals() {
@@ -163,28 +162,14 @@ func (d *deriver) metric(m counters.Metric, g *GPU, top view, parts []view) {
 	}
 }
 
-// value adds a value under each name that the options select.
+// value adds a value of the list.
 func (d *deriver) value(m counters.Metric, v view, value float64) {
-	counter, whole := m.Type == counters.Counter, value
 	for i, set := range v.sets {
-		value := whole
+		value := value
 		if u, ok := v.copies[i]; ok {
-			value = d.share(m, v.entity, u, whole)
+			value = d.share(m, v.entity, u, value)
 		}
-		if d.Names != DCGM47 {
-			d.put(m.Name, m.Help, counter, set, value*m.Field.Scale)
-		}
-		if d.Names == Spelled {
-			continue
-		}
-		name, help, scale := m.Name, m.Help, m.Field.Scale
-		if m.Field.ValueFrom == m.Field.ID {
-			name, scale = field.Renamed(m.Field)
-			help = helpInBaseUnit(m.Help, scale)
-		}
-		if name != m.Name || d.Names == DCGM47 {
-			d.put(name, help, counter, set, value*scale)
-		}
+		d.put(m.Name, m.Help, m.Type == counters.Counter, set, value*m.Field.Scale)
 	}
 }
 
@@ -198,21 +183,11 @@ func (d *deriver) share(m counters.Metric, e entity, u podresources.User, value 
 		switch {
 		case m.Field.ValueFrom == telemetry.DCGM_FI_DEV_FB_USED && a.Memory >= 0:
 			return math.Floor(a.Memory / (1 << 20))
-		case m.Field.ValueFrom == telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO && a.Busy >= 0:
+		case m.Field.ValueFrom == telemetry.DCGM_FI_DEV_FB_USED_BYTES && a.Memory >= 0:
+			return a.Memory
+		case m.Field.ValueFrom == telemetry.DCGM_FI_DEV_GPU_UTIL && a.Busy >= 0:
 			return math.Round(100 * a.Busy)
 		}
 	}
 	return value
-}
-
-// helpInBaseUnit returns a help text for a value that was multiplied by scale. If that changes the
-// unit, it replaces the unit at the end of the text.
-func helpInBaseUnit(help string, scale float64) string {
-	if scale == 1 {
-		return help
-	}
-	if i := strings.LastIndex(help, " (in "); i > 0 {
-		help = help[:i]
-	}
-	return help + ", in base units"
 }

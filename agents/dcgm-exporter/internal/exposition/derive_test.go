@@ -52,7 +52,7 @@ func options(t *testing.T) exposition.Options {
 // whole are the values of a GPU.
 func whole() telemetry.Values {
 	return telemetry.Values{
-		telemetry.DCGM_FI_DEV_SM_CLOCK: 1980, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO: 42, telemetry.DCGM_FI_DEV_FB_USED: 1024, telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION: 12_345_678,
+		telemetry.DCGM_FI_DEV_SM_CLOCK: 1980, telemetry.DCGM_FI_DEV_GPU_UTIL: 42, telemetry.DCGM_FI_DEV_FB_USED: 1024, telemetry.DCGM_FI_DEV_FB_USED_BYTES: 1024<<20 + 512, telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION: 12_345_678,
 		telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO: 0.5, telemetry.PCIeTxBytes: 5e9, telemetry.ThrottledHWThermal: 3e9, telemetry.DCGM_FI_DEV_GPU_RECOVERY_ACTION: 0,
 	}
 }
@@ -72,7 +72,7 @@ func divided() exposition.State {
 	node := gputest.Partition(gputest.Node("h100-80", 1), 0, "3g.40gb", "1g.10gb")
 	s.GPUs[0].GPU = node.GPUs[0]
 	values := whole()
-	for _, f := range []telemetry.Field{telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, telemetry.DCGM_FI_DEV_FB_USED, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO} {
+	for _, f := range []telemetry.Field{telemetry.DCGM_FI_DEV_GPU_UTIL, telemetry.DCGM_FI_DEV_FB_USED, telemetry.DCGM_FI_DEV_FB_USED_BYTES, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO} {
 		delete(values, f)
 	}
 	s.GPUs[0].Sample.GPU = values

@@ -41,7 +41,7 @@ type Names string
 const (
 	// Spelled has the names and units as spelled in the list of metrics.
 	Spelled Names = "legacy"
-	// DCGM47 has the names and base units of DCGM 4.7.
+	// DCGM47 has the fields of DCGM 4.7, with their names and base units.
 	DCGM47 Names = "dcgm47"
 	// Both has the names of both sets.
 	Both Names = "both"

@@ -19,7 +19,7 @@ type ID = telemetry.Field
 // Field is a field of DCGM.
 type Field struct {
 	ID ID
-	// Name is the name in DCGM 4.6. Earlier has the names in earlier versions, the newest first.
+	// Name is the name in DCGM 4.7. Earlier has the names in earlier versions, the newest first.
 	// All names stand for the same value in the same unit.
 	Name    string
 	Earlier []string
@@ -27,9 +27,11 @@ type Field struct {
 	Text bool
 	// Instance is set if each GPU instance has a separate value.
 	Instance bool
-	// ValueFrom is the field that provides the value, which is multiplied by Scale. DCGM has
-	// fields for the value of another field in a base unit. For all other fields, ValueFrom is
-	// ID and Scale is 1.
+	// LegacyField is the field with the same value in the unit of earlier versions. It is 0 for a
+	// field that has no such field.
+	LegacyField ID
+	// ValueFrom is the field that provides the value, which is multiplied by Scale: the field
+	// itself with the scale 1, or LegacyField if the field has no source of its own.
 	ValueFrom ID
 	Scale     float64
 }
@@ -50,34 +52,9 @@ func (f Field) Legacy() string {
 //go:embed fields.tsv
 var table string
 
-// base describes a value in a base unit: the value of another field, multiplied by scale.
-type base struct {
-	field ID
-	scale float64
-}
-
-// bases returns the fields that have the value of another field in a base unit.
-func bases() map[ID]base {
-	return map[ID]base{
-		telemetry.DCGM_FI_DEV_BAR1_CAPACITY_BYTES:     {telemetry.DCGM_FI_DEV_BAR1_TOTAL, 1 << 20},
-		telemetry.DCGM_FI_DEV_BAR1_USED_BYTES:         {telemetry.DCGM_FI_DEV_BAR1_USED, 1 << 20},
-		telemetry.DCGM_FI_DEV_BAR1_FREE_BYTES:         {telemetry.DCGM_FI_DEV_BAR1_FREE, 1 << 20},
-		telemetry.DCGM_FI_DEV_SM_CLOCK_HERTZ:          {telemetry.DCGM_FI_DEV_SM_CLOCK, hertz},
-		telemetry.DCGM_FI_DEV_MEMORY_CLOCK_HERTZ:      {telemetry.DCGM_FI_DEV_MEM_CLOCK, hertz},
-		telemetry.DCGM_FI_DEV_VIDEO_CLOCK_HERTZ:       {telemetry.DCGM_FI_DEV_VIDEO_CLOCK, hertz},
-		telemetry.DCGM_FI_DEV_SM_APP_CLOCK_HERTZ:      {telemetry.DCGM_FI_DEV_APP_SM_CLOCK, hertz},
-		telemetry.DCGM_FI_DEV_MEMORY_APP_CLOCK_HERTZ:  {telemetry.DCGM_FI_DEV_APP_MEM_CLOCK, hertz},
-		telemetry.DCGM_FI_DEV_SM_MAX_CLOCK_HERTZ:      {telemetry.DCGM_FI_DEV_MAX_SM_CLOCK, hertz},
-		telemetry.DCGM_FI_DEV_MEMORY_MAX_CLOCK_HERTZ:  {telemetry.DCGM_FI_DEV_MAX_MEM_CLOCK, hertz},
-		telemetry.DCGM_FI_DEV_VIDEO_MAX_CLOCK_HERTZ:   {telemetry.DCGM_FI_DEV_MAX_VIDEO_CLOCK, hertz},
-		telemetry.DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL: {telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, joules},
-		telemetry.DCGM_FI_DEV_FAN_SPEED_RATIO:         {telemetry.DCGM_FI_DEV_FAN_SPEED, ratio},
-	}
-}
-
 // fields returns all fields, keyed by each of their names.
 var fields = sync.OnceValue(func() map[string]Field {
-	out, inBase := map[string]Field{}, bases()
+	out := map[string]Field{}
 	for line := range strings.Lines(table) {
 		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		id, err := strconv.ParseUint(cells[0], 10, 16)
@@ -91,8 +68,8 @@ var fields = sync.OnceValue(func() map[string]Field {
 		if cells[2] != "" {
 			f.Earlier = strings.Split(cells[2], ",")
 		}
-		if base, ok := inBase[f.ID]; ok {
-			f.ValueFrom, f.Scale = base.field, base.scale
+		if len(cells) > 5 {
+			f.inBaseUnit(cells[5], cells[6])
 		}
 		for _, name := range append([]string{f.Name}, f.Earlier...) {
 			out[name] = f
@@ -100,6 +77,36 @@ var fields = sync.OnceValue(func() map[string]Field {
 	}
 	return out
 })
+
+// inBaseUnit sets the fields of f from the columns legacy and factor, which a test checks.
+func (f *Field) inBaseUnit(legacy, factor string) {
+	id, _ := strconv.ParseUint(legacy, 10, 16)
+	f.LegacyField = ID(id)
+	if factor != "" {
+		f.ValueFrom = f.LegacyField
+		f.Scale, _ = strconv.ParseFloat(factor, 64)
+	}
+}
+
+// renewed returns the fields in base units, keyed by their legacy fields.
+var renewed = sync.OnceValue(func() map[ID]Field {
+	out := map[ID]Field{}
+	for _, f := range fields() {
+		if f.LegacyField != 0 {
+			out[f.LegacyField] = f
+		}
+	}
+	return out
+})
+
+// Renewed returns the field with the value of f in DCGM 4.7: the field in a base unit if there is
+// one, otherwise f.
+func Renewed(f Field) Field {
+	if base, ok := renewed()[f.ID]; ok {
+		return base
+	}
+	return f
+}
 
 // ByName returns the field with a name, which may be a name from any version of DCGM.
 func ByName(name string) (Field, bool) {
@@ -124,34 +131,5 @@ func All() iter.Seq[Field] {
 				return
 			}
 		}
-	}
-}
-
-// The factors that convert MHz, mJ and percent to base units.
-const (
-	hertz  = 1e6
-	joules = 1e-3
-	ratio  = 1e-2
-)
-
-// Renamed returns the name of a field in DCGM 4.7, and the factor of its value there. DCGM 4.7
-// serves the metrics of the default list in base units. Its names are known only for fields from
-// 1600 on, and for fields that 4.6 renamed. Other fields keep name and unit.
-func Renamed(f Field) (name string, scale float64) {
-	switch f.ID {
-	case telemetry.DCGM_FI_DEV_SM_CLOCK:
-		return "DCGM_FI_DEV_SM_CLOCK_HERTZ", hertz
-	case telemetry.DCGM_FI_DEV_MEM_CLOCK:
-		return "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", hertz
-	case telemetry.DCGM_FI_DEV_VIDEO_CLOCK:
-		return "DCGM_FI_DEV_VIDEO_CLOCK_HERTZ", hertz
-	case telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION:
-		return "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", joules
-	case telemetry.DCGM_FI_DEV_FAN_SPEED:
-		return "DCGM_FI_DEV_FAN_SPEED_RATIO", ratio
-	case telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO:
-		return f.Name, ratio
-	default:
-		return f.Name, 1
 	}
 }

@@ -13,7 +13,7 @@ import (
 // TestNamesInCode writes the constants of package telemetry with -update.
 func TestNamesInCode(t *testing.T) {
 	code := "// Code generated from the fields of package field by \"go generate\". DO NOT EDIT.\n\npackage telemetry\n\n" +
-		"// The fields of DCGM, by their names in DCGM 4.6.\nconst (\n"
+		"// The fields of DCGM, by their names in DCGM 4.7.\nconst (\n"
 	for f := range field.All() {
 		code += fmt.Sprintf("%s Field = %d\n", f.Name, f.ID)
 	}
@@ -37,6 +37,10 @@ func TestNamed(t *testing.T) {
 		{"dcgm_gpu_temp", 150, 150, 1, "DCGM_FI_DEV_GPU_TEMP"},
 		{"DCGM_FI_DEV_SM_CLOCK", 100, 100, 1, "DCGM_FI_DEV_SM_CLOCK"},
 		{"DCGM_FI_DEV_SM_CLOCK_HERTZ", 1603, 100, 1e6, "DCGM_FI_DEV_SM_CLOCK_HERTZ"},
+		{"DCGM_FI_DEV_GPU_UTIL", 203, 203, 1, "DCGM_FI_DEV_GPU_UTIL"},
+		{"DCGM_FI_DEV_GPU_UTIL_RATIO", 1613, 203, 1e-2, "DCGM_FI_DEV_GPU_UTIL_RATIO"},
+		{"DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL", 1617, 240, 1e-9, "DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL"},
+		{"DCGM_FI_DEV_FB_USED_BYTES", 1627, 1627, 1, "DCGM_FI_DEV_FB_USED_BYTES"},
 		{"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", 1611, 156, 1e-3, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"},
 	} {
 		f, ok := field.ByName(c.name)
@@ -49,31 +53,58 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// Each name stands for one field, and each field that DCGM 4.7 renames has a name of its own there.
+// Each name stands for one field, and each field in a base unit has a legacy field of the same kind.
 func TestNamesAreUnique(t *testing.T) {
-	names, renamed := map[string]field.ID{}, map[string]field.ID{}
-	fields := 0
+	names, byID, renewed := map[string]field.ID{}, map[field.ID]field.Field{}, map[field.ID]field.ID{}
 	for f := range field.All() {
-		fields++
+		byID[f.ID] = f
 		for _, name := range append([]string{f.Name}, f.Earlier...) {
 			if other, twice := names[name]; twice {
 				t.Errorf("%s is the name of %d and %d", name, other, f.ID)
 			}
 			names[name] = f.ID
 		}
-		if f.ValueFrom != f.ID {
+	}
+	if len(byID) < 600 {
+		t.Errorf("%d fields", len(byID))
+	}
+	for id, f := range byID {
+		if (id >= 1600) != (f.LegacyField != 0) || f.Scale <= 0 {
+			t.Errorf("%s: legacy field %d, scale %g", f.Name, f.LegacyField, f.Scale)
+		}
+		if f.LegacyField == 0 {
 			continue
 		}
-		name, scale := field.Renamed(f)
-		if other, twice := renamed[name]; twice || scale <= 0 {
-			t.Errorf("%s is the new name of %d and %d, times %g", name, other, f.ID, scale)
+		if other, twice := renewed[f.LegacyField]; twice {
+			t.Errorf("%d and %d hold the value of %d", other, f.ID, f.LegacyField)
 		}
-		renamed[name] = f.ID
-		if base, ok := field.ByName(name); !ok || base.ValueFrom != f.ID {
-			t.Errorf("%s, the new name of %s, is not a name of its value", name, f.Name)
+		renewed[f.LegacyField] = f.ID
+		legacy, ok := byID[f.LegacyField]
+		if !ok || legacy.Instance != f.Instance || field.Renewed(legacy).ID != f.ID {
+			t.Errorf("%s holds the value of %s, which becomes %s", f.Name, legacy.Name, field.Renewed(legacy).Name)
 		}
 	}
-	if fields < 600 {
-		t.Errorf("%d fields", fields)
+}
+
+// The fields in base units are those of DCGM 4.7 (dcgm_fields.h, 1600 to 1649).
+func TestFieldsInBaseUnits(t *testing.T) {
+	for legacy, want := range map[string]string{
+		"DCGM_FI_DEV_GPU_UTIL":               "DCGM_FI_DEV_GPU_UTIL_RATIO",
+		"DCGM_FI_DEV_MEM_COPY_UTIL":          "DCGM_FI_DEV_MEMORY_UTIL_RATIO",
+		"DCGM_FI_DEV_ENC_UTIL":               "DCGM_FI_DEV_ENC_UTIL_RATIO",
+		"DCGM_FI_DEV_DEC_UTIL":               "DCGM_FI_DEV_DEC_UTIL_RATIO",
+		"DCGM_FI_DEV_POWER_VIOLATION":        "DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL",
+		"DCGM_FI_DEV_FB_TOTAL":               "DCGM_FI_DEV_FB_CAPACITY_BYTES",
+		"DCGM_FI_DEV_FB_RESERVED":            "DCGM_FI_DEV_FB_RESERVED_BYTES",
+		"DCGM_FI_DEV_NVLINK_BANDWIDTH_L0":    "DCGM_FI_DEV_NVLINK_THROUGHPUT_L0_BYTES_PER_SECOND",
+		"DCGM_FI_DEV_NVLINK_BANDWIDTH_L6":    "DCGM_FI_DEV_NVLINK_THROUGHPUT_L6_BYTES_PER_SECOND",
+		"DCGM_FI_DEV_NVLINK_BANDWIDTH_L17":   "DCGM_FI_DEV_NVLINK_THROUGHPUT_L17_BYTES_PER_SECOND",
+		"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL": "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND",
+		"DCGM_FI_DEV_POWER_USAGE":            "DCGM_FI_DEV_BOARD_POWER_WATTS",
+	} {
+		f, ok := field.ByName(legacy)
+		if got := field.Renewed(f).Name; !ok || got != want {
+			t.Errorf("%s becomes %s, want %s", legacy, got, want)
+		}
 	}
 }

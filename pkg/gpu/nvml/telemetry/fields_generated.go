@@ -2,7 +2,7 @@
 
 package telemetry
 
-// The fields of DCGM, by their names in DCGM 4.6.
+// The fields of DCGM, by their names in DCGM 4.7.
 const (
 	DCGM_FI_SYSTEM_DRIVER_VERSION                                     Field = 1
 	DCGM_FI_SYSTEM_NVML_VERSION                                       Field = 2
@@ -93,7 +93,7 @@ const (
 	DCGM_FI_DEV_PCIE_TX_THROUGHPUT                                    Field = 200
 	DCGM_FI_DEV_PCIE_RX_THROUGHPUT                                    Field = 201
 	DCGM_FI_DEV_PCIE_REPLAY_TOTAL                                     Field = 202
-	DCGM_FI_DEV_GPU_UTIL_RATIO                                        Field = 203
+	DCGM_FI_DEV_GPU_UTIL                                              Field = 203
 	DCGM_FI_DEV_MEM_COPY_UTIL                                         Field = 204
 	DCGM_FI_DEV_PROCESS_ACCOUNTING_STATS                              Field = 205
 	DCGM_FI_DEV_ENC_UTIL                                              Field = 206
@@ -605,7 +605,7 @@ const (
 	DCGM_FI_DEV_NVLINK_COUNT_FEC_HISTORY_14                           Field = 1418
 	DCGM_FI_DEV_NVLINK_COUNT_FEC_HISTORY_15                           Field = 1419
 	DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS                   Field = 1420
-	DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS                     Field = 1421
+	DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_COUNT_NS               Field = 1421
 	DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS              Field = 1422
 	DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS              Field = 1423
 	DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS        Field = 1424
@@ -657,4 +657,41 @@ const (
 	DCGM_FI_DEV_VIDEO_MAX_CLOCK_HERTZ                                 Field = 1610
 	DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL                               Field = 1611
 	DCGM_FI_DEV_FAN_SPEED_RATIO                                       Field = 1612
+	DCGM_FI_DEV_GPU_UTIL_RATIO                                        Field = 1613
+	DCGM_FI_DEV_MEMORY_UTIL_RATIO                                     Field = 1614
+	DCGM_FI_DEV_ENC_UTIL_RATIO                                        Field = 1615
+	DCGM_FI_DEV_DEC_UTIL_RATIO                                        Field = 1616
+	DCGM_FI_DEV_GPU_POWER_THROTTLE_SECONDS_TOTAL                      Field = 1617
+	DCGM_FI_DEV_GPU_THERMAL_THROTTLE_SECONDS_TOTAL                    Field = 1618
+	DCGM_FI_DEV_GPU_SYNC_BOOST_THROTTLE_SECONDS_TOTAL                 Field = 1619
+	DCGM_FI_DEV_GPU_LIMIT_THROTTLE_SECONDS_TOTAL                      Field = 1620
+	DCGM_FI_DEV_GPU_LOW_UTIL_THROTTLE_SECONDS_TOTAL                   Field = 1621
+	DCGM_FI_DEV_GPU_RELIABILITY_THROTTLE_SECONDS_TOTAL                Field = 1622
+	DCGM_FI_DEV_GPU_APP_THROTTLE_SECONDS_TOTAL                        Field = 1623
+	DCGM_FI_DEV_GPU_BASE_THROTTLE_SECONDS_TOTAL                       Field = 1624
+	DCGM_FI_DEV_FB_CAPACITY_BYTES                                     Field = 1625
+	DCGM_FI_DEV_FB_FREE_BYTES                                         Field = 1626
+	DCGM_FI_DEV_FB_USED_BYTES                                         Field = 1627
+	DCGM_FI_DEV_FB_RESERVED_BYTES                                     Field = 1628
+	DCGM_FI_DEV_C2C_MAX_BANDWIDTH_BYTES_PER_SECOND                    Field = 1629
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L0_BYTES_PER_SECOND                 Field = 1630
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L1_BYTES_PER_SECOND                 Field = 1631
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L2_BYTES_PER_SECOND                 Field = 1632
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L3_BYTES_PER_SECOND                 Field = 1633
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L4_BYTES_PER_SECOND                 Field = 1634
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L5_BYTES_PER_SECOND                 Field = 1635
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L6_BYTES_PER_SECOND                 Field = 1636
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L7_BYTES_PER_SECOND                 Field = 1637
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L8_BYTES_PER_SECOND                 Field = 1638
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L9_BYTES_PER_SECOND                 Field = 1639
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L10_BYTES_PER_SECOND                Field = 1640
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L11_BYTES_PER_SECOND                Field = 1641
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L12_BYTES_PER_SECOND                Field = 1642
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L13_BYTES_PER_SECOND                Field = 1643
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L14_BYTES_PER_SECOND                Field = 1644
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L15_BYTES_PER_SECOND                Field = 1645
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L16_BYTES_PER_SECOND                Field = 1646
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_L17_BYTES_PER_SECOND                Field = 1647
+	DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND                    Field = 1648
+	DCGM_FI_DEV_VGPU_FB_USED_BYTES                                    Field = 1649
 )

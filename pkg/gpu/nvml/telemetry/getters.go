@@ -14,6 +14,16 @@ type getter struct {
 	// after slowPeriod.
 	static bool
 	read   func(d nvml.Device, put func(Field, float64)) error
+	// readNode replaces read for values of the node.
+	readNode func(l nvml.Library, put func(Field, float64)) error
+}
+
+// call makes the call.
+func (g getter) call(l nvml.Library, d nvml.Device, put func(Field, float64)) error {
+	if g.readNode != nil {
+		return g.readNode(l, put)
+	}
+	return g.read(d, put)
 }
 
 // oneValue returns a getter of one value, which is multiplied by scale.
@@ -79,7 +89,7 @@ func getters() []getter {
 		oneValue("nvmlDeviceGetPerformanceState", DCGM_FI_DEV_GPU_PSTATE, 1, nvml.Device.PerformanceState),
 		oneValue("nvmlDeviceGetFanSpeed", DCGM_FI_DEV_FAN_SPEED, 1, nvml.Device.FanSpeed),
 		oneValue("nvmlDeviceGetPcieReplayCounter", DCGM_FI_DEV_PCIE_REPLAY_TOTAL, 1, nvml.Device.PCIeReplays),
-		{symbol: "nvmlDeviceGetUtilizationRates", fields: []Field{DCGM_FI_DEV_GPU_UTIL_RATIO, DCGM_FI_DEV_MEM_COPY_UTIL}, read: utilization},
+		{symbol: "nvmlDeviceGetUtilizationRates", fields: []Field{DCGM_FI_DEV_GPU_UTIL, DCGM_FI_DEV_MEM_COPY_UTIL}, read: utilization},
 		oneValue("nvmlDeviceGetEncoderUtilization", DCGM_FI_DEV_ENC_UTIL, 1, nvml.Device.EncoderUtilization),
 		oneValue("nvmlDeviceGetDecoderUtilization", DCGM_FI_DEV_DEC_UTIL, 1, nvml.Device.DecoderUtilization),
 		{symbol: "nvmlDeviceGetCurrPcieLinkGeneration", fields: []Field{DCGM_FI_DEV_PCIE_LINK_GEN, DCGM_FI_DEV_PCIE_LINK_WIDTH}, read: pcieLink},
@@ -93,13 +103,15 @@ func getters() []getter {
 		})),
 		{symbol: "nvmlDeviceGetGridLicensableFeatures_v4", fields: []Field{DCGM_FI_DEV_VGPU_LICENSE_STATUS}, static: true, read: licence},
 		{symbol: "nvmlDeviceGetMigMode", fields: []Field{DCGM_FI_DEV_MIG_MODE}, read: migMode},
-	}, linkErrors()...)
+		pcieRate(DCGM_FI_DEV_PCIE_TX_THROUGHPUT, gonvml.PCIE_UTIL_TX_BYTES),
+		pcieRate(DCGM_FI_DEV_PCIE_RX_THROUGHPUT, gonvml.PCIE_UTIL_RX_BYTES),
+	}, append(identity(), linkErrors()...)...)
 }
 
 func utilization(d nvml.Device, put func(Field, float64)) error {
 	u, err := d.Utilization()
 	if err == nil {
-		put(DCGM_FI_DEV_GPU_UTIL_RATIO, float64(u.Gpu))
+		put(DCGM_FI_DEV_GPU_UTIL, float64(u.Gpu))
 		put(DCGM_FI_DEV_MEM_COPY_UTIL, float64(u.Memory))
 	}
 	return err
@@ -165,34 +177,4 @@ func migMode(d nvml.Device, put func(Field, float64)) error {
 		put(DCGM_FI_DEV_MIG_MODE, float64(current))
 	}
 	return err
-}
-
-// memoryFields returns the fields that memory puts.
-func memoryFields() []Field {
-	return []Field{DCGM_FI_DEV_FB_TOTAL, DCGM_FI_DEV_FB_FREE, DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_FB_RESERVED, DCGM_FI_DEV_FB_USED_RATIO}
-}
-
-const symMemory = "nvmlDeviceGetMemoryInfo_v2"
-
-// memory reads the memory of a GPU or MIG device, in MiB. Drivers before 510 count reserved memory
-// as used, and do not report its size.
-func memory(d nvml.Device, put func(Field, float64)) error {
-	m, err := d.MemoryInfoV2()
-	if nvml.Missing(err) {
-		var old gonvml.Memory
-		old, err = d.MemoryInfo()
-		m.Total, m.Free, m.Used = old.Total, old.Free, old.Used
-	} else if err == nil {
-		put(DCGM_FI_DEV_FB_RESERVED, float64(m.Reserved/mebibyte))
-	}
-	if err != nil {
-		return err
-	}
-	put(DCGM_FI_DEV_FB_TOTAL, float64(m.Total/mebibyte))
-	put(DCGM_FI_DEV_FB_FREE, float64(m.Free/mebibyte))
-	put(DCGM_FI_DEV_FB_USED, float64(m.Used/mebibyte))
-	if usable := m.Total - m.Reserved; usable > 0 && m.Reserved <= m.Total {
-		put(DCGM_FI_DEV_FB_USED_RATIO, float64(m.Used)/float64(usable))
-	}
-	return nil
 }

@@ -36,7 +36,7 @@ func (r *reading) read() error {
 		if g.static {
 			into = s.static
 		}
-		err := g.read(s.device, r.into(into))
+		err := g.call(r.span.Library(), s.device, r.into(into))
 		if g.static && err == nil {
 			s.known[g.fields[0]] = true
 		}

@@ -66,7 +66,7 @@ type Sampler struct {
 	// counters outlive a span, because a driver that was loaded again counts from zero.
 	counters  map[Field]*counter
 	processes processes
-	bandwidth *rate
+	rates     map[Field]*rate
 }
 
 // instance is a GPU instance. device is the first MIG device in it, or invalid if it has none.
@@ -82,7 +82,7 @@ func New(cfg Config) *Sampler {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	s := &Sampler{cfg: cfg, wanted: map[Field]bool{}, counters: map[Field]*counter{}, bandwidth: &rate{}}
+	s := &Sampler{cfg: cfg, wanted: map[Field]bool{}, counters: map[Field]*counter{}, rates: map[Field]*rate{}}
 	for _, f := range cfg.Fields {
 		s.wanted[f] = true
 	}
@@ -96,8 +96,8 @@ type plan struct {
 	// memory is set if one of the memory fields is wanted.
 	memory bool
 	values []fieldSource
-	// rated is set if DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL is wanted. It is derived from values.
-	rated bool
+	// rates are the wanted rates of NVLinks. They are derived from values.
+	rates []linkRate
 	units []unit
 	texts []textSource
 }
@@ -108,11 +108,14 @@ func newPlan(wanted map[Field]bool) plan {
 	p := plan{getters: getters(), values: fieldValues(), units: units(), texts: texts()}
 	p.getters = slices.DeleteFunc(p.getters, func(g getter) bool { return !slices.ContainsFunc(g.fields, is) })
 	p.memory = slices.ContainsFunc(memoryFields(), is)
-	p.rated = wanted[DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL]
-	p.values = slices.DeleteFunc(p.values, func(n fieldSource) bool {
-		link := n.field == NVLinkTxBytes || n.field == NVLinkRxBytes
-		return !is(n.field) && !(p.rated && link)
-	})
+	counted := map[Field]bool{}
+	for _, l := range linkRates() {
+		if is(l.megabytes) || is(l.bytes) {
+			p.rates = append(p.rates, l)
+			counted[l.tx], counted[l.rx] = true, true
+		}
+	}
+	p.values = slices.DeleteFunc(p.values, func(n fieldSource) bool { return !is(n.field) && !counted[n.field] })
 	p.units = slices.DeleteFunc(p.units, func(u unit) bool { return !is(u.field) })
 	p.texts = slices.DeleteFunc(p.texts, func(t textSource) bool { return !is(t.field) })
 	return p

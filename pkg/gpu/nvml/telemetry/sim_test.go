@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -91,12 +92,20 @@ func TestValues(t *testing.T) {
 		"0.utilization-encoder=5", "0.utilization-decoder=6", "0.pcie-replays=3", "0.ecc-volatile-dram-uncorrected=2", "0.remap-uncorrected=1")
 	got := r.sample(false).GPU
 	for f, want := range map[telemetry.Field]float64{
-		telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS: 61, telemetry.DCGM_FI_DEV_MEMORY_TEMP_CELSIUS: 77, 157: 300.5, telemetry.DCGM_FI_DEV_SM_CLOCK: 1755, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO: 40, 204: 11,
-		206: 5, 207: 6, 202: 3, 311: 2, 393: 1, telemetry.DCGM_FI_DEV_FB_TOTAL: 81559,
+		telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS: 61, telemetry.DCGM_FI_DEV_MEMORY_TEMP_CELSIUS: 77, 157: 300.5, telemetry.DCGM_FI_DEV_SM_CLOCK: 1755, telemetry.DCGM_FI_DEV_GPU_UTIL: 40, 204: 11,
+		206: 5, 207: 6, 202: 3, 311: 2, 393: 1, telemetry.DCGM_FI_DEV_FB_TOTAL: 81559, telemetry.DCGM_FI_DEV_FB_CAPACITY_BYTES: 81559 << 20,
+		telemetry.DCGM_FI_DEV_NVML_INDEX: 0, telemetry.DCGM_FI_DEV_GPU_MINOR_NUMBER: 0, telemetry.DCGM_FI_SYSTEM_GPU_QUANTITY: 1,
+		telemetry.DCGM_FI_CUDA_GPU_COMPUTE_CAPABILITY: 9 << 16, telemetry.DCGM_FI_DEV_ECC_MODE: 1, telemetry.DCGM_FI_DEV_GPU_COMPUTE_MODE: 0,
 	} {
 		if got[f] != want {
 			t.Errorf("field %d is %g, want %g", f, got[f], want)
 		}
+	}
+	if v, ok := got[telemetry.DCGM_FI_DEV_GPU_MINOR_NUMBER]; !ok || v != 0 {
+		t.Errorf("minor number %g %t", v, ok)
+	}
+	if v := got[telemetry.DCGM_FI_CUDA_DRIVER_VERSION]; v < 12_000 || math.Mod(v, 100) != 0 {
+		t.Errorf("CUDA %g, want the major version in the thousands and the minor one in the hundreds", v)
 	}
 	if _, ok := got[telemetry.DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL]; ok {
 		t.Error("a rate after one reading")
@@ -155,7 +164,7 @@ func TestCountersAndGPM(t *testing.T) {
 }
 
 func TestGPUInstances(t *testing.T) {
-	r := newRig(t, "h100-80", telemetry.DCGM_FI_DEV_FB_TOTAL, telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO, telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO)
+	r := newRig(t, "h100-80", telemetry.DCGM_FI_DEV_FB_TOTAL, telemetry.DCGM_FI_DEV_GPU_UTIL, telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS, telemetry.DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO)
 	if s := r.sample(false); len(s.Instances) > 0 || s.GPU[telemetry.DCGM_FI_DEV_FB_TOTAL] == 0 {
 		t.Errorf("an undivided GPU: %+v", s)
 	}
@@ -172,12 +181,12 @@ func TestGPUInstances(t *testing.T) {
 			t.Errorf("instance %d: %v", id, v)
 		}
 	}
-	if _, ok := s.GPU[telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS]; !ok || s.Absent[telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO] == "" {
+	if _, ok := s.GPU[telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS]; !ok || s.Absent[telemetry.DCGM_FI_DEV_GPU_UTIL] == "" {
 		t.Errorf("the whole GPU: %v, absent %v", s.GPU, s.Absent)
 	}
 	r.node.Run("mig destroy", "0")
 	r.node.Run("mig mode", "0", "off")
-	if s := r.sample(false); len(s.Instances) > 0 || s.Absent[telemetry.DCGM_FI_DEV_GPU_UTIL_RATIO] != "" {
+	if s := r.sample(false); len(s.Instances) > 0 || s.Absent[telemetry.DCGM_FI_DEV_GPU_UTIL] != "" {
 		t.Errorf("undivided again: %+v", s)
 	}
 }

@@ -48,10 +48,6 @@ func fieldValues() []fieldSource {
 		{field: DCGM_FI_DEV_ROW_REMAP_PENDING, id: gonvml.FI_DEV_REMAPPED_PENDING, scale: 1},
 		{field: PCIeTxBytes, id: gonvml.FI_DEV_PCIE_COUNT_TX_BYTES, scale: 1, counts: true},
 		{field: PCIeRxBytes, id: gonvml.FI_DEV_PCIE_COUNT_RX_BYTES, scale: 1, counts: true},
-		{field: NVLinkTxBytes, id: gonvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, scope: allLinks, scale: 1024, counts: true},
-		{field: NVLinkRxBytes, id: gonvml.FI_DEV_NVLINK_THROUGHPUT_DATA_RX, scope: allLinks, scale: 1024, counts: true},
-		{field: NVLinkTxBytes, id: gonvml.FI_DEV_NVLINK_COUNT_XMIT_BYTES, scope: allLinks, scale: 1, counts: true},
-		{field: NVLinkRxBytes, id: gonvml.FI_DEV_NVLINK_COUNT_RCV_BYTES, scope: allLinks, scale: 1, counts: true},
 		{field: ThrottledPowerCap, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP, scale: 1},
 		{field: ThrottledSyncBoost, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST, scale: 1},
 		{field: ThrottledSWThermal, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, scale: 1},
@@ -59,12 +55,13 @@ func fieldValues() []fieldSource {
 		{field: ThrottledPowerBrake, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, scale: 1},
 		{field: DCGM_FI_DEV_GPU_RECOVERY_ACTION, id: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION, scale: 1},
 		{field: DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP, scale: 1},
-		{field: DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_NS, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST, scale: 1},
+		{field: DCGM_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST_COUNT_NS, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST, scale: 1},
 		{field: DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, scale: 1},
 		{field: DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN, scale: 1},
 		{field: DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS, id: gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, scale: 1},
 		{field: DCGM_FI_DEV_PCIE_CORRECTABLE_ERROR_TOTAL, id: gonvml.FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS, scale: 1},
-	}, linkValues()...)
+		{field: DCGM_FI_DEV_C2C_LINK_QUANTITY, id: gonvml.FI_DEV_C2C_LINK_COUNT, scale: 1},
+	}, append(linkCounters(), linkValues()...)...)
 }
 
 const symFieldValues = "nvmlDeviceGetFieldValues"
@@ -81,6 +78,7 @@ func texts() []textSource {
 		{DCGM_FI_DEV_GPU_NAME, "nvmlDeviceGetName", nvml.Device.Name},
 		{DCGM_FI_DEV_BOARD_SERIAL, "nvmlDeviceGetSerial", nvml.Device.Serial},
 		{DCGM_FI_DEV_GPU_UUID, "nvmlDeviceGetUUID", nvml.Device.UUID},
+		{DCGM_FI_DEV_PCI_BUS_ID, "nvmlDeviceGetPciInfo_v3", nvml.Device.PCIBusID},
 		{DCGM_FI_DEV_INFOROM_OEM_VERSION, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_OEM)},
 		{DCGM_FI_DEV_INFOROM_ECC_VERSION, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_ECC)},
 		{DCGM_FI_DEV_INFOROM_POWER_VERSION, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_POWER)},
@@ -103,13 +101,15 @@ type Source struct {
 	GPM bool
 	// Text says that the value is text.
 	Text bool
+	// Static says that the value does not change while the driver runs.
+	Static bool
 }
 
 // SourceOf returns the source of a field's value, and false if NVML does not have the value.
 func SourceOf(f Field) (Source, bool) {
 	for _, g := range getters() {
 		if slices.Contains(g.fields, f) {
-			return Source{Call: g.symbol}, true
+			return Source{Call: g.symbol, Static: g.static}, true
 		}
 	}
 	if slices.Contains(memoryFields(), f) {
@@ -130,8 +130,10 @@ func SourceOf(f Field) (Source, bool) {
 			return Source{Call: t.symbol, Text: true}, true
 		}
 	}
-	if f == DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL {
-		return Source{Call: symFieldValues, ID: gonvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX}, true
+	for _, l := range linkRates() {
+		if f == l.megabytes || f == l.bytes {
+			return Source{Call: symFieldValues, ID: gonvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX}, true
+		}
 	}
 	return Source{}, false
 }

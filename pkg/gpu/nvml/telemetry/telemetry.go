@@ -35,6 +35,10 @@ const (
 	PeerStatus
 )
 
+// linkBytes is the first of two fields for each NVLink. They count the bytes of data that the GPU sent
+// and received over this link.
+const linkBytes Field = 20_100
+
 // Values are values by field, in the units of DCGM.
 type Values map[Field]float64
 

@@ -43,7 +43,23 @@ func units() []unit {
 		{field: DCGM_FI_PROF_INT_UTIL_RATIO, id: gonvml.GPM_METRIC_INTEGER_UTIL, scale: percent},
 		{field: DCGM_FI_PROF_NVOFA_UTIL_0_RATIO, id: gonvml.GPM_METRIC_NVOFA_0_UTIL, scale: percent},
 		{field: DCGM_FI_PROF_NVOFA_UTIL_1_RATIO, id: gonvml.GPM_METRIC_NVOFA_1_UTIL, scale: percent},
-	}, eightUnits(DCGM_FI_PROF_NVDEC_UTIL_0_RATIO, gonvml.GPM_METRIC_NVDEC_0_UTIL), eightUnits(DCGM_FI_PROF_NVJPG_UTIL_0_RATIO, gonvml.GPM_METRIC_NVJPG_0_UTIL))
+		{field: DCGM_FI_PROF_C2C_TX_ALL_BYTES, id: gonvml.GPM_METRIC_C2C_TOTAL_TX_PER_SEC, scale: perSecond, whole: true},
+		{field: DCGM_FI_PROF_C2C_TX_DATA_BYTES, id: gonvml.GPM_METRIC_C2C_DATA_TX_PER_SEC, scale: perSecond, whole: true},
+		{field: DCGM_FI_PROF_C2C_RX_ALL_BYTES, id: gonvml.GPM_METRIC_C2C_TOTAL_RX_PER_SEC, scale: perSecond, whole: true},
+		{field: DCGM_FI_PROF_C2C_RX_DATA_BYTES, id: gonvml.GPM_METRIC_C2C_DATA_RX_PER_SEC, scale: perSecond, whole: true},
+	}, linkUnits(), eightUnits(DCGM_FI_PROF_NVDEC_UTIL_0_RATIO, gonvml.GPM_METRIC_NVDEC_0_UTIL), eightUnits(DCGM_FI_PROF_NVJPG_UTIL_0_RATIO, gonvml.GPM_METRIC_NVJPG_0_UTIL))
+}
+
+// linkUnits returns the units of each NVLink. DCGM has the sent bytes first, GPM the received ones.
+func linkUnits() []unit {
+	var out []unit
+	for i := range mostLinks {
+		tx, rx := DCGM_FI_PROF_NVLINK_L0_TX_BYTES+Field(2*i), DCGM_FI_PROF_NVLINK_L0_RX_BYTES+Field(2*i) //nolint:gosec // below 36
+		out = append(out,
+			unit{field: tx, id: gonvml.GPM_METRIC_NVLINK_L0_TX_PER_SEC + gonvml.GpmMetricId(2*i), scale: perSecond, whole: true},
+			unit{field: rx, id: gonvml.GPM_METRIC_NVLINK_L0_RX_PER_SEC + gonvml.GpmMetricId(2*i), scale: perSecond, whole: true})
+	}
+	return out
 }
 
 // eightUnits returns the units of eight engines of one kind.

@@ -35,6 +35,9 @@ func (r *reading) fieldValues() error {
 	for i, v := range values {
 		n := asked[i]
 		if ret := gonvml.Return(v.NvmlReturn); ret != gonvml.SUCCESS {
+			if ret == gonvml.ERROR_INVALID_ARGUMENT && n.field >= linkBytes {
+				ret = gonvml.ERROR_NOT_SUPPORTED // the GPU does not have this link
+			}
 			refused[n.field] = ret
 			continue
 		}
@@ -58,32 +61,8 @@ func (r *reading) fieldValues() error {
 			return err
 		}
 	}
-	if s.plan.rated {
-		r.linkRate(refused)
-	}
+	r.linkRates(refused)
 	return nil
-}
-
-// linkRate derives DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL, a rate in MB/s, from the counters of both
-// directions. As in DCGM, a kilobyte has 1,024 bytes and a megabyte 1,000 kilobytes.
-func (r *reading) linkRate(refused map[Field]gonvml.Return) {
-	v := r.sample.GPU
-	tx, sends := v[NVLinkTxBytes]
-	rx, receives := v[NVLinkRxBytes]
-	if !sends || !receives {
-		if ret, ok := refused[NVLinkTxBytes]; ok {
-			_ = r.checkCall(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL) // it was seen before
-		}
-	} else if perSecond, ok := r.sampler.bandwidth.next(tx+rx, r.sample.At); ok {
-		v.put(DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL, math.Floor(perSecond/1024/1000))
-	} else {
-		r.sample.Begun = true
-	}
-	for _, f := range []Field{NVLinkTxBytes, NVLinkRxBytes} {
-		if !r.sampler.wanted[f] {
-			delete(v, f)
-		}
-	}
 }
 
 // decode returns the value of a field value, and false for an unknown type.
