@@ -82,6 +82,7 @@ func Parse(data []byte) ([]Metric, []Problem, error) {
 	if len(data) > Limit {
 		return nil, nil, fmt.Errorf("the list has %d bytes, more than %d", len(data), Limit)
 	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // a byte-order mark
 	p := parser{csv: csv.NewReader(bytes.NewReader(data)), seen: map[string]int{}}
 	p.csv.Comment = '#'
 	p.csv.FieldsPerRecord = -1
@@ -173,7 +174,7 @@ func metric(record []string) (m Metric, reason string) {
 	case !m.Field.Text && m.Type == Label:
 		return m, m.Name + ": a number cannot be a label"
 	case !Served(m.Field):
-		return m, m.Name + ": NVML does not have this value"
+		return m, m.Name + ": this exporter does not serve it"
 	}
 	return m, ""
 }

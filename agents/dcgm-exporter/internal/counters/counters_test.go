@@ -91,6 +91,13 @@ func TestBadLinesAreNamedAndTheRestIsServed(t *testing.T) {
 	}
 }
 
+func TestAByteOrderMarkIsNotPartOfTheFirstName(t *testing.T) {
+	metrics, problems, err := counters.Parse([]byte("\ufeffDCGM_FI_DEV_FB_USED, gauge, used\n"))
+	if err != nil || len(problems) > 0 || len(metrics) != 1 || metrics[0].Name != "DCGM_FI_DEV_FB_USED" {
+		t.Error(metrics, problems, err)
+	}
+}
+
 func TestAListWithoutMetricsIsAnError(t *testing.T) {
 	for _, data := range []string{"", "# nothing\n", "garbage", strings.Repeat("x", counters.Limit+1)} {
 		if metrics, _, err := counters.Parse([]byte(data)); err == nil {
