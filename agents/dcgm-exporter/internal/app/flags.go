@@ -151,6 +151,10 @@ func ignoredFlags() []cli.Flag {
 		always   = "the exporter always notices added and removed GPUs"
 	)
 	return []cli.Flag{
+		agent.IgnoredSwitch("enable-exporter-metrics", "DCGM_EXPORTER_ENABLE_EXPORTER_METRICS", "the exporter always serves metrics of itself"),
+		agent.Ignored("container-labels", "DCGM_EXPORTER_CONTAINER_LABELS", "the exporter has the labels of pods only"),
+		agent.Ignored("container-runtime-socket", "DCGM_CONTAINER_RUNTIME_SOCKET", "the exporter does not ask the container engine"),
+		agent.Ignored("config-file", "DCGM_EXPORTER_CONFIG_FILE", "set flags or environment variables"),
 		agent.Ignored("remote-hostengine-info", "DCGM_REMOTE_HOSTENGINE_INFO", noEngine, "r"),
 		agent.IgnoredSwitch("enable-dcgm-log", "DCGM_EXPORTER_ENABLE_DCGM_LOG", noEngine),
 		agent.Ignored("dcgm-log-level", "DCGM_EXPORTER_DCGM_LOG_LEVEL", noEngine),
