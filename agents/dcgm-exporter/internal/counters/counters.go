@@ -171,8 +171,8 @@ func metric(record []string) (m Metric, reason string) {
 	switch {
 	case m.Field.Text && m.Type != Label:
 		return m, m.Name + ": its value is text: the type must be label"
-	case !m.Field.Text && m.Type == Label:
-		return m, m.Name + ": a number cannot be a label"
+	case !m.Field.Text && m.Type == Label && !constant(m.Field):
+		return m, m.Name + ": a number that changes cannot be a label"
 	case !Served(m.Field):
 		return m, m.Name + ": this exporter does not serve it"
 	}
@@ -189,6 +189,12 @@ func Served(f field.Field) bool {
 		_, ok := telemetry.SourceOf(f.ValueFrom)
 		return ok
 	}
+}
+
+// constant reports whether a value does not change while the driver runs.
+func constant(f field.Field) bool {
+	s, ok := telemetry.SourceOf(f.ValueFrom)
+	return ok && s.Static
 }
 
 // quote returns the start of a text from the user, without characters that a terminal interprets.

@@ -69,7 +69,7 @@ func TestBadLinesAreNamedAndTheRestIsServed(t *testing.T) {
 		{"DCGM_FI_DEV_GPU_TEMP", "line 2: 1 values, want 3"},
 		{"DCGM_FI_DEV_GPU_TEMP, gauge, hot, very", "line 2: 4 values, want 3"},
 		{"DCGM_FI_DEV_GPU_TEMP, histogram, x", `line 2: DCGM_FI_DEV_GPU_TEMP: unknown type "histogram"`},
-		{"DCGM_FI_DEV_GPU_TEMP, label, x", "line 2: DCGM_FI_DEV_GPU_TEMP: a number cannot be a label"},
+		{"DCGM_FI_DEV_GPU_TEMP, label, x", "line 2: DCGM_FI_DEV_GPU_TEMP: a number that changes cannot be a label"},
 		{"DCGM_FI_DRIVER_VERSION, gauge, x", "line 2: DCGM_FI_DRIVER_VERSION: its value is text"},
 		{"DCGM_FI_DEV_FB_USED, gauge, again", "line 2: DCGM_FI_DEV_FB_USED is in line 1 already"},
 		{"DCGM_FI_DEV_CPU_UTIL_TOTAL, gauge, x", "line 2: DCGM_FI_DEV_CPU_UTIL_TOTAL"},
@@ -88,6 +88,13 @@ func TestBadLinesAreNamedAndTheRestIsServed(t *testing.T) {
 		if strings.Contains(problems[0].Error(), "\x1b") {
 			t.Errorf("%q: control characters in %q", c.line, problems[0])
 		}
+	}
+}
+
+func TestANumberThatDoesNotChangeCanBeALabel(t *testing.T) {
+	metrics, problems, err := counters.Parse([]byte("DCGM_FI_CUDA_DRIVER_VERSION, label, a\nDCGM_FI_DEV_MINOR_NUMBER, label, b\n"))
+	if err != nil || len(problems) > 0 || len(metrics) != 2 {
+		t.Error(metrics, problems, err)
 	}
 }
 

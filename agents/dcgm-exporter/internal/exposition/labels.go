@@ -124,6 +124,9 @@ func (d *deriver) textLabels(g *GPU) []Label {
 		default:
 			if g.Sample != nil {
 				value = g.Sample.Texts[m.Field.ID]
+				if number, ok := g.Sample.GPU[m.Field.ValueFrom]; ok {
+					value = strconv.FormatFloat(number*m.Field.Scale, 'f', -1, 64)
+				}
 			}
 		}
 		if value != "" {
