@@ -123,6 +123,9 @@ func show(w io.Writer, p *shim.Plan) error {
 	for _, line := range describeEdits(p.Edits) {
 		row("adds", line, "")
 	}
+	for _, w := range p.Warnings {
+		row("warning", text.Printable(w), "")
+	}
 	if names := leftOut(p.Left); len(names) > 0 {
 		row("leaves out", strings.Join(names, ", "), "no capability of the container needs it")
 	}

@@ -167,8 +167,8 @@ func (d *deriver) requestedChannels() (names []string, from string) {
 	return names, variable
 }
 
-// Extra returns the devices that the container gets in addition to its GPUs: MIG capabilities,
-// IMEX channels and optional hardware.
+// Extra returns the devices that the container must get in addition to its GPUs: MIG capabilities
+// and IMEX channels.
 func (r *Request) Extra() []Device {
 	var out []Device
 	for _, c := range []struct {
@@ -182,11 +182,11 @@ func (r *Request) Extra() []Device {
 	for _, number := range r.IMEX {
 		out = append(out, imexDevice("IMEX channel "+number, number))
 	}
-	return append(out, r.Optional()...)
+	return out
 }
 
-// Optional returns the devices of optional hardware. Even the mode legacy gets them from CDI
-// specs.
+// Optional returns the devices of optional hardware, which the node may lack. The container gets
+// them in every mode.
 func (r *Request) Optional() []Device {
 	var out []Device
 	for _, gate := range r.Gates {

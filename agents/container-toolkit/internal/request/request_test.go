@@ -1,6 +1,7 @@
 package request_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func ids(r *request.Request) []string {
 	if r.None {
 		out = append(out, "none")
 	}
-	for _, d := range append(r.Devices, r.Extra()...) {
+	for _, d := range slices.Concat(r.Devices, r.Extra(), r.Optional()) {
 		out = append(out, d.Kind+"="+strings.Join(d.Names, "|"))
 	}
 	return out
@@ -382,7 +383,7 @@ func FuzzDerive(f *testing.F) {
 			}
 			return
 		}
-		for _, d := range append(r.Devices, r.Extra()...) {
+		for _, d := range slices.Concat(r.Devices, r.Extra(), r.Optional()) {
 			if d.Kind == "" || len(d.Names) == 0 || strings.ContainsAny(strings.Join(d.Names, ""), "/ ") {
 				t.Fatalf("device %+v", d)
 			}

@@ -30,8 +30,10 @@ type Plan struct {
 	Devices []inject.Device
 	// Left has the paths in CDI specs that are left out, because the container's driver capabilities do
 	// not need them.
-	Left  []string
-	Edits oci.Edits
+	Left []string
+	// Warnings name requested hardware that the node lacks. The container starts without it.
+	Warnings []string
+	Edits    oci.Edits
 }
 
 // Make returns the plan of a container. If the container is refused, the error has the reason, and
@@ -46,19 +48,20 @@ func Make(c request.Container, t inject.Target, cfg *toolconfig.Config) (*Plan, 
 		return p, err
 	}
 	gpus, extra := p.devices(cfg.Runtime.CDI.DefaultKind)
-	set := inject.Load(cfg.Runtime.CDI.SpecDirs, inject.Kinds(append(gpus, extra...)))
+	set := inject.Load(cfg.Runtime.CDI.SpecDirs, inject.Kinds(slices.Concat(gpus, extra, p.Request.Optional())))
 	p.Mode, p.Reason = p.Request.Mode(cfg.Runtime.Mode, set.HasKind, gpus[0].Kind)
 	switch p.Mode {
 	case toolconfig.ModeCSV:
 		return p, errors.New("inject GPUs in the mode csv: Tegra is not supported: set nvidia-container-runtime.mode to auto in config.toml")
 	case toolconfig.ModeLegacy:
-		gpus, extra = nil, p.Request.Optional()
+		gpus, extra = nil, nil
 	}
 	found, err := set.Resolve(append(gpus, extra...))
 	if err != nil {
 		return p, err
 	}
-	p.Devices = found
+	t.NoGIDs = cfg.Features.NoAdditionalGIDs
+	p.Devices = append(found, p.optional(set, t, cfg)...)
 	if p.Mode == toolconfig.ModeCDI {
 		if err := p.check(); err != nil {
 			return p, err
@@ -67,8 +70,7 @@ func Make(c request.Container, t inject.Target, cfg *toolconfig.Config) (*Plan, 
 			return p, err
 		}
 	}
-	t.NoGIDs = cfg.Features.NoAdditionalGIDs
-	p.Edits, err = t.Edits(found)
+	p.Edits, err = t.Edits(p.Devices)
 	if t.Filter != nil {
 		p.Left = t.Filter.Left
 	}

@@ -116,6 +116,9 @@ func (s *shim) modify(bundle string) error {
 	target := inject.Target{User: spec.User(), UserNamespace: spec.UserNamespace(), Stat: HostNode, Public: HostPublic}
 	plan, err := Make(request.FromSpec(spec), target, s.cfg)
 	s.trace(plan)
+	for _, w := range plan.Warnings {
+		s.log.log(levelWarn, w)
+	}
 	if err != nil || plan.Mode == "" {
 		return err
 	}
