@@ -1,7 +1,9 @@
 package container
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"outrigger.dev/agents/container-toolkit/internal/require"
 )
@@ -33,8 +35,10 @@ func (c Config) CUDA(driver string) string {
 }
 
 // Require returns an error unless the driver and each requested GPU meet all conditions. The
-// conditions have the grammar of the variables NVIDIA_REQUIRE_*.
+// conditions have the grammar of the variables NVIDIA_REQUIRE_*. A blank condition holds: LXD passes
+// one for each container without requirements.
 func (c Config) Require(n *Node, r Request, conditions []string) error {
+	conditions = slices.DeleteFunc(slices.Clone(conditions), func(s string) bool { return strings.TrimSpace(s) == "" })
 	if len(conditions) == 0 {
 		return nil
 	}

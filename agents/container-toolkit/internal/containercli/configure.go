@@ -1,6 +1,7 @@
 package containercli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -49,12 +50,12 @@ func configureCommand() command {
 		} else if len(args) != 1 || *pid <= 0 {
 			return errors.New("name the container: --pid=PID and the path of its root file system")
 		}
-		if !strings.HasPrefix(*ldconfig, "@/") {
+		if *ldconfig != "" && !strings.HasPrefix(*ldconfig, "@/") {
 			return fmt.Errorf("--ldconfig=%s is a program of the container, which would run with the rights of the host: use a program of the host, as in @/sbin/ldconfig", *ldconfig)
 		}
 		to := container.Container{PID: *pid, Rootfs: args[0], NoCgroups: *noCgroups, NoDevices: *noDevices}
 		var err error
-		if to.Compat, err = container.ParseCompatMode(*compat); err != nil {
+		if to.Compat, err = container.ParseCompatMode(cmp.Or(*compat, string(container.CompatLdconfig))); err != nil {
 			return err
 		}
 		r, err := asked.request()

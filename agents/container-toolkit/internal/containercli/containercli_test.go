@@ -121,6 +121,20 @@ func TestOnANode(t *testing.T) {
 			golden.Assert(t, string(out), file+".golden")
 		})
 	}
+	t.Run("empty values", func(t *testing.T) {
+		without, err := n.Command(t.Context(), cli, "configure", "--dry-run", "--device=0").CombinedOutput()
+		assert.NilError(t, err, string(without))
+		for _, name := range []string{"require", "device", "mig-config", "mig-monitor", "imex-channel", "cuda-compat-mode", "ldconfig"} {
+			for _, value := range []string{"", " "} {
+				if value == " " && (name == "cuda-compat-mode" || name == "ldconfig") {
+					continue
+				}
+				out, err := n.Command(t.Context(), cli, "configure", "--dry-run", "--device=0", "--"+name+"="+value).CombinedOutput()
+				assert.NilError(t, err, "--%s=%q: %s", name, value, out)
+				assert.Equal(t, string(out), string(without), name)
+			}
+		}
+	})
 	all, err := n.Command(t.Context(), cli, "list").Output()
 	assert.NilError(t, err)
 	for _, want := range []string{"/dev/nvidia0", "/dev/nvidia1", "/usr/bin/nvidia-smi", "libcuda.so.580.95.05"} {
