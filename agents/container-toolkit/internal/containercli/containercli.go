@@ -8,14 +8,12 @@ package containercli
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 
 	"outrigger.dev/agents/container-toolkit/internal/container"
 	"outrigger.dev/pkg/driverroot"
-	"outrigger.dev/pkg/version"
 )
 
 // program is the name in messages, even if the file has another name.
@@ -57,19 +55,10 @@ func run(args []string, stdout io.Writer, warn func(string)) error {
 		loadModules: f.boolean("load-kmods", "k", "load the driver's kernel modules and make its device nodes if they are missing"),
 	}
 	f.boolean("no-pivot", "n", "no effect: the root file system is never changed")
-	f.text("user", "u", "", "no effect: no process runs as `UID[:GID]`")
+	f.optional("user", "u", "no effect: no process runs as `UID[:GID]`")
 	f.text("ldcache", "l", "", "no effect: the driver root is searched, and its own cache, not `FILE`")
 	f.boolean("no-create-imex-channels", "", "no effect: no IMEX channel is created")
-	showVersion := f.boolean("version", "V", "print the version")
-	err := f.parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		f.help(stdout, commands())
-		return nil
-	case err != nil:
-		return err
-	case *showVersion:
-		_, err := fmt.Fprintf(stdout, "cli-version: %s\n", version.String())
+	if done, err := f.answer(args, stdout, commands()); done || err != nil {
 		return err
 	}
 	for _, c := range commands() {
@@ -84,12 +73,7 @@ func run(args []string, stdout io.Writer, warn func(string)) error {
 }
 
 func (c command) start(g global, args []string, stdout io.Writer) error {
-	err := c.parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		c.help(stdout, nil)
-		return nil
-	}
-	if err != nil {
+	if done, err := c.answer(args, stdout, nil); done || err != nil {
 		return err
 	}
 	log, err := openLog(*g.debug)

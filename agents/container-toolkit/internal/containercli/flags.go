@@ -9,6 +9,7 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/container"
 	"outrigger.dev/agents/container-toolkit/internal/request"
+	"outrigger.dev/pkg/version"
 )
 
 // flags holds the flags of a command. Most flags have a second name of one letter.
@@ -16,12 +17,17 @@ type flags struct {
 	*flag.FlagSet
 	arguments, usage string
 	letters          map[string]string
+	// These are flags of each command, as in NVIDIA's program.
+	showHelp, showUsage, showVersion *bool
 }
 
 // newFlags returns the flags of a command. The empty name stands for the program itself.
 func newFlags(name, arguments, usage string) *flags {
 	f := &flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), arguments: arguments, usage: usage, letters: map[string]string{}}
 	f.SetOutput(io.Discard)
+	f.showHelp = f.boolean("help", "?", "print this help")
+	f.showUsage = f.boolean("usage", "", "print the command line without a description")
+	f.showVersion = f.boolean("version", "V", "print the version")
 	return f
 }
 
@@ -45,6 +51,13 @@ func (f *flags) text(name, letter, value, usage string) *string {
 	return p
 }
 
+// optional adds a flag without an effect that may have a value.
+func (f *flags) optional(name, letter, usage string) {
+	f.Var(optionalValue{}, name, usage)
+	f.Var(optionalValue{}, letter, usage)
+	f.letters[name] = letter
+}
+
 // list adds a flag that can be repeated.
 func (f *flags) list(name, letter, usage string) *[]string {
 	p := new([]string)
@@ -60,58 +73,6 @@ func (f *flags) list(name, letter, usage string) *[]string {
 	return p
 }
 
-// parse reads the arguments. Letters can be combined into one word, and the last letter may have a
-// value: "-cu", "-kd FILE".
-func (f *flags) parse(args []string) error {
-	var out []string
-	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' && args[0] != "--" {
-		words := f.split(args[0])
-		out, args = append(out, words...), args[1:]
-		if f.takesValue(words[len(words)-1]) && len(args) > 0 {
-			out, args = append(out, args[0]), args[1:]
-		}
-	}
-	err := f.Parse(append(out, args...))
-	if err == nil || errors.Is(err, flag.ErrHelp) {
-		return err
-	}
-	return f.usageError(err)
-}
-
-// takesValue reports whether the argument after word is the value of its flag.
-func (f *flags) takesValue(word string) bool {
-	known := f.Lookup(strings.TrimLeft(word, "-"))
-	if known == nil {
-		return false
-	}
-	b, ok := known.Value.(interface{ IsBoolFlag() bool })
-	return !ok || !b.IsBoolFlag()
-}
-
-// split returns the flags of a word like "-cu". It returns the word itself unless all letters are
-// flags and only the last flag has a value.
-func (f *flags) split(word string) []string {
-	letters, value, _ := strings.Cut(word[1:], "=")
-	if f.Lookup(letters) != nil {
-		return []string{word}
-	}
-	var out []string
-	for i, l := range letters {
-		one := "-" + string(l)
-		if f.Lookup(string(l)) == nil || i < len(letters)-1 && f.takesValue(one) {
-			return []string{word}
-		}
-		out = append(out, one)
-	}
-	if len(out) == 0 {
-		return []string{word}
-	}
-	if strings.Contains(word, "=") {
-		out[len(out)-1] += "=" + value
-	}
-	return out
-}
-
 // usageError returns the error about the command line, with the fix.
 func (f *flags) usageError(err error) error {
 	if f.Name() == "" {
@@ -120,9 +81,34 @@ func (f *flags) usageError(err error) error {
 	return fmt.Errorf("%s: %w; see %q", f.Name(), err, program+" "+f.Name()+" --help")
 }
 
-// help prints the usage of the command.
+// answer parses the arguments. It prints what --help, --usage or --version ask for, and then returns
+// true: the command does not run.
+func (f *flags) answer(args []string, w io.Writer, commands []command) (done bool, err error) {
+	err = f.parse(args)
+	switch {
+	case *f.showHelp || errors.Is(err, flag.ErrHelp):
+		f.help(w, commands)
+		return true, nil
+	case err != nil:
+		return false, err
+	case *f.showUsage:
+		_, err = fmt.Fprintln(w, f.line())
+		return true, err
+	case *f.showVersion:
+		_, err = fmt.Fprintf(w, "cli-version: %s\n", version.String())
+		return true, err
+	}
+	return false, nil
+}
+
+// line returns the command line of the command.
+func (f *flags) line() string {
+	return "Usage: " + strings.Join(strings.Fields(program+" "+f.Name()+" [FLAGS] "+f.arguments), " ")
+}
+
+// help prints the description of the command.
 func (f *flags) help(w io.Writer, commands []command) {
-	fmt.Fprintf(w, "Usage: %s\n\n%s\n\nFlags:\n", strings.Join(strings.Fields(program+" "+f.Name()+" [FLAGS] "+f.arguments), " "), f.usage)
+	fmt.Fprintf(w, "%s\n\n%s\n\nFlags:\n", f.line(), f.usage)
 	f.VisitAll(func(one *flag.Flag) {
 		if len(one.Name) == 1 {
 			return
@@ -132,8 +118,11 @@ func (f *flags) help(w io.Writer, commands []command) {
 		if l, ok := f.letters[one.Name]; ok {
 			names = "-" + l + ", " + names
 		}
-		if f.takesValue("--" + one.Name) {
+		switch f.value(one.Name) {
+		case required:
 			names += "=" + value
+		case optional:
+			names += "[=" + value + "]"
 		}
 		fmt.Fprintf(w, "  %s\n        %s\n", names, usage)
 	})
