@@ -58,12 +58,12 @@ func (g *generation) flags() []cli.Flag {
 		&cli.StringFlag{Name: "ldconfig-path", EnvVars: generateVar("LDCONFIG_PATH"), Destination: &g.options.LdconfigPath, Usage: "`PATH` of ldconfig on the host, for NVIDIA's nvidia-cdi-hook"},
 		&cli.StringFlag{Name: "vendor", Aliases: []string{"cdi-vendor"}, EnvVars: generateVar("VENDOR"), Value: "nvidia.com", Destination: &g.options.Vendor, Usage: "`VENDOR` of the spec's kind"},
 		&cli.StringFlag{Name: "class", Aliases: []string{"cdi-class"}, EnvVars: generateVar("CLASS"), Value: "gpu", Destination: &g.options.Class, Usage: "`CLASS` of the spec's kind, in the modes for GPUs"},
-		cmdline.List(&cli.StringSliceFlag{Name: "disable-hook", EnvVars: generateVar("DISABLED_HOOKS"), Usage: "`HOOK` to leave out, or all; prepare-container to use the single hooks instead; can be repeated"}, &g.disabled),
-		cmdline.List(&cli.StringSliceFlag{Name: "enable-hook", EnvVars: generateVar("ENABLED_HOOKS"), Usage: "`HOOK` to add: prepare-container, which does the work of all others; can be repeated"}, &g.enabled),
-		cmdline.List(&cli.StringSliceFlag{Name: "feature-flag", EnvVars: generateVar("FEATURE_FLAGS"), Usage: "`NAME` of a feature to enable; can be repeated"}, &g.features),
+		cmdline.List(&cli.StringSliceFlag{Name: "disable-hook", Aliases: []string{"disable-hooks"}, EnvVars: generateVar("DISABLED_HOOKS"), Usage: "`HOOK` to leave out, or all; prepare-container to use the single hooks instead; can be repeated"}, &g.disabled),
+		cmdline.List(&cli.StringSliceFlag{Name: "enable-hook", Aliases: []string{"enable-hooks"}, EnvVars: generateVar("ENABLED_HOOKS"), Usage: "`HOOK` to add: prepare-container, which does the work of all others; can be repeated"}, &g.enabled),
+		cmdline.List(&cli.StringSliceFlag{Name: "feature-flag", Aliases: []string{"feature-flags"}, EnvVars: generateVar("FEATURE_FLAGS"), Usage: "`NAME` of a feature to enable; can be repeated"}, &g.features),
 		&cli.BoolFlag{Name: "no-all-device", EnvVars: generateVar("NO_ALL_DEVICE"), Destination: &g.options.NoAll, Usage: "leave out the device all"},
 		cmdline.List(&cli.StringSliceFlag{
-			Name: "device-id", Aliases: []string{"device", "device-ids"}, EnvVars: generateVar("DEVICE_IDS"), Value: cli.NewStringSlice("all"),
+			Name: "device-id", Aliases: []string{"device", "device-ids", "devices"}, EnvVars: generateVar("DEVICE_IDS"), Value: cli.NewStringSlice("all"),
 			Usage: "`ID` of a GPU or MIG device to describe: index, UUID or PCI bus ID, or all; can be repeated",
 		}, &g.options.Only),
 	}

@@ -17,6 +17,8 @@ func TestCommandLine(t *testing.T) {
 		"an unknown command of a group":   {Line: "cdi nonsense", Code: 1, Want: []string{`"nonsense"`, "'nvidia-ctk cdi --help'"}},
 		"an argument of a command":        {Line: "cdi list nonsense", Code: 1, Want: []string{`"nonsense"`}},
 		"an option before a command":      {Line: "--quiet cdi list --spec-dir=/no/such"},
+		"aliases of cdi generate":         {Line: "cdi generate --devices=0 --disable-hooks=all --enable-hooks=chmod --feature-flags=x --help", Want: []string{"--devices"}},
+		"aliases of runtime configure":    {Line: "runtime configure --runtime-path=/x --help", Want: []string{"--runtime-path"}},
 		"an option after a command":       {Line: "cdi list -spec-dir /no/such -quiet"},
 		"a mode by variable":              {Line: "cdi generate", Env: map[string]string{"NVIDIA_CTK_CDI_GENERATE_MODE": "x"}, Code: 1, Want: []string{"--mode", "NVIDIA_CTK_CDI_GENERATE_MODE", `"x"`}},
 		"a root that is no path":          {Line: "cdi transform root --from=x --to=/", Code: 1, Want: []string{"--from", "NVIDIA_CTK_CDI_TRANSFORM_ROOT_FROM", `"x"`, "an absolute path"}},

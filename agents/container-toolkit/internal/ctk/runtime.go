@@ -62,7 +62,7 @@ func (r *runtime) flags() []cli.Flag {
 			Usage: "program `FILE` of the engine, which checks the config; if empty, the program of the running engine",
 		},
 		&cli.StringFlag{Name: "nvidia-runtime-name", Value: "nvidia", Destination: &cfg.RuntimeName, Usage: "`NAME` of the runtime"},
-		&cli.PathFlag{Name: "nvidia-runtime-path", Value: "/usr/bin/nvidia-container-runtime", Destination: &cfg.RuntimePath, Usage: "program `FILE` of the runtime"},
+		&cli.PathFlag{Name: "nvidia-runtime-path", Aliases: []string{"runtime-path"}, Value: "/usr/bin/nvidia-container-runtime", Destination: &cfg.RuntimePath, Usage: "program `FILE` of the runtime"},
 	}
 }
 
