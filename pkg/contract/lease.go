@@ -142,6 +142,17 @@ func (l *Lease) Claimed() (Claim, bool) {
 	return Claim{Owner: f.Stamp.Writer, Reason: f.Values[keyReason], Deadline: time.Duration(ns)}, true
 }
 
+// Await calls try at once, and again after each change of the lease, until try returns an error other
+// than ErrClaimed, or nil. It returns the last error of try. When ctx ends, it returns without
+// another call.
+func (l *Lease) Await(ctx context.Context, try func() error) (err error) {
+	_ = l.dir.changes(l.dir.leases()).wait(ctx, func() bool {
+		err = try()
+		return !errors.Is(err, ErrClaimed)
+	})
+	return err
+}
+
 // Grant is the exclusive use of NVML by the owner of the claim.
 type Grant struct {
 	file  *os.File

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/config"
@@ -25,6 +26,8 @@ type Driver struct {
 	Root *driverroot.Root
 	// Contract is the folder for the files that the agents of the node share.
 	Contract contract.Dir
+	// LeaseWait is nvml.Config.LeaseWait of the sessions of Session.
+	LeaseWait time.Duration
 
 	host agent.Host
 	log  *slog.Logger
@@ -87,7 +90,7 @@ func (d *Driver) Source(log *slog.Logger) (gpu.Source, error) {
 // then on, d logs to log why it waits.
 func (d *Driver) Session(log *slog.Logger) (*nvml.Session, error) {
 	d.log, d.Contract.Log = log, log
-	return nvml.New(nvml.Config{DriverRoot: d.Root, Proc: d.proc(), Lease: d.Contract.NVML(), Log: log})
+	return nvml.New(nvml.Config{DriverRoot: d.Root, Proc: d.proc(), Lease: d.Contract.NVML(), LeaseWait: d.LeaseWait, Log: log})
 }
 
 // Reader returns a source that reads the GPUs of the node through a session.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -29,6 +30,8 @@ type fake struct {
 	// wait waits for an event.
 	wait func(millis uint32) gonvml.Return
 	log  *slog.Logger
+	// leaseWait is Config.LeaseWait of the session.
+	leaseWait time.Duration
 }
 
 func (f *fake) Init() gonvml.Return {
@@ -82,7 +85,7 @@ func (f *fake) session(t *testing.T, lease *contract.Lease) (*nvml.Session, driv
 	t.Helper()
 	proc := driverproc.Root(t.TempDir())
 	plug(t, proc, "0000:07:00.0")
-	s, err := nvml.New(nvml.Config{API: f, Proc: proc, Lease: lease, Log: f.log})
+	s, err := nvml.New(nvml.Config{API: f, Proc: proc, Lease: lease, LeaseWait: f.leaseWait, Log: f.log})
 	if err != nil {
 		t.Fatal(err)
 	}

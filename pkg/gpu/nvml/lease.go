@@ -3,6 +3,7 @@ package nvml
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"time"
@@ -30,13 +31,36 @@ func (s *Session) share() (*contract.Share, error) {
 
 // Claim claims the lease for a program that uses this Session (see contract.Lease.Claim). The
 // Session shuts NVML down, as for a claim of another program. Claim returns nil without a lease.
-func (s *Session) Claim(ctx context.Context, owner, reason string, limit time.Duration) (*contract.Grant, error) {
+func (s *Session) Claim(ctx context.Context, owner, reason string, limit time.Duration) (grant *contract.Grant, err error) {
 	if s.cfg.Lease == nil {
 		return nil, nil
 	}
 	s.claims.Store(&owner)
 	defer s.claims.Store(nil)
-	return s.cfg.Lease.Claim(ctx, owner, reason, limit)
+	err = s.await(ctx, func() error {
+		grant, err = s.cfg.Lease.Claim(ctx, owner, reason, limit)
+		return err
+	})
+	return grant, err
+}
+
+// await calls try, and calls it again while it returns contract.ErrClaimed and Config.LeaseWait has
+// not passed. It returns the last error of try.
+func (s *Session) await(ctx context.Context, try func() error) error {
+	err := try()
+	if s.cfg.LeaseWait == 0 || !errors.Is(err, contract.ErrClaimed) {
+		return err
+	}
+	s.cfg.Log.Info("another program has exclusive use of nvml, waiting", "limit", s.cfg.LeaseWait, "err", err)
+	wait, cancel := context.WithTimeout(ctx, s.cfg.LeaseWait)
+	defer cancel()
+	if err = s.cfg.Lease.Await(wait, try); !errors.Is(err, contract.ErrClaimed) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("waited %s for the exclusive use of NVML by another program to end: %w", s.cfg.LeaseWait, err)
 }
 
 // yield keeps the share of the span, and retires the span when the lease is claimed.

@@ -39,6 +39,9 @@ type Config struct {
 	// Lease is shared while NVML is initialized. When another agent claims it, the
 	// Session shuts NVML down. If nil, the Session shares no lease.
 	Lease *contract.Lease
+	// LeaseWait is how long Use and Claim wait while another program has claimed the lease. If it is
+	// 0, they return contract.ErrClaimed at once.
+	LeaseWait time.Duration
 	// API replaces the library, for example with a fake. The Session then loads no
 	// library.
 	API gonvml.Interface
@@ -97,7 +100,7 @@ func New(cfg Config) (*Session, error) {
 // be interrupted: if a call does not return after ctx has ended, Use returns before f does, with an
 // error that wraps gpu.ErrHangs.
 func Use[T any](ctx context.Context, s *Session, f func(context.Context, *Span) (T, error)) (T, error) {
-	return runUse(ctx, s, s.enter, f)
+	return runUse(ctx, s, s.enterFree, f)
 }
 
 // UseGranted is Use for the owner of a claimed lease (see Claim). It initializes NVML only for f

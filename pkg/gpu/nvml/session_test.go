@@ -148,6 +148,63 @@ func TestTheLeaseIsHeldWhileNVMLIsUsed(t *testing.T) {
 }
 
 // That another program claims the lease is news. A claim of this one is not: who claims it logs why.
+// released releases a grant when it has the first log message.
+type released struct{ grant *contract.Grant }
+
+func (r *released) Write(p []byte) (int, error) {
+	err := r.grant.Release()
+	r.grant = nil
+	return len(p), err
+}
+
+func TestASessionWaitsForTheClaimOfAnother(t *testing.T) {
+	for call, use := range map[string]func(context.Context, *nvml.Session) error{
+		"Use": func(ctx context.Context, s *nvml.Session) error {
+			_, err := name(ctx, s)
+			return err
+		},
+		"Claim": func(ctx context.Context, s *nvml.Session) error {
+			grant, err := s.Claim(ctx, "test", "divide a GPU", time.Minute)
+			return errors.Join(err, grant.Release())
+		},
+	} {
+		claimed := func(t *testing.T, limit time.Duration) (*nvml.Session, *released) {
+			t.Helper()
+			lease := contract.Dir{Root: t.TempDir()}.NVML()
+			grant, err := lease.Claim(t.Context(), "other", "divide a GPU", time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = grant.Release() })
+			r := &released{grant}
+			s, _ := (&fake{leaseWait: limit, log: slog.New(slog.NewTextHandler(r, nil))}).session(t, lease)
+			return s, r
+		}
+		t.Run(call+" until the claim ends", func(t *testing.T) {
+			s, _ := claimed(t, time.Minute)
+			if err := use(t.Context(), s); err != nil {
+				t.Error(err)
+			}
+		})
+		t.Run(call+" until the limit", func(t *testing.T) {
+			s, r := claimed(t, time.Nanosecond)
+			r.grant = nil // the claim stays
+			if err := use(t.Context(), s); !errors.Is(err, contract.ErrClaimed) || !strings.Contains(err.Error(), "waited 1ns for") {
+				t.Errorf("error = %v, want %v and the limit", err, contract.ErrClaimed)
+			}
+		})
+		t.Run(call+" until its caller gives up", func(t *testing.T) {
+			s, r := claimed(t, time.Minute)
+			r.grant = nil
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := use(ctx, s); !errors.Is(err, context.Canceled) {
+				t.Errorf("error = %v, want %v", err, context.Canceled)
+			}
+		})
+	}
+}
+
 func TestOnlyClaimsOfOthersAreNews(t *testing.T) {
 	lease := contract.Dir{Root: t.TempDir()}.NVML()
 	for name, c := range map[string]struct {

@@ -54,6 +54,15 @@ func (n *Span) Stale() bool { return !slices.Equal(n.present, n.session.cfg.Proc
 // the last use has returned. The next Use initializes it again.
 func (n *Span) Retire(cause error) { n.session.retire(n, cause) }
 
+// enterFree is enter after the claims of other programs have ended.
+func (s *Session) enterFree(ctx context.Context) (use context.Context, u *user, err error) {
+	err = s.await(ctx, func() error {
+		use, u, err = s.enter(ctx)
+		return err
+	})
+	return use, u, err
+}
+
 // enter returns a use of the current span. It begins a span if there is none. The caller ends the
 // use with leave.
 func (s *Session) enter(ctx context.Context) (context.Context, *user, error) {
