@@ -94,6 +94,8 @@ type settings struct {
 	host     agent.Host
 	stateDir string
 	debug    bool
+	// leaseWait is how long a command waits for another program that has claimed NVML.
+	leaseWait time.Duration
 
 	// These are for the agent only.
 	cluster                 cluster.Settings
@@ -117,6 +119,10 @@ func (s *settings) commandFlags(debug []string) []cli.Flag {
 			Name: "debug", Aliases: debug, EnvVars: []string{"MIG_PARTED_DEBUG"}, Destination: &s.debug, Category: category.Logging,
 			Usage: "log each step of a command, as with --log-level debug",
 		},
+		cmdline.Check(&cli.DurationFlag{
+			Name: "lease-timeout", EnvVars: []string{"MIG_PARTED_LEASE_TIMEOUT"}, Value: 5 * time.Minute, Destination: &s.leaseWait, Category: category.MIG,
+			Usage: "`TIME` that a command waits while another program changes GPUs; 0 to fail at once",
+		}, "a duration of at least 0", func(d time.Duration) bool { return d >= 0 }),
 	}
 }
 

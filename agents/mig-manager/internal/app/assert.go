@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/contract"
 )
 
 // notApplied is the error of an assert if the GPUs differ from the config.
@@ -43,7 +44,8 @@ func (s *settings) assertCommand() *cli.Command {
 // assert returns errors with the exit code that the flags select.
 func (o *command) assert(c *cli.Context, log *slog.Logger) error {
 	err := o.assertConfig(c, log)
-	if missed := (*notApplied)(nil); err == nil || errors.As(err, &missed) || o.exitCodes != "detailed" {
+	_, differs := errors.AsType[*notApplied](err)
+	if err == nil || differs || o.exitCodes != "detailed" || errors.Is(err, contract.ErrClaimed) {
 		return err
 	}
 	return cli.Exit(err, 2)

@@ -91,7 +91,10 @@ func (ch change) execute(ctx context.Context) (err error) {
 		return err
 	}
 	req.Seen, req.ModeOnly = seen, ch.command.modeOnly
-	if err := ch.recover(ctx, req); err != nil {
+	switch err := ch.recover(ctx, req); {
+	case errors.Is(err, contract.ErrClaimed):
+		return err
+	case err != nil:
 		ch.log.Warn("cannot recover from an interrupted change of mig layouts, continuing with this change", "err", err)
 	}
 	p, err := ch.node.Plan(ctx, req)

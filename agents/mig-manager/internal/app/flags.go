@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/text"
 )
@@ -69,6 +71,9 @@ func (o *command) boardFlag(usage string) cli.Flag {
 	return cmdline.Enum(&cli.StringFlag{Name: "board", EnvVars: []string{"MIG_PARTED_BOARD"}, Destination: &o.board, Usage: usage}, boardNames()...)
 }
 
+// claimedCode is the exit code of a command that another program kept from NVML until --lease-timeout.
+const claimedCode = 3
+
 // action returns an action that sets the log level, and then runs a command.
 func (s *settings) action(run func(c *cli.Context, log *slog.Logger) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
@@ -77,7 +82,11 @@ func (s *settings) action(run func(c *cli.Context, log *slog.Logger) error) cli.
 				return err
 			}
 		}
-		return run(c, agent.Logger(c))
+		err := run(c, agent.Logger(c))
+		if errors.Is(err, contract.ErrClaimed) {
+			return cli.Exit(err, claimedCode)
+		}
+		return err
 	}
 }
 

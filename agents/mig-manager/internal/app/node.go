@@ -39,6 +39,7 @@ func (s *settings) openNode(log *slog.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.LeaseWait = s.leaseWait
 	session, err := d.Session(log)
 	if err != nil {
 		return nil, err
