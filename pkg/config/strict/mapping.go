@@ -25,6 +25,7 @@ func (v Value) Map(known ...string) Map {
 	}
 	if v.node.Kind != yaml.MappingNode {
 		v.Bad("a mapping with the keys " + strings.Join(known, ", "))
+		m.of.doc = &Doc{broken: true} // its keys cannot be missing
 		return m
 	}
 	m.add(v.node, known, nil)

@@ -199,6 +199,9 @@ func TestABrokenDocumentHasOneError(t *testing.T) {
 		"broken YAML":            {"word: [", "c.yaml:1: invalid YAML or JSON: did not find expected node content"},
 		"a second document":      {"word: a\n---\nword: b\n", "c.yaml:2: a second document starts here: a file holds one config"},
 		"broken second document": {"word: a\n---\n[", "c.yaml:3: invalid YAML or JSON: did not find expected node content"},
+		"a text":                 {"word a\n", `c.yaml:1: invalid value "word a": must be a mapping with the keys word`},
+		"a list":                 {"- word: a\n", "c.yaml:1: invalid value (a list): must be a mapping with the keys word"},
+		"a number":               {"1\n", `c.yaml:1: invalid value "1": must be a mapping with the keys word`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc := strict.Parse("c.yaml", []byte(tc.data))
