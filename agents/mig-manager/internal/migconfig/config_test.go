@@ -99,7 +99,15 @@ func TestReadRejects(t *testing.T) {
 			`c.yaml:3: mig-configs."a\n\x1b[31mb": is not a valid config name: must be printable characters` + "\n" +
 				`c.yaml:4: mig-configs.: is not a valid config name: must be printable characters`,
 		},
-		"no filter in a list": {head + "{devices: all, device-filter: [], mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].device-filter: the list is empty: remove device-filter for all products`},
+		"an empty filter in a list": {
+			head + "{devices: all, device-filter: [''], mig-enabled: false}\n",
+			`c.yaml:4: mig-configs.x[0].device-filter[0]: invalid device filter "": must be the PCI device and vendor, such as 0x233010DE, or with the subsystem, such as 0x233010DE:0x16C110DE`,
+		},
+		"a filter that is a mapping": {
+			head + "{devices: all, device-filter: {a: b}, mig-enabled: false}\n", `c.yaml:4: mig-configs.x[0].device-filter: invalid value (a mapping): must be a text`,
+		},
+		"an item that is a word": {head + "all\n", `c.yaml:4: mig-configs.x[0]: invalid value "all": must be a mapping with the keys devices, device-filter, mig-enabled, mig-devices`},
+		"a text":                 {"version v1\n", `c.yaml:1: invalid value "version v1": must be a mapping with the keys version, mig-configs`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := migconfig.Read("c.yaml", []byte(tc.data))
@@ -108,6 +116,17 @@ func TestReadRejects(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, err.Error()); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnEmptyFilterSelectsAllProducts(t *testing.T) {
+	for name, filter := range map[string]string{"text": `""`, "list": "[]", "null": "null"} {
+		t.Run(name, func(t *testing.T) {
+			c, err := migconfig.Read("c.yaml", []byte("version: v1\nmig-configs: {x: [{devices: all, device-filter: "+filter+", mig-enabled: false}]}\n"))
+			if err != nil || len(c.Entries["x"]) != 1 || len(c.Entries["x"][0].Filters) > 0 {
+				t.Errorf("Read() = %+v, %v, want an item without filters", c, err)
 			}
 		})
 	}

@@ -62,7 +62,8 @@ func ParseFilter(text string) (Filter, error) {
 	}
 }
 
-// filters reads a device filter or a list of device filters.
+// filters reads a device filter or a list of device filters. An empty text and an empty list match all
+// products, as in mig-parted.
 func filters(v strict.Value) []Filter {
 	if !v.Set() {
 		return nil
@@ -70,14 +71,11 @@ func filters(v strict.Value) []Filter {
 	values := []strict.Value{v}
 	if v.IsList() {
 		values = v.List()
-		if len(values) == 0 {
-			v.Fail("the list is empty: remove device-filter for all products")
-		}
 	}
 	var out []Filter
 	for _, entry := range values {
 		word, ok := entry.Text()
-		if !ok {
+		if !ok || word == "" && !v.IsList() {
 			continue
 		}
 		f, err := ParseFilter(word)
