@@ -155,8 +155,12 @@ func (t *transaction) recordOutcome(m *member, outcome Outcome) Outcomes {
 	if out.Outcome != NeedsReboot && out.Outcome != Unfinished {
 		t.journal.drop(m.id)
 	}
+	message := "changed the mig layout of a gpu"
+	if out.Steps == 0 {
+		message = "reset a gpu with others of its nvlink fabric, its mig layout is unchanged"
+	}
 	if out.Err == nil {
-		t.cfg.Log.Info("changed the mig layout of a gpu", "gpu", m.index, "uuid", m.id, "outcome", out.Outcome, "steps", out.Steps)
+		t.cfg.Log.Info(message, "gpu", m.index, "uuid", m.id, "outcome", out.Outcome, "steps", out.Steps)
 	}
 	return out
 }
