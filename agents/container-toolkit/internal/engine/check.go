@@ -85,17 +85,18 @@ func compareDumps(before, after map[string]any, d Desired) error {
 func withoutDesired(doc map[string]any, d Desired) map[string]any {
 	path := schemaOf(doc).cri
 	doc = clone(doc)
-	delete(doc, "imports")
-	delete(doc, "version")
+	deleteKey(doc, "imports")
+	deleteKey(doc, "version")
 	cri := clone(tableAt(doc, path))
 	containerd := clone(tableAt(cri, []string{"containerd"}))
 	runtimes := clone(tableAt(containerd, []string{"runtimes"}))
 	for _, r := range d.Runtimes {
 		delete(runtimes, r.Name)
 	}
-	delete(cri, "enable_cdi")
-	delete(containerd, "default_runtime_name")
-	containerd["runtimes"], cri["containerd"] = runtimes, containerd
+	deleteKey(cri, "enable_cdi")
+	deleteKey(containerd, "default_runtime_name")
+	setKey(containerd, "runtimes", runtimes)
+	setKey(cri, "containerd", containerd)
 	plugins := clone(tableAt(doc, []string{"plugins"}))
 	plugins[path[len(path)-1]] = cri
 	doc["plugins"] = plugins

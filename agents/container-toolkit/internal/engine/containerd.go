@@ -115,7 +115,7 @@ func (c containerdEdit) editDropIn(files []file, docs []map[string]any, schema s
 	if c.generated {
 		return e, nil
 	}
-	if main.text, err = rawtoml.AddToList(main.text, []string{"imports"}, importPattern(c.dropIn)); err != nil {
+	if main.text, err = rawtoml.AddToList(main.text, importsIn(main.text), importPattern(c.dropIn)); err != nil {
 		return edit{}, fmt.Errorf("edit %s: %w", main.path, err)
 	}
 	e.addFile(main.path, main.text)
@@ -179,27 +179,25 @@ func (c containerdEdit) settings(d Desired, effective map[string]any, schema sch
 	from := inherited(effective, d)
 	for _, r := range d.Runtimes {
 		table := clone(from)
-		if t, _ := table["runtime_type"].(string); t == "" {
-			table["runtime_type"] = cmp.Or(d.RuntimeType, runcType)
+		if t, _ := valueAt(table, []string{"runtime_type"}).(string); t == "" {
+			setKey(table, "runtime_type", cmp.Or(d.RuntimeType, runcType))
 		}
-		options, _ := table["options"].(map[string]any)
-		options = clone(options)
-		options["BinaryName"] = r.Path
+		options := clone(tableAt(table, []string{"options"}))
+		setKey(options, "BinaryName", r.Path)
 		if schema.version < 2 {
-			options["Runtime"] = r.Path
+			setKey(options, "Runtime", r.Path)
 		}
-		table["options"] = options
+		setKey(table, "options", options)
 		if len(d.Annotations) > 0 {
-			table["container_annotations"] = d.Annotations
+			setKey(table, "container_annotations", d.Annotations)
 		}
 		s.runtimes[r.Name] = table
 	}
 	if d.Default != "" {
 		s.values["containerd.default_runtime_name"] = d.Default
 	}
-	_, set := effective["enable_cdi"]
 	switch {
-	case !d.CDI, !set && c.engine.atLeast(version2()):
+	case !d.CDI, len(spellings(effective, "enable_cdi")) == 0 && c.engine.atLeast(version2()):
 		// CDI is not desired, or containerd turns it on by default.
 	case c.engine.known() && !c.engine.atLeast(version{1, 7}):
 		e.addNote("containerd %s does not support CDI: use containerd 1.7 or later", c.engine)
@@ -219,7 +217,8 @@ func (s schema) apply(text []byte, effective, present map[string]any, want setti
 		at := append(slices.Clone(runtimes), name)
 		there := tableAt(present, []string{"containerd", "runtimes", name})
 		if there == nil {
-			tables = append(tables, rawtoml.Table{Path: at, Values: want.runtimes[name]})
+			values := respelled(want.runtimes[name], tableAt(effective, []string{"containerd", "runtimes", name}))
+			tables = append(tables, rawtoml.Table{Path: at, Values: values})
 			continue
 		}
 		if text, err = completeRuntime(text, at, there, want.runtimes[name]); err != nil {
@@ -232,18 +231,14 @@ func (s schema) apply(text []byte, effective, present map[string]any, want setti
 		if valueAt(effective, keys) == value {
 			continue
 		}
-		raw, err := rawtoml.Value(value)
-		if err != nil {
-			return nil, err
-		}
-		if text, err = rawtoml.Set(text, append(slices.Clone(s.cri), keys...), raw); err != nil {
+		if text, err = setText(text, append(slices.Clone(s.cri), keys...), value); err != nil {
 			return nil, err
 		}
 	}
 	if len(tables) == 0 {
 		return text, nil
 	}
-	return rawtoml.AddTables(text, tables...)
+	return addTables(text, tables...)
 }
 
 // completeRuntime adds our program and missing keys to a runtime that the file already has.
@@ -252,23 +247,24 @@ func completeRuntime(text []byte, at []string, there, want map[string]any) ([]by
 	for _, k := range sortedKeys(want) {
 		path := append(slices.Clone(at), k)
 		if sub, ok := want[k].(map[string]any); ok {
-			inner, _ := there[k].(map[string]any)
-			if text, err = completeRuntime(text, path, inner, sub); err != nil {
+			if text, err = completeRuntime(text, path, tableAt(there, []string{k}), sub); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		old, set := there[k]
-		if ours := k == "BinaryName" || k == "Runtime" || k == "container_annotations"; set && (!ours || sameValue(old, want[k])) {
+		have := spellings(there, k)
+		same := !slices.ContainsFunc(have, func(h string) bool { return !sameValue(there[h], want[k]) })
+		if len(have) > 0 && (same || !ourKey(k)) {
 			continue
 		}
-		raw, err := rawtoml.Value(want[k])
-		if err != nil {
-			return nil, err
-		}
-		if text, err = rawtoml.Set(text, path, raw); err != nil {
+		if text, err = setText(text, path, want[k]); err != nil {
 			return nil, err
 		}
 	}
 	return text, nil
+}
+
+// ourKey reports whether the value of a runtime's setting is replaced by ours.
+func ourKey(key string) bool {
+	return slices.ContainsFunc([]string{"BinaryName", "Runtime", "container_annotations"}, func(k string) bool { return strings.EqualFold(k, key) })
 }

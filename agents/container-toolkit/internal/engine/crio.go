@@ -76,7 +76,7 @@ func crioText(text []byte, present, from map[string]any, d Desired) ([]byte, err
 	var err error
 	set := func(value string, path ...string) {
 		if err == nil {
-			text, err = rawtoml.Set(text, append([]string{"crio", "runtime"}, path...), rawtoml.String(value))
+			text, err = setText(text, append([]string{"crio", "runtime"}, path...), value)
 		}
 	}
 	if d.Default != "" {
@@ -89,29 +89,29 @@ func crioText(text []byte, present, from map[string]any, d Desired) ([]byte, err
 			continue
 		}
 		values := clone(from)
-		values["runtime_path"] = r.Path
-		values["runtime_type"] = "oci"
+		setKey(values, "runtime_path", r.Path)
+		setKey(values, "runtime_type", "oci")
 		tables = append(tables, rawtoml.Table{Path: []string{"crio", "runtime", "runtimes", r.Name}, Values: values})
 	}
 	if err != nil {
 		return nil, err
 	}
-	return rawtoml.AddTables(text, tables...)
+	return addTables(text, tables...)
 }
 
 // crioInherited returns the table that new runtimes inherit, for settings such as monitor_path.
 // It omits the settings that are valid only for the program of that table.
 func crioInherited(runtime map[string]any, d Desired) map[string]any {
-	name, _ := runtime["default_runtime"].(string)
+	name, _ := valueAt(runtime, []string{"default_runtime"}).(string)
 	for _, name := range []string{name, "crun", "runc"} {
 		table := tableAt(runtime, []string{"runtimes", name})
-		kind, _ := table["runtime_type"].(string)
+		kind, _ := valueAt(table, []string{"runtime_type"}).(string)
 		if table == nil || d.hasRuntime(name) || kind != "" && kind != "oci" {
 			continue
 		}
 		table = clone(table)
-		delete(table, "platform_runtime_paths")
-		delete(table, "inherit_default_runtime")
+		deleteKey(table, "platform_runtime_paths")
+		deleteKey(table, "inherit_default_runtime")
 		return table
 	}
 	return nil

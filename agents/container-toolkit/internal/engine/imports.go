@@ -20,7 +20,7 @@ func importPattern(dropIn string) string {
 
 // imported reports whether the config file at from imports a file.
 func imported(doc map[string]any, from, file string) bool {
-	list, _ := doc["imports"].([]any)
+	list, _ := valueAt(doc, []string{"imports"}).([]any)
 	return slices.ContainsFunc(list, func(v any) bool {
 		pattern, _ := v.(string)
 		if !path.IsAbs(pattern) {
@@ -34,7 +34,7 @@ func imported(doc map[string]any, from, file string) bool {
 // disablesCRI reports whether a config file disables the CRI plugin, as the config of Docker's
 // packages does.
 func disablesCRI(doc map[string]any) bool {
-	list, _ := doc["disabled_plugins"].([]any)
+	list, _ := valueAt(doc, []string{"disabled_plugins"}).([]any)
 	return slices.ContainsFunc(list, func(v any) bool {
 		return v == "cri" || v == "io.containerd.grpc.v1.cri" || v == "io.containerd.cri.v1.runtime"
 	})

@@ -186,7 +186,7 @@ func original(t target, f file, rec *fileRecord) ([]byte, error) {
 	text, err := rawtoml.Strip(f.text)
 	imported := rec == nil && len(text) != len(f.text) || rec != nil && !bytes.Contains(rec.Before, []byte(importPattern(t.dropIn)))
 	if err == nil && f.path == t.main && t.dropIn != "" && imported {
-		text, err = rawtoml.RemoveFromList(text, []string{"imports"}, importPattern(t.dropIn))
+		text, err = rawtoml.RemoveFromList(text, importsIn(text), importPattern(t.dropIn))
 	}
 	created := rec != nil && !rec.Existed || rec == nil && len(text) != len(f.text)
 	if err == nil && created && blank(text) {

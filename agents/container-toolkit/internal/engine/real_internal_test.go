@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,7 +88,13 @@ imports = ["DIR/own.d/*.toml"] # ours
 
 func TestRealContainerdReadsTheConfig(t *testing.T) {
 	for v, program := range containerds(t) {
-		for name, text := range realConfigs {
+		configs := maps.Clone(realConfigs)
+		for name, text := range spelledConfigs(t) {
+			if version3 := !strings.HasPrefix(text, "version = 2"); !version3 || parseVersion(v+".0").atLeast(version2()) {
+				configs[name] = text
+			}
+		}
+		for name, text := range configs {
 			t.Run(v+"/"+name, func(t *testing.T) {
 				r := newReal(t, Containerd, program)
 				if text != "" {
@@ -106,6 +113,9 @@ func TestRealContainerdReadsTheConfig(t *testing.T) {
 				runtimes := []string{"containerd", "runtimes", "nvidia-cdi"}
 				assert.Equal(t, valueAt(cri, append(runtimes, "options", "BinaryName")), r.config.RuntimePath+".cdi")
 				assert.Equal(t, valueAt(cri, []string{"containerd", "default_runtime_name"}), "nvidia")
+				if _, spelled := realConfigs[name]; !spelled {
+					assert.Equal(t, valueAt(cri, append(runtimes, "options", "SystemdCgroup")), true)
+				}
 				if name == "version 2" {
 					assert.Equal(t, valueAt(cri, append(runtimes, "options", "SystemdCgroup")), true)
 					assert.Equal(t, valueAt(cri, append(runtimes, "privileged_without_host_devices")), true)

@@ -21,7 +21,7 @@ type schema struct {
 
 // schemaOf returns the schema of a config file.
 func schemaOf(doc map[string]any) schema {
-	v, _ := doc["version"].(int64)
+	v, _ := valueAt(doc, []string{"version"}).(int64)
 	switch {
 	case v >= 3:
 		return schema{version: v, cri: []string{"plugins", "io.containerd.cri.v1.runtime"}}
@@ -69,24 +69,13 @@ func inherited(cri map[string]any, d Desired) map[string]any {
 	name, _ := valueAt(cri, []string{"containerd", "default_runtime_name"}).(string)
 	for _, name := range []string{name, "runc", "crun"} {
 		table := tableAt(cri, []string{"containerd", "runtimes", name})
-		kind, _ := table["runtime_type"].(string)
+		kind, _ := valueAt(table, []string{"runtime_type"}).(string)
 		if table != nil && !d.hasRuntime(name) && !strings.HasPrefix(name, "nvidia") &&
 			(kind == "" || strings.HasPrefix(kind, "io.containerd.runc.") || strings.HasPrefix(kind, "io.containerd.runtime.v1.")) {
 			return table
 		}
 	}
 	return nil
-}
-
-// valueAt returns the value at a path, or nil.
-func valueAt(doc map[string]any, path []string) any {
-	for i, key := range path {
-		if i == len(path)-1 {
-			return doc[key]
-		}
-		doc, _ = doc[key].(map[string]any)
-	}
-	return doc
 }
 
 // tableAt returns the table at a path, or nil.

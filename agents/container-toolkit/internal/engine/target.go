@@ -217,7 +217,7 @@ func (k *Keeper) imports(f file) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, _ := docs[0]["imports"].([]any)
+	list, _ := valueAt(docs[0], []string{"imports"}).([]any)
 	var out []string
 	for _, v := range list {
 		pattern, _ := v.(string)
