@@ -90,3 +90,31 @@ func TestLocksOfOthersDelayNothing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNobodyChoosesTheHook plants facts of a toolkit that name a program, as a pod may that can write
+// into the folder of the facts: the container engine would run that program as root.
+func TestNobodyChoosesTheHook(t *testing.T) {
+	plugin(t)
+	allocatable(t, gpus, limit)
+	const fact, program = "/run/nvidia/validations/toolkit-ready", "/tmp/x"
+	t.Cleanup(func() { onNode(t, "rm", "-f", fact) })
+	written := func() string { return onNode(t, "stat", "-c", "%i %y", pluginSpec) }
+	before := written()
+	for _, plant := range []string{
+		"echo NVIDIA_CDI_HOOK_PATH=" + program + " > F; chown 65534:65534 F; chmod 777 F",
+		"echo NVIDIA_CDI_HOOK_PATH=" + program + " > F",
+		"printf 'NVIDIA_CDI_HOOK_PATH=%s\nOUTRIGGER_WRITER=container-toolkit\nOUTRIGGER_BOOT_ID=%s\n' " + program + " $(cat /proc/sys/kernel/random/boot_id) > F",
+	} {
+		onNode(t, "sh", "-c", "rm -f "+fact+"; "+strings.ReplaceAll(plant, "F", fact))
+		if _, err := shared.RunVectorAdd(t.Context(), "planted", limit); err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, "the plugin says why it does not use the program", func() bool {
+		log := kubectl(t, "-n", stack.Namespace, "logs", pluginPod(t))
+		return strings.Contains(log, "toolkit-ready: user 65534 can change it") && strings.Contains(log, "names the hook "+program)
+	})
+	if after := written(); after != before {
+		t.Errorf("the plugin's CDI spec was %s, and is %s", before, after)
+	}
+}

@@ -40,8 +40,8 @@ type Preparer struct {
 	specs *cdi.Publisher
 	// extras has the optional hardware that was read without a CDI spec to publish.
 	extras driverroot.Extras
-	// hook is the path of the toolkit's hook that the last Scan found.
-	hook string
+	// hook is the toolkit's hook that the last Scan found.
+	hook hook
 	// used has the CDI names that containers may use.
 	used usedNames
 	// reported has the problems that were logged, by their subject.
@@ -65,8 +65,7 @@ func New(cfg Config) *Preparer {
 // Outdated reports whether the driver's files, the folders of device nodes or the
 // CDI specs have changed since they were prepared.
 func (p *Preparer) Outdated() bool {
-	hook, _ := p.cfg.Toolkit.hook() // scan reports the error
-	return p.specs.Outdated() || p.extras.Outdated() || hook != p.hook
+	return p.specs.Outdated() || p.extras.Outdated() || p.cfg.Toolkit.hook() != p.hook
 }
 
 // Watched returns the files and folders whose changes can make the prepared node outdated.
@@ -113,10 +112,8 @@ type scanned struct {
 }
 
 func (p *Preparer) scan(c config.Config) scanned {
-	var err error
-	p.extras = driverroot.Extras{}
-	p.hook, err = p.cfg.Toolkit.hook()
-	p.report("hook of the container toolkit", err)
+	p.extras, p.hook = driverroot.Extras{}, p.cfg.Toolkit.hook()
+	p.report("hook of the container toolkit", p.hook.err())
 	s := scanned{}
 	if c.CDI() || p.used.cdi() {
 		var content *driverroot.Content
@@ -134,8 +131,8 @@ func (p *Preparer) scan(c config.Config) scanned {
 
 func (p *Preparer) scanRoot(c config.Config) (*driverroot.Content, cdi.Options, error) {
 	features, void, err := cdi.ParseFeatures(c.CDIFeatureFlags, c.CDIDisableHooks)
-	o := cdi.Options{HookPath: cmp.Or(c.HookPath, p.hook), Features: features}
-	o.OneHook = o.HookPath != "" && o.HookPath == p.hook
+	o := cdi.Options{HookPath: cmp.Or(c.HookPath, p.hook.path), Features: features}
+	o.OneHook = o.HookPath != "" && o.HookPath == p.hook.path
 	if err != nil {
 		return nil, o, err
 	}

@@ -24,35 +24,52 @@ type Toolkit struct {
 	InstallDir string
 }
 
-// hook returns the path of the toolkit's hook on the host, or "" if there is none. NVIDIA's
-// toolkit does not report a hook. The hook of a writer that has ended is still used, because
-// it stays while the toolkit's pod is replaced: an uninstalled toolkit removes its fact first.
+// hook is the hook of the toolkit.
+type hook struct {
+	// path is its path on the host, or "" if there is none.
+	path string
+	// problem is why a hook is not used, or "".
+	problem string
+}
+
+// err returns the problem as an error, or nil.
+func (h hook) err() error {
+	if h.problem == "" {
+		return nil
+	}
+	return errors.New(h.problem)
+}
+
+// hook finds the toolkit's hook. NVIDIA's toolkit does not report a hook. The hook of a writer that
+// has ended is still used, because it stays while the toolkit's pod is replaced: an uninstalled
+// toolkit removes its fact first.
 //
-// It returns an error if the fact names another program, or if users other than root can change the
-// hook. The second is only checked if the driver root is the host's root.
-func (t Toolkit) hook() (string, error) {
+// It uses no hook if the fact names another program, or if users other than root can change the fact
+// or the hook. The hook itself can only be checked if the driver root is the host's root.
+func (t Toolkit) hook() hook {
 	if t.Root == nil {
-		return "", nil
+		return hook{}
 	}
 	fact := t.Contract.Read(contract.ToolkitReady)
 	path := fact.Values[contract.KeyCDIHook]
-	if fact.State != contract.Valid && fact.State != contract.WriterDead || path == "" {
-		return "", nil
-	}
-	if own := filepath.Join(t.InstallDir, "toolkit/nvidia-cdi-hook"); path != own {
-		return "", fmt.Errorf("%s names the hook %s, want %s: if the container toolkit is installed in another folder, set --toolkit-install-dir",
-			t.Contract.Path(contract.ToolkitReady), path, own)
-	}
-	if t.Root.HostPath() == "/" {
+	switch own := filepath.Join(t.InstallDir, "toolkit/nvidia-cdi-hook"); {
+	case fact.State == contract.Unreadable:
+		return hook{problem: fact.Reason}
+	case fact.State != contract.Valid && fact.State != contract.WriterDead || path == "":
+		return hook{}
+	case path != own:
+		return hook{problem: fmt.Sprintf("%s names the hook %s, want %s: if the container toolkit is installed in another folder, set --toolkit-install-dir",
+			t.Contract.Path(contract.ToolkitReady), path, own)}
+	case t.Root.HostPath() == "/":
 		_, err := hostfs.Trusted(t.Root.CtrPath(), path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", nil
+			return hook{}
 		}
 		if err != nil {
-			return "", fmt.Errorf("use the hook %s: %w", path, err)
+			return hook{problem: err.Error()}
 		}
 	}
-	return path, nil
+	return hook{path: path}
 }
 
 // watched returns the file of the fact and its folders. The file need not exist.

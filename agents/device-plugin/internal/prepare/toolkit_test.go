@@ -118,6 +118,7 @@ func TestSpecsNameTheHookOfTheToolkit(t *testing.T) {
 	ready(t, dir, nil)
 	expect("with NVIDIA's toolkit", r.config())
 	ready(t, dir, map[string]string{contract.KeyCDIHook: "/usr/local/nvidia/toolkit/../../../../tmp/x"})
+	outdated("another program was named")
 	expect("with a program of another folder", r.config())
 	if !strings.Contains(r.log.String(), "set --toolkit-install-dir") {
 		t.Errorf("the log does not name the flag for another folder:\n%s", r.log.String())
