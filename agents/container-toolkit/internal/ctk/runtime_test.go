@@ -23,9 +23,12 @@ func TestRuntimeConfigureDryRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "daemon.json")
 	text := "{\n  \"bip\": \"10.0.0.1/24\"\n}\n"
 	assert.NilError(t, os.WriteFile(path, []byte(text), 0o644))
-	code, stdout, stderr := runCtk("runtime", "configure", "--dry-run", "--config", path, "--set-as-default", "--cdi.enabled")
-	assert.Equal(t, code, 0, stderr)
-	assert.Equal(t, stdout, strings.ReplaceAll(`--- FILE
+	h := newHost(t)
+	// Without processes, because an engine of this machine reads another file.
+	const script = `mount -t tmpfs tmpfs /proc && exec "$1/nvidia-ctk" runtime configure --dry-run --config "$2" --set-as-default --cdi.enabled`
+	stdout, err := h.Command(t.Context(), "sh", "-ec", script, "sh", h.dir, path).CombinedOutput()
+	assert.NilError(t, err, string(stdout))
+	assert.Equal(t, string(stdout), strings.ReplaceAll(`--- FILE
 +++ FILE
 @@ -1,3 +1,13 @@
  {
@@ -58,8 +61,8 @@ func TestRuntimeUnconfigureTakesBackAllEngines(t *testing.T) {
 	for name, text := range before {
 		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	// The records are on a file system of this command only.
-	const script = `mount -t tmpfs tmpfs /var/lib && cd "$1" && ctk="$2/nvidia-ctk runtime"
+	// The records are on a file system of this command only, which sees no engine of this machine.
+	const script = `mount -t tmpfs tmpfs /var/lib && mount -t tmpfs tmpfs /proc && cd "$1" && ctk="$2/nvidia-ctk runtime"
 $ctk configure --runtime containerd --config "$1/config.toml" --drop-in-config "$1/conf.d/nvidia.toml" --executable-path /none --nvidia-set-as-default
 $ctk configure --runtime docker --config "$1/daemon.json" --executable-path /none
 cmp config.toml daemon.json || echo --- changed

@@ -148,7 +148,7 @@ func (k *Keeper) Undo(ctx context.Context) (Plan, error) {
 	if err := k.write(p.Changes); err != nil {
 		return Plan{}, err
 	}
-	recs, err := k.recorded()
+	recs, err := k.recorded(p.target)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -178,26 +178,30 @@ func (k *Keeper) clean(f fileRecord) {
 	k.host.removeFolders(f.Path, f.Folder)
 }
 
-// recorded returns the records that Undo reverts.
-func (k *Keeper) recorded() ([]record, error) {
+// recorded returns the records that Undo reverts. t has no paths if the engine was not found.
+func (k *Keeper) recorded(t target) ([]record, error) {
 	all, err := k.records.all(k.config.Engine)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(r record) bool {
-		return k.config.ConfigPath != "" && r.Config != k.config.ConfigPath
+		named := k.config.ConfigPath
+		return named != "" && r.Config != named && r.DropIn != named && r.Config != t.main
 	}), nil
 }
 
 // UndoPlan returns the changes that Undo would make. It writes nothing.
 func (k *Keeper) UndoPlan(ctx context.Context) (Plan, error) {
 	p := Plan{Engine: k.config.Engine}
-	recs, err := k.recorded()
-	if err != nil {
-		return p, err
-	}
 	t, err := k.locate(ctx)
+	if err != nil {
+		t.main = ""
+	}
 	p.target = t
+	recs, errRecords := k.recorded(t)
+	if errRecords != nil {
+		return p, errRecords
+	}
 	if len(recs) == 0 {
 		if err != nil {
 			return p, err

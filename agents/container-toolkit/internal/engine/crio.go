@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"strings"
 
 	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
 )
@@ -16,13 +17,14 @@ const (
 
 // locateCRIO completes a target for CRI-O.
 func (k *Keeper) locateCRIO(t *target) error {
-	t.main = cmp.Or(t.main, crioConfig)
-	folder, socket := path.Dir(crioDropIn), k.config.Socket
+	folder, socket := k.crioFolder(*t), k.config.Socket
 	if t.process != nil {
-		folder = cmp.Or(t.process.path("config-dir", "d"), t.process.variable("CONTAINER_CONFIG_DIR"), folder)
 		socket = cmp.Or(socket, t.process.givenSocket(CRIO))
 	}
 	t.dropIn = cmp.Or(t.dropIn, path.Join(folder, path.Base(crioDropIn)))
+	if t.process != nil && !strings.HasPrefix(t.dropIn, folder+"/") && !k.host.sameFile(path.Dir(t.dropIn), folder) {
+		return fmt.Errorf("find the config of crio: the running engine reads the folder %s, and does not read the drop-in file %s: leave the flag of the drop-in file empty", folder, t.dropIn)
+	}
 	if socket != "" {
 		return nil
 	}
@@ -40,6 +42,15 @@ func (k *Keeper) locateCRIO(t *target) error {
 		}
 	}
 	return nil
+}
+
+// crioFolder returns the folder whose files CRI-O reads after its main file.
+func (k *Keeper) crioFolder(t target) string {
+	folder := path.Dir(crioDropIn)
+	if t.process != nil {
+		folder = cmp.Or(t.process.path("config-dir", "d"), t.process.variable("CONTAINER_CONFIG_DIR"), folder)
+	}
+	return folder
 }
 
 // editCRIO returns the drop-in with the runtimes. CRI-O merges drop-ins, so no other file

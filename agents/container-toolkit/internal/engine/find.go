@@ -74,8 +74,14 @@ func (p process) configPath(engine Name) string {
 		if v := p.path("config-file"); v != "" {
 			return v
 		}
-		if dir := p.variable("XDG_CONFIG_HOME"); dir != "" && p.variable("ROOTLESSKIT_STATE_DIR") != "" {
-			return filepath.Join(dir, "docker/daemon.json")
+		if p.variable("ROOTLESSKIT_STATE_DIR") != "" {
+			dir := p.variable("XDG_CONFIG_HOME")
+			if home := p.variable("HOME"); dir == "" && home != "" {
+				dir = filepath.Join(home, ".config")
+			}
+			if dir != "" {
+				return filepath.Join(dir, "docker/daemon.json")
+			}
 		}
 		return dockerConfig
 	case CRIO:

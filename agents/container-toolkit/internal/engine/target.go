@@ -67,12 +67,8 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 	if err != nil {
 		return t, err
 	}
-	if err := k.misplaced(t); err != nil {
-		return t, err
-	}
-	t.main = c.ConfigPath
 	if t.process != nil {
-		t.main = cmp.Or(t.main, t.process.configPath(c.Engine))
+		t.main = t.process.configPath(c.Engine)
 		t.socket = cmp.Or(t.socket, t.process.socketPath(c.Engine))
 		t.unit = t.process.unit
 		t.program = t.process.exe
@@ -87,9 +83,12 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 	if t.program != "" {
 		t.version = k.versionOf(ctx, t)
 	}
+	if err := k.place(&t); err != nil {
+		return t, err
+	}
 	switch c.Engine {
 	case Docker:
-		t.main, t.dropIn = cmp.Or(t.main, dockerConfig), ""
+		t.dropIn = ""
 	case CRIO:
 		err = k.locateCRIO(&t)
 	default:
@@ -98,34 +97,9 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 	return t, err
 }
 
-// misplaced returns an error if the Config names a config file in a folder that the host does
-// not have, while the running engine reads another file. NVIDIA's manifests mount the folders of
-// the host, and name the paths of these mounts in the container.
-func (k *Keeper) misplaced(t target) error {
-	named := k.config.ConfigPath
-	if named == "" || t.process == nil || t.process.configPath(t.engine) == named {
-		return nil
-	}
-	dir, err := k.host.path(filepath.Dir(named))
-	if err != nil || exists(dir) {
-		return err
-	}
-	return fmt.Errorf("find the config of %s: the host has no folder %s, and the running engine reads %s: set --runtime-config (RUNTIME_CONFIG) to a path on the host, or leave it empty",
-		t.engine, filepath.Dir(named), t.process.configPath(t.engine))
-}
-
 // locateContainerd completes a target for containerd. It supports the distributions that
 // generate the config.
 func (k *Keeper) locateContainerd(t *target) error {
-	for _, p := range distributions() {
-		if t.main != "" {
-			break
-		}
-		if real, err := k.host.path(filepath.Dir(p)); err == nil && exists(real) {
-			t.main = p
-		}
-	}
-	t.main = cmp.Or(t.main, containerdConfig)
 	e := &t.containerd
 	e.engine = t.version
 	text, err := k.host.read(t.main)
@@ -140,7 +114,8 @@ func (k *Keeper) locateContainerd(t *target) error {
 	case strings.HasSuffix(t.main, rancherConfig):
 		e.generated = true
 		dropIn = path.Join(path.Dir(t.main), rancherDropIn)
-	case bytes.Contains(text, []byte("k0s_managed=true")):
+	case managedByK0s(text), text == nil && t.main == k0sConfig:
+		// k0s makes a missing file when it starts.
 		e.external = true
 		dropIn = k0sDropIn
 	case strings.HasSuffix(t.main, microk8sConfig):
@@ -149,11 +124,17 @@ func (k *Keeper) locateContainerd(t *target) error {
 			t.main = template
 		}
 	}
-	e.noDropIn = path.Base(t.main) == microk8sTemplate
 	t.dropIn = cmp.Or(t.dropIn, dropIn)
+	if e.external && path.Dir(t.dropIn) != path.Dir(k0sDropIn) {
+		return fmt.Errorf("find the config of containerd: k0s reads the folder %s, and does not read the drop-in file %s: leave the flag of the drop-in file empty", path.Dir(k0sDropIn), t.dropIn)
+	}
+	e.noDropIn = path.Base(t.main) == microk8sTemplate
 	e.main, e.dropIn = t.main, t.dropIn
 	return nil
 }
+
+// managedByK0s reports whether k0s writes a config file, and merges the files of its folder.
+func managedByK0s(text []byte) bool { return bytes.Contains(text, []byte("k0s_managed=true")) }
 
 // addressIn returns the socket that a config file of containerd names, or "".
 func addressIn(text []byte) string {

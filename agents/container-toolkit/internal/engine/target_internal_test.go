@@ -119,8 +119,8 @@ func TestLocate(t *testing.T) {
 		"what the flags say": {
 			engine: Containerd,
 			procs:  []proc{{pid: 7, exe: "/usr/bin/containerd", cmd: "containerd -c /a.toml"}},
-			config: func(c *Config) { c.ConfigPath, c.DropIn = "/b.toml", "/c.toml" },
-			want:   "/b.toml /c.toml /run/containerd/containerd.sock containerd.service",
+			config: func(c *Config) { c.ConfigPath, c.DropIn = "/a.toml", "/c.toml" },
+			want:   "/a.toml /c.toml /run/containerd/containerd.sock containerd.service",
 		},
 		"Docker": {
 			engine: Docker,
