@@ -50,7 +50,7 @@ func configureCommand() command {
 		} else if len(args) != 1 || *pid <= 0 {
 			return errors.New("name the container: --pid=PID and the path of its root file system")
 		}
-		if *ldconfig != "" && !strings.HasPrefix(*ldconfig, "@/") {
+		if !strings.HasPrefix(*ldconfig, "@/") {
 			return fmt.Errorf("--ldconfig=%s is a program of the container, which would run with the rights of the host: use a program of the host, as in @/sbin/ldconfig", *ldconfig)
 		}
 		to := container.Container{PID: *pid, Rootfs: args[0], NoCgroups: *noCgroups, NoDevices: *noDevices}

@@ -124,9 +124,9 @@ func TestOnANode(t *testing.T) {
 	t.Run("empty values", func(t *testing.T) {
 		without, err := n.Command(t.Context(), cli, "configure", "--dry-run", "--device=0").CombinedOutput()
 		assert.NilError(t, err, string(without))
-		for _, name := range []string{"require", "device", "mig-config", "mig-monitor", "imex-channel", "cuda-compat-mode", "ldconfig"} {
+		for _, name := range []string{"require", "device", "mig-config", "mig-monitor", "imex-channel", "cuda-compat-mode"} {
 			for _, value := range []string{"", " "} {
-				if value == " " && (name == "cuda-compat-mode" || name == "ldconfig") {
+				if value == " " && name == "cuda-compat-mode" {
 					continue
 				}
 				out, err := n.Command(t.Context(), cli, "configure", "--dry-run", "--device=0", "--"+name+"="+value).CombinedOutput()
