@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/account"
@@ -41,6 +42,7 @@ func (e *Exporter) handleObservation(ctx context.Context, obs observe.Observatio
 		close(e.found)
 	}
 	e.node = obs.Node
+	e.reportMissing()
 	seen := map[gpu.UUID]bool{}
 	for _, g := range obs.Node.GPUs {
 		if !g.UUID.Valid() {
@@ -65,6 +67,19 @@ func (e *Exporter) handleObservation(ctx context.Context, obs observe.Observatio
 	}
 	e.book.Retain(func(d account.Device) bool { return e.gpus[d.GPU] != nil })
 	e.refreshUsers(ctx)
+}
+
+// reportMissing logs which devices the flag names, and the node does not have.
+func (e *Exporter) reportMissing() {
+	gpus, instances := e.current.Devices.Missing(e.node)
+	text := fmt.Sprintf("gpus %v, gpu instances %v", gpus, instances)
+	if text == e.missing {
+		return
+	}
+	e.missing = text
+	if len(gpus)+len(instances) > 0 {
+		e.log.Warn("--devices names devices that this node does not have, they have no metrics", "gpus", gpus, "gpu_instances", instances, "gpus_of_node", len(e.node.GPUs))
+	}
 }
 
 // reportTrouble logs when the driver stops answering, and when it answers again.

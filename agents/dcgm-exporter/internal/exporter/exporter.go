@@ -94,6 +94,8 @@ type Exporter struct {
 	gpus    map[gpu.UUID]*device
 	jobs    jobs.Jobs
 	book    account.Book
+	// missing describes the devices that were last reported as missing.
+	missing string
 	// seesProcesses is set once the container of a process on a GPU has been found.
 	seesProcesses bool
 }

@@ -272,6 +272,7 @@ func TestADriverThatDoesNotAnswerIsLogged(t *testing.T) {
 	r.fake.SetDriver(false)
 	r.Reload()
 	r.logs(`level=WARN msg="the driver does not answer, gpus have no metrics until it does" err=`, 1)
+	r.has("gpu_up", "0", "0")
 	r.Reload()
 	r.fake.SetDriver(true)
 	r.Reload()
@@ -297,6 +298,21 @@ func TestOnlyAMissingDriverIsLogged(t *testing.T) {
 	defer r.mu.Unlock()
 	if before, _, _ := strings.Cut(r.log.String(), "the driver answers"); strings.Contains(before, "kernel's log") {
 		t.Errorf("the log names the kernel's log before the driver answers:\n%s", before)
+	}
+}
+
+func TestDevicesThatTheNodeDoesNotHaveAreLogged(t *testing.T) {
+	for name, devices := range map[string]exposition.Selector{
+		"a gpu":       {GPUs: []int{0, 9}},
+		"an instance": {Flexible: true, Instances: []int{9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startWith(t, func(_ *rig, cfg *exporter.Config) { cfg.Options.Devices = devices })
+			r.logs("names devices that this node does not have", 1)
+			r.Reload()
+			r.has("DCGM_FI_DEV_XID_ERRORS", "0", "0")
+			r.logs("names devices that this node does not have", 1)
+		})
 	}
 }
 

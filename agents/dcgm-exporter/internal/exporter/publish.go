@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/agents/dcgm-exporter/internal/jobs"
+	"outrigger.dev/pkg/gpu"
 )
 
 // Served has the metrics for a scrape. It must not be changed.
@@ -41,15 +43,19 @@ func (e *Exporter) publish() {
 	}
 	served := &Served{}
 	read := false
+	trouble := e.trouble.Err()
+	// A GPU that worked is down while its node has no driver. Claims and changes of the node pass.
+	unloaded := errors.Is(trouble, gpu.ErrNoDriver)
 	for _, d := range e.ordered() {
-		if nodeTrouble(e.trouble.Err()) {
+		if nodeTrouble(trouble) && !unloaded {
 			continue
 		}
-		g := exposition.GPU{GPU: d.gpu, Up: d.err == nil && d.sample != nil && !d.lost, Errors: d.errors}
-		if d.sample != nil && !d.lost && now.Sub(d.sample.At) <= e.maxAge() {
+		answers := d.sample != nil && !d.lost && !unloaded
+		g := exposition.GPU{GPU: d.gpu, Up: d.err == nil && answers, Errors: d.errors}
+		if answers && now.Sub(d.sample.At) <= e.maxAge() {
 			g.Sample = d.sample
 			read = true
-		} else if d.err == nil && d.sample == nil && !d.lost {
+		} else if d.err == nil && d.sample == nil && !d.lost && !unloaded {
 			continue // the first reading has not ended
 		}
 		d.history.Fill(&g, now, e.current.XIDWindow, e.current.ClockWindow)

@@ -3,6 +3,7 @@
 package exposition
 
 import (
+	"slices"
 	"time"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
@@ -131,4 +132,18 @@ type Selector struct {
 	// GPUs selects GPUs by index, and Instances selects GPU instances by ID. A nil list selects
 	// none, an empty list all.
 	GPUs, Instances []int
+}
+
+// Missing returns the indices and the IDs that the selector names, and that no GPU of the node has.
+func (s Selector) Missing(n *gpu.Node) (gpus, instances []int) {
+	gpus, instances = slices.Clone(s.GPUs), slices.Clone(s.Instances)
+	for _, g := range n.GPUs {
+		gpus = slices.DeleteFunc(gpus, func(index int) bool { return index == g.Index })
+		if g.MIG != nil {
+			for _, i := range g.MIG.GPUInstances {
+				instances = slices.DeleteFunc(instances, func(id int) bool { return uint32(id) == i.ID }) //nolint:gosec // at most 1023
+			}
+		}
+	}
+	return gpus, instances
 }

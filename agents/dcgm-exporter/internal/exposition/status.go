@@ -134,7 +134,7 @@ func incidentOf(xid uint64) (watch, code string) {
 		return "MEM", "DCGM_FR_ROW_REMAP_FAILURE"
 	case 95:
 		return "MEM", "DCGM_FR_UNCONTAINED_ERROR"
-	case 74:
+	case 74, 144, 145, 146, 147, 148, 149, 150, 155:
 		return "NVLINK", "DCGM_FR_NVLINK_ERROR_CRITICAL"
 	case xidFallenOff:
 		return "DRIVER", "DCGM_FR_FALLEN_OFF_BUS"

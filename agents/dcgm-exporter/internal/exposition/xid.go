@@ -1,13 +1,19 @@
 package exposition
 
+import (
+	"cmp"
+
+	"outrigger.dev/pkg/health"
+)
+
 // XIDClass is the class of an error that the driver reports.
 type XIDClass string
 
 // The classes of errors.
 const (
-	// XIDApplication is an error that a program causes.
+	// XIDApplication is an error after which the program on the GPU has to be started again.
 	XIDApplication XIDClass = "application"
-	// XIDCritical is an error after which the GPU needs attention.
+	// XIDCritical is an error after which the GPU needs a reset, or the node a reboot.
 	XIDCritical XIDClass = "critical"
 	// XIDOther is any other error.
 	XIDOther XIDClass = "other"
@@ -19,27 +25,38 @@ func KnownXIDs() []uint64 {
 	return []uint64{13, 31, 43, 45, 48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120}
 }
 
-// ClassOf returns the class of a code (NVIDIA's XID catalogue).
+// ClassOf returns the class of a code. A code is critical if NVIDIA's catalogue asks for a reset of the
+// GPU or a reboot of the node. The driver sends xidRecoveryAction beside another code.
 func ClassOf(code uint64) XIDClass {
-	switch code {
-	case 13, 31, 43, 45:
+	action, _ := health.LookUpXID(code)
+	switch {
+	case code == 43, code == 45:
 		return XIDApplication
-	case 48, 62, 64, 74, 79, 95, 119, 120:
+	case code == 94, code == xidRecoveryAction:
+		return XIDOther
+	case action == health.RestartApp:
+		return XIDApplication
+	case action == health.Reset, action == health.Reboot:
 		return XIDCritical
 	default:
 		return XIDOther
 	}
 }
 
-// meaning returns a short description of a code (NVIDIA's XID catalogue).
+// xidRecoveryAction is the code of a change of the recovery action.
+const xidRecoveryAction = 154
+
+// meaning returns a short description of a code: the text of NVIDIA's exporter, or else the text of the
+// catalogue.
 func meaning(code uint64) string {
 	if text, ok := meanings()[code]; ok {
 		return text
 	}
-	return "Unknown Error"
+	_, text := health.LookUpXID(code)
+	return cmp.Or(text, "Unknown Error")
 }
 
-// meanings returns the descriptions of all known codes.
+// meanings returns the descriptions that NVIDIA's exporter has.
 func meanings() map[uint64]string {
 	return map[uint64]string{
 		0:   "No Error",
