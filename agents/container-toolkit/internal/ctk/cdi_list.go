@@ -1,8 +1,11 @@
 package ctk
 
 import (
+	"errors"
 	"fmt"
-	"slices"
+	"io/fs"
+	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,27 +23,23 @@ func (p *program) listCommand() *cli.Command {
 			Name: "spec-dir", EnvVars: []string{"NVIDIA_CTK_CDI_SPEC_DIRS"}, Value: cli.NewStringSlice("/etc/cdi", "/var/run/cdi"),
 			Usage: "`FOLDER` with CDI specs; can be repeated, the last one takes precedence",
 		}, &dirs)},
-		Action: func(*cli.Context) error {
+		Action: func(c *cli.Context) error {
 			set := inject.Load(dirs, nil)
-			for _, err := range set.Problems {
+			for _, dir := range dirs {
+				if _, err := os.Stat(dir); c.IsSet("spec-dir") && errors.Is(err, fs.ErrNotExist) {
+					set.Problems = append(set.Problems, fmt.Errorf("flag --spec-dir: the folder %s does not exist", dir))
+				}
+			}
+			for _, err := range append(set.Problems, set.Conflicts()...) {
 				fmt.Fprintln(p.stderr, "nvidia-ctk:", err)
 			}
-			for _, name := range names(set) {
+			if len(set.Names()) == 0 {
+				fmt.Fprintf(p.stderr, "nvidia-ctk: no CDI spec in %s defines a device: write one with nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml\n", strings.Join(dirs, " and "))
+			}
+			for _, name := range set.Names() {
 				fmt.Fprintln(p.stdout, name)
 			}
 			return nil
 		},
 	}
-}
-
-// names returns the qualified names of the devices in the specs, sorted.
-func names(set *inject.Set) []string {
-	var out []string
-	for _, f := range set.Files {
-		for _, d := range f.Spec.Devices {
-			out = append(out, f.Spec.Kind+"="+d.Name)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }

@@ -76,7 +76,7 @@ func (s *Set) find(d request.Device) (*Device, error) {
 	for _, name := range d.Names {
 		f, at, err := s.lookUp(d.Kind, name)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("inject %w", err)
 		}
 		if f != nil {
 			device := &f.Spec.Devices[at]
@@ -106,12 +106,37 @@ func (s *Set) lookUp(kind, name string) (*File, int, error) {
 		switch {
 		case i < 0:
 		case file != nil:
-			return nil, 0, fmt.Errorf("inject %s=%s: both %s and %s define it: remove one", kind, name, f.Path, file.Path)
+			return nil, 0, fmt.Errorf("%s=%s: both %s and %s define it: remove one", kind, name, f.Path, file.Path)
 		default:
 			file, at = f, i
 		}
 	}
 	return file, at, nil
+}
+
+// Conflicts returns an error for each device that container engines reject, because two specs in one
+// folder define it.
+func (s *Set) Conflicts() []error {
+	var out []error
+	for _, name := range s.Names() {
+		kind, device, _ := strings.Cut(name, "=")
+		if _, _, err := s.lookUp(kind, device); err != nil {
+			out = append(out, err)
+		}
+	}
+	return out
+}
+
+// Names returns the qualified names of the devices in the specs, sorted, each once.
+func (s *Set) Names() []string {
+	var out []string
+	for _, f := range s.Files {
+		for _, device := range deviceNames(f.Spec) {
+			out = append(out, f.Spec.Kind+"="+device)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // sameName reports whether a device of a spec has a name. UUIDs match in upper and lower case.
