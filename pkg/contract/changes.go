@@ -25,7 +25,7 @@ import (
 const (
 	firstCheck      = time.Millisecond
 	settledCheck    = time.Second
-	lastCheck       = 30 * time.Second
+	lastCheck       = 5 * time.Second
 	lastCheckAbsent = time.Second
 )
 

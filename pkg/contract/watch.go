@@ -15,7 +15,7 @@ import (
 // does not use the map afterwards. It returns nil when ctx ends.
 //
 // Watch notices changes of files at once. The kernel does not report mounts, and does not report
-// that a driver was loaded or unloaded, because procfs has no events. Watch notices these within 30
+// that a driver was loaded or unloaded, because procfs has no events. Watch notices these within 5
 // s. It notices a run root that appears within 1 s, and all changes within 1 s if it cannot watch
 // the files.
 func (d Dir) Watch(ctx context.Context, deliver func(map[Name]Fact)) error {
