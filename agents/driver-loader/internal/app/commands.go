@@ -131,13 +131,14 @@ func (s *settings) build(c *cli.Context, release string) error {
 
 func (s *settings) load(c *cli.Context) error {
 	step := loader.New(s.config, s.machine).Settle(c.Context)
-	if err := printStep(c.App.Writer, step); err != nil {
+	if err := printCauses(c.App.Writer, step); err != nil {
 		return err
 	}
 	if step.Kind != loader.Done || len(step.Causes) > 0 {
 		return errors.New("the desired driver is not loaded")
 	}
-	return nil
+	_, err := fmt.Fprintln(c.App.Writer, step)
+	return err
 }
 
 func (s *settings) unload(c *cli.Context) error {

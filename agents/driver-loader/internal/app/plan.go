@@ -49,12 +49,14 @@ func printVerdict(out io.Writer, v preflight.Verdict) error {
 	step := v.Next
 	step.Causes = v.Problems()
 	fmt.Fprintln(out)
-	return printStep(out, step)
+	if _, err := fmt.Fprintf(out, "next: %s\n", step); err != nil {
+		return err
+	}
+	return printCauses(out, step)
 }
 
-// printStep prints a step, and the causes that prevent it.
-func printStep(out io.Writer, step loader.Step) error {
-	_, err := fmt.Fprintf(out, "next: %s\n", step)
+// printCauses prints the causes that prevent a step.
+func printCauses(out io.Writer, step loader.Step) (err error) {
 	for _, cause := range step.Causes {
 		if err == nil {
 			_, err = fmt.Fprintf(out, "%s: %s: %s\n", cause.Code, cause.Subject, cause.Text)

@@ -180,7 +180,8 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 		l.set(step)
 		if step.Kind == Done || step.Kind == Wait {
 			if observed != nil && step.Kind == Wait {
-				step.Causes = append(step.Causes, AsCause("node", observed))
+				// The other causes can follow from it: without sysfs there seems to be no GPU.
+				step.Causes = append([]cause.Cause{AsCause("node", observed)}, step.Causes...)
 			}
 			if observed == nil && step.Kind == Done {
 				l.collect(o, o.Desired(desired))
