@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -97,7 +98,11 @@ func TestNobodyChoosesTheHook(t *testing.T) {
 	plugin(t)
 	allocatable(t, gpus, limit)
 	const fact, program = "/run/nvidia/validations/toolkit-ready", "/tmp/x"
-	t.Cleanup(func() { onNode(t, "rm", "-f", fact) })
+	t.Cleanup(func() {
+		if _, err := shared.Exec(context.WithoutCancel(t.Context()), gpuNode(), "rm", "-f", fact); err != nil {
+			t.Error(err)
+		}
+	})
 	written := func() string { return onNode(t, "stat", "-c", "%i %y", pluginSpec) }
 	before := written()
 	for _, plant := range []string{
