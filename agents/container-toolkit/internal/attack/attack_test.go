@@ -12,14 +12,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -28,6 +31,9 @@ import (
 // tools is the folder with our tools, which TestMain builds. The tests start themselves
 // again in namespaces: the variable tells them where it is.
 const toolsVariable = "ATTACK_BIN"
+
+// ownVariable is set if the tools are ours, which have all commands.
+const ownVariable = "ATTACK_OWN"
 
 func TestMain(m *testing.M) {
 	if folder := os.Getenv(toolsVariable); folder != "" {
@@ -50,6 +56,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "build the tools: %v\n%s", err, out)
 	} else {
 		os.Setenv(toolsVariable, dir)
+		os.Setenv(ownVariable, "true")
 		code = m.Run()
 	}
 	os.RemoveAll(dir)
@@ -251,7 +258,7 @@ func (v *victim) tool(name string, args ...string) *exec.Cmd {
 	v.Helper()
 	path := filepath.Join(os.Getenv(toolsVariable), name)
 	if _, err := os.Stat(path); err != nil {
-		v.Skipf("this machine has no %s: %v", path, err)
+		v.Skipf("not comparable: this machine has no %s: %v", path, err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	v.Cleanup(cancel)
@@ -263,8 +270,43 @@ func (v *victim) tool(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// hooks returns the arguments of each hook that writes, and of the one that does all.
-func hooks() map[string][]string {
+// hooks returns the arguments of each hook that writes, and of the one that does all. A tool of others
+// can lack some of them. Such a hook is not comparable: it neither escapes nor resists.
+func hooks(t testing.TB) map[string][]string {
+	t.Helper()
+	path := filepath.Join(os.Getenv(toolsVariable), "nvidia-cdi-hook")
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("not comparable: this machine has no %s: %v", path, err)
+	}
+	help, err := exec.CommandContext(t.Context(), path, "--help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s --help: %v: %s", path, err, help)
+	}
+	all := allHooks()
+	maps.DeleteFunc(all, func(hook string, _ []string) bool {
+		if slices.Contains(strings.FieldsFunc(string(help), func(r rune) bool { return unicode.IsSpace(r) || r == ',' }), hook) {
+			return false
+		}
+		if os.Getenv(ownVariable) != "" {
+			t.Fatalf("%s has no command %s", path, hook)
+		}
+		t.Logf("not comparable: %s has no command %s", path, hook)
+		return true
+	})
+	return all
+}
+
+// prepare returns the arguments of the hook that does all.
+func prepare(t testing.TB) []string {
+	t.Helper()
+	args := hooks(t)["prepare-container"]
+	if args == nil {
+		t.Skip("not comparable: the tool has no command prepare-container")
+	}
+	return args
+}
+
+func allHooks() map[string][]string {
 	links := []string{"--link", "libcuda.so.1::/" + libDir + "/libcuda.so", "--link", "../a::/" + libDir + "/gbm/nvidia-drm_gbm.so"}
 	folders := []string{"--folder", "/" + libDir, "--folder", "/opt/driver/lib"}
 	compat := []string{"--host-driver-version=580.95.05"}

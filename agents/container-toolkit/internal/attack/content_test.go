@@ -90,7 +90,7 @@ func TestHostileContent(t *testing.T) {
 			v := newVictim(t)
 			make(v)
 			v.arm()
-			for _, args := range hooks() {
+			for _, args := range hooks(t) {
 				cmd := v.tool("nvidia-cdi-hook", args...)
 				v.finish(cmd)
 				if used := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; used > maxMemory {
@@ -134,7 +134,7 @@ func TestMountsAreNotSeenOnTheHost(t *testing.T) {
 	if !v.run("disable-device-node-modification") {
 		t.Error("the hook failed")
 	}
-	if !v.run(hooks()["prepare-container"]...) {
+	if !v.run(prepare(t)...) {
 		t.Error("the hook failed")
 	}
 	if after := mounts(t); after != before {

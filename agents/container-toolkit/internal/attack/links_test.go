@@ -51,7 +51,7 @@ func TestLinksInEachPath(t *testing.T) {
 	if !rootfstest.InNamespace(t, 0) {
 		return
 	}
-	for hook, args := range hooks() {
+	for hook, args := range hooks(t) {
 		for place, canary := range places() {
 			v := newVictim(t)
 			v.image("dev/nvidia0", "")
@@ -79,7 +79,7 @@ func TestSwappedWhileTheHookRuns(t *testing.T) {
 	if !rootfstest.InNamespace(t, 0) {
 		return
 	}
-	for hook, args := range hooks() {
+	for hook, args := range hooks(t) {
 		t.Run(hook, func(t *testing.T) {
 			v := newVictim(t)
 			v.must(os.MkdirAll(v.rootfs("etc/nvidia/nvidia-application-profiles-rc.d"), 0o755))

