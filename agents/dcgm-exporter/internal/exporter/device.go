@@ -91,7 +91,7 @@ func (e *Exporter) reportTrouble(obs observe.Observation[nothing, nothing]) {
 		// A GPU was added or removed, and the driver is opened again.
 		e.log.Debug("driver closed, waiting until it is opened again", "err", obs.Err)
 	case changed:
-		e.log.Warn("the driver does not answer, gpus have no metrics until it does", "err", obs.Err)
+		e.log.Warn("the driver does not answer, gpus have no readings until it does", "err", obs.Err)
 	}
 }
 

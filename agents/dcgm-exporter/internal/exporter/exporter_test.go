@@ -271,7 +271,7 @@ func TestADriverThatDoesNotAnswerIsLogged(t *testing.T) {
 	r.logs("the driver", 0)
 	r.fake.SetDriver(false)
 	r.Reload()
-	r.logs(`level=WARN msg="the driver does not answer, gpus have no metrics until it does" err=`, 1)
+	r.logs(`level=WARN msg="the driver does not answer, gpus have no readings until it does" err=`, 1)
 	r.has("gpu_up", "0", "0")
 	r.Reload()
 	r.fake.SetDriver(true)
@@ -289,7 +289,7 @@ func TestOnlyAMissingDriverIsLogged(t *testing.T) {
 			return errors.New("open /dev/kmsg: no such file or directory")
 		}
 	})
-	r.logs("the driver does not answer, gpus have no metrics until it does", 1)
+	r.logs("the driver does not answer, gpus have no readings until it does", 1)
 	r.fake.SetDriver(true)
 	r.Reload()
 	r.logs("the driver answers", 1)
