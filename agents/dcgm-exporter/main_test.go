@@ -111,7 +111,8 @@ func TestGPUsAndDriverComeAndGo(t *testing.T) {
 	n.Run("unplug", "1")
 	p.lacks("gpu_up", `gpu="1"`)
 	n.Run("set", "driver=off")
-	p.lacks("gpu_up")
+	p.has("0", "gpu_up", `gpu="0"`) // it worked, and its node has no driver now
+	p.lacks("DCGM_FI_DEV_GPU_TEMP")
 	n.Run("set", "driver=on")
 	p.has("1", "gpu_up", `gpu="0"`)
 }
