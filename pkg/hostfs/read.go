@@ -73,7 +73,7 @@ func checkRegular(info fs.FileInfo) error {
 	case mode&fs.ModeDevice != 0:
 		kind = "device"
 	}
-	return fmt.Errorf("it is a %s, not a regular file: remove it, or use another path", kind)
+	return fmt.Errorf("it is a %s, not a regular file: use another path, or move it away", kind)
 }
 
 // formatSize returns a limit in the largest unit without a remainder.

@@ -19,6 +19,8 @@ import (
 type Settings struct {
 	// NodeName is the name of the agent's Node.
 	NodeName string
+	// Kubeconfig is the path of a kubeconfig. If empty, the pod's service account is used.
+	Kubeconfig string
 	// Events is set if the agent sends Events of the Node.
 	Events bool
 	// Namespace and DaemonSet name the agent's DaemonSet.
@@ -30,6 +32,14 @@ func (s *Settings) NodeNameFlag(aliases ...string) cli.Flag {
 	return &cli.StringFlag{
 		Name: "node-name", Aliases: aliases, EnvVars: []string{"NODE_NAME"}, Destination: &s.NodeName, Category: category.Kubernetes,
 		Usage: "`NAME` of the Node object of this node",
+	}
+}
+
+// KubeconfigFlag returns --kubeconfig.
+func (s *Settings) KubeconfigFlag() cli.Flag {
+	return &cli.PathFlag{
+		Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.Kubeconfig, Category: category.Kubernetes,
+		Usage: "kubeconfig `FILE` for the API server; if empty, the pod's service account is used",
 	}
 }
 
@@ -81,14 +91,16 @@ type API struct {
 
 // Open returns the access that the settings describe, and does not connect. manager is the field
 // manager of the objects that the agent applies, and the source of its Events. Open returns
-// kube.ErrNotInCluster for a process that does not run in a pod.
+// kube.ErrNotInCluster for a process that does not run in a pod and has no kubeconfig.
 func (s *Settings) Open(manager string, log *slog.Logger) (*API, error) {
-	client, err := kube.New(kube.Config{Node: s.NodeName, Agent: manager, Log: log})
+	client, err := kube.New(kube.Config{Kubeconfig: s.Kubeconfig, Node: s.NodeName, Agent: manager, Log: log})
 	switch {
 	case errors.Is(err, kube.ErrNotInCluster):
 		return nil, err
+	case err != nil && s.Kubeconfig != "":
+		return nil, cmdline.Usagef("flag --kubeconfig: %w", err)
 	case err != nil:
-		return nil, cmdline.Usagef("%s", err)
+		return nil, cmdline.Usagef("%w", err)
 	}
 	a := &API{Client: client}
 	if s.Events {

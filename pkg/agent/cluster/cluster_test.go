@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,7 +22,7 @@ func run(t *testing.T, f func(s *cluster.Settings, log *slog.Logger) error, args
 	var s cluster.Settings
 	app := agent.App{
 		Name:  "test-agent",
-		Flags: []cli.Flag{s.NodeNameFlag(), s.EventsFlag("changes")},
+		Flags: []cli.Flag{s.NodeNameFlag(), s.KubeconfigFlag(), s.EventsFlag("changes")},
 		New: func(_ *cli.Context, log *slog.Logger) (*agent.Agent, error) {
 			return &agent.Agent{}, f(&s, log)
 		},
@@ -28,6 +30,17 @@ func run(t *testing.T, f func(s *cluster.Settings, log *slog.Logger) error, args
 	var out, errs bytes.Buffer
 	code := agent.Exec(t.Context(), app, append([]string{"test-agent"}, args...), &out, &errs)
 	return code, errs.String()
+}
+
+// kubeconfig returns the path of a kubeconfig with one cluster.
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{"clusters":[{"name":"a","cluster":{"server":"http://192.0.2.1"}}],"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func TestOpen(t *testing.T) {
@@ -42,6 +55,13 @@ func TestOpen(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	if code, text := run(t, open, "--node-name=n"); code != 1 || !strings.Contains(text, "outside of a cluster") {
 		t.Errorf("without a cluster: exit code %d: %s", code, text)
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	if code, text := run(t, open, "--node-name=n", "--kubeconfig="+none); code != 2 || !strings.Contains(text, "flag --kubeconfig (environment variable KUBECONFIG): ") || !strings.Contains(text, none) {
+		t.Errorf("with a kubeconfig that does not exist: exit code %d: %s", code, text)
+	}
+	if code, text := run(t, open, "--node-name=n", "--kubeconfig="+kubeconfig(t)); code != 0 {
+		t.Errorf("with a kubeconfig outside of a cluster: exit code %d: %s", code, text)
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")

@@ -107,7 +107,7 @@ func (f File) read(label string) (path string, data []byte, err error) {
 		}
 		name, err := f.chooser.choose(label, names)
 		if err != nil {
-			return "", nil, fmt.Errorf("read folder %s: %w", f.Dir, err)
+			return "", nil, fmt.Errorf("flag --config-dir: %s: %w", f.Dir, err)
 		}
 		if name != "" {
 			path = filepath.Join(f.Dir, name)
@@ -116,8 +116,18 @@ func (f File) read(label string) (path string, data []byte, err error) {
 	if path == "" {
 		return "", nil, nil
 	}
-	data, err = Read(path)
-	return path, data, err
+	if data, err = Read(path); err != nil {
+		return path, nil, fmt.Errorf("flag --%s: %w", f.flag(), err)
+	}
+	return path, data, nil
+}
+
+// flag returns the name of the flag that locates the config file.
+func (f File) flag() string {
+	if f.Dir != "" {
+		return "config-dir"
+	}
+	return "config-file"
 }
 
 // maxConfig is the largest size of a ConfigMap.
@@ -126,11 +136,7 @@ const maxConfig = 1 << 20
 // Read returns the content of one config file. It rejects a file larger than 1 MiB, the largest
 // size of a ConfigMap. It also rejects anything but a regular file, such as a named pipe.
 func Read(path string) ([]byte, error) {
-	data, err := hostfs.ReadFile(path, maxConfig)
-	if err != nil {
-		return nil, fmt.Errorf("read config file: %w", err)
-	}
-	return data, nil
+	return hostfs.ReadFile(path, maxConfig)
 }
 
 // names returns the names of the regular files in the folder, without hidden files. The kubelet
@@ -139,7 +145,7 @@ func Read(path string) ([]byte, error) {
 func (f File) names() ([]string, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("read config folder: %w", err)
+		return nil, fmt.Errorf("flag --config-dir: %w", err)
 	}
 	var out []string
 	for _, e := range entries {

@@ -63,7 +63,7 @@ func (s *settings) openList(ctx context.Context, log *slog.Logger) (l list, err 
 func (l list) read(ctx context.Context) ([]counters.Metric, error) {
 	data, place, err := l.load(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the list of metrics: %w: set --collectors or DCGM_EXPORTER_COLLECTORS to a file with a list", err)
+		return nil, fmt.Errorf("flag --collectors: %w: set it to a file with a list of metrics", err)
 	}
 	metrics, problems, err := counters.Parse(data)
 	if err != nil {

@@ -94,9 +94,9 @@ func TestBadSettings(t *testing.T) {
 		code int
 		want string
 	}{
-		"a file that is not there": {[]string{"--config-file", dir + "/none"}, 1, "read config file: open " + dir + "/none: no such file or directory"},
-		"a folder for a file":      {[]string{"--config-file", dir}, 1, "read config file: open " + dir + ": it is a folder, not a regular file: remove it, or use another path"},
-		"a file too large":         {[]string{"--config-file", large}, 1, "read config file: read " + large + ": it is larger than 1 MiB"},
+		"a file that is not there": {[]string{"--config-file", dir + "/none"}, 1, "flag --config-file (environment variable CONFIG_FILE): open " + dir + "/none: no such file or directory"},
+		"a folder for a file":      {[]string{"--config-file", dir}, 1, "flag --config-file (environment variable CONFIG_FILE): open " + dir + ": it is a folder, not a regular file: use another path, or move it away"},
+		"a file too large":         {[]string{"--config-file", large}, 1, "flag --config-file (environment variable CONFIG_FILE): read " + large + ": it is larger than 1 MiB"},
 		"a bad file":               {[]string{"--config-file", bad}, 1, bad + `:2: flags.migStrategy: invalid value "some": must be none, single or mixed`},
 		"a bad flag":               {[]string{"--mig-strategy", "some"}, 2, `flag --mig-strategy (environment variable MIG_STRATEGY): invalid value "some": must be none, single or mixed`},
 		"a number that is none":    {[]string{"--imex-channel-ids", "0,x"}, 2, `flag --imex-channel-ids (environment variable IMEX_CHANNEL_IDS): invalid value "x": must be empty or 0, the only channel that containers of a node can share`},
@@ -107,7 +107,7 @@ func TestBadSettings(t *testing.T) {
 		},
 		"two places": {[]string{"--config-file", bad, "--config-dir", dir}, 2, "flags --config-file and --config-dir are both set: remove one of them"},
 		"a folder that is not there": {
-			[]string{"--config-dir", dir + "/none"}, 1, "read config folder: open " + dir + "/none: no such file or directory",
+			[]string{"--config-dir", dir + "/none"}, 1, "flag --config-dir (environment variable CONFIG_DIR): open " + dir + "/none: no such file or directory",
 		},
 		"a fallback that is none": {
 			[]string{"--fallback-strategies", "first"}, 2, `flag --fallback-strategies (environment variable FALLBACK_STRATEGIES): invalid value "first": must be named, single or empty`,

@@ -46,7 +46,7 @@ func newApp(s *settings) agent.App {
 			Purpose: "Write the file that the label selects, and follow the label",
 			Line:    "config-manager --node-name=node1 --config-file-srcdir=/available-configs --config-file-dst=/config/config.yaml",
 		}},
-		Flags: slices.Concat(s.from.Flags(""), []cli.Flag{s.cluster.NodeNameFlag()}, s.flags()),
+		Flags: slices.Concat(s.from.Flags(""), []cli.Flag{s.cluster.NodeNameFlag(), s.cluster.KubeconfigFlag()}, s.flags()),
 		New:   s.newAgent,
 	}
 }
@@ -68,10 +68,6 @@ func (s *settings) flags() []cli.Flag {
 		&cli.BoolFlag{
 			Name: "oneshot", Category: category.Config, EnvVars: []string{"ONESHOT"}, Destination: &s.once,
 			Usage: "write the file once, and exit",
-		},
-		&cli.StringFlag{
-			Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Category: category.NoEffect,
-			Usage: "accepted and ignored: the program uses the service account of its pod",
 		},
 		ignored("send-signal", "SEND_SIGNAL"), ignored("signal", "SIGNAL"), ignored("process-to-signal", "PROCESS_TO_SIGNAL"),
 	}

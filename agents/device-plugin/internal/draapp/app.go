@@ -68,7 +68,7 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 	if err := s.cluster.Named(); err != nil {
 		return nil, err
 	}
-	rc, err := kube.Config{Kubeconfig: s.kubeconfig, Agent: name}.REST()
+	rc, err := kube.Config{Kubeconfig: s.cluster.Kubeconfig, Agent: name}.REST()
 	if errors.Is(err, kube.ErrNotInCluster) {
 		return nil, fmt.Errorf("connect to the API server: %w: run it in a pod with a service account, or set --kubeconfig", err)
 	}
@@ -110,9 +110,9 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 
 // settings holds the values of flags and environment variables.
 type settings struct {
-	gpus               gpuconfig.Settings
-	cluster            cluster.Settings
-	kubeconfig, podUID string
+	gpus    gpuconfig.Settings
+	cluster cluster.Settings
+	podUID  string
 	// plugins and registry are folders of the kubelet.
 	plugins, registry string
 	filter            config.Filter
@@ -132,10 +132,7 @@ func (s *settings) flags() []cli.Flag {
 		s.gpus.HostFlags(),
 		cmdline.Under(category.Kubernetes,
 			s.cluster.NodeNameFlag(),
-			&cli.PathFlag{
-				Name: "kubeconfig", EnvVars: []string{"KUBECONFIG"}, Destination: &s.kubeconfig,
-				Usage: "kubeconfig `FILE` for the API server; if empty, the pod's service account is used",
-			},
+			s.cluster.KubeconfigFlag(),
 			&cli.StringFlag{
 				Name: "pod-uid", EnvVars: []string{"POD_UID"}, Destination: &s.podUID,
 				Usage: "`UID` of the pod, so that a new pod can take over without a gap during an update; empty outside of a pod",

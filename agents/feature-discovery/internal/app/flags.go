@@ -67,13 +67,13 @@ func (s *settings) presenceFlags() []cli.Flag {
 func (s *settings) apiFlags() []cli.Flag {
 	return []cli.Flag{
 		s.cluster.NodeNameFlag(),
+		s.cluster.KubeconfigFlag(),
 		s.cluster.NamespaceFlag("the pod, and of the NodeFeature object"),
 		&cli.StringFlag{
 			Name: "pod-name", EnvVars: []string{"POD_NAME"}, Destination: &s.podName,
 			Usage: "`NAME` of the pod; the NodeFeature object gets the owner of the pod",
 		},
 		s.cluster.OwnerFlag("is deleted, or does not select the node any more,"),
-		agent.Ignored("kubeconfig", "KUBECONFIG", "the agent uses the service account of its pod"),
 		agent.Ignored("kube-api-qps", "KUBE_API_QPS", "the agent sends requests only after changes"),
 		agent.Ignored("kube-api-burst", "KUBE_API_BURST", "the agent sends requests only after changes"),
 	}

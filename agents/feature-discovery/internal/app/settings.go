@@ -103,7 +103,7 @@ func (s *settings) selectOutput() {
 func (s *settings) openWriter(log *slog.Logger) (*cluster.API, error) {
 	api, err := s.cluster.Open(name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
-		return nil, cmdline.Usagef("flag --publish: %s needs the API server, and %s: use --publish=stdout or --publish=nfd-file", s.publish, err)
+		return nil, cmdline.Usagef("flag --publish: %s needs the API server, and %s: set --kubeconfig, or use --publish=stdout or --publish=nfd-file", s.publish, err)
 	}
 	return api, err
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -92,7 +93,7 @@ func (r *running) config() (_ manager.Config, err error) {
 		return manager.Config{}, err
 	}
 	if r.api, err = s.cluster.Open(manager.Name, r.log); err != nil {
-		return manager.Config{}, cmdline.Usagef("the agent reads a label of its Node, and cannot reach the API server: %s; without Kubernetes, use the command apply", err)
+		return manager.Config{}, cmdline.Usagef("the agent reads a label of its Node, and cannot reach the API server: %w: set --kubeconfig, or use the command apply, which works without Kubernetes", err)
 	}
 	session, err := r.driver.Session(r.log)
 	if err != nil {
@@ -156,7 +157,7 @@ func (s *settings) units() ([]string, error) {
 	}
 	data, err := configfile.Read(s.gpuClients)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("flag --gpu-clients-file: %w", err)
 	}
 	return clients.Parse(s.gpuClients, data)
 }

@@ -19,6 +19,7 @@ import (
 func (s *settings) clusterFlags() []cli.Flag {
 	return []cli.Flag{
 		s.cluster.NodeNameFlag("n"),
+		s.cluster.KubeconfigFlag(),
 		s.cluster.EventsFlag("the progress of a MIG config"),
 		s.cluster.NamespaceFlag("the agent's DaemonSet"),
 		s.cluster.OwnerFlag("is deleted, or does not select the node any more,"),
@@ -95,7 +96,6 @@ func (s *settings) hostFlags(shutdown []string) []cli.Flag {
 func ignoredFlags() []cli.Flag {
 	const follow = "the other agents notice changed MIG devices by themselves"
 	return []cli.Flag{
-		agent.Ignored("kubeconfig", "KUBECONFIG", "the agent uses the service account of its pod"),
 		agent.Ignored("reconfigure-script", "RECONFIGURE_SCRIPT", "the agent changes the GPUs itself", "s"),
 		agent.Ignored("host-nvidia-dir", "HOST_NVIDIA_DIR", "nothing is installed on the host", "i"),
 		agent.Ignored("host-mig-manager-state-file", "HOST_MIG_MANAGER_STATE_FILE", "the unit for hosts without Kubernetes must not run beside the agent", "o"),
