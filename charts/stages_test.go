@@ -129,7 +129,7 @@ func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 		"several mistakes": {
 			"{gfd: {publish: stdout}, devicePlugin: {mps: {port: 70000, prot: 1}}}",
 			"devicePlugin.mps.port: maximum: got 70,000, want 65,535\ndevicePlugin.mps.prot: unknown key, did you mean devicePlugin.mps.port?\n" +
-				"gfd.publish: value must be one of 'node', 'nfd-file', 'nodefeature'",
+				"gfd.publish: value must be one of 'node', 'nfd-file', 'nodefeature', null",
 		},
 		"several agents that this release lacks": {
 			"{dcgm: {enabled: true}, nodeStatusExporter: {enabled: true, image: validator}}",

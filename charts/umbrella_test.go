@@ -29,6 +29,28 @@ func TestTheUmbrellaHasEveryChart(t *testing.T) {
 	compareTree(t, "outrigger/templates/agents", templates(parts))
 }
 
+// TestTemplatesHaveTheDefaults compares the template with the defaults of each chart with values.yaml, which
+// templates cannot read, and writes it with -update.
+func TestTemplatesHaveTheDefaults(t *testing.T) {
+	files, err := filepath.Glob("*/values.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find values: %v, %v", files, err)
+	}
+	for _, file := range files {
+		name := filepath.Dir(file)
+		var values map[string]any
+		if err := yaml.Unmarshal(readFile(t, file), &values); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		text, err := yaml.Marshal(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compareFiles(t, filepath.Join(name, "templates", "_defaults.tpl"),
+			fmt.Sprintf("{{- /* %s, from values.yaml. */ -}}\n{{- define \"%s.defaults\" -}}\n%s{{- end -}}\n", generated, name, text))
+	}
+}
+
 // TestChartsContainWhatTheyDependOn compares the copies of charts in the folder charts of each chart with
 // their sources, and writes them with -update. It reads Chart.yaml of the chart outrigger, which the test
 // before it writes.
@@ -116,6 +138,10 @@ var dependenciesBlock = regexp.MustCompile(`(?m)^dependencies:.*\n(?:[ -].*\n)*`
 // withDependencies returns the umbrella's Chart.yaml with all charts as its dependencies.
 func withDependencies(t *testing.T, parts []member) string {
 	t.Helper()
+	var defaults map[string]any
+	if err := yaml.Unmarshal(readFile(t, "outrigger/values.yaml"), &defaults); err != nil {
+		t.Fatal(err)
+	}
 	block := "dependencies:\n"
 	for _, m := range parts {
 		block += fmt.Sprintf("  - name: %s\n    version: %s\n", m.Name, m.Version)
@@ -127,6 +153,9 @@ func withDependencies(t *testing.T, parts []member) string {
 			condition = orchestrator
 		}
 		block += "    condition: " + condition + ".enabled\n"
+		if own, _ := defaults[condition].(map[string]any); own["enabled"] == false {
+			block += "    tags: [optional]\n"
+		}
 	}
 	block += fmt.Sprintf("  - name: %s\n    version: %s\n", library, parts[0].Version)
 	return dependenciesBlock.ReplaceAllLiteralString(string(readFile(t, "outrigger/Chart.yaml")), block)
@@ -146,7 +175,7 @@ func withKeys(t *testing.T, parts []member) string {
 	maps.DeleteFunc(properties, func(_ string, p any) bool { return p.(map[string]any)["$comment"] == generated })
 	for _, m := range parts {
 		properties[m.key] = map[string]any{
-			"$comment": generated, "description": "Values of the chart " + m.Name + ", checked by its schema.", "type": "object",
+			"$comment": generated, "description": "Values of the chart " + m.Name + ", checked by its schema.", "type": []string{"object", "null"},
 		}
 	}
 	var out bytes.Buffer

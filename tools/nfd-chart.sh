@@ -34,7 +34,8 @@ add() {
   - name: $name\\
     version: $version\\
     repository: oci://registry.k8s.io/nfd/charts\\
-    condition: nfd.enabled" "$chart/Chart.yaml"
+    condition: nfd.enabled\
+    tags: [optional]" "$chart/Chart.yaml"
 }
 
 case $verb in

@@ -53,7 +53,7 @@ func throughTheRuntime(t *testing.T) {
 	// Feature discovery takes its labels with it, and an agent that its DaemonSet does not want on
 	// the node any more leaves what it has changed there. So no label selects the node.
 	toolkit(t, "acceptVisibleDevicesEnvvar=true", "nvidiaDriverRoot="+containerDriver,
-		"affinity=null", `nodeSelector.kubernetes\.io/hostname=`+gpuNode())
+		"affinity=", `nodeSelector.kubernetes\.io/hostname=`+gpuNode())
 	// Before the toolkit, whose tools stay while containers run that they started.
 	t.Cleanup(func() {
 		for _, chart := range []string{"device-plugin", featureDiscovery} {

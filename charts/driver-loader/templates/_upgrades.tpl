@@ -46,7 +46,7 @@ spec:
           type: RuntimeDefault
       containers:
         - {{ include "outrigger.container" (dict "root" $ "name" "upgrades"
-            "image" (include "outrigger.image" (dict "root" $ "values" (merge (dict "own" true) .Values.manager) "name" $.Chart.Name))
+            "image" (include "outrigger.image" (dict "root" $ "values" (merge (dict "own" true) .Values.manager) "at" "manager." "name" $.Chart.Name))
             "env" (include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "more" $more)) "resources" .Values.upgrades.resources) | nindent 10 | trim }}
           securityContext:
             allowPrivilegeEscalation: false

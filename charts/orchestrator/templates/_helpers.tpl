@@ -1,6 +1,7 @@
-{{- /* Sets the names of this chart to the orchestrator's names, before each template: a parent
+{{- /* Sets the values of this chart to their defaults, and its names to the orchestrator's names, before each template: a parent
 chart sets the agents' namespace in global.namespace, and gives this chart another name. */ -}}
 {{- define "orchestrator.names" -}}
+{{- include "outrigger.withDefaults" (dict "root" . "name" "orchestrator") -}}
 {{- $_ := set .Values "namespaceOverride" (default .Release.Namespace .Values.namespaceOverride) -}}
 {{- $_ := set .Values "nameOverride" (default "orchestrator" .Values.nameOverride) -}}
 {{- end -}}

@@ -1,11 +1,13 @@
 {{- /* The templates in the folder agents render the agents' charts, with the values that all agents
 share. The charts themselves render no objects here. See _install.tpl in the library chart. */ -}}
 {{- define "outrigger.parentRenders" -}}true{{- end -}}
+{{- define "outrigger.parentDefaults" -}}{{ include "outrigger.defaults" . }}{{- end -}}
 
 {{- /* The objects of an agent that Helm installs. With the orchestrator there are none, but the
 values are still checked. Argument: (dict "root" $ "name" the name of its chart "key" the key of its
 values). */ -}}
 {{- define "outrigger.agent" -}}
+{{- include "outrigger.withDefaults" (dict "root" .root "name" "outrigger") -}}
 {{- $objects := include "outrigger.agentObjects" . -}}
 {{- if not .root.Values.orchestrator.enabled }}{{ $objects }}{{ end -}}
 {{- end -}}
@@ -18,6 +20,7 @@ values). */ -}}
 {{- end -}}
 {{- $values := deepCopy .Values -}}
 {{- $_ := set $values "global" (deepCopy $.root.Values.global) -}}
+{{- include "outrigger.withDefaults" (dict "root" (dict "Values" $values "Chart" .Chart) "name" $.name) -}}
 {{- include "outrigger.share" (dict "root" $.root "into" $values.global) -}}
 {{- if eq $.name "validator" }}{{ $values = mergeOverwrite (get (default dict $.root.Values.operator) "validator" | default dict | deepCopy) $values }}{{ end -}}
 {{- if and (eq $.name "device-plugin") (eq "devicePlugin.config" (toString $values.global.config.in)) }}{{ $_ := set $values "config" dict }}{{ end -}}

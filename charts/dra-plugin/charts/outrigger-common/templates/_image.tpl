@@ -1,24 +1,26 @@
 {{- /* The image of a chart. Argument: the root context of the chart, or, for another image, (dict
-"root" $ "values" with image, repository and version "name" its default name "beside" the values of
-an image in the same registry, if global.registry is not set). The values have the form
+"root" $ "values" with image, repository and version "at" their path, with a dot at its end "name" the
+default name of the image "beside" the values of an image in the same registry, if global.registry is not
+set). The values have the form
 image.repository and image.tag, or the form of NVIDIA's operator: repository, image and version. */ -}}
 {{- define "outrigger.image" -}}
 {{- $root := default . .root -}}
 {{- $values := default $root.Values .values -}}
+{{- $at := default "" .at -}}
 {{- $name := default $root.Chart.Name .name -}}
 {{- $tag := printf "%s-%s" $root.Chart.AppVersion (index $root.Chart.Annotations "outrigger.dev/os-base") -}}
 {{- $image := $values.image -}}
 {{- $repository := "" -}}
 {{- if kindIs "map" $image -}}
 {{- $tag = default $tag $image.tag -}}
-{{- $repository = include "outrigger.noScheme" (dict "value" $image.repository "in" "image.repository") -}}
-{{- include "outrigger.checkImage" (dict "repository" $repository "tag" $image.tag "in" "image.repository" "keys" "image.repository and image.tag" "version" "image.tag") -}}
+{{- $repository = include "outrigger.noScheme" (dict "value" $image.repository "in" (printf "%simage.repository" $at)) -}}
+{{- include "outrigger.checkImage" (dict "repository" $repository "tag" $image.tag "in" (printf "%simage.repository" $at) "keys" (printf "%[1]simage.repository and %[1]simage.tag" $at) "version" (printf "%simage.tag" $at)) -}}
 {{- else if or $image $values.repository $values.version -}}
 {{- $tag = toString (default $tag $values.version) -}}
-{{- with include "outrigger.noScheme" (dict "value" $values.repository "in" "repository") -}}
+{{- with include "outrigger.noScheme" (dict "value" $values.repository "in" (printf "%srepository" $at)) -}}
 {{- $repository = printf "%s/%s" . (default $name $image) -}}
 {{- end -}}
-{{- include "outrigger.checkImage" (dict "repository" (default $image $repository | default "") "tag" $values.version "in" "image" "keys" "repository, image and version" "version" "version") -}}
+{{- include "outrigger.checkImage" (dict "repository" (default $image $repository | default "") "tag" $values.version "in" (printf "%simage" $at) "keys" (printf "%[1]srepository, %[1]simage and %[1]sversion" $at) "version" (printf "%sversion" $at)) -}}
 {{- end -}}
 {{- if not $repository -}}
 {{- $repository = printf "%s/%s" (include "outrigger.registry" (dict "root" $root "name" $name "beside" .beside)) (kindIs "map" $image | ternary $name (default $name $image)) -}}

@@ -22,7 +22,7 @@ spec:
   {{- end }}
   containers:
     - name: vectoradd
-      image: {{ include "outrigger.image" (dict "root" . "values" .Values.test "name" "vectoradd" "beside" .Values) }}
+      image: {{ include "outrigger.image" (dict "root" . "values" .Values.test "at" "test." "name" "vectoradd" "beside" .Values) }}
       imagePullPolicy: {{ include "outrigger.pullPolicy" . }}
       resources:
         limits:

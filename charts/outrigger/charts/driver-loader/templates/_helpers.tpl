@@ -6,6 +6,9 @@
 {{- /* The driver's image, from repository, image and version. Empty for none. */ -}}
 {{- define "driver-loader.image" -}}
 {{- if or .Values.repository .Values.image .Values.version -}}
+{{- if regexMatch `(^|/)k8s-driver-manager$` (printf "%s/%s" (default "" .Values.repository) (default "driver" .Values.image)) -}}
+{{- fail "image: k8s-driver-manager has no driver, and this chart does not need it; set image to the name of a driver image, such as driver, or remove image" -}}
+{{- end -}}
 {{- $version := toString (required "version: the driver's image needs it: the whole tag, such as 580.95.05-ubuntu22.04, or a digest" .Values.version) -}}
 {{- $repository := required "repository: the driver's image needs it, such as nvcr.io/nvidia" (include "outrigger.noScheme" (dict "value" .Values.repository "in" "repository")) -}}
 {{- printf "%s/%s%s%s" $repository (default "driver" .Values.image) (hasPrefix "sha256:" $version | ternary "@" ":") $version -}}
@@ -25,6 +28,17 @@
 {{- else -}}
 auto
 {{- end -}}
+{{- end -}}
+
+{{- /* The update strategy of the agent's DaemonSet. In NVIDIA's operator, rollingUpdate.maxUnavailable of the
+driver is a part of it. */ -}}
+{{- define "driver-loader.updateStrategy" -}}
+{{- $strategy := include "outrigger.updateStrategy" . | fromYaml -}}
+{{- $value := dig "maxUnavailable" "" (default dict .Values.rollingUpdate) | toString -}}
+{{- if and $value (eq $strategy.type "RollingUpdate") -}}
+{{- $_ := set $strategy "rollingUpdate" (dict "maxUnavailable" (regexMatch `^[0-9]+$` $value | ternary (int $value) $value)) -}}
+{{- end -}}
+{{- toYaml $strategy -}}
 {{- end -}}
 
 {{- /* Rejects values that the agent cannot follow. */ -}}
@@ -60,7 +74,7 @@ auto
 {{- if not (hasPrefix "/run/nvidia/" (include "driver-loader.installDir" .)) -}}
 {{- fail (printf "hostPaths.driverInstallDir: %q must be a folder in /run/nvidia, which the agents share" (include "driver-loader.installDir" .)) -}}
 {{- end -}}
-{{- if dig "rollingUpdate" "maxSurge" "" (include "outrigger.updateStrategy" . | fromYaml) -}}
+{{- if dig "rollingUpdate" "maxSurge" "" (include "driver-loader.updateStrategy" . | fromYaml) -}}
 {{- fail "updateStrategy.rollingUpdate.maxSurge: one agent of a node changes its driver at a time; use maxUnavailable" -}}
 {{- end -}}
 {{- end -}}

@@ -1,0 +1,60 @@
+{{- /* Written by: go test ./... -update, from values.yaml. */ -}}
+{{- define "orchestrator.defaults" -}}
+admissionPolicy:
+  create: true
+affinity:
+  nodeAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+    - preference:
+        matchExpressions:
+        - key: node-role.kubernetes.io/control-plane
+          operator: Exists
+      weight: 1
+cleanup:
+  enabled: true
+  timeoutSeconds: 600
+env: []
+extraArgs: []
+fullnameOverride: ""
+image: null
+imagePullSecrets: []
+logFormat: json
+logLevel: info
+metrics:
+  localhost: null
+  port: 9420
+  service:
+    annotations: {}
+    enabled: false
+    labels: {}
+  tls:
+    secretName: ""
+nameOverride: ""
+namespaceOverride: ""
+networkPolicy:
+  enabled: false
+  from: []
+nodeSelector: {}
+podAnnotations: {}
+podLabels: {}
+priorityClassName: system-cluster-critical
+rbac:
+  create: true
+replicas: 1
+resources:
+  limits:
+    memory: 256Mi
+  requests:
+    cpu: 10m
+    memory: 48Mi
+serviceAccount:
+  annotations: {}
+  create: true
+  name: ""
+tolerations:
+- key: CriticalAddonsOnly
+  operator: Exists
+- effect: NoSchedule
+  key: node-role.kubernetes.io/control-plane
+  operator: Exists
+{{- end -}}
