@@ -130,6 +130,9 @@ func (g *GPU) validate(c *checker, field string, before []GPU) {
 	c.check(g.NUMANode >= -1, field+".numaNode", "is below -1")
 	c.check(g.ComputeCapability.Major >= 0 && g.ComputeCapability.Minor >= 0, field+".computeCapability", "is negative")
 	c.check(slices.Contains(recoveries(), g.Recovery), field+".recovery", "%q is not one of %q", g.Recovery, recoveries())
+	for i, f := range g.MemoryFaults {
+		c.check(slices.Contains(MemoryFaults(), f), fmt.Sprintf("%s.memoryFaults[%d]", field, i), "%q is not one of %q", f, MemoryFaults())
+	}
 	c.check(g.Fault == nil || g.Fault.Reason != "", field+".fault.reason", "is missing")
 	if g.MIG != nil {
 		g.MIG.validate(c, field+".mig")

@@ -34,6 +34,7 @@ func TestDecodeRejects(t *testing.T) {
 		"a link to nowhere":           {change: func(n *gpu.Node) { n.Links[0].B = 7 }, want: []string{"links[0]: there is no GPU 7"}},
 		"a link backwards":            {change: func(n *gpu.Node) { n.Links[0].A, n.Links[0].B = 1, 0 }, want: []string{"links[0]: a (1) must be less than b (0)"}},
 		"a link to a broken GPU":      {change: func(n *gpu.Node) { n.GPUs[1].Fault = &gpu.Fault{Reason: "x"} }, want: []string{"links[0]: GPU 1 has a fault"}},
+		"a memory fault of no driver": {change: func(n *gpu.Node) { n.GPUs[1].MemoryFaults = []gpu.MemoryFault{"worn"} }, want: []string{`gpus[1].memoryFaults[0]: "worn"`, "row-remap-failed"}},
 		"a recovery of no driver":     {change: func(n *gpu.Node) { n.GPUs[1].Recovery = "pray" }, want: []string{`gpus[1].recovery: "pray"`, "drain-and-reset"}},
 		"an unknown path":             {change: func(n *gpu.Node) { n.Links[0].Path = "NV12" }, want: []string{`links[0].path: "NV12"`}},
 		"several bad values, all reported": {

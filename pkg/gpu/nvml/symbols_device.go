@@ -101,13 +101,21 @@ func (d Device) FieldValues(values []gonvml.FieldValue) error {
 	return invoke(d.handle, "nvmlDeviceGetFieldValues", func(h gonvml.Device) gonvml.Return { return h.GetFieldValues(values) })
 }
 
-// RemapPending reports whether the next reset of the GPU will remap rows of memory.
-func (d Device) RemapPending() (pending bool, err error) {
+// RemappedRows reports whether the next reset of the GPU will remap rows of memory, and whether
+// rows could not be remapped.
+func (d Device) RemappedRows() (pending, failed bool, err error) {
 	err = invoke(d.handle, "nvmlDeviceGetRemappedRows", func(h gonvml.Device) (ret gonvml.Return) {
-		_, _, pending, _, ret = h.GetRemappedRows()
+		_, _, pending, failed, ret = h.GetRemappedRows()
 		return ret
 	})
-	return pending, err
+	return pending, failed, err
+}
+
+// UncorrectedErrors returns the number of uncorrectable memory errors since the driver was loaded.
+func (d Device) UncorrectedErrors() (uint64, error) {
+	return get(d.handle, "nvmlDeviceGetTotalEccErrors", func(h gonvml.Device) (uint64, gonvml.Return) {
+		return h.GetTotalEccErrors(gonvml.MEMORY_ERROR_TYPE_UNCORRECTED, gonvml.VOLATILE_ECC)
+	})
 }
 
 // CommonAncestor returns the level of the nearest common ancestor of the two GPUs in the PCI tree.

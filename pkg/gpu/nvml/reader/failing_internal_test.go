@@ -38,6 +38,8 @@ func (g *failingGPU) GetMemoryInfo() (gonvml.Memory, gonvml.Return) {
 	return gonvml.Memory{}, gonvml.SUCCESS
 }
 
+func (g *failingGPU) GetFieldValues([]gonvml.FieldValue) gonvml.Return { return gonvml.SUCCESS }
+
 func (g *failingGPU) GetSupportedEventTypes() (uint64, gonvml.Return) {
 	return gonvml.EventTypeXidCriticalError, gonvml.SUCCESS
 }

@@ -68,7 +68,7 @@ func (m *memory) begin(index int, again bool) (d device, due func(value string) 
 		return d, func(value string) bool { return !known[value] }
 	}
 	last, lacks := cloneGPU(*r.last), r.lacks
-	d.gpu.MemoryBytes, d.gpu.Fabric, d.gpu.Recovery = last.MemoryBytes, last.Fabric, last.Recovery
+	d.gpu.MemoryBytes, d.gpu.Fabric, d.gpu.Recovery, d.gpu.MemoryFaults = last.MemoryBytes, last.Fabric, last.Recovery, last.MemoryFaults
 	if !lacks[partMIG] {
 		d.gpu.MIG = last.MIG
 	}
@@ -141,14 +141,24 @@ func (m *memory) uuid(index int) gpu.UUID {
 	return m.record(index).constants.UUID
 }
 
-// recovery returns the recovery that the GPU needed when it last worked.
-func (m *memory) recovery(index int) gpu.Recovery {
+// condition returns the condition of the GPU when it last worked.
+func (m *memory) condition(index int) condition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if good := m.record(index).good; good != nil {
-		return good.Recovery
+		g := cloneGPU(*good)
+		return conditionOf(&g)
 	}
-	return gpu.RecoveryUnknown
+	return condition{}
+}
+
+// hasCondition reports whether c is the condition of the GPU at its last reading. It returns true
+// if the GPU was not read, or did not work.
+func (m *memory) hasCondition(index int, c condition) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.record(index).last
+	return last == nil || last.Fault != nil || conditionOf(last).equal(c)
 }
 
 // rememberWorking stores the GPUs that work.
@@ -172,7 +182,7 @@ func (m *memory) restoreFaulty(devices []device) {
 		g := &devices[i].gpu
 		if good := m.record(g.Index).good; good != nil && g.Fault != nil {
 			was := cloneGPU(*good)
-			was.Fault, was.Recovery, was.Missing = g.Fault, g.Recovery, nil
+			was.Fault, was.Recovery, was.MemoryFaults, was.Missing = g.Fault, g.Recovery, g.MemoryFaults, nil
 			*g = was
 		}
 	}
@@ -189,6 +199,6 @@ func cloneGPU(g gpu.GPU) gpu.GPU {
 		fabric := *g.Fabric
 		g.Fabric = &fabric
 	}
-	g.Missing = slices.Clone(g.Missing)
+	g.Missing, g.MemoryFaults = slices.Clone(g.Missing), slices.Clone(g.MemoryFaults)
 	return g
 }

@@ -27,6 +27,8 @@ type fakeGPU struct {
 	asked int
 }
 
+func (g *fakeGPU) GetFieldValues([]gonvml.FieldValue) gonvml.Return { return gonvml.SUCCESS }
+
 func (g *fakeGPU) GetMemoryInfo() (gonvml.Memory, gonvml.Return) {
 	if g.lost {
 		return gonvml.Memory{}, gonvml.ERROR_GPU_IS_LOST

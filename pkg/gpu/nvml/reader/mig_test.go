@@ -131,34 +131,6 @@ func TestMIGDevicesForAProcessWithoutPrivileges(t *testing.T) {
 	}
 }
 
-func TestRecovery(t *testing.T) {
-	for name, c := range map[string]struct {
-		set  []string
-		want gpu.Recovery
-	}{
-		"nothing":                               {nil, gpu.RecoveryNone},
-		"a reset":                               {[]string{"0.recovery=reset"}, gpu.RecoveryReset},
-		"a reboot":                              {[]string{"0.recovery=reboot"}, gpu.RecoveryReboot},
-		"an end of peer-to-peer traffic":        {[]string{"0.recovery=drain-p2p"}, gpu.RecoveryDrainP2P},
-		"an end of work":                        {[]string{"0.recovery=drain-and-reset"}, gpu.RecoveryDrainAndReset},
-		"its IMEX domain":                       {[]string{"0.recovery=recover-imex-domain"}, gpu.RecoveryIMEXDomain},
-		"a driver that does not know":           {[]string{"nvmlDeviceGetFieldValues.return=3"}, gpu.RecoveryUnknown},
-		"such a one, rows wait for a remapping": {[]string{"nvmlDeviceGetFieldValues.return=3", "0.remap-pending=1"}, gpu.RecoveryDrainAndReset},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSim(t, "--gpus=1", "--model=a100-40")
-			for _, set := range c.set {
-				s.run("set", set)
-			}
-			src := s.source(nil)
-			defer closeSource(t, src)
-			if g := snapshot(t, src).GPUs[0]; g.Recovery != c.want || g.Fault != nil {
-				t.Errorf("recovery = %q with the fault %v, want %q", g.Recovery, g.Fault, c.want)
-			}
-		})
-	}
-}
-
 // A GPU asks for a reset, gets it, and is as new: without its MIG devices.
 func TestResetIsReported(t *testing.T) {
 	s := newSim(t, "--gpus=2", "--model=h100-80")

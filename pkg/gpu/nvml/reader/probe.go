@@ -134,11 +134,17 @@ func (w *watch) pollNext() error {
 }
 
 // pollGPU asks a GPU for a value that may have changed without an event, or otherwise for a value
-// that the library does not cache. It returns the call that shows whether the GPU works, and the
-// error.
+// that the library does not cache. Every second time, it also asks for the condition of the GPU, in
+// place of a value that is only asked to see whether the GPU works. It returns the call that shows
+// whether the GPU works, and the error.
 func (w *watch) pollGPU(g *watched) (func(nvml.Device) error, error) {
 	fabric, mode := w.view.fabrics.unsettled(g.index), w.mustPollMIG(g)
 	g.asked++
+	if g.asked%2 == 0 {
+		if err := w.checkCondition(g); lost(err) || !fabric && !mode {
+			return askMemory, err
+		}
+	}
 	switch {
 	case !g.reportsMIG() && !g.mig.known:
 		err := w.readMIGState(g)
@@ -155,6 +161,16 @@ func (w *watch) pollGPU(g *watched) (func(nvml.Device) error, error) {
 	default:
 		return askMemory, askMemory(g.handle)
 	}
+}
+
+// checkCondition reads the condition of a GPU. It delivers EventTopologyChanged if the condition is
+// not as at the last reading of the GPU.
+func (w *watch) checkCondition(g *watched) error {
+	c, err := readCondition(g.handle)
+	if err == nil && !w.view.memory.hasCondition(g.index, c) {
+		w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
+	}
+	return err
 }
 
 // anyRecovered reports whether a silent GPU works again.

@@ -161,10 +161,10 @@ func (v *view) constants(d *device, due func(value string) bool) error {
 
 // The parts of the state of a GPU, which may change.
 const (
-	partMemory   = "memory"
-	partMIG      = "mig"
-	partFabric   = "fabric"
-	partRecovery = "recovery"
+	partMemory    = "memory"
+	partMIG       = "mig"
+	partFabric    = "fabric"
+	partCondition = "condition"
 )
 
 // state reads the parts of the state that are due.
@@ -192,13 +192,13 @@ func (v *view) state(d *device, due func(value string) bool) error {
 		}
 		g.Fabric = fabric
 	}
-	if due(partRecovery) {
-		action, err := recovery(h)
+	if due(partCondition) {
+		c, err := readCondition(h)
 		if err != nil {
-			action = v.memory.recovery(g.Index)
-			d.fail(partRecovery, err, nil)
+			c = v.memory.condition(g.Index)
+			d.fail(partCondition, err, nil)
 		}
-		g.Recovery = action
+		g.Recovery, g.MemoryFaults = c.recovery, c.memory
 	}
 	if due(partMIG) && g.Fault == nil && g.MIG != nil && g.MIG.Enabled {
 		err := v.readMIG(h, g)

@@ -103,17 +103,18 @@ func tooOld(err error) error {
 	return err
 }
 
-// Watch delivers XIDs, changes of MIG devices, of the recovery that the driver asks for and of
-// NVLink fabrics, and GPUs that stop working or work again. It covers the GPUs that NVML shows,
-// even GPUs without events.
+// Watch delivers XIDs, changes of MIG devices, of the recovery that the driver asks for, of faults of
+// the memory and of NVLink fabrics, and GPUs that stop working or work again. It covers the GPUs that
+// NVML shows, even GPUs without events.
 //
 // If no change is expected, it waits for events, for 30 s at a time. After each wait it reads changes
 // that NVML does not report from /proc. It also asks four GPUs in turn, with one call each, whether
 // they still work: for their fabric or their MIG mode if these can change without an event,
-// otherwise for their memory. It asks all GPUs at once after a wait that fails and after it finds a
-// lost GPU. After an XID it asks the GPU of the XID, because the driver sends one before a GPU is
-// lost. GPUs that do not work, that cannot be registered for events, or that are joining a fabric
-// are asked after 2 s, and then with growing pauses of up to 30 s.
+// otherwise for their memory. Every second time it asks for the recovery and the faults of the memory.
+// It asks all GPUs at once after a wait that fails and after it finds a lost GPU. After an XID it asks
+// the GPU of the XID, because the driver sends one before a GPU is lost. GPUs that do not work, that
+// cannot be registered for events, or that are joining a fabric are asked after 2 s, and then with
+// growing pauses of up to 30 s.
 func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	_, err := nvml.Use(ctx, r.cfg.Session, func(use context.Context, span *nvml.Span) (struct{}, error) {
 		v := r.view(span)

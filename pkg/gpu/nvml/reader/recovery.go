@@ -2,6 +2,7 @@ package reader
 
 import (
 	"encoding/binary"
+	"slices"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -9,27 +10,82 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// recovery reads the action that a GPU needs to become healthy. Drivers before R565 do not report
-// it. For them, recovery reads whether rows of memory wait for a reset to be remapped, which newer
-// drivers report as "drain and reset". The GPU works with its other rows until then. The result is
-// unknown if the driver reports neither.
-func recovery(h nvml.Device) (gpu.Recovery, error) {
+// condition is the lasting state of a GPU, which decides whether the GPU is healthy.
+type condition struct {
+	recovery gpu.Recovery
+	memory   []gpu.MemoryFault
+}
+
+func (c condition) equal(o condition) bool {
+	return c.recovery == o.recovery && slices.Equal(c.memory, o.memory)
+}
+
+// conditionOf returns the condition of a GPU at its last reading.
+func conditionOf(g *gpu.GPU) condition { return condition{g.Recovery, g.MemoryFaults} }
+
+// memoryFields returns the field of NVML for each memory fault. A value above 0 is a fault.
+func memoryFields() map[gpu.MemoryFault]uint32 {
+	return map[gpu.MemoryFault]uint32{
+		gpu.RowRemapFailed:        gonvml.FI_DEV_REMAPPED_FAILURE,
+		gpu.UncorrectedECC:        gonvml.FI_DEV_ECC_DBE_VOL_TOTAL,
+		gpu.RowRemapPending:       gonvml.FI_DEV_REMAPPED_PENDING,
+		gpu.PageRetirementPending: gonvml.FI_DEV_RETIRED_PENDING,
+	}
+}
+
+// readCondition reads the condition of a GPU in one call. Drivers before R565 do not report the
+// recovery, and GPUs do not report faults of memory that they do not have. For a library without
+// field values, it reads the rows and the errors of the memory one by one.
+func readCondition(h nvml.Device) (condition, error) {
+	faults := gpu.MemoryFaults()
 	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
-	failed := h.FieldValues(values)
-	if failed == nil && gonvml.Return(values[0].NvmlReturn) == gonvml.SUCCESS {
-		return recoveryOf(fieldNumber(values[0])), nil
+	for _, f := range faults {
+		values = append(values, gonvml.FieldValue{FieldId: memoryFields()[f]})
 	}
-	pending, err := h.RemapPending()
-	switch {
-	case failed != nil && !unsupported(failed):
-		return gpu.RecoveryUnknown, failed
-	case err != nil && !unsupported(err):
-		return gpu.RecoveryUnknown, err
-	case err == nil && pending:
-		return gpu.RecoveryDrainAndReset, nil
-	default:
-		return gpu.RecoveryUnknown, nil
+	if err := h.FieldValues(values); err != nil {
+		return readMemory(h, err)
 	}
+	var c condition
+	known := false
+	for i, v := range values {
+		switch ret := gonvml.Return(v.NvmlReturn); {
+		case ret == gonvml.ERROR_GPU_IS_LOST, ret == gonvml.ERROR_RESET_REQUIRED:
+			return readMemory(h, nil)
+		case ret != gonvml.SUCCESS:
+			continue
+		case i == 0:
+			c.recovery = recoveryOf(fieldNumber(v))
+		case fieldNumber(v) > 0:
+			c.memory = append(c.memory, faults[i-1])
+		}
+		known = true
+	}
+	if !known {
+		return readMemory(h, nil)
+	}
+	return c, nil
+}
+
+// readMemory reads the faults of the memory without field values, which failed with an error. It
+// fails for a GPU that does not work, even if the GPU reports none of the faults.
+func readMemory(h nvml.Device, failed error) (condition, error) {
+	var c condition
+	pending, broken, err := h.RemappedRows()
+	errors, eccErr := h.UncorrectedErrors()
+	for _, e := range []error{failed, err, eccErr} {
+		if e != nil && !unsupported(e) {
+			return condition{}, e
+		}
+	}
+	if unsupported(err) && unsupported(eccErr) {
+		return c, askMemory(h)
+	}
+	for _, f := range gpu.MemoryFaults() {
+		if f == gpu.RowRemapFailed && broken || f == gpu.UncorrectedECC && errors > 0 || f == gpu.RowRemapPending && pending {
+			c.memory = append(c.memory, f)
+		}
+	}
+	return c, nil
 }
 
 // fieldNumber returns the value of a field that is not negative.

@@ -75,6 +75,8 @@ func (g *resettingGPU) GetMigMode() (int, int, gonvml.Return) {
 	return 0, 0, gonvml.ERROR_NOT_SUPPORTED
 }
 
+func (g *resettingGPU) GetFieldValues([]gonvml.FieldValue) gonvml.Return { return gonvml.SUCCESS }
+
 func (g *resettingGPU) GetMemoryInfo() (gonvml.Memory, gonvml.Return) {
 	return gonvml.Memory{}, g.answer()
 }
