@@ -220,6 +220,10 @@ const (
 	DeviceFault Code = "fault"
 	// DeviceRecovery: The driver asks for a reset of the GPU, a reboot of the node, or the end of programs.
 	DeviceRecovery Code = "recovery"
+	// DeviceMemory: The memory of the GPU has had an uncorrectable error, or a row or page of it waits to be replaced or could not be replaced.
+	DeviceMemory Code = "memory"
+	// DeviceFabric: The GPU could not join its NVLink fabric.
+	DeviceFabric Code = "fabric"
 	// DeviceHang: The driver does not return from a call.
 	DeviceHang Code = "hang"
 	// DeviceDriver: There is no driver, or it does not answer.
@@ -473,6 +477,10 @@ func (c Code) Row() Row {
 		return Row{c, "device", Fails, "NVML cannot read the device, or the plugin cannot find out whether another agent advertises it.", "read the Event or the plugin's log; if it names NVML, look for NVRM and Xid in dmesg of the node, and reset the GPU or reboot"}
 	case DeviceRecovery:
 		return Row{c, "device", Fails, "The driver asks for a reset of the GPU, a reboot of the node, or the end of programs.", "do what the Event DeviceUnhealthy or the plugin's log says: let programs end, reset the GPU, or reboot the node"}
+	case DeviceMemory:
+		return Row{c, "device", Fails, "The memory of the GPU has had an uncorrectable error, or a row or page of it waits to be replaced or could not be replaced.", "reset the GPU after its programs have ended; replace the GPU if the Event DeviceUnhealthy or the plugin's log says so"}
+	case DeviceFabric:
+		return Row{c, "device", Fails, "The GPU could not join its NVLink fabric.", "see the log of the fabric manager, then reset the GPU"}
 	case DeviceHang:
 		return Row{c, "device", Fails, "The driver does not return from a call.", "look for NVRM in dmesg of the node, drain it, and reset the GPU or reboot"}
 	case DeviceDriver:

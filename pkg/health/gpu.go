@@ -17,8 +17,8 @@ func wholeGPU() scope { return scope{gpu.NoInstance, gpu.NoInstance} }
 // incident is an XID that makes a part of a GPU unhealthy.
 type incident struct {
 	// xid is the first XID of its class, because later ones are often only a consequence of it.
-	xid   uint64
-	class class
+	xid uint64
+	end end
 	// last is the time of the last XID of the class.
 	last time.Time
 	// away is set if the GPU has not answered since the XID. It is initialized anew before it
@@ -37,8 +37,11 @@ type gpuState struct {
 	// fault is the reason why the GPU does not answer, empty if it answers.
 	fault string
 	// lost is the time when the GPU was reported as lost, zero if it has answered since.
-	lost     time.Time
+	lost time.Time
+	// recovery, memory and fabric are the lasting state that the driver last reported.
 	recovery gpu.Recovery
+	memory   []gpu.MemoryFault
+	fabric   *gpu.Fabric
 	// parts has the existing instances, each with its fault or "". gone has instances that existed
 	// before.
 	parts map[scope]string
@@ -60,6 +63,7 @@ func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
 		g.markSilent()
 		return
 	}
+	g.memory, g.fabric = seen.MemoryFaults, seen.Fabric
 	g.recordParts(seen.MIG)
 	if at.After(g.lost) {
 		g.lost = time.Time{}
@@ -107,7 +111,7 @@ func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 		return false // the part that the XID hit no longer exists
 	case x.xid == recoveryChanged && g.recovery != gpu.RecoveryUnknown:
 		return false // the snapshot shows what the XID announced
-	case g.asksForRecovery(rules), !g.lost.IsZero(), needed(g.recovery) && x.class != quietClass:
+	case g.asksForRecovery(rules), !g.lost.IsZero(), needed(g.recovery) && x.end != afterQuiet:
 		return true
 	case x.away:
 		return false
@@ -116,13 +120,13 @@ func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 		// recovery, it has the quiet window to do so.
 		return !x.asked && !over
 	default:
-		return x.class != quietClass || !over
+		return x.end != afterQuiet || !over
 	}
 }
 
 // asksForRecovery reports whether the driver asks for a recovery action that counts by the rules.
 func (g *gpuState) asksForRecovery(rules Rules) bool {
-	return needed(g.recovery) && rules.Counts(recoveryChanged)
+	return needed(g.recovery) && fails(Lasting(&gpu.GPU{Recovery: g.recovery}, rules))
 }
 
 // needed reports whether a GPU needs a recovery action to be healthy. It returns false for an
@@ -162,11 +166,11 @@ func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	}
 	// An XID of a GPU that does not answer belongs to the same failure.
 	away := g.fault != "" || !g.lost.IsZero()
-	class := classOf(ev.XID)
+	end := endOf(ev.XID)
 	list := g.causes[s]
-	i := slices.IndexFunc(list, func(x incident) bool { return x.class == class })
+	i := slices.IndexFunc(list, func(x incident) bool { return x.end == end })
 	if i < 0 {
-		g.causes[s] = append(list, incident{xid: ev.XID, class: class, last: at, away: away, asked: needed(g.recovery)})
+		g.causes[s] = append(list, incident{xid: ev.XID, end: end, last: at, away: away, asked: needed(g.recovery)})
 		return
 	}
 	list[i].last, list[i].away = at, away
@@ -187,67 +191,65 @@ func (g *gpuState) retain(s scope, holds func(incident) bool) {
 	}
 }
 
-// unhealthy returns the status of each unhealthy part. A part with several reasons has the kind of
-// the first reason.
-func (g *gpuState) unhealthy(rules Rules) map[scope]Status {
-	out := map[scope]Status{}
-	add := func(s scope, kind cause.Code, reason string) {
-		if reason == "" {
-			return
+// findings returns the faults of each part. The first finding of a part with severity Failure decides
+// about its kind.
+func (g *gpuState) findings(rules Rules) map[scope][]Finding {
+	out := map[scope][]Finding{}
+	add := func(s scope, f Finding) {
+		if f.Text != "" {
+			out[s] = append(out[s], f)
 		}
-		st, known := out[s]
-		if !known {
-			out[s] = Status{Kind: kind, Reason: reason}
-			return
-		}
-		st.Reason += "; " + reason
-		out[s] = st
 	}
-	add(wholeGPU(), g.faultKind(), g.fault)
+	fault := Finding{Class: Unreadable, Severity: Failure, Kind: cause.DeviceFault, Text: g.fault}
+	if !g.present {
+		fault.Class, fault.Kind = Lost, cause.DeviceLost
+	}
+	add(wholeGPU(), fault)
 	if !g.lost.IsZero() {
-		add(wholeGPU(), cause.DeviceLost, "gpu is lost")
+		add(wholeGPU(), Finding{Class: Lost, Severity: Failure, Kind: cause.DeviceLost, Text: "gpu is lost"})
 	}
-	if g.asksForRecovery(rules) {
-		add(wholeGPU(), cause.DeviceRecovery, RecoveryText(g.recovery))
+	for _, f := range Lasting(&gpu.GPU{Recovery: g.recovery, MemoryFaults: g.memory, Fabric: g.fabric}, rules) {
+		add(wholeGPU(), f)
 	}
 	for s, fault := range g.parts {
-		add(s, cause.DeviceFault, fault)
+		add(s, Finding{Class: Unreadable, Severity: Failure, Kind: cause.DeviceFault, Text: fault})
 	}
 	for s := range g.gone {
-		add(s, cause.DeviceLost, "mig device is gone from its gpu")
+		add(s, Finding{Class: Lost, Severity: Failure, Kind: cause.DeviceLost, Text: "mig device is gone from its gpu"})
 	}
 	for s, list := range g.causes {
-		gravest := slices.MaxFunc(list, func(a, b incident) int { return int(a.class) - int(b.class) })
-		add(s, cause.DeviceXID, describe(gravest.xid, rules.quiet()))
+		for _, x := range gravestOf(list, rules) {
+			add(s, x.finding(rules))
+		}
 	}
 	return out
 }
 
-func (g *gpuState) faultKind() cause.Code {
-	if !g.present {
-		return cause.DeviceLost
+// gravestOf returns the gravest failure and the gravest warning of a list.
+func gravestOf(list []incident, rules Rules) []incident {
+	var out []incident
+	for _, severity := range []Severity{Failure, Warning} {
+		of := slices.DeleteFunc(slices.Clone(list), func(x incident) bool { return rules.severityOf(x.xid) != severity })
+		if len(of) > 0 {
+			out = append(out, slices.MaxFunc(of, func(a, b incident) int { return int(a.end) - int(b.end) }))
+		}
 	}
-	return cause.DeviceFault
+	return out
 }
 
-// RecoveryText describes the recovery action that the driver asks for. It is empty for an action
-// that a GPU does not need to be healthy.
-func RecoveryText(r gpu.Recovery) string {
-	if !needed(r) {
-		return ""
+// statusOf returns the status of a part with findings. It is healthy if none is a failure.
+func statusOf(found []Finding) Status {
+	st := Status{Healthy: true}
+	for _, f := range found {
+		switch {
+		case f.Severity != Failure:
+		case st.Healthy:
+			st = Status{Kind: f.Kind, Reason: f.reason()}
+		default:
+			st.Reason += "; " + f.reason()
+		}
 	}
-	switch r {
-	case gpu.RecoveryReset:
-		return "the driver asks for a reset of the GPU"
-	case gpu.RecoveryReboot:
-		return "the driver asks for a reboot of the node"
-	case gpu.RecoveryDrainP2P:
-		return "the driver asks to end the programs that use peer-to-peer traffic"
-	case gpu.RecoveryDrainAndReset:
-		return "the driver asks to let programs end, and then for a reset of the GPU"
-	default:
-		return "the driver asks for the recovery action " + string(r)
-	}
+	return st
 }
 
 // next returns when a snapshot may show more than the newest one. A GPU that returns to the node

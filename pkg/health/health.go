@@ -26,6 +26,8 @@ type View struct {
 	GPUs map[gpu.UUID]Status
 	// Instances has the instances that are unhealthy while their GPU is healthy.
 	Instances map[Instance]Status
+	// Findings has the faults of each GPU and of its instances, also those that leave it healthy.
+	Findings map[gpu.UUID][]Finding
 }
 
 // Instance is a GPU instance, or one compute instance of it.

@@ -122,7 +122,7 @@ func check(t *testing.T, name string, s script, want map[gpu.UUID]string) {
 const (
 	offTheBus   = "xid 79 (GPU has fallen off the bus): reset the GPU or reboot the node"
 	uncontained = "xid 95 (uncontained memory error): reset the GPU"
-	contained   = "xid 94 (contained memory error): healthy again after 5m0s without another"
+	breakpoint  = "xid 61 (internal micro-controller breakpoint): healthy again after 5m0s without another"
 	noName      = "nvmlDeviceGetName: GPU is lost"
 	asksReset   = "the driver asks for a reset of the GPU"
 )
@@ -160,7 +160,7 @@ func TestWhatMakesUnfit(t *testing.T) {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 95))}, {1, apply(xid("GPU-0", 48))}}, one("GPU-0", uncontained),
 		},
 		"the gravest XID is reported, whatever came first": {
-			script{{0, observe()}, {1, apply(xid("GPU-0", 94))}, {1, apply(xid("GPU-0", 95))}}, one("GPU-0", uncontained),
+			script{{0, observe()}, {1, apply(xid("GPU-0", 61))}, {1, apply(xid("GPU-0", 95))}}, one("GPU-0", uncontained),
 		},
 		"the change of what the driver asks for is unfit until it is known": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 154))}},

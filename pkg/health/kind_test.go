@@ -17,7 +17,7 @@ func TestKind(t *testing.T) {
 		of     func(health.View) health.Status
 		want   cause.Code
 	}{
-		"an XID":                     {script{{1, apply(xid("GPU-0", 94))}}, first, cause.DeviceXID},
+		"an XID":                     {script{{1, apply(xid("GPU-0", 61))}}, first, cause.DeviceXID},
 		"a GPU that is lost":         {script{{1, apply(lost("GPU-0"))}}, first, cause.DeviceLost},
 		"a GPU that left the node":   {script{{1, observe(func(n *gpu.Node) { n.GPUs = n.GPUs[1:] })}}, first, cause.DeviceLost},
 		"a fault":                    {script{{1, observe(silent(0))}}, first, cause.DeviceFault},
@@ -25,12 +25,12 @@ func TestKind(t *testing.T) {
 		"a driver that hangs":        {script{{1, hangs("stuck")}}, first, cause.DeviceHang},
 		"a driver that is gone":      {script{{1, driverGone}}, first, cause.DeviceDriver},
 		"a hang of a missing driver": {script{{1, driverGone}, {2, hangs("stuck")}}, first, cause.DeviceHang},
-		"a fault after an XID":       {script{{1, apply(xid("GPU-0", 94))}, {2, observe(silent(0))}}, first, cause.DeviceFault},
+		"a fault after an XID":       {script{{1, apply(xid("GPU-0", 61))}, {2, observe(silent(0))}}, first, cause.DeviceFault},
 		"a MIG device that is gone": {
 			script{{1, gone}}, func(v health.View) health.Status { return v.OfMIG("GPU-1", mig) }, cause.DeviceLost,
 		},
 		"an XID of a MIG device": {
-			script{{1, apply(migXID("GPU-1", 1, 0, 94))}}, func(v health.View) health.Status { return v.OfMIG("GPU-1", mig) }, cause.DeviceXID,
+			script{{1, apply(migXID("GPU-1", 1, 0, 61))}}, func(v health.View) health.Status { return v.OfMIG("GPU-1", mig) }, cause.DeviceXID,
 		},
 		"a healthy GPU": {nil, first, ""},
 	} {

@@ -1,6 +1,8 @@
 package health
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"outrigger.dev/pkg/cause"
@@ -31,7 +33,7 @@ func New(rules Rules) *Machine {
 func (m *Machine) SetRules(rules Rules) {
 	m.rules = rules
 	for _, g := range m.gpus {
-		g.forget(func(x incident) bool { return !rules.Counts(x.xid) })
+		g.forget(func(x incident) bool { return rules.severityOf(x.xid) == Ignored })
 	}
 }
 
@@ -72,25 +74,29 @@ func (m *Machine) Hangs(reason string) { m.hang = reason }
 // Apply applies an event that was received at this time. An event without a GPU concerns all GPUs.
 // Apply reports whether the event counts against a GPU.
 func (m *Machine) Apply(ev gpu.Event, at time.Time) bool {
-	switch {
-	case ev.Kind == gpu.EventXID && m.rules.Counts(ev.XID):
-	case ev.Kind == gpu.EventLost:
-	default:
+	severity := Ignored
+	switch ev.Kind {
+	case gpu.EventXID:
+		severity = m.rules.severityOf(ev.XID)
+	case gpu.EventLost:
+		severity = Failure
+	}
+	if severity == Ignored {
 		return false
 	}
 	if ev.GPU != "" {
 		m.gpu(ev.GPU).apply(ev, at)
-		return true
+		return severity == Failure
 	}
 	for _, g := range m.gpus {
 		g.apply(ev, at)
 	}
-	return len(m.gpus) > 0
+	return severity == Failure && len(m.gpus) > 0
 }
 
 // NeedsRefresh reports whether a new snapshot shows more after an event.
 func NeedsRefresh(ev gpu.Event) bool {
-	return ev.Kind != gpu.EventXID || ev.XID == recoveryChanged
+	return ev.Kind != gpu.EventXID || ev.XID == recoveryChanged || marksMemory(ev.XID)
 }
 
 // Reset forgets every cause that only an event reported. Faults, and the recovery actions that the
@@ -104,23 +110,29 @@ func (m *Machine) Reset() {
 
 // View returns the current health of all GPUs.
 func (m *Machine) View() View {
-	v := View{GPUs: map[gpu.UUID]Status{}, Instances: map[Instance]Status{}}
-	all := Status{Kind: cause.DeviceHang, Reason: m.hang}
-	if all.Reason == "" {
-		all = Status{Kind: cause.DeviceDriver, Reason: m.driver}
+	v := View{GPUs: map[gpu.UUID]Status{}, Instances: map[Instance]Status{}, Findings: map[gpu.UUID][]Finding{}}
+	all := Finding{Class: Unreadable, Severity: Failure, Kind: cause.DeviceHang, Text: m.hang}
+	if m.hang == "" {
+		all.Kind, all.Text = cause.DeviceDriver, m.driver
 	}
 	for id, g := range m.gpus {
-		if all.Reason != "" {
-			v.GPUs[id] = all
-			continue
+		found := map[scope][]Finding{wholeGPU(): {all}}
+		if all.Text == "" {
+			found = g.findings(m.rules)
 		}
-		for s, status := range g.unhealthy(m.rules) {
-			if s == wholeGPU() {
-				v.GPUs[id] = status
-				continue
+		for s, list := range found {
+			switch st := statusOf(list); {
+			case st.Healthy:
+			case s == wholeGPU():
+				v.GPUs[id] = st
+			default:
+				v.Instances[Instance{GPU: id, GPUInstance: s.gi, ComputeInstance: s.ci}] = st
 			}
-			v.Instances[Instance{GPU: id, GPUInstance: s.gi, ComputeInstance: s.ci}] = status
+			v.Findings[id] = append(v.Findings[id], list...)
 		}
+		slices.SortFunc(v.Findings[id], func(a, b Finding) int {
+			return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.XID, b.XID), cmp.Compare(a.Text, b.Text))
+		})
 	}
 	return v
 }

@@ -29,19 +29,19 @@ func TestWhatMakesAGPUHealthyAgain(t *testing.T) {
 			script{{0, observe()}, {1, observe(func(n *gpu.Node) { n.GPUs = n.GPUs[1:] })}, {2, observe()}}, none,
 		},
 		"an XID that passes is over after the quiet window": {
-			script{{0, observe()}, {1, apply(xid("GPU-0", 94))}, {6, observe()}}, none,
+			script{{0, observe()}, {1, apply(xid("GPU-0", 61))}, {6, observe()}}, none,
 		},
 		"and not before": {
-			script{{0, observe()}, {1, apply(xid("GPU-0", 94))}, {5.9, observe()}}, one("GPU-0", contained),
+			script{{0, observe()}, {1, apply(xid("GPU-0", 61))}, {5.9, observe()}}, one("GPU-0", breakpoint),
 		},
 		"and not without a snapshot in which the GPU answers": {
-			script{{0, observe()}, {1, apply(xid("GPU-0", 94))}, {6, observe(silent(0))}}, one("GPU-0", noName+"; "+contained),
+			script{{0, observe()}, {1, apply(xid("GPU-0", 61))}, {6, observe(silent(0))}}, one("GPU-0", noName+"; "+breakpoint),
 		},
 		"and not by a snapshot that began before its end": {
-			script{{0, observe()}, {1, apply(xid("GPU-0", 94))}, {7, began(5)}}, one("GPU-0", contained),
+			script{{0, observe()}, {1, apply(xid("GPU-0", 61))}, {7, began(5)}}, one("GPU-0", breakpoint),
 		},
 		"another XID of the class begins the window anew": {
-			script{{0, observe()}, {1, apply(xid("GPU-0", 94))}, {5, apply(xid("GPU-0", 63))}, {7, observe()}}, one("GPU-0", contained),
+			script{{0, observe()}, {1, apply(xid("GPU-0", 61))}, {5, apply(xid("GPU-0", 56))}, {7, observe()}}, one("GPU-0", breakpoint),
 		},
 		"an XID that takes a reset does not pass on a driver that says nothing": {
 			script{{0, observe()}, {1, apply(xid("GPU-0", 95))}, {600, observe()}}, one("GPU-0", uncontained),
@@ -89,7 +89,7 @@ func TestWhatMakesAGPUHealthyAgain(t *testing.T) {
 			script{{0, knows}, {1, apply(xid("GPU-0", 154))}, {2, knows}}, none,
 		},
 		"what the driver asks for outlives the quiet window of an XID": {
-			script{{0, knows}, {1, apply(xid("GPU-0", 94))}, {7, wantReset}}, one("GPU-0", asksReset+"; "+contained),
+			script{{0, knows}, {1, apply(xid("GPU-0", 61))}, {7, wantReset}}, one("GPU-0", asksReset+"; "+breakpoint),
 		},
 		"a driver that asks for the IMEX domain asks nothing of the GPU": {
 			script{{0, knows}, {1, apply(xid("GPU-0", 95))}, {1.1, wantReset}, {2, observe(asks(gpu.RecoveryIMEXDomain))}}, none,
@@ -134,7 +134,7 @@ func TestWhatTheDriverAsksForCanBeIgnored(t *testing.T) {
 	}{
 		"by itself": {script{{0, observe(asks(gpu.RecoveryReset))}}, map[gpu.UUID]string{}},
 		"and an XID that passes is over after the quiet window": {
-			script{{0, observe(asks(gpu.RecoveryReset))}, {1, apply(xid("GPU-0", 94))}, {7, observe(asks(gpu.RecoveryReset))}},
+			script{{0, observe(asks(gpu.RecoveryReset))}, {1, apply(xid("GPU-0", 61))}, {7, observe(asks(gpu.RecoveryReset))}},
 			map[gpu.UUID]string{},
 		},
 		"and one that takes a reset is not": {
@@ -183,13 +183,13 @@ func TestNext(t *testing.T) {
 	}{
 		"nothing is expected of a healthy node": {script: script{{0, observe()}}},
 		"the end of the quiet window of an XID": {
-			script{{0, observe()}, {1, apply(xid("GPU-0", 94))}}, minute(6),
+			script{{0, observe()}, {1, apply(xid("GPU-0", 61))}}, minute(6),
 		},
 		"the first of several": {
-			script{{0, observe()}, {1, apply(xid("GPU-1", 94))}, {2, apply(xid("GPU-0", 94))}}, minute(6),
+			script{{0, observe()}, {1, apply(xid("GPU-1", 61))}, {2, apply(xid("GPU-0", 61))}}, minute(6),
 		},
 		"a snapshot before it changes nothing": {
-			script{{0, observe()}, {1, apply(xid("GPU-0", 94))}, {3, observe()}}, minute(6),
+			script{{0, observe()}, {1, apply(xid("GPU-0", 61))}, {3, observe()}}, minute(6),
 		},
 		"nothing on a driver that does not say when a reset has happened": {
 			script: script{{0, observe()}, {1, apply(xid("GPU-0", 95))}, {6, observe()}},

@@ -11,52 +11,96 @@ import (
 // set another time.
 const DefaultQuiet = 5 * time.Minute
 
-// application has the XIDs that a program on the GPU can cause by itself. They do not mean that the
-// GPU is unhealthy: 13 graphics engine exception, 31 memory page fault, 43 stopped processing, 45
-// preemptive clean-up, 68 video processor exception. NVIDIA's device plugin ignores these and 109,
-// context switch time-out. NVIDIA's catalogue demands a reset of the GPU for 109, because the next
-// program would hang too.
-func application() []uint64 { return []uint64{13, 31, 43, 45, 68} }
-
-// Rules says which XIDs count against a GPU, and for how long. XID 154 stands for the recovery
-// actions that a driver asks for: if it does not count, the actions do not count either.
+// Rules say which faults make a GPU unhealthy, and for how long.
+//
+// By default the actions of NVIDIA's catalogue decide about an XID. An XID for which the catalogue asks
+// to restart the program on the GPU, or for nothing, does not count: the GPU works on. These are also
+// the XIDs that a program can cause by itself. NVIDIA's device plugin ignores 13, 31, 43, 45, 68 and
+// 109. The catalogue demands a reset of the GPU for 109, because the next program would hang too.
+//
+// XID 154 stands for the recovery actions that a driver asks for: if a list disables it, the actions
+// do not count either.
 type Rules struct {
 	// Quiet is the time without another XID after which a GPU is healthy, unless the XID needs
 	// more. If 0, it is DefaultQuiet.
 	Quiet time.Duration
-	// all applies to each XID that is not in only.
-	all  bool
-	only map[uint64]bool
+	// none is set if only faults of Set and of listed XIDs count, and every if all XIDs count.
+	none, every bool
+	// listed has the XIDs of the lists.
+	listed map[uint64]Severity
+	// set has the severities of Set.
+	set map[Class]Severity
 }
 
 // ParseRules reads the values of DP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS: lists of XIDs,
 // or "all" (also "xids"), in any case and with spaces. Enabled XIDs take precedence over disabled
-// ones, and these over the XIDs that an application can cause. Other items are returned as unknown
-// and have no effect.
+// XIDs, and both over the class of an XID. If all are disabled, the lasting state of GPUs does not
+// count either. Other items are returned as unknown and have no effect.
 func ParseRules(disable, enable string) (rules Rules, unknown []string) {
 	off, allOff, bad1 := parseXIDs(disable)
 	on, allOn, bad2 := parseXIDs(enable)
-	r := Rules{all: allOn || !allOff, only: map[uint64]bool{}}
+	r := Rules{none: allOff && !allOn, every: allOn, listed: map[uint64]Severity{}}
 	if !allOn {
-		for _, x := range application() {
-			r.only[x] = false
-		}
 		for _, x := range off {
-			r.only[x] = false
+			r.listed[x] = Ignored
 		}
 	}
 	for _, x := range on {
-		r.only[x] = true
+		r.listed[x] = Failure
 	}
 	return r, append(bad1, bad2...)
 }
 
+// With returns the rules with other severities of classes. The lists of ParseRules take precedence
+// over them.
+func (r Rules) With(severities map[Class]Severity) Rules {
+	r.set = severities
+	return r
+}
+
 // Counts reports whether the XID makes a GPU unhealthy.
-func (r Rules) Counts(xid uint64) bool {
-	if counts, ok := r.only[xid]; ok {
-		return counts
+func (r Rules) Counts(xid uint64) bool { return r.severityOf(xid) == Failure }
+
+// severityOf returns the severity of an XID.
+func (r Rules) severityOf(xid uint64) Severity {
+	if s, ok := r.listed[xid]; ok {
+		return s
 	}
-	return r.all
+	if r.every {
+		return Failure
+	}
+	if s, ok := r.set[ofXID(xid)]; ok {
+		return s
+	}
+	action, _ := LookUpXID(xid)
+	return r.severity(ofAction(action))
+}
+
+// ofRecovery returns the severity of the class of a recovery action.
+func (r Rules) ofRecovery(name Class) Severity {
+	switch s, ok := r.listed[recoveryChanged]; {
+	case ok && s == Ignored:
+		return Ignored
+	case ok:
+		r.none = false
+	}
+	return r.severity(name)
+}
+
+// severity returns the severity of a class. Classes that are not in the table are failures.
+func (r Rules) severity(name Class) Severity {
+	if s, ok := r.set[name]; ok {
+		return s
+	}
+	for _, c := range classes() {
+		if c.name == name && r.none {
+			return Ignored
+		}
+		if c.name == name {
+			return c.severity
+		}
+	}
+	return Failure
 }
 
 func (r Rules) quiet() time.Duration { return cmp.Or(r.Quiet, DefaultQuiet) }

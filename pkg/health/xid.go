@@ -2,22 +2,23 @@ package health
 
 import (
 	"fmt"
-	"time"
+
+	"outrigger.dev/pkg/cause"
 )
 
-// class is the condition under which a GPU is healthy again after an XID.
-type class int
+// end is the condition under which a GPU is healthy again after an XID.
+type end int
 
-// The classes, from the mildest to the gravest.
+// The conditions, from the mildest to the gravest.
 const (
-	// quietClass only needs some time without another XID. The program on the GPU has ended, but
+	// afterQuiet only needs some time without another XID. The program on the GPU has ended, but
 	// the GPU continues to work.
-	quietClass class = iota
-	// resetClass needs the GPU to be reset.
-	resetClass
-	// rebootClass needs a reset of the GPU that its driver cannot do: a reboot of the node, a power
+	afterQuiet end = iota
+	// afterReset needs the GPU to be reset.
+	afterReset
+	// afterReboot needs a reset of the GPU that its driver cannot do: a reboot of the node, a power
 	// cycle, or attaching the GPU again.
-	rebootClass
+	afterReboot
 )
 
 // recoveryChanged is the XID that a driver sends when it asks for another recovery action
@@ -61,32 +62,46 @@ func LookUpXID(xid uint64) (Action, string) {
 	return Support, ""
 }
 
-// classOf returns the class of an XID. A driver also reports the recovery action that it needs, so
-// an XID without an immediate action is quiet.
-func classOf(xid uint64) class {
+// endOf returns the condition that ends an XID. A driver also reports the recovery action that it
+// needs, so an XID without an immediate action ends after some time.
+func endOf(xid uint64) end {
 	switch action, _ := LookUpXID(xid); action {
 	case Reboot:
-		return rebootClass
+		return afterReboot
 	case Reset:
-		return resetClass
+		return afterReset
 	default:
-		return quietClass
+		return afterQuiet
 	}
 }
 
-// describe returns the name of an XID and the condition under which the GPU is healthy again.
-func describe(xid uint64, quiet time.Duration) string {
-	_, name := LookUpXID(xid)
-	text := fmt.Sprintf("xid %d", xid)
-	if name != "" {
-		text = fmt.Sprintf("%s (%s)", text, name)
-	}
-	switch classOf(xid) {
-	case resetClass:
-		return text + ": reset the GPU"
-	case rebootClass:
-		return text + ": reset the GPU or reboot the node"
+// marksMemory reports whether an XID can leave a memory fault, which a snapshot shows.
+func marksMemory(xid uint64) bool {
+	switch xid {
+	case 48, 63, 64, 92, 94, 95, 140, 156, 157, 160, 161, 171, 172:
+		return true
 	default:
-		return fmt.Sprintf("%s: healthy again after %s without another", text, quiet)
+		return false
 	}
+}
+
+// finding returns the fault that an XID reported.
+func (x incident) finding(rules Rules) Finding {
+	action, name := LookUpXID(x.xid)
+	f := Finding{
+		Class: ofAction(action), Severity: rules.severityOf(x.xid), Kind: cause.DeviceXID, XID: x.xid,
+		Text: fmt.Sprintf("xid %d", x.xid),
+	}
+	if name != "" {
+		f.Text = fmt.Sprintf("%s (%s)", f.Text, name)
+	}
+	switch x.end {
+	case afterReset:
+		f.Fix = "reset the GPU"
+	case afterReboot:
+		f.Fix = "reset the GPU or reboot the node"
+	default:
+		f.Fix = fmt.Sprintf("healthy again after %s without another", rules.quiet())
+	}
+	return f
 }
