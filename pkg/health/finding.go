@@ -69,14 +69,3 @@ func fails(found []Finding) bool {
 	}
 	return false
 }
-
-// RecoveryText describes the recovery action that the driver asks for. It is empty for an action
-// that a GPU does not need to be healthy.
-func RecoveryText(r gpu.Recovery) string {
-	for _, f := range Lasting(&gpu.GPU{Recovery: r}, Rules{}) {
-		if f.Severity == Failure {
-			return f.Text
-		}
-	}
-	return ""
-}

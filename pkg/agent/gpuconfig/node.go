@@ -22,13 +22,19 @@ type advertised struct {
 	Sharing     config.Sharing
 	Resources   config.Resources
 	Filter      config.Filter
+	// HealthChecks and Health decide which of the devices are healthy.
+	HealthChecks config.HealthChecks
+	Health       config.Health
 }
 
 // keyConfig is the key of the config, as JSON, in the file of the node contract.
 const keyConfig = "CONFIG"
 
 func encode(c config.Config) (string, error) {
-	text, err := json.Marshal(advertised{MIGStrategy: c.MIGStrategy, Sharing: c.Sharing, Resources: c.Resources, Filter: c.Filter})
+	text, err := json.Marshal(advertised{
+		MIGStrategy: c.MIGStrategy, Sharing: c.Sharing, Resources: c.Resources, Filter: c.Filter,
+		HealthChecks: c.HealthChecks, Health: c.Health,
+	})
 	if err != nil {
 		return "", fmt.Errorf("encode config: %w", err)
 	}
@@ -42,6 +48,7 @@ func decode(text string, c config.Config) (config.Config, error) {
 		return c, fmt.Errorf("decode config: %w", err)
 	}
 	c.MIGStrategy, c.Sharing, c.Resources, c.Filter = a.MIGStrategy, a.Sharing, a.Resources, a.Filter
+	c.HealthChecks, c.Health = a.HealthChecks, a.Health
 	return c, nil
 }
 

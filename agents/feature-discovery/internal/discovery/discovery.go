@@ -95,6 +95,9 @@ type Discovery struct {
 	// The goroutine of Run owns the fields below.
 	config  config.Config
 	machine Machine
+	health  *health.Machine
+	// rechecked is the time from health.Next that last caused a refresh.
+	rechecked time.Time
 	// node is the last snapshot, nil before the first. withGPUs is the last snapshot that
 	// shows the GPUs of the node. A snapshot without GPUs does not count while the bus has GPUs
 	// that are bound to the driver, because then the driver failed to start them.
@@ -123,7 +126,14 @@ func New(cfg Config) *Discovery {
 		labelled: pace.NewLatest[map[string]string](),
 		unknown:  reconcile.NewStatus(errStarting),
 		config:   cfg.Config,
+		health:   health.New(rules(cfg.Config)),
 	}
+}
+
+// rules returns the health rules of a config. The device plugin reports words without effect.
+func rules(c config.Config) health.Rules {
+	r, _ := c.Rules()
+	return r
 }
 
 // Configure makes c the config in effect. It does not block.
@@ -193,7 +203,16 @@ func (d *Discovery) deliverLabels(labels map[string]string) {
 }
 
 func (d *Discovery) loop(ctx context.Context) error {
+	// recheck fires when a GPU may have become healthy without an event.
+	recheck := time.NewTimer(0)
+	recheck.Stop()
+	defer recheck.Stop()
 	for {
+		if at, ok := d.health.Next(); ok && !at.Equal(d.rechecked) {
+			recheck.Reset(time.Until(at))
+		} else {
+			recheck.Stop()
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -202,18 +221,25 @@ func (d *Discovery) loop(ctx context.Context) error {
 				return err
 			}
 		case ev := <-d.observer.Events():
+			d.health.Apply(ev, time.Now())
 			if health.NeedsRefresh(ev) {
 				d.observer.Refresh()
+				continue
 			}
+		case <-recheck.C:
+			d.rechecked, _ = d.health.Next()
+			d.observer.Refresh()
 			continue
 		case err := <-d.observer.Hangs():
 			d.handleHang(err)
 		case <-d.reload:
 			d.log.Info("reloading")
+			d.health.Reset()
 			d.observer.Reload()
 			continue
 		case d.config = <-d.configs:
 			d.log.Info("config has changed")
+			d.health.SetRules(rules(d.config))
 		case d.knownFacts = <-d.facts:
 		case d.nodeLabels = <-d.labelled:
 		}
@@ -226,8 +252,12 @@ func (d *Discovery) handleObservation(obs observe.Observation[nothing, nothing])
 		return fmt.Errorf("%w (fail-on-init-error is set)", obs.Err)
 	}
 	d.refreshed, d.machine = true, d.cfg.ReadMachine()
-	if obs.Node != nil {
+	switch {
+	case errors.Is(obs.Err, gpu.ErrNoDriver):
+		d.health.DriverGone(obs.Err.Error())
+	case obs.Node != nil:
 		d.record(obs.Node)
+		d.health.Observe(obs.Node, obs.At)
 	}
 	switch changed := d.trouble.Set(obs.Err); {
 	case changed && obs.Err == nil:

@@ -65,6 +65,8 @@ func (d *Discovery) ready() *nodestate.Condition {
 	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.knownFacts == nil || d.asksLabels() && d.nodeLabels == nil {
 		return nil
 	}
-	c := ready.Derive(d.cfg.Chain, ready.Observed{Node: d.node, Err: d.trouble.Err(), Hang: d.hang, Facts: d.knownFacts, Labels: d.nodeLabels})
+	c := ready.Derive(d.cfg.Chain, ready.Observed{
+		Node: d.node, Health: d.health.View(), Err: d.trouble.Err(), Hang: d.hang, Facts: d.knownFacts, Labels: d.nodeLabels,
+	})
 	return &c
 }

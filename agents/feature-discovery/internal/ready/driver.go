@@ -10,7 +10,6 @@ import (
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/health"
 )
 
 const fixKernel = "look for NVRM and Xid in the kernel log (dmesg) of this node"
@@ -31,8 +30,8 @@ func (o Observed) driver() finding {
 			"check on this node whether the PCI bus has GPUs and the driver nvidia is bound to them (lspci -k -d 10de:), " +
 				"whether this agent's container has their device nodes (/dev/nvidia0 and so on), and the kernel log (dmesg | grep NVRM)")
 	}
-	if n := len(o.Node.GPUs); n == len(unusable(o.Node)) {
-		return fails(cause.AllGPUsFaulty, fmt.Sprintf("0 of %s can be used: %s", count(n), join(unusable(o.Node))))
+	if n := len(o.Node.GPUs); n == len(o.unusable()) {
+		return fails(cause.AllGPUsFaulty, fmt.Sprintf("0 of %s can be used: %s", count(n), join(o.unusable())))
 	}
 	return finding{}
 }
@@ -83,12 +82,12 @@ func writtenAt(s contract.Stamp) string {
 	return "at " + s.Time.UTC().Format(time.RFC3339)
 }
 
-// unusable returns a description of each GPU that does not work, with the cause.
-func unusable(n *gpu.Node) []string {
+// unusable returns a description of each GPU that is unhealthy, with the cause.
+func (o Observed) unusable() []string {
 	var out []string
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		why := health.RecoveryText(g.Recovery)
+	for i := range o.Node.GPUs {
+		g := &o.Node.GPUs[i]
+		why := o.Health.Of(g.UUID).Reason
 		if g.Fault != nil {
 			why = g.Fault.Error()
 		}
@@ -141,7 +140,7 @@ func (o Observed) summary(chain []Link) string {
 			facts = append(facts, string(l))
 			continue
 		}
-		broken = unusable(o.Node)
+		broken = o.unusable()
 		parts = append(parts, answering(o.Node, len(broken)))
 	}
 	if len(facts) > 0 {
@@ -153,8 +152,7 @@ func (o Observed) summary(chain []Link) string {
 	return strings.Join(parts, "; ")
 }
 
-// answering returns how many GPUs answer, and the version of the driver. It ignores XIDs of a GPU
-// that answers, because the device plugin reports them, and the condition is about the node.
+// answering returns how many GPUs are healthy, and the version of the driver.
 func answering(n *gpu.Node, broken int) string {
 	with := "with driver " + oneLine(n.Driver.Version, maxWord)
 	total := len(n.GPUs)

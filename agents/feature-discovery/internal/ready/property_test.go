@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -67,7 +68,7 @@ func randomNode(r *rand.Rand) *gpu.Node {
 			g.Fault = &gpu.Fault{Op: pick(r, words...), Reason: pick(r, words...)}
 		}
 		g.Recovery = pick(r, gpu.RecoveryUnknown, gpu.RecoveryUnknown, gpu.RecoveryNone, gpu.RecoveryIMEXDomain, gpu.RecoveryReset, "odd\n")
-		g.UUID = gpu.UUID(pick(r, words...))
+		g.UUID = gpu.UUID(strconv.Itoa(i) + pick(r, words...))
 	}
 	return n
 }
@@ -119,7 +120,7 @@ func TestProperties(t *testing.T) {
 		if len(chain) == 0 {
 			continue
 		}
-		o := ready.Observed{Node: randomNode(r), Err: randomErr(r), Facts: randomFacts(r)}
+		o := judged(ready.Observed{Node: randomNode(r), Err: randomErr(r), Facts: randomFacts(r)})
 		if r.IntN(8) == 0 {
 			o.Hang = errors.New("h" + pick(r, words...))
 		}

@@ -7,6 +7,7 @@ import (
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/text"
 )
@@ -16,6 +17,8 @@ import (
 type Observed struct {
 	// Node is NVML's report in the last successful refresh, nil before the first one.
 	Node *gpu.Node
+	// Health is the health of the GPUs of Node.
+	Health health.View
 	// Err is why the last refresh failed. If another agent has claimed NVML, or the source was
 	// just closed, the driver was not asked, and Node is still valid. Any other error is an
 	// answer of the driver, and means that the link does not hold, even if Node is set.

@@ -17,6 +17,7 @@ import (
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
+	"outrigger.dev/pkg/health"
 )
 
 // written is when the files of these tests were written.
@@ -82,6 +83,16 @@ type observation struct {
 	reason cause.Code
 }
 
+// judged adds the health of the GPUs to an observation.
+func judged(o ready.Observed) ready.Observed {
+	if o.Node != nil {
+		m := health.New(health.Rules{})
+		m.Observe(o.Node, written)
+		o.Health = m.View()
+	}
+	return o
+}
+
 func causes() map[string]observation {
 	all := func(n *gpu.Node) ready.Observed { return ready.Observed{Node: n, Facts: valid()} }
 	with := func(but ...map[contract.Name]contract.Fact) ready.Observed {
@@ -92,6 +103,8 @@ func causes() map[string]observation {
 	asked.GPUs[1].Recovery = gpu.RecoveryReset
 	imex := node(2, 0)
 	imex.GPUs[1].Recovery = gpu.RecoveryIMEXDomain
+	remap := node(2, 0)
+	remap.GPUs[1].MemoryFaults = []gpu.MemoryFault{gpu.RowRemapFailed}
 	nameless := node(2, 1)
 	nameless.GPUs[0].UUID = ""
 	wordy := node(2, 2)
@@ -106,6 +119,7 @@ func causes() map[string]observation {
 		"most of many GPUs are broken":                   {observed: all(node(16, 15)), status: ready.True, reason: ready.GPUsReady},
 		"a GPU that is broken has no UUID":               {observed: all(nameless), status: ready.True, reason: ready.GPUsReady},
 		"the driver requests a reset of a GPU":           {observed: all(asked), status: ready.True, reason: ready.GPUsReady},
+		"a GPU has to be replaced":                       {observed: all(remap), status: ready.True, reason: ready.GPUsReady},
 		"a GPU's IMEX domain is degraded":                {observed: all(imex), status: ready.True, reason: ready.GPUsReady},
 		"all GPUs are broken":                            {observed: all(node(2, 2)), status: ready.False, reason: cause.AllGPUsFaulty},
 		"a fault with too many words":                    {observed: all(wordy), status: ready.False, reason: cause.AllGPUsFaulty},
@@ -301,7 +315,7 @@ func TestDerive(t *testing.T) {
 			if chain == nil {
 				chain = ready.Links()
 			}
-			got := ready.Derive(chain, tc.observed)
+			got := ready.Derive(chain, judged(tc.observed))
 			if got.Type != "GPUReady" || got.Status != tc.status || got.Reason != string(tc.reason) {
 				t.Errorf("Derive() = %+v, want status %s for %s", got, tc.status, tc.reason)
 			}
