@@ -65,7 +65,7 @@ func (s *settings) metricFlags() []cli.Flag {
 		}, "Hostname", "hostname", "both"),
 		cmdline.Enum(&cli.StringFlag{
 			Name: "mig-gpu-metrics", EnvVars: []string{"DCGM_EXPORTER_MIG_GPU_METRICS"}, Value: "duplicate", Destination: &s.mig,
-			Usage: "`HOW` to serve a value of a whole GPU, such as its power, in MIG mode: duplicate (with each GPU instance) or dedupe (once, so that sums are right)",
+			Usage: "`HOW` to serve a value of a whole GPU, such as its power, in MIG mode: duplicate (with each GPU instance) or dedupe (once, so that sums are right); values of PCIe and NVLink are always served once",
 		}, "duplicate", "dedupe"),
 		&cli.BoolFlag{
 			Name: "use-old-namespace", Aliases: []string{"o"}, EnvVars: []string{"DCGM_EXPORTER_USE_OLD_NAMESPACE"}, Destination: &s.options.OldNamespace,

@@ -144,20 +144,22 @@ func (d *deriver) gpu(g *GPU) {
 	}
 }
 
-// metric adds a metric of the list for a GPU, and for each of its GPU instances.
+// metric adds a metric of the list for a GPU, and for each of its GPU instances. It does not repeat
+// values of links with each GPU instance, because sums over them would count the traffic several times.
 func (d *deriver) metric(m counters.Metric, g *GPU, top view, parts []view) {
 	shared, has := g.Sample.GPU[m.Field.ValueFrom]
 	alone := d.Devices.alone(g, len(parts))
+	once := d.Dedupe || m.Field.Link
 	for _, p := range parts {
 		v, ok := g.Sample.Instances[p.instance][m.Field.ValueFrom]
 		switch {
 		case ok:
 			d.value(m, p, v)
-		case has && !d.Dedupe && !alone && !m.Field.Instance:
+		case has && !once && !alone && !m.Field.Instance:
 			d.value(m, p, shared)
 		}
 	}
-	if has && (alone || len(parts) > 0 && d.Dedupe) {
+	if has && (alone || len(parts) > 0 && once) {
 		d.value(m, top, shared)
 	}
 }

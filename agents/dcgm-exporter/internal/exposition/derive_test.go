@@ -13,6 +13,7 @@ import (
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
+	"outrigger.dev/agents/dcgm-exporter/internal/field"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
@@ -237,26 +238,39 @@ func TestCopiesHaveTheirOwnUse(t *testing.T) {
 	}
 }
 
-// Sums over the GPU instances of a GPU are those of the GPU with --mig-gpu-metrics=dedupe.
-func TestDedupedSums(t *testing.T) {
-	s, o := divided(), options(t)
-	sum := func() (total float64) {
-		for _, f := range exposition.Derive(s, o) {
-			if f.GetName() == "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" {
-				for _, m := range f.Metric {
-					total += m.GetCounter().GetValue()
+// Sums over the GPU instances of a GPU are the values of the GPU: for links always, for other values of the
+// GPU with --mig-gpu-metrics=dedupe.
+func TestSumsOverGPUInstances(t *testing.T) {
+	checked := 0
+	for f := range field.All() {
+		if !f.Link && f.ID != telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION || !counters.Served(f) || f.Text {
+			continue
+		}
+		checked++
+		s, o := divided(), options(t)
+		s.GPUs[0].Sample.GPU[f.ValueFrom] = 1000
+		o.Metrics = list(t, f.Name+", gauge, x\n")
+		sum := func() (total float64) {
+			for _, family := range exposition.Derive(s, o) {
+				if family.GetName() == f.Name {
+					for _, m := range family.Metric {
+						total += m.GetGauge().GetValue()
+					}
 				}
 			}
+			return total
 		}
-		return total
+		want := 1000 * f.Scale
+		if got := sum(); f.Link && got != want || !f.Link && got != 2*want {
+			t.Errorf("%s: the sum is %g, the value of the GPU is %g", f.Name, got, want)
+		}
+		o.Dedupe = true
+		if got := sum(); got != want {
+			t.Errorf("%s with dedupe: the sum is %g, want %g", f.Name, got, want)
+		}
 	}
-	energy := whole()[telemetry.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION]
-	if got := sum(); got != 2*energy {
-		t.Errorf("duplicate: %g, want that of both instances", got)
-	}
-	o.Dedupe = true
-	if got := sum(); got != energy {
-		t.Errorf("dedupe: %g, want %g", got, energy)
+	if checked < 100 {
+		t.Errorf("%d fields checked", checked)
 	}
 }
 

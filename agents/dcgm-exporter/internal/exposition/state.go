@@ -27,7 +27,8 @@ type Options struct {
 	// VirtualGPUs also serves each metric of a shared GPU for each of its containers, with the
 	// label vgpu.
 	VirtualGPUs bool
-	// Dedupe serves a value of a whole GPU in MIG mode once, and not with each GPU instance.
+	// Dedupe serves a value of a whole GPU in MIG mode once, and not with each GPU instance. Values
+	// of links are always served once.
 	Dedupe bool
 	// Devices selects GPUs by their index, and GPU instances by their ID.
 	Devices Selector

@@ -5,6 +5,7 @@ package field
 import (
 	_ "embed"
 	"iter"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,9 @@ type Field struct {
 	Text bool
 	// Instance is set if each GPU instance has a separate value.
 	Instance bool
+	// Link is set if the value is about the links of the GPU: PCIe, NVLink or NVLink-C2C. The GPU
+	// instances of a GPU share its links.
+	Link bool
 	// LegacyField is the field with the same value in the unit of earlier versions. It is 0 for a
 	// field that has no such field.
 	LegacyField ID
@@ -52,6 +56,9 @@ func (f Field) Legacy() string {
 //go:embed fields.tsv
 var table string
 
+// link matches the names of fields about the links of a GPU.
+var link = regexp.MustCompile(`_(PCIE|NVLINK|C2C)_`)
+
 // fields returns all fields, keyed by each of their names.
 var fields = sync.OnceValue(func() map[string]Field {
 	out := map[string]Field{}
@@ -63,7 +70,7 @@ var fields = sync.OnceValue(func() map[string]Field {
 		}
 		f := Field{
 			ID: ID(id), Name: cells[1], Text: cells[3] == "string", ValueFrom: ID(id), Scale: 1,
-			Instance: strings.HasPrefix(cells[4], "GPU_"),
+			Instance: strings.HasPrefix(cells[4], "GPU_"), Link: link.MatchString(cells[1]),
 		}
 		if cells[2] != "" {
 			f.Earlier = strings.Split(cells[2], ",")
