@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -48,28 +51,93 @@ func TestWhatIsServed(t *testing.T) {
 	})
 }
 
-// served compares what an exporter serves with a golden file, once it does not change any more: some
-// metrics need two readings.
+// The rows of all public lists, with the names of each set: help, type and value.
+func TestPublicListsAreServed(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=2", "--model=h100-80")
+	n.Run("set", "0.utilization-gpu=73", "0.utilization-encoder=21", "0.utilization-decoder=12", "0.memory-temperature=81", "0.power=512500", "0.clock-limits=display")
+	file := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(file, publicRows(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	identity := regexp.MustCompile(`\b(gpu|UUID|pci_bus_id|device|modelName|Hostname)="[^"]*",?`)
+	// Each metric has the labels of the list. The golden file has their names once, with the temperature.
+	text := regexp.MustCompile(`(DCGM_\w+)="[^"]*"(,?)`)
+	once := regexp.MustCompile(`^DCGM_FI_DEV_GPU_TEMP(_CELSIUS)?\{`)
+	moving := regexp.MustCompile(`(?i)energy|clock_events_count`)
+	for _, names := range []string{"legacy", "dcgm47"} {
+		t.Run(names, func(t *testing.T) {
+			t.Parallel()
+			settled(t, start(t, n, "--collectors="+file, "--metric-names="+names), "lists-"+names, func(line string) (string, bool) {
+				name := strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE ")
+				switch {
+				case !strings.HasPrefix(strings.ToUpper(name), "DCGM_") && !strings.HasPrefix(name, "exporter_field_unavailable{"):
+					return "", false
+				case name != line: // a help or a type
+					return line, true
+				case !strings.Contains(line, `{gpu="0"`):
+					return "", false
+				case moving.MatchString(line):
+					line = line[:strings.LastIndex(line, " ")] + "\n"
+				case once.MatchString(line):
+					return identity.ReplaceAllString(text.ReplaceAllString(line, "$1$2"), ""), true
+				}
+				return identity.ReplaceAllString(text.ReplaceAllString(line, ""), ""), true
+			})
+		})
+	}
+}
+
+// publicRows returns the rows of the public lists that are served, as a list.
+func publicRows(t *testing.T) []byte {
+	t.Helper()
+	data, err := os.ReadFile("internal/counters/testdata/public-lists.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for line := range strings.Lines(string(data)) {
+		cells := strings.Split(strings.TrimSpace(line), "\t")
+		if !strings.HasPrefix(line, "#") && cells[0] != "name" && len(cells) == 3 {
+			fmt.Fprintf(&out, "%s, %s, from %s\n", cells[0], cells[1], strings.ReplaceAll(cells[2], ",", " and "))
+		}
+	}
+	return out.Bytes()
+}
+
+// served compares the names and labels of what an exporter serves with a golden file.
 func served(t *testing.T, p *process, name string) {
 	t.Helper()
 	identity := regexp.MustCompile(`(gpu|UUID|pci_bus_id|device|Hostname)="[^"]*",?`)
+	settled(t, p, name, func(line string) (string, bool) {
+		if !strings.HasPrefix(line, "DCGM_") && !strings.HasPrefix(line, "gpu_") && !strings.HasPrefix(line, "exporter_") || strings.HasPrefix(line, "gpu_xid_errors_total") {
+			return "", false
+		}
+		return identity.ReplaceAllString(line[:strings.LastIndex(line, " ")], "") + "\n", true
+	})
+}
+
+// settled compares lines of what an exporter serves with a golden file, once they do not change any
+// more: some metrics need two readings. line returns the text for a line, and whether it counts.
+func settled(t *testing.T, p *process, name string, line func(string) (string, bool)) {
+	t.Helper()
 	var last, now string
 	changed := time.Now()
 	agenttest.Poll(t, "metrics that do not change", func() bool {
 		var lines []string
-		for line := range strings.Lines(p.Get("/metrics")) {
-			if !strings.HasPrefix(line, "DCGM_") && !strings.HasPrefix(line, "gpu_") && !strings.HasPrefix(line, "exporter_") || strings.HasPrefix(line, "gpu_xid_errors_total") {
-				continue
+		up := false
+		for l := range strings.Lines(p.Get("/metrics")) {
+			up = up || strings.HasPrefix(l, "gpu_up")
+			if text, ok := line(l); ok {
+				lines = append(lines, strings.ReplaceAll(strings.ReplaceAll(text, ",}", "}"), "{}", ""))
 			}
-			line = identity.ReplaceAllString(line[:strings.LastIndex(line, " ")], "")
-			lines = append(lines, strings.ReplaceAll(strings.ReplaceAll(line, ",}", "}"), "{}", ""))
 		}
 		slices.Sort(lines)
-		last, now = now, strings.Join(lines, "\n")+"\n"
+		last, now = now, strings.Join(lines, "")
 		if now != last {
 			changed = time.Now()
 		}
-		return strings.Contains(now, "gpu_up") && time.Since(changed) > 5*interval
+		return up && time.Since(changed) > 5*interval
 	})
 	golden.Assert(t, now, name+".golden")
 }

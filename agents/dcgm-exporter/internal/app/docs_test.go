@@ -21,33 +21,88 @@ func TestFlagsAreDocumented(t *testing.T) {
 	agenttest.Documented(t, app.App(), page)
 }
 
-// The page ends with the table of all fields that are served.
+// The page has the table of all fields that are served.
 func TestFieldsAreDocumented(t *testing.T) {
-	const mark = "writes this table. -->\n"
-	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, got, ok := strings.Cut(string(data), mark)
-	if !ok {
-		t.Fatalf("%s does not have %q", page, mark)
-	}
-	want := "\n| field | DCGM 4.7 | from |\n|---|---|---|\n"
+	want := "| field | DCGM 4.7 | from |\n|---|---|---|\n"
 	for f := range field.All() {
 		if counters.Served(f) {
 			want += row(f)
 		}
 	}
+	documented(t, "Fields", want)
+}
+
+// The page has the table of the rows of public lists.
+func TestPublicListsAreDocumented(t *testing.T) {
+	data, err := os.ReadFile("../counters/testdata/public-lists.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := map[field.ID]string{} // the names in 1.x
+	var rows [][]string
+	for line := range strings.Lines(string(data)) {
+		cells := append(strings.Split(strings.TrimSuffix(line, "\n"), "\t"), "")
+		if strings.HasPrefix(line, "#") || cells[0] == "name" {
+			continue
+		}
+		if f, ok := field.ByName(cells[0]); ok && cells[2] == "1.x" {
+			old[f.ID] = cells[0]
+		} else {
+			rows = append(rows, cells)
+		}
+	}
+	want := "| row | in 1.x | lists | served |\n|---|---|---|---|\n"
+	for _, cells := range rows {
+		f, _ := field.ByName(cells[0])
+		served := "yes"
+		if s, ok := telemetry.SourceOf(f.ValueFrom); cells[3] != "" {
+			served = "no: " + cells[3]
+		} else if ok && s.Call == "nvmlGpmMetricsGet" {
+			served = "on Hopper and later GPUs"
+		} else if cells[1] == "label" {
+			served = "yes, as a label"
+		}
+		name := ""
+		if old[f.ID] != "" {
+			name = "`" + old[f.ID] + "`"
+			delete(old, f.ID)
+		}
+		want += fmt.Sprintf("| `%s` | %s | %s | %s |\n", cells[0], name, strings.ReplaceAll(cells[2], ",", ", "), served)
+	}
+	if len(old) > 0 {
+		t.Errorf("no row for the names in 1.x of %v", old)
+	}
+	documented(t, "Public lists", want)
+}
+
+// documented checks the table of a section of the page, and writes it with -update. The table is all
+// between a comment and the end of the section.
+func documented(t *testing.T, section, want string) {
+	t.Helper()
+	const mark = "writes this table. -->\n\n"
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := strings.Cut(string(data), "\n## "+section+"\n")
+	intro, rest, ok := strings.Cut(rest, mark)
+	if !ok || strings.Contains(intro, "\n## ") {
+		t.Fatalf("section %s of %s does not have %q", section, page, mark)
+	}
+	got, tail, more := strings.Cut(rest, "\n## ")
+	if more {
+		tail = "\n## " + tail
+	}
 	if got == want {
 		return
 	}
-	if update := flag.Lookup("update"); update != nil && update.Value.String() == "true" {
-		if err := os.WriteFile(page, []byte(head+mark+want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if update := flag.Lookup("update"); update == nil || update.Value.String() != "true" {
+		t.Errorf("the table in section %s of %s is out of date: run go test ./internal/app -update", section, page)
 		return
 	}
-	t.Errorf("the table of %s is not that of the fields: run go test ./internal/app -update", page)
+	if err := os.WriteFile(page, []byte(head+"\n## "+section+"\n"+intro+mark+want+tail), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // row is that of one field.
