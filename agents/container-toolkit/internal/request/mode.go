@@ -8,15 +8,11 @@ import (
 
 // Mode returns the mode for a GPU container, "cdi", "legacy" or "csv", and the reason.
 // configured is the value of nvidia-container-runtime.mode. hasSpec reports whether a CDI spec of
-// a kind exists.
+// a kind exists. The modes auto and jit-cdi use the CDI specs of the node if there are any. Otherwise the
+// hook of the mode legacy finds the driver while the container starts.
 func (r *Request) Mode(configured string, hasSpec func(kind string) bool, defaultKind string) (mode, reason string) {
-	const key = "nvidia-container-runtime.mode in config.toml"
-	switch configured {
-	case toolconfig.ModeAuto:
-	case toolconfig.ModeJITCDI:
-		return toolconfig.ModeCDI, key + " is jit-cdi: the CDI specs are prepared"
-	default:
-		return configured, key
+	if configured != toolconfig.ModeAuto && configured != toolconfig.ModeJITCDI {
+		return configured, "nvidia-container-runtime.mode in config.toml"
 	}
 	if slices.ContainsFunc(r.Devices, func(d Device) bool { return d.Qualified }) {
 		return toolconfig.ModeCDI, "the container names a CDI device"

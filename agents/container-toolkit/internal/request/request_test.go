@@ -342,19 +342,21 @@ func TestOf(t *testing.T) {
 }
 
 func TestMode(t *testing.T) {
-	const auto, cdi, legacy = toolconfig.ModeAuto, toolconfig.ModeCDI, toolconfig.ModeLegacy
+	const auto, jit, cdi, legacy = toolconfig.ModeAuto, toolconfig.ModeJITCDI, toolconfig.ModeCDI, toolconfig.ModeLegacy
 	for name, c := range map[string]struct {
 		configured, devices string
 		spec                bool
 		want                string
 	}{
-		"auto with a spec":     {auto, "0", true, cdi},
-		"auto without a spec":  {auto, "0", false, legacy},
-		"auto with a CDI name": {auto, "a.b/c=d", false, cdi},
-		"cdi":                  {cdi, "0", false, cdi},
-		"jit-cdi is cdi":       {toolconfig.ModeJITCDI, "0", false, cdi},
-		"legacy with a spec":   {legacy, "0", true, legacy},
-		"csv":                  {toolconfig.ModeCSV, "0", true, toolconfig.ModeCSV},
+		"auto with a spec":        {auto, "0", true, cdi},
+		"auto without a spec":     {auto, "0", false, legacy},
+		"auto with a CDI name":    {auto, "a.b/c=d", false, cdi},
+		"cdi":                     {cdi, "0", false, cdi},
+		"jit-cdi with a spec":     {jit, "0", true, cdi},
+		"jit-cdi without a spec":  {jit, "0", false, legacy},
+		"jit-cdi with a CDI name": {jit, "a.b/c=d", false, cdi},
+		"legacy with a spec":      {legacy, "0", true, legacy},
+		"csv":                     {toolconfig.ModeCSV, "0", true, toolconfig.ModeCSV},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := derive(t, toolconfig.Default(), request.Container{}, visible+"="+c.devices)

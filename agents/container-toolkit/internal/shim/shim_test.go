@@ -221,6 +221,21 @@ func TestASecondCreateChangesNothing(t *testing.T) {
 	}
 }
 
+// On a node without CDI specs, the modes that choose the way themselves use the prestart hook.
+func TestNoSpecs(t *testing.T) {
+	for mode, hook := range map[string]bool{"auto": true, "jit-cdi": true, "legacy": true, "cdi": false} {
+		n := newNode(t, `mode = "`+mode+`"`)
+		if err := os.Remove(n.path("cdi/gpu.json")); err != nil {
+			t.Fatal(err)
+		}
+		n.bundle("NVIDIA_VISIBLE_DEVICES=0")
+		r := n.create(program)
+		if got := strings.Contains(n.read("bundle/config.json"), "nvidia-container-runtime-hook"); (r.path != "") != hook || got != hook {
+			t.Errorf("mode %s: %q, the hook was added: %t, want %t", mode, r.err, got, hook)
+		}
+	}
+}
+
 func TestHooksOfTheMode(t *testing.T) {
 	const hook = `"hooks":{"prestart":[{"path":"/usr/bin/nvidia-container-toolkit","args":["x"]},{"path":"/bin/mine"}]}`
 	for name, c := range map[string]struct{ mode, want string }{
