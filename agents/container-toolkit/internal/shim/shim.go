@@ -78,12 +78,17 @@ func (s *shim) run() error {
 	return nil
 }
 
-// configure reads config.toml.
+// configure reads config.toml. If the file is not valid, only a call that creates a container fails.
+// Engines must be able to stop and delete the containers that exist.
 func (s *shim) configure() error {
 	s.configPath = toolconfig.Path("", s.Getenv, toolconfig.Beside())
 	cfg, warnings, err := toolconfig.Load(s.configPath)
-	if err != nil {
+	switch {
+	case err == nil:
+	case s.log.call.creates():
 		return err
+	default:
+		cfg = toolconfig.Readable(s.configPath)
 	}
 	switch filepath.Ext(filepath.Base(s.Args[0])) {
 	case ".cdi":
@@ -94,6 +99,9 @@ func (s *shim) configure() error {
 	s.cfg = cfg
 	if err := s.log.open(cfg.Runtime.Debug, cfg.Runtime.LogLevel); err != nil {
 		// A container can start without a log file.
+		s.log.log(levelWarn, err.Error())
+	}
+	if err != nil {
 		s.log.log(levelWarn, err.Error())
 	}
 	if s.log.call.creates() {

@@ -329,6 +329,35 @@ func TestErrorsReachTheEngine(t *testing.T) {
 	}
 }
 
+// Engines stop and delete containers while config.toml is broken, with the low-level runtime that
+// created them.
+func TestOnlyCreateNeedsAValidConfig(t *testing.T) {
+	for name, config := range map[string]string{
+		"a value that is not allowed": "[nvidia-container-runtime]\nmode = \"magic\"\nruntimes = [\"crun\"]\n",
+		"a value of another type":     "disable-require = 1\n[nvidia-container-runtime]\nruntimes = [\n  \"crun\",\n]\n",
+		"a list that does not end":    "[nvidia-container-runtime]\nswarm = [\nruntimes = [\"crun\"]\n",
+		"a line that is no TOML":      "[nvidia-container-runtime]\n<<<<<<< HEAD\nruntimes = [\"crun\"]\n",
+		"the file ends early":         "[nvidia-container-runtime]\nruntimes = [\"crun\"]\nmode = \"au",
+		"a key twice":                 "[nvidia-container-runtime]\nruntimes = [\"crun\"]\nruntimes = [\"runc\"]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.write("bin/crun", "#!/bin/false\n", 0o755)
+			n.write("config.toml", strings.ReplaceAll(config, `"crun"`, fmt.Sprintf("%q", n.path("bin/crun"))), 0o644)
+			n.bundle("NVIDIA_VISIBLE_DEVICES=0")
+			for _, args := range [][]string{{"kill", "id", "9"}, {"delete", "--force", "id"}, {"state", "id"}, {"features"}} {
+				r := n.call(program, append([]string{"--log", n.path("log.json"), "--log-format", "json"}, args...)...)
+				if r.path != n.path("bin/crun") || !strings.Contains(n.read("log.json"), `"level":"warning","msg":"read config DIR/config.toml: line `) {
+					t.Errorf("%s = %q, %q, log %s", args[0], r.path, r.err, n.read("log.json"))
+				}
+			}
+			if r := n.create(program); r.path != "" || !strings.Contains(r.err, "read config DIR/config.toml: line ") {
+				t.Errorf("create = %q, %q", r.path, r.err)
+			}
+		})
+	}
+}
+
 // An unloaded driver is the cause of a missing device node, and not the node itself.
 func TestTheHostLacksANodeOfTheDriver(t *testing.T) {
 	_, noDriver := driverproc.Root("").Version()

@@ -15,8 +15,7 @@ import (
 // Parse returns the configuration in a config.toml. Missing keys have their defaults. It returns
 // a warning for each unknown key. An error names the line.
 func Parse(data []byte) (*Config, []string, error) {
-	r := reader{config: Default(), seen: map[string]entry{}}
-	r.fields = r.config.fields()
+	r := newReader()
 	if err := walk(data, r.entry); err != nil {
 		return nil, nil, err
 	}
@@ -33,6 +32,12 @@ type reader struct {
 	warnings []string
 	// seen has the keys that were read.
 	seen map[string]entry
+}
+
+func newReader() *reader {
+	r := &reader{config: Default(), seen: map[string]entry{}}
+	r.fields = r.config.fields()
+	return r
 }
 
 func (r *reader) entry(e entry) error {
