@@ -47,13 +47,38 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	// The size is only a hint: files of /proc have none, and other files can grow.
+	return readAll(f, path, info.Size(), limit)
+}
+
+// ReadInput returns the content of a file that a command reads once. The path "-" is stdin. Unlike
+// ReadFile, it also reads a pipe that another process has opened, such as the process substitution of
+// a shell. It rejects more than limit bytes.
+func ReadInput(path string, stdin io.Reader, limit int64) ([]byte, error) {
+	if path == "-" {
+		return readAll(stdin, "standard input", 0, limit)
+	}
+	// A pipe without a name has a writer. A named pipe may have none.
+	var in unix.Statfs_t
+	if unix.Statfs(path, &in) != nil || in.Type != unix.PIPEFS_MAGIC {
+		return ReadFile(path, limit)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, path, 0, limit)
+}
+
+// readAll reads to the end of r. size is the expected number of bytes, or 0.
+func readAll(r io.Reader, name string, size, limit int64) ([]byte, error) {
 	var b bytes.Buffer
-	b.Grow(int(min(info.Size(), limit)) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
+	b.Grow(int(min(size, limit)) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
 		return nil, err
 	}
 	if int64(b.Len()) > limit {
-		return nil, fmt.Errorf("read %s: it is larger than %s", path, formatSize(limit))
+		return nil, fmt.Errorf("read %s: it is larger than %s", name, formatSize(limit))
 	}
 	return b.Bytes(), nil
 }

@@ -2,6 +2,7 @@ package hostfs_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -59,6 +60,48 @@ func TestReadFile(t *testing.T) {
 			}
 			if tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), path)) {
 				t.Errorf("ReadFile() = %v, want %q and the path", err, tc.err)
+			}
+		})
+	}
+}
+
+// A command reads its input from a file, from standard input, or from the pipe of a shell's <(…).
+// It does not wait for the writer of a named pipe.
+func TestReadInput(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600))
+	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer r.Close()
+	_, err = w.WriteString("text")
+	must(t, err)
+	must(t, w.Close())
+	for name, tc := range map[string]struct {
+		path  string
+		limit int64
+		err   string
+	}{
+		"a file":                 {path: filepath.Join(dir, "file"), limit: 4},
+		"a file that is larger":  {path: filepath.Join(dir, "file"), limit: 3, err: "file: it is larger than 3 bytes"},
+		"standard input":         {path: "-", limit: 4},
+		"more standard input":    {path: "-", limit: 3, err: "read standard input: it is larger than 3 bytes"},
+		"a process substitution": {path: fmt.Sprintf("/dev/fd/%d", r.Fd()), limit: 4},
+		"a named pipe":           {path: filepath.Join(dir, "fifo"), limit: 4, err: "it is a named pipe, not a regular file"},
+		"a device":               {path: "/dev/zero", limit: 4, err: "it is a device, not a regular file"},
+		"nothing":                {path: filepath.Join(dir, "none"), limit: 4, err: "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []byte
+			err := inTime(t, func() (err error) {
+				got, err = hostfs.ReadInput(tc.path, strings.NewReader("text"), tc.limit)
+				return err
+			})
+			if tc.err == "" && (err != nil || string(got) != "text") {
+				t.Errorf("ReadInput() = %q, %v", got, err)
+			}
+			if tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				t.Errorf("ReadInput() = %v, want %q", err, tc.err)
 			}
 		})
 	}

@@ -68,6 +68,13 @@ func TestValuesOfSeveralFiles(t *testing.T) {
 	}
 	agenttest.Fails(t, agenttest.Command(t, nil, "render", "-f", pipe), 1, "read values", "it is a named pipe")
 	agenttest.Fails(t, agenttest.Command(t, nil, "render", "-f", "/dev/zero"), 1, "read values", "it is a device")
+	for _, file := range []string{"-", "/dev/stdin"} {
+		render := agenttest.Command(t, nil, "render", "-f", file)
+		render.Stdin = strings.NewReader("devicePlugin: {logLevel: warn}")
+		if out, err := render.CombinedOutput(); err != nil || !strings.Contains(string(out), "value: warn") {
+			t.Errorf("render -f %s: %v: %.300s", file, err, out)
+		}
+	}
 }
 
 func TestWrongInputIsNamed(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -54,7 +55,7 @@ func (s *settings) flags() []cli.Flag {
 		}, "at most 53 lower-case letters, digits, - and .", func(v string) bool { return chartutil.ValidateReleaseName(v) == nil }),
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "values", Aliases: []string{"f"}, EnvVars: []string{"VALUES"}, Category: category.Release,
-			Usage: "`FILE` with values of the chart outrigger; the last of several files takes precedence",
+			Usage: "`FILE` with values of the chart outrigger; - for standard input; the last of several files takes precedence",
 		}, &s.values),
 	}
 }
@@ -93,7 +94,7 @@ func (s *settings) stages(kubernetes string) ([]model.Stage, error) {
 const maxValues = 1 << 20
 
 func readValues(file string) (map[string]any, error) {
-	text, err := hostfs.ReadFile(file, maxValues)
+	text, err := hostfs.ReadInput(file, os.Stdin, maxValues)
 	if err != nil {
 		return nil, fmt.Errorf("read values: %w", err)
 	}

@@ -135,9 +135,10 @@ const maxConfig = 1 << 20
 
 // Read returns the content of one config file. It rejects a file larger than 1 MiB, the largest
 // size of a ConfigMap. It also rejects anything but a regular file, such as a named pipe.
-func Read(path string) ([]byte, error) {
-	return hostfs.ReadFile(path, maxConfig)
-}
+func Read(path string) ([]byte, error) { return hostfs.ReadFile(path, maxConfig) }
+
+// ReadInput returns the content of a config file that a command reads once, as hostfs.ReadInput does.
+func ReadInput(path string) ([]byte, error) { return hostfs.ReadInput(path, os.Stdin, maxConfig) }
 
 // names returns the names of the regular files in the folder, without hidden files. The kubelet
 // uses hidden files to replace the content of a mounted ConfigMap, and programs that write files

@@ -2,7 +2,6 @@ package ctk
 
 import (
 	"fmt"
-	"io"
 	"path"
 	"strings"
 
@@ -51,7 +50,7 @@ func (t *transformation) run(*cli.Context) error {
 	if t.from == "" || t.to == "" {
 		return cmdline.Usagef("flags --from and --to: are missing: set the folder to replace, and the folder that replaces it")
 	}
-	data, err := readInput(t.input, t.stdin)
+	data, err := hostfs.ReadInput(t.input, t.stdin, maxSpec)
 	if err != nil {
 		return err
 	}
@@ -80,18 +79,6 @@ func (t *transformation) run(*cli.Context) error {
 	}
 	_, err = t.stdout.Write(out)
 	return err
-}
-
-// readInput reads a file, or standard input for "-".
-func readInput(name string, stdin io.Reader) ([]byte, error) {
-	if name != "-" {
-		return hostfs.ReadFile(name, maxSpec)
-	}
-	data, err := io.ReadAll(io.LimitReader(stdin, maxSpec+1))
-	if err == nil && len(data) > maxSpec {
-		err = fmt.Errorf("standard input has more than %d bytes", maxSpec)
-	}
-	return data, err
 }
 
 // rebase replaces the folder from by to, in paths of the host or in paths of containers.

@@ -33,7 +33,7 @@ func (s *settings) validate(c *cli.Context) error {
 	var bad []string
 	for _, path := range paths {
 		var cfg config.Config
-		data, err := configfile.Read(path)
+		data, err := configfile.ReadInput(path)
 		if err == nil {
 			cfg, err = s.gpus.Parse(path, data)
 			if err != nil && !gpuconfig.InFile(err) {

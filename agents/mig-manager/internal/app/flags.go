@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -93,26 +92,18 @@ func (s *settings) action(run func(c *cli.Context, log *slog.Logger) error) cli.
 // maxFile is the largest size of a file that a command reads, in bytes.
 const maxFile = 16 << 20
 
-// readFile reads the regular file that a flag names, or standard input. name is its name in errors.
+// readFile reads the file that a flag names, or standard input. name is its name in errors.
 func readFile(flag, path string) (name string, data []byte, err error) {
-	switch name = path; name {
-	case "":
+	if path == "" {
 		return "", nil, cmdline.Usagef("flag --%s: is missing: it must name a file", flag)
-	case "-":
-		name = "standard input"
-		data, err = io.ReadAll(io.LimitReader(os.Stdin, maxFile+1))
-		if err == nil && len(data) > maxFile {
-			err = fmt.Errorf("it has more than %d MiB", maxFile>>20)
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("read %s: %w", name, err)
-		}
-	default:
-		if data, err = hostfs.ReadFile(name, maxFile); err != nil {
-			return "", nil, fmt.Errorf("flag --%s: %w", flag, err)
-		}
 	}
-	return name, data, nil
+	if data, err = hostfs.ReadInput(path, os.Stdin, maxFile); err != nil {
+		return "", nil, fmt.Errorf("flag --%s: %w", flag, err)
+	}
+	if path == "-" {
+		path = "standard input"
+	}
+	return path, data, nil
 }
 
 // readConfig returns the config file that the flags name.
