@@ -2,8 +2,11 @@ package engine
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"slices"
+
+	"outrigger.dev/pkg/text"
 )
 
 // Detect returns c if its engine runs on the node. If exactly one other engine runs, Detect
@@ -11,10 +14,7 @@ import (
 // belong to c's engine. Otherwise it returns c.
 func (c Config) Detect(log *slog.Logger) Config {
 	h := host{root: cmp.Or(c.HostRoot, "/"), proc: cmp.Or(c.ProcRoot, "/proc")}
-	running := slices.DeleteFunc(allNames(), func(engine Name) bool {
-		found, err := h.running(engine)
-		return err != nil || len(found) == 0
-	})
+	running := h.engines()
 	if slices.Contains(running, c.Engine) || len(running) != 1 {
 		return c
 	}
@@ -22,6 +22,30 @@ func (c Config) Detect(log *slog.Logger) Config {
 	c.Engine = running[0]
 	c.ConfigPath, c.DropIn, c.Socket, c.Executable, c.Reload = "", "", "", "", ""
 	return c
+}
+
+// engines returns the engines that run.
+func (h host) engines() []Name {
+	return slices.DeleteFunc(allNames(), func(engine Name) bool {
+		found, err := h.running(engine)
+		return err != nil || len(found) == 0
+	})
+}
+
+// installed returns an error if the host has neither the engine nor its config. It trusts a path of
+// the Config.
+func (k *Keeper) installed(t target) error {
+	real, err := k.host.path(t.main)
+	if t.process != nil || t.denied != nil || t.program != "" || k.config.ConfigPath != "" || err == nil && exists(real) ||
+		t.main != (process{}).configPath(t.engine) {
+		return err
+	}
+	fix := "install it, or set --runtime (RUNTIME) to the engine of the node"
+	if running := k.host.engines(); len(running) > 0 {
+		fix = "set --runtime (RUNTIME) to " + text.OneOf(running) + ", which runs on the node"
+	}
+	return fmt.Errorf("find %s: it does not run, and the host has neither its program nor its config %s: %s, or turn the configuration off with --no-runtime-config (NO_RUNTIME_CONFIG)",
+		t.engine, t.main, fix)
 }
 
 // running returns the processes of an engine, without those that another engine started.

@@ -102,8 +102,16 @@ func (k *Keeper) startedAfter(p *process, m moment) bool {
 }
 
 // Reconcile writes the desired config, and makes the running engine load it if the engine has
-// not loaded it yet. It does not make an engine load the same config twice.
+// not loaded it yet. It does not make an engine load the same config twice. It returns an error if
+// the host does not have the engine.
 func (k *Keeper) Reconcile(ctx context.Context) (Plan, error) {
+	t, err := k.locate(ctx)
+	if err == nil {
+		err = k.installed(t)
+	}
+	if err != nil {
+		return Plan{}, err
+	}
 	p, err := k.Apply(ctx)
 	if err != nil {
 		return p, err
@@ -115,25 +123,51 @@ func (k *Keeper) Reconcile(ctx context.Context) (Plan, error) {
 	if err != nil || loaded {
 		return p, err
 	}
+	if t, err = k.locate(ctx); err != nil {
+		return p, err
+	}
 	content := fmt.Sprint(p.record.Written, k.config.Desired())
-	t, err := k.locate(ctx)
+	if err := k.inVain(t, p.record, k.tried == content, differs); err != nil {
+		return p, err
+	}
+	load, err := k.loader(t)
 	if err != nil {
 		return p, err
 	}
-	if k.tried == content || p.Empty() && p.record.Written != (moment{}) && t.process != nil && k.startedAfter(t.process, p.record.Written) {
-		return p, fmt.Errorf("%s has read its config but does not use it: %s; it is not restarted again", t.engine, differs)
-	}
 	k.log.Info("the container engine has not loaded its config", "engine", t.engine, "differs", differs, "mode", k.config.Reload)
 	k.tried = content
-	return p, k.reload(ctx, t, func(ctx context.Context) bool {
+	return p, k.await(ctx, t, load, func(ctx context.Context) bool {
 		loaded, _, err := k.Loaded(ctx)
 		return err == nil && loaded
 	})
 }
 
+// inVain returns an error if the engine does not load the config, although it was started after the
+// config was written, or although tried says that the Keeper made it load this config.
+func (k *Keeper) inVain(t target, rec record, tried bool, differs string) error {
+	written := rec.Written != (moment{})
+	switch restarted := written && t.process != nil && k.startedAfter(t.process, rec.Written); {
+	case restarted, tried && (t.engine == Docker || !written):
+		return fmt.Errorf("%s has read its config but does not use it: %s; it is not restarted again", t.engine, differs)
+	case tried:
+		return fmt.Errorf("%s was told to load its config, and still runs: %s: run systemctl restart %s", t.engine, differs, t.unit)
+	default:
+		return nil
+	}
+}
+
 // reload makes the engine load its config, and waits until done returns true.
 func (k *Keeper) reload(ctx context.Context, t target, done func(context.Context) bool) error {
-	if err := k.trigger(ctx, t); err != nil {
+	load, err := k.loader(t)
+	if err != nil {
+		return err
+	}
+	return k.await(ctx, t, load, done)
+}
+
+// await calls load, and waits until done returns true.
+func (k *Keeper) await(ctx context.Context, t target, load func(context.Context) error, done func(context.Context) bool) error {
+	if err := load(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadLimit)
@@ -147,11 +181,12 @@ func (k *Keeper) reload(ctx context.Context, t target, done func(context.Context
 	return fmt.Errorf("%s has not loaded its config within %s: see the log of %s", t.engine, loadLimit, t.unit)
 }
 
-// trigger makes the engine load its config, and does not wait for it.
-func (k *Keeper) trigger(ctx context.Context, t target) error {
+// loader returns the function that makes the engine load its config, and does not wait for it. It
+// returns an error, and the engine is as before, if a person has to do this.
+func (k *Keeper) loader(t target) (func(context.Context) error, error) {
 	switch k.config.reloadMode() {
 	case None:
-		return fmt.Errorf("%s has not loaded its config, because the restart mode is none: run systemctl restart %s", t.engine, t.unit)
+		return nil, fmt.Errorf("%s has not loaded its config, because the restart mode is none: run systemctl restart %s", t.engine, t.unit)
 	case Systemd:
 		verb := "restart"
 		if t.engine == Docker {
@@ -163,27 +198,36 @@ func (k *Keeper) trigger(ctx context.Context, t target) error {
 			if t.engine == CRIO {
 				instead = None
 			}
-			return fmt.Errorf("restart %s: there is no systemctl on the host: use the restart mode %s", t.unit, instead)
+			return nil, fmt.Errorf("restart %s: there is no systemctl on the host: use the restart mode %s", t.unit, instead)
 		}
-		_, err := k.host.run(ctx, systemctl, "systemctl", verb, t.unit)
-		return err
+		return func(ctx context.Context) error {
+			_, err := k.host.run(ctx, systemctl, "systemctl", verb, t.unit)
+			return err
+		}, nil
 	default:
 		if t.process == nil {
-			return fmt.Errorf("signal %s: %w", t.engine, cmp.Or(t.denied, ErrNotRunning))
-		}
-		// The process may have ended, and another process may have its ID.
-		if now, ok := k.host.process(t.process.pid); !ok || now.start != t.process.start {
-			return nil
+			return nil, fmt.Errorf("signal %s: %w", t.engine, cmp.Or(t.denied, ErrNotRunning))
 		}
 		// kill looks the ID up in the PID namespace of this process.
 		if own, ok := (host{root: "/", proc: "/proc"}).process(t.process.pid); !ok || own.start != t.process.start {
-			return fmt.Errorf("signal %s: this process does not see process %d of the host: run it with the host's process IDs (hostPID), or use the restart mode systemd", t.engine, t.process.pid)
+			if now, ok := k.host.process(t.process.pid); ok && now.start == t.process.start {
+				return nil, fmt.Errorf("signal %s: this process does not see process %d of the host: run it with the host's process IDs (hostPID), or use the restart mode systemd", t.engine, t.process.pid)
+			}
 		}
-		if err := unix.Kill(t.process.pid, unix.SIGHUP); err != nil {
-			return fmt.Errorf("signal %s, process %d: %w", t.engine, t.process.pid, err)
-		}
+		return func(context.Context) error { return k.signal(t) }, nil
+	}
+}
+
+// signal sends SIGHUP to the process of an engine.
+func (k *Keeper) signal(t target) error {
+	// The process may have ended, and another process may have its ID.
+	if now, ok := k.host.process(t.process.pid); !ok || now.start != t.process.start {
 		return nil
 	}
+	if err := unix.Kill(t.process.pid, unix.SIGHUP); err != nil {
+		return fmt.Errorf("signal %s, process %d: %w", t.engine, t.process.pid, err)
+	}
+	return nil
 }
 
 // reloadMode returns the configured mode, or the default of the engine.
