@@ -3,6 +3,7 @@ package podresources
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
 	kubelet "k8s.io/kubelet/pkg/apis/podresources/v1"
 
@@ -23,7 +25,11 @@ import (
 const (
 	Socket  = "/var/lib/kubelet/pod-resources/kubelet.sock"
 	timeout = 2 * time.Second
-	most    = 64 << 20
+	// most is 16 MiB, as in Kubernetes' own clients of this API. Nodes with answers of 6 MB exist.
+	most = 16 << 20
+	// mostUses is twice the number of pods on the largest nodes. Each use costs an exporter up to 100
+	// metrics.
+	mostUses = 1000
 	// mostHeaders is the most bytes of headers in an answer.
 	mostHeaders = 64 << 10
 )
@@ -35,9 +41,11 @@ type Config struct {
 	Socket string
 	// Timeout bounds a refresh. If 0, it is 2 s.
 	Timeout time.Duration
-	// Most is the size of the largest accepted answer, in bytes. If 0, it is 64 MiB. No node needs
-	// more, because a pod with a GPU has some hundred bytes.
+	// Most is the size of the largest accepted answer, in bytes. If 0, it is 16 MiB.
 	Most int
+	// MostUses is the largest accepted number of users of devices, and of unknown devices. If 0, it
+	// is 1000.
+	MostUses int
 }
 
 // Client asks the kubelet which containers use which devices. It keeps one connection, and connects
@@ -73,7 +81,7 @@ type State struct {
 // New returns a Client, which does not connect yet.
 func New(cfg Config) (*Client, error) {
 	cfg.Socket = cmp.Or(cfg.Socket, Socket)
-	cfg.Timeout, cfg.Most = cmp.Or(cfg.Timeout, timeout), cmp.Or(cfg.Most, most)
+	cfg.Timeout, cfg.Most, cfg.MostUses = cmp.Or(cfg.Timeout, timeout), cmp.Or(cfg.Most, most), cmp.Or(cfg.MostUses, mostUses)
 	if err := hostfs.CheckSocketPath(cfg.Socket); err != nil {
 		return nil, err
 	}
@@ -97,7 +105,12 @@ func (c *Client) Refresh(ctx context.Context, o Options) error {
 	defer c.mu.Unlock()
 	limited, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	answer, err := c.list(limited)
+	var users Map
+	var unknown []Unknown
+	err := c.list(limited, func(from pods) (err error) {
+		users, unknown, err = derive(from, o, c.cfg.MostUses)
+		return err
+	})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -110,7 +123,7 @@ func (c *Client) Refresh(ctx context.Context, o Options) error {
 		c.last.Store(&next)
 		return failed
 	}
-	next.Map, next.Unknown = Derive(answer, o)
+	next.Map, next.Unknown = users, unknown
 	next.At, next.Err = time.Now(), nil
 	c.last.Store(&next)
 	return nil
@@ -139,17 +152,33 @@ func (c *Client) Pod(ctx context.Context, namespace, name string) (Pod, error) {
 	defer c.mu.Unlock()
 	limited, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	answer, err := c.list(limited)
-	if err != nil {
+	var found Pod
+	err := c.list(limited, func(from pods) (err error) {
+		found, err = find(from, namespace, name)
+		return err
+	})
+	switch {
+	case errors.Is(err, errTwice):
+		return nil, fmt.Errorf("the kubelet lists two pods %s/%s: wait until the older one is gone", namespace, name)
+	case err != nil:
 		return nil, c.classify(err)
 	}
+	return found, nil
+}
+
+var errTwice = errors.New("two pods have the name")
+
+// find returns the devices of a pod, or nil if there is no such pod.
+func find(from pods, namespace, name string) (Pod, error) {
 	var found Pod
-	for _, p := range answer.GetPodResources() {
-		if p.GetNamespace() != namespace || p.GetName() != name {
+	for p, err := range from {
+		switch {
+		case err != nil:
+			return nil, err
+		case p.GetNamespace() != namespace || p.GetName() != name:
 			continue
-		}
-		if found != nil {
-			return nil, fmt.Errorf("the kubelet lists two pods %s/%s: wait until the older one is gone", namespace, name)
+		case found != nil:
+			return nil, errTwice
 		}
 		found = podOf(p)
 	}
@@ -177,39 +206,45 @@ func (c *Client) Close() error {
 	return c.disconnect()
 }
 
-// list asks a second time if the kubelet has restarted since the last request.
-func (c *Client) list(ctx context.Context) (*kubelet.ListPodResourcesResponse, error) {
+// list passes the pods of the kubelet's answer to read, and returns its error. It asks a second time
+// if the kubelet has restarted since the last request.
+func (c *Client) list(ctx context.Context, read func(pods) error) error {
 	kept := c.conn != nil
-	answer, err := c.request(ctx)
+	err := c.request(ctx, read)
 	if kept && status.Code(err) == codes.Unavailable && ctx.Err() == nil {
-		answer, err = c.request(ctx)
+		err = c.request(ctx, read)
 	}
-	return answer, err
+	return err
 }
 
-func (c *Client) request(ctx context.Context) (*kubelet.ListPodResourcesResponse, error) {
+func (c *Client) request(ctx context.Context, read func(pods) error) error {
 	c.dialed.Store(nil)
 	if c.conn == nil {
 		conn, err := c.connect()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c.conn = conn
 	}
-	answer, err := kubelet.NewPodResourcesListerClient(c.conn).List(ctx, &kubelet.ListPodResourcesRequest{})
+	answer := &reader{read: read}
+	err := c.conn.Invoke(ctx, kubelet.PodResourcesLister_List_FullMethodName, &kubelet.ListPodResourcesRequest{}, answer)
+	if answer.err != nil {
+		return answer.err
+	}
 	if err != nil {
 		// The next request then connects at once, and not after the delay that gRPC chooses. Until
 		// then, no connection is attempted.
 		_ = c.disconnect()
 	}
-	return answer, err
+	return err
 }
 
 func (c *Client) connect() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///kubelet",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithMaxHeaderListSize(mostHeaders),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.cfg.Most)),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(c.cfg.Most), grpc.ForceCodecV2(codec{encoding.GetCodecV2("proto")})),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.cfg.Socket)
 			if err != nil {

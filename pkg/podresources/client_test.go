@@ -175,20 +175,68 @@ func TestClientSurvivesASlowKubelet(t *testing.T) {
 
 func TestClientReadsLargeAnswersToALimit(t *testing.T) {
 	t.Parallel()
-	socket := filepath.Join(t.TempDir(), "kubelet.sock")
-	ids := make([]string, 200_000) // 10 MB, more than gRPC reads by default
-	for i := range ids {
-		ids[i] = fmt.Sprintf("%s::%d", whole, i)
+	many := func(n int, of func(i int) *kubelet.PodResources) []*kubelet.PodResources {
+		out := make([]*kubelet.PodResources, n)
+		for i := range out {
+			out[i] = of(i)
+		}
+		return out
 	}
-	podresourcestest.Start(t, socket).Set(user(ids...))
-	c := client(t, podresources.Config{Socket: socket})
-	if err := c.Refresh(t.Context(), podresources.Options{}); err != nil {
-		t.Fatal(err)
+	replicas := func(n int) []string {
+		ids := make([]string, n)
+		for i := range ids {
+			ids[i] = fmt.Sprintf("%s::%d", whole, i)
+		}
+		return ids
 	}
-	if n := len(c.Last().Map[whole]); n != len(ids) {
-		t.Errorf("%d users", n)
+	idle := func(i int) *kubelet.PodResources { return podresourcestest.Pod("ns", fmt.Sprint("pod-", i)) }
+	for name, c := range map[string]struct {
+		pods []*kubelet.PodResources
+		// err is in the error, which is of the class too_large. users are expected without an error.
+		err   string
+		users int
+	}{
+		"as many users as the largest nodes have": {pods: many(1000, func(i int) *kubelet.PodResources {
+			return podresourcestest.Pod("ns", fmt.Sprint("pod-", i), podresourcestest.Container("main", "nvidia.com/gpu", whole))
+		}), users: 1000},
+		"devices of another resource do not count": {pods: []*kubelet.PodResources{ // 10 MB
+			podresourcestest.Pod("ns", "vm", podresourcestest.Container("main", "example.com/memory", strings.Split(strings.Repeat("0123456789,", 900_000), ",")...)),
+			user(whole),
+		}, users: 1},
+		"pods without devices do not count": {pods: append(many(100_000, idle), user(whole)), users: 1},
+		"too many pods with a GPU": {pods: many(100_000, func(i int) *kubelet.PodResources {
+			return podresourcestest.Pod("ns", fmt.Sprint("pod-", i), podresourcestest.Container("main", "nvidia.com/gpu", whole))
+		}), err: "too many users of GPUs: more than 1000"},
+		"too many replicas in one pod": {pods: []*kubelet.PodResources{user(replicas(1001)...)}, err: "too many replicas"},
+		"too many unknown devices": {pods: many(1001, func(i int) *kubelet.PodResources {
+			return podresourcestest.Pod("ns", fmt.Sprint("pod-", i), podresourcestest.Container("main", "nvidia.com/gpu", "unknown"))
+		}), err: "too many users of GPUs"},
+		"too many bytes": {pods: many(400_000, func(int) *kubelet.PodResources {
+			return podresourcestest.Pod("ns", strings.Repeat("x", 50))
+		}), err: "larger than max"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			socket := filepath.Join(t.TempDir(), "kubelet.sock")
+			k := podresourcestest.Start(t, socket)
+			k.Set(user(whole))
+			client := client(t, podresources.Config{Socket: socket})
+			if err := client.Refresh(t.Context(), podresources.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			k.Set(c.pods...)
+			if c.err != "" {
+				fails(t, client, podresources.ClassTooLarge, c.err, "find the device plugin")
+				return
+			}
+			if err := client.Refresh(t.Context(), podresources.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(client.Last().Map[whole]); n != c.users {
+				t.Errorf("%d users, want %d", n, c.users)
+			}
+		})
 	}
-	fails(t, client(t, podresources.Config{Socket: socket, Most: 1 << 20}), podresources.ClassTooLarge, "larger than max", "too many replicas")
 }
 
 func TestClientNamesWhatTheKubeletRejects(t *testing.T) {
@@ -216,7 +264,7 @@ func TestClientRejectsGarbage(t *testing.T) {
 	t.Run("a message of another protocol", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "kubelet.sock")
 		podresourcestest.Start(t, socket, grpc.ForceServerCodecV2(raw{}))
-		fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassInvalid, "unmarshal", "check that it is the socket of the kubelet")
+		fails(t, client(t, podresources.Config{Socket: socket}), podresources.ClassInvalid, "no list of pods", "check that it is the socket of the kubelet")
 	})
 	t.Run("a server that speaks no gRPC", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "kubelet.sock")
@@ -287,7 +335,7 @@ func TestClientEndsAnAnswerThatNeverEnds(t *testing.T) {
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{Protocols: &protocols, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/grpc")
-		_, err := w.Write([]byte{0, 0x03, 0, 0, 0}) // a message of 48 MiB
+		_, err := w.Write([]byte{0, 0, 0xc0, 0, 0}) // a message of 12 MiB
 		for err == nil && r.Context().Err() == nil {
 			_, err = w.Write([]byte{0})
 			err = errors.Join(err, http.NewResponseController(w).Flush())

@@ -24,7 +24,8 @@ const (
 	ClassDenied Class = "denied"
 	// ClassTimeout means that the kubelet does not answer, or not completely, in time.
 	ClassTimeout Class = "timeout"
-	// ClassTooLarge means that the answer is larger than Config.Most.
+	// ClassTooLarge means that the answer is larger than Config.Most, or has more users of devices
+	// than Config.MostUses.
 	ClassTooLarge Class = "too_large"
 	// ClassInvalid means that the server is not a kubelet, or stops in the middle of an answer.
 	ClassInvalid Class = "invalid"
@@ -72,6 +73,14 @@ func (e *Error) Unwrap() error { return e.Err }
 
 func (c *Client) classify(err error) *Error {
 	failed := &Error{Class: ClassRejected, Socket: c.cfg.Socket, Err: err}
+	switch {
+	case errors.Is(err, errUses):
+		failed.Class = ClassTooLarge
+		return failed
+	case errors.Is(err, errInvalid):
+		failed.Class = ClassInvalid
+		return failed
+	}
 	if dialed := c.dialed.Load(); dialed != nil && status.Code(err) == codes.Unavailable {
 		// gRPC has converted this error to text.
 		failed.Class, failed.Err = classOfDial(*dialed), *dialed

@@ -6,6 +6,9 @@ package podresources
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -76,13 +79,29 @@ type Options struct {
 // that Node does not have is in both results, because the GPU may be lost but its containers are
 // known.
 func Derive(answer *kubelet.ListPodResourcesResponse, o Options) (Map, []Unknown) {
+	users, unknown, _ := derive(all(answer.GetPodResources()), o, math.MaxInt)
+	return users, unknown
+}
+
+// errUses is the error of an answer with too many users of devices.
+var errUses = errors.New("too many users of GPUs")
+
+// derive is Derive for pods that are decoded one by one. It returns errUses if there are more than
+// most users and unknown devices.
+func derive(from pods, o Options, most int) (Map, []Unknown, error) {
 	d := derivation{options: o, of: index(o.Node), users: Map{}}
-	for _, pod := range answer.GetPodResources() {
+	for pod, err := range from {
+		if err != nil {
+			return nil, nil, err
+		}
 		if o.Ended != nil && o.Ended(pod.GetNamespace(), pod.GetName()) {
 			continue
 		}
 		for _, c := range pod.GetContainers() {
 			d.container(User{Namespace: pod.GetNamespace(), Pod: pod.GetName(), Container: c.GetName()}, c)
+		}
+		if d.uses() > most {
+			return nil, nil, fmt.Errorf("%w: more than %d", errUses, most)
 		}
 	}
 	for uuid, users := range d.users {
@@ -90,7 +109,7 @@ func Derive(answer *kubelet.ListPodResourcesResponse, o Options) (Map, []Unknown
 		d.users[uuid] = slices.Compact(users)
 	}
 	slices.SortFunc(d.unknown, func(a, b Unknown) int { return cmp.Or(compare(a.User, b.User), cmp.Compare(a.ID, b.ID)) })
-	return d.users, slices.Compact(d.unknown)
+	return d.users, slices.Compact(d.unknown), nil
 }
 
 // derivation holds the intermediate results of Derive.
@@ -99,6 +118,15 @@ type derivation struct {
 	of      devices
 	users   Map
 	unknown []Unknown
+}
+
+// uses counts the users of all devices, and the unknown devices.
+func (d *derivation) uses() int {
+	n := len(d.unknown)
+	for _, users := range d.users {
+		n += len(users)
+	}
+	return n
 }
 
 func (d *derivation) container(u User, c *kubelet.ContainerResources) {
