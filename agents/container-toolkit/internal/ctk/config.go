@@ -45,6 +45,11 @@ func (p *program) configCommand() *cli.Command {
 			if err != nil {
 				return fmt.Errorf("config %s: %w", path, err)
 			}
+			if _, warnings, err := toolconfig.Parse(data); err == nil {
+				for _, w := range warnings {
+					p.printNote("config " + path + ": " + w)
+				}
+			}
 			if inPlace {
 				output = path
 			}

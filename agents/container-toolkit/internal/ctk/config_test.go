@@ -60,6 +60,9 @@ func TestVariablesOfTheProgram(t *testing.T) {
 			if _, stderr, _ := nvidiaCTK(t, "info"); !strings.Contains(stderr, path+": line 1: unknown key unknown") {
 				t.Errorf("info prints %q", stderr)
 			}
+			if _, stderr, code := nvidiaCTK(t, "config", "--config-file", path); !strings.Contains(stderr, path+": line 1: unknown key unknown") || code != 0 {
+				t.Errorf("config prints %q, exit code %d", stderr, code)
+			}
 			t.Setenv("NVIDIA_CTK_QUIET", "true")
 			if _, stderr, code := nvidiaCTK(t, "info"); stderr != "" || code != 0 {
 				t.Errorf("info prints %q quietly, exit code %d", stderr, code)

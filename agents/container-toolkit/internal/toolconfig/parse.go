@@ -13,14 +13,15 @@ import (
 )
 
 // Parse returns the configuration in a config.toml. Missing keys have their defaults. It returns
-// a warning for each unknown key. An error names the line.
+// a warning for each unknown key. An error names each key that is not valid, with its line.
 func Parse(data []byte) (*Config, []string, error) {
 	r := newReader()
 	if err := walk(data, r.entry); err != nil {
 		return nil, nil, err
 	}
-	if err := r.check(); err != nil {
-		return nil, nil, err
+	r.check()
+	if len(r.problems) > 0 {
+		return nil, nil, errors.New(strings.Join(r.problems, "; "))
 	}
 	return r.config, r.warnings, nil
 }
@@ -30,6 +31,7 @@ type reader struct {
 	config   *Config
 	fields   map[string]field
 	warnings []string
+	problems []string
 	// seen has the keys that were read.
 	seen map[string]entry
 }
@@ -40,6 +42,7 @@ func newReader() *reader {
 	return r
 }
 
+// entry sets the field of a key. It returns no error, so that all keys are read.
 func (r *reader) entry(e entry) error {
 	f, known := r.fields[e.key]
 	if !known {
@@ -47,26 +50,27 @@ func (r *reader) entry(e entry) error {
 		return nil
 	}
 	if before, ok := r.seen[e.key]; ok {
-		return fmt.Errorf("line %d: key %s is in line %d already: remove one", e.lineNumber(), e.key, before.lineNumber())
+		r.problems = append(r.problems, fmt.Sprintf("line %d: key %s is in line %d already: remove one", e.lineNumber(), e.key, before.lineNumber()))
+		return nil
 	}
 	r.seen[e.key] = e
 	if err := f.set(e.value); err != nil {
-		return fmt.Errorf("line %d: key %s: %w", e.lineNumber(), e.key, err)
+		r.problems = append(r.problems, fmt.Sprintf("line %d: key %s: %s", e.lineNumber(), e.key, err))
 	}
 	return nil
 }
 
-// check returns an error if a value is not allowed.
-func (r *reader) check() error {
+// check checks the values that are allowed.
+func (r *reader) check() {
 	c := r.config
 	if l := c.CLI.Ldconfig; l != "" && !c.Features.AllowLdconfigFromContainer {
 		if path, host := cutHost(l); !host {
-			return r.invalid("nvidia-container-cli.ldconfig",
+			r.invalid("nvidia-container-cli.ldconfig",
 				fmt.Errorf("%q would run a program of the container with the rights of the host: use \"@%s\", the program of the host", l, path))
 		}
 	}
 	if len(c.Runtime.Runtimes) == 0 {
-		return r.invalid("nvidia-container-runtime.runtimes", errors.New(`the list is empty: use ["runc", "crun"]`))
+		r.invalid("nvidia-container-runtime.runtimes", errors.New(`the list is empty: use ["runc", "crun"]`))
 	}
 	for _, v := range []struct {
 		key, value string
@@ -77,14 +81,14 @@ func (r *reader) check() error {
 		{"nvidia-container-runtime.modes.legacy.cuda-compat-mode", c.Runtime.CUDACompatMode, []string{"ldconfig", "mount", "hook", "disabled"}},
 	} {
 		if !slices.Contains(v.allowed, v.value) {
-			return r.invalid(v.key, fmt.Errorf("%q is not allowed: use %s", text.Printable(v.value), text.OneOf(v.allowed)))
+			r.invalid(v.key, fmt.Errorf("%q is not allowed: use %s", text.Printable(v.value), text.OneOf(v.allowed)))
 		}
 	}
-	return nil
 }
 
-func (r *reader) invalid(key string, err error) error {
-	return fmt.Errorf("line %d: key %s: %w", r.seen[key].lineNumber(), key, err)
+// invalid records the problem with the value of a key.
+func (r *reader) invalid(key string, err error) {
+	r.problems = append(r.problems, fmt.Sprintf("line %d: key %s: %s", r.seen[key].lineNumber(), key, err))
 }
 
 // cutHost removes the "@" that marks a path on the host.

@@ -24,7 +24,7 @@ func readable(data []byte) *Config {
 		n := 1
 		for ; n <= min(len(lines), maxLines); n++ {
 			text := bytes.Join(lines[:n], nil)
-			if walk(slices.Concat(table, text), r.valid) != nil {
+			if walk(slices.Concat(table, text), r.entry) != nil {
 				continue
 			}
 			if bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
@@ -41,10 +41,4 @@ func readable(data []byte) *Config {
 		r.config.Runtime.Runtimes = Default().Runtime.Runtimes
 	}
 	return r.config
-}
-
-// valid reads a key, and ignores it if its value is not valid.
-func (r *reader) valid(e entry) error {
-	_ = r.entry(e)
-	return nil
 }

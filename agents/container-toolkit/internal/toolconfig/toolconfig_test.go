@@ -121,21 +121,23 @@ func TestParseWarnsAboutUnknownKeys(t *testing.T) {
 
 func TestParseRejects(t *testing.T) {
 	for file, want := range map[string]string{
-		"disable-require = \"yes\"":                                              "line 1: key disable-require: use true or false",
-		"\n[nvidia-container-cli]\nroot = [\"/\"]":                               `line 3: key nvidia-container-cli.root: use a string`,
-		"[nvidia-container-runtime]\nruntimes = \"runc\"":                        `line 2: key nvidia-container-runtime.runtimes: use a list of strings`,
-		"[nvidia-container-runtime]\nruntimes = [1]":                             "use a list of strings",
-		"[nvidia-container-runtime]\nruntimes = []":                              "the list is empty",
-		"nvidia-container-runtime.mode = \"magic\"":                              `"magic" is not allowed: use auto, cdi, csv, jit-cdi or legacy`,
-		"nvidia-container-runtime.log-level = \"loud\"":                          "log-level",
-		"nvidia-container-runtime.modes.legacy.cuda-compat-mode = \"x\"":         "use ldconfig, mount, hook or disabled",
-		"[nvidia-container-cli]\nldconfig = \"/sbin/ldconfig\"":                  `use "@/sbin/ldconfig", the program of the host`,
-		"disable-require = true\ndisable-require = false":                        "line 2: key disable-require is in line 1 already: remove one",
-		"swarm-resource = 7":                                                     "use a string of words separated by commas",
-		"[nvidia-container-cli\nroot = \"/\"":                                    "line 1: ",
-		"disable-require":                                                        "line 1: ",
-		"disable-require = true x":                                               "line 1: ",
-		"a = \"\x01\"":                                                           "line 1: ",
+		"disable-require = \"yes\"":                                      "line 1: key disable-require: use true or false",
+		"\n[nvidia-container-cli]\nroot = [\"/\"]":                       `line 3: key nvidia-container-cli.root: use a string`,
+		"[nvidia-container-runtime]\nruntimes = \"runc\"":                `line 2: key nvidia-container-runtime.runtimes: use a list of strings`,
+		"[nvidia-container-runtime]\nruntimes = [1]":                     "use a list of strings",
+		"[nvidia-container-runtime]\nruntimes = []":                      "the list is empty",
+		"nvidia-container-runtime.mode = \"magic\"":                      `"magic" is not allowed: use auto, cdi, csv, jit-cdi or legacy`,
+		"nvidia-container-runtime.log-level = \"loud\"":                  "log-level",
+		"nvidia-container-runtime.modes.legacy.cuda-compat-mode = \"x\"": "use ldconfig, mount, hook or disabled",
+		"[nvidia-container-cli]\nldconfig = \"/sbin/ldconfig\"":          `use "@/sbin/ldconfig", the program of the host`,
+		"disable-require = true\ndisable-require = false":                "line 2: key disable-require is in line 1 already: remove one",
+		// All problems are in one error.
+		"disable-require = 1\nswarm-resource = 7\nnvidia-container-runtime.mode = \"x\"": `line 1: key disable-require: use true or false; line 2: key swarm-resource: use a string of words separated by commas: "…,…"; line 3: key nvidia-container-runtime.mode: "x" is not allowed`,
+		"swarm-resource = 7":                  "use a string of words separated by commas",
+		"[nvidia-container-cli\nroot = \"/\"": "line 1: ",
+		"disable-require":                     "line 1: ",
+		"disable-require = true x":            "line 1: ",
+		"a = \"\x01\"":                        "line 1: ",
 		"[nvidia-container-runtime]\nlog-level = \"info\"\nruntimes = [\"runc\"": "line 3: ",
 	} {
 		_, _, err := toolconfig.Parse([]byte(file))
