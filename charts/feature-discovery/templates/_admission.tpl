@@ -51,6 +51,13 @@ spec:
     - expression: variables.othersLabels.size() == 0
       message: the agent may not request these labels
       messageExpression: "'the agent may not request these labels: ' + variables.othersLabels.join(', ')"
+    # Unlike the labels of a Node, these may have any size.
+    - expression: >-
+        object.spec.?labels.orValue({}).size() <= 512 &&
+        object.spec.?labels.orValue({}).all(k, k.size() <= 317 && object.spec.labels[k].size() <= 63)
+      message: the agent requests at most 512 labels, each as long as a label of a Node may be
+    - expression: object.metadata.?annotations.orValue({}).size() == 0 && object.metadata.?labels.orValue({}).size() <= 4
+      message: the agent writes NodeFeatures without annotations, and with at most 4 labels
     # Rules in the cluster would trust them as features that Node Feature Discovery found.
     - expression: >-
         object.spec.all(part, part in ['labels', 'features']) &&

@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 )
 
@@ -24,6 +25,8 @@ func TestTheDriverLoaderChangesWhatAnUpgradeDoes(t *testing.T) {
 	maps.Copy(changes, map[string]change{
 		"the state of an upgrade":  {of: in("upgrade-required", "nvidia.com/gpu-driver-upgrade-state", "metadata", "labels")},
 		"its cause":                {of: in("c", "outrigger.dev/driver-upgrade-cause", "metadata", "annotations")},
+		"a long cause":             {of: in(strings.Repeat("c", 1024), "outrigger.dev/driver-upgrade-cause", "metadata", "annotations")},
+		"a cause that is too long": {in(strings.Repeat("c", 1025), "outrigger.dev/driver-upgrade-cause", "metadata", "annotations"), "the agent writes annotations of at most 1024 characters"},
 		"the driver of an upgrade": {of: in("590", "outrigger.dev/driver-upgrade-driver", "metadata", "annotations")},
 		"a grant":                  {in("590", granted, "metadata", "annotations"), annotations + granted},
 		"the first annotation":     {of: in(fields{"a": "b", "nvidia.com/gpu-driver-upgrade-requested": "true"}, "annotations", "metadata")},
@@ -83,12 +86,13 @@ func TestTheWriterOfGrantsChangesNothingElse(t *testing.T) {
 			in("590", granted, "metadata", "annotations")(o)
 			own("driver-loader-upgrades", "Update", fields{"f:metadata": fields{"f:annotations": fields{"f:" + granted: fields{}}}})(o)
 		}},
-		"another annotation":     {in("c", "a", "metadata", "annotations"), only + "a"},
-		"the state of a node":    {in("upgrade-done", "nvidia.com/gpu-driver-upgrade-state", "metadata", "labels"), only + "labels"},
-		"a finalizer":            {in([]any{"a.b/c"}, "finalizers", "metadata"), only + "finalizers"},
-		"a cordon":               {in(true, "unschedulable", "spec"), only + "the spec"},
-		"a taint":                {in([]any{}, "taints", "spec"), only + "the spec"},
-		"what the kubelet tells": {in(fields{"nvidia.com/gpu": "9"}, "capacity", "status"), only + "the spec"},
+		"a grant that is too long": {in(strings.Repeat("5", 1025), granted, "metadata", "annotations"), "an annotation of at most 1024 characters"},
+		"another annotation":       {in("c", "a", "metadata", "annotations"), only + "a"},
+		"the state of a node":      {in("upgrade-done", "nvidia.com/gpu-driver-upgrade-state", "metadata", "labels"), only + "labels"},
+		"a finalizer":              {in([]any{"a.b/c"}, "finalizers", "metadata"), only + "finalizers"},
+		"a cordon":                 {in(true, "unschedulable", "spec"), only + "the spec"},
+		"a taint":                  {in([]any{}, "taints", "spec"), only + "the spec"},
+		"what the kubelet tells":   {in(fields{"nvidia.com/gpu": "9"}, "capacity", "status"), only + "the spec"},
 	})
 	for name, c := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -105,6 +109,7 @@ func TestTheWriterOfGrantsWritesItsConfigMap(t *testing.T) {
 	named := func(name string) fields { return fields{"metadata": fields{"name": name}, "data": fields{}} }
 	p.check(t, request{account: account, new: named("driver-upgrades")}, "")
 	p.check(t, request{account: account, old: named("driver-upgrades"), new: named("driver-upgrades")}, "")
+	p.check(t, request{account: account, new: with(t, named("driver-upgrades"), func(o fields) { part(o, "metadata")["annotations"] = fields{"a": "b"} })}, "without annotations")
 	p.check(t, request{account: account, new: named("config")}, "the program writes only the ConfigMap driver-upgrades")
 	p.check(t, request{account: account, new: with(t, named("driver-upgrades"), func(o fields) { part(o, "metadata")["finalizers"] = []any{"a.b/c"} })}, "adds no finalizers")
 }

@@ -15,11 +15,17 @@ func event(agent string) fields {
 	}
 }
 
+// managed returns metadata.managedFields with one entry, which has a field.
+func managed(field string) []any {
+	return []any{fields{"manager": "agent", "operation": "Update", "fieldsV1": fields{field: fields{"f:host": fields{}}}}}
+}
+
 func TestEventsAreAboutTheOwnNodeInTheOwnName(t *testing.T) {
 	const (
 		ownNode = "the agent on node n1 sends Events about its own Node only"
 		ownName = "the agent sends Events in its own name, "
-		short   = "the agent sends Events of at most 1024 characters, without labels and annotations"
+		short   = "the agent sends Events of at most 1024 characters, with short fields, without labels, annotations and owners"
+		owners  = "the agent sends no metadata.managedFields"
 	)
 	at := func(value any, name string, path ...string) func(fields) {
 		return func(o fields) { part(o, path...)[name] = value }
@@ -46,6 +52,16 @@ func TestEventsAreAboutTheOwnNodeInTheOwnName(t *testing.T) {
 			"with a long action":          {func(o fields) { o["action"] = strings.Repeat("a", 129) }, short},
 			"with an annotation":          {at(fields{"a": "b"}, "annotations", "metadata"), short},
 			"with a label":                {at(fields{"a": "b"}, "labels", "metadata"), short},
+			"with a long type":            {func(o fields) { o["type"] = strings.Repeat("T", 129) }, short},
+			"with a long field path":      {at(strings.Repeat("p", 129), "fieldPath", "involvedObject"), short},
+			"with a long uid":             {at(strings.Repeat("u", 129), "uid", "involvedObject"), short},
+			"with a long version":         {at(strings.Repeat("v", 129), "resourceVersion", "involvedObject"), short},
+			"with a long API version":     {at(strings.Repeat("v", 129), "apiVersion", "involvedObject"), short},
+			"with an owner":               {at([]any{fields{"kind": strings.Repeat("k", 1<<20)}}, "ownerReferences", "metadata"), short},
+			"with a name that is made":    {at("n1.", "generateName", "metadata"), short},
+			"as the API server keeps it":  {of: at(managed("f:source"), "managedFields", "metadata")},
+			"with many owners of fields":  {at(append(managed("f:a"), append(managed("f:b"), managed("f:c")...)...), "managedFields", "metadata"), owners},
+			"with long names of fields":   {at(managed(strings.Repeat("f", 65)), "managedFields", "metadata"), owners},
 			"it cannot go":                {at([]any{"a.b/c"}, "finalizers", "metadata"), "adds no finalizers"},
 		} {
 			t.Run(agent+"/"+name, func(t *testing.T) {

@@ -1,8 +1,10 @@
 package admission_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -189,6 +191,11 @@ func TestTheLabelsPartChangesItsOwnOnly(t *testing.T) {
 		return func(o fields) { set(o, in, name, change(list(o))) }
 	}
 	onTaints := func(c func([]any) []any) func(fields) { return of(taints, "spec", "taints", c) }
+	message := func(size int) func(fields) {
+		return func(o fields) {
+			part(o, "status")["conditions"].([]any)[2].(fields)["message"] = strings.Repeat("m", size)
+		}
+	}
 	onConditions := func(c func([]any) []any) func(fields) { return of(conditions, "status", "conditions", c) }
 	changes := foreign()
 	maps.Copy(changes, foreignOwners("feature-discovery"))
@@ -209,6 +216,13 @@ func TestTheLabelsPartChangesItsOwnOnly(t *testing.T) {
 		"it becomes the owner of the condition": {of: func(o fields) {
 			owned(o, 0)["f:status"] = fields{"f:conditions": fields{`k:{"type":"GPUReady"}`: fields{".": fields{}, "f:type": fields{}}}}
 		}},
+		"a long message":             {of: message(1024)},
+		"a message that is too long": {message(1025), "with a message of at most 1024 characters"},
+		"too many labels": {func(o fields) {
+			for i := range 513 {
+				part(o, "metadata", "labels")[fmt.Sprintf("nvidia.com/gpu.product-%d.memory", i)] = "1"
+			}
+		}, "at most 512 labels"},
 		"it owns nothing any more": {of: func(o fields) { delete(owned(o, 0), "f:metadata") }},
 		"owners that Kubernetes puts together, without the taints": {of: func(o fields) {
 			all := part(o, "metadata")["managedFields"].([]any)

@@ -1,6 +1,9 @@
 package admission_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func nodeFeature() fields {
 	return fields{
@@ -46,6 +49,8 @@ func TestANodeFeatureHasLabelsOfItsNodeOnly(t *testing.T) {
 		"a feature of a kind to come":   {change: change{at(fields{"x": fields{}}, "tomorrow", "spec", "features"), features}},
 		"a part of the spec to come":    {change: change{at(fields{"x": "y"}, "annotations", "spec"), features}},
 		"it cannot go":                  {change: change{finalizer, stuck}},
+		"an annotation":                 {change: change{at(fields{"a": "b"}, "annotations", "metadata"), "without annotations"}},
+		"a label that is too long":      {change: change{at(fields{"nvidia.com/gpu.count": strings.Repeat("1", 64)}, "labels", "spec"), "each as long as a label of a Node"}},
 		"it cannot go any more":         {change: change{finalizer, stuck}, old: at(fields{}, "labels", "spec")},
 		"it was about to go anyway":     {change: change{of: finalizer}, old: finalizer},
 		"all of its labels are of none": {change: change{of: at(fields{}, "labels", "spec")}},

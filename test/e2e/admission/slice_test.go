@@ -43,6 +43,8 @@ func TestTheDRAPluginWritesTheSlicesOfItsNodeOnly(t *testing.T) {
 		"another node's is removed": {
 			old: func(o fields) { part(o, "spec")["nodeName"] = "n2" }, want: otherNode,
 		},
+		"with an annotation":        {new: at(fields{"a": "b"}, "annotations", "metadata"), want: "without labels and annotations"},
+		"with a label":              {new: at(fields{"a": "b"}, "labels", "metadata"), want: "without labels and annotations"},
 		"it cannot go":              {new: finalizer, want: stuck},
 		"it cannot go any more":     {old: none, new: finalizer, want: stuck},
 		"it was about to go anyway": {old: finalizer, new: finalizer},

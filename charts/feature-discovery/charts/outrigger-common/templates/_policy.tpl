@@ -24,6 +24,17 @@ matchConditions:
   message: the agent adds no finalizers
 {{- end -}}
 
+{{- /* A client can send metadata.managedFields of any size when it creates an object. The variable new is
+the object, as a map. */ -}}
+{{- define "outrigger.policyOwners" -}}
+- expression: >-
+    variables.new.metadata.?managedFields.orValue([]).size() <= 2 &&
+    variables.new.metadata.?managedFields.orValue([]).all(m, m.?fieldsV1.orValue({}).size() <= 16 &&
+      m.?fieldsV1.orValue({}).all(a, a.size() <= 64 && m.fieldsV1[a].size() <= 16 &&
+        m.fieldsV1[a].all(b, b.size() <= 64 && m.fieldsV1[a][b].size() == 0)))
+  message: the agent sends no metadata.managedFields
+{{- end -}}
+
 {{- /* The names of the fields that a request changes in a part of an object, with exceptions. The
 variables old and new are the object, as maps. Argument: (list the part, such as "spec", and the
 exceptions, such as "'taints'"). */ -}}
@@ -80,6 +91,9 @@ spec:
     {{- include "outrigger.policyNode" . | nindent 4 }}
     - name: about
       expression: object.involvedObject
+    # A map, because a CEL expression can list the keys of a map.
+    - name: new
+      expression: dyn(object)
   validations:
     {{- include "outrigger.policyBound" . | nindent 4 }}
     - expression: >-
@@ -91,11 +105,15 @@ spec:
         object.?source.?component.orValue('') == '{{ .agent }}' && object.?source.?host.orValue('') == variables.node &&
         object.?reportingComponent.orValue('') == '{{ .agent }}' && object.?reportingInstance.orValue('') == variables.node
       message: the agent sends Events in its own name, {{ .agent }}, only
-    # The API server keeps Events for an hour, and an Event can have a megabyte.
+    # The API server keeps Events for an hour, and an Event can have a megabyte. The rules above leave no
+    # freedom in the other fields.
     - expression: >-
-        object.?message.orValue('').size() <= 1024 && object.?reason.orValue('').size() <= 128 && object.?action.orValue('').size() <= 128 &&
-        object.metadata.?labels.orValue({}).size() == 0 && object.metadata.?annotations.orValue({}).size() == 0
-      message: the agent sends Events of at most 1024 characters, without labels and annotations
+        object.?message.orValue('').size() <= 1024 &&
+        [object.?reason, object.?action, object.?type, variables.about.?uid, variables.about.?apiVersion, variables.about.?resourceVersion,
+          variables.about.?fieldPath].all(v, v.orValue('').size() <= 128) &&
+        variables.new.metadata.all(f, f in ['name', 'namespace', 'uid', 'creationTimestamp', 'resourceVersion', 'finalizers', 'managedFields'])
+      message: the agent sends Events of at most 1024 characters, with short fields, without labels, annotations and owners
+    {{- include "outrigger.policyOwners" . | nindent 4 }}
     {{- include "outrigger.policyNoFinalizer" . | nindent 4 }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}

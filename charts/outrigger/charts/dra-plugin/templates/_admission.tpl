@@ -30,6 +30,11 @@ spec:
     # The scheduler uses the newest generation of a pool, whichever node publishes it.
     - expression: variables.slice.spec.pool.name == variables.node
       messageExpression: "'the agent on node ' + variables.node + ' does not write ResourceSlices of the pool ' + variables.slice.spec.pool.name"
+    # The API server limits the size of the spec.
+    - expression: >-
+        request.operation == 'DELETE' ||
+        object.metadata.?annotations.orValue({}).size() == 0 && object.metadata.?labels.orValue({}).size() == 0
+      message: the agent writes ResourceSlices without labels and annotations
     {{- include "outrigger.policyNoFinalizer" . | nindent 4 }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" (include "outrigger.rbacName" .) "labels" (include "outrigger.labels" .)) }}

@@ -170,6 +170,8 @@ spec:
       expression: |-
         {{- include "outrigger.robbedOwners" $owner | nindent 8 }}
   validations:
+    - expression: object.metadata.?annotations[?'outrigger.dev/driver-upgrade-granted'].orValue('').size() <= 1024
+      message: the program writes an annotation of at most 1024 characters
     - expression: variables.annotations.size() == 0 && variables.metadata.size() == 0
       messageExpression: "'the program changes only the annotation outrigger.dev/driver-upgrade-granted, not ' + (variables.annotations + variables.metadata).join(', ')"
     - expression: variables.new.?spec == variables.old.?spec && variables.new.?status == variables.old.?status
@@ -204,6 +206,9 @@ spec:
   validations:
     - expression: object.metadata.name == 'driver-upgrades'
       message: the program writes only the ConfigMap driver-upgrades
+    # The API server limits the size of the data.
+    - expression: object.metadata.?annotations.orValue({}).size() == 0
+      message: the program writes the ConfigMap without annotations
     {{- include "outrigger.policyNoFinalizer" . | nindent 4 }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" $board "labels" $labels) }}

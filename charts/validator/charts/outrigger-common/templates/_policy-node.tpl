@@ -173,7 +173,13 @@ spec:
     - expression: variables.othersLabels.size() == 0
       message: the agent may not change these labels
       messageExpression: "'the agent may not change these labels: ' + variables.othersLabels.join(', ')"
+    # A Node has the labels of each kind of MIG device.
+    - expression: variables.ownFields.size() <= 512
+      message: the agent writes at most 512 labels
     {{- if .annotations }}
+    - expression: >-
+        ['{{ join "', '" .annotations }}'].all(k, object.metadata.?annotations[?k].orValue('').size() <= 1024)
+      message: the agent writes annotations of at most 1024 characters
     - expression: variables.othersAnnotations.size() == 0
       message: the agent may not change these annotations
       messageExpression: "'the agent may not change these annotations: ' + variables.othersAnnotations.join(', ')"
@@ -198,6 +204,10 @@ spec:
     - expression: variables.status.size() == 0
       messageExpression: "'the agent does not change the status of a Node{{ include "outrigger.butFor" (list (.condition | empty | ternary "" (printf "the condition %s" .condition))) }}: ' + variables.status.join(', ')"
     {{- if .condition }}
+    - expression: >-
+        object.?status.?conditions.orValue([]).filter(c, c.type == '{{ .condition }}').all(c,
+          c.?message.orValue('').size() <= 1024 && c.?reason.orValue('').size() <= 128)
+      message: the agent writes the condition {{ .condition }} with a message of at most 1024 characters
     # Kubernetes permits several conditions of one type.
     - expression: >-
         variables.conditions.size() == variables.oldConditions.size() &&
