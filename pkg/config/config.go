@@ -48,7 +48,8 @@ type Config struct {
 	Driver    Driver
 	// HealthChecks are the lists of XIDs, for health.ParseRules.
 	HealthChecks HealthChecks
-	Health       Health
+	// Health has the severities of other faults. Only a config file sets it.
+	Health Health
 	// GFD holds the settings of feature discovery.
 	GFD GFD
 	// Warnings has one line for each setting that is accepted but does not have its full effect. A line

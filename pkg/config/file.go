@@ -10,13 +10,14 @@ type file struct {
 	sharingAt string
 	resources Resources
 	filter    Filter
+	health    Health
 }
 
 // read reads a config file of version v1, in YAML or JSON. The keys are the keys of NVIDIA's device
-// plugin and two additions: devices, and more policies.
+// plugin and three additions: devices, health, and more policies.
 func read(name string, doc *strict.Doc, options []Option) file {
 	f := file{settings: settings{}}
-	m := doc.Root().Map("version", "flags", "resources", "sharing", "imex", "devices")
+	m := doc.Root().Map("version", "flags", "resources", "sharing", "imex", "devices", "health")
 	if v := m.Get("version"); v.Set() {
 		if text, ok := v.Text(); ok && text != "" && text != "v1" {
 			v.Bad("v1")
@@ -28,5 +29,6 @@ func read(name string, doc *strict.Doc, options []Option) file {
 	f.resources = readResources(m.Get("resources"))
 	f.sharing, f.sharingAt = readSharing(name, m.Get("sharing"), f.resources)
 	f.filter = readFilter(m.Get("devices"))
+	f.health = readHealth(m.Get("health"))
 	return f
 }

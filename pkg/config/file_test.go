@@ -9,6 +9,10 @@ import (
 
 const nameRule = "must be a name like nvidia.com/gpu or gpu: in the domain nvidia.com, at most 63 characters in total, with lower-case letters, digits, - and . after the domain"
 
+const classRule = `use xid-N for the XID N, or one of row-remap-failed, uncorrected-ecc, row-remap-pending, page-retirement-pending, ` +
+	`fabric-failed, fabric-joining, recovery-reset, recovery-reboot, recovery-drain-p2p, recovery-drain-and-reset, recovery-imex-domain, ` +
+	`xid-ignore, xid-restart-app, xid-update, xid-support, xid-reset, xid-reboot`
+
 func TestBadFiles(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file string
@@ -44,6 +48,16 @@ func TestBadFiles(t *testing.T) {
 				`c.yaml:12: flags.plugin.containerDriverRoot: invalid value "": must be an absolute path`,
 				`c.yaml:13: flags.plugin.sharedDevicesAllocationPolicy: invalid value "fair": must be distributed, packed or spread`,
 				`c.yaml:15: flags.gfd.sleepIntervall: unknown key: did you mean sleepInterval?`,
+			},
+		},
+		"severities of faults": {
+			file: "health:\n  row-remap-failed: bad\n  row-remap: warn\n  xid-x: fail\n  xid-79: []\n  lost: ignore\n",
+			want: []string{
+				`c.yaml:2: health.row-remap-failed: invalid value "bad": must be ignore, warn or fail`,
+				`c.yaml:3: health.row-remap: unknown class "row-remap": ` + classRule,
+				`c.yaml:4: health.xid-x: unknown class "xid-x": ` + classRule,
+				`c.yaml:5: health.xid-79: invalid value (a list): must be a text`,
+				`c.yaml:6: health.lost: unknown class "lost": ` + classRule,
 			},
 		},
 		"list strategies": {

@@ -1,23 +1,39 @@
 package config
 
 import (
-	"cmp"
-	"time"
-
+	"outrigger.dev/pkg/config/strict"
 	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/text"
 )
 
-// Health has the rules that say which faults make a GPU unhealthy.
-type Health struct {
-	// Severities has the severities of classes that differ from the default.
-	Severities map[health.Class]health.Severity
-	// Quiet is the time without another XID after which a GPU is healthy; 0 for the default.
-	Quiet time.Duration
-}
+// Health has the severities of classes of faults that differ from the default.
+type Health map[health.Class]health.Severity
 
 // Rules returns the health rules of the config, and the words of HealthChecks without effect.
 func (c Config) Rules() (rules health.Rules, unknown []string) {
 	rules, unknown = health.ParseRules(c.HealthChecks.Disable, c.HealthChecks.Enable)
-	rules.Quiet = cmp.Or(c.Health.Quiet, health.DefaultQuiet)
-	return rules.With(c.Health.Severities), unknown
+	return rules.With(c.Health), unknown
+}
+
+// readHealth reads the section with the severity of each class.
+func readHealth(v strict.Value) Health {
+	var out Health
+	for _, e := range v.Entries() {
+		class, err := health.ParseClass(e.Name)
+		if err != nil {
+			e.Fail("%v", err)
+		}
+		word, ok := e.Text()
+		severity, unknown := health.ParseSeverity(word)
+		if ok && unknown != nil {
+			e.Bad(text.OneOf(health.Severities()))
+		}
+		if ok && unknown == nil && err == nil {
+			if out == nil {
+				out = Health{}
+			}
+			out[class] = severity
+		}
+	}
+	return out
 }

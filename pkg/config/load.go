@@ -27,7 +27,7 @@ func Load(flags Explicit, data []byte, name string) (Config, error) {
 	set.apply(&c, base)
 	f.settings.apply(&c, options)
 	set.apply(&c, options)
-	c.Sharing, c.Resources, c.Filter = f.sharing, f.resources, f.filter
+	c.Sharing, c.Resources, c.Filter, c.Health = f.sharing, f.resources, f.filter, f.health
 	isSet := func(option string) bool {
 		_, flag := set[option]
 		_, file := f.settings[option]

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/health"
 )
 
 // change is the defaults, but for what f does.
@@ -62,6 +63,7 @@ func TestFullFile(t *testing.T) {
 		HookPath:            "/usr/bin/nvidia-ctk",
 		Discovery:           config.DiscoveryNVML,
 		Driver:              config.Driver{Root: "/run/nvidia/driver", CtrRoot: "/driver", DevRoot: "/run/nvidia/driver"},
+		Health:              config.Health{health.RowRemapPending: health.Warning, "xid-94": health.Failure},
 		GFD: config.GFD{
 			OneShot: true, NoTimestamp: true, OutputFile: "/features.d/gfd", MachineTypeFile: "/sys/class/dmi/id/board_name",
 			Output: config.OutputNodeFeature,
@@ -123,6 +125,13 @@ func TestPrecedence(t *testing.T) {
 				c.HealthChecks = config.HealthChecks{Disable: "79", Enable: "13"}
 			}),
 		},
+		"severities of faults": {
+			file: "health: {row-remap-pending: warn, xid-94: fail, xid-support: ignore}",
+			want: change(func(c *config.Config) {
+				c.Health = config.Health{health.RowRemapPending: health.Warning, "xid-94": health.Failure, health.XIDSupport: health.Ignored}
+			}),
+		},
+		"a section of severities without any": {file: "health: {}", want: config.Default()},
 		"an empty socket serves without registering": {
 			flags: config.Explicit{"kubelet-socket": {""}},
 			want:  change(func(c *config.Config) { c.Register = false }),
