@@ -67,9 +67,9 @@ func (s *settings) load(ctx context.Context, api *cluster.API, log *slog.Logger)
 	return err
 }
 
-// rules returns which XIDs make a device unhealthy, and for how long.
+// rules returns which faults make a device unhealthy, and for how long.
 func (s *settings) rules(c config.Config, log *slog.Logger) health.Rules {
-	rules, unknown := health.ParseRules(c.HealthChecks.Disable, c.HealthChecks.Enable)
+	rules, unknown := c.Rules()
 	if len(unknown) > 0 {
 		log.Warn("unknown words in the lists of XIDs, ignoring them", "items", unknown)
 	}

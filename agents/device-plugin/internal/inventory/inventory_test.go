@@ -111,7 +111,7 @@ func TestAGPUBecomesHealthyAfterTheQuietWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 1, func(c *inventory.Config) { c.Rules.Quiet = time.Minute })
 		r.run()
-		r.source.PostXID(r.settled().Node.GPUs[0].UUID, 94)
+		r.source.PostXID(r.settled().Node.GPUs[0].UUID, 61)
 		if s := r.after(59 * time.Second); len(unhealthy(s)) != 1 {
 			t.Errorf("unhealthy %v within the quiet window, want the GPU", unhealthy(s))
 		}

@@ -90,11 +90,11 @@ func reports(was, now resource.Set) []Report {
 
 // sameIncident reports whether the device was unhealthy before, and the new reason belongs to
 // the same incident. That is the case if a GPU that reported an XID is then lost, cannot be
-// read, or has to be reset. An XID is always reported: a second XID is another incident, and
+// read, has to be reset, or reports a fault of its memory. An XID is always reported: a second XID is another incident, and
 // an XID that comes late names the cause.
 func (c change) sameIncident() bool {
 	sign := func(k cause.Code) bool {
-		return k == cause.DeviceLost || k == cause.DeviceFault || k == cause.DeviceRecovery
+		return k == cause.DeviceLost || k == cause.DeviceFault || k == cause.DeviceRecovery || k == cause.DeviceMemory
 	}
 	if c.before == nil || c.before.Healthy {
 		return false

@@ -96,12 +96,12 @@ func TestOneIncidentIsOneReport(t *testing.T) {
 		},
 		"two XIDs": {
 			func(r *rig, id gpu.UUID) {
-				r.source.PostXID(id, 94)
+				r.source.PostXID(id, 61)
 				r.settled()
 				r.source.PostXID(id, 95)
 			},
 			[]cause.Code{cause.DeviceUnhealthy, cause.DeviceUnhealthy},
-			"xid 94",
+			"xid 61",
 		},
 		"a driver that goes and comes back": {
 			func(r *rig, _ gpu.UUID) {

@@ -269,7 +269,7 @@ func TestXIDOfAMIGDeviceReachesItsReplicasOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := n.GPUs[1].MIG.Devices[1]
-	r.source.PostInstanceXID(gpu.UUID(id(1)), second.GPUInstance, gpu.NoInstance, 94)
+	r.source.PostInstanceXID(gpu.UUID(id(1)), second.GPUInstance, gpu.NoInstance, 61)
 	r.devices(t, migName, ok, ok, bad, bad)
 	r.devices(t, resourceName, ok)
 	r.devices(t, migName, ok, ok, ok, ok)

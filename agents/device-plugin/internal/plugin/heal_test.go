@@ -21,7 +21,7 @@ func TestAnXIDThatPassesIsOver(t *testing.T) {
 	r.startKubelet(t)
 	r.run(t)
 	r.healths(t, ok, ok)
-	r.source.PostXID(gpu.UUID(id(0)), 94)
+	r.source.PostXID(gpu.UUID(id(0)), 61)
 	r.healths(t, bad, ok)
 	r.healths(t, ok, ok)
 	// One refresh at the start, and one when the window was over.
