@@ -1,0 +1,81 @@
+package draapp_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/gpu/simtest"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/health/healthtest"
+)
+
+// Each class of faults has the same verdict in all agents, also after a restart. A device that is unhealthy
+// is not in the ResourceSlices.
+func TestFaultClasses(t *testing.T) {
+	for name, c := range healthtest.Cases() {
+		t.Run(name, func(t *testing.T) {
+			n := simtest.New(t, "--gpus=2", healthtest.Model)
+			p := startUnconnected(t, n)
+			has := func(unhealthy int) {
+				t.Helper()
+				agenttest.Poll(t, fmt.Sprintf("%d unhealthy devices of 2", unhealthy), func() bool {
+					good, bad := devices(p.Get("/metrics"))
+					return good == 2-unhealthy && bad == unhealthy
+				})
+			}
+			has(0)
+			c.Apply(n)
+			if !c.Event() {
+				p.Hangup(1)
+			}
+			if c.Event() && c.Severity == health.Ignored {
+				p.Said("xid ignored")
+			}
+			unhealthy := 0
+			if c.Severity == health.Failure {
+				unhealthy = 1
+			}
+			has(unhealthy)
+			p.Stop()
+			if c.Lasting() {
+				p = startUnconnected(t, n)
+				has(unhealthy)
+			}
+		})
+	}
+}
+
+// devices returns how many devices are healthy and unhealthy.
+func devices(metrics string) (good, bad int) {
+	for line := range strings.Lines(metrics) {
+		if strings.HasPrefix(line, "outrigger_dra_plugin_device_health{") {
+			if strings.HasSuffix(line, " 1\n") {
+				good++
+			} else {
+				bad++
+			}
+		}
+	}
+	return good, bad
+}
+
+// startUnconnected starts the DRA plugin in a node, without an API server.
+func startUnconnected(t *testing.T, n *simtest.Node) *agenttest.Process {
+	t.Helper()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(path("kubeconfig"), []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := os.MkdirTemp("", "dra") //nolint:usetesting // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	return agenttest.Start(t, agenttest.Command(t, n, "--node-name", "n1", "--kubeconfig", path("kubeconfig"), "--listen", "127.0.0.1:0",
+		"--run-root", dir, "--cdi-root", path("cdi"), "--kubelet-plugins-dir", sockets, "--kubelet-registry-dir", sockets))
+}
