@@ -3,7 +3,9 @@ package container
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"outrigger.dev/agents/container-toolkit/internal/request"
 	"outrigger.dev/pkg/driverproc"
 )
 
@@ -92,6 +94,26 @@ func migDevice(gpus []GPU, specs namer, name string) (Chosen, error) {
 		}
 	}
 	return Chosen{}, fmt.Errorf("find MIG device %s: its CDI spec names device nodes of an instance that no longer exists: refresh the spec with nvidia-ctk cdi generate", name)
+}
+
+// migInstance returns a GPU with one MIG device, by the name of drivers before 470.
+func migInstance(gpus []GPU, name string) (Chosen, error) {
+	want, ok := request.ParseInstance(name)
+	if !ok {
+		return Chosen{}, fmt.Errorf("find MIG device %s: it is not MIG-<UUID of the GPU>/<GPU instance>/<compute instance>: use the UUID that nvidia-smi -L prints", name)
+	}
+	for _, g := range gpus {
+		if !strings.EqualFold(string(g.UUID), string(want.GPU)) {
+			continue
+		}
+		for _, in := range g.Instances {
+			if in.GPUInstance == want.GPUInstance && in.ComputeInstance == want.ComputeInstance {
+				return Chosen{GPU: g, Instances: []Instance{in}}, nil
+			}
+		}
+		return Chosen{}, fmt.Errorf("find MIG device %s: GPU %s has no such instance", name, g.BusID)
+	}
+	return Chosen{}, fmt.Errorf("find MIG device %s: %w", name, notFoundError(gpus, strings.ToLower(string(want.GPU))))
 }
 
 func nodePath(minor int) string { return fmt.Sprintf("/dev/nvidia%d", minor) }

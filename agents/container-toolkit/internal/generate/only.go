@@ -3,6 +3,7 @@ package generate
 import (
 	"slices"
 
+	"outrigger.dev/agents/container-toolkit/internal/request"
 	"outrigger.dev/pkg/cdi"
 	"outrigger.dev/pkg/gpu"
 )
@@ -64,13 +65,16 @@ func (c *choice) add(gpus []gpu.GPU, id string, names []cdi.Namer) bool {
 }
 
 // matches reports whether id is a name of a GPU, or of its MIG device m if m is not nil. Both
-// forms of the PCI bus ID match.
+// forms of the PCI bus ID match, and the name of a MIG device of drivers before 470.
 func matches(id string, g *gpu.GPU, m *gpu.MIGDevice) bool {
 	if id == "" {
 		return false
 	}
 	if m == nil && id == g.PCI.BusID {
 		return true
+	}
+	if in, ok := request.ParseInstance(id); ok && m != nil {
+		return in.GPU == g.UUID && in.GPUInstance == int(m.GPUInstance) && in.ComputeInstance == int(m.ComputeInstance)
 	}
 	return id == cdi.ByIndex(g, m) || id == cdi.ByUUID(g, m) || id == cdi.ByPCI(g, m) || id == cdi.ByType(g, m)
 }

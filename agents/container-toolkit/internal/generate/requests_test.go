@@ -201,14 +201,15 @@ func TestOnly(t *testing.T) {
 		only []string
 		want []string
 	}{
-		"a GPU by index":              {[]string{"0"}, []string{"0", "all", "none"}},
-		"a GPU by UUID":               {[]string{string(n.GPUs[0].UUID)}, []string{"0", "all", "none"}},
-		"a GPU by its PCI bus ID":     {[]string{"0000:07:00.0"}, []string{"0", "all", "none"}},
-		"a GPU by NVML's bus ID":      {[]string{"00000000:07:00.0"}, []string{"0", "all", "none"}},
-		"a GPU with its MIG devices":  {[]string{"1"}, []string{"1", "1:0", "1:1", "all", "none"}},
-		"a MIG device by its indices": {[]string{"1:0"}, []string{"1:0", "all", "none"}},
-		"a MIG device by UUID":        {[]string{string(mig.UUID)}, []string{"1:0", "all", "none"}},
-		"several":                     {[]string{"0", "1:1"}, []string{"0", "1:1", "all", "none"}},
+		"a GPU by index":                {[]string{"0"}, []string{"0", "all", "none"}},
+		"a GPU by UUID":                 {[]string{string(n.GPUs[0].UUID)}, []string{"0", "all", "none"}},
+		"a GPU by its PCI bus ID":       {[]string{"0000:07:00.0"}, []string{"0", "all", "none"}},
+		"a GPU by NVML's bus ID":        {[]string{"00000000:07:00.0"}, []string{"0", "all", "none"}},
+		"a GPU with its MIG devices":    {[]string{"1"}, []string{"1", "1:0", "1:1", "all", "none"}},
+		"a MIG device by its indices":   {[]string{"1:0"}, []string{"1:0", "all", "none"}},
+		"a MIG device by UUID":          {[]string{string(mig.UUID)}, []string{"1:0", "all", "none"}},
+		"a MIG device by its instances": {[]string{fmt.Sprintf("MIG-%s/%d/%d", n.GPUs[1].UUID, mig.GPUInstance, mig.ComputeInstance)}, []string{"1:0", "all", "none"}},
+		"several":                       {[]string{"0", "1:1"}, []string{"0", "1:1", "all", "none"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := nodes(derive(t, generate.Options{Only: c.only, Names: []cdi.Namer{cdi.ByIndex}}, content(n.GPUs), n, generate.GPUs)["nvidia.com/gpu"])

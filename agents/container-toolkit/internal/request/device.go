@@ -7,6 +7,7 @@ import (
 
 	"tags.cncf.io/container-device-interface/pkg/parser"
 
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/text"
 )
 
@@ -20,6 +21,9 @@ type Device struct {
 	Names []string
 	// Qualified is true if the container named the kind as well.
 	Qualified bool
+	// ByInstance is true for a name of drivers before 470, see ParseInstance. CDI specs do not have
+	// such names.
+	ByInstance bool
 }
 
 // legacyKind is the kind of the specs that NVIDIA's runtime makes while a container starts.
@@ -39,8 +43,8 @@ func parseDevice(name, defaultKind string) (Device, error) {
 			d.Kind = kind
 		}
 	}
-	if strings.HasPrefix(name, "MIG-GPU-") {
-		return d, fmt.Errorf("inject GPUs: device %q has a name of drivers before 470: use the UUID that nvidia-smi -L prints", text.Printable(name))
+	if _, ok := ParseInstance(name); ok {
+		d.ByInstance, name = true, strings.ReplaceAll(name, "/", ":") // CDI names have no slash
 	}
 	if err := parser.ValidateDeviceName(name); err != nil {
 		return d, fmt.Errorf("inject GPUs: device %q: %w", text.Cut(text.Printable(name), 80), errNoDevice)
@@ -50,6 +54,27 @@ func parseDevice(name, defaultKind string) (Device, error) {
 		d.Names = []string{name}
 	}
 	return d, nil
+}
+
+// Instance is a MIG device: a compute instance of a GPU instance of a GPU.
+type Instance struct {
+	GPU                          gpu.UUID
+	GPUInstance, ComputeInstance int
+}
+
+// ParseInstance returns the MIG device with a name of drivers before 470:
+// MIG-<UUID of the GPU>/<GPU instance>/<compute instance>. It accepts upper and lower case.
+func ParseInstance(name string) (Instance, bool) {
+	const prefix = "MIG-"
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 || len(parts[0]) < len(prefix) || !strings.EqualFold(parts[0][:len(prefix)], prefix) {
+		return Instance{}, false
+	}
+	id := gpu.UUID(parts[0][len(prefix):])
+	gi, errGI := strconv.ParseUint(parts[1], 10, 16)
+	ci, errCI := strconv.ParseUint(parts[2], 10, 16)
+	ok := id.Valid() && len(id) > 4 && strings.EqualFold(string(id[:4]), "GPU-") && errGI == nil && errCI == nil
+	return Instance{GPU: id, GPUInstance: int(gi), ComputeInstance: int(ci)}, ok
 }
 
 // PCINames returns the two forms of a PCI bus ID in specs. The domain has eight digits, as in

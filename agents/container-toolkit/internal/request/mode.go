@@ -17,6 +17,9 @@ func (r *Request) Mode(configured string, hasSpec func(kind string) bool, defaul
 	if slices.ContainsFunc(r.Devices, func(d Device) bool { return d.Qualified }) {
 		return toolconfig.ModeCDI, "the container names a CDI device"
 	}
+	if slices.ContainsFunc(r.Devices, func(d Device) bool { return d.ByInstance }) {
+		return toolconfig.ModeLegacy, "the container names a MIG device as drivers before 470 do, and CDI specs do not have such names"
+	}
 	if hasSpec(defaultKind) {
 		return toolconfig.ModeCDI, "there is a CDI spec of kind " + defaultKind
 	}

@@ -306,7 +306,8 @@ func TestDeriveRejects(t *testing.T) {
 		visible + "=../x":                              "not an index, UUID",
 		visible + "=-1":                                "not an index, UUID",
 		visible + "=a b/gpu=0":                         "invalid",
-		visible + "=MIG-GPU-1/2/3":                     "use the UUID that nvidia-smi -L prints",
+		visible + "=MIG-GPU-1/2":                       "not an index, UUID",
+		visible + "=MIG-" + uuid + "/2/x":              "not an index, UUID",
 		visible + "=mode=magic":                        "unknown mode",
 		visible + "=mode=imex":                         "not an IMEX channel",
 		visible + "=/var/run/nvidia-container-devices": "accept-nvidia-visible-devices-as-volume-mounts is false",
@@ -348,15 +349,17 @@ func TestMode(t *testing.T) {
 		spec                bool
 		want                string
 	}{
-		"auto with a spec":        {auto, "0", true, cdi},
-		"auto without a spec":     {auto, "0", false, legacy},
-		"auto with a CDI name":    {auto, "a.b/c=d", false, cdi},
-		"cdi":                     {cdi, "0", false, cdi},
-		"jit-cdi with a spec":     {jit, "0", true, cdi},
-		"jit-cdi without a spec":  {jit, "0", false, legacy},
-		"jit-cdi with a CDI name": {jit, "a.b/c=d", false, cdi},
-		"legacy with a spec":      {legacy, "0", true, legacy},
-		"csv":                     {toolconfig.ModeCSV, "0", true, toolconfig.ModeCSV},
+		"auto with a spec":                {auto, "0", true, cdi},
+		"auto without a spec":             {auto, "0", false, legacy},
+		"auto with a CDI name":            {auto, "a.b/c=d", false, cdi},
+		"cdi":                             {cdi, "0", false, cdi},
+		"jit-cdi with a spec":             {jit, "0", true, cdi},
+		"jit-cdi without a spec":          {jit, "0", false, legacy},
+		"jit-cdi with a CDI name":         {jit, "a.b/c=d", false, cdi},
+		"auto with a name of old drivers": {auto, "MIG-" + uuid + "/1/0", true, legacy},
+		"cdi with a name of old drivers":  {cdi, "MIG-" + uuid + "/1/0", true, cdi},
+		"legacy with a spec":              {legacy, "0", true, legacy},
+		"csv":                             {toolconfig.ModeCSV, "0", true, toolconfig.ModeCSV},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := derive(t, toolconfig.Default(), request.Container{}, visible+"="+c.devices)

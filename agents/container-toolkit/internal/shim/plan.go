@@ -56,6 +56,9 @@ func Make(c request.Container, t inject.Target, cfg *toolconfig.Config) (*Plan, 
 	case toolconfig.ModeLegacy:
 		gpus, extra = nil, nil
 	}
+	if i := slices.IndexFunc(gpus, func(d request.Device) bool { return d.ByInstance }); i >= 0 {
+		return p, fmt.Errorf("inject GPUs: device %q has a name of drivers before 470, and CDI specs do not have such names: use the UUID that nvidia-smi -L prints, or the mode auto", gpus[i].Asked)
+	}
 	found, err := set.Resolve(append(gpus, extra...))
 	if err != nil {
 		return p, err

@@ -236,6 +236,21 @@ func TestNoSpecs(t *testing.T) {
 	}
 }
 
+// CDI specs do not name MIG devices as drivers before 470 do. The prestart hook knows these names.
+func TestNamesOfOldDrivers(t *testing.T) {
+	for mode, refused := range map[string]string{"auto": "", "jit-cdi": "", "legacy": "", "cdi": "use the UUID that nvidia-smi -L prints, or the mode auto"} {
+		n := newNode(t, `mode = "`+mode+`"`)
+		n.bundle("NVIDIA_VISIBLE_DEVICES=MIG-GPU-11111111-2222-3333-4444-555555555555/1/0")
+		r := n.create(program)
+		if !strings.Contains(r.err, refused) || (r.err == "") != (refused == "") {
+			t.Errorf("mode %s: %q, want %q", mode, r.err, refused)
+		}
+		if got := strings.Contains(n.read("bundle/config.json"), "nvidia-container-runtime-hook"); got != (refused == "") {
+			t.Errorf("mode %s: the hook was added: %t", mode, got)
+		}
+	}
+}
+
 func TestHooksOfTheMode(t *testing.T) {
 	const hook = `"hooks":{"prestart":[{"path":"/usr/bin/nvidia-container-toolkit","args":["x"]},{"path":"/bin/mine"}]}`
 	for name, c := range map[string]struct{ mode, want string }{
