@@ -67,6 +67,15 @@ func ByPCI(g *gpu.GPU, m *gpu.MIGDevice) string {
 	return fmt.Sprintf("%08s:%s", domain, rest)
 }
 
+// ByPCIAddress names the GPU g by its PCI bus ID in the form of sysfs and "lspci -D": "0000:07:00.0". A
+// MIG device has no bus ID and gets no name.
+func ByPCIAddress(g *gpu.GPU, m *gpu.MIGDevice) string {
+	if m != nil {
+		return ""
+	}
+	return g.PCI.BusID
+}
+
 // Unresolved is a GPU or MIG device that works, but that the spec cannot describe. Containers
 // cannot use it. It is an error with the fix.
 type Unresolved struct {

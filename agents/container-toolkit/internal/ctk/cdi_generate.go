@@ -203,14 +203,16 @@ func modeOf(value string) (generate.Mode, error) {
 
 // namersOf returns the device namers for the values of --device-name-strategy.
 func namersOf(strategies []string) ([]cdi.Namer, error) {
-	known := map[string]cdi.Namer{"index": cdi.ByIndex, "uuid": cdi.ByUUID, "type-index": cdi.ByType, "pci-bus-id": cdi.ByPCI}
+	known := map[string][]cdi.Namer{
+		"index": {cdi.ByIndex}, "uuid": {cdi.ByUUID}, "type-index": {cdi.ByType}, "pci-bus-id": {cdi.ByPCI, cdi.ByPCIAddress},
+	}
 	var out []cdi.Namer
 	for _, s := range strategies {
-		namer, ok := known[s]
+		namers, ok := known[s]
 		if !ok {
 			return nil, fmt.Errorf("flag --device-name-strategy: %q: must be index, uuid, pci-bus-id or type-index", s)
 		}
-		out = append(out, namer)
+		out = append(out, namers...)
 	}
 	return out, nil
 }

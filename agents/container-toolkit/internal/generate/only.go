@@ -70,11 +70,8 @@ func matches(id string, g *gpu.GPU, m *gpu.MIGDevice) bool {
 	if id == "" {
 		return false
 	}
-	if m == nil && id == g.PCI.BusID {
-		return true
-	}
 	if in, ok := request.ParseInstance(id); ok && m != nil {
 		return in.GPU == g.UUID && in.GPUInstance == int(m.GPUInstance) && in.ComputeInstance == int(m.ComputeInstance)
 	}
-	return id == cdi.ByIndex(g, m) || id == cdi.ByUUID(g, m) || id == cdi.ByPCI(g, m) || id == cdi.ByType(g, m)
+	return id == cdi.ByIndex(g, m) || id == cdi.ByUUID(g, m) || id == cdi.ByPCI(g, m) || id == cdi.ByPCIAddress(g, m) || id == cdi.ByType(g, m)
 }

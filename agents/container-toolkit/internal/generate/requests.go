@@ -54,7 +54,7 @@ type Options struct {
 	// Vendor and Class replace the vendor and the class of GPUs. The kinds of the other modes
 	// have the same vendor.
 	Vendor, Class string
-	// Names return the names of a GPU. Default: index, UUID and PCI bus ID.
+	// Names return the names of a GPU. Default: index, UUID and both forms of the PCI bus ID.
 	Names []cdi.Namer
 	// NoAll omits the device "all" of GPUs.
 	NoAll bool
@@ -144,7 +144,7 @@ func (o Options) names() []cdi.Namer {
 	if len(o.Names) > 0 {
 		return o.Names
 	}
-	return []cdi.Namer{cdi.ByIndex, cdi.ByUUID, cdi.ByPCI}
+	return []cdi.Namer{cdi.ByIndex, cdi.ByUUID, cdi.ByPCI, cdi.ByPCIAddress}
 }
 
 // gpus returns the devices of the GPUs' spec. If one device cannot be described, it returns
