@@ -1,9 +1,14 @@
 package ctk
 
 import (
+	"errors"
+	"time"
+
 	"github.com/urfave/cli/v2"
 
+	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/pkg/cmdline"
+	"outrigger.dev/pkg/contract"
 )
 
 // cdiCommand returns "nvidia-ctk cdi".
@@ -27,7 +32,11 @@ func (p *program) generateCommand() *cli.Command {
 			if err := g.complete(c); err != nil {
 				return err
 			}
-			return g.run(c.Context)
+			err := g.run(c.Context)
+			if errors.Is(err, contract.ErrClaimed) {
+				return cli.Exit(err, gpus.ClaimedCode)
+			}
+			return err
 		},
 	}
 }
@@ -66,6 +75,10 @@ func (g *generation) flags() []cli.Flag {
 			Name: "device-id", Aliases: []string{"device", "device-ids", "devices"}, EnvVars: generateVar("DEVICE_IDS"), Value: cli.NewStringSlice("all"),
 			Usage: "`ID` of a GPU or MIG device to describe: index, UUID or PCI bus ID, or all; can be repeated",
 		}, &g.options.Only),
+		cmdline.Check(&cli.DurationFlag{
+			Name: "lease-timeout", EnvVars: generateVar("LEASE_TIMEOUT"), Value: 5 * time.Minute, Destination: &g.leaseWait,
+			Usage: "`TIME` that the command waits while another program changes GPUs; 0 to fail at once",
+		}, "a duration of at least 0", func(d time.Duration) bool { return d >= 0 }),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	specs "tags.cncf.io/container-device-interface/specs-go"
@@ -36,6 +37,8 @@ type generation struct {
 	libraryDirs, configDirs []string
 	enabled, disabled       []string
 	features                []string
+	// leaseWait is how long the command waits while another program has claimed NVML.
+	leaseWait time.Duration
 
 	// The method complete sets the following fields, and the rest of the options.
 	mode   generate.Mode
@@ -174,7 +177,10 @@ func (g *generation) complete(c *cli.Context) error {
 	root := cmp.Or(g.driverRoot, cfg.CLI.Root, "/")
 	g.gpus = gpus.Config{
 		HostDriverRoot: root, DriverRootCtrPath: root, DevRoot: g.devRoot,
-		ProcRoot: "/proc", SysRoot: "/sys", RunRoot: "/run/nvidia",
+		ProcRoot: "/proc", SysRoot: "/sys", RunRoot: "/run/nvidia", LeaseWait: g.leaseWait,
+		Waiting: func(err error) {
+			g.printNote(fmt.Sprintf("another program has exclusive use of NVML, waiting for at most %s: %s", g.leaseWait, err))
+		},
 	}
 	g.driver = g.gpus.DriverRoot()
 	g.driver.LibraryDirs, g.driver.ConfigDirs = g.libraryDirs, g.configDirs

@@ -33,7 +33,16 @@ type Config struct {
 	RunRoot string
 	// Timeout limits one run of the program. Default: Timeout.
 	Timeout time.Duration
+	// LeaseWait is how long Read waits while another program has claimed NVML, for example to change
+	// GPUs. If it is 0, Read fails at once. Waiting is called with the error before Read waits; it may
+	// be nil.
+	LeaseWait time.Duration
+	Waiting   func(error)
 }
+
+// ClaimedCode is the exit code of Program while another program has claimed NVML. "nvidia-ctk cdi
+// generate" and mig-manager have the same code.
+const ClaimedCode = 3
 
 // DriverRoot returns the config of the driver root.
 func (c Config) DriverRoot() driverroot.Config {

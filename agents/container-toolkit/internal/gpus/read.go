@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
@@ -23,7 +24,7 @@ const grace = 2 * time.Second
 // Read returns the GPUs of the node, as NVML shows them. If NVML or Program is not installed,
 // it returns the GPUs that the kernel driver shows: whole GPUs without brand, architecture and
 // CUDA version. It returns an error if a GPU has MIG devices, which the kernel driver does not
-// show.
+// show. The error is contract.ErrClaimed while another program has claimed NVML.
 func Read(ctx context.Context, cfg Config) (*gpu.Node, error) {
 	root, err := driverroot.New(cfg.DriverRoot())
 	if err != nil {
@@ -32,13 +33,48 @@ func Read(ctx context.Context, cfg Config) (*gpu.Node, error) {
 	if _, err := root.FindLibrary(driverroot.NVML); err != nil {
 		return fromProc(cfg, err)
 	}
-	node, err := cfg.run(ctx)
+	node, err := cfg.await(ctx)
 	// The program does not exist, or its C library does not.
 	if errors.Is(err, fs.ErrNotExist) {
 		return fromProc(cfg, err)
 	}
 	return node, err
 }
+
+// await runs the program, and again while another program has claimed NVML, for at most LeaseWait.
+func (c Config) await(ctx context.Context) (*gpu.Node, error) {
+	node, err := c.run(ctx)
+	if c.LeaseWait == 0 || !errors.Is(err, contract.ErrClaimed) {
+		return node, err
+	}
+	if c.Waiting != nil {
+		c.Waiting(err)
+	}
+	wait, cancel := context.WithTimeout(ctx, c.LeaseWait)
+	defer cancel()
+	err = contract.Dir{Root: c.RunRoot, ProcRoot: c.ProcRoot}.NVML().Await(wait, func() error {
+		node, err = c.run(ctx)
+		return err
+	})
+	switch {
+	case err == nil:
+		return node, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, contract.ErrClaimed):
+		return nil, fmt.Errorf("waited %s for the exclusive use of NVML by another program to end: %w", c.LeaseWait, err)
+	}
+	return nil, err
+}
+
+// claimedError is contract.ErrClaimed with the message of the program.
+type claimedError struct{ text string }
+
+// Error returns the message of the program.
+func (e claimedError) Error() string { return e.text }
+
+// Unwrap returns contract.ErrClaimed.
+func (claimedError) Unwrap() error { return contract.ErrClaimed }
 
 // run runs the program once.
 func (c Config) run(ctx context.Context) (*gpu.Node, error) {
@@ -70,6 +106,9 @@ func cause(ctx context.Context, err error, limit time.Duration) error {
 	}
 	lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
 	if last := strings.TrimPrefix(text.Printable(lines[len(lines)-1]), Program+": "); last != "" && exit.Exited() {
+		if exit.ExitCode() == ClaimedCode {
+			return claimedError{last}
+		}
 		return errors.New(last)
 	}
 	return fmt.Errorf("the driver's library ended it: %w", err)

@@ -15,6 +15,7 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/agents/container-toolkit/internal/gpus/program"
 	"outrigger.dev/pkg/cmdline/cmdlinetest"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/simtest"
 )
@@ -143,6 +144,39 @@ func TestReadFails(t *testing.T) {
 				t.Errorf("Read() = %v, %v, want an error with %q", got, err, c.want)
 			}
 		})
+	}
+}
+
+// Read waits while another program changes GPUs, for at most LeaseWait.
+func TestReadWaitsForTheClaimOfAnotherProgram(t *testing.T) {
+	n := simtest.New(t, "--gpus=1")
+	cfg := config(t, n)
+	if err := os.MkdirAll(cfg.RunRoot, 0o755); err != nil { //nolint:gosec // as on a node
+		t.Fatal(err)
+	}
+	grant, err := contract.Dir{Root: cfg.RunRoot, ProcRoot: "/proc"}.NVML().Claim(t.Context(), "mig-manager", "change of MIG layouts", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer grant.Release() //nolint:errcheck // it is released below
+	const claimed = "lease is claimed by mig-manager (change of MIG layouts)"
+	for wait, want := range map[time.Duration]string{0: claimed, time.Millisecond: "waited 1ms for the exclusive use of NVML by another program to end: "} {
+		cfg.LeaseWait = wait
+		if _, err := gpus.Read(t.Context(), cfg); !errors.Is(err, contract.ErrClaimed) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), claimed) {
+			t.Errorf("with a limit of %s, Read() = %v, want %q", wait, err, want)
+		}
+	}
+	cfg.LeaseWait = 5 * time.Minute
+	cfg.Waiting = func(err error) {
+		if !strings.Contains(err.Error(), claimed) {
+			t.Errorf("it waits for %v", err)
+		}
+		if err := grant.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+	if node, err := gpus.Read(t.Context(), cfg); err != nil || len(node.GPUs) != 1 {
+		t.Errorf("after the claim, Read() = %+v, %v", node, err)
 	}
 }
 

@@ -5,6 +5,7 @@ package program
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -57,7 +58,11 @@ func show(ctx context.Context, cfg gpus.Config, stdout io.Writer) error {
 	defer cancel()
 	node, err := src.Snapshot(ctx)
 	if err != nil {
-		return fmt.Errorf("read GPUs: %w", err)
+		err = fmt.Errorf("read GPUs: %w", err)
+		if errors.Is(err, contract.ErrClaimed) {
+			return cli.Exit(err, gpus.ClaimedCode)
+		}
+		return err
 	}
 	if err := json.NewEncoder(stdout).Encode(node); err != nil {
 		return fmt.Errorf("print GPUs: %w", err)
