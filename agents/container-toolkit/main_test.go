@@ -12,6 +12,7 @@ import (
 
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/hostfs"
 )
 
 func TestStart(t *testing.T) {
@@ -122,6 +123,37 @@ func TestWhatIsDamagedComesBack(t *testing.T) {
 		})
 	}
 	p.ready()
+}
+
+// The runtime executes the program with which the engine runs the other containers.
+func TestTheRuntimeFollowsTheEnginesDefault(t *testing.T) {
+	h := newHost(t, "--gpus", "1")
+	config := func(program string) {
+		t.Helper()
+		text := engineText + "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndefault_runtime_name = \"crun\"\n" +
+			"[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.crun.options]\nBinaryName = \"" + program + "\"\n"
+		// At once, because the agent replaces a file without content.
+		if err := hostfs.WriteFile(h.path(engineConfig), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := func(list string) {
+		t.Helper()
+		agenttest.Poll(t, "the runtime to execute "+list, func() bool {
+			return strings.Contains(h.installed(".config/nvidia-container-runtime/config.toml"), "\nruntimes = "+list+"\n")
+		})
+	}
+	config("/opt/crun")
+	p := h.start("--nvidia-runtime-set-as-default=true")
+	p.ready()
+	runs(`["/opt/crun", "runc", "crun"]`)
+	config("/opt/other")
+	runs(`["/opt/other", "runc", "crun"]`)
+	p.Stop()
+	p = h.start("--nvidia-container-runtime-runtimes=youki")
+	p.ready()
+	runs(`["youki"]`)
+	p.Stop()
 }
 
 func TestASecondToolkitWaits(t *testing.T) {

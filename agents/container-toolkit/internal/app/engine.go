@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"outrigger.dev/agents/container-toolkit/internal/engine"
+	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 	"outrigger.dev/pkg/cmdline"
 )
@@ -53,6 +55,31 @@ func (t *toolkit) configureEngine(ctx context.Context) (upkeep.Result, error) {
 	}
 	watched, _ := t.engine.Watch(ctx) // after an error, the files of the last call stay watched
 	return upkeep.Result{After: engineCheck, Watched: watched}, err
+}
+
+// toolConfig returns the config.toml of the tools, and the files whose changes can change it. The
+// runtime executes the program of the engine's default runtime, unless a flag names programs. If the
+// config of the engine cannot be read, the config of the last call stays.
+func (t *toolkit) toolConfig(ctx context.Context) (config []byte, watched []string, err error) {
+	s := t.settings
+	if !s.engine.enabled || len(s.tools.runtimes) > 0 {
+		return s.config, nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineLimit)
+	defer cancel()
+	watched, _ = t.engine.Watch(ctx) // the part runtime reports the error
+	program, err := t.engine.LowLevel(ctx)
+	if err != nil {
+		t.log.Debug("cannot find the default runtime of the container engine", "err", err)
+		return s.config, watched, nil
+	}
+	tools := s.tools
+	if program != "" {
+		others := slices.DeleteFunc(toolconfig.Default().Runtime.Runtimes, func(r string) bool { return r == program })
+		tools.runtimes = append([]string{program}, others...)
+	}
+	s.config, err = tools.config()
+	return s.config, watched, err
 }
 
 // restoreEngine reverts all changes of the engine's config.

@@ -86,7 +86,7 @@ func (s *settings) toolFlags() []cli.Flag {
 		},
 		cmdline.List(&cli.StringSliceFlag{
 			Name: "nvidia-container-runtime-runtimes", Aliases: []string{"nvidia-container-runtime.runtimes"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_RUNTIMES"},
-			Usage: "names or paths of low-level `RUNTIMES`; the first that exists runs the containers",
+			Usage: "names or paths of low-level `RUNTIMES`; the first that exists runs the containers; if empty, the program of the default runtime of the container engine, runc and crun",
 		}, &s.tools.runtimes),
 		&cli.BoolFlag{
 			Name: "nvidia-container-runtime-hook-skip-mode-detection", Aliases: []string{"nvidia-container-runtime-hook.skip-mode-detection"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_HOOK_SKIP_MODE_DETECTION"}, Value: true, Destination: &s.tools.skipMode,

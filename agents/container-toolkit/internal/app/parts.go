@@ -96,9 +96,15 @@ func (t *toolkit) enginePart() agent.Part {
 	return p
 }
 
-func (t *toolkit) install(context.Context) (upkeep.Result, error) {
+// install installs the tools, with a config that follows the config of the engine.
+func (t *toolkit) install(ctx context.Context) (upkeep.Result, error) {
+	config, watched, err := t.toolConfig(ctx)
+	if err != nil {
+		return upkeep.Result{}, err
+	}
+	t.installer.SetConfig(config)
 	after, err := t.installer.Install()
-	return upkeep.Result{After: after, Watched: t.installer.Watched()}, err
+	return upkeep.Result{After: after, Watched: append(watched, t.installer.Watched()...)}, err
 }
 
 // once installs and configures everything once.

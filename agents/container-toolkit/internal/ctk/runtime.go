@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -133,6 +135,22 @@ func (r *runtime) unconfigure(c *cli.Context) error {
 	return errors.Join(errs...)
 }
 
+// lowLevelNotes says how the runtime executes the program of the engine's default runtime, if it
+// prefers another one.
+func (r *runtime) lowLevelNotes(p engine.Plan) []string {
+	if p.LowLevel == "" {
+		return nil
+	}
+	cfg, err := r.loadConfig()
+	if err != nil || cfg.Runtime.Runtimes[0] == p.LowLevel {
+		return nil // nvidia-container-runtime reports the error
+	}
+	others := slices.DeleteFunc(cfg.Runtime.Runtimes, func(name string) bool { return name == p.LowLevel })
+	list := strings.Join(append([]string{p.LowLevel}, others...), ",")
+	return []string{fmt.Sprintf("%s runs containers with %s, and nvidia-container-runtime prefers %s: to use the same program, run nvidia-ctk config --in-place --set nvidia-container-runtime.runtimes=%s",
+		p.Engine, p.LowLevel, others[0], list)}
+}
+
 // change applies a change, or only plans it. It prints the changes and the next step.
 func (r *runtime) change(ctx context.Context, plan, apply func(context.Context) (engine.Plan, error)) error {
 	do, did := apply, "changed"
@@ -146,7 +164,7 @@ func (r *runtime) change(ctx context.Context, plan, apply func(context.Context) 
 	if r.dry {
 		fmt.Fprint(r.stdout, p.Diff())
 	}
-	for _, note := range p.Notes {
+	for _, note := range append(p.Notes, r.lowLevelNotes(p)...) {
 		fmt.Fprintln(r.stdout, "note:", note)
 	}
 	if p.Empty() {

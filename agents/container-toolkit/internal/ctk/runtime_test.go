@@ -53,6 +53,21 @@ next: systemctl reload docker
 	assert.Equal(t, string(now), text)
 }
 
+// A container with GPUs runs as the other containers do, if config.toml lists the same program first.
+func TestRuntimeConfigureNamesTheLowLevelRuntime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "daemon.json")
+	assert.NilError(t, os.WriteFile(path, []byte(`{"default-runtime": "crun", "runtimes": {"crun": {"path": "/opt/crun"}}}`), 0o644))
+	h := newHost(t)
+	const script = `mount -t tmpfs tmpfs /proc && cd "$1" && export NVIDIA_CTK_CONFIG_FILE_PATH="$2.toml"
+./nvidia-ctk runtime configure --dry-run --config "$2" | grep note:
+./nvidia-ctk config --in-place --set nvidia-container-runtime.runtimes=/opt/crun,runc,crun
+./nvidia-ctk runtime configure --dry-run --config "$2" | grep -c note: || true`
+	out, err := h.Command(t.Context(), "sh", "-ec", script, "sh", h.dir, path).CombinedOutput()
+	assert.NilError(t, err, string(out))
+	assert.Equal(t, string(out), "note: docker runs containers with /opt/crun, and nvidia-container-runtime prefers runc: to use the same program, "+
+		"run nvidia-ctk config --in-place --set nvidia-container-runtime.runtimes=/opt/crun,runc,crun\n0\n")
+}
+
 // A person who takes back by hand what the agent did need not know for which engines.
 func TestRuntimeUnconfigureTakesBackAllEngines(t *testing.T) {
 	h := newHost(t)

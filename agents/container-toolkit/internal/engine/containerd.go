@@ -53,7 +53,7 @@ func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 	}
 	merges := c.engine.atLeast(mergesTables())
 	if c.generated && !merges {
-		e := edit{}
+		e := edit{lowLevel: containerdLowLevel(inherited(tableAt(docs[0], schemaOf(docs[0]).cri), d))}
 		e.addNote("%s is written by the Kubernetes distribution, which registers the runtime itself when it starts; it sets the default runtime by its own flag", c.main)
 		return e, nil
 	}
@@ -177,6 +177,7 @@ type settings struct {
 func (c containerdEdit) settings(d Desired, effective map[string]any, schema schema, e *edit) settings {
 	s := settings{runtimes: map[string]map[string]any{}, values: map[string]any{}}
 	from := inherited(effective, d)
+	e.lowLevel = containerdLowLevel(from)
 	for _, r := range d.Runtimes {
 		table := clone(from)
 		if t, _ := valueAt(table, []string{"runtime_type"}).(string); t == "" {

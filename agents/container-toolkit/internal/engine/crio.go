@@ -55,8 +55,8 @@ func (k *Keeper) crioFolder(t target) string {
 
 // editCRIO returns the drop-in with the runtimes. CRI-O merges drop-ins, so no other file
 // changes. files are the files that CRI-O loads, in this order. They include the drop-in only
-// if others have content in it.
-func editCRIO(files []file, dropIn string, d Desired) (edit, error) {
+// if others have content in it. v is the version of CRI-O.
+func editCRIO(files []file, dropIn string, v version, d Desired) (edit, error) {
 	docs, err := decodeAll(files)
 	if err != nil {
 		return edit{}, err
@@ -69,11 +69,12 @@ func editCRIO(files []file, dropIn string, d Desired) (edit, error) {
 			present = tableAt(docs[i], table)
 		}
 	}
-	text, err := crioText(textOf(files, dropIn), present, crioInherited(effective, d), d)
+	program, from := crioInherited(effective, v, d)
+	text, err := crioText(textOf(files, dropIn), present, from, d)
 	if err != nil {
 		return edit{}, fmt.Errorf("write %s: %w", dropIn, err)
 	}
-	e := edit{}
+	e := edit{lowLevel: program}
 	e.addFile(dropIn, text)
 	if d.CDI {
 		e.addNote("CRI-O supports CDI by itself, unless its cdi_spec_dirs is empty")
@@ -110,20 +111,33 @@ func crioText(text []byte, present, from map[string]any, d Desired) ([]byte, err
 	return addTables(text, tables...)
 }
 
-// crioInherited returns the table that new runtimes inherit, for settings such as monitor_path.
-// It omits the settings that are valid only for the program of that table.
-func crioInherited(runtime map[string]any, d Desired) map[string]any {
+// crunVersion is the first version of CRI-O whose built-in default runtime is crun instead of runc.
+func crunVersion() version { return version{1, 31} }
+
+// crioInherited returns the program of the default runtime, and the table that new runtimes inherit,
+// for settings such as monitor_path. It omits the settings that are valid only for that program.
+func crioInherited(runtime map[string]any, v version, d Desired) (string, map[string]any) {
 	name, _ := valueAt(runtime, []string{"default_runtime"}).(string)
+	if name == "" && v.known() {
+		name = "runc"
+		if v.atLeast(crunVersion()) {
+			name = "crun"
+		}
+		if tableAt(runtime, []string{"runtimes", name}) == nil {
+			return name, nil
+		}
+	}
 	for _, name := range []string{name, "crun", "runc"} {
 		table := tableAt(runtime, []string{"runtimes", name})
 		kind, _ := valueAt(table, []string{"runtime_type"}).(string)
 		if table == nil || d.hasRuntime(name) || kind != "" && kind != "oci" {
 			continue
 		}
+		program, _ := valueAt(table, []string{"runtime_path"}).(string)
 		table = clone(table)
 		deleteKey(table, "platform_runtime_paths")
 		deleteKey(table, "inherit_default_runtime")
-		return table
+		return lowLevel(cmp.Or(program, name)), table
 	}
-	return nil
+	return "", nil
 }

@@ -59,9 +59,16 @@ func editDocker(files []file, at string, d Desired) (edit, error) {
 	if hasBOM {
 		text = append(bom(), text...)
 	}
-	e := edit{}
+	e := edit{lowLevel: dockerLowLevel(bytes.TrimPrefix(old, bom()), d)}
 	e.addFile(at, text)
 	return e, nil
+}
+
+// jsonString returns the string that a JSON text represents, or "".
+func jsonString(raw string) string {
+	var s string
+	_ = json.Unmarshal([]byte(raw), &s) // "": another type
+	return s
 }
 
 // dockerRuntime is a runtime in daemon.json.

@@ -89,7 +89,7 @@ func TestEditCRIO(t *testing.T) {
 	e, err := editCRIO([]file{
 		{crioConfig, []byte("[crio.runtime]\ndefault_runtime = \"crun\"\n[crio.runtime.runtimes.crun]\nruntime_path = \"/usr/bin/crun\"\nruntime_root = \"/run/crun\"\nallowed_annotations = [\"a\", \"b\"]\n")},
 		{"/etc/crio/crio.conf.d/10-crun.conf", []byte("[crio.runtime.runtimes.crun]\nmonitor_path = \"/usr/libexec/crio/conmon\"\n")},
-	}, crioDropIn, desired())
+	}, crioDropIn, version{}, desired())
 	assert.NilError(t, err)
 	golden.Assert(t, string(textOf(e.files, crioDropIn)), "crio.golden")
 }

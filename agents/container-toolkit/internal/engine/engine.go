@@ -69,6 +69,8 @@ type Plan struct {
 	Changes []Change
 	// Notes tell people about desired settings that the plan omits, and why.
 	Notes []string
+	// LowLevel is the result of Keeper.LowLevel. The plan of Undo has none.
+	LowLevel string
 	// record is the data for Undo. It is written to disk before the changes.
 	record record
 	// target has the places of the files.
@@ -78,11 +80,12 @@ type Plan struct {
 // Empty reports whether the config is as desired.
 func (p Plan) Empty() bool { return len(p.Changes) == 0 }
 
-// edit is the result of a pure edit: notes, and the content of each file that this package
-// edits, in the order of writing.
+// edit is the result of a pure edit: notes, the content of each file that this package edits, in the
+// order of writing, and the program of the engine's default runtime.
 type edit struct {
-	files []file
-	notes []string
+	files    []file
+	notes    []string
+	lowLevel string
 }
 
 func (e *edit) addNote(format string, args ...any) {

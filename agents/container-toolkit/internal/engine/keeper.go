@@ -197,7 +197,7 @@ func original(t target, f file, rec *fileRecord) ([]byte, error) {
 
 // plan compares the files with the result of the edit.
 func (k *Keeper) plan(t target, files, before []file, e edit, rec record) (Plan, error) {
-	p := Plan{Engine: t.engine, Notes: e.notes, target: t}
+	p := Plan{Engine: t.engine, Notes: e.notes, LowLevel: e.lowLevel, target: t}
 	p.record = record{Engine: t.engine, Config: t.main, DropIn: t.dropIn, Written: rec.Written}
 	// Files of the previous record that the edit no longer contains get their original content.
 	for _, f := range rec.Files {

@@ -1,15 +1,19 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/pelletier/go-toml/v2"
 	"gotest.tools/v3/assert"
 )
 
@@ -132,6 +136,79 @@ func TestRealContainerdReadsTheConfig(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// defaultOf returns the program of the default runtime that a running engine would have.
+func defaultOf(t *testing.T, text string, table []string) string {
+	t.Helper()
+	var doc map[string]any
+	assert.NilError(t, toml.Unmarshal([]byte(text), &doc))
+	if table == nil {
+		table = append(schemaOf(doc).cri, "containerd")
+	}
+	for _, name := range []string{"default_runtime_name", "default_runtime"} {
+		if name, _ := valueAt(tableAt(doc, table), []string{name}).(string); name != "" {
+			runtime := tableAt(doc, append(slices.Clone(table), "runtimes", name))
+			program, _ := valueAt(runtime, []string{"runtime_path"}).(string)
+			return cmp.Or(containerdLowLevel(runtime), program, name)
+		}
+	}
+	t.Fatalf("the config has no default runtime:\n%s", text)
+	return ""
+}
+
+// The low-level runtime is the default runtime that the engine's own program reads from its files.
+func TestRealEnginesHaveTheLowLevelRuntime(t *testing.T) {
+	const crun = `version = 2
+[plugins."io.containerd.grpc.v1.cri".containerd]
+default_runtime_name = "fast"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.fast]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.fast.options]
+BinaryName = "/usr/bin/crun"`
+	for v, program := range containerds(t) {
+		for name, text := range map[string]string{"no config": "", "a default": crun, "runc": realConfigs["version 2"]} {
+			t.Run("containerd/"+v+"/"+name, func(t *testing.T) {
+				r := newReal(t, Containerd, program)
+				if text != "" {
+					r.put("config", text)
+				}
+				k := r.keeper()
+				args := []string{"--config", filepath.Join(r.dir, "config"), "config", "dump"}
+				if text == "" {
+					args = []string{"config", "default"}
+				}
+				dump, err := k.host.run(context.Background(), program, "containerd", args...)
+				assert.NilError(t, err)
+				got, err := k.LowLevel(context.Background())
+				assert.NilError(t, err)
+				assert.Equal(t, cmp.Or(got, "runc"), defaultOf(t, dump, nil))
+			})
+		}
+	}
+	crio, err := filepath.Abs("../../../../bin/cluster-components/crio")
+	assert.NilError(t, err)
+	for name, text := range map[string]string{
+		"no config": "", "a default": "[crio.runtime]\ndefault_runtime = \"crun\"\n[crio.runtime.runtimes.crun]\nruntime_path = \"/usr/bin/crun\"\nruntime_root = \"/run/crun\"\n",
+		"a table of its default": "[crio.runtime.runtimes.crun]\nruntime_path = \"/opt/crun\"\n",
+		"a runtime beside":       "[crio.runtime.runtimes.runc]\nruntime_path = \"/usr/sbin/runc\"\n",
+	} {
+		t.Run("crio/"+name, func(t *testing.T) {
+			if !exists(crio) {
+				t.Skip("this machine has no crio")
+			}
+			r := newReal(t, CRIO, crio)
+			r.put("config", text)
+			k := r.keeper()
+			dump, err := k.host.run(context.Background(), crio, "crio", "--config", filepath.Join(r.dir, "config"), "--config-dir", filepath.Join(r.dir, "conf.d"), "config")
+			assert.NilError(t, err)
+			// It comments settings that have their defaults out, and has examples with spaces.
+			dump = regexp.MustCompile(`(?m)^# (default_runtime = |\[crio\]|\[crio\.runtime\])`).ReplaceAllString(dump, "$1")
+			got, err := k.LowLevel(context.Background())
+			assert.NilError(t, err)
+			assert.Equal(t, got, defaultOf(t, dump, []string{"crio", "runtime"}))
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect" // DeepEqual: the values have slices, maps or pointers
@@ -64,10 +65,15 @@ func (v version) atLeast(w version) bool {
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
 
 // inherited returns the table that new runtimes inherit: the table of the default runtime if it
-// is a runtime of runc's kind, otherwise the table of runc or crun.
+// is a runtime of runc's kind, otherwise the table of runc or crun. It returns nil for the built-in
+// runtime, which has no table.
 func inherited(cri map[string]any, d Desired) map[string]any {
 	name, _ := valueAt(cri, []string{"containerd", "default_runtime_name"}).(string)
-	for _, name := range []string{name, "runc", "crun"} {
+	const builtIn = "runc"
+	if cmp.Or(name, builtIn) == builtIn && tableAt(cri, []string{"containerd", "runtimes", builtIn}) == nil {
+		return nil
+	}
+	for _, name := range []string{name, builtIn, "crun"} {
 		table := tableAt(cri, []string{"containerd", "runtimes", name})
 		kind, _ := valueAt(table, []string{"runtime_type"}).(string)
 		if table != nil && !d.hasRuntime(name) && !strings.HasPrefix(name, "nvidia") &&

@@ -249,7 +249,7 @@ func (t target) edit(files []file, d Desired) (edit, error) {
 	case Docker:
 		return editDocker(files, t.main, d)
 	case CRIO:
-		return editCRIO(files, t.dropIn, d)
+		return editCRIO(files, t.dropIn, t.version, d)
 	case Containerd:
 		return t.containerd.edit(files, d)
 	default:

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -44,6 +45,13 @@ type Installer struct {
 
 // New returns an Installer. It does no I/O.
 func New(cfg Config) *Installer { return &Installer{cfg: cfg} }
+
+// SetConfig replaces Config.Config for the next Install.
+func (i *Installer) SetConfig(config []byte) {
+	if !bytes.Equal(i.cfg.Config, config) {
+		i.cfg.Config, i.content, i.seen = config, nil, nil
+	}
+}
 
 // Tools returns the folder through which the host refers to the tools.
 func (i *Installer) Tools() string { return i.cfg.Dir.Tools() }

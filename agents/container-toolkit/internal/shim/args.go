@@ -9,6 +9,8 @@ import (
 type call struct {
 	// command is empty if the command line has no command.
 	command string
+	// root is the folder of the states of containers. Empty means the default of the runtime.
+	root string
 	// bundle is the folder of the bundle. Empty means the current folder.
 	bundle string
 	// version is set if the command line asks for the version.
@@ -65,6 +67,8 @@ func (c *call) set(name, value string) {
 	switch name {
 	case "bundle", "b":
 		c.bundle = value
+	case "root":
+		c.root = value
 	case "log":
 		c.log = value
 	case "log-format":

@@ -16,7 +16,7 @@ func Facts(cfg *toolconfig.Config, path string) []request.Decision {
 		}
 		out = append(out, request.Decision{About: about, Result: result})
 	}
-	runtime, err := findRuntime(cfg.Runtime.Runtimes, path)
+	runtime, err := findRuntime(cfg.Runtime.Runtimes, path, anyRuntime)
 	add("low-level runtime", runtime, err)
 	hook, err := FindHook(cfg.Hook.Path, path)
 	add("prestart hook", hook, err)

@@ -1,9 +1,11 @@
 package shim
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"outrigger.dev/pkg/text"
@@ -16,22 +18,50 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 const packagedPath = "/usr/libexec/crio:/usr/lib/cri-o-runc/sbin"
 
 // findRuntime returns the path of the low-level runtime: the first name that is a program other
-// than this one.
-func findRuntime(names []string, path string) (string, error) {
+// than this one for which accept returns true, or else the first one.
+func findRuntime(names []string, path string, accept func(file string) bool) (string, error) {
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {
 		return "", fmt.Errorf("find the low-level runtime: %w", err)
 	}
 	path = strings.Trim(path+":"+defaultPath+":"+packagedPath, ":")
+	first := ""
 	for _, name := range names {
 		for _, file := range candidates(name, path) {
-			if info := program(file); info != nil && !os.SameFile(info, self) {
+			if info := program(file); info == nil || os.SameFile(info, self) {
+				continue
+			}
+			first = cmp.Or(first, file)
+			if accept(file) {
 				return file, nil
 			}
 		}
 	}
+	if first != "" {
+		return first, nil
+	}
 	return "", fmt.Errorf("find the low-level runtime: there is no %s in %s: install one of them, or set nvidia-container-runtime.runtimes in config.toml",
 		text.OneOf(names), path)
+}
+
+// anyRuntime accepts the first low-level runtime.
+func anyRuntime(string) bool { return true }
+
+// hasCreated reports whether a low-level runtime has the state of the container that an argument
+// names. root is the folder of the states; "" is the default of the runtime. crun names the file of
+// the state differently from other runtimes, such as runc.
+func hasCreated(runtime, root string, args []string) bool {
+	state, folder := "state.json", "/run/runc"
+	if filepath.Base(runtime) == "crun" {
+		state, folder = "status", "/run/crun"
+	}
+	return slices.ContainsFunc(args, func(id string) bool {
+		if id != filepath.Base(id) || id == "." || id == ".." {
+			return false
+		}
+		_, err := os.Lstat(filepath.Join(cmp.Or(root, folder), id, state))
+		return err == nil
+	})
 }
 
 // candidates returns the paths where a program with this name may be installed.

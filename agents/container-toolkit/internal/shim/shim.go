@@ -57,11 +57,16 @@ func (s *shim) run() error {
 	if err := s.configure(); err != nil {
 		return err
 	}
-	runtime, err := findRuntime(s.cfg.Runtime.Runtimes, s.Getenv("PATH"))
+	c := s.log.call
+	accept := anyRuntime
+	if !c.creates() {
+		// The list of runtimes can change while a container runs.
+		accept = func(file string) bool { return hasCreated(file, c.root, s.Args[1:]) }
+	}
+	runtime, err := findRuntime(s.cfg.Runtime.Runtimes, s.Getenv("PATH"), accept)
 	if err != nil {
 		return err
 	}
-	c := s.log.call
 	if c.version {
 		fmt.Fprintf(s.Stdout, "NVIDIA Container Runtime version %s\n", version.String())
 	}

@@ -344,6 +344,35 @@ func TestErrorsReachTheEngine(t *testing.T) {
 	}
 }
 
+// The low-level runtimes may have been listed in another order when a container was created.
+func TestTheRuntimeThatCreatedAContainerStopsIt(t *testing.T) {
+	n := newNode(t)
+	n.write("bin/crun", "#!/bin/false\n", 0o755)
+	n.write("config.toml", fmt.Sprintf("[nvidia-container-runtime]\nruntimes = [%q, %q]\n", n.path("bin/crun"), n.path("bin/runc")), 0o644)
+	n.write("root/old/state.json", "", 0o600)
+	n.write("root/new/status", "", 0o600)
+	n.bundle()
+	for args, want := range map[string]string{
+		"kill old 9":                    "runc",
+		"delete --force old":            "runc",
+		"state old":                     "runc",
+		"exec --process p.json -d old":  "runc",
+		"update --resources - old":      "runc",
+		"kill new 9":                    "crun",
+		"kill other 9":                  "crun",
+		"kill ../root/old 9":            "crun",
+		"create --bundle BUNDLE old":    "crun",
+		"features":                      "crun",
+		"kill --all -- old":             "runc",
+		"update --cpu-quota 50000 new ": "crun",
+	} {
+		command := strings.Fields(strings.ReplaceAll(args, "BUNDLE", n.path("bundle")))
+		if r := n.call(program, append([]string{"--root", n.path("root")}, command...)...); r.path != n.path("bin/"+want) {
+			t.Errorf("%s is executed by %q, %s, want %s", args, r.path, r.err, want)
+		}
+	}
+}
+
 // Engines stop and delete containers while config.toml is broken, with the low-level runtime that
 // created them.
 func TestOnlyCreateNeedsAValidConfig(t *testing.T) {
