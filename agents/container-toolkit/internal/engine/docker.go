@@ -59,7 +59,7 @@ func editDocker(files []file, at string, d Desired) (edit, error) {
 	if hasBOM {
 		text = append(bom(), text...)
 	}
-	e := edit{lowLevel: dockerLowLevel(bytes.TrimPrefix(old, bom()), d)}
+	e := edit{}
 	e.addFile(at, text)
 	return e, nil
 }

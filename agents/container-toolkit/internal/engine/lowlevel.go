@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"path"
 	"strings"
@@ -36,11 +38,21 @@ func containerdLowLevel(table map[string]any) string {
 	return ""
 }
 
-// dockerLowLevel returns the program of Docker's default runtime.
-func dockerLowLevel(text []byte, d Desired) string {
-	name := jsonString(rawjson.Get(text, "default-runtime"))
+// dockerLowLevel returns the program of Docker's default runtime. text is its config.
+func (t target) dockerLowLevel(text []byte, d Desired) string {
+	text = bytes.TrimPrefix(text, bom())
+	_, flag := t.defaultFlag()
+	name := cmp.Or(flag, jsonString(rawjson.Get(text, "default-runtime")))
 	if name == "" || d.hasRuntime(name) {
 		return ""
 	}
-	return lowLevel(jsonString(rawjson.Get(text, "runtimes", name, "path")))
+	program := jsonString(rawjson.Get(text, "runtimes", name, "path"))
+	if t.process != nil {
+		for _, added := range t.process.options("add-runtime") {
+			if path, ok := strings.CutPrefix(added, name+"="); ok {
+				program = cmp.Or(program, path)
+			}
+		}
+	}
+	return lowLevel(program)
 }

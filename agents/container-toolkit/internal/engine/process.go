@@ -163,9 +163,18 @@ func (h host) trusted(pid int) bool {
 	return false
 }
 
-// option returns the value of a command-line option, or "".
+// option returns the value of a command-line option, or "". If it is repeated, the last one counts.
 func (p process) option(names ...string) string {
-	value := ""
+	all := p.options(names...)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
+}
+
+// options returns the values of a command-line option that can be repeated.
+func (p process) options(names ...string) []string {
+	var values []string
 	for i, arg := range p.args {
 		name, v, ok := strings.Cut(arg, "=")
 		if !strings.HasPrefix(name, "-") || !slices.Contains(names, strings.TrimLeft(name, "-")) {
@@ -173,12 +182,12 @@ func (p process) option(names ...string) string {
 		}
 		switch {
 		case ok:
-			value = v
+			values = append(values, v)
 		case i+1 < len(p.args):
-			value = p.args[i+1]
+			values = append(values, p.args[i+1])
 		}
 	}
-	return value
+	return values
 }
 
 // path returns the value of an option as an absolute path.

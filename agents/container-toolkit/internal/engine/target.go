@@ -245,9 +245,15 @@ func exists(path string) bool {
 
 // edit returns the desired content of the files.
 func (t target) edit(files []file, d Desired) (edit, error) {
+	d, err := t.withoutFlags(d)
+	if err != nil {
+		return edit{}, err
+	}
 	switch t.engine {
 	case Docker:
-		return editDocker(files, t.main, d)
+		e, err := editDocker(files, t.main, d)
+		e.lowLevel = t.dockerLowLevel(textOf(files, t.main), d)
+		return e, err
 	case CRIO:
 		return editCRIO(files, t.dropIn, t.version, d)
 	case Containerd:
