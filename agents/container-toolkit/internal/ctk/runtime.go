@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -96,11 +98,25 @@ func (r *runtime) changedEngines(c *cli.Context) ([]engine.Name, error) {
 	if c.IsSet("runtime") || r.cfg.ConfigPath != "" {
 		return []engine.Name{r.engine()}, nil
 	}
-	names, err := engine.Recorded(engine.Config{})
+	names, err := engine.Recorded(engine.Config{Records: recordFolder()})
 	if len(names) == 0 {
 		names = []engine.Name{r.engine()}
 	}
 	return names, err
+}
+
+// recordFolder returns the folder of the records of a user, who changes the config of a rootless
+// Docker. It returns "", the default, for root.
+func recordFolder() string {
+	home, err := os.UserHomeDir()
+	if os.Geteuid() == 0 || err != nil {
+		return ""
+	}
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) {
+		state = filepath.Join(home, ".local/state")
+	}
+	return filepath.Join(state, "nvidia-container-toolkit/engine")
 }
 
 // keeper returns the Keeper of an engine.
@@ -110,7 +126,7 @@ func (r *runtime) keeper(name engine.Name) (*engine.Keeper, error) {
 		level = slog.LevelDebug
 	}
 	cfg := r.cfg
-	cfg.Engine = name
+	cfg.Engine, cfg.Records = name, recordFolder()
 	return engine.New(cfg, slog.New(slog.NewTextHandler(r.stderr, &slog.HandlerOptions{Level: level})))
 }
 

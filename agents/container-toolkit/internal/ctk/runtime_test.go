@@ -1,9 +1,13 @@
 package ctk_test
 
 import (
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -93,6 +97,54 @@ $ctk unconfigure --dry-run --config "$1/daemon.json"`
 		now, err := os.ReadFile(filepath.Join(dir, name))
 		assert.NilError(t, err)
 		assert.Equal(t, string(now), text)
+	}
+}
+
+// A user configures a rootless Docker as its documentation says: all files are in the user's folders.
+func TestRuntimeConfigureOfARootlessDocker(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this machine has no root to become another user")
+	}
+	const user = 65534
+	for name, state := range map[string]string{"HOME": ".local/state", "XDG_STATE_HOME": "state"} {
+		t.Run(name, func(t *testing.T) {
+			home, err := os.MkdirTemp("", "rootless") //nolint:usetesting // the user cannot enter a folder of the test
+			assert.NilError(t, err)
+			t.Cleanup(func() { assert.NilError(t, os.RemoveAll(home)) })
+			config := filepath.Join(home, ".config/docker/daemon.json")
+			assert.NilError(t, os.MkdirAll(filepath.Dir(config), 0o755))
+			const text = "{\n  \"data-root\": \"/srv\"\n}\n"
+			assert.NilError(t, os.WriteFile(config, []byte(text), 0o644))
+			self, err := os.Executable()
+			assert.NilError(t, err)
+			program, err := os.ReadFile(self)
+			assert.NilError(t, err)
+			assert.NilError(t, os.WriteFile(filepath.Join(home, "nvidia-ctk"), program, 0o755)) //nolint:gosec // a program
+			assert.NilError(t, exec.CommandContext(t.Context(), "chown", "-R", strconv.Itoa(user)+":"+strconv.Itoa(user), home).Run())
+			ctk := func(args ...string) string {
+				t.Helper()
+				cmd := exec.CommandContext(t.Context(), filepath.Join(home, "nvidia-ctk"), append([]string{"runtime"}, args...)...)
+				cmd.Env, cmd.Dir = []string{"HOME=" + home}, home
+				if name != "HOME" {
+					cmd.Env = append(cmd.Env, name+"="+filepath.Join(home, state))
+				}
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+				out, err := cmd.CombinedOutput()
+				assert.NilError(t, err, "%s", out)
+				return string(out)
+			}
+			out := ctk("configure", "--runtime=docker", "--config="+config)
+			assert.Equal(t, out, "changed "+config+"\nnext: systemctl --user restart docker\n")
+			records, err := filepath.Glob(filepath.Join(home, state, "nvidia-container-toolkit/engine/docker*.json"))
+			assert.NilError(t, err)
+			assert.Equal(t, len(records), 1)
+			ctk("unconfigure")
+			now, err := os.ReadFile(config)
+			assert.NilError(t, err)
+			assert.Equal(t, string(now), text)
+			_, err = os.Stat(records[0])
+			assert.ErrorIs(t, err, fs.ErrNotExist)
+		})
 	}
 }
 

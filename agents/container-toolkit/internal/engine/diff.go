@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"os"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -22,9 +23,18 @@ func (p Plan) Diff() string {
 	return b.String()
 }
 
+// rootless reports whether the engine belongs to a user other than root.
+func (t target) rootless() bool {
+	return os.Geteuid() != 0 || t.process != nil && t.process.variable(rootlessVariable) != ""
+}
+
 // Advice returns the command that makes the engine load its config, for a person to run.
 func (p Plan) Advice() string {
 	verb := "restart"
+	if p.target.rootless() {
+		// After a reload, rootlesskit would get the signal for dockerd.
+		return "systemctl --user restart " + string(p.Engine)
+	}
 	if p.Engine == Docker {
 		verb = "reload"
 	}

@@ -67,6 +67,9 @@ func (n Name) socket() string {
 	}
 }
 
+// rootlessVariable is a variable of a dockerd that a user other than root has started.
+const rootlessVariable = "ROOTLESSKIT_STATE_DIR"
+
 // configPath returns the config file that a process was started with.
 func (p process) configPath(engine Name) string {
 	switch engine {
@@ -74,7 +77,7 @@ func (p process) configPath(engine Name) string {
 		if v := p.path("config-file"); v != "" {
 			return v
 		}
-		if p.variable("ROOTLESSKIT_STATE_DIR") != "" {
+		if p.variable(rootlessVariable) != "" {
 			dir := p.variable("XDG_CONFIG_HOME")
 			if home := p.variable("HOME"); dir == "" && home != "" {
 				dir = filepath.Join(home, ".config")

@@ -25,7 +25,7 @@ type Config struct {
 	// Keeper uses the path of the running engine, or the default.
 	ConfigPath, DropIn, Socket, Executable string
 	// Records is the folder on the host for the data that Undo needs; "" is the default folder,
-	// which the agent and nvidia-ctk share.
+	// which the agent and nvidia-ctk of root share.
 	Records string
 	// RuntimeName is the name of the runtime; "" is nvidia.
 	RuntimeName string
