@@ -69,6 +69,8 @@ type State struct {
 	// Map and Unknown are from the last answer of the kubelet; nil before the first answer.
 	Map     Map
 	Unknown []Unknown
+	// Uses counts the users of all devices of Map.
+	Uses int
 	// At is the time of that answer. It is zero before the first answer.
 	At time.Time
 	// Err is the error of the last refresh, nil if it succeeded. It is an *Error.
@@ -123,7 +125,7 @@ func (c *Client) Refresh(ctx context.Context, o Options) error {
 		c.last.Store(&next)
 		return failed
 	}
-	next.Map, next.Unknown = users, unknown
+	next.Map, next.Unknown, next.Uses = users, unknown, users.uses()
 	next.At, next.Err = time.Now(), nil
 	c.last.Store(&next)
 	return nil

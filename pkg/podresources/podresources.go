@@ -100,7 +100,7 @@ func derive(from pods, o Options, most int) (Map, []Unknown, error) {
 		for _, c := range pod.GetContainers() {
 			d.container(User{Namespace: pod.GetNamespace(), Pod: pod.GetName(), Container: c.GetName()}, c)
 		}
-		if d.uses() > most {
+		if d.users.uses()+len(d.unknown) > most {
 			return nil, nil, fmt.Errorf("%w: more than %d", errUses, most)
 		}
 	}
@@ -120,10 +120,10 @@ type derivation struct {
 	unknown []Unknown
 }
 
-// uses counts the users of all devices, and the unknown devices.
-func (d *derivation) uses() int {
-	n := len(d.unknown)
-	for _, users := range d.users {
+// uses counts the users of all devices.
+func (m Map) uses() int {
+	n := 0
+	for _, users := range m {
 		n += len(users)
 	}
 	return n

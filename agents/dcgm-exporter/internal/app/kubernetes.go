@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
 	"outrigger.dev/agents/dcgm-exporter/internal/exposition"
 	"outrigger.dev/agents/dcgm-exporter/internal/jobs"
@@ -23,13 +25,14 @@ type kubernetes struct {
 	api  *cluster.API
 	// labels is set if labels of pods are served, and uid if UIDs are.
 	labels, uid bool
+	bound       *labelBound
 	processes   processes.Config
 }
 
 // openKubernetes returns the sources that the flags select. It does not connect yet.
 func (s *settings) openKubernetes(log *slog.Logger) (kubernetes, error) {
 	k := kubernetes{
-		labels: s.podLabels, uid: s.podUID,
+		labels: s.podLabels, uid: s.podUID, bound: newLabelBound(log),
 		// The processes are in /proc, not in --proc-root, which may have only the driver's files.
 		processes: processes.Config{Logs: s.podLogs},
 	}
@@ -65,6 +68,15 @@ func (k kubernetes) connect(to *exporter.Config) {
 	}
 }
 
+// collectors returns the metrics about the sources.
+func (k kubernetes) collectors() []prometheus.Collector {
+	out := k.kubelet.collectors()
+	if k.labels && k.info != nil {
+		out = append(out, k.bound)
+	}
+	return out
+}
+
 // labelsOf returns the labels to serve for the pod of a user.
 func (k kubernetes) labelsOf(u podresources.User) []exposition.Label {
 	pod, ok := k.info.Pod(u.Namespace, u.Pod)
@@ -73,7 +85,7 @@ func (k kubernetes) labelsOf(u podresources.User) []exposition.Label {
 	}
 	var out []exposition.Label
 	if k.labels {
-		for _, l := range pod.Labels {
+		for _, l := range k.bound.apply(pod, k.client.Last().Uses) {
 			out = append(out, exposition.Label(l))
 		}
 	}

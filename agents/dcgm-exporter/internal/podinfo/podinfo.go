@@ -5,6 +5,10 @@ package podinfo
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -28,6 +32,8 @@ type Pod struct {
 	// assigns.
 	UID    string
 	Labels []Label
+	// Omitted counts the labels beyond maxLabels, which are in no Pod.
+	Omitted int
 	// Ended is set if all containers of the pod have ended and will not restart.
 	Ended bool
 	// Containers has the names of the containers, by their IDs without the engine's name.
@@ -90,10 +96,10 @@ func (p *Pods) Ended(namespace, podName string) bool {
 // object has the fields of a Pod object that are kept.
 type object struct {
 	Metadata struct {
-		Name        string            `json:"name"`
-		Namespace   string            `json:"namespace"`
-		UID         string            `json:"uid"`
-		Labels      map[string]string `json:"labels"`
+		Name        string    `json:"name"`
+		Namespace   string    `json:"namespace"`
+		UID         string    `json:"uid"`
+		Labels      podLabels `json:"labels"`
 		Annotations struct {
 			// Mirror is the UID that the kubelet assigns to a static pod. It is on the mirror
 			// pod, which represents the static pod in the API.
@@ -108,6 +114,31 @@ type object struct {
 	} `json:"status"`
 }
 
+// maxLabels bounds the labels of one pod, in bytes of keys and values. The API server bounds only
+// the size of a whole object, and the pods of a node stay in memory.
+const maxLabels = 64 << 10
+
+// podLabels has the labels of a Pod object up to maxLabels, in the order of their keys.
+type podLabels struct {
+	kept    map[string]string
+	omitted int
+}
+
+// UnmarshalJSON decodes labels.
+func (l *podLabels) UnmarshalJSON(data []byte) error {
+	if err := json.Unmarshal(data, &l.kept); err != nil {
+		return fmt.Errorf("decode the labels of a pod: %w", err)
+	}
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(l.kept)) {
+		if size += len(key) + len(l.kept[key]); size > maxLabels {
+			delete(l.kept, key)
+			l.omitted++
+		}
+	}
+	return nil
+}
+
 type container struct {
 	Name string `json:"name"`
 	// ID is "<engine>://<id>", empty before the first start.
@@ -119,7 +150,7 @@ func (p *Pods) derive(all []object) *known {
 	for _, o := range all {
 		m := o.Metadata
 		pod := Pod{
-			Namespace: m.Namespace, Name: m.Name, UID: m.UID, Labels: p.cfg.Rules.Labels(m.Labels),
+			Namespace: m.Namespace, Name: m.Name, UID: m.UID, Labels: p.cfg.Rules.Labels(m.Labels.kept), Omitted: m.Labels.omitted,
 			Ended:      o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed",
 			Containers: o.containers(),
 		}

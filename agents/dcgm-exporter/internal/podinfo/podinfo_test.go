@@ -2,6 +2,7 @@ package podinfo_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -155,5 +156,21 @@ func TestNoPodsAreKnownWithoutTheAPI(t *testing.T) {
 	_, byUID := p.ByUID("uid-1")
 	if byName || byUID || p.Known() || p.Ended("ml", "train-0") {
 		t.Error("a nil Pods knows pods")
+	}
+}
+
+func TestLabelsOfOnePodAreBoundedInMemory(t *testing.T) {
+	t.Parallel()
+	var labels strings.Builder
+	for i := range 8000 {
+		fmt.Fprintf(&labels, `"label-%04d":"%s",`, i, strings.Repeat("x", 22)) // 32 bytes each
+	}
+	s := &server{pods: strings.Replace(pod, `"labels":{`, `"labels":{`+labels.String(), 1)}
+	p := follow(t, s, podinfo.Config{})
+	until(t, "the list", p.Known)
+	got, _ := p.Pod("ml", "train-0")
+	// app.kubernetes.io/name and hash are before label-.
+	if len(got.Labels)+got.Omitted != 8002 || len(got.Labels) < 2000 || len(got.Labels) > 2050 || got.Labels[0].Value != "train" || got.Labels[1].Value != "x" {
+		t.Errorf("%d labels are kept and %d omitted, and the first are %v", len(got.Labels), got.Omitted, got.Labels[:2])
 	}
 }
