@@ -5,11 +5,13 @@ export CHANNEL ?= stable
 ifeq ($(CHANNEL),nightly)
 VERSION := $(VERSION)-nightly.$(shell TZ=UTC0 git log -1 --date=format-local:%Y%m%d --format=%cd)
 endif
-export VERSION OS_BASE REVISION GOLANG_IMAGE DEBIAN_IMAGE
+export VERSION OS_BASE REVISION GO_VERSION GOLANG_IMAGE DEBIAN_IMAGE
 export GOWORK := off
 # One step downloads the modules that a target needs. The later steps are offline.
 export DOWNLOAD_GOPROXY := $(GOPROXY)
 export GOPROXY := off
+# The first go command of a download gets this toolchain, if it is not installed.
+export GOTOOLCHAIN := go$(GO_VERSION)
 # go-nvml wraps functions that NVML calls deprecated.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 export MAKECMDGOALS
@@ -178,13 +180,14 @@ demo-down: root ## remove everything that the demo started
 test: free ## run all tests: unit, ABI, cluster
 	@tools/test.sh --complete -tags e2e
 
-check: setup ## lint and unit tests, quick
-	@$(call download,$(MODULES) tools/gotestsum tools/golangci-lint tools/actionlint)
+check: setup ## lint, known vulnerabilities and unit tests, quick
+	@$(call download,$(MODULES) tools/gotestsum tools/golangci-lint tools/actionlint tools/govulncheck)
 	@$(STEP) "download what go mod tidy reads" tools/download.sh --tidy $(MODULES)
 	@$(libs)
 	@$(STEP) "build the binaries" tools/build.sh
-	@$(STEP) "build gotestsum and the linters" tools/tool.sh gotestsum golangci-lint actionlint
+	@$(STEP) "build gotestsum and the linters" tools/tool.sh gotestsum golangci-lint actionlint govulncheck
 	@tools/lint.sh
+	@tools/vulncheck.sh
 	@tools/test.sh
 
 e2e: free ## run the cluster tests alone

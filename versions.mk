@@ -6,6 +6,9 @@ VERSION := 26.11.0
 # The base of the images that link glibc, as it stands in their tags: the
 # release of the machine that builds, since they take its glibc.
 OS_BASE := $(shell . /etc/os-release; echo $$ID$$VERSION_ID)
+# The Go with which everything is built. An older or newer one downloads it as a Go module. The machine
+# needs Go 1.26 or newer. "make pins" writes it into the Dockerfile.
+GO_VERSION := 1.26.11
 # The images of the first stages of images/Dockerfile, for "docker build" only: "make
 # images" uses none. A digest is that of the index of all platforms. "make pins" writes them
 # into the Dockerfile.

@@ -16,7 +16,8 @@ fi
 if ! command -v go >/dev/null; then
   die "Go 1.26 or newer is missing; install it from https://go.dev/dl/ and add its bin folder to PATH (with sudo: sudo env PATH=\"\$PATH\" make …)"
 fi
-version=$(go env GOVERSION) || die "$(command -v go) does not run; install Go 1.26 or newer from https://go.dev/dl/"
+# The Makefile selects a toolchain, which may not be downloaded yet.
+version=$(GOTOOLCHAIN=local go env GOVERSION) || die "$(command -v go) does not run; install Go 1.26 or newer from https://go.dev/dl/"
 minor=${version#go1.}
 minor=${minor%%[!0-9]*}
 case $version in

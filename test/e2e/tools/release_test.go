@@ -23,7 +23,7 @@ func newRelease(t *testing.T) checkout {
 	return newCheckout(t, map[string]string{
 		"versions.mk":             versionsMK,
 		"charts/agent/Chart.yaml": "version: 25.3.0\nappVersion: 25.3.0\nannotations:\n  outrigger.dev/os-base: debian12\n",
-		"images/Dockerfile":       "ARG GOLANG_IMAGE=" + golang + "\nARG DEBIAN_IMAGE=" + debian + "\n",
+		"images/Dockerfile":       "ARG GOLANG_IMAGE=" + golang + "\nARG DEBIAN_IMAGE=" + debian + "\nENV GOTOOLCHAIN=go1.26.11\n",
 		workflow:                  "    container: " + golang + "\n",
 	}, "release.sh", "cross.sh", "pins.sh", "bump.sh")
 }
@@ -85,7 +85,7 @@ func TestAReleaseIsMadeOfACommit(t *testing.T) {
 			if archs == nil {
 				archs = []string{runtime.GOARCH}
 			}
-			env := append([]string{"CHANNEL=stable", "VERSION=25.3.0", "OS_BASE=debian12", "GOLANG_IMAGE=" + golang, "DEBIAN_IMAGE=" + debian}, tc.env...)
+			env := append([]string{"CHANNEL=stable", "VERSION=25.3.0", "OS_BASE=debian12", "GO_VERSION=1.26.11", "GOLANG_IMAGE=" + golang, "DEBIAN_IMAGE=" + debian}, tc.env...)
 			out, err := c.run(env, "release.sh", append([]string{"check"}, archs...)...)
 			if (err != nil) != (tc.want != "") || !strings.Contains(out, tc.want) || tc.want == "" && out != "" {
 				t.Errorf("it fails with %v and prints %q, want %q", err, out, tc.want)
