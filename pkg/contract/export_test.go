@@ -22,3 +22,10 @@ func Check(k *Keeper) error { return k.put() }
 func WaitClaimed(ctx context.Context, l *Lease) (Claim, error) {
 	return (&Share{lease: l, released: true}).Keep(ctx)
 }
+
+// WithUsersWait returns the lease with another limit for the users of NVML.
+func WithUsersWait(l *Lease, wait time.Duration) *Lease {
+	out := *l
+	out.usersWait = wait
+	return &out
+}

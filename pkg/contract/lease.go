@@ -9,12 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"outrigger.dev/pkg/holders"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
+	"outrigger.dev/pkg/procowner"
 )
 
 // The keys of a claim, in addition to the stamp.
@@ -39,13 +42,14 @@ const claimPoll = 5 * time.Millisecond
 // first and then checks for a claim. A process that may only read leases/nvml cannot keep a user
 // out.
 type Lease struct {
-	dir  Dir
-	path string
+	dir       Dir
+	path      string
+	usersWait time.Duration
 }
 
 // NVML returns the lease on NVML.
 func (d Dir) NVML() *Lease {
-	return &Lease{dir: d, path: filepath.Join(d.leases(), "nvml")}
+	return &Lease{dir: d, path: filepath.Join(d.leases(), "nvml"), usersWait: usersWait}
 }
 
 // Claim describes a claim of NVML: the owner, the reason, and the deadline.
@@ -159,9 +163,14 @@ type Grant struct {
 	claim *Held
 }
 
-// Claim asks all users of NVML to close their handles, and waits for this for at most limit. It
-// publishes the end of limit as the deadline of the claim. It returns ErrClaimed if another agent
-// has already claimed the lease.
+// usersWait is how long a claim waits for the users of NVML. Agents close their handles at once, and a
+// call of NVML that takes longer hangs. A process that may only read the file of the lease can keep a
+// lock of it for ever.
+const usersWait = 30 * time.Second
+
+// Claim asks all users of NVML to close their handles, and waits for this for at most 30 s and limit.
+// It publishes the end of limit as the deadline of the claim. It returns ErrClaimed if another agent
+// has already claimed the lease. If users remain, the error names them.
 func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Duration) (*Grant, error) {
 	held, err := l.claim(Record{
 		Writer: owner,
@@ -174,17 +183,43 @@ func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Dura
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("claim lease %s: %w", l.path, err), held.Release())
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	wait, cancel := context.WithTimeout(ctx, min(limit, l.usersWait))
 	defer cancel()
 	err = hostfs.LockWrite(f)
-	for errors.Is(err, hostfs.ErrLocked) && pace.Pause(ctx, claimPoll) {
+	for errors.Is(err, hostfs.ErrLocked) && pace.Pause(wait, claimPoll) {
 		err = hostfs.LockWrite(f)
 	}
-	if err := cmp.Or(ctx.Err(), err); err != nil {
-		return nil, errors.Join(fmt.Errorf("claim lease %s: NVML is still in use (see lslocks): %w", l.path, err), unlock(f), held.Release())
+	if err := cmp.Or(wait.Err(), err); err != nil {
+		err = fmt.Errorf("claim lease %s: NVML is still in use by %s: %w", l.path, users(ctx, f), err)
+		return nil, errors.Join(err, unlock(f), held.Release())
 	}
 	return &Grant{file: f, claim: held}, nil
 }
+
+// users names the processes that lock a file, and the fix.
+func users(ctx context.Context, f *os.File) string {
+	const hidden = "a process that this agent cannot see (find it on the node with lslocks)"
+	file, err := f.Stat()
+	if err != nil || ctx.Err() != nil {
+		return hidden
+	}
+	// It is /proc also if the files of the driver are elsewhere.
+	found, _ := holders.Locking(ctx, procowner.Root{}, file) // a process that cannot be examined stays unnamed
+	if len(found) == 0 {
+		return hidden
+	}
+	names := make([]string, min(len(found), mostUsers))
+	for i := range names {
+		names[i] = found[i].String()
+	}
+	if more := len(found) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, "; ") + " (it locks this file; if it is no agent, end it)"
+}
+
+// mostUsers is the number of processes that an error names.
+const mostUsers = 3
 
 // claim publishes a claim, unless there is one already.
 func (l *Lease) claim(r Record) (*Held, error) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -122,6 +123,42 @@ func TestClaimGivesUp(t *testing.T) {
 	must(t, g.Release())
 	if _, err := contract.WaitClaimed(ctx, d.NVML()); !errors.Is(err, context.Canceled) {
 		t.Errorf("WaitClaimed: want Canceled, got %v", err)
+	}
+}
+
+// TestALockThatStaysIsNamed has claims with a long limit, while another process keeps a lock on the file of
+// the lease.
+func TestALockThatStaysIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		locks func(t *testing.T, d contract.Dir) (pid int)
+	}{
+		"an agent that does not release its share": {
+			locks: func(t *testing.T, d contract.Dir) int { return start(t, "share", d).cmd.Process.Pid },
+		},
+		"a process that may only read the file": {
+			locks: func(t *testing.T, d contract.Dir) int {
+				start(t, "share", d).quit() // it makes the file
+				f, err := os.Open(d.NVML().Path())
+				must(t, err)
+				t.Cleanup(func() { _ = f.Close() })
+				must(t, hostfs.LockRead(f))
+				return os.Getpid()
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDir(t)
+			pid := c.locks(t, d)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := contract.WithUsersWait(d.NVML(), 50*time.Millisecond).Claim(ctx, "mig-manager", "reset", time.Hour)
+			if want := fmt.Sprintf("NVML is still in use by contract.test (pid %d)", pid); err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %q in it", err, want)
+			}
+			if c, ok := d.NVML().Claimed(); ok {
+				t.Errorf("a claim that was given up is still published: %v", c)
+			}
+		})
 	}
 }
 

@@ -26,12 +26,22 @@ const maxFile = 64 << 10
 // error it still returns the processes that it found. The error has the number of processes that
 // could not be examined. Processes may start and end while Find reads.
 func Find(ctx context.Context, root procowner.Root, devices []Devices) ([]Holder, error) {
+	found, err := find(ctx, root, func(dir string) ([]string, error) { return process{dir: dir, wanted: devices}.devices() })
+	if err != nil {
+		err = fmt.Errorf("find the processes that hold devices: %w", err)
+	}
+	return found, err
+}
+
+// find calls held with the folder of each process, and returns the processes for which it returns
+// paths. The paths become Holder.Devices.
+func find(ctx context.Context, root procowner.Root, held func(dir string) ([]string, error)) ([]Holder, error) {
 	entries, err := os.ReadDir(root.Folder())
 	if err != nil {
-		return nil, fmt.Errorf("find the processes that hold devices: %w", err)
+		return nil, err
 	}
 	var found []procowner.Process
-	held := map[int][]string{}
+	all := map[int][]string{}
 	failed, last := 0, error(nil)
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
@@ -39,17 +49,16 @@ func Find(ctx context.Context, root procowner.Root, devices []Devices) ([]Holder
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return newHolders(root, found, held), fmt.Errorf("find the processes that hold devices: %w", err)
+			return newHolders(root, found, all), err
 		}
-		p := process{dir: filepath.Join(root.Folder(), entry.Name()), wanted: devices}
-		paths, err := p.devices()
+		paths, err := held(filepath.Join(root.Folder(), entry.Name()))
 		if err != nil {
 			failed++
 			last = err
 		}
 		if len(paths) > 0 {
 			found = append(found, root.Process(pid))
-			held[pid] = paths
+			all[pid] = paths
 		}
 	}
 	if failed > 0 {
@@ -58,7 +67,7 @@ func Find(ctx context.Context, root procowner.Root, devices []Devices) ([]Holder
 	if failed > 1 {
 		err = fmt.Errorf("cannot examine %d processes (run as root, in the host's PID namespace), one of them: %w", failed, last)
 	}
-	return newHolders(root, found, held), err
+	return newHolders(root, found, all), err
 }
 
 // newHolders returns the processes as Holders, with the names of their pods and their devices.
