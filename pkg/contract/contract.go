@@ -49,6 +49,10 @@ const (
 // agents do not wait for it.
 const PluginConfig Name = "plugin-config"
 
+// GPUIndex is the file that maps the indices of GPUs and MIG devices to their UUIDs for this boot
+// (package gpu/index). Names does not return it, because agents do not wait for it.
+const GPUIndex Name = "gpu-index"
+
 // Names returns the names of all facts.
 func Names() []string {
 	return []string{string(DriverReady), string(MIGReady), string(ToolkitReady), string(PluginReady), string(DRAReady), string(CUDAReady)}
@@ -121,6 +125,8 @@ type Record struct {
 	DriverVersion string
 	// Values are written as KEY=value lines, which a shell can source.
 	Values map[string]string
+	// durable makes the file survive a crash of the machine.
+	durable bool
 }
 
 func (r Record) equal(o Record) bool {

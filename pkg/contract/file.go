@@ -88,6 +88,9 @@ func (d Dir) put(path string, r Record, held bool) (*Held, error) {
 		if h.shown, err = f.Stat(); err != nil {
 			return err
 		}
+		if r.durable {
+			return f.Commit()
+		}
 		return f.Show()
 	}()
 	if err != nil {

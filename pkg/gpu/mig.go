@@ -37,8 +37,11 @@ type GPUInstance struct { //nolint:revive // the term of NVML
 type MIGDevice struct {
 	// UUID as in "MIG-7d1f…".
 	UUID UUID `json:"uuid"`
-	// Index is the position of the device in NVML's list of the MIG devices of the GPU.
+	// Index is the position of the device in NVML's list of the MIG devices of the GPU when an agent
+	// first saw it. It stays with the device (package index).
 	Index int `json:"index"`
+	// Shifted is set if NVML lists the device at another position now.
+	Shifted bool `json:"shifted,omitempty"`
 	// GPUInstance is the ID of the GPU instance on its GPU. ComputeInstance is the ID of the
 	// compute instance in it. They are NoInstance if they could not be read of a device with a
 	// Fault.

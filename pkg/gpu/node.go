@@ -6,7 +6,9 @@
 package gpu
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -25,7 +27,7 @@ func (id UUID) Valid() bool {
 // Node describes all GPUs of a node at one moment.
 type Node struct {
 	Driver Driver `json:"driver"`
-	// GPUs is ordered by NVML index.
+	// GPUs is ordered by index.
 	GPUs []GPU `json:"gpus"`
 	// Links has one entry for each pair of working GPUs, A < B, ordered. It is empty in a snapshot
 	// of a Linker.
@@ -49,7 +51,7 @@ func (g GPU) faulty() bool {
 
 func (d MIGDevice) faulty() bool { return d.Fault != nil }
 
-// GPU returns the GPU with this NVML index, nil if the node has none.
+// GPU returns the GPU with this index, nil if the node has none.
 func (n *Node) GPU(index int) *GPU {
 	return n.find(func(g *GPU) bool { return g.Index == index })
 }
@@ -87,9 +89,16 @@ type Version struct {
 // GPU is one physical GPU. A GPU that does not answer is listed with its Fault, and with the fields
 // that could still be read.
 type GPU struct {
-	// Index is the position of the GPU in NVML's list.
+	// Index is the position of the GPU in NVML's list when an agent first saw it. It stays with the
+	// GPU until the next boot (package index).
 	Index int  `json:"index"`
 	UUID  UUID `json:"uuid"`
+	// Shifted is set if NVML lists the GPU at another position now. Programs that ask NVML for the
+	// index then get another GPU.
+	Shifted bool `json:"shifted,omitempty"`
+	// Earlier is set if Index named another GPU before the last boot, or another index named this
+	// GPU.
+	Earlier *Earlier `json:"earlier,omitempty"`
 	// Minor is the number in the device node's name, /dev/nvidia<Minor>.
 	Minor        int    `json:"minor"`
 	Name         string `json:"name"`
@@ -113,6 +122,40 @@ type GPU struct {
 	Missing []Fault `json:"missing,omitempty"`
 	// Fault is nil for a GPU that works.
 	Fault *Fault `json:"fault,omitempty"`
+}
+
+// Earlier has the meaning of an index before the last boot. A config that uses one of the two indices
+// may mean either GPU.
+type Earlier struct {
+	// Index named this GPU. It is the index of the GPU if no other index named it.
+	Index int `json:"index"`
+	// UUID is the GPU that the index of this GPU named. It is this GPU if the index named no other.
+	UUID UUID `json:"uuid"`
+	// File remembers this. Without it, the indices mean what they name now.
+	File string `json:"file,omitempty"`
+}
+
+// String describes the earlier meaning, for logs.
+func (e Earlier) String() string {
+	return fmt.Sprintf("index %d named it, its index named %s", e.Index, e.UUID)
+}
+
+// Ambiguous reports whether an index in a config may mean another GPU than it names now.
+func (g *GPU) Ambiguous(index int) bool { return g.Earlier.Ambiguous(index, g.Index, g.UUID) }
+
+// Ambiguous reports whether an index in a config may mean another GPU than it names now: the GPU of
+// e, with the index now and the UUID id, has the index or had it before the last boot.
+func (e *Earlier) Ambiguous(index, now int, id UUID) bool {
+	return e != nil && (now == index && e.UUID != id || e.Index == index && now != index)
+}
+
+// Selector returns the name of the GPU for nvidia-smi: its index or, if NVML has another GPU at the
+// index, its UUID.
+func (g *GPU) Selector() string {
+	if g.Shifted {
+		return string(g.UUID)
+	}
+	return strconv.Itoa(g.Index)
 }
 
 // Recovery is an action that makes a GPU healthy again: a value of
@@ -156,7 +199,7 @@ func (f *Fault) Error() string { return f.Op + ": " + f.Reason }
 
 // Link describes the connection of two GPUs.
 type Link struct {
-	// A and B are NVML indices, A < B.
+	// A and B are indices, A < B.
 	A int `json:"a"`
 	B int `json:"b"`
 	// NVLinks is the number of active NVLinks that directly connect A and B.

@@ -1,0 +1,106 @@
+package index
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// The keys of the file. A key of a GPU ends in its index. A key of a MIG device ends in its index
+// and the UUID of its GPU, with "_" for "-", because a shell can source the file.
+const (
+	keyGPU   = "GPU_"
+	keyMIG   = "MIG_"
+	keyFloor = "MIG_UNUSED_BELOW_"
+)
+
+// values returns the table as the lines of a file:
+//
+//	GPU_0=GPU-5d0e1b9a-…@0000:17:00.0
+//	MIG_1_GPU_5d0e1b9a_…=MIG-7d1f…
+func (t table) values() map[string]string {
+	out := map[string]string{}
+	for at, s := range t.gpus {
+		out[keyGPU+strconv.Itoa(at)] = string(s.id) + "@" + s.bus
+	}
+	for id, in := range t.mig {
+		suffix := strings.ReplaceAll(string(id), "-", "_")
+		for at, m := range in.byIndex {
+			out[keyMIG+strconv.Itoa(at)+"_"+suffix] = string(m)
+		}
+		if in.floor > 0 {
+			out[keyFloor+suffix] = strconv.Itoa(in.floor)
+		}
+	}
+	return out
+}
+
+// parse reads the values of a file.
+func parse(values map[string]string) (table, error) {
+	t := newTable()
+	for key, value := range values {
+		if err := t.parse(key, value); err != nil {
+			return table{}, fmt.Errorf("key %s: %w: remove the file", key, err)
+		}
+	}
+	return t, nil
+}
+
+func (t *table) parse(key, value string) error {
+	if suffix, ok := strings.CutPrefix(key, keyFloor); ok {
+		id := gpu.UUID(strings.ReplaceAll(suffix, "_", "-"))
+		floor, err := number(value)
+		in := t.instances(id)
+		in.floor = floor
+		t.mig[id] = in
+		return err
+	}
+	if suffix, ok := strings.CutPrefix(key, keyMIG); ok {
+		index, suffix, _ := strings.Cut(suffix, "_")
+		at, err := number(index)
+		t.instances(gpu.UUID(strings.ReplaceAll(suffix, "_", "-"))).byIndex[at] = gpu.UUID(value)
+		return err
+	}
+	index, ok := strings.CutPrefix(key, keyGPU)
+	if !ok {
+		return nil // of a later release
+	}
+	at, err := number(index)
+	id, bus, _ := strings.Cut(value, "@")
+	if id != "" && !gpu.UUID(id).Valid() {
+		return fmt.Errorf("%q is not a UUID", id)
+	}
+	t.gpus[at] = slot{id: gpu.UUID(id), bus: bus}
+	return err
+}
+
+// instances returns the entry of a GPU, which it adds.
+func (t *table) instances(id gpu.UUID) instances {
+	if _, ok := t.mig[id]; !ok {
+		t.mig[id] = instances{byIndex: map[int]gpu.UUID{}}
+	}
+	return t.mig[id]
+}
+
+func number(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%q is not an index", text)
+	}
+	return n, nil
+}
+
+// equal reports whether two tables have the same entries.
+func (t table) equal(o table) bool { return maps.Equal(t.values(), o.values()) }
+
+// clone returns a copy that shares nothing with t.
+func (t table) clone() table {
+	out := table{gpus: maps.Clone(t.gpus), mig: map[gpu.UUID]instances{}}
+	for id, in := range t.mig {
+		out.mig[id] = instances{byIndex: maps.Clone(in.byIndex), floor: in.floor}
+	}
+	return out
+}

@@ -1,0 +1,297 @@
+// Package index gives each GPU and MIG device of a node an index that stays with it until the next
+// boot. NVML's index is a position in a list: it changes when a GPU leaves the bus or a MIG device
+// is destroyed. The first agent of a boot writes NVML's indices to a file below the run root
+// (contract.GPUIndex), and all agents and tools of the node use the indices in this file. No GPU gets
+// the index of another GPU in the same boot.
+//
+// A second file, in a folder that survives a reboot, has the GPU that each index named first. If an
+// index names another GPU after a reboot, a config that uses the index is ambiguous.
+package index
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/gpu"
+)
+
+// DefaultDir is the usual Config.Dir.
+const DefaultDir = "/var/lib/outrigger/index"
+
+// Dir returns the Config.Dir for a flag and the run root. Without the flag, a program with another run
+// root than usual, such as a test, keeps nothing on the machine.
+func Dir(flag, runRoot string) string {
+	if flag == "" && filepath.Clean(runRoot) == "/run/nvidia" {
+		return DefaultDir
+	}
+	return flag
+}
+
+// Config configures Pins.
+type Config struct {
+	// Contract is the folder of the files that the agents of the node share.
+	Contract contract.Dir
+	// Dir is the folder with the file that survives a reboot. If it does not exist, Pins does not know
+	// the GPUs that indices named before the last boot.
+	Dir string
+	// Writer is the name of the program.
+	Writer string
+	Log    *slog.Logger
+}
+
+// Pins holds the indices of the GPUs of the node. It is safe for concurrent use. A nil *Pins keeps
+// NVML's indices.
+type Pins struct {
+	cfg Config
+
+	mu sync.Mutex
+	// last is the table as this process knows it.
+	last table
+	// first has the GPUs that the indices named first (see Config.Dir).
+	first table
+	// logged has the last message of each kind.
+	logged map[string]string
+}
+
+// New returns Pins that read no file until they are used.
+func New(cfg Config) *Pins {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Pins{cfg: cfg, last: newTable(), first: newTable(), logged: map[string]string{}}
+}
+
+// Apply replaces NVML's indices in a node that NVML has just listed, and orders its GPUs by their
+// indices. hidden has the PCI bus IDs of the GPUs that NVML hides from this process and shows to
+// others. If the files cannot be written, the indices are valid for this process.
+func (p *Pins) Apply(n *gpu.Node, hidden ...string) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var at pinned
+	p.change(func(t *table) { at = t.pin(n, hidden) })
+	p.remember()
+	p.report(n, p.apply(n, at))
+}
+
+// Index returns the index of a GPU that Apply has seen.
+func (p *Pins) Index(id gpu.UUID) (index int, known bool) {
+	if p == nil {
+		return 0, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, s := range p.last.gpus {
+		if s.id == id && id != "" {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// Release frees the indices of MIG devices that no working GPU of n has any more and for which held
+// returns false: no pod and no claim has them. Only an agent that knows all pods and claims may call
+// it.
+func (p *Pins) Release(n *gpu.Node, held func(gpu.UUID) bool) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.change(func(t *table) { t.release(n, held) })
+	p.remember()
+}
+
+// change applies edit to the table of this boot, and writes the table if that has changed it. edit
+// can be called twice.
+func (p *Pins) change(edit func(*table)) {
+	done := func(f contract.Fact) bool {
+		before := p.read(f)
+		p.last = before.clone()
+		edit(&p.last)
+		return f.State == contract.Valid && p.last.equal(before)
+	}
+	if done(p.cfg.Contract.Read(contract.GPUIndex)) {
+		return
+	}
+	p.logOnce("write", p.cfg.Contract.Update(contract.GPUIndex, p.cfg.Writer, func(f contract.Fact) (*contract.Record, error) {
+		if done(f) {
+			return nil, nil //nolint:nilnil // nothing is to be written
+		}
+		return &contract.Record{Values: p.last.values()}, nil
+	}))
+}
+
+// read returns the table in the file of this boot. Without such a file it returns the table that
+// this process knows or, at first, a table with the MIG devices of the last boot, whose indices
+// containers may have kept.
+func (p *Pins) read(f contract.Fact) table {
+	if f.State == contract.Valid && f.Stamp.Writer != "" {
+		t, err := parse(f.Values)
+		if err == nil {
+			return t
+		}
+		p.logOnce("read", err)
+	}
+	if len(p.last.gpus) > 0 {
+		return p.last
+	}
+	t := newTable()
+	t.mig = p.stored().clone().mig
+	return t
+}
+
+// stored returns the table in the file that survives a reboot, an empty one if there is no file.
+func (p *Pins) stored() table {
+	if p.cfg.Dir == "" {
+		return newTable()
+	}
+	f := p.cfg.Contract.ReadFile(p.path())
+	if f.State == contract.Unreadable {
+		p.logOnce("stored", errors.New(f.Reason))
+	}
+	t, err := parse(f.Values)
+	if err != nil {
+		p.logOnce("stored", fmt.Errorf("read %s: %w", p.path(), err))
+		return newTable()
+	}
+	return t
+}
+
+func (p *Pins) path() string { return filepath.Join(p.cfg.Dir, string(contract.GPUIndex)) }
+
+// remember adds new indices and the MIG devices to the file that survives a reboot.
+func (p *Pins) remember() {
+	p.first = newTable()
+	if info, err := os.Stat(p.cfg.Dir); p.cfg.Dir == "" || err != nil || !info.IsDir() {
+		return
+	}
+	before := p.stored()
+	p.first = before.with(p.last)
+	if p.first.equal(before) {
+		return
+	}
+	p.logOnce("remember", p.cfg.Contract.UpdateFile(p.path(), p.cfg.Writer, func(contract.Fact) (*contract.Record, error) {
+		p.first = p.stored().with(p.last)
+		return &contract.Record{Values: p.first.values()}, nil
+	}))
+}
+
+// with returns a copy of t with the MIG devices of now, and with the indices of now that t does not
+// have and whose GPUs have no index in t.
+func (t table) with(now table) table {
+	out := t.clone()
+	for at, s := range now.gpus {
+		if _, has := t.gpus[at]; !has && s.id != "" && !t.names(s.id) {
+			out.gpus[at] = s
+		}
+	}
+	maps.Copy(out.mig, now.clone().mig)
+	return out
+}
+
+// names reports whether an index names the GPU.
+func (t table) names(id gpu.UUID) bool {
+	for _, s := range t.gpus {
+		if s.id == id {
+			return true
+		}
+	}
+	return false
+}
+
+// apply sets the indices of a node. It returns the GPUs that NVML lists at other indices.
+func (p *Pins) apply(n *gpu.Node, at pinned) (moved []string) {
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if g.Shifted = g.Index != at.gpus[i]; g.Shifted {
+			moved = append(moved, fmt.Sprintf("%s: index %d, in NVML %d", g.UUID, at.gpus[i], g.Index))
+		}
+		g.Index = at.gpus[i]
+		g.Earlier = p.earlier(g)
+		if g.MIG == nil || at.mig[i] == nil {
+			continue
+		}
+		for j := range g.MIG.Devices {
+			m := &g.MIG.Devices[j]
+			m.Shifted = m.Index != at.mig[i][j]
+			m.Index = at.mig[i][j]
+		}
+	}
+	slices.SortFunc(n.GPUs, func(a, b gpu.GPU) int { return a.Index - b.Index })
+	return moved
+}
+
+// earlier returns what is different from the first meaning of the indices, nil if nothing is.
+func (p *Pins) earlier(g *gpu.GPU) *gpu.Earlier {
+	if g.UUID == "" {
+		return nil
+	}
+	e := gpu.Earlier{Index: g.Index, UUID: g.UUID}
+	if first := p.first.gpus[g.Index].id; first != "" {
+		e.UUID = first
+	}
+	for at, s := range p.first.gpus {
+		if s.id == g.UUID {
+			e.Index = at
+		}
+	}
+	if e == (gpu.Earlier{Index: g.Index, UUID: g.UUID}) {
+		return nil
+	}
+	e.File = p.path()
+	return &e
+}
+
+// report logs each shift once.
+func (p *Pins) report(n *gpu.Node, moved []string) {
+	if text := strings.Join(moved, "; "); p.logged["moved"] != text {
+		if p.logged["moved"] = text; text == "" {
+			p.cfg.Log.Info("nvml lists all gpus at their indices again")
+		} else {
+			p.cfg.Log.Warn("nvml lists gpus at other indices than before, each gpu keeps its index until the next boot", "gpus", moved)
+		}
+	}
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		text := ""
+		if g.Earlier != nil {
+			text = g.Earlier.String()
+		}
+		if p.logged[string(g.UUID)] == text {
+			continue
+		}
+		if p.logged[string(g.UUID)] = text; text != "" {
+			p.cfg.Log.Warn("the index of a gpu has changed over a reboot", "gpu", g.UUID, "index", g.Index, "before", text)
+		}
+	}
+}
+
+// logOnce logs an error unless it is the last one of its kind. A node without a run root is normal
+// for a tool that runs alone.
+func (p *Pins) logOnce(kind string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if p.logged[kind] == text {
+		return
+	}
+	switch p.logged[kind] = text; {
+	case err == nil:
+	case errors.Is(err, contract.ErrNoRunRoot):
+		p.cfg.Log.Debug("no file with the indices of the gpus, using nvml's", "err", err)
+	default:
+		p.cfg.Log.Warn("cannot share the indices of the gpus with other agents, retrying", "err", err)
+	}
+}

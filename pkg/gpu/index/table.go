@@ -1,0 +1,226 @@
+package index
+
+import (
+	"slices"
+
+	"outrigger.dev/pkg/gpu"
+)
+
+// mostMIG is the number of MIG devices that a table remembers for a GPU. It keeps the file of a node
+// with 16 GPUs within the size that package contract reads.
+const mostMIG = 40
+
+// slot is the GPU of an index. id is empty while only the place of the GPU on the bus is known.
+type slot struct {
+	id  gpu.UUID
+	bus string
+}
+
+// instances are the MIG devices of a GPU by index. They include devices that were destroyed, whose
+// indices are not free. No new device gets an index below floor.
+type instances struct {
+	byIndex map[int]gpu.UUID
+	floor   int
+}
+
+// table maps indices to GPUs and MIG devices. An entry of a GPU never changes and is never removed.
+type table struct {
+	gpus map[int]slot
+	mig  map[gpu.UUID]instances
+}
+
+func newTable() table { return table{gpus: map[int]slot{}, mig: map[gpu.UUID]instances{}} }
+
+// pinned are the indices of the GPUs of a node, and of the MIG devices of each GPU, in their order.
+type pinned struct {
+	gpus []int
+	mig  [][]int
+}
+
+// pin returns the indices for a node as NVML lists it, and adds new GPUs and MIG devices to the
+// table. The first node gets NVML's indices, with places for GPUs that NVML hides from this process,
+// whose bus IDs are in hidden. Later GPUs get the next index above all. A GPU or MIG device without
+// UUID gets an index that is free now, and is not remembered.
+func (t *table) pin(n *gpu.Node, hidden []string) pinned {
+	first := len(t.gpus) == 0
+	out := pinned{gpus: make([]int, len(n.GPUs)), mig: make([][]int, len(n.GPUs))}
+	used := map[int]bool{}
+	var later []int
+	for i := range n.GPUs {
+		at, known := t.find(&n.GPUs[i], n)
+		if !known && first {
+			at, known = n.GPUs[i].Index+below(hidden, n.GPUs[i].PCI.BusID), true
+		}
+		if !known || used[at] {
+			later = append(later, i)
+			continue
+		}
+		out.gpus[i], used[at] = at, true
+		t.store(at, &n.GPUs[i])
+	}
+	if first {
+		t.reserve(n, hidden, used)
+	}
+	for _, i := range later {
+		at := t.next(used)
+		out.gpus[i], used[at] = at, true
+		t.store(at, &n.GPUs[i])
+	}
+	for i := range n.GPUs {
+		out.mig[i] = t.pinMIG(&n.GPUs[i])
+	}
+	return out
+}
+
+// find returns the index of a GPU: by its UUID or, if either is not known, by its place on the bus.
+// The last GPU of a place has the highest index.
+func (t *table) find(g *gpu.GPU, n *gpu.Node) (at int, known bool) {
+	at = -1
+	for i, s := range t.gpus {
+		switch {
+		case g.UUID != "" && s.id == g.UUID:
+			return i, true
+		case s.bus == "" || s.bus != g.PCI.BusID || i < at:
+		case g.UUID != "" && s.id == "", g.UUID == "" && n.ByUUID(s.id) == nil:
+			at = i
+		}
+	}
+	return at, at >= 0
+}
+
+// store remembers the GPU of an index.
+func (t *table) store(at int, g *gpu.GPU) {
+	s := t.gpus[at]
+	if g.UUID != "" {
+		s.id = g.UUID
+	}
+	if g.PCI.BusID != "" {
+		s.bus = g.PCI.BusID
+	}
+	if s != (slot{}) {
+		t.gpus[at] = s
+	}
+}
+
+// reserve keeps indices for GPUs that NVML hides from this process, and shows to others.
+func (t *table) reserve(n *gpu.Node, hidden []string, used map[int]bool) {
+	for _, bus := range hidden {
+		at := 0
+		for i := range n.GPUs {
+			if g := &n.GPUs[i]; g.PCI.BusID < bus {
+				at = max(at, g.Index+1)
+			}
+		}
+		if at += below(hidden, bus); used[at] {
+			at = t.next(used)
+		}
+		used[at], t.gpus[at] = true, slot{bus: bus}
+	}
+}
+
+// below returns the number of hidden GPUs in front of a place on the bus.
+func below(hidden []string, bus string) (count int) {
+	for _, h := range hidden {
+		if bus != "" && h < bus {
+			count++
+		}
+	}
+	return count
+}
+
+// next returns the index above all.
+func (t *table) next(used map[int]bool) int {
+	at := 0
+	for i := range t.gpus {
+		at = max(at, i+1)
+	}
+	for i := range used {
+		at = max(at, i+1)
+	}
+	return at
+}
+
+// pinMIG returns the indices of the MIG devices of a GPU. A new device gets NVML's index if that was
+// not used before, otherwise the lowest such index.
+func (t *table) pinMIG(g *gpu.GPU) []int {
+	if g.MIG == nil || g.UUID == "" {
+		return nil
+	}
+	in := t.mig[g.UUID]
+	if in.byIndex == nil {
+		in.byIndex = map[int]gpu.UUID{}
+	}
+	out := make([]int, len(g.MIG.Devices))
+	used := map[int]bool{}
+	var later []int
+	for i, d := range g.MIG.Devices {
+		at, known := in.find(d.UUID)
+		if !known {
+			later = append(later, i)
+			continue
+		}
+		out[i], used[at] = at, true
+	}
+	for _, i := range later {
+		d, at := g.MIG.Devices[i], g.MIG.Devices[i].Index
+		free := func() bool { return !in.taken(at) && !used[at] }
+		if !free() {
+			for at = in.floor; !free(); at++ { //nolint:revive // the condition does the work
+			}
+		}
+		if out[i], used[at] = at, true; d.UUID != "" {
+			in.byIndex[at] = d.UUID
+		}
+	}
+	if len(in.byIndex) > mostMIG {
+		in = in.shorten(g.MIG.Devices)
+	}
+	if len(in.byIndex) > 0 || in.floor > 0 {
+		t.mig[g.UUID] = in
+	}
+	return out
+}
+
+func (in instances) find(id gpu.UUID) (at int, known bool) {
+	for i, of := range in.byIndex {
+		if of == id && id != "" {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func (in instances) taken(at int) bool {
+	_, used := in.byIndex[at]
+	return used || at < in.floor
+}
+
+// shorten forgets devices that were destroyed, and keeps their indices from being used again.
+func (in instances) shorten(existing []gpu.MIGDevice) instances {
+	out := instances{byIndex: map[int]gpu.UUID{}}
+	for i, id := range in.byIndex {
+		if out.floor = max(out.floor, i+1); has(existing, id) {
+			out.byIndex[i] = id
+		}
+	}
+	return out
+}
+
+func has(devices []gpu.MIGDevice, id gpu.UUID) bool {
+	return slices.ContainsFunc(devices, func(d gpu.MIGDevice) bool { return d.UUID == id })
+}
+
+// release frees the indices of MIG devices that do not exist any more and that nobody holds.
+func (t *table) release(n *gpu.Node, held func(gpu.UUID) bool) {
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if g.Fault != nil || g.MIG == nil {
+			continue
+		}
+		for at, id := range t.mig[g.UUID].byIndex {
+			if !has(g.MIG.Devices, id) && !held(id) {
+				delete(t.mig[g.UUID].byIndex, at)
+			}
+		}
+	}
+}
