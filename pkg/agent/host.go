@@ -9,6 +9,7 @@ import (
 
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/cmdline/category"
+	"outrigger.dev/pkg/gpu/index"
 )
 
 // Host holds the folders through which an agent sees its node.
@@ -26,6 +27,8 @@ type Host struct {
 	SysRoot  string
 	// RunRoot is the folder of the node contract (package contract).
 	RunRoot string
+	// IndexDir is the folder for the indices of the GPUs that survives a reboot.
+	IndexDir string
 	// Snapshot is the file with the GPUs, "" if the agent reads them from NVML.
 	Snapshot string
 }
@@ -79,9 +82,17 @@ func (h *Host) Flags(short ...string) []cli.Flag {
 	return cmdline.Under(category.Node, flags...)
 }
 
-// GPUFlags returns the flags of Flags and the flag that sets Snapshot.
+// IndexFlag returns the flag that sets IndexDir.
+func (h *Host) IndexFlag() cli.Flag {
+	return cmdline.Check(&cli.PathFlag{
+		Name: "index-dir", EnvVars: []string{"INDEX_DIR"}, DefaultText: index.DefaultDir + ", or none with another --run-root", Destination: &h.IndexDir, Category: category.Node,
+		Usage: "`FOLDER` in which the agents of a node remember over a reboot which GPU each index names; they do not remember it if the folder does not exist",
+	}, "an absolute path", func(v string) bool { return v == "" || filepath.IsAbs(v) })
+}
+
+// GPUFlags returns the flags of Flags and the flags that set IndexDir and Snapshot.
 func (h *Host) GPUFlags() []cli.Flag {
-	return append(h.Flags(), cmdline.Check(&cli.StringFlag{
+	return append(h.Flags(), h.IndexFlag(), cmdline.Check(&cli.StringFlag{
 		Name: "gpu-source", EnvVars: []string{"GPU_SOURCE"}, Value: "nvml", Category: category.Node,
 		Usage: "`SOURCE` of the state of GPUs: nvml, or file:PATH for a file with the output of the command snapshot",
 	}, "nvml or file:PATH", func(v string) bool {

@@ -18,7 +18,7 @@ func (d *derivation) name(units []*unit) []*unit {
 			return true
 		case empty:
 			d.omit(u, cause.DeviceMIG, "its MIG mode is on and it has no MIG devices:"+
-				" create some (nvidia-smi mig -i %d -cgi PROFILE -C) or turn the mode off (nvidia-smi -i %[1]d -mig 0)", u.gpu.Index)
+				" create some (nvidia-smi mig -i %s -cgi PROFILE -C) or turn the mode off (nvidia-smi -i %[1]s -mig 0)", u.gpu.Selector())
 			return true
 		}
 		u.resource = d.resource(u)
@@ -35,7 +35,7 @@ func (d *derivation) noteWhole(units []*unit) {
 	for _, u := range units {
 		if u.wholeInMIGMode() {
 			d.addNote("GPU %d is advertised as a whole although its MIG mode is on, so programs find no device on it:"+
-				" set migStrategy to single or mixed, or turn the mode off (nvidia-smi -i %[1]d -mig 0)", u.gpu.Index)
+				" set migStrategy to single or mixed, or turn the mode off (nvidia-smi -i %s -mig 0)", u.gpu.Index, u.gpu.Selector())
 		}
 	}
 }

@@ -5,6 +5,7 @@ package driver
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/file"
+	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/gpu/nvml/reader"
 	"outrigger.dev/pkg/hostfs"
@@ -30,6 +32,7 @@ type Driver struct {
 	LeaseWait time.Duration
 
 	host agent.Host
+	pins *index.Pins
 	log  *slog.Logger
 }
 
@@ -95,7 +98,17 @@ func (d *Driver) Session(log *slog.Logger) (*nvml.Session, error) {
 
 // Reader returns a source that reads the GPUs of the node through a session.
 func (d *Driver) Reader(session *nvml.Session, log *slog.Logger) gpu.Source {
-	return reader.New(reader.Config{Session: session, Proc: d.proc(), SysRoot: d.host.SysRoot, Log: log})
+	return reader.New(reader.Config{Session: session, Proc: d.proc(), SysRoot: d.host.SysRoot, Pins: d.Pins(), Log: log})
+}
+
+// Pins returns the indices of the GPUs of the node. Call it after Source or Session.
+func (d *Driver) Pins() *index.Pins {
+	if d.pins == nil {
+		d.pins = index.New(index.Config{
+			Contract: d.Contract, Dir: index.Dir(d.host.IndexDir, d.host.RunRoot), Writer: filepath.Base(os.Args[0]), Log: d.log,
+		})
+	}
+	return d.pins
 }
 
 func (d *Driver) proc() driverproc.Root { return driverproc.Root(d.host.ProcRoot) }

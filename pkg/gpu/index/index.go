@@ -42,6 +42,8 @@ type Config struct {
 	// Dir is the folder with the file that survives a reboot. If it does not exist, Pins does not know
 	// the GPUs that indices named before the last boot.
 	Dir string
+	// ReadOnly is set for a program that does not see the GPUs as NVML lists them. It writes no file.
+	ReadOnly bool
 	// Writer is the name of the program.
 	Writer string
 	Log    *slog.Logger
@@ -121,7 +123,7 @@ func (p *Pins) change(edit func(*table)) {
 		edit(&p.last)
 		return f.State == contract.Valid && p.last.equal(before)
 	}
-	if done(p.cfg.Contract.Read(contract.GPUIndex)) {
+	if done(p.cfg.Contract.Read(contract.GPUIndex)) || p.cfg.ReadOnly {
 		return
 	}
 	p.logOnce("write", p.cfg.Contract.Update(contract.GPUIndex, p.cfg.Writer, func(f contract.Fact) (*contract.Record, error) {
@@ -173,7 +175,7 @@ func (p *Pins) path() string { return filepath.Join(p.cfg.Dir, string(contract.G
 // remember adds new indices and the MIG devices to the file that survives a reboot.
 func (p *Pins) remember() {
 	p.first = newTable()
-	if info, err := os.Stat(p.cfg.Dir); p.cfg.Dir == "" || err != nil || !info.IsDir() {
+	if info, err := os.Stat(p.cfg.Dir); p.cfg.Dir == "" || p.cfg.ReadOnly || err != nil || !info.IsDir() {
 		return
 	}
 	before := p.stored()

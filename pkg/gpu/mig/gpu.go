@@ -9,9 +9,11 @@ import (
 
 // GPU holds the properties of one GPU that matter for a change of its MIG layout.
 type GPU struct {
-	// Index is NVML's index.
-	Index int      `json:"index"`
-	UUID  gpu.UUID `json:"uuid"`
+	// Index, Shifted and Earlier are the same as in gpu.GPU.
+	Index   int          `json:"index"`
+	Shifted bool         `json:"shifted,omitempty"`
+	Earlier *gpu.Earlier `json:"earlier,omitempty"`
+	UUID    gpu.UUID     `json:"uuid"`
 	// Name is the name of the product.
 	Name        string  `json:"name"`
 	PCI         gpu.PCI `json:"pci"`
@@ -28,6 +30,12 @@ type GPU struct {
 	// Fault is set if the GPU cannot be read. Then only Index, and the values that were read
 	// before, are set.
 	Fault *gpu.Fault `json:"fault,omitempty"`
+}
+
+// Selector returns the name of the GPU for nvidia-smi, as gpu.GPU.Selector does.
+func (g GPU) Selector() string {
+	of := gpu.GPU{Index: g.Index, UUID: g.UUID, Shifted: g.Shifted}
+	return of.Selector()
 }
 
 // State is the MIG mode and the layout of a GPU.

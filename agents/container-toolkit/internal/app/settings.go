@@ -71,7 +71,7 @@ func (s *settings) complete(c *cli.Context) (err error) {
 	s.contract = contract.Dir{Root: host.RunRoot, ProcRoot: host.ProcRoot}
 	s.gpus = gpus.Config{
 		HostDriverRoot: host.DriverRoot, DriverRootCtrPath: host.DriverRootCtrPath, DevRoot: host.DevRoot,
-		ProcRoot: host.ProcRoot, SysRoot: host.SysRoot, RunRoot: host.RunRoot,
+		ProcRoot: host.ProcRoot, SysRoot: host.SysRoot, RunRoot: host.RunRoot, IndexDir: host.IndexDir,
 	}
 	s.engine.complete(s.dir.Tools(), s.tools.prefixes)
 	s.engine.ProcRoot = host.ProcRoot

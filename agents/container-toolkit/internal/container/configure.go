@@ -16,16 +16,20 @@ import (
 	"outrigger.dev/agents/container-toolkit/internal/cdihook"
 	"outrigger.dev/agents/container-toolkit/internal/devcgroup"
 	"outrigger.dev/agents/container-toolkit/internal/rootfs"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/gpu/index"
 )
 
 // Config describes the driver of the node.
 type Config struct {
 	Driver *driverroot.Root
 	// Proc is the path of the host's /proc.
-	Proc  string
-	Specs *Specs
+	Proc string
+	// RunRoot is the folder with the files that the agents of a node share.
+	RunRoot string
+	Specs   *Specs
 	// Warn receives problems that do not prevent the container from working.
 	Warn func(string)
 	// MPSFolder is the folder of the MPS pipes, if it is not the default folder.
@@ -67,6 +71,7 @@ func (c Config) Read() (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	pin(gpus, index.New(index.Config{Contract: contract.Dir{Root: c.RunRoot, ProcRoot: c.Proc}, ReadOnly: true}))
 	if c.MPSFolder != "" {
 		if err := replaceMPSFolder(content, c.MPSFolder); err != nil {
 			return nil, err

@@ -7,12 +7,15 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/request"
 	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/index"
 )
 
 // GPU is a GPU of the node, with the properties that are known without NVML.
 type GPU struct {
 	driverproc.GPU
-	// Index is the index of NVML, in the order of the PCI bus.
+	// Index is the index of the GPU on this node (package index). Without agents on the node, it is
+	// the index of NVML, in the order of the PCI bus.
 	Index int
 	// Instances has the current MIG instances of the GPU.
 	Instances []Instance
@@ -41,6 +44,20 @@ func GPUs(proc driverproc.Root) ([]GPU, error) {
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// pin gives the GPUs their indices on this node.
+func pin(gpus []GPU, pins *index.Pins) {
+	var n gpu.Node
+	for i, g := range gpus {
+		n.GPUs = append(n.GPUs, gpu.GPU{Index: i, Minor: g.Minor, UUID: g.UUID, PCI: gpu.PCI{BusID: g.BusID}})
+	}
+	pins.Apply(&n)
+	for i := range gpus {
+		at := slices.IndexFunc(n.GPUs, func(g gpu.GPU) bool { return g.PCI.BusID == gpus[i].BusID })
+		gpus[i].Index = n.GPUs[at].Index
+	}
+	slices.SortFunc(gpus, func(a, b GPU) int { return a.Index - b.Index })
 }
 
 // instances returns the compute instances of the GPU with this minor, sorted by number.

@@ -10,7 +10,10 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverproc"
+	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/index"
 )
 
 const (
@@ -65,6 +68,26 @@ func prepared() fakeSpecs {
 		strings.ToUpper(mig0): {"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap23"},
 		"0:0":                 {"/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13", "/dev/nvidia0"},
 		"1:0":                 {"/dev/nvidia5", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13"},
+	}
+}
+
+// An index is the index that the agents of the node use, also after a GPU has left the bus.
+func TestChooseByTheIndexOfTheNode(t *testing.T) {
+	gpus, err := GPUs(driverproc.Root(proc(t)))
+	assert.NilError(t, err)
+	dir := contract.Dir{Root: t.TempDir()}
+	gone := gpu.GPU{UUID: "GPU-gone", PCI: gpu.PCI{BusID: "0000:01:00.0"}}
+	agent := &gpu.Node{GPUs: []gpu.GPU{gone}}
+	for i, g := range gpus {
+		agent.GPUs = append(agent.GPUs, gpu.GPU{Index: i + 1, UUID: g.UUID, PCI: gpu.PCI{BusID: g.BusID}})
+	}
+	index.New(index.Config{Contract: dir, Writer: "agent"}).Apply(agent)
+	pin(gpus, index.New(index.Config{Contract: dir, ReadOnly: true}))
+	for name, want := range map[string]string{"1": gpus[0].BusID, "2": gpus[1].BusID, "3": gpus[2].BusID, "0": ""} {
+		got, err := choose(gpus, prepared(), []string{name})
+		if want == "" && err == nil || want != "" && (err != nil || got[0].BusID != want) {
+			t.Errorf("GPU %s is %+v, %v, want %q", name, got, err, want)
+		}
 	}
 }
 

@@ -105,6 +105,7 @@ func (g global) config() (container.Config, error) {
 	return container.Config{
 		Driver:    root,
 		Proc:      "/proc",
+		RunRoot:   "/run/nvidia",
 		Warn:      g.warn,
 		Specs:     container.NewSpecs("/etc/cdi", "/var/run/cdi"),
 		MPSFolder: os.Getenv("CUDA_MPS_PIPE_DIRECTORY"),

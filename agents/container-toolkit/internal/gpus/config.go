@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverroot"
+	"outrigger.dev/pkg/gpu/index"
 )
 
 // Program is the name of the program that links NVML.
@@ -31,6 +33,9 @@ type Config struct {
 	ProcRoot, SysRoot string
 	// RunRoot is the folder with the files that the agents of a node share.
 	RunRoot string
+	// IndexDir is the folder for the indices of the GPUs that survives a reboot (index.Config.Dir), ""
+	// for the default.
+	IndexDir string
 	// Timeout limits one run of the program. Default: Timeout.
 	Timeout time.Duration
 	// LeaseWait is how long Read waits while another program has claimed NVML, for example to change
@@ -51,6 +56,13 @@ func (c Config) DriverRoot() driverroot.Config {
 	}
 }
 
+// Pins returns the indices of the GPUs of the node.
+func (c Config) Pins() *index.Pins {
+	return index.New(index.Config{
+		Contract: contract.Dir{Root: c.RunRoot, ProcRoot: c.ProcRoot}, Dir: index.Dir(c.IndexDir, c.RunRoot), Writer: Program,
+	})
+}
+
 // Command returns the command that calls Program for the driver, with more arguments.
 func (c Config) Command(ctx context.Context, args ...string) *exec.Cmd {
 	var all []string
@@ -61,6 +73,7 @@ func (c Config) Command(ctx context.Context, args ...string) *exec.Cmd {
 		{"proc-root", c.ProcRoot},
 		{"sys-root", c.SysRoot},
 		{"run-root", c.RunRoot},
+		{"index-dir", c.IndexDir},
 	} {
 		if f.value != "" {
 			all = append(all, "--"+f.name+"="+f.value)

@@ -140,5 +140,6 @@ func fromProc(cfg Config, why error) (*gpu.Node, error) {
 			Index: index, UUID: g.UUID, Minor: g.Minor, Name: g.Name, PCI: gpu.PCI{BusID: id}, NUMANode: pci.NUMANode(cfg.SysRoot, id),
 		})
 	}
+	cfg.Pins().Apply(n)
 	return n, nil
 }

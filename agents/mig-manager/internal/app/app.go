@@ -55,7 +55,7 @@ func newApp(debug, shutdown []string) agent.App {
 			{Purpose: "Apply a config once; this needs no cluster", Line: "mig-manager apply -f config.yaml -c all-balanced"},
 		},
 		Flags: slices.Concat(
-			s.host.Flags("t", "a", "b"),
+			append(s.host.Flags("t", "a", "b"), s.host.IndexFlag()),
 			s.commandFlags(debug),
 			cmdline.Under(category.Kubernetes, s.clusterFlags()...),
 			cmdline.Under(category.MIG, slices.Concat(s.configFlags(), s.usersFlags())...),
@@ -81,7 +81,7 @@ func Parted() agent.App {
 			{Purpose: "Apply a config", Line: "nvidia-mig-parted apply -f config.yaml -c all-balanced"},
 			{Purpose: "Save the layouts of the GPUs as a config", Line: "nvidia-mig-parted export > config.yaml"},
 		},
-		Flags:     append(s.host.Flags(), s.commandFlags([]string{"d"})...),
+		Flags:     slices.Concat(s.host.Flags(), []cli.Flag{s.host.IndexFlag()}, s.commandFlags([]string{"d"})),
 		Host:      &s.host,
 		Commands:  s.commands(),
 		StopLimit: stopLimit,

@@ -53,7 +53,7 @@ func (s *settings) openNode(log *slog.Logger) (*node, error) {
 
 // applier returns an Applier of the node that the flags describe.
 func (s *settings) applier(d *driver.Driver, session *nvml.Session, cfg apply.Config) (*apply.Applier, error) {
-	cfg.Session, cfg.StateDir, cfg.Sys = session, s.stateDir, s.host.SysRoot
+	cfg.Session, cfg.Pins, cfg.StateDir, cfg.Sys = session, d.Pins(), s.stateDir, s.host.SysRoot
 	cfg.Reset, cfg.Board = apply.SMI{DriverRoot: d.Root.CtrPath()}, knownBoard
 	cfg.Devices = devnode.Config{Proc: s.host.ProcRoot, Dev: d.Root.Dev()}
 	return apply.New(cfg)

@@ -26,6 +26,7 @@ import (
 
 	"outrigger.dev/pkg/devnode"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/gpu/nvml/partition"
@@ -38,6 +39,8 @@ const Owner = "mig-manager"
 type Config struct {
 	// Session is the access to NVML. Its lease is claimed while GPUs are changed.
 	Session *nvml.Session
+	// Pins has the indices of the GPUs. If it is nil, GPUs have NVML's indices.
+	Pins *index.Pins
 	// StateDir is the folder of the journal. It is created if it is missing.
 	StateDir string
 	// Reset resets GPUs.
@@ -96,7 +99,7 @@ func New(cfg Config) (*Applier, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Applier{cfg: cfg, reader: partition.New()}, nil
+	return &Applier{cfg: cfg, reader: partition.New(cfg.Pins)}, nil
 }
 
 // Request is the desired state of GPUs.

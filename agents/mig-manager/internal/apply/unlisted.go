@@ -13,7 +13,8 @@ import (
 // InTheWay is returned if a change would destroy instances that NVML does not list. They are kept,
 // because they cannot be created again.
 type InTheWay struct {
-	Index    int
+	// GPU is the name of the GPU for nvidia-smi.
+	GPU      string
 	Unlisted []mig.Unlisted
 	// Err is why the desired devices do not fit together with them, nil for a change of the mode.
 	Err error
@@ -24,7 +25,7 @@ func (e *InTheWay) Error() string {
 	var names, fixes []string
 	for _, u := range e.Unlisted {
 		names = append(names, u.String())
-		fixes = append(fixes, fmt.Sprintf("nvidia-smi mig -dci -gi %d -i %d; nvidia-smi mig -dgi -gi %d -i %d", u.ID, e.Index, u.ID, e.Index))
+		fixes = append(fixes, fmt.Sprintf("nvidia-smi mig -dci -gi %d -i %s; nvidia-smi mig -dgi -gi %d -i %s", u.ID, e.GPU, u.ID, e.GPU))
 	}
 	text := fmt.Sprintf("%s is in the way, and the agent could not create it again: destroy it by hand (%s)", strings.Join(names, ", "), strings.Join(fixes, "; "))
 	if e.Err != nil {
@@ -45,7 +46,7 @@ func explainUnlisted(g mig.GPU, err error, without func(mig.Board) error) error 
 	if err == nil || len(g.Unlisted) == 0 || without(g.Board) != nil {
 		return err
 	}
-	return &InTheWay{Index: g.Index, Unlisted: g.Unlisted, Err: err}
+	return &InTheWay{GPU: g.Selector(), Unlisted: g.Unlisted, Err: err}
 }
 
 // fit is plan.Target for a GPU that keeps its unlisted instances.
@@ -69,5 +70,5 @@ func (c Change) checkUnlisted() error {
 	if len(c.GPU.Unlisted) == 0 || !c.Reset && c.GPU.Enabled == c.Target.Enabled {
 		return nil
 	}
-	return &InTheWay{Index: c.GPU.Index, Unlisted: c.GPU.Unlisted}
+	return &InTheWay{GPU: c.GPU.Selector(), Unlisted: c.GPU.Unlisted}
 }

@@ -11,6 +11,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/procowner"
@@ -25,12 +26,14 @@ type Reader struct {
 	// driver is the version of the driver that reported the boards.
 	driver string
 	boards map[product]*board
-	// indices are the indices of the GPUs at their last reading.
-	indices map[gpu.UUID]int
+	// positions are NVML's indices of the GPUs at their last reading.
+	positions map[gpu.UUID]int
+	pins      *index.Pins
 }
 
-// New returns a Reader that does nothing until it is used.
-func New() *Reader { return &Reader{indices: map[gpu.UUID]int{}} }
+// New returns a Reader that does nothing until it is used. GPUs have the indices of pins or, if that
+// is nil, NVML's.
+func New(pins *index.Pins) *Reader { return &Reader{positions: map[gpu.UUID]int{}, pins: pins} }
 
 // View is a Reader within a span of NVML. It is not safe for concurrent use.
 type View struct {
@@ -41,11 +44,12 @@ type View struct {
 	driver string
 }
 
-// entry holds the values of a GPU that a View has read.
+// entry holds the values of a GPU that a View has read. position is NVML's index.
 type entry struct {
-	handle nvml.Device
-	gpu    mig.GPU
-	board  *board
+	handle   nvml.Device
+	position int
+	gpu      mig.GPU
+	board    *board
 	// instances are the existing instances, after the state of the GPU was read.
 	instances []*instance
 	read      bool
@@ -75,7 +79,25 @@ func (v *View) GPUs() ([]mig.GPU, error) {
 		}
 		out = append(out, g)
 	}
+	v.pin(out)
 	return out, nil
+}
+
+// pin gives the GPUs, which are in NVML's order, and the entries of this View the indices of the pins.
+func (v *View) pin(gpus []mig.GPU) {
+	n := gpu.Node{GPUs: make([]gpu.GPU, 0, len(gpus))}
+	for i, g := range gpus {
+		n.GPUs = append(n.GPUs, gpu.GPU{Index: i, Minor: i, UUID: g.UUID, PCI: g.PCI})
+	}
+	v.reader.pins.Apply(&n) // which changes the order, and not the minors
+	for _, at := range n.GPUs {
+		g := &gpus[at.Minor]
+		g.Index, g.Shifted, g.Earlier = at.Index, at.Shifted, at.Earlier
+		if k := v.gpus[g.UUID]; k != nil {
+			k.gpu.Index, k.gpu.Shifted, k.gpu.Earlier = g.Index, g.Shifted, g.Earlier
+		}
+	}
+	slices.SortStableFunc(gpus, func(a, b mig.GPU) int { return a.Index - b.Index })
 }
 
 // GPU reads the current state of a GPU. It does not access the other GPUs if the index of the GPU
@@ -103,7 +125,7 @@ func (v *View) entry(id gpu.UUID) (*entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read GPUs: %w", err)
 	}
-	last := v.reader.index(id)
+	last := v.reader.position(id)
 	var failed error
 	for _, at := range indicesFrom(count, last) {
 		k, err := v.open(at)
@@ -139,19 +161,27 @@ func indicesFrom(count, first int) []int {
 	return out
 }
 
-// index returns the last known index of a GPU, or -1.
-func (r *Reader) index(id gpu.UUID) int {
+// position returns NVML's last known index of a GPU, or -1.
+func (r *Reader) position(id gpu.UUID) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at, ok := r.indices[id]; ok {
+	if at, ok := r.positions[id]; ok {
 		return at
 	}
 	return -1
 }
 
-// read reads the GPU with this index.
-func (v *View) read(index int) (mig.GPU, error) {
-	k, err := v.open(index)
+// index returns the index of a GPU, or -1.
+func (r *Reader) index(id gpu.UUID) int {
+	if at, known := r.pins.Index(id); known {
+		return at
+	}
+	return r.position(id)
+}
+
+// read reads the GPU at a position in NVML's list.
+func (v *View) read(position int) (mig.GPU, error) {
+	k, err := v.open(position)
 	if err == nil {
 		err = v.constants(k)
 	}
@@ -161,11 +191,11 @@ func (v *View) read(index int) (mig.GPU, error) {
 	return v.readState(k)
 }
 
-// open returns the GPU with this index. It only reads the UUID.
-func (v *View) open(index int) (*entry, error) {
-	k := &entry{gpu: mig.GPU{Index: index}}
+// open returns the GPU at a position. It only reads the UUID.
+func (v *View) open(position int) (*entry, error) {
+	k := &entry{position: position, gpu: mig.GPU{Index: position}}
 	var err error
-	if k.handle, err = v.span.Library().Device(index); err != nil {
+	if k.handle, err = v.span.Library().Device(position); err != nil {
 		return k, err
 	}
 	id, err := k.handle.UUID()
@@ -176,6 +206,9 @@ func (v *View) open(index int) (*entry, error) {
 		return k, fmt.Errorf("nvmlDeviceGetUUID: %+q is not a UUID", id)
 	}
 	k.gpu.UUID = gpu.UUID(id)
+	if at, known := v.reader.pins.Index(k.gpu.UUID); known {
+		k.gpu.Index, k.gpu.Shifted = at, at != position
+	}
 	return k, nil
 }
 
@@ -209,7 +242,7 @@ func (v *View) constants(k *entry) error {
 	v.gpus[k.gpu.UUID] = k
 	v.reader.mu.Lock()
 	defer v.reader.mu.Unlock()
-	v.reader.indices[k.gpu.UUID] = k.gpu.Index
+	v.reader.positions[k.gpu.UUID] = k.position
 	return nil
 }
 

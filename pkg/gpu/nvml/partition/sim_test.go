@@ -44,7 +44,7 @@ func newRig(t testing.TB, args ...string) *rig {
 			t.Error(err)
 		}
 	})
-	return &rig{t: t, node: n, session: session, reader: partition.New()}
+	return &rig{t: t, node: n, session: session, reader: partition.New(nil)}
 }
 
 // use calls f with a view.
@@ -222,7 +222,7 @@ func TestUnlistedInstances(t *testing.T) {
 	}
 	at := slices.IndexFunc(all.Layout, func(i mig.Instance) bool { return i.Profile.GB == 20 })
 	r.node.Run("set", "nvmlDeviceGetGpuInstanceProfileInfo.return=3@10") // NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV2
-	r.reader = partition.New()
+	r.reader = partition.New(nil)
 	g := r.read()[0]
 	p, _ := all.Board.Profile(all.Layout[at].Profile)
 	want := []mig.Unlisted{{ID: all.Layout[at].ID, ProfileID: p.ID, Placement: gpu.Placement{Start: 2, Size: 2}, ComputeSlices: 1}}
@@ -345,7 +345,7 @@ func TestOneGPUIsReadAlone(t *testing.T) {
 	if n := one(r.reader); n > 8 {
 		t.Errorf("%d calls for one GPU of 4", n)
 	}
-	one(partition.New())
+	one(partition.New(nil))
 }
 
 // What another version of the driver reports of a board replaces what the one before reported.

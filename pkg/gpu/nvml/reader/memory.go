@@ -141,6 +141,18 @@ func (m *memory) uuid(index int) gpu.UUID {
 	return m.record(index).constants.UUID
 }
 
+// position returns NVML's index of the GPU with this UUID, and false if NVML does not list it.
+func (m *memory) position(id gpu.UUID) (index int, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, r := range m.gpus {
+		if id != "" && r.constants.UUID == id {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
 // condition returns the condition of the GPU when it last worked.
 func (m *memory) condition(index int) condition {
 	m.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
@@ -21,7 +22,9 @@ type Config struct {
 	// Proc and SysRoot are the host's /proc and /sys. SysRoot is "/sys" by default.
 	Proc    driverproc.Root
 	SysRoot string
-	Log     *slog.Logger
+	// Pins has the indices of the GPUs. If it is nil, GPUs have NVML's indices.
+	Pins *index.Pins
+	Log  *slog.Logger
 }
 
 // Reader is a gpu.Source on NVML. It keeps NVML initialized from the first use until Close, until
@@ -67,13 +70,18 @@ func (r *Reader) read(ctx context.Context, again bool) (*gpu.Node, error) {
 	if got.stale && r.cfg.Session.Idle() {
 		got, err = r.snapshot(ctx, false)
 	}
+	if got.node != nil {
+		r.cfg.Pins.Apply(got.node, got.hidden...)
+	}
 	return got.node, err
 }
 
-// reading is a node, and whether NVML has to be initialized again to read its current state.
+// reading is a node, and whether NVML has to be initialized again to read its current state. hidden
+// has the bus IDs of the GPUs that NVML does not show to this process.
 type reading struct {
-	node  *gpu.Node
-	stale bool
+	node   *gpu.Node
+	stale  bool
+	hidden []string
 }
 
 func (r *Reader) snapshot(ctx context.Context, again bool) (reading, error) {
@@ -90,7 +98,7 @@ func (r *Reader) snapshot(ctx context.Context, again bool) (reading, error) {
 		if stale {
 			span.Retire(gpu.ErrClosed)
 		}
-		return reading{node, stale}, nil
+		return reading{node, stale, v.hiddenIDs()}, nil
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/gpu/nvml/reader"
 	"outrigger.dev/pkg/gpu/simtest"
@@ -54,6 +55,17 @@ func (s *sim) source(lease *contract.Lease) *reader.Reader {
 // reader returns a reader of the node on a session.
 func (s *sim) reader(cfg nvml.Config) *reader.Reader {
 	s.t.Helper()
+	return s.pinnedReader(cfg, nil)
+}
+
+// pinned returns a source with the indices of pins.
+func (s *sim) pinned(pins *index.Pins) *reader.Reader {
+	s.t.Helper()
+	return s.pinnedReader(nvml.Config{LibraryPath: s.lib}, pins)
+}
+
+func (s *sim) pinnedReader(cfg nvml.Config, pins *index.Pins) *reader.Reader {
+	s.t.Helper()
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.NewTextHandler(s.t.Output(), nil))
 	}
@@ -63,7 +75,7 @@ func (s *sim) reader(cfg nvml.Config) *reader.Reader {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { s.down(session) })
-	src := reader.New(reader.Config{Session: session, Proc: cfg.Proc, SysRoot: filepath.Join(s.root, "sys"), Log: cfg.Log})
+	src := reader.New(reader.Config{Session: session, Proc: cfg.Proc, SysRoot: filepath.Join(s.root, "sys"), Pins: pins, Log: cfg.Log})
 	return src.Hurry(rest, probe)
 }
 

@@ -41,7 +41,14 @@ func (v *view) links(ctx context.Context, n *gpu.Node) ([]gpu.Link, error) {
 		if g.Fault != nil {
 			continue
 		}
-		h, err := v.handle(g.Index)
+		at, err := v.position(ctx, g.UUID)
+		if err != nil {
+			return nil, nvml.Fault(err)
+		}
+		if at < 0 {
+			continue // it has gone since the snapshot
+		}
+		h, err := v.handle(at)
 		if err != nil {
 			return nil, nvml.Fault(err)
 		}
@@ -65,6 +72,22 @@ func (v *view) links(ctx context.Context, n *gpu.Node) ([]gpu.Link, error) {
 		return links, nvml.Fault(failed)
 	}
 	return links, nil
+}
+
+// position returns NVML's index of a GPU, which may differ from the index of the GPU, or -1 if NVML
+// does not list the GPU.
+func (v *view) position(ctx context.Context, id gpu.UUID) (int, error) {
+	at, known := v.memory.position(id)
+	if known {
+		return at, nil
+	}
+	if _, err := v.devices(ctx, true); err != nil { // NVML was initialized since the snapshot
+		return -1, err
+	}
+	if at, known = v.memory.position(id); known {
+		return at, nil
+	}
+	return -1, nil
 }
 
 // pairLinks returns the link of each pair of GPUs. It reads the level on the PCI tree only for

@@ -31,9 +31,9 @@ type view struct {
 	catalogue catalogue
 	fabrics   fabrics
 	log       *slog.Logger
-	// hidden is done after GPUs that NVML does not show were logged. lacks has their device nodes.
+	// hidden is done after GPUs that NVML does not show were logged. lacks has them.
 	hidden sync.Once
-	lacks  atomic.Pointer[[]string]
+	lacks  atomic.Pointer[[]hiddenGPU]
 }
 
 // device is a GPU with its handle. The handle is not valid if NVML did not return one.

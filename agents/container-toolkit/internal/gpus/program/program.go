@@ -43,6 +43,7 @@ func flags(c *gpus.Config) []cli.Flag {
 		&cli.PathFlag{Name: "proc-root", Destination: &c.ProcRoot, Value: "/proc", Usage: "`FOLDER` at which this process sees /proc of the host"},
 		&cli.PathFlag{Name: "sys-root", Destination: &c.SysRoot, Value: "/sys", Usage: "`FOLDER` at which this process sees /sys of the host"},
 		&cli.PathFlag{Name: "run-root", Destination: &c.RunRoot, Value: "/run/nvidia", Usage: "`FOLDER` in which the agents of a node share files"},
+		&cli.PathFlag{Name: "index-dir", Destination: &c.IndexDir, Usage: "`FOLDER` in which the agents of a node remember over a reboot which GPU each index names"},
 		&cli.DurationFlag{Name: "timeout", Destination: &c.Timeout, Value: gpus.Timeout, Usage: "`TIME` after which to give up"},
 	}
 }
@@ -85,5 +86,5 @@ func source(cfg gpus.Config) (*reader.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reader.New(reader.Config{Session: s, Proc: proc, SysRoot: cfg.SysRoot}), nil
+	return reader.New(reader.Config{Session: s, Proc: proc, SysRoot: cfg.SysRoot, Pins: cfg.Pins()}), nil
 }
