@@ -38,7 +38,7 @@ func TestDevicesThatFitNoGPU(t *testing.T) {
 			p := start(t, n, "--kubernetes", "--pod-resources-kubelet-socket="+socket)
 			agenttest.Poll(t, "an answer of the kubelet", func() bool { return p.Gauge("exporter_pod_mapping_up") == 1 })
 			if got := p.Gauge("exporter_pod_mapping_unknown_devices_total"); got != 0 {
-				t.Errorf("%g unknown devices at first", got)
+				t.Errorf("%d unknown devices at first", got)
 			}
 			k.Set(podresourcestest.Pod("ml", "train", c.container))
 			p.Said(append(c.said, "devices of pods fit no gpu of this node", "namespace=ml", "pod=train", "container=main")...)
@@ -46,7 +46,7 @@ func TestDevicesThatFitNoGPU(t *testing.T) {
 			k.Set(podresourcestest.Pod("ml", "train", c.container), podresourcestest.Pod("ml", "serve", podresourcestest.Container("main", "nvidia.com/gpu", uuids(t, n)[0])))
 			p.has("30", "DCGM_FI_DEV_GPU_TEMP", `pod="serve"`)
 			if got := p.Gauge("exporter_pod_mapping_unknown_devices_total"); got != 1 {
-				t.Errorf("%g unknown devices, want 1", got)
+				t.Errorf("%d unknown devices, want 1", got)
 			}
 			k.Set()
 			p.lacks("DCGM_FI_DEV_GPU_TEMP", `pod="serve"`)
