@@ -60,6 +60,7 @@ func (g *gpuState) observe(seen *gpu.GPU, at time.Time, rules Rules) {
 	}
 	if seen.Fault != nil {
 		g.fault = seen.Fault.Error()
+		g.memory, g.fabric = nil, nil // they are not known
 		g.markSilent()
 		return
 	}
