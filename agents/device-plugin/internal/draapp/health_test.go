@@ -23,7 +23,8 @@ func TestFaultClasses(t *testing.T) {
 			has := func(unhealthy int) {
 				t.Helper()
 				agenttest.Poll(t, fmt.Sprintf("%d unhealthy devices of 2", unhealthy), func() bool {
-					good, bad := devices(p.Get("/metrics"))
+					_, metrics := p.Ask("/metrics") // Get compares it with the docs of the device plugin
+					good, bad := devices(metrics)
 					return good == 2-unhealthy && bad == unhealthy
 				})
 			}
