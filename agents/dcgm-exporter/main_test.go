@@ -90,7 +90,7 @@ func TestHealthAndPeers(t *testing.T) {
 	}
 	p.has("0", "DCGM_EXP_P2P_STATUS", `gpu="0"`, `peer_gpu="1"`, `link_status="OK"`)
 	n.Run("set", "0.remap-pending=1", "0.recovery=drain-and-reset")
-	p.has("10", "DCGM_EXP_GPU_HEALTH_STATUS", `gpu="0"`, `health_watch="MEM"`, `health_error_code="DCGM_FR_PENDING_ROW_REMAP"`)
+	p.has("20", "DCGM_EXP_GPU_HEALTH_STATUS", `gpu="0"`, `health_watch="MEM"`, `health_error_code="DCGM_FR_PENDING_ROW_REMAP"`)
 	p.has("20", "DCGM_EXP_GPU_HEALTH_STATUS", `gpu="0"`, `health_watch="DRIVER"`, `health_error_code="DCGM_FR_GPU_RECOVERY_DRAIN_RESET"`)
 	n.Run("xid", "0", "79")
 	n.Run("lose", "0")

@@ -35,6 +35,7 @@ type device struct {
 // handleObservation handles a snapshot of the node, or the error that prevented it.
 func (e *Exporter) handleObservation(ctx context.Context, obs observe.Observation[nothing, nothing]) {
 	e.reportTrouble(obs)
+	e.judge(obs)
 	if obs.Node == nil {
 		return
 	}
@@ -173,6 +174,7 @@ func (e *Exporter) maxAge() time.Duration { return 2*e.cfg.Interval + e.limit() 
 
 // handleEvent handles an event of the driver.
 func (e *Exporter) handleEvent(ev gpu.Event) {
+	e.health.Apply(ev, time.Now())
 	if health.NeedsRefresh(ev) {
 		e.observer.Refresh()
 	}
@@ -186,6 +188,9 @@ func (e *Exporter) handleKernelLogXID(x kernellog.XID) {
 	for _, d := range e.gpus {
 		if d.gpu.PCI.BusID == x.BusID {
 			d.history.XID(history.KernelLog, x.Code, gpu.NoInstance, time.Now())
+			e.health.Apply(gpu.Event{
+				Kind: gpu.EventXID, GPU: d.gpu.UUID, XID: x.Code, GPUInstance: gpu.NoInstance, ComputeInstance: gpu.NoInstance,
+			}, time.Now())
 			e.observer.Refresh()
 		}
 	}
@@ -202,6 +207,9 @@ func (e *Exporter) handleReading(r reading) {
 			e.log.Info("gpu answers again", "gpu", d.gpu.UUID, "index", d.gpu.Index)
 		}
 		d.sample, d.err = &r.sample, nil
+		if differs(d.gpu, &r.sample) {
+			e.observer.Refresh()
+		}
 		for symbol, n := range r.sample.Failed {
 			d.errors[symbol] += uint64(n) //nolint:gosec // a count
 		}

@@ -23,6 +23,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
 	"outrigger.dev/pkg/gpu/observe"
+	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/podresources"
 	"outrigger.dev/pkg/reconcile"
@@ -90,10 +91,13 @@ type Exporter struct {
 	// The goroutine of Run owns the fields below.
 	current exposition.Options
 	node    *gpu.Node
-	trouble reconcile.Status
-	gpus    map[gpu.UUID]*device
-	jobs    jobs.Jobs
-	book    account.Book
+	health  *health.Machine
+	// rechecked is the time from health.Next that last caused a refresh.
+	rechecked time.Time
+	trouble   reconcile.Status
+	gpus      map[gpu.UUID]*device
+	jobs      jobs.Jobs
+	book      account.Book
 	// missing describes the devices that were last reported as missing.
 	missing string
 	// seesProcesses is set once the container of a process on a GPU has been found.
@@ -114,6 +118,7 @@ func New(cfg Config) *Exporter {
 		answers:  pace.NewLatest[jobs.Jobs](),
 		ready:    reconcile.NewStatus(errStarting),
 		gpus:     map[gpu.UUID]*device{},
+		health:   health.New(health.Rules{}),
 	}
 	e.served.Store(&Served{})
 	return e
@@ -204,6 +209,7 @@ func (e *Exporter) loop(ctx context.Context) error {
 			}
 		case <-tick.C:
 			tick.Reset(e.cfg.Interval)
+			e.recheck(time.Now())
 			e.refreshUsers(ctx)
 		case <-publish.C:
 			pending = false

@@ -46,12 +46,13 @@ func (e *Exporter) publish() {
 	trouble := e.trouble.Err()
 	// A GPU that worked is down while its node has no driver. Claims and changes of the node pass.
 	unloaded := errors.Is(trouble, gpu.ErrNoDriver)
+	view := e.health.View()
 	for _, d := range e.ordered() {
 		if nodeTrouble(trouble) && !unloaded {
 			continue
 		}
 		answers := d.sample != nil && !d.lost && !unloaded
-		g := exposition.GPU{GPU: d.gpu, Up: d.err == nil && answers, Errors: d.errors}
+		g := exposition.GPU{GPU: d.gpu, Up: d.err == nil && answers, Errors: d.errors, Findings: view.Findings[d.gpu.UUID]}
 		if answers && now.Sub(d.sample.At) <= e.maxAge() {
 			g.Sample = d.sample
 			read = true

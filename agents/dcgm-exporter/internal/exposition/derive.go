@@ -40,9 +40,7 @@ func (o Options) Wanted() []telemetry.Field {
 		case "":
 			out = append(out, m.Field.ValueFrom)
 		case counters.HealthStatus:
-			for _, i := range memoryIncidents() {
-				out = append(out, i.field)
-			}
+			out = slices.AppendSeq(out, maps.Values(MemoryFields()))
 		case counters.P2PStatus:
 			out = append(out, telemetry.PeerStatus)
 		case counters.XIDCount, counters.XIDTotal, counters.ClockCount, counters.ClockTotal:

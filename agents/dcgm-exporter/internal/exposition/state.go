@@ -9,6 +9,7 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
+	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/podresources"
 )
 
@@ -100,6 +101,8 @@ type GPU struct {
 	Up bool
 	// Errors counts calls that failed, by symbol.
 	Errors map[string]uint64
+	// Findings are the faults of the GPU and of its instances.
+	Findings []health.Finding
 	// XIDs are the errors that the driver has reported, in the order of their codes.
 	XIDs []XID
 	// LastXID is the code of the last error, or 0 for none. LastXIDAt is when it was reported.

@@ -6,7 +6,9 @@ import (
 	"strconv"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
+	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml/telemetry"
+	"outrigger.dev/pkg/health"
 )
 
 // The levels of health (dcgm_structs.h, dcgmHealthWatchResults_t).
@@ -26,20 +28,13 @@ type incident struct {
 	code  string
 }
 
-// memoryIncident is an incident of the memory. It is present if the value of the field is above 0.
-type memoryIncident struct {
-	field telemetry.Field
-	level float64
-	code  string
-}
-
-// memoryIncidents returns all memory incidents, the worst first. To add one, add a row.
-func memoryIncidents() []memoryIncident {
-	return []memoryIncident{
-		{telemetry.DCGM_FI_DEV_ROW_REMAP_FAILED, levelFail, "DCGM_FR_ROW_REMAP_FAILURE"},
-		{telemetry.DCGM_FI_DEV_ECC_DBE_VOL_TOTAL, levelFail, "DCGM_FR_VOLATILE_DBE_DETECTED"},
-		{telemetry.DCGM_FI_DEV_ROW_REMAP_PENDING, levelWarn, "DCGM_FR_PENDING_ROW_REMAP"},
-		{telemetry.DCGM_FI_DEV_PAGE_RETIRED_PENDING, levelWarn, "DCGM_FR_PENDING_PAGE_RETIREMENTS"},
+// MemoryFields returns the field of each fault of the memory. A value above 0 is a fault.
+func MemoryFields() map[gpu.MemoryFault]telemetry.Field {
+	return map[gpu.MemoryFault]telemetry.Field{
+		gpu.RowRemapFailed:        telemetry.DCGM_FI_DEV_ROW_REMAP_FAILED,
+		gpu.UncorrectedECC:        telemetry.DCGM_FI_DEV_ECC_DBE_VOL_TOTAL,
+		gpu.RowRemapPending:       telemetry.DCGM_FI_DEV_ROW_REMAP_PENDING,
+		gpu.PageRetirementPending: telemetry.DCGM_FI_DEV_PAGE_RETIRED_PENDING,
 	}
 }
 
@@ -72,8 +67,8 @@ func watched(g *GPU) map[string]incident {
 		return out
 	}
 	pass("DRIVER")
-	for _, i := range memoryIncidents() {
-		if _, ok := g.Sample.GPU[i.field]; ok {
+	for _, f := range MemoryFields() {
+		if _, ok := g.Sample.GPU[f]; ok {
 			pass("MEM")
 		}
 	}
@@ -84,7 +79,8 @@ func watched(g *GPU) map[string]incident {
 	return out
 }
 
-// incidents returns the incidents of a GPU.
+// incidents returns the incidents of a GPU: the faults of pkg/health, readings that fail, and warnings
+// of clocks, which only this agent reads.
 func incidents(g *GPU) []incident {
 	var out []incident
 	add := func(is bool, watch string, level float64, code string) {
@@ -92,41 +88,62 @@ func incidents(g *GPU) []incident {
 			out = append(out, incident{watch, level, code})
 		}
 	}
-	add(!g.Up && g.LastXID == xidFallenOff, "DRIVER", levelFail, "DCGM_FR_FALLEN_OFF_BUS")
-	add(!g.Up && g.LastXID != xidFallenOff, "DRIVER", levelFail, "DCGM_FR_NVML_API")
-	for _, x := range g.XIDs {
-		watch, code := incidentOf(x.Code)
-		add(x.Recent > 0 && watch != "", watch, levelFail, code)
+	add(!g.Up, "DRIVER", levelFail, lostCode(g))
+	for _, f := range g.Findings {
+		level := float64(levelWarn)
+		if f.Severity == health.Failure {
+			level = levelFail
+		}
+		watch, code := incidentOf(f, g)
+		add(true, watch, level, code)
 	}
 	for _, c := range g.Clocks {
 		add(c.Recent > 0 && (c.Reason == "sw_thermal" || c.Reason == "hw_thermal"), "THERMAL", levelWarn, "DCGM_FR_CLOCK_THROTTLE_THERMAL")
 		add(c.Recent > 0 && c.Reason == "hw_power_brake", "POWER", levelWarn, "DCGM_FR_CLOCK_THROTTLE_POWER")
 	}
-	if g.Sample == nil {
-		return out
-	}
-	v := g.Sample.GPU
-	for _, i := range memoryIncidents() {
-		add(v[i.field] > 0, "MEM", i.level, i.code)
-	}
-	switch v[telemetry.DCGM_FI_DEV_GPU_RECOVERY_ACTION] {
-	case 1:
-		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_RESET")
-	case 2:
-		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_REBOOT")
-	case 3:
-		add(true, "DRIVER", levelWarn, "DCGM_FR_GPU_RECOVERY_DRAIN_P2P")
-	case 4:
-		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_DRAIN_RESET")
-	case 5:
-		add(true, "DRIVER", levelFail, "DCGM_FR_GPU_RECOVERY_IMEX_DOMAIN")
-	}
 	return out
 }
 
-// incidentOf returns the part of a GPU that an error concerns, and the code of the incident. Both
-// are "" for an error that does not show a problem of the GPU.
-func incidentOf(xid uint64) (watch, code string) {
+// lostCode returns the code of a GPU that does not answer.
+func lostCode(g *GPU) string {
+	if g.LastXID == xidFallenOff {
+		return "DCGM_FR_FALLEN_OFF_BUS"
+	}
+	return "DCGM_FR_NVML_API"
+}
+
+// incidentOf returns the part of a GPU that a fault concerns, and the code of the incident.
+func incidentOf(f health.Finding, g *GPU) (watch, code string) {
+	switch f.Class {
+	case health.RowRemapFailed:
+		return "MEM", "DCGM_FR_ROW_REMAP_FAILURE"
+	case health.UncorrectedECC:
+		return "MEM", "DCGM_FR_VOLATILE_DBE_DETECTED"
+	case health.RowRemapPending:
+		return "MEM", "DCGM_FR_PENDING_ROW_REMAP"
+	case health.PageRetirementPending:
+		return "MEM", "DCGM_FR_PENDING_PAGE_RETIREMENTS"
+	case health.FabricFailed, health.FabricJoining:
+		return "NVLINK", "DCGM_FR_FABRIC_PROBE_STATE"
+	case health.RecoveryReset:
+		return "DRIVER", "DCGM_FR_GPU_RECOVERY_RESET"
+	case health.RecoveryReboot:
+		return "DRIVER", "DCGM_FR_GPU_RECOVERY_REBOOT"
+	case health.RecoveryDrainP2P:
+		return "DRIVER", "DCGM_FR_GPU_RECOVERY_DRAIN_P2P"
+	case health.RecoveryDrainAndReset:
+		return "DRIVER", "DCGM_FR_GPU_RECOVERY_DRAIN_RESET"
+	case health.RecoveryIMEXDomain:
+		return "DRIVER", "DCGM_FR_GPU_RECOVERY_IMEX_DOMAIN"
+	case health.Lost, health.Unreadable:
+		return "DRIVER", lostCode(g)
+	default:
+		return incidentOfXID(f.XID)
+	}
+}
+
+// incidentOfXID returns the part of a GPU that an XID concerns, and the code of the incident.
+func incidentOfXID(xid uint64) (watch, code string) {
 	switch xid {
 	case 48:
 		return "MEM", "DCGM_FR_VOLATILE_DBE_DETECTED"
@@ -138,11 +155,9 @@ func incidentOf(xid uint64) (watch, code string) {
 		return "NVLINK", "DCGM_FR_NVLINK_ERROR_CRITICAL"
 	case xidFallenOff:
 		return "DRIVER", "DCGM_FR_FALLEN_OFF_BUS"
-	}
-	if ClassOf(xid) == XIDCritical {
+	default:
 		return "DRIVER", "DCGM_FR_XID_ERROR"
 	}
-	return "", ""
 }
 
 // peers adds how a GPU reaches the other GPUs of its node over NVLink.

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/gpu/simtest"
+	"outrigger.dev/pkg/health"
+	"outrigger.dev/pkg/health/healthtest"
+)
+
+// Each class of faults has the same verdict in all agents, also after a restart.
+func TestFaultClasses(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	levels := map[health.Severity]string{health.Ignored: "0", health.Warning: "10", health.Failure: "20"}
+	for name, c := range healthtest.Cases() {
+		t.Run(name, func(t *testing.T) {
+			n := simtest.New(t, "--gpus=2", healthtest.Model)
+			p := start(t, n, "--collectors="+file)
+			p.worst(`gpu="0"`, "0")
+			c.Apply(n)
+			if !c.Event() {
+				p.Signal(syscall.SIGHUP)
+			}
+			p.worst(`gpu="0"`, levels[c.Severity])
+			p.worst(`gpu="1"`, "0")
+			p.Stop()
+			// A GPU that did not answer when the exporter started has no metrics.
+			if c.Lasting() && name != "a GPU that is lost" && name != "a GPU that fell off the bus" {
+				p = start(t, n, "--collectors="+file)
+				p.worst(`gpu="0"`, levels[c.Severity])
+			}
+		})
+	}
+}
+
+// worst waits until the worst health of a GPU has this level.
+func (p *process) worst(gpu, level string) {
+	p.t.Helper()
+	agenttest.Poll(p.t, fmt.Sprintf("a health of %s of %s", level, gpu), func() bool {
+		var levels []string
+		for _, v := range p.series("DCGM_EXP_GPU_HEALTH_STATUS", gpu) {
+			levels = append(levels, v)
+		}
+		slices.Sort(levels) // "0", "10", "20"
+		return len(levels) > 0 && levels[len(levels)-1] == level
+	})
+}
