@@ -25,9 +25,7 @@ func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer)
 	set := flag.NewFlagSet(name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	var quiet, showVersion bool
-	set.Bool("debug", false, "accepted for NVIDIA's specs")
-	set.Bool("d", false, "the same as --debug")
-	set.BoolVar(&quiet, "quiet", false, "print errors only")
+	globalFlags(set, &quiet)
 	set.BoolVar(&showVersion, "version", false, "print the version")
 	switch err := set.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -52,7 +50,7 @@ func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer)
 		if h.name != set.Arg(0) {
 			continue
 		}
-		if err := h.run(set.Args()[1:], stdin, stderr, warn); err != nil {
+		if err := h.run(set.Args()[1:], &quiet, stdin, stderr, warn); err != nil {
 			fmt.Fprintf(stderr, "%s: %s\n", name, text.Printable(err.Error()))
 			return 1
 		}
@@ -60,6 +58,15 @@ func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer)
 	}
 	warn(fmt.Sprintf("unknown hook %q: doing nothing", set.Arg(0)))
 	return 0
+}
+
+// globalFlags adds the flags that are accepted before and after the name of a hook, as in NVIDIA's
+// nvidia-cdi-hook and nvidia-ctk.
+func globalFlags(set *flag.FlagSet, quiet *bool) {
+	set.Bool("debug", false, "accepted for NVIDIA's specs")
+	set.Bool("d", false, "the same as --debug")
+	set.BoolVar(quiet, "quiet", *quiet, "print errors only")
+	set.String("config", "", "not used: hooks read no config `FILE`")
 }
 
 func usage(w io.Writer, name string, set *flag.FlagSet) {
@@ -73,8 +80,8 @@ func usage(w io.Writer, name string, set *flag.FlagSet) {
 }
 
 // run does the work of the hook. It returns an error if that takes longer than timeout.
-func (h hook) run(args []string, stdin io.Reader, help io.Writer, warn func(string)) error {
-	j, stateFile, err := h.parse(args, help)
+func (h hook) run(args []string, quiet *bool, stdin io.Reader, help io.Writer, warn func(string)) error {
+	j, stateFile, err := h.parse(args, quiet, help)
 	if err != nil || j.empty() {
 		return err
 	}

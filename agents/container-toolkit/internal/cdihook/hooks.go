@@ -33,12 +33,13 @@ func hooks() []hook {
 }
 
 // parse returns the Job that the arguments of a hook describe, and the file of the container's
-// state. The file is "" for standard input.
-func (h hook) parse(args []string, help io.Writer) (Job, string, error) {
+// state. The file is "" for standard input. It sets quiet if the arguments have --quiet.
+func (h hook) parse(args []string, quiet *bool, help io.Writer) (Job, string, error) {
 	var j Job
 	set := flag.NewFlagSet(h.name, flag.ContinueOnError)
 	// The caller prints errors on one line.
 	set.SetOutput(io.Discard)
+	globalFlags(set, quiet)
 	state := set.String("container-spec", "", "read the container's state from `FILE`, by default from standard input")
 	if h.flags != nil {
 		h.flags(set, &j)

@@ -57,7 +57,7 @@ func (p *program) configCommand() *cli.Command {
 		},
 		Subcommands: []*cli.Command{{
 			Name:    "create-default",
-			Aliases: []string{"default"},
+			Aliases: []string{"default", "generate-default"},
 			Usage:   "print a config file with the defaults, and with comments on its keys",
 			Flags:   []cli.Flag{outputFlag(&output)},
 			Action: func(*cli.Context) error {
