@@ -19,7 +19,7 @@ func (s *settings) engineFlags() []cli.Flag {
 	e, engines := &s.engine, []engine.Name{engine.Docker, engine.Containerd, engine.CRIO}
 	return []cli.Flag{
 		cmdline.Check(&cli.StringFlag{
-			Name: "runtime", EnvVars: []string{"RUNTIME"}, Value: string(engine.Docker), Destination: (*string)(&e.Engine),
+			Name: "runtime", Aliases: []string{"r"}, EnvVars: []string{"RUNTIME"}, Value: string(engine.Docker), Destination: (*string)(&e.Engine),
 			Usage: "container `ENGINE`: docker, containerd or crio",
 		}, text.OneOf(engines), func(v string) bool { return v == "" || v == "cri-o" || slices.Contains(engines, engine.Name(v)) }),
 		&cli.BoolFlag{
@@ -31,23 +31,23 @@ func (s *settings) engineFlags() []cli.Flag {
 			Usage: "do not configure the container engine, and revert the changes of an earlier start",
 		},
 		&cli.PathFlag{
-			Name: "runtime-config", EnvVars: []string{"RUNTIME_CONFIG", "CONTAINERD_CONFIG", "DOCKER_CONFIG"}, Destination: &e.ConfigPath,
+			Name: "runtime-config", Aliases: []string{"config"}, EnvVars: []string{"RUNTIME_CONFIG", "CONTAINERD_CONFIG", "DOCKER_CONFIG"}, Destination: &e.ConfigPath,
 			Usage: "config `FILE` of the container engine on the host; if empty, the file of the running engine",
 		},
 		&cli.PathFlag{
-			Name: "runtime-drop-in-config", EnvVars: []string{"RUNTIME_DROP_IN_CONFIG"}, Destination: &e.DropIn,
+			Name: "runtime-drop-in-config", Aliases: []string{"drop-in-config"}, EnvVars: []string{"RUNTIME_DROP_IN_CONFIG"}, Destination: &e.DropIn,
 			Usage: "drop-in `FILE` for the runtimes on the host",
 		},
 		&cli.PathFlag{
-			Name: "runtime-executable-path", EnvVars: []string{"RUNTIME_EXECUTABLE_PATH"}, Destination: &e.Executable,
+			Name: "runtime-executable-path", Aliases: []string{"executable-path"}, EnvVars: []string{"RUNTIME_EXECUTABLE_PATH"}, Destination: &e.Executable,
 			Usage: "program `FILE` of the container engine on the host, which checks the changed config; if empty, the program of the running engine",
 		},
 		&cli.PathFlag{
-			Name: "runtime-socket", EnvVars: []string{"RUNTIME_SOCKET", "CONTAINERD_SOCKET", "DOCKER_SOCKET"}, Destination: &e.Socket,
+			Name: "runtime-socket", Aliases: []string{"socket"}, EnvVars: []string{"RUNTIME_SOCKET", "CONTAINERD_SOCKET", "DOCKER_SOCKET"}, Destination: &e.Socket,
 			Usage: "`SOCKET` of the container engine on the host",
 		},
 		cmdline.Enum(&cli.StringFlag{
-			Name: "runtime-restart-mode", EnvVars: []string{"RUNTIME_RESTART_MODE"}, Destination: (*string)(&e.Reload),
+			Name: "runtime-restart-mode", Aliases: []string{"restart-mode"}, EnvVars: []string{"RUNTIME_RESTART_MODE"}, Destination: (*string)(&e.Reload),
 			Usage: "how the container engine loads its config: signal, systemd (restart the unit) or none; the default is systemd for crio, which cannot reload runtimes after a signal, and signal for the others",
 		}, engine.Signal, engine.Systemd, engine.None),
 		&cli.BoolFlag{
@@ -55,23 +55,23 @@ func (s *settings) engineFlags() []cli.Flag {
 			Usage: "enable CDI in the container engine",
 		},
 		&cli.PathFlag{
-			Name: "host-root-mount", EnvVars: []string{"HOST_ROOT_MOUNT"}, Value: "/host", Destination: &e.HostRoot,
+			Name: "host-root-mount", Aliases: []string{"host-root"}, EnvVars: []string{"HOST_ROOT_MOUNT"}, Value: "/host", Destination: &e.HostRoot,
 			Usage: "`FOLDER` at which the agent sees / of the host",
 		},
 		&cli.StringFlag{
-			Name: "nvidia-runtime-name", EnvVars: []string{"NVIDIA_RUNTIME_NAME", "CONTAINERD_RUNTIME_CLASS", "DOCKER_RUNTIME_NAME"}, Value: "nvidia", Destination: &e.RuntimeName,
+			Name: "nvidia-runtime-name", Aliases: []string{"runtime-name", "runtime-class"}, EnvVars: []string{"NVIDIA_RUNTIME_NAME", "CONTAINERD_RUNTIME_CLASS", "DOCKER_RUNTIME_NAME"}, Value: "nvidia", Destination: &e.RuntimeName,
 			Usage: "`NAME` of the runtime",
 		},
 		&cli.BoolFlag{
-			Name: "nvidia-runtime-set-as-default", EnvVars: []string{"NVIDIA_RUNTIME_SET_AS_DEFAULT", "CONTAINERD_SET_AS_DEFAULT", "DOCKER_SET_AS_DEFAULT"}, Value: true, Destination: &e.SetAsDefault,
+			Name: "nvidia-runtime-set-as-default", Aliases: []string{"set-as-default"}, EnvVars: []string{"NVIDIA_RUNTIME_SET_AS_DEFAULT", "CONTAINERD_SET_AS_DEFAULT", "DOCKER_SET_AS_DEFAULT"}, Value: true, Destination: &e.SetAsDefault,
 			Usage: "make this runtime the default runtime",
 		},
 		&cli.StringFlag{
-			Name: "containerd-runtime-type", EnvVars: []string{"CONTAINERD_RUNTIME_TYPE"}, Value: "io.containerd.runc.v2", Destination: &e.RuntimeType,
+			Name: "containerd-runtime-type", Aliases: []string{"runtime-type"}, EnvVars: []string{"CONTAINERD_RUNTIME_TYPE"}, Value: "io.containerd.runc.v2", Destination: &e.RuntimeType,
 			Usage: "runtime_type in containerd's config, if the default runtime does not set it",
 		},
 		cmdline.List(&cli.StringSliceFlag{
-			Name: "nvidia-container-runtime-modes-cdi-annotation-prefixes", Aliases: []string{"nvidia-container-runtime.modes.cdi.annotation-prefixes"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_MODES_CDI_ANNOTATION_PREFIXES"},
+			Name: "nvidia-container-runtime-modes-cdi-annotation-prefixes", Aliases: []string{"nvidia-container-runtime.modes.cdi.annotation-prefixes", "nvidia-container-runtime-modes.cdi.annotation-prefixes"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_MODES_CDI_ANNOTATION_PREFIXES"},
 			Usage: "`PREFIXES` of annotations that containerd passes to the runtime",
 		}, &s.tools.prefixes),
 	}

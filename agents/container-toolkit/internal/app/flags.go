@@ -38,7 +38,7 @@ func (s *settings) installFlags() []cli.Flag {
 			Usage: "`FILE` that the only toolkit of a node locks; NVIDIA's toolkit locks it too",
 		}),
 		&cli.BoolFlag{
-			Name: "no-daemon", EnvVars: []string{"NO_DAEMON"}, Destination: &s.once,
+			Name: "no-daemon", Aliases: []string{"n"}, EnvVars: []string{"NO_DAEMON"}, Destination: &s.once,
 			Usage: "install and configure once, then exit without reverting anything",
 		},
 	}
@@ -73,7 +73,7 @@ func (s *settings) toolFlags() []cli.Flag {
 			Usage: "log `FILE` of nvidia-container-runtime, on the host",
 		},
 		&cli.StringFlag{
-			Name: "nvidia-container-runtime-log-level", Aliases: []string{"nvidia-container-runtime.log-level"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_LOG_LEVEL"}, Destination: &s.tools.logLevel,
+			Name: "nvidia-container-runtime-log-level", Aliases: []string{"nvidia-container-runtime.log-level", "nvidia-container-runtime-debug-log-level"}, EnvVars: []string{"NVIDIA_CONTAINER_RUNTIME_LOG_LEVEL"}, Destination: &s.tools.logLevel,
 			Usage: "`LEVEL` of the log of nvidia-container-runtime: debug, info, warning or error",
 		},
 		&cli.StringFlag{

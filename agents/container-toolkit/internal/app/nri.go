@@ -23,7 +23,7 @@ import (
 func (s *nriSettings) flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{
-			Name: "enable-nri-plugin", EnvVars: []string{"ENABLE_NRI_PLUGIN"}, Destination: &s.enabled,
+			Name: "enable-nri-plugin", Aliases: []string{"p"}, EnvVars: []string{"ENABLE_NRI_PLUGIN"}, Destination: &s.enabled,
 			Usage: "give containers their allocated GPUs through the NRI of containerd or CRI-O, without changing the engine's config",
 		},
 		cmdline.Check(&cli.StringFlag{
