@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,8 +97,8 @@ func TestProgramsKnowTheirVariables(t *testing.T) {
 	}
 }
 
-// variables returns the variables that a built program reads.
-func variables(t *testing.T, program string) []string {
+// helpOf returns what a built program prints with --help.
+func helpOf(t *testing.T, program string) string {
 	t.Helper()
 	dir := os.Getenv("OUTRIGGER_BIN")
 	if dir == "" {
@@ -111,9 +112,15 @@ func variables(t *testing.T, program string) []string {
 	if err != nil {
 		t.Fatalf("%s --help: %v", program, err)
 	}
+	return string(help)
+}
+
+// variables returns the variables that a built program reads.
+func variables(t *testing.T, program string) []string {
+	t.Helper()
 	// NVIDIA's container runtime reads these.
 	found := []string{"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
-	for _, match := range helpVariable.FindAllStringSubmatch(string(help), -1) {
+	for _, match := range helpVariable.FindAllStringSubmatch(helpOf(t, program), -1) {
 		found = append(found, match[1])
 	}
 	if len(found) == 2 {
@@ -175,6 +182,84 @@ func TestCasesSetEveryVariable(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// inPod are variables whose values the pod's volumes, ports and probes have too. Only values of the chart
+// change them.
+var inPod = []string{"CONFIG_DIR", "DRIVER_ROOT_CTR_PATH", "GFD_CONFIG_DIR", "LISTEN_ADDRESS", "TOOLKIT_INSTALL_DIR"}
+
+// TestTheUserCanReplaceAVariableByItsOtherNames sets each other name of a variable that a chart sets:
+// programs read a variable by its first name, so both together would leave the user's without effect.
+func TestTheUserCanReplaceAVariableByItsOtherNames(t *testing.T) {
+	for _, chart := range names(t) {
+		if _, ok := readSchema(t, chart).Properties["env"]; !ok {
+			continue
+		}
+		for _, v := range variants(t, chart) {
+			theirs := map[string]bool{}
+			userVariables(v.values, theirs)
+			c := containers(t, v.objects)[0]
+			sets := map[string]bool{}
+			for _, v := range c.Env {
+				sets[v.Name] = true
+			}
+			for _, names := range otherNames(t, c.Name) {
+				for i, other := range names {
+					if slices.ContainsFunc(names, func(n string) bool { return slices.Contains(inPod, n) }) || sets[other] || theirs[other] {
+						continue
+					}
+					values := maps.Clone(v.values)
+					if values == nil {
+						values = map[string]any{}
+					}
+					values["env"] = []any{map[string]any{"name": other, "value": "other"}}
+					out, err := release{chart: chart, values: values}.render()
+					if err != nil {
+						t.Fatalf("%s: %s: %v", v.path(), other, err)
+					}
+					for _, v := range containers(t, out)[0].Env {
+						// Of several variables of a flag, the first one wins.
+						if sets[v.Name] && !theirs[v.Name] && slices.Contains(names[:i], v.Name) {
+							t.Errorf("%s: the chart sets %s, and the user %s", chart, v.Name, other)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+var helpNames = regexp.MustCompile(`\[(\$[A-Z_]+(?:, \$[A-Z_]+)+)\]`)
+
+// otherNames returns the names of each flag of a program that has several variables.
+func otherNames(t *testing.T, program string) [][]string {
+	t.Helper()
+	var found [][]string
+	for _, match := range helpNames.FindAllStringSubmatch(helpOf(t, program), -1) {
+		found = append(found, strings.Split(strings.ReplaceAll(match[1], "$", ""), ", "))
+	}
+	return found
+}
+
+// TestTheRuntimeClassHasTheNameOfTheUsersVariable: a pod of a RuntimeClass needs a runtime of its name.
+func TestTheRuntimeClassHasTheNameOfTheUsersVariable(t *testing.T) {
+	for name, values := range map[string]string{
+		"NVIDIA's name":                 "toolkit.env[0].name=CONTAINERD_RUNTIME_CLASS,toolkit.env[0].value=gpus",
+		"our name":                      "env[0].name=NVIDIA_RUNTIME_NAME,env[0].value=gpus",
+		"the variable before the value": "runtime.name=other,env[0].name=DOCKER_RUNTIME_NAME,env[0].value=gpus",
+		"the first name wins":           "env[0].name=DOCKER_RUNTIME_NAME,env[0].value=other,env[1].name=NVIDIA_RUNTIME_NAME,env[1].value=gpus",
+		"the value":                     "runtime.name=gpus",
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := release{chart: "container-toolkit", values: set(t, values)}.render()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out, "\nhandler: gpus\n") || strings.Contains(out, "\nhandler: nvidia\n") || strings.Contains(out, "\nhandler: other\n") {
+				t.Errorf("the chart has no RuntimeClass gpus:\n%s", out)
+			}
+		})
 	}
 }
 

@@ -49,15 +49,31 @@ and an empty list set no variable, so that the config file or the agent's defaul
 {{- toYaml $env -}}
 {{- end -}}
 
+{{- /* The other names of variables that a chart sets. A program reads the first name that is set, and
+NVIDIA's charts and documents use the others. Only names without an effect on the pod are here. */ -}}
+{{- define "outrigger.otherNames" -}}
+CDI_ENABLED: [ENABLE_CDI]
+DCGM_EXPORTER_INTERVAL: [DCGM_EXPORTER_COLLECT_INTERVAL]
+NVIDIA_CDI_HOOK_PATH: [NVIDIA_CTK_PATH]
+NVIDIA_RUNTIME_NAME: [CONTAINERD_RUNTIME_CLASS, DOCKER_RUNTIME_NAME]
+NVIDIA_RUNTIME_SET_AS_DEFAULT: [CONTAINERD_SET_AS_DEFAULT, DOCKER_SET_AS_DEFAULT]
+RUNTIME_CONFIG: [CONTAINERD_CONFIG, DOCKER_CONFIG]
+RUNTIME_ENABLE_CDI: [ENABLE_CDI]
+RUNTIME_SOCKET: [CONTAINERD_SOCKET, DOCKER_SOCKET]
+{{- end -}}
+
 {{- /* The variables of a container. The user's variables replace others of the same name, because
-server-side apply rejects duplicates. Argument: (dict "root" $ "port" its port "hostNetwork" whether
+server-side apply rejects duplicates, and others that are another name of them. Argument: (dict "root" $ "port" its port "hostNetwork" whether
 the pod uses the host's network "more" its own variables "theirs" the user's variables). */ -}}
 {{- define "outrigger.env" -}}
 {{- $taken := list -}}
 {{- range .theirs }}{{ $taken = append $taken .name }}{{ end -}}
+{{- $others := include "outrigger.otherNames" . | fromYaml -}}
 {{- $env := list -}}
-{{- range concat (include "outrigger.podEnv" . | fromYamlArray) .more -}}
-{{- if not (has .name $taken) }}{{ $env = append $env . }}{{ end -}}
+{{- range $variable := concat (include "outrigger.podEnv" . | fromYamlArray) .more -}}
+{{- $free := true -}}
+{{- range concat (list .name) (dig .name list $others) }}{{ if has . $taken }}{{ $free = false }}{{ end }}{{ end -}}
+{{- if $free }}{{ $env = append $env $variable }}{{ end -}}
 {{- end -}}
 {{- concat $env (default list .theirs) | toYaml -}}
 {{- end -}}

@@ -13,8 +13,15 @@ Argument: (dict "root" $ "own" the chart's value "theirs" its path in NVIDIA's o
 {{- include "container-toolkit.setting" (dict "root" . "own" .Values.runtime.engine "theirs" "operator.defaultRuntime" "default" "containerd") -}}
 {{- end -}}
 
+{{- /* The name of the runtime and of its RuntimeClass. A variable of the user
+replaces the value. Of several variables, the last one in this list wins. */ -}}
 {{- define "container-toolkit.runtimeName" -}}
-{{- include "container-toolkit.setting" (dict "root" . "own" .Values.runtime.name "theirs" "operator.runtimeClass" "default" "nvidia") -}}
+{{- $name := include "container-toolkit.setting" (dict "root" . "own" .Values.runtime.name "theirs" "operator.runtimeClass" "default" "nvidia") -}}
+{{- $env := include "container-toolkit.userEnv" . | fromYamlArray -}}
+{{- range $variable := list "DOCKER_RUNTIME_NAME" "CONTAINERD_RUNTIME_CLASS" "NVIDIA_RUNTIME_NAME" -}}
+{{- range $env }}{{ if eq .name $variable }}{{ $name = default $name .value }}{{ end }}{{ end -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}
 
 {{- /* "true" if the agent keeps CDI specs, which is the default. */ -}}
