@@ -36,8 +36,8 @@ func (t target) withoutFlags(d Desired) (Desired, error) {
 	return d, nil
 }
 
-// defaultFlag returns the flag or variable with which the engine got its default runtime, and the
-// name of the runtime. Both are "" if the config file has it.
+// defaultFlag returns the flag or variable that sets the engine's default runtime, and the name of the
+// runtime. Both are "" if only the config file can set it.
 func (t target) defaultFlag() (flag, name string) {
 	if t.process == nil || t.engine == Containerd {
 		return "", ""

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
+	"outrigger.dev/pkg/pace"
 )
 
 // runtimeProgram is the program of the runtime. The programs for single modes have a suffix.
@@ -75,6 +76,8 @@ type Keeper struct {
 	log     *slog.Logger
 	// step is called before each step of a change. Tests stop there.
 	step func(string)
+	// pause waits before a file is read again. It returns false if ctx has ended. Tests replace it.
+	pause func(ctx context.Context) bool
 	// version is the version of an engine whose program is not found. Tests set it.
 	version version
 	// tried identifies the config that the Keeper last made the engine load.
@@ -106,6 +109,7 @@ func New(c Config, log *slog.Logger) (*Keeper, error) {
 		records: c.records(),
 		log:     log,
 		step:    func(string) {},
+		pause:   func(ctx context.Context) bool { return pace.Pause(ctx, writePause) },
 	}, nil
 }
 
@@ -125,7 +129,7 @@ func (k *Keeper) Plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	files, err := k.files(t)
+	files, err := k.written(ctx, t, rec)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -174,7 +178,7 @@ func original(t target, f file, rec *fileRecord) ([]byte, error) {
 		return nil, nil //nolint:nilnil // the file does not exist
 	}
 	if t.engine == Docker {
-		if rec == nil {
+		if rec == nil || blank(f.text) {
 			return f.text, nil
 		}
 		text, err := stripDocker(f.text, rec.Before, rec.Wrote[0])

@@ -18,7 +18,7 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 const packagedPath = "/usr/libexec/crio:/usr/lib/cri-o-runc/sbin"
 
 // findRuntime returns the path of the low-level runtime: the first name that is a program other
-// than this one for which accept returns true, or else the first one.
+// than this one and that accept accepts. If accept rejects all programs, it is the first program.
 func findRuntime(names []string, path string, accept func(file string) bool) (string, error) {
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {
