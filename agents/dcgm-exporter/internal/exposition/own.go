@@ -43,12 +43,17 @@ func (d *deriver) health(g *GPU, top view, instances []entity) {
 	}
 }
 
-// instanceLabels returns the labels of a GPU instance, even if the instance no longer exists.
+// instanceLabels returns the labels of a GPU instance, even if the instance no longer exists, with the
+// names of the container or pod that has it exclusively.
 func (d *deriver) instanceLabels(whole view, instances []entity, id uint32) labels {
 	for _, e := range instances {
-		if e.instance == id {
-			return e.labels
+		if e.instance != id {
+			continue
 		}
+		if owner, alone := soleUser(e.users); alone {
+			return e.labels.with(d.names(owner)...)
+		}
+		return e.labels
 	}
 	return d.identity(entity{gpu: whole.gpu, instance: id})
 }
