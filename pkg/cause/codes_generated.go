@@ -240,6 +240,10 @@ const (
 	DeviceConfig Code = "config"
 	// DeviceExcluded: The config excludes the device, or another agent advertises it.
 	DeviceExcluded Code = "excluded"
+	// DeviceIndex: The config uses an index that named another GPU before the last boot.
+	DeviceIndex Code = "index"
+	// GPUIndexShifted: NVML lists GPUs at other indices, because a GPU has come or gone. Agents use the indices from before until the node reboots.
+	GPUIndexShifted Code = "GPUIndexShifted"
 	// DeviceUnhealthy: Devices became unhealthy.
 	DeviceUnhealthy Code = "DeviceUnhealthy"
 	// DeviceNotOffered: A GPU or MIG device cannot be advertised.
@@ -497,6 +501,10 @@ func (c Code) Row() Row {
 		return Row{c, "device", Fails, "The config requests something that the device does not support.", "correct the config as the Event DeviceNotOffered or the plugin's log says"}
 	case DeviceExcluded:
 		return Row{c, "device", Waits, "The config excludes the device, or another agent advertises it.", "nothing, if this is intended; otherwise correct the config"}
+	case DeviceIndex:
+		return Row{c, "device", Fails, "The config uses an index that named another GPU before the last boot.", "name GPUs by UUID in the config; if the config means the GPUs that the indices name now, remove the file gpu-index in /var/lib/outrigger/index"}
+	case GPUIndexShifted:
+		return Row{c, "device", Starts, "NVML lists GPUs at other indices, because a GPU has come or gone. Agents use the indices from before until the node reboots.", "nothing; programs that ask NVML should use UUIDs"}
 	case DeviceUnhealthy:
 		return Row{c, "device", Fails, "Devices became unhealthy.", "do what the message says: it names the device, the reason and the fix"}
 	case DeviceNotOffered:

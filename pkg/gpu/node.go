@@ -124,20 +124,24 @@ type GPU struct {
 	Fault *Fault `json:"fault,omitempty"`
 }
 
-// Earlier has the meaning of an index before the last boot. A config that uses one of the two indices
-// may mean either GPU.
+// Earlier has the meaning of indices before the last boot. A config that uses one of them may mean
+// either GPU.
 type Earlier struct {
-	// Index named this GPU. It is the index of the GPU if no other index named it.
-	Index int `json:"index"`
+	// Indices are the other indices that named this GPU.
+	Indices []int `json:"indices,omitempty"`
 	// UUID is the GPU that the index of this GPU named. It is this GPU if the index named no other.
 	UUID UUID `json:"uuid"`
 	// File remembers this. Without it, the indices mean what they name now.
 	File string `json:"file,omitempty"`
 }
 
-// String describes the earlier meaning, for logs.
+// String describes the earlier meaning: "its index named GPU-…, and the indices [3] named it".
 func (e Earlier) String() string {
-	return fmt.Sprintf("index %d named it, its index named %s", e.Index, e.UUID)
+	text := "its index named " + string(e.UUID)
+	if len(e.Indices) > 0 {
+		text += fmt.Sprintf(", and the indices %v named it", e.Indices)
+	}
+	return text
 }
 
 // Ambiguous reports whether an index in a config may mean another GPU than it names now.
@@ -146,7 +150,7 @@ func (g *GPU) Ambiguous(index int) bool { return g.Earlier.Ambiguous(index, g.In
 // Ambiguous reports whether an index in a config may mean another GPU than it names now: the GPU of
 // e, with the index now and the UUID id, has the index or had it before the last boot.
 func (e *Earlier) Ambiguous(index, now int, id UUID) bool {
-	return e != nil && (now == index && e.UUID != id || e.Index == index && now != index)
+	return e != nil && (now == index && e.UUID != id || slices.Contains(e.Indices, index))
 }
 
 // Selector returns the name of the GPU for nvidia-smi: its index or, if NVML has another GPU at the

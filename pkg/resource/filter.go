@@ -15,7 +15,12 @@ func (d *derivation) filter(units []*unit) []*unit {
 		// Both are called, so that both record which entries match.
 		_, in := include.match(u)
 		by, out := exclude.match(u)
+		ref := d.ambiguous(u)
 		switch {
+		case ref != "":
+			d.omit(u, cause.DeviceIndex, "the config uses the index %s, and the index of this GPU has changed with a reboot: before, %s:"+
+				" name GPUs by UUID in the config or, if it means the GPUs that the indices name now, remove %s on the node",
+				ref, u.gpu.Earlier, u.gpu.Earlier.File)
 		case out:
 			d.omit(u, cause.DeviceExcluded, "the config excludes %q", by)
 		case len(f.Include) > 0 && !in:
@@ -32,6 +37,24 @@ func (d *derivation) filter(units []*unit) []*unit {
 		d.addNote("exclude %q: no device of this node matches", e)
 	}
 	return kept
+}
+
+// ambiguous returns the first index in the config that may mean the GPU of the unit or another GPU, or
+// "".
+func (d *derivation) ambiguous(u *unit) string {
+	if u.gpu.Earlier == nil {
+		return ""
+	}
+	refs := slices.Concat(d.config.Filter.Include, d.config.Filter.Exclude)
+	for _, s := range d.config.Sharing.Shares {
+		for _, r := range s.Devices.Refs {
+			refs = append(refs, string(r))
+		}
+	}
+	if i := slices.IndexFunc(refs, u.ambiguous); i >= 0 {
+		return refs[i]
+	}
+	return ""
 }
 
 // matcher compares units with the entries of a list, and records which entries matched.

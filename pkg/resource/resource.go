@@ -41,7 +41,13 @@ type Device struct {
 	// colon: "0:1".
 	UUID  gpu.UUID
 	Index string
-	// GPU is the NVML index of the physical GPU.
+	// Shifted is set if NVML has another index for the device, so that programs that ask NVML for
+	// Index get another device.
+	Shifted bool
+	// Reused is set if Index named another device before the last boot. Containers that were made
+	// then may still use the name.
+	Reused bool
+	// GPU is the index of the physical GPU.
 	GPU int
 	// Replicas is the number of times that the device is advertised, at least 1.
 	Replicas int

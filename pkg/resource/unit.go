@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
@@ -129,11 +130,20 @@ func (h hardware) fault() *gpu.Fault {
 // hasName reports whether ref is a name of the unit or of its GPU.
 func (u *unit) hasName(ref string) bool { return ref != "" && slices.Contains(u.refs, ref) }
 
+// ambiguous reports whether ref is an index, "0" or "0:1", that may mean another GPU than it names now.
+func (u *unit) ambiguous(ref string) bool {
+	at, _, _ := strings.Cut(ref, ":")
+	index, err := strconv.Atoi(at)
+	return err == nil && u.gpu.Ambiguous(index)
+}
+
 // device returns the unit as a Device, without its health.
 func (u *unit) device() Device {
 	d := Device{
 		UUID:     u.uuid(),
 		Index:    u.index,
+		Shifted:  u.gpu.Shifted || u.mig != nil && u.mig.Shifted,
+		Reused:   u.gpu.Ambiguous(u.gpu.Index),
 		GPU:      u.gpu.Index,
 		Replicas: max(u.replicas, 1),
 		MPS:      u.mps,

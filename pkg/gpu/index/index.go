@@ -9,6 +9,7 @@
 package index
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -190,26 +191,16 @@ func (p *Pins) remember() {
 }
 
 // with returns a copy of t with the MIG devices of now, and with the indices of now that t does not
-// have and whose GPUs have no index in t.
+// have.
 func (t table) with(now table) table {
 	out := t.clone()
 	for at, s := range now.gpus {
-		if _, has := t.gpus[at]; !has && s.id != "" && !t.names(s.id) {
+		if _, has := t.gpus[at]; !has && s.id != "" {
 			out.gpus[at] = s
 		}
 	}
 	maps.Copy(out.mig, now.clone().mig)
 	return out
-}
-
-// names reports whether an index names the GPU.
-func (t table) names(id gpu.UUID) bool {
-	for _, s := range t.gpus {
-		if s.id == id {
-			return true
-		}
-	}
-	return false
 }
 
 // apply sets the indices of a node. It returns the GPUs that NVML lists at other indices.
@@ -239,19 +230,16 @@ func (p *Pins) earlier(g *gpu.GPU) *gpu.Earlier {
 	if g.UUID == "" {
 		return nil
 	}
-	e := gpu.Earlier{Index: g.Index, UUID: g.UUID}
-	if first := p.first.gpus[g.Index].id; first != "" {
-		e.UUID = first
-	}
+	e := gpu.Earlier{UUID: cmp.Or(p.first.gpus[g.Index].id, g.UUID), File: p.path()}
 	for at, s := range p.first.gpus {
-		if s.id == g.UUID {
-			e.Index = at
+		if s.id == g.UUID && at != g.Index {
+			e.Indices = append(e.Indices, at)
 		}
 	}
-	if e == (gpu.Earlier{Index: g.Index, UUID: g.UUID}) {
+	if e.UUID == g.UUID && len(e.Indices) == 0 {
 		return nil
 	}
-	e.File = p.path()
+	slices.Sort(e.Indices)
 	return &e
 }
 

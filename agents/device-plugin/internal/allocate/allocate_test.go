@@ -244,3 +244,34 @@ func TestAllocateRejectsSeveralReplicas(t *testing.T) {
 		})
 	}
 }
+
+// An index that another program would take for another device is not passed.
+func TestIndicesThatAreNotSafe(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*resource.Device)
+		// live and cdi are the names for NVIDIA's runtime, which asks NVML, and of CDI devices.
+		live, cdi string
+	}{
+		"an index that NVML has too":            {func(*resource.Device) {}, "1", "1"},
+		"an index that is another GPU for NVML": {func(d *resource.Device) { d.Shifted = true }, gpu1, "1"},
+		"an index that named another GPU":       {func(d *resource.Device) { d.Reused = true }, gpu1, gpu1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := resource.Derive(gputest.Node(gputest.A100, 4), health.View{}, config.Config{}).Resources[0]
+			tc.change(&res.Devices[1])
+			for _, list := range []config.ListStrategy{config.ListEnvvar, config.ListVolumeMounts, config.ListCDICRI, config.ListCDIAnnotations} {
+				resp, err := allocate.New(res, allocate.Options{ListStrategies: []config.ListStrategy{list}, IDStrategy: config.IDIndex}).Allocate([]string{gpu1}, token)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, want := protojson.Format(resp), tc.live
+				if list == config.ListCDICRI || list == config.ListCDIAnnotations {
+					want = "gpu=" + tc.cdi
+				}
+				if !strings.Contains(got, want+`"`) || want != gpu1 && want != "gpu="+gpu1 && strings.Contains(got, gpu1) {
+					t.Errorf("%s passes %s, want %s", list, got, want)
+				}
+			}
+		})
+	}
+}

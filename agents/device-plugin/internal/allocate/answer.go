@@ -48,14 +48,14 @@ func (a *Allocator) Allocate(ids []string, token string) (*pluginapi.ContainerAl
 	if err != nil {
 		return nil, err
 	}
-	names := a.names(devices)
+	names, live := a.names(devices, false), a.names(devices, true)
 	resp := &pluginapi.ContainerAllocateResponse{Envs: map[string]string{}}
 	for _, s := range a.opts.ListStrategies {
 		switch s {
 		case config.ListEnvvar:
-			a.envvar(resp, names)
+			a.envvar(resp, live)
 		case config.ListVolumeMounts:
-			resp.Mounts = a.mounts(names)
+			resp.Mounts = a.mounts(live)
 		case config.ListCDICRI:
 			resp.CdiDevices = cdiDevices(a.qualified(names))
 		case config.ListCDIAnnotations:
@@ -109,11 +109,12 @@ func (a *Allocator) lookup(ids []string) ([]resource.Device, error) {
 	return devices, nil
 }
 
-// names returns the names of the devices by the id strategy.
-func (a *Allocator) names(devices []resource.Device) []string {
+// names returns the names of the devices by the id strategy. A device whose index is not safe has its
+// UUID instead. live is set for names that NVIDIA's container runtime looks up in NVML.
+func (a *Allocator) names(devices []resource.Device, live bool) []string {
 	names := make([]string, 0, len(devices))
 	for _, d := range devices {
-		if a.opts.IDStrategy == config.IDIndex {
+		if a.opts.IDStrategy == config.IDIndex && !d.Reused && !(live && d.Shifted) {
 			names = append(names, d.Index)
 		} else {
 			names = append(names, string(d.UUID))

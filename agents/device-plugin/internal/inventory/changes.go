@@ -52,6 +52,25 @@ func unlisted(was, now resource.Set) []resource.Unlisted {
 	return slices.DeleteFunc(slices.Clone(now.Unlisted), func(u resource.Unlisted) bool { return reported[u] })
 }
 
+// shifted returns the devices for which NVML has another index now, and had none before.
+func shifted(was, now resource.Set) []resource.Device {
+	before := map[gpu.UUID]bool{}
+	for _, r := range was.Resources {
+		for _, d := range r.Devices {
+			before[d.UUID] = d.Shifted
+		}
+	}
+	var out []resource.Device
+	for _, r := range now.Resources {
+		for _, d := range r.Devices {
+			if d.Shifted && !before[d.UUID] {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
 // logChanges logs the changes of each resource and device.
 func logChanges(log *slog.Logger, was, now resource.Set) {
 	logResources(log, was, now)

@@ -31,7 +31,7 @@ type Report struct {
 }
 
 // Normal reports whether the Report requires no action.
-func (r Report) Normal() bool { return r.Kind == ReportHealthy }
+func (r Report) Normal() bool { return r.Kind == ReportHealthy || r.Kind == cause.GPUIndexShifted }
 
 // maxNamed is the number of devices that a sentence names. More would leave no room for the
 // reason in a Kubernetes Event.
@@ -76,6 +76,11 @@ func reports(was, now resource.Set) []Report {
 		default:
 			all.add(cause.DeviceUnhealthy, c.resource, c.device)
 		}
+	}
+	for _, d := range shifted(was, now) {
+		d.Health.Reason = "NVML has another index for the device now, because a GPU or MIG device has come or gone;" +
+			" the agents of the node use this index until the node reboots, and programs that ask NVML should use the UUID"
+		all.add(cause.GPUIndexShifted, "", d)
 	}
 	for _, u := range unlisted(was, now) {
 		if u.Kind == cause.DeviceExcluded {

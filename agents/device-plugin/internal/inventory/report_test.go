@@ -113,6 +113,23 @@ func TestOneIncidentIsOneReport(t *testing.T) {
 			[]cause.Code{cause.GPUsNotOffered, inventory.ReportHealthy},
 			"no NVIDIA driver",
 		},
+		"a GPU that NVML lists at another index": {
+			func(r *rig, id gpu.UUID) {
+				n, err := r.source.Snapshot(r.t.Context())
+				if err != nil {
+					r.t.Fatal(err)
+				}
+				moved := *n
+				moved.GPUs = slices.Clone(n.GPUs)
+				moved.GPUs[1].Shifted = true
+				for range 2 {
+					r.source.SetNode(&moved)
+					r.after(time.Minute)
+				}
+			},
+			[]cause.Code{cause.GPUIndexShifted},
+			"the UUID",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

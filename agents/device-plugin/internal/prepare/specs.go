@@ -48,14 +48,33 @@ func (g usedNames) with(c config.Config) usedNames {
 
 // gpus returns the GPUs and MIG devices under the used names.
 func (g usedNames) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
+	return cdi.Devices(gpus, c, g.namers()...)
+}
+
+func (g usedNames) namers() []cdi.Namer {
 	var names []cdi.Namer
 	if g.ids[config.IDIndex] {
-		names = append(names, cdi.ByIndex)
+		names = append(names, g.index)
 	}
-	if len(g.ids) > len(names) {
+	if g.uuids() {
 		names = append(names, cdi.ByUUID)
 	}
-	return cdi.Devices(gpus, c, names...)
+	return names
+}
+
+func (g usedNames) uuids() bool { return len(g.ids) > 1 || !g.ids[config.IDIndex] }
+
+// index names a device by its index. Containers from before the last boot may use the name of another
+// device, so a device whose index named another one then has its UUID as its name.
+func (g usedNames) index(of *gpu.GPU, m *gpu.MIGDevice) string {
+	switch {
+	case !of.Ambiguous(of.Index):
+		return cdi.ByIndex(of, m)
+	case g.uuids():
+		return ""
+	default:
+		return cdi.ByUUID(of, m)
+	}
 }
 
 // devices returns the existing CDI devices of a class of optional hardware.

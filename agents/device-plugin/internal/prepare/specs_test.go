@@ -269,3 +269,18 @@ func BenchmarkOutdated(b *testing.B) {
 		}
 	}
 }
+
+// A container from before the last boot may use the index of another GPU.
+func TestIndicesFromBeforeTheLastBoot(t *testing.T) {
+	r := newRig(t)
+	n := gputest.Partition(gputest.Node(gputest.A100, 2), 1, "3g.20gb")
+	n.GPUs[1].Earlier = &gpu.Earlier{UUID: "GPU-before"}
+	r.caps(n)
+	r.prepare(n, r.config(byIndex))
+	r.resolve("by index", "gpu=all", "gpu=0", "gpu="+id(1), mig(n, 1, 0))
+	r.prepare(n, r.config())
+	r.resolve("by index and UUID", "gpu=all", "gpu=0", "gpu="+id(0), "gpu="+id(1), mig(n, 1, 0))
+	n.GPUs[1].Earlier = nil
+	r.prepare(n, r.config(byIndex))
+	r.resolve("after the indices were accepted", "gpu=all", "gpu=0", "gpu=1", "gpu=1:0", "gpu="+id(0), "gpu="+id(1), mig(n, 1, 0))
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,6 +149,32 @@ func (o Observed) summary(chain []Link) string {
 	}
 	if len(broken) > 0 {
 		parts = append(parts, "not usable: "+join(broken)+"; "+fixKernel)
+	}
+	if moved := shifted(o.Node); moved != "" {
+		parts = append(parts, moved)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// shifted says which GPUs NVML has at other indices than the agents of the node use, and which indices
+// named other GPUs before the last boot. It is empty if there are none.
+func shifted(n *gpu.Node) string {
+	var moved, renamed []string
+	for i := 0; n != nil && i < len(n.GPUs); i++ {
+		g := &n.GPUs[i]
+		if g.Shifted {
+			moved = append(moved, strconv.Itoa(g.Index))
+		}
+		if g.Earlier != nil {
+			renamed = append(renamed, strconv.Itoa(g.Index))
+		}
+	}
+	var parts []string
+	if len(moved) > 0 {
+		parts = append(parts, "NVML has other indices for these GPUs until the node reboots: "+strings.Join(moved, ", "))
+	}
+	if len(renamed) > 0 {
+		parts = append(parts, "the indices of these GPUs have changed with a reboot: "+strings.Join(renamed, ", "))
 	}
 	return strings.Join(parts, "; ")
 }

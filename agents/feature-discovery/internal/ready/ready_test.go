@@ -111,7 +111,15 @@ func causes() map[string]observation {
 	wordy.GPUs[0].Fault = &gpu.Fault{Op: "nvmlDeviceGetName", Reason: strings.Repeat("long ", 200)}
 	upgraded := node(8, 0)
 	upgraded.Driver.Version = "590.10"
+	moved, rebooted := node(4, 0), node(4, 0)
+	moved.GPUs = moved.GPUs[1:]
+	for i := range moved.GPUs {
+		moved.GPUs[i].Shifted = true
+	}
+	rebooted.GPUs[1].Earlier = &gpu.Earlier{Indices: []int{0}, UUID: "GPU-before"}
 	return map[string]observation{
+		"a GPU has left the bus":                         {observed: all(moved), status: ready.True, reason: ready.GPUsReady},
+		"indices have changed with a reboot":             {observed: all(rebooted), status: ready.True, reason: ready.GPUsReady},
 		"all links hold":                                 {observed: all(node(8, 0)), status: ready.True, reason: ready.GPUsReady},
 		"one GPU":                                        {observed: all(node(1, 0)), chain: []ready.Link{ready.Driver}, status: ready.True, reason: ready.GPUsReady},
 		"a chain without the driver":                     {observed: all(nil), chain: []ready.Link{ready.Toolkit, ready.Plugin}, status: ready.True, reason: ready.GPUsReady},

@@ -49,7 +49,7 @@ func (c Config) Select(name string, gpus []mig.GPU) (Selection, error) {
 	}
 	var errs []error
 	for _, item := range items {
-		errs = append(errs, item.checkIndices(gpus))
+		errs = append(errs, item.checkIndices(gpus), item.checkReboot(gpus))
 	}
 	s := Selection{Want: map[gpu.UUID]mig.Desired{}}
 	for _, g := range gpus {
@@ -152,6 +152,21 @@ func (i Item) checkIndices(gpus []mig.GPU) error {
 		return nil
 	}
 	return fmt.Errorf("%s: the node has no GPU %s: it has %s", i.name(), strings.Join(missing, ", "), products(gpus))
+}
+
+// checkReboot returns an error for indices that named other GPUs before the last boot.
+func (i Item) checkReboot(gpus []mig.GPU) error {
+	var errs []error
+	for _, index := range i.GPUs {
+		for _, g := range gpus {
+			if e := g.Earlier; e.Ambiguous(index, g.Index, g.UUID) {
+				errs = append(errs, fmt.Errorf("%s: it selects index %d, and indices have changed with a reboot: GPU %d is %s now; before, %s:"+
+					" check devices and device-filter and, if they mean the GPUs that the indices name now, remove %s on the node",
+					i.name(), index, g.Index, g.UUID, e, e.File))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // name returns the name of an item for errors.

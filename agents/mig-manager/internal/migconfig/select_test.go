@@ -2,6 +2,8 @@ package migconfig_test
 
 import (
 	"errors"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -132,5 +134,37 @@ func TestSelectRejects(t *testing.T) {
 	_, err := read(t, "  - {devices: all, mig-enabled: false}\n").Select("y", nil)
 	if want := `selected mig-config not present: "y": must be x`; !errors.Is(err, migconfig.ErrNoEntry) || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// A GPU is not divided by an index that named another GPU before the last boot.
+func TestSelectAfterAReboot(t *testing.T) {
+	data, err := os.ReadFile("testdata/index/mig-devices-0.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := migconfig.Read("config.yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(index int, id gpu.UUID, earlier *gpu.Earlier) mig.GPU {
+		return mig.GPU{Index: index, UUID: id, Capable: true, Earlier: earlier}
+	}
+	for name, tc := range map[string]struct {
+		gpus []mig.GPU
+		err  string
+	}{
+		"the same GPU":                        {[]mig.GPU{at(0, "GPU-a", nil), at(1, "GPU-b", nil)}, ""},
+		"other indices have changed":          {[]mig.GPU{at(0, "GPU-a", nil), at(1, "GPU-b", &gpu.Earlier{UUID: "GPU-c"})}, ""},
+		"another GPU has the index":           {[]mig.GPU{at(0, "GPU-a", &gpu.Earlier{UUID: "GPU-b", File: "/file"})}, "GPU 0 is GPU-a now; before, its index named GPU-b"},
+		"the GPU has another index":           {[]mig.GPU{at(0, "GPU-a", nil), at(1, "GPU-b", &gpu.Earlier{Indices: []int{0}, UUID: "GPU-b"})}, "it selects index 0"},
+		"the GPU has gone while the node ran": {[]mig.GPU{at(1, "GPU-b", nil)}, "the node has no GPU 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := c.Select("first", tc.gpus)
+			if tc.err == "" && (err != nil || len(s.Want) != 1) || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				t.Errorf("Select() = %v, %v, want an error with %q", s.Want, err, tc.err)
+			}
+		})
 	}
 }
