@@ -77,7 +77,7 @@ type Options struct {
 
 // Derive returns the users of each device, and the allocated devices that it cannot resolve. A UUID
 // that Node does not have is in both results, because the GPU may be lost but its containers are
-// known.
+// known. It is not in the second result if the resource does not count.
 func Derive(answer *kubelet.ListPodResourcesResponse, o Options) (Map, []Unknown) {
 	users, unknown, _ := derive(all(answer.GetPodResources()), o, math.MaxInt)
 	return users, unknown
@@ -171,15 +171,20 @@ func (d *derivation) device(u User, id string, counts bool) {
 	for _, uuid := range found {
 		d.users[uuid] = append(d.users[uuid], u)
 	}
-	if len(found) > 0 || !counts {
+	if len(found) > 0 {
 		return
 	}
 	if n.uuid != "" {
+		// The MIG device may be destroyed. Its container is known, also if the config names its
+		// resource.
 		uuid := n.uuidText()
 		d.users[uuid] = append(d.users[uuid], u)
 		if d.options.Node == nil {
 			return
 		}
+	}
+	if !counts {
+		return
 	}
 	d.unknown = append(d.unknown, Unknown{User: u, ID: id})
 }

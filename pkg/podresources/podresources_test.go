@@ -82,7 +82,7 @@ func TestDeriveResolvesEachFormOfAnID(t *testing.T) {
 		"a resource of any name":              {resource: "example.com/h200", id: whole, want: []gpu.UUID{whole}},
 		"a shared resource of any name":       {resource: "example.com/h200", id: mig1 + "::4", want: []gpu.UUID{mig1}, replica: "4"},
 		"an old MIG device of any name":       {resource: "example.com/h200", id: "MIG-" + cut + "/1/0", want: []gpu.UUID{mig1}},
-		"any name, of no GPU here":            {resource: "example.com/h200", id: other},
+		"any name, of no GPU here":            {resource: "example.com/h200", id: other, want: []gpu.UUID{other}},
 		"any name, an id of a minor":          {resource: "example.com/nic", id: "nvidia0"},
 		"a resource of the user":              {resource: "example.com/part", id: "nvidia0", more: []string{"example.com/part"}, want: []gpu.UUID{whole}},
 		"a resource of the user, shared":      {resource: "example.com/part.shared", id: "nvidia0", more: []string{"example.com/part"}, want: []gpu.UUID{whole}},

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"time"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -15,6 +16,9 @@ const (
 	keyGPU   = "GPU_"
 	keyMIG   = "MIG_"
 	keyFloor = "MIG_UNUSED_BELOW_"
+	// keyChanging has the time until which devices with looseMark are loose.
+	keyChanging = "MIG_CHANGING_UNTIL_"
+	looseMark   = "@loose"
 )
 
 // values returns the table as the lines of a file:
@@ -30,6 +34,12 @@ func (t table) values() map[string]string {
 		suffix := strings.ReplaceAll(string(id), "-", "_")
 		for at, m := range in.byIndex {
 			out[keyMIG+strconv.Itoa(at)+"_"+suffix] = string(m)
+			if in.loose[m] {
+				out[keyMIG+strconv.Itoa(at)+"_"+suffix] += looseMark
+			}
+		}
+		if len(in.loose) > 0 {
+			out[keyChanging+suffix] = in.changing.UTC().Format(time.RFC3339)
 		}
 		if in.floor > 0 {
 			out[keyFloor+suffix] = strconv.Itoa(in.floor)
@@ -49,19 +59,25 @@ func parse(values map[string]string) (table, error) {
 	return t, nil
 }
 
-func (t *table) parse(key, value string) error {
+func (t *table) parse(key, value string) (err error) {
 	if suffix, ok := strings.CutPrefix(key, keyFloor); ok {
-		id := gpu.UUID(strings.ReplaceAll(suffix, "_", "-"))
-		floor, err := number(value)
-		in := t.instances(id)
-		in.floor = floor
-		t.mig[id] = in
+		in := t.instances(parentOf(suffix))
+		in.floor, err = number(value)
+		return err
+	}
+	if suffix, ok := strings.CutPrefix(key, keyChanging); ok {
+		in := t.instances(parentOf(suffix))
+		in.changing, err = time.Parse(time.RFC3339, value)
 		return err
 	}
 	if suffix, ok := strings.CutPrefix(key, keyMIG); ok {
 		index, suffix, _ := strings.Cut(suffix, "_")
+		in := t.instances(parentOf(suffix))
+		id, loose := strings.CutSuffix(value, looseMark)
 		at, err := number(index)
-		t.instances(gpu.UUID(strings.ReplaceAll(suffix, "_", "-"))).byIndex[at] = gpu.UUID(value)
+		if in.byIndex[at] = gpu.UUID(id); loose {
+			in.loose[gpu.UUID(id)] = true
+		}
 		return err
 	}
 	index, ok := strings.CutPrefix(key, keyGPU)
@@ -77,10 +93,13 @@ func (t *table) parse(key, value string) error {
 	return err
 }
 
+// parentOf returns the UUID at the end of a key.
+func parentOf(suffix string) gpu.UUID { return gpu.UUID(strings.ReplaceAll(suffix, "_", "-")) }
+
 // instances returns the entry of a GPU, which it adds.
-func (t *table) instances(id gpu.UUID) instances {
-	if _, ok := t.mig[id]; !ok {
-		t.mig[id] = instances{byIndex: map[int]gpu.UUID{}}
+func (t *table) instances(id gpu.UUID) *instances {
+	if t.mig[id] == nil {
+		t.mig[id] = &instances{byIndex: map[int]gpu.UUID{}, loose: map[gpu.UUID]bool{}}
 	}
 	return t.mig[id]
 }
@@ -98,9 +117,13 @@ func (t table) equal(o table) bool { return maps.Equal(t.values(), o.values()) }
 
 // clone returns a copy that shares nothing with t.
 func (t table) clone() table {
-	out := table{gpus: maps.Clone(t.gpus), mig: map[gpu.UUID]instances{}}
+	out := newTable()
+	maps.Copy(out.gpus, t.gpus)
 	for id, in := range t.mig {
-		out.mig[id] = instances{byIndex: maps.Clone(in.byIndex), floor: in.floor}
+		to := out.instances(id)
+		maps.Copy(to.byIndex, in.byIndex)
+		maps.Copy(to.loose, in.loose)
+		to.floor, to.changing = in.floor, in.changing
 	}
 	return out
 }

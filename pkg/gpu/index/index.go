@@ -19,10 +19,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
 )
+
+// changeLimit is the time that a change of MIG devices may take, with resets of GPUs.
+const changeLimit = 10 * time.Minute
 
 // DefaultDir is the usual Config.Dir.
 const DefaultDir = "/var/lib/outrigger/index"
@@ -103,15 +107,23 @@ func (p *Pins) Index(id gpu.UUID) (index int, known bool) {
 }
 
 // Release frees the indices of MIG devices that no working GPU of n has any more and for which held
-// returns false: no pod and no claim has them. Only an agent that knows all pods and claims may call
-// it.
-func (p *Pins) Release(n *gpu.Node, held func(gpu.UUID) bool) {
+// returns false: no pod and no claim has them. The MIG devices of the GPUs in changing are about to
+// change: the next listing that lacks some of their devices frees the indices of these too, if held
+// returns false for them now. Only an agent that knows all pods and claims may call Release.
+func (p *Pins) Release(n *gpu.Node, held func(gpu.UUID) bool, changing ...gpu.UUID) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.change(func(t *table) { t.release(n, held) })
+	p.change(func(t *table) {
+		t.release(n, held)
+		for _, id := range changing {
+			if g := n.ByUUID(id); g != nil {
+				t.loosen(g, held, time.Now().Add(changeLimit))
+			}
+		}
+	})
 	p.remember()
 }
 
@@ -200,6 +212,9 @@ func (t table) with(now table) table {
 		}
 	}
 	maps.Copy(out.mig, now.clone().mig)
+	for _, in := range out.mig {
+		clear(in.loose)
+	}
 	return out
 }
 

@@ -88,12 +88,30 @@ func TestMIGDevicesKeepTheirIndices(t *testing.T) {
 	h.want("the same devices are created again", "0=a 1=b 1:6=x* 1:4=w*", h.agent())
 }
 
+// A change of MIG devices that were not held frees their indices. It frees them once.
+func TestAChangeOfMIGDevicesFreesTheirIndices(t *testing.T) {
+	h := newHost(t, "a")
+	divide := func(devices string) {
+		h.list("a")
+		h.divide("a", devices)
+	}
+	divide("xyz")
+	manager, plugin := h.agent(), h.agent()
+	h.see(plugin)
+	manager.Release(h.node(), func(id gpu.UUID) bool { return id == "MIG-y" }, "GPU-a")
+	h.want("before the change", "0=a 0:0=x 0:1=y 0:2=z", plugin)
+	divide("uvz")
+	h.want("after it; a container held y", "0=a 0:0=u 0:3=v* 0:2=z", plugin)
+	divide("uvw")
+	h.want("after another change", "0=a 0:0=u 0:3=v* 0:4=w*", plugin)
+}
+
 // The file stays small on a node whose MIG devices change all the time.
 func TestManyMIGDevices(t *testing.T) {
-	h := newHost(t, strings.Repeat("a", 1)+"bcdefghijklmnop")
+	h := newHost(t, "abcdefghijklmnop")
 	agent := h.agent()
 	used := map[string]gpu.UUID{}
-	for i := range 200 {
+	for i := range 60 {
 		h.list("abcdefghijklmnop")
 		for g := range h.bus {
 			h.bus[g].MIG = &gpu.MIG{Enabled: true, Devices: []gpu.MIGDevice{{UUID: gpu.UUID(fmt.Sprintf("MIG-00000000-0000-4000-8000-%06x%06x", g, i))}}}

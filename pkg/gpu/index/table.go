@@ -2,6 +2,7 @@ package index
 
 import (
 	"slices"
+	"time"
 
 	"outrigger.dev/pkg/gpu"
 )
@@ -17,19 +18,22 @@ type slot struct {
 }
 
 // instances are the MIG devices of a GPU by index. They include devices that were destroyed, whose
-// indices are not free. No new device gets an index below floor.
+// indices are not free. No new device gets an index below floor. Until changing, the first listing
+// without some of the devices in loose frees the indices of these.
 type instances struct {
-	byIndex map[int]gpu.UUID
-	floor   int
+	byIndex  map[int]gpu.UUID
+	floor    int
+	loose    map[gpu.UUID]bool
+	changing time.Time
 }
 
 // table maps indices to GPUs and MIG devices. An entry of a GPU never changes and is never removed.
 type table struct {
 	gpus map[int]slot
-	mig  map[gpu.UUID]instances
+	mig  map[gpu.UUID]*instances
 }
 
-func newTable() table { return table{gpus: map[int]slot{}, mig: map[gpu.UUID]instances{}} }
+func newTable() table { return table{gpus: map[int]slot{}, mig: map[gpu.UUID]*instances{}} }
 
 // pinned are the indices of the GPUs of a node, and of the MIG devices of each GPU, in their order.
 type pinned struct {
@@ -146,10 +150,8 @@ func (t *table) pinMIG(g *gpu.GPU) []int {
 	if g.MIG == nil || g.UUID == "" {
 		return nil
 	}
-	in := t.mig[g.UUID]
-	if in.byIndex == nil {
-		in.byIndex = map[int]gpu.UUID{}
-	}
+	in := t.instances(g.UUID)
+	in.free(g.MIG.Devices)
 	out := make([]int, len(g.MIG.Devices))
 	used := map[int]bool{}
 	var later []int
@@ -173,15 +175,12 @@ func (t *table) pinMIG(g *gpu.GPU) []int {
 		}
 	}
 	if len(in.byIndex) > mostMIG {
-		in = in.shorten(g.MIG.Devices)
-	}
-	if len(in.byIndex) > 0 || in.floor > 0 {
-		t.mig[g.UUID] = in
+		in.shorten(g.MIG.Devices)
 	}
 	return out
 }
 
-func (in instances) find(id gpu.UUID) (at int, known bool) {
+func (in *instances) find(id gpu.UUID) (at int, known bool) {
 	for i, of := range in.byIndex {
 		if of == id && id != "" {
 			return i, true
@@ -190,36 +189,64 @@ func (in instances) find(id gpu.UUID) (at int, known bool) {
 	return 0, false
 }
 
-func (in instances) taken(at int) bool {
+func (in *instances) taken(at int) bool {
 	_, used := in.byIndex[at]
 	return used || at < in.floor
 }
 
 // shorten forgets devices that were destroyed, and keeps their indices from being used again.
-func (in instances) shorten(existing []gpu.MIGDevice) instances {
-	out := instances{byIndex: map[int]gpu.UUID{}}
-	for i, id := range in.byIndex {
-		if out.floor = max(out.floor, i+1); has(existing, id) {
-			out.byIndex[i] = id
+func (in *instances) shorten(existing []gpu.MIGDevice) {
+	for at, id := range in.byIndex {
+		if in.floor = max(in.floor, at+1); !has(existing, id) {
+			delete(in.byIndex, at)
 		}
 	}
-	return out
 }
 
 func has(devices []gpu.MIGDevice, id gpu.UUID) bool {
 	return slices.ContainsFunc(devices, func(d gpu.MIGDevice) bool { return d.UUID == id })
 }
 
+// free frees the indices of loose devices that do not exist any more. The devices that are left are
+// not loose then.
+func (in *instances) free(existing []gpu.MIGDevice) {
+	changed := false
+	for at, id := range in.byIndex {
+		if in.loose[id] && !has(existing, id) {
+			changed = true
+			if time.Now().Before(in.changing) {
+				delete(in.byIndex, at)
+			}
+		}
+	}
+	if changed {
+		clear(in.loose)
+	}
+}
+
+// loosen lets the next change of the MIG devices of a GPU free the indices of devices that nobody
+// holds.
+func (t *table) loosen(g *gpu.GPU, held func(gpu.UUID) bool, until time.Time) {
+	in := t.instances(g.UUID)
+	in.loose, in.changing = map[gpu.UUID]bool{}, until
+	for _, id := range in.byIndex {
+		if !held(id) {
+			in.loose[id] = true
+		}
+	}
+}
+
 // release frees the indices of MIG devices that do not exist any more and that nobody holds.
 func (t *table) release(n *gpu.Node, held func(gpu.UUID) bool) {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if g.Fault != nil || g.MIG == nil {
+		in := t.mig[g.UUID]
+		if g.Fault != nil || g.MIG == nil || in == nil {
 			continue
 		}
-		for at, id := range t.mig[g.UUID].byIndex {
+		for at, id := range in.byIndex {
 			if !has(g.MIG.Devices, id) && !held(id) {
-				delete(t.mig[g.UUID].byIndex, at)
+				delete(in.byIndex, at)
 			}
 		}
 	}

@@ -103,7 +103,7 @@ func (r *running) config() (_ manager.Config, err error) {
 	if r.kubelet, err = podresources.New(podresources.Config{Socket: s.kubeletSocket}); err != nil {
 		return manager.Config{}, cmdline.Usagef("flag --pod-resources-kubelet-socket: %s", err)
 	}
-	containers := &users.Finder{Source: r.source, Kubelet: r.kubelet, Client: r.api.Client}
+	containers := &users.Finder{Source: r.source, Kubelet: r.kubelet, Pins: r.driver.Pins(), Client: r.api.Client}
 	processes := apply.Processes{Root: procowner.Root{PodLogs: s.podLogs}, Driver: s.host.ProcRoot}
 	applier, err := s.applier(r.driver, session, apply.Config{Processes: processes, Containers: containers.Held, Log: r.log})
 	if err != nil {

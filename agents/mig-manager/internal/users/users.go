@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/mig"
 	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/kube/eviction"
@@ -26,6 +27,8 @@ type Finder struct {
 	// Source reads the UUIDs of MIG devices. The kubelet identifies MIG devices by UUID.
 	Source  gpu.Source
 	Kubelet *podresources.Client
+	// Pins has the indices of MIG devices. It may be nil.
+	Pins *index.Pins
 	// Client reads whether pods have ended, because the kubelet also lists ended pods. It needs the
 	// verb get on pods.
 	Client *kube.Client
@@ -46,6 +49,7 @@ func (f *Finder) Held(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.H
 	if err != nil {
 		return nil, fmt.Errorf("find the users of the GPUs: %w", err)
 	}
+	f.release(node, gpus)
 	f.forgetOldPods()
 	out := map[gpu.UUID][]mig.Holder{}
 	for _, of := range gpus {
@@ -59,6 +63,21 @@ func (f *Finder) Held(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.H
 		}
 	}
 	return out, nil
+}
+
+// release frees the indices of destroyed MIG devices that no container has, according to the kubelet,
+// also for the change of GPUs that the caller plans. It frees none if the kubelet lists a device or a
+// claim that it cannot identify.
+func (f *Finder) release(node *gpu.Node, gpus []mig.GPU) {
+	all := f.Kubelet.Last()
+	if len(all.Unknown) > 0 {
+		return
+	}
+	var changing []gpu.UUID
+	for _, g := range gpus {
+		changing = append(changing, g.UUID)
+	}
+	f.Pins.Release(node, func(id gpu.UUID) bool { return len(all.Map[id]) > 0 }, changing...)
 }
 
 // Stays reports whether a pod comes back after an eviction.
