@@ -24,7 +24,7 @@ type Features struct {
 // feature is one of the feature flags of NVIDIA's container toolkit.
 type feature struct {
 	set func(*Features)
-	// void is why the flag has no effect, empty if it has an effect.
+	// void is the reason why the flag has no effect, empty if it has an effect.
 	void string
 }
 

@@ -108,7 +108,7 @@ type Stamp struct {
 // Fact is the content and the state of a fact for a reader.
 type Fact struct {
 	State State
-	// Reason is why State is not Valid.
+	// Reason is the reason why State is not Valid.
 	Reason string
 	// Stamp is zero if the writer of the file does not write stamps.
 	Stamp Stamp

@@ -21,7 +21,7 @@ import (
 func (d Dir) Watch(ctx context.Context, deliver func(map[Name]Fact)) error {
 	var last map[Name]Fact
 	_ = d.changes(d.folder()).wait(ctx, func() bool {
-		// Reflection, because a fact has a map.
+		// Reflection is necessary, because a fact has a map.
 		if facts := d.readAll(); !reflect.DeepEqual(facts, last) {
 			last = facts
 			deliver(maps.Clone(facts))

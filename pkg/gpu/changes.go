@@ -41,7 +41,8 @@ func Changes(from, to *Node) []Event {
 
 // onlyMIG reports whether the MIG state is the only difference of a GPU.
 func onlyMIG(was, is *GPU) bool {
-	// Reflection here and below, because a GPU is a tree. A new field needs no code here.
+	// Reflection is necessary here and below, because a GPU is a tree. A new field needs no code
+	// here.
 	if was.MIG == nil || is.MIG == nil || reflect.DeepEqual(was.MIG, is.MIG) {
 		return false
 	}

@@ -167,7 +167,8 @@ func (w *Writer) compare(desired Desired) (again, noted bool) {
 	if w.tried == nil {
 		return false, false
 	}
-	// Reflection, because the desired state has maps and pointers. A new field needs no code here.
+	// Reflection is necessary, because the desired state has maps and pointers. A new field needs
+	// no code here.
 	if reflect.DeepEqual(*w.tried, desired) {
 		return true, false
 	}

@@ -23,7 +23,7 @@ type Registration struct {
 	At      time.Time
 }
 
-// Update is a list of devices that a plugin sent. At is when the kubelet received it.
+// Update is a list of devices that a plugin sent. At is the time when the kubelet received it.
 type Update struct {
 	Resource string
 	Devices  []*pluginapi.Device

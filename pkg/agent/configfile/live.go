@@ -77,7 +77,7 @@ type Live[T any] struct {
 	loop  *reconcile.Loop
 	label atomic.Pointer[string]
 	to    Follower[T]
-	// last is the config in effect. rejected is why a newer config is not in effect.
+	// last is the config in effect. rejected is the reason why a newer config is not in effect.
 	last     T
 	rejected reconcile.Status
 }
@@ -210,7 +210,8 @@ func (l *Live[T]) update(ctx context.Context) (reconcile.Result, error) {
 		}
 		return reconcile.Result{}, nil
 	}
-	// Reflection, because each agent has a different type of config, with slices and maps.
+	// Reflection is necessary, because each agent has a different type of config, with slices and
+	// maps.
 	if l.rejected.Err() == nil && reflect.DeepEqual(l.last, next) {
 		return reconcile.Result{}, nil
 	}

@@ -26,7 +26,7 @@ type Metrics struct {
 	rejected *prometheus.Desc
 
 	mu sync.Mutex
-	// reason is why the newest config is not in effect, or empty if it is.
+	// reason is the reason why the newest config is not in effect, or empty if it is.
 	reason string
 }
 

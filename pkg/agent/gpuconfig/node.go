@@ -130,7 +130,7 @@ func (a *Adopted) Run(ctx context.Context, to configfile.Follower[config.Config]
 	last := a.Config
 	g.Go(func() error {
 		return a.dir.WatchFiles(ctx, func() {
-			// Reflection here and below, because a config has slices of slices.
+			// Reflection is necessary here and below, because a config has slices of slices.
 			if next := a.adopt(last); !reflect.DeepEqual(last, next) {
 				last = next
 				to.Configure(next)

@@ -60,8 +60,8 @@ func (s *Session) initError(lib *library, err error) error {
 	return fmt.Errorf("%w: %s (%w)", gpu.ErrNoDriver, fix, err)
 }
 
-// initFix returns the fix for an error of nvmlInit, or "" if no fix is known. denied is why this
-// process cannot open the control node, or nil if it can.
+// initFix returns the fix for an error of nvmlInit, or "" if no fix is known. denied is the reason
+// why this process cannot open the control node, or nil if it can.
 func (s *Session) initFix(ret gonvml.Return, denied error) string {
 	switch {
 	case ret == gonvml.ERROR_NO_PERMISSION:

@@ -63,7 +63,7 @@ type Observation[D, P any] struct {
 	Prepared P
 	// Linked is set if Node has its links, as far as they can be read (see Link).
 	Linked bool
-	// Err is why the GPUs cannot be used as Node shows them.
+	// Err is the reason why the GPUs cannot be used as Node shows them.
 	Err error
 }
 

@@ -86,7 +86,7 @@ func (o *Observer[D, P]) waitAfterSuccess(ctx context.Context, incomplete <-chan
 		}
 		was := *o.done
 		obs := o.prepare(was, o.cfg.Preparer.Scan(was.Desired))
-		// Reflection, because each agent has a different type of preparation.
+		// Reflection is necessary, because each agent has a different type of preparation.
 		if obs.Err != nil || !reflect.DeepEqual(was.Prepared, obs.Prepared) {
 			o.renewed = &obs
 			return true

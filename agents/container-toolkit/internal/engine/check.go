@@ -126,7 +126,7 @@ func isZero(v any) bool {
 	if v == nil {
 		return true
 	}
-	// Reflection, because a value of a document can have any type.
+	// Reflection is necessary, because a value of a document can have any type.
 	r := reflect.ValueOf(v)
 	return r.IsZero() || (r.Kind() == reflect.Slice || r.Kind() == reflect.Map) && r.Len() == 0
 }

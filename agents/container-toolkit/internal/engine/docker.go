@@ -86,7 +86,7 @@ func equalJSON(raw string, value any) bool {
 // sameJSON reports whether two documents have the same value.
 func sameJSON(a, b []byte) bool {
 	var x, y any
-	// Reflection, because a document has values of any type.
+	// Reflection is necessary, because a document has values of any type.
 	return json.Unmarshal(bytes.TrimPrefix(a, bom()), &x) == nil && json.Unmarshal(bytes.TrimPrefix(b, bom()), &y) == nil &&
 		reflect.DeepEqual(x, y)
 }

@@ -32,7 +32,7 @@ type record struct {
 	DropIn string `json:"dropIn,omitempty"`
 	// Files are in the order of writing.
 	Files []fileRecord `json:"files"`
-	// Written is when the files were last written.
+	// Written is the time when the files were last written.
 	Written moment `json:"written"`
 }
 

@@ -114,7 +114,7 @@ func clone(m map[string]any) map[string]any {
 // sameTOML reports whether two documents have the same values.
 func sameTOML(a, b []byte) bool {
 	var x, y map[string]any
-	// Reflection, because a document has values of any type.
+	// Reflection is necessary, because a document has values of any type.
 	return toml.Unmarshal(a, &x) == nil && toml.Unmarshal(b, &y) == nil && len(x) == len(y) && (len(x) == 0 || reflect.DeepEqual(x, y))
 }
 

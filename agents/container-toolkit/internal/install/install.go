@@ -37,7 +37,7 @@ type Installer struct {
 	content *Content
 	// seen has the stamps of the installed files after the last Install.
 	seen map[string]stamp
-	// due is when the next old version must be removed; zero if there is none.
+	// due is the time when the next old version must be removed; zero if there is none.
 	due time.Time
 	// before is applier.before.
 	before func(change string) error

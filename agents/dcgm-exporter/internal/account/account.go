@@ -70,7 +70,7 @@ type device struct {
 
 type account struct {
 	exposition.Account
-	// leftAt is when the container was first seen without the device.
+	// leftAt is the time when the container was first seen without the device.
 	leftAt time.Time
 }
 

@@ -105,7 +105,8 @@ type GPU struct {
 	Findings []health.Finding
 	// XIDs are the errors that the driver has reported, in the order of their codes.
 	XIDs []XID
-	// LastXID is the code of the last error, or 0 for none. LastXIDAt is when it was reported.
+	// LastXID is the code of the last error, or 0 for none. LastXIDAt is the time when it was
+	// reported.
 	LastXID   uint64
 	LastXIDAt time.Time
 	// Clocks has the reasons that held down the clocks.

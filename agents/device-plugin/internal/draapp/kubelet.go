@@ -30,7 +30,7 @@ type kubelet struct {
 	loop      *reconcile.Loop
 	// failed is the fatal error of the library's background work.
 	failed reconcile.Status
-	// notReady is why the plugin is not ready.
+	// notReady is the reason why the plugin is not ready.
 	notReady *reconcile.Status
 	// fact is dra-ready. It is published while the plugin is ready.
 	fact *contract.Keeper

@@ -54,7 +54,7 @@ type keeper struct {
 	// desired is the daemon to start next, and daemon the last one that was started.
 	// Supervisor.mu guards both.
 	desired, daemon Daemon
-	// status is why the daemon does not answer.
+	// status is the reason why the daemon does not answer.
 	status *reconcile.Status
 	stop   context.CancelFunc
 	done   chan struct{}

@@ -51,7 +51,7 @@ type Plugin struct {
 	cfg  Config
 	log  *slog.Logger
 	loop *reconcile.Loop
-	// ready is why the plugin is not ready. It changes before Config.Ready is called.
+	// ready is the reason why the plugin is not ready. It changes before Config.Ready is called.
 	ready *reconcile.Status
 	// linked is closed once the servers have all links of the GPUs that could be read.
 	// markLinked closes it.

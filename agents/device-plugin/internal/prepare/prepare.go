@@ -107,7 +107,7 @@ type scanned struct {
 	extras driverroot.Extras
 	// options has the hook and the features of the CDI specs.
 	options cdi.Options
-	// err is why CDI specs cannot be written.
+	// err is the reason why CDI specs cannot be written.
 	err error
 }
 

@@ -28,7 +28,7 @@ type Toolkit struct {
 type hook struct {
 	// path is its path on the host, or "" if there is none.
 	path string
-	// problem is why a hook is not used, or "".
+	// problem is the reason why a hook is not used, or "".
 	problem string
 }
 

@@ -62,7 +62,7 @@ type keeper struct {
 	renames int
 	// taken is set while another plugin has a socket at this path.
 	taken bool
-	// troubleSince is when the present error began, and logged is the last warning.
+	// troubleSince is the time when the present error began, and logged is the last warning.
 	troubleSince time.Time
 	logged       reconcile.Status
 	serving      sync.WaitGroup

@@ -47,7 +47,7 @@ type registration struct {
 	accepted time.Time
 	grace    time.Duration
 	// streams has the open streams that got a list, with the number of their newest list.
-	// ended is when such a stream last ended.
+	// ended is the time when such a stream last ended.
 	streams map[*stream]uint64
 	ended   time.Time
 	// over is closed to end the open streams.

@@ -17,7 +17,7 @@ const grace = 5 * time.Minute
 // state is the last observed state of the license of a GPU.
 type state struct {
 	Product
-	// since is when the license was first missing; zero while the GPU is licensed.
+	// since is the time when the license was first missing; zero while the GPU is licensed.
 	since time.Time
 	// reported is set if an Event has reported the missing license.
 	reported bool

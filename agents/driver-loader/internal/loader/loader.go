@@ -97,7 +97,7 @@ type Loader struct {
 	// checked is the driver that was checked last, and drivers the value of recordDrivers.
 	checked Driver
 	drivers string
-	// importFailed is why the driver of this process could not be imported.
+	// importFailed is the reason why the driver of this process could not be imported.
 	importFailed *cause.Cause
 	// forget is set to try a failed driver again.
 	forget bool

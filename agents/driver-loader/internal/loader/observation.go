@@ -71,8 +71,8 @@ func (a Driver) ID() string {
 type Change struct {
 	From Driver `json:"from"`
 	To   Driver `json:"to"`
-	// Failed is why To does not work. The loader then loads From again, and keeps it until another
-	// driver is desired or a user asks to try again.
+	// Failed is the reason why To does not work. The loader then loads From again, and keeps it
+	// until another driver is desired or a user asks to try again.
 	Failed *cause.Cause `json:"failed,omitempty"`
 }
 

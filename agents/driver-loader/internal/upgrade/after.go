@@ -19,7 +19,7 @@ func Begin(j Journal, a Action) Journal {
 
 // Result is the result of an action.
 type Result struct {
-	// Failed is why the action failed; nil if it succeeded.
+	// Failed is the reason why the action failed; nil if it succeeded.
 	Failed *cause.Cause
 	At     time.Time
 }

@@ -36,7 +36,7 @@ type Journal struct {
 	// WasCordoned is set if the node was already cordoned. It is for other tools. CordonedAnnotation
 	// decides whether this agent uncordons the node.
 	WasCordoned bool `json:"wasCordoned,omitempty"`
-	// Cause is why the last upgrade failed, or why the upgrade waits.
+	// Cause is the reason why the last upgrade failed, or why the upgrade waits.
 	Cause *cause.Cause `json:"cause,omitempty"`
 }
 

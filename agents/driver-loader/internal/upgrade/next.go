@@ -57,7 +57,7 @@ type Action struct {
 	Kind Kind
 	// To is the new state of a Move.
 	To State
-	// Cause is why a Wait waits, or why a Move goes to a failed state.
+	// Cause is the reason why a Wait waits, or why a Move goes to a failed state.
 	Cause *cause.Cause
 }
 

@@ -22,7 +22,7 @@ const (
 type Waiting struct {
 	// Halted lists the failed nodes, by driver, if they halt the upgrades of others.
 	Halted map[string][]string `json:"halted,omitempty"`
-	// For is why other nodes wait.
+	// For is the reason why other nodes wait.
 	For string `json:"for,omitempty"`
 }
 

@@ -70,7 +70,7 @@ type Presence struct {
 	// does not run.
 	group *errgroup.Group
 	stop  func()
-	// goneSince is when the last GPU disappeared, zero while there is a GPU.
+	// goneSince is the time when the last GPU disappeared, zero while there is a GPU.
 	goneSince time.Time
 	// removed is set once the labels are removed from the Node.
 	removed bool

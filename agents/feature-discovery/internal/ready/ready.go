@@ -19,9 +19,9 @@ type Observed struct {
 	Node *gpu.Node
 	// Health is the health of the GPUs of Node.
 	Health health.View
-	// Err is why the last refresh failed. If another agent has claimed NVML, or the source was
-	// just closed, the driver was not asked, and Node is still valid. Any other error is an
-	// answer of the driver, and means that the link does not hold, even if Node is set.
+	// Err is the reason why the last refresh failed. If another agent has claimed NVML, or the
+	// source was just closed, the driver was not asked, and Node is still valid. Any other error is
+	// an answer of the driver, and means that the link does not hold, even if Node is set.
 	Err error
 	// Hang is set while the driver hangs.
 	Hang error

@@ -81,7 +81,7 @@ func (e *HoldersUnknown) Unwrap() error { return e.Err }
 type RebootError struct {
 	GPU   gpu.UUID
 	Index int
-	// Reason is why a reset was not sufficient.
+	// Reason is the reason why a reset was not sufficient.
 	Reason string
 }
 

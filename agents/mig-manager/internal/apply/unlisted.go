@@ -16,7 +16,8 @@ type InTheWay struct {
 	// GPU is the name of the GPU for nvidia-smi.
 	GPU      string
 	Unlisted []mig.Unlisted
-	// Err is why the desired devices do not fit together with them, nil for a change of the mode.
+	// Err is the reason why the desired devices do not fit together with them, nil for a change of
+	// the mode.
 	Err error
 }
 

@@ -19,13 +19,15 @@ type Observation struct {
 	Settled string
 	// Failed is the config of the last published state Failed, or "".
 	Failed string
-	// Driver is why the GPUs cannot be read.
+	// Driver is the reason why the GPUs cannot be read.
 	Driver error
 	// Reloaded is set if the driver was loaded again since the fact mig-ready was written.
 	Reloaded bool
-	// Refused is why the config is not possible: no config has the name, or it does not fit the GPUs.
+	// Refused is the reason why the config is not possible: no config has the name, or it does not
+	// fit the GPUs.
 	Refused error
-	// Lacking is why the config is not possible on some GPUs, such as a GPU that does not answer.
+	// Lacking is the reason why the config is not possible on some GPUs, such as a GPU that does
+	// not answer.
 	Lacking error
 	// Request is the request for the config, and Plan the plan for Request.
 	Request apply.Request
@@ -99,13 +101,13 @@ func describeUser(h mig.Holder) string {
 
 // Attempt is the last attempt to make a change. Without one, it is zero.
 type Attempt struct {
-	// Err is why the attempt failed.
+	// Err is the reason why the attempt failed.
 	Err error
 	// Users are the users that only the attempt found.
 	Users []mig.Holder
 	// Reboot is set if only a reboot of the host completes the change.
 	Reboot bool
-	// Refused is why the host could not be told to reboot.
+	// Refused is the reason why the host could not be told to reboot.
 	Refused error
 	// Rebooting is set if the host was told to reboot, Overdue if it has not rebooted within
 	// rebootLimit, and Rebooted after the reboot.

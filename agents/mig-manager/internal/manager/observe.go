@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// errStarting is why a manager is not ready before the first observation.
+// errStarting is the reason why a manager is not ready before the first observation.
 var errStarting = errors.New("the agent has not observed the node yet")
 
 // observe observes the node.

@@ -88,7 +88,8 @@ func orderedNames(all, user Config) []string {
 type file struct {
 	Config
 	path string
-	// text is the content when the file was last read, and rejected is why its configs cannot be used.
+	// text is the content when the file was last read, and rejected is the reason why its configs
+	// cannot be used.
 	text     []byte
 	rejected reconcile.Status
 }
