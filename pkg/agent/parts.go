@@ -51,10 +51,10 @@ type Owner interface {
 	Gone(ctx context.Context) bool
 }
 
-// withdrawLimit bounds the time after the end of all parts. In this time, an agent asks whether its
-// owner is gone, and withdraws its labels, conditions and files. It is long, because API servers and
-// nodes are busy while a release is uninstalled, and only the agent removes them. The charts give a
-// pod whose agent withdraws something a grace period of 30 s, or of App.StopLimit and 30 s.
+// withdrawLimit limits the time after the end of all parts. In this time, an agent asks whether its
+// owner is gone, and withdraws its labels, conditions and files. It is long, because API servers
+// and nodes are busy while a release is uninstalled, and only the agent removes them. The charts
+// give a pod whose agent withdraws something a grace period of 30 s, or of App.StopLimit and 30 s.
 const withdrawLimit = 20 * time.Second
 
 // runParts runs the parts of an agent until ctx ends, one of them fails, or all have returned. Then

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// probeLimit bounds a probe. The limit of the kubelet is lower.
+	// probeLimit is the time limit of a probe. The kubelet's time limit is lower.
 	probeLimit = 10 * time.Second
 	// maxProbe is the number of bytes of an answer that are read.
 	maxProbe = 64 << 10

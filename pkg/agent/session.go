@@ -24,8 +24,8 @@ import (
 	"outrigger.dev/pkg/version"
 )
 
-// stopLimit bounds the time between the signal to stop and the end of all parts, unless the App
-// sets another limit. It also bounds the time of the exit after that.
+// stopLimit limits the time between the signal to stop and the end of all parts, unless the App
+// sets another limit. It also limits the time of the exit after that.
 const stopLimit = 1800 * time.Millisecond
 
 // session is one run of an App.

@@ -11,7 +11,7 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// maxSpec is the most bytes that are read of a file, because the file may not be a spec.
+// maxSpec is the most bytes that are read of a file, because the file might not be a spec.
 const maxSpec = 4 << 20
 
 // yamlKind matches the line with the kind in a spec that is written as YAML in block style, as

@@ -7,9 +7,9 @@ import (
 	"outrigger.dev/pkg/config/strict"
 )
 
-// MaxReplicas bounds the replicas of a device. Kubelets do not accept more, because the list of the
-// devices of a resource is one message of at most 4 MiB, about 63,000 entries. The device plugin
-// shortens the list until it fits.
+// MaxReplicas is the largest number of replicas of a device. Kubelets do not accept more, because
+// the list of the devices of a resource is one message of at most 4 MiB, about 63,000 entries. The
+// device plugin shortens the list until it fits.
 const (
 	MaxReplicas     = 100_000
 	tooManyReplicas = "the kubelet accepts about 63000 devices in a list, so fewer replicas are advertised"

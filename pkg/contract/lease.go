@@ -93,8 +93,8 @@ func (l *Lease) claimPath() string { return l.path + ".claim" }
 // Share takes a share of the lease. It does not block: while there is a claim, it returns
 // ErrClaimed. Without a run root, it returns ErrNoRunRoot and a share that is invisible to claimers
 // until Keep has found a run root. The caller may use NVML in this case. The same applies to a
-// process that may not read the file of the lease, which belongs to root. The error then also wraps
-// fs.ErrPermission.
+// process that has no permission to read the file of the lease, which belongs to root. The error
+// then also wraps fs.ErrPermission.
 func (l *Lease) Share() (*Share, error) {
 	s := &Share{lease: l}
 	err := s.acquire()

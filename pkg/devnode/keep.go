@@ -25,7 +25,8 @@ func Keep(cfg Config) (Plan, error) {
 	return plan, errors.Join(err, plan.Apply())
 }
 
-// Left returns an error with the nodes that Keep may not make (see the function Left).
+// Left returns an error with the missing or wrong nodes that Keep must not make, because the driver
+// forbids it (see the function Left).
 func (cfg Config) Left() error {
 	driver := Driver(cfg.Proc)
 	// Keep returns these errors.

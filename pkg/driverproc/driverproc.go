@@ -50,9 +50,11 @@ func (r Root) Version() (string, error) {
 }
 
 const (
-	// maxText bounds a file about one object. The driver writes less than 1 KiB.
+	// maxText is the largest size of a file about one object, in bytes. The driver writes less than
+	// 1 KiB.
 	maxText = 64 << 10
-	// maxMinors bounds mig-minors. The driver writes about 3 KiB for each GPU.
+	// maxMinors is the largest size of mig-minors, in bytes. The driver writes about 3 KiB for each
+	// GPU.
 	maxMinors = 4 << 20
 )
 

@@ -75,8 +75,8 @@ func (d devRoot) node(name string) (DeviceNode, bool) {
 	return n, true
 }
 
-// folder returns the path of dev itself (".") or of a folder in it, and whether it exists. dev may
-// be a symbolic link, but a folder in it may not.
+// folder returns the path of dev itself (".") or of a folder in it, and whether it exists. dev can
+// be a symbolic link, but a folder in it cannot.
 func (d devRoot) folder(name string) (string, bool) {
 	// If the path ends in ".", Lstat follows a link at dev.
 	p := d.dev + "/" + name

@@ -135,8 +135,8 @@ func (r *Root) Changing() []string {
 	return paths
 }
 
-// CtrPathOf converts a path of the host to the path for this process. It returns false for a
-// path outside the driver root, which this process may not see.
+// CtrPathOf converts a path of the host to the path for this process. It returns false for a path
+// outside the driver root, which this process might not see.
 func (r *Root) CtrPathOf(hostPath string) (string, bool) {
 	rel, ok := relativeTo(r.host, hostPath)
 	if !ok {

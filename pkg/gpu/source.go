@@ -7,8 +7,8 @@ import (
 )
 
 // ErrNoDriver is returned by a Source while it cannot reach the node's driver: the library is
-// missing, the kernel module is not loaded, or the process may not open the device nodes. The
-// wrapping error has the reason.
+// missing, the kernel module is not loaded, or the process has no permission to open the device
+// nodes. The wrapping error has the reason.
 var ErrNoDriver = errors.New("no NVIDIA driver")
 
 // ErrDriverChanged is returned, together with ErrNoDriver, after the node's driver was replaced by

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Status says whether a device may be allocated, with the reason if it may not.
+// Status says whether a device may be allocated. If not, it has the reason.
 type Status struct {
 	Healthy bool
 	// Kind and Reason are empty for a healthy device.

@@ -126,8 +126,8 @@ func (w *Watcher) Next(ctx context.Context) error {
 	}
 }
 
-// maxBatch bounds the events that count as one change, so that a process that writes without pause
-// cannot hide other changes or the end of ctx.
+// maxBatch is the largest number of events that count as one change, so that a process that writes
+// without pause cannot hide other changes or the end of ctx.
 const maxBatch = 1024
 
 // handle applies ev, and all further events that are ready, to the targets.

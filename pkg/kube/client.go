@@ -29,11 +29,11 @@ var ErrNotInCluster = errors.New("this process does not run in a pod")
 const ServiceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 const (
-	// answerLimit bounds a request and its answer, except a watch.
+	// answerLimit is the time limit of a request and its answer. It does not apply to a watch.
 	answerLimit = 30 * time.Second
-	// connectLimit bounds a connection attempt. client-go pings a connection that is silent for 30
-	// s and waits 15 s for the answer. A watch therefore notices a dead or hanging API server
-	// within 45 s, and reports it within a minute.
+	// connectLimit is the time limit of a connection attempt. client-go pings a connection that is
+	// silent for 30 s and waits 15 s for the answer. A watch therefore notices a dead or hanging
+	// API server within 45 s, and reports it within a minute.
 	connectLimit = 10 * time.Second
 	// The rate limit only protects the API server from an unexpected loop.
 	requestsPerSecond = 20

@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// maxValue bounds the size of one answer or of one event of a watch. It is far above
-// the size of any object: etcd accepts 1.5 MiB by default. client-go has no limit.
+// maxValue is the largest size of one answer, or of one event of a watch, in bytes.
+// It is far above the size of any object: etcd accepts 1.5 MiB by default. client-go
+// has no limit.
 const maxValue = 4 << 20
 
-// limiter bounds answers. For a watch, the reader bounds each event instead.
+// limiter limits the size of answers, except of watches. The reader of a watch limits the size of
+// each event.
 type limiter struct{ next http.RoundTripper }
 
 // RoundTrip sends a request.

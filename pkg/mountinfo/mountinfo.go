@@ -17,8 +17,8 @@ import (
 // separate mount namespace.
 const Self = "/proc/thread-self/mountinfo"
 
-// maxSize bounds a file. The kernel's limit of mounts in a namespace is 100,000 (fs.mount-max), and
-// a mount takes about 200 bytes.
+// maxSize is the largest size of a file, in bytes. The kernel's limit of mounts in a namespace is
+// 100,000 (fs.mount-max), and a mount takes about 200 bytes.
 const maxSize = 64 << 20
 
 // Mount is a line of a mountinfo file (proc_pid_mountinfo(5)).

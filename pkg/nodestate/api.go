@@ -110,7 +110,7 @@ func (s server) patch(ctx context.Context, ops []kube.Operation) (Node, error) {
 	return n, err
 }
 
-// taintTries bounds the attempts to remove a taint while others change the list.
+// taintTries is the largest number of attempts to remove a taint while others change the list.
 const taintTries = 5
 
 // removeTaint removes the taint with this key and effect, and any value, from the Node. It writes

@@ -39,7 +39,7 @@ type Config struct {
 	// Socket is the path of the PodResources API's socket for this process. If empty,
 	// it is the constant Socket.
 	Socket string
-	// Timeout bounds a refresh. If 0, it is 2 s.
+	// Timeout is the time limit of a refresh. If 0, it is 2 s.
 	Timeout time.Duration
 	// Most is the size of the largest accepted answer, in bytes. If 0, it is 16 MiB.
 	Most int

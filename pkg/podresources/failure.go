@@ -20,7 +20,7 @@ type Class string
 const (
 	// ClassMissing means that no process listens on the socket.
 	ClassMissing Class = "missing"
-	// ClassDenied means that this process may not connect to the socket.
+	// ClassDenied means that this process has no permission to connect to the socket.
 	ClassDenied Class = "denied"
 	// ClassTimeout means that the kubelet does not answer, or not completely, in time.
 	ClassTimeout Class = "timeout"

@@ -34,7 +34,7 @@ func (m Managers) Include(manager string) bool {
 }
 
 // Others returns up to maxOthers objects in a namespace that were not created by the orchestrator,
-// by an agent or by Kubernetes itself. It skips kinds that this account may not list.
+// by an agent or by Kubernetes itself. It skips kinds that this account has no permission to list.
 func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, error) {
 	lists, err := c.discovery.ServerPreferredResources()
 	// An aggregated API that is down, such as the metrics API, is skipped.
@@ -74,7 +74,8 @@ func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, err
 
 // isForeign reports whether an object was created by a program other than m, the orchestrator and
 // Kubernetes. Objects with an owner do not count, because they are deleted with the owner. A pod
-// counts even if it has an owner, because this account may not see the owner's kind.
+// counts even if it has an owner, because this account might have no permission to see the owner's
+// kind.
 func (m Managers) isForeign(kind string, o metav1.Object) bool {
 	owner := metav1.GetControllerOf(o)
 	switch {

@@ -93,7 +93,7 @@ type Check struct {
 	DaemonSets []string
 	// Nodes is the number of nodes that the check runs on: "1", "10%" or "all".
 	Nodes string
-	// Timeout bounds one pod, from its creation.
+	// Timeout is the time limit of one pod, from its creation.
 	Timeout time.Duration
 	// Revision changes if the check has to be repeated. It is derived from the objects of the
 	// stages up to this one, and from Policy.Validate.

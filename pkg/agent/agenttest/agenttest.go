@@ -26,7 +26,7 @@ func Main(m *testing.M, main func()) {
 	goleak.VerifyTestMain(m)
 }
 
-// limit bounds every wait of a test.
+// limit is the time limit of every wait of a test.
 const limit = 5 * time.Minute
 
 // Deadline returns a context that limits a wait of a test to one minute.

@@ -13,8 +13,8 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// askLimit bounds the requests whether the DaemonSet is gone. The agent needs the rest of its time
-// to withdraw.
+// askLimit is the time limit for asking the API server whether the DaemonSet is gone. The agent
+// needs the rest of its time to withdraw.
 const askLimit = 10 * time.Second
 
 // Owner is the DaemonSet that owns the agent's pod. The agent withdraws its published state only

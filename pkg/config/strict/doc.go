@@ -26,8 +26,9 @@ const (
 	maxText = 400
 )
 
-// maxValues bounds the values of a document. Aliases can expand a short document
-// into a huge one; a config of 112 MIG devices has a few hundred values.
+// maxValues is the largest number of values in a document. Aliases can expand a
+// short document into a huge one; a config of 112 MIG devices has a few hundred
+// values.
 const maxValues = 50_000
 
 // Error is one error in a document.

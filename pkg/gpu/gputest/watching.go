@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// patience bounds the time of any expected event.
+	// patience is the time limit for any expected event.
 	patience = 5 * time.Minute
-	// promptly bounds the time for the end of a watch.
+	// promptly is the time limit for the end of a watch.
 	promptly = 20 * time.Second
 )
 

@@ -43,7 +43,7 @@ type user struct {
 // was initialized.
 func (n *Span) Present() []string { return n.present }
 
-// Proc returns the host's /proc, where the kernel driver shows values that NVML may not report.
+// Proc returns the host's /proc, where the kernel driver shows values that NVML might not report.
 func (n *Span) Proc() driverproc.Root { return n.session.cfg.Proc }
 
 // Stale reports whether GPUs were added or removed since NVML was initialized. NVML

@@ -21,7 +21,7 @@ import (
 	"outrigger.dev/pkg/kube"
 )
 
-// limit bounds the start, on a busy machine.
+// limit is the time limit for the start, on a busy machine.
 const limit = 5 * time.Minute
 
 // poll is the time between two checks whether the server has started.

@@ -147,7 +147,8 @@ func (b *Blocked) Error() string { return b.Text }
 
 // Evict asks the API server to evict a pod that the caller has read. It does not wait for the end
 // of the pod. It returns nil if the pod no longer exists, even if another pod has its name, because
-// that pod may be on another node. If the pod may not be evicted now, the error is a *Blocked.
+// that pod may be on another node. If the API server does not permit the eviction now, the error is
+// a *Blocked.
 func Evict(ctx context.Context, c *kube.Client, p *Pod) error {
 	of := kube.Object{API: "v1", Resource: "pods", Namespace: p.Namespace, Name: p.Name, Subresource: "eviction"}
 	err := c.Create(ctx, of, map[string]any{

@@ -62,7 +62,7 @@ func (n *Node) repair() error {
 	if err := n.remove([]step{{tops: strays}}); err != nil {
 		return err
 	}
-	// A program that changed MIG instances may not have seen the node's folders.
+	// A program that changed MIG instances might not have seen the node's folders.
 	return n.state.ShowInstances()
 }
 

@@ -16,8 +16,8 @@ type reader struct {
 }
 
 // optionalOf returns the value that NVML has written, unless err is set. The value is unknown if
-// the device does not support it, if the caller may not read it, or if the library lacks the
-// function. The reader keeps any other error.
+// the device does not support it, if the caller has no permission to read it, or if the library
+// lacks the function. The reader keeps any other error.
 func optionalOf[T any](r *reader, value T, err error) optional[T] {
 	if err == nil {
 		return some(value)

@@ -109,7 +109,7 @@ func (e *Exporter) addGPU(ctx context.Context, g gpu.GPU, seen time.Time) {
 		e.gpus[g.UUID] = d
 	}
 	if g.Fault != nil && d.gpu.Name != "" {
-		// A faulty GPU may not report these values, so keep the previous ones.
+		// A faulty GPU might not report these values, so keep the previous ones.
 		g.Name, g.PCI, g.MIG = d.gpu.Name, d.gpu.PCI, d.gpu.MIG
 	}
 	d.gpu, d.seen, d.lost = g, seen, false

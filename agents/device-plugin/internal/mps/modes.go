@@ -57,7 +57,7 @@ type modesFile struct {
 
 const modesVersion = "v1"
 
-// maxModes bounds the file. A GPU takes less than 100 bytes.
+// maxModes is the largest size of the file, in bytes. A GPU takes less than 100 bytes.
 const maxModes = 1 << 20
 
 // newModes returns modes with the recorded changes of an earlier process.

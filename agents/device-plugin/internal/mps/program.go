@@ -22,7 +22,7 @@ const (
 	smiName     = "nvidia-smi"
 )
 
-// commandLimit bounds a command to a daemon and a call of nvidia-smi.
+// commandLimit is the time limit for a command to a daemon, and for a call of nvidia-smi.
 const commandLimit = 10 * time.Second
 
 // quitLimit is how long a daemon may take to quit. The daemon waits for its clients, and they

@@ -49,7 +49,8 @@ func (p *pluginFact) recordCurrent() {
 }
 
 // awaitReady waits until the plugin has written the fact again after recordCurrent. It accepts an
-// unchanged fact after staleLimit, because the plugin may not notice that the driver was replaced.
+// unchanged fact after staleLimit, because the plugin might not notice that the driver was
+// replaced.
 func (p *pluginFact) awaitReady(ctx context.Context) error {
 	for left := staleLimit; ; left -= staleInterval {
 		_, err := p.dir.Wait(ctx, contract.PluginReady, func(f contract.Fact) {

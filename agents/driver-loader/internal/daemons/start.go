@@ -57,8 +57,9 @@ func (s *Supervisor) start(ctx context.Context, d Daemon) error {
 	if err != nil {
 		return err
 	}
-	// Not a pipe, because the daemon keeps its output open and must not be waited for. Not in the
-	// folder for temporary files, because an image may not have one.
+	// The output goes to a file. A pipe would not work: the daemon keeps its output open, and the
+	// agent would wait for its end. The file is next to the PID file, because an image might not
+	// have a folder for temporary files.
 	log, err := os.CreateTemp(filepath.Dir(filepath.Join(s.pidDir(d), d.PIDFile)), "start-*.log")
 	if err != nil {
 		return err

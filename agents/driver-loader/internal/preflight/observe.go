@@ -31,7 +31,7 @@ func Observe(ctx context.Context, l *loader.Loader, cfg loader.Config, o loader.
 	return f
 }
 
-// free returns the number of free bytes for a folder, which may not exist yet.
+// free returns the number of free bytes for a folder, which might not exist yet.
 func free(dir string) (uint64, error) {
 	for {
 		var s unix.Statfs_t

@@ -41,7 +41,7 @@ const (
 	running  event = "running"
 	evicting event = "evicting"
 	gone     event = "gone"
-	// blocked: the pod may not be evicted at the moment.
+	// blocked: the API server does not permit the eviction at the moment.
 	blocked event = "blocked"
 	// left: the pod stays, and does not prevent the upgrade. refused: it stays, and prevents the upgrade.
 	left    event = "left"
@@ -131,8 +131,8 @@ func (c *clearing) await(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// evict evicts the pods that it finds, and returns their number. More pods may appear that were bound
-// to the node before the cordon. If one of the pods may not be evicted, it evicts none.
+// evict evicts the pods that it finds, and returns their number. More pods may appear that were
+// bound to the node before the cordon. If one of the pods must not be evicted, it evicts none.
 func (c *clearing) evict(ctx context.Context) (n int, err error) {
 	there := map[string]bool{}
 	pods, err := c.choose(ctx, there)

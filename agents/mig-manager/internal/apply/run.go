@@ -259,8 +259,8 @@ func (o *observer) gone(id gpu.UUID) bool {
 	return !slices.ContainsFunc(o.gpus, func(g mig.GPU) bool { return g.UUID == id || g.UUID == "" })
 }
 
-// checkVisible returns an error if NVML may not list all GPUs of the node for this process, as in a
-// container with some of the GPUs.
+// checkVisible returns an error if it is possible that NVML does not list all GPUs of the node for
+// this process, as in a container with some of the GPUs.
 func (o *observer) checkVisible() error {
 	devices, err := pci.Scan(o.cfg.Sys)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // endLimit is the time limit of requests at the end of Run.
 const endLimit = 10 * time.Second
 
-// uncordonAtEnd uncordons the node if this agent has cordoned it, because the agent may not start
+// uncordonAtEnd uncordons the node if this agent has cordoned it, because the agent might not start
 // again. If it does, it cordons the node again. Before a reboot, the node stays cordoned, because
 // new pods would prevent the change after it.
 func (m *Manager) uncordonAtEnd(ctx context.Context) {

@@ -20,7 +20,7 @@ func (v *View) unlisted(k *entry) error {
 	proc := v.span.Proc()
 	is, err := proc.GPU(k.gpu.PCI.BusID)
 	if err != nil || is.Minor == driverproc.NoMinor {
-		return nil //nolint:nilerr // a container may not see the folder: NVML's list is all there is
+		return nil //nolint:nilerr // a container might not see the folder: then only NVML's list is known
 	}
 	for _, id := range proc.GPUInstances(is.Minor) {
 		if slices.ContainsFunc(k.gpu.Layout, func(i mig.Instance) bool { return i.ID == id }) {

@@ -10,7 +10,8 @@ import (
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-// most bounds the search for kinds of GPU instances.
+// most is the number of profile numbers that are tried. It is above the number of any known
+// profile.
 const most = 64
 
 // Profile is a kind of GPU instance.

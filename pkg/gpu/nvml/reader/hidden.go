@@ -37,7 +37,7 @@ func (v *view) hiddenIDs() []string {
 // hiddenGPU is a GPU whose device node this process may not use.
 type hiddenGPU struct{ busID, node string }
 
-// hiddenGPUs returns the GPUs whose device nodes this process may not use, with the reasons. NVML does
+// hiddenGPUs returns the GPUs whose device nodes this process has no permission to use, with the reasons. NVML does
 // not show them, although the kernel driver has them. The result omits GPUs that NVML does
 // not show for other reasons.
 func hiddenGPUs(proc driverproc.Root, present []string, node *gpu.Node) (hidden []hiddenGPU, reasons []string) {

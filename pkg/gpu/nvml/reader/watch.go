@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// restEvery is the time that a watch waits for an event if no change is expected. It then checks
-	// for changes that NVML does not report. An event or the end of the watch ends the wait at
-	// once. If NVML ignores the interrupt, against the promise of nvml.h, restEvery bounds the time
-	// that a claimer of the lease waits.
+	// restEvery is the time that a watch waits for an event if no change is expected. It then
+	// checks for changes that NVML does not report. An event or the end of the watch ends the wait
+	// at once. If NVML ignores the interrupt, against the promise of nvml.h, restEvery limits the
+	// time that a claimer of the lease waits.
 	restEvery = 30 * time.Second
 	// asks is the number of GPUs that a watch asks in turn after each wait. On a node with 8 GPUs,
 	// this makes 10 calls a minute including the waits, and asks each GPU once a minute.
@@ -29,7 +29,7 @@ const (
 	// maxFailures is the number of successive waits that may fail. The pause after the first
 	// failure is a twentieth of probeEvery, and doubles with each one.
 	maxFailures = 6
-	// maxPending bounds the number of events that are taken from an old set.
+	// maxPending is the largest number of events that are taken from an old set.
 	maxPending = 256
 	// wantedEvents are registered if the GPU supports them. Uncorrectable memory errors also cause
 	// XID 48, so their separate event is not needed.
