@@ -16,7 +16,7 @@ import (
 func Logger(c *cli.Context) *slog.Logger {
 	s, _ := c.Context.Value(settingsKey{}).(*settings)
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(s.logLevel)) // the flag has checked it
+	_ = level.UnmarshalText([]byte(s.logLevel)) // the flag has checked the value
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: logAttr}
 	log := slog.New(slog.NewTextHandler(c.App.ErrWriter, opts))
 	if s.logFormat == "json" {

@@ -101,7 +101,7 @@ func links(c *driverroot.Content) []string {
 		for i, name := range l.Names {
 			link(strings.Repeat("../", strings.Count(name, "/"))+target, dir+name)
 			if i == 0 {
-				target = name // the SONAME, if it has one
+				target = name // the SONAME, if the library has one
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func (f sharedFlag) Apply(set *flag.FlagSet) error {
 	return own.Apply(set)
 }
 
-func init() { //nolint:gochecknoinits // it has to precede all command lines
+func init() { //nolint:gochecknoinits // the settings must precede all command lines
 	for _, global := range []*cli.Flag{&cli.HelpFlag, &cli.VersionFlag} {
 		if f, ok := (*global).(*cli.BoolFlag); ok {
 			*global = sharedFlag{f}

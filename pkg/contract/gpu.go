@@ -116,7 +116,7 @@ const lostPause = 100 * time.Millisecond
 // longer claims one of the denied GPUs, or another program has removed or changed the file of a
 // claim. It returns when ctx ends.
 func (c *Claims) Watch(ctx context.Context, changed func()) {
-	_ = c.dir.changes(c.dir.leases()).wait(ctx, func() bool { // it ends with ctx
+	_ = c.dir.changes(c.dir.leases()).wait(ctx, func() bool { // wait ends with ctx
 		free, lost := c.outdated()
 		if free || lost {
 			changed()

@@ -82,7 +82,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) Keep(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	watching.Go(func() { _ = k.dir.WatchFiles(ctx, k.loop.Recheck, k.path) }) // it ends with ctx
+	watching.Go(func() { _ = k.dir.WatchFiles(ctx, k.loop.Recheck, k.path) }) // WatchFiles ends with ctx
 	return k.loop.Run(ctx)
 }
 

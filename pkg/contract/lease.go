@@ -122,7 +122,7 @@ func (l *Lease) open(access int) (*os.File, error) {
 	case err == nil && access == os.O_RDONLY:
 		return f, nil
 	case err == nil:
-		_ = f.Close() // it is a regular file
+		_ = f.Close() // the file was only opened to read
 	case errors.Is(err, fs.ErrPermission):
 		// The process does not run as root, and the folder belongs to root.
 		return nil, fmt.Errorf("%w: %w", ErrNoRunRoot, err)

@@ -26,7 +26,7 @@ func (s *Share) Keep(ctx context.Context) (claim Claim, err error) {
 	l := s.lease
 	err = l.dir.changes(l.dir.leases()).wait(ctx, func() (ok bool) {
 		if claim, ok = s.lease.Claimed(); !ok {
-			_ = s.acquire() // it is tried again after the next change
+			_ = s.acquire() // the next change causes another attempt
 		}
 		return ok
 	})
@@ -68,7 +68,7 @@ func (s *Share) acquire() error {
 		return errors.Join(err, f.Close())
 	}
 	if s.file != nil {
-		_ = unlock(s.file) // it is not at the path any more
+		_ = unlock(s.file) // this file is not at the path any more
 	}
 	s.file = f
 	return nil

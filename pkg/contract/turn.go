@@ -86,7 +86,7 @@ func nextTurn(dir string, n uint64, writer string) (*turn, error) {
 		return nil, errors.Join(os.Remove(turnPath(dir, n)), t.end())
 	}
 	for _, old := range turns {
-		if old < n { // its owner has ended it
+		if old < n { // the owner has ended this turn
 			_ = os.Remove(turnPath(dir, old))
 			_ = hostfs.RemoveLeftovers(turnPath(dir, old))
 		}
@@ -110,7 +110,7 @@ func lastTurn(dir string) (n uint64, owner string, err error) {
 	n = turns[len(turns)-1]
 	f, err := hostfs.Open(turnPath(dir, n))
 	if errors.Is(err, fs.ErrNotExist) {
-		return n, anotherAgent, nil // which has taken the next turn
+		return n, anotherAgent, nil // another agent has taken the next turn
 	}
 	if err != nil {
 		return 0, "", err

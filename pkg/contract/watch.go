@@ -50,7 +50,7 @@ const factPause = time.Second
 // publishes the fact again if another program has removed or changed it, and returns whether it
 // did. WatchFact then waits a second before the next call.
 func (d Dir) WatchFact(ctx context.Context, n Name, check func() (lost bool)) {
-	_ = d.WatchFiles(ctx, func() { // it ends with ctx
+	_ = d.WatchFiles(ctx, func() { // WatchFiles ends with ctx
 		if check() {
 			pace.Pause(ctx, factPause)
 		}

@@ -111,7 +111,7 @@ func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 	case s != wholeGPU() && !g.hasPart(s):
 		return false // the part that the XID hit no longer exists
 	case x.xid == recoveryChanged && g.recovery != gpu.RecoveryUnknown:
-		return false // the snapshot shows what the XID announced
+		return false // the snapshot already shows the state that the XID reported
 	case g.asksForRecovery(rules), !g.lost.IsZero(), needed(g.recovery) && x.end != afterQuiet:
 		return true
 	case x.away:

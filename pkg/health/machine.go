@@ -143,7 +143,7 @@ func (m *Machine) View() View {
 func (m *Machine) Next() (time.Time, bool) {
 	var next time.Time
 	if m.driver != "" || m.hang != "" {
-		return next, false // whoever reported it reports its end
+		return next, false // the reporter of the failure also reports its end
 	}
 	for _, g := range m.gpus {
 		at, ok := g.next(m.rules)

@@ -28,7 +28,8 @@ func (p process) mapped(held map[string]bool) error {
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxFile)
 	for lines.Scan() {
-		// Look at each file once: 7f12-7f13 rw-s 00000000 00:05 123    /dev/nvidia0
+		// A file can have several mappings. Its device and inode (00:05 123 in the line "7f12-7f13
+		// rw-s 00000000 00:05 123 /dev/nvidia0") identify it, so that it is examined once.
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 6 || !strings.HasSuffix(fields[1], "s") || !strings.HasPrefix(fields[5], "/") || seen[fields[3]+" "+fields[4]] {
 			continue

@@ -46,7 +46,7 @@ func EndInotify(in *os.File, watches iter.Seq[int]) {
 	if conn, err := in.SyscallConn(); err == nil {
 		_ = conn.Control(func(fd uintptr) {
 			for wd := range watches {
-				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) // it fails for a file that is gone
+				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) // the call fails if the file is gone
 			}
 		})
 	}

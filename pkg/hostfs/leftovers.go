@@ -50,7 +50,7 @@ func RemoveLeftoversIn(dir string, paths ...string) error {
 func isLeftover(temp string) bool {
 	f, err := Open(temp)
 	if err != nil {
-		return false // it has gone
+		return false // the file is gone
 	}
 	defer f.Close()
 	info, err := f.Stat()

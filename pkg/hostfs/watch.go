@@ -37,7 +37,7 @@ type watching struct {
 }
 
 func (w watching) run(ctx context.Context) {
-	_ = Rewatch(ctx, w.log, w.poll, func(works func()) error { // it ends with ctx
+	_ = Rewatch(ctx, w.log, w.poll, func(works func()) error { // Rewatch ends with ctx
 		err := w.watch(ctx, works)
 		if ctx.Err() == nil {
 			w.changed()

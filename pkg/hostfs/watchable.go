@@ -24,7 +24,7 @@ func Watchable(path string) error {
 func watchable(path, dir string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return nil //nolint:nilerr // it was removed just now; the next round notices it
+		return nil //nolint:nilerr // the file was removed just now; the next round detects this
 	}
 	if st.Type == unix.PROC_SUPER_MAGIC || st.Type == unix.SYSFS_MAGIC {
 		return fmt.Errorf("watch %s: %w: read it when something else reports a change", path, ErrUnwatchable)

@@ -79,7 +79,7 @@ func (w *Watcher) Close() error {
 		if w.fs.Close() != nil {
 			return
 		}
-		for range w.errors { // until it is closed
+		for range w.errors { // discard errors until the channel is closed
 		}
 	})
 	return nil

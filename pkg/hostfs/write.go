@@ -33,7 +33,7 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 // whether it wrote. In both cases it removes the temporary files of killed processes.
 func WriteIfChanged(path string, data []byte, mode fs.FileMode) (bool, error) {
 	if hasContent(path, data, mode) {
-		_ = RemoveLeftovers(path) // what cannot be removed now does no harm
+		_ = RemoveLeftovers(path) // leftovers do no harm
 		return false, nil
 	}
 	if err := WriteFile(path, data, mode); err != nil {
@@ -76,7 +76,7 @@ func ReplaceFrom(dir, path string, mode fs.FileMode) (*Replacement, error) {
 			return nil, fmt.Errorf("write %s: %w", path, err)
 		}
 	}
-	_ = RemoveLeftoversIn(dir, path) // what cannot be removed now does no harm
+	_ = RemoveLeftoversIn(dir, path) // leftovers do no harm
 	f, err := os.CreateTemp(dir, tempPrefix(path)+"*")
 	if err != nil {
 		return nil, writeError(path, err)

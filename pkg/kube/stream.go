@@ -16,7 +16,7 @@ import (
 // each event is limited.
 type stream[T any] struct {
 	*watcher[T]
-	ctx  context.Context //nolint:containedctx // that of the answer
+	ctx  context.Context //nolint:containedctx // the context of the request
 	stop context.CancelCauseFunc
 	body *limitedBody
 	json *json.Decoder

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2" //nolint:depguard // it takes the reflector its log
+	"k8s.io/klog/v2" //nolint:depguard // turns off the log of the reflector
 
 	"outrigger.dev/pkg/pace"
 )

@@ -84,7 +84,7 @@ func (s server) applyCondition(ctx context.Context, c *Condition) (Node, error) 
 		"type": c.Type, "status": c.Status, "lastTransitionTime": since, "lastHeartbeatTime": since,
 	}
 	for key, value := range map[string]string{"reason": c.Reason, "message": c.Message} {
-		if value != "" { // as the API server shows it
+		if value != "" { // the API server omits empty fields too
 			entry[key] = value
 		}
 	}

@@ -85,7 +85,7 @@ func (k *Keeper) step(ctx context.Context) (reconcile.Result, error) {
 		k.published.Store(d)
 	}
 	if k.failed.Set(err) && err == nil {
-		r.After = -1 // what was observed meanwhile has caused no step
+		r.After = -1 // changes during the failure have not caused a step
 	}
 	return r, err
 }

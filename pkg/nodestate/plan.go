@@ -110,7 +110,7 @@ func (c Config) condition(there Node, want Condition) *Condition {
 		if old.Type != want.Type {
 			continue
 		}
-		if old.Status == want.Status && !old.LastTransition.IsZero() { // it is optional in the API
+		if old.Status == want.Status && !old.LastTransition.IsZero() { // the time is optional in the API
 			want.LastTransition = old.LastTransition
 		}
 		if want == old {

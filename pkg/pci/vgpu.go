@@ -29,7 +29,7 @@ const (
 	statusHasList   = 1 << 4
 	listAt          = 0x34
 	vendorSpecific  = 0x09
-	capabilityBytes = 4 // each one begins at a multiple of it
+	capabilityBytes = 4 // each capability begins at a multiple of this number
 )
 
 // The vendor-specific capability of a vGPU begins with ID, next and length. A signature and records
@@ -53,7 +53,7 @@ func readConfig(dir string) []byte {
 	}
 	defer f.Close()
 	buf := make([]byte, configSize)
-	n, _ := io.ReadFull(f, buf) // that it is shorter shows
+	n, _ := io.ReadFull(f, buf) // the length of the result shows a short read
 	return buf[:n]
 }
 

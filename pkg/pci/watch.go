@@ -53,7 +53,7 @@ type watch struct {
 // run calls follow again and again. follow returns why it cannot continue, and calls works after a
 // change was reported.
 func (w watch) run(ctx context.Context, follow func(works func()) error) {
-	_ = hostfs.Rewatch(ctx, w.log, w.poll, func(works func()) error { // it ends with ctx
+	_ = hostfs.Rewatch(ctx, w.log, w.poll, func(works func()) error { // Rewatch ends with ctx
 		err := follow(works)
 		if ctx.Err() == nil {
 			w.changed()
@@ -68,7 +68,7 @@ func (w watch) uevents(ctx context.Context, listen func() (*listener, error), wo
 	if err != nil {
 		return err
 	}
-	defer l.close() //nolint:errcheck // it was only read
+	defer l.close() //nolint:errcheck // the listener only reads
 	for {
 		w.changed()
 		if err := l.next(ctx, w.settle); err != nil {
@@ -115,7 +115,7 @@ func (w watch) folders() []string {
 	folders := []string{w.devices}
 	entries, err := os.ReadDir(w.devices)
 	if err != nil {
-		return folders // the watch also notices when it appears
+		return folders // the watch also reports that the folder appears
 	}
 	for _, e := range entries {
 		// Entries that are links lead to devices of the machine itself, on sysfs.

@@ -8,7 +8,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// devices holds the devices of a node by the parts of their IDs.
+// devices finds the GPUs of a node by the parts of device IDs: UUIDs of GPUs and MIG devices, and
+// minor numbers.
 type devices struct {
 	uuids  map[gpu.UUID]*gpu.GPU
 	minors map[int]*gpu.GPU

@@ -183,7 +183,7 @@ func (l *Loop) wait(ctx context.Context, r Result) (woken bool) {
 			woken = true
 			by(0)
 		case <-recheck:
-			recheck = nil // one counts, however many come before the step
+			recheck = nil // several signals before the step count as one
 			by(l.pause())
 			defer func() { l.rechecked = time.Now() }()
 		case <-timer.C:
@@ -192,7 +192,7 @@ func (l *Loop) wait(ctx context.Context, r Result) (woken bool) {
 	}
 }
 
-// pause returns the time until the step after a call of Recheck.
+// pause returns how long the loop waits after a call of Recheck before it runs the step.
 func (l *Loop) pause() time.Duration {
 	since := time.Since(l.rechecked)
 	if since > recheckQuiet {

@@ -64,4 +64,4 @@ func topologyBytes(d Device) int {
 func fieldBytes(content int) int { return 1 + varintBytes(content) + content }
 
 // varintBytes returns the size of an encoded number that is not negative.
-func varintBytes(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 } //nolint:gosec // as above
+func varintBytes(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 } //nolint:gosec // lengths are not negative

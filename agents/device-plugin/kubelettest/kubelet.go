@@ -114,7 +114,7 @@ func (k *Kubelet) Stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range r.conns {
-		_ = c.Close() // it may have been closed when its stream ended
+		_ = c.Close() // the connection may have been closed when its stream ended
 	}
 	clear(k.endpoints)
 	k.notify()

@@ -156,7 +156,7 @@ func unpack(file, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // it was only read
+	defer root.Close() //nolint:errcheck // the folder was only read
 	for files := tar.NewReader(f); ; {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {

@@ -25,7 +25,7 @@ func Pod(main func()) func() {
 		if dir := os.Getenv(givenDir); dir != "" {
 			if err := mountPod(dir); err != nil {
 				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1) //nolint:forbidigo // it stands for the main of the process
+				os.Exit(1) //nolint:forbidigo // this function replaces main
 			}
 		}
 		main()

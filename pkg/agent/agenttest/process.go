@@ -123,7 +123,7 @@ func (p *Process) terminate() error {
 func (p *Process) Kill() {
 	p.t.Helper()
 	p.Signal(syscall.SIGKILL)
-	_ = p.cmd.Wait() // the error says that it was killed
+	_ = p.cmd.Wait() // the error says that the process was killed
 }
 
 // Said waits until one line of the log contains all parts.

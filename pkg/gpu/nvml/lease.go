@@ -71,7 +71,7 @@ func (s *Session) yield(ctx context.Context, span *Span) {
 	}
 	level := slog.LevelInfo
 	if own := s.claims.Load(); own != nil && *own == claim.Owner {
-		level = slog.LevelDebug // who claims it says what for
+		level = slog.LevelDebug // the claimer logs the reason
 	}
 	s.cfg.Log.Log(ctx, level, "nvml lease claimed, shutting nvml down", "claim", claim.String())
 	s.retire(span, gpu.ErrClosed)

@@ -18,13 +18,13 @@ type Event struct {
 }
 
 // Wait returns the next event. It blocks until there is one, for at most limit, or
-// until the use of NVML ends. If there is no event, the Return of the error is
-// ERROR_TIMEOUT.
+// until the session has to release NVML. If there is no event, the Return of the
+// error is ERROR_TIMEOUT.
 func (s EventSet) Wait(limit time.Duration) (Event, error) {
 	var event Event
 	c := call{wait: limit}
 	if limit > 0 {
-		// The end of the use sends a signal to this thread.
+		// To end the wait early, the session sends a signal to this thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		c.thread = unix.Gettid()

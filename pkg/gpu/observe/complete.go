@@ -90,5 +90,5 @@ func sameGPUs(a, b *gpu.Node) bool {
 func equalExceptLinks(a, b *gpu.Node) bool {
 	x, y := *a, *b
 	x.Links, y.Links = nil, nil
-	return reflect.DeepEqual(&x, &y) // a node is a tree: a new field of it counts without a line here
+	return reflect.DeepEqual(&x, &y) // a node is a tree, and a new field needs no code here
 }

@@ -32,7 +32,7 @@ func (o *Observer[D, P]) watch(ctx context.Context) error {
 		failed := o.begin()
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // ctx has ended it
+			return nil //nolint:nilerr // ctx has ended the watch
 		case errors.Is(err, gpu.ErrDriverChanged):
 			return err
 		case failed:

@@ -99,7 +99,7 @@ func Script(t testing.TB, rc *rest.Config, script string, needs ...string) strin
 // Account returns a folder with the files that the kubelet mounts for a service account.
 func Account(t testing.TB, rc *rest.Config) string {
 	t.Helper()
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(rc.Host, "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:noctx,gosec // it reads the certificate
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(rc.Host, "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:noctx,gosec // the connection only reads the certificate
 	if err != nil {
 		t.Fatal(err)
 	}

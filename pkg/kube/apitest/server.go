@@ -64,7 +64,7 @@ func (s *server) launch(flags []string) error {
 		Host: "https://127.0.0.1:" + port, BearerToken: token,
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
 	}
-	dir, err := os.MkdirTemp("", "apitest-") // the script removes it
+	dir, err := os.MkdirTemp("", "apitest-") // the script removes the folder
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (s *server) launch(flags []string) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	s.cmd = exec.Command("bash", append([]string{"-c", script, program(), port}, flags...)...) //nolint:gosec,noctx // it outlives no test
+	s.cmd = exec.Command("bash", append([]string{"-c", script, program(), port}, flags...)...) //nolint:gosec,noctx // the server ends before its test
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = dir, log, log
 	if s.life, err = s.cmd.StdinPipe(); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *server) ready() error {
 }
 
 func isOK(client *http.Client, url string) bool {
-	resp, err := client.Get(url) //nolint:noctx // it is bounded by the loop
+	resp, err := client.Get(url) //nolint:noctx // the loop limits the time
 	if err != nil {
 		return false
 	}
@@ -161,5 +161,5 @@ func reservePort() (socket int, port string, err error) {
 	if err != nil {
 		return 0, "", err
 	}
-	return socket, strconv.Itoa(at.(*unix.SockaddrInet4).Port), nil //nolint:forcetypeassert // as it was bound
+	return socket, strconv.Itoa(at.(*unix.SockaddrInet4).Port), nil //nolint:forcetypeassert // Bind got an address of this type
 }

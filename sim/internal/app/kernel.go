@@ -54,7 +54,7 @@ func runOnKernel(n *node.Node, args []string) error {
 		return err
 	}
 	// The child ends when this process ends, which becomes the process of the command.
-	serve := exec.Command(self, "kernel", "--root", n.Root(), fmt.Sprintf("--%s=%d", listenerFlag, listenerFD)) //nolint:noctx // it outlives this function
+	serve := exec.Command(self, "kernel", "--root", n.Root(), fmt.Sprintf("--%s=%d", listenerFlag, listenerFD)) //nolint:noctx // the process outlives this function
 	serve.ExtraFiles, serve.Stderr = []*os.File{listener}, os.Stderr
 	serve.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
 	if err := serve.Start(); err != nil {

@@ -19,7 +19,7 @@ import (
 // programs to observe it.
 const defaultReset = 200 * time.Millisecond
 
-// firstMadeUp is the first invented PID. It is larger than all PIDs of Linux.
+// firstMadeUp is the first invented PID. It is larger than any PID of Linux.
 const firstMadeUp = 1<<22 + 1
 
 func procCommand() *cli.Command {

@@ -150,7 +150,7 @@ func (s server) answer(n notification) {
 
 // load handles finit_module(fd, parameters, flags).
 func (s server) load(n notification) error {
-	file, err := readFile(fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[0]))) //nolint:gosec // as the program gave it
+	file, err := readFile(fmt.Sprintf("/proc/%d/fd/%d", n.PID, int32(n.Args[0]))) //nolint:gosec // the program passes an int
 	if err != nil {
 		return err
 	}

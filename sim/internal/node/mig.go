@@ -131,7 +131,7 @@ func FollowInstances(root string, host Host) error {
 	if err != nil {
 		return err
 	}
-	defer n.Close() //nolint:errcheck // nothing of it is lost
+	defer n.Close() //nolint:errcheck // Close loses no data
 	if err := n.state.ShowAt(n.path(procDir), ""); err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func (l *library) deviceValueAt2(device unsafe.Pointer, symbol string, i, j uint
 	})
 }
 
-// text returns the string that a function returns for a device.
+// text calls the NVML function symbol for a device, and returns the string that it writes.
 func (l *library) text(device unsafe.Pointer, symbol string) (string, error) {
 	return l.buffer(symbol, func(f unsafe.Pointer, buf *C.char) C.int {
 		return C.call_text_of_device(f, device, buf, textSize)

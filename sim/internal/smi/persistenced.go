@@ -32,7 +32,7 @@ func startDaemon() error {
 		return fmt.Errorf("find the program: %w", err)
 	}
 	// The process gets its name from the file that is executed.
-	cmd := exec.Command(filepath.Join(filepath.Dir(self), persistenced)) //nolint:gosec,noctx // it outlives this process
+	cmd := exec.Command(filepath.Join(filepath.Dir(self), persistenced)) //nolint:gosec,noctx // the daemon outlives this process
 	cmd.Env, cmd.SysProcAttr = append(os.Environ(), daemonVariable+"=1"), &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the daemon: %w", err)
@@ -55,10 +55,10 @@ func startDaemon() error {
 func runDaemon() error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
-	if err := os.MkdirAll(filepath.Dir(pidFile), 0o755); err != nil { //nolint:gosec // as the real one
+	if err := os.MkdirAll(filepath.Dir(pidFile), 0o755); err != nil { //nolint:gosec // the real daemon uses this mode
 		return fmt.Errorf("make the folder of the PID file: %w", err)
 	}
-	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())+"\n"), fs.FileMode(0o644)); err != nil { //nolint:gosec // as the real one
+	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())+"\n"), fs.FileMode(0o644)); err != nil { //nolint:gosec // the real daemon uses this mode
 		return fmt.Errorf("write the PID file: %w", err)
 	}
 	<-stop

@@ -67,7 +67,8 @@ type toolkit struct {
 	engine    *engine.Keeper
 	// nri is nil if the NRI plugin is turned off.
 	nri *nri.Plugin
-	// referred is true if the removal of a part that refers to the tools has failed.
+	// referred is true if a part that refers to the tools could not be removed. The tools then
+	// stay.
 	referred bool
 }
 

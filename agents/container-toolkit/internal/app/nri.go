@@ -64,7 +64,7 @@ func (s *settings) checkNRI() error {
 // nriPlugin returns the NRI plugin, or nil if it is turned off.
 func (s *settings) nriPlugin(status *upkeep.Status, log *slog.Logger) (*nri.Plugin, error) {
 	if !s.nri.enabled {
-		return nil, nil //nolint:nilnil // a plugin that is turned off is none
+		return nil, nil //nolint:nilnil // nil means that the plugin is turned off
 	}
 	tools, _, err := toolconfig.Parse(s.config)
 	if err != nil {

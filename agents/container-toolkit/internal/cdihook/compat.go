@@ -91,7 +91,7 @@ func (c Compat) use(root *rootfs.Root, folder string) (bool, error) {
 // compatNote lists the driver versions that a library supports.
 type compatNote struct {
 	CUDA string `json:"CUDA Version"`
-	// Driver has major versions.
+	// Driver lists the major versions of the driver.
 	Driver []int
 }
 

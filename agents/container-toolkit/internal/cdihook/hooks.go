@@ -14,7 +14,7 @@ import (
 type hook struct {
 	name, usage string
 	flags       func(*flag.FlagSet, *Job)
-	// always changes the Job of a hook that works without flags.
+	// always changes the Job, whatever the flags are. It may be nil.
 	always func(*Job)
 }
 

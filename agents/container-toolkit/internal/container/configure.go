@@ -141,7 +141,8 @@ func (c Config) allow(pid int, nodes []driverroot.DeviceNode) error {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), systemdTimeout)
 	defer stop()
-	// Record comes first, because systemd then also finishes the runtime's requests.
+	// Call Record first: when systemd has answered, it has also finished the earlier requests of
+	// the runtime.
 	if err := group.Record(ctx, devices); err != nil {
 		// The container works until systemd reloads.
 		c.Warn(fmt.Sprintf("the container loses its GPUs at the next \"systemctl daemon-reload\": %v", err))

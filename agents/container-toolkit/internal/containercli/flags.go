@@ -17,7 +17,7 @@ type flags struct {
 	*flag.FlagSet
 	arguments, usage string
 	letters          map[string]string
-	// These are flags of each command, as in NVIDIA's program.
+	// Each command has the following flags, as in NVIDIA's program.
 	showHelp, showUsage, showVersion *bool
 }
 

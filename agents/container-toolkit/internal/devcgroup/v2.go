@@ -88,7 +88,7 @@ func (r *replacer) replace(id ebpf.ProgramID) error {
 	if err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
-	defer extended.Close() //nolint:errcheck // the cgroup keeps it
+	defer extended.Close() //nolint:errcheck // the cgroup keeps the program
 	if err := attach(r.cgroup, old, extended); err != nil {
 		return err
 	}

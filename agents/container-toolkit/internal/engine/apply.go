@@ -127,7 +127,7 @@ func (k *Keeper) lock() (unlock func(), err error) {
 // tidy removes the folders of the records if they are empty.
 func (r records) tidy() {
 	if os.Remove(r.dir) == nil {
-		_ = os.Remove(filepath.Dir(r.dir)) // fails if it has other files
+		_ = os.Remove(filepath.Dir(r.dir)) // Remove fails if the folder has other files
 	}
 }
 

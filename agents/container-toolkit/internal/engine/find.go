@@ -30,7 +30,7 @@ func (h host) findProcess(engine Name, socket, config string) (*process, error) 
 		return nil, fmt.Errorf("find the process of %s: %d are running: set --runtime-socket to the socket of one", engine, len(all))
 	}
 	if len(all) == 0 {
-		return nil, nil //nolint:nilnil // no process is no error
+		return nil, nil //nolint:nilnil // nil means that the engine does not run
 	}
 	return &all[0], nil
 }

@@ -202,7 +202,7 @@ func (h host) removeFolders(p, top string) {
 	for dir := filepath.Dir(p); top != "" && strings.HasPrefix(dir+"/", top+"/"); dir = filepath.Dir(dir) {
 		real, err := h.path(dir)
 		if err != nil || os.Remove(real) != nil {
-			return // it is in use
+			return // the file is in use
 		}
 	}
 }

@@ -203,7 +203,8 @@ func original(t target, f file, rec *fileRecord) ([]byte, error) {
 func (k *Keeper) plan(t target, files, before []file, e edit, rec record) (Plan, error) {
 	p := Plan{Engine: t.engine, Notes: e.notes, LowLevel: e.lowLevel, target: t}
 	p.record = record{Engine: t.engine, Config: t.main, DropIn: t.dropIn, Written: rec.Written}
-	// Files of the previous record that the edit no longer contains get their original content.
+	// If the edit no longer contains a file of the previous record, the file gets its original
+	// content again.
 	for _, f := range rec.Files {
 		if !slices.ContainsFunc(e.files, func(x file) bool { return x.path == f.Path }) {
 			e.addFile(f.Path, textOf(before, f.Path))

@@ -167,7 +167,7 @@ func (r records) save(rec record) error {
 	if err != nil {
 		return err
 	}
-	// The recorded files may contain secrets, such as the registries of Docker.
+	// The recorded files may contain secrets, such as passwords for registries.
 	_, err = hostfs.WriteIfChanged(path, append(data, '\n'), 0o600)
 	return err
 }

@@ -1,8 +1,8 @@
-// Package facts stores the facts about the GPUs of a CDI spec that NVIDIA_REQUIRE_* needs: the
-// versions of driver and CUDA, and the architecture and brand of each GPU. The generator
-// writes them to a file beside the spec, because only NVML knows them. The runtime shim reads
-// them when it starts a container. Annotations of the CDI spec could carry the facts, but
-// older readers reject a spec with annotations.
+// Package facts stores facts about the GPUs of a CDI spec: the versions of driver and CUDA, and the
+// architecture and brand of each GPU. NVIDIA_REQUIRE_* sets conditions for them. The generator
+// writes them to a file beside the spec, because only NVML knows them. The runtime shim reads them
+// when it starts a container. Annotations of the CDI spec could carry the facts, but older readers
+// reject a spec with annotations.
 package facts
 
 import (

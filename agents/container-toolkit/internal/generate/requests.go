@@ -191,7 +191,7 @@ func extra(m Mode, c *driverroot.Content) []cdi.Device {
 	case MIG:
 		return cdi.MIGCapabilities(c)
 	case GPUs, Management:
-		// Their devices are not optional hardware.
+		// GPUs are not optional hardware.
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ func (a *applier) setAside() error {
 	displaced := a.dir.hidden(newLink)
 	return a.change("keep the previous content of "+a.dir.Tools(), func() error {
 		if _, err := os.Lstat(displaced); errors.Is(err, fs.ErrNotExist) {
-			return nil // displace has set it aside
+			return nil // displace has set the file aside
 		}
 		return errors.Join(os.RemoveAll(a.dir.hidden(replacedName)), os.Rename(displaced, a.dir.hidden(replacedName)))
 	})

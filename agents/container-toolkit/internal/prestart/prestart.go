@@ -120,7 +120,7 @@ func checkMode(cfg *toolconfig.Config, asked *request.Request) error {
 	if cfg.Hook.SkipModeDetection {
 		return nil
 	}
-	// An existing CDI spec is not a reason to refuse. A node can use this hook and CDI specs.
+	// An existing CDI spec is not an error. A node can use this hook and CDI specs.
 	mode, reason := asked.Mode(cfg.Runtime.Mode, func(string) bool { return false }, cfg.Runtime.CDI.DefaultKind)
 	if mode == toolconfig.ModeLegacy {
 		return nil

@@ -40,7 +40,7 @@ func (l *Lock) Acquire() error {
 	}
 	err = errors.Join(f.Chmod(0o600), unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB))
 	if err == nil && !l.current(f) {
-		err = unix.EWOULDBLOCK // its owner has just removed it
+		err = unix.EWOULDBLOCK // the owner has just removed the file
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = l.busy(f)

@@ -220,7 +220,7 @@ func (e *Exporter) handleReading(r reading) {
 		return
 	}
 	if nodeTrouble(r.err) {
-		return // the observer reports it
+		return // the observer reports the error
 	}
 	if d.err == nil {
 		e.log.Warn("cannot read gpu, retrying", "gpu", d.gpu.UUID, "index", d.gpu.Index, "err", r.err)

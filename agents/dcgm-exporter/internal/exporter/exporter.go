@@ -248,7 +248,7 @@ func (e *Exporter) refreshUsers(ctx context.Context) {
 	go func() {
 		var found jobs.Jobs
 		if e.cfg.Pods != nil {
-			_ = e.cfg.Pods.Refresh(ctx, node) // it counts and logs its failures, and keeps the last answer
+			_ = e.cfg.Pods.Refresh(ctx, node) // Refresh counts and logs its failures, and keeps the last answer
 		}
 		if e.cfg.Jobs != nil {
 			found = e.cfg.Jobs()

@@ -44,7 +44,8 @@ func (e *Exporter) publish() {
 	served := &Served{}
 	read := false
 	trouble := e.trouble.Err()
-	// A GPU that worked is down while its node has no driver. Claims and changes of the node pass.
+	// Without a driver, GPUs that worked are down. Other errors of the node, such as a claim of
+	// NVML, end soon. Until then, the GPUs have no metrics, and are not reported as down.
 	unloaded := errors.Is(trouble, gpu.ErrNoDriver)
 	view := e.health.View()
 	for _, d := range e.ordered() {

@@ -46,7 +46,7 @@ const (
 	Spelled Names = "legacy"
 	// DCGM47 has the fields of DCGM 4.7, with their names and base units.
 	DCGM47 Names = "dcgm47"
-	// Both has the names of both sets.
+	// Both serves each metric under the names of both sets.
 	Both Names = "both"
 )
 

@@ -35,7 +35,7 @@ type Field struct {
 	// field that has no such field.
 	LegacyField ID
 	// ValueFrom is the field that provides the value, which is multiplied by Scale: the field
-	// itself with the scale 1, or LegacyField if the field has no source of its own.
+	// itself with the scale 1, or LegacyField if only LegacyField has a source.
 	ValueFrom ID
 	Scale     float64
 }

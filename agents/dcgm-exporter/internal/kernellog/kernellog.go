@@ -69,7 +69,7 @@ func Watch(ctx context.Context, path string, deliver func(XID)) error {
 	if err != nil {
 		return fmt.Errorf("read the kernel's log: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = f.Close() }) // it ends the read
+	stop := context.AfterFunc(ctx, func() { _ = f.Close() }) // Close ends the read
 	defer func() {
 		if stop() {
 			_ = f.Close() // nothing was written

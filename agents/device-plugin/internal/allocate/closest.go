@@ -36,9 +36,10 @@ func (c *choice) closest(class []int, size int) []int {
 			if t.picked > 0 {
 				s.weight[i] += score * primary
 			}
-			// The sum of the links of a set's GPUs to all free or picked GPUs counts the
-			// links within the set twice. Among sets with equal links within, this sum
-			// orders by the links to the GPUs that stay free.
+			// Prefer sets with few links to GPUs that stay free. The sum of the links of
+			// a set's GPUs to all free or picked GPUs also counts the links within the
+			// set, twice. This does not matter, because the sum only decides between
+			// sets with equal links within.
 			if t.free > 0 || t.picked > 0 {
 				s.weight[i] -= score
 			}

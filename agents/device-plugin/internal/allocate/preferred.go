@@ -42,7 +42,7 @@ func (a *Allocator) Preferred(available, must []string, size int) ([]string, err
 			c.pick(d, n)
 		case ok && c.devices[d].replicas[n] == picked: // named twice
 		case !ok && slices.Contains(available, id):
-			size-- // the kubelet includes it
+			size-- // the kubelet adds this device itself
 		default:
 			return nil, MalformedRequestError{fmt.Sprintf("device %s must be included, but is not available", id)}
 		}

@@ -14,12 +14,12 @@ import (
 // needs it, and outside of a cluster.
 func (s *settings) openAPI(log *slog.Logger) (*cluster.API, error) {
 	if !s.cluster.Events && s.gpus.File.Dir == "" && s.cluster.DaemonSet == "" {
-		return nil, nil //nolint:nilnil // a nil API is an API that does nothing
+		return nil, nil //nolint:nilnil // a nil API does nothing
 	}
 	api, err := s.cluster.Open(name, log)
 	if errors.Is(err, kube.ErrNotInCluster) {
 		log.Info("not in a cluster, ignoring the node's label and sending no events", "err", err)
-		return nil, nil //nolint:nilnil // as above
+		return nil, nil //nolint:nilnil // a nil API does nothing
 	}
 	return api, err
 }

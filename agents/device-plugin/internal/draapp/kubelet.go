@@ -96,7 +96,7 @@ func (k *kubelet) step(ctx context.Context) (reconcile.Result, error) {
 		k.notReady.Set(s.Unusable())
 		return reconcile.Result{}, nil
 	}
-	if k.helper == nil { // without devices it cannot prepare claims
+	if k.helper == nil { // without devices, the plugin cannot prepare claims
 		k.notReady.Set(errUnregistered) // Start waits for the API server
 		helper, err := kubeletplugin.Start(ctx, k.driver, k.options(k.settings.dir())...)
 		if err != nil {
@@ -110,7 +110,7 @@ func (k *kubelet) step(ctx context.Context) (reconcile.Result, error) {
 	err := k.missing(s)
 	k.updateReady(s, err)
 	if err != nil {
-		return reconcile.Result{After: registerCheck}, nil //nolint:nilerr // updateReady has logged and recorded it
+		return reconcile.Result{After: registerCheck}, nil //nolint:nilerr // updateReady has logged and recorded the error
 	}
 	return reconcile.Result{}, nil
 }

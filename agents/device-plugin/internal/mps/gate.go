@@ -64,7 +64,7 @@ func (g *Gate) follow(ctx context.Context, changed func()) {
 	defer watching.Wait()
 	defer cancel()
 	if files := g.files(); len(files) > 0 {
-		watching.Go(func() { _ = g.dir.WatchFiles(ctx, func() { g.check(changed) }, files...) }) // it ends with ctx
+		watching.Go(func() { _ = g.dir.WatchFiles(ctx, func() { g.check(changed) }, files...) }) // WatchFiles ends with ctx
 	}
 	select {
 	case <-ctx.Done():

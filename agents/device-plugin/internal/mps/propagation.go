@@ -23,7 +23,7 @@ func checkPropagation(dir string) error {
 		return err
 	}
 	option := "mountPropagation Bidirectional"
-	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // the kubelet sets it
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // the kubelet sets the variable in each pod
 		option = fmt.Sprintf("docker run -v %[1]s:%[1]s:rshared", dir)
 	}
 	return fmt.Errorf("mounts below MPS root %s stay in this container, so the containers of clients cannot find the daemons: "+

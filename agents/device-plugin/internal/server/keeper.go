@@ -58,7 +58,7 @@ type keeper struct {
 	log    *slog.Logger
 
 	socket *socket
-	// renames counts how often the socket got another name.
+	// renames counts the new file names of the socket.
 	renames int
 	// taken is set while another plugin has a socket at this path.
 	taken bool

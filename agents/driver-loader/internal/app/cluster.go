@@ -112,8 +112,8 @@ func (s *settings) granter(log *slog.Logger) (*agent.Agent, error) {
 	return &agent.Agent{Parts: []agent.Part{{Name: "grants", Run: w.Run, Ready: w.Ready}}}, nil
 }
 
-// ready returns the error of a loader, with the state of the upgrade and with the reason for
-// which the agent does not see changes on the API server.
+// ready returns the error of a loader. It adds the state of the upgrade, and the error of the
+// watches on the API server, if there is one.
 func (u *upgrades) ready(loaderErr error) error {
 	apiErr := u.client.Failing()
 	j := u.Journal()

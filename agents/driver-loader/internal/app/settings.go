@@ -39,7 +39,7 @@ type settings struct {
 	autoUpgrade                    bool
 	signingKey, signingCertificate string
 
-	// These are for an agent in a cluster.
+	// The fields below are only used in a cluster.
 	cluster       cluster.Settings
 	upgradePolicy string
 	grantUpgrades bool

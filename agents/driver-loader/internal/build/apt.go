@@ -51,11 +51,11 @@ func (a apt) run(ctx context.Context, program string, args ...string) ([]byte, e
 // download downloads the package with the headers of a kernel, and the header packages that it needs.
 func (a apt) download(ctx context.Context, release string) error {
 	for _, dir := range []string{"state/lists/partial", "cache/archives/partial"} {
-		if err := os.MkdirAll(filepath.Join(a.work, dir), 0o755); err != nil { //nolint:gosec // apt reads it as another user
+		if err := os.MkdirAll(filepath.Join(a.work, dir), 0o755); err != nil { //nolint:gosec // apt reads the folder as another user
 			return staging.Explain(a.work, err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(a.work, "status"), nil, 0o644); err != nil { //nolint:gosec // as above
+	if err := os.WriteFile(filepath.Join(a.work, "status"), nil, 0o644); err != nil { //nolint:gosec // apt reads the file as another user
 		return staging.Explain(a.work, err)
 	}
 	// A repository that does not answer is not an error if another one has the package. For example,

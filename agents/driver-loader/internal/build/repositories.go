@@ -63,7 +63,7 @@ func (r *Repositories) Fetch(ctx context.Context, release, to string) error {
 // and removes the subfolder at the end.
 func (r *Repositories) fill(ctx context.Context, release, dir string) error {
 	work := filepath.Join(dir, "packages")
-	if err := os.Mkdir(work, 0o755); err != nil { //nolint:gosec // apt reads it as another user
+	if err := os.Mkdir(work, 0o755); err != nil { //nolint:gosec // apt reads the folder as another user
 		return staging.Explain(dir, err)
 	}
 	trusted, err := r.certificates(work)

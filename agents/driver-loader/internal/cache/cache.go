@@ -189,7 +189,7 @@ func (m Module) verify(ctx context.Context, dir string) error {
 	}
 	defer f.Close()
 	hash := sha256.New()
-	// The additional byte shows that the file is longer.
+	// Read one byte more than the recorded size, to detect a longer file.
 	size, err := io.Copy(hash, io.LimitReader(f, m.Size+1))
 	if err != nil {
 		return err

@@ -141,7 +141,7 @@ func (s *Supervisor) ready(ctx context.Context, d Daemon, cmd *exec.Cmd) error {
 			if err != nil {
 				return err
 			}
-			ended = nil // it has daemonized itself
+			ended = nil // the started process has ended, and the daemon runs in the background
 		default:
 		}
 		if !pace.Pause(ctx, 20*time.Millisecond) {

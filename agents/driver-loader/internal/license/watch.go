@@ -55,7 +55,7 @@ func New(cfg Config) *Watch {
 	w.loop = reconcile.New(reconcile.Config{
 		Name: "licenses", Step: w.observe, Retry: pace.Backoff{First: retryInterval, Most: readInterval}, Eager: true, Log: cfg.Log,
 		Failed: func(err error, _ time.Duration) {
-			if !errors.Is(err, errUnlicensed) { // report has logged it
+			if !errors.Is(err, errUnlicensed) { // report has logged errUnlicensed
 				cfg.Log.Warn("cannot read the state of the vgpu license, retrying", "err", err)
 			}
 		},

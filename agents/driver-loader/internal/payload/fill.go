@@ -37,7 +37,7 @@ func (f filler) fromFolder(dir, unpacked string) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	defer from.Close() //nolint:errcheck // it was read
+	defer from.Close() //nolint:errcheck // the folder was only read
 	m, err := f.manifest(dir)
 	if err != nil {
 		return record{}, err
@@ -170,7 +170,7 @@ func (f filler) daemons() error {
 	if err != nil {
 		return err
 	}
-	defer image.Close() //nolint:errcheck // it was read
+	defer image.Close() //nolint:errcheck // the folder was only read
 	for _, pattern := range daemonFiles() {
 		names, err := fs.Glob(image.FS(), pattern)
 		if err != nil {
@@ -191,7 +191,7 @@ func (f filler) fromTree() (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	defer from.Close() //nolint:errcheck // it was read
+	defer from.Close() //nolint:errcheck // the folder was only read
 	flavour := flavourOf(f.src.path)
 	to := path.Join(sourceName, string(flavour))
 	skip := func(name string) bool { return path.Base(name) == ".git" }

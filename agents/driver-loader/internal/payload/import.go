@@ -125,7 +125,7 @@ func (r *record) importAgain(stamp string) error {
 
 // filler fills the folder of a payload from a source.
 type filler struct {
-	ctx context.Context //nolint:containedctx // it has the life of one import
+	ctx context.Context //nolint:containedctx // a filler exists for one import
 	*writer
 	src     source
 	machine string

@@ -111,7 +111,7 @@ func layout(m manifest, machine string) []placement {
 		p := placement{from: e.file, to: path.Join(dir, path.Base(e.file)), mode: e.mode}
 		if k.isLink {
 			p.from, p.target = "", e.target
-			// The installer links these to a library in the parent folder.
+			// The installer makes GBM backends links to a library in the parent folder.
 			if e.kind == "GBM_BACKEND_LIB_SYMLINK" {
 				p.target = path.Join("..", path.Base(e.target))
 			}

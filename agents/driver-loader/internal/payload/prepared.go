@@ -17,7 +17,7 @@ func (f filler) fromRoot() (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	defer from.Close() //nolint:errcheck // it was read
+	defer from.Close() //nolint:errcheck // the folder was only read
 	sources := "usr/src/nvidia-" + f.src.version
 	modules := moduleFolders(from)
 	mounted, err := mountPoints()

@@ -44,7 +44,7 @@ func (r counted) Read(p []byte) (int, error) {
 
 // withContext is a reader that fails after ctx ends.
 type withContext struct {
-	ctx context.Context //nolint:containedctx // it has the life of one copy
+	ctx context.Context //nolint:containedctx // a withContext exists for one copy
 	io.Reader
 }
 

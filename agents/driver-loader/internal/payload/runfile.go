@@ -64,7 +64,7 @@ type archive struct {
 
 // openArchive parses the script of an archive, without running it.
 func openArchive(name string, r io.Reader) (*archive, error) {
-	a := &archive{name: name, raw: bufio.NewReaderSize(r, maxStubLine), sum: md5.New()} //nolint:gosec // as above
+	a := &archive{name: name, raw: bufio.NewReaderSize(r, maxStubLine), sum: md5.New()} //nolint:gosec // the checksum that these archives have
 	read := 0
 	for line := 1; a.skip == 0 || line < a.skip; line++ {
 		text, err := a.raw.ReadSlice('\n')

@@ -59,7 +59,7 @@ func (s *Stage) begin() error {
 		return Explain(s.parent, err)
 	}
 	s.Dir = dir
-	return os.Chmod(dir, 0o755) //nolint:gosec // containers read the driver root below it
+	return os.Chmod(dir, 0o755) //nolint:gosec // containers read the driver root below this folder
 }
 
 // removeUnfinished removes the folders that killed processes have left.

@@ -56,7 +56,7 @@ func (s *settings) load(ctx context.Context, log *slog.Logger) (err error) {
 	if s.chain, err = ready.ParseChain(s.readyChain); err != nil {
 		return cmdline.Usagef("flag --ready-chain: %s", err)
 	}
-	s.taint, _ = parseTaint(s.startupTaint) // the flag has checked it
+	s.taint, _ = parseTaint(s.startupTaint) // the flag has checked the value
 	if s.gpus.File.Dir != "" || len(s.chain) > 0 || s.cluster.Events {
 		if s.api, err = s.cluster.Open(name, log); err != nil && !errors.Is(err, kube.ErrNotInCluster) {
 			return err

@@ -189,7 +189,7 @@ func (r *running) follow(ctx context.Context) error {
 			}
 			r.manager.Changed()
 		case <-r.observer.Events():
-		case <-r.observer.Hangs(): //nolint:errcheck // /healthz reports it
+		case <-r.observer.Hangs(): //nolint:errcheck // /healthz reports the hang
 		}
 	}
 }

@@ -97,7 +97,7 @@ type settings struct {
 	// leaseWait is how long a command waits for another program that has claimed NVML.
 	leaseWait time.Duration
 
-	// These are for the agent only.
+	// Only the agent uses the fields below.
 	cluster                 cluster.Settings
 	options                 manager.Options
 	configFile, defaultFile string

@@ -32,7 +32,7 @@ func (e *InUse) Error() string {
 
 // Holders returns the holders of all *InUse errors in an error.
 func Holders(err error) []mig.Holder {
-	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	switch e := err.(type) { //nolint:errorlint // this function walks the tree of errors itself
 	case nil:
 		return nil
 	case *InUse:

@@ -65,7 +65,7 @@ func (s store) path() string { return filepath.Join(string(s), journalName) }
 // load reads the journal, and removes the temporary files of killed processes. A journal that cannot be parsed is renamed. The error then names the new
 // file, and the returned journal is empty.
 func (s store) load() (journal, error) {
-	_ = hostfs.RemoveLeftovers(s.path()) // what cannot be removed now does no harm
+	_ = hostfs.RemoveLeftovers(s.path()) // leftovers do no harm
 	data, err := hostfs.ReadFile(s.path(), journalLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return journal{}, nil

@@ -19,7 +19,7 @@ type transaction struct {
 	*Applier
 	grant *contract.Grant
 	// patient is the context for waits. When it ends, the transaction does not wait for users any more.
-	patient context.Context //nolint:containedctx // beside the one of the work, which goes on
+	patient context.Context //nolint:containedctx // the context of work does not end with this one
 	journal journal
 }
 

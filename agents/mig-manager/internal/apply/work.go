@@ -18,7 +18,7 @@ type work struct {
 	view *partition.View
 	// ctx ends with the time limit of the change. After that, GPUs must not be changed, even if a
 	// call returns late, because the lease is not held any more.
-	ctx context.Context //nolint:containedctx // that of the phase
+	ctx context.Context //nolint:containedctx // a work exists for one phase
 }
 
 // errModeBusy is returned if the mode was not set because the GPU is in use.

@@ -43,7 +43,7 @@ func All() []Product {
 	for _, row := range t.Products {
 		p, err := t.product(row)
 		if err != nil {
-			panic(err) // read has tried it
+			panic(err) // read has already converted this row
 		}
 		list = append(list, p)
 	}

@@ -28,8 +28,8 @@ const (
 // Runner runs the hooks of a file.
 type Runner struct {
 	File File
-	// Env has variables for each hook. They describe the change, and replace variables of the hook, as in
-	// mig-parted.
+	// Env has variables for each hook. They describe the change. If the hook also sets a variable,
+	// this value is used, as in mig-parted.
 	Env map[string]string
 	// Limit is the time limit of a hook; 0 for no limit.
 	Limit time.Duration
@@ -64,7 +64,7 @@ func (r Runner) run(ctx context.Context, p Point, h Hook) error {
 	}
 	log := r.Log.With("hook", string(p), "command", h.Command)
 	log.Info("running hook")
-	cmd := exec.CommandContext(ctx, h.Command, h.Args...) //nolint:gosec // the administrator's hooks file names it
+	cmd := exec.CommandContext(ctx, h.Command, h.Args...) //nolint:gosec // the administrator's hooks file names the command
 	cmd.Dir, cmd.Env = h.Dir, environment(h.Env, r.Env)
 	// With a separate process group, the hook is ended together with its child processes.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -86,7 +86,7 @@ type Manager struct {
 	fact    *contract.Keeper
 	metrics metrics
 
-	// These fields are used only by the loop.
+	// Only the loop uses the fields below.
 	node     Node
 	wanted   string
 	attempt  attempt
@@ -167,7 +167,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { m.watch(ctx) })
-	watching.Go(func() { _ = m.fact.Keep(ctx) }) // it ends with ctx
+	watching.Go(func() { _ = m.fact.Keep(ctx) }) // Keep ends with ctx
 	err := m.loop.Run(ctx)
 	m.uncordonAtEnd(context.WithoutCancel(ctx))
 	return err
@@ -179,7 +179,7 @@ func (m *Manager) step(ctx context.Context) (reconcile.Result, error) {
 	started := m.startUnits(ctx)
 	o := m.observe(ctx)
 	if ctx.Err() != nil {
-		return reconcile.Result{}, nil //nolint:nilerr // what was not read says nothing about the node
+		return reconcile.Result{}, nil //nolint:nilerr // the observation is not complete
 	}
 	a := Next(o)
 	a.Cause = oneLine(a.Cause)

@@ -62,7 +62,7 @@ func (o Options) cordons() bool {
 // claimed reports whether another agent has claimed NVML. A claim does not change the layouts.
 func (o Observation) claimed() bool { return errors.Is(o.Driver, contract.ErrClaimed) }
 
-// unsure reports whether the layouts in the fact mig-ready may be lost.
+// unsure reports whether the GPUs may have lost the layouts that the fact mig-ready reports.
 func (o Observation) unsure() bool { return o.Reloaded || o.Driver != nil && !o.claimed() }
 
 // Node has the fields of the Node that Next needs.

@@ -23,7 +23,7 @@ func (m *Manager) observe(ctx context.Context) Observation {
 	if wanted := cmp.Or(m.node.Config, m.cfg.Default); wanted != m.wanted {
 		m.wanted, m.recovery.until = wanted, time.Time{}
 	}
-	m.loaded = m.cfg.Loaded() // before the GPUs are read, so that they are not older than this load of the driver
+	m.loaded = m.cfg.Loaded() // first, so that the GPUs are read after this load of the driver
 	o := Observation{Node: m.node, Wanted: m.wanted, Settled: m.inEffect, Options: m.cfg.Options}
 	if m.about.State == Failed {
 		o.Failed = m.about.Config

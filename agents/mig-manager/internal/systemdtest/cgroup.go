@@ -26,7 +26,7 @@ func cgroup(t testing.TB) string {
 			own = strings.TrimSpace(path)
 		}
 	}
-	dir, err := os.MkdirTemp(filepath.Join(root, own), "systemdtest") //nolint:usetesting // no file system but that of the cgroups has them
+	dir, err := os.MkdirTemp(filepath.Join(root, own), "systemdtest") //nolint:usetesting // only the file system of cgroups has cgroups
 	if err != nil {
 		t.Skipf("no cgroup can be made here: %v", err)
 	}

@@ -41,7 +41,7 @@ func (v *View) layout(k *entry) error {
 			}
 			k.instances = append(k.instances, in)
 			is := in.Instance
-			is.Compute = slices.Clone(is.Compute) // steps change that of in
+			is.Compute = slices.Clone(is.Compute) // steps change the compute instances of in
 			layout = append(layout, is)
 			left -= int(p.Info.SliceCount)
 		}
@@ -65,7 +65,7 @@ func (v *View) instance(k *entry, at int, h nvml.GPUInstance) (*instance, error)
 		return nil, err
 	}
 	left := int(k.board.profiles[at].Info.SliceCount)
-	for _, kind := range slices.Backward(in.kinds) { // the whole instance first: it leaves nothing
+	for _, kind := range slices.Backward(in.kinds) { // the largest kind first, because it can take all slices
 		if left <= 0 {
 			break
 		}

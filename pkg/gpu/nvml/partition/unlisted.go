@@ -41,7 +41,7 @@ func (v *View) unlisted(k *entry) error {
 			return err
 		}
 		if slices.ContainsFunc(k.board.profiles, func(p profile.Profile) bool { return p.Info.Id == info.ProfileId }) {
-			continue // it came since the list was read
+			continue // the instance was created after the list was read
 		}
 		u := mig.Unlisted{ID: id, ProfileID: info.ProfileId, Placement: gpu.Placement{Start: int(info.Placement.Start), Size: int(info.Placement.Size)}}
 		if u.ComputeSlices, err = computeSlices(h); err != nil {

@@ -43,7 +43,7 @@ func (d *driver) versions(lib nvml.Library, proc driverproc.Root) (gpu.Driver, [
 	}
 	out := d.known
 	if out.Version == "" {
-		out.Version, _ = proc.Version() // at worst it stays missing
+		out.Version, _ = proc.Version() // after an error, the version stays missing
 	}
 	return out, missing
 }

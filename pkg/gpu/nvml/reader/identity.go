@@ -19,7 +19,7 @@ func kernelGPUs(proc driverproc.Root, devices []device) []driverproc.GPU {
 	}
 	var out []driverproc.GPU
 	for _, id := range proc.BusIDs() {
-		g, _ := proc.GPU(id) // what cannot be read is not known
+		g, _ := proc.GPU(id) // values that cannot be read stay empty
 		out = append(out, g)
 	}
 	return out

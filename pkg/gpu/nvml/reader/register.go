@@ -25,12 +25,12 @@ func (w *watch) register() error {
 			return nil
 		})
 	}
-	_ = all.Wait() // they are in errs
+	_ = all.Wait() // the errors are in errs
 	watching := false
 	for i, g := range w.gpus {
 		if concernsNode(errs[i]) {
 			if failed == nil {
-				_ = set.Free() // it is gone with the driver
+				_ = set.Free() // if Free fails, the set is gone with the driver
 			}
 			return errs[i]
 		}
@@ -60,7 +60,7 @@ func (w *watch) include(g *watched, set nvml.EventSet, failed error) error {
 		err = w.registerGPU(g, set)
 	}
 	if g.watchable() && !g.reportsMIG() && !g.mig.known {
-		_ = w.readMIGState(g) // or in its turn
+		_ = w.readMIGState(g) // after an error, the watch reads it later, when it asks this GPU
 	}
 	return err
 }

@@ -143,7 +143,7 @@ func (g *gauge) takeSample(library nvml.Library, d nvml.Device, instance int, no
 // them.
 func (g *gauge) free() {
 	if g.full {
-		_ = g.earlier.Free() // it was allocated by the same library
+		_ = g.earlier.Free() // Free cannot fail: the same library allocated the sample
 	}
 	if g.taken {
 		_ = g.later.Free()

@@ -67,7 +67,7 @@ func (r *reading) linkRate(l linkRate, refused map[Field]gonvml.Return) {
 	rx, receives := v[l.rx]
 	if !sends || !receives {
 		if ret, ok := refused[l.tx]; ok {
-			_ = r.checkCall(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, l.megabytes, l.bytes) // it was seen before
+			_ = r.checkCall(&nvml.Error{Symbol: symFieldValues, Return: ret}, symFieldValues, l.megabytes, l.bytes) // an earlier call has handled the error
 		}
 	} else {
 		if s.rates[l.bytes] == nil {

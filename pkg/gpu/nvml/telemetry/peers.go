@@ -50,7 +50,7 @@ func (r *reading) peer(library nvml.Library, index int) error {
 	}
 	s.alone = true
 	if code := nvml.Code(err); code == gonvml.ERROR_GPU_IS_LOST || code == gonvml.ERROR_RESET_REQUIRED {
-		return nil // that may be the other one
+		return nil // the other GPU may be lost, and not this one
 	}
 	return r.checkCall(err, symPeers, PeerStatus)
 }

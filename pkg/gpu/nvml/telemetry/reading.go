@@ -13,11 +13,12 @@ import (
 type reading struct {
 	sampler *Sampler
 	span    *nvml.Span
-	ctx     context.Context //nolint:containedctx // it is that of one call
+	ctx     context.Context //nolint:containedctx // a reading exists for one call
 	sample  Sample
 }
 
-// read reads all values. The error means that the GPU is lost, or that the use has to end.
+// read reads all values. The error means that the GPU is lost, or that the session has to release
+// NVML.
 func (r *reading) read() error {
 	s := r.sampler
 	now := r.sample.At
@@ -160,7 +161,7 @@ func (r *reading) texts() {
 		if err == nil {
 			s.texts[t.field] = value
 		} else if r.checkCall(err, t.symbol, t.field) != nil {
-			return // the next reading reports it
+			return // the next reading reports the error
 		}
 	}
 }
