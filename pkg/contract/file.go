@@ -122,9 +122,9 @@ func (d Dir) makeFolder(dir string) error {
 	return err
 }
 
-// trusted returns the path without links of a file or folder of the contract. It returns an error if
-// users other than root can change the file or a folder of its path, or if the file or the folder
-// that contains it is a link.
+// trusted returns the path of a file or folder of the contract, with links resolved. It returns an
+// error if users other than root can change the file or a folder of its path, or if the file or the
+// folder that contains it is a link.
 func (d Dir) trusted(path string) (string, error) {
 	real, err := hostfs.Trusted("/", path)
 	if err != nil {

@@ -40,8 +40,8 @@ var (
 )
 
 // extras finds the optional hardware in the device root. It also searches the host's folder of
-// device nodes, except for the IMEX channels and the switches, because the other nodes are made by
-// other drivers than the GPU driver.
+// device nodes, except for the IMEX channels and the switches, because drivers other than the GPU
+// driver make the other nodes.
 func (r *Root) extras(own devRoot) Extras {
 	x := Extras{
 		IMEX:     own.nodesByNumber("nvidia-caps-imex-channels", imexNode),

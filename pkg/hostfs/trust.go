@@ -14,10 +14,10 @@ import (
 // maxLinks is the largest number of symbolic links in a path, as in the kernel.
 const maxLinks = 40
 
-// Trusted returns the path without symbolic links of a file or folder below root. It returns an
-// error if other users can change the file, or any folder or link on its path, and so lead programs
-// that run as root. An absolute link is relative to root, and no link leaves root. Trusted does not
-// check the folders above root.
+// Trusted returns the path of a file or folder below root, with symbolic links resolved. It returns
+// an error if other users can change the file, or any folder or link on its path: they could then
+// choose the file that a program opens as root. An absolute link is relative to root, and no link
+// leaves root. Trusted does not check the folders above root.
 //
 // Trusted users are root, the user of this process and the user who runs it with sudo, with their
 // groups. A caller that opens the returned path opens the file that Trusted checked, unless a

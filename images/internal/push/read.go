@@ -35,8 +35,9 @@ type content interface {
 	Digest() (v1.Hash, error)
 }
 
-// read calls push for the contents of a folder: a layout of charts, or else the layouts of images
-// in it, one for each component, or else the archives of images in it.
+// read calls push for the contents of a folder. If the folder is a layout of charts, the contents
+// are the charts. Otherwise they are the images: the layouts in the folder, one for each component,
+// or, without layouts, the archives.
 func read(folder string, push func(item) error) error {
 	if isLayout(folder) {
 		return readLayout(folder, chartItem, push)

@@ -52,7 +52,7 @@ func (s *settings) deleteCommand(c *cli.Context) error {
 }
 
 // namespaces returns the namespaces that the orchestrator created. They are deleted unless they
-// contain objects of others.
+// contain objects of other programs.
 func namespaces(ctx context.Context, store once.Store) ([]model.Ref, error) {
 	rec, err := store.Load(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func namespaces(ctx context.Context, store once.Store) ([]model.Ref, error) {
 }
 
 // reportKept writes a line for each namespace in own that is kept because it contains objects of
-// others.
+// other programs.
 func reportKept(ctx context.Context, client *cluster.Client, own []model.Ref, out io.Writer) error {
 	for _, r := range own {
 		o, err := client.Get(ctx, r)
@@ -93,7 +93,7 @@ func reportKept(ctx context.Context, client *cluster.Client, own []model.Ref, ou
 		if err != nil {
 			return err
 		}
-		// If the namespace has no objects of others, its deletion is still in progress.
+		// If the namespace has no objects of other programs, its deletion is still in progress.
 		if len(others) > 0 {
 			fmt.Fprintln(out, "left: "+cluster.KeptMessage(r, others))
 		}

@@ -89,7 +89,7 @@ func TestAnOrchestratorIsStoppedBeforeItsKindIsServed(t *testing.T) {
 	}
 }
 
-// A namespace without objects of others is only on its way to be gone.
+// A namespace without objects of other programs is only on its way to be gone.
 func TestANamespaceThatIsEmptyIsNotKept(t *testing.T) {
 	answers := discovery(t, "", "v1", map[string]any{"name": "namespaces", "kind": "Namespace", "namespaced": false, "verbs": []any{"get"}})
 	answers["GET /api/v1/namespaces/agents"] = `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents", "deletionTimestamp": "2026-11-22T12:00:00Z"}}`

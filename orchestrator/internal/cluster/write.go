@@ -20,7 +20,7 @@ import (
 type Mode struct {
 	// Known skips the check of the owner: the caller knows that the orchestrator owns the object.
 	Known bool
-	// Adopt takes over objects of others.
+	// Adopt takes over objects of other programs.
 	Adopt bool
 	// DryRun changes nothing.
 	DryRun bool
@@ -77,7 +77,8 @@ func (c *Client) Apply(ctx context.Context, o *unstructured.Unstructured, m Mode
 		case Ours(live):
 			force = true
 		case r.Kind == "Namespace":
-			// A Namespace is never adopted: its deletion would delete the objects of others in it.
+			// A Namespace is never adopted: its deletion would delete the objects of other programs
+			// in it.
 			return live, nil
 		case m.Adopt:
 			force = true

@@ -46,7 +46,7 @@ type Policy struct {
 	// Validate is the value of the annotation outrigger.dev/validate. Each new value repeats the
 	// validations.
 	Validate string
-	// Adopt permits taking over objects of others: annotation outrigger.dev/adopt.
+	// Adopt permits taking over objects of other programs: annotation outrigger.dev/adopt.
 	Adopt bool
 	// Ungated says that no stage waits for another one.
 	Ungated bool

@@ -21,7 +21,7 @@ const releaseLabel = "app.kubernetes.io/instance"
 const (
 	// validateAnnotation repeats the validations with each new value.
 	validateAnnotation = "outrigger.dev/validate"
-	// adoptAnnotation permits taking over objects of others, if it is "true".
+	// adoptAnnotation permits taking over objects of other programs, if it is "true".
 	adoptAnnotation = "outrigger.dev/adopt"
 )
 

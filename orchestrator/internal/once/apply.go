@@ -23,7 +23,7 @@ type Apply struct {
 	Store   Store
 	Release string
 	Stages  []model.Stage
-	// Adopt takes over objects of others.
+	// Adopt takes over objects of other programs.
 	Adopt bool
 	// Prune deletes the objects of earlier values that Stages do not have.
 	Prune bool

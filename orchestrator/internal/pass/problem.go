@@ -79,8 +79,8 @@ func (x *index) add(stage, node string, t trouble) bool {
 }
 
 // addNodes adds the causes of nodes whose GPUs cannot be used, and returns the number of failed
-// nodes. It skips the cause of an agent that waits: while a stage is not settled, on a node with a
-// pod that is not ready and, if the cause is a missing agent, while pods are missing.
+// nodes. It skips the cause of an agent that only waits, in three cases: a stage is not settled,
+// the node has a pod that is not ready, or the agent is missing and pods are missing.
 func (w *walk) addNodes(settled, missing bool) (failed int) {
 	for _, n := range w.state.Nodes {
 		if !n.NotReady && (n.GPUReady == "True" || n.GPUReady == "") || w.index.explained[n.Name] || !n.HasGPU() {

@@ -57,8 +57,9 @@ func (w *walk) prune() []model.Ref {
 	return keep
 }
 
-// Stays reports whether an object that the policy no longer has is kept until the policy is
-// deleted, because its deletion would also delete objects of others.
+// Stays reports whether an object that is no longer part of the policy has to stay until
+// the policy is deleted. The deletion of such an object would also delete objects of other
+// programs.
 func Stays(ref model.Ref) bool {
 	return ref.Kind == "Namespace" || ref.Kind == "CustomResourceDefinition"
 }

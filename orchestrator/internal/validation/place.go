@@ -52,8 +52,8 @@ func (r *run) candidates() {
 	}
 }
 
-// sort puts the healthy nodes first. Nodes of equal rank have another order in each run, so that
-// runs spread over the nodes, and a repeated run may avoid the node that failed. since is the time
+// sort puts the healthy nodes first. Nodes of equal rank have a different order in each run. So the
+// runs spread over the nodes, and a repeated run can avoid the node that failed. since is the time
 // of the repetition, or nil for the first run.
 func (r *run) sort(since *metav1.Time) {
 	salt := r.c.Revision

@@ -9,9 +9,9 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// incomplete returns a channel that has a value when it is time to complete a node that is not
-// complete, because a failed call may succeed later without an event. It returns nil for a complete
-// node.
+// incomplete returns a channel that receives a value when it is time to read the missing values of
+// a node again. A failed call may succeed later without an event. It returns nil for a node without
+// missing values.
 func (o *Observer[D, P]) incomplete(n *gpu.Node) <-chan time.Time {
 	o.logMissing(n)
 	if n.Complete() && o.links.err == nil {

@@ -82,8 +82,8 @@ func editCRIO(files []file, dropIn string, v version, d Desired) (edit, error) {
 	return e, nil
 }
 
-// crioText returns the drop-in. present is the table of others in the drop-in. from is the table
-// that new runtimes inherit.
+// crioText returns the drop-in. present is the table of other programs in the drop-in. from is the
+// table that new runtimes inherit.
 func crioText(text []byte, present, from map[string]any, d Desired) ([]byte, error) {
 	var err error
 	set := func(value string, path ...string) {

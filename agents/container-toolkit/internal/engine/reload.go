@@ -142,8 +142,8 @@ func (k *Keeper) Reconcile(ctx context.Context) (Plan, error) {
 	})
 }
 
-// inVain returns an error if the engine does not load the config, although it was started after the
-// config was written, or although tried says that the Keeper made it load this config.
+// inVain returns an error if the engine does not use the config, but should: it was started after
+// the config was written, or, according to tried, the Keeper has already made it load this config.
 func (k *Keeper) inVain(t target, rec record, tried bool, differs string) error {
 	written := rec.Written != (moment{})
 	switch restarted := written && t.process != nil && k.startedAfter(t.process, rec.Written); {

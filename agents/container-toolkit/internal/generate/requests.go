@@ -148,7 +148,7 @@ func (o Options) names() []cdi.Namer {
 }
 
 // gpus returns the devices of the GPUs' spec. If one device cannot be described, it returns
-// none, because a container must not start without a GPU that the spec lacks.
+// no devices: with an incomplete spec, a container could start without one of its GPUs.
 func (o Options) gpus(c *driverroot.Content, gpus []gpu.GPU) ([]cdi.Device, []cdi.Unresolved) {
 	out, unresolved := cdi.Devices(gpus, c, o.names()...)
 	if len(o.Only) > 0 {

@@ -149,8 +149,8 @@ func (p patch) process(process *object) error {
 	})
 }
 
-// env applies Env. If a variable appears several times, it replaces the last one, because that one
-// takes effect.
+// env applies Env. If a variable appears several times, env replaces its last value, because the
+// last value takes effect.
 func (p patch) env(env *array) error {
 	places := map[string]int{}
 	for i, raw := range *env {

@@ -57,10 +57,11 @@ type Chosen struct {
 	Program, Version string
 }
 
-// ChooseCompiler returns the compiler for a kernel, which is described by /proc/version or
-// Headers.Compiler. It has the name and the major version of the kernel's compiler, because the
-// kernel's compiler options differ between major versions, and the same version if possible.
-// Without such a compiler, the error is a Cause with the code CompilerMissing.
+// ChooseCompiler returns the compiler for a kernel. /proc/version or Headers.Compiler describes the
+// kernel's own compiler. The result has the same name and the same major version, because compiler
+// options differ between major versions. If several compilers have them, the result has the same
+// version, if possible. Without such a compiler, the error is a Cause with the code
+// CompilerMissing.
 func ChooseCompiler(ctx context.Context, kernel string) (Chosen, error) {
 	want := Compiler(kernel)
 	family, version, _ := strings.Cut(want, " ")

@@ -48,8 +48,8 @@ func (l *Loader) load(ctx context.Context, o Observation, s Step) error {
 	return l.journal.edit(func(r *record) { r.Loaded = s.Driver })
 }
 
-// rehearse makes all checks of load for the modules of a driver whose namesakes are loaded now, so that
-// the loaded driver is not unloaded for a driver that cannot be loaded.
+// rehearse makes all checks of load for the modules of a driver, while modules with the same names
+// are loaded. So the agent does not unload the loaded driver for a driver that cannot be loaded.
 func (l *Loader) rehearse(ctx context.Context, o Observation, d Driver) error {
 	b, err := l.built(ctx, o, d)
 	if err != nil {

@@ -112,7 +112,8 @@ func (w *writer) file(name string, content io.Reader, mode fs.FileMode) error {
 	return w.explain(w.root.Chmod(name, plain(mode)))
 }
 
-// fill writes a new file, and records its digest, so that the file is not read again for it.
+// fill writes a new file, and records its digest, so that the file is not read again to compute the
+// digest.
 func (w *writer) fill(f *os.File, content io.Reader) (int64, error) {
 	hash := sha256.New()
 	n, err := io.CopyBuffer(io.MultiWriter(f, hash), content, w.buffer)

@@ -68,9 +68,9 @@ func publishedFields(j Journal, daemonSet string) nodestate.Desired {
 }
 
 // publish publishes the state. It reports whether it has changed the Node, and after which time it
-// must be called again; 0 for never. At rest, it writes only once, so that other tools can change the
-// labels. It writes again if the Node has a grant at rest, which their writes have caused and which
-// would count forever.
+// must be called again; 0 for never. At rest, it writes only once, so that other tools can change
+// the labels. A change by another tool can cause a grant for a Node at rest. publish then writes
+// again, because the grant would otherwise count forever.
 func (u *Upgrade) publish(ctx context.Context, n nodestate.Node) (wrote bool, again time.Duration, err error) {
 	d := publishedFields(u.journal, u.cfg.DaemonSet)
 	if u.journal.State.resting() && u.shown != nil && reflect.DeepEqual(*u.shown, d) && n.Annotations[GrantAnnotation] == "" {

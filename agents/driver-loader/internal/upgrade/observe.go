@@ -20,7 +20,7 @@ const (
 
 // Waiting has the reasons why nodes of a DaemonSet have no grant.
 type Waiting struct {
-	// Halted lists the failed nodes, by driver, if they halt the upgrades of others.
+	// Halted lists the failed nodes, by driver, if they halt the upgrades of other nodes.
 	Halted map[string][]string `json:"halted,omitempty"`
 	// For is the reason why other nodes wait.
 	For string `json:"for,omitempty"`

@@ -27,8 +27,8 @@ func (o *observer) sharesEngines(g mig.GPU, want map[gpu.Profile]int) bool {
 	return err == nil && exceedsEngines(g, capacity)
 }
 
-// exceedsEngines reports whether the instances of a GPU have more media engines than the GPU, or
-// would have with one more instance of a profile with capacity.
+// exceedsEngines reports whether the instances of a GPU have more media engines than the GPU. It
+// also returns true if this would be the case with one more instance of a profile that still fits.
 func exceedsEngines(g mig.GPU, capacity map[gpu.Profile]int) bool {
 	var has []gpu.Profile
 	for _, i := range g.Layout {

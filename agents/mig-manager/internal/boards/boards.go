@@ -50,10 +50,10 @@ func All() []Product {
 	return list
 }
 
-// Find returns the product with a PCI device ID. If several products have the ID, it returns the one
-// whose memory is nearest to memoryBytes; 0 means unknown memory, and returns the first one. It
-// returns false if no product has the ID, or if the memory differs by more than an eighth, because
-// the names of the profiles would be wrong.
+// Find returns the product with a PCI device ID. If several products have the ID, it returns the
+// product whose memory is nearest to memoryBytes. If memoryBytes is 0, the memory is unknown, and
+// Find returns the first product. It returns false if no product has the ID, or if the memory
+// differs by more than an eighth, because the names of the profiles would be wrong.
 func Find(pci gpu.PCI, memoryBytes uint64) (Product, bool) {
 	var found []Product
 	apart := func(p Product) uint64 { return max(p.MemoryBytes, memoryBytes) - min(p.MemoryBytes, memoryBytes) }

@@ -14,8 +14,8 @@ import (
 const endLimit = 10 * time.Second
 
 // uncordonAtEnd uncordons the node if this agent has cordoned it, because the agent might not start
-// again. If it does, it cordons the node again. Before a reboot, the node stays cordoned, because
-// new pods would prevent the change after it.
+// again. An agent that starts again cordons the node again. Before a reboot, the node stays
+// cordoned, because new pods would prevent the change after it.
 func (m *Manager) uncordonAtEnd(ctx context.Context) {
 	if !m.currentNode().Cordoned && !m.cordoned || m.attempt.Rebooting {
 		return
