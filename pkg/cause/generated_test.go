@@ -85,7 +85,7 @@ func documentation(t *testing.T) string {
 	out := "<!-- Generated from pkg/cause/causes.tsv by \"go generate\". -->\n\n# Causes\n\n" +
 		"Each thing that can keep a GPU from being used has one code, wherever you see it: in a log, a command, a condition, an Event,\n" +
 		"a metric or a status. The code never changes; the text beside it names the thing and the evidence.\n\n" +
-		"The second column says what to expect. *starts*: it passes by itself. *waits*: it passes when another part, or a person, has acted.\n" +
+		"The second column says how the problem ends. *starts*: by itself. *waits*: after another part, or a person, has acted.\n" +
 		"*fails*: a person has to act. In the status of a ClusterPolicy, a cause that starts or waits counts as a failure after 10 minutes.\n" +
 		"For NAMESPACE, POD and NODE, the status has the names.\n"
 	last := ""

@@ -108,7 +108,7 @@ func KeptMessage(namespace model.Ref, others []model.Ref) string {
 	for i, r := range others {
 		names[i] = r.Kind + " " + r.Name
 	}
-	return fmt.Sprintf("%s is kept, because it has objects of others, such as %s: delete it if nobody needs them", namespace, strings.Join(names, ", "))
+	return fmt.Sprintf("%s is kept, because it has objects of other programs, such as %s: delete it if nobody needs them", namespace, strings.Join(names, ", "))
 }
 
 // Release gives up the orchestrator's fields of an object, including the label, so that the object
