@@ -61,6 +61,26 @@ func TestLateDeviceNode(t *testing.T) {
 	p.has(simulated(t, n))
 }
 
+// NVML does not show a GPU that the driver is still adding, although the kernel has its files already.
+func TestAGPUThatNVMLShowsLate(t *testing.T) {
+	t.Parallel()
+	n := simtest.New(t, "--gpus=1", "--model=l4")
+	gpus, device := filepath.Join(n.Root, "proc", "driver", "nvidia", "gpus"), filepath.Join(n.Root, "dev", "nvidia1")
+	n.Run("plug", "--model=l4")
+	ids, err := os.ReadDir(gpus)
+	must(t, err)
+	added := filepath.Join(gpus, ids[len(ids)-1].Name())
+	kept := filepath.Join(t.TempDir(), "gpu")
+	must(t, os.CopyFS(kept, os.DirFS(added)))
+	n.Run("unplug", "1")
+	must(t, os.CopyFS(added, os.DirFS(kept)))
+	must(t, unix.Mknod(device, unix.S_IFCHR|0o666, int(unix.Mkdev(195, 1))))
+	p := start(t, n)
+	p.has(map[string]string{"gpu.count": "1"})
+	n.Run("plug", "--model=l4") // the files of the kernel stay the same
+	p.has(map[string]string{"gpu.count": "2"})
+}
+
 // Labels describe what the node has, and not whether it works.
 func TestDriverGoesAndFails(t *testing.T) {
 	t.Parallel()

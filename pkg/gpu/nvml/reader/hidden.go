@@ -3,16 +3,32 @@ package reader
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"outrigger.dev/pkg/driverproc"
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/nvml"
 )
 
-func isAccessible(h hiddenGPU) bool { return nvml.Access(h.node) == nil }
+// hiddenGPU is a GPU that the kernel driver has, and that NVML does not show.
+type hiddenGPU struct {
+	busID, node string
+	// denied is set if this process had no permission to use the device node.
+	denied bool
+}
 
-// warnHidden logs, once in a span, the GPUs that NVML does not show to this process, and remembers
-// them.
+// late reports whether NVML may show a GPU now that it did not show when it was initialized: a GPU
+// whose device node this process may now use, or a GPU that the driver was still adding. NVML is
+// initialized once more for the latter, because it may have another reason not to show the GPU.
+func (v *view) late(h hiddenGPU) bool {
+	if nvml.Access(h.node) != nil {
+		return false
+	}
+	return h.denied || !v.repeated[h.busID] && time.Since(v.begun) >= v.settle
+}
+
+// warnHidden remembers, once in a span, the GPUs that NVML does not show. It logs the GPUs that it
+// does not show to this process.
 func (v *view) warnHidden(node *gpu.Node) {
 	v.hidden.Do(func() {
 		hidden, reasons := hiddenGPUs(v.proc, v.span.Present(), node)
@@ -26,20 +42,24 @@ func (v *view) warnHidden(node *gpu.Node) {
 // hiddenIDs returns the bus IDs of the GPUs that NVML does not show to this process.
 func (v *view) hiddenIDs() []string {
 	var out []string
-	if hidden := v.lacks.Load(); hidden != nil {
-		for _, h := range *hidden {
+	for _, h := range v.lacking() {
+		if h.denied {
 			out = append(out, h.busID)
 		}
 	}
 	return out
 }
 
-// hiddenGPU is a GPU whose device node this process may not use.
-type hiddenGPU struct{ busID, node string }
+// lacking returns the GPUs that NVML does not show. It returns none before the first reading.
+func (v *view) lacking() []hiddenGPU {
+	if hidden := v.lacks.Load(); hidden != nil {
+		return *hidden
+	}
+	return nil
+}
 
-// hiddenGPUs returns the GPUs whose device nodes this process has no permission to use, with the reasons. NVML does
-// not show them, although the kernel driver has them. The result omits GPUs that NVML does
-// not show for other reasons.
+// hiddenGPUs returns the GPUs that the kernel driver had when NVML was initialized, and that NVML does
+// not show. reasons says which device nodes this process has no permission to use.
 func hiddenGPUs(proc driverproc.Root, present []string, node *gpu.Node) (hidden []hiddenGPU, reasons []string) {
 	for _, id := range present {
 		if slices.ContainsFunc(node.GPUs, func(g gpu.GPU) bool { return g.PCI.BusID == id }) {
@@ -49,10 +69,11 @@ func hiddenGPUs(proc driverproc.Root, present []string, node *gpu.Node) (hidden 
 		if err != nil || p.Minor == driverproc.NoMinor || isDisplay(p.Name) {
 			continue
 		}
-		path := fmt.Sprintf("/dev/nvidia%d", p.Minor)
-		if err := nvml.Access(path); err != nil {
-			hidden, reasons = append(hidden, hiddenGPU{id, path}), append(reasons, err.Error())
+		h := hiddenGPU{busID: id, node: fmt.Sprintf("/dev/nvidia%d", p.Minor)}
+		if err := nvml.Access(h.node); err != nil {
+			h.denied, reasons = true, append(reasons, err.Error())
 		}
+		hidden = append(hidden, h)
 	}
 	slices.Sort(reasons)
 	return hidden, reasons

@@ -156,7 +156,16 @@ func (r *Reader) view(span *nvml.Span) *view {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cur == nil || r.cur.span != span {
-		r.cur = &view{span: span, proc: r.cfg.Proc, sysRoot: r.cfg.SysRoot, log: r.cfg.Log}
+		repeated := map[string]bool{}
+		if r.cur != nil {
+			for _, h := range r.cur.lacking() {
+				repeated[h.busID] = true
+			}
+		}
+		r.cur = &view{
+			span: span, proc: r.cfg.Proc, sysRoot: r.cfg.SysRoot, log: r.cfg.Log,
+			begun: time.Now(), settle: r.times.probe, repeated: repeated,
+		}
 	}
 	return r.cur
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,6 +25,11 @@ type view struct {
 	span    *nvml.Span
 	proc    driverproc.Root
 	sysRoot string
+	// begun is the time of the first use, and settle is the time after it in which the driver may still
+	// be adding GPUs. repeated has the bus IDs of the GPUs that the previous view lacked.
+	begun    time.Time
+	settle   time.Duration
+	repeated map[string]bool
 
 	gpus      atomic.Pointer[int]
 	driver    driver
@@ -43,15 +49,9 @@ type device struct {
 	failed []failure
 }
 
-// stale reports whether GPUs have come or gone since NVML was initialized, or a device node has
-// appeared that NVML needs to show a GPU. When a driver starts, its device nodes appear one after
-// the other.
-func (v *view) stale() bool {
-	if nodes := v.lacks.Load(); nodes != nil && slices.ContainsFunc(*nodes, isAccessible) {
-		return true
-	}
-	return v.span.Stale()
-}
+// stale reports whether NVML has to be initialized again, because it may list other GPUs then. When a
+// driver starts, the device nodes of its GPUs appear one after the other.
+func (v *view) stale() bool { return slices.ContainsFunc(v.lacking(), v.late) || v.span.Stale() }
 
 // read reads the node or, if again is set, only the values that the last reading lacks.
 func (v *view) read(ctx context.Context, again bool) (*gpu.Node, error) {
