@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -58,5 +60,23 @@ func TestFlagsOfTheEngine(t *testing.T) {
 			n.undo(c)
 			assert.Equal(t, n.snapshot(), before)
 		})
+	}
+}
+
+// TestRealCRIOPrefersItsCommandLine is the reason to reject its flag.
+func TestRealCRIOPrefersItsCommandLine(t *testing.T) {
+	crio, err := filepath.Abs("../../../../bin/cluster-components/crio")
+	assert.NilError(t, err)
+	if !exists(crio) {
+		t.Skip("this machine has no crio")
+	}
+	r := newReal(t, CRIO, crio)
+	r.put("config", "[crio.runtime]\ndefault_runtime = \"nvidia\"\n[crio.runtime.runtimes.nvidia]\nruntime_path = \"/x\"\n[crio.runtime.runtimes.runc]\nruntime_path = \"/y\"\n")
+	for flag, env := range map[string]string{"--default-runtime=runc": "", "--log-level=warn": "CONTAINER_DEFAULT_RUNTIME=runc"} {
+		cmd := exec.CommandContext(t.Context(), crio, "--config", filepath.Join(r.dir, "config"), "--config-dir", filepath.Join(r.dir, "conf.d"), flag, "config")
+		cmd.Env = []string{env}
+		out, err := cmd.Output()
+		assert.NilError(t, err)
+		assert.Assert(t, strings.Contains(string(out), "\ndefault_runtime = \"runc\"\n"), "%s %s", flag, env)
 	}
 }
