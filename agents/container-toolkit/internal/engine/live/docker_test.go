@@ -83,6 +83,36 @@ func TestRealDockerHasTheSettingOnItsCommandLine(t *testing.T) {
 	})
 }
 
+// TestRealDockerHasTheLowLevelRuntime compares the program with the answer of a running dockerd.
+func TestRealDockerHasTheLowLevelRuntime(t *testing.T) {
+	eachDocker(t, func(t *testing.T, program string) {
+		for name, tc := range map[string]struct {
+			config string
+			flags  []string
+		}{
+			"in its config":       {config: `{"default-runtime": "fast", "runtimes": {"fast": {"path": "/usr/bin/crun"}}}`},
+			"on its command line": {config: "{}", flags: []string{"--default-runtime=fast", "--add-runtime=fast=/usr/bin/crun"}},
+			"in both":             {config: `{"runtimes": {"fast": {"path": "/opt/crun"}}}`, flags: []string{"--default-runtime=fast", "--add-runtime=fast=/usr/bin/crun"}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				r := newReal(t, engine.Docker)
+				r.put("config", tc.config)
+				r.supervised(program, append(r.dockerFlags(), tc.flags...)...)
+				var answer engine.Live
+				r.until("dockerd answers", func() bool {
+					var err error
+					answer, err = live.Ask(context.Background(), engine.Docker, r.config.Socket)
+					return err == nil
+				})
+				r.config.SetAsDefault, r.config.CDI = false, false
+				got, err := r.keeper().LowLevel(context.Background())
+				assert.NilError(t, err)
+				assert.Equal(t, got, answer.Programs[answer.Default])
+			})
+		}
+	})
+}
+
 func (r real) loadsItsConfig(program string) {
 	t := r.T
 	r.config.CDI = false
