@@ -145,12 +145,12 @@ func (e Earlier) String() string {
 }
 
 // Ambiguous reports whether an index in a config may mean another GPU than it names now.
-func (g *GPU) Ambiguous(index int) bool { return g.Earlier.Ambiguous(index, g.Index, g.UUID) }
+func (g *GPU) Ambiguous(index int) bool { return g.Earlier.Ambiguous(index, g.Index) }
 
 // Ambiguous reports whether an index in a config may mean another GPU than it names now: the GPU of
-// e, with the index now and the UUID id, has the index or had it before the last boot.
-func (e *Earlier) Ambiguous(index, now int, id UUID) bool {
-	return e != nil && (now == index && e.UUID != id || slices.Contains(e.Indices, index))
+// e, which has the index now, has the index or had it before the last boot.
+func (e *Earlier) Ambiguous(index, now int) bool {
+	return e != nil && (now == index || slices.Contains(e.Indices, index))
 }
 
 // Selector returns the name of the GPU for nvidia-smi: its index or, if NVML has another GPU at the

@@ -144,7 +144,7 @@ func TestIndicesAfterAReboot(t *testing.T) {
 		"a GPU was replaced":               {"abc", "xbc", map[string][]int{"x": {0}}},
 		"two GPUs were swapped":            {"abc", "bac", map[string][]int{"a": {0, 1}, "b": {0, 1}}},
 		"a GPU was added behind":           {"ab-", "abc", nil},
-		"a GPU was added in front":         {"-bc", "abc", map[string][]int{"a": {0}, "b": {0, 1}, "c": {1}}},
+		"a GPU was added in front":         {"-bc", "abc", map[string][]int{"a": {0}, "b": {0, 1}, "c": {1, 2}}},
 		"the UUID of a GPU is not known":   {"abc", "aBc", nil},
 		"a GPU was moved to a place of it": {"ab-", "a-b", nil},
 	} {

@@ -159,7 +159,7 @@ func (i Item) checkReboot(gpus []mig.GPU) error {
 	var errs []error
 	for _, index := range i.GPUs {
 		for _, g := range gpus {
-			if e := g.Earlier; e.Ambiguous(index, g.Index, g.UUID) {
+			if e := g.Earlier; e.Ambiguous(index, g.Index) {
 				errs = append(errs, fmt.Errorf("%s: it selects index %d, and indices have changed with a reboot: GPU %d is %s now; before, %s:"+
 					" check devices and device-filter and, if they mean the GPUs that the indices name now, remove %s on the node",
 					i.name(), index, g.Index, g.UUID, e, e.File))
