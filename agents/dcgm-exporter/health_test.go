@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,9 @@ import (
 	"testing"
 
 	"outrigger.dev/pkg/agent/agenttest"
+	"outrigger.dev/pkg/agent/gpuconfig"
+	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/simtest"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/health/healthtest"
@@ -40,6 +45,31 @@ func TestFaultClasses(t *testing.T) {
 				p.worst(`gpu="0"`, levels[c.Severity])
 			}
 		})
+	}
+}
+
+// The rules that the device plugin publishes on the node count here too.
+func TestRulesOfTheDevicePlugin(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := simtest.New(t, "--gpus=1", healthtest.Model)
+	n.Run("set", "0.remap-pending=1")
+	p := start(t, n, "--collectors="+file)
+	p.worst(`gpu="0"`, "20")
+	c := config.Default()
+	c.Health = config.Health{health.RowRemapPending: health.Warning}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- gpuconfig.NewPublisher(contract.Dir{Root: p.run}, "device-plugin", c, slog.New(slog.DiscardHandler)).Run(ctx)
+	}()
+	p.worst(`gpu="0"`, "10")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
+	"outrigger.dev/pkg/health"
 )
 
 // advertised is the part of a config that decides which devices the device plugin advertises, how
@@ -50,6 +51,23 @@ func decode(text string, c config.Config) (config.Config, error) {
 	c.MIGStrategy, c.Sharing, c.Resources, c.Filter = a.MIGStrategy, a.Sharing, a.Resources, a.Filter
 	c.HealthChecks, c.Health = a.HealthChecks, a.Health
 	return c, nil
+}
+
+// WatchRules calls use with the health rules that the device plugin of the node publishes, now and after
+// each change, until ctx ends. It does not call use while the plugin publishes none.
+func WatchRules(ctx context.Context, dir contract.Dir, use func(health.Rules)) error {
+	read := func() {
+		fact := dir.Read(contract.PluginConfig)
+		if fact.State != contract.Valid {
+			return
+		}
+		if c, err := decode(fact.Values[keyConfig], config.Config{}); err == nil {
+			rules, _ := c.Rules()
+			use(rules)
+		}
+	}
+	read()
+	return dir.WatchFiles(ctx, read, dir.Path(contract.PluginConfig))
 }
 
 // Publisher keeps the config of the device plugin in the node contract, where Adopted reads it

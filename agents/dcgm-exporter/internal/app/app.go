@@ -20,6 +20,7 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/scrape"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/driver"
+	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/gpu"
@@ -100,6 +101,9 @@ func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, err
 					o.Metrics = metrics
 					e.Configure(o)
 				})
+			}},
+			{Name: "health rules", Run: func(ctx context.Context) error {
+				return gpuconfig.WatchRules(ctx, d.Contract, e.SetRules)
 			}},
 			{Name: "pods", Run: pods.run, Ready: pods.failing, Collectors: pods.collectors(), Close: pods.kubelet.Close},
 		},

@@ -80,6 +80,7 @@ type Exporter struct {
 	log      *slog.Logger
 	observer *observe.Observer[nothing, nothing]
 	options  pace.Latest[exposition.Options]
+	rules    pace.Latest[health.Rules]
 	readings chan reading
 	xids     chan kernellog.XID
 	// found is closed after the GPUs have been read for the first time.
@@ -112,6 +113,7 @@ func New(cfg Config) *Exporter {
 			Source: cfg.Source, Preparer: observe.Unprepared[nothing, nothing]{}, WatchChanges: cfg.WatchDriver, Log: cfg.Log,
 		}),
 		options:  pace.NewLatest[exposition.Options](),
+		rules:    pace.NewLatest[health.Rules](),
 		readings: make(chan reading),
 		xids:     make(chan kernellog.XID),
 		found:    make(chan struct{}),
@@ -134,6 +136,9 @@ func (e *Exporter) Ready() error { return e.ready.Err() }
 
 // Configure sets the options that select the served metrics. It does not block.
 func (e *Exporter) Configure(o exposition.Options) { e.options.Put(o) }
+
+// SetRules sets the rules for the health of GPUs. It does not block.
+func (e *Exporter) SetRules(r health.Rules) { e.rules.Put(r) }
 
 // Reload reads the node again. It does not block.
 func (e *Exporter) Reload() { e.observer.Reload() }
@@ -199,6 +204,8 @@ func (e *Exporter) loop(ctx context.Context) error {
 		case <-e.observer.Hangs(): //nolint:errcheck // the workers notice hangs of each GPU
 		case o := <-e.options:
 			e.configure(ctx, o)
+		case r := <-e.rules:
+			e.health.SetRules(r)
 		case x := <-e.xids:
 			e.handleKernelLogXID(x)
 		case r := <-e.readings:
