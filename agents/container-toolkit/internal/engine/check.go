@@ -38,11 +38,31 @@ func (k *Keeper) checker(ctx context.Context, p Plan) (func(context.Context) err
 			if err != nil {
 				return fmt.Errorf("containerd rejects the changed config: %w", err)
 			}
-			return compareDumps(before, after, k.config.Desired())
+			err = compareDumps(before, after, k.config.Desired())
+			if ignored := t.ignoredVersion(p.Changes); err != nil && ignored != nil {
+				return ignored
+			}
+			return err
 		}, nil
 	default:
 		return none, nil
 	}
+}
+
+// ignoredVersion returns an error if a changed file has a config version that this containerd does not
+// know. Containerd 1 starts with such a file, and ignores its tables of plugins.
+func (t target) ignoredVersion(changes []Change) error {
+	const newest = 2 // of containerd 1
+	for _, c := range changes {
+		doc := map[string]any{}
+		if t.version.atLeast(version2()) || toml.Unmarshal(c.After, &doc) != nil {
+			continue
+		}
+		if v := schemaOf(doc).version; v > newest {
+			return fmt.Errorf("containerd %s ignores the settings of %s, which has version = %d: update containerd, or set version = %d and use the names of plugins of that version", t.version, c.Path, v, newest)
+		}
+	}
+	return nil
 }
 
 // dump returns the config that containerd would load, with all files merged.
