@@ -3,7 +3,9 @@ package ctk_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"outrigger.dev/agents/container-toolkit/internal/ctk"
 	"outrigger.dev/agents/container-toolkit/internal/facts"
+	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/pkg/gpu/simtest"
 )
 
@@ -62,6 +65,28 @@ func TestGenerate(t *testing.T) {
 			}
 			golden.Assert(t, strings.ReplaceAll(stdout+"--- standard error\n"+stderr+code, h.dir, "DIR"), "generate-"+name+".golden")
 		})
+	}
+}
+
+// While another program changes GPUs, the command waits, and ends with exit code 3 after the limit.
+func TestGenerateDuringAChangeOfGPUs(t *testing.T) {
+	h := newHost(t)
+	program := filepath.Join(h.dir, gpus.Program)
+	script := "#!/bin/sh\necho '" + gpus.Program + ": read GPUs: lease is claimed by mig-manager (change of MIG layouts)' >&2\nexit 3\n"
+	if err := errors.Join(os.Remove(program), os.WriteFile(program, []byte(script), 0o700)); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	for limit, want := range map[string]string{
+		"0s":  "read GPUs: lease is claimed by mig-manager (change of MIG layouts)\n",
+		"1ms": "waited 1ms for the exclusive use of NVML by another program to end: run ",
+	} {
+		_, stderr, err := h.ctk("cdi", "generate", "--lease-timeout="+limit)
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 3 || !strings.Contains(stderr, want) {
+			t.Errorf("with --lease-timeout=%s: %v, %q, want exit code 3 and %q", limit, err, stderr, want)
+		}
+		if notes := strings.Count(stderr, "another program has exclusive use of NVML, waiting for at most 1ms: "); (notes == 1) != (limit == "1ms") {
+			t.Errorf("with --lease-timeout=%s: %q", limit, stderr)
+		}
 	}
 }
 
