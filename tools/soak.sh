@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # soak.sh: runs long tests: every fuzz target of the repository for SOAK (2m) each, the agents on an
 # NVML that fails, and the agents under load. Then it leaves the agents alone on a cluster for IDLE
-# (10m), where they must not write anything, and injects faults for CHAOS (30m). Logs are in
+# (10m), where they must not write anything, injects faults for CHAOS (30m), and loads the HTTP port of
+# an agent for LOAD (10m) while it is probed. Logs are in
 # out/soak. It ends with a table of its runs, and fails if a run fails. The input that broke a fuzz
 # target stays in the testdata of its package, as a test.
 set -uo pipefail
@@ -23,7 +24,8 @@ seconds() {
   esac
 }
 
-soak=$(seconds SOAK "${SOAK:-2m}") && idle=$(seconds IDLE "${IDLE:-10m}") && chaos=$(seconds CHAOS "${CHAOS:-30m}") || exit 1
+soak=$(seconds SOAK "${SOAK:-2m}") && idle=$(seconds IDLE "${IDLE:-10m}") && chaos=$(seconds CHAOS "${CHAOS:-30m}") &&
+  load=$(seconds LOAD "${LOAD:-10m}") || exit 1
 logs=$root/out/soak
 table=$logs/summary.txt
 rm -rf "$logs"
@@ -123,6 +125,19 @@ many_nodes() {
   tail -n 20 "$log" >&2
 }
 
+# probes: probes the exporter while three neighbours send pipelined requests for metrics.
+probes() {
+  local log=$logs/probes.log
+  if (cd agents/dcgm-exporter && OUTRIGGER_LOAD=${load}s go test "$link" -count=1 -timeout $((load + 900))s -v -run '^TestProbesUnderLoad$' .) >"$log" 2>&1 &&
+    grep -q "^--- PASS: TestProbesUnderLoad " "$log"; then
+    row "probes under load" ok "$(sed -n 's/.*go:[0-9]*: \([0-9]* probes .*\)/\1/p' "$log")"
+    return
+  fi
+  status=1
+  row "probes under load" FAILED "see $log"
+  tail -n 20 "$log" >&2
+}
+
 # outages: makes every NVML call of the agents fail for a while, with each error code.
 outages() {
   local log=$logs/outages.log
@@ -140,6 +155,7 @@ outages
 work device-plugin
 work feature-discovery
 work dcgm-exporter
+probes
 on_cluster "feature-discovery at rest" TestNothingIsWrittenWhenNothingChanges "$idle" OUTRIGGER_IDLE '\(.* asked [0-9]* times in .*\)'
 many_nodes
 on_cluster "agents in chaos" TestChaos "$chaos" OUTRIGGER_CHAOS '\([0-9]* faults of .*\)'
