@@ -39,8 +39,8 @@ func ByUUID(g *gpu.GPU, m *gpu.MIGDevice) string {
 	return string(g.UUID)
 }
 
-// ByIndex names the GPU g by its NVML index, or its MIG device m, if that is
-// not nil, by both indices: "0:1".
+// ByIndex returns the NVML index of the GPU g. If m is not nil, it returns the
+// index of g and the index of its MIG device m: "0:1".
 func ByIndex(g *gpu.GPU, m *gpu.MIGDevice) string {
 	if m != nil {
 		return fmt.Sprintf("%d:%d", g.Index, m.Index)
@@ -48,8 +48,8 @@ func ByIndex(g *gpu.GPU, m *gpu.MIGDevice) string {
 	return fmt.Sprint(g.Index)
 }
 
-// ByType names the GPU g by its NVML index, "gpu0", or its MIG device m, if that is not
-// nil, by both indices: "mig0:1".
+// ByType returns the type and the NVML index of the GPU g: "gpu0". If m is not nil, it
+// returns the type and the indices of g and its MIG device m: "mig0:1".
 func ByType(g *gpu.GPU, m *gpu.MIGDevice) string {
 	if m != nil {
 		return "mig" + ByIndex(g, m)

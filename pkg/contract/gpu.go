@@ -93,7 +93,7 @@ func (c *Claims) claimAll(devices []string, denied map[string]error) error {
 // claim claims a GPU. The caller has the turn.
 func (c *Claims) claim(device string) error {
 	path, lost := c.dir.gpuClaimPath(device), c.held[device]
-	defer func() { _ = lost.Release() }() // of a file that is not at the path any more
+	defer func() { _ = lost.Release() }() // lost is no longer the file at the path
 	delete(c.held, device)
 	if by, claimed := c.dir.holder(path); claimed && (lost == nil || lost.replaced(c.dir)) {
 		return AdvertisedError{Device: device, By: by}

@@ -118,7 +118,7 @@ func (k *Keeper) putLocked() error {
 	if err != nil {
 		return err
 	}
-	k.release(false) // of the file that this one replaces
+	k.release(false) // release the file that the new file replaces
 	k.held, k.published, k.lost = held, k.record, false
 	return nil
 }

@@ -29,7 +29,7 @@ func Keep(cfg Config) (Plan, error) {
 // forbids it (see the function Left).
 func (cfg Config) Left() error {
 	driver := Driver(cfg.Proc)
-	// Keep returns these errors.
+	// Keep has already returned the errors of Control and GPUs.
 	wanted, _ := driver.Control()
 	gpus, _ := driver.GPUs()
 	return Left(cfg.Dev, append(wanted, gpus...))

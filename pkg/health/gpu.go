@@ -177,14 +177,14 @@ func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	list[i].last, list[i].away = at, away
 }
 
-// forget removes the causes if drop returns true for them.
+// forget removes the causes for which drop returns true.
 func (g *gpuState) forget(drop func(incident) bool) {
 	for s := range g.causes {
 		g.retain(s, func(x incident) bool { return !drop(x) })
 	}
 }
 
-// retain removes the causes of a part if holds returns false for them.
+// retain removes the causes of a part for which holds returns false.
 func (g *gpuState) retain(s scope, holds func(incident) bool) {
 	g.causes[s] = slices.DeleteFunc(g.causes[s], func(x incident) bool { return !holds(x) })
 	if len(g.causes[s]) == 0 {

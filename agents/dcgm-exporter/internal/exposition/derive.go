@@ -44,7 +44,7 @@ func (o Options) Wanted() []telemetry.Field {
 		case counters.P2PStatus:
 			out = append(out, telemetry.PeerStatus)
 		case counters.XIDCount, counters.XIDTotal, counters.ClockCount, counters.ClockTotal:
-			// ownFields has the fields that they need
+			// ownFields returns the fields for these counters
 		}
 	}
 	slices.Sort(out)

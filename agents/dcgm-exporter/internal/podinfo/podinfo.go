@@ -54,7 +54,7 @@ type known struct {
 
 type name struct{ namespace, name string }
 
-// New returns a Pods that knows pods while Run runs.
+// New returns a Pods. It has the pods of the node while its method Run runs.
 func New(cfg Config) *Pods { return &Pods{cfg: cfg} }
 
 // Run watches the pods until ctx ends. It logs failures and retries, see kube.Watch. The client's

@@ -38,7 +38,8 @@ type Config struct {
 type Preparer struct {
 	cfg   Config
 	specs *cdi.Publisher
-	// extras has the optional hardware that was read without a CDI spec to publish.
+	// extras has the optional hardware that was found by a Scan that did not have to publish a CDI
+	// spec.
 	extras driverroot.Extras
 	// hook is the toolkit's hook that the last Scan found.
 	hook hook

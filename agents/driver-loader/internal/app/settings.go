@@ -44,7 +44,7 @@ type settings struct {
 	upgradePolicy string
 	grantUpgrades bool
 
-	// complete sets these, and the rest of config.
+	// The method complete sets the fields below, and the rest of config.
 	policy  upgrade.Policy
 	daemons *daemons.Supervisor
 	machine string

@@ -134,7 +134,8 @@ func headersIn(root, path, release string) (Headers, error) {
 		return Headers{}, err
 	}
 	h := Headers{Release: release, Build: dir, Source: dir}
-	// If the Makefile only includes another one, the sources are in the folder of that one.
+	// If the Makefile only includes another Makefile, the sources are in the folder of the included
+	// file.
 	if found := regexp.MustCompile(`(?m)^include (/\S+)/Makefile$`).FindSubmatch(makefile); found != nil {
 		if h.Source, err = securejoin.SecureJoin(root, string(found[1])); err != nil {
 			return Headers{}, err

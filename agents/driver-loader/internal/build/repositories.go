@@ -144,7 +144,7 @@ func unavailable(err error) error {
 	if !errors.As(err, &failed) {
 		return err
 	}
-	// tar prints the last of these texts.
+	// "Wrote only" is a text of tar.
 	for _, words := range []string{"No space left on device", "have enough free space", "Wrote only "} {
 		if strings.Contains(failed.output, words) {
 			return cause.New(cause.NoSpace, "packages of headers", "the disk is full: "+failed.Error())

@@ -33,7 +33,7 @@ type Kernel interface {
 type Daemons interface {
 	// Missing returns the names of the daemons that should run and do not run.
 	Missing() []string
-	// Start starts them. It returns the errors of optional daemons in skipped.
+	// Start starts the missing daemons. It returns the errors of optional daemons in skipped.
 	Start(ctx context.Context) (skipped, err error)
 	// Stop stops all daemons.
 	Stop(ctx context.Context) error

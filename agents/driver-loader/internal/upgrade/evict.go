@@ -258,7 +258,7 @@ func (c *clearing) outcome(err error, over bool) *cause.Cause {
 	return &failed
 }
 
-// named lists the pods whose last event is one of these.
+// named lists the pods whose last event is in events.
 func (c *clearing) named(events ...event) string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {

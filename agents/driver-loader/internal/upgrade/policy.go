@@ -79,7 +79,7 @@ func (a *Amount) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Of returns the number of nodes for a total number. It is at least 1.
+// Of returns the amount as a number of nodes, if there are total nodes. It is at least 1.
 func (a Amount) Of(total int) int {
 	if percent, is := strings.CutSuffix(string(a), "%"); is {
 		n, _ := strconv.Atoi(percent)

@@ -124,7 +124,7 @@ func (f NodeFeature) apply(ctx context.Context, labels map[string]string, owners
 	}
 	none := map[string]any{}
 	spec := map[string]any{
-		// Different versions of NFD require different fields of these.
+		// Each of these fields is required by some version of NFD.
 		"features": map[string]any{"flags": none, "attributes": none, "instances": none},
 	}
 	if len(labels) > 0 {

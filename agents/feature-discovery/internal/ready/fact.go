@@ -15,7 +15,7 @@ const maxWord = 63
 
 // part describes a link that depends on facts of the node contract.
 type part struct {
-	// reports has the facts. One of them has to be valid.
+	// reports has the facts. At least one fact has to be valid.
 	reports []report
 	// The reasons while no fact is valid.
 	missing, stale, dead, unreadable cause.Code

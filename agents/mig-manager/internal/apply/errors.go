@@ -71,7 +71,7 @@ func named(holders []mig.Holder) string {
 // HoldersUnknown is returned if the containers that use the GPUs are not known. No GPU was changed.
 type HoldersUnknown struct{ Err error }
 
-// Error says why they are not known.
+// Error says why the containers are not known.
 func (e *HoldersUnknown) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.

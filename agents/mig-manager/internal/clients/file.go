@@ -18,7 +18,7 @@ var (
 	// name matches the names of services and of units that start services. Slices, targets, mounts
 	// and scopes are rejected, because stopping them would also stop processes that do not use GPUs.
 	name = regexp.MustCompile(`^[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\@-]*\.(service|socket|timer|path)$`)
-	// bus matches the units of the message bus. Without them, systemd does not answer.
+	// bus matches the units of the message bus. Without these units, systemd does not answer.
 	bus = regexp.MustCompile(`^dbus(-[a-z]+)?\.(service|socket)$`)
 )
 

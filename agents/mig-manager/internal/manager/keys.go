@@ -36,11 +36,11 @@ type Policy string
 
 // The policies.
 const (
-	// WaitForPods waits until they end.
+	// WaitForPods waits until the pods end.
 	WaitForPods Policy = "wait"
-	// EvictPods evicts them.
+	// EvictPods evicts the pods.
 	EvictPods Policy = "evict"
-	// FailOnPods reports that the config failed, until they end.
+	// FailOnPods reports that the config failed, until the pods end.
 	FailOnPods Policy = "fail"
 )
 

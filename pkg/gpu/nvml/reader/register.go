@@ -147,7 +147,7 @@ func (w *watch) free() {
 	w.set = nil
 }
 
-// hasNoEvents reports whether no working GPU has events, and none will get them.
+// hasNoEvents reports whether no working GPU has events, and no GPU will get events.
 func (w *watch) hasNoEvents() bool {
 	for _, g := range w.gpus {
 		if g.silent || g.failed || g.events&gonvml.EventTypeXidCriticalError != 0 {

@@ -84,7 +84,7 @@ func (r *reading) gauge(g *gauge, instance int, wanted []unit, into Values) erro
 	}
 	if err != nil {
 		if instance >= 0 {
-			fields = nil // another instance may have them
+			fields = nil // fail only this instance: another instance may have these fields
 		}
 		return r.checkCall(err, symGPM, fields...)
 	}
