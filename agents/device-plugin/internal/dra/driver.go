@@ -34,8 +34,8 @@ type Publisher interface {
 type Config struct {
 	// Node is the name of the Node and of its pool.
 	Node string
-	// LedgerPath is the file that records the prepared claims.
-	LedgerPath string
+	// CheckpointPath is the file that records the prepared claims.
+	CheckpointPath string
 	// BootID identifies this boot of the node. If it is empty, claims of an earlier boot
 	// keep their devices.
 	BootID string
@@ -55,8 +55,8 @@ type Driver struct {
 
 	mu sync.Mutex
 	// devices is nil before the first call of Advertise.
-	devices []Device
-	ledger  Ledger
+	devices    []Device
+	checkpoint Checkpoint
 	// changed is closed and replaced when the devices change.
 	changed chan struct{}
 }
@@ -66,26 +66,26 @@ var _ kubeletplugin.DRAPlugin = (*Driver)(nil)
 // lookupLimit is how long the lookup of a claim may take that only explains an error.
 const lookupLimit = 5 * time.Second
 
-// maxLedger limits the size of the ledger's file, in bytes. A claim takes some hundred bytes.
-const maxLedger = 16 << 20
+// maxCheckpoint limits the size of the checkpoint's file, in bytes. A claim takes some hundred bytes.
+const maxCheckpoint = 16 << 20
 
 // New returns a Driver with the claims that earlier processes have prepared since the node
 // booted.
 func New(cfg Config) (*Driver, error) {
-	d := &Driver{cfg: cfg, ledger: Ledger{}, changed: make(chan struct{})}
-	data, err := hostfs.ReadFile(cfg.LedgerPath, maxLedger)
+	d := &Driver{cfg: cfg, checkpoint: Checkpoint{}, changed: make(chan struct{})}
+	data, err := hostfs.ReadFile(cfg.CheckpointPath, maxCheckpoint)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return d, nil
 	case err != nil:
 		return nil, fmt.Errorf("read prepared claims: %w", err)
 	}
-	if d.ledger, err = DecodeLedger(data); err != nil {
-		return nil, fmt.Errorf("read prepared claims %s: %w (if no pod on this node uses a claim of %s, remove the file)", cfg.LedgerPath, err, DriverName)
+	if d.checkpoint, err = DecodeCheckpoint(data); err != nil {
+		return nil, fmt.Errorf("read prepared claims %s: %w (if no pod on this node uses a claim of %s, remove the file)", cfg.CheckpointPath, err, DriverName)
 	}
-	if since := d.ledger.sinceBoot(cfg.BootID); len(since) < len(d.ledger) {
-		cfg.Log.Info("the node has rebooted, releasing the devices of earlier claims", "claims", len(d.ledger)-len(since))
-		d.ledger = since
+	if since := d.checkpoint.sinceBoot(cfg.BootID); len(since) < len(d.checkpoint) {
+		cfg.Log.Info("the node has rebooted, releasing the devices of earlier claims", "claims", len(d.checkpoint)-len(since))
+		d.checkpoint = since
 	}
 	return d, nil
 }
@@ -175,11 +175,11 @@ func (d *Driver) prepare(ctx context.Context, c *resourceapi.ResourceClaim) ([]G
 	return granted, err
 }
 
-// grant returns the devices of the claim, and records them in the ledger.
+// grant returns the devices of the claim, and records them in the checkpoint.
 func (d *Driver) grant(c *resourceapi.ResourceClaim) ([]Granted, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	granted, next, err := d.ledger.Prepare(c, d.cfg.Node, d.devices)
+	granted, next, err := d.checkpoint.Prepare(c, d.cfg.Node, d.devices)
 	if err != nil {
 		return nil, err
 	}
@@ -202,16 +202,16 @@ func (d *Driver) isDeleted(ctx context.Context, e *InUseError) bool {
 	return err == nil && !exists
 }
 
-// record makes next the ledger, and writes it to disk first.
-func (d *Driver) record(next Ledger) error {
+// record makes next the checkpoint, and writes it to disk first.
+func (d *Driver) record(next Checkpoint) error {
 	data, err := next.Encode()
 	if err != nil {
 		return err
 	}
-	if _, err := hostfs.WriteIfChanged(d.cfg.LedgerPath, data, 0o600); err != nil {
+	if _, err := hostfs.WriteIfChanged(d.cfg.CheckpointPath, data, 0o600); err != nil {
 		return fmt.Errorf("record prepared claims: %w", err)
 	}
-	d.ledger = next
+	d.checkpoint = next
 	return nil
 }
 
@@ -221,7 +221,7 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	defer d.mu.Unlock()
 	out := make(map[types.UID]error, len(claims))
 	for _, c := range claims {
-		out[c.UID] = d.record(d.ledger.Unprepare(c.UID))
+		out[c.UID] = d.record(d.checkpoint.Unprepare(c.UID))
 		d.cfg.Log.Info("claim unprepared", "claim", c.Namespace+"/"+c.Name)
 	}
 	return out, nil

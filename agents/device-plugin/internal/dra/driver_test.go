@@ -47,7 +47,7 @@ func driver(t *testing.T, path string, there claims) *dra.Driver {
 func booted(t *testing.T, path string, there claims, boot string) *dra.Driver {
 	t.Helper()
 	d, err := dra.New(dra.Config{
-		Node: node, LedgerPath: path, BootID: boot,
+		Node: node, CheckpointPath: path, BootID: boot,
 		Exists: func(_ context.Context, uid types.UID, _ string) (bool, error) {
 			there, known := there[uid]
 			if !known {
@@ -161,7 +161,7 @@ func TestABadClaimKeepsNoOtherWaiting(t *testing.T) {
 	var lookups atomic.Int32
 	asked, answer := make(chan struct{}), make(chan struct{})
 	d, err := dra.New(dra.Config{
-		Node: node, LedgerPath: filepath.Join(t.TempDir(), "claims"),
+		Node: node, CheckpointPath: filepath.Join(t.TempDir(), "claims"),
 		Exists: func(context.Context, types.UID, string) (bool, error) {
 			lookups.Add(1)
 			close(asked)
@@ -194,12 +194,12 @@ func TestABadClaimKeepsNoOtherWaiting(t *testing.T) {
 	}
 }
 
-func TestADamagedLedgerIsNamed(t *testing.T) {
+func TestADamagedCheckpointIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claims")
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := dra.New(dra.Config{LedgerPath: path})
+	_, err := dra.New(dra.Config{CheckpointPath: path})
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("New() = %v", err)
 	}
@@ -207,7 +207,7 @@ func TestADamagedLedgerIsNamed(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dra.New(dra.Config{LedgerPath: pipe}); err == nil || !strings.Contains(err.Error(), "it is a named pipe") {
+	if _, err := dra.New(dra.Config{CheckpointPath: pipe}); err == nil || !strings.Contains(err.Error(), "it is a named pipe") {
 		t.Errorf("New() with a named pipe = %v", err)
 	}
 }

@@ -2,7 +2,7 @@
 // publishes the inventory of the device plugin as ResourceSlices, and prepares claims
 // through CDI.
 //
-// Inventory and Ledger do no I/O. Driver communicates with the kubelet and the API
+// Inventory and Checkpoint do no I/O. Driver communicates with the kubelet and the API
 // server.
 package dra
 

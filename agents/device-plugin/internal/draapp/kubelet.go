@@ -62,7 +62,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	}
 	var err error
 	k.driver, err = dra.New(dra.Config{
-		Node: k.settings.cluster.NodeName, LedgerPath: filepath.Join(dir, "claims.json"), BootID: k.bootID(), Exists: k.claimExists,
+		Node: k.settings.cluster.NodeName, CheckpointPath: filepath.Join(dir, "claims.json"), BootID: k.bootID(), Exists: k.claimExists,
 		Failed: func(err error) { k.failed.Set(err); k.loop.Wake() },
 		Log:    k.log,
 	})

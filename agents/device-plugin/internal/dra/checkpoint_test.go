@@ -31,14 +31,14 @@ func claim(uid string, names ...string) *resourceapi.ResourceClaim {
 
 func TestPrepare(t *testing.T) {
 	admin := true
-	taken := dra.Ledger{"other": {Name: "ns/other", Devices: []string{"gpu-0"}}}
+	taken := dra.Checkpoint{"other": {Name: "ns/other", Devices: []string{"gpu-0"}}}
 	for name, tc := range map[string]struct {
-		ledger dra.Ledger
-		claim  *resourceapi.ResourceClaim
-		change func(*resourceapi.ResourceClaim)
-		want   []string // CDI devices
-		err    string
-		// after is what the ledger has for the claim.
+		checkpoint dra.Checkpoint
+		claim      *resourceapi.ResourceClaim
+		change     func(*resourceapi.ResourceClaim)
+		want       []string // CDI devices
+		err        string
+		// after is what the checkpoint has for the claim.
 		after []string
 	}{
 		"a claim gets its devices": {
@@ -46,14 +46,14 @@ func TestPrepare(t *testing.T) {
 			want: []string{"k8s.gpu.nvidia.com/gpu=GPU-b", "k8s.gpu.nvidia.com/gpu=GPU-a"},
 		},
 		"a claim that was prepared gets the same again": {
-			ledger: dra.Ledger{"c": {Name: "ns/c", Devices: []string{"gpu-0"}}},
-			claim:  claim("c", "gpu-0"), after: []string{"gpu-0"}, want: []string{"k8s.gpu.nvidia.com/gpu=GPU-a"},
+			checkpoint: dra.Checkpoint{"c": {Name: "ns/c", Devices: []string{"gpu-0"}}},
+			claim:      claim("c", "gpu-0"), after: []string{"gpu-0"}, want: []string{"k8s.gpu.nvidia.com/gpu=GPU-a"},
 		},
 		"a device of another claim is rejected": {
-			ledger: taken, claim: claim("c", "gpu-0"), err: "device gpu-0 is in use by claim ns/other (other)",
+			checkpoint: taken, claim: claim("c", "gpu-0"), err: "device gpu-0 is in use by claim ns/other (other)",
 		},
 		"an administrator may access a device of another claim": {
-			ledger: taken, claim: claim("c", "gpu-0"),
+			checkpoint: taken, claim: claim("c", "gpu-0"),
 			change: func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].AdminAccess = &admin },
 			want:   []string{"k8s.gpu.nvidia.com/gpu=GPU-a"},
 		},
@@ -88,7 +88,7 @@ func TestPrepare(t *testing.T) {
 			if tc.change != nil {
 				tc.change(tc.claim)
 			}
-			granted, next, err := tc.ledger.Prepare(tc.claim, node, devices())
+			granted, next, err := tc.checkpoint.Prepare(tc.claim, node, devices())
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Fatalf("error %v, want %q", err, tc.err)
@@ -106,7 +106,7 @@ func TestPrepare(t *testing.T) {
 				t.Errorf("granted (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.after, next["c"].Devices); diff != "" {
-				t.Errorf("ledger (-want +got):\n%s", diff)
+				t.Errorf("checkpoint (-want +got):\n%s", diff)
 			}
 			if len(next.Unprepare("c")) != len(next)-1 {
 				t.Error("the claim cannot be unprepared")
@@ -115,22 +115,22 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-func TestLedgerFile(t *testing.T) {
-	l := dra.Ledger{"b": {Name: "ns/b", Devices: []string{"gpu-1"}}, "a": {Name: "ns/a", Devices: []string{"gpu-0"}}}
+func TestCheckpointFile(t *testing.T) {
+	l := dra.Checkpoint{"b": {Name: "ns/b", Devices: []string{"gpu-1"}}, "a": {Name: "ns/a", Devices: []string{"gpu-0"}}}
 	data, err := l.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := dra.DecodeLedger(data)
+	back, err := dra.DecodeCheckpoint(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(l, back); diff != "" {
-		t.Errorf("ledger (-want +got):\n%s", diff)
+		t.Errorf("checkpoint (-want +got):\n%s", diff)
 	}
 	for _, bad := range []string{"", "{", `{"version":"v2"}`} {
-		if l, err := dra.DecodeLedger([]byte(bad)); err == nil {
-			t.Errorf("DecodeLedger(%q) = %v, want an error", bad, l)
+		if l, err := dra.DecodeCheckpoint([]byte(bad)); err == nil {
+			t.Errorf("DecodeCheckpoint(%q) = %v, want an error", bad, l)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Claim is the ledger's record of a prepared claim.
+// Claim is the checkpoint's record of a prepared claim.
 type Claim struct {
 	// Name is "namespace/name".
 	Name string `json:"name"`
@@ -23,11 +23,11 @@ type Claim struct {
 	BootID string `json:"bootID,omitempty"`
 }
 
-// Ledger records which claim has which devices on this node. It prevents two claims from
+// Checkpoint records which claim has which devices on this node. It prevents two claims from
 // getting the same device, even if the API server has deleted one of the claims. A device
 // becomes free when the kubelet unprepares its claim, or when the node reboots. Methods do not
-// change a Ledger: they return a changed copy.
-type Ledger map[types.UID]Claim
+// change a Checkpoint: they return a changed copy.
+type Checkpoint map[types.UID]Claim
 
 // InUseError is the error of a claim whose device another claim has.
 type InUseError struct {
@@ -50,15 +50,15 @@ type Granted struct {
 	Device  Device
 }
 
-// Prepare returns the devices of this node that are allocated to the claim, and the ledger
+// Prepare returns the devices of this node that are allocated to the claim, and the checkpoint
 // with the claim. If the claim was prepared before, it gets the same devices again. Prepare
 // ignores devices of other drivers.
-func (l Ledger) Prepare(claim *resourceapi.ResourceClaim, pool string, devices []Device) ([]Granted, Ledger, error) {
+func (c Checkpoint) Prepare(claim *resourceapi.ResourceClaim, pool string, devices []Device) ([]Granted, Checkpoint, error) {
 	if claim.Status.Allocation == nil {
-		return nil, l, errors.New("the claim is not allocated")
+		return nil, c, errors.New("the claim is not allocated")
 	}
 	if err := checkConfig(claim.Status.Allocation.Devices.Config); err != nil {
-		return nil, l, err
+		return nil, c, err
 	}
 	var (
 		out  []Granted
@@ -78,18 +78,18 @@ func (l Ledger) Prepare(claim *resourceapi.ResourceClaim, pool string, devices [
 		default:
 			// Administrative access does not reserve the device.
 			if r.AdminAccess == nil || !*r.AdminAccess {
-				errs = append(errs, l.checkUnused(claim.UID, r.Device))
+				errs = append(errs, c.checkUnused(claim.UID, r.Device))
 				mine.Devices = append(mine.Devices, r.Device)
 			}
 			out = append(out, Granted{Request: r.Request, Pool: r.Pool, Device: devices[i]})
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, l, err
+		return nil, c, err
 	}
-	next := maps.Clone(l)
+	next := maps.Clone(c)
 	if next == nil {
-		next = Ledger{}
+		next = Checkpoint{}
 	}
 	next[claim.UID] = mine
 	return out, next, nil
@@ -108,59 +108,59 @@ func checkConfig(configs []resourceapi.DeviceAllocationConfiguration) error {
 }
 
 // checkUnused returns an *InUseError if another claim has the device.
-func (l Ledger) checkUnused(claim types.UID, device string) error {
-	for uid, c := range l {
-		if uid != claim && slices.Contains(c.Devices, device) {
-			return &InUseError{Device: device, Claim: c.Name, UID: uid}
+func (c Checkpoint) checkUnused(claim types.UID, device string) error {
+	for uid, held := range c {
+		if uid != claim && slices.Contains(held.Devices, device) {
+			return &InUseError{Device: device, Claim: held.Name, UID: uid}
 		}
 	}
 	return nil
 }
 
-// Unprepare returns the ledger without the claim. It returns a copy if the ledger does not
+// Unprepare returns the checkpoint without the claim. It returns a copy if the checkpoint does not
 // have the claim.
-func (l Ledger) Unprepare(claim types.UID) Ledger {
-	next := maps.Clone(l)
+func (c Checkpoint) Unprepare(claim types.UID) Checkpoint {
+	next := maps.Clone(c)
 	delete(next, claim)
 	return next
 }
 
-// sinceBoot returns the ledger without the claims of earlier boots. The pods of these claims
+// sinceBoot returns the checkpoint without the claims of earlier boots. The pods of these claims
 // have ended.
-func (l Ledger) sinceBoot(boot string) Ledger {
-	next := maps.Clone(l)
-	maps.DeleteFunc(next, func(_ types.UID, c Claim) bool { return boot != "" && c.BootID != "" && c.BootID != boot })
+func (c Checkpoint) sinceBoot(boot string) Checkpoint {
+	next := maps.Clone(c)
+	maps.DeleteFunc(next, func(_ types.UID, held Claim) bool { return boot != "" && held.BootID != "" && held.BootID != boot })
 	return next
 }
 
-// ledgerVersion is the version of the file format.
-const ledgerVersion = "v1"
+// checkpointVersion is the version of the file format.
+const checkpointVersion = "v1"
 
-type ledgerFile struct {
-	Version string `json:"version"`
-	Claims  Ledger `json:"claims"`
+type checkpointFile struct {
+	Version string     `json:"version"`
+	Claims  Checkpoint `json:"claims"`
 }
 
-// Encode returns the content of the ledger's file. Equal ledgers give equal bytes.
-func (l Ledger) Encode() ([]byte, error) {
-	data, err := json.MarshalIndent(ledgerFile{Version: ledgerVersion, Claims: l}, "", "  ")
+// Encode returns the content of the checkpoint's file. Equal checkpoints give equal bytes.
+func (c Checkpoint) Encode() ([]byte, error) {
+	data, err := json.MarshalIndent(checkpointFile{Version: checkpointVersion, Claims: c}, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode prepared claims: %w", err)
 	}
 	return append(data, '\n'), nil
 }
 
-// DecodeLedger parses the content of the ledger's file.
-func DecodeLedger(data []byte) (Ledger, error) {
-	var f ledgerFile
+// DecodeCheckpoint parses the content of the checkpoint's file.
+func DecodeCheckpoint(data []byte) (Checkpoint, error) {
+	var f checkpointFile
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, err
 	}
-	if f.Version != ledgerVersion {
-		return nil, fmt.Errorf("version is %q, want %s", f.Version, ledgerVersion)
+	if f.Version != checkpointVersion {
+		return nil, fmt.Errorf("version is %q, want %s", f.Version, checkpointVersion)
 	}
 	if f.Claims == nil {
-		f.Claims = Ledger{}
+		f.Claims = Checkpoint{}
 	}
 	return f.Claims, nil
 }
