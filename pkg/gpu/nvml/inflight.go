@@ -22,7 +22,7 @@ const (
 	// A wait for an event is interrupted this many times, with this pause in between, before
 	// runInterruptible checks which other calls are in flight. One interrupt is enough, unless it
 	// arrives before the thread waits.
-	interrupts     = 10
+	interrupts     = 50
 	interruptPause = 2 * time.Millisecond
 )
 
