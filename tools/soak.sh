@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# soak.sh: runs long tests: every fuzz target of the repository for SOAK (2m) each, the agents on an
-# NVML that fails, and the agents under load. Then it leaves the agents alone on a cluster for IDLE
-# (10m), where they must not write anything, injects faults for CHAOS (30m), and loads the HTTP port of
-# an agent for LOAD (10m) while it is probed. Logs are in
-# out/soak. It ends with a table of its runs, and fails if a run fails. The input that broke a fuzz
-# target stays in the testdata of its package, as a test.
+# soak.sh: runs long tests: every fuzz target of the repository for SOAK (2m) each, 10,000 random
+# sequences of what happens to the GPUs of a node, the agents on an NVML that fails, and the agents
+# under load. Then it leaves the agents alone on a cluster for IDLE (10m), where they must not write
+# anything, injects faults for CHAOS (30m), and loads the HTTP port of an agent for LOAD (10m) while it
+# is probed. Logs are in out/soak. It ends with a table of its runs, and fails if a run fails. The
+# input that broke a fuzz target stays in the testdata of its package, as a test.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -150,7 +150,22 @@ outages() {
   tail -n 20 "$log" >&2
 }
 
+# identity: plays 10,000 random sequences of what happens to a node, whose names must stay with their
+# devices.
+identity() {
+  local log=$logs/identity.log test=TestNamesStayWithTheirDevices
+  if (cd agents/device-plugin && OUTRIGGER_SEQUENCES=10000 go test "$link" -count=1 -timeout 60m -v -run "^$test\$" ./internal/prepare) >"$log" 2>&1 &&
+    grep -q "^--- PASS: $test " "$log"; then
+    row "names of devices" ok "10000 sequences, $(sed -n 's/.*go:[0-9]*: \(seed [0-9]*\)$/\1/p' "$log")"
+    return
+  fi
+  status=1
+  row "names of devices" FAILED "see $log"
+  tail -n 20 "$log" >&2
+}
+
 cd "$root" || exit 1
+identity
 outages
 work device-plugin
 work feature-discovery
