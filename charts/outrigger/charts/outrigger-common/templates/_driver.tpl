@@ -43,8 +43,8 @@ container. The agent reaches it through /run/nvidia, which stays. */ -}}
   value: /host/proc
 {{- end -}}
 
-{{- /* The driver, the node's devices, and the folder through which the agents
-exchange files. */ -}}
+{{- /* The driver, the node's devices, the folder through which the agents
+exchange files, and the folder with the indices of the GPUs over a reboot. */ -}}
 {{- define "outrigger.driverMounts" -}}
 {{- if not (include "outrigger.driverInRun" .) -}}
 - name: driver-root
@@ -55,6 +55,8 @@ exchange files. */ -}}
 - name: run-nvidia
   mountPath: /run/nvidia
   mountPropagation: HostToContainer
+- name: index
+  mountPath: /var/lib/outrigger/index
 - name: dev
   mountPath: /dev
   mountPropagation: HostToContainer
@@ -81,6 +83,10 @@ exchange files. */ -}}
 - name: run-nvidia
   hostPath:
     path: /run/nvidia
+    type: DirectoryOrCreate
+- name: index
+  hostPath:
+    path: /var/lib/outrigger/index
     type: DirectoryOrCreate
 - name: dev
   hostPath:
