@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"testing"
 
 	"outrigger.dev/pkg/gpu/simtest"
@@ -35,4 +36,29 @@ func TestFaultClasses(t *testing.T) {
 			p.wait(2-unhealthy, unhealthy)
 		})
 	}
+}
+
+// The section health of the config file counts at the start, and each change of it while the plugin runs.
+func TestRulesOfTheConfigFile(t *testing.T) {
+	n := simtest.New(t, "--gpus=2", healthtest.Model)
+	n.Run("set", "0.remap-failed=1")
+	p := newProcess(t)
+	file := p.path("config.yaml")
+	write := func(rules string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("version: v1\nhealth: "+rules+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("{row-remap-failed: warn}")
+	p.run(n, "--config-file", file)
+	p.wait(2, 0)
+	write("{}")
+	p.wait(1, 1)
+	write("{row-remap-failed: ignore, xid-94: fail}")
+	p.wait(2, 0)
+	n.Run("xid", "1", "94")
+	p.wait(1, 1)
+	write("{row-remap: ignore, xid-94: often}")
+	p.Said("row-remap: unknown class", "xid-94: invalid value")
 }
