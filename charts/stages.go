@@ -25,6 +25,17 @@ const (
 	agents = umbrella + "/templates/agents"
 )
 
+// releaseKinds are the kinds that a Helm release of the umbrella has even with the orchestrator: they give
+// rights, or tenants share them. The template outrigger.releaseKinds has the same list.
+var releaseKinds = []string{
+	"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "RuntimeClass", "DeviceClass",
+}
+
+// InRelease reports whether Helm installs the objects of a kind even with the orchestrator, which then has
+// no right to change them.
+func InRelease(kind string) bool { return slices.Contains(releaseKinds, kind) }
+
 // Stage is a part of the umbrella chart that is installed as a unit.
 type Stage struct {
 	// Name is the name of the chart, such as device-plugin. The objects of the umbrella itself are the

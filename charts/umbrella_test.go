@@ -138,23 +138,14 @@ var dependenciesBlock = regexp.MustCompile(`(?m)^dependencies:.*\n(?:[ -].*\n)*`
 // withDependencies returns the umbrella's Chart.yaml with all charts as its dependencies.
 func withDependencies(t *testing.T, parts []member) string {
 	t.Helper()
-	var defaults map[string]any
-	if err := yaml.Unmarshal(readFile(t, "outrigger/values.yaml"), &defaults); err != nil {
-		t.Fatal(err)
-	}
 	block := "dependencies:\n"
 	for _, m := range parts {
 		block += fmt.Sprintf("  - name: %s\n    version: %s\n", m.Name, m.Version)
 		if m.key != m.Name {
 			block += "    alias: " + m.key + "\n"
 		}
-		condition := m.key
-		if m.Name == orchestrator {
-			condition = orchestrator
-		}
-		block += "    condition: " + condition + ".enabled\n"
-		if own, _ := defaults[condition].(map[string]any); own["enabled"] == false {
-			block += "    tags: [optional]\n"
+		if m.Name == orchestrator { // templates leave out disabled agents
+			block += "    condition: " + orchestrator + ".enabled\n"
 		}
 	}
 	block += fmt.Sprintf("  - name: %s\n    version: %s\n", library, parts[0].Version)
@@ -188,14 +179,16 @@ func withKeys(t *testing.T, parts []member) string {
 	return out.String()
 }
 
-// templates returns the template of each agent.
+// templates returns the template of each agent, and the list of the agents.
 func templates(parts []member) map[string]string {
-	files := map[string]string{}
+	files, list := map[string]string{}, ""
 	for _, m := range parts {
 		if m.Name != orchestrator {
+			list += fmt.Sprintf("- {name: %s, key: %s}\n", m.Name, m.key)
 			files[m.Name+".yaml"] = fmt.Sprintf("{{- include \"outrigger.agent\" (dict \"root\" . \"name\" %q \"key\" %q) -}}\n", m.Name, m.key)
 		}
 	}
+	files["_agents.tpl"] = "{{- define \"outrigger.agentKeys\" -}}\n" + list + "{{- end -}}\n"
 	return files
 }
 

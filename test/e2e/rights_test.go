@@ -3,79 +3,122 @@
 package e2e_test
 
 import (
-	"context"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/charts"
 	"outrigger.dev/test/e2e/stack"
 	chartvalues "outrigger.dev/test/e2e/stack/values"
 )
 
-// orchestratorAccount is that of the chart orchestrator, under the chart's name.
-const orchestratorAccount = "--as=system:serviceaccount:" + stack.Namespace + ":orchestrator"
+// orchestratorAccount is the account of the orchestrator in the release of the chart outrigger.
+const orchestratorAccount = "--as=system:serviceaccount:" + stack.OperatorNamespace + ":" + stack.Umbrella + "-orchestrator"
 
-// TestTheRightsOfTheOrchestrator applies and deletes what all charts render as the
-// orchestrator, with its role alone, and then tries what it must not do.
+// TestTheRightsOfTheOrchestrator installs the objects that give rights, as Helm does. With the account of the
+// orchestrator, it then applies and deletes the workloads of all agents, and tries what the account must not
+// do. SECURITY.md has the table of its rights.
 func TestTheRightsOfTheOrchestrator(t *testing.T) {
 	bare(t)
-	if err := shared.Install(t.Context(), stack.Release{Chart: "orchestrator", NoWait: true}); err != nil {
+	rights, workloads := ofRelease(t)
+	kubectl(t, "apply", "--server-side", "--field-manager=helm", "-f", manifest(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+stack.OperatorNamespace+"}\n"))
+	kubectl(t, "apply", "--server-side", "--field-manager=helm", "-f", rights)
+	t.Cleanup(func() {
+		kubectlCleanup(t, "delete", "--ignore-not-found", "--wait=false", "-f", workloads)
+		kubectlCleanup(t, "delete", "--ignore-not-found", "-f", rights)
+	})
+	kubectl(t, "apply", "--server-side", "--field-manager=outrigger", "-f", workloads, orchestratorAccount)
+	kubectl(t, "apply", "--server-side", "--field-manager=outrigger", "-f", workloads, orchestratorAccount)
+	t.Run("no more", theOrchestratorCannot)
+	kubectl(t, "delete", "--cascade=foreground", "-f", workloads, orchestratorAccount)
+}
+
+// ofRelease returns files with the objects of a Helm release that give rights, and with the objects that the
+// orchestrator applies.
+func ofRelease(t *testing.T) (rights, workloads string) {
+	t.Helper()
+	chart, err := charts.Load(stack.Umbrella)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := shared.Uninstall(context.WithoutCancel(t.Context()), "orchestrator"); err != nil {
-			t.Error(err)
+	values := map[string]any{"draPlugin": map[string]any{"enabled": true}}
+	release := charts.Release{Name: stack.Umbrella, Namespace: stack.OperatorNamespace, Kubernetes: "v1.37.1", Values: chartvalues.WithRegistry(values)}
+	helm, err := charts.Render(chart, release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stages, err := charts.Stages(release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var applied strings.Builder
+	for _, st := range stages {
+		applied.WriteString(st.Manifest)
+	}
+	byHelm := func(kind string) bool {
+		return charts.InRelease(kind) || kind == "Lease" || kind == "CustomResourceDefinition"
+	}
+	byOrchestrator := func(kind string) bool { return !charts.InRelease(kind) && kind != "PodTemplate" }
+	return manifest(t, ofKinds(helm, byHelm)), manifest(t, ofKinds(applied.String(), byOrchestrator))
+}
+
+// ofKinds returns the documents whose kind is wanted.
+func ofKinds(text string, wanted func(kind string) bool) string {
+	var out strings.Builder
+	for document := range strings.SplitSeq("\n"+text, "\n---\n") {
+		_, kind, ok := strings.Cut("\n"+document, "\nkind: ")
+		kind, _, _ = strings.Cut(kind, "\n")
+		if ok && wanted(kind) {
+			out.WriteString("---\n" + document + "\n")
 		}
-	})
-	var files []string
-	for _, variant := range []string{
-		"feature-discovery/defaults", "feature-discovery/nodefeature", "container-toolkit/defaults", "device-plugin/guarded", "dra-plugin/defaults",
-	} {
-		file := manifest(t, rendered(t, variant))
-		files = append(files, file)
-		// All objects of one chart have the same names, so that the next one is an upgrade.
-		t.Cleanup(func() { kubectlCleanup(t, "delete", "--ignore-not-found", "--wait=false", "-f", file) })
-		kubectl(t, "apply", "--server-side", "--field-manager=outrigger", "-f", file, orchestratorAccount)
 	}
-	for _, file := range files {
-		kubectl(t, "delete", "--ignore-not-found", "--cascade=foreground", "-f", file, orchestratorAccount)
-	}
-	t.Run("no more", theOrchestratorCannot)
+	return out.String()
 }
 
 func theOrchestratorCannot(t *testing.T) {
-	elsewhere := manifest(t, strings.ReplaceAll(rendered(t, "container-toolkit/defaults"), "namespace: "+stack.Namespace, "namespace: kube-system"))
-	pod := kubectl(t, "-n", stack.Namespace, "get", "pods", "-l", "app.kubernetes.io/name=orchestrator", "-o", "jsonpath={.items[0].metadata.name}")
-	const given = "only to give it to agents"
-	eviction := manifest(t, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "`+pod+`", "namespace": "`+stack.Namespace+`"}}`)
-	slice := manifest(t, `{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "thief"}, "spec": {"driver": "gpu.nvidia.com",
-		"nodeName": "`+gpuNode()+`", "pool": {"name": "thief", "generation": 1, "resourceSliceCount": 1}}}`)
-	status := manifest(t, `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "`+gpuNode()+`"}, "status": {"phase": "Pending"}}`)
-	lease := manifest(t, `{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "thief", "namespace": "kube-system"}}`)
+	const (
+		agents    = "-n=" + stack.Namespace
+		forbidden = "is forbidden"
+	)
+	pod := func(spec string) string {
+		return manifest(t, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "thief", "namespace": "`+stack.Namespace+`"}, "spec": `+spec+`}`)
+	}
+	thief := manifest(t, `{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "thief", "namespace": "`+stack.Namespace+`"}, "spec": {
+		"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "thief"}]}}}}`)
+	lease := manifest(t, `{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "thief", "namespace": "default"}}`)
+	class := manifest(t, `{"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "thief"}, "handler": "runc"}`)
+	policy := manifest(t, `{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "thief"}, "spec": {
+		"matchConstraints": {"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]}, "validations": [{"expression": "false"}]}}`)
+	event := manifest(t, `{"apiVersion": "v1", "kind": "Event", "metadata": {"name": "thief", "namespace": "default"}, "type": "Warning", "reason": "R", "message": "m",
+		"involvedObject": {"apiVersion": "v1", "kind": "Node", "name": "`+gpuNode()+`"}, "source": {"component": "outrigger"}}`)
 	for name, tc := range map[string]struct {
 		args []string
 		want string
 	}{
-		"change a Node":                  {[]string{"label", "node", gpuNode(), "a=b"}, "write nodes " + given},
-		"change the status of a Node":    {[]string{"apply", "--server-side", "--subresource=status", "-f", status}, "write nodes/status " + given},
-		"take a Lease":                   {[]string{"create", "-f", lease}, `cannot create resource "leases"`},
-		"evict a pod":                    {[]string{"create", "--raw", "/api/v1/namespaces/" + stack.Namespace + "/pods/" + pod + "/eviction", "-f", eviction}, "write pods/eviction " + given},
-		"offer devices":                  {[]string{"create", "-f", slice}, "write resourceslices " + given},
-		"give a right that it lacks":     {[]string{"create", "clusterrole", "thief", "--verb=get", "--resource=secrets"}, "attempting to grant RBAC permissions not currently held"},
-		"give all rights":                {[]string{"create", "clusterrolebinding", "thief", "--clusterrole=cluster-admin", "--serviceaccount=default:default"}, "attempting to grant RBAC permissions not currently held"},
-		"read a Secret":                  {[]string{"get", "secrets", "-A"}, "forbidden"},
-		"run a command":                  {[]string{"auth", "can-i", "create", "pods", "--subresource=exec"}, "no"},
-		"install agents elsewhere":       {[]string{"apply", "--server-side", "-f", elsewhere}, "the orchestrator writes to the namespaces"},
-		"run a pod elsewhere":            {[]string{"run", "-n", "kube-system", "thief", "--image=thief"}, "the orchestrator writes to the namespaces"},
-		"change another Namespace":       {[]string{"label", "namespace", "kube-system", "a=b"}, "the orchestrator writes"},
-		"delete another Namespace":       {[]string{"delete", "namespace", "kube-node-lease", "--dry-run=server"}, "the orchestrator writes"},
-		"change another CRD":             {[]string{"auth", "can-i", "patch", "crd/others.example.org"}, "no"},
-		"give a role outside of default": {[]string{"create", "role", "-n", "kube-system", "thief", "--verb=get", "--resource=pods"}, "the orchestrator writes to the namespaces"},
+		"change a Node":                 {[]string{"label", "node", gpuNode(), "a=b"}, forbidden},
+		"take a Lease":                  {[]string{"create", "-f", lease}, forbidden},
+		"create an account":             {[]string{"create", "serviceaccount", agents, "thief"}, forbidden},
+		"create a role":                 {[]string{"create", "role", agents, "thief", "--verb=get", "--resource=pods"}, forbidden},
+		"bind a role":                   {[]string{"create", "clusterrolebinding", "thief", "--clusterrole=view", "--serviceaccount=default:default"}, forbidden},
+		"create a policy":               {[]string{"create", "-f", policy}, forbidden},
+		"delete its policy":             {[]string{"delete", "validatingadmissionpolicy", "workloads." + stack.Umbrella + "-orchestrator." + stack.OperatorNamespace}, forbidden},
+		"create a RuntimeClass":         {[]string{"create", "-f", class}, forbidden},
+		"delete a Namespace":            {[]string{"delete", "namespace", "kube-node-lease", "--dry-run=server"}, forbidden},
+		"change another CRD":            {[]string{"auth", "can-i", "patch", "crd/others.example.org"}, "no"},
+		"create a CRD":                  {[]string{"auth", "can-i", "create", "crd"}, "no"},
+		"read Secrets":                  {[]string{"get", "secrets", "-A"}, forbidden},
+		"read ConfigMaps elsewhere":     {[]string{"get", "configmaps", "-n=kube-system"}, forbidden},
+		"run a command":                 {[]string{"auth", "can-i", "create", "pods", "--subresource=exec", agents}, "no"},
+		"run a pod elsewhere":           {[]string{"run", "-n=kube-system", "thief", "--image=thief"}, forbidden},
+		"apply a DaemonSet of any name": {[]string{"apply", "--server-side", "-f", thief}, forbidden},
+		"apply a ConfigMap of any name": {[]string{"create", "configmap", agents, "thief"}, forbidden},
+		"delete an object of others":    {[]string{"delete", agents, "configmap/kube-root-ca.crt"}, "the orchestrator deletes only objects that it has applied"},
+		"run another image":             {[]string{"create", "-f", pod(`{"containers": [{"name": "a", "image": "thief"}]}`)}, "the Helm release does not have these images: thief"},
+		"mount another folder": {[]string{"create", "-f", pod(`{"containers": [{"name": "a", "image": "outrigger.dev/device-plugin:1"}],
+			"volumes": [{"name": "a", "hostPath": {"path": "/etc/kubernetes"}}]}`)}, "the Helm release does not have these folders of the host: /etc/kubernetes"},
+		"send an Event about a Node":     {[]string{"create", "-f", event}, "the orchestrator sends Events about ClusterPolicies only"},
+		"act as the account of an agent": {[]string{"create", "token", agents, stack.Umbrella + "-device-plugin"}, forbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := shared.Kubectl(t.Context(), append(tc.args, orchestratorAccount)...)
@@ -84,31 +127,6 @@ func theOrchestratorCannot(t *testing.T) {
 			}
 		})
 	}
-}
-
-// rendered returns the objects of a chart with its defaults, "CHART/defaults", or with a file of values in
-// the testdata of the charts.
-func rendered(t *testing.T, variant string) string {
-	t.Helper()
-	name := path.Dir(variant)
-	chart, err := charts.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]any{}
-	if text, err := os.ReadFile(filepath.Join("../../charts/testdata", variant+".values.yaml")); err == nil {
-		err = yaml.Unmarshal(text, &values)
-		if err != nil {
-			t.Fatal(err)
-		}
-	} else if path.Base(variant) != "defaults" {
-		t.Fatal(err)
-	}
-	out, err := charts.Render(chart, charts.Release{Name: stack.Umbrella, Namespace: stack.Namespace, Kubernetes: "v1.37.1", Values: chartvalues.WithRegistry(values)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // manifest returns a file with this text.

@@ -3,30 +3,50 @@ share. The charts themselves render no objects here. See _install.tpl in the lib
 {{- define "outrigger.parentRenders" -}}true{{- end -}}
 {{- define "outrigger.parentDefaults" -}}{{ include "outrigger.defaults" . }}{{- end -}}
 
-{{- /* The objects of an agent that Helm installs. With the orchestrator there are none, but the
-values are still checked. Argument: (dict "root" $ "name" the name of its chart "key" the key of its
-values). */ -}}
+{{- /* The objects of an agent that Helm installs without the orchestrator. Argument: (dict "root" $ "name" the
+name of its chart "key" the key of its values). */ -}}
 {{- define "outrigger.agent" -}}
 {{- include "outrigger.withDefaults" (dict "root" .root "name" "outrigger") -}}
-{{- $objects := include "outrigger.agentObjects" . -}}
-{{- if not .root.Values.orchestrator.enabled }}{{ $objects }}{{ end -}}
+{{- if not .root.Values.orchestrator.enabled }}{{ include "outrigger.agentObjects" . }}{{ end -}}
 {{- end -}}
 
-{{- /* The objects of an agent. Empty if the values disable it. Argument: the same dict. */ -}}
+{{- /* "true" if the values enable an agent. Argument: (dict "root" $ "key" …). */ -}}
+{{- define "outrigger.enabled" -}}
+{{- if ne "false" (get .root.Values .key | default dict | dig "enabled" true | toString) }}true{{ end -}}
+{{- end -}}
+
+{{- /* The objects of an agent. Empty if the values disable it, unless "idle" is set: then they have the agent's
+defaults. Argument: the same dict. */ -}}
 {{- define "outrigger.agentObjects" -}}
-{{- with get .root.Subcharts .key -}}
-{{- if not (semverCompare .Chart.KubeVersion .Capabilities.KubeVersion.Version) -}}
-{{- fail (printf "%s.enabled: it needs Kubernetes %s, and the cluster has %s; set it to false" $.key .Chart.KubeVersion .Capabilities.KubeVersion.Version) -}}
+{{- $sub := get .root.Subcharts .key -}}
+{{- $enabled := include "outrigger.enabled" . -}}
+{{- $version := $sub.Capabilities.KubeVersion.Version -}}
+{{- $served := semverCompare $sub.Chart.KubeVersion $version -}}
+{{- if and $enabled (not $served) -}}
+{{- fail (printf "%s.enabled: it needs Kubernetes %s, and the cluster has %s; set it to false" .key $sub.Chart.KubeVersion $version) -}}
 {{- end -}}
-{{- $values := deepCopy .Values -}}
-{{- $_ := set $values "global" (deepCopy $.root.Values.global) -}}
-{{- include "outrigger.withDefaults" (dict "root" (dict "Values" $values "Chart" .Chart) "name" $.name) -}}
-{{- include "outrigger.share" (dict "root" $.root "into" $values.global) -}}
-{{- if eq $.name "validator" }}{{ $values = mergeOverwrite (get (default dict $.root.Values.operator) "validator" | default dict | deepCopy) $values }}{{ end -}}
-{{- if and (eq $.name "device-plugin") (eq "devicePlugin.config" (toString $values.global.config.in)) }}{{ $_ := set $values "config" dict }}{{ end -}}
-{{- $chart := dict "Name" $.name "Version" .Chart.Version "AppVersion" .Chart.AppVersion "Annotations" .Chart.Annotations -}}
-{{- include (printf "%s.objects" $.name) (dict "Chart" $chart "Release" .Release "Capabilities" .Capabilities "Values" $values) -}}
+{{- if or $enabled (and .idle $served) -}}
+{{- $values := deepCopy $sub.Values -}}
+{{- $_ := set $values "global" (deepCopy .root.Values.global) -}}
+{{- include "outrigger.withDefaults" (dict "root" (dict "Values" $values "Chart" $sub.Chart) "name" .name) -}}
+{{- if not $enabled }}{{ $values = include "outrigger.idleValues" (dict "values" $values "name" .name "version" $version) | fromYaml }}{{ end -}}
+{{- include "outrigger.share" (dict "root" .root "into" $values.global) -}}
+{{- if eq .name "validator" }}{{ $values = mergeOverwrite (get (default dict .root.Values.operator) "validator" | default dict | deepCopy) $values }}{{ end -}}
+{{- if or (not $enabled) (and (eq .name "device-plugin") (eq "devicePlugin.config" (toString $values.global.config.in))) }}{{ $_ := set $values "config" dict }}{{ end -}}
+{{- if not $enabled }}{{ $_ := set $values.global "config" dict }}{{ end -}}
+{{- $chart := dict "Name" .name "Version" $sub.Chart.Version "AppVersion" $sub.Chart.AppVersion "Annotations" $sub.Chart.Annotations -}}
+{{- include (printf "%s.objects" .name) (dict "Chart" $chart "Release" $sub.Release "Capabilities" $sub.Capabilities "Values" $values) -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* The values of a disabled agent, which render its rights under the same names: its defaults, and the values
+that name objects. Argument: (dict "values" … "name" … "version" …). */ -}}
+{{- define "outrigger.idleValues" -}}
+{{- $values := pick .values "global" "nameOverride" "fullnameOverride" "namespaceOverride" "serviceAccount" "rbac" "admissionPolicy" -}}
+{{- include "outrigger.fill" (dict "into" $values "defaults" (include (printf "%s.defaults" .name) . | fromYaml)) -}}
+{{- $_ := set $values.global "registry" "outrigger.dev" -}}
+{{- if and (hasKey $values "admissionPolicy") (semverCompare "<1.30.0-0" .version) }}{{ $_ := set $values.admissionPolicy "create" false }}{{ end -}}
+{{- toYaml $values -}}
 {{- end -}}
 
 {{- /* Adds the top-level values of NVIDIA's chart to global. The agents read them under the same
@@ -48,7 +68,7 @@ paths. Argument: (dict "root" $ "into" global). */ -}}
 
 {{- /* "true" if the driver loader installs the driver. */ -}}
 {{- define "outrigger.ownDriver" -}}
-{{- with .Subcharts.driver }}{{ if or .Values.image .Values.version .Values.payload .Values.driverVersion }}true{{ end }}{{ end -}}
+{{- if include "outrigger.enabled" (dict "root" . "key" "driver") }}{{ with .Subcharts.driver }}{{ if or .Values.image .Values.version .Values.payload .Values.driverVersion }}true{{ end }}{{ end }}{{ end -}}
 {{- end -}}
 
 {{- /* The config that all agents share: the config of the device plugin, else global.config. */ -}}
@@ -62,13 +82,29 @@ outrigger.dev/ready-link of the charts, and cuda if the orchestrator validates e
 {{- define "outrigger.links" -}}
 {{- $links := list "driver" -}}
 {{- range $link := list "mig" "toolkit" "plugin" -}}
-{{- range $.Subcharts -}}
-{{- if eq $link (index .Chart.Annotations "outrigger.dev/ready-link") }}{{ $links = append $links $link }}{{ end -}}
+{{- range $key, $sub := $.Subcharts -}}
+{{- if and (include "outrigger.enabled" (dict "root" $ "key" $key)) (eq $link (index $sub.Chart.Annotations "outrigger.dev/ready-link" | toString)) }}{{ $links = append $links $link }}{{ end -}}
 {{- end -}}
 {{- end -}}
-{{- with .Subcharts.validator -}}
-{{- $driver := default dict .Values.driver -}}
+{{- if include "outrigger.enabled" (dict "root" . "key" "validator") -}}
+{{- $driver := default dict .Subcharts.validator.Values.driver -}}
 {{- if and (eq $.Release.Service "outrigger") $driver.enabled $driver.report (eq "all" (toString $driver.nodes)) }}{{ $links = append $links "cuda" }}{{ end -}}
 {{- end -}}
 {{- join "," $links -}}
+{{- end -}}
+
+{{- /* The ConfigMap with the configs of all agents. Empty without configs. */ -}}
+{{- define "outrigger.configMapOfAll" -}}
+{{- $config := include "outrigger.sharedConfig" . | fromYaml -}}
+{{- with $config.map -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ $config.create | default (include "outrigger.parentConfigMapName" $) }}
+  namespace: {{ include "outrigger.namespace" $ }}
+  labels:
+    {{- include "outrigger.labels" $ | nindent 4 }}
+data:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
 {{- end -}}

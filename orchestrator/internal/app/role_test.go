@@ -1,12 +1,11 @@
 package app_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/charts"
 	"outrigger.dev/orchestrator/internal/cluster"
@@ -15,20 +14,21 @@ import (
 	"outrigger.dev/pkg/agent/agenttest"
 )
 
-// withRole gives the orchestrators that start from now on the rights of the chart, and no others.
-func (w *world) withRole() {
+// withRole installs what Helm installs with the orchestrator, and gives the orchestrators that start from now on
+// the rights of the release, and no others.
+func (w *world) withRole(values map[string]any) {
 	w.Helper()
 	version, err := w.Client.Version(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
-	chart, err := charts.Load("orchestrator")
+	chart, err := charts.Load("outrigger")
 	if err != nil {
 		w.Fatal(err)
 	}
-	manifest, err := charts.Render(chart, charts.Release{
-		Name: "gpu-operator", Namespace: "gpu-operator", Kubernetes: version, Values: map[string]any{"global": map[string]any{"namespace": agents, "registry": "outrigger.dev"}},
-	})
+	values = maps.Clone(values)
+	values["global"] = map[string]any{"registry": "outrigger.dev"}
+	manifest, err := charts.Render(chart, charts.Release{Name: "gpu-operator", Namespace: "gpu-operator", Kubernetes: version, Values: values})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -36,26 +36,23 @@ func (w *world) withRole() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	var account string
 	for _, o := range objects {
-		kinds := []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-		if !slices.Contains(kinds, o.GetKind()) {
+		if slices.Contains([]string{"Deployment", "ClusterPolicy"}, o.GetKind()) {
 			continue
 		}
-		agenttest.Poll(w, "the rights of "+model.RefOf(o).String(), func() bool {
-			_, err := w.Client.Apply(w.Context(), o, cluster.Mode{})
+		agenttest.Poll(w, "the object of the release "+model.RefOf(o).String(), func() bool {
+			w.Client.Refresh()
+			o.SetLabels(nil)
+			_, err := w.Client.Apply(w.Context(), o, cluster.Mode{Adopt: true})
 			return err == nil
 		})
-		if subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects"); len(subjects) > 0 {
-			account, _, _ = unstructured.NestedString(subjects[0].(map[string]any), "name") //nolint:forcetypeassert // the API server has accepted it
-		}
 	}
 	text, err := os.ReadFile(w.config)
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.role = filepath.Join(w.TempDir(), "kubeconfig")
-	as := strings.Replace(string(text), "token:", "as: system:serviceaccount:gpu-operator:"+account+", token:", 1)
+	as := strings.Replace(string(text), "token:", "as: system:serviceaccount:gpu-operator:gpu-operator-orchestrator, token:", 1)
 	if err := os.WriteFile(w.role, []byte(as), 0o600); err != nil {
 		w.Fatal(err)
 	}

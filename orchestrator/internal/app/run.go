@@ -122,11 +122,11 @@ func (o *operator) install(ctx context.Context) error {
 	}
 }
 
-// render returns the stages of a policy. It frees the memory that rendering needs, because the next
+// render returns the stages of a policy, without the objects of the Helm release. It frees the memory that rendering needs, because the next
 // rendering follows only after a change of the policy.
 func (o *operator) render(p model.Policy, kubernetes string) ([]model.Stage, error) {
 	defer debug.FreeOSMemory()
-	return render.Stages(render.Config{Validate: p.Validate, Release: charts.Release{
+	return render.Stages(render.Config{Validate: p.Validate, ByHelm: true, Release: charts.Release{
 		Name: p.Release, Namespace: o.store.Namespace, Kubernetes: kubernetes, Values: p.Values,
 	}})
 }

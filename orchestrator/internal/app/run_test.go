@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -58,8 +59,18 @@ func daemonSet(name string) model.Ref {
 	return model.Ref{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: agents, Name: "gpu-operator-" + name}
 }
 
+// eventRole is an object that only "orchestrator apply" applies.
 func eventRole() model.Ref {
 	return model.Ref{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role", Namespace: "default", Name: "gpu-operator-device-plugin." + agents}
+}
+
+func service() model.Ref {
+	return model.Ref{APIVersion: "v1", Kind: "Service", Namespace: agents, Name: "nvidia-dcgm-exporter"}
+}
+
+// account is an object of the Helm release.
+func account() model.Ref {
+	return model.Ref{APIVersion: "v1", Kind: "ServiceAccount", Namespace: agents, Name: "gpu-operator-device-plugin"}
 }
 
 // state returns status.state of a policy.
@@ -75,22 +86,23 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(newNamespace("gpu-operator"))
-	w.withRole()
+	w.withRole(map[string]any{})
 	stop := w.start()
 	policy := cluster.PolicyRef("gpu-operator")
 	w.Create(newPolicy(policy.Name, map[string]any{}))
 	w.until("is applied", daemonSet("device-plugin"), exists)
-	w.until("is applied", eventRole(), exists)
+	w.until("is applied", service(), exists)
 
 	t.Run("drift is repaired", func(t *testing.T) {
 		w := w.in(t)
-		w.Patch(eventRole(), "", map[string]any{"rules": []any{}})
-		w.until("has its rules again", eventRole(), func(o *unstructured.Unstructured) bool {
-			rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
-			return len(rules) > 0
+		selector, _, _ := unstructured.NestedStringMap(w.Get(service()).Object, "spec", "selector")
+		w.Patch(service(), "", map[string]any{"spec": map[string]any{"selector": nil}})
+		w.until("has its selector again", service(), func(o *unstructured.Unstructured) bool {
+			now, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector")
+			return len(selector) > 0 && maps.Equal(now, selector)
 		})
-		w.Delete(eventRole())
-		w.until("is there again", eventRole(), exists)
+		w.Delete(service())
+		w.until("is there again", service(), exists)
 	})
 	t.Run("a second policy is ignored", func(t *testing.T) {
 		w := w.in(t)
@@ -115,7 +127,9 @@ func TestRun(t *testing.T) {
 		w := w.in(t)
 		w.Patch(policy, "", map[string]any{"spec": map[string]any{"devicePlugin": map[string]any{"enabled": false}}})
 		w.until("is gone", daemonSet("device-plugin"), missing)
-		w.until("is gone", eventRole(), missing)
+		if w.Get(account()) == nil {
+			t.Error("the account of the release is gone, and the agent cannot clean up its nodes")
+		}
 		if w.Get(daemonSet("container-toolkit")) == nil {
 			t.Error("container-toolkit is gone too")
 		}
@@ -136,17 +150,17 @@ func TestRun(t *testing.T) {
 	stop = w.start()
 	t.Run("a deleted policy takes all with it, before delete ends", func(t *testing.T) {
 		w := w.in(t)
-		w.byPerson("configmaps", "ConfigMap")
-		if out := w.must("delete", "--timeout=3m"); !strings.Contains(out, "left: Namespace "+agents+" is kept") {
-			t.Errorf("delete printed\n%s", out)
+		person := w.byPerson("configmaps", "ConfigMap")
+		if err := agenttest.Command(t, nil, "delete", "--timeout=3m", "--kubeconfig="+w.role).Run(); err != nil {
+			t.Error(err)
 		}
 		if w.Get(policy) != nil {
 			t.Error("the policy is left")
 		}
-		if w.Get(agentsNamespace()) == nil {
-			t.Error("the namespace is gone, with what a person had in it")
+		if w.Get(person) == nil {
+			t.Error("the object of a person is gone")
 		}
-		for _, r := range []model.Ref{daemonSet("container-toolkit"), daemonSet("feature-discovery"), eventRole()} {
+		for _, r := range []model.Ref{daemonSet("container-toolkit"), daemonSet("feature-discovery"), service()} {
 			if w.Get(r) != nil {
 				t.Errorf("%s is left", r)
 			}

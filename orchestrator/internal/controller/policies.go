@@ -18,10 +18,15 @@ import (
 	"outrigger.dev/orchestrator/internal/pass"
 	"outrigger.dev/orchestrator/internal/uninstall"
 	"outrigger.dev/pkg/cause"
+	"outrigger.dev/pkg/text"
 )
 
 // finalizer keeps a deleted ClusterPolicy until all of its objects are gone.
 const finalizer = "outrigger.dev/cleanup"
+
+// maxEvent is the maximum size of the message of an Event in bytes. The admission policy of the chart rejects
+// longer messages.
+const maxEvent = 1024
 
 // InCluster implements Policies with the ClusterPolicies of the cluster. The oldest one is in
 // effect.
@@ -151,7 +156,7 @@ func (c *InCluster) Report(ctx context.Context, p model.Policy, events []model.E
 			// Events about objects without a namespace are in this namespace.
 			"metadata":       map[string]any{"namespace": "default", "name": fmt.Sprintf("%s.%x", p.Name, now.UnixNano())},
 			"involvedObject": map[string]any{"apiVersion": cluster.PolicyAPI, "kind": cluster.PolicyKind, "name": p.Name, "uid": string(p.UID)},
-			"type":           kind, "reason": e.Reason, "message": e.Message, "source": map[string]any{"component": model.FieldManager},
+			"type":           kind, "reason": e.Reason, "message": text.Cut(e.Message, maxEvent), "source": map[string]any{"component": model.FieldManager},
 			"firstTimestamp": stamp, "lastTimestamp": stamp, "count": int64(1),
 		}}
 		if err := c.Client.Create(ctx, o); err != nil {

@@ -2,10 +2,13 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/model"
@@ -93,6 +96,9 @@ func (c *Controller) writeObjects(ctx context.Context, s model.State, plan model
 func (c *Controller) apply(ctx context.Context, s model.State, a model.Apply) error {
 	r := model.RefOf(a.Object)
 	applied, err := c.cfg.Client.Apply(ctx, a.Object, cluster.Mode{Known: s.Objects[r].Ours, Adopt: s.Policy.Adopt})
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; the Helm release of the orchestrator has the rights that its values need: run helm upgrade with these values", err)
+	}
 	if err != nil {
 		return err
 	}

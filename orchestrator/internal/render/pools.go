@@ -22,6 +22,17 @@ import (
 // The stage of a chart that needs no other chart, such as feature discovery, is for all nodes,
 // because pools select nodes by the labels that it writes.
 func Stages(cfg Config) ([]model.Stage, error) {
+	stages, err := allStages(cfg)
+	if cfg.ByHelm {
+		for i := range stages {
+			stages[i].Objects = slices.DeleteFunc(stages[i].Objects, func(o *unstructured.Unstructured) bool { return charts.InRelease(o.GetKind()) })
+		}
+	}
+	return stages, err
+}
+
+// allStages returns the stages with the objects of all kinds.
+func allStages(cfg Config) ([]model.Stage, error) {
 	base, err := renderStages(cfg)
 	if err != nil {
 		return nil, err

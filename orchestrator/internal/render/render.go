@@ -38,6 +38,8 @@ type Config struct {
 	charts.Release
 	// Validate is Policy.Validate.
 	Validate string
+	// ByHelm leaves out the objects that Helm installs together with the orchestrator, such as roles.
+	ByHelm bool
 }
 
 // renderStages returns the stages in order, with their validations. It does not handle pools. The

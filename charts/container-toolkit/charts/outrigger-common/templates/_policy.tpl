@@ -35,6 +35,25 @@ the object, as a map. */ -}}
   message: the agent sends no metadata.managedFields
 {{- end -}}
 
+{{- define "outrigger.policyNew" -}}
+# A map, because a CEL expression can list the keys of a map.
+- name: new
+  expression: dyn(object)
+{{- end -}}
+
+{{- /* The sizes of the fields of an Event that other rules leave free. The variable about is its
+involvedObject. */ -}}
+{{- define "outrigger.policyEventSize" -}}
+# The API server keeps Events for an hour, and an Event can have a megabyte.
+- expression: >-
+    object.?message.orValue('').size() <= 1024 &&
+    [object.?reason, object.?action, object.?type, variables.about.?uid, variables.about.?apiVersion, variables.about.?resourceVersion,
+      variables.about.?fieldPath].all(v, v.orValue('').size() <= 128) &&
+    variables.new.metadata.all(f, f in ['name', 'namespace', 'uid', 'creationTimestamp', 'resourceVersion', 'finalizers', 'managedFields'])
+  message: the agent sends Events of at most 1024 characters, with short fields, without labels, annotations and owners
+{{ include "outrigger.policyOwners" . }}
+{{- end -}}
+
 {{- /* The names of the fields that a request changes in a part of an object, with exceptions. The
 variables old and new are the object, as maps. Argument: (list the part, such as "spec", and the
 exceptions, such as "'taints'"). */ -}}
@@ -91,9 +110,7 @@ spec:
     {{- include "outrigger.policyNode" . | nindent 4 }}
     - name: about
       expression: object.involvedObject
-    # A map, because a CEL expression can list the keys of a map.
-    - name: new
-      expression: dyn(object)
+    {{- include "outrigger.policyNew" . | nindent 4 }}
   validations:
     {{- include "outrigger.policyBound" . | nindent 4 }}
     - expression: >-
@@ -105,15 +122,7 @@ spec:
         object.?source.?component.orValue('') == '{{ .agent }}' && object.?source.?host.orValue('') == variables.node &&
         object.?reportingComponent.orValue('') == '{{ .agent }}' && object.?reportingInstance.orValue('') == variables.node
       message: the agent sends Events in its own name, {{ .agent }}, only
-    # The API server keeps Events for an hour, and an Event can have a megabyte. The rules above leave no
-    # freedom in the other fields.
-    - expression: >-
-        object.?message.orValue('').size() <= 1024 &&
-        [object.?reason, object.?action, object.?type, variables.about.?uid, variables.about.?apiVersion, variables.about.?resourceVersion,
-          variables.about.?fieldPath].all(v, v.orValue('').size() <= 128) &&
-        variables.new.metadata.all(f, f in ['name', 'namespace', 'uid', 'creationTimestamp', 'resourceVersion', 'finalizers', 'managedFields'])
-      message: the agent sends Events of at most 1024 characters, with short fields, without labels, annotations and owners
-    {{- include "outrigger.policyOwners" . | nindent 4 }}
+    {{- include "outrigger.policyEventSize" . | nindent 4 }}
     {{- include "outrigger.policyNoFinalizer" . | nindent 4 }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}

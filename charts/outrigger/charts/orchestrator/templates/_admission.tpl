@@ -1,74 +1,54 @@
-{{- /* A policy, because a ClusterRole cannot express "the namespace of the agents", and a Role
-needs this namespace before the orchestrator creates it. */ -}}
+{{- /* An Event is a message to people, and can have a megabyte. */ -}}
 {{- define "orchestrator.admission" -}}
 {{- if and .Values.admissionPolicy.create (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- $name := printf "events.%s" (include "outrigger.rbacName" .) -}}
 {{- $labels := include "outrigger.labels" . -}}
-# An account that can create DaemonSets in kube-system controls the cluster.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata:
-  name: {{ include "outrigger.rbacName" . }}
+  name: {{ $name }}
   labels:
     {{- $labels | nindent 4 }}
 spec:
   failurePolicy: Fail
   matchConstraints:
     resourceRules:
-      - apiGroups: ["*"]
-        apiVersions: ["*"]
-        operations: [CREATE, UPDATE, DELETE]
-        resources: {{ include "orchestrator.namespaced" . }}
       - apiGroups: [""]
         apiVersions: [v1]
-        operations: [CREATE, UPDATE, DELETE]
-        resources: [namespaces]
-  matchConditions:
-    {{- include "orchestrator.itself" . | nindent 4 }}
-  validations:
-    # The agents' right to send Events about Nodes is in the namespace default.
-    - expression: >-
-        request.namespace in ['', '{{ include "orchestrator.agents" . }}', '{{ include "outrigger.namespace" . }}'] ||
-        request.namespace == 'default' && request.resource.resource in ['roles', 'rolebindings', 'events']
-      messageExpression: >-
-        'the orchestrator writes to the namespaces {{ include "orchestrator.agents" . }} and {{ include "outrigger.namespace" . }} only, not to '
-        + request.namespace + ': set global.namespace in the values of its Helm release'
-    - expression: >-
-        request.resource.resource != 'namespaces' || request.name == '{{ include "orchestrator.agents" . }}'
-      message: 'the orchestrator writes only the Namespace {{ include "orchestrator.agents" . }}: set global.namespace in the values of its Helm release'
----
-{{ include "outrigger.policyBinding" (dict "name" (include "outrigger.rbacName" .) "labels" $labels) }}
----
-{{- $given := printf "given.%s" (include "outrigger.rbacName" .) }}
-# Kubernetes does not let an account grant rights that it lacks. The orchestrator needs these rights
-# only to grant them.
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata:
-  name: {{ $given }}
-  labels:
-    {{- $labels | nindent 4 }}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules:
-      {{- include "orchestrator.given" . | trim | nindent 6 }}
-      # A role cannot limit create to the name of the orchestrator's Lease.
-      - apiGroups: [coordination.k8s.io]
-        apiVersions: ["*"]
         operations: [CREATE, UPDATE]
-        resources: [leases]
+        resources: [events]
   matchConditions:
     {{- include "orchestrator.itself" . | nindent 4 }}
+  variables:
+    - name: about
+      expression: object.involvedObject
+    {{- include "outrigger.policyNew" . | nindent 4 }}
   validations:
-    # The orchestrator's Lease is in the namespace default.
-    - expression: request.resource.resource == 'leases' && request.namespace == 'default' && request.name == 'outrigger'
-      messageExpression: >-
-        'the orchestrator has the right to write ' + request.resource.resource
-        + (has(request.subResource) ? '/' + request.subResource : '')
-        + ' only to give it to agents: find out who else uses the token of its ServiceAccount'
+    - expression: >-
+        variables.about.?kind.orValue('') == 'ClusterPolicy' && variables.about.?apiVersion.orValue('').startsWith('outrigger.dev/') &&
+        variables.about.?name.orValue('').size() <= 253 && variables.about.?namespace.orValue('') == '' && !has(object.related)
+      message: the orchestrator sends Events about ClusterPolicies only
+    - expression: >-
+        object.?source.?component.orValue('') == 'outrigger' && object.?source.?host.orValue('') == '' &&
+        object.?reportingComponent.orValue('') in ['', 'outrigger'] && object.?reportingInstance.orValue('') == ''
+      message: the orchestrator sends Events in its own name, outrigger, only
+    {{- include "outrigger.policyEventSize" . | nindent 4 }}
 ---
-{{ include "outrigger.policyBinding" (dict "name" $given "labels" $labels) }}
+{{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 {{- end -}}
+{{- end -}}
+
+{{- /* A Role. Argument: (dict "root" $ "name" … "namespace" … "rules" the name of a template). */ -}}
+{{- define "orchestrator.role" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "outrigger.labels" .root | nindent 4 }}
+rules:
+  {{- include .rules .root | trim | nindent 2 }}
 {{- end -}}
 
 {{- define "orchestrator.itself" -}}
@@ -84,6 +64,9 @@ spec:
 ---
 {{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.rbacName" .)
   "namespace" "default" "labels" $labels "account" $account) }}
+---
+{{ include "outrigger.roleBinding" (dict "root" . "kind" "Role" "name" (include "outrigger.fullname" .)
+  "namespace" (include "outrigger.namespace" .) "labels" $labels "account" $account) }}
 {{- end -}}
 {{- end -}}
 
