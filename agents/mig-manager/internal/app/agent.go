@@ -16,6 +16,7 @@ import (
 	"outrigger.dev/agents/mig-manager/internal/clients"
 	"outrigger.dev/agents/mig-manager/internal/manager"
 	"outrigger.dev/agents/mig-manager/internal/migconfig"
+	"outrigger.dev/agents/mig-manager/internal/publish"
 	"outrigger.dev/agents/mig-manager/internal/users"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
@@ -23,6 +24,7 @@ import (
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/nvml"
 	watching "outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/hostfs"
 	"outrigger.dev/pkg/pace"
@@ -48,6 +50,8 @@ type running struct {
 	kubelet  *podresources.Client
 	api      *cluster.API
 	observer *watching.Observer[struct{}, struct{}]
+	// publisher is nil unless the generated configs are published.
+	publisher *publish.Publisher
 	// version is the last observed version of the driver.
 	version atomic.Pointer[string]
 	// folders are the folders with config files.
@@ -75,6 +79,7 @@ func (s *settings) newAgent(_ *cli.Context, log *slog.Logger) (*agent.Agent, err
 			{Name: "gpus", Run: r.observer.Run, Health: driver.Checks(r.source), Close: r.source.Close},
 			{Name: "changes of gpus", Run: r.follow},
 			{Name: "config files", Run: r.watchFiles},
+			{Name: "published configs", Run: r.publisher.Run},
 			{
 				Name: "manager", Run: r.manager.Run, Ready: r.manager.Ready, Reload: r.manager.Changed, Withdraw: r.manager.Withdraw,
 				Collectors: r.manager.Collectors(),
@@ -109,6 +114,9 @@ func (r *running) config() (_ manager.Config, err error) {
 	if err != nil {
 		return manager.Config{}, err
 	}
+	if r.publisher, err = r.newPublisher(session); err != nil {
+		return manager.Config{}, err
+	}
 	files := migconfig.NewFiles(s.defaultFile, s.configFile, r.log)
 	r.folders = files.Folders()
 	systemd := clients.Systemd{Socket: filepath.Join(s.hostRoot, "run/dbus/system_bus_socket")}
@@ -119,6 +127,22 @@ func (r *running) config() (_ manager.Config, err error) {
 		Retry: pace.Backoff{First: retryFirst, Most: retryMost}, Log: r.log,
 	}
 	return cfg, r.hostUnits(systemd, &cfg)
+}
+
+// newPublisher returns the Publisher of the generated configs, or nil if they are not published. It has a
+// second Applier, because an Applier is not safe for concurrent use.
+func (r *running) newPublisher(session *nvml.Session) (*publish.Publisher, error) {
+	s := r.settings
+	if s.publishAs == "" {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	applier, err := s.applier(r.driver, session, apply.Config{Log: r.log})
+	if err != nil {
+		return nil, err
+	}
+	return publish.New(publish.Config{
+		Client: r.api.Client, Namespace: s.cluster.Namespace, Pod: s.publishAs, Node: s.cluster.NodeName, GPUs: applier.GPUs, Log: r.log,
+	}), nil
 }
 
 // hostUnits adds the host's systemd units that the flags name.
@@ -188,6 +212,7 @@ func (r *running) follow(ctx context.Context) error {
 				r.version.Store(&o.Node.Driver.Version)
 			}
 			r.manager.Changed()
+			r.publisher.Changed()
 		case <-r.observer.Events():
 		case <-r.observer.Hangs(): //nolint:errcheck // /healthz reports the hang
 		}

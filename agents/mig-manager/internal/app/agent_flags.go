@@ -41,6 +41,10 @@ func (s *settings) configFlags() []cli.Flag {
 			Name: "default-config", EnvVars: []string{"DEFAULT_CONFIG"}, Destination: &s.defaultConfig,
 			Usage: "`NAME` of the config of a Node without the label " + manager.ConfigLabel + "; if empty, the agent does not change the GPUs of such a node",
 		},
+		&cli.StringFlag{
+			Name: "publish-configs", EnvVars: []string{"PUBLISH_CONFIGS"}, Destination: &s.publishAs,
+			Usage: "publish the MIG configs that the agent generates in the ConfigMap NODE-mig-config, which belongs to the `POD` of the agent and is deleted with it; if empty, publish none",
+		},
 	}
 }
 

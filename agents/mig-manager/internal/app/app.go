@@ -103,6 +103,7 @@ type settings struct {
 	configFile, defaultFile string
 	defaultConfig           string
 	kubeletSocket, podLogs  string
+	publishAs               string
 	hostRoot                string
 	gpuClients              string
 	stopClients             bool
