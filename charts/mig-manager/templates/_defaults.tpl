@@ -33,6 +33,7 @@ config:
   data: {}
   default: ""
   name: ""
+  publish: false
 cordon: false
 env: []
 extraArgs: []

@@ -7,6 +7,8 @@
 # When this DaemonSet is deleted, the agent removes what it has published.
 - name: DAEMONSET_NAME
   value: {{ include "outrigger.fullname" . }}
+{{- end }}
+{{- if or .Values.rbac.create (default dict .Values.config).publish }}
 - name: NAMESPACE
   value: {{ include "outrigger.namespace" . }}
 {{- end }}
@@ -21,6 +23,13 @@
 {{- if (default dict .Values.config).name }}
 - name: CONFIG_FILE
   value: /mig-parted-config/config.yaml
+{{- end }}
+{{- if (default dict .Values.config).publish }}
+# The ConfigMap with the generated configs belongs to this pod.
+- name: PUBLISH_CONFIGS
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
 {{- end }}
 {{- if (default dict .Values.gpuClientsConfig).name }}
 - name: GPU_CLIENTS_FILE

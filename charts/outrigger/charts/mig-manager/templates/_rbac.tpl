@@ -36,6 +36,13 @@ rules:
     resources: [daemonsets]
     resourceNames: [{{ include "outrigger.fullname" . }}]
     verbs: [get]
+  {{- if (default dict .Values.config).publish }}
+  # The ConfigMap has the name of the node, which a role cannot know. An admission policy keeps the agent
+  # from all others.
+  - apiGroups: [""]
+    resources: [configmaps]
+    verbs: [create, patch]
+  {{- end }}
 ---
 {{ include "outrigger.eventRights" . }}
 ---
