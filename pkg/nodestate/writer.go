@@ -42,7 +42,8 @@ type Config struct {
 	Time func() time.Time
 	Log  *slog.Logger
 
-	// name is the name of the Node. manager is the field manager, the agent of the client.
+	// name is the name of the Node. manager is the name of the field manager: the Agent of the
+	// client's config.
 	name, manager string
 }
 

@@ -35,7 +35,7 @@ type Config struct {
 	Out string
 	// Cache is the folder for the trees of the base.
 	Cache string
-	// Repository is the prefix of the component in an image's name.
+	// Repository is the part of an image's name before the component.
 	Repository string
 	Version    string
 	// Revision is the commit of the source.

@@ -196,8 +196,8 @@ func (l *Live[T]) labelled(all map[string]string) {
 // Reload makes Run read the file again, for example after SIGHUP. It does not block.
 func (l *Live[T]) Reload() { l.loop.Wake() }
 
-// update stores the label and reads the config. If the config differs from the last one, it passes
-// it to the Follower. If the config is not valid, it rejects it.
+// update stores the label and reads the config. If the config differs from the last config, update
+// passes the config to the Follower. If the config is not valid, update calls Reject.
 func (l *Live[T]) update(ctx context.Context) (reconcile.Result, error) {
 	pace.Pause(ctx, settle)
 	if l.File.Dir != "" {

@@ -70,7 +70,7 @@ type watched struct {
 	handle nvml.Device
 	// events are the event types of the GPU that are registered in the current set.
 	events uint64
-	// silent is set if the GPU does not work. It works again when it answers lostTo.
+	// silent is set if the GPU does not work. The GPU works again when it answers the call lostTo.
 	silent bool
 	lostTo func(nvml.Device) error
 	// failed is set if the GPU works, but could not be registered. logged is set after this was
