@@ -47,6 +47,30 @@ func TestGPUsKeepTheirIndices(t *testing.T) {
 	}
 }
 
+// A GPU of which nothing is known has NVML's index, if that is free.
+func TestGPUsOfWhichNothingIsKnown(t *testing.T) {
+	for name, c := range map[string]struct{ first, then, want string }{
+		"it is where it was":           {"abc", "aBc", "0=a 1= 2=c"},
+		"it is so from the start":      {"aBc", "aBc", "0=a 1= 2=c"},
+		"it is at another position":    {"abc", "-Bc", "0= 2=c*"},
+		"another GPU has the position": {"abcd", "-bcD", "1=b* 2=c* 4=*"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, "")
+			for _, gpus := range []string{c.first, c.then} {
+				h.list(gpus)
+				for i := range h.bus {
+					if h.bus[i].UUID == "" {
+						h.bus[i].PCI.BusID = ""
+					}
+				}
+				h.see(h.agent())
+			}
+			h.want("an agent", c.want, h.agent())
+		})
+	}
+}
+
 // No GPU gets the index that another GPU had before it left.
 func TestNoIndexIsUsedTwice(t *testing.T) {
 	h := newHost(t, "ab")

@@ -44,7 +44,7 @@ type pinned struct {
 // pin returns the indices for a node as NVML lists it, and adds new GPUs and MIG devices to the
 // table. The first node gets NVML's indices, with places for GPUs that NVML hides from this process,
 // whose bus IDs are in hidden. Later GPUs get the next index above all. A GPU or MIG device without
-// UUID gets an index that is free now, and is not remembered.
+// UUID and bus ID gets NVML's index if that is free now, and is not remembered.
 func (t *table) pin(n *gpu.Node, hidden []string) pinned {
 	first := len(t.gpus) == 0
 	out := pinned{gpus: make([]int, len(n.GPUs)), mig: make([][]int, len(n.GPUs))}
@@ -67,6 +67,9 @@ func (t *table) pin(n *gpu.Node, hidden []string) pinned {
 	}
 	for _, i := range later {
 		at := t.next(used)
+		if g := &n.GPUs[i]; g.UUID == "" && g.PCI.BusID == "" && !used[g.Index] {
+			at = g.Index // it is not remembered
+		}
 		out.gpus[i], used[at] = at, true
 		t.store(at, &n.GPUs[i])
 	}
