@@ -2,10 +2,13 @@ package app_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/cluster/clustertest"
@@ -104,6 +107,15 @@ func TestRun(t *testing.T) {
 		w.Delete(service())
 		w.until("is there again", service(), exists)
 	})
+	t.Run("the policies of the release accept its Events", func(t *testing.T) {
+		w := w.in(t)
+		events := w.Client.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace("default")
+		agenttest.Poll(w, "an Event about the drift", func() bool {
+			list, err := events.List(w.Context(), metav1.ListOptions{})
+			return err == nil && slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool { return o.Object["reason"] == "DriftRepaired" })
+		})
+	})
+	t.Run("the token can do no more", func(t *testing.T) { testToken(w.in(t)) })
 	t.Run("a second policy is ignored", func(t *testing.T) {
 		w := w.in(t)
 		w.Create(newPolicy("other", map[string]any{}))
