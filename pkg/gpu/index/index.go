@@ -28,18 +28,6 @@ import (
 // changeLimit is the time that a change of MIG devices may take, with resets of GPUs.
 const changeLimit = 10 * time.Minute
 
-// DefaultDir is the usual Config.Dir.
-const DefaultDir = "/var/lib/outrigger/index"
-
-// Dir returns the Config.Dir for a flag and the run root. Without the flag, a program with another run
-// root than usual, such as a test, keeps nothing on the machine.
-func Dir(flag, runRoot string) string {
-	if flag == "" && filepath.Clean(runRoot) == "/run/nvidia" {
-		return DefaultDir
-	}
-	return flag
-}
-
 // Config configures Pins.
 type Config struct {
 	// Contract is the folder of the files that the agents of the node share.
