@@ -6,11 +6,6 @@ chart sets the agents' namespace in global.namespace, and gives this chart anoth
 {{- $_ := set .Values "nameOverride" (default "orchestrator" .Values.nameOverride) -}}
 {{- end -}}
 
-{{- /* The namespace of the agents. */ -}}
-{{- define "orchestrator.agents" -}}
-{{- (default dict .Values.global).namespace | default .Release.Namespace -}}
-{{- end -}}
-
 {{- /* The pod of the program, up to its probes. Argument: (dict "root" $ "args" … "restart" …). */ -}}
 {{- define "orchestrator.pod" -}}
 {{- $v := .root.Values -}}

@@ -3,11 +3,13 @@ share. The charts themselves render no objects here. See _install.tpl in the lib
 {{- define "outrigger.parentRenders" -}}true{{- end -}}
 {{- define "outrigger.parentDefaults" -}}{{ include "outrigger.defaults" . }}{{- end -}}
 
-{{- /* The objects of an agent that Helm installs without the orchestrator. Argument: (dict "root" $ "name" the
+{{- /* The objects of an agent that Helm installs without the orchestrator. With the orchestrator, they are rendered
+all the same, because the path of this file in an error names the agent. Argument: (dict "root" $ "name" the
 name of its chart "key" the key of its values). */ -}}
 {{- define "outrigger.agent" -}}
 {{- include "outrigger.withDefaults" (dict "root" .root "name" "outrigger") -}}
-{{- if not .root.Values.orchestrator.enabled }}{{ include "outrigger.agentObjects" . }}{{ end -}}
+{{- $objects := include "outrigger.agentObjects" . -}}
+{{- if not .root.Values.orchestrator.enabled }}{{ $objects }}{{ end -}}
 {{- end -}}
 
 {{- /* "true" if the values enable an agent. Argument: (dict "root" $ "key" …). */ -}}
