@@ -90,9 +90,8 @@ func labelPools(t *testing.T) {
 	t.Cleanup(func() { kubectlCleanup(t, "label", "nodes", "--all", poolGPU+"-", poolPlain+"-") })
 }
 
-// patchPools sets the pools of the policy. plain adds labels to the selector of the second one.
-func patchPools(t *testing.T, plain ...string) {
-	t.Helper()
+// testPools returns the pools of the tests. plain adds labels to the selector of the second one.
+func testPools(plain ...string) []any {
 	selector := map[string]string{poolPlain: "true"}
 	for _, label := range plain {
 		selector[label] = "true"
@@ -101,10 +100,16 @@ func patchPools(t *testing.T, plain ...string) {
 		values["devicePlugin"] = map[string]any{"podLabels": map[string]string{"test.outrigger.dev/pool": name}}
 		return map[string]any{"name": name, "nodeSelector": selector, "values": values}
 	}
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"pools": []any{
+	return []any{
 		pool("gpu", map[string]string{poolGPU: "true"}, map[string]any{}),
 		pool("plain", selector, map[string]any{"toolkit": map[string]any{"enabled": false}}),
-	}}})
+	}
+}
+
+// patchPools sets the pools of the policy. The release must have the same pools already.
+func patchPools(t *testing.T, plain ...string) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"pools": testPools(plain...)}})
 	if err != nil {
 		t.Fatal(err)
 	}

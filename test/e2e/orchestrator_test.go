@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -154,7 +155,21 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("a second release is refused", aSecondReleaseIsRefused)
 	t.Run("an orchestrator that is killed goes on", aKilledOrchestratorGoesOn)
 	t.Run("Helm alone renders the same objects", helmRendersTheSame)
-	t.Run("pools select their nodes", poolsSelectTheirNodes)
+	t.Run("pools select their nodes", func(t *testing.T) {
+		// The release has the accounts and the rights of the agents of each pool.
+		values, err := json.Marshal(testPools())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pools []any
+		if err := json.Unmarshal(values, &pools); err != nil {
+			t.Fatal(err)
+		}
+		if err := helm.Install(t.Context(), stack.Umbrella, map[string]any{"pools": pools}); err != nil {
+			t.Fatal(err)
+		}
+		poolsSelectTheirNodes(t)
+	})
 	t.Run("pools that overlap are refused by name", overlappingPoolsAreRefused)
 	t.Run("the layout of GPUs follows a label", layoutsFollowALabel)
 	t.Run("nothing is left after helm uninstall", func(t *testing.T) {
