@@ -22,11 +22,39 @@ import (
 // Name is the name of the program and of its binary.
 const Name = "orchestrator"
 
-// Policy makes the orchestrator install all agents, with the defaults. It includes the namespace,
-// which a Helm release would create.
+// Policy makes the orchestrator install all agents, with the defaults. It includes the namespaces and the
+// accounts of the agents, which a Helm release would create.
 const Policy = `apiVersion: v1
 kind: Namespace
 metadata: {name: gpu-operator}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: gpu-operator-resources}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: cluster-policy-container-toolkit, namespace: gpu-operator-resources}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: cluster-policy-dcgm-exporter, namespace: gpu-operator-resources}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: cluster-policy-device-plugin, namespace: gpu-operator-resources}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: cluster-policy-feature-discovery, namespace: gpu-operator-resources}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: cluster-policy-feature-discovery-presence, namespace: gpu-operator-resources}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: cluster-policy-mig-manager, namespace: gpu-operator-resources}
 ---
 apiVersion: outrigger.dev/v1alpha1
 kind: ClusterPolicy
