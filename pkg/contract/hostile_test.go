@@ -154,7 +154,7 @@ func TestAFIFOInAFilesPlaceIsAnErrorInTime(t *testing.T) {
 		must(t, unix.Mkfifo(path, 0o644))
 	}
 	inTime(t, "Read", func() {
-		if got := d.Read(contract.DriverReady); got.State != contract.Unreadable || !strings.Contains(got.Reason, "remove it") {
+		if got := d.Read(contract.DriverReady); got.State != contract.Unreadable || !strings.Contains(got.Reason, "move it away") {
 			t.Errorf("Read() = %+v, want it unreadable", got)
 		}
 	})
@@ -164,7 +164,7 @@ func TestAFIFOInAFilesPlaceIsAnErrorInTime(t *testing.T) {
 		}
 	})
 	inTime(t, "Share", func() {
-		if _, err := l.Share(); err == nil || !strings.Contains(err.Error(), l.Path()) || !strings.Contains(err.Error(), "remove it") {
+		if _, err := l.Share(); err == nil || !strings.Contains(err.Error(), l.Path()) || !strings.Contains(err.Error(), "move it away") {
 			t.Errorf("Share() = %v, want the path and what to do", err)
 		}
 	})
