@@ -97,8 +97,8 @@ func TestKindsAndNames(t *testing.T) {
 	slices.Sort(whole)
 	want := map[string]map[string]string{
 		"nvidia.com/gpu": {
-			"0": "nvidia0", string(n.GPUs[0].UUID): "nvidia0", "00000000:07:00.0": "nvidia0",
-			"1": second, string(n.GPUs[1].UUID): second, "00000000:0f:00.0": second,
+			"0": "nvidia0", string(n.GPUs[0].UUID): "nvidia0", "00000000:07:00.0": "nvidia0", "0000:07:00.0": "nvidia0",
+			"1": second, string(n.GPUs[1].UUID): second, "00000000:0f:00.0": second, "0000:0f:00.0": second,
 			"1:0": sorted(caps(m0) + " nvidia1"), string(m0.UUID): sorted(caps(m0) + " nvidia1"),
 			"1:1": sorted(caps(m1) + " nvidia1"), string(m1.UUID): sorted(caps(m1) + " nvidia1"),
 			"all": all, "none": "NVCT_EMPTY_DEVICE=",
