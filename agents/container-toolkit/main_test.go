@@ -65,7 +65,8 @@ func TestMIGChange(t *testing.T) {
 	h.describes("0", "0:0", "0:1", "1")
 	h.node.Run("mig destroy", "0", "all")
 	h.node.Run("mig create", "0", "7g.40gb")
-	h.describes("0", "0:0", "1")
+	// The agent does not know whether a container has a destroyed device, so its name stays taken.
+	h.describes("0", "0:2", "1")
 	p.ready()
 }
 
@@ -76,7 +77,7 @@ func TestHotplug(t *testing.T) {
 	h.node.Run("unplug", "1")
 	h.describes("0")
 	h.node.Run("plug")
-	h.describes("0", "1")
+	h.describes("0", "2") // another GPU has another name
 	p.ready()
 }
 
