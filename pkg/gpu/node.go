@@ -115,7 +115,7 @@ type GPU struct {
 	Fabric *Fabric `json:"fabric,omitempty"`
 	// Recovery is the action that the GPU needs to become healthy, according to its driver.
 	Recovery Recovery `json:"recovery,omitempty"`
-	// MemoryFaults are the lasting faults of the memory, in the order of MemoryFaults.
+	// MemoryFaults are the lasting memory faults, in the order of MemoryFaults.
 	MemoryFaults []MemoryFault `json:"memoryFaults,omitempty"`
 	// Missing has the calls that failed to read optional values. Those values are the last known
 	// ones, or zero.

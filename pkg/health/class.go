@@ -68,13 +68,13 @@ const (
 	XIDReboot     Class = "xid-reboot"
 )
 
-// class is what is known of a Class.
+// class describes a Class: its severity by default, its cause code and its texts.
 type class struct {
 	name     Class
 	severity Severity
 	kind     cause.Code
-	// text describes the fault, and fix says how to end it. Both are empty for a class whose faults
-	// have their own.
+	// text describes the fault, and fix says how to end it. Both are empty if each fault of the class has
+	// separate texts.
 	text, fix string
 }
 
@@ -188,7 +188,7 @@ func ofRecovery(r gpu.Recovery) (Class, bool) {
 	}
 }
 
-// ofFabric returns the class of the state of an NVLink fabric, and false if it is as it should be.
+// ofFabric returns the class of the state of an NVLink fabric, and false if the state is no fault.
 func ofFabric(f *gpu.Fabric) (Class, bool) {
 	switch {
 	case f == nil, f.State == gpu.FabricCompleted && f.Status == gpu.FabricSuccess:

@@ -1,6 +1,6 @@
 // Package file is a source of GPUs that reads a snapshot file, the output of an agent's command
-// snapshot. With it, an agent can run for a node that is not at hand. A change of the file is a
-// change of the node.
+// snapshot. So an agent can run without access to the node of the snapshot. The agent treats a change
+// of the file as a change of the node.
 package file
 
 import (

@@ -16,7 +16,8 @@ const (
 	keyGPU   = "GPU_"
 	keyMIG   = "MIG_"
 	keyFloor = "MIG_UNUSED_BELOW_"
-	// keyChanging has the time until which devices with looseMark are loose.
+	// keyChanging has the end of the time in which an announced change of MIG devices frees the indices
+	// of devices with looseMark.
 	keyChanging = "MIG_CHANGING_UNTIL_"
 	looseMark   = "@loose"
 )

@@ -25,7 +25,7 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// changeLimit is the time that a change of MIG devices may take, with resets of GPUs.
+// changeLimit is the time limit for a change of MIG devices, including resets of GPUs.
 const changeLimit = 10 * time.Minute
 
 // Config configures Pins.
@@ -94,10 +94,12 @@ func (p *Pins) Index(id gpu.UUID) (index int, known bool) {
 	return 0, false
 }
 
-// Release frees the indices of MIG devices that no working GPU of n has any more and for which held
-// returns false: no pod and no claim has them. The MIG devices of the GPUs in changing are about to
-// change: the next listing that lacks some of their devices frees the indices of these too, if held
-// returns false for them now. Only an agent that knows all pods and claims may call Release.
+// Release frees the index of each MIG device that is destroyed and not held. A device is destroyed if
+// its GPU works but no longer lists it. held reports whether a pod or a claim has a device.
+//
+// changing names GPUs whose MIG devices the caller is about to change. If the next listing of such a
+// GPU lacks devices that are not held now, it frees their indices. Only an agent that knows all pods
+// and claims may call Release.
 func (p *Pins) Release(n *gpu.Node, held func(gpu.UUID) bool, changing ...gpu.UUID) {
 	if p == nil {
 		return
@@ -115,8 +117,8 @@ func (p *Pins) Release(n *gpu.Node, held func(gpu.UUID) bool, changing ...gpu.UU
 	p.remember()
 }
 
-// change applies edit to the table of this boot, and writes the table if that has changed it. edit
-// can be called twice.
+// change applies edit to the table of this boot, and writes the table if edit has changed it. It can
+// call edit twice.
 func (p *Pins) change(edit func(*table)) {
 	done := func(f contract.Fact) bool {
 		before := p.read(f)
@@ -190,8 +192,8 @@ func (p *Pins) remember() {
 	}))
 }
 
-// with returns a copy of t with the MIG devices of now, and with the indices of now that t does not
-// have.
+// with returns a copy of t, with the MIG devices of the table now in place of its own, and with the
+// indices that only the table now has.
 func (t table) with(now table) table {
 	out := t.clone()
 	for at, s := range now.gpus {
@@ -228,7 +230,8 @@ func (p *Pins) apply(n *gpu.Node, at pinned) (moved []string) {
 	return moved
 }
 
-// earlier returns what is different from the first meaning of the indices, nil if nothing is.
+// earlier returns how the index of a GPU differs from the index in the file that survives a reboot, or
+// nil if it does not differ.
 func (p *Pins) earlier(g *gpu.GPU) *gpu.Earlier {
 	if g.UUID == "" {
 		return nil

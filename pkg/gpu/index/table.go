@@ -17,9 +17,9 @@ type slot struct {
 	bus string
 }
 
-// instances are the MIG devices of a GPU by index. They include devices that were destroyed, whose
-// indices are not free. No new device gets an index below floor. Until changing, the first listing
-// without some of the devices in loose frees the indices of these.
+// instances are the MIG devices of a GPU by index. They include destroyed devices whose indices are
+// not free yet. No new device gets an index below floor. If the GPU lists no longer a device in loose
+// before the time changing, the index of this device becomes free.
 type instances struct {
 	byIndex  map[int]gpu.UUID
 	floor    int
@@ -35,16 +35,17 @@ type table struct {
 
 func newTable() table { return table{gpus: map[int]slot{}, mig: map[gpu.UUID]*instances{}} }
 
-// pinned are the indices of the GPUs of a node, and of the MIG devices of each GPU, in their order.
+// pinned has the indices of the GPUs of a node and of the MIG devices of each GPU, in the order of NVML.
 type pinned struct {
 	gpus []int
 	mig  [][]int
 }
 
 // pin returns the indices for a node as NVML lists it, and adds new GPUs and MIG devices to the
-// table. The first node gets NVML's indices, with places for GPUs that NVML hides from this process,
-// whose bus IDs are in hidden. Later GPUs get the next index above all. A GPU or MIG device without
-// UUID and bus ID gets NVML's index if that is free now, and is not remembered.
+// table. The GPUs of the first node get NVML's indices. Between them, the table reserves indices for
+// GPUs that NVML hides from this process: hidden has their bus IDs. A later GPU gets the index above the
+// highest one. A GPU or MIG device without UUID and bus ID gets NVML's index if it is free now, and is
+// not stored.
 func (t *table) pin(n *gpu.Node, hidden []string) pinned {
 	first := len(t.gpus) == 0
 	out := pinned{gpus: make([]int, len(n.GPUs)), mig: make([][]int, len(n.GPUs))}
@@ -68,7 +69,7 @@ func (t *table) pin(n *gpu.Node, hidden []string) pinned {
 	for _, i := range later {
 		at := t.next(used)
 		if g := &n.GPUs[i]; g.UUID == "" && g.PCI.BusID == "" && !used[g.Index] {
-			at = g.Index // it is not remembered
+			at = g.Index // it is not stored
 		}
 		out.gpus[i], used[at] = at, true
 		t.store(at, &n.GPUs[i])
@@ -79,8 +80,8 @@ func (t *table) pin(n *gpu.Node, hidden []string) pinned {
 	return out
 }
 
-// find returns the index of a GPU: by its UUID or, if either is not known, by its place on the bus.
-// The last GPU of a place has the highest index.
+// find returns the index of a GPU. It compares UUIDs or, if the GPU or the entry has no UUID, places on
+// the bus. If several entries have the same place, the highest index belongs to the newest GPU.
 func (t *table) find(g *gpu.GPU, n *gpu.Node) (at int, known bool) {
 	at = -1
 	for i, s := range t.gpus {
@@ -135,7 +136,7 @@ func below(hidden []string, bus string) (count int) {
 	return count
 }
 
-// next returns the index above all.
+// next returns the index above the highest one.
 func (t *table) next(used map[int]bool) int {
 	at := 0
 	for i := range t.gpus {
@@ -210,8 +211,8 @@ func has(devices []gpu.MIGDevice, id gpu.UUID) bool {
 	return slices.ContainsFunc(devices, func(d gpu.MIGDevice) bool { return d.UUID == id })
 }
 
-// free frees the indices of loose devices that do not exist any more. The devices that are left are
-// not loose then.
+// free frees the indices of loose devices that do not exist any more. After that, no device of the GPU
+// is loose.
 func (in *instances) free(existing []gpu.MIGDevice) {
 	changed := false
 	for at, id := range in.byIndex {
@@ -227,8 +228,8 @@ func (in *instances) free(existing []gpu.MIGDevice) {
 	}
 }
 
-// loosen lets the next change of the MIG devices of a GPU free the indices of devices that nobody
-// holds.
+// loosen makes the MIG devices of a GPU that are not held loose: until a time, the next change of the
+// GPU's MIG devices frees their indices.
 func (t *table) loosen(g *gpu.GPU, held func(gpu.UUID) bool, until time.Time) {
 	in := t.instances(g.UUID)
 	in.loose, in.changing = map[gpu.UUID]bool{}, until
@@ -239,7 +240,7 @@ func (t *table) loosen(g *gpu.GPU, held func(gpu.UUID) bool, until time.Time) {
 	}
 }
 
-// release frees the indices of MIG devices that do not exist any more and that nobody holds.
+// release frees the indices of MIG devices that do not exist any more and are not held.
 func (t *table) release(n *gpu.Node, held func(gpu.UUID) bool) {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]

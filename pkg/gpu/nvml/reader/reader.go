@@ -118,7 +118,7 @@ func tooOld(err error) error {
 // If no change is expected, it waits for events, for 30 s at a time. After each wait it reads changes
 // that NVML does not report from /proc. It also asks four GPUs in turn, with one call each, whether
 // they still work: for their fabric or their MIG mode if these can change without an event,
-// otherwise for their memory. Every second time it asks for the recovery and the faults of the memory.
+// otherwise for their memory. Every second time it asks for the recovery action and the memory faults.
 // It asks all GPUs at once after a wait that fails and after it finds a lost GPU. After an XID it asks
 // the GPU of the XID, because the driver sends one before a GPU is lost. GPUs that do not work, that
 // cannot be registered for events, or that are joining a fabric are asked after 2 s, and then with

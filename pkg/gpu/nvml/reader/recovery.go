@@ -33,9 +33,9 @@ func memoryFields() map[gpu.MemoryFault]uint32 {
 	}
 }
 
-// readCondition reads the condition of a GPU in one call. Drivers before R565 do not report the
-// recovery, and GPUs do not report faults of memory that they do not have. For a library without
-// field values, it reads the rows and the errors of the memory one by one.
+// readCondition reads the condition of a GPU in one call. The recovery action is unknown on drivers
+// before R565. A GPU does not report kinds of memory faults that do not exist in its generation. If NVML
+// has no field values, readCondition reads the remapped rows and the memory errors one by one.
 func readCondition(h nvml.Device) (condition, error) {
 	faults := gpu.MemoryFaults()
 	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
@@ -66,8 +66,8 @@ func readCondition(h nvml.Device) (condition, error) {
 	return c, nil
 }
 
-// readMemory reads the faults of the memory without field values, which failed with an error. It
-// fails for a GPU that does not work, even if the GPU reports none of the faults.
+// readMemory reads the memory faults without field values. failed is the error of the field values. It
+// fails for a GPU that does not work, even if the GPU reports no memory faults.
 func readMemory(h nvml.Device, failed error) (condition, error) {
 	var c condition
 	pending, broken, err := h.RemappedRows()

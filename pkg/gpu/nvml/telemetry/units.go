@@ -6,7 +6,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// unit is a metric of GPM, multiplied by scale.
+// unit says which metric of GPM gives the value of a field. The value is the metric times scale.
 type unit struct {
 	field Field
 	id    gonvml.GpmMetricId
