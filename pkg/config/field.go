@@ -148,7 +148,7 @@ func unwritable(t string) bool {
 	return !utf8.ValidString(t) || strings.ContainsFunc(t, unicode.IsControl)
 }
 
-// annotationPrefix is the kind of a text that the key of an annotation begins with.
+// annotationPrefix returns the kind of a prefix of annotation keys.
 func annotationPrefix() kind[string] {
 	k := anyText()
 	k.parse = func(t string) (string, string) {

@@ -39,8 +39,8 @@ const claimPoll = 5 * time.Millisecond
 // replaced. The claimer publishes its claim in leases/nvml.claim, which it keeps locked while it
 // lives, and then takes the write lock on leases/nvml. If a user or the claimer crashes, the kernel
 // releases its locks. A user that starts in the meantime sees the claim, because it takes its lock
-// first and then checks for a claim. A process that may only read leases/nvml cannot keep a user
-// out.
+// first and then checks for a claim. A process that can only read leases/nvml cannot
+// keep users from their lock.
 type Lease struct {
 	dir       Dir
 	path      string

@@ -112,7 +112,7 @@ func (d devRoot) control(missing *MissingError) []DeviceNode {
 }
 
 // pattern returns a function that compiles a regular expression at its first call. Programs that
-// start with each container link this package only for its table.
+// start with each container do not call it, and so do not spend time on the compilation.
 func pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -101,7 +101,7 @@ func checkRegular(info fs.FileInfo) error {
 	return fmt.Errorf("it is a %s, not a regular file: use another path, or move it away", kind)
 }
 
-// formatSize returns a limit in the largest unit without a remainder.
+// formatSize returns a limit as a whole number of the largest unit that divides it.
 func formatSize(limit int64) string {
 	switch {
 	case limit >= 1<<20 && limit%(1<<20) == 0:

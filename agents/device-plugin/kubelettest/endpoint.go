@@ -70,7 +70,8 @@ func (r *registrar) Register(ctx context.Context, req *pluginapi.RegisterRequest
 }
 
 // checkOnePerSocket rejects a second connection to a socket, like a kubelet of 1.37. Such a
-// kubelet then forgets to disconnect the first connection when it ends. It needs the lock.
+// kubelet then does not disconnect the first connection when its stream ends. The caller holds the
+// lock.
 func (k *Kubelet) checkOnePerSocket(name, path string) error {
 	e := k.endpoints[name]
 	if !k.onePerSocket || e == nil || e.path != path {

@@ -39,7 +39,7 @@ type Apply struct {
 	policy model.Policy
 	// retained are objects that the values no longer have, and that are not deleted.
 	retained []model.Ref
-	// left is Left of the last plan.
+	// left lists the objects that still have to disappear, as the last plan says.
 	left []string
 	// end stops the controller. runController then returns err.
 	end func(err error)

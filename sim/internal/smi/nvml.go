@@ -86,7 +86,7 @@ func (l *library) deviceValue(device unsafe.Pointer, symbol string, out unsafe.P
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device(f, device, out) })
 }
 
-// deviceValues writes both results of a function for a device to a and b.
+// deviceValues is deviceValue for a function with two results, which it writes to a and b.
 func (l *library) deviceValues(device unsafe.Pointer, symbol string, a, b unsafe.Pointer) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_of_device_two(f, device, a, b) })
 }

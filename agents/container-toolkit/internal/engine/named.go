@@ -95,8 +95,9 @@ func (k *Keeper) reads(t target, main, file string) (bool, error) {
 	return false, err
 }
 
-// defaultMain returns the main config file of an engine that does not run: the first file that
-// exists, or the file of the distribution whose folder has other files, or the default.
+// defaultMain returns the main config file of an engine that does not run. For containerd, this is the
+// first file that exists. If none exists, it is the file of the first distribution whose folder is not
+// empty, or else the default of containerd.
 func (k *Keeper) defaultMain(engine Name) string {
 	switch engine {
 	case Docker:

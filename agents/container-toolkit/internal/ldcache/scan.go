@@ -100,8 +100,8 @@ type scanner struct {
 	best map[string]*library
 }
 
-// reuseCached takes libraries from the current cache if their files exist. A file that the link of
-// such a library leads to is covered.
+// reuseCached takes libraries from the current cache if their files exist. If a library is a link, the
+// target of the link also counts as covered.
 func (s *scanner) reuseCached(old *present) {
 	s.covered = make(map[string]bool, len(s.names))
 	for _, name := range s.names {

@@ -168,7 +168,7 @@ func (k properties) meets(f factor) bool {
 	}
 }
 
-// describe returns text with the values of the properties in the terms.
+// describe lists the properties that the terms name, each with its value.
 func (k properties) describe(terms []term) string {
 	var names, unknown []string
 	for _, t := range terms {

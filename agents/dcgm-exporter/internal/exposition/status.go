@@ -28,7 +28,7 @@ type incident struct {
 	code  string
 }
 
-// MemoryFields returns the field of each fault of the memory. A value above 0 is a fault.
+// MemoryFields returns the field of each memory fault. A value above 0 is a fault.
 func MemoryFields() map[gpu.MemoryFault]telemetry.Field {
 	return map[gpu.MemoryFault]telemetry.Field{
 		gpu.RowRemapFailed:        telemetry.DCGM_FI_DEV_ROW_REMAP_FAILED,

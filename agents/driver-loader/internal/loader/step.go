@@ -18,7 +18,7 @@ const (
 	Build Kind = "build"
 	// Show mounts the root of Driver at its place, and sets the kernel's firmware folder.
 	Show Kind = "show"
-	// Load loads the missing ones of Modules.
+	// Load loads those Modules that are not loaded.
 	Load Kind = "load"
 	// Begin records in the journal that the loaded driver is replaced by Driver.
 	Begin Kind = "begin"
@@ -27,7 +27,7 @@ const (
 	// Unload unloads Modules in this order. They belong to the loaded driver, or to another unused
 	// driver for the GPUs, such as nouveau.
 	Unload Kind = "unload"
-	// Rehearse checks the modules of Driver like Load, while another driver works.
+	// Rehearse makes the checks of Load for the modules of Driver, while another driver is loaded.
 	Rehearse Kind = "rehearse"
 	// Nodes creates device nodes and links.
 	Nodes Kind = "nodes"
