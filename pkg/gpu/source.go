@@ -17,8 +17,8 @@ var ErrNoDriver = errors.New("no NVIDIA driver")
 var ErrDriverChanged = errors.New("the NVIDIA driver was replaced")
 
 // ErrHangs is returned by a Source, or by its Health, while the driver neither answers a call nor
-// rejects it. Such a call cannot be interrupted. Snapshot and Watch return without it when their
-// context ends.
+// rejects it. Such a call cannot be interrupted. Snapshot and Watch do not wait for the
+// call after their context has ended.
 var ErrHangs = errors.New("the driver hangs")
 
 // ErrClosed is returned by a Watch that was running when its Source was closed.

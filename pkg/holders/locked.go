@@ -53,7 +53,8 @@ func locks(dir string, file fs.FileInfo) ([]string, error) {
 	return out, nil
 }
 
-// isFile reports whether a link of procfs leads to a file. It does not access the file's server.
+// isFile reports whether a link of procfs leads to a file. It does not block if the file is on a network
+// file system that hangs.
 func isFile(link string, file fs.FileInfo) bool {
 	want, ok := file.Sys().(*syscall.Stat_t)
 	var s unix.Statx_t

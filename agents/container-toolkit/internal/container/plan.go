@@ -31,9 +31,9 @@ type Request struct {
 type Plan struct {
 	// Nodes has the device nodes that appear in the container and that its cgroup allows.
 	Nodes []driverroot.DeviceNode
-	// Files is mounted read-only. Sockets is mounted writable.
+	// Files are mounted read-only. Sockets are mounted writable.
 	Files, Sockets []driverroot.File
-	// Links is created in the container, in addition to the links for SONAMEs.
+	// Links are created in the container, in addition to the links for SONAMEs.
 	Links []cdihook.Link
 	// LibraryDir is the folder for the libraries in the container.
 	LibraryDir string

@@ -40,7 +40,7 @@ type checker struct {
 	found  []cause.Cause
 }
 
-// add records a cause. The text of a module is printable.
+// add records a cause. It does not escape args, because package module makes its texts printable.
 func (c *checker) add(code cause.Code, format string, args ...any) {
 	c.found = append(c.found, cause.New(code, "module "+c.module.Name, fmt.Sprintf(format, args...)))
 }

@@ -34,7 +34,7 @@ func (l *Loader) shares(pid int, lease unix.Statx_t) bool {
 	})
 }
 
-// statx reads the metadata of a file. It does not block, even if a network file system or a driver hangs.
+// statx reads the inode of a file. It does not block if a network file system or a driver hangs.
 func statx(path string) (s unix.Statx_t, err error) {
 	return s, unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_INO, &s)
 }

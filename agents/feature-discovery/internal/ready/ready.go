@@ -42,7 +42,7 @@ type finding struct {
 // fails returns the finding that a link does not hold, with the fix from the table of causes.
 func fails(code cause.Code, text string) finding { return finding{False, cause.New(code, "", text)} }
 
-// unknown returns the finding that it is not known whether a link holds.
+// unknown returns the finding for a link that may or may not hold.
 func unknown(code cause.Code, text, fix string) finding {
 	return finding{Unknown, cause.Cause{Code: code, Text: text, Fix: fix}}
 }

@@ -15,13 +15,13 @@ type Point string
 
 // The points, in order.
 const (
-	// ApplyStart is before the GPUs are observed.
+	// ApplyStart is the point before the GPUs are observed.
 	ApplyStart Point = "apply-start"
-	// PreApplyMode is before a change of a MIG mode.
+	// PreApplyMode is the point before a MIG mode changes.
 	PreApplyMode Point = "pre-apply-mode"
-	// PreApplyConfig is before a change of a MIG layout.
+	// PreApplyConfig is the point before a MIG layout changes.
 	PreApplyConfig Point = "pre-apply-config"
-	// ApplyExit is at the end, even after an error.
+	// ApplyExit is the end of the command, even after an error.
 	ApplyExit Point = "apply-exit"
 )
 

@@ -15,7 +15,7 @@ import (
 	"outrigger.dev/pkg/reconcile"
 )
 
-// Files provides the configs of two files and generated ones. Generated configs take precedence over
+// Files provides the configs of two files, and generated configs. Generated configs take precedence over
 // configs in base, and configs in user take precedence over both. It is not safe for concurrent use.
 type Files struct {
 	base, user file

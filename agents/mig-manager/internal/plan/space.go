@@ -155,7 +155,7 @@ func (r *room) account(i, n int) {
 	}
 }
 
-// capacity returns the number of additional instances of each kind, if all are of this kind.
+// capacity returns, for each kind, how many more instances fit if all of them are of this kind.
 func (r *room) capacity() []int {
 	free := make([]int, len(r.space.kinds))
 	for i, k := range r.space.kinds {

@@ -53,11 +53,11 @@ type Sampler struct {
 	absent    map[Field]string
 	deniedAt  time.Time
 	instances map[uint32]*instance
-	// divided is the MIG mode. seen is Seen of the last Task.
+	// divided is the MIG mode. seen is the field Seen of the last Task.
 	divided bool
 	seen    time.Time
 	peers   map[int]uint32
-	// alone is set if some peers could not be read.
+	// alone is set if the links to some other GPUs could not be read.
 	alone bool
 	// gpm says whether the GPU has GPM. It is valid if asked is set.
 	gpm, asked bool
