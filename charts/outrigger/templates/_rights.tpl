@@ -1,7 +1,7 @@
-{{- /* The orchestrator applies the workloads of the agents. Helm installs all objects that give rights or that
-tenants share, because the orchestrator must not be able to change them: the kinds in
-outrigger.releaseKinds. Both come from the same templates: outrigger.collect renders the agents, and
-separates the objects. */ -}}
+{{- /* The orchestrator applies the workloads of the agents. Helm installs all objects that grant rights or that
+tenants share, because the orchestrator must not be able to change them. outrigger.releaseKinds lists the
+kinds of these objects. outrigger.collect renders the agents, and assigns each object to Helm or to the
+orchestrator. */ -}}
 {{- define "outrigger.releaseKinds" -}}
 rights: [ServiceAccount, ClusterRole, ClusterRoleBinding, Role, RoleBinding, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding]
 shared: [Namespace, RuntimeClass, DeviceClass]
@@ -19,10 +19,10 @@ ServiceMonitor: {group: monitoring.coreos.com, resource: servicemonitors}
 PrometheusRule: {group: monitoring.coreos.com, resource: prometheusrules}
 {{- end -}}
 
-{{- /* The objects of all agents, also of pools, as YAML: release, a list of the objects that Helm installs;
-names, the names of the other objects by namespace and kind; accounts, images and hostPaths, what their
-pods use. Agents that are disabled have their rights, so that an agent that somebody disables can clean up
-its nodes. */ -}}
+{{- /* The objects of all agents and pools, as YAML with these keys: release lists the objects that Helm installs;
+names has the names of the other objects, by namespace and kind; accounts, images and hostPaths have the
+accounts, images and host paths of their pods. release includes the rights of disabled agents: when a user
+disables an agent, it needs them to clean up its nodes. */ -}}
 {{- define "outrigger.collected" -}}
 {{- $into := dict "release" list "names" dict "accounts" dict "images" dict "hostPaths" dict "seen" dict -}}
 {{- $root := . -}}
@@ -48,8 +48,8 @@ its nodes. */ -}}
 {{- toYaml (omit $into "seen") -}}
 {{- end -}}
 
-{{- /* Adds the objects of an agent. Argument: (dict "root" … "agent" its name and key "into" … "idle" whether
-to add the rights of a disabled agent). */ -}}
+{{- /* Adds the objects of an agent to into. Argument: (dict "root" … "agent" … "into" … "idle" …). agent has the
+name and the key of the agent. If idle is true, the rights of a disabled agent are added too. */ -}}
 {{- define "outrigger.collect" -}}
 {{- $into := .into -}}
 {{- $kinds := include "outrigger.releaseKinds" . | fromYaml -}}
@@ -60,7 +60,7 @@ to add the rights of a disabled agent). */ -}}
 {{- range $text := regexSplit `(?m)^---$` $texts -1 -}}
 {{- $document := fromYaml $text -}}
 {{- range $object := ternary $document.items (list $document) (eq "List" (toString $document.kind)) -}}
-{{- /* A Pod is the test of a chart. */ -}}
+{{- /* Skip Pods: they are tests that Helm runs (helm test). */ -}}
 {{- if and $object.kind (ne "Pod" (toString $object.kind)) -}}
 {{- $id := printf "%s %s %s" $object.kind (toString $object.metadata.namespace) $object.metadata.name -}}
 {{- $shared := eq "true" (index (default dict $object.metadata.labels) "outrigger.dev/one-for-all-pools" | toString) -}}
@@ -78,7 +78,7 @@ to add the rights of a disabled agent). */ -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* Adds an object that the orchestrator applies. Argument: (dict "object" … "into" …). */ -}}
+{{- /* Adds an object that the orchestrator applies to into. Argument: (dict "object" … "into" …). */ -}}
 {{- define "outrigger.collectWork" -}}
 {{- $into := .into -}}
 {{- $object := .object -}}
