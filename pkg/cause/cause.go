@@ -22,11 +22,11 @@ type Severity string
 
 // The severities.
 const (
-	// Starts goes away by itself.
+	// Starts is a cause that ends by itself.
 	Starts Severity = "starts"
-	// Waits goes away after another part or a person has acted. The agent waits for this.
+	// Waits is a cause that ends when another part or a person has acted. The agent waits until then.
 	Waits Severity = "waits"
-	// Fails goes away only after a person has acted.
+	// Fails is a cause that ends only when a person has acted.
 	Fails Severity = "fails"
 )
 

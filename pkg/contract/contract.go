@@ -28,7 +28,8 @@ const (
 	// NVML answers.
 	DriverReady Name = "driver-ready"
 	// MIGReady means that the GPUs have had the MIG layouts of the node's config since the last
-	// boot and since the driver was loaded. Some GPUs lose their layouts at either.
+	// boot and since the driver was loaded. Some GPUs lose their layouts at
+	// these times.
 	MIGReady Name = "mig-ready"
 	// ToolkitReady means that the CDI specs are complete and the container runtime is configured.
 	// It is valid while its writer lives. A writer that ends and leaves its tools on the node also

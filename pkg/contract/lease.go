@@ -239,7 +239,7 @@ func (g *Grant) Release() error {
 	if g == nil {
 		return nil
 	}
-	// Release the lock first, so that agents that the end of the claim wakes find it free.
+	// Release the lock first. The end of the claim wakes the other agents, which then find the lock free.
 	return errors.Join(unlock(g.file), g.claim.Release())
 }
 

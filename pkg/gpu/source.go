@@ -17,8 +17,8 @@ var ErrNoDriver = errors.New("no NVIDIA driver")
 var ErrDriverChanged = errors.New("the NVIDIA driver was replaced")
 
 // ErrHangs is returned by a Source, or by its Health, while the driver neither answers a call nor
-// rejects it. Such a call cannot be interrupted. Snapshot and Watch do not wait for the
-// call after their context has ended.
+// rejects it. Such a call cannot be interrupted. Snapshot and Watch do not wait for the call after
+// their context has ended.
 var ErrHangs = errors.New("the driver hangs")
 
 // ErrClosed is returned by a Watch that was running when its Source was closed.
@@ -31,9 +31,9 @@ type Source interface {
 	Snapshot(ctx context.Context) (*Node, error)
 	// Watch calls deliver for each event until ctx ends, and then returns nil. The first event is
 	// EventTopologyChanged, when the watch is active: a Snapshot read after it misses nothing.
-	// Watch calls deliver from one goroutine, which must not Close the source. Events that happen
-	// meanwhile follow. Watch returns an error when it can deliver no more events, for example
-	// ErrNoDriver when the driver is gone or ErrClosed after Close.
+	// Watch calls deliver from one goroutine, which must not Close the source. Events that
+	// happen during a call are delivered after it. Watch returns an error when it can deliver no more
+	// events, for example ErrNoDriver when the driver is gone or ErrClosed after Close.
 	Watch(ctx context.Context, deliver func(Event)) error
 	// Close releases the driver. Snapshot and Watch acquire it again.
 	Close() error

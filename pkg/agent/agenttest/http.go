@@ -73,7 +73,7 @@ func (p *Process) Gauge(name string) int {
 	return v
 }
 
-// Falls waits until the value of a metric is not above most.
+// Falls waits until the value of a metric is at most the given value.
 func (p *Process) Falls(name string, most int) {
 	p.t.Helper()
 	Poll(p.t, name+" to be "+strconv.Itoa(most), func() bool { return p.Gauge(name) <= most })

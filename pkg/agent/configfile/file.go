@@ -24,8 +24,8 @@ type File struct {
 	chooser chooser
 }
 
-// Flags returns the flags that locate the config file. Each flag has its environment variables, and
-// the first of them also with the prefix if that is not empty. The aliases are the names in
+// Flags returns the flags that locate the config file. Each flag has its environment variables. With a
+// prefix, it also has the first variable with this prefix. The aliases are the names in
 // NVIDIA's device plugin and its config manager.
 func (f *File) Flags(prefix string) []cli.Flag {
 	env := func(names ...string) []string { return Prefixed(prefix, names) }

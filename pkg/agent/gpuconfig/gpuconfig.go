@@ -33,8 +33,8 @@ type Settings struct {
 	set     config.Explicit
 }
 
-// Flags returns the flags of options. Each flag has its variables, and one more with the prefix if
-// that is not empty.
+// Flags returns the flags of options. Each flag has its variables. With a prefix, it also has one
+// variable with this prefix.
 func (s *Settings) Flags(prefix string, options ...config.Option) []cli.Flag {
 	s.options = append(s.options, options...)
 	flags := make([]cli.Flag, len(options))

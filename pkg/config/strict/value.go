@@ -45,7 +45,7 @@ func (v Value) Missing(allowed string) { v.Fail("is missing: must be %s", allowe
 
 const maxShown = 60
 
-// written returns the value in the form of an error.
+// written returns the value as an error shows it.
 func (v Value) written() string {
 	switch v.node.Kind {
 	case yaml.MappingNode:
@@ -89,8 +89,8 @@ func (v Value) Text() (string, bool) {
 	return v.node.Value, true
 }
 
-// Bool returns a value that is true or false, or one of the words for these in YAML 1.1, such as
-// yes and off. It rejects a text in quotes.
+// Bool returns a value that is true or false. It also accepts the other words of YAML 1.1, such as yes
+// and off. It rejects a text in quotes.
 func (v Value) Bool() (value, ok bool) {
 	if !v.Set() {
 		return false, false

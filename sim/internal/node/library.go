@@ -27,8 +27,8 @@ type library struct {
 }
 
 // libraries returns the libraries of the driver's packages for compute and graphics, without
-// libnvidia-ml and libcuda, which the simulator implements. libnvidia-sandboxutils is missing,
-// because programs call it if they find it.
+// libnvidia-ml and libcuda, which the simulator implements. libnvidia-sandboxutils is left
+// out, because programs that find it would call it.
 func libraries() []library {
 	return []library{
 		{file: "libnvidia-allocator.so.VER", soname: "libnvidia-allocator.so.1", link: "libnvidia-allocator.so"},

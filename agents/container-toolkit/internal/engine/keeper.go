@@ -261,8 +261,8 @@ func (t target) withPathsOf(rec record) target {
 	return t
 }
 
-// sameMeaning reports whether an engine reads the same settings from two texts. Then the file
-// stays as it is, because a person has edited it since.
+// sameMeaning reports whether an engine reads the same settings from two texts. A file that differs only
+// in its form was edited by a person, and is not written again.
 func sameMeaning(engine Name, a, b []byte) bool {
 	if a == nil || b == nil {
 		return false

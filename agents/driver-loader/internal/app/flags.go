@@ -21,7 +21,7 @@ func (s *settings) flags() []cli.Flag {
 	)
 }
 
-// hostFlags returns the flags of all agents that locate the host, and the loader's own ones. The
+// hostFlags returns the flags that locate the host: the flags of all agents, and flags of the loader. The
 // driver root is an output of this agent, not an input.
 func (s *settings) hostFlags() []cli.Flag {
 	return append(s.host.Flags()[3:], // without --driver-root, --driver-root-ctr-path and --dev-root

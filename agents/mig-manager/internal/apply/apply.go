@@ -198,7 +198,7 @@ const (
 	// Pending: the mode takes effect after a reset, which the request skips.
 	Pending Outcome = "pending reset"
 	// NeedsReboot: the mode takes effect after a reboot. The journal keeps the GPU, so that Recover
-	// finishes the change after it.
+	// finishes the change after the reboot.
 	NeedsReboot Outcome = "reboot required"
 	// RolledBack: the GPU has its previous state.
 	RolledBack Outcome = "rolled back"

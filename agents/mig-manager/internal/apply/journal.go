@@ -62,8 +62,8 @@ type store string
 
 func (s store) path() string { return filepath.Join(string(s), journalName) }
 
-// load reads the journal, and removes the temporary files of killed processes. A journal that cannot be parsed is renamed. The error then names the new
-// file, and the returned journal is empty.
+// load reads the journal, and removes the temporary files of killed processes. If the journal cannot be
+// parsed, load renames it. The error then names the new file, and the returned journal is empty.
 func (s store) load() (journal, error) {
 	_ = hostfs.RemoveLeftovers(s.path()) // leftovers do no harm
 	data, err := hostfs.ReadFile(s.path(), journalLimit)

@@ -39,7 +39,7 @@ type Finder struct {
 	unavailableUntil time.Time
 }
 
-// Held returns the containers that hold GPUs or MIG devices of them, by the UUIDs of the GPUs. It
+// Held returns, by the UUID of each GPU, the containers that hold the GPU or one of its MIG devices. It
 // does not return containers of pods that have ended.
 func (f *Finder) Held(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.Holder, error) {
 	node, err := f.Source.Snapshot(ctx)
