@@ -124,14 +124,16 @@ type GPU struct {
 	Fault *Fault `json:"fault,omitempty"`
 }
 
-// Earlier has the meaning of indices before the last boot. A config that uses one of them may mean
-// either GPU.
+// Earlier says which indices named a GPU before the last boot, and which GPU its present index named
+// then. A config that uses one of these indices is ambiguous.
 type Earlier struct {
 	// Indices are the other indices that named this GPU.
 	Indices []int `json:"indices,omitempty"`
-	// UUID is the GPU that the index of this GPU named. It is this GPU if the index named no other.
+	// UUID is the GPU that the present index of this GPU named. It is this GPU if the index named no
+	// other GPU.
 	UUID UUID `json:"uuid"`
-	// File remembers this. Without it, the indices mean what they name now.
+	// File is the path of the file that records the earlier indices. If the file is removed, each index
+	// means the GPU that it names now.
 	File string `json:"file,omitempty"`
 }
 

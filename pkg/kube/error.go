@@ -72,8 +72,8 @@ const (
 
 // RetryIn returns the time to wait after err before the next attempt. It is the next delay of b.
 // Unless the API server rejected the request, it is at most 30 s. If the API server asks for a
-// longer delay, RetryIn returns that, but at most 5 minutes. It adds a random time of up to the
-// delay of b, so that the agents of a cluster do not all retry at once.
+// longer delay, RetryIn returns the longer delay, but at most 5 minutes. It adds a random time of
+// up to the delay of b, so that the agents of a cluster do not all retry at once.
 func RetryIn(b *pace.Backoff, err error) time.Duration {
 	least, most := Delays(err)
 	in := b.Next()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// failingAfter is the time that a watch must fail before Failing reports it. Connections end
-// during an update of an API server, but the next one works.
+// failingAfter is the time that a watch must fail before Failing reports it. During an
+// update of an API server, a connection ends, but the next connection works.
 const failingAfter = 5 * time.Second
 
 // Failures holds the failing watches. Its zero value has none. It is safe for concurrent use.

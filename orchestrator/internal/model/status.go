@@ -39,7 +39,7 @@ const (
 	ConditionDegraded = "Degraded"
 )
 
-// The reasons of the condition Ready. Reasons that NVIDIA's GPU Operator has keep its names.
+// The reasons of the condition Ready. If NVIDIA's GPU Operator has the same reason, the names are equal.
 const (
 	ReasonReconciled = "Reconciled"
 	// ReasonNoGPUNodes: feature discovery ran, and found no GPU on any node.

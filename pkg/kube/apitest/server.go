@@ -41,7 +41,7 @@ fi
 type server struct {
 	rc  *rest.Config
 	err error
-	// life is the input of the script.
+	// life is the standard input of the script, which ends when it is closed.
 	life io.WriteCloser
 	cmd  *exec.Cmd
 }

@@ -64,8 +64,8 @@ func (v version) atLeast(w version) bool {
 
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
 
-// inherited returns the table that new runtimes inherit: the table of the default runtime if it
-// is a runtime of runc's kind, otherwise the table of runc or crun. It returns nil for the built-in
+// inherited returns the table that new runtimes inherit: the table of the default runtime if it has
+// runc's runtime_type or none, otherwise the table of runc or crun. It returns nil for the built-in
 // runtime, which has no table.
 func inherited(cri map[string]any, d Desired) map[string]any {
 	name, _ := valueAt(cri, []string{"containerd", "default_runtime_name"}).(string)

@@ -52,7 +52,7 @@ func unlisted(was, now resource.Set) []resource.Unlisted {
 	return slices.DeleteFunc(slices.Clone(now.Unlisted), func(u resource.Unlisted) bool { return reported[u] })
 }
 
-// shifted returns the devices for which NVML has another index now, and had none before.
+// shifted returns the devices for which NVML has another index since this snapshot.
 func shifted(was, now resource.Set) []resource.Device {
 	before := map[gpu.UUID]bool{}
 	for _, r := range was.Resources {
