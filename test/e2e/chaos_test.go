@@ -137,7 +137,7 @@ func readState(ctx context.Context, api *stack.API) (state, error) {
 		return state{}, err
 	}
 	s := state{GPUs: n.Allocatable[stack.GPU], Ready: n.Conditions[gpuReady].Status, Labels: gpuLabels(n), Files: map[string]string{}}
-	times := regexp.MustCompile(`(?m)^(OUTRIGGER_TIME|nvidia.com/gfd.timestamp)=.*\n`)
+	times := regexp.MustCompile(`(?m)^(OUTRIGGER_TIME|OUTRIGGER_WRITER|nvidia.com/gfd.timestamp)=.*\n`)
 	for file := range strings.SplitSeq(times.ReplaceAllString(out, ""), "=== ") {
 		if path, content, found := strings.Cut(file, "\n"); found {
 			s.Files[path] = content

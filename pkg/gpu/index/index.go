@@ -79,6 +79,18 @@ func (p *Pins) Apply(n *gpu.Node, hidden ...string) {
 	p.report(n, p.apply(n, at))
 }
 
+// Keep writes the file of this boot again if another program has removed or damaged it.
+func (p *Pins) Keep() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.last.gpus) > 0 {
+		p.change(func(*table) {})
+	}
+}
+
 // Index returns the index of a GPU that Apply has seen.
 func (p *Pins) Index(id gpu.UUID) (index int, known bool) {
 	if p == nil {
@@ -121,10 +133,10 @@ func (p *Pins) Release(n *gpu.Node, held func(gpu.UUID) bool, changing ...gpu.UU
 // call edit twice.
 func (p *Pins) change(edit func(*table)) {
 	done := func(f contract.Fact) bool {
-		before := p.read(f)
+		before, stored := p.read(f)
 		p.last = before.clone()
 		edit(&p.last)
-		return f.State == contract.Valid && p.last.equal(before)
+		return stored && p.last.equal(before)
 	}
 	if done(p.cfg.Contract.Read(contract.GPUIndex)) || p.cfg.ReadOnly {
 		return
@@ -137,23 +149,23 @@ func (p *Pins) change(edit func(*table)) {
 	}))
 }
 
-// read returns the table in the file of this boot. Without such a file it returns the table that
+// read returns the table in the file of this boot, and true. Without such a file it returns the table that
 // this process knows or, at first, a table with the MIG devices of the last boot, whose indices
 // containers may have kept.
-func (p *Pins) read(f contract.Fact) table {
+func (p *Pins) read(f contract.Fact) (t table, stored bool) {
 	if f.State == contract.Valid && f.Stamp.Writer != "" {
 		t, err := parse(f.Values)
 		if err == nil {
-			return t
+			return t, true
 		}
 		p.logOnce("read", err)
 	}
 	if len(p.last.gpus) > 0 {
-		return p.last
+		return p.last, false
 	}
-	t := newTable()
+	t = newTable()
 	t.mig = p.stored().clone().mig
-	return t
+	return t, false
 }
 
 // stored returns the table in the file that survives a reboot, an empty one if there is no file.

@@ -259,6 +259,27 @@ func TestWithoutAFile(t *testing.T) {
 	}
 }
 
+// An agent that starts after a shift agrees with the others, although somebody has spoiled the file.
+func TestKeep(t *testing.T) {
+	for name, spoil := range map[string]func(*host) error{
+		"removed": func(h *host) error { return os.Remove(h.dir.Path(contract.GPUIndex)) },
+		"empty":   func(h *host) error { return os.Truncate(h.dir.Path(contract.GPUIndex), 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, "abc")
+			agent := h.agent()
+			agent.Keep() // it knows no GPU yet
+			h.want("the agent", "0=a 1=b 2=c", agent)
+			h.list("-bc")
+			must(t, spoil(h))
+			agent.Keep()
+			h.want("an agent that starts now", "1=b* 2=c*", h.agent())
+		})
+	}
+	var none *index.Pins
+	none.Keep()
+}
+
 // What has moved is logged once.
 func TestShiftsAreLoggedOnce(t *testing.T) {
 	h := newHost(t, "ab")

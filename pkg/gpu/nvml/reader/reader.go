@@ -126,7 +126,7 @@ func tooOld(err error) error {
 func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	_, err := nvml.Use(ctx, r.cfg.Session, func(use context.Context, span *nvml.Span) (struct{}, error) {
 		v := r.view(span)
-		w := &watch{view: v, times: r.times, log: r.cfg.Log, fabrics: v.fabrics.changed(), deliver: func(e gpu.Event) {
+		w := &watch{view: v, times: r.times, log: r.cfg.Log, fabrics: v.fabrics.changed(), pins: r.cfg.Pins, deliver: func(e gpu.Event) {
 			// A watch that NVML delayed may get here after Watch has returned.
 			if ctx.Err() == nil {
 				deliver(e)

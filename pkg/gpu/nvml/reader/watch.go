@@ -9,6 +9,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/pace"
 )
@@ -47,6 +48,7 @@ type watch struct {
 	view    *view
 	times   times
 	deliver func(gpu.Event)
+	pins    *index.Pins
 	log     *slog.Logger
 
 	// set is nil while no GPU has events.

@@ -49,7 +49,7 @@ involvedObject. */ -}}
     object.?message.orValue('').size() <= 1024 &&
     [object.?reason, object.?action, object.?type, variables.about.?uid, variables.about.?apiVersion, variables.about.?resourceVersion,
       variables.about.?fieldPath].all(v, v.orValue('').size() <= 128) &&
-    variables.new.metadata.all(f, f in ['name', 'namespace', 'uid', 'creationTimestamp', 'resourceVersion', 'finalizers', 'managedFields'])
+    variables.new.metadata.all(f, f in ['name', 'generateName', 'namespace', 'uid', 'creationTimestamp', 'resourceVersion', 'finalizers', 'managedFields'])
   message: the agent sends Events of at most 1024 characters, with short fields, without labels, annotations and owners
 {{ include "outrigger.policyOwners" . }}
 {{- end -}}
