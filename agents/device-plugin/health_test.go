@@ -33,6 +33,7 @@ func TestFaultClasses(t *testing.T) {
 				return
 			}
 			p.run(n)
+			p.Said("ready: devices are registered and listed") // the list of the first process is the same
 			p.wait(2-unhealthy, unhealthy)
 		})
 	}
