@@ -50,6 +50,7 @@ func TestAGPULeavesTheBus(t *testing.T) {
 	p.Said("nvml lists gpus at other indices")
 	p.Stop()
 	p.run(n, args...)
+	p.Said("ready: devices are registered and listed")
 	check("the plugin has restarted")
 	p.Stop()
 	// The node reboots. GPUs have NVML's indices: 1 is 0, 2 is 1, and the excluded 3 is 2.
@@ -57,6 +58,7 @@ func TestAGPULeavesTheBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.run(n, args...)
+	p.Said("ready: devices are registered and listed")
 	p.wait(2, 0)
 	p.Said("has changed with a reboot")
 	p.Stop()
