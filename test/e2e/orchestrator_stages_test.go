@@ -15,16 +15,25 @@ import (
 // helmUntilTheEnd returns Helm, which uninstalls the umbrella chart when the test ends.
 func helmUntilTheEnd(t *testing.T) *stack.Helm {
 	t.Helper()
-	helm, err := shared.Helm(stack.OperatorNamespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	helm := umbrellaHelm(t)
 	t.Cleanup(func() {
 		if err := helm.Uninstall(stack.Umbrella); err != nil {
 			t.Error(err)
 		}
 		kubectlCleanup(t, "-n", stack.OperatorNamespace, "wait", "pods", "--all", "--for=delete", "--timeout="+limit.String())
 	})
+	return helm
+}
+
+// umbrellaHelm returns Helm for the umbrella chart. It deletes the namespace of the agents: Helm rejects
+// a release with a namespace that other tests have made.
+func umbrellaHelm(t *testing.T) *stack.Helm {
+	t.Helper()
+	helm, err := shared.Helm(stack.OperatorNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "delete", "namespace", stack.Namespace, "--ignore-not-found")
 	return helm
 }
 

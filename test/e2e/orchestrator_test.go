@@ -141,8 +141,6 @@ func TestOrchestrator(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Helm rejects a release with a namespace that it does not own: earlier tests have made it.
-	kubectl(t, "delete", "namespace", stack.Namespace, "--ignore-not-found")
 	labelPools(t)
 	traces, files := nodeTraces(t), onGPUNode(t, hostFiles)
 	helm := helmUntilTheEnd(t)

@@ -22,10 +22,7 @@ import (
 func TestTheUmbrellaInstallsNodeFeatureDiscovery(t *testing.T) {
 	bare(t)
 	umbrella := packagedUmbrella(t)
-	helm, err := shared.Helm(stack.OperatorNamespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	helm := umbrellaHelm(t)
 	if err := shared.LoadNFD(t.Context()); err != nil {
 		t.Fatal(err)
 	}
