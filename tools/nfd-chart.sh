@@ -34,7 +34,7 @@ add() {
   - name: $name\\
     version: $version\\
     repository: oci://registry.k8s.io/nfd/charts\\
-    condition: nfd.enabled\
+    condition: nfd.enabled\\
     tags: [optional]" "$chart/Chart.yaml"
 }
 
