@@ -73,7 +73,7 @@ func (w *watch) expecting() bool {
 // probe checks periodically for changes that NVML does not report: GPUs that were plugged in, GPUs
 // that were lost without an XID, silent GPUs that work again, GPUs that could not be registered,
 // and changes of fabrics and MIG devices. After a silent GPU works again, it registers all GPUs
-// again. It also restores the file with the indices of the GPUs.
+// again.
 //
 // probe does not initialize NVML again to revive a silent GPU, because that can block all GPUs. A
 // GPU cannot be reset while NVML is in use. The program that resets it claims the lease, and
@@ -84,7 +84,6 @@ func (w *watch) probe() error {
 	}
 	first := w.probed.IsZero()
 	w.probed = time.Now()
-	w.pins.Keep()
 	if !w.stale && w.view.stale() {
 		// The snapshot that this event causes also detects this, and begins again.
 		w.stale = true

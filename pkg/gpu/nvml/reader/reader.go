@@ -14,7 +14,12 @@ import (
 	"outrigger.dev/pkg/gpu"
 	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/nvml"
+	"outrigger.dev/pkg/pace"
 )
+
+// keepEvery is the interval of the checks whether another program has removed or damaged the file with
+// the indices.
+const keepEvery = 5 * time.Second
 
 // Config configures a Reader.
 type Config struct {
@@ -123,10 +128,19 @@ func tooOld(err error) error {
 // the GPU of the XID, because the driver sends one before a GPU is lost. GPUs that do not work, that
 // cannot be registered for events, or that are joining a fabric are asked after 2 s, and then with
 // growing pauses of up to 30 s.
+//
+// It also restores the file with the indices of the GPUs.
 func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
+	keeping, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		for pace.Pause(keeping, keepEvery) {
+			r.cfg.Pins.Keep()
+		}
+	}()
 	_, err := nvml.Use(ctx, r.cfg.Session, func(use context.Context, span *nvml.Span) (struct{}, error) {
 		v := r.view(span)
-		w := &watch{view: v, times: r.times, log: r.cfg.Log, fabrics: v.fabrics.changed(), pins: r.cfg.Pins, deliver: func(e gpu.Event) {
+		w := &watch{view: v, times: r.times, log: r.cfg.Log, fabrics: v.fabrics.changed(), deliver: func(e gpu.Event) {
 			// A watch that NVML delayed may get here after Watch has returned.
 			if ctx.Err() == nil {
 				deliver(e)

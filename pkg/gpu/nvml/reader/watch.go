@@ -9,7 +9,6 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/nvml"
 	"outrigger.dev/pkg/pace"
 )
@@ -48,7 +47,6 @@ type watch struct {
 	view    *view
 	times   times
 	deliver func(gpu.Event)
-	pins    *index.Pins
 	log     *slog.Logger
 
 	// set is nil while no GPU has events.
