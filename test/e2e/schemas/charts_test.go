@@ -38,7 +38,11 @@ func TestChartsAndManifests(t *testing.T) {
 	for _, r := range releases(t, folder) {
 		t.Run(r.name(), func(t *testing.T) {
 			t.Parallel()
-			rendered, err := r.renderAll(supported(t, folder, r.chart, versions))
+			versions := supported(t, folder, r.chart, versions)
+			if r.enables("draPlugin") {
+				versions = supported(t, folder, "dra-plugin", versions)
+			}
+			rendered, err := r.renderAll(versions)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,6 +25,12 @@ type release struct {
 
 func (r release) name() string { return r.chart + " with " + filepath.Base(r.values) }
 
+// enables reports whether the values enable a chart that is off by default.
+func (r release) enables(key string) bool {
+	values, _ := r.data[key].(map[string]any)
+	return values["enabled"] == true
+}
+
 // releases returns each chart with each of its files of values.
 func releases(t *testing.T, folder string) []release {
 	t.Helper()
