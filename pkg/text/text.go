@@ -34,10 +34,11 @@ func Cut(s string, most int) string {
 // 16 KiB.
 const MaxLine = 8 << 10
 
-// OneLine returns the text of an error without line breaks, in at most MaxLine bytes.
+// OneLine returns the text of an error as one printable line of at most MaxLine bytes. It joins
+// lines, such as the errors of errors.Join, with "; ".
 func OneLine(err error) string {
 	lines := strings.FieldsFunc(Cut(err.Error(), MaxLine), func(r rune) bool { return r == '\n' || r == '\r' })
-	return Cut(strings.Join(lines, "; "), MaxLine)
+	return Cut(Printable(strings.ReplaceAll(strings.Join(lines, "; "), "\t", " ")), MaxLine)
 }
 
 // OneOf joins words as "a, b or c".

@@ -1,6 +1,8 @@
 package text_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -22,6 +24,19 @@ func TestPrintable(t *testing.T) {
 				t.Errorf("Printable(%q) = %q, want %q", tc.in, got, tc.want)
 			}
 		})
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	for want, err := range map[string]error{
+		"a; b":     errors.Join(errors.New("a"), errors.New("b")),
+		"do: a; b": fmt.Errorf("do: %w", errors.Join(errors.New("a"), errors.New("b"))),
+		"a; b c?d": errors.New("a\r\nb\tc\u2028d"),
+		"?[31mred": errors.New("\x1b[31mred"),
+	} {
+		if got := text.OneLine(err); got != want {
+			t.Errorf("OneLine(%q) = %q, want %q", err, got, want)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer)
 		usage(stderr, name, set)
 		return 0
 	case err != nil:
-		fmt.Fprintf(stderr, "%s: %s; see %q\n", name, text.Printable(err.Error()), name+" --help")
+		fmt.Fprintf(stderr, "%s: %s; see %q\n", name, text.OneLine(err), name+" --help")
 		return 2
 	case showVersion:
 		fmt.Fprintln(stdout, version.Line(name))
@@ -51,7 +51,7 @@ func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer)
 			continue
 		}
 		if err := h.run(set.Args()[1:], &quiet, stdin, stderr, warn); err != nil {
-			fmt.Fprintf(stderr, "%s: %s\n", name, text.Printable(err.Error()))
+			fmt.Fprintf(stderr, "%s: %s\n", name, text.OneLine(err))
 			return 1
 		}
 		return 0

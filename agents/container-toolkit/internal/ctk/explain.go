@@ -234,7 +234,7 @@ func (p *program) infoCommand() *cli.Command {
 				fmt.Fprintf(out, "CDI spec\t%s: %d devices of kind %s, version %s\n", filepath.Clean(f.Path), len(f.Spec.Devices), f.Spec.Kind, f.Spec.Version)
 			}
 			for _, p := range set.Problems {
-				fmt.Fprintf(out, "CDI problem\t%s\n", text.Printable(p.Error()))
+				fmt.Fprintf(out, "CDI problem\t%s\n", text.OneLine(p))
 			}
 			return out.Flush()
 		},

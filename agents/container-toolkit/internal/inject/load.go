@@ -164,7 +164,7 @@ func Parse(data []byte) (*specs.Spec, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&spec); err != nil {
-		return nil, errors.New(text.Printable(err.Error()))
+		return nil, errors.New(text.OneLine(err))
 	}
 	return &spec, nil
 }

@@ -57,7 +57,7 @@ func (c Cache) Find(ctx context.Context, k Key) (Set, error) {
 	if err == nil || ctx.Err() != nil {
 		return set, err
 	}
-	damage := cause.New(cause.ModuleCacheCorrupt, dir, text.Printable(err.Error()))
+	damage := cause.New(cause.ModuleCacheCorrupt, dir, text.OneLine(err))
 	if err := staging.Remove(dir); err != nil {
 		damage.Fix = "remove the folder: " + err.Error()
 	}

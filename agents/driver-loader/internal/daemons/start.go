@@ -40,7 +40,7 @@ func (s *Supervisor) Start(ctx context.Context) (skipped, err error) {
 			return skipped, errors.Join(err, why)
 		case d.Required:
 			// The next daemon may need this one.
-			return skipped, errors.Join(err, cause.New(cause.DriverDaemonFailed, d.Name, text.Printable(failed.Error())))
+			return skipped, errors.Join(err, cause.New(cause.DriverDaemonFailed, d.Name, text.OneLine(failed)))
 		case ctx.Err() == nil:
 			s.tried[d.Name] = true
 			skipped = errors.Join(skipped, failed)

@@ -210,5 +210,5 @@ func AsCause(subject string, err error) cause.Cause {
 	if c, ok := errors.AsType[cause.Cause](err); ok {
 		return c
 	}
-	return cause.Cause{Code: cause.Failed, Subject: subject, Text: text.Printable(err.Error()), Fix: fixOf(err)}
+	return cause.Cause{Code: cause.Failed, Subject: subject, Text: text.OneLine(err), Fix: fixOf(err)}
 }

@@ -51,7 +51,7 @@ func publishedFields(j Journal, daemonSet string) nodestate.Desired {
 		annotations[FailedAnnotation] = j.Failed
 	}
 	if j.Cause != nil {
-		annotations[CauseAnnotation] = text.Cut(text.Printable(j.Cause.Error()), maxCause)
+		annotations[CauseAnnotation] = text.Cut(text.OneLine(j.Cause), maxCause)
 	}
 	if j.State.Active() && j.WasCordoned {
 		annotations[InitialAnnotation] = "true"
