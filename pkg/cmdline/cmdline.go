@@ -61,7 +61,7 @@ func prepare(cmd *cli.Command) {
 	}
 }
 
-// checked returns an action whose errors name the variables of flags. It rejects arguments unless
+// checked returns an action whose errors name the variables of flags and the fix. It rejects arguments unless
 // takes is set. A command without an action prints its help.
 func checked(do cli.ActionFunc, takes bool) cli.ActionFunc {
 	if do == nil {
@@ -70,7 +70,7 @@ func checked(do cli.ActionFunc, takes bool) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		switch {
 		case takes || !c.Args().Present():
-			return withVariables(c, do(c))
+			return withFix(c, do(c))
 		case len(c.Command.Subcommands) > 0:
 			return unknownCommand(c, c.Args().First())
 		default:

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/urfave/cli/v2"
@@ -47,7 +48,11 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 				Action: func(c *cli.Context) error {
 					switch c.Path("file") {
 					case "none":
-						return errors.New("flag --file: open none")
+						return fmt.Errorf("flag --file: %w", &os.PathError{Op: "open", Path: "none", Err: syscall.ENOENT})
+					case "secret":
+						return &os.PathError{Op: "open", Path: "secret", Err: syscall.EACCES}
+					case "fixed":
+						return fmt.Errorf("%w: run make", &os.PathError{Op: "open", Path: "fixed", Err: syscall.ENOENT})
 					case "seven":
 						return cli.Exit(errors.New("first\nsecond"), 7)
 					}
@@ -107,7 +112,9 @@ func TestCommandLines(t *testing.T) {
 		"an unknown flag after an argument":    {Line: "group ls x --nonsense", Want: []string{`args=["x" "--nonsense"]`}},
 		"the app's option without a value":     {Line: "group ls x --limit", Code: 1, Want: []string{"flag --limit needs a value: see 'tool group list --help'"}},
 		"a negative number":                    {Line: "--limit -1 show", Code: 1, Want: []string{`flag --limit: invalid value "-1": must be an integer of at least 0: see 'tool --help'`}},
-		"an action's error names the variable": {Line: "group ls --file none", Code: 1, Want: []string{"flag --file (environment variable TOOL_LIST_FILE): open none"}},
+		"an action's error names the variable": {Line: "group ls --file none", Code: 1, Want: []string{"flag --file (environment variable TOOL_LIST_FILE): open none: no such file or directory: create it, or use another path; in a pod, mount it\n"}},
+		"a file without rights":                {Line: "group ls --file secret", Code: 1, Want: []string{"open secret: permission denied: give the user of this process access, or run as root\n"}},
+		"a missing file with a fix":            {Line: "group ls --file fixed", Code: 1, Want: []string{"open fixed: no such file or directory: run make\n"}},
 		"a code of its own, in one line":       {Line: "group ls --file seven", Code: 7, Want: []string{"tool: first; second\n"}},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 )
@@ -34,19 +35,20 @@ func Code(err error, usage int) int {
 	return 1
 }
 
-// variablesError is an error whose text names the environment variables of flags.
-type variablesError struct {
+// fixedError is an error whose text names the environment variables of flags and the fix.
+type fixedError struct {
 	error
 
 	text string
 }
 
-func (e variablesError) Error() string { return e.text }
+func (e fixedError) Error() string { return e.text }
 
-func (e variablesError) Unwrap() error { return e.error }
+func (e fixedError) Unwrap() error { return e.error }
 
-// withVariables adds the environment variable to each flag that the error of a command names.
-func withVariables(c *cli.Context, err error) error {
+// withFix adds the environment variable to each flag that the error of a command names, and the fix
+// to the error of a file.
+func withFix(c *cli.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -58,7 +60,26 @@ func withVariables(c *cli.Context, err error) error {
 			}
 		}
 	}
-	return variablesError{err, text}
+	return fixedError{err, text + fileFix(err, text)}
+}
+
+// fileFix returns the fix for a text that ends with the error of a missing or forbidden file. It
+// returns "" for other texts, which may have a better fix at their end.
+func fileFix(err error, text string) string {
+	number, is := errors.AsType[syscall.Errno](err)
+	if !is || !strings.HasSuffix(text, ": "+number.Error()) {
+		return ""
+	}
+	switch number {
+	case syscall.ENOENT:
+		return ": create it, or use another path; in a pod, mount it"
+	case syscall.EACCES:
+		return ": give the user of this process access, or run as root"
+	case syscall.EPERM:
+		return ": run as root"
+	default:
+		return ""
+	}
 }
 
 // describeFlag returns the name of a flag for an error, with the variable that sets it, or

@@ -94,7 +94,7 @@ func TestBadSettings(t *testing.T) {
 		code int
 		want string
 	}{
-		"a file that is not there": {[]string{"--config-file", dir + "/none"}, 1, "flag --config-file (environment variable CONFIG_FILE): open " + dir + "/none: no such file or directory"},
+		"a file that is not there": {[]string{"--config-file", dir + "/none"}, 1, "flag --config-file (environment variable CONFIG_FILE): open " + dir + "/none: no such file or directory: create it, or use another path; in a pod, mount it"},
 		"a folder for a file":      {[]string{"--config-file", dir}, 1, "flag --config-file (environment variable CONFIG_FILE): open " + dir + ": it is a folder, not a regular file: use another path, or move it away"},
 		"a file too large":         {[]string{"--config-file", large}, 1, "flag --config-file (environment variable CONFIG_FILE): read " + large + ": it is larger than 1 MiB"},
 		"a bad file":               {[]string{"--config-file", bad}, 1, bad + `:2: flags.migStrategy: invalid value "some": must be none, single or mixed`},
@@ -107,7 +107,7 @@ func TestBadSettings(t *testing.T) {
 		},
 		"two places": {[]string{"--config-file", bad, "--config-dir", dir}, 2, "flags --config-file and --config-dir are both set: remove one of them"},
 		"a folder that is not there": {
-			[]string{"--config-dir", dir + "/none"}, 1, "flag --config-dir (environment variable CONFIG_DIR): open " + dir + "/none: no such file or directory",
+			[]string{"--config-dir", dir + "/none"}, 1, "flag --config-dir (environment variable CONFIG_DIR): open " + dir + "/none: no such file or directory: create it, or use another path; in a pod, mount it",
 		},
 		"a fallback that is none": {
 			[]string{"--fallback-strategies", "first"}, 2, `flag --fallback-strategies (environment variable FALLBACK_STRATEGIES): invalid value "first": must be named, single or empty`,
