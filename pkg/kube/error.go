@@ -1,10 +1,12 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -18,8 +20,11 @@ import (
 const maxStatus = 1024
 
 // explain returns an error of the API server with its status and, if the answer shows it, the fix.
-// The message is one line of limited length.
+// The message is one line of limited length. To the error of a connection, explain adds what to check.
 func explain(err error) error {
+	if _, away := errors.AsType[*url.Error](err); away && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%w (does the API server run, can this node reach it, and is the kubeconfig or the token of this cluster?)", err)
+	}
 	status, is := errors.AsType[*apierrors.StatusError](err)
 	if !is {
 		return err

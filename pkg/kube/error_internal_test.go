@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -97,6 +98,33 @@ func TestAnswersThatAreErrors(t *testing.T) {
 }
 
 // An answer that never ends must not fill the memory, whatever its status.
+func TestAConnectionErrorNamesTheAddressAndTheFix(t *testing.T) {
+	gone, other := httptest.NewTLSServer(nil), httptest.NewUnstartedServer(nil)
+	gone.Close()
+	other.Config.ErrorLog = log.New(io.Discard, "", 0)
+	other.StartTLS()
+	defer other.Close()
+	for cause, server := range map[string]string{
+		"connection refused": gone.URL,
+		"not localhost":      strings.Replace(other.URL, "127.0.0.1", "localhost", 1), // a certificate for another host
+	} {
+		c, err := New(Config{Server: server, Dir: podDir(t, other), Node: "node1", Agent: "test-agent", Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for verb, err := range map[string]error{
+			"get":    c.Get(t.Context(), c.Node(), &struct{}{}),
+			"create": c.Create(t.Context(), c.Node(), struct{}{}),
+		} {
+			for _, want := range []string{server, cause, "does the API server run, can this node reach it"} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: got %v, want %q", verb, err, want)
+				}
+			}
+		}
+	}
+}
+
 func TestAnAnswerIsLimited(t *testing.T) {
 	for _, code := range []int{http.StatusOK, http.StatusServiceUnavailable} {
 		if err := answers(t, code, "", `{"a":"`+strings.Repeat("x", maxValue+1)); err == nil || !strings.Contains(err.Error(), "more than 4 MiB") {
