@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"time"
@@ -29,6 +30,10 @@ func Logger(c *cli.Context) *slog.Logger {
 	}
 	return log
 }
+
+// Unlogged returns a context whose callees in the libraries of Kubernetes do not log. The caller
+// reports their errors instead.
+func Unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
 // logAttr shortens the texts of a log line, because an error may quote long output of another
 // program. It writes a duration as 1s, because the JSON handler would write a number of

@@ -77,10 +77,15 @@ func TestValuesOfSeveralFiles(t *testing.T) {
 	}
 }
 
-func TestWrongInputIsNamed(t *testing.T) {
-	away := values(t, `{"apiVersion": "v1", "kind": "Config", "current-context": "a",
+// unreachable returns a kubeconfig with the address of no API server.
+func unreachable(t *testing.T) string {
+	return values(t, `{"apiVersion": "v1", "kind": "Config", "current-context": "a",
 		"clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
 		"contexts": [{"name": "a", "context": {"cluster": "a"}}]}`)
+}
+
+func TestWrongInputIsNamed(t *testing.T) {
+	away := unreachable(t)
 	fix := "reach the API server http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; check that it runs"
 	for name, c := range map[string]struct {
 		args []string

@@ -92,7 +92,7 @@ func (s *settings) applyCommand(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := serverVersion(ctx, store.Client)
+	version, err := store.Client.Version(ctx)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (s *settings) statusCommand(c *cli.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Context, statusTimeout)
 	defer cancel()
-	if _, err := serverVersion(ctx, store.Client); err != nil {
+	if _, err := store.Client.Version(ctx); err != nil {
 		return err
 	}
 	policy, ok, err := inEffect(ctx, store.Client)

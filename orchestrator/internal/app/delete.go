@@ -30,7 +30,7 @@ func (s *settings) deleteCommand(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := serverVersion(ctx, store.Client); err != nil {
+	if _, err := store.Client.Version(ctx); err != nil {
 		return err
 	}
 	own, err := namespaces(ctx, store)

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -64,16 +62,6 @@ func (s *settings) flags() []cli.Flag {
 func (s *settings) openStore() (once.Store, error) {
 	client, err := cluster.Open(s.kubeconfig, name)
 	return once.Store{Client: client, Namespace: s.release.Namespace}, err
-}
-
-// serverVersion returns the version of the API server. If the API server cannot be reached, the
-// error names the fix.
-func serverVersion(ctx context.Context, client *cluster.Client) (string, error) {
-	version, err := client.Version(ctx)
-	if away := (*cluster.UnreachableError)(nil); errors.As(err, &away) {
-		err = fmt.Errorf("%w; check that it runs and that the kubeconfig is of the right cluster, or set --kubeconfig", err)
-	}
-	return version, err
 }
 
 // stages renders the values for a version of Kubernetes.

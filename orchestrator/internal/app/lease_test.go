@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -8,6 +9,17 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/pkg/agent/agenttest"
 )
+
+// client-go would log each attempt, without the fix.
+func TestAnUnreachableAPIServerIsNamedOnce(t *testing.T) {
+	t.Parallel()
+	p := agenttest.Start(t, agenttest.Command(t, nil, "run", "--listen=", "--kubeconfig="+unreachable(t)))
+	p.Said("cannot access the lease, retrying", "http://127.0.0.1:1", "connection refused", "check that it runs")
+	p.Stop()
+	if strings.Contains(p.Log.String(), "client-go") {
+		t.Errorf("client-go logs too:\n%s", p.Log)
+	}
+}
 
 // Two installations in two namespaces would undo each other's objects.
 func TestOneOrchestratorOfAClusterWorks(t *testing.T) {

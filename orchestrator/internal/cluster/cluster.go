@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -129,13 +130,22 @@ func New(rc *rest.Config) (*Client, error) {
 // API server does not answer.
 func (c *Client) Version(ctx context.Context) (string, error) {
 	v, err := discovery.ToServerVersionInterfaceWithContext(c.discovery).ServerVersionWithContext(ctx)
-	if failed := (*url.Error)(nil); errors.As(err, &failed) {
-		return "", &UnreachableError{Server: c.REST.Host, Cause: failed.Err}
-	}
 	if err != nil {
-		return "", fmt.Errorf("ask the API server for its version: %w", err)
+		return "", Explain(c.REST, fmt.Errorf("ask the API server for its version: %w", err))
 	}
 	return v.GitVersion, nil
+}
+
+// Explain returns an UnreachableError for the error of a request without an answer, and adds the fix
+// to the error of a missing permission. It returns any other error unchanged.
+func Explain(rc *rest.Config, err error) error {
+	if failed, is := errors.AsType[*url.Error](err); is {
+		return &UnreachableError{Server: rc.Host, Cause: failed.Err}
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		return fmt.Errorf("API server %s: %w; use an account with the ClusterRole of the chart, in the version of this program", rc.Host, err)
+	}
+	return err
 }
 
 // Refresh drops the cached kinds of the API server. Call it after a CRD was applied.
@@ -182,7 +192,7 @@ type UnreachableError struct {
 }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("reach the API server %s: %v", e.Server, e.Cause)
+	return fmt.Sprintf("reach the API server %s: %v; check that it runs, that this process can reach it, and that the kubeconfig is of the right cluster, or set --kubeconfig", e.Server, e.Cause)
 }
 
 func (e *UnreachableError) Unwrap() error { return e.Cause }

@@ -14,6 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/pkg/agent"
 )
 
 // The Lease has a fixed name and namespace, so that orchestrators in different namespaces exclude
@@ -51,13 +54,16 @@ func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work
 	}
 	elected := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
+		Lock: &monitor{log: log, explain: func(err error) error { return cluster.Explain(rc, err) }, Interface: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}, Client: client,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: id},
-		},
+		}},
 		Name: Name, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(leading context.Context) { elected <- leading },
+			OnStartedLeading: func(leading context.Context) {
+				log.Info("holding the lease", "lease", Name)
+				elected <- leading
+			},
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(holder string) {
 				if holder != "" && holder != id {
@@ -69,8 +75,9 @@ func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work
 	if err != nil {
 		return fmt.Errorf("wait for the Lease: %w", err)
 	}
-	// The election does not end with ctx: the Lease is kept until work has returned.
-	election, resign := context.WithCancel(context.WithoutCancel(ctx))
+	// The election does not end with ctx: the Lease is kept until work has returned. The monitor logs
+	// the errors of the election.
+	election, resign := context.WithCancel(agent.Unlogged(context.WithoutCancel(ctx)))
 	var running sync.WaitGroup
 	running.Go(func() {
 		elector.Run(election)
@@ -88,9 +95,9 @@ func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work
 
 // lead calls work until ctx or leading ends. It returns ErrLost if leading ended.
 func lead(ctx, leading context.Context, work func(context.Context) error) error {
-	working, stop := context.WithCancel(leading)
+	working, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(ctx, stop)()
+	defer context.AfterFunc(leading, stop)()
 	err := work(working)
 	if leading.Err() != nil {
 		return ErrLost
