@@ -286,7 +286,7 @@ func (c Code) Row() Row {
 	case PayloadRejected:
 		return Row{c, "driver", Fails, "An archive contains paths outside of its folder, or too much data.", "copy it again, and compare its checksum with NVIDIA's"}
 	case WrongArchitecture:
-		return Row{c, "driver", Fails, "A driver is for another processor architecture.", "get the driver for the node's processor architecture architecture"}
+		return Row{c, "driver", Fails, "A driver is for another processor architecture.", "get the driver for the node's processor architecture"}
 	case StoreBusy:
 		return Row{c, "driver", Waits, "Another process writes to the store.", "wait for it, or end it"}
 	case NoSpace:
@@ -318,7 +318,7 @@ func (c Code) Row() Row {
 	case ModuleSignatureRejected:
 		return Row{c, "driver", Fails, "The kernel requires signed modules, and does not trust the key of a module.", "sign the modules with your own key and enrol its certificate: mokutil --import CERTIFICATE.der, reboot, confirm; or use modules that the distribution signed"}
 	case ModuleWrongMachine:
-		return Row{c, "driver", Fails, "A module is for another processor architecture.", "get the driver for the node's processor architecture architecture"}
+		return Row{c, "driver", Fails, "A module is for another processor architecture.", "get the driver for the node's processor architecture"}
 	case ModuleWrongRelease:
 		return Row{c, "driver", Fails, "A module is for another release of the kernel.", "build the module again for the running kernel"}
 	case ModuleWrongOptions:
