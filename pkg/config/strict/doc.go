@@ -139,7 +139,7 @@ func (d *Doc) syntax(err error) {
 			line, what = n, after
 		}
 	}
-	d.fail(line, "", "invalid YAML or JSON: "+strings.Join(strings.Fields(what), " "))
+	d.fail(line, "", "invalid YAML or JSON: "+strings.Join(strings.Fields(what), " ")+": correct the syntax, for example the indentation, quotes or brackets")
 }
 
 // value returns the value of a node. line is the line of the node or of the alias that refers to

@@ -128,10 +128,10 @@ func TestRejects(t *testing.T) {
 		"a list within itself":   {data: "list: &l [*l]\n", want: []string{"c.yaml:1: list[0]: invalid value (a list): must be a text"}},
 		"a value that is long":   {data: "count: " + strings.Repeat("x", 100), want: []string{`c.yaml:1: count: invalid value "` + strings.Repeat("x", 60) + `"…: must be an integer from -1 to 10`}},
 		"a second document":      {data: "word: a\n---\nword: b\n", want: []string{"c.yaml:2: a second document starts here: a file holds one config"}},
-		"an alias of nothing":    {data: "word: *w\n", want: []string{"c.yaml: invalid YAML or JSON: unknown anchor 'w' referenced"}},
-		"broken YAML":            {data: "word: a\n  b: c\n", want: []string{"c.yaml:2: invalid YAML or JSON: mapping values are not allowed in this context"}},
-		"broken second document": {data: "word: a\n---\n[", want: []string{"c.yaml:3: invalid YAML or JSON: did not find expected node content"}},
-		"broken JSON":            {data: "{\n\"word\": \"a\",\n", want: []string{"c.yaml:2: invalid YAML or JSON: did not find expected node content"}},
+		"an alias of nothing":    {data: "word: *w\n", want: []string{"c.yaml: invalid YAML or JSON: unknown anchor 'w' referenced: correct the syntax, for example the indentation, quotes or brackets"}},
+		"broken YAML":            {data: "word: a\n  b: c\n", want: []string{"c.yaml:2: invalid YAML or JSON: mapping values are not allowed in this context: correct the syntax, for example the indentation, quotes or brackets"}},
+		"broken second document": {data: "word: a\n---\n[", want: []string{"c.yaml:3: invalid YAML or JSON: did not find expected node content: correct the syntax, for example the indentation, quotes or brackets"}},
+		"broken JSON":            {data: "{\n\"word\": \"a\",\n", want: []string{"c.yaml:2: invalid YAML or JSON: did not find expected node content: correct the syntax, for example the indentation, quotes or brackets"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := read(tc.data)
@@ -196,9 +196,9 @@ func TestManyAliases(t *testing.T) {
 // A document that cannot be read lacks every value. Only the error in the syntax helps.
 func TestABrokenDocumentHasOneError(t *testing.T) {
 	for name, tc := range map[string]struct{ data, want string }{
-		"broken YAML":            {"word: [", "c.yaml:1: invalid YAML or JSON: did not find expected node content"},
+		"broken YAML":            {"word: [", "c.yaml:1: invalid YAML or JSON: did not find expected node content: correct the syntax, for example the indentation, quotes or brackets"},
 		"a second document":      {"word: a\n---\nword: b\n", "c.yaml:2: a second document starts here: a file holds one config"},
-		"broken second document": {"word: a\n---\n[", "c.yaml:3: invalid YAML or JSON: did not find expected node content"},
+		"broken second document": {"word: a\n---\n[", "c.yaml:3: invalid YAML or JSON: did not find expected node content: correct the syntax, for example the indentation, quotes or brackets"},
 		"a text":                 {"word a\n", `c.yaml:1: invalid value "word a": must be a mapping with the keys word`},
 		"a list":                 {"- word: a\n", "c.yaml:1: invalid value (a list): must be a mapping with the keys word"},
 		"a number":               {"1\n", `c.yaml:1: invalid value "1": must be a mapping with the keys word`},
