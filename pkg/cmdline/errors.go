@@ -63,6 +63,13 @@ func withFix(c *cli.Context, err error) error {
 	return fixedError{err, text + fileFix(err, text)}
 }
 
+// FileError returns the text of an error, with the fix if it ends with the error of a missing or
+// forbidden file.
+func FileError(err error) string {
+	text := err.Error()
+	return text + fileFix(err, text)
+}
+
 // fileFix returns the fix for a text that ends with the error of a missing or forbidden file. It
 // returns "" for other texts, which may have a better fix at their end.
 func fileFix(err error, text string) string {

@@ -169,11 +169,11 @@ func (s *settings) server(c *cli.Context, log *slog.Logger) (func(*http.Server, 
 		return nil, cmdline.Usagef("flags --web-config-file and --tls-cert-file: both say which certificate to use; set one of them")
 	}
 	_, err := hostfs.ReadFile(file, maxWebConfig) // the library does not check the size and type of the file
-	if err == nil {
-		err = web.Validate(file)
-	}
 	if err != nil {
-		return nil, cmdline.Usagef("flag --web-config-file: %s: %s", file, err)
+		return nil, cmdline.Usagef("flag --web-config-file: %w", err)
+	}
+	if err := web.Validate(file); err != nil {
+		return nil, cmdline.Usagef("flag --web-config-file: %s: %w", file, err)
 	}
 	addresses, systemd := []string{}, false
 	flags := &web.FlagConfig{WebListenAddresses: &addresses, WebSystemdSocket: &systemd, WebConfigFile: &file}

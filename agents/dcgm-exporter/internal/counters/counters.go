@@ -149,7 +149,7 @@ func metric(record []string) (m Metric, reason string) {
 	}
 	m = Metric{Name: strings.TrimSpace(record[0]), Type: Type(strings.TrimSpace(record[1])), Help: strings.TrimSpace(record[2])}
 	if !name.MatchString(m.Name) {
-		return m, fmt.Sprintf("%s is not a field of DCGM", quote(m.Name))
+		return m, unknownField(quote(m.Name))
 	}
 	if m.Type != Gauge && m.Type != Counter && m.Type != Label {
 		return m, fmt.Sprintf("%s: unknown type %s (want gauge, counter or label)", m.Name, quote(string(m.Type)))
@@ -166,7 +166,7 @@ func metric(record []string) (m Metric, reason string) {
 	}
 	var ok bool
 	if m.Field, ok = field.ByName(m.Name); !ok {
-		return m, m.Name + " is not a field of DCGM"
+		return m, unknownField(m.Name)
 	}
 	switch {
 	case m.Field.Text && m.Type != Label:
@@ -177,6 +177,18 @@ func metric(record []string) (m Metric, reason string) {
 		return m, m.Name + ": this exporter does not serve it"
 	}
 	return m, ""
+}
+
+// unknownField returns the problem of a name that is not a field, with a similar field or an example.
+func unknownField(name string) string {
+	var fields []string
+	for f := range field.All() {
+		fields = append(append(fields, f.Name), f.Earlier...)
+	}
+	if similar := text.Nearest(name, fields); similar != "" {
+		return name + " is not a field of DCGM: did you mean " + similar + "?"
+	}
+	return name + " is not a field of DCGM: use the name of a field, such as DCGM_FI_DEV_GPU_TEMP, or remove the line"
 }
 
 // Served reports whether the exporter has a source for a field.

@@ -65,7 +65,8 @@ DCGM_FI_DEV_SM_CLOCK_HERTZ, gauge,
 
 func TestBadLinesAreNamedAndTheRestIsServed(t *testing.T) {
 	for _, c := range []struct{ line, problem string }{
-		{"DCGM_FI_DEV_NONE, gauge, x", "line 2: DCGM_FI_DEV_NONE is not a field of DCGM"},
+		{"DCGM_FI_DEV_NOTHING, gauge, x", "line 2: DCGM_FI_DEV_NOTHING is not a field of DCGM: use the name of a field, such as DCGM_FI_DEV_GPU_TEMP, or remove the line"},
+		{"DCGM_FI_DEV_PSATTE, gauge, x", "line 2: DCGM_FI_DEV_PSATTE is not a field of DCGM: did you mean DCGM_FI_DEV_PSTATE?"},
 		{"DCGM_FI_DEV_GPU_TEMP", "line 2: 1 values, want 3"},
 		{"DCGM_FI_DEV_GPU_TEMP, gauge, hot, very", "line 2: 4 values, want 3"},
 		{"DCGM_FI_DEV_GPU_TEMP, histogram, x", `line 2: DCGM_FI_DEV_GPU_TEMP: unknown type "histogram"`},

@@ -60,7 +60,7 @@ func TestValidate(t *testing.T) {
 		},
 		"a file that is not there": {
 			args: []string{"validate", "--config", dir + "/none"}, code: 1,
-			out: "open " + dir + "/none: no such file or directory\n", errs: "device-plugin: " + dir + "/none is not valid\n",
+			out: "open " + dir + "/none: no such file or directory: create it, or use another path; in a pod, mount it\n", errs: "device-plugin: " + dir + "/none is not valid\n",
 		},
 		"no file": {
 			args: []string{"validate"}, code: 2,

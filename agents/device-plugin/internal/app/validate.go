@@ -8,6 +8,7 @@ import (
 
 	"outrigger.dev/pkg/agent/configfile"
 	"outrigger.dev/pkg/agent/gpuconfig"
+	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/config"
 )
 
@@ -47,7 +48,7 @@ func (s *settings) validate(c *cli.Context) error {
 			_, _ = fmt.Fprintf(c.App.Writer, "%s: valid\n", path)
 			continue
 		}
-		_, _ = fmt.Fprintln(c.App.Writer, err)
+		_, _ = fmt.Fprintln(c.App.Writer, cmdline.FileError(err))
 		bad = append(bad, path)
 	}
 	if len(bad) > 0 {
