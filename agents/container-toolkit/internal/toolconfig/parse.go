@@ -46,7 +46,7 @@ func newReader() *reader {
 func (r *reader) entry(e entry) error {
 	f, known := r.fields[e.key]
 	if !known {
-		r.warnings = append(r.warnings, fmt.Sprintf("line %d: unknown key %s is ignored", e.lineNumber(), text.Printable(e.key)))
+		r.warnings = append(r.warnings, fmt.Sprintf("line %d: unknown key %s is ignored: correct or remove it", e.lineNumber(), text.Printable(e.key)))
 		return nil
 	}
 	if before, ok := r.seen[e.key]; ok {

@@ -110,9 +110,9 @@ supported-driver-capabilities = "compute,utility"
 func TestParseWarnsAboutUnknownKeys(t *testing.T) {
 	_, warnings, err := toolconfig.Parse([]byte("disable-required = true\n\n[nvidia-container-cli]\nroots = 5\n[[more]]\nx = {y = 1979-05-27}\n"))
 	want := []string{
-		"line 1: unknown key disable-required is ignored",
-		"line 4: unknown key nvidia-container-cli.roots is ignored",
-		"line 6: unknown key more.x.y is ignored",
+		"line 1: unknown key disable-required is ignored: correct or remove it",
+		"line 4: unknown key nvidia-container-cli.roots is ignored: correct or remove it",
+		"line 6: unknown key more.x.y is ignored: correct or remove it",
 	}
 	if d := cmp.Diff(want, warnings); d != "" || err != nil {
 		t.Errorf("warnings, error %v (-want +got):\n%s", err, d)
