@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -134,8 +133,11 @@ func (s *settings) load(c *cli.Context) error {
 	if err := printCauses(c.App.Writer, step); err != nil {
 		return err
 	}
-	if step.Kind != loader.Done || len(step.Causes) > 0 {
-		return errors.New("the desired driver is not loaded")
+	if len(step.Causes) > 0 {
+		return fmt.Errorf("the desired driver is not loaded: %w", step.Causes[0])
+	}
+	if step.Kind != loader.Done {
+		return fmt.Errorf("the desired driver is not loaded: the next step is: %s; run the command again", step)
 	}
 	_, err := fmt.Fprintln(c.App.Writer, step)
 	return err
