@@ -60,6 +60,9 @@ mirror of our images keeps our tags. Argument: (dict "repository" … "tag" the 
 {{- define "outrigger.checkImage" -}}
 {{- $tag := default "" .tag | toString -}}
 {{- $ours := regexMatch `^(sha256:[0-9a-f]{64}|2[0-9]\.[0-9]{1,2}\.[0-9]+.*)$` $tag -}}
+{{- if and $tag (not (regexMatch `^(sha256:[0-9a-f]{64}|[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})$` $tag)) -}}
+{{- fail (printf "%s: %q is not a tag of an image; set it to a tag such as 26.11.0-debian12, or to a digest sha256:…" .version $tag) -}}
+{{- end -}}
 {{- $theirs := regexMatch `^((nvcr|docker|ghcr)\.io/)?nvidia/|(^|/)(k8s-device-plugin|gpu-feature-discovery|k8s-mig-manager|k8s-driver-manager|k8s-dra-driver-gpu|gpu-operator|gpu-operator-validator)$` .repository -}}
 {{- if and $theirs (or (not $ours) (hasPrefix "nvcr.io/nvidia/" .repository)) -}}
 {{- fail (printf "%s: %q is an image of NVIDIA, and this chart runs another program; remove %s from your values, or set them to those of your copy of this chart's image" .in .repository .keys) -}}
