@@ -46,17 +46,8 @@ func createCommand() *cli.Command {
 	}
 }
 
-// models returns the IDs of all products.
-func models() []string {
-	var out []string
-	for _, m := range state.Models() {
-		out = append(out, m.ID)
-	}
-	return out
-}
-
 func modelFlag(model *string) cli.Flag {
-	return cmdline.Enum(&cli.StringFlag{Name: "model", Usage: "product: " + strings.Join(models(), ", "), Value: models()[0], Destination: model, EnvVars: []string{"GPU_SIM_MODEL"}}, models()...)
+	return cmdline.Enum(&cli.StringFlag{Name: "model", Usage: "product: " + strings.Join(state.Models(), ", "), Value: state.Models()[0], Destination: model, EnvVars: []string{"GPU_SIM_MODEL"}}, state.Models()...)
 }
 
 func driverFlag(driver *string) cli.Flag {

@@ -18,8 +18,8 @@ import (
 
 func TestCreateRendersEachModel(t *testing.T) {
 	for _, model := range state.Models() {
-		t.Run(model.ID, func(t *testing.T) {
-			n := create(t, config(t, model.ID, 2))
+		t.Run(model, func(t *testing.T) {
+			n := create(t, config(t, model, 2))
 			// The two driver roots show the same; once is enough to read.
 			var rest, installed, contained strings.Builder
 			for line := range strings.Lines(listing(t, n.Root())) {
@@ -33,7 +33,7 @@ func TestCreateRendersEachModel(t *testing.T) {
 					rest.WriteString(line)
 				}
 			}
-			golden.Assert(t, rest.String(), model.ID+"-tree.golden")
+			golden.Assert(t, rest.String(), model+"-tree.golden")
 			if diff := cmp.Diff(installed.String(), contained.String()); diff != "" {
 				t.Errorf("/run/nvidia/driver differs from the driver root (-want +got):\n%s", diff)
 			}

@@ -183,13 +183,10 @@ func TestDriverLatencyAndForcedAnswers(t *testing.T) {
 }
 
 func TestModelsAreWhole(t *testing.T) {
-	for _, m := range state.Models() {
-		if m.Verified == "" || m.PCIID&0xffff != 0x10de || m.SubsystemID&0xffff != 0x10de {
-			t.Errorf("model %s: lacks where it comes from, or is not NVIDIA's", m.ID)
-		}
-		create(t, state.NewSpec(m.ID, state.MaxGPUs)) // no two places are the same
-		if _, err := state.LookupBoard(m.ID); (err == nil) != m.MIG {
-			t.Errorf("model %s: MIG is %t in model.go, and the rows of mig_tables.h: %v", m.ID, m.MIG, err)
+	for _, model := range state.Models() {
+		gpus := create(t, state.NewSpec(model, state.MaxGPUs)).Show().GPUs // no two places are the same
+		if g := gpus[0]; g.Name == "" || g.BoardPart == "" || g.PCIID&0xffff != 0x10de || g.SubsystemID&0xffff != 0x10de {
+			t.Errorf("model %s: lacks a name or a part number, or is not NVIDIA's", model)
 		}
 	}
 }

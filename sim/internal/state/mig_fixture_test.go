@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,10 +14,10 @@ func boards(t *testing.T) []state.Board {
 	t.Helper()
 	var boards []state.Board
 	for _, model := range state.Models() {
-		if !model.MIG {
+		board, err := state.LookupBoard(model)
+		if errors.Is(err, state.ErrIndivisible) {
 			continue
 		}
-		board, err := state.LookupBoard(model.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

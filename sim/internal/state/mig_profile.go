@@ -1,19 +1,21 @@
 package state
 
-// #include <stdlib.h>
 // #include "simstate.h"
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"unsafe" // cgo passes C strings and structs as unsafe.Pointer
 )
 
-// Board has the MIG profiles of a product, a row of mig_tables.h.
+// Board has the MIG profiles of a product, a block of sim_models.c.
 type Board struct {
 	Model string `json:"model"`
+	// MemoryMiB and SMs belong to the whole GPU, without MIG.
+	MemoryMiB int `json:"memoryMib"`
+	SMs       int `json:"sms"`
 	// ComputeSlices and MemorySlices are the total numbers of slices.
 	ComputeSlices int `json:"computeSlices"`
 	MemorySlices  int `json:"memorySlices"`
@@ -70,17 +72,17 @@ type CIProfile struct {
 
 // LookupBoard returns the board of a model. It returns ErrIndivisible for a model without MIG.
 func LookupBoard(model string) (Board, error) {
-	name := C.CString(model)
-	defer C.free(unsafe.Pointer(name))
-	if board := C.sim_board(name); board != nil {
-		return describeBoard(board), nil
+	m, err := lookupModel(model)
+	if err != nil || m.mig.compute_slices == 0 {
+		return Board{}, fmt.Errorf("model %s: %w", model, cmp.Or(err, ErrIndivisible))
 	}
-	return Board{}, fmt.Errorf("model %s: %w", model, ErrIndivisible)
+	return describeBoard(model, m), nil
 }
 
-func describeBoard(board *C.struct_sim_board) Board {
+func describeBoard(name string, m *C.struct_sim_model) Board {
+	board := &m.mig
 	b := Board{
-		Model:         C.GoString(board.model),
+		Model: name, MemoryMiB: int(m.gpu.memory_total >> 20), SMs: int(m.gpu.sms),
 		ComputeSlices: int(board.compute_slices), MemorySlices: int(board.memory_slices),
 		ModeNeedsReset: bool(board.mode_needs_reset),
 		Verified:       bool(board.verified), Source: C.GoString(board.source),

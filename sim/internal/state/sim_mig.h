@@ -30,7 +30,7 @@ enum sim_status {
 #define SIM_GI_PROFILES 18 /* NVML_GPU_INSTANCE_PROFILE_COUNT */
 #define SIM_CI_PROFILES 9  /* NVML_COMPUTE_INSTANCE_PROFILE_COUNT */
 
-/* A kind of GPU instance, a row of mig_tables.h. */
+/* A kind of GPU instance, a row of sim_models.c. */
 struct sim_gi_profile {
 	uint32_t profile; /* NVML_GPU_INSTANCE_PROFILE_… */
 	uint32_t id;      /* what creates it: nvmlGpuInstanceProfileInfo_t.id */
@@ -62,7 +62,6 @@ struct sim_ci_profile {
 
 /* What a product can be divided into. */
 struct sim_board {
-	const char *model; /* of struct sim_gpu */
 	uint32_t compute_slices, memory_slices;
 	uint32_t slice_sms; /* SMs of one compute slice */
 	/* A change of the mode waits for a reset of the GPU, and a reboot keeps
@@ -74,6 +73,7 @@ struct sim_board {
 	bool from_below;
 	bool verified;
 	const char *source;
+	struct sim_gi_profile profile[SIM_GI_PROFILES]; /* no name: end of the list */
 };
 
 /* A GPU as a caller knows it: another one may have come into its slot. */

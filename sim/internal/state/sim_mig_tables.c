@@ -1,67 +1,59 @@
-/* sim_mig_tables.c: mig_tables.h in the form of C. */
+/* sim_mig_tables.c: look-ups in the tables of Multi-Instance GPU. */
 #include "simstate.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MIG_BOARD(...)
-#define MIG_GI(...)
-#define MIG_CI(...)
+#define PUBLISHED "as published by NVIDIA (MIG user guide)"
+#define COUNTED "follows from the published number of instances"
 
-static const struct sim_board boards[] = {
-#undef MIG_BOARD
-#define MIG_BOARD(...) {__VA_ARGS__},
-#include "mig_tables.h"
-#undef MIG_BOARD
-#define MIG_BOARD(...)
-};
-
-static const struct {
-	const char *model;
-	struct sim_gi_profile profile;
-} gi_rows[] = {
-#undef MIG_GI
-#define MIG_GI(model, ...) {model, {__VA_ARGS__}},
-#include "mig_tables.h"
-#undef MIG_GI
-#define MIG_GI(...)
-};
-
+/* The compute instances of a GPU instance, by its compute slices. profile is a
+ * number of NVML_COMPUTE_INSTANCE_PROFILE_…; starts has bit n set for a start at
+ * compute slice n. */
 static const struct {
 	uint32_t gi_slices, profile, id, slices, starts, max;
 	bool verified;
 	const char *source;
 } ci_rows[] = {
-#undef MIG_CI
-#define MIG_CI(...) {__VA_ARGS__},
-#include "mig_tables.h"
+	{1, 0, 0, 1, 0x01, 1, 0, PUBLISHED},
+	{2, 0, 0, 1, 0x03, 2, 0, PUBLISHED},
+	{2, 1, 1, 2, 0x01, 1, 0, PUBLISHED},
+	{3, 0, 0, 1, 0x07, 3, 0, PUBLISHED},
+	{3, 1, 1, 2, 0x01, 1, 0, PUBLISHED},
+	{3, 2, 2, 3, 0x01, 1, 0, PUBLISHED},
+	{4, 0, 0, 1, 0x0f, 4, 0, PUBLISHED},
+	{4, 1, 1, 2, 0x05, 2, 0, PUBLISHED},
+	{4, 3, 3, 4, 0x01, 1, 0, PUBLISHED},
+	{7, 0, 0, 1, 0x7f, 7, 0, PUBLISHED},
+	{7, 1, 1, 2, 0x15, 3, 0, COUNTED},
+	{7, 2, 2, 3, 0x09, 2, 0, COUNTED},
+	{7, 3, 3, 4, 0x01, 1, 0, COUNTED},
+	{7, 4, 4, 7, 0x01, 1, 0, PUBLISHED},
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-const struct sim_board *sim_board(const char *model)
+const struct sim_board *sim_board(const char *name)
 {
-	for (size_t i = 0; i < LENGTH(boards); i++) {
-		if (strcmp(boards[i].model, model) == 0)
-			return &boards[i];
-	}
-	return NULL;
+	const struct sim_model *model = sim_model(name);
+
+	return model != NULL && model->mig.compute_slices > 0 ? &model->mig : NULL;
 }
 
 const struct sim_gi_profile *sim_gi_profile(const struct sim_board *board, uint32_t profile)
 {
-	for (size_t i = 0; i < LENGTH(gi_rows); i++) {
-		if (strcmp(gi_rows[i].model, board->model) == 0 && gi_rows[i].profile.profile == profile)
-			return &gi_rows[i].profile;
+	for (size_t i = 0; i < SIM_GI_PROFILES && board->profile[i].name != NULL; i++) {
+		if (board->profile[i].profile == profile)
+			return &board->profile[i];
 	}
 	return NULL;
 }
 
 const struct sim_gi_profile *sim_gi_profile_by_id(const struct sim_board *board, uint32_t id)
 {
-	for (size_t i = 0; i < LENGTH(gi_rows); i++) {
-		if (strcmp(gi_rows[i].model, board->model) == 0 && gi_rows[i].profile.id == id)
-			return &gi_rows[i].profile;
+	for (size_t i = 0; i < SIM_GI_PROFILES && board->profile[i].name != NULL; i++) {
+		if (board->profile[i].id == id)
+			return &board->profile[i];
 	}
 	return NULL;
 }

@@ -299,6 +299,6 @@ void sim_follow(struct sim *sim, uint64_t number);
 void sim_wait_followed(struct sim *sim, uint64_t number);
 int64_t sim_now_ns(void);
 
-#include "sim_mig.h"
+#include "sim_model.h"
 
 #endif

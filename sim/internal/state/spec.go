@@ -34,7 +34,7 @@ type Spec struct {
 
 // GPUSpec describes one GPU.
 type GPUSpec struct {
-	// Model is the ID of one of Models.
+	// Model is one of Models.
 	Model string
 	// UUID defaults to a UUID that is derived from the node's name.
 	UUID string
@@ -87,7 +87,7 @@ func (spec Spec) Validate() error {
 		errs = append(errs, fmt.Errorf("%d GPUs: a node has at most %d", len(spec.GPUs), MaxGPUs))
 	}
 	for _, gpu := range spec.GPUs {
-		if _, err := LookupModel(gpu.Model); err != nil {
+		if _, err := lookupModel(gpu.Model); err != nil {
 			errs = append(errs, err)
 			break // do not repeat the same mistake for each GPU
 		}
