@@ -22,7 +22,7 @@ import (
 // those that say which GPU of which node it is.
 func TestWhatIsServed(t *testing.T) {
 	t.Parallel()
-	for _, model := range []string{"a100-40", "a100-80", "a30", "h100-80", "h200", "b200", "l4"} {
+	for _, model := range simtest.Models(t) {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
 			served(t, start(t, simtest.New(t, "--gpus=1", "--model="+model)), model)

@@ -2,6 +2,7 @@ package agenttest
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -122,6 +123,31 @@ func sameTime(a, b string) bool {
 	x, err := time.ParseDuration(a)
 	y, wrong := time.ParseDuration(b)
 	return err == nil && wrong == nil && x == y
+}
+
+// Table checks a table of a page that tests write with -update: the table after a comment that ends in
+// "writes this table.", in a section with this heading of level 2.
+func Table(t testing.TB, page, section, want string) {
+	t.Helper()
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := regexp.MustCompile(`(?s)\n## ` + regexp.QuoteMeta(section) + `\n(?:[^\n#][^\n]*\n|\n)*?<!-- [^\n]* writes this table\. -->\n\n((?:\|[^\n]*\n)*)`).FindSubmatchIndex(data)
+	if place == nil {
+		t.Fatalf("%s has no section %q with a comment that a test writes this table", page, section)
+	}
+	start, end := place[2], place[3]
+	if string(data[start:end]) == want {
+		return
+	}
+	if update := flag.Lookup("update"); update == nil || update.Value.String() != "true" {
+		t.Errorf("the table in section %s of %s is out of date: run this test with -update", section, page)
+		return
+	}
+	if err := os.WriteFile(page, slices.Concat(data[:start], []byte(want), data[end:]), 0o644); err != nil { //nolint:gosec // it is part of the repository
+		t.Fatal(err)
+	}
 }
 
 // documentedMetrics checks that docs/AGENT.md or docs/AGENT-reference.md documents each metric outrigger_AGENT_… of a scrape

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -29,7 +28,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 			want += row(f)
 		}
 	}
-	documented(t, "Fields", want)
+	agenttest.Table(t, page, "Fields", want)
 }
 
 // The page has the table of the rows of public lists.
@@ -72,40 +71,10 @@ func TestPublicListsAreDocumented(t *testing.T) {
 	if len(old) > 0 {
 		t.Errorf("no row for the names in 1.x of %v", old)
 	}
-	documented(t, "Public lists", want)
+	agenttest.Table(t, page, "Public lists", want)
 }
 
-// documented checks the table of a section of the page, and writes it with -update. The table is all
-// between a comment and the end of the section.
-func documented(t *testing.T, section, want string) {
-	t.Helper()
-	const mark = "writes this table. -->\n\n"
-	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, _ := strings.Cut(string(data), "\n## "+section+"\n")
-	intro, rest, ok := strings.Cut(rest, mark)
-	if !ok || strings.Contains(intro, "\n## ") {
-		t.Fatalf("section %s of %s does not have %q", section, page, mark)
-	}
-	got, tail, more := strings.Cut(rest, "\n## ")
-	if more {
-		tail = "\n## " + tail
-	}
-	if got == want {
-		return
-	}
-	if update := flag.Lookup("update"); update == nil || update.Value.String() != "true" {
-		t.Errorf("the table in section %s of %s is out of date: run go test ./internal/app -update", section, page)
-		return
-	}
-	if err := os.WriteFile(page, []byte(head+"\n## "+section+"\n"+intro+mark+want+tail), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// row is that of one field.
+// row returns the row of one field.
 func row(f field.Field) string {
 	from := "the node"
 	if f.ID == telemetry.DCGM_FI_DEV_XID_ERROR {

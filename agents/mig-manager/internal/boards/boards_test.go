@@ -7,9 +7,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// The page docs/mig-manager-reference.md has the profiles of each board, and a test in internal/app
-// compares them. A test in internal/migconfig compares them with the default config of the GPU
-// operator.
+// A test in internal/app writes the profiles of each board into docs/mig-manager-reference.md, and a
+// test in internal/migconfig compares them with the default config of the GPU operator.
 func TestProductsNameTheirSource(t *testing.T) {
 	for _, p := range boards.All() {
 		if p.Verified || p.Source == "" || len(p.DeviceIDs) == 0 || len(p.Board.Profiles) == 0 {
