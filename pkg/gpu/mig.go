@@ -42,6 +42,8 @@ type MIGDevice struct {
 	Index int `json:"index"`
 	// Shifted is set if NVML lists the device at another position now.
 	Shifted bool `json:"shifted,omitempty"`
+	// Alias is added to the name in ResourceSlices, if another MIG device had the usual name first.
+	Alias *int `json:"alias,omitempty"`
 	// GPUInstance is the ID of the GPU instance on its GPU. ComputeInstance is the ID of the
 	// compute instance in it. They are NoInstance if they could not be read of a device with a
 	// Fault.

@@ -34,6 +34,9 @@ type Node struct {
 	Links []Link `json:"links,omitempty"`
 	// Missing has the calls that failed to read a value of Driver.
 	Missing []Fault `json:"missing,omitempty"`
+	// Choices has the devices that the device plugin has shared or not shared, if the config has only
+	// their number (package resource).
+	Choices map[UUID]string `json:"choices,omitempty"`
 }
 
 // Complete reports whether the node has no faulty GPU or MIG device, and all values could be read.
@@ -100,7 +103,10 @@ type GPU struct {
 	// GPU.
 	Earlier *Earlier `json:"earlier,omitempty"`
 	// Minor is the number in the device node's name, /dev/nvidia<Minor>.
-	Minor        int    `json:"minor"`
+	Minor int `json:"minor"`
+	// Alias replaces Minor in the names of ResourceSlices, if another GPU of the node had the name first,
+	// or if the GPU had another minor at first.
+	Alias        *int   `json:"alias,omitempty"`
 	Name         string `json:"name"`
 	Brand        string `json:"brand,omitempty"`
 	Architecture string `json:"architecture,omitempty"`

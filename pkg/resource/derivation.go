@@ -9,6 +9,7 @@ import (
 
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
+	"outrigger.dev/pkg/gpu"
 )
 
 // derivation collects the results of the stages of one Derive.
@@ -16,6 +17,8 @@ type derivation struct {
 	config config.Config
 	left   []omitted
 	notes  []string
+	// earlier is gpu.Node.Choices, and choices is what d has chosen.
+	earlier, choices map[gpu.UUID]string
 }
 
 // omitted is a unit that is not advertised.

@@ -15,7 +15,11 @@ type Layout struct {
 	set Set
 	// hardware has the hardware of the devices of each resource.
 	hardware [][]hardware
+	choices  map[gpu.UUID]string
 }
+
+// Choices returns gpu.Node.Choices of the devices of the node, for the next layouts with this config.
+func (l Layout) Choices() map[gpu.UUID]string { return l.choices }
 
 // NewLayout returns the layout of the node.
 //
@@ -26,7 +30,7 @@ type Layout struct {
 // MIG devices of GPU instances with several compute instances have a resource like any other
 // profile.
 func NewLayout(n *gpu.Node, c config.Config) Layout {
-	d := &derivation{config: c}
+	d := &derivation{config: c, earlier: n.Choices, choices: map[gpu.UUID]string{}}
 	units := enumerate(n, c.MIGStrategy)
 	units = d.filter(units)
 	units = d.name(units)
@@ -42,7 +46,7 @@ func NewLayout(n *gpu.Node, c config.Config) Layout {
 		l.set.Resources = append(l.set.Resources, r)
 		l.hardware = append(l.hardware, o.hardware())
 	}
-	l.set.Unlisted, l.set.Notes = d.unlisted(), d.notes
+	l.set.Unlisted, l.set.Notes, l.choices = d.unlisted(), d.notes, d.choices
 	return l
 }
 

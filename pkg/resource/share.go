@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"outrigger.dev/pkg/cause"
 	"outrigger.dev/pkg/config"
@@ -18,8 +19,8 @@ func (d *derivation) share(units []*unit) []*unit {
 		u.advertised = u.resource
 		byResource[u.resource] = append(byResource[u.resource], u)
 	}
-	for _, s := range d.config.Sharing.Shares {
-		d.apply(s, d.chosen(byResource[s.Name], s))
+	for i, s := range d.config.Sharing.Shares {
+		d.apply(s, d.chosen(byResource[s.Name], s, strconv.Itoa(i)))
 	}
 	if d.config.Sharing.Strategy != config.SharingMPS {
 		return units
@@ -57,8 +58,9 @@ func (d *derivation) apply(s config.Share, units []*unit) {
 	}
 }
 
-// chosen returns the units of the resource that the share takes.
-func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
+// chosen returns the units of the resource that the share takes. number is the position of the share in
+// the config.
+func (d *derivation) chosen(all []*unit, s config.Share, number string) []*unit {
 	free := slices.DeleteFunc(slices.Clone(all), func(u *unit) bool { return u.replicas > 0 })
 	switch {
 	case len(all) == 0:
@@ -72,7 +74,7 @@ func (d *derivation) chosen(all []*unit, s config.Share) []*unit {
 	case s.Devices.All():
 		return free
 	case len(s.Devices.Refs) == 0:
-		return free[:min(s.Devices.Count, len(free))]
+		return d.first(s, free, number)
 	case len(free) == 0:
 		return nil
 	}

@@ -20,21 +20,35 @@ const (
 	// of devices with looseMark.
 	keyChanging = "MIG_CHANGING_UNTIL_"
 	looseMark   = "@loose"
+	// The keys of the names, the choices and the first indices end in the UUID of a GPU or MIG device.
+	keyNumber = "NUMBER_"
+	keyChoice = "CHOICE_"
+	keySince  = "FIRST_INDEX_"
 )
 
 // values returns the table as the lines of a file:
 //
 //	GPU_0=GPU-5d0e1b9a-…@0000:17:00.0
-//	MIG_1_GPU_5d0e1b9a_…=MIG-7d1f…
+//	MIG_1_GPU_5d0e1b9a_…=MIG-7d1f…@7.0
+//	NUMBER_GPU_5d0e1b9a_…=0
 func (t table) values() map[string]string {
 	out := map[string]string{}
 	for at, s := range t.gpus {
 		out[keyGPU+strconv.Itoa(at)] = string(s.id) + "@" + s.bus
 	}
+	for id, at := range t.numbers {
+		out[keyNumber+suffixOf(id)] = strconv.Itoa(at)
+	}
+	for id, at := range t.since {
+		out[keySince+suffixOf(id)] = strconv.Itoa(at)
+	}
+	for id, choice := range t.choices {
+		out[keyChoice+suffixOf(id)] = choice
+	}
 	for id, in := range t.mig {
-		suffix := strings.ReplaceAll(string(id), "-", "_")
+		suffix := suffixOf(id)
 		for at, m := range in.byIndex {
-			out[keyMIG+strconv.Itoa(at)+"_"+suffix] = string(m)
+			out[keyMIG+strconv.Itoa(at)+"_"+suffix] = string(m) + "@" + in.places[m]
 			if in.loose[m] {
 				out[keyMIG+strconv.Itoa(at)+"_"+suffix] += looseMark
 			}
@@ -61,21 +75,35 @@ func parse(values map[string]string) (table, error) {
 }
 
 func (t *table) parse(key, value string) (err error) {
+	if suffix, ok := strings.CutPrefix(key, keyNumber); ok {
+		t.numbers[idOf(suffix)], err = number(value)
+		return err
+	}
+	if suffix, ok := strings.CutPrefix(key, keySince); ok {
+		t.since[idOf(suffix)], err = number(value)
+		return err
+	}
+	if suffix, ok := strings.CutPrefix(key, keyChoice); ok {
+		t.choices[idOf(suffix)] = value
+		return nil
+	}
 	if suffix, ok := strings.CutPrefix(key, keyFloor); ok {
-		in := t.instances(parentOf(suffix))
+		in := t.instances(idOf(suffix))
 		in.floor, err = number(value)
 		return err
 	}
 	if suffix, ok := strings.CutPrefix(key, keyChanging); ok {
-		in := t.instances(parentOf(suffix))
+		in := t.instances(idOf(suffix))
 		in.changing, err = time.Parse(time.RFC3339, value)
 		return err
 	}
 	if suffix, ok := strings.CutPrefix(key, keyMIG); ok {
 		index, suffix, _ := strings.Cut(suffix, "_")
-		in := t.instances(parentOf(suffix))
-		id, loose := strings.CutSuffix(value, looseMark)
+		in := t.instances(idOf(suffix))
+		value, loose := strings.CutSuffix(value, looseMark)
+		id, place, _ := strings.Cut(value, "@")
 		at, err := number(index)
+		in.places[gpu.UUID(id)] = place
 		if in.byIndex[at] = gpu.UUID(id); loose {
 			in.loose[gpu.UUID(id)] = true
 		}
@@ -94,13 +122,16 @@ func (t *table) parse(key, value string) (err error) {
 	return err
 }
 
-// parentOf returns the UUID at the end of a key.
-func parentOf(suffix string) gpu.UUID { return gpu.UUID(strings.ReplaceAll(suffix, "_", "-")) }
+// suffixOf returns a UUID as the end of a key.
+func suffixOf(id gpu.UUID) string { return strings.ReplaceAll(string(id), "-", "_") }
+
+// idOf returns the UUID at the end of a key.
+func idOf(suffix string) gpu.UUID { return gpu.UUID(strings.ReplaceAll(suffix, "_", "-")) }
 
 // instances returns the entry of a GPU, which it adds.
 func (t *table) instances(id gpu.UUID) *instances {
 	if t.mig[id] == nil {
-		t.mig[id] = &instances{byIndex: map[int]gpu.UUID{}, loose: map[gpu.UUID]bool{}}
+		t.mig[id] = &instances{byIndex: map[int]gpu.UUID{}, places: map[gpu.UUID]string{}, loose: map[gpu.UUID]bool{}}
 	}
 	return t.mig[id]
 }
@@ -120,9 +151,13 @@ func (t table) equal(o table) bool { return maps.Equal(t.values(), o.values()) }
 func (t table) clone() table {
 	out := newTable()
 	maps.Copy(out.gpus, t.gpus)
+	maps.Copy(out.numbers, t.numbers)
+	maps.Copy(out.choices, t.choices)
+	maps.Copy(out.since, t.since)
 	for id, in := range t.mig {
 		to := out.instances(id)
 		maps.Copy(to.byIndex, in.byIndex)
+		maps.Copy(to.places, in.places)
 		maps.Copy(to.loose, in.loose)
 		to.floor, to.changing = in.floor, in.changing
 	}

@@ -149,8 +149,8 @@ func (p *Pins) change(edit func(*table)) {
 }
 
 // read returns the table in the file of this boot, and true. Without such a file it returns the table that
-// this process knows or, at first, a table with the MIG devices of the last boot, whose indices
-// containers may have kept.
+// this process knows or, at first, the table of the last boot without the indices of GPUs. Containers
+// may have kept the rest.
 func (p *Pins) read(f contract.Fact) (t table, stored bool) {
 	if f.State == contract.Valid && f.Stamp.Writer != "" {
 		t, err := parse(f.Values)
@@ -162,8 +162,8 @@ func (p *Pins) read(f contract.Fact) (t table, stored bool) {
 	if len(p.last.gpus) > 0 {
 		return p.last, false
 	}
-	t = newTable()
-	t.mig = p.stored().clone().mig
+	t = p.stored()
+	t.gpus, t.since = map[int]slot{}, map[gpu.UUID]int{}
 	return t, false
 }
 
@@ -203,7 +203,7 @@ func (p *Pins) remember() {
 	}))
 }
 
-// with returns a copy of t, with the MIG devices of the table now in place of its own, and with the
+// with returns a copy of t that has the MIG devices, names and choices of the table now, and the
 // indices that only the table now has.
 func (t table) with(now table) table {
 	out := t.clone()
@@ -211,7 +211,17 @@ func (t table) with(now table) table {
 		if _, has := t.gpus[at]; !has && s.id != "" {
 			out.gpus[at] = s
 		}
+		if _, has := t.since[s.id]; !has && s.id != "" {
+			out.since[s.id] = at
+		}
 	}
+	if len(out.since) > mostKept {
+		present := slices.Collect(maps.Values(now.gpus))
+		maps.DeleteFunc(out.since, func(id gpu.UUID, _ int) bool {
+			return !slices.ContainsFunc(present, func(s slot) bool { return s.id == id })
+		})
+	}
+	out.numbers, out.choices = now.clone().numbers, now.clone().choices
 	maps.Copy(out.mig, now.clone().mig)
 	for _, in := range out.mig {
 		clear(in.loose)
@@ -238,6 +248,7 @@ func (p *Pins) apply(n *gpu.Node, at pinned) (moved []string) {
 		}
 	}
 	slices.SortFunc(n.GPUs, func(a, b gpu.GPU) int { return a.Index - b.Index })
+	p.last.name(n)
 	return moved
 }
 
@@ -253,9 +264,13 @@ func (p *Pins) earlier(g *gpu.GPU) *gpu.Earlier {
 			e.Indices = append(e.Indices, at)
 		}
 	}
+	if at, has := p.first.since[g.UUID]; has && at != g.Index {
+		e.Indices = append(e.Indices, at)
+	}
 	if e.UUID == g.UUID && len(e.Indices) == 0 {
 		return nil
 	}
 	slices.Sort(e.Indices)
+	e.Indices = slices.Compact(e.Indices)
 	return &e
 }

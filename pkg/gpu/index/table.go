@@ -9,7 +9,11 @@ import (
 
 // mostMIG is the number of MIG devices that a table remembers for a GPU. It keeps the file of a node
 // with 16 GPUs within the size that package contract reads.
-const mostMIG = 40
+const mostMIG = 24
+
+// mostKept is the number of names, of choices and of first indices that a table remembers. If there are
+// more, it forgets devices that have left the node.
+const mostKept = 128
 
 // slot is the GPU of an index. id is empty while only the place of the GPU on the bus is known.
 type slot struct {
@@ -21,7 +25,10 @@ type slot struct {
 // not free yet. No new device gets an index below floor. If the GPU lists no longer a device in loose
 // before the time changing, the index of this device becomes free.
 type instances struct {
-	byIndex  map[int]gpu.UUID
+	byIndex map[int]gpu.UUID
+	// places has the part of the usual name of a device that differs between the devices of the GPU, or
+	// aliased if another device in byIndex had the name first.
+	places   map[gpu.UUID]string
 	floor    int
 	loose    map[gpu.UUID]bool
 	changing time.Time
@@ -31,9 +38,20 @@ type instances struct {
 type table struct {
 	gpus map[int]slot
 	mig  map[gpu.UUID]*instances
+	// numbers has the number of each GPU in the names of ResourceSlices.
+	numbers map[gpu.UUID]int
+	// choices is gpu.Node.Choices.
+	choices map[gpu.UUID]string
+	// since has the first index of each GPU. Only the file that survives a reboot has it.
+	since map[gpu.UUID]int
 }
 
-func newTable() table { return table{gpus: map[int]slot{}, mig: map[gpu.UUID]*instances{}} }
+func newTable() table {
+	return table{
+		gpus: map[int]slot{}, mig: map[gpu.UUID]*instances{},
+		numbers: map[gpu.UUID]int{}, choices: map[gpu.UUID]string{}, since: map[gpu.UUID]int{},
+	}
+}
 
 // pinned has the indices of the GPUs of a node and of the MIG devices of each GPU, in the order of NVML.
 type pinned struct {
@@ -77,6 +95,7 @@ func (t *table) pin(n *gpu.Node, hidden []string) pinned {
 	for i := range n.GPUs {
 		out.mig[i] = t.pinMIG(&n.GPUs[i])
 	}
+	t.nameGPUs(n)
 	return out
 }
 
@@ -178,6 +197,7 @@ func (t *table) pinMIG(g *gpu.GPU) []int {
 			in.byIndex[at] = d.UUID
 		}
 	}
+	in.nameDevices(g.MIG.Devices)
 	if len(in.byIndex) > mostMIG {
 		in.shorten(g.MIG.Devices)
 	}

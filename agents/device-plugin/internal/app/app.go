@@ -85,7 +85,7 @@ func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, err
 	}
 	d := s.driver
 	gate := mps.NewGate(d.Contract)
-	cfg.Advertiser, cfg.Reporter, cfg.Gate = name, reporter{api}, gate
+	cfg.Advertiser, cfg.Reporter, cfg.Gate, cfg.Pins = name, reporter{api}, gate, d.Pins()
 	base := parts.New(cfg)
 	fact := d.Contract.NewKeeper(d.Contract.Path(contract.PluginReady), log)
 	p := plugin.New(plugin.Config{

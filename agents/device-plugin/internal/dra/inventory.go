@@ -39,7 +39,8 @@ const (
 // Device is one GPU or MIG device that the driver publishes.
 type Device struct {
 	// Name is its name in the ResourceSlice: "gpu-0" for the GPU with minor 0, and
-	// "gpu-0-mig-7-0" for compute instance 0 of GPU instance 7 of that GPU.
+	// "gpu-0-mig-7-0" for compute instance 0 of GPU instance 7 of that GPU. A device whose name another
+	// device had first has another name (gpu.GPU.Alias).
 	Name string
 	UUID gpu.UUID
 	// Spec is the device's entry in a ResourceSlice.
@@ -90,7 +91,7 @@ func migDevices(g *gpu.GPU) []gpu.MIGDevice {
 }
 
 func wholeGPU(n *gpu.Node, g *gpu.GPU, status health.Status) Device {
-	name := fmt.Sprintf("gpu-%d", g.Minor)
+	name := gpuName(g)
 	attributes := commonAttributes(n, g)
 	attributes["type"] = text(typeGPU)
 	attributes["uuid"] = text(string(g.UUID))
@@ -100,8 +101,18 @@ func wholeGPU(n *gpu.Node, g *gpu.GPU, status health.Status) Device {
 	}
 }
 
+func gpuName(g *gpu.GPU) string {
+	if g.Alias != nil {
+		return fmt.Sprintf("gpu-%d", *g.Alias)
+	}
+	return fmt.Sprintf("gpu-%d", g.Minor)
+}
+
 func migDevice(n *gpu.Node, g *gpu.GPU, m gpu.MIGDevice, status health.Status) Device {
-	name := fmt.Sprintf("gpu-%d-mig-%d-%d", g.Minor, m.GPUInstance, m.ComputeInstance)
+	name := fmt.Sprintf("%s-mig-%d-%d", gpuName(g), m.GPUInstance, m.ComputeInstance)
+	if m.Alias != nil {
+		name = fmt.Sprintf("%s-%d", name, *m.Alias)
+	}
 	attributes := commonAttributes(n, g)
 	attributes["type"] = text(typeMIG)
 	attributes["uuid"] = text(string(m.UUID))

@@ -3,6 +3,7 @@ package dra_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"gotest.tools/v3/golden"
@@ -61,5 +62,21 @@ func TestVersionsAreSemantic(t *testing.T) {
 		if got != want {
 			t.Errorf("driver %q is version %q, want %q", driver, got, want)
 		}
+	}
+}
+
+// A device whose usual name another device had first has another name.
+func TestNamesOfDevicesThatCameLater(t *testing.T) {
+	n := divided()
+	seven, nine := 7, 9
+	n.GPUs[0].Alias, n.GPUs[1].MIG.Devices[0].Alias = &seven, &nine
+	var got []string
+	for _, d := range dra.Inventory(n, resource.Derive(n, health.View{}, config.Config{MIGStrategy: config.MIGStrategyMixed})) {
+		if got = append(got, d.Name); d.Name != d.Spec.Name {
+			t.Errorf("%s is %s in the ResourceSlice", d.Name, d.Spec.Name)
+		}
+	}
+	if want := []string{"gpu-1-mig-2-0-9", "gpu-1-mig-9-0", "gpu-7"}; !slices.Equal(got, want) {
+		t.Errorf("names %v, want %v", got, want)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/gpu/index"
 	"outrigger.dev/pkg/gpu/observe"
 	"outrigger.dev/pkg/health"
 	"outrigger.dev/pkg/reconcile"
@@ -54,6 +55,8 @@ type Config struct {
 	Claims Claims
 	// Gate is nil if containers need only the GPUs.
 	Gate Gate
+	// Pins stores which devices are shared. It is nil for a process that does not share GPUs.
+	Pins *index.Pins
 	Log  *slog.Logger
 }
 
@@ -219,7 +222,7 @@ func (v *Inventory) handleObservation(obs observe.Observation[config.Config, Pre
 	case obs.Err == nil:
 		v.state.Node, v.state.Config, v.state.Prepared = obs.Node, obs.Desired, obs.Prepared
 		v.state.Linked = obs.Linked
-		v.layout = resource.NewLayout(obs.Node, obs.Desired)
+		v.arrange()
 		v.health.Observe(obs.Node, obs.At)
 	case v.state.Node != nil:
 		// The node could not be prepared. The resources of the last preparation stay
@@ -229,6 +232,17 @@ func (v *Inventory) handleObservation(obs observe.Observation[config.Config, Pre
 	v.log.Debug("gpus read", "err", obs.Err)
 	v.reportTrouble(before, obs.Err)
 	return nil
+}
+
+// arrange derives the layout of the state's node. It stores which devices are shared before a container
+// can get them.
+func (v *Inventory) arrange() {
+	n := *v.state.Node
+	if v.cfg.Pins != nil {
+		n.Choices = v.cfg.Pins.Choices() // the node may be older
+	}
+	v.layout = resource.NewLayout(&n, v.state.Config)
+	v.cfg.Pins.Choose(v.layout.Choices())
 }
 
 // handleHang handles a driver that begins to hang, or that answers again. While the driver

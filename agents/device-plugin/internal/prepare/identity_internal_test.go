@@ -171,6 +171,10 @@ func (w *world) divide(c *card, stays func(gpu.UUID) bool) {
 	c.devices = slices.DeleteFunc(c.devices, func(id gpu.UUID) bool { return !stays(id) && w.r.IntN(2) == 0 })
 	c.mig = len(c.devices) > 0 || w.r.IntN(3) > 0
 	for c.mig && len(c.devices) < 4 && w.r.IntN(2) == 0 {
-		c.devices = slices.Insert(c.devices, w.r.IntN(len(c.devices)+1), w.uuid("MIG"))
+		id := w.uuid("MIG")
+		for slices.ContainsFunc(c.devices, func(other gpu.UUID) bool { return c.instances[other] == c.instances[id] }) {
+			c.instances[id]++
+		}
+		c.devices = slices.Insert(c.devices, w.r.IntN(len(c.devices)+1), id)
 	}
 }

@@ -5,10 +5,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
-	"outrigger.dev/agents/device-plugin/internal/allocate"
+	"outrigger.dev/agents/device-plugin/internal/dra"
 	"outrigger.dev/pkg/cdi"
 	"outrigger.dev/pkg/config"
 	"outrigger.dev/pkg/contract"
@@ -25,6 +23,8 @@ type card struct {
 	mig bool
 	// devices are its MIG devices in NVML's order.
 	devices []gpu.UUID
+	// instances are the GPU instances of the devices. Their numbers are used again.
+	instances map[gpu.UUID]uint32
 	// lost is set if NVML reads no UUID.
 	lost bool
 }
@@ -36,6 +36,8 @@ type grant struct {
 	// cdi are the names that the kubelet passes to the runtime whenever the container starts. live are
 	// the names that our runtime looks up in the CDI specs of this boot.
 	cdi, live []string
+	// dra is the name in the ResourceSlice of a device that a claim has, and resource is empty then.
+	dra string
 }
 
 // world is a node, its kubelet, and the agents that give GPUs their names.
@@ -72,8 +74,15 @@ func newWorld(r *rand.Rand, root string) (*world, error) {
 		w.config.Filter.Exclude = []string{ref()}
 	}
 	if r.IntN(2) == 0 {
-		share := config.Share{Name: resource.GPU, Rename: "nvidia.com/some", Replicas: 2, Devices: config.Selection{Refs: []config.Ref{config.Ref(ref()), config.Ref(ref())}}}
-		w.config.Sharing = config.Sharing{Strategy: config.SharingTimeSlicing, Shares: []config.Share{share}}
+		share := func(name, as string) config.Share {
+			devices := config.Selection{Refs: []config.Ref{config.Ref(ref()), config.Ref(ref())}}
+			if r.IntN(2) == 0 {
+				devices = config.Selection{Count: 1 + r.IntN(2)}
+			}
+			return config.Share{Name: name, Rename: as, Replicas: 2, Devices: devices}
+		}
+		shares := []config.Share{share(resource.GPU, "nvidia.com/some"), share(resource.GPU, "nvidia.com/more"), share("nvidia.com/mig-1g.5gb", "nvidia.com/parts")}
+		w.config.Sharing = config.Sharing{Strategy: config.SharingTimeSlicing, Shares: shares}
 	}
 	for i := range 3 {
 		w.slots[i] = w.newCard()
@@ -88,7 +97,7 @@ func (w *world) uuid(kind string) gpu.UUID {
 	return gpu.UUID(fmt.Sprintf("%s-00000000-0000-4000-8000-%012x", kind, w.made))
 }
 
-func (w *world) newCard() *card { return &card{id: w.uuid("GPU")} }
+func (w *world) newCard() *card { return &card{id: w.uuid("GPU"), instances: map[gpu.UUID]uint32{}} }
 
 // boot begins a boot, whose run root is empty.
 func (w *world) boot() error {
@@ -125,7 +134,7 @@ func (w *world) list() *gpu.Node {
 		g.Index, g.Minor, g.UUID, g.PCI.BusID = len(n.GPUs), slot, c.id, fmt.Sprintf("0000:%02x:00.0", slot+1)
 		g.MIG = &gpu.MIG{Enabled: c.mig}
 		for i, id := range c.devices {
-			g.MIG.Devices = append(g.MIG.Devices, gpu.MIGDevice{UUID: id, Index: i, GPUInstance: uint32(i), Profile: small}) //nolint:gosec // few
+			g.MIG.Devices = append(g.MIG.Devices, gpu.MIGDevice{UUID: id, Index: i, GPUInstance: c.instances[id], Profile: small})
 		}
 		if c.lost {
 			g.UUID, g.MIG, g.Fault = "", nil, &gpu.Fault{Op: "nvmlDeviceGetUUID", Reason: "GPU is lost"}
@@ -139,7 +148,22 @@ func (w *world) list() *gpu.Node {
 func (w *world) see() {
 	w.node = w.list()
 	w.agent.Apply(w.node)
-	w.set = resource.Derive(w.node, health.View{}, w.config)
+	layout := resource.NewLayout(w.node, w.config)
+	w.agent.Choose(layout.Choices())
+	w.set = layout.Set(health.View{})
+}
+
+// draNames returns the devices by their names in ResourceSlices.
+func (w *world) draNames() (map[string]gpu.UUID, error) {
+	mixed := resource.Derive(w.node, health.View{}, config.Config{MIGStrategy: config.MIGStrategyMixed, Filter: w.config.Filter})
+	out := map[string]gpu.UUID{}
+	for _, d := range dra.Inventory(w.node, mixed) {
+		if other, twice := out[d.Name]; twice {
+			return nil, fmt.Errorf("%s names %s and %s in ResourceSlices", d.Name, other, d.UUID)
+		}
+		out[d.Name] = d.UUID
+	}
+	return out, nil
 }
 
 // named returns the devices by the names of some namers.
@@ -166,97 +190,4 @@ func (w *world) named(names ...cdi.Namer) (map[string]gpu.UUID, error) {
 		}
 	}
 	return out, nil
-}
-
-// check returns an error if an allocated name points to another device, or if a held device has
-// another resource.
-func (w *world) check() error {
-	specs, err := w.named(w.used.namers()...)
-	if err != nil {
-		return err
-	}
-	toolkit, err := w.named(cdi.ByIndex, cdi.ByType, cdi.ByUUID)
-	if err != nil {
-		return err
-	}
-	now := map[gpu.UUID]string{}
-	for _, r := range w.set.Resources {
-		for _, d := range r.Devices {
-			now[d.UUID] = r.Name
-		}
-	}
-	for _, h := range w.held {
-		for _, name := range h.cdi {
-			if id := specs[name]; id != "" && id != h.id {
-				return fmt.Errorf("CDI name %s of %s points to %s", name, h.id, id)
-			}
-		}
-		for _, name := range h.live {
-			if id := toolkit[name]; id != "" && id != h.id {
-				return fmt.Errorf("name %s of %s points to %s in the specs of the toolkit", name, h.id, id)
-			}
-		}
-		if r := now[h.id]; r != "" && r != h.resource {
-			return fmt.Errorf("%s of %s is %s now", h.id, h.resource, r)
-		}
-	}
-	return nil
-}
-
-// allocate gives a random device to a container.
-func (w *world) allocate() error {
-	if len(w.set.Resources) == 0 {
-		return nil
-	}
-	res := pick(w.r, w.set.Resources...)
-	d := pick(w.r, res.Devices...)
-	a := allocate.New(res, allocate.Options{ListStrategies: w.config.ListStrategies, IDStrategy: w.config.IDStrategy, CDIAnnotationPrefix: "cdi.k8s.io/"})
-	resp, err := a.Allocate([]string{d.ID(0)}, "token")
-	if err != nil {
-		return err
-	}
-	g := grant{id: d.UUID, resource: res.Name}
-	add := func(qualified string) {
-		_, name, _ := strings.Cut(qualified, "=")
-		g.cdi = append(g.cdi, name)
-	}
-	for _, c := range resp.CdiDevices {
-		add(c.Name)
-	}
-	for _, v := range resp.Annotations {
-		add(v)
-	}
-	for _, m := range resp.Mounts {
-		g.live = append(g.live, filepath.Base(m.ContainerPath))
-	}
-	if v := resp.Envs["NVIDIA_VISIBLE_DEVICES"]; v != "" && !strings.HasPrefix(v, "/") {
-		g.live = append(g.live, v)
-	}
-	for _, name := range g.live {
-		if id := w.atNVML(name); id != d.UUID {
-			return fmt.Errorf("NVML has %s at %s, which was passed for %s", id, name, d.UUID)
-		}
-	}
-	w.held = append(w.held, g)
-	return nil
-}
-
-// atNVML returns the device that NVML has for a name.
-func (w *world) atNVML(name string) gpu.UUID {
-	n := w.list()
-	for i, g := range n.GPUs {
-		if name == fmt.Sprint(i) || name == string(g.UUID) {
-			return g.UUID
-		}
-		for j := 0; g.MIG != nil && j < len(g.MIG.Devices); j++ {
-			if id := g.MIG.Devices[j].UUID; name == fmt.Sprintf("%d:%d", i, j) || name == string(id) {
-				return id
-			}
-		}
-	}
-	return ""
-}
-
-func (w *world) isHeld(id gpu.UUID) bool {
-	return slices.ContainsFunc(w.held, func(g grant) bool { return g.id == id })
 }

@@ -87,11 +87,12 @@ func (v *View) GPUs() ([]mig.GPU, error) {
 func (v *View) pin(gpus []mig.GPU) {
 	n := gpu.Node{GPUs: make([]gpu.GPU, 0, len(gpus))}
 	for i, g := range gpus {
-		n.GPUs = append(n.GPUs, gpu.GPU{Index: i, Minor: i, UUID: g.UUID, PCI: g.PCI})
+		// Without a minor, the GPU gets no name. NUMANode has the position.
+		n.GPUs = append(n.GPUs, gpu.GPU{Index: i, Minor: -1, NUMANode: i, UUID: g.UUID, PCI: g.PCI})
 	}
-	v.reader.pins.Apply(&n) // which changes the order, and not the minors
+	v.reader.pins.Apply(&n)
 	for _, at := range n.GPUs {
-		g := &gpus[at.Minor]
+		g := &gpus[at.NUMANode]
 		g.Index, g.Shifted, g.Earlier = at.Index, at.Shifted, at.Earlier
 		if k := v.gpus[g.UUID]; k != nil {
 			k.gpu.Index, k.gpu.Shifted, k.gpu.Earlier = g.Index, g.Shifted, g.Earlier
