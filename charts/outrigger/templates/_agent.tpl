@@ -12,9 +12,10 @@ name of its chart "key" the key of its values). */ -}}
 {{- if not .root.Values.orchestrator.enabled }}{{ $objects }}{{ end -}}
 {{- end -}}
 
-{{- /* "true" if the values enable an agent. Argument: (dict "root" $ "key" …). */ -}}
+{{- /* "true" if the values enable an agent. driver.enabled is off without a value in values.yaml, so that the notes can
+say whether a user has set it. Argument: (dict "root" $ "key" …). */ -}}
 {{- define "outrigger.enabled" -}}
-{{- if ne "false" (get .root.Values .key | default dict | dig "enabled" true | toString) }}true{{ end -}}
+{{- if ne "false" (get .root.Values .key | default dict | dig "enabled" (ne .key "driver") | toString) }}true{{ end -}}
 {{- end -}}
 
 {{- /* The objects of an agent. Empty if the values disable it, unless "idle" is set: then they have the agent's

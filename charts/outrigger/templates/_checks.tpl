@@ -16,6 +16,32 @@ present, under the same key or under the name in the third column, takes precede
 {{- if $wrong }}{{ fail (join "\n" $wrong) }}{{ end -}}
 {{- end -}}
 
+{{- /* A line for each value without effect, and for each value whose default in NVIDIA's chart is another one, if other
+values rely on it, as a YAML list. */ -}}
+{{- define "outrigger.ignored" -}}
+{{- $parts := list (dict "values" .Values) -}}
+{{- range $i, $pool := .Values.pools }}{{ $parts = append $parts (dict "values" (default dict $pool.values) "at" (printf "pools[%d].values." $i)) }}{{ end -}}
+{{- $lines := list -}}
+{{- range $part := $parts -}}
+{{- $lines = include "outrigger.asked" (dict "values" .values "at" .at "table" (include "outrigger.withoutEffect" $ | fromYamlArray)) | fromYamlArray | concat $lines -}}
+{{- range $row := include "outrigger.otherDefaults" $ | fromYamlArray -}}
+{{- $asked := list -}}
+{{- range (index $row 2) }}{{ $asked = append $asked (list . "") }}{{ end -}}
+{{- $asked = include "outrigger.asked" (dict "values" $part.values "table" $asked) | fromYamlArray -}}
+{{- $value := dict "it" $part.values -}}
+{{- range splitList "." (first $row) }}{{ $value = dict "it" (get (kindIs "map" $value.it | ternary $value.it dict) .) }}{{ end -}}
+{{- if and $asked (has $value.it (list nil "" )) }}{{ $lines = append $lines (printf "%s%s: %s" (default "" $part.at) (first $row) (index $row 1)) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $lines -}}
+{{- end -}}
+
+{{- /* Keys whose default in NVIDIA's chart is another one, each with the difference and with the keys that rely on it. */ -}}
+{{- define "outrigger.otherDefaults" -}}
+- [driver.enabled, "the default is false here, and true in NVIDIA's chart; set it to true to install the driver, or to false to use the driver of the host", [driver.repository, driver.image, driver.version]]
+- [migManager.config.default, "the default is empty here, and all-disabled in NVIDIA's chart; set it to all-disabled to disable MIG on nodes without the label nvidia.com/mig.config", [migManager.config.name, migManager.config.create]]
+{{- end -}}
+
 {{- /* The values that must be off, each with the fix. */ -}}
 {{- define "outrigger.unsupported" -}}
 - [dcgm.enabled, "this release has no DCGM, and dcgmExporter needs none; set it to false"]
