@@ -18,7 +18,7 @@ devicePlugin:
 draPlugin:
   enabled: false
 driver:
-  enabled: false
+  enabled: null
 gfd:
   enabled: true
 global:

@@ -1,24 +1,34 @@
-{{- /* The notes on values of NVIDIA's charts that our charts do not have. Empty if none is set.
-Argument: (dict "root" $ "notes" a list of (list "path.of.value" "meaning")). */ -}}
+{{- /* The notes on values of NVIDIA's charts that mean something else in a chart that is installed alone. Empty if
+none is set. Argument: (dict "root" $ "name" the name of the chart "notes" a list of (list "path.of.value"
+"meaning"), for keys with another meaning). */ -}}
 {{- define "outrigger.foreignNotes" -}}
-{{- $lines := list -}}
-{{- range concat .notes (include "outrigger.foreignEverywhere" . | fromYamlArray) -}}
-{{- if include "outrigger.setting" (dict "root" $.root "name" (first .)) -}}
-{{- $lines = append $lines (printf "  %s: %s" (first .) (last .)) -}}
-{{- end -}}
-{{- end -}}
-{{- with $lines }}
-Values of NVIDIA's chart that mean something else here:
-{{ join "\n" . }}
+{{- $table := concat .notes (include (printf "%s.withoutEffect" .name) .root | fromYamlArray) -}}
+{{- with include "outrigger.asked" (dict "values" .root.Values "table" $table) | fromYamlArray }}
+Values of NVIDIA's chart that have no effect or mean something else here:
+  {{ join "\n  " . }}
 {{ end -}}
 {{- end -}}
 
-{{- /* Values that have no effect in any chart. */ -}}
-{{- define "outrigger.foreignEverywhere" -}}
-- [nfd, not needed; Node Feature Discovery is not installed. You can install it separately]
-- [allowDefaultNamespace, not needed; every namespace is allowed]
-- [componentSelectorLabels, "not needed; the DaemonSets select their pods by different labels"]
-- [configManager, not needed; the agents follow the config themselves without a sidecar]
-- [logVerbosity, use logLevel]
-- [nvidiaDriverCapabilities, not needed; the pods use the driver without NVIDIA's runtime]
+{{- /* A line for each key of a table that the values set, as a YAML list, without the keys of parts that are disabled.
+Argument: (dict "values" … "table" a list of (list "path.of.value" "text") "at" the path of the values). */ -}}
+{{- define "outrigger.asked" -}}
+{{- $lines := list -}}
+{{- range $row := .table -}}
+{{- $at := dict "value" $.values -}}
+{{- range splitList "." (first $row) -}}
+{{- if and (kindIs "map" $at.value) (ne "false" (toString $at.value.enabled)) }}{{ $_ := set $at "value" (get $at.value .) }}{{ else }}{{ $_ := set $at "value" "" }}{{ end -}}
+{{- end -}}
+{{- if include "outrigger.asks" $at.value }}{{ $lines = append $lines (printf "%s%s: %s" (default "" $.at) (first $row) (last $row)) }}{{ end -}}
+{{- end -}}
+{{- toYaml $lines -}}
+{{- end -}}
+
+{{- /* "true" if a value asks for something: if it has a leaf that is not null, empty, 0 or false, and "enabled" is not
+false. */ -}}
+{{- define "outrigger.asks" -}}
+{{- if not (kindIs "map" .) -}}
+{{- if not (empty .) }}true{{ end -}}
+{{- else if ne "false" (toString .enabled) -}}
+{{- range . }}{{ include "outrigger.asks" . }}{{ end -}}
+{{- end -}}
 {{- end -}}
