@@ -148,6 +148,8 @@ const (
 	DriverFails Code = "DriverFails"
 	// AllGPUsFaulty: The driver lists GPUs, and no GPU works.
 	AllGPUsFaulty Code = "AllGPUsFaulty"
+	// GPUsFaulty: Some GPUs of the node cannot be used.
+	GPUsFaulty Code = "GPUsFaulty"
 	// MIGNotReady: The file mig-ready does not exist: the MIG manager has not reported it yet.
 	MIGNotReady Code = "MIGNotReady"
 	// MIGStale: The file mig-ready is from before the last boot, or for another driver.
@@ -409,6 +411,8 @@ func (c Code) Row() Row {
 		return Row{c, "node", Fails, "The driver answers with an error for the whole node.", "read the message, and look for NVRM and Xid in dmesg of the node; if the driver itself fails, reset the GPUs or reboot"}
 	case AllGPUsFaulty:
 		return Row{c, "node", Fails, "The driver lists GPUs, and no GPU works.", "look for NVRM and Xid in dmesg of the node; reset the GPUs or reboot"}
+	case GPUsFaulty:
+		return Row{c, "node", Fails, "Some GPUs of the node cannot be used.", "kubectl describe node NODE shows the Events DeviceUnhealthy with the cause; reset the GPUs or reboot the node"}
 	case MIGNotReady:
 		return Row{c, "node", Waits, "The file mig-ready does not exist: the MIG manager has not reported it yet.", "kubectl get pods -A --field-selector spec.nodeName=NODE shows whether the part that the message names runs there; its log says more"}
 	case MIGStale:

@@ -78,7 +78,7 @@ func repaired(r *rig) {
 	}
 	p := &policy{now: model.Policy{Name: "p", UID: "1"}}
 	r.run(r.Connect(), keep(p), one(image("ours")))
-	p.message(r, model.NothingToDo, "no node matches")
+	p.message(r, model.Ready, "no node matches")
 	if told := p.told("DriftRepaired"); len(told) > 0 {
 		r.Errorf("repaired although nobody has changed it: %q", told)
 	}

@@ -30,6 +30,7 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 		if c.Metrics.Wrote("status", err); err != nil {
 			return 0, err
 		}
+		c.logStages(s.Policy.Status.Stages, plan.Status.Stages)
 		c.cfg.Policies.Report(ctx, s.Policy, plan.Events)
 	case changed:
 		in = model.Soonest(in, statusEvery)
@@ -43,19 +44,30 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 	return model.Soonest(in, model.Soonest(retry, c.repairs.next(s.Now))), ctx.Err()
 }
 
+// logStages logs each stage whose state has changed since the published status.
+func (c *Controller) logStages(before, now []model.StageStatus) {
+	last := map[string]string{}
+	for _, st := range before {
+		last[st.Name] = st.State
+	}
+	for _, st := range now {
+		if last[st.Name] != st.State {
+			c.cfg.Log.Info("the state of a stage changed", "stage", st.Name, "state", st.State, "nodes", st.Desired, "ready", st.Ready, "failed", st.Failed, "why", st.Message)
+		}
+	}
+}
+
 // outline identifies the parts of a status that are written without delay: everything except
-// numbers of nodes and causes.
+// numbers of nodes, causes and progress.
 func outline(s model.Status) string {
 	parts := []any{s.State, s.ObservedGeneration}
 	for _, c := range s.Conditions {
-		parts = append(parts, c.Type, c.Status, c.Reason)
+		if c.Type != model.ConditionProgressing {
+			parts = append(parts, c.Type, c.Status, c.Reason)
+		}
 	}
 	for _, stage := range s.Stages {
-		state := stage.State
-		if model.Works(state) {
-			state = model.Ready // the number of nodes is not part of the outline
-		}
-		parts = append(parts, stage.Name, state)
+		parts = append(parts, stage.Name, stage.State == model.Waiting, stage.State == model.Failed)
 		for _, v := range stage.Validations {
 			parts = append(parts, v.Name, v.State)
 		}

@@ -12,12 +12,12 @@ func TestOutlineHasNoNumbersOfNodes(t *testing.T) {
 	of := func(state string, ready int) string {
 		return outline(model.Status{Stages: []model.StageStatus{{Name: "device-plugin", State: state, Desired: 3, Ready: ready}}})
 	}
-	for _, state := range []string{model.RollingOut, model.Degraded} {
+	for _, state := range []string{model.Progressing, model.Degraded} {
 		if of(state, 2) != of(model.Ready, 3) {
 			t.Errorf("%s is written at once", state)
 		}
 	}
-	for _, state := range []string{model.Pending, model.Progressing, model.Validating, model.NothingToDo, model.Failed} {
+	for _, state := range []string{model.Waiting, model.Failed} {
 		if of(state, 3) == of(model.Ready, 3) {
 			t.Errorf("%s is not written at once", state)
 		}

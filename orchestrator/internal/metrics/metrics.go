@@ -67,11 +67,11 @@ func New(now func() time.Time) *Recorder {
 	}, []string{"verb", "result"})
 	add.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: gpuOperatorNamespace, Name: "reconciliation_status",
-		Help: "1 while the policy is ready, 0 while a stage is not, -1 without a policy, -2 while a pass fails.",
+		Help: "1 while the policy is ready, 0 while no GPU node can be used, -1 without a policy, -2 while a pass fails.",
 	}, func() float64 { return r.status })
 	add.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: gpuOperatorNamespace, Name: "reconciliation_last_success_ts_seconds",
-		Help: "Time at which everything was last known to be ready, in seconds since 1970; 0 if it never was.",
+		Help: "Time at which the policy was last known to be ready, in seconds since 1970; 0 if it never was.",
 	}, func() float64 { return r.success })
 	gauge := func(namespace, name, help string, labels ...string) {
 		r.derived[name] = add.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
@@ -90,7 +90,7 @@ func New(now func() time.Time) *Recorder {
 func (r *Recorder) Passed(s model.Status, took time.Duration, err error) {
 	r.passes.Inc()
 	r.seconds.Observe(took.Seconds())
-	reason := readyReason(s)
+	reason := reasonOf(s, model.ConditionDegraded)
 	failed := err != nil || reason == model.ReasonValuesRefused || reason == model.ReasonReconcileFailed
 	if failed {
 		r.failures.Inc()
@@ -121,7 +121,7 @@ func (r *Recorder) record(s *model.Status, failed bool) {
 		r.status = statusNotReady
 	}
 	r.add("gpu_nodes_total", s.GPUNodes)
-	r.add("reconciliation_has_nfd_labels", boolToInt(readyReason(*s) != model.ReasonLabelsMissing))
+	r.add("reconciliation_has_nfd_labels", boolToInt(reasonOf(*s, model.ConditionReady) != model.ReasonLabelsMissing))
 	r.add("ready_nodes", s.ReadyNodes)
 	for _, st := range s.Stages {
 		for _, state := range model.States() {
@@ -174,8 +174,8 @@ func (r *Recorder) Wrote(verb string, err error) {
 	r.writes.WithLabelValues(verb, result).Inc()
 }
 
-func readyReason(s model.Status) string {
-	if c := meta.FindStatusCondition(s.Conditions, model.ConditionReady); c != nil {
+func reasonOf(s model.Status, condition string) string {
+	if c := meta.FindStatusCondition(s.Conditions, condition); c != nil {
 		return c.Reason
 	}
 	return ""

@@ -52,7 +52,7 @@ func withoutDriver() model.Status {
 		Stages: []model.StageStatus{
 			{Name: "feature-discovery", State: model.Ready, Desired: 3, Ready: 3},
 			{Name: "driver-loader", State: model.Degraded, Desired: 3, Ready: 2, Failed: 1},
-			{Name: "device-plugin", State: model.RollingOut, Desired: 3, Ready: 2, Waiting: 1, Validations: validations},
+			{Name: "device-plugin", State: model.Progressing, Desired: 3, Ready: 2, Waiting: 1, Validations: validations},
 		},
 		Problems: []model.Problem{{Cause: "HostDriverNotLoaded", Stage: "driver-loader", Nodes: 1}},
 	}
@@ -90,18 +90,18 @@ func TestMetrics(t *testing.T) {
 
 func TestReconciliationStatus(t *testing.T) {
 	of := func(state, reason string) model.Status {
-		return model.Status{State: state, Conditions: []metav1.Condition{{Type: model.ConditionReady, Reason: reason}}}
+		return model.Status{State: state, Conditions: []metav1.Condition{{Type: model.ConditionReady, Reason: reason}, {Type: model.ConditionDegraded, Reason: reason}}}
 	}
 	for name, tc := range map[string]struct {
 		status model.Status
 		want   string
 	}{
 		"ready":                       {of(model.StateReady, model.ReasonReconciled), "1"},
-		"a stage is not ready":        {of(model.StateNotReady, model.ReasonOperandNotReady), "0"},
+		"no node is ready":            {of(model.StateNotReady, model.ReasonNodesNotReady), "0"},
 		"there is no GPU node":        {of(model.StateNotReady, model.ReasonNoGPUNodes), "0"},
 		"values are refused":          {of(model.StateNotReady, model.ReasonValuesRefused), "-2"},
-		"the API server says no":      {of(model.StateNotReady, model.ReasonReconcileFailed), "-2"},
-		"a validation has failed":     {of(model.StateNotReady, model.ReasonValidationFailed), "0"},
+		"the API server says no":      {of(model.StateReady, model.ReasonReconcileFailed), "-2"},
+		"a validation has failed":     {of(model.StateReady, model.ReasonValidationFailed), "1"},
 		"the policy is being deleted": {of(model.StateNotReady, model.ReasonDeleting), "0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,19 +71,16 @@ type Stage struct {
 	NodeSelector map[string]string
 	// Needs are the names of the charts that have to be ready before this one.
 	Needs []string
-	// Refused is the reason why the chart cannot be rendered with the values of the policy. The
-	// objects that the stage applied before stay.
-	Refused string
 	// Objects are the rendered objects of the chart.
 	Objects []*unstructured.Unstructured
-	// Validations are the pods that have to succeed before the next stage starts.
+	// Validations are the pods that have to succeed before the stages that need this one start.
 	Validations []Check
 }
 
 // Chart returns the name of the stage's chart.
 func (s Stage) Chart() string { return strings.TrimSuffix(s.Name, "/"+s.Pool) }
 
-// Check is a validation that follows a stage.
+// Check is a validation of a stage.
 type Check struct {
 	// Name is the name of its pods: "nvidia-device-plugin-validation".
 	Name string
@@ -95,8 +92,8 @@ type Check struct {
 	Nodes string
 	// Timeout is the time limit of one pod, from its creation.
 	Timeout time.Duration
-	// Revision changes if the check has to be repeated. It is derived from the objects of the
-	// stages up to this one, and from Policy.Validate.
+	// Revision changes if the check has to be repeated. It is derived from the objects of the stage
+	// and of the stages that it needs, and from Policy.Validate.
 	Revision string
 }
 
@@ -123,7 +120,7 @@ type DaemonSet struct {
 	Desired, Updated, Ready int
 }
 
-// Pod is a pod of a validation, or a pod of a DaemonSet that is not ready.
+// Pod is a pod of a validation, or a pod of a DaemonSet that is not ready or crashes again and again.
 type Pod struct {
 	Namespace, Name string
 	// Node is empty while the pod is not scheduled.
@@ -138,8 +135,13 @@ type Pod struct {
 	// Message is the message of the kubelet or the scheduler, or the termination message of the
 	// agent.
 	Message string
-	// Since is the creation time of the pod or, if later, the time of its last change of readiness.
+	// Since is the creation time of the pod or, if later, the time of its last change of readiness, or
+	// the end of the grace period of its deletion.
 	Since time.Time
+	// Ready says that the pod is ready between two crashes.
+	Ready bool
+	// Loops is the end of the crash loop if the pod does not crash again, and zero without a loop.
+	Loops time.Time
 	// Revision is the value of the label outrigger.dev/of, for pods of a Check.
 	Revision string
 	// Deleting says that the pod is being deleted.
@@ -162,10 +164,55 @@ type Node struct {
 	GPUReady string
 	// Reason and Message are the reason and the message of the condition.
 	Reason, Message string
-	// Since is the time of the condition's last transition.
+	// Since is the time of the last transition of the condition GPUReady or, on a node that is not
+	// Ready, of the condition Ready.
 	Since time.Time
-	// Allocatable are the resources nvidia.com/* that the kubelet offers.
-	Allocatable map[string]int64
+	// Allocatable are the resources nvidia.com/* that the kubelet offers, and Capacity the resources
+	// that device plugins have registered. A resource stays in Capacity, with 0, after its plugin has
+	// ended, so a node with an entry has offered GPUs before.
+	Allocatable, Capacity map[string]int64
+	// ShortSince is when Allocatable became less than Capacity, or zero if this is not known.
+	ShortSince time.Time
+}
+
+// GPUs returns the number of GPUs that the kubelet offers, and the number that device plugins have
+// registered. A resource of which nothing can be allocated does not count beside other resources,
+// because the kubelet keeps a resource for minutes after its plugin has ended.
+func (n Node) GPUs() (offered, capacity int64) {
+	var idle int64
+	for name, count := range n.Capacity {
+		if allocatable := n.Allocatable[name]; allocatable > 0 {
+			offered += allocatable
+			capacity += count
+		} else {
+			idle += count
+		}
+	}
+	if offered == 0 {
+		capacity = idle
+	}
+	return offered, capacity
+}
+
+// OptedOut reports whether labels of the node keep the agents off that containers with GPUs need.
+// NVIDIA's GPU Operator defines the labels, and the affinity of the charts uses them.
+func (n Node) OptedOut() bool {
+	const deploy = "nvidia.com/gpu.deploy."
+	return n.Labels[deploy+"operands"] == "false" || n.Labels[deploy+"device-plugin"] == "false" || n.Labels[deploy+"container-toolkit"] == "false"
+}
+
+// Changing reports whether an agent changes the driver or the MIG layout of the node, which may
+// take minutes.
+func (n Node) Changing() bool {
+	switch n.Labels["nvidia.com/mig.config.state"] {
+	case "pending", "rebooting":
+		return true
+	}
+	switch n.Labels["nvidia.com/gpu-driver-upgrade-state"] {
+	case "", "upgrade-done", "upgrade-required", "upgrade-failed":
+		return false
+	}
+	return true
 }
 
 // HasGPU reports whether the node has an NVIDIA GPU, by the labels of feature discovery or of

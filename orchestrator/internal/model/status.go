@@ -2,44 +2,38 @@ package model
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// The states of a stage.
+// The states of a stage. Except for Waiting and for objects that cannot be applied, they follow from
+// the numbers of nodes.
 const (
-	// Pending: an earlier stage is not ready yet.
-	Pending = "Pending"
-	// Progressing: its objects are applied, and no node is ready with them yet.
+	// Waiting: a stage that it needs does not work on any node yet.
+	Waiting = "Waiting"
+	// Progressing: some nodes do not have the current version yet, or wait, and no node has failed.
 	Progressing = "Progressing"
-	// Validating: at least one node is ready, and the validation runs.
-	Validating = "Validating"
-	// RollingOut: at least one node is ready and validated, and other nodes do not have the current
-	// version yet or wait.
-	RollingOut = "RollingOut"
-	// Degraded: at least one node is ready and validated, and the others have failed.
-	Degraded = "Degraded"
-	// Ready: all nodes are ready, and the validation has passed or was skipped.
+	// Ready: it works on all nodes.
 	Ready = "Ready"
-	// NothingToDo: the stage's selector matches no node.
-	NothingToDo = "NothingToDo"
-	// Failed: the pass stops at this stage. Message has the reason.
+	// Degraded: it has failed on some nodes.
+	Degraded = "Degraded"
+	// Failed: it has failed on all nodes, or its objects cannot be applied.
 	Failed = "Failed"
 )
 
-// Works reports whether a stage in this state is ready and validated on at least one node.
-func Works(state string) bool { return state == RollingOut || state == Degraded || state == Ready }
-
 // States returns the states of a stage.
-func States() []string {
-	return []string{Pending, Progressing, Validating, RollingOut, Degraded, Ready, NothingToDo, Failed}
-}
+func States() []string { return []string{Waiting, Progressing, Ready, Degraded, Failed} }
+
+// Broken reports whether a stage in this state has failed on a node.
+func Broken(state string) bool { return state == Degraded || state == Failed }
 
 // The types of conditions.
 const (
-	// ConditionReady: the cluster has a GPU node, and each stage is ready on at least one node.
+	// ConditionReady: the values are accepted, and the GPUs of at least one node can be used.
 	ConditionReady = "Ready"
+	// ConditionProgressing: the values are not applied on all nodes yet.
+	ConditionProgressing = "Progressing"
 	// ConditionDegraded: a node or a stage has failed.
 	ConditionDegraded = "Degraded"
 )
 
-// The reasons of the condition Ready. If NVIDIA's GPU Operator has the same reason, the names are equal.
+// The reasons of the conditions. If NVIDIA's GPU Operator has the same reason, the names are equal.
 const (
 	ReasonReconciled = "Reconciled"
 	// ReasonNoGPUNodes: feature discovery ran, and found no GPU on any node.
@@ -47,24 +41,25 @@ const (
 	// ReasonLabelsMissing: no node has a label of a GPU, and the policy enables no agent that
 	// detects GPUs.
 	ReasonLabelsMissing = "NFDLabelsMissing"
-	// ReasonOperandNotReady: a stage is not ready on any node yet.
-	ReasonOperandNotReady = "OperandNotReady"
-	// ReasonNodesNotReady: all stages are ready, and GPUReady is not True on any node.
+	// ReasonNodesNotReady: the GPUs of no node can be used.
 	ReasonNodesNotReady = "NodesNotReady"
-	// ReasonReconcileFailed: the API server rejected an object, or another program manages it.
-	ReasonReconcileFailed  = "ReconcileFailed"
-	ReasonValidationFailed = "ValidationFailed"
-	ReasonValuesRefused    = "ValuesRefused"
-	ReasonDeleting         = "Deleting"
+	ReasonValuesRefused = "ValuesRefused"
+	ReasonDeleting      = "Deleting"
 	// ReasonIgnored: an older policy is in effect.
 	ReasonIgnored = "Ignored"
-)
 
-// The reasons of the condition Degraded.
-const (
-	ReasonNoFailure   = "NoFailure"
-	ReasonStageFailed = "StageFailed"
-	ReasonNodesFailed = "NodesFailed"
+	// ReasonRollingOut: the condition Progressing names the first stage that is not applied on all nodes.
+	ReasonRollingOut = "RollingOut"
+	// ReasonApplied: all stages are applied on all nodes, and validated.
+	ReasonApplied = "Applied"
+
+	ReasonNoFailure = "NoFailure"
+	// ReasonReconcileFailed: the API server rejected an object, or another program manages it.
+	ReasonReconcileFailed = "ReconcileFailed"
+	// ReasonStageFailed: a stage has failed on all nodes.
+	ReasonStageFailed      = "StageFailed"
+	ReasonValidationFailed = "ValidationFailed"
+	ReasonNodesFailed      = "NodesFailed"
 )
 
 // The states of a policy.
@@ -82,8 +77,8 @@ type Status struct {
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
 	// Stages are in apply order.
 	Stages []StageStatus `json:"stages,omitempty"`
-	// GPUNodes is the number of nodes with a GPU. ReadyNodes is the number of GPU nodes whose GPUs
-	// can be used.
+	// GPUNodes is the number of nodes with a GPU that are not opted out. ReadyNodes is the number of
+	// GPU nodes whose GPUs can be used.
 	GPUNodes   int `json:"gpuNodes"`
 	ReadyNodes int `json:"readyNodes"`
 	// Problems are the worst causes, each with its number of nodes.
@@ -96,7 +91,7 @@ type StageStatus struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
 	// Desired, Ready, Failed and Waiting are numbers of nodes. A failed node needs a fix by a
-	// person. A waiting node waits for a cause that Problems names.
+	// person. A waiting node starts.
 	Desired int `json:"desired"`
 	Ready   int `json:"ready"`
 	Failed  int `json:"failed"`
@@ -104,6 +99,17 @@ type StageStatus struct {
 	// Message says why the stage waits or failed, and how to fix it.
 	Message     string             `json:"message,omitempty"`
 	Validations []ValidationStatus `json:"validations,omitempty"`
+}
+
+// Fails reports whether a validation has failed on all nodes. A repetition does not end the failure.
+func (v ValidationStatus) Fails() bool {
+	return v.State == "Failed" || v.State == "Running" && v.Revision == "" && v.Failed > 0 && v.Passed == 0
+}
+
+// Ended reports whether a validation has a result for a revision. A repetition has the result of the
+// run before.
+func (v ValidationStatus) Ended(revision string) bool {
+	return v.Time != nil && (v.Revision == revision && v.State != "Running" || v.Revision == "")
 }
 
 // ValidationStatus is the result of one validation.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -73,10 +74,10 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	if n.Labels == nil {
 		return n, false
 	}
-	ready := false
+	ready, since := false, n.Since
 	for _, c := range in.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			ready = c.Status == corev1.ConditionTrue
+			ready, since = c.Status == corev1.ConditionTrue, c.LastTransitionTime.UTC()
 		}
 		if c.Type == gpuReady {
 			n.GPUReady, n.Reason, n.Message = o.interned.intern(string(c.Status)), o.interned.intern(text.Cut(c.Reason, maxWord)), o.interned.intern(text.Cut(c.Message, maxMessage))
@@ -84,20 +85,41 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 		}
 	}
 	n.NotReady, n.Schedulable = !ready, ready && !in.Spec.Unschedulable
-	for name, quantity := range in.Status.Allocatable {
-		if !strings.HasPrefix(string(name), "nvidia.com/") {
-			continue
-		}
-		if n.Allocatable == nil {
-			n.Allocatable = map[string]int64{}
-		}
-		n.Allocatable[o.interned.intern(string(name))] = quantity.Value()
+	if n.NotReady {
+		n.Since = since
 	}
+	n.Allocatable, n.Capacity = o.resources(in.Status.Allocatable), o.resources(in.Status.Capacity)
 	return n, true
 }
 
-// pod returns the compact form of a Pod. It returns false for ready pods of a DaemonSet, and for
-// pods without a DaemonSet that do not belong to a validation.
+// resources returns the resources nvidia.com/* of a list, or nil. The caller holds texts.
+func (o *Observer) resources(list corev1.ResourceList) map[string]int64 {
+	var out map[string]int64
+	for name, quantity := range list {
+		if !strings.HasPrefix(string(name), "nvidia.com/") {
+			continue
+		}
+		if out == nil {
+			out = map[string]int64{}
+		}
+		out[o.interned.intern(string(name))] = quantity.Value()
+	}
+	return out
+}
+
+// carryShort keeps the time since which a node offers fewer GPUs than it has.
+func carryShort(before, now *model.Node) {
+	if offered, capacity := now.GPUs(); offered >= capacity {
+		return
+	}
+	now.ShortSince = before.ShortSince
+	if offered, capacity := before.GPUs(); offered >= capacity {
+		now.ShortSince = time.Now().UTC()
+	}
+}
+
+// pod returns the compact form of a Pod. It returns false for ready pods of a DaemonSet without a
+// crash loop, and for pods without a DaemonSet that do not belong to a validation.
 func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
 	in, ok := object.(*corev1.Pod)
 	if !ok {
@@ -107,7 +129,8 @@ func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
 	owner := metav1.GetControllerOf(in)
 	ready := podCondition(in, corev1.PodReady)
 	isReady := ready != nil && ready.Status == corev1.ConditionTrue && in.DeletionTimestamp == nil
-	if validates == "" && (isReady || owner == nil || owner.Kind != "DaemonSet") {
+	loop, lastWords := crashLoop(in)
+	if validates == "" && (isReady && loop.IsZero() || owner == nil || owner.Kind != "DaemonSet") {
 		return model.Pod{}, false
 	}
 	o.texts.Lock()
@@ -117,13 +140,19 @@ func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
 		Revision: o.interned.intern(in.Labels[validation.LabelRevision]), Phase: o.interned.intern(string(in.Status.Phase)), Since: in.CreationTimestamp.UTC(),
 		Deleting: in.DeletionTimestamp != nil,
 	}
+	reason, message := notReadyReason(in)
 	if validates == "" {
-		p.Owner = o.interned.intern(owner.Name)
+		p.Owner, p.Ready, p.Loops = o.interned.intern(owner.Name), isReady, loop
 		if ready != nil && ready.LastTransitionTime.After(p.Since) {
 			p.Since = ready.LastTransitionTime.UTC()
 		}
+		if p.Deleting && in.DeletionTimestamp.After(p.Since) {
+			p.Since = in.DeletionTimestamp.UTC()
+		}
+		if !loop.IsZero() {
+			message = cmp.Or(lastWords, message)
+		}
 	}
-	reason, message := notReadyReason(in)
 	p.Reason, p.Message = o.interned.intern(text.Cut(reason, maxWord)), text.Cut(strings.TrimSpace(message), maxMessage)
 	if len(p.Message) > maxWord {
 		p.Message = strings.Clone(p.Message) // a long message names the pod, so no other pod has the same
@@ -166,6 +195,33 @@ func notReadyReason(p *corev1.Pod) (reason, message string) {
 		return "NotReady", c.Message
 	}
 	return "", p.Status.Message
+}
+
+const (
+	// loopReset is how long a container has to run so that the kubelet forgets its crashes.
+	loopReset = 10 * time.Minute
+	// loopEnd is how long a container has to run again so that its crash loop has ended.
+	loopEnd = 2 * time.Minute
+)
+
+// crashLoop returns the end of a pod's crash loop if no container crashes again, and the last message
+// of the container. It returns zero if no container has ended twice soon after its start. While a
+// container waits for its restart, the end is the farthest.
+func crashLoop(p *corev1.Pod) (end time.Time, lastWords string) {
+	for _, s := range p.Status.ContainerStatuses {
+		last := cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated)
+		if s.RestartCount < 2 || last == nil || last.FinishedAt.Sub(last.StartedAt.Time) > loopReset {
+			continue
+		}
+		from := last.FinishedAt.Add(loopReset)
+		if s.State.Running != nil {
+			from = s.State.Running.StartedAt.Time
+		}
+		if until := from.Add(loopEnd).UTC(); until.After(end) {
+			end, lastWords = until, cmp.Or(last.Message, "the container "+s.Name+" ends again and again")
+		}
+	}
+	return end, lastWords
 }
 
 // newDaemonSet returns the compact form of a DaemonSet's status.

@@ -30,6 +30,19 @@ func ready(status corev1.ConditionStatus) []corev1.PodCondition {
 	return []corev1.PodCondition{{Type: corev1.PodReady, Status: status, Message: "containers are not ready"}}
 }
 
+// crashed returns the status of a container that runs again, after it had ended that often. Its last
+// run began an hour after the pod.
+func crashed(restarts int32, run time.Duration) []corev1.ContainerStatus {
+	start := created.Add(time.Hour)
+	return []corev1.ContainerStatus{{
+		RestartCount: restarts,
+		State:        corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(created.Add(2 * time.Hour))}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: 1, Message: "no driver", StartedAt: metav1.NewTime(start), FinishedAt: metav1.NewTime(start.Add(run)),
+		}},
+	}}
+}
+
 func TestPod(t *testing.T) {
 	kept := model.Pod{Namespace: "agents", Name: "p", Node: "n1", Owner: "ds", Phase: "Running", Since: created.UTC()}
 	cases := map[string]struct {
@@ -85,6 +98,34 @@ func TestPod(t *testing.T) {
 			},
 			want: func(p *model.Pod) { p.Reason, p.Message = "CrashLoopBackOff", "no driver" },
 		},
+		"a pod whose deletion began while it was ready": {
+			change: func(p *corev1.Pod) {
+				p.Status.Conditions = ready(corev1.ConditionTrue)
+				at := metav1.NewTime(created.Add(time.Hour))
+				p.DeletionTimestamp = &at
+			},
+			want: func(p *model.Pod) { p.Deleting, p.Since = true, created.UTC().Add(time.Hour) },
+		},
+		"a container that runs between two crashes": {
+			change: func(p *corev1.Pod) {
+				p.Status.Conditions, p.Status.ContainerStatuses = ready(corev1.ConditionTrue), crashed(2, time.Minute)
+			},
+			want: func(p *model.Pod) {
+				p.Ready, p.Loops, p.Message = true, created.UTC().Add(2*time.Hour+loopEnd), "no driver"
+			},
+		},
+		"a container that ended once is not kept": {
+			change: func(p *corev1.Pod) {
+				p.Status.Conditions, p.Status.ContainerStatuses = ready(corev1.ConditionTrue), crashed(1, time.Minute)
+			},
+			drop: true,
+		},
+		"a container that ended after it had run for long is not kept": {
+			change: func(p *corev1.Pod) {
+				p.Status.Conditions, p.Status.ContainerStatuses = ready(corev1.ConditionTrue), crashed(5, time.Hour)
+			},
+			drop: true,
+		},
 		"a validation that has passed is kept": {
 			change: func(p *corev1.Pod) {
 				p.OwnerReferences, p.Status.Phase = nil, corev1.PodSucceeded
@@ -124,6 +165,7 @@ func TestNode(t *testing.T) {
 		{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
 		{Type: "GPUReady", Status: corev1.ConditionFalse, Reason: "DriverMissing", Message: "no driver", LastTransitionTime: created},
 	}
+	in.Status.Capacity = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("9")}
 	in.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8"), "cpu": resource.MustParse("2")}
 	o := New(nil, nil)
 	o.labels = []string{"pool"}
@@ -131,6 +173,7 @@ func TestNode(t *testing.T) {
 	want := model.Node{
 		Name: "n1", Labels: map[string]string{"nvidia.com/gpu.present": "true", "pool": "a"}, Schedulable: true,
 		GPUReady: "False", Reason: "DriverMissing", Message: "no driver", Since: created.UTC(), Allocatable: map[string]int64{"nvidia.com/gpu": 8},
+		Capacity: map[string]int64{"nvidia.com/gpu": 9},
 	}
 	if diff := cmp.Diff(want, got); !keep || diff != "" {
 		t.Errorf("kept: %t, %s", keep, diff)
@@ -138,5 +181,27 @@ func TestNode(t *testing.T) {
 	in.Labels = map[string]string{"kubernetes.io/hostname": "n1"}
 	if _, keep := o.node(in); keep {
 		t.Error("a node without a label that matters is kept")
+	}
+}
+
+// The API does not say since when a node offers fewer GPUs than it has.
+func TestCarryShort(t *testing.T) {
+	node := func(offered int64, since time.Time) *model.Node {
+		return &model.Node{Allocatable: map[string]int64{"nvidia.com/gpu": offered}, Capacity: map[string]int64{"nvidia.com/gpu": 8}, ShortSince: since}
+	}
+	now := node(7, time.Time{})
+	carryShort(node(8, time.Time{}), now)
+	if now.ShortSince.IsZero() {
+		t.Error("a GPU that was lost has no time")
+	}
+	now = node(6, time.Time{})
+	carryShort(node(7, created.UTC()), now)
+	if !now.ShortSince.Equal(created.UTC()) {
+		t.Errorf("the next GPU changed the time to %s", now.ShortSince)
+	}
+	now = node(8, time.Time{})
+	carryShort(node(7, created.UTC()), now)
+	if !now.ShortSince.IsZero() {
+		t.Errorf("with all GPUs, the time is %s", now.ShortSince)
 	}
 }

@@ -117,6 +117,7 @@ func (o *Observer) followNodes(ctx context.Context, labels []string) {
 	o.labels = labels
 	o.texts.Unlock()
 	nodes := newTable(o, "nodes", o.node, equal[model.Node])
+	nodes.carry = carryShort
 	o.mu.Lock()
 	o.nodes = nodes
 	o.lists["nodes"] = []list{nodes}

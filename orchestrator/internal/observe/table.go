@@ -17,6 +17,8 @@ type table[T any] struct {
 	compact func(metav1.Object) (T, bool)
 	// equal reports whether two values are equal for a pass.
 	equal func(a, b T) bool
+	// carry copies values from the value before to the current value, with mu held. It may be nil.
+	carry func(before, now *T)
 	// removed is called after an object was deleted, with mu held. version is the resourceVersion
 	// of the deletion.
 	removed func(value T, version string)
@@ -91,6 +93,7 @@ func (t *table[T]) put(r row[T]) {
 	t.o.mu.Lock()
 	defer t.o.mu.Unlock()
 	before := t.rows[r.key]
+	t.keep(before, r.value)
 	switch {
 	case r.value != nil:
 		// Store the value even if it is equal, because its version may be new.
@@ -101,6 +104,13 @@ func (t *table[T]) put(r row[T]) {
 	}
 	if (before == nil) != (r.value == nil) || before != nil && !t.equal(*before, *r.value) {
 		t.o.signal()
+	}
+}
+
+// keep carries values from one version of an object to the next one.
+func (t *table[T]) keep(before, now *T) {
+	if t.carry != nil && before != nil && now != nil {
+		t.carry(before, now)
 	}
 }
 
@@ -119,6 +129,7 @@ func (t *table[T]) Replace(objects []any, version string) error {
 	t.o.mu.Lock()
 	defer t.o.mu.Unlock()
 	for key, before := range t.rows {
+		t.keep(before, rows[key])
 		if rows[key] == nil {
 			t.removed(*before, version)
 		}

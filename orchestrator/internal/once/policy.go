@@ -50,7 +50,7 @@ func (a *Apply) passed(s model.State, plan model.Plan) {
 	switch {
 	case s.Policy.Deleting:
 	case !s.Policy.Ungated:
-		if written && meta.IsStatusConditionTrue(plan.Status.Conditions, model.ConditionReady) {
+		if c := plan.Status.Conditions; written && meta.IsStatusConditionTrue(c, model.ConditionReady) && meta.IsStatusConditionFalse(c, model.ConditionProgressing) {
 			a.end(nil)
 		}
 	case len(s.Failures) > 0:

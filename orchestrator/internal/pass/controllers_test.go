@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/model"
@@ -77,12 +78,12 @@ func validate(c model.Check, s model.State, last model.ValidationStatus) (model.
 	case last.Revision == c.Revision:
 		return last, nil, remove, 0
 	case i >= 0 && s.Pods[i].Revision == c.Revision && s.Pods[i].Phase == "Succeeded":
-		return model.ValidationStatus{Name: c.Name, State: "Passed", Passed: 1, Revision: c.Revision}, nil, remove, 0
+		return model.ValidationStatus{Name: c.Name, State: "Passed", Passed: 1, Revision: c.Revision, Time: &metav1.Time{Time: noon()}}, nil, remove, 0
 	case i >= 0:
-		return model.ValidationStatus{Name: c.Name, State: "Running", Revision: last.Revision}, nil, remove, 0
+		return model.ValidationStatus{Name: c.Name, State: "Running", Revision: last.Revision, Time: last.Time, Failed: last.Failed}, nil, remove, 0
 	}
 	p := &unstructured.Unstructured{}
 	p.SetName(c.Name)
 	p.SetLabels(map[string]string{"of": c.Revision})
-	return model.ValidationStatus{Name: c.Name, State: "Running", Revision: last.Revision}, []*unstructured.Unstructured{p}, remove, 0
+	return model.ValidationStatus{Name: c.Name, State: "Running", Revision: last.Revision, Time: last.Time, Failed: last.Failed}, []*unstructured.Unstructured{p}, remove, 0
 }

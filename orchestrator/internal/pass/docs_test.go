@@ -16,7 +16,7 @@ const page = "../../../docs/orchestrator-status.md"
 func shown() []string {
 	return []string{
 		"all is well", "the pods of an installation start", "an installation works on the first node", "a rollout is under way", "a validation runs", "an agent waits for a driver", "a new version has an image that does not exist",
-		"an agent crashes", "a node is gone", "the driver hangs on one node", "no node has a GPU", "nothing looks for GPUs", "values are refused",
+		"an agent crashes", "a node is gone", "a node loses its driver", "all GPUs of a node are lost", "a GPU is lost", "a node is opted out", "the driver hangs on one node", "no node has a GPU", "nothing looks for GPUs", "values are refused",
 		"an object belongs to Helm", "the policy is being deleted",
 	}
 }

@@ -1,83 +1,96 @@
 package pass
 
 import (
-	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"outrigger.dev/orchestrator/internal/health"
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// events adds an Event to the plan for each change since the published status: stages, ended
-// validations, and conditions. A condition gets no Event if a stage has one for the same change.
+// events adds an Event to the plan for each incident that has begun since the published status: of a
+// stage, of nodes, of a validation, or else of the policy. One Event reports that all incidents have
+// ended.
 func (w *walk) events() {
+	old, now := w.state.Policy.Status, w.plan.Status
+	incidents := 0
 	for _, r := range w.results {
-		old := w.last[r.Name]
-		for _, v := range r.Validations {
-			w.addValidationEvent(v, old.Validations)
+		last := w.last[r.Name]
+		if r.Broken && !model.Broken(last.State) {
+			reason := "Degraded"
+			if r.State == model.Failed {
+				reason = "StageFailed"
+			}
+			incidents++
+			w.addEvent(true, reason, r.sentence())
 		}
-		switch ready := onANode(r.StageStatus); {
-		case ready && onANode(old):
-		case ready && r.Desired == 0:
-			w.addEvent(false, "StageReady", fmt.Sprintf("stage %s is applied", r.Name))
-		case ready:
-			w.addEvent(false, "StageReady", fmt.Sprintf("stage %s is ready on %d of %d nodes", r.Name, r.Ready, r.Desired))
-		case r.State == old.State:
-		case r.State == model.Failed:
-			w.addEvent(true, "StageFailed", stageMessage(r))
-		case r.State == model.Progressing && model.Works(old.State):
-			w.addEvent(false, "StageProgressing", stageMessage(r))
+		for _, v := range r.Validations {
+			w.addValidationEvent(v, last.Validations)
 		}
 	}
-	for _, c := range w.plan.Status.Conditions {
-		old := meta.FindStatusCondition(w.state.Policy.Status.Conditions, c.Type)
-		if old == nil {
-			old = &metav1.Condition{Status: metav1.ConditionUnknown}
-		}
-		w.addConditionEvent(c, *old)
+	wasDegraded := meta.IsStatusConditionTrue(old.Conditions, model.ConditionDegraded)
+	if at := slices.IndexFunc(now.Problems, inNodes); at >= 0 && w.health.Nodes.Failed > 0 && !(wasDegraded && knowsNodes(old)) {
+		incidents++
+		w.addEvent(true, "Degraded", w.health.Nodes.String()+"; "+health.Sentence(now.Problems[at]))
+	}
+	degraded := meta.FindStatusCondition(now.Conditions, model.ConditionDegraded)
+	recovered := wasDegraded && degraded.Status == metav1.ConditionFalse
+	if recovered {
+		w.addEvent(false, "Recovered", degraded.Message)
+	}
+	if incidents == 0 {
+		w.addReadyEvent(old, recovered)
+	}
+}
+
+// inNodes reports whether a cause is in nodes, and not in the pods of a stage.
+func inNodes(p model.Problem) bool { return p.Stage == "" }
+
+// knowsNodes reports whether a status has a cause in nodes. A full list may have dropped it.
+func knowsNodes(s model.Status) bool {
+	return len(s.Problems) == health.MaxProblems || slices.ContainsFunc(s.Problems, inNodes)
+}
+
+// addReadyEvent adds an Event if the condition Ready has changed, and no other Event says so.
+func (w *walk) addReadyEvent(old model.Status, recovered bool) {
+	ready := meta.FindStatusCondition(w.plan.Status.Conditions, model.ConditionReady)
+	was := meta.FindStatusCondition(old.Conditions, model.ConditionReady)
+	isTrue, wasTrue := ready.Status == metav1.ConditionTrue, was != nil && was.Status == metav1.ConditionTrue
+	switch {
+	case isTrue && (wasTrue || recovered):
+	case isTrue:
+		w.addEvent(false, "Ready", ready.Message)
+	case was != nil && was.Reason == ready.Reason:
+	case ready.Reason == model.ReasonDeleting:
+		w.addEvent(false, ready.Reason, ready.Message)
+	case ready.Reason == model.ReasonNodesNotReady && !wasTrue:
+		// The agents start.
+	default:
+		w.addEvent(true, ready.Reason, ready.Message)
 	}
 }
 
 func (w *walk) addEvent(warning bool, reason, message string) {
-	w.plan.Events = append(w.plan.Events, model.Event{Warning: warning, Reason: reason, Message: singleLine(message, maxMessage)})
-}
-
-// onANode reports whether a stage works on a ready node, or works and has no nodes. A stage whose
-// agents only wait has no ready node.
-func onANode(s model.StageStatus) bool {
-	return model.Works(s.State) && (s.Ready > 0 || s.Desired == 0)
-}
-
-// addConditionEvent adds an Event if a condition has changed, unless the Event of a stage reports
-// the change.
-func (w *walk) addConditionEvent(c, old metav1.Condition) {
-	isTrue, ready := c.Status == metav1.ConditionTrue, c.Type == model.ConditionReady
-	switch {
-	case old.Status == c.Status && (isTrue || old.Reason == c.Reason):
-	case ready && isTrue:
-		w.addEvent(false, "Ready", c.Message)
-	case c.Reason == model.ReasonDeleting:
-		w.addEvent(false, c.Reason, c.Message)
-	case c.Reason == model.ReasonNoGPUNodes, c.Reason == model.ReasonLabelsMissing, c.Reason == model.ReasonNodesNotReady,
-		ready && w.state.Policy.Refused != "":
-		w.addEvent(true, c.Reason, c.Message)
-	case c.Reason == model.ReasonNodesFailed:
-		w.addEvent(true, "Degraded", c.Message)
-	case c.Reason == model.ReasonNoFailure && old.Status == metav1.ConditionTrue:
-		w.addEvent(false, "Recovered", c.Message)
-	}
+	w.plan.Events = append(w.plan.Events, model.Event{Warning: warning, Reason: reason, Message: health.SingleLine(message, health.MaxMessage)})
 }
 
 // addValidationEvent adds an Event if a validation has ended.
 func (w *walk) addValidationEvent(v model.ValidationStatus, published []model.ValidationStatus) {
 	for _, old := range published {
-		if old.Name == v.Name && old.State == v.State && old.Revision == v.Revision {
+		if old.Name == v.Name && (old.State == v.State && old.Revision == v.Revision || old.Fails() && v.Fails()) {
 			return
 		}
 	}
 	if v.State == running || v.State == "" {
 		return
 	}
-	w.addEvent(v.State == failure, "Validation"+v.State, joinReason(v.Name, v.Message))
+	w.addEvent(v.State == failure, "Validation"+v.State, health.JoinReason(v.Name, v.Message))
 }
+
+// The states of a validation that this package uses.
+const (
+	running = "Running"
+	failure = "Failed"
+)

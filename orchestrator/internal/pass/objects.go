@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"outrigger.dev/orchestrator/internal/health"
 	"outrigger.dev/orchestrator/internal/model"
 )
 
@@ -16,9 +17,6 @@ type stageChanges struct {
 	// changed says that an object is missing or has another desired content. If it is false, the
 	// objects in apply only repair drift, or confirm the state after a restart.
 	changed bool
-	// unknown says that this process has not applied all objects yet, and that an earlier process
-	// had. No object is known to have changed.
-	unknown bool
 	// conflict, failure and deleting are reasons why the stage cannot be applied.
 	conflict, failure, deleting string
 }
@@ -61,10 +59,9 @@ func (w *walk) object(todo *stageChanges, stage string, object *unstructured.Uns
 	case !there, !seen.Ours, seen.Applied != "" && seen.Applied != hash, seen.Applied == "" && !w.published(stage):
 		todo.changed = true
 	case seen.Applied == "":
-		todo.unknown = true
 	case seen.Drifted && failure == "":
 		todo.events = append(todo.events, model.Event{
-			Reason: "DriftRepaired", Message: singleLine(fmt.Sprintf("%s was changed by %s, and is applied again", ref, cmp.Or(seen.Owner, "somebody else")), maxMessage),
+			Reason: "DriftRepaired", Message: health.SingleLine(fmt.Sprintf("%s was changed by %s, and is applied again", ref, cmp.Or(seen.Owner, "somebody else")), health.MaxMessage),
 		})
 	case !seen.Drifted && seen.Applied == hash:
 		return

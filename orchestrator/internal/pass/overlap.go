@@ -8,7 +8,6 @@ import (
 
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/pools"
-	"outrigger.dev/pkg/cause"
 )
 
 // poolsOf returns the pools of stages, in their order.
@@ -23,26 +22,14 @@ func poolsOf(stages []model.Stage) []pools.Pool {
 	return out
 }
 
-// addOverlaps adds a problem for the GPU nodes that several pools select, and returns their number.
-// Such a node belongs to the first of these pools, and runs only the agents of that pool. No stage
-// waits for a fix of the labels.
-func (w *walk) addOverlaps() (count int) {
-	since := w.state.Now
-	for _, p := range w.state.Policy.Status.Problems {
-		if p.Cause == string(cause.PoolsOverlap) {
-			since = p.Since.Time // the API does not record when a label was set
-		}
-	}
+// addOverlaps adds a problem for the GPU nodes that several pools select. Such a node belongs to the
+// first of these pools, and runs only the agents of that pool. No stage waits for a fix of the labels.
+func (w *walk) addOverlaps() {
 	for _, n := range w.state.Nodes {
-		names := w.overlaps[n.Name]
-		if len(names) == 0 || !n.HasGPU() {
-			continue
+		if names := w.overlaps[n.Name]; len(names) > 0 && n.HasGPU() {
+			w.health.Overlap(n.Name, fmt.Sprintf("the pools %s have the labels of the node, which stays in %s", strings.Join(names, " and "), names[0]))
 		}
-		count++
-		w.index.add("", n.Name, newTrouble(cause.PoolsOverlap, "",
-			fmt.Sprintf("the pools %s have the labels of the node, which stays in %s", strings.Join(names, " and "), names[0]), since))
 	}
-	return count
 }
 
 // nodesOf returns the nodes that can validate a stage. If several pools select a node, the node

@@ -2,8 +2,8 @@
 // I/O and keeps no state between passes, so that an orchestrator that was killed continues from the
 // observed state.
 //
-//	Stages, State ─▶ walk: objects ─▶ gate ─▶ validation ─▶ next stage
-//	                  └▶ prune ─▶ inventory    └▶ causes ─▶ problems ─▶ conditions, events
+//	Stages, State ─▶ health ─▶ walk: needs ─▶ objects ─▶ validation
+//	                            └▶ prune ─▶ inventory ─▶ conditions, events
 package pass
 
 import (
@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"outrigger.dev/orchestrator/internal/health"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/pools"
 )
@@ -23,9 +23,9 @@ import (
 type Validate func(c model.Check, s model.State, last model.ValidationStatus) (
 	now model.ValidationStatus, create []*unstructured.Unstructured, remove []model.Seen, again time.Duration)
 
-// Next returns the plan of one pass. The stages are in order. A stage is applied after the stages
-// before it in the same pool are ready on at least one node and validated. A stage that cannot be
-// applied stops the pass there. Objects that the policy no longer has are deleted.
+// Next returns the plan of one pass. A stage is applied once each stage that it needs in the same
+// pool works on at least one node and has not failed its validation. Nothing else waits. Objects that
+// the policy no longer has are deleted.
 //
 // Equal arguments give equal plans. If the cluster is as desired, the plan has no writes and no
 // events, and its status is the status of the policy.
@@ -36,8 +36,8 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 	}
 	stages = slices.DeleteFunc(slices.Clone(stages), isEmpty)
 	w := &walk{
-		state: s, stages: stages, validate: validate, closed: map[string]string{}, applied: map[model.Ref]applied{},
-		last: map[string]model.StageStatus{}, index: newIndex(s), overlaps: pools.Overlaps(poolsOf(stages), s.Nodes),
+		state: s, stages: stages, validate: validate, applied: map[model.Ref]applied{},
+		last: map[string]model.StageStatus{}, health: health.New(s), overlaps: pools.Overlaps(poolsOf(stages), s.Nodes),
 	}
 	for _, st := range s.Policy.Status.Stages {
 		w.last[st.Name] = st
@@ -49,28 +49,24 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 	}
 	w.plan.Status = w.status()
 	w.events()
-	w.plan.Again = w.index.again
+	w.plan.Again = model.Soonest(w.plan.Again, w.health.Again)
 	return w.plan
 }
 
 // isEmpty reports whether a stage has no objects and no validations. An example is a chart that has
 // only validations of other stages.
-func isEmpty(st model.Stage) bool {
-	return len(st.Objects) == 0 && len(st.Validations) == 0 && st.Refused == ""
-}
+func isEmpty(st model.Stage) bool { return len(st.Objects) == 0 && len(st.Validations) == 0 }
 
 // walk is the state of one pass.
 type walk struct {
 	state    model.State
 	stages   []model.Stage
 	validate Validate
+	health   *health.View
 	// last are the stages of the published status, by name.
-	last  map[string]model.StageStatus
-	index *index
+	last map[string]model.StageStatus
 	// overlaps are the nodes that several pools select, with the names of these pools.
 	overlaps map[string][]string
-	// closed has the names of the stages that stopped the pass, by pool.
-	closed map[string]string
 	// applied has the objects of the stages that this pass has walked so far.
 	applied map[model.Ref]applied
 	results []result
@@ -80,149 +76,152 @@ type walk struct {
 // applied is the stage that desires an object, and the hash of the desired content.
 type applied struct{ stage, hash string }
 
-// result is the status of a stage, and the reason of the condition Ready while it is not ready.
+// result is the health of a stage, and the progress of its objects and validations.
 type result struct {
-	model.StageStatus
-	reason string
-	// works is the number of working nodes, as text. It is empty if the stage works on all nodes.
-	works string
-	// missing is the number of nodes without a pod.
-	missing int
+	health.Stage
+	// rejected says that an object cannot be applied.
+	rejected bool
+	// moves says that the objects are not applied on all nodes yet, or that a validation has no
+	// result for them.
+	moves bool
+	// opens says that the stages that need this one may start.
+	opens bool
+	// fails is the message of a validation that has failed on all nodes.
+	fails string
 }
 
-// stops sets the state of a stage that keeps the next stage from starting, and returns false.
-func (r *result) stops(state, message, reason string) bool {
-	r.State, r.Message, r.reason = state, message, reason
-	return false
-}
-
-// stage returns the result of one stage, and adds its writes to the plan. Unless the stage works on
-// a node, it closes the gate for the stages after it.
+// stage returns the result of one stage, and adds its writes to the plan.
 func (w *walk) stage(i int) result {
 	st := w.stages[i]
-	seen := w.observe(st)
-	r := result{StageStatus: seen.status, missing: seen.missing}
-	if !w.decide(&r, st, seen, w.needed(i)) && w.closed[st.Pool] == "" && !w.state.Policy.Ungated {
-		w.closed[st.Pool] = st.Name
+	r := result{Stage: w.health.Stage(st)}
+	r.moves = r.State == model.Progressing || r.Updated < r.Desired
+	r.opens = r.Works
+	todo := w.objects(st)
+	switch need := w.unmet(st, w.results); {
+	case need != "" && todo.changed:
+		r.set(model.Waiting, "waits for the stage "+need)
+	case todo.conflict != "":
+		r.reject(todo.conflict)
+	default:
+		w.plan.Apply = append(w.plan.Apply, todo.apply...)
+		w.plan.Events = append(w.plan.Events, todo.events...)
+		w.report(&r, todo)
 	}
-	if r.State == model.Ready {
-		w.complete(&r, seen)
-	}
-	r.Message = singleLine(r.Message, maxMessage)
+	w.validated(&r, st, r.Proven && len(todo.apply) == 0 && !todo.changed && w.validate != nil)
+	r.Message = health.SingleLine(r.Message, health.MaxMessage)
 	return r
 }
 
-// opens reports whether the next stage may start after a stage in this state.
-func opens(state string) bool { return model.Works(state) || state == model.NothingToDo }
-
-// complete sets the state and the message of a working stage that does not work on all nodes.
-func (w *walk) complete(r *result, seen observed) {
-	r.works = fmt.Sprintf("%d of %d nodes are ready", r.Ready, r.Desired)
-	switch {
-	case seen.updated < r.Desired:
-		r.State, r.works = model.RollingOut, fmt.Sprintf("%d of %d nodes have the current version", seen.updated, r.Desired)
-	case r.Waiting > 0:
-		r.State = model.RollingOut
-	case r.Failed > 0:
-		r.State = model.Degraded
-	default:
-		return
-	}
-	r.Message = joinReason(r.works, w.index.worst(r.Name))
-}
-
-// decide sets the state of a stage, and reports whether the next one may start.
-func (w *walk) decide(r *result, st model.Stage, seen observed, needed bool) bool {
-	r.reason = model.ReasonOperandNotReady
-	if st.Refused != "" {
-		return r.stops(model.Failed, st.Refused, model.ReasonValuesRefused)
-	}
-	todo := w.objects(st)
-	before, last := w.closed[st.Pool], w.last[st.Name]
-	keep := todo.unknown && !opens(last.State)
-	switch {
-	case before != "" && todo.changed:
-		return r.stops(model.Pending, "waits for the stage "+before, r.reason)
-	case before != "" && keep:
-		w.retain(r, st, last)
-		return false
-	case before != "":
-		// The objects that the stage applied before are as desired. An earlier stage that is not
-		// ready does not change its state.
-		w.judge(r, st, seen, needed)
-		w.validated(r, st, false)
-		return false
-	case todo.conflict != "":
-		return r.stops(model.Failed, todo.conflict, model.ReasonReconcileFailed)
-	}
-	w.plan.Apply = append(w.plan.Apply, todo.apply...)
-	w.plan.Events = append(w.plan.Events, todo.events...)
+// report sets the state of a stage whose objects are not as desired.
+func (w *walk) report(r *result, todo stageChanges) {
 	switch {
 	case todo.failure != "":
-		return r.stops(model.Failed, todo.failure, model.ReasonReconcileFailed)
+		r.reject(todo.failure)
 	case todo.deleting != "":
-		return r.stops(model.Progressing, todo.deleting, r.reason)
+		r.set(model.Progressing, todo.deleting)
+	case todo.changed && !model.Broken(r.State):
+		r.set(model.Progressing, "its objects are being applied")
 	case todo.changed:
-		return r.stops(model.Progressing, "its objects are being applied", r.reason)
-	case keep:
-		w.retain(r, st, last)
-		return false
+		r.moves = true
 	}
-	open, repairs := w.judge(r, st, seen, needed), len(todo.apply) > 0
-	passed := w.validated(r, st, r.State == model.Ready && !repairs && w.validate != nil)
-	return open && !repairs && (passed || r.State != model.Validating && r.State != model.Failed)
+	// The numbers of nodes of an object that is not applied yet do not say whether a node needs it.
+	r.opens = r.opens && (!todo.changed && todo.deleting == "" || r.Desired > 0)
 }
 
-// retain keeps the published state of a stage until its objects are known.
-func (w *walk) retain(r *result, st model.Stage, last model.StageStatus) {
-	r.State, r.Message = last.State, last.Message
-	if c := meta.FindStatusCondition(w.state.Policy.Status.Conditions, model.ConditionReady); c != nil {
-		r.reason = c.Reason
-	}
-	w.validated(r, st, false)
+// set sets the state of a stage that is not applied.
+func (r *result) set(state, message string) {
+	r.State, r.Message, r.moves = state, message, true
+	r.opens = r.opens && r.Desired > 0
 }
 
-// judge derives the state of a stage from its DaemonSets, if its objects are as desired. It reports
-// whether the next stage may start.
-func (w *walk) judge(r *result, st model.Stage, seen observed, needed bool) bool {
-	switch {
-	case !seen.current:
-		return r.stops(model.Progressing, "the DaemonSet controller has not seen the last change yet", r.reason)
-	case seen.daemonSets > 0 && r.Desired == 0:
-		r.State, r.Message = model.NothingToDo, "no node matches its nodeSelector and affinity"
-		if w.index.gpus > 0 {
-			r.Message += fmt.Sprintf("; %s in the cluster: check these values, and the labels nvidia.com/gpu.deploy.* of the nodes", gpuNodes(w.index.gpus))
-		}
-		return true
-	case seen.proven:
-		r.State = model.Ready
-		return true
-	}
-	r.State, r.Message = model.Progressing, fmt.Sprintf("0 of %d nodes are ready with the current version", r.Desired)
-	switch {
-	case r.Failed > 0 && r.Waiting > 0:
-		r.Message += fmt.Sprintf(", %d wait and %d %s failed", r.Waiting, r.Failed, hasOrHave(r.Failed))
-	case r.Failed > 0:
-		r.State = model.Failed
-	}
-	r.Message = joinReason(r.Message, seen.why(w.index.worst(st.Name)))
-	return seen.onlyWaits && !needed
+// reject sets the state of a stage with an object that cannot be applied.
+func (r *result) reject(message string) {
+	r.set(model.Failed, message)
+	r.rejected, r.Broken = true, true
 }
 
-func hasOrHave(n int) string {
-	if n == 1 {
-		return "has"
+// unmet returns the stage that keeps another stage of its pool from starting, or "". A chart that is
+// not installed is no need.
+func (w *walk) unmet(st model.Stage, before []result) string {
+	if w.state.Policy.Ungated {
+		return ""
 	}
-	return "have"
-}
-
-// needed reports whether a later stage of the pool needs this one. An agent that waits, for example
-// feature discovery for a driver, delays only the stages that need it.
-func (w *walk) needed(i int) bool {
-	for _, later := range w.stages[i+1:] {
-		if later.Pool == w.stages[i].Pool && slices.Contains(later.Needs, w.stages[i].Chart()) {
-			return true
+	for j, r := range before {
+		if need := w.stages[j]; need.Pool == st.Pool && slices.Contains(st.Needs, need.Chart()) && !r.opens {
+			return need.Name
 		}
 	}
-	return false
+	return ""
+}
+
+// validated sets the validations of a stage. If drive is set, they continue, one after the other.
+// Otherwise the published results are used. A validation without any result, or that has failed,
+// keeps the stages from starting that need this one.
+func (w *walk) validated(r *result, st model.Stage, drive bool) {
+	known := w.last[st.Name].Validations
+	for _, check := range st.Validations {
+		now := model.ValidationStatus{Name: check.Name}
+		if at := slices.IndexFunc(known, func(v model.ValidationStatus) bool { return v.Name == check.Name }); at >= 0 {
+			now = known[at]
+		}
+		if drive {
+			now = w.check(st, check, now)
+		}
+		if now.State != "" {
+			r.Validations = append(r.Validations, now)
+		}
+		ended := now.Ended(check.Revision)
+		drive = drive && ended && !now.Fails()
+		if r.Desired == 0 {
+			continue // no node can run it
+		}
+		r.moves = r.moves || !ended
+		r.opens = r.opens && now.Time != nil && !now.Fails()
+		switch {
+		case now.Fails() && r.fails == "":
+			r.fails = health.JoinReason(now.Name+" failed", now.Message)
+		case !ended && r.State == model.Ready:
+			r.Message = health.JoinReason(now.Name+" is running", now.Message)
+		}
+	}
+}
+
+// check continues one validation, and adds its pods to the plan.
+func (w *walk) check(st model.Stage, check model.Check, last model.ValidationStatus) model.ValidationStatus {
+	s := w.state
+	s.Nodes = w.nodesOf(st)
+	now, create, remove, again := w.validate(check, s, last)
+	now.Message = health.SingleLine(now.Message, health.MaxMessage)
+	w.plan.Create = append(w.plan.Create, create...)
+	w.plan.Delete = append(w.plan.Delete, remove...)
+	w.plan.Again = model.Soonest(w.plan.Again, again)
+	return now
+}
+
+// sentence returns the state of a stage that is not ready, or of its validation, as text.
+func (r *result) sentence() string {
+	switch {
+	case r.State == model.Failed:
+		return fmt.Sprintf("stage %s failed: %s", r.Name, r.Message)
+	case r.fails != "" && !r.Broken:
+		return fmt.Sprintf("stage %s: %s", r.Name, r.fails)
+	}
+	return fmt.Sprintf("stage %s: %s", r.Name, r.Message)
+}
+
+// leftovers returns the pods of validations that no stage has any more.
+func (w *walk) leftovers() []model.Seen {
+	wanted := map[string]bool{}
+	for _, st := range w.stages {
+		for _, check := range st.Validations {
+			wanted[check.Name] = true
+		}
+	}
+	var out []model.Seen
+	for _, p := range w.state.Pods {
+		if p.Revision != "" && !wanted[p.Owner] && !p.Deleting {
+			out = append(out, model.Seen{Ref: model.Ref{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name}, Ours: true})
+		}
+	}
+	return out
 }

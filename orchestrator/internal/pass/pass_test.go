@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/model"
@@ -39,18 +40,19 @@ func TestGate(t *testing.T) {
 		want []string
 	}{
 		"a change is applied": {func(w *world) { w.changes("device-plugin") }, []string{"device-plugin DaemonSet"}},
-		"a stage that is being applied holds up the next one": {
+		"a stage that is being applied holds up nothing while an older version works": {
 			func(w *world) { w.changes("container-toolkit"); w.changes("device-plugin") },
-			[]string{"container-toolkit DaemonSet"},
+			[]string{"container-toolkit DaemonSet", "device-plugin DaemonSet"},
 		},
-		"a change that no controller has seen holds up the next stage": {
-			func(w *world) { w.daemonSet("container-toolkit").Current = false; w.changes("device-plugin") }, nil,
+		"a stage that is applied for the first time holds up the stages that need it": {
+			func(w *world) { w.without("container-toolkit", "device-plugin") },
+			[]string{"container-toolkit ServiceAccount", "container-toolkit DaemonSet"},
 		},
-		"a stage of which no node has the new version yet holds up the next one": {
-			func(w *world) { w.daemonSet("container-toolkit").Updated = 0; w.changes("device-plugin") }, nil,
+		"a stage whose objects nobody has counted yet holds up the stages that need it": {
+			func(w *world) { *w.daemonSet("container-toolkit") = model.DaemonSet{}; w.changes("device-plugin") }, nil,
 		},
-		"a new version that is ready on one node lets the next stage go on": {
-			func(w *world) { w.daemonSet("container-toolkit").Updated = 1; w.changes("device-plugin") }, []string{"device-plugin DaemonSet"},
+		"a stage of which no node has the new version yet holds up nothing": {
+			func(w *world) { w.daemonSet("container-toolkit").Updated = 0; w.changes("device-plugin") }, []string{"device-plugin DaemonSet"},
 		},
 		"a node that breaks holds up nothing": {
 			func(w *world) {
@@ -75,18 +77,34 @@ func TestGate(t *testing.T) {
 				w.changes("container-toolkit")
 			}, []string{"container-toolkit DaemonSet"},
 		},
-		"agents that fail hold up all": {
+		"agents that fail hold up no other stage": {
 			func(w *world) {
 				w.breaks("feature-discovery", 3, model.Pod{Phase: "Pending", Reason: "ErrImagePull"})
 				w.changes("container-toolkit")
-			}, nil,
+				w.changes("device-plugin")
+			}, []string{"container-toolkit DaemonSet", "device-plugin DaemonSet"},
 		},
-		"drift is repaired before the next stage": {
-			func(w *world) { w.drifts("container-toolkit"); w.changes("device-plugin") }, []string{"container-toolkit DaemonSet"},
+		"a failed validation holds up the stages that need it": {
+			func(w *world) {
+				w.validates(model.ValidationStatus{State: "Failed", Revision: "1", Failed: 1, Time: &metav1.Time{Time: noon()}})
+			}, []string{"feature-discovery DaemonSet"},
 		},
-		"a stage that cannot be rendered stops the pass there": {
-			func(w *world) { w.stages[1].Refused = "no"; w.changes("feature-discovery"); w.changes("device-plugin") },
-			[]string{"feature-discovery DaemonSet"},
+		"the repetition of a failed validation holds up the stages that need it": {
+			func(w *world) {
+				w.validates(model.ValidationStatus{State: "Running", Failed: 1, Time: &metav1.Time{Time: noon()}})
+			}, []string{"feature-discovery DaemonSet"},
+		},
+		"a validation without a result holds up the stages that need it": {
+			func(w *world) { w.validates(model.ValidationStatus{State: "Running"}) }, []string{"feature-discovery DaemonSet"},
+		},
+		"a validation that passed before holds up nothing": {
+			func(w *world) {
+				w.validates(model.ValidationStatus{State: "Running", Revision: "0", Time: &metav1.Time{Time: noon()}})
+			}, []string{"feature-discovery DaemonSet", "device-plugin DaemonSet"},
+		},
+		"drift is repaired together with a change": {
+			func(w *world) { w.drifts("container-toolkit"); w.changes("device-plugin") },
+			[]string{"container-toolkit DaemonSet", "device-plugin DaemonSet"},
 		},
 		"what is deleted by somebody else is applied once it is gone": {
 			func(w *world) {
@@ -102,9 +120,9 @@ func TestGate(t *testing.T) {
 		"an object of somebody else is tried again": {
 			func(w *world) { w.foreign("device-plugin", "kubectl") }, []string{"device-plugin DaemonSet"},
 		},
-		"an object of somebody else holds up the next stage": {
+		"an object of somebody else holds up nothing while it works": {
 			func(w *world) { w.foreign("container-toolkit", "kubectl"); w.changes("device-plugin") },
-			[]string{"container-toolkit DaemonSet"},
+			[]string{"container-toolkit DaemonSet", "device-plugin DaemonSet"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,35 +140,52 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestRepeatedValidation repeats a validation without a change, then with one.
-func TestRepeatedValidation(t *testing.T) {
+// validates gives the container toolkit a validation with a result, and changes the stages around it.
+func (w *world) validates(v model.ValidationStatus) {
+	w.stages[1].Validations = []model.Check{{Name: "check", Revision: "1"}}
+	v.Name = "check"
+	w.state.Policy.Status.Stages[1].Validations = []model.ValidationStatus{v}
+	w.changes("feature-discovery")
+	w.changes("device-plugin")
+}
+
+// TestValidationsAreNoProgress repeats a validation without a change, then with one: the policy stays
+// ready, Progressing says whether the values are validated, and one Event reports a failure.
+func TestValidationsAreNoProgress(t *testing.T) {
 	w := healthy(1)
 	w.stages[1].Validations = []model.Check{{Name: "check", Revision: "1"}}
-	var now model.ValidationStatus
-	step := func(state, of, want string) {
+	step := func(state, of string, failed int, progressing, degraded string, events ...string) {
 		t.Helper()
-		now = model.ValidationStatus{Name: "check", State: state, Revision: of}
+		now := model.ValidationStatus{Name: "check", State: state, Revision: of, Failed: failed}
+		if last := w.state.Policy.Status.Stages; state != "Running" || last != nil && last[1].Validations[0].Time != nil {
+			now.Time = &metav1.Time{Time: noon()}
+		}
 		plan := pass.Next(w.stages, w.state, func(model.Check, model.State, model.ValidationStatus) (
 			model.ValidationStatus, []*unstructured.Unstructured, []model.Seen, time.Duration,
 		) {
 			return now, nil, nil, 0
 		})
-		if got := stage(t, plan, "container-toolkit").State; got != want {
-			t.Errorf("with a validation that is %s, the stage is %s, want %s", state, got, want)
+		var got []string
+		for _, e := range plan.Events {
+			got = append(got, e.Reason)
+		}
+		if s := plan.Status; s.State != model.StateReady || s.Conditions[1].Reason != progressing || s.Conditions[2].Reason != degraded || !slices.Equal(got, events) {
+			t.Errorf("with a validation that is %s, the policy is %s, and the events are %q; want %s, %s, %q", state, s.State, got, progressing, degraded, events)
+			t.Logf("%+v", s.Conditions)
 		}
 		w.publish(t, plan)
 	}
-	step("Running", "", model.Validating)
-	step("Skipped", "1", model.Ready)
-	step("Running", "", model.Ready)
-	step("Running", "", model.Ready)
-	step("Passed", "1", model.Ready)
+	step("Running", "", 0, model.ReasonRollingOut, model.ReasonNoFailure, "Ready")
+	step("Skipped", "1", 0, model.ReasonApplied, model.ReasonNoFailure, "ValidationSkipped")
+	step("Running", "", 0, model.ReasonApplied, model.ReasonNoFailure)
+	step("Passed", "1", 0, model.ReasonApplied, model.ReasonNoFailure, "ValidationPassed")
 	w.stages[1].Validations[0].Revision = "2"
-	step("Running", "1", model.Validating)
-	step("Running", "1", model.Validating)
-	step("Failed", "2", model.Failed)
-	step("Running", "", model.Validating)
-	step("Passed", "2", model.Ready)
+	step("Running", "1", 0, model.ReasonRollingOut, model.ReasonNoFailure)
+	step("Failed", "2", 1, model.ReasonApplied, model.ReasonValidationFailed, "ValidationFailed")
+	step("Running", "", 1, model.ReasonApplied, model.ReasonValidationFailed)
+	step("Failed", "2", 1, model.ReasonApplied, model.ReasonValidationFailed)
+	step("Running", "", 1, model.ReasonApplied, model.ReasonValidationFailed)
+	step("Passed", "2", 0, model.ReasonApplied, model.ReasonNoFailure, "ValidationPassed", "Recovered")
 }
 
 func (w *world) drifts(stage string) {
@@ -189,20 +224,13 @@ func TestNamespaceThatLeavesThePolicyStaysUntilItIsDeleted(t *testing.T) {
 	}
 }
 
-func TestNothingIsPrunedWhileAStageIsRefused(t *testing.T) {
-	for name, refuse := range map[string]func(*world){
-		"one stage":  func(w *world) { w.stages[0].Refused, w.stages[0].Objects = "no", nil },
-		"all values": func(w *world) { w.state.Policy.Refused, w.stages = "no", nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := healthy(1)
-			w.publish(t, w.next())
-			refuse(w)
-			plan := w.next()
-			if len(plan.Delete) > 0 || len(plan.Status.Inventory) != 6 {
-				t.Errorf("deleted is %+v, the inventory %v", plan.Delete, plan.Status.Inventory)
-			}
-		})
+func TestNothingIsPrunedWhileValuesAreRefused(t *testing.T) {
+	w := healthy(1)
+	w.publish(t, w.next())
+	w.state.Policy.Refused, w.stages = "no", nil
+	plan := w.next()
+	if len(plan.Delete) > 0 || len(plan.Status.Inventory) != 6 {
+		t.Errorf("deleted is %+v, the inventory %v", plan.Delete, plan.Status.Inventory)
 	}
 }
 
@@ -236,8 +264,8 @@ func TestAnObjectWithAnotherVersionIsTheSame(t *testing.T) {
 		"it is applied":            func(*world) {},
 		"it has to be applied yet": func(w *world) { delete(w.state.Objects, daemonSetRef("device-plugin")) },
 		"it waits for another stage": func(w *world) {
+			w.without("container-toolkit")
 			delete(w.state.Objects, daemonSetRef("device-plugin"))
-			w.changes("container-toolkit")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

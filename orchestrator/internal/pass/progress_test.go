@@ -23,37 +23,45 @@ func TestProgressIsNoFailure(t *testing.T) {
 		degraded string
 		message  string
 	}{
-		"no pod is there yet": {func(*world) {}, 0, model.Progressing, model.ReasonNoFailure, "0 of 2000 nodes"},
+		"no pod is there yet": {func(*world) {}, 0, model.Progressing, model.ReasonNoFailure, "works on 0 of 2000 nodes, waiting on 2000: 2000 have no pod yet"},
 		"all pods start": {
-			func(w *world) { w.begins("device-plugin", starts, 0, 2000) }, 0, model.Progressing, model.ReasonNoFailure, "the pods are starting",
+			func(w *world) { w.begins("device-plugin", starts, 0, 2000) }, 0, model.Progressing, model.ReasonNoFailure, "works on 0 of 2000 nodes, waiting on 2000: the pods are starting",
 		},
 		"one has failed, and the others start": {
 			func(w *world) { w.begins("device-plugin", pull, 0, 1); w.begins("device-plugin", starts, 1, 2000) },
-			0, model.Progressing, model.ReasonNodesFailed, "0 of 2000 nodes are ready with the current version, 1999 wait and 1 has failed: ImagePullBackOff on n0000",
+			0, model.Degraded, model.ReasonNodesFailed, "works on 0 of 2000 nodes, failed on 1, waiting on 1999: ImagePullBackOff on n0000",
 		},
 		"one has failed, and the others have no pod yet": {
 			func(w *world) { w.begins("device-plugin", pull, 0, 1) },
-			0, model.Progressing, model.ReasonNodesFailed, "1999 wait and 1 has failed: ImagePullBackOff on n0000",
+			0, model.Degraded, model.ReasonNodesFailed, "works on 0 of 2000 nodes, failed on 1, waiting on 1999: ImagePullBackOff on n0000",
 		},
 		"all have failed": {
-			func(w *world) { w.begins("device-plugin", pull, 0, 2000) }, 0, model.Failed, model.ReasonStageFailed, "0 of 2000 nodes are ready with the current version: ImagePullBackOff",
+			func(w *world) { w.begins("device-plugin", pull, 0, 2000) }, 0, model.Failed, model.ReasonStageFailed, "works on 0 of 2000 nodes, failed on 2000: ImagePullBackOff",
+		},
+		"a pull has failed for a moment": {
+			func(w *world) {
+				w.begins("device-plugin", model.Pod{Phase: "Pending", Reason: "ErrImagePull", Since: noon().Add(-time.Second)}, 0, 2000)
+			}, 0, model.Progressing, model.ReasonNoFailure, "works on 0 of 2000 nodes, waiting on 2000: the pods are starting",
 		},
 		"one has failed, and the others have waited for too long": {
 			func(w *world) {
 				w.begins("device-plugin", pull, 0, 1)
 				w.begins("device-plugin", model.Pod{Phase: "Pending", Since: noon().Add(-time.Hour)}, 1, 2000)
-			}, 0, model.Failed, model.ReasonStageFailed, "0 of 2000 nodes are ready",
+			}, 0, model.Failed, model.ReasonStageFailed, "works on 0 of 2000 nodes, failed on 2000",
 		},
 		"some are ready, and the others start": {
-			func(w *world) { w.begins("device-plugin", starts, 3, 2000) }, 3, model.RollingOut, model.ReasonNoFailure, "3 of 2000 nodes are ready",
+			func(w *world) { w.begins("device-plugin", starts, 3, 2000) }, 3, model.Progressing, model.ReasonNoFailure, "works on 3 of 2000 nodes, waiting on 1997",
 		},
 		"some are ready, one has failed, and the others start": {
 			func(w *world) { w.begins("device-plugin", pull, 3, 4); w.begins("device-plugin", starts, 4, 2000) },
-			3, model.RollingOut, model.ReasonNodesFailed, "3 of 2000 nodes are ready: ImagePullBackOff on n0003",
+			3, model.Degraded, model.ReasonNodesFailed, "works on 3 of 2000 nodes, failed on 1, waiting on 1996: ImagePullBackOff on n0003",
 		},
 		"some are ready, and the others have failed": {
 			func(w *world) { w.begins("device-plugin", pull, 3, 2000) }, 3, model.Degraded, model.ReasonNodesFailed,
-			"3 of 2000 nodes are ready: ImagePullBackOff on n0003, n0004, n0005 and 1994 more",
+			"works on 3 of 2000 nodes, failed on 1997: ImagePullBackOff on n0003, n0004, n0005 and 1994 more",
+		},
+		"some have the version before": {
+			func(w *world) { w.daemonSet("device-plugin").Updated = 5 }, 2000, model.Progressing, model.ReasonNoFailure, "works on 2000 of 2000 nodes, 5 have the current version",
 		},
 		"all are ready": {func(*world) {}, 2000, model.Ready, model.ReasonNoFailure, ""},
 	} {
@@ -62,6 +70,7 @@ func TestProgressIsNoFailure(t *testing.T) {
 			w.daemonSet("device-plugin").Ready = tc.ready
 			w.stage("dcgm-exporter", 2000)
 			w.changes("dcgm-exporter")
+			w.stages[3].Needs = []string{"device-plugin"}
 			tc.change(w)
 			plan := w.next()
 			got := stage(t, plan, "device-plugin")
@@ -72,7 +81,10 @@ func TestProgressIsNoFailure(t *testing.T) {
 				t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
 			}
 			if open := len(plan.Apply) > 0; open != (got.Ready > 0) {
-				t.Errorf("the next stage starts: %t, with %d ready nodes", open, got.Ready)
+				t.Errorf("the stage that needs it starts: %t, with %d ready nodes", open, got.Ready)
+			}
+			if plan.Status.State != model.StateReady {
+				t.Errorf("the policy is %s, although the GPUs of all nodes can be used", plan.Status.State)
 			}
 		})
 	}
@@ -91,45 +103,33 @@ func (w *world) begins(stage string, p model.Pod, first, end int) {
 	}
 }
 
-// TestNodesThatWaitForAPod has a last stage of which most nodes have no pod yet. Feature discovery
-// has run for longer, and has said so for long.
-func TestNodesThatWaitForAPod(t *testing.T) {
-	for reason, want := range map[string]string{"PluginNotReady": model.ReasonNoFailure, "CUDAStale": model.ReasonNodesFailed} {
-		w := healthy(5)
-		w.daemonSet("device-plugin").Ready = 1
-		w.reports(4, reason, "it has not been written yet")
-		for i := range w.state.Nodes {
-			w.state.Nodes[i].Since = noon().Add(-time.Hour)
+// TestRollOutsAreNoIncident replaces the pods of a stage on a cluster with one node and with more. The
+// kubelet offers no GPUs while the device plugin restarts, and GPUReady is False.
+func TestRollOutsAreNoIncident(t *testing.T) {
+	for _, nodes := range []int{1, 3} {
+		w := healthy(nodes)
+		w.publish(t, w.next())
+		for second := range 14 {
+			w.state.Now = noon().Add(time.Duration(second) * time.Second)
+			n := *w.state.Nodes[0]
+			n.Allocatable, n.ShortSince = map[string]int64{"nvidia.com/gpu": 0}, noon()
+			n.GPUReady, n.Reason, n.Since = "False", "PluginNotReady", noon()
+			w.state.Nodes[0], w.state.Pods = &n, nil
+			*w.daemonSet("device-plugin") = model.DaemonSet{Current: true, Desired: nodes, Updated: 1, Ready: nodes - 1}
+			w.state.Pods = []*model.Pod{{
+				Namespace: "gpu-operator-resources", Owner: "device-plugin", Name: "old", Node: n.Name, Phase: "Succeeded", Reason: "Completed",
+				Deleting: true, Since: noon(),
+			}}
+			plan := w.next()
+			if c := plan.Status.Conditions; plan.Status.State != model.StateReady || len(plan.Events) > 0 || c[1].Status != "True" || c[2].Status != "False" || plan.Again == 0 {
+				t.Errorf("after %d seconds, the policy is %s, with the conditions %+v, and the events %+v", second, plan.Status.State, c, plan.Events)
+			}
+			w.publish(t, plan)
 		}
-		plan := w.next()
-		if c := meta.FindStatusCondition(plan.Status.Conditions, model.ConditionDegraded); c.Reason != want {
-			t.Errorf("while nodes say %s, Degraded is %s: %s", reason, c.Reason, c.Message)
+		w.state.Now = noon().Add(time.Minute)
+		if plan := w.next(); len(plan.Events) != 1 || !plan.Events[0].Warning {
+			t.Errorf("after a minute, the events are %+v", plan.Events)
 		}
-		w.daemonSet("device-plugin").Ready = 5
-		if got := w.next().Status; len(got.Problems) != 1 || got.Problems[0].Cause != reason {
-			t.Errorf("once all have a pod, the problems are %+v, want %s", got.Problems, reason)
-		}
-	}
-}
-
-// TestRollOutEndsOnce tells that a stage is ready when the first node is, and not again for each
-// node that starts anew later.
-func TestRollOutEndsOnce(t *testing.T) {
-	w := healthy(3)
-	w.daemonSet("device-plugin").Ready = 1
-	plan := w.next()
-	c := meta.FindStatusCondition(plan.Status.Conditions, model.ConditionReady)
-	if plan.Status.State != model.StateReady || !strings.Contains(c.Message, "stage device-plugin: 1 of 3 nodes are ready") {
-		t.Errorf("the policy is %s: %s", plan.Status.State, c.Message)
-	}
-	w.publish(t, plan)
-	for _, ready := range []int{3, 2, 3} {
-		w.daemonSet("device-plugin").Ready = ready
-		plan = w.next()
-		if len(plan.Events) > 0 || plan.Status.State != model.StateReady {
-			t.Errorf("with %d ready nodes, the policy is %s, and the events %+v", ready, plan.Status.State, plan.Events)
-		}
-		w.publish(t, plan)
 	}
 }
 

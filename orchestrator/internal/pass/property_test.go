@@ -56,8 +56,8 @@ func TestBrokenStageAtRest(t *testing.T) {
 			if got := c.policy.Status.Stages[1]; got.State != model.Failed || got.Failed == 0 {
 				t.Errorf("the broken stage is %+v", got)
 			}
-			if got := c.policy.Status; got.State != model.StateNotReady {
-				t.Errorf("the policy is %s", got.State)
+			if got := c.policy.Status; got.State != model.StateReady || got.Conditions[2].Reason != model.ReasonStageFailed {
+				t.Errorf("the policy is %s, with the conditions %+v", got.State, got.Conditions)
 			}
 			c.atRest()
 			c.bad = ""
@@ -78,6 +78,9 @@ func (c *cluster) desire() []model.Stage {
 			c.make("v1", "ServiceAccount", name), c.make("v1", "ConfigMap", "shared"), c.make("apps/v1", "DaemonSet", name),
 		}}
 		st.Objects[1].Object["data"] = "the same in all stages"
+		if name == "device-plugin" {
+			st.Needs = []string{"container-toolkit"}
+		}
 		if i == 1 || i == 2 {
 			st.Validations = []model.Check{{Name: name + "-validation", Revision: fmt.Sprint(c.rnd.IntN(2))}}
 		}

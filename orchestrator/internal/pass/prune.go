@@ -9,14 +9,13 @@ import (
 
 // prune adds to the plan the deletion of objects that the policy no longer has, in reverse order of
 // the inventory, and returns the new inventory. Workloads are deleted first, and the other objects,
-// such as their RBAC rules, after the workloads have ended. While a stage cannot be rendered, its
-// desired objects are not known, so prune deletes no objects.
+// such as their RBAC rules, after the workloads have ended. While the values are
+// rejected, the desired objects are not known, so prune deletes no objects.
 func (w *walk) prune() []model.Ref {
 	// The inventory may list an object with another version of its kind.
 	desired := map[model.Ref]model.Ref{}
 	complete := w.state.Policy.Refused == ""
 	for _, st := range w.stages {
-		complete = complete && st.Refused == ""
 		for _, object := range st.Objects {
 			ref := model.RefOf(object)
 			desired[ref.WithoutVersion()] = ref
@@ -57,6 +56,14 @@ func (w *walk) prune() []model.Ref {
 	return keep
 }
 
+// rank puts namespaces after all other objects.
+func rank(s model.Seen) int {
+	if s.Kind == "Namespace" {
+		return 1
+	}
+	return 0
+}
+
 // Stays reports whether an object that is no longer part of the policy has to stay until
 // the policy is deleted. The deletion of such an object would also delete objects of other
 // programs.
@@ -69,7 +76,7 @@ func Stays(ref model.Ref) bool {
 func (w *walk) deletable(leaving []model.Seen) []model.Seen {
 	slices.Reverse(leaving)
 	// Namespaces are last, because their deletion deletes all objects in them, in any order.
-	slices.SortStableFunc(leaving, func(a, b model.Seen) int { return boolToInt(a.Kind == "Namespace") - boolToInt(b.Kind == "Namespace") })
+	slices.SortStableFunc(leaving, func(a, b model.Seen) int { return rank(a) - rank(b) })
 	workloads := slices.ContainsFunc(leaving, func(s model.Seen) bool { return s.RunsPods() })
 	var out []model.Seen
 	for _, seen := range leaving {

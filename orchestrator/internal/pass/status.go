@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"outrigger.dev/orchestrator/internal/health"
 	"outrigger.dev/orchestrator/internal/model"
 )
 
@@ -16,44 +17,34 @@ import (
 func (w *walk) status() model.Status {
 	old := w.state.Policy.Status
 	now := model.Status{ObservedGeneration: w.state.Policy.Generation, Inventory: w.prune()}
-	settled, missing := true, 0
 	for _, r := range w.results {
-		missing += r.missing
-		settled = settled && opens(r.State)
 		now.Stages = append(now.Stages, r.StageStatus)
 	}
 	if w.state.Policy.Refused != "" {
 		now.Stages = old.Stages // the objects that were applied before stay
 	}
-	conditioned := false
-	now.GPUNodes = w.index.gpus
-	for _, n := range w.state.Nodes {
-		if !n.HasGPU() {
-			continue
-		}
-		conditioned = conditioned || n.GPUReady != ""
-		if usable(n) {
-			now.ReadyNodes++
-		}
-	}
-	failed := w.addNodes(settled, missing > 0) + w.addOverlaps()
-	now.Problems = w.index.sorted()
-	ready, degraded := w.ready(&now, conditioned), w.degraded(&now, failed)
+	now.GPUNodes, now.ReadyNodes = w.health.Nodes.GPU, w.health.Nodes.Ready
+	w.addOverlaps()
+	var causes int
+	now.Problems, causes = w.health.Problems()
+	degraded, progressing := w.degraded(&now, causes), w.progressing()
+	ready := w.ready(&now, degraded, progressing)
 	now.State = model.StateNotReady
 	if ready.Status == metav1.ConditionTrue {
 		now.State = model.StateReady
-		if degraded.Status == metav1.ConditionTrue {
-			ready.Message = singleLine(ready.Message+"; "+degraded.Message, maxMessage)
-		}
 	}
 	now.Conditions = slices.Clone(old.Conditions)
-	setConditions(&now, w.state.Now, ready, degraded)
+	setConditions(&now, w.state.Now, ready, progressing, degraded)
 	return now
 }
 
 // condition returns a condition without observedGeneration and lastTransitionTime.
-func condition(name string, is metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: name, Status: is, Reason: reason, Message: singleLine(message, maxMessage)}
+func condition(name string, is bool, reason, message string) metav1.Condition {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	return metav1.Condition{Type: name, Status: status, Reason: reason, Message: health.SingleLine(message, health.MaxMessage)}
 }
 
 // setConditions sets conditions of a status, and the time of each condition that changed.
@@ -64,51 +55,37 @@ func setConditions(s *model.Status, now time.Time, conditions ...metav1.Conditio
 	}
 }
 
-// usable reports whether the GPUs of a node can be used, according to its condition GPUReady. If
-// the node does not have the condition, because feature discovery does not run, one allocatable GPU
-// is enough.
-func usable(n *model.Node) bool {
-	if n.NotReady {
-		return false
-	}
-	if n.GPUReady != "" {
-		return n.GPUReady == "True"
-	}
-	for _, count := range n.Allocatable {
-		if count > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// ready returns the condition Ready. A cluster without GPU nodes is not ready.
-func (w *walk) ready(now *model.Status, conditioned bool) metav1.Condition {
+// ready returns the condition Ready: whether the values are accepted, and the GPUs of a node can be
+// used. The message also has the worst failure, or the progress.
+func (w *walk) ready(now *model.Status, degraded, progressing metav1.Condition) metav1.Condition {
 	not := func(reason, message string) metav1.Condition {
-		return condition(model.ConditionReady, metav1.ConditionFalse, reason, message)
+		return condition(model.ConditionReady, false, reason, message)
 	}
 	if p := w.state.Policy; p.Refused != "" {
 		return not(model.ReasonValuesRefused, p.Refused)
 	} else if p.Deleting {
 		return not(model.ReasonDeleting, w.remaining())
 	}
-	rollsOut := ""
-	for _, r := range w.results {
-		if !opens(r.State) {
-			return not(r.reason, stageMessage(r))
-		}
-		if r.State == model.RollingOut && rollsOut == "" {
-			rollsOut = fmt.Sprintf("; stage %s: %s", r.Name, r.works)
-		}
-	}
+	why := ""
 	switch {
-	case now.GPUNodes == 0:
-		return not(w.noNodes())
-	case now.ReadyNodes == 0 && conditioned:
-		return not(model.ReasonNodesNotReady, fmt.Sprintf("0 of %s ready%s", gpuNodes(now.GPUNodes), worstSuffix(now.Problems)))
+	case degraded.Status == metav1.ConditionTrue:
+		why = degraded.Message
+	case now.ReadyNodes == 0 && len(now.Problems) > 0:
+		why = health.Sentence(now.Problems[0])
+	case progressing.Status == metav1.ConditionTrue:
+		why = progressing.Message
 	}
-	return condition(model.ConditionReady, metav1.ConditionTrue, model.ReasonReconciled,
-		fmt.Sprintf("%d of %s ready%s", now.ReadyNodes, gpuNodes(now.GPUNodes), rollsOut))
+	message := w.health.Nodes.String()
+	switch {
+	case why == "" && now.GPUNodes == 0 && w.health.Nodes.OptedOut == 0:
+		return not(w.noNodes())
+	case why != "":
+		message += "; " + why
+	}
+	if now.ReadyNodes == 0 {
+		return not(model.ReasonNodesNotReady, message)
+	}
+	return condition(model.ConditionReady, true, model.ReasonReconciled, message)
 }
 
 // noNodes returns the reason and the message of a cluster without GPU nodes.
@@ -123,40 +100,73 @@ func (w *walk) noNodes() (reason, message string) {
 		"looks for GPUs: enable feature discovery with presence, or install Node Feature Discovery"
 }
 
-// degraded returns the condition Degraded.
-func (w *walk) degraded(now *model.Status, failed int) metav1.Condition {
+// progressing returns the condition Progressing: whether the values are not applied on all nodes yet.
+func (w *walk) progressing() metav1.Condition {
+	switch p := w.state.Policy; {
+	case p.Refused != "":
+		return condition(model.ConditionProgressing, false, model.ReasonValuesRefused, "the rejected values are not applied")
+	case p.Deleting:
+		return condition(model.ConditionProgressing, true, model.ReasonDeleting, w.remaining())
+	}
 	for _, r := range w.results {
-		if r.State == model.Failed {
-			return condition(model.ConditionDegraded, metav1.ConditionTrue, model.ReasonStageFailed, stageMessage(r))
+		if r.moves {
+			return condition(model.ConditionProgressing, true, model.ReasonRollingOut, r.sentence())
 		}
-		failed += r.Failed
+	}
+	return condition(model.ConditionProgressing, false, model.ReasonApplied, "all stages are applied on all nodes")
+}
+
+// degraded returns the condition Degraded: which stages and nodes have failed. causes is the number
+// of problems.
+func (w *walk) degraded(now *model.Status, causes int) metav1.Condition {
+	yes := func(reason, message string) metav1.Condition {
+		return condition(model.ConditionDegraded, true, reason, message)
+	}
+	if w.state.Policy.Refused != "" {
+		return yes(model.ReasonValuesRefused, w.state.Policy.Refused)
+	}
+	failed, fails := w.health.Nodes.Failed > 0, ""
+	for _, r := range w.results {
+		switch {
+		case r.rejected:
+			return yes(model.ReasonReconcileFailed, r.sentence())
+		case r.Broken && r.State == model.Failed:
+			return yes(model.ReasonStageFailed, r.sentence())
+		}
+		failed = failed || model.Broken(r.State)
 		for _, v := range r.Validations {
-			failed += v.Failed
+			failed = failed || v.Failed > 0
+		}
+		if r.fails != "" && fails == "" {
+			fails = r.sentence()
 		}
 	}
 	switch {
-	case w.state.Policy.Refused != "":
-		return condition(model.ConditionDegraded, metav1.ConditionTrue, model.ReasonStageFailed, w.state.Policy.Refused)
-	case failed > 0:
-		return condition(model.ConditionDegraded, metav1.ConditionTrue, model.ReasonNodesFailed, w.failures(now))
-	default:
-		return condition(model.ConditionDegraded, metav1.ConditionFalse, model.ReasonNoFailure, "no stage and no node has failed")
+	case fails != "":
+		return yes(model.ReasonValidationFailed, fails)
+	case failed:
+		return yes(model.ReasonNodesFailed, w.failures(now, causes))
 	}
+	return condition(model.ConditionDegraded, false, model.ReasonNoFailure, "no stage and no node has failed")
 }
 
 // failures returns the worst problems, and the validations that failed on some nodes, as text.
-func (w *walk) failures(now *model.Status) string {
+func (w *walk) failures(now *model.Status, causes int) string {
 	var parts []string
-	for _, p := range now.Problems[:min(len(now.Problems), maxNamed)] {
-		parts = append(parts, stageSummary(p))
+	for _, p := range now.Problems[:min(len(now.Problems), health.MaxNamed)] {
+		part := health.Summary(p)
+		if p.Stage != "" {
+			part = p.Stage + ": " + part
+		}
+		parts = append(parts, part)
 	}
-	if more := len(w.index.problems) - len(parts); more > 0 {
+	if more := causes - len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more causes", more))
 	}
 	for _, r := range w.results {
 		for _, v := range r.Validations {
 			if v.Failed > 0 {
-				parts = append(parts, fmt.Sprintf("%s failed on %s: %s", v.Name, gpuNodes(v.Failed), v.Message))
+				parts = append(parts, fmt.Sprintf("%s failed on %s: %s", v.Name, health.Count(v.Failed), v.Message))
 			}
 		}
 	}
@@ -168,45 +178,14 @@ func (w *walk) remaining() string {
 	if len(w.plan.Left) == 0 {
 		return "everything is deleted"
 	}
-	return fmt.Sprintf("deleting %d objects: %s", len(w.plan.Left), abbreviate(w.plan.Left, len(w.plan.Left)))
-}
-
-// stageMessage returns the state of a stage that is not ready, as text.
-func stageMessage(r result) string {
-	if r.State == model.Failed {
-		return fmt.Sprintf("stage %s failed: %s", r.Name, r.Message)
-	}
-	return fmt.Sprintf("stage %s: %s", r.Name, r.Message)
-}
-
-// worstSuffix returns the first problem as the end of a sentence.
-func worstSuffix(problems []model.Problem) string {
-	if len(problems) == 0 {
-		return ""
-	}
-	return ": " + sentence(problems[0])
-}
-
-// stageSummary returns the summary of a problem with its stage.
-func stageSummary(p model.Problem) string {
-	if p.Stage == "" {
-		return summary(p)
-	}
-	return p.Stage + ": " + summary(p)
-}
-
-func gpuNodes(n int) string {
-	if n == 1 {
-		return "1 GPU node"
-	}
-	return fmt.Sprintf("%d GPU nodes", n)
+	return fmt.Sprintf("deleting %d objects: %s", len(w.plan.Left), health.Abbreviate(w.plan.Left, len(w.plan.Left)))
 }
 
 // Ignored returns the status of a policy that is not in effect, because the policy with the name
 // older is older.
 func Ignored(p model.Policy, older string, now time.Time) model.Status {
 	s := model.Status{State: model.StateIgnored, ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions)}
-	setConditions(&s, now, condition(model.ConditionReady, metav1.ConditionFalse, model.ReasonIgnored,
+	setConditions(&s, now, condition(model.ConditionReady, false, model.ReasonIgnored,
 		fmt.Sprintf("the ClusterPolicy %s is older and in effect; a cluster has one: delete this one or that one", older)))
 	return s
 }

@@ -32,7 +32,7 @@ func scenarios() map[string]func(*world) {
 		"no node has a GPU": func(w *world) {
 			for i := range w.state.Nodes {
 				n := w.state.Nodes[i]
-				n.Labels, n.GPUReady, n.Reason, n.Message = nil, "", "", ""
+				n.Labels, n.GPUReady, n.Reason, n.Message, n.Allocatable, n.Capacity = nil, "", "", "", nil, nil
 			}
 			for _, stage := range []string{"container-toolkit", "device-plugin"} {
 				ds := w.daemonSet(stage)
@@ -53,15 +53,28 @@ func scenarios() map[string]func(*world) {
 		},
 		"an agent waits for a driver": func(w *world) {
 			w.without("device-plugin")
+			w.fresh()
 			w.breaks("container-toolkit", 3, waits)
 			w.reports(3, "DriverNotFound", noDriver)
+		},
+		"a node loses its driver": func(w *world) {
+			w.breaks("container-toolkit", 1, waits)
+			w.breaks("device-plugin", 1, waits)
+			w.reports(1, "DriverNotFound", noDriver)
+		},
+		"all GPUs of a node are lost": func(w *world) { w.state.Nodes[0].Allocatable = map[string]int64{"nvidia.com/gpu": 0} },
+		"a GPU is lost":               func(w *world) { w.state.Nodes[0].Allocatable = map[string]int64{"nvidia.com/gpu": 7} },
+		"a node is opted out": func(w *world) {
+			n := w.state.Nodes[0]
+			n.Labels["nvidia.com/gpu.deploy.operands"] = "false"
+			n.GPUReady, n.Allocatable = "", map[string]int64{"nvidia.com/gpu": 0}
 		},
 		"the driver hangs on one node": func(w *world) {
 			w.reports(1, "DriverHangs", "nvmlDeviceGetMemoryInfo of GPU 3 has not answered for 30s: the driver hangs")
 			w.breaks("device-plugin", 1, waits)
 		},
 		"a node is gone": func(w *world) {
-			w.state.Nodes[1].NotReady = true
+			w.state.Nodes[1].NotReady, w.state.Nodes[1].Since = true, noon().Add(-time.Minute)
 			for _, stage := range []string{"feature-discovery", "container-toolkit", "device-plugin"} {
 				w.breaks(stage, 2, waits)
 				w.state.Pods = slices.DeleteFunc(w.state.Pods, func(p *model.Pod) bool { return p.Node == "n0000" })
@@ -87,10 +100,6 @@ func scenarios() map[string]func(*world) {
 			w.daemonSet("device-plugin").Desired = 3
 		},
 		"values are refused": func(w *world) {
-			w.stages[1].Refused = `values of container-toolkit: toolkit.imagePullPolice: unknown key, did you mean imagePullPolicy?`
-			w.stages[1].Objects = nil
-		},
-		"all values are refused": func(w *world) {
 			w.state.Policy.Refused = "values: devicePlugn: unknown key, did you mean devicePlugin?"
 		},
 		"an object belongs to Helm": func(w *world) {
@@ -113,11 +122,14 @@ func scenarios() map[string]func(*world) {
 			w.daemonSet("container-toolkit").Ready = 0
 			w.begins("container-toolkit", model.Pod{Phase: "Pending", Reason: "ContainerCreating"}, 0, 3)
 			w.without("device-plugin")
+			w.fresh()
 			w.reports(3, "ToolkitNotReady", "toolkit-ready has not been written yet")
 		},
 		"an installation works on the first node": func(w *world) {
 			w.daemonSet("device-plugin").Ready = 1
 			w.begins("device-plugin", model.Pod{Phase: "Pending", Reason: "ContainerCreating"}, 1, 3)
+			w.fresh()
+			w.state.Nodes[0].Allocatable, w.state.Nodes[0].Capacity = map[string]int64{"nvidia.com/gpu": 8}, map[string]int64{"nvidia.com/gpu": 8}
 			w.reports(3, "PluginNotReady", "plugin-ready has not been written yet")
 			w.state.Nodes[0].GPUReady = "True"
 		},

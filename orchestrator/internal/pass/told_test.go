@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,18 +20,11 @@ func TestScale(t *testing.T) {
 	for i := range 20 {
 		w.breaks("device-plugin", 25, model.Pod{Phase: "Failed", Reason: fmt.Sprintf("Reason%d", i), Message: string(make([]byte, 5000))})
 	}
-	w.changes("device-plugin")
 	w.daemonSet("device-plugin").Ready = 4500
 	w.stage("dcgm-exporter", 5000)
-	plan := w.next()
-	if got := applied(plan); !slices.Equal(got, []string{"device-plugin DaemonSet"}) {
-		t.Errorf("applied %q", got)
-	}
-	w.state.Objects[daemonSetRef("device-plugin")] = model.Seen{
-		Ref: daemonSetRef("device-plugin"), Ours: true, Applied: model.Hash(w.stages[2].Objects[1]),
-	}
+	w.stages[3].Needs = []string{"device-plugin"}
 	w.changes("dcgm-exporter")
-	plan = w.next()
+	plan := w.next()
 	if got := applied(plan); !slices.Equal(got, []string{"dcgm-exporter DaemonSet"}) {
 		t.Errorf("applied %q", got)
 	}
@@ -105,44 +97,23 @@ func TestEventsTellWhatChanged(t *testing.T) {
 		}
 	}
 	step("install", func() {})
-	step("crash", func() { w.breaks("device-plugin", 1, model.Pod{Phase: "Running", Reason: "CrashLoopBackOff"}) })
-	step("all crash", func() { w.breaks("device-plugin", 2, model.Pod{Phase: "Running", Reason: "CrashLoopBackOff"}) })
-	step("heal", func() { w.state.Pods = nil; w.daemonSet("device-plugin").Ready = 2 })
+	crash := model.Pod{Phase: "Running", Reason: "CrashLoopBackOff", Since: noon().Add(-time.Second)}
+	step("crash", func() { w.breaks("device-plugin", 1, crash) })
+	step("crash for long", func() { w.state.Now = noon().Add(time.Minute) })
+	step("run between two crashes", func() { w.state.Pods[0].Ready, w.state.Pods[0].Loops = true, noon().Add(time.Hour) })
+	step("all crash", func() { w.breaks("device-plugin", 2, crash) })
+	step("another stage crashes", func() { w.breaks("container-toolkit", 1, crash) })
+	step("a node loses its driver", func() { w.reports(1, "DriverNotFound", "no driver") })
+	step("heal", func() {
+		w.state.Pods = nil
+		w.daemonSet("device-plugin").Ready, w.daemonSet("container-toolkit").Ready = 2, 2
+		w.state.Nodes[0].GPUReady = "True"
+	})
 	want := []string{
-		"install: StageReady", "install: StageReady", "install: StageReady", "install: Ready",
-		"crash: Degraded", "all crash: StageFailed", "heal: StageReady", "heal: Ready", "heal: Recovered",
+		"install: Ready", "crash for long: Degraded", "another stage crashes: Degraded", "a node loses its driver: Degraded", "heal: Recovered",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("events are %q, want %q", got, want)
-	}
-}
-
-// A stage may open the gate before it is ready on a node: its agents wait, or the API server tells of
-// its pods before it tells of its DaemonSet.
-func TestAStageIsToldToBeReadyOnceItIsOnANode(t *testing.T) {
-	w := healthy(2)
-	w.breaks("device-plugin", 2, model.Pod{Phase: "Running", Reason: "NotReady"})
-	w.daemonSet("device-plugin").Ready = 1
-	told := func() (out []string) {
-		plan := w.next()
-		for _, e := range plan.Events {
-			if e.Reason == "StageReady" && strings.Contains(e.Message, "device-plugin") {
-				out = append(out, e.Message)
-			}
-		}
-		w.publish(t, plan)
-		return out
-	}
-	first := told()
-	if got := w.state.Policy.Status.Stages[2]; got.State != model.RollingOut || got.Ready != 0 {
-		t.Fatalf("the stage is %+v", got)
-	}
-	if len(first) > 0 {
-		t.Errorf("without a ready node, the events are %q", first)
-	}
-	w.state.Pods = w.state.Pods[1:]
-	if got, want := told(), []string{"stage device-plugin is ready on 1 of 2 nodes"}; !slices.Equal(got, want) {
-		t.Errorf("with a ready node, the events are %q, want %q", got, want)
 	}
 }
 
@@ -151,14 +122,14 @@ func TestTransitionTimesStay(t *testing.T) {
 	w.publish(t, w.next())
 	w.state.Now = noon().Add(time.Hour)
 	w.breaks("device-plugin", 1, model.Pod{Phase: "Running", Reason: "CrashLoopBackOff"})
-	for _, c := range w.next().Status.Conditions {
+	for _, c := range w.next().Status.Conditions[2:] {
 		if !c.LastTransitionTime.Time.Equal(w.state.Now) {
 			t.Errorf("%s changed at %s, want %s", c.Type, c.LastTransitionTime, w.state.Now)
 		}
 	}
 	w.publish(t, w.next())
 	w.state.Now = noon().Add(2 * time.Hour)
-	for _, c := range w.next().Status.Conditions {
+	for _, c := range w.next().Status.Conditions[2:] {
 		if !c.LastTransitionTime.Time.Equal(noon().Add(time.Hour)) {
 			t.Errorf("%s says %s after an hour without a change", c.Type, c.LastTransitionTime)
 		}

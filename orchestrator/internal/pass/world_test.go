@@ -28,6 +28,7 @@ func healthy(gpus int) *world {
 		w.state.Nodes = append(w.state.Nodes, &model.Node{
 			Name: fmt.Sprintf("n%04d", i), Labels: map[string]string{"nvidia.com/gpu.present": "true"}, Schedulable: true,
 			GPUReady: "True", Reason: "GPUsReady", Message: "8 GPUs answer with driver 580.95.05; ready: toolkit, plugin", Since: noon().Add(-time.Hour),
+			Allocatable: map[string]int64{"nvidia.com/gpu": 8}, Capacity: map[string]int64{"nvidia.com/gpu": 8},
 		})
 	}
 	for _, name := range []string{"feature-discovery", "container-toolkit", "device-plugin"} {
@@ -116,4 +117,11 @@ func (w *world) next() model.Plan { return pass.Next(w.stages, w.state, validate
 func (w *world) publish(t *testing.T, plan model.Plan) {
 	t.Helper()
 	w.state.Policy.Status = published(t, plan.Status)
+}
+
+// fresh makes the nodes ones that have never offered GPUs.
+func (w *world) fresh() {
+	for _, n := range w.state.Nodes {
+		n.Allocatable, n.Capacity = nil, nil
+	}
 }

@@ -124,9 +124,23 @@ func Attach(stages []model.Stage, validate string) {
 				check.DaemonSets = append(check.DaemonSets, o.GetName())
 			}
 		}
-		check.Revision = model.HashOf(hashes(stages[:i+1]), template.Object, validate)
+		check.Revision = model.HashOf(hashes(needed(stages, i)), template.Object, validate)
 		stages[i].Validations = append(stages[i].Validations, check)
 	}
+}
+
+// needed returns a stage and the stages that it needs, directly or through others. Stages are in the
+// order of their needs.
+func needed(stages []model.Stage, i int) []model.Stage {
+	needs := slices.Clone(stages[i].Needs)
+	all := []model.Stage{stages[i]}
+	for _, st := range slices.Backward(stages[:i]) {
+		if slices.Contains(needs, st.Name) {
+			needs = append(needs, st.Needs...)
+			all = append(all, st)
+		}
+	}
+	return all
 }
 
 func newCheck(template *unstructured.Unstructured) model.Check {

@@ -72,6 +72,9 @@ func Next(c model.Check, s model.State, last model.ValidationStatus) (
 		r.start(now.Time)
 		r.count(&now)
 		r.conclude(&now)
+		if now.State == Running && now.Revision == "" {
+			now.Failed = max(now.Failed, last.Failed) // a repetition does not end the failure
+		}
 	}
 	return now, r.create, r.remove, r.again
 }

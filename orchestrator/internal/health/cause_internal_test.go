@@ -1,8 +1,9 @@
-package pass
+package health
 
 import (
 	"regexp"
 	"testing"
+	"time"
 
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/pkg/cause"
@@ -16,9 +17,9 @@ func TestPodCauses(t *testing.T) {
 	pod := func(reason, phase string) model.Pod {
 		return model.Pod{Namespace: "gpu-operator", Name: "agent-x", Node: "n1", Reason: reason, Phase: phase}
 	}
-	deleting, elsewhere := pod("", "Running"), pod("", "Running")
+	deleting, loops := pod("Completed", "Succeeded"), pod("", "Running")
 	deleting.Deleting = true
-	elsewhere.Node = "down"
+	loops.Loops = time.Unix(61, 0)
 	for want, pods := range map[cause.Code][]model.Pod{
 		cause.ImagePullBackOff: {
 			pod("ImagePullBackOff", "Pending"), pod("ErrImagePull", "Pending"), pod("RegistryUnavailable", "Pending"),
@@ -28,7 +29,7 @@ func TestPodCauses(t *testing.T) {
 		cause.ErrImageNeverPull: {pod("ErrImageNeverPull", "Pending")},
 		cause.CrashLoopBackOff: {
 			pod("CrashLoopBackOff", "Running"), pod("Error", "Running"), pod("ContainerCannotRun", "Pending"),
-			pod("StartError", "Pending"), pod("Completed", "Running"),
+			pod("StartError", "Pending"), pod("Completed", "Running"), loops,
 		},
 		cause.OOMKilled:                  {pod("OOMKilled", "Running")},
 		cause.CreateContainerConfigError: {pod("CreateContainerConfigError", "Pending")},
@@ -40,13 +41,14 @@ func TestPodCauses(t *testing.T) {
 		cause.PodFailed:                  {pod("", "Failed")},
 		cause.ContainerCreating:          {pod("", "Pending"), pod("ContainerCreating", "Pending")},
 		cause.NotReady:                   {pod("", "Running")},
-		cause.NodeNotReady:               {elsewhere},
 		"PodInitializing":                {pod("PodInitializing", "Pending")},
 		"Evicted":                        {pod("Evicted", "Failed")},
 	} {
 		for _, p := range pods {
-			x := newIndex(model.State{Nodes: []*model.Node{{Name: "n1"}, {Name: "down", NotReady: true}}})
-			got := x.podCause(&p)
+			got, failed := New(model.State{Now: time.Unix(1, 0), Nodes: []*model.Node{{Name: "n1"}}}).podTrouble(&p)
+			if !failed {
+				t.Errorf("%+v: a pod without a time has not failed", p)
+			}
 			if got.Code != want || got.Fix == "" || placeholder.MatchString(got.Fix) {
 				t.Errorf("%+v: %+v, want %s", p, got, want)
 			}

@@ -1,0 +1,131 @@
+package health
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/cause"
+)
+
+// Nodes has the numbers of nodes and GPUs. Nodes that are opted out are only in OptedOut.
+type Nodes struct {
+	// GPU is the number of nodes with a GPU, and Ready the number of them whose GPUs can be used.
+	GPU, Ready int
+	// OptedOut is the number of nodes whose labels keep the agents off, and whose GPUs cannot be used.
+	OptedOut int
+	// Offered is the number of GPUs that kubelets offer, and Capacity the number of GPUs that device
+	// plugins have registered.
+	Offered, Capacity int64
+	// Failed is the number of nodes with a cause that has lasted.
+	Failed int
+	// Known says that a GPU node has the condition GPUReady.
+	Known bool
+}
+
+// String returns the numbers as text: "1 of 2 GPU nodes ready, 14 of 16 GPUs, 1 opted out".
+func (n Nodes) String() string {
+	out := fmt.Sprintf("%d of %s ready", n.Ready, Count(n.GPU))
+	if n.Capacity > 0 {
+		out += fmt.Sprintf(", %d of %d GPUs", n.Offered, n.Capacity)
+	}
+	if n.OptedOut > 0 {
+		out += fmt.Sprintf(", %d opted out", n.OptedOut)
+	}
+	return out
+}
+
+// Count returns a number of GPU nodes as text.
+func Count(n int) string {
+	if n == 1 {
+		return "1 GPU node"
+	}
+	return fmt.Sprintf("%d GPU nodes", n)
+}
+
+// node adds a node to the numbers, and its cause to the problems.
+func (v *View) node(n *model.Node) {
+	if !n.HasGPU() {
+		return
+	}
+	t, unusable := v.nodeTrouble(n)
+	if unusable && n.OptedOut() {
+		v.Nodes.OptedOut++
+		return
+	}
+	offered, capacity := n.GPUs()
+	v.Nodes.GPU++
+	v.Nodes.Known = v.Nodes.Known || n.GPUReady != ""
+	v.Nodes.Capacity += capacity
+	established := len(n.Capacity) > 0 && !n.Changing()
+	lasted := (t.Code != "" || unusable) && v.lasted(t, established)
+	switch {
+	case unusable && established && !lasted:
+		// An agent of the node may restart.
+		offered, unusable, t.Code = capacity, false, ""
+	case unusable:
+		offered = 0
+	case !lasted:
+		offered, t.Code = capacity, ""
+	}
+	v.Nodes.Offered += offered
+	if !unusable {
+		v.Nodes.Ready++
+	}
+	if t.Code == "" || !lasted && !blocks(t.Code) {
+		return
+	}
+	v.add("", n.Name, t, lasted)
+	if lasted {
+		v.Nodes.Failed++
+		v.failed[n.Name] = unusable
+	}
+}
+
+// blocks reports whether a person may have to act while a node starts. Other causes end when the
+// agents of the node have started.
+func blocks(code cause.Code) bool {
+	return code == cause.NodeNotReady || strings.HasPrefix(string(code), "Driver")
+}
+
+// nodeTrouble returns why GPUs of a node cannot be used, and whether none of them can. Without
+// feature discovery, an unusable node has no cause.
+func (v *View) nodeTrouble(n *model.Node) (t trouble, unusable bool) {
+	offered, capacity := n.GPUs()
+	switch {
+	case n.NotReady:
+		return nodeDown(n, n.Since), true
+	case n.GPUReady != "" && n.GPUReady != "True":
+		return nodeCause(n), true
+	case capacity > 0 && offered == 0:
+		return newTrouble(cause.AllGPUsFaulty, "", fmt.Sprintf("the kubelet offers 0 of %d GPUs", capacity), n.ShortSince), true
+	case offered < capacity:
+		return newTrouble(cause.GPUsFaulty, "", fmt.Sprintf("the kubelet offers %d of %d GPUs", offered, capacity), n.ShortSince), false
+	}
+	return trouble{}, n.GPUReady == "" && offered == 0
+}
+
+// nodeCause returns why the GPUs of a node cannot be used, according to the condition GPUReady.
+func nodeCause(n *model.Node) trouble {
+	code := cause.Code(n.Reason)
+	if code.Row().Section != "node" && code != cause.NoGPU {
+		code = cause.PluginNotReady // an agent of another version wrote the reason: its log has details
+	}
+	t := newTrouble(code, n.Reason, n.Message, n.Since)
+	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
+	return t
+}
+
+// nodeDown returns the cause of a node that is not Ready.
+func nodeDown(n *model.Node, since time.Time) trouble {
+	t := newTrouble(cause.NodeNotReady, "", "the node itself is not Ready", since)
+	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
+	return t
+}
+
+// Overlap adds the problem of a node that several pools select.
+func (v *View) Overlap(node, text string) {
+	v.add("", node, newTrouble(cause.PoolsOverlap, "", text, time.Time{}), true)
+	v.Nodes.Failed++
+}
