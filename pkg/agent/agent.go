@@ -1,4 +1,4 @@
-// Package agent is the chassis of every node agent: it parses the command line,
+// Package agent runs every node agent: it parses the command line,
 // makes the logger, serves /healthz, /readyz and /metrics, and stops or reloads
 // the agent on signals. The main.go of an agent is one call of Main; an App
 // describes everything that is special to the agent.
