@@ -180,7 +180,11 @@ func TestABareNodeSaysWhatItWaitsFor(t *testing.T) {
 	}
 	p.Stop()
 	agenttest.Fails(t, agenttest.Command(t, nil, append([]string{"load"}, h.args()...)...), 1, "the desired driver is not loaded")
-	out, err := agenttest.Command(t, nil, append(append([]string{"load"}, h.args()...), "--sys-root", h.path("none"))...).Output()
+	out, err := agenttest.Command(t, nil, append([]string{"load"}, h.args()...)...).Output()
+	if cause, _, _ := strings.Cut(string(out), "\n"); err == nil || !strings.Contains(cause, "; fix: ") {
+		t.Errorf("load prints %q first, %v, want cause and fix", cause, err)
+	}
+	out, err = agenttest.Command(t, nil, append(append([]string{"load"}, h.args()...), "--sys-root", h.path("none"))...).Output()
 	if cause, _, _ := strings.Cut(string(out), "\n"); err == nil || !strings.Contains(cause, "set --sys-root") {
 		t.Errorf("without sysfs, load prints %q first, %v", cause, err)
 	}

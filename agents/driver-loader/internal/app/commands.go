@@ -130,7 +130,7 @@ func (s *settings) build(c *cli.Context, release string) error {
 
 func (s *settings) load(c *cli.Context) error {
 	step := loader.New(s.config, s.machine).Settle(c.Context)
-	if err := printCauses(c.App.Writer, step); err != nil {
+	if err := printCauses(c.App.Writer, step, "; fix: "); err != nil {
 		return err
 	}
 	if len(step.Causes) > 0 {

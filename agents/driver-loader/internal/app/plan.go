@@ -52,18 +52,19 @@ func printVerdict(out io.Writer, v preflight.Verdict) error {
 	if _, err := fmt.Fprintf(out, "next: %s\n", step); err != nil {
 		return err
 	}
-	return printCauses(out, step)
+	return printCauses(out, step, "\n  fix: ")
 }
 
-// printCauses prints the causes that prevent a step.
-func printCauses(out io.Writer, step loader.Step) (err error) {
+// printCauses prints the causes that prevent a step. beforeFix separates a cause from its fix.
+func printCauses(out io.Writer, step loader.Step, beforeFix string) error {
 	for _, cause := range step.Causes {
-		if err == nil {
-			_, err = fmt.Fprintf(out, "%s: %s: %s\n", cause.Code, cause.Subject, cause.Text)
+		text := fmt.Sprintf("%s: %s: %s", cause.Code, cause.Subject, cause.Text)
+		if cause.Fix != "" {
+			text += beforeFix + cause.Fix
 		}
-		if err == nil && cause.Fix != "" {
-			_, err = fmt.Fprintf(out, "  fix: %s\n", cause.Fix)
+		if _, err := fmt.Fprintln(out, text); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
