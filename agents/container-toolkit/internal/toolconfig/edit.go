@@ -58,12 +58,12 @@ func Edit(data []byte, changes ...Change) ([]byte, error) {
 		}
 	}
 	if _, _, err := Parse(data); err != nil {
-		return nil, fmt.Errorf("check the changed config: %w", err)
+		return nil, fmt.Errorf("check the config: %w", err)
 	}
 	// Parse accepts a table that the file defines both as [table] and inline. The decoder does not.
 	var all map[string]any
 	if err := toml.Unmarshal(data, &all); err != nil {
-		return nil, fmt.Errorf("check the changed config: %w: edit the file by hand", err)
+		return nil, fmt.Errorf("check the config: %w: edit the file by hand", err)
 	}
 	return data, nil
 }

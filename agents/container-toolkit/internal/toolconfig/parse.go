@@ -179,7 +179,7 @@ func syntaxError(p *unstable.Parser) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &parse) && len(parse.Highlight) > 0:
-		return fmt.Errorf("line %d: %s", p.Shape(p.Range(parse.Highlight)).Start.Line, parse.Message)
+		return fmt.Errorf("line %d: %s: correct the TOML in this line", p.Shape(p.Range(parse.Highlight)).Start.Line, parse.Message)
 	default:
 		return err
 	}

@@ -134,7 +134,7 @@ func TestParseRejects(t *testing.T) {
 		// All problems are in one error.
 		"disable-require = 1\nswarm-resource = 7\nnvidia-container-runtime.mode = \"x\"": `line 1: key disable-require: use true or false; line 2: key swarm-resource: use a string of words separated by commas: "…,…"; line 3: key nvidia-container-runtime.mode: "x" is not allowed`,
 		"swarm-resource = 7":                  "use a string of words separated by commas",
-		"[nvidia-container-cli\nroot = \"/\"": "line 1: ",
+		"[nvidia-container-cli\nroot = \"/\"": "line 1: expected ']' to close table name: correct the TOML in this line",
 		"disable-require":                     "line 1: ",
 		"disable-require = true x":            "line 1: ",
 		"a = \"\x01\"":                        "line 1: ",
