@@ -16,37 +16,6 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-func TestSourceKeepsTheContract(t *testing.T) {
-	gputest.TestSource(t, func(t *testing.T) gputest.Harness {
-		path := filepath.Join(t.TempDir(), "snapshot.json")
-		node := gputest.Node(gputest.A100, 4)
-		// The fake shows the node with a lost GPU.
-		fake := gputest.New(node)
-		write := func() {
-			node, err := fake.Snapshot(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := hostfs.WriteFile(path, encode(t, node), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		write()
-		return gputest.Harness{
-			Source: file.New(path, slog.New(slog.DiscardHandler)),
-			Node:   node,
-			Lose:   func(id gpu.UUID) { fake.Lose(id); write() },
-			Heal:   func(id gpu.UUID) { fake.Heal(id); write() },
-			Partition: func(id gpu.UUID, profiles ...string) gpu.GPU {
-				fake.Partition(id, profiles...)
-				write()
-				return gputest.Partition(gputest.Node(gputest.A100, 4), 1, profiles...).GPUs[1]
-			},
-			Profile: "1g.5gb",
-		}
-	})
-}
-
 func TestSourceKeepsTheLastGoodNode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot.json")
 	put := func(data []byte) {

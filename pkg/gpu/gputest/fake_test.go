@@ -10,27 +10,6 @@ import (
 	"outrigger.dev/pkg/gpu/gputest"
 )
 
-func TestFakeKeepsTheContract(t *testing.T) {
-	gputest.TestDriverSource(t, func(t *testing.T) gputest.Harness {
-		node := gputest.Node(gputest.H100, 8)
-		fake := gputest.New(node)
-		return gputest.Harness{
-			Source: fake, Node: node,
-			Lose: fake.Lose, Heal: fake.Heal, Profile: "1g.10gb",
-			Partition: func(id gpu.UUID, profiles ...string) gpu.GPU {
-				fake.Partition(id, profiles...)
-				g := gputest.Partition(gputest.Node(gputest.H100, 8), 1, profiles...).GPUs[1]
-				if g.UUID != id {
-					t.Fatalf("GPU 1 is %s, not %s", g.UUID, id)
-				}
-				return g
-			},
-			PostXID: fake.PostXID, PostInstanceXID: fake.PostInstanceXID, SetDriver: fake.SetDriver,
-			SetFabric: func(id gpu.UUID, fabric gpu.Fabric) { fake.SetFabric(id, &fabric) },
-		}
-	})
-}
-
 func TestNodesAreValid(t *testing.T) {
 	for _, model := range models() {
 		t.Run(string(model), func(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,44 +16,8 @@ import (
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/driverroot"
 	"outrigger.dev/pkg/gpu"
-	"outrigger.dev/pkg/gpu/gputest"
 	"outrigger.dev/pkg/gpu/nvml"
 )
-
-func TestSourceKeepsTheContract(t *testing.T) {
-	for name, lose := range map[string][]string{
-		"handles are denied": {"lose", "--how=handle"},
-		"calls fail":         {"lose", "--how=calls"},
-	} {
-		t.Run("of lost GPUs "+name, func(t *testing.T) {
-			gputest.TestDriverSource(t, func(t *testing.T) gputest.Harness {
-				s := newSim(t, "--gpus=4", "--model=h100-80")
-				node := s.node("Nvidia", "Hopper")
-				src := s.source(nil)
-				addPaths(t, src, node)
-				return gputest.Harness{
-					Source: src,
-					Node:   node,
-					Partition: func(id gpu.UUID, profiles ...string) gpu.GPU {
-						s.partition(id, profiles...)
-						g := *node.ByUUID(id)
-						g.MIG = s.mig(id, gputest.H100)
-						return g
-					},
-					Profile:         "1g.10gb",
-					PostXID:         func(id gpu.UUID, xid uint64) { s.run("xid", string(id), strconv.FormatUint(xid, 10)) },
-					PostInstanceXID: s.xidOf,
-					Lose:            func(id gpu.UUID) { s.run(append(lose, string(id))...) },
-					Heal:            func(id gpu.UUID) { s.run("heal", string(id)) },
-					SetDriver: func(on bool) {
-						s.run("set", "driver="+map[bool]string{true: "on", false: "off"}[on])
-					},
-					SetFabric: s.setFabric,
-				}
-			})
-		})
-	}
-}
 
 // addPaths takes the paths of the links, and nothing else, from the source, and
 // leaves it closed, as a test finds it that has not used it yet.

@@ -1,4 +1,4 @@
-package gputest
+package reader_test
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func diff[T any](t *testing.T, want, got T, opts ...cmp.Option) {
 	}
 }
 
-func (h Harness) snapshot(t *testing.T) *gpu.Node {
+func (h harness) snapshot(t *testing.T) *gpu.Node {
 	t.Helper()
 	node, err := h.read(t.Context())
 	if err != nil {
@@ -34,7 +34,7 @@ func (h Harness) snapshot(t *testing.T) *gpu.Node {
 }
 
 // read takes a snapshot with its links.
-func (h Harness) read(ctx context.Context) (*gpu.Node, error) {
+func (h harness) read(ctx context.Context) (*gpu.Node, error) {
 	node, err := h.Source.Snapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ type watching struct {
 }
 
 // watch starts a Watch and waits until it is active. It ends with the test.
-func (h Harness) watch(t *testing.T) *watching {
+func (h harness) watch(t *testing.T) *watching {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watching{events: make(chan gpu.Event, 256), done: make(chan error, 1), cancel: cancel}

@@ -1,4 +1,4 @@
-package gputest
+package reader_test
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// Harness is a source under test with functions that change its node. The functions fail the test
+// harness is a source under test with functions that change its node. The functions fail the test
 // themselves.
-type Harness struct {
+type harness struct {
 	Source gpu.Source
 	// Node is the node that the source shows while all GPUs work. It has at least two GPUs.
 	Node *gpu.Node
@@ -27,7 +27,7 @@ type Harness struct {
 	Partition func(id gpu.UUID, profiles ...string) gpu.GPU
 	// Profile is a profile that fits three times on each of Node's GPUs.
 	Profile string
-	// The other fields are only for TestDriverSource.
+	// The other fields are only for testDriverSource.
 	PostXID         func(id gpu.UUID, xid uint64)
 	PostInstanceXID func(id gpu.UUID, gi, ci uint32, xid uint64)
 	SetDriver       func(on bool)
@@ -35,10 +35,10 @@ type Harness struct {
 	SetFabric func(id gpu.UUID, fabric gpu.Fabric)
 }
 
-// TestSource tests the requirements of gpu.Source for every source. Each test has a separate
+// testSource tests the requirements of gpu.Source for every source. Each test has a separate
 // harness.
-func TestSource(t *testing.T, setUp func(t *testing.T) Harness) {
-	runTests(t, setUp, map[string]func(*testing.T, Harness){
+func testSource(t *testing.T, setUp func(t *testing.T) harness) {
+	runTests(t, setUp, map[string]func(*testing.T, harness){
 		"a snapshot shows the node":                            testSnapshot,
 		"a snapshot belongs to its reader":                     testSnapshotIsACopy,
 		"a cancelled snapshot says so":                         testSnapshotCancelled,
@@ -56,11 +56,11 @@ func TestSource(t *testing.T, setUp func(t *testing.T) Harness) {
 	})
 }
 
-// TestDriverSource runs TestSource, and tests the requirements of gpu.Source for a source with a
+// testDriverSource runs testSource, and tests the requirements of gpu.Source for a source with a
 // driver.
-func TestDriverSource(t *testing.T, setUp func(t *testing.T) Harness) {
-	TestSource(t, setUp)
-	runTests(t, setUp, map[string]func(*testing.T, Harness){
+func testDriverSource(t *testing.T, setUp func(t *testing.T) harness) {
+	testSource(t, setUp)
+	runTests(t, setUp, map[string]func(*testing.T, harness){
 		"an XID is delivered with its GPU":                        testXID,
 		"XIDs are delivered in their order":                       testXIDOrder,
 		"every watch gets every XID":                              testTwoWatches,
@@ -70,7 +70,7 @@ func TestDriverSource(t *testing.T, setUp func(t *testing.T) Harness) {
 	})
 }
 
-func runTests(t *testing.T, setUp func(t *testing.T) Harness, tests map[string]func(*testing.T, Harness)) {
+func runTests(t *testing.T, setUp func(t *testing.T) harness, tests map[string]func(*testing.T, harness)) {
 	t.Helper()
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -85,17 +85,17 @@ func runTests(t *testing.T, setUp func(t *testing.T) Harness, tests map[string]f
 	}
 }
 
-func testSnapshot(t *testing.T, h Harness) {
+func testSnapshot(t *testing.T, h harness) {
 	diff(t, h.Node, h.snapshot(t))
 }
 
-func testSnapshotIsACopy(t *testing.T, h Harness) {
+func testSnapshotIsACopy(t *testing.T, h harness) {
 	node := h.snapshot(t)
 	node.GPUs[0].UUID, node.GPUs[1] = "GPU-of-the-reader", gpu.GPU{}
 	diff(t, h.Node, h.snapshot(t))
 }
 
-func testSnapshotCancelled(t *testing.T, h Harness) {
+func testSnapshotCancelled(t *testing.T, h harness) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := h.Source.Snapshot(ctx); !errors.Is(err, context.Canceled) {
@@ -103,7 +103,7 @@ func testSnapshotCancelled(t *testing.T, h Harness) {
 	}
 }
 
-func testSnapshotConcurrent(t *testing.T, h Harness) {
+func testSnapshotConcurrent(t *testing.T, h harness) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -118,7 +118,7 @@ func testSnapshotConcurrent(t *testing.T, h Harness) {
 	wg.Wait()
 }
 
-func testWatchEnds(t *testing.T, h Harness) {
+func testWatchEnds(t *testing.T, h harness) {
 	w := h.watch(t)
 	w.cancel()
 	select {
@@ -131,7 +131,7 @@ func testWatchEnds(t *testing.T, h Harness) {
 	}
 }
 
-func testXID(t *testing.T, h Harness) {
+func testXID(t *testing.T, h harness) {
 	w := h.watch(t)
 	h.PostXID(h.Node.GPUs[1].UUID, 31)
 	want := gpu.GPUEvent(gpu.EventXID, h.Node.GPUs[1].UUID)
@@ -141,7 +141,7 @@ func testXID(t *testing.T, h Harness) {
 	}
 }
 
-func testXIDOrder(t *testing.T, h Harness) {
+func testXIDOrder(t *testing.T, h harness) {
 	w := h.watch(t)
 	want := []uint64{13, 31, 43, 45, 13, 63}
 	for i, xid := range want {
@@ -154,7 +154,7 @@ func testXIDOrder(t *testing.T, h Harness) {
 	diff(t, want, got)
 }
 
-func testTwoWatches(t *testing.T, h Harness) {
+func testTwoWatches(t *testing.T, h harness) {
 	a, b := h.watch(t), h.watch(t)
 	h.PostXID(h.Node.GPUs[0].UUID, 31)
 	for _, w := range []*watching{a, b} {
@@ -164,7 +164,7 @@ func testTwoWatches(t *testing.T, h Harness) {
 	}
 }
 
-func testSnapshotInDeliver(t *testing.T, h Harness) {
+func testSnapshotInDeliver(t *testing.T, h harness) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	err := h.Source.Watch(ctx, func(gpu.Event) {
@@ -176,7 +176,7 @@ func testSnapshotInDeliver(t *testing.T, h Harness) {
 	}
 }
 
-func testLose(t *testing.T, h Harness) {
+func testLose(t *testing.T, h harness) {
 	diff(t, h.Node, h.snapshot(t))
 	w := h.watch(t)
 	lost := h.Node.GPUs[1]
@@ -189,7 +189,7 @@ func testLose(t *testing.T, h Harness) {
 	diff(t, lost, node.GPUs[1], ignoreLostFields())
 }
 
-func testLostAtStart(t *testing.T, h Harness) {
+func testLostAtStart(t *testing.T, h harness) {
 	lost := h.Node.GPUs[1]
 	h.Lose(lost.UUID)
 	checkLost(t, h.Node, h.snapshot(t), lost)
@@ -221,7 +221,7 @@ func checkLost(t *testing.T, well, node *gpu.Node, lost gpu.GPU) {
 	diff(t, links, node.Links, cmpopts.EquateEmpty())
 }
 
-func testHeal(t *testing.T, h Harness) {
+func testHeal(t *testing.T, h harness) {
 	w := h.watch(t)
 	id := h.Node.GPUs[0].UUID
 	h.Lose(id)
@@ -231,7 +231,7 @@ func testHeal(t *testing.T, h Harness) {
 	diff(t, h.Node, h.snapshot(t))
 }
 
-func testDriver(t *testing.T, h Harness) {
+func testDriver(t *testing.T, h harness) {
 	w := h.watch(t)
 	h.SetDriver(false)
 	if err := w.end(t); !errors.Is(err, gpu.ErrNoDriver) {
@@ -250,7 +250,7 @@ func testDriver(t *testing.T, h Harness) {
 
 // testFabric lets a GPU join its fabric some time after the driver has loaded, as at the boot of a
 // node.
-func testFabric(t *testing.T, h Harness) {
+func testFabric(t *testing.T, h harness) {
 	cluster := gpu.Fabric{
 		State: gpu.FabricCompleted, Status: gpu.FabricSuccess,
 		ClusterUUID: "d1c4be3f-6f0a-4b1e-9d0c-3a5f0c5b7e21", CliqueID: 32766,
@@ -269,7 +269,7 @@ func testFabric(t *testing.T, h Harness) {
 	}
 }
 
-func testClose(t *testing.T, h Harness) {
+func testClose(t *testing.T, h harness) {
 	w := h.watch(t)
 	for range 2 {
 		if err := h.Source.Close(); err != nil {

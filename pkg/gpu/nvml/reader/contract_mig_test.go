@@ -1,6 +1,7 @@
-package gputest
+package reader_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -9,32 +10,33 @@ import (
 )
 
 // partitioned returns the harness's node with GPU 1 divided into n devices.
-func (h Harness) partitioned(t *testing.T, n int) *gpu.Node {
+func (h harness) partitioned(t *testing.T, n int) *gpu.Node {
 	t.Helper()
 	profiles := make([]string, n)
 	for i := range profiles {
 		profiles[i] = h.Profile
 	}
-	want := clone(h.Node)
+	want := *h.Node
+	want.GPUs = slices.Clone(want.GPUs)
 	want.GPUs[1] = h.Partition(want.GPUs[1].UUID, profiles...)
 	if mig := want.GPUs[1].MIG; mig == nil || !mig.Enabled || len(mig.Devices) != n {
 		t.Fatalf("GPU 1 has the MIG state %+v, want %d devices", mig, n)
 	}
-	return want
+	return &want
 }
 
-func testMIG(t *testing.T, h Harness) {
+func testMIG(t *testing.T, h harness) {
 	diff(t, h.partitioned(t, 3), h.snapshot(t))
 	diff(t, h.partitioned(t, 0), h.snapshot(t), cmpopts.EquateEmpty())
 }
 
-func testMIGComes(t *testing.T, h Harness) {
+func testMIGComes(t *testing.T, h harness) {
 	h.partitioned(t, 1)
 	w := h.watch(t)
 	h.reportsMIG(t, w, h.partitioned(t, 3))
 }
 
-func testMIGGoes(t *testing.T, h Harness) {
+func testMIGGoes(t *testing.T, h harness) {
 	h.partitioned(t, 3)
 	w := h.watch(t)
 	h.reportsMIG(t, w, h.partitioned(t, 1))
@@ -43,7 +45,7 @@ func testMIGGoes(t *testing.T, h Harness) {
 
 // reportsMIG waits until a watch has reported a change of GPU 1, and only of this GPU, and a
 // snapshot shows want. A change may be reported in steps.
-func (h Harness) reportsMIG(t *testing.T, w *watching, want *gpu.Node) {
+func (h harness) reportsMIG(t *testing.T, w *watching, want *gpu.Node) {
 	t.Helper()
 	for {
 		e := w.next(t, gpu.EventMIGChanged)
@@ -56,7 +58,7 @@ func (h Harness) reportsMIG(t *testing.T, w *watching, want *gpu.Node) {
 	}
 }
 
-func testMIGLost(t *testing.T, h Harness) {
+func testMIGLost(t *testing.T, h harness) {
 	want := h.partitioned(t, 2)
 	diff(t, want, h.snapshot(t))
 	lost := want.GPUs[1]
@@ -68,7 +70,7 @@ func testMIGLost(t *testing.T, h Harness) {
 	diff(t, lost, h.snapshot(t).GPUs[1], ignoreLostFields())
 }
 
-func testXIDOfInstance(t *testing.T, h Harness) {
+func testXIDOfInstance(t *testing.T, h harness) {
 	node := h.partitioned(t, 2)
 	w := h.watch(t)
 	id, device := node.GPUs[1].UUID, node.GPUs[1].MIG.Devices[1]
