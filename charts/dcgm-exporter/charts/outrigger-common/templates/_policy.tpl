@@ -24,15 +24,25 @@ matchConditions:
   message: the agent adds no finalizers
 {{- end -}}
 
-{{- /* A client can send metadata.managedFields of any size when it creates an object. The variable new is
-the object, as a map. */ -}}
+{{- /* A client can send metadata.managedFields of any size. The variable new is the object, as a map.
+Argument: (dict "managers" the most entries, "parts" the most parts of an object, "fields" the most fields
+of a part, "leaves" the most fields of the field b of the part a, "key" the most characters of their names). */ -}}
 {{- define "outrigger.policyOwners" -}}
 - expression: >-
-    variables.new.metadata.?managedFields.orValue([]).size() <= 2 &&
-    variables.new.metadata.?managedFields.orValue([]).all(m, m.?fieldsV1.orValue({}).size() <= 16 &&
-      m.?fieldsV1.orValue({}).all(a, a.size() <= 64 && m.fieldsV1[a].size() <= 16 &&
-        m.fieldsV1[a].all(b, b.size() <= 64 && m.fieldsV1[a][b].size() == 0)))
+    variables.new.metadata.?managedFields.orValue([]).size() <= {{ .managers }} &&
+    variables.new.metadata.?managedFields.orValue([]).all(m, m.?fieldsV1.orValue({}).size() <= {{ .parts }} &&
+      m.?fieldsV1.orValue({}).all(a, a.size() <= 64 && m.fieldsV1[a].size() <= {{ .fields }} &&
+        m.fieldsV1[a].all(b, b.size() <= 64 && m.fieldsV1[a][b].size() <= ({{ .leaves }}) &&
+          m.fieldsV1[a][b].all(c, c.size() <= {{ .key }} && m.fieldsV1[a][b][c].size() == 0))))
   message: the agent sends no metadata.managedFields
+{{- end -}}
+
+{{- define "outrigger.policyShortReferences" -}}
+- expression: >-
+    variables.new.metadata.?ownerReferences.orValue([]).size() <= 4 &&
+    variables.new.metadata.?ownerReferences.orValue([]).all(o,
+      [o.?apiVersion, o.?kind, o.?name, o.?uid].all(v, v.orValue('').size() <= 253))
+  message: the agent sends at most 4 owners, with short fields
 {{- end -}}
 
 {{- define "outrigger.policyNew" -}}
@@ -51,7 +61,7 @@ involvedObject. */ -}}
       variables.about.?fieldPath].all(v, v.orValue('').size() <= 128) &&
     variables.new.metadata.all(f, f in ['name', 'generateName', 'namespace', 'uid', 'creationTimestamp', 'resourceVersion', 'finalizers', 'managedFields'])
   message: the agent sends Events of at most 1024 characters, with short fields, without labels, annotations and owners
-{{ include "outrigger.policyOwners" . }}
+{{ include "outrigger.policyOwners" (dict "managers" 2 "parts" 16 "fields" 16 "leaves" "0" "key" 0) }}
 {{- end -}}
 
 {{- /* The names of the fields that a request changes in a part of an object, with exceptions. The

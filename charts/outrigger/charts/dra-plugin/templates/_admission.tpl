@@ -21,6 +21,8 @@ spec:
     {{- include "outrigger.policyNode" . | nindent 4 }}
     - name: slice
       expression: "request.operation == 'DELETE' ? oldObject : object"
+    - name: new
+      expression: dyn(variables.slice)
   validations:
     {{- include "outrigger.policyBound" . | nindent 4 }}
     - expression: variables.slice.spec.driver == 'gpu.nvidia.com'
@@ -35,6 +37,8 @@ spec:
         request.operation == 'DELETE' ||
         object.metadata.?annotations.orValue({}).size() == 0 && object.metadata.?labels.orValue({}).size() == 0
       message: the agent writes ResourceSlices without labels and annotations
+    {{- include "outrigger.policyOwners" (dict "managers" 4 "parts" 2 "fields" 8 "leaves" "8" "key" 64) | nindent 4 }}
+    {{- include "outrigger.policyShortReferences" . | nindent 4 }}
     {{- include "outrigger.policyNoFinalizer" . | nindent 4 }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" (include "outrigger.rbacName" .) "labels" (include "outrigger.labels" .)) }}

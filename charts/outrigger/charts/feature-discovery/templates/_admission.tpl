@@ -39,6 +39,7 @@ spec:
         object.spec.?labels.orValue({}).filter(k, !(
         {{- include "feature-discovery.ownLabel" . | nindent 8 }}
         ))
+    {{- include "outrigger.policyNew" . | nindent 4 }}
   validations:
     {{- include "outrigger.policyBound" . | nindent 4 }}
     - expression: object.metadata.namespace == '{{ include "outrigger.namespace" . }}'
@@ -63,6 +64,9 @@ spec:
         object.spec.all(part, part in ['labels', 'features']) &&
         object.spec.?features.orValue({}).all(f, object.spec.features[f].size() == 0)
       message: the agent publishes labels, and no features
+    {{- include "outrigger.policyOwners" (dict "managers" 3 "parts" 2 "fields" 8
+      "leaves" "a == 'f:spec' && b == 'f:labels' ? 513 : 8" "key" 320) | nindent 4 }}
+    {{- include "outrigger.policyShortReferences" . | nindent 4 }}
     {{- include "outrigger.policyNoFinalizer" . | nindent 4 }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
