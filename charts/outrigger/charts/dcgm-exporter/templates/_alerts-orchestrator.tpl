@@ -23,7 +23,7 @@ Operator. */ -}}
       labels: {severity: critical}
       annotations:
         summary: The stage [[ $labels.stage ]] has failed
-        description: On its nodes, later stages wait for it. kubectl describe clusterpolicy names the cause and the fix.
+        description: It works on no node, or its objects cannot be applied. kubectl describe clusterpolicy names the cause and the fix.
     - alert: OutriggerNodesFailed
       expr: sum by (stage, cause) (outrigger_orchestrator_problem_nodes) > 0
       for: 30m
