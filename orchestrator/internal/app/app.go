@@ -2,11 +2,17 @@
 package app
 
 import (
+	"time"
+
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/cmdline"
 )
 
 const name = "orchestrator"
+
+// stopLimit limits the time until a pass that has begun has ended and the Lease is released. A
+// process that keeps the Lease makes the next one wait until the Lease expires. The chart's pods have 5 s more.
+const stopLimit = 25 * time.Second
 
 // App describes the orchestrator.
 func App() agent.App {
@@ -24,5 +30,7 @@ func App() agent.App {
 		Listen:   ":9420",
 		New:      s.newOperator,
 		Commands: s.commands(),
+
+		StopLimit: stopLimit,
 	}
 }

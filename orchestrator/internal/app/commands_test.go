@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,11 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	agenttest.Main(m, func() {
-		orchestrator := app.App()
-		orchestrator.StopLimit = 30 * time.Second // a pass that has begun ends first: seconds, on a busy machine
-		agent.Main(orchestrator)
-	})
+	agenttest.Main(m, func() { agent.Main(app.App()) })
 }
 
 // program returns the orchestrator as a process of its own.

@@ -141,6 +141,9 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, err
 	}
 	c.render(policy)
+	if err := ctx.Err(); err != nil {
+		return reconcile.Result{}, err // rendering takes long on a busy machine
+	}
 	policy.Refused = c.rendered.refused
 	refs := append(render.Inventory(c.rendered.stages), policy.Status.Inventory...)
 	if err := c.cfg.Observer.Follow(ctx, refs, model.NodeLabels(c.rendered.stages)); err != nil {
