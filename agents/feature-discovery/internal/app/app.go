@@ -16,11 +16,13 @@ import (
 	"outrigger.dev/agents/feature-discovery/internal/machine"
 	"outrigger.dev/agents/feature-discovery/internal/metrics"
 	"outrigger.dev/agents/feature-discovery/internal/publish"
+	"outrigger.dev/agents/feature-discovery/internal/ready"
 	"outrigger.dev/pkg/agent"
 	"outrigger.dev/pkg/agent/cluster"
 	"outrigger.dev/pkg/agent/driver"
 	"outrigger.dev/pkg/cmdline"
 	"outrigger.dev/pkg/gpu"
+	"outrigger.dev/pkg/kube"
 	"outrigger.dev/pkg/nodestate"
 	"outrigger.dev/pkg/pci"
 	"outrigger.dev/pkg/reconcile"
@@ -90,7 +92,7 @@ func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, err
 		WatchDriver: s.driver.WatchChanges,
 		ReadMachine: s.machine(log),
 		WatchFacts:  s.driver.Contract.Watch,
-		WatchLabels: s.watchLabels(),
+		WatchNode:   s.watchNode(),
 		Chain:       s.chain,
 		Publish:     out.set,
 		Recorder:    recorder,
@@ -132,13 +134,19 @@ func (s *settings) owner(api *cluster.API, log *slog.Logger) *cluster.Owner {
 	return owner
 }
 
-// watchLabels returns the function that watches the labels of the Node, or nil outside of a
-// cluster.
-func (s *settings) watchLabels() func(context.Context, func(map[string]string)) error {
+// watchNode returns the function that watches the Node, or nil outside of a cluster.
+func (s *settings) watchNode() func(context.Context, func(ready.Node)) error {
 	if s.api == nil {
 		return nil
 	}
-	return s.api.WatchLabels
+	return func(ctx context.Context, deliver func(ready.Node)) error {
+		kube.Watch(ctx, s.api.Client, kube.Query{Object: s.api.Node()}, func(nodes []ready.Node) {
+			for _, n := range nodes {
+				deliver(n)
+			}
+		})
+		return nil
+	}
 }
 
 // machine returns the function that reads the state of the machine, which needs no driver.

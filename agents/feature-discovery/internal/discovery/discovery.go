@@ -57,9 +57,9 @@ type Config struct {
 	// WatchFacts delivers the facts of the node's agents, at the start and whenever
 	// they change, until ctx ends.
 	WatchFacts func(ctx context.Context, deliver func(map[contract.Name]contract.Fact)) error
-	// WatchLabels delivers the labels of the Node, at the start and whenever they change, until
-	// ctx ends. It is nil if there is no Node.
-	WatchLabels func(ctx context.Context, deliver func(map[string]string)) error
+	// WatchNode delivers the Node, at the start and whenever it changes, until ctx ends. It is nil
+	// if there is no Node.
+	WatchNode func(ctx context.Context, deliver func(ready.Node)) error
 	// Chain has the links that must hold for the GPUs to be ready. If it is empty, no condition is
 	// published.
 	Chain []ready.Link
@@ -89,7 +89,7 @@ type Discovery struct {
 	reload   chan struct{}
 	configs  pace.Latest[config.Config]
 	facts    pace.Latest[map[contract.Name]contract.Fact]
-	labelled pace.Latest[map[string]string]
+	nodes    pace.Latest[ready.Node]
 	unknown  *reconcile.Status
 
 	// The goroutine of Run owns the fields below.
@@ -107,9 +107,9 @@ type Discovery struct {
 	hang       error
 	refreshed  bool
 	knownFacts map[contract.Name]contract.Fact
-	// nodeLabels are the labels of the Node, nil before they are known.
-	nodeLabels map[string]string
-	desired    nodestate.Desired
+	// cluster is the Node, nil before it is known.
+	cluster *ready.Node
+	desired nodestate.Desired
 }
 
 // New returns a Discovery. It does nothing before Run.
@@ -120,13 +120,13 @@ func New(cfg Config) *Discovery {
 		observer: observe.New(observe.Config[nothing, nothing]{
 			Source: cfg.Source, Preparer: observe.Unprepared[nothing, nothing]{}, WatchChanges: cfg.WatchDriver, Log: cfg.Log,
 		}),
-		reload:   make(chan struct{}, 1),
-		configs:  pace.NewLatest[config.Config](),
-		facts:    pace.NewLatest[map[contract.Name]contract.Fact](),
-		labelled: pace.NewLatest[map[string]string](),
-		unknown:  reconcile.NewStatus(errStarting),
-		config:   cfg.Config,
-		health:   health.New(rules(cfg.Config)),
+		reload:  make(chan struct{}, 1),
+		configs: pace.NewLatest[config.Config](),
+		facts:   pace.NewLatest[map[contract.Name]contract.Fact](),
+		nodes:   pace.NewLatest[ready.Node](),
+		unknown: reconcile.NewStatus(errStarting),
+		config:  cfg.Config,
+		health:  health.New(rules(cfg.Config)),
 	}
 }
 
@@ -183,23 +183,17 @@ func (d *Discovery) Run(ctx context.Context) error {
 	if len(d.cfg.Chain) > 0 {
 		g.Go(func() error { return d.cfg.WatchFacts(ctx, d.facts.Put) })
 	}
-	if d.asksLabels() {
-		g.Go(func() error { return d.cfg.WatchLabels(ctx, d.deliverLabels) })
+	if d.asksNode() {
+		g.Go(func() error { return d.cfg.WatchNode(ctx, d.nodes.Put) })
 	}
 	g.Go(func() error { return d.loop(ctx) })
 	return g.Wait()
 }
 
-// asksLabels reports whether a link depends on labels of the Node.
-func (d *Discovery) asksLabels() bool {
-	return d.cfg.WatchLabels != nil && slices.Contains(d.cfg.Chain, ready.MIG)
-}
-
-func (d *Discovery) deliverLabels(labels map[string]string) {
-	if labels == nil {
-		labels = map[string]string{} // not nil, which means unknown
-	}
-	d.labelled.Put(labels)
+// asksNode reports whether a link depends on the Node.
+func (d *Discovery) asksNode() bool {
+	depends := func(l ready.Link) bool { return l == ready.MIG || l == ready.Toolkit || l == ready.Plugin }
+	return d.cfg.WatchNode != nil && slices.ContainsFunc(d.cfg.Chain, depends)
 }
 
 func (d *Discovery) loop(ctx context.Context) error {
@@ -241,7 +235,8 @@ func (d *Discovery) loop(ctx context.Context) error {
 			d.log.Info("config has changed")
 			d.health.SetRules(rules(d.config))
 		case d.knownFacts = <-d.facts:
-		case d.nodeLabels = <-d.labelled:
+		case n := <-d.nodes:
+			d.cluster = &n
 		}
 		d.publish()
 	}

@@ -19,11 +19,11 @@ func TestLabelsSayWhetherTheMIGManagerIsAwaited(t *testing.T) {
 		labels := make(chan map[string]string)
 		r := newRig(gputest.Node(gputest.H100, 2), func(c *discovery.Config) {
 			c.Chain = []ready.Link{ready.Driver, ready.MIG}
-			c.WatchLabels = func(ctx context.Context, deliver func(map[string]string)) error {
+			c.WatchNode = func(ctx context.Context, deliver func(ready.Node)) error {
 				for {
 					select {
 					case l := <-labels:
-						deliver(l)
+						deliver(ready.Node{Labels: l})
 					case <-ctx.Done():
 						return nil
 					}

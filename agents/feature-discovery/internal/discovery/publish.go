@@ -62,11 +62,11 @@ func (d *Discovery) labels() map[string]string {
 // ready returns the condition, or nil while it is unknown and if there is no chain. If the driver
 // hangs at the start, the first refresh never ends, but the condition is known.
 func (d *Discovery) ready() *nodestate.Condition {
-	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.knownFacts == nil || d.asksLabels() && d.nodeLabels == nil {
+	if len(d.cfg.Chain) == 0 || !d.refreshed && d.hang == nil || d.knownFacts == nil || d.asksNode() && d.cluster == nil {
 		return nil
 	}
 	c := ready.Derive(d.cfg.Chain, ready.Observed{
-		Node: d.node, Health: d.health.View(), Err: d.trouble.Err(), Hang: d.hang, Facts: d.knownFacts, Labels: d.nodeLabels,
+		Node: d.node, Health: d.health.View(), Err: d.trouble.Err(), Hang: d.hang, Facts: d.knownFacts, Cluster: d.cluster,
 	})
 	return &c
 }

@@ -28,8 +28,8 @@ type Observed struct {
 	// Facts are the facts of the node contract. A fact that is missing here has not been read
 	// yet.
 	Facts map[contract.Name]contract.Fact
-	// Labels are the labels of the Node, if they are known.
-	Labels map[string]string
+	// Cluster is the Node object, nil if it is not known.
+	Cluster *Node
 }
 
 // finding is the reason why a link does not hold. Without a code, the link holds. Fix is empty if
@@ -71,18 +71,16 @@ func (o Observed) check(l Link) finding {
 	switch {
 	case l == Driver:
 		return o.driver()
-	case l == MIG && (o.excludesAgent("mig-manager") || o.Node != nil && !slices.ContainsFunc(o.Node.GPUs, hasMode)):
+	case l == MIG && (o.Cluster.excludesAgent("mig-manager") || o.Node != nil && !slices.ContainsFunc(o.Node.GPUs, hasMode)):
 		return finding{} // no MIG manager runs on the node
+	case l == Toolkit && o.Cluster.excludesAgent("container-toolkit"):
+		return finding{} // another toolkit may be on the node
 	}
-	return o.fact(partOf(l))
-}
-
-// excludesAgent reports whether labels of the Node keep an agent off the node, so that its facts
-// are not written. NVIDIA's GPU Operator defines these labels, and the affinity of the charts
-// uses them.
-func (o Observed) excludesAgent(agent string) bool {
-	const deploy = "nvidia.com/gpu.deploy."
-	return o.Labels[deploy+agent] == "false" || o.Labels[deploy+"operands"] == "false"
+	f := o.fact(partOf(l))
+	if f.Code == "" && l == Plugin && o.Facts[contract.DRAReady].State != contract.Valid {
+		return o.Cluster.offers()
+	}
+	return f
 }
 
 // hasMode reports whether a GPU has a MIG mode.

@@ -248,29 +248,55 @@ func causes() map[string]observation {
 		},
 		"mig-ready is missing on a node that keeps the MIG manager off": {
 			observed: ready.Observed{
-				Node:   node(2, 0),
-				Labels: map[string]string{"nvidia.com/gpu.deploy.mig-manager": "false"},
-				Facts:  valid(fact(contract.MIGReady, contract.Missing, "", "")),
+				Node:    node(2, 0),
+				Cluster: &ready.Node{Labels: map[string]string{"nvidia.com/gpu.deploy.mig-manager": "false"}},
+				Facts:   valid(fact(contract.MIGReady, contract.Missing, "", "")),
 			},
 			chain:  []ready.Link{ready.Driver, ready.MIG},
 			status: ready.True, reason: ready.GPUsReady,
 		},
 		"mig-ready is missing on a node that keeps all operands off": {
 			observed: ready.Observed{
-				Node:   node(2, 0),
-				Labels: map[string]string{"nvidia.com/gpu.deploy.mig-manager": "true", "nvidia.com/gpu.deploy.operands": "false"},
-				Facts:  valid(fact(contract.MIGReady, contract.Missing, "", "")),
+				Node:    node(2, 0),
+				Cluster: &ready.Node{Labels: map[string]string{"nvidia.com/gpu.deploy.mig-manager": "true", "nvidia.com/gpu.deploy.operands": "false"}},
+				Facts:   valid(fact(contract.MIGReady, contract.Missing, "", "")),
 			},
 			chain:  []ready.Link{ready.Driver, ready.MIG},
 			status: ready.True, reason: ready.GPUsReady,
 		},
 		"mig-ready is missing on a node that asks for the MIG manager": {
 			observed: ready.Observed{
-				Node:   node(2, 0),
-				Labels: map[string]string{"nvidia.com/gpu.deploy.mig-manager": "true"},
-				Facts:  valid(fact(contract.MIGReady, contract.Missing, "", path(contract.MIGReady)+" has not been written yet")),
+				Node:    node(2, 0),
+				Cluster: &ready.Node{Labels: map[string]string{"nvidia.com/gpu.deploy.mig-manager": "true"}},
+				Facts:   valid(fact(contract.MIGReady, contract.Missing, "", path(contract.MIGReady)+" has not been written yet")),
 			},
 			status: ready.False, reason: cause.MIGNotReady,
+		},
+		"toolkit-ready is missing on a node that keeps the toolkit off": {
+			observed: ready.Observed{
+				Node:    node(2, 0),
+				Cluster: &ready.Node{Labels: map[string]string{"nvidia.com/gpu.deploy.container-toolkit": "false"}},
+				Facts:   valid(fact(contract.ToolkitReady, contract.Missing, "", "")),
+			},
+			chain:  []ready.Link{ready.Driver, ready.Toolkit},
+			status: ready.True, reason: ready.GPUsReady,
+		},
+		"the kubelet offers no device yet": {
+			observed: ready.Observed{Node: node(2, 0), Cluster: &ready.Node{}, Facts: valid()},
+			status:   ready.False, reason: cause.PluginNotReady,
+		},
+		"the kubelet offers no device any more": {
+			observed: ready.Observed{Node: node(2, 0), Cluster: &ready.Node{Registered: 2}, Facts: valid()},
+			status:   ready.False, reason: cause.AllGPUsFaulty,
+		},
+		"the kubelet offers some devices": {
+			observed: ready.Observed{Node: node(2, 0), Cluster: &ready.Node{Offered: 1, Registered: 2}, Facts: valid()},
+			status:   ready.True, reason: ready.GPUsReady,
+		},
+		"the DRA plugin needs no devices of the kubelet": {
+			observed: ready.Observed{Node: node(2, 0), Cluster: &ready.Node{}, Facts: valid(
+				fact(contract.DRAReady, contract.Valid, "dra-plugin", ""), fact(contract.PluginReady, contract.Missing, "", ""))},
+			status: ready.True, reason: ready.GPUsReady,
 		},
 		"cuda-ready is missing": {
 			observed: with(fact(contract.CUDAReady, contract.Missing, "", path(contract.CUDAReady)+" has not been written yet")),
