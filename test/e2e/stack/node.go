@@ -34,6 +34,7 @@ type Condition struct {
 	Status             string    `json:"status"`
 	Reason             string    `json:"reason"`
 	Message            string    `json:"message"`
+	ObservedGeneration int64     `json:"observedGeneration"`
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 

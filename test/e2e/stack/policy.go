@@ -52,8 +52,21 @@ func (p Policy) Current() bool {
 	return p.Metadata.Generation > 0 && p.Status.ObservedGeneration == p.Metadata.Generation
 }
 
-// Ready reports whether all stages are ready and validated.
-func (p Policy) Ready() bool { return p.Current() && p.Status.State == "ready" }
+// Ready reports whether GPUs can be used, and the current values are applied and validated everywhere.
+func (p Policy) Ready() bool {
+	progress := p.Condition("Progressing")
+	return p.Current() && p.Status.State == "ready" && progress.Status == "False" && progress.ObservedGeneration == p.Metadata.Generation
+}
+
+// Condition returns a condition, or an empty one.
+func (p Policy) Condition(name string) Condition {
+	for _, c := range p.Status.Conditions {
+		if c.Type == name {
+			return c
+		}
+	}
+	return Condition{}
+}
 
 // Policy returns the ClusterPolicy, or an empty one if it does not exist.
 func (s *Stack) Policy(ctx context.Context) (Policy, error) {

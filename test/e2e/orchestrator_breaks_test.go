@@ -1,0 +1,213 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"outrigger.dev/test/e2e/stack"
+)
+
+// incident is something that breaks a cluster.
+type incident struct {
+	name string
+	// begin breaks the cluster, and end repairs it if that is not the orchestrator's work.
+	begin, end func(t *testing.T)
+	// cause is in the condition Degraded, or in the condition Ready if degraded is unset.
+	cause string
+	// state is the state of the policy meanwhile.
+	state string
+	// quiet says that the incident is no failure: there is no Warning, and Ready has the cause.
+	quiet bool
+	// lasts is how long the incident lasts after it was told.
+	lasts time.Duration
+}
+
+// incidents has the ways to break a cluster that heals without Helm.
+func incidents() []incident {
+	simulated := func(args ...string) func(*testing.T) {
+		return func(t *testing.T) { simulate(t, args[0], args[1:]...) }
+	}
+	var all []string
+	for i := range gpus {
+		all = append(all, fmt.Sprint(i))
+	}
+	patch := func(text string) func(*testing.T) { return func(t *testing.T) { patchPolicy(t, text) } }
+	label := func(text string) func(*testing.T) {
+		return func(t *testing.T) {
+			kubectl(t, "label", "node", gpuNode(), "--overwrite", "nvidia.com/gpu.deploy.operands"+text)
+		}
+	}
+	list := []incident{
+		{name: "all GPUs of a node lost", begin: simulated(append([]string{"lose"}, all...)...), end: simulated(append([]string{"heal"}, all...)...), cause: "AllGPUsFaulty", state: "notReady"},
+		{name: "one GPU lost", begin: simulated("lose", "0"), end: simulated("heal", "0"), cause: "GPUsFaulty", state: "ready"},
+		{name: "driver lost", begin: simulated("set", "driver=off"), end: simulated("set", "driver=on"), cause: "DriverNotFound", state: "notReady"},
+		{name: "a DaemonSet edited", begin: func(t *testing.T) {
+			kubectl(t, "-n", stack.Namespace, "patch", "daemonset/outrigger-dcgm-exporter", "--type=merge", "-p", `{"spec":{"template":{"spec":{"priorityClassName":""}}}}`)
+		}, cause: "GPU node ready", state: "ready", quiet: true},
+		{name: "a node opted out", begin: label("=false"), end: label("-"), cause: "1 opted out", state: "notReady", quiet: true},
+		{name: "an exporter that crashes", begin: patch(`{"spec":{"dcgmExporter":{"extraArgs":["--no-such-flag"]}}}`), end: patch(`{"spec":{"dcgmExporter":{"extraArgs":null}}}`), cause: "CrashLoopBackOff", state: "ready", lasts: time.Minute},
+		{name: "containerd's config destroyed", begin: func(t *testing.T) {
+			onGPUNode(t, "rm -rf /etc/containerd/conf.d && echo 'version = 3' >/etc/containerd/config.toml")
+		}, cause: "GPU node ready", state: "ready", quiet: true},
+		{name: "a typo by patch", begin: patch(`{"spec":{"devicePlugin":{"toleration":[]}}}`), end: patch(`{"spec":{"devicePlugin":{"toleration":null}}}`), cause: "devicePlugin.toleration", state: "notReady"},
+	}
+	for _, stage := range [][2]string{{"gfd", "feature-discovery"}, {"toolkit", "container-toolkit"}, {"devicePlugin", "device-plugin"}, {"dcgmExporter", "dcgm-exporter"}, {"migManager", "mig-manager"}} {
+		state := "ready"
+		if stage[0] == "devicePlugin" {
+			state = "notReady" // the kubelet offers no GPU without it
+		}
+		list = append(list, incident{
+			name: "a wrong image of " + stage[1], cause: "ImagePullBackOff", state: state,
+			begin: patch(`{"spec":{"` + stage[0] + `":{"version":"26.11.0-missing"}}}`), end: patch(`{"spec":{"` + stage[0] + `":{"version":null}}}`),
+		})
+	}
+	return list
+}
+
+// policyEvents returns the Events of the policy, as "TYPE REASON", by uid.
+func policyEvents(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	out := kubectl(t, "-n", "default", "get", "events", "--field-selector=involvedObject.kind=ClusterPolicy", "-o", `jsonpath={range .items[*]}{.metadata.uid} {.type} {.reason}: {.message}{"\n"}{end}`)
+	for line := range strings.Lines(out) {
+		uid, event, _ := strings.Cut(strings.TrimSpace(line), " ")
+		found[uid] = event
+	}
+	return found
+}
+
+// newEvents returns the Events of the policy that are not in before and have this beginning.
+func newEvents(t *testing.T, before map[string]string, prefix string) (out []string) {
+	t.Helper()
+	for uid, event := range policyEvents(t) {
+		if before[uid] == "" && strings.HasPrefix(event, prefix) {
+			out = append(out, event)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// calm waits until the policy is ready and nothing has failed.
+func calm(t *testing.T) {
+	t.Helper()
+	eventually(t, "the policy is ready, and nothing has failed", func() bool {
+		p := readPolicy(t)
+		return p.Ready() && p.Condition("Degraded").Status == "False"
+	})
+}
+
+// incidentsAreTold breaks the cluster in many ways, and prints a table: the seconds until the status
+// has the cause, the state of the policy, and its Events. Exactly one Warning reports each incident.
+func incidentsAreTold(t *testing.T) {
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "INCIDENT\tTOLD AFTER\tSTATE\tHEALED AFTER\tEVENTS\tMESSAGE")
+	for _, tc := range incidents() {
+		t.Run(tc.name, func(t *testing.T) {
+			calm(t)
+			before, began := policyEvents(t), time.Now()
+			if tc.end != nil {
+				t.Cleanup(func() {
+					if t.Failed() {
+						describeOrchestrator(t)
+						tc.end(t)
+					}
+				})
+			}
+			tc.begin(t)
+			told, p := tc.wait(t, began)
+			state := p.Status.State
+			if tc.lasts > 0 {
+				pause(t, tc.lasts)
+			}
+			began = time.Now()
+			if tc.end != nil {
+				tc.end(t)
+			}
+			calm(t)
+			healed := time.Since(began)
+			warnings := newEvents(t, before, "Warning")
+			fmt.Fprintf(w, "%s\t%.0f s\t%s\t%.0f s\t%d\t%s\n", tc.name, told.Seconds(), state, healed.Seconds(), len(warnings), p.Condition(tc.condition()).Message)
+			if state != tc.state {
+				t.Errorf("the policy is %s, want %s: %+v", state, tc.state, p.Status.Conditions)
+			}
+			if want := 1; tc.quiet && len(warnings) > 0 || !tc.quiet && len(warnings) != want {
+				t.Errorf("the Warnings are %q", warnings)
+			}
+		})
+	}
+	if err := w.Flush(); err != nil {
+		t.Error(err)
+	}
+	t.Log("\n" + table.String())
+}
+
+func (i incident) condition() string {
+	if i.quiet {
+		return "Ready"
+	}
+	return "Degraded"
+}
+
+// wait waits until the status has the cause, and returns how long that took since began.
+func (i incident) wait(t *testing.T, began time.Time) (told time.Duration, p stack.Policy) {
+	t.Helper()
+	eventually(t, "the status has "+i.cause, func() bool {
+		p = readPolicy(t)
+		c := p.Condition(i.condition())
+		return strings.Contains(c.Message, i.cause) && (i.quiet || c.Status == "True")
+	})
+	return time.Since(began), p
+}
+
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+	case <-time.After(d):
+	}
+}
+
+// rollOutsAreQuiet changes ten values, one after the other: the policy stays ready, and there is no
+// Warning. Only the DaemonSet concerned changes.
+func rollOutsAreQuiet(t *testing.T) {
+	calm(t)
+	events := policyEvents(t)
+	ctx, stop := context.WithCancel(t.Context())
+	left := make(chan string, 1)
+	go func() {
+		bad := ""
+		for ctx.Err() == nil {
+			if p, err := shared.Policy(ctx); err == nil && p.Status.State != "ready" {
+				bad = cmp.Or(bad, p.Condition("Ready").Message)
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		left <- bad
+	}()
+	for i, key := range []string{"gfd", "toolkit", "devicePlugin", "dcgmExporter", "migManager", "gfd", "toolkit", "devicePlugin", "dcgmExporter", "migManager"} {
+		before := versions(t)
+		patchPolicy(t, fmt.Sprintf(`{"spec":{"%s":{"podLabels":{"example.com/roll-out":"%d"}}}}`, key, i))
+		eventually(t, "the roll-out begins", func() bool { return len(changed(before, versions(t))) > 0 })
+		calm(t)
+		if names := changed(before, versions(t)); slices.ContainsFunc(names, func(n string) bool { return !strings.HasPrefix(n, "DaemonSet ") }) || len(names) > 2 {
+			t.Errorf("%s: changed %v", key, names)
+		}
+	}
+	stop()
+	if bad := <-left; bad != "" {
+		t.Errorf("the policy was not ready: %s", bad)
+	}
+	if warnings := newEvents(t, events, "Warning"); len(warnings) > 0 {
+		t.Errorf("the Warnings are %q", warnings)
+	}
+}
