@@ -3,11 +3,14 @@ package pass
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/health"
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/orchestrator/internal/pools"
 )
 
 // stageChanges has the writes that a stage needs.
@@ -74,4 +77,123 @@ func (w *walk) object(todo *stageChanges, stage string, object *unstructured.Uns
 func (w *walk) published(stage string) bool {
 	_, ok := w.last[stage]
 	return ok && w.state.Policy.Status.ObservedGeneration == w.state.Policy.Generation
+}
+
+// prune adds to the plan the deletion of objects that the policy no longer has, in reverse order of
+// the inventory, and returns the new inventory. Workloads are deleted first, and the other objects,
+// such as their RBAC rules, after the workloads have ended. While the values are
+// rejected, the desired objects are not known, so prune deletes no objects.
+func (w *walk) prune() []model.Ref {
+	// The inventory may list an object with another version of its kind.
+	desired := map[model.Ref]model.Ref{}
+	complete := w.state.Policy.Refused == ""
+	for _, st := range w.stages {
+		for _, object := range st.Objects {
+			ref := model.RefOf(object)
+			desired[ref.WithoutVersion()] = ref
+		}
+	}
+	var keep []model.Ref
+	var leaving []model.Seen
+	listed := map[model.Ref]bool{}
+	for _, ref := range w.state.Policy.Status.Inventory {
+		now, isDesired := desired[ref.WithoutVersion()]
+		if isDesired {
+			ref = now
+		}
+		seen, there := w.state.Objects[ref]
+		switch {
+		case listed[ref]:
+			continue
+		case !there && !isDesired && complete:
+			continue // the object is deleted
+		case there && !seen.Ours:
+			continue // another program manages the object now
+		case !isDesired && complete && there && (w.state.Policy.Deleting || !Stays(ref)):
+			leaving = append(leaving, seen)
+		}
+		listed[ref] = true
+		keep = append(keep, ref)
+	}
+	if complete {
+		w.plan.Delete = append(w.plan.Delete, w.deletable(leaving)...)
+		w.plan.Delete = append(w.plan.Delete, w.leftovers()...)
+	}
+	for _, a := range w.plan.Apply {
+		if ref := model.RefOf(a.Object); !listed[ref] {
+			listed[ref] = true
+			keep = append(keep, ref)
+		}
+	}
+	return keep
+}
+
+// rank puts namespaces after all other objects.
+func rank(s model.Seen) int {
+	if s.Kind == "Namespace" {
+		return 1
+	}
+	return 0
+}
+
+// Stays reports whether an object that is no longer part of the policy has to stay until
+// the policy is deleted. The deletion of such an object would also delete objects of other
+// programs.
+func Stays(ref model.Ref) bool {
+	return ref.Kind == "Namespace" || ref.Kind == "CustomResourceDefinition"
+}
+
+// deletable returns the objects to delete in this pass, out of the objects that the policy no
+// longer has.
+func (w *walk) deletable(leaving []model.Seen) []model.Seen {
+	slices.Reverse(leaving)
+	// Namespaces are last, because their deletion deletes all objects in them, in any order.
+	slices.SortStableFunc(leaving, func(a, b model.Seen) int { return rank(a) - rank(b) })
+	workloads := slices.ContainsFunc(leaving, func(s model.Seen) bool { return s.RunsPods() })
+	var out []model.Seen
+	for _, seen := range leaving {
+		if err := w.state.Failures[seen.Ref]; err != "" {
+			w.plan.Left = append(w.plan.Left, fmt.Sprintf("%s: %s", seen.Ref, err))
+		} else {
+			w.plan.Left = append(w.plan.Left, seen.Ref.String())
+		}
+		if !seen.Deleting && (seen.RunsPods() || !workloads) {
+			out = append(out, seen)
+		}
+	}
+	return out
+}
+
+// poolsOf returns the pools of stages, in their order.
+func poolsOf(stages []model.Stage) []pools.Pool {
+	ordered := slices.SortedStableFunc(slices.Values(stages), func(a, b model.Stage) int { return cmp.Compare(a.PoolOrder, b.PoolOrder) })
+	var out []pools.Pool
+	for _, st := range ordered {
+		if st.Pool != "" && (len(out) == 0 || out[len(out)-1].Name != st.Pool) {
+			out = append(out, pools.Pool{Name: st.Pool, NodeSelector: st.NodeSelector})
+		}
+	}
+	return out
+}
+
+// addOverlaps adds a problem for the GPU nodes that several pools select. Such a node belongs to the
+// first of these pools, and runs only the agents of that pool. No stage waits for a fix of the labels.
+func (w *walk) addOverlaps() {
+	for _, n := range w.state.Nodes {
+		if names := w.overlaps[n.Name]; len(names) > 0 && n.HasGPU() {
+			w.health.Overlap(n.Name, fmt.Sprintf("the pools %s have the labels of the node, which stays in %s", strings.Join(names, " and "), names[0]))
+		}
+	}
+}
+
+// nodesOf returns the nodes that can validate a stage. If several pools select a node, the node
+// validates only the stages of the first pool.
+func (w *walk) nodesOf(st model.Stage) []*model.Node {
+	if st.Pool == "" || len(w.overlaps) == 0 {
+		return w.state.Nodes
+	}
+	return slices.DeleteFunc(slices.Clone(w.state.Nodes), func(n *model.Node) bool {
+		names := w.overlaps[n.Name]
+		return len(names) > 0 && names[0] != st.Pool
+	})
 }
