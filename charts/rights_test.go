@@ -81,7 +81,7 @@ func TestTheOrchestratorCannotEscalate(t *testing.T) {
 }
 
 // clusterWide are the resources that the orchestrator uses in the whole cluster.
-var clusterWide = []string{"nodes", "pods", "clusterpolicies", "clusterpolicies/finalizers", "clusterpolicies/status", "customresourcedefinitions"}
+var clusterWide = []string{"nodes", "pods", "clusterpolicies", "clusterpolicies/finalizers", "clusterpolicies/status", "customresourcedefinitions", "nvidiadrivers", "gpuclusters"}
 
 func checkRule(t *testing.T, path, namespace string, r rule) {
 	t.Helper()
@@ -133,6 +133,9 @@ func rightsTable(t *testing.T, v variant) string {
 				names = "all; `delete` only what it has applied"
 			}
 			for _, resource := range r.Resources {
+				if slices.Equal(r.APIGroups, []string{"nvidia.com"}) {
+					resource += ".nvidia.com"
+				}
 				rows = append(rows, fmt.Sprintf("| %s | `%s` | %s | `%s` |\n", where, resource, names, strings.Join(r.Verbs, "`, `")))
 			}
 		}

@@ -58,7 +58,7 @@ func connect(store once.Store, log *slog.Logger) *operator {
 	}
 	o.observer = observe.New(client, log)
 	o.controller = controller.New(controller.Config{
-		Client: client, Observer: o.observer, Render: o.render, Log: log,
+		Client: client, Observer: o.observer, Render: o.render, Extra: o.extra, Log: log,
 		Policies: &controller.InCluster{Client: client, Observer: o.observer, Log: log},
 	})
 	return o

@@ -62,6 +62,8 @@ type Config struct {
 	Observer *observe.Observer
 	Policies Policies
 	Render   Render
+	// Extra returns further conditions. It may be nil.
+	Extra Extra
 	// Wrote is called for each applied object with its current state, and for each deleted object
 	// with nil. Passed is called for each plan after it was written. Both may be nil.
 	Wrote  func(r model.Ref, now *unstructured.Unstructured)
@@ -76,6 +78,7 @@ type Controller struct {
 	Metrics *metrics.Recorder
 
 	rendered rendered
+	extra    extra
 	// kubernetes is the version of the API server.
 	kubernetes string
 	failures   map[model.Ref]*failure
@@ -162,13 +165,14 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 	}
 	c.repairs.observe(state)
 	plan := pass.Next(c.rendered.stages, state, validation.Next)
+	extraIn := c.addExtra(ctx, policy, &plan.Status, now)
 	took := time.Since(now)
 	in, err := c.write(ctx, state, plan)
 	c.Metrics.Passed(plan.Status, time.Since(now), err)
 	if err == nil {
 		c.cfg.Passed(state, plan)
 	}
-	return reconcile.Result{After: in, Rest: max(pause, restFactor*took)}, err
+	return reconcile.Result{After: model.Soonest(in, extraIn), Rest: max(pause, restFactor*took)}, err
 }
 
 // refreshVersion reads the version of the API server again if a watch was restarted, because the

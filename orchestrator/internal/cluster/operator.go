@@ -1,0 +1,41 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// otherKinds are the kinds of NVIDIA's GPU Operator whose objects say how nodes are configured.
+var otherKinds = []struct{ version, resource, kind string }{
+	{"v1", "clusterpolicies", "ClusterPolicy"}, {"v1alpha1", "nvidiadrivers", "NVIDIADriver"}, {"v1alpha1", "gpuclusters", "GPUCluster"},
+}
+
+// OtherOperator returns the objects of NVIDIA's GPU Operator in the cluster, as "KIND NAME", a few of each kind.
+func (c *Client) OtherOperator(ctx context.Context) ([]string, error) {
+	var found []string
+	for _, k := range otherKinds {
+		gvr := schema.GroupVersionResource{Group: "nvidia.com", Version: k.version, Resource: k.resource}
+		list, err := c.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: maxOthers})
+		if apierrors.IsNotFound(err) {
+			continue // the cluster does not have the kind
+		}
+		if err != nil {
+			return found, fmt.Errorf("list %s: %w", gvr.GroupResource(), err)
+		}
+		for _, o := range list.Items {
+			found = append(found, k.kind+" "+o.GetName())
+		}
+	}
+	return found, nil
+}
+
+// OtherOperatorMessage says how to remove the objects that OtherOperator has found.
+func OtherOperatorMessage(found []string) string {
+	return fmt.Sprintf("NVIDIA's GPU Operator has objects in this cluster: %s (group nvidia.com). Its operator and this one would configure the same nodes: "+
+		"copy its values, uninstall it with helm uninstall, then delete these objects with kubectl; see docs/from-nvidia-gpu-operator.md", strings.Join(found, ", "))
+}
