@@ -8,6 +8,10 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [list]
+# Whether NVIDIA's GPU Operator has objects here, and would configure the same nodes.
+- apiGroups: [nvidia.com]
+  resources: [clusterpolicies, nvidiadrivers, gpuclusters]
+  verbs: [list]
 - apiGroups: [outrigger.dev]
   resources: [clusterpolicies]
   verbs: [get, list, watch, update, patch, delete]
