@@ -27,6 +27,15 @@ metrics:
     annotations: {}
     enabled: false
     labels: {}
+  serviceMonitor:
+    additionalLabels: {}
+    enabled: false
+    honorLabels: false
+    interval: 15s
+    metricRelabelings: []
+    relabelings: []
+    scrapeTimeout: null
+    tlsConfig: {}
   tls:
     secretName: ""
 nameOverride: ""

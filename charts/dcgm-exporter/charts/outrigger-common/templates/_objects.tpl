@@ -1,10 +1,12 @@
+{{- /* The Service for the port, if the values ask for it, or for a ServiceMonitor, which selects it. */ -}}
 {{- define "outrigger.service" -}}
-{{- if .Values.metrics.service.enabled -}}
+{{- $key := dig "serviceMonitor" "enabled" false .Values.metrics | ternary "serviceMonitor" "service" -}}
+{{- if (get .Values.metrics $key).enabled -}}
 {{- if not .Values.metrics.port -}}
-{{- fail "metrics.service.enabled: the Service has no port, because metrics.port is 0; set a port, or disable the Service" -}}
+{{- fail (printf "metrics.%s.enabled: the Service has no port, because metrics.port is 0; set a port, or disable the %s" $key (title $key)) -}}
 {{- end -}}
 {{- if include "outrigger.localhost" . -}}
-{{- fail "metrics.service.enabled: nobody reaches the port of the Service, because of metrics.localhost; set metrics.localhost to false, or disable the Service" -}}
+{{- fail (printf "metrics.%s.enabled: nobody reaches the port of the Service, because of metrics.localhost; set metrics.localhost to false, or disable the %s" $key (title $key)) -}}
 {{- end -}}
 apiVersion: v1
 kind: Service
@@ -160,4 +162,32 @@ spec:
   {{- else }}
   ingress: []
   {{- end }}
+{{- end -}}
+
+{{- /* The path and the settings of an endpoint that Prometheus reads. Argument: (dict "root" $ "values" the values of the
+monitor). */ -}}
+{{- define "outrigger.monitoredEndpoint" -}}
+path: /metrics
+{{- with .values.interval }}
+interval: {{ . }}
+{{- end }}
+{{- with .values.scrapeTimeout }}
+scrapeTimeout: {{ . }}
+{{- end }}
+honorLabels: {{ default false .values.honorLabels }}
+{{- if include "outrigger.tlsSecret" .root }}
+scheme: https
+{{- with .values.tlsConfig }}
+tlsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- with .values.relabelings }}
+relabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.metricRelabelings }}
+metricRelabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}

@@ -14,7 +14,7 @@ spec:
   {{- include "dcgm-exporter.monitored" . | nindent 2 }}
   endpoints:
     - port: gpu-metrics
-      {{- include "dcgm-exporter.endpoint" (dict "root" . "values" .Values.serviceMonitor) | nindent 6 }}
+      {{- include "outrigger.monitoredEndpoint" (dict "root" . "values" .Values.serviceMonitor) | nindent 6 }}
 {{- end }}
 {{- if .Values.podMonitor.enabled }}
 ---
@@ -29,7 +29,7 @@ spec:
   {{- include "dcgm-exporter.monitored" . | nindent 2 }}
   podMetricsEndpoints:
     - port: metrics
-      {{- include "dcgm-exporter.endpoint" (dict "root" . "values" .Values.podMonitor) | nindent 6 }}
+      {{- include "outrigger.monitoredEndpoint" (dict "root" . "values" .Values.podMonitor) | nindent 6 }}
 {{- end }}
 {{- end -}}
 
@@ -40,30 +40,4 @@ selector:
     {{- include "dcgm-exporter.app" . | nindent 4 }}
 namespaceSelector:
   matchNames: [{{ include "outrigger.namespace" . }}]
-{{- end -}}
-
-{{- define "dcgm-exporter.endpoint" -}}
-path: /metrics
-{{- with .values.interval }}
-interval: {{ . }}
-{{- end }}
-{{- with .values.scrapeTimeout }}
-scrapeTimeout: {{ . }}
-{{- end }}
-honorLabels: {{ .values.honorLabels }}
-{{- if include "outrigger.tlsSecret" .root }}
-scheme: https
-{{- with .values.tlsConfig }}
-tlsConfig:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end }}
-{{- with .values.relabelings }}
-relabelings:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .values.metricRelabelings }}
-metricRelabelings:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- end -}}
