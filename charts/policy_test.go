@@ -83,3 +83,53 @@ func TestThePolicyGivesTheSameObjects(t *testing.T) {
 		})
 	}
 }
+
+// TestThePolicyHasNoDefaults finds values in policies that the chart sets anyway.
+func TestThePolicyHasNoDefaults(t *testing.T) {
+	c, err := Load(umbrella)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, defaults, err := composed(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := policyOf(t, WithRegistry(nil))
+	if want := map[string]any{"global": map[string]any{"registry": "outrigger.dev"}}; !reflect.DeepEqual(spec, want) {
+		t.Errorf("with the defaults, the spec is %v, want %v", spec, want)
+	}
+	files, err := filepath.Glob("testdata/outrigger/*.values.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find values: %v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := jsonForm(policyOf(t, WithRegistry(valuesFrom(t, string(text)))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range same("", spec, defaults) {
+			t.Errorf("%s: the policy has the default of %s", file, path)
+		}
+	}
+}
+
+// same returns the paths of the values that are equal in two maps.
+func same(at string, values, others map[string]any) []string {
+	var paths []string
+	for key, value := range values {
+		other, found := others[key]
+		below, isMap := value.(map[string]any)
+		others, bothMaps := other.(map[string]any)
+		switch {
+		case isMap && bothMaps && len(below) > 0:
+			paths = append(paths, same(at+key+".", below, others)...)
+		case found && reflect.DeepEqual(value, other):
+			paths = append(paths, at+key)
+		}
+	}
+	return paths
+}

@@ -36,3 +36,15 @@ name of the chart). */ -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{- /* Removes the keys whose values are the defaults from a map. Argument: (dict "values" … "defaults" …). */ -}}
+{{- define "outrigger.withoutDefaults" -}}
+{{- $values := .values -}}
+{{- range $key, $default := .defaults -}}
+{{- $value := get $values $key -}}
+{{- if and (kindIs "map" $value) (kindIs "map" $default) -}}
+{{- include "outrigger.withoutDefaults" (dict "values" $value "defaults" $default) -}}
+{{- if not $value }}{{ $_ := unset $values $key }}{{ end -}}
+{{- else if eq (toJson $value) (toJson $default) }}{{ $_ := unset $values $key }}{{ end -}}
+{{- end -}}
+{{- end -}}
