@@ -32,6 +32,11 @@ func get[H, T any](h handle[H], symbol string, f func(H) (T, gonvml.Return)) (va
 	return value, err
 }
 
+// Get is get for a call of a GPU or MIG device that no method of Device makes.
+func Get[T any](d Device, symbol string, f func(gonvml.Device) (T, gonvml.Return)) (T, error) {
+	return get(d.handle, symbol, f)
+}
+
 // wait is invoke for a call that may wait for an event. c has the thread and the limit of the wait.
 func wait[H any](h handle[H], symbol string, c call, f func(H) gonvml.Return) error {
 	if !h.span.lib.hasSymbol(symbol) {

@@ -137,13 +137,6 @@ func (d Device) NVLinkState(link int) (gonvml.EnableState, error) {
 	return get(d.handle, "nvmlDeviceGetNvLinkState", func(h gonvml.Device) (gonvml.EnableState, gonvml.Return) { return h.GetNvLinkState(link) })
 }
 
-// NVLinkErrors returns the number of errors of one kind on an NVLink.
-func (d Device) NVLinkErrors(link int, kind gonvml.NvLinkErrorCounter) (uint64, error) {
-	return get(d.handle, "nvmlDeviceGetNvLinkErrorCounter", func(h gonvml.Device) (uint64, gonvml.Return) {
-		return h.GetNvLinkErrorCounter(link, kind)
-	})
-}
-
 // NVLinkRemotePCIInfo returns the PCI location of the device at the other end of an
 // NVLink.
 func (d Device) NVLinkRemotePCIInfo(link int) (gonvml.PciInfo, error) {

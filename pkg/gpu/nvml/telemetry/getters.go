@@ -26,15 +26,36 @@ func (g getter) call(l nvml.Library, d nvml.Device, put func(Field, float64)) er
 	return g.read(d, put)
 }
 
-// oneValue returns a getter of one value, which is multiplied by scale.
-func oneValue[N ~uint32 | ~uint64 | ~int | ~int32](symbol string, f Field, scale float64, call func(nvml.Device) (N, error)) getter {
-	return getter{symbol: symbol, fields: []Field{f}, read: func(d nvml.Device, put func(Field, float64)) error {
-		value, err := call(d)
+// oneValue returns a getter of one value, which is multiplied by scale. call is the function of NVML.
+func oneValue[N ~uint32 | ~uint64 | ~int | ~int32](symbol string, f Field, scale float64, call func(gonvml.Device) (N, gonvml.Return)) getter {
+	return values(symbol, call, func(value N, put func(Field, float64)) { put(f, float64(value)*scale) }, f)
+}
+
+// values returns a getter of several values, which put takes from the result of a function of NVML.
+func values[T any](symbol string, call func(gonvml.Device) (T, gonvml.Return), put func(T, func(Field, float64)), fields ...Field) getter {
+	return getter{symbol: symbol, fields: fields, read: func(d nvml.Device, to func(Field, float64)) error {
+		result, err := nvml.Get(d, symbol, call)
 		if err == nil {
-			put(f, float64(value)*scale)
+			put(result, to)
 		}
 		return err
 	}}
+}
+
+// both returns a function of NVML with its two results in one value.
+func both[T any](call func(gonvml.Device) (T, T, gonvml.Return)) func(gonvml.Device) ([2]T, gonvml.Return) {
+	return func(d gonvml.Device) (pair [2]T, ret gonvml.Return) {
+		pair[0], pair[1], ret = call(d)
+		return pair, ret
+	}
+}
+
+// first returns a function of NVML without its second result, the period of the sample.
+func first(call func(gonvml.Device) (uint32, uint32, gonvml.Return)) func(gonvml.Device) (uint32, gonvml.Return) {
+	return func(d gonvml.Device) (uint32, gonvml.Return) {
+		value, _, ret := call(d)
+		return value, ret
+	}
 }
 
 // staticGetter returns g with static set.
@@ -44,19 +65,27 @@ func staticGetter(g getter) getter {
 }
 
 func clock(f Field, which gonvml.ClockType) getter {
-	return oneValue("nvmlDeviceGetClockInfo", f, 1, func(d nvml.Device) (uint32, error) { return d.Clock(which) })
+	return oneValue("nvmlDeviceGetClockInfo", f, 1, func(d gonvml.Device) (uint32, gonvml.Return) { return d.GetClockInfo(which) })
 }
 
 func maxClock(f Field, which gonvml.ClockType) getter {
-	return staticGetter(oneValue("nvmlDeviceGetMaxClockInfo", f, 1, func(d nvml.Device) (uint32, error) { return d.MaxClock(which) }))
+	return staticGetter(oneValue("nvmlDeviceGetMaxClockInfo", f, 1, func(d gonvml.Device) (uint32, gonvml.Return) { return d.GetMaxClockInfo(which) }))
 }
 
 func appClock(f Field, which gonvml.ClockType) getter {
-	return oneValue("nvmlDeviceGetApplicationsClock", f, 1, func(d nvml.Device) (uint32, error) { return d.ApplicationsClock(which) })
+	return oneValue("nvmlDeviceGetApplicationsClock", f, 1, func(d gonvml.Device) (uint32, gonvml.Return) { return d.GetApplicationsClock(which) })
 }
 
 func threshold(f Field, which gonvml.TemperatureThresholds) getter {
-	return staticGetter(oneValue("nvmlDeviceGetTemperatureThreshold", f, 1, func(d nvml.Device) (uint32, error) { return d.TemperatureThreshold(which) }))
+	return staticGetter(oneValue("nvmlDeviceGetTemperatureThreshold", f, 1, func(d gonvml.Device) (uint32, gonvml.Return) { return d.GetTemperatureThreshold(which) }))
+}
+
+// retiredPages returns the getter of the number of memory pages that were retired for a cause.
+func retiredPages(f Field, cause gonvml.PageRetirementCause) getter {
+	return staticGetter(oneValue("nvmlDeviceGetRetiredPages", f, 1, func(d gonvml.Device) (int, gonvml.Return) {
+		pages, ret := d.GetRetiredPages(cause)
+		return len(pages), ret
+	}))
 }
 
 // milliwatts is the scale from NVML's unit of power to DCGM's.
@@ -71,96 +100,73 @@ func getters() []getter {
 		clock(DCGM_FI_DEV_VIDEO_CLOCK, gonvml.CLOCK_VIDEO),
 		appClock(DCGM_FI_DEV_APP_SM_CLOCK, gonvml.CLOCK_SM),
 		appClock(DCGM_FI_DEV_APP_MEM_CLOCK, gonvml.CLOCK_MEM),
-		oneValue("nvmlDeviceGetCurrentClocksEventReasons", DCGM_FI_DEV_CLOCKS_EVENT_REASONS, 1, nvml.Device.ClocksEventReasons),
+		{symbol: "nvmlDeviceGetCurrentClocksEventReasons", fields: []Field{DCGM_FI_DEV_CLOCKS_EVENT_REASONS}, read: clocksEventReasons},
 		maxClock(DCGM_FI_DEV_MAX_SM_CLOCK, gonvml.CLOCK_SM),
 		maxClock(DCGM_FI_DEV_MAX_MEM_CLOCK, gonvml.CLOCK_MEM),
 		maxClock(DCGM_FI_DEV_MAX_VIDEO_CLOCK, gonvml.CLOCK_VIDEO),
-		oneValue("nvmlDeviceGetTemperature", DCGM_FI_DEV_GPU_TEMP_CELSIUS, 1, nvml.Device.Temperature),
+		oneValue("nvmlDeviceGetTemperature", DCGM_FI_DEV_GPU_TEMP_CELSIUS, 1, func(d gonvml.Device) (uint32, gonvml.Return) {
+			return d.GetTemperature(gonvml.TEMPERATURE_GPU)
+		}),
 		threshold(DCGM_FI_DEV_MEMORY_MAX_OP_TEMP_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_MEM_MAX),
 		threshold(DCGM_FI_DEV_GPU_MAX_OP_TEMP_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_GPU_MAX),
 		threshold(DCGM_FI_DEV_GPU_TEMP_SLOWDOWN_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_SLOWDOWN),
 		threshold(DCGM_FI_DEV_GPU_TEMP_SHUTDOWN_CELSIUS, gonvml.TEMPERATURE_THRESHOLD_SHUTDOWN),
-		oneValue("nvmlDeviceGetPowerUsage", DCGM_FI_DEV_BOARD_POWER_WATTS, milliwatts, nvml.Device.PowerUsage),
-		oneValue("nvmlDeviceGetTotalEnergyConsumption", DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1, nvml.Device.Energy),
-		oneValue("nvmlDeviceGetPowerManagementLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_REQUESTED_WATTS, milliwatts, nvml.Device.PowerLimit),
-		staticGetter(getter{symbol: "nvmlDeviceGetPowerManagementLimitConstraints", fields: []Field{DCGM_FI_DEV_BOARD_POWER_LIMIT_MIN_WATTS, DCGM_FI_DEV_BOARD_POWER_LIMIT_MAX_WATTS}, read: powerLimits}),
-		staticGetter(oneValue("nvmlDeviceGetPowerManagementDefaultLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_DEFAULT_WATTS, milliwatts, nvml.Device.DefaultPowerLimit)),
-		oneValue("nvmlDeviceGetEnforcedPowerLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS, milliwatts, nvml.Device.EnforcedPowerLimit),
-		oneValue("nvmlDeviceGetPerformanceState", DCGM_FI_DEV_GPU_PSTATE, 1, nvml.Device.PerformanceState),
-		oneValue("nvmlDeviceGetFanSpeed", DCGM_FI_DEV_FAN_SPEED, 1, nvml.Device.FanSpeed),
-		oneValue("nvmlDeviceGetPcieReplayCounter", DCGM_FI_DEV_PCIE_REPLAY_TOTAL, 1, nvml.Device.PCIeReplays),
-		{symbol: "nvmlDeviceGetUtilizationRates", fields: []Field{DCGM_FI_DEV_GPU_UTIL, DCGM_FI_DEV_MEM_COPY_UTIL}, read: utilization},
-		oneValue("nvmlDeviceGetEncoderUtilization", DCGM_FI_DEV_ENC_UTIL, 1, nvml.Device.EncoderUtilization),
-		oneValue("nvmlDeviceGetDecoderUtilization", DCGM_FI_DEV_DEC_UTIL, 1, nvml.Device.DecoderUtilization),
-		{symbol: "nvmlDeviceGetCurrPcieLinkGeneration", fields: []Field{DCGM_FI_DEV_PCIE_LINK_GEN, DCGM_FI_DEV_PCIE_LINK_WIDTH}, read: pcieLink},
-		staticGetter(getter{symbol: "nvmlDeviceGetMaxPcieLinkGeneration", fields: []Field{DCGM_FI_DEV_PCIE_MAX_LINK_GEN, DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH}, read: maxPCIeLink}),
-		{symbol: "nvmlDeviceGetBAR1MemoryInfo", fields: []Field{DCGM_FI_DEV_BAR1_TOTAL, DCGM_FI_DEV_BAR1_USED, DCGM_FI_DEV_BAR1_FREE}, read: bar1},
-		staticGetter(oneValue("nvmlDeviceGetRetiredPages", DCGM_FI_DEV_PAGE_RETIRED_SBE_TOTAL, 1, func(d nvml.Device) (int, error) {
-			return d.RetiredPages(gonvml.PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS)
-		})),
-		staticGetter(oneValue("nvmlDeviceGetRetiredPages", DCGM_FI_DEV_PAGE_RETIRED_DBE_TOTAL, 1, func(d nvml.Device) (int, error) {
-			return d.RetiredPages(gonvml.PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR)
-		})),
-		{symbol: "nvmlDeviceGetGridLicensableFeatures_v4", fields: []Field{DCGM_FI_DEV_VGPU_LICENSE_STATUS}, static: true, read: licence},
-		{symbol: "nvmlDeviceGetMigMode", fields: []Field{DCGM_FI_DEV_MIG_MODE}, read: migMode},
+		oneValue("nvmlDeviceGetPowerUsage", DCGM_FI_DEV_BOARD_POWER_WATTS, milliwatts, gonvml.Device.GetPowerUsage),
+		oneValue("nvmlDeviceGetTotalEnergyConsumption", DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 1, gonvml.Device.GetTotalEnergyConsumption),
+		oneValue("nvmlDeviceGetPowerManagementLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_REQUESTED_WATTS, milliwatts, gonvml.Device.GetPowerManagementLimit),
+		staticGetter(values("nvmlDeviceGetPowerManagementLimitConstraints", both(gonvml.Device.GetPowerManagementLimitConstraints), powerLimits, DCGM_FI_DEV_BOARD_POWER_LIMIT_MIN_WATTS, DCGM_FI_DEV_BOARD_POWER_LIMIT_MAX_WATTS)),
+		staticGetter(oneValue("nvmlDeviceGetPowerManagementDefaultLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_DEFAULT_WATTS, milliwatts, gonvml.Device.GetPowerManagementDefaultLimit)),
+		oneValue("nvmlDeviceGetEnforcedPowerLimit", DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS, milliwatts, gonvml.Device.GetEnforcedPowerLimit),
+		oneValue("nvmlDeviceGetPerformanceState", DCGM_FI_DEV_GPU_PSTATE, 1, gonvml.Device.GetPerformanceState),
+		oneValue("nvmlDeviceGetFanSpeed", DCGM_FI_DEV_FAN_SPEED, 1, gonvml.Device.GetFanSpeed),
+		oneValue("nvmlDeviceGetPcieReplayCounter", DCGM_FI_DEV_PCIE_REPLAY_TOTAL, 1, gonvml.Device.GetPcieReplayCounter),
+		values("nvmlDeviceGetUtilizationRates", gonvml.Device.GetUtilizationRates, utilization, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_DEV_MEM_COPY_UTIL),
+		oneValue("nvmlDeviceGetEncoderUtilization", DCGM_FI_DEV_ENC_UTIL, 1, first(gonvml.Device.GetEncoderUtilization)),
+		oneValue("nvmlDeviceGetDecoderUtilization", DCGM_FI_DEV_DEC_UTIL, 1, first(gonvml.Device.GetDecoderUtilization)),
+		oneValue("nvmlDeviceGetCurrPcieLinkGeneration", DCGM_FI_DEV_PCIE_LINK_GEN, 1, gonvml.Device.GetCurrPcieLinkGeneration),
+		oneValue("nvmlDeviceGetCurrPcieLinkWidth", DCGM_FI_DEV_PCIE_LINK_WIDTH, 1, gonvml.Device.GetCurrPcieLinkWidth),
+		staticGetter(oneValue("nvmlDeviceGetMaxPcieLinkGeneration", DCGM_FI_DEV_PCIE_MAX_LINK_GEN, 1, gonvml.Device.GetMaxPcieLinkGeneration)),
+		staticGetter(oneValue("nvmlDeviceGetMaxPcieLinkWidth", DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH, 1, gonvml.Device.GetMaxPcieLinkWidth)),
+		values("nvmlDeviceGetBAR1MemoryInfo", gonvml.Device.GetBAR1MemoryInfo, bar1, DCGM_FI_DEV_BAR1_TOTAL, DCGM_FI_DEV_BAR1_USED, DCGM_FI_DEV_BAR1_FREE),
+		retiredPages(DCGM_FI_DEV_PAGE_RETIRED_SBE_TOTAL, gonvml.PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS),
+		retiredPages(DCGM_FI_DEV_PAGE_RETIRED_DBE_TOTAL, gonvml.PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR),
+		staticGetter(values("nvmlDeviceGetGridLicensableFeatures_v4", gonvml.Device.GetGridLicensableFeatures, licence, DCGM_FI_DEV_VGPU_LICENSE_STATUS)),
+		oneValue("nvmlDeviceGetMigMode", DCGM_FI_DEV_MIG_MODE, 1, func(d gonvml.Device) (int, gonvml.Return) {
+			current, _, ret := d.GetMigMode()
+			return current, ret
+		}),
 		pcieRate(DCGM_FI_DEV_PCIE_TX_THROUGHPUT, gonvml.PCIE_UTIL_TX_BYTES),
 		pcieRate(DCGM_FI_DEV_PCIE_RX_THROUGHPUT, gonvml.PCIE_UTIL_RX_BYTES),
 	}, append(identity(), linkErrors()...)...)
 }
 
-func utilization(d nvml.Device, put func(Field, float64)) error {
-	u, err := d.Utilization()
+func utilization(u gonvml.Utilization, put func(Field, float64)) {
+	put(DCGM_FI_DEV_GPU_UTIL, float64(u.Gpu))
+	put(DCGM_FI_DEV_MEM_COPY_UTIL, float64(u.Memory))
+}
+
+func clocksEventReasons(d nvml.Device, put func(Field, float64)) error {
+	reasons, err := d.ClocksEventReasons()
 	if err == nil {
-		put(DCGM_FI_DEV_GPU_UTIL, float64(u.Gpu))
-		put(DCGM_FI_DEV_MEM_COPY_UTIL, float64(u.Memory))
+		put(DCGM_FI_DEV_CLOCKS_EVENT_REASONS, float64(reasons))
 	}
 	return err
 }
 
-func powerLimits(d nvml.Device, put func(Field, float64)) error {
-	low, high, err := d.PowerLimits()
-	if err == nil {
-		put(DCGM_FI_DEV_BOARD_POWER_LIMIT_MIN_WATTS, float64(low)*milliwatts)
-		put(DCGM_FI_DEV_BOARD_POWER_LIMIT_MAX_WATTS, float64(high)*milliwatts)
-	}
-	return err
+func powerLimits(limits [2]uint32, put func(Field, float64)) {
+	put(DCGM_FI_DEV_BOARD_POWER_LIMIT_MIN_WATTS, float64(limits[0])*milliwatts)
+	put(DCGM_FI_DEV_BOARD_POWER_LIMIT_MAX_WATTS, float64(limits[1])*milliwatts)
 }
 
-func pcieLink(d nvml.Device, put func(Field, float64)) error {
-	generation, width, err := d.PCIeLink()
-	if err == nil {
-		put(DCGM_FI_DEV_PCIE_LINK_GEN, float64(generation))
-		put(DCGM_FI_DEV_PCIE_LINK_WIDTH, float64(width))
-	}
-	return err
-}
-
-func maxPCIeLink(d nvml.Device, put func(Field, float64)) error {
-	generation, width, err := d.MaxPCIeLink()
-	if err == nil {
-		put(DCGM_FI_DEV_PCIE_MAX_LINK_GEN, float64(generation))
-		put(DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH, float64(width))
-	}
-	return err
-}
-
-func bar1(d nvml.Device, put func(Field, float64)) error {
-	m, err := d.BAR1Memory()
-	if err == nil {
-		put(DCGM_FI_DEV_BAR1_TOTAL, float64(m.Bar1Total/mebibyte))
-		put(DCGM_FI_DEV_BAR1_USED, float64(m.Bar1Used/mebibyte))
-		put(DCGM_FI_DEV_BAR1_FREE, float64(m.Bar1Free/mebibyte))
-	}
-	return err
+func bar1(m gonvml.BAR1Memory, put func(Field, float64)) {
+	put(DCGM_FI_DEV_BAR1_TOTAL, float64(m.Bar1Total/mebibyte))
+	put(DCGM_FI_DEV_BAR1_USED, float64(m.Bar1Used/mebibyte))
+	put(DCGM_FI_DEV_BAR1_FREE, float64(m.Bar1Free/mebibyte))
 }
 
 // licence puts 1 for a GPU with a licensed vGPU feature. As in DCGM, it puts 0 for a GPU without
 // such features.
-func licence(d nvml.Device, put func(Field, float64)) error {
-	features, err := d.Licensable()
-	if err != nil {
-		return err
-	}
+func licence(features gonvml.GridLicensableFeatures, put func(Field, float64)) {
 	licensed := 0.0
 	for _, f := range features.GridLicensableFeatures[:min(int(features.LicensableFeaturesCount), len(features.GridLicensableFeatures))] {
 		if f.FeatureState > 0 {
@@ -168,13 +174,4 @@ func licence(d nvml.Device, put func(Field, float64)) error {
 		}
 	}
 	put(DCGM_FI_DEV_VGPU_LICENSE_STATUS, licensed)
-	return nil
-}
-
-func migMode(d nvml.Device, put func(Field, float64)) error {
-	current, _, err := d.MIGMode()
-	if err == nil {
-		put(DCGM_FI_DEV_MIG_MODE, float64(current))
-	}
-	return err
 }

@@ -9,12 +9,12 @@ import (
 // identity returns the calls for values that identify the GPU and say how it is set up.
 func identity() []getter {
 	return []getter{
-		staticGetter(oneValue("nvmlDeviceGetIndex", DCGM_FI_DEV_NVML_INDEX, 1, nvml.Device.Index)),
-		staticGetter(oneValue("nvmlDeviceGetMinorNumber", DCGM_FI_DEV_GPU_MINOR_NUMBER, 1, nvml.Device.MinorNumber)),
-		staticGetter(getter{symbol: "nvmlDeviceGetCudaComputeCapability", fields: []Field{DCGM_FI_CUDA_GPU_COMPUTE_CAPABILITY}, read: computeCapability}),
-		oneValue("nvmlDeviceGetComputeMode", DCGM_FI_DEV_GPU_COMPUTE_MODE, 1, nvml.Device.ComputeMode),
-		oneValue("nvmlDeviceGetPersistenceMode", DCGM_FI_DEV_GPU_PERSISTENCE_MODE, 1, nvml.Device.PersistenceMode),
-		{symbol: "nvmlDeviceGetEccMode", fields: []Field{DCGM_FI_DEV_ECC_MODE, DCGM_FI_DEV_ECC_PENDING}, read: eccMode},
+		staticGetter(oneValue("nvmlDeviceGetIndex", DCGM_FI_DEV_NVML_INDEX, 1, gonvml.Device.GetIndex)),
+		staticGetter(oneValue("nvmlDeviceGetMinorNumber", DCGM_FI_DEV_GPU_MINOR_NUMBER, 1, gonvml.Device.GetMinorNumber)),
+		staticGetter(values("nvmlDeviceGetCudaComputeCapability", both(gonvml.Device.GetCudaComputeCapability), computeCapability, DCGM_FI_CUDA_GPU_COMPUTE_CAPABILITY)),
+		oneValue("nvmlDeviceGetComputeMode", DCGM_FI_DEV_GPU_COMPUTE_MODE, 1, gonvml.Device.GetComputeMode),
+		oneValue("nvmlDeviceGetPersistenceMode", DCGM_FI_DEV_GPU_PERSISTENCE_MODE, 1, gonvml.Device.GetPersistenceMode),
+		values("nvmlDeviceGetEccMode", both(gonvml.Device.GetEccMode), eccMode, DCGM_FI_DEV_ECC_MODE, DCGM_FI_DEV_ECC_PENDING),
 		staticGetter(getter{symbol: "nvmlSystemGetCudaDriverVersion_v2", fields: []Field{DCGM_FI_CUDA_DRIVER_VERSION}, readNode: cudaVersion}),
 		{symbol: "nvmlDeviceGetCount_v2", fields: []Field{DCGM_FI_SYSTEM_GPU_QUANTITY}, readNode: quantity},
 	}
@@ -22,21 +22,13 @@ func identity() []getter {
 
 // computeCapability puts the major version in the upper 16 of 32 bits, and the minor version in the
 // lower ones (dcgm_fields.h).
-func computeCapability(d nvml.Device, put func(Field, float64)) error {
-	major, minor, err := d.ComputeCapability()
-	if err == nil {
-		put(DCGM_FI_CUDA_GPU_COMPUTE_CAPABILITY, float64(major<<16|minor))
-	}
-	return err
+func computeCapability(version [2]int, put func(Field, float64)) {
+	put(DCGM_FI_CUDA_GPU_COMPUTE_CAPABILITY, float64(version[0]<<16|version[1]))
 }
 
-func eccMode(d nvml.Device, put func(Field, float64)) error {
-	current, pending, err := d.ECCMode()
-	if err == nil {
-		put(DCGM_FI_DEV_ECC_MODE, float64(current))
-		put(DCGM_FI_DEV_ECC_PENDING, float64(pending))
-	}
-	return err
+func eccMode(modes [2]gonvml.EnableState, put func(Field, float64)) {
+	put(DCGM_FI_DEV_ECC_MODE, float64(modes[0]))
+	put(DCGM_FI_DEV_ECC_PENDING, float64(modes[1]))
 }
 
 // cudaVersion puts 1000 times the major version plus 100 times the minor one (dcgm_fields.h). NVML has
@@ -59,5 +51,5 @@ func quantity(l nvml.Library, put func(Field, float64)) error {
 
 // pcieRate returns the getter of the rate of one direction of PCIe, in KB/s. The call blocks for 20 ms.
 func pcieRate(f Field, which gonvml.PcieUtilCounter) getter {
-	return oneValue("nvmlDeviceGetPcieThroughput", f, 1, func(d nvml.Device) (uint32, error) { return d.PCIeThroughput(which) })
+	return oneValue("nvmlDeviceGetPcieThroughput", f, 1, func(d gonvml.Device) (uint32, gonvml.Return) { return d.GetPcieThroughput(which) })
 }

@@ -2,8 +2,6 @@ package telemetry
 
 import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
-
-	"outrigger.dev/pkg/gpu/nvml"
 )
 
 // linkErrorKind is a kind of error that is counted for each NVLink. DCGM's fields of the links 0 to
@@ -116,12 +114,11 @@ func linkErrors() []getter {
 // linkError returns the getter of the errors of one link. A GPU without the link does not support
 // it.
 func linkError(f Field, link int, counter gonvml.NvLinkErrorCounter) getter {
-	const symbol = "nvmlDeviceGetNvLinkErrorCounter"
-	return oneValue(symbol, f, 1, func(d nvml.Device) (uint64, error) {
-		count, err := d.NVLinkErrors(link, counter)
-		if nvml.Code(err) == gonvml.ERROR_INVALID_ARGUMENT {
-			err = &nvml.Error{Symbol: symbol, Return: gonvml.ERROR_NOT_SUPPORTED}
+	return oneValue("nvmlDeviceGetNvLinkErrorCounter", f, 1, func(d gonvml.Device) (uint64, gonvml.Return) {
+		count, ret := d.GetNvLinkErrorCounter(link, counter)
+		if ret == gonvml.ERROR_INVALID_ARGUMENT {
+			ret = gonvml.ERROR_NOT_SUPPORTED
 		}
-		return count, err
+		return count, ret
 	})
 }

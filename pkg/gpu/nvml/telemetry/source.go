@@ -75,20 +75,25 @@ type textSource struct {
 
 func texts() []textSource {
 	return []textSource{
-		{DCGM_FI_DEV_GPU_NAME, "nvmlDeviceGetName", nvml.Device.Name},
-		{DCGM_FI_DEV_BOARD_SERIAL, "nvmlDeviceGetSerial", nvml.Device.Serial},
-		{DCGM_FI_DEV_GPU_UUID, "nvmlDeviceGetUUID", nvml.Device.UUID},
+		text("nvmlDeviceGetName", DCGM_FI_DEV_GPU_NAME, gonvml.Device.GetName),
+		text("nvmlDeviceGetSerial", DCGM_FI_DEV_BOARD_SERIAL, gonvml.Device.GetSerial),
+		text("nvmlDeviceGetUUID", DCGM_FI_DEV_GPU_UUID, gonvml.Device.GetUUID),
 		{DCGM_FI_DEV_PCI_BUS_ID, "nvmlDeviceGetPciInfo_v3", nvml.Device.PCIBusID},
-		{DCGM_FI_DEV_INFOROM_OEM_VERSION, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_OEM)},
-		{DCGM_FI_DEV_INFOROM_ECC_VERSION, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_ECC)},
-		{DCGM_FI_DEV_INFOROM_POWER_VERSION, "nvmlDeviceGetInforomVersion", inforom(gonvml.INFOROM_POWER)},
-		{DCGM_FI_DEV_INFOROM_IMAGE_VERSION, "nvmlDeviceGetInforomImageVersion", nvml.Device.InforomImageVersion},
-		{DCGM_FI_DEV_VBIOS_VERSION, "nvmlDeviceGetVbiosVersion", nvml.Device.VBIOSVersion},
+		inforom(DCGM_FI_DEV_INFOROM_OEM_VERSION, gonvml.INFOROM_OEM),
+		inforom(DCGM_FI_DEV_INFOROM_ECC_VERSION, gonvml.INFOROM_ECC),
+		inforom(DCGM_FI_DEV_INFOROM_POWER_VERSION, gonvml.INFOROM_POWER),
+		text("nvmlDeviceGetInforomImageVersion", DCGM_FI_DEV_INFOROM_IMAGE_VERSION, gonvml.Device.GetInforomImageVersion),
+		text("nvmlDeviceGetVbiosVersion", DCGM_FI_DEV_VBIOS_VERSION, gonvml.Device.GetVbiosVersion),
 	}
 }
 
-func inforom(object gonvml.InforomObject) func(nvml.Device) (string, error) {
-	return func(d nvml.Device) (string, error) { return d.InforomVersion(object) }
+// text returns the source of a text. call is the function of NVML.
+func text(symbol string, f Field, call func(gonvml.Device) (string, gonvml.Return)) textSource {
+	return textSource{f, symbol, func(d nvml.Device) (string, error) { return nvml.Get(d, symbol, call) }}
+}
+
+func inforom(f Field, object gonvml.InforomObject) textSource {
+	return text("nvmlDeviceGetInforomVersion", f, func(d gonvml.Device) (string, gonvml.Return) { return d.GetInforomVersion(object) })
 }
 
 // Source is the source of a field's value: the function of NVML, and the number of the value or
