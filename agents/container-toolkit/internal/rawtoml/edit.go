@@ -29,14 +29,52 @@ func Set(text []byte, path []string, value string) ([]byte, error) {
 	if e := d.find(path); e != nil {
 		return d.replace(e, value)
 	}
+	if out, err := d.add(path, value+addedMark); out != nil || err != nil {
+		return out, err
+	}
+	table, key := path[:len(path)-1], path[len(path)-1:]
+	return appendBlock(text, "["+Key(table)+"]\n"+Key(key)+" = "+value+"\n"), nil
+}
+
+// Insert adds a missing key as Set does, but without marks. The result ends in a line break.
+func Insert(text []byte, path []string, value string) ([]byte, error) {
+	if len(text) > 0 && lineBreak(text) == "" {
+		text = slices.Concat(text, []byte("\n"))
+	}
+	d, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if out, err := d.add(path, value); out != nil || err != nil {
+		return out, err
+	}
+	table, key := path[:len(path)-1], path[len(path)-1:]
+	return insertLine(text, len(text), "\n["+Key(table)+"]\n"+Key(key)+" = "+value), nil
+}
+
+// add adds a missing key next to its siblings. It returns nil if the table does not exist.
+func (d *Doc) add(path []string, value string) ([]byte, error) {
 	if err := d.blocker(path); err != nil {
 		return nil, err
 	}
-	table := path[:len(path)-1]
-	if at, indent, key := d.place(table, path); at >= 0 {
-		return insertLine(text, at, indent+key+" = "+value+addedMark), nil
+	at, indent, key := d.place(path[:len(path)-1], path)
+	if at < 0 {
+		return nil, nil //nolint:nilnil // as documented
 	}
-	return appendBlock(text, "["+Key(table)+"]\n"+Key(path[len(path)-1:])+" = "+value+"\n"), nil
+	return insertLine(d.text, at, indent+key+" = "+value), nil
+}
+
+// Remove removes the lines of a key. It does nothing if the key is missing.
+func Remove(text []byte, path []string) ([]byte, error) {
+	d, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	e := d.find(path)
+	if e == nil {
+		return text, nil
+	}
+	return cutLines(text, e.start, e.end), nil
 }
 
 // place returns the offset for a line with a new key, its indentation, and the key as it is

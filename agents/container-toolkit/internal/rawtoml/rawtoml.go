@@ -1,6 +1,6 @@
 // Package rawtoml edits TOML documents as text. All other bytes, comments and the order stay
-// the same. Each change leaves a mark in the text. Strip finds the marks and reverts the
-// changes without the original document.
+// the same. Set and AddTables leave a mark in the text for each change. Strip finds the marks and
+// reverts the changes without the original document.
 package rawtoml
 
 import (
@@ -171,7 +171,7 @@ func Key(path []string) string {
 func String(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
-	for _, r := range s {
+	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
 		switch {
 		case r == '"' || r == '\\':
 			b.WriteByte('\\')

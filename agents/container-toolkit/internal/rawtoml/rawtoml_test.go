@@ -2,6 +2,7 @@ package rawtoml_test
 
 import (
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -52,6 +53,24 @@ func TestSet(t *testing.T) {
 			back, err := rawtoml.Strip(got)
 			assert.NilError(t, err)
 			assert.Equal(t, string(back), tc.text)
+		})
+	}
+}
+
+func TestInsertAndRemove(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"a table":                    {"[a.b]\n  y = [\n 1,\n]\n[c]\n", "[a.b]\n  y = [\n 1,\n]\n  x = 1\n[c]\n"},
+		"a table of dotted keys":     {"[a]\nb.y = 1\n", "[a]\nb.y = 1\nb.x = 1\n"},
+		"a table that is missing":    {"y = 1\n", "y = 1\n\n[a.b]\nx = 1\n"},
+		"a file without a last line": {"[a.b]\ny = 1", "[a.b]\ny = 1\nx = 1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := rawtoml.Insert([]byte(tc.text), []string{"a", "b", "x"}, "1")
+			assert.NilError(t, err)
+			assert.Equal(t, string(got), tc.want)
+			back, err := rawtoml.Remove(got, []string{"a", "b", "x"})
+			assert.NilError(t, err)
+			assert.Equal(t, string(back), regexp.MustCompile(`(?m)^ *(b\.)?x = 1\n`).ReplaceAllString(tc.want, ""))
 		})
 	}
 }

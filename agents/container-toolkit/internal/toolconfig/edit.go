@@ -1,14 +1,14 @@
 package toolconfig
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-	"github.com/pelletier/go-toml/v2/unstable"
+
+	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
 )
 
 //go:embed default.toml
@@ -73,6 +73,7 @@ func edit(data []byte, c Change) ([]byte, error) {
 	if !known {
 		return nil, fmt.Errorf("no such key")
 	}
+	path := strings.Split(c.Key, ".")
 	var old *entry
 	if err := walk(data, func(e entry) error {
 		if e.key == c.Key {
@@ -88,7 +89,7 @@ func edit(data []byte, c Change) ([]byte, error) {
 	case c.Remove && old.inline:
 		return nil, fmt.Errorf("line %d sets it in an inline table: remove it by hand", old.lineNumber())
 	case c.Remove:
-		return removeLines(data, old.start, old.to), nil
+		return rawtoml.Remove(data, path)
 	}
 	value, err := f.encode(c.Value)
 	if err != nil {
@@ -97,69 +98,5 @@ func edit(data []byte, c Change) ([]byte, error) {
 	if old != nil {
 		return slices.Replace(slices.Clone(data), old.from, old.to, []byte(value)...), nil
 	}
-	return insert(data, c.Key, value)
-}
-
-// removeLines removes the lines between the offsets start and end, including their own lines.
-func removeLines(data []byte, start, end int) []byte {
-	start = bytes.LastIndexByte(data[:start], '\n') + 1
-	return slices.Delete(slices.Clone(data), start, lineEnd(data, end))
-}
-
-// lineEnd returns the offset after the line that contains an offset.
-func lineEnd(data []byte, offset int) int {
-	if end := bytes.IndexByte(data[offset:], '\n'); end >= 0 {
-		return offset + end + 1
-	}
-	return len(data)
-}
-
-// insert adds a missing key: after the last key of its table, or with its table at the end of
-// the document.
-func insert(data []byte, key, value string) ([]byte, error) {
-	dot := strings.LastIndexByte(key, '.')
-	table, name := "", key
-	if dot >= 0 {
-		table, name = key[:dot], key[dot+1:]
-	}
-	at, err := place(data, table)
-	if err != nil {
-		return nil, err
-	}
-	line := name + " = " + value + "\n"
-	if at < 0 {
-		at, line = len(data), "\n["+table+"]\n"+line
-	}
-	if at > 0 && data[at-1] != '\n' {
-		line = "\n" + line
-	}
-	return slices.Insert(slices.Clone(data), at, []byte(line)...), nil
-}
-
-// place returns the offset of the end of a table, or -1 if the table does not exist.
-func place(data []byte, table string) (int, error) {
-	at, current := -1, ""
-	if table == "" {
-		at = 0
-	}
-	p := unstable.Parser{}
-	p.Reset(data)
-	for p.NextExpression() {
-		node := p.Expression()
-		end := int(node.Raw.Offset + node.Raw.Length)
-		switch node.Kind {
-		case unstable.Table, unstable.ArrayTable:
-			current = keyOf(node, "")
-			for it := node.Key(); it.Next(); {
-				end = int(it.Node().Raw.Offset)
-			}
-		case unstable.KeyValue:
-		default:
-			continue
-		}
-		if current == table {
-			at = lineEnd(data, end)
-		}
-	}
-	return at, syntaxError(&p)
+	return rawtoml.Insert(data, path, value)
 }

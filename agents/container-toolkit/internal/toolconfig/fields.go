@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"outrigger.dev/agents/container-toolkit/internal/rawtoml"
 )
 
 // field points to the value of a key. Exactly one of its pointers is set.
@@ -125,29 +127,10 @@ func (f field) encode(value string) (string, error) {
 	case f.list != nil:
 		var quoted []string
 		for _, word := range strings.FieldsFunc(value, func(r rune) bool { return r == ':' || r == ',' }) {
-			quoted = append(quoted, quote(word))
+			quoted = append(quoted, rawtoml.String(word))
 		}
 		return "[" + strings.Join(quoted, ", ") + "]", nil
 	default:
-		return quote(value), nil
+		return rawtoml.String(value), nil
 	}
-}
-
-// quote returns s as a basic string of TOML.
-func quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range strings.ToValidUTF8(s, "�") {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < 0x20 || r == 0x7f:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }
