@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/agent/gpuconfig"
@@ -59,7 +60,9 @@ func TestRulesOfTheDevicePlugin(t *testing.T) {
 	n.Run("set", "0.remap-pending=1")
 	p := start(t, n, "--collectors="+file)
 	p.worst(`gpu="0"`, "20")
+	n.Run("xid", "0", "61") // the plugin's quiet window ends it
 	c := config.Default()
+	c.HealthChecks.Quiet = time.Millisecond
 	c.Health = config.Health{health.RowRemapPending: health.Warning}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -71,6 +74,22 @@ func TestRulesOfTheDevicePlugin(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// SIGHUP forgets XIDs, as in the other agents.
+func TestSIGHUPForgetsXIDs(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := simtest.New(t, "--gpus=1", healthtest.Model)
+	p := start(t, n, "--collectors="+file)
+	p.worst(`gpu="0"`, "0")
+	n.Run("xid", "0", "61")
+	p.worst(`gpu="0"`, "20")
+	p.Signal(syscall.SIGHUP)
+	p.worst(`gpu="0"`, "0")
 }
 
 // worst waits until the worst health of a GPU has this level.

@@ -46,7 +46,7 @@ type Config struct {
 	// Discovery is the way to discover GPUs.
 	Discovery Discovery
 	Driver    Driver
-	// HealthChecks are the lists of XIDs, for health.ParseRules.
+	// HealthChecks are the settings of health.Rules.
 	HealthChecks HealthChecks
 	// Health has the severities of other faults. Only a config file sets it.
 	Health Health
@@ -96,9 +96,12 @@ type Driver struct {
 	DevRoot string
 }
 
-// HealthChecks are lists of XIDs, or "all".
+// HealthChecks decide about XIDs.
 type HealthChecks struct {
+	// Disable and Enable are lists of XIDs, or "all".
 	Disable, Enable string
+	// Quiet is health.Rules.Quiet.
+	Quiet time.Duration
 }
 
 // IMEX holds the IMEX channels that containers with a GPU get.

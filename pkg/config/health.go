@@ -12,6 +12,7 @@ type Health map[health.Class]health.Severity
 // Rules returns the health rules of the config, and the words of HealthChecks without effect.
 func (c Config) Rules() (rules health.Rules, unknown []string) {
 	rules, unknown = health.ParseRules(c.HealthChecks.Disable, c.HealthChecks.Enable)
+	rules.Quiet = c.HealthChecks.Quiet
 	return rules.With(c.Health), unknown
 }
 

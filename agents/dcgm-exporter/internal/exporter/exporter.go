@@ -81,6 +81,7 @@ type Exporter struct {
 	observer *observe.Observer[nothing, nothing]
 	options  pace.Latest[exposition.Options]
 	rules    pace.Latest[health.Rules]
+	forget   pace.Latest[struct{}]
 	readings chan reading
 	xids     chan kernellog.XID
 	// found is closed after the GPUs have been read for the first time.
@@ -114,6 +115,7 @@ func New(cfg Config) *Exporter {
 		}),
 		options:  pace.NewLatest[exposition.Options](),
 		rules:    pace.NewLatest[health.Rules](),
+		forget:   pace.NewLatest[struct{}](),
 		readings: make(chan reading),
 		xids:     make(chan kernellog.XID),
 		found:    make(chan struct{}),
@@ -140,8 +142,11 @@ func (e *Exporter) Configure(o exposition.Options) { e.options.Put(o) }
 // SetRules sets the rules for the health of GPUs. It does not block.
 func (e *Exporter) SetRules(r health.Rules) { e.rules.Put(r) }
 
-// Reload reads the node again. It does not block.
-func (e *Exporter) Reload() { e.observer.Reload() }
+// Reload reads the node again, and forgets the events that made GPUs unhealthy. It does not block.
+func (e *Exporter) Reload() {
+	e.forget.Put(struct{}{})
+	e.observer.Reload()
+}
 
 // Run keeps the metrics up to date until ctx ends.
 func (e *Exporter) Run(ctx context.Context) error {
@@ -206,6 +211,8 @@ func (e *Exporter) loop(ctx context.Context) error {
 			e.configure(ctx, o)
 		case r := <-e.rules:
 			e.health.SetRules(r)
+		case <-e.forget:
+			e.health.Reset()
 		case x := <-e.xids:
 			e.handleKernelLogXID(x)
 		case r := <-e.readings:

@@ -118,7 +118,7 @@ func (s *settings) newAgent(c *cli.Context, log *slog.Logger) (*agent.Agent, err
 			agent.Part{
 				Name: "config", Reload: s.live.Reload,
 				Run: func(ctx context.Context) error {
-					return s.live.Run(ctx, published.Follow(s.follower(base.Inventory, log)))
+					return s.run(ctx, published.Follow(s.follower(base.Inventory, log)))
 				},
 			},
 			agent.Part{Name: "events", Run: api.Run, Ready: api.Failing},

@@ -66,7 +66,7 @@ func (s *settings) newMPS(c *cli.Context, log *slog.Logger) (*agent.Agent, error
 			agent.Part{Name: "daemons", Run: m.run, Ready: m.ready},
 			agent.Part{
 				Name: "config", Ready: api.Failing, Reload: s.live.Reload,
-				Run: func(ctx context.Context) error { return s.live.Run(ctx, s.follower(base.Inventory, log)) },
+				Run: func(ctx context.Context) error { return s.run(ctx, s.follower(base.Inventory, log)) },
 			},
 		),
 		Effective: s.effective(),

@@ -60,6 +60,7 @@ func (s *settings) load(ctx context.Context, api *cluster.API, log *slog.Logger)
 	if s.live, err = s.gpus.Load(ctx, api, log); err != nil {
 		return err
 	}
+	s.live.Config.HealthChecks.Quiet = s.quiet
 	if err := hostfs.CheckSocketPath(s.live.Config.KubeletSocket); err != nil {
 		return cmdline.Usagef("flag --kubelet-socket: %v", err)
 	}
@@ -73,7 +74,6 @@ func (s *settings) rules(c config.Config, log *slog.Logger) health.Rules {
 	if len(unknown) > 0 {
 		log.Warn("unknown words in the lists of XIDs, ignoring them", "items", unknown)
 	}
-	rules.Quiet = s.quiet
 	return rules
 }
 
@@ -85,6 +85,16 @@ func (s *settings) follower(inv *inventory.Inventory, log *slog.Logger) configfi
 		Configure: func(c config.Config) { inv.Configure(c, s.rules(c, log)) },
 		Reject:    inv.Reject,
 	}
+}
+
+// run passes each new config to a Follower, until ctx ends.
+func (s *settings) run(ctx context.Context, to configfile.Follower[config.Config]) error {
+	configure := to.Configure
+	to.Configure = func(c config.Config) {
+		c.HealthChecks.Quiet = s.quiet
+		configure(c)
+	}
+	return s.live.Run(ctx, to)
 }
 
 // effective returns the settings in effect.
