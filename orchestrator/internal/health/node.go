@@ -20,8 +20,6 @@ type Nodes struct {
 	Offered, Capacity int64
 	// Failed is the number of nodes with a cause that has lasted.
 	Failed int
-	// Known says that a GPU node has the condition GPUReady.
-	Known bool
 }
 
 // String returns the numbers as text: "1 of 2 GPU nodes ready, 14 of 16 GPUs, 1 opted out".
@@ -56,7 +54,6 @@ func (v *View) node(n *model.Node) {
 	}
 	offered, capacity := n.GPUs()
 	v.Nodes.GPU++
-	v.Nodes.Known = v.Nodes.Known || n.GPUReady != ""
 	v.Nodes.Capacity += capacity
 	established := len(n.Capacity) > 0 && !n.Changing()
 	lasted := (t.Code != "" || unusable) && v.lasted(t, established)

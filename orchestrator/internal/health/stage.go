@@ -145,32 +145,30 @@ func (v *View) unused(s Stage) string {
 // why returns why a stage does not work on all nodes: the worst cause of its pods or of nodes, the
 // missing pods, or the start of the pods.
 func (v *View) why(s Stage) string {
-	if worst := v.worst(s.Name); worst != "" {
+	if worst := v.worst(s.Name); worst != "" || s.Failed+s.Waiting == 0 {
+		return worst
+	}
+	if worst := v.worst(""); worst != "" {
 		return worst
 	}
 	switch {
 	case s.missing > 0:
 		return fmt.Sprintf("%d have no pod yet: if this lasts, kubectl describe daemonset -n %s %s says what forbids them (PodSecurity, a quota, admission)",
 			s.missing, s.first.Namespace, s.first.Name)
-	case s.Waiting > 0:
-		return "the pods are starting"
 	}
-	return ""
+	return "the pods are starting"
 }
 
-// worst returns the worst problem of a stage in one sentence. If the stage has none, it returns the
-// worst problem of nodes, or "".
+// worst returns the worst problem of a stage, or of nodes without a stage, in one sentence, or "".
 func (v *View) worst(stage string) string {
-	for _, name := range []string{stage, ""} {
-		worst, found := key{"", cause.Code("")}, false
-		for k := range v.problems {
-			if k.stage == name && k.code != cause.GPUsFaulty && (!found || v.compare(k, worst) < 0) {
-				worst, found = k, true
-			}
-		}
-		if found {
-			return Sentence(v.report(worst))
+	worst, found := key{}, false
+	for k := range v.problems {
+		if k.stage == stage && k.code != cause.GPUsFaulty && (!found || v.compare(k, worst) < 0) {
+			worst, found = k, true
 		}
 	}
-	return ""
+	if !found {
+		return ""
+	}
+	return Sentence(v.report(worst))
 }

@@ -31,12 +31,12 @@ func (w *walk) events() {
 		}
 	}
 	wasDegraded := meta.IsStatusConditionTrue(old.Conditions, model.ConditionDegraded)
-	if at := slices.IndexFunc(now.Problems, inNodes); at >= 0 && w.health.Nodes.Failed > 0 && !(wasDegraded && knowsNodes(old)) {
+	if at := slices.IndexFunc(now.Problems, inNodes); at >= 0 && w.health.Nodes.Failed > 0 && !w.state.Policy.Deleting && !(wasDegraded && knowsNodes(old)) {
 		incidents++
 		w.addEvent(true, "Degraded", w.health.Nodes.String()+"; "+health.Sentence(now.Problems[at]))
 	}
 	degraded := meta.FindStatusCondition(now.Conditions, model.ConditionDegraded)
-	recovered := wasDegraded && degraded.Status == metav1.ConditionFalse
+	recovered := wasDegraded && degraded.Status == metav1.ConditionFalse && !w.state.Policy.Deleting
 	if recovered {
 		w.addEvent(false, "Recovered", degraded.Message)
 	}

@@ -94,7 +94,7 @@ type result struct {
 func (w *walk) stage(i int) result {
 	st := w.stages[i]
 	r := result{Stage: w.health.Stage(st)}
-	r.moves = r.State == model.Progressing || r.Updated < r.Desired
+	r.moves = r.Waiting > 0 || r.Updated < r.Desired || !r.Current
 	r.opens = r.Works
 	todo := w.objects(st)
 	switch need := w.unmet(st, w.results); {

@@ -245,6 +245,11 @@ func TestAPolicyWhoseValuesAreRefusedCanBeDeleted(t *testing.T) {
 	if c := plan.Status.Conditions[0]; c.Reason != model.ReasonDeleting {
 		t.Errorf("the condition is %+v", c)
 	}
+	w.publish(t, plan)
+	w.state.Nodes[0].Allocatable = map[string]int64{"nvidia.com/gpu": 0}
+	if plan := w.next(); len(plan.Events) > 0 || plan.Status.Conditions[2].Status != "False" {
+		t.Errorf("agents that end are reported: %+v, %+v", plan.Events, plan.Status.Conditions)
+	}
 }
 
 func TestTwoStagesWithDifferentContentOfAnObject(t *testing.T) {

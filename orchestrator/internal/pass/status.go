@@ -125,7 +125,8 @@ func (w *walk) degraded(now *model.Status, causes int) metav1.Condition {
 	if w.state.Policy.Refused != "" {
 		return yes(model.ReasonValuesRefused, w.state.Policy.Refused)
 	}
-	failed, fails := w.health.Nodes.Failed > 0, ""
+	// During a deletion, the agents stop to offer GPUs.
+	failed, fails := w.health.Nodes.Failed > 0 && !w.state.Policy.Deleting, ""
 	for _, r := range w.results {
 		switch {
 		case r.rejected:
