@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 
 	"outrigger.dev/orchestrator/internal/model"
@@ -21,5 +23,19 @@ func TestOutlineHasNoNumbersOfNodes(t *testing.T) {
 		if of(state, 3) == of(model.Ready, 3) {
 			t.Errorf("%s is not written at once", state)
 		}
+	}
+}
+
+// A roll-out on thousands of nodes changes the numbers all the time, and the state a few times.
+func TestOneLogLinePerChangeOfAStage(t *testing.T) {
+	var out strings.Builder
+	c := &Controller{cfg: Config{Log: slog.New(slog.NewTextHandler(&out, nil))}}
+	before := []model.StageStatus{{Name: "a", State: model.Ready, Ready: 3}, {Name: "b", State: model.Ready}}
+	c.logStages(before, []model.StageStatus{
+		{Name: "a", State: model.Ready, Ready: 2},
+		{Name: "b", State: model.Failed, Failed: 1, Message: "failed on 1: ImagePullBackOff on n1"},
+	})
+	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=INFO") || !strings.Contains(got, "stage=b state=Failed") || !strings.Contains(got, "ImagePullBackOff on n1") {
+		t.Errorf("the log is\n%s", got)
 	}
 }

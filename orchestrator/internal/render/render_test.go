@@ -114,3 +114,36 @@ func TestTextThatIsNoObjectIsRejected(t *testing.T) {
 		}
 	}
 }
+
+// A validation is repeated if its stage or a stage that it needs changes, and for nothing else.
+func TestTheRevisionOfAValidation(t *testing.T) {
+	revisions := func(values map[string]any) map[string]string {
+		values["validator"] = map[string]any{"enabled": true}
+		out := map[string]string{}
+		for _, s := range stages(t, values) {
+			for _, check := range s.Validations {
+				out[s.Name] = check.Revision
+			}
+		}
+		return out
+	}
+	labels := map[string]any{"podLabels": map[string]any{"example.com/a": "b"}}
+	before := revisions(map[string]any{})
+	if before["container-toolkit"] == "" || before["device-plugin"] == "" {
+		t.Fatalf("the revisions are %v", before)
+	}
+	for key, want := range map[string][]string{
+		"gfd": nil, "dcgmExporter": nil, "migManager": nil, "devicePlugin": {"device-plugin"}, "toolkit": {"container-toolkit", "device-plugin"},
+	} {
+		var got []string
+		for stage, revision := range revisions(map[string]any{key: labels}) {
+			if revision != before[stage] {
+				got = append(got, stage)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("a change of %s repeats the validations of %q, want %q", key, got, want)
+		}
+	}
+}
