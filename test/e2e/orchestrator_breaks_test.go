@@ -35,9 +35,12 @@ func incidents() []incident {
 	simulated := func(args ...string) func(*testing.T) {
 		return func(t *testing.T) { simulate(t, args[0], args[1:]...) }
 	}
-	var all []string
-	for i := range gpus {
-		all = append(all, fmt.Sprint(i))
+	each := func(command string) func(*testing.T) {
+		return func(t *testing.T) {
+			for i := range gpus {
+				simulate(t, command, fmt.Sprint(i))
+			}
+		}
 	}
 	patch := func(text string) func(*testing.T) { return func(t *testing.T) { patchPolicy(t, text) } }
 	label := func(text string) func(*testing.T) {
@@ -46,7 +49,7 @@ func incidents() []incident {
 		}
 	}
 	list := []incident{
-		{name: "all GPUs of a node lost", begin: simulated(append([]string{"lose"}, all...)...), end: simulated(append([]string{"heal"}, all...)...), cause: "AllGPUsFaulty", state: "notReady"},
+		{name: "all GPUs of a node lost", begin: each("lose"), end: each("heal"), cause: "AllGPUsFaulty", state: "notReady"},
 		{name: "one GPU lost", begin: simulated("lose", "0"), end: simulated("heal", "0"), cause: "GPUsFaulty", state: "ready"},
 		{name: "driver lost", begin: simulated("set", "driver=off"), end: simulated("set", "driver=on"), cause: "DriverNotFound", state: "notReady"},
 		{name: "a DaemonSet edited", begin: func(t *testing.T) {
@@ -116,12 +119,12 @@ func incidentsAreTold(t *testing.T) {
 			calm(t)
 			before, began := policyEvents(t), time.Now()
 			if tc.end != nil {
-				t.Cleanup(func() {
+				defer func() {
 					if t.Failed() {
 						describeOrchestrator(t)
 						tc.end(t)
 					}
-				})
+				}()
 			}
 			tc.begin(t)
 			told, p := tc.wait(t, began)

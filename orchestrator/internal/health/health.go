@@ -64,11 +64,11 @@ func New(s model.State) *View {
 	return v
 }
 
-// lasted reports whether a cause has lasted long enough to count. established says that the node
-// or the pod has worked before, so that it is not starting.
-func (v *View) lasted(t trouble, established bool) bool {
+// lasted reports whether a cause has lasted long enough to count. lost says that the node has worked
+// before, so that it is not starting.
+func (v *View) lasted(t trouble, lost bool) bool {
 	limit := patience
-	if t.severity == cause.Fails || established {
+	if t.severity == cause.Fails || lost {
 		limit = settle
 	}
 	return v.past(t.since, limit)

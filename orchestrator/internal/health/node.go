@@ -47,7 +47,8 @@ func (v *View) node(n *model.Node) {
 	if !n.HasGPU() {
 		return
 	}
-	t, unusable := v.nodeTrouble(n)
+	t, unusable := nodeTrouble(n)
+	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
 	if unusable && n.OptedOut() {
 		v.Nodes.OptedOut++
 		return
@@ -55,10 +56,11 @@ func (v *View) node(n *model.Node) {
 	offered, capacity := n.GPUs()
 	v.Nodes.GPU++
 	v.Nodes.Capacity += capacity
-	established := len(n.Capacity) > 0 && !n.Changing()
-	lasted := (t.Code != "" || unusable) && v.lasted(t, established)
+	// A node that offers no GPUs any more has lost them, and does not start.
+	lost := len(n.Capacity) > 0 && (offered == 0 || n.NotReady) && !n.Changing()
+	lasted := (t.Code != "" || unusable) && v.lasted(t, lost)
 	switch {
-	case unusable && established && !lasted:
+	case unusable && len(n.Capacity) > 0 && !n.Changing() && !lasted && !v.past(t.since, settle):
 		// An agent of the node may restart.
 		offered, unusable, t.Code = capacity, false, ""
 	case unusable:
@@ -88,11 +90,11 @@ func blocks(code cause.Code) bool {
 
 // nodeTrouble returns why GPUs of a node cannot be used, and whether none of them can. Without
 // feature discovery, an unusable node has no cause.
-func (v *View) nodeTrouble(n *model.Node) (t trouble, unusable bool) {
+func nodeTrouble(n *model.Node) (t trouble, unusable bool) {
 	offered, capacity := n.GPUs()
 	switch {
 	case n.NotReady:
-		return nodeDown(n, n.Since), true
+		return newTrouble(cause.NodeNotReady, "", "the node itself is not Ready", n.Since), true
 	case n.GPUReady != "" && n.GPUReady != "True":
 		return nodeCause(n), true
 	case capacity > 0 && offered == 0:
@@ -109,16 +111,7 @@ func nodeCause(n *model.Node) trouble {
 	if code.Row().Section != "node" && code != cause.NoGPU {
 		code = cause.PluginNotReady // an agent of another version wrote the reason: its log has details
 	}
-	t := newTrouble(code, n.Reason, n.Message, n.Since)
-	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
-	return t
-}
-
-// nodeDown returns the cause of a node that is not Ready.
-func nodeDown(n *model.Node, since time.Time) trouble {
-	t := newTrouble(cause.NodeNotReady, "", "the node itself is not Ready", since)
-	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
-	return t
+	return newTrouble(code, n.Reason, n.Message, n.Since)
 }
 
 // Overlap adds the problem of a node that several pools select.

@@ -61,6 +61,7 @@ func scenarios() map[string]func(*world) {
 			w.breaks("container-toolkit", 1, waits)
 			w.breaks("device-plugin", 1, waits)
 			w.reports(1, "DriverNotFound", noDriver)
+			w.state.Nodes[0].Allocatable = map[string]int64{"nvidia.com/gpu": 0}
 		},
 		"all GPUs of a node are lost": func(w *world) { w.state.Nodes[0].Allocatable = map[string]int64{"nvidia.com/gpu": 0} },
 		"a GPU is lost":               func(w *world) { w.state.Nodes[0].Allocatable = map[string]int64{"nvidia.com/gpu": 7} },
@@ -140,6 +141,9 @@ func scenarios() map[string]func(*world) {
 		"a GPU agent is not scheduled anywhere": func(w *world) {
 			ds := w.daemonSet("device-plugin")
 			ds.Desired, ds.Updated, ds.Ready = 0, 0, 0
+			for _, n := range w.state.Nodes {
+				n.Allocatable = map[string]int64{"nvidia.com/gpu": 0}
+			}
 			w.reports(3, "PluginNotReady", "plugin-ready has not been written yet; check whether the pod of device-plugin or dra-plugin runs on this node")
 		},
 	}

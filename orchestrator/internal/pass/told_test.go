@@ -103,11 +103,14 @@ func TestEventsTellWhatChanged(t *testing.T) {
 	step("run between two crashes", func() { w.state.Pods[0].Ready, w.state.Pods[0].Loops = true, noon().Add(time.Hour) })
 	step("all crash", func() { w.breaks("device-plugin", 2, crash) })
 	step("another stage crashes", func() { w.breaks("container-toolkit", 1, crash) })
-	step("a node loses its driver", func() { w.reports(1, "DriverNotFound", "no driver") })
+	step("a node loses its driver", func() {
+		w.reports(1, "DriverNotFound", "no driver")
+		w.state.Nodes[0].Allocatable = map[string]int64{"nvidia.com/gpu": 0}
+	})
 	step("heal", func() {
 		w.state.Pods = nil
 		w.daemonSet("device-plugin").Ready, w.daemonSet("container-toolkit").Ready = 2, 2
-		w.state.Nodes[0].GPUReady = "True"
+		w.state.Nodes[0].GPUReady, w.state.Nodes[0].Allocatable = "True", w.state.Nodes[0].Capacity
 	})
 	want := []string{
 		"install: Ready", "crash for long: Degraded", "another stage crashes: Degraded", "a node loses its driver: Degraded", "heal: Recovered",
