@@ -17,8 +17,8 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// Dir is a folder of CDI specs, usually /var/run/cdi, to which several programs
-// write. Each kind has one owner.
+// Dir is a folder of CDI specs, usually /var/run/cdi. Several programs write to it. Each kind has
+// one owner.
 //
 // The owner of a kind writes one file, "<vendor>-<class>.json". It replaces any regular file and
 // any link to one with that name. It removes a file only if the file has that name, is a regular

@@ -77,8 +77,7 @@ func Links(dev, char string, nodes []Node) (Plan, error) {
 	return append(stale, plan...), errors.Join(append(errs, err)...)
 }
 
-// staleLinks returns steps that remove links whose name is not the number of the wanted node to which
-// they lead.
+// staleLinks returns steps that remove links to a wanted node under another number.
 func staleLinks(char string, wanted map[string]deviceNumber) (Plan, error) {
 	entries, err := os.ReadDir(char)
 	if errors.Is(err, fs.ErrNotExist) {

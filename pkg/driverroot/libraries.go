@@ -136,7 +136,8 @@ func (r *Root) libraries(dirs []libraryDir, version string) []Library {
 	return out
 }
 
-// moduleDirs returns the folders in which plug-ins can be, most of them below the folders of libraries.
+// moduleDirs returns the folders that can have plug-ins, most of them below the folders of
+// libraries.
 func moduleDirs(libs []string) []string {
 	below, fixed := moduleFolders()
 	var out []string

@@ -96,7 +96,7 @@ func (m searchState) moved(was, now identity, entries bool) bool {
 }
 
 // watched returns the folders whose entries count. For a folder that does not exist, it returns the
-// folder in which the first missing part of its path would appear.
+// folder where the first missing part of its path would appear.
 func (m searchState) watched() []string {
 	if m.root == nil {
 		return nil

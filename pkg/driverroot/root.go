@@ -58,7 +58,7 @@ type Root struct {
 	folders map[string]*lookupResult
 	// nodes caches the state of the folders of device nodes.
 	nodes map[string]identity
-	// begun is the start time of that call.
+	// begun is the start time of the call in progress.
 	begun time.Time
 }
 

@@ -155,8 +155,8 @@ func (e Earlier) String() string {
 // Ambiguous reports whether an index in a config may mean another GPU than it names now.
 func (g *GPU) Ambiguous(index int) bool { return g.Earlier.Ambiguous(index, g.Index) }
 
-// Ambiguous reports whether an index in a config may mean another GPU than it names now: the GPU of
-// e, which has the index now, has the index or had it before the last boot.
+// Ambiguous reports whether an index in a config may mean another GPU than it names now. It may if
+// it is now, the present index of the GPU of e, or if it named that GPU before the last boot.
 func (e *Earlier) Ambiguous(index, now int) bool {
 	return e != nil && (now == index || slices.Contains(e.Indices, index))
 }

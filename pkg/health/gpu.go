@@ -102,7 +102,7 @@ func (g *gpuState) recordParts(mig *gpu.MIG) {
 	}
 }
 
-// outlives reports whether a cause stays after the newest snapshot, in which the GPU answers.
+// outlives reports whether a cause stays although the GPU answers in the newest snapshot.
 func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 	over := !g.seen.Before(x.last.Add(rules.quiet()))
 	switch {

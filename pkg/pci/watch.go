@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// settleTime is the time after a change in which further changes count as the same change.
+	// settleTime is how long further changes count as the same change.
 	settleTime = 100 * time.Millisecond
 	// pollTime is the interval of polling the bus if changes are not reported. treePoll is the
 	// interval for trees outside sysfs.

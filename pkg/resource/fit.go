@@ -10,8 +10,8 @@ import (
 // resource.
 const MaxListBytes = 4 << 20
 
-// fit limits the replicas of all devices to the highest number with which a list of all devices has
-// at most MaxListBytes. The limit does not depend on the health of the devices.
+// fit limits the replicas of each device to the highest number that keeps the list of all devices
+// within MaxListBytes. The limit does not depend on the health of the devices.
 //
 // A list holds about 63,000 entries: 3,900 replicas of each of 16 GPUs, or 560 of each of
 // 112 MIG devices.

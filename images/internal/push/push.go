@@ -100,7 +100,7 @@ func Checksums(all []Pushed) []byte {
 	return []byte(strings.Join(lines, ""))
 }
 
-// fix returns what a person can do about an error of a registry.
+// fix returns the fix for an error of a registry.
 func fix(err error, host string) string {
 	var refused *transport.Error
 	switch {

@@ -122,8 +122,9 @@ func (o *operator) install(ctx context.Context) error {
 	}
 }
 
-// render returns the stages of a policy, without the objects of the Helm release. It frees the memory that rendering needs, because the next
-// rendering follows only after a change of the policy.
+// render returns the stages of a policy, without the objects of the Helm release. It frees the
+// memory that rendering needs, because the next rendering follows only after a change of the
+// policy.
 func (o *operator) render(p model.Policy, kubernetes string) ([]model.Stage, error) {
 	defer debug.FreeOSMemory()
 	return render.Stages(render.Config{Validate: p.Validate, ByHelm: true, Release: charts.Release{

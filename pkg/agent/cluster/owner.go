@@ -29,7 +29,7 @@ type Owner struct {
 	// and watch in addition to get. When a release is uninstalled, the permissions of the agent are
 	// deleted with the DaemonSet, but a watch that has begun still reports the deletion.
 	Watched bool
-	// ByHand is the command with which a person can withdraw instead of the agent, or empty.
+	// ByHand is the command that withdraws instead of the agent, for a person to run, or empty.
 	ByHand string
 
 	client *kube.Client

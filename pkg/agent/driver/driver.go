@@ -75,8 +75,8 @@ func (d *Driver) Effective() []slog.Attr {
 	}
 }
 
-// Source returns the GPU source that the flag --gpu-source names. From then on, d logs to log what
-// makes it wait.
+// Source returns the GPU source that the flag --gpu-source names. Afterwards, d reports to log why
+// it waits.
 func (d *Driver) Source(log *slog.Logger) (gpu.Source, error) {
 	if d.host.Snapshot != "" {
 		d.log, d.Contract.Log = log, log
@@ -89,8 +89,8 @@ func (d *Driver) Source(log *slog.Logger) (gpu.Source, error) {
 	return d.Reader(session, log), nil
 }
 
-// Session returns access to NVML, for an agent that calls NVML in addition to its GPU source. From
-// then on, d logs to log why it waits.
+// Session returns access to NVML, for an agent that calls NVML in addition to its GPU source.
+// Afterwards, d reports to log why it waits.
 func (d *Driver) Session(log *slog.Logger) (*nvml.Session, error) {
 	d.log, d.Contract.Log = log, log
 	return nvml.New(nvml.Config{DriverRoot: d.Root, Proc: d.proc(), Lease: d.Contract.NVML(), LeaseWait: d.LeaseWait, Log: log})

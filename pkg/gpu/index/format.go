@@ -16,8 +16,8 @@ const (
 	keyGPU   = "GPU_"
 	keyMIG   = "MIG_"
 	keyFloor = "MIG_UNUSED_BELOW_"
-	// keyChanging has the end of the time in which an announced change of MIG devices frees the indices
-	// of devices with looseMark.
+	// keyChanging has the deadline of an announced change of MIG devices. Until then, the change
+	// frees the indices of devices with looseMark.
 	keyChanging = "MIG_CHANGING_UNTIL_"
 	looseMark   = "@loose"
 	// The keys of the names, the choices and the first indices end in the UUID of a GPU or MIG device.

@@ -203,8 +203,8 @@ func (p *Pins) remember() {
 	}))
 }
 
-// with returns a copy of t that has the MIG devices, names and choices of the table now, and the
-// indices that only the table now has.
+// with returns a copy of t with the MIG devices, names and choices of the table now, and with the
+// indices that now has and t lacks.
 func (t table) with(now table) table {
 	out := t.clone()
 	for at, s := range now.gpus {

@@ -22,8 +22,8 @@ type slot struct {
 }
 
 // instances are the MIG devices of a GPU by index. They include destroyed devices whose indices are
-// not free yet. No new device gets an index below floor. If the GPU lists no longer a device in loose
-// before the time changing, the index of this device becomes free.
+// not free yet. No new device gets an index below floor. If a device in loose disappears before the
+// time changing, its index becomes free.
 type instances struct {
 	byIndex map[int]gpu.UUID
 	// places has the part of the usual name of a device that differs between the devices of the GPU, or

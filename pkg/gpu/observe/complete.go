@@ -59,7 +59,7 @@ func (o *Observer[D, P]) logMissing(n *gpu.Node) {
 
 // links has the links of the GPUs as they were last read.
 type links struct {
-	// of is the node that was read with them. err is the reason why some could not be read.
+	// of is the node whose GPUs have these links. err is the reason why some could not be read.
 	of  *gpu.Node
 	err error
 }

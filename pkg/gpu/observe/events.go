@@ -11,8 +11,8 @@ import (
 )
 
 // watch passes the driver's events on. After a watch has ended, the next watch begins with the next
-// refresh in which the driver answers. It begins at once if the driver was away, because only the
-// watch notices this. Otherwise it begins after growing pauses.
+// refresh that the driver answers. It begins at once if the driver was away, because only the watch
+// notices this. Otherwise it begins after growing pauses.
 func (o *Observer[D, P]) watch(ctx context.Context) error {
 	retry := pace.Backoff{First: watchMin, Most: o.cfg.Retry.Most}
 	pace.Signal(o.seen)

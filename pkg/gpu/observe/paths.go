@@ -12,21 +12,21 @@ type paths struct {
 	log *slog.Logger
 	// entries is hostfs.WatchEntries.
 	entries func(ctx context.Context, changed func(), paths ...string) error
-	// of is the number of the preparation whose paths are watched.
-	of    int
-	list  []string
-	watch *changeWatch
-	timer *time.Timer
+	// preparation is the number of the preparation whose paths are watched.
+	preparation int
+	list        []string
+	watch       *changeWatch
+	timer       *time.Timer
 }
 
-// follow watches the paths of the preparation with the number of. It begins a new watch for each
-// preparation, because the preparation may have replaced the files at the paths.
-func (p *paths) follow(ctx context.Context, list func() []string, of int) {
-	if p.of == of {
+// follow watches the paths in list, which the preparation with the number depends on. It begins a
+// new watch for each preparation, because the preparation may have replaced the files at the paths.
+func (p *paths) follow(ctx context.Context, list func() []string, number int) {
+	if p.preparation == number {
 		return
 	}
 	p.stop()
-	p.of, p.list = of, list()
+	p.preparation, p.list = number, list()
 	if len(p.list) > 0 {
 		p.start(ctx, slog.LevelWarn)
 		p.timer = time.NewTimer(recheck)

@@ -24,7 +24,7 @@ type optionalValue struct{}
 func (optionalValue) String() string   { return "" }
 func (optionalValue) Set(string) error { return nil }
 
-// value says whether the flag with a name has a value. An unknown flag has none.
+// value says whether the flag with this name takes a value. An unknown flag takes none.
 func (f *flags) value(name string) values {
 	known := f.Lookup(name)
 	if known == nil {

@@ -114,7 +114,7 @@ func readInstructions(p *ebpf.Program) (asm.Instructions, error) {
 	return instructions, nil
 }
 
-// attach replaces old by extended. The kernel requires the flags with which old was attached, but
+// attach replaces old by extended. The kernel requires the flags that were used to attach old, but
 // does not report them. Container runtimes and systemd use BPF_F_ALLOW_MULTI.
 func attach(cgroup *os.File, old, extended *ebpf.Program) error {
 	options := link.RawAttachProgramOptions{

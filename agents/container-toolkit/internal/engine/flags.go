@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// withoutFlags returns d without the settings that the command line of the engine has as desired. It
-// returns an error if the command line has another value: dockerd does not start if a setting is both
-// on its command line and in its config file, even with the same value, and CRI-O ignores the file.
+// withoutFlags returns d without the settings that the command line of the engine already sets to
+// the desired value. It returns an error if the command line has another value: dockerd does not
+// start if a setting is both on its command line and in its config file, even with the same value,
+// and CRI-O ignores the file.
 func (t target) withoutFlags(d Desired) (Desired, error) {
 	if t.process == nil {
 		return d, nil

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// templateSuffix is the suffix of the templates from which k3s and RKE2 make their config.
+// templateSuffix is the suffix of the templates for the config of k3s and RKE2.
 const templateSuffix = ".tmpl"
 
 // place finds the role of the config file that the Config names: it is the main file of the engine,
@@ -58,7 +58,7 @@ const templateAdvice = "leave --runtime-config (CONTAINERD_CONFIG) or --config e
 	"or by k3s and RKE2 themselves where their containerd is older than 2.1; " +
 	`a template of your own must begin with {{ template "base" . }}`
 
-// isTemplateOf reports whether a file is the template from which MicroK8s makes its main file.
+// isTemplateOf reports whether a file is the template of MicroK8s for its main file.
 func (k *Keeper) isTemplateOf(named, main string) bool {
 	return path.Base(named) == microk8sTemplate && strings.HasSuffix(main, microk8sConfig) &&
 		k.host.sameFile(path.Dir(named), path.Dir(main))

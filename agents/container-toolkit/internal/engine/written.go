@@ -14,7 +14,7 @@ const (
 )
 
 // written returns the files of a target. It waits for the content of a file that is empty and had
-// content: a change of that moment would replace the file, and the user's edit would be lost.
+// content: a change at that moment would replace the file, and the user's edit would be lost.
 func (k *Keeper) written(ctx context.Context, t target, rec record) ([]file, error) {
 	files, err := k.files(t)
 	emptied := func(f file) bool {

@@ -11,7 +11,7 @@ import (
 // missed returns the running containers that were created without the plugin, although GPUs are
 // allocated to them. Their variable or mounts name the GPUs. If the plugin or the engine has
 // injected devices of CDI specs, the variable is "void" instead. The result includes containers
-// that got GPUs from a runtime, because neither sign shows that.
+// that got GPUs from a runtime, because they look the same.
 func (p *Plugin) missed(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) []missed {
 	of := map[string]*api.PodSandbox{}
 	for _, pod := range pods {

@@ -14,11 +14,12 @@ import (
 // defaultPath is searched after the PATH of the process, which many engines leave empty.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// packagedPath has the folders of low-level runtimes in packages of CRI-O, which no PATH contains.
+// packagedPath has the folders where packages of CRI-O install low-level runtimes. They are not in
+// PATH.
 const packagedPath = "/usr/libexec/crio:/usr/lib/cri-o-runc/sbin"
 
-// findRuntime returns the path of the low-level runtime: the first name that is a program other
-// than this one and that accept accepts. If accept rejects all programs, it is the first program.
+// findRuntime returns the path of the low-level runtime: the first name of another program for
+// which accept returns true. If accept rejects all programs, it is the first program.
 func findRuntime(names []string, path string, accept func(file string) bool) (string, error) {
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {

@@ -21,7 +21,8 @@ func (e *Exporter) judge(obs observe.Observation[nothing, nothing]) {
 	}
 }
 
-// recheck reads the node again, once for each time at which a GPU may have become healthy without an event.
+// recheck reads the node again when a GPU may have become healthy without an event, once for each
+// such time.
 func (e *Exporter) recheck(now time.Time) {
 	if at, ok := e.health.Next(); ok && !now.Before(at) && !at.Equal(e.rechecked) {
 		e.rechecked = at

@@ -63,7 +63,7 @@ type Driver struct {
 
 var _ kubeletplugin.DRAPlugin = (*Driver)(nil)
 
-// lookupLimit is how long the lookup of a claim may take that only explains an error.
+// lookupLimit limits the lookup of a claim for an error message.
 const lookupLimit = 5 * time.Second
 
 // maxCheckpoint limits the size of the checkpoint's file, in bytes. A claim takes some hundred bytes.

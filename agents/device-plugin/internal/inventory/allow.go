@@ -28,10 +28,10 @@ type Gate interface {
 	Closed(resource.Resource, resource.Device, config.Config) string
 }
 
-// claim claims the GPUs of the set, and returns the set without the GPUs that could not be
-// claimed. It returns an error if a claim failed for another reason than that another process
-// advertises the GPU. On a node without a run root, other processes cannot see claims. Then it
-// returns an error and the set with all GPUs.
+// claim claims the GPUs of the set, and returns the set without the GPUs that could not be claimed.
+// It returns an error if a claim failed, unless another process advertises the GPU. On a node
+// without a run root, other processes cannot see claims. Then it returns an error and the set with
+// all GPUs.
 func (v *Inventory) claim(set resource.Set) (resource.Set, error) {
 	if v.cfg.Claims == nil {
 		return set, nil

@@ -27,7 +27,7 @@ type Config struct {
 	Advertiser string
 	// Vendor is the vendor of the CDI specs, see prepare.Config.
 	Vendor string
-	// ToolkitDir is the folder on the host in which the container toolkit is installed.
+	// ToolkitDir is the folder on the host where the container toolkit is installed.
 	ToolkitDir string
 	Recorder   *metrics.Recorder
 }

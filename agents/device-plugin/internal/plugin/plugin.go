@@ -64,7 +64,7 @@ type Plugin struct {
 	// The loop owns the fields below.
 	state    inventory.State
 	topology allocate.Topology
-	// warnAfter is the time after which a warning is logged that the kubelet is gone. It is
+	// warnAfter is the time after which the plugin logs a warning that the kubelet is gone. It is
 	// zero while the kubelet is there. A kubelet that restarts is back before that time.
 	warnAfter time.Time
 	group     *errgroup.Group

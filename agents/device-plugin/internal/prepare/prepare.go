@@ -38,8 +38,7 @@ type Config struct {
 type Preparer struct {
 	cfg   Config
 	specs *cdi.Publisher
-	// extras has the optional hardware that was found by a Scan that did not have to publish a CDI
-	// spec.
+	// extras has the optional hardware that the last Scan without a CDI strategy has found.
 	extras driverroot.Extras
 	// hook is the toolkit's hook that the last Scan found.
 	hook hook

@@ -64,8 +64,9 @@ func (g usedNames) namers() []cdi.Namer {
 
 func (g usedNames) uuids() bool { return len(g.ids) > 1 || !g.ids[config.IDIndex] }
 
-// index names a device by its index. Containers from before the last boot may use the name of another
-// device, so a device whose index named another one then has its UUID as its name.
+// index names a device by its index. If the index named another device before the last boot, it
+// uses the UUID instead, because the kubelet may pass the earlier name to a container that it
+// restarts.
 func (g usedNames) index(of *gpu.GPU, m *gpu.MIGDevice) string {
 	switch {
 	case !of.Ambiguous(of.Index):

@@ -18,7 +18,7 @@ type Toolkit struct {
 	// Root is the driver installation. If it is the host's root, it is used to check that the
 	// hook exists.
 	Root *driverroot.Root
-	// InstallDir is the folder on the host in which the toolkit is installed. The hook is in its
+	// InstallDir is the folder on the host where the toolkit is installed. The hook is in its
 	// folder toolkit. The fact cannot name another program, because the container engine runs the
 	// hook as root.
 	InstallDir string

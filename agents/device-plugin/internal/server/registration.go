@@ -11,8 +11,8 @@ const (
 	// ListAndWatch. After that, the plugin registers again. It doubles up to listGraceMax.
 	listGrace    = 5 * time.Second
 	listGraceMax = time.Minute
-	// endGrace is how long the kubelet needs to clean up after the end of a stream. The
-	// clean-up undoes registrations that the kubelet accepts before.
+	// endGrace is how long the kubelet needs to clean up after the end of a stream. The clean-up
+	// undoes registrations that the kubelet accepts until then.
 	endGrace = 2 * time.Second
 	// receiveGrace is how long the kubelet may take to receive the empty list of a withdrawn
 	// resource. After that, the plugin ends the stream, which also withdraws the resource.

@@ -71,7 +71,7 @@ func (m makeRun) run(ctx context.Context) error {
 	if err != nil {
 		return noTool("make", err)
 	}
-	// The kernel sends the parent death signal when the thread ends that has started make.
+	// The kernel sends the parent death signal when the thread that has started make ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, program, m.arguments()...) //nolint:gosec // no shell, fixed variables

@@ -73,7 +73,7 @@ func rejected(c *cause.Cause, err error, p policy) {
 	}
 }
 
-// unloadCause returns the cause of an error of delete_module(2). Of m, only the name is certain.
+// unloadCause returns the cause of an error of delete_module(2). Only the name of m is certain.
 func unloadCause(m Loaded, err error) cause.Cause {
 	c := cause.New(cause.ModuleNotUnloadable, "module "+m.Name, fmt.Sprintf("the kernel does not unload it (%s)", errno(err)))
 	set := func(code cause.Code, text string) { c = cause.New(code, c.Subject, text) }

@@ -51,7 +51,7 @@ type Kernel struct {
 
 // Key is a public key in a keyring of the kernel.
 type Key struct {
-	// Name is the name of the subject of its certificate.
+	// Name is the name of the subject of the key's certificate.
 	Name string
 	// ID has the hexadecimal digits of the key identifier, or of the certificate's serial
 	// number if the key has no identifier.

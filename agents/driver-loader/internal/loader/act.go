@@ -192,8 +192,8 @@ func causes(s Step, err error) []cause.Cause {
 	return []cause.Cause{AsCause(s.String(), err)}
 }
 
-// fixOf returns the fix for an error of the kernel that users cause by the way in which they start the
-// driver loader, or "".
+// fixOf returns the fix for an error that results from how a user has started the driver loader, or
+// "".
 func fixOf(err error) string {
 	switch {
 	case errors.Is(err, syscall.EROFS):

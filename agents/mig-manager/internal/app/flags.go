@@ -70,7 +70,8 @@ func (o *command) boardFlag(usage string) cli.Flag {
 	return cmdline.Enum(&cli.StringFlag{Name: "board", EnvVars: []string{"MIG_PARTED_BOARD"}, Destination: &o.board, Usage: usage}, boardNames()...)
 }
 
-// claimedCode is the exit code of a command that another program kept from NVML until --lease-timeout.
+// claimedCode is the exit code of a command that waited for NVML until --lease-timeout, because
+// another program had claimed it.
 const claimedCode = 3
 
 // action returns an action that sets the log level, and then runs a command.

@@ -80,9 +80,9 @@ func (o *command) validate(c *cli.Context, log *slog.Logger) error {
 	return nil
 }
 
-// judge finds the products that can have a config. It reports as problems the errors that are wrong
-// on every node: items that overlap, and MIG devices for a product in the device filter that no board
-// with this device can have.
+// judge finds the products that can have a config. It reports an error as a problem if it occurs on
+// every node: items that overlap, and MIG devices that no board of a product in the device filter
+// can have.
 func judge(config migconfig.Config, name string, products []boards.Product) verdict {
 	v := verdict{Config: name, Boards: []string{}, Problems: []string{}, why: map[string]error{}}
 	can := map[uint32]bool{}

@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// InUse is returned if instances or a GPU are in use that a change would destroy or reset. The GPU
-// was not changed, or was rolled back.
+// InUse is returned if a change would destroy instances in use, or reset a GPU in use. The GPU was
+// not changed, or was rolled back.
 type InUse struct {
 	GPU   gpu.UUID
 	Index int

@@ -25,8 +25,8 @@ type view struct {
 	span    *nvml.Span
 	proc    driverproc.Root
 	sysRoot string
-	// begun is the time of the first use, and settle is the time after it in which the driver may still
-	// be adding GPUs. repeated has the bus IDs of the GPUs that the previous view lacked.
+	// begun is the time of the first use, and settle is how long the driver may still be adding
+	// GPUs after that. repeated has the bus IDs of the GPUs that the previous view lacked.
 	begun    time.Time
 	settle   time.Duration
 	repeated map[string]bool

@@ -21,8 +21,8 @@ type busyTime struct {
 	until uint64
 }
 
-// longestGap is the longest time between two samples of a process, in microseconds, for which the
-// second sample counts. After a longer time, the driver had no samples.
+// longestGap is the longest time between two samples of a process, in microseconds. After a longer
+// time, the second sample does not count, because the driver had no samples.
 const longestGap = 30_000_000
 
 // update applies the running processes, and the samples since the last update. A sample says how
