@@ -57,7 +57,7 @@ func specSchema(t *testing.T) map[string]any {
 	t.Helper()
 	properties := object(composed(t)["properties"])
 	// Only Helm uses these values, and the values of the orchestrator's own Deployment.
-	for _, name := range []string{"orchestrator", "outrigger-common", "nfd", "node-feature-discovery", "tags"} {
+	for _, name := range []string{"orchestrator", "outrigger-common", "nfd", "node-feature-discovery", "extraObjects", "tags"} {
 		delete(properties, name)
 	}
 	operator := object(object(properties["operator"])["properties"])

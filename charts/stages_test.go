@@ -155,8 +155,8 @@ func TestStagesNamesEveryMistakeInTheValues(t *testing.T) {
 			"driver.nvidiaDriverCRD.enabled: this release has no objects of the kind NVIDIADriver; set it to false, and use pools of the chart outrigger where nodes need different drivers",
 		},
 		"a value that has to be off": {
-			"{toolkit: {hostNetwork: true}, driver: {secretEnv: keys}}",
-			"driver.secretEnv: value must be one of '', null\ntoolkit.hostNetwork: value must be one of false, null",
+			"{hostPaths: {rootFS: /host}, driver: {secretEnv: keys}}",
+			"driver.secretEnv: value must be one of '', null\nhostPaths.rootFS: value must be one of '/', '', null",
 		},
 		"a value that may be null": {"{mig: {strategy: some}}", "mig.strategy: value must be one of 'none', 'single', 'mixed', null"},
 	} {

@@ -13,6 +13,9 @@ present, under the same key or under the name in the third column, takes precede
 {{- if and .Values.pools (not .Values.orchestrator.enabled) -}}
 {{- $wrong = append $wrong "pools: Helm gives all nodes the same values; set orchestrator.enabled to true, or remove the pools" -}}
 {{- end -}}
+{{- if and .Values.extraObjects (eq "outrigger" .Release.Service) -}}
+{{- $wrong = append $wrong "extraObjects: the orchestrator has no right to apply other objects; set them in the values of the Helm release, or apply them with kubectl" -}}
+{{- end -}}
 {{- if $wrong }}{{ fail (join "\n" $wrong) }}{{ end -}}
 {{- end -}}
 
@@ -55,5 +58,4 @@ values rely on it, as a YAML list. */ -}}
 - [platform.openshift, "OpenShift is not supported; set it to false"]
 - [nfd.enabled, "only Helm installs Node Feature Discovery, and only from the package of this chart: use outrigger-VERSION.tgz of a release or of \"make charts\", or set it to false, because feature discovery finds the nodes with GPUs itself", node-feature-discovery]
 - [nfd.nodefeaturerules, "this chart has no rules for Node Feature Discovery; set it to false"]
-- [extraObjects, "this chart installs no other objects; install them separately"]
 {{- end -}}
