@@ -51,6 +51,7 @@
 - [sandboxDevicePlugin, "GPUs for virtual machines are not supported; remove it"]
 - [sandboxWorkloads, "GPUs for virtual machines are not supported; remove it"]
 - [validator.cuda, "there is no such validation; use driver and plugin"]
+- [validator.hostNetwork, "the pods use no network; remove it"]
 - [validator.toolkit, "there is no such validation; use driver and plugin"]
 - [validator.vfioPCI, "there is no such validation; use driver and plugin"]
 - [validator.vgpuDevices, "there is no such validation; use driver and plugin"]

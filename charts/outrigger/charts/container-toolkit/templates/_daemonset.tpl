@@ -1,12 +1,15 @@
 {{- define "container-toolkit.daemonset" -}}
 {{- include "container-toolkit.check" . -}}
 {{- $more := concat (include "container-toolkit.env" . | fromYamlArray) (include "container-toolkit.choices" . | fromYamlArray) -}}
-{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "more" $more "theirs" (include "container-toolkit.userEnv" . | fromYamlArray)) -}}
+{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "hostNetwork" .Values.hostNetwork "more" $more "theirs" (include "container-toolkit.userEnv" . | fromYamlArray)) -}}
 {{ include "outrigger.daemonset" (dict "root" $ "name" (include "outrigger.fullname" .) "labels" (include "outrigger.labels" .)
   "selector" (include "outrigger.selectorLabels" .) "updateStrategy" (include "outrigger.updateStrategy" . | fromYaml)) }}
     spec:
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .) "api" .Values.rbac.create "grace" 30) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
+      {{- if .Values.hostNetwork }}
+      hostNetwork: true
+      {{- end }}
       # The agent finds the running container engine, and sends signals to it.
       hostPID: true
       containers:
@@ -16,7 +19,7 @@
             {{- toYaml . | nindent 12 }}
           {{- end }}
           {{- if .Values.metrics.port }}
-          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port) | nindent 10 }}
+          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port "hostNetwork" .Values.hostNetwork) | nindent 10 }}
           {{- end }}
           volumeMounts:
             {{- include "container-toolkit.volumeMounts" . | nindent 12 }}

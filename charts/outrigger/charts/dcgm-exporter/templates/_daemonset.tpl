@@ -1,7 +1,7 @@
 {{- define "dcgm-exporter.daemonset" -}}
 {{- include "dcgm-exporter.check" . -}}
 {{- $more := concat (include "dcgm-exporter.env" . | fromYamlArray) (include "dcgm-exporter.choices" . | fromYamlArray) -}}
-{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "more" $more "theirs" (include "dcgm-exporter.userEnv" . | fromYamlArray)) -}}
+{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "hostNetwork" .Values.hostNetwork "more" $more "theirs" (include "dcgm-exporter.userEnv" . | fromYamlArray)) -}}
 {{- $annotations := merge (deepCopy (default dict .Values.podAnnotations)) (default dict .Values.annotations) -}}
 {{- $root := dict "Release" .Release "Values" (set (omit .Values "podAnnotations") "podAnnotations" $annotations) -}}
 {{ include "outrigger.daemonset" (dict "root" $root "name" (include "outrigger.fullname" .) "labels" (include "dcgm-exporter.labels" .)
@@ -10,6 +10,9 @@
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .)
         "api" (include "dcgm-exporter.readsPods" .) "grace" 5) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
+      {{- if .Values.hostNetwork }}
+      hostNetwork: true
+      {{- end }}
       {{- if .Values.hostPID }}
       # The driver shows a process only processes of its own PID namespace. Without the host's PID
       # namespace, it would not show the processes of pods.
@@ -25,7 +28,7 @@
             {{- toYaml . | nindent 12 }}
           {{- end }}
           {{- if .Values.metrics.port }}
-          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port) | nindent 10 }}
+          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port "hostNetwork" .Values.hostNetwork) | nindent 10 }}
           {{- end }}
           volumeMounts:
             {{- include "dcgm-exporter.volumeMounts" . | nindent 12 }}

@@ -1,7 +1,7 @@
 {{- define "driver-loader.daemonset" -}}
 {{- include "driver-loader.check" . -}}
 {{- $more := concat (include "driver-loader.env" . | fromYamlArray) (include "driver-loader.choices" . | fromYamlArray) -}}
-{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "more" $more "theirs" .Values.env) -}}
+{{- $env := include "outrigger.env" (dict "root" $ "port" .Values.metrics.port "hostNetwork" .Values.hostNetwork "more" $more "theirs" .Values.env) -}}
 {{- $manager := include "outrigger.image" (dict "root" $ "values" (merge (dict "own" true) .Values.manager) "at" "manager." "name" $.Chart.Name) -}}
 {{- $image := include "driver-loader.image" . -}}
 {{ include "outrigger.daemonset" (dict "root" $ "name" (include "outrigger.fullname" .) "labels" (include "outrigger.labels" .)
@@ -9,6 +9,9 @@
     spec:
       {{- include "outrigger.pod" (dict "root" $ "account" (include "outrigger.serviceAccountName" .) "api" .Values.rbac.create "grace" 60) | nindent 6 }}
       {{- with include "outrigger.podRuntime" . }}{{ nindent 6 . }}{{ end }}
+      {{- if .Values.hostNetwork }}
+      hostNetwork: true
+      {{- end }}
       # The agent reports the processes that use the driver.
       hostPID: true
       {{- if $image }}
@@ -39,7 +42,7 @@
             {{- toYaml . | nindent 12 }}
           {{- end }}
           {{- if .Values.metrics.port }}
-          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port
+          {{- include "outrigger.probes" (dict "root" $ "port" .Values.metrics.port "hostNetwork" .Values.hostNetwork
             "path" (empty $image | ternary "" (printf "%s/driver-loader" (include "driver-loader.programs" .)))) | nindent 10 }}
           {{- end }}
           volumeMounts:
