@@ -144,3 +144,41 @@ func TestTheCleanupOfTheOrchestrator(t *testing.T) {
 		}
 	}
 }
+
+// TestTheNotesSayHowToUninstall has the releases whose agents need their permissions when they are deleted: without the orchestrator, the
+// selector in the notes has to match all DaemonSets of the release.
+func TestTheNotesSayHowToUninstall(t *testing.T) {
+	for chart, values := range map[string]string{
+		"feature-discovery": "{}",
+		"mig-manager":       "{}",
+		"driver-loader":     "{}",
+		umbrella:            "{orchestrator: {enabled: false}}",
+	} {
+		got := notes(t, chart, "1.37.0", valuesFrom(t, values))
+		const selector = "app.kubernetes.io/part-of=outrigger,app.kubernetes.io/instance=outrigger"
+		for _, want := range []string{"delete daemonsets --cascade=foreground \\\n    --selector " + selector + "\n", "\n  helm -n gpu uninstall outrigger\n"} {
+			if !strings.Contains(got+"\n", want) {
+				t.Errorf("%s: the notes lack %q:\n%s", chart, want, got)
+			}
+		}
+		c, err := Load(chart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := Render(c, Release{Name: "outrigger", Namespace: "gpu", Kubernetes: "1.37.0", Values: WithRegistry(valuesFrom(t, values))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range documents(out) {
+			labels, _, _ := strings.Cut(object, "\nspec:\n")
+			for _, label := range strings.Split(selector, ",") {
+				if strings.Contains(object, "\nkind: DaemonSet\n") && !strings.Contains(labels+"\n", "\n    "+strings.Replace(label, "=", ": ", 1)+"\n") {
+					t.Errorf("%s: a DaemonSet lacks the label %s:\n%s", chart, label, labels)
+				}
+			}
+		}
+	}
+	if got := notes(t, umbrella, "1.37.0", nil); strings.Contains(got, "delete daemonsets") {
+		t.Errorf("with the orchestrator, the notes tell people to delete DaemonSets:\n%s", got)
+	}
+}
