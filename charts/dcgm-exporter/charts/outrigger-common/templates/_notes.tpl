@@ -32,3 +32,13 @@ false. */ -}}
 {{- range . }}{{ include "outrigger.asks" . }}{{ end -}}
 {{- end -}}
 {{- end -}}
+
+{{- /* How to uninstall a release without the orchestrator: the agents ask the API server whether their DaemonSets are
+deleted, and write to their Nodes. Argument: (dict "root" $ "what" the things that the agents remove). */ -}}
+{{- define "outrigger.uninstallNote" -}}
+When their DaemonSets are deleted, the pods remove {{ .what }}. `helm uninstall` alone also deletes
+the permissions that they need for that. To uninstall, run these commands:
+  kubectl -n {{ include "outrigger.namespace" .root }} delete daemonsets --cascade=foreground \
+    --selector app.kubernetes.io/part-of=outrigger,app.kubernetes.io/instance={{ .root.Release.Name }}
+  helm -n {{ .root.Release.Namespace }} uninstall {{ .root.Release.Name }}
+{{- end -}}
