@@ -15,7 +15,8 @@ name of its chart "key" the key of its values). */ -}}
 {{- /* "true" if the values enable an agent. driver.enabled is off without a value in values.yaml, so that the notes can
 say whether a user has set it. Argument: (dict "root" $ "key" …). */ -}}
 {{- define "outrigger.enabled" -}}
-{{- if ne "false" (get .root.Values .key | default dict | dig "enabled" (ne .key "driver") | toString) }}true{{ end -}}
+{{- if ne "false" (get .root.Values .key | default dict | dig "enabled" (ne .key "driver") | toString) }}true
+{{- else if eq .key "draPlugin" }}{{ with .root.Values.draDriver }}{{ if .enabled }}true{{ end }}{{ end }}{{ end -}}
 {{- end -}}
 
 {{- /* The objects of an agent. Empty if the values disable it, unless "idle" is set: then they have the agent's
@@ -35,11 +36,23 @@ defaults. Argument: the same dict. */ -}}
 {{- if not $enabled }}{{ $values = include "outrigger.idleValues" (dict "values" $values "name" .name "version" $version) | fromYaml }}{{ end -}}
 {{- include "outrigger.share" (dict "root" .root "into" $values.global) -}}
 {{- if eq .name "validator" }}{{ $values = mergeOverwrite (get (default dict .root.Values.operator) "validator" | default dict | deepCopy) $values }}{{ end -}}
+{{- if and $enabled (eq .name "dra-plugin") }}{{ $values = mergeOverwrite $values (include "outrigger.draDriver" .root | fromYaml) }}{{ end -}}
 {{- if or (not $enabled) (and (eq .name "device-plugin") (eq "devicePlugin.config" (toString $values.global.config.in))) }}{{ $_ := set $values "config" dict }}{{ end -}}
 {{- if not $enabled }}{{ $_ := set $values.global "config" dict }}{{ end -}}
 {{- $chart := dict "Name" .name "Version" $sub.Chart.Version "AppVersion" $sub.Chart.AppVersion "Annotations" $sub.Chart.Annotations -}}
 {{- include (printf "%s.objects" .name) (dict "Chart" $chart "Release" $sub.Release "Capabilities" $sub.Capabilities "Values" $values) -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* The values of the DRA plugin that draDriver sets, under the keys of NVIDIA's chart. They take precedence over
+draPlugin, whose values include its defaults. */ -}}
+{{- define "outrigger.draDriver" -}}
+{{- $theirs := .Values.draDriver | default dict | deepCopy -}}
+{{- include "outrigger.withoutNulls" $theirs -}}
+{{- $values := merge (pick $theirs "repository" "image" "version" "imagePullPolicy" "imagePullSecrets")
+  (pick (dig "gpus" "kubeletPlugin" dict $theirs) "env" "resources" "nodeSelector" "affinity" "tolerations" "priorityClassName") -}}
+{{- range $key, $value := $values }}{{ if empty $value }}{{ $_ := unset $values $key }}{{ end }}{{ end -}}
+{{- toYaml $values -}}
 {{- end -}}
 
 {{- /* The values of a disabled agent, which render its rights under the same names: its defaults, and the values

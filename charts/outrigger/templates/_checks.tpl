@@ -54,7 +54,7 @@ values rely on it, as a YAML list. */ -}}
 - [vgpuManager.enabled, "GPUs for virtual machines are not supported; set it to false"]
 - [sandboxWorkloads.enabled, "GPUs for virtual machines are not supported; set it to false"]
 - [kataManager.enabled, "GPUs for virtual machines are not supported; set it to false"]
-- [gpuCluster.deployCR, "use draPlugin.enabled for Dynamic Resource Allocation, and set this to false"]
+- [gpuCluster.deployCR, "use draDriver.enabled for Dynamic Resource Allocation, and set this to false"]
 - [platform.openshift, "OpenShift is not supported; set it to false"]
 - [nfd.enabled, "only Helm installs Node Feature Discovery, and only from the package of this chart: use outrigger-VERSION.tgz of a release or of \"make charts\", or set it to false, because feature discovery finds the nodes with GPUs itself", node-feature-discovery]
 - [nfd.nodefeaturerules, "this chart has no rules for Node Feature Discovery; set it to false"]
