@@ -125,7 +125,24 @@ func (w *walk) prune() []model.Ref {
 			keep = append(keep, ref)
 		}
 	}
-	return keep
+	return append(keep, w.unlisted(listed)...)
+}
+
+// unlisted returns the desired objects that an orchestrator has applied, and that the inventory does not list:
+// somebody has deleted the inventory, or a policy of the same name that had applied them. Without this,
+// nothing would delete them with the policy.
+func (w *walk) unlisted(listed map[model.Ref]bool) []model.Ref {
+	var found []model.Ref
+	for _, st := range w.stages {
+		for _, object := range st.Objects {
+			ref := model.RefOf(object)
+			if seen, there := w.state.Objects[ref]; there && seen.Ours && !listed[ref] {
+				listed[ref] = true
+				found = append(found, ref)
+			}
+		}
+	}
+	return found
 }
 
 // rank puts namespaces after all other objects.
