@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,9 +75,10 @@ func measureScale(c *cli.Context) (err error) {
 	// Print the results even if a later measurement failed.
 	defer func() { err = errors.Join(err, table.Print()) }()
 	line, manifest := strings.Fields(c.String("program")), ""
+	var before []string
 	if len(line) == 0 {
-		line = []string{filepath.Join(bin, orchestrator.Name), "--kubeconfig", orchestrator.Kubeconfig, "run"}
-		manifest = orchestrator.Policy
+		own := []string{filepath.Join(bin, orchestrator.Name), "--kubeconfig", orchestrator.Kubeconfig}
+		line, before, manifest = append(slices.Clone(own), "run"), append(own, "apply-crd"), orchestrator.Policy
 	}
 	if path := c.Path("manifest"); path != "" {
 		text, err := os.ReadFile(path)
@@ -97,7 +99,7 @@ func measureScale(c *cli.Context) (err error) {
 			}
 		}
 		bench := orchestrator.Bench{Report: table, Config: orchestrator.Config{
-			Bin: bin, Line: line, Manifest: manifest, Nodes: nodes, NeverReady: neverReady,
+			Bin: bin, Before: before, Line: line, Manifest: manifest, Nodes: nodes, NeverReady: neverReady,
 			Rest: c.Duration("rest"), Limit: c.Duration("limit"), Progress: os.Stderr,
 		}}
 		if err := bench.Run(c.Context); err != nil {

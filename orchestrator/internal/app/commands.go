@@ -59,6 +59,12 @@ func (s *settings) commands() []*cli.Command {
 			&cli.BoolFlag{Name: "verify", EnvVars: []string{"VERIFY"}, Destination: &s.verify, Usage: "list the remains on the nodes, and fail if there are any"},
 			s.timeoutFlag(deleteTimeout, "`TIME` that the cleanup by the agents may take"),
 		},
+	}, {
+		Name: "apply-crd", Usage: "apply the CustomResourceDefinition of ClusterPolicy; restore it if somebody has deleted it", Action: s.applyDefinition,
+		Flags: []cli.Flag{s.timeoutFlag(definitionTimeout, "`TIME` after which the command fails")},
+	}, {
+		Name: "delete-crd", Usage: "delete the CustomResourceDefinition of ClusterPolicy, unless the cluster has a ClusterPolicy", Action: s.deleteDefinition,
+		Flags: []cli.Flag{s.timeoutFlag(definitionTimeout, "`TIME` after which the command fails")},
 	}}
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/definition"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
@@ -105,8 +107,12 @@ func reportKept(ctx context.Context, client *cluster.Client, own []model.Ref, ou
 // objects. This process does that work if no orchestrator runs in the cluster.
 func deletePolicies(ctx context.Context, store once.Store, log *slog.Logger) error {
 	client := store.Client
-	if _, ok, err := inEffect(ctx, client); !ok || err != nil {
+	policy, ok, err := inEffect(ctx, client)
+	if !ok || err != nil {
 		return err
+	}
+	if reason, _, err := definition.Held(ctx, client, policy); err != nil || reason != "" {
+		return cmp.Or(err, errors.New(reason))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	o := observe.New(client, log)

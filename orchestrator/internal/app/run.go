@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,20 +13,16 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"outrigger.dev/charts"
-	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/controller"
+	"outrigger.dev/orchestrator/internal/definition"
 	"outrigger.dev/orchestrator/internal/lease"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/once"
 	"outrigger.dev/orchestrator/internal/render"
 	"outrigger.dev/pkg/agent"
-	"outrigger.dev/pkg/pace"
 	"outrigger.dev/pkg/reconcile"
 )
-
-// crdTimeout is how long the API server may take to serve a new CRD.
-const crdTimeout = 30 * time.Second
 
 // operator runs the orchestrator as a controller.
 type operator struct {
@@ -81,7 +76,7 @@ func (o *operator) run(ctx context.Context) error {
 	id := fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano())
 	return lease.Run(ctx, o.store.Client.REST, id, o.log, func(ctx context.Context) error {
 		o.waiting.Set(nil)
-		if err := o.install(ctx); err != nil {
+		if err := definition.Served(ctx, o.store.Client); err != nil {
 			return err
 		}
 		if err := o.observer.FollowPolicies(ctx); err != nil {
@@ -89,37 +84,6 @@ func (o *operator) run(ctx context.Context) error {
 		}
 		return o.controller.Run(ctx)
 	})
-}
-
-// install applies the CRD of ClusterPolicy, which can change with an upgrade of the orchestrator.
-func (o *operator) install(ctx context.Context) error {
-	text, err := charts.CRDs()
-	if err != nil {
-		return fmt.Errorf("read the CRDs of this program: %w", err)
-	}
-	crds, err := render.Objects(string(text))
-	if err != nil {
-		return fmt.Errorf("read the CRDs of this program: %w", err)
-	}
-	for _, crd := range crds {
-		// Helm installs a CRD once, and never upgrades it.
-		if _, err := o.store.Client.Apply(ctx, crd, cluster.Mode{Adopt: true}); err != nil {
-			return err
-		}
-	}
-	waiting, cancel := context.WithTimeout(ctx, crdTimeout)
-	defer cancel()
-	backoff := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}
-	for {
-		o.store.Client.Refresh()
-		_, _, err := o.store.Client.Mapping(waiting, cluster.PolicyRef(""))
-		if err == nil {
-			return nil
-		}
-		if !backoff.Pause(waiting) {
-			return cmp.Or(ctx.Err(), err)
-		}
-	}
 }
 
 // render returns the stages of a policy, without the objects of the Helm release. It frees the

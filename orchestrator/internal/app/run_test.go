@@ -28,7 +28,9 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	c := clustertest.New(t)
 	config := apitest.Kubeconfig(t, c.REST)
-	return &world{Cluster: c, config: config, role: config}
+	w := &world{Cluster: c, config: config, role: config}
+	w.must("apply-crd")
+	return w
 }
 
 // start runs an orchestrator, and returns what ends it.

@@ -5,17 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 
 	"k8s.io/client-go/rest"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/definition"
 	"outrigger.dev/orchestrator/internal/model"
-	"outrigger.dev/orchestrator/internal/once"
 )
 
 // api returns a client of an API server that gives these answers, by method and path. It is asked to
@@ -68,24 +66,16 @@ func discovery(t *testing.T, group, version string, resource map[string]any) map
 
 // An orchestrator that is stopped while its kind is not served yet ends without an error of its own.
 func TestAnOrchestratorIsStoppedBeforeItsKindIsServed(t *testing.T) {
-	const crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterpolicies.outrigger.dev"
-	answers := discovery(t, "apiextensions.k8s.io", "v1", map[string]any{
-		"name": "customresourcedefinitions", "kind": "CustomResourceDefinition", "namespaced": false, "verbs": []any{"get", "patch"},
-	})
-	answers["PATCH "+crd] = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "clusterpolicies.outrigger.dev"}}`
+	answers := discovery(t, "", "v1", map[string]any{"name": "namespaces", "kind": "Namespace", "namespaced": false, "verbs": []any{"get"}})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var applied atomic.Bool
 	client := api(t, answers, func(request string) {
-		switch {
-		case request == "PATCH "+crd:
-			applied.Store(true)
-		case request == "GET /apis" && applied.Load():
+		if request == "GET /apis" {
 			stop() // It has asked for its kind.
 		}
 	})
-	if err := connect(once.Store{Client: client}, slog.New(slog.DiscardHandler)).install(ctx); !errors.Is(err, context.Canceled) || !applied.Load() {
-		t.Errorf("install() = %v, applied %t, want %v", err, applied.Load(), context.Canceled)
+	if err := definition.Served(ctx, client); !errors.Is(err, context.Canceled) {
+		t.Errorf("Served() = %v, want %v", err, context.Canceled)
 	}
 }
 

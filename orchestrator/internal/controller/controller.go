@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -147,7 +148,7 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return reconcile.Result{}, err // rendering takes long on a busy machine
 	}
-	policy.Refused = c.rendered.refused
+	policy.Refused = cmp.Or(policy.Refused, c.rendered.refused)
 	refs := append(render.Inventory(c.rendered.stages), policy.Status.Inventory...)
 	if err := c.cfg.Observer.Follow(ctx, refs, model.NodeLabels(c.rendered.stages)); err != nil {
 		return reconcile.Result{}, err

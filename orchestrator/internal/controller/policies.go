@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/definition"
 	"outrigger.dev/orchestrator/internal/model"
 	"outrigger.dev/orchestrator/internal/observe"
 	"outrigger.dev/orchestrator/internal/pass"
@@ -22,7 +23,7 @@ import (
 )
 
 // finalizer keeps a deleted ClusterPolicy until all of its objects are gone.
-const finalizer = "outrigger.dev/cleanup"
+const finalizer = definition.Finalizer
 
 // maxEvent is the maximum size of the message of an Event in bytes. The admission policy of the chart rejects
 // longer messages.
@@ -60,7 +61,7 @@ func (c *InCluster) Current(ctx context.Context) (model.Policy, bool, error) {
 		}
 		p = c.newest(p)
 	}
-	return p, true, nil
+	return c.hold(ctx, p)
 }
 
 // newest returns p, or the result of the last write if that is a newer version of the same policy.

@@ -69,6 +69,8 @@ const Kubeconfig = "{kubeconfig}"
 type Config struct {
 	// Bin is the folder with the cluster's programs.
 	Bin string
+	// Before is a command that ends before the program starts. It may be empty.
+	Before []string
 	// Line is the program with its arguments. It may run until SIGTERM, or end by itself.
 	Line []string
 	// Manifest is applied after the start of the program. It may be empty.
@@ -120,12 +122,33 @@ func (b *Bench) Run(ctx context.Context) (err error) {
 	return b.measure(ctx, filepath.Join(dir, "program.log"))
 }
 
+// withKubeconfig returns a command line with the path of the kubeconfig.
+func (b *Bench) withKubeconfig(words []string) []string {
+	var line []string
+	for _, word := range words {
+		line = append(line, strings.ReplaceAll(word, Kubeconfig, b.scene.kubeconfig()))
+	}
+	return line
+}
+
+// runBefore runs the command before the program, if there is one.
+func (b *Bench) runBefore(ctx context.Context) error {
+	line := b.withKubeconfig(b.Before)
+	if len(line) == 0 {
+		return nil
+	}
+	if out, err := exec.CommandContext(ctx, line[0], line[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("run %s: %w: %s", strings.Join(line, " "), err, out)
+	}
+	return nil
+}
+
 // measure runs the program and measures it from its start to its rest.
 func (b *Bench) measure(ctx context.Context, log string) (err error) {
-	line := make([]string, len(b.Line))
-	for i, word := range b.Line {
-		line[i] = strings.ReplaceAll(word, Kubeconfig, b.scene.kubeconfig())
+	if err := b.runBefore(ctx); err != nil {
+		return err
 	}
+	line := b.withKubeconfig(b.Line)
 	before, err := machineLoad()
 	if err != nil {
 		return err
