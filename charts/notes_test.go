@@ -182,3 +182,44 @@ func TestTheNotesSayHowToUninstall(t *testing.T) {
 		t.Errorf("with the orchestrator, the notes tell people to delete DaemonSets:\n%s", got)
 	}
 }
+
+// TestTheHooksOfTheDefinition renders the Jobs that apply and delete the CRD, and their rights.
+func TestTheHooksOfTheDefinition(t *testing.T) {
+	c, err := Load("orchestrator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const crd = "resourceNames: [clusterpolicies.outrigger.dev]\n    verbs: "
+	upgrade := []string{"helm.sh/hook: pre-install,pre-upgrade,pre-rollback\n", "- apply-crd\n", crd + "[get, create, patch]\n", "resources: [clusterpolicies]\n    verbs: [list, patch]\n"}
+	cleanup := []string{"helm.sh/hook: post-delete\n", "- delete-crd\n", crd + "[delete]\n", "resources: [clusterpolicies]\n    verbs: [list]\n"}
+	for name, c2 := range map[string]struct {
+		values    map[string]any
+		has, lack []string
+	}{
+		"the defaults":   {nil, upgrade, cleanup},
+		"both":           {map[string]any{"cleanupCRD": true}, append(slices.Clone(upgrade), cleanup...), nil},
+		"neither":        {map[string]any{"upgradeCRD": false}, nil, append(slices.Clone(upgrade), cleanup...)},
+		"other accounts": {map[string]any{"rbac": map[string]any{"create": false}}, upgrade[:2], append(slices.Clone(upgrade[2:]), "ClusterRole")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files, err := execute(c, Release{Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "1.37.0", Values: WithRegistry(c2.values)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := files["orchestrator/templates/crd.yaml"]
+			for _, text := range c2.has {
+				if !strings.Contains(got, text) {
+					t.Errorf("it lacks %q:\n%s", text, got)
+				}
+			}
+			for _, text := range c2.lack {
+				if strings.Contains(got, text) {
+					t.Errorf("it has %q:\n%s", text, got)
+				}
+			}
+			if strings.Contains(got, "serviceAccountName: outrigger-orchestrator\n") || strings.Contains(got, "- '*'") {
+				t.Errorf("it has the account of the orchestrator:\n%s", got)
+			}
+		})
+	}
+}

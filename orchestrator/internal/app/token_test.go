@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/definition"
 	"outrigger.dev/orchestrator/internal/model"
 )
 
@@ -56,6 +57,7 @@ func testToken(w *world) {
 		"a Namespace":              {object("v1", "Namespace", "", "thief", nil), forbidden},
 		"a Lease":                  {object("coordination.k8s.io/v1", "Lease", "kube-system", "thief", nil), forbidden},
 		"a Node":                   {object("v1", "Node", "", "thief", nil), forbidden},
+		"the CRD of ClusterPolicy": {object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", definition.Name, nil), forbidden},
 		"another CRD":              {object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "thiefs.example.org", nil), forbidden},
 		"a ConfigMap of any name":  {object("v1", "ConfigMap", agents, "thief", nil), forbidden},
 		"a ConfigMap elsewhere":    {object("v1", "ConfigMap", "kube-system", "thief", nil), forbidden},

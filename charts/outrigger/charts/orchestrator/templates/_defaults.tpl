@@ -13,6 +13,7 @@ affinity:
 cleanup:
   enabled: true
   timeoutSeconds: 600
+cleanupCRD: false
 env: []
 extraArgs: []
 fullnameOverride: ""
@@ -66,4 +67,5 @@ tolerations:
 - effect: NoSchedule
   key: node-role.kubernetes.io/control-plane
   operator: Exists
+upgradeCRD: true
 {{- end -}}

@@ -6,10 +6,11 @@ chart sets the agents' namespace in global.namespace, and gives this chart anoth
 {{- $_ := set .Values "nameOverride" (default "orchestrator" .Values.nameOverride) -}}
 {{- end -}}
 
-{{- /* The pod of the program, up to its probes. Argument: (dict "root" $ "args" … "restart" …). */ -}}
+{{- /* The pod of the program, up to its probes. Argument: (dict "root" $ "account" the name of its account, if
+it is not the orchestrator's). */ -}}
 {{- define "orchestrator.pod" -}}
 {{- $v := .root.Values -}}
-serviceAccountName: {{ include "outrigger.serviceAccountName" .root }}
+serviceAccountName: {{ .account | default (include "outrigger.serviceAccountName" .root) }}
 automountServiceAccountToken: true
 enableServiceLinks: false
 {{- with include "outrigger.pullSecrets" .root }}

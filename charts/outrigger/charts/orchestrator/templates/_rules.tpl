@@ -21,11 +21,11 @@
 - apiGroups: [outrigger.dev]
   resources: [clusterpolicies/status]
   verbs: [update, patch]
-# Helm installs the definition, and never upgrades it.
+# Whether somebody is deleting the definition. Only a Job of Helm writes it: see _crd.tpl.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   resourceNames: [clusterpolicies.outrigger.dev]
-  verbs: [get, patch]
+  verbs: [get]
 {{- end -}}
 
 {{- /* Its rights in the namespace default, which has its Lease, and Events about objects without a namespace. */ -}}
