@@ -168,6 +168,13 @@ func withKeys(t *testing.T, parts []member) string {
 		properties[m.key] = map[string]any{
 			"$comment": generated, "description": "Values of the chart " + m.Name + ", checked by its schema.", "type": []string{"object", "null"},
 		}
+		if m.Name == orchestrator { // Helm does not check the values of a dependency that its condition disables
+			var theirs map[string]any
+			if err := json.Unmarshal(readFile(t, m.Name+"/values.schema.json"), &theirs); err != nil {
+				t.Fatal(err)
+			}
+			maps.Copy(properties[m.key].(map[string]any), keysOf(theirs))
+		}
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -177,6 +184,19 @@ func withKeys(t *testing.T, parts []member) string {
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+// keysOf returns a schema that accepts the keys of a schema, with any values.
+func keysOf(schema map[string]any) map[string]any {
+	properties, ok := schema["properties"].(map[string]any)
+	if !ok || schema["additionalProperties"] != false {
+		return map[string]any{}
+	}
+	keys := map[string]any{}
+	for key, property := range properties {
+		keys[key] = keysOf(property.(map[string]any))
+	}
+	return map[string]any{"additionalProperties": false, "properties": keys}
 }
 
 // templates returns the template of each agent, and the list of the agents.
