@@ -16,6 +16,23 @@ GPU Operator, env may also enable the reboot. */ -}}
 {{- range default list .Values.env }}{{ if and (eq .name "WITH_REBOOT") (eq "true" (toString .value)) }}true{{ end }}{{ end -}}
 {{- end -}}
 
+{{- /* Rejects a default that names neither a config of the values nor a config that the agent generates. The chart cannot
+read an existing ConfigMap. Argument: the value config. */ -}}
+{{- define "mig-manager.checkDefault" -}}
+{{- $generated := regexMatch `^all-(disabled|enabled|balanced|([0-9]+c\.)?[0-9]+g\.[0-9]+gb([.+-].+)?)$` (toString .default) -}}
+{{- if and .default (not $generated) -}}
+{{- $others := "the agent generates all-disabled, all-enabled, all-balanced and all-PROFILE, such as all-1g.10gb" -}}
+{{- if not .name -}}
+{{- fail (printf "config.default: %q names no config: %s; set config.name to a ConfigMap that has it" .default $others) -}}
+{{- else if .create -}}
+{{- $configs := get (index .data "config.yaml" | fromYaml) "mig-configs" | default dict -}}
+{{- if not (hasKey $configs .default) -}}
+{{- fail (printf "config.default: %q is not in config.data, which has %s; %s" .default (keys $configs | sortAlpha | join ", ") $others) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* Rejects values that the agent cannot follow. */ -}}
 {{- define "mig-manager.check" -}}
 {{- include "mig-manager.driver" (dict "root" . "template" "outrigger.checkDevRoot") -}}
@@ -34,9 +51,7 @@ GPU Operator, env may also enable the reboot. */ -}}
 {{- fail (printf "config.data: config.yaml: %s" .) -}}
 {{- end -}}
 {{- end -}}
-{{- if and $config.default (not $config.name) (not (hasPrefix "all-" $config.default)) -}}
-{{- fail (printf "config.default: %q names no config: the agent generates all-disabled, all-enabled, all-balanced and all-PROFILE; set config.name to a ConfigMap that has it" $config.default) -}}
-{{- end -}}
+{{- include "mig-manager.checkDefault" $config -}}
 {{- if and .Values.rbac.create .Values.admissionPolicy.create (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "admissionPolicy.create: Kubernetes %s has no ValidatingAdmissionPolicy v1, which needs 1.30; set it to false, after reading \"Privileges and why\" in README.md" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
