@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
+
+	"outrigger.dev/charts/chartstest"
 )
 
 // notes returns what Helm prints after the installation of a chart.
@@ -17,7 +19,7 @@ func notes(t *testing.T, name, kubernetes string, values map[string]any) string 
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := execute(c, Release{Name: "outrigger", Namespace: "gpu", Kubernetes: kubernetes, Values: WithRegistry(values)})
+	files, err := execute(c, Release{Name: "outrigger", Namespace: "gpu", Kubernetes: kubernetes, Values: chartstest.WithRegistry(values)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,7 @@ func TestDefaultStrategy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kubernetes, want := range map[string]string{"1.28.0": "cdi-annotations", "1.29.0": "cdi-cri"} {
-		out, err := Render(c, Release{Name: "a", Namespace: "b", Kubernetes: kubernetes, Values: WithRegistry(nil)})
+		out, err := Render(c, Release{Name: "a", Namespace: "b", Kubernetes: kubernetes, Values: chartstest.WithRegistry(nil)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +102,7 @@ func TestTheTestOfTheDevicePlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Release{Name: "outrigger", Namespace: "gpu", Kubernetes: "1.37.0", Values: WithRegistry(map[string]any{
+	r := Release{Name: "outrigger", Namespace: "gpu", Kubernetes: "1.37.0", Values: chartstest.WithRegistry(map[string]any{
 		"test": map[string]any{"resource": "nvidia.com/sharedgpu", "image": map[string]any{"repository": "mirror/vectoradd"}},
 	})}
 	files, err := execute(c, r)
@@ -131,7 +133,7 @@ func TestTheCleanupOfTheOrchestrator(t *testing.T) {
 	for enabled, want := range map[bool]int{true: 1, false: 0} {
 		files, err := execute(c, Release{
 			Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "1.37.0",
-			Values: WithRegistry(map[string]any{"cleanup": map[string]any{"enabled": enabled, "timeoutSeconds": 120}}),
+			Values: chartstest.WithRegistry(map[string]any{"cleanup": map[string]any{"enabled": enabled, "timeoutSeconds": 120}}),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +167,7 @@ func TestTheNotesSayHowToUninstall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := Render(c, Release{Name: "outrigger", Namespace: "gpu", Kubernetes: "1.37.0", Values: WithRegistry(valuesFrom(t, values))})
+		out, err := Render(c, Release{Name: "outrigger", Namespace: "gpu", Kubernetes: "1.37.0", Values: chartstest.WithRegistry(valuesFrom(t, values))})
 		if err != nil {
 			t.Fatal(err)
 		}

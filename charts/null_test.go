@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"outrigger.dev/charts"
+	"outrigger.dev/charts/chartstest"
 )
 
 // ownValues are the paths without which the tests cannot render: TestNullIsTheDefault sets the
@@ -121,7 +122,7 @@ func withOrchestrator(t *testing.T, level [][]string) {
 // stageTexts returns the objects that the orchestrator applies.
 func stageTexts(t *testing.T, values map[string]any) string {
 	t.Helper()
-	stages, err := charts.Stages(charts.Release{Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "1.37.0", Values: charts.WithRegistry(values)})
+	stages, err := charts.Stages(charts.Release{Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "1.37.0", Values: chartstest.WithRegistry(values)})
 	if err != nil {
 		t.Errorf("ClusterPolicy: %v", err)
 	}

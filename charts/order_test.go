@@ -8,6 +8,8 @@ import (
 
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	"sigs.k8s.io/yaml"
+
+	"outrigger.dev/charts/chartstest"
 )
 
 // created is what a test reads of an object.
@@ -30,7 +32,7 @@ func inHelmsOrder(t *testing.T, name string, values map[string]any) []created {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := execute(c, Release{Name: "outrigger", Namespace: "gpus", Kubernetes: "1.37.0", Values: WithRegistry(values)})
+	files, err := execute(c, Release{Name: "outrigger", Namespace: "gpus", Kubernetes: "1.37.0", Values: chartstest.WithRegistry(values)})
 	if err != nil {
 		t.Fatal(err)
 	}

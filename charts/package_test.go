@@ -7,6 +7,7 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 
 	"outrigger.dev/charts"
+	"outrigger.dev/charts/chartstest"
 )
 
 // TestAPackageRendersAsItsFolder packages each chart as "helm package" does, and installs both.
@@ -24,7 +25,7 @@ func TestAPackageRendersAsItsFolder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := charts.Release{Name: "a", Namespace: "b", Kubernetes: "1.37.0", Values: charts.WithRegistry(nil)}
+		r := charts.Release{Name: "a", Namespace: "b", Kubernetes: "1.37.0", Values: chartstest.WithRegistry(nil)}
 		want, err := charts.Render(folder, r)
 		if err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"helm.sh/helm/v4/pkg/strvals"
 
 	"outrigger.dev/charts"
+	"outrigger.dev/charts/chartstest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -40,7 +41,7 @@ func (r release) render() (string, error) {
 	}
 	return charts.Render(c, charts.Release{
 		Name: "outrigger", Namespace: cmp.Or(r.namespace, "gpu-operator-resources"),
-		Kubernetes: cmp.Or(r.kubernetes, "1.37.0"), Values: charts.WithRegistry(r.values),
+		Kubernetes: cmp.Or(r.kubernetes, "1.37.0"), Values: chartstest.WithRegistry(r.values),
 	})
 }
 

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"outrigger.dev/charts/chartstest"
 )
 
 // installed is how the tests install the umbrella chart.
 func installed(values map[string]any) Release {
-	return Release{Name: "gpu-operator", Namespace: "gpu-operator", Kubernetes: "1.36.0", Values: WithRegistry(values)}
+	return Release{Name: "gpu-operator", Namespace: "gpu-operator", Kubernetes: "1.36.0", Values: chartstest.WithRegistry(values)}
 }
 
 // valuesFrom parses values in YAML.

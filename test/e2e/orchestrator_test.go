@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"outrigger.dev/charts"
+	"outrigger.dev/charts/chartstest"
 	"outrigger.dev/test/e2e/stack"
-	chartvalues "outrigger.dev/test/e2e/stack/values"
 )
 
 const policy = "clusterpolicy/" + stack.PolicyName
@@ -347,7 +347,7 @@ func helmRendersTheSame(t *testing.T) {
 	}
 	values := readPolicy(t).Spec
 	values["orchestrator"] = map[string]any{"enabled": false}
-	rendered, err := charts.Render(chart, charts.Release{Name: stack.Umbrella, Namespace: stack.OperatorNamespace, Kubernetes: "v1.37.1", Values: chartvalues.WithRegistry(values)})
+	rendered, err := charts.Render(chart, charts.Release{Name: stack.Umbrella, Namespace: stack.OperatorNamespace, Kubernetes: "v1.37.1", Values: chartstest.WithRegistry(values)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"outrigger.dev/charts"
+	"outrigger.dev/charts/chartstest"
 	"outrigger.dev/test/e2e/stack"
-	chartvalues "outrigger.dev/test/e2e/stack/values"
 )
 
 // orchestratorAccount is the account of the orchestrator in the release of the chart outrigger.
@@ -43,7 +43,7 @@ func ofRelease(t *testing.T) (rights, workloads string) {
 		t.Fatal(err)
 	}
 	values := map[string]any{"draPlugin": map[string]any{"enabled": true}}
-	release := charts.Release{Name: stack.Umbrella, Namespace: stack.OperatorNamespace, Kubernetes: "v1.37.1", Values: chartvalues.WithRegistry(values)}
+	release := charts.Release{Name: stack.Umbrella, Namespace: stack.OperatorNamespace, Kubernetes: "v1.37.1", Values: chartstest.WithRegistry(values)}
 	helm, err := charts.Render(chart, release)
 	if err != nil {
 		t.Fatal(err)

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/charts"
+	"outrigger.dev/charts/chartstest"
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/pace"
 	"outrigger.dev/test/e2e/dashboards"
-	chartvalues "outrigger.dev/test/e2e/stack/values"
 )
 
 func TestMain(m *testing.M) { agenttest.Main(m, func() {}) }
@@ -158,7 +158,7 @@ func objects(t *testing.T, values string) (out []object) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := charts.Render(chart, charts.Release{Name: "nvidia-dcgm-exporter", Namespace: "gpu-operator", Kubernetes: "1.37.0", Values: chartvalues.WithRegistry(parsed)})
+	text, err := charts.Render(chart, charts.Release{Name: "nvidia-dcgm-exporter", Namespace: "gpu-operator", Kubernetes: "1.37.0", Values: chartstest.WithRegistry(parsed)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/charts"
-	chartvalues "outrigger.dev/test/e2e/stack/values"
+	"outrigger.dev/charts/chartstest"
 )
 
 // release is one way to install a chart.
@@ -141,5 +141,5 @@ func (r release) render(version string) (string, error) {
 	for _, template := range c.Templates {
 		template.Data = bytes.ReplaceAll(template.Data, []byte("helm.sh/hook: test"), []byte("outrigger.dev/hook: test"))
 	}
-	return charts.Render(c, charts.Release{Name: "outrigger", Namespace: "gpu-operator-resources", Kubernetes: version, Values: chartvalues.WithRegistry(r.data)})
+	return charts.Render(c, charts.Release{Name: "outrigger", Namespace: "gpu-operator-resources", Kubernetes: version, Values: chartstest.WithRegistry(r.data)})
 }

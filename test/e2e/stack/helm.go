@@ -15,7 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"outrigger.dev/charts"
-	chartvalues "outrigger.dev/test/e2e/stack/values"
+	"outrigger.dev/charts/chartstest"
 )
 
 // helmLimit is how long Helm waits for hooks and objects.
@@ -57,7 +57,7 @@ func (h *Helm) Install(ctx context.Context, name string, values map[string]any) 
 
 // InstallChart is Install for a loaded chart, under any name.
 func (h *Helm) InstallChart(ctx context.Context, name string, c chart.Charter, values map[string]any) error {
-	values = chartvalues.WithRegistry(values)
+	values = chartstest.WithRegistry(values)
 	_, err := h.config.Releases.Last(name)
 	if err == nil {
 		upgrade := action.NewUpgrade(h.config)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"outrigger.dev/charts"
-	chartvalues "outrigger.dev/test/e2e/stack/values"
+	"outrigger.dev/charts/chartstest"
 )
 
 // Release is a chart of the repository, installed under its own name.
@@ -99,7 +99,7 @@ func (s *Stack) render(ctx context.Context, r Release) ([]manifest, error) {
 	if err := json.Unmarshal([]byte(answer), &version); err != nil {
 		return nil, fmt.Errorf("read the cluster's version: %w", err)
 	}
-	rendered, err := charts.Render(chart, charts.Release{Name: r.Chart, Namespace: Namespace, Kubernetes: version.GitVersion, Values: chartvalues.WithRegistry(values)})
+	rendered, err := charts.Render(chart, charts.Release{Name: r.Chart, Namespace: Namespace, Kubernetes: version.GitVersion, Values: chartstest.WithRegistry(values)})
 	if err != nil {
 		return nil, err
 	}

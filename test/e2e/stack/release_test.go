@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"outrigger.dev/charts"
-	chartvalues "outrigger.dev/test/e2e/stack/values"
+	"outrigger.dev/charts/chartstest"
 )
 
 // TestSplit splits what every chart renders, and finds the DaemonSet by which
@@ -21,7 +21,7 @@ func TestSplit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rendered, err := charts.Render(chart, charts.Release{Name: name, Namespace: Namespace, Kubernetes: "v1.36.3", Values: chartvalues.WithRegistry(nil)})
+		rendered, err := charts.Render(chart, charts.Release{Name: name, Namespace: Namespace, Kubernetes: "v1.36.3", Values: chartstest.WithRegistry(nil)})
 		if err != nil {
 			t.Fatal(err)
 		}

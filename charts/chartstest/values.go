@@ -1,4 +1,5 @@
-package charts
+// Package chartstest completes the values of charts for tests.
+package chartstest
 
 import (
 	"maps"
