@@ -70,14 +70,3 @@ func decode(message []byte) pods {
 }
 
 var errInvalid = errors.New("the answer is no list of pods")
-
-// all yields pods that are already decoded.
-func all(list []*kubelet.PodResources) pods {
-	return func(yield func(*kubelet.PodResources, error) bool) {
-		for _, p := range list {
-			if !yield(p, nil) {
-				return
-			}
-		}
-	}
-}

@@ -1,14 +1,13 @@
 // Package podresources reads from the kubelet which containers use which GPUs and MIG devices.
 //
-// Derive is pure: it makes a Map from an answer of the kubelet's PodResources API. Client asks the
-// kubelet and keeps the last Map, or asks for one pod.
+// Client asks the kubelet's PodResources API, and keeps the Map of its last answer. It can also ask
+// for one pod.
 package podresources
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -49,7 +48,7 @@ type Claim struct {
 	Driver, Pool, Device string
 }
 
-// Unknown is an allocated device that Derive cannot match with a device of the node.
+// Unknown is an allocated device that a Client cannot match with a device of the node.
 type Unknown struct {
 	User
 	// ID is the id of the device, empty for a device of a claim.
@@ -75,19 +74,13 @@ type Options struct {
 	Ended func(namespace, pod string) bool
 }
 
-// Derive returns the users of each device, and the allocated devices that it cannot resolve. A UUID
-// that Node does not have is in both results, because the GPU may be lost but its containers are
-// known. It is not in the second result if the resource does not count.
-func Derive(answer *kubelet.ListPodResourcesResponse, o Options) (Map, []Unknown) {
-	users, unknown, _ := derive(all(answer.GetPodResources()), o, math.MaxInt)
-	return users, unknown
-}
-
 // errUses is the error of an answer with too many users of devices.
 var errUses = errors.New("too many users of GPUs")
 
-// derive is Derive for pods that are decoded one by one. It returns errUses if there are more than
-// most users and unknown devices.
+// derive returns the users of each device, and the allocated devices that it cannot resolve. A UUID
+// that Node does not have is in both results, because the GPU may be lost but its containers are
+// known. It is not in the second result if the resource does not count. derive returns errUses if
+// there are more than most users and unknown devices.
 func derive(from pods, o Options, most int) (Map, []Unknown, error) {
 	d := derivation{options: o, of: index(o.Node), users: Map{}}
 	for pod, err := range from {
@@ -112,7 +105,7 @@ func derive(from pods, o Options, most int) (Map, []Unknown, error) {
 	return d.users, slices.Compact(d.unknown), nil
 }
 
-// derivation holds the intermediate results of Derive.
+// derivation holds the intermediate results of derive.
 type derivation struct {
 	options Options
 	of      devices

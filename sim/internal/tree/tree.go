@@ -50,19 +50,6 @@ func CharDevice(path string, perm fs.FileMode, major, minor uint32) Entry {
 	return Entry{Path: path, Mode: fs.ModeDevice | fs.ModeCharDevice | perm, Major: major, Minor: minor}
 }
 
-// String describes the entry on one line, like "ls -l".
-func (e Entry) String() string {
-	switch {
-	case e.Mode&fs.ModeCharDevice != 0:
-		return fmt.Sprintf("%s %d:%d %s", e.Mode, e.Major, e.Minor, e.Path)
-	case e.Mode&fs.ModeSymlink != 0:
-		return fmt.Sprintf("%s %s -> %s", e.Mode, e.Path, e.Target)
-	case e.Link != "":
-		return fmt.Sprintf("%s %s = %s", e.Mode, e.Path, e.Link)
-	}
-	return fmt.Sprintf("%s %s", e.Mode, e.Path)
-}
-
 // Write writes the entries below root, in order.
 func Write(root string, entries []Entry) error {
 	for _, e := range entries {
