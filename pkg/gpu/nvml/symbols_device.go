@@ -77,20 +77,6 @@ func (d Device) MemoryInfo() (gonvml.Memory, error) {
 	return get(d.handle, "nvmlDeviceGetMemoryInfo", gonvml.Device.GetMemoryInfo)
 }
 
-// ComputeCapability returns the CUDA compute capability of the GPU.
-func (d Device) ComputeCapability() (major, minor int, err error) {
-	err = invoke(d.handle, "nvmlDeviceGetCudaComputeCapability", func(h gonvml.Device) (ret gonvml.Return) {
-		major, minor, ret = h.GetCudaComputeCapability()
-		return ret
-	})
-	return major, minor, err
-}
-
-// Brand returns the product family.
-func (d Device) Brand() (gonvml.BrandType, error) {
-	return get(d.handle, "nvmlDeviceGetBrand", gonvml.Device.GetBrand)
-}
-
 // Architecture returns the architecture of the chip.
 func (d Device) Architecture() (gonvml.DeviceArchitecture, error) {
 	return get(d.handle, "nvmlDeviceGetArchitecture", gonvml.Device.GetArchitecture)

@@ -122,15 +122,39 @@ const (
 )
 
 func constants() []constantValue {
+	pci := constant(symPCI, gonvml.Device.GetPciInfo, func(g *gpu.GPU, info gonvml.PciInfo) { g.PCI = nvml.PCI(info) })
+	pci.lacks = func(g *gpu.GPU) bool { return g.PCI.BusID == "" }
+	uuid := constant(symUUID, gonvml.Device.GetUUID, func(g *gpu.GPU, id string) { g.UUID = gpu.UUID(id) })
+	uuid.lacks = func(g *gpu.GPU) bool { return g.UUID == "" }
+	minor := constant(symMinor, gonvml.Device.GetMinorNumber, func(g *gpu.GPU, minor int) { g.Minor = minor })
+	minor.lacks = func(g *gpu.GPU) bool { return g.Minor == noMinor }
+	brand := constant("nvmlDeviceGetBrand", gonvml.Device.GetBrand, func(g *gpu.GPU, b gonvml.BrandType) { g.Brand = brandName(b) })
+	architecture := constant("nvmlDeviceGetArchitecture", gonvml.Device.GetArchitecture, func(g *gpu.GPU, a gonvml.DeviceArchitecture) {
+		g.Architecture = architectureName(a)
+	})
+	brand.optional, architecture.optional = true, true
 	return []constantValue{
-		{symbol: symPCI, read: readPCI, lacks: func(g *gpu.GPU) bool { return g.PCI.BusID == "" }},
-		{symbol: symUUID, read: readUUID, lacks: func(g *gpu.GPU) bool { return g.UUID == "" }},
-		{symbol: symMinor, read: readMinor, lacks: func(g *gpu.GPU) bool { return g.Minor == noMinor }},
-		{symbol: "nvmlDeviceGetName", read: readName},
-		{symbol: "nvmlDeviceGetCudaComputeCapability", read: readComputeCapability},
-		{symbol: "nvmlDeviceGetBrand", read: readBrand, optional: true},
-		{symbol: "nvmlDeviceGetArchitecture", read: readArchitecture, optional: true},
+		pci, uuid, minor,
+		constant("nvmlDeviceGetName", gonvml.Device.GetName, func(g *gpu.GPU, name string) { g.Name = text.Printable(name) }),
+		constant("nvmlDeviceGetCudaComputeCapability", computeCapability, func(g *gpu.GPU, v gpu.Version) { g.ComputeCapability = v }),
+		brand, architecture,
 	}
+}
+
+// constant returns the constant that a function of NVML has. set stores the result in a GPU.
+func constant[T any](symbol string, call func(gonvml.Device) (T, gonvml.Return), set func(*gpu.GPU, T)) constantValue {
+	return constantValue{symbol: symbol, read: func(h nvml.Device, g *gpu.GPU) error {
+		value, err := nvml.Get(h, symbol, call)
+		if err == nil {
+			set(g, value)
+		}
+		return err
+	}}
+}
+
+func computeCapability(d gonvml.Device) (v gpu.Version, ret gonvml.Return) {
+	v.Major, v.Minor, ret = d.GetCudaComputeCapability()
+	return v, ret
 }
 
 // constants reads the constants of a GPU that are due.
@@ -219,38 +243,6 @@ func assign[T any](read func() (T, error), f func(T)) error {
 		f(value)
 	}
 	return err
-}
-
-func readPCI(h nvml.Device, g *gpu.GPU) error {
-	return assign(h.PCIInfo, func(info gonvml.PciInfo) { g.PCI = nvml.PCI(info) })
-}
-
-func readUUID(h nvml.Device, g *gpu.GPU) error {
-	return assign(h.UUID, func(id string) { g.UUID = gpu.UUID(id) })
-}
-
-func readMinor(h nvml.Device, g *gpu.GPU) error {
-	return assign(h.MinorNumber, func(minor int) { g.Minor = minor })
-}
-
-func readName(h nvml.Device, g *gpu.GPU) error {
-	return assign(h.Name, func(name string) { g.Name = text.Printable(name) })
-}
-
-func readComputeCapability(h nvml.Device, g *gpu.GPU) error {
-	major, minor, err := h.ComputeCapability()
-	if err == nil {
-		g.ComputeCapability = gpu.Version{Major: major, Minor: minor}
-	}
-	return err
-}
-
-func readBrand(h nvml.Device, g *gpu.GPU) error {
-	return assign(h.Brand, func(b gonvml.BrandType) { g.Brand = brandName(b) })
-}
-
-func readArchitecture(h nvml.Device, g *gpu.GPU) error {
-	return assign(h.Architecture, func(a gonvml.DeviceArchitecture) { g.Architecture = architectureName(a) })
 }
 
 func readMIGMode(h nvml.Device, g *gpu.GPU) error {

@@ -203,10 +203,10 @@ func (w *watch) id(g *watched) gpu.UUID {
 	if id := w.view.memory.uuid(g.index); id != "" || !g.handle.Valid() {
 		return id
 	}
-	seen := gpu.GPU{Index: g.index, Minor: noMinor}
-	if err := readUUID(g.handle, &seen); err != nil || !seen.UUID.Valid() {
+	id, err := g.handle.UUID()
+	if err != nil || !gpu.UUID(id).Valid() {
 		return ""
 	}
-	w.view.memory.storeConstants(seen, symUUID)
-	return seen.UUID
+	w.view.memory.storeConstants(gpu.GPU{Index: g.index, Minor: noMinor, UUID: gpu.UUID(id)}, symUUID)
+	return gpu.UUID(id)
 }

@@ -53,8 +53,9 @@ func (w *watch) minor(g *watched) (int, error) {
 	if known[symMinor] {
 		return seen.Minor, nil
 	}
-	err := readMinor(g.handle, &seen)
+	minor, err := g.handle.MinorNumber()
 	if err == nil {
+		seen.Minor = minor
 		w.view.memory.storeConstants(seen, symMinor)
 	}
 	return seen.Minor, err
