@@ -63,3 +63,35 @@ func TestAGPULeavesTheBus(t *testing.T) {
 	p.Said("has changed with a reboot")
 	p.Stop()
 }
+
+// A GPU that a container may have alone does not become shared when a shared GPU leaves the bus, also
+// after a restart.
+func TestASharedGPULeavesTheBus(t *testing.T) {
+	n := simtest.New(t, "--gpus", "4")
+	p := newProcess(t)
+	config := filepath.Join(p.dir, "config.yaml")
+	text := "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, devices: 2, replicas: 2, rename: nvidia.com/gpu.shared}]}}\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.run(n, "--config-file", config)
+	alone := map[string]bool{}
+	for _, d := range p.wait(2, 0) {
+		alone[d.GetID()] = true
+	}
+	n.Run("unplug", "0")
+	p.Said("2 devices are configured, and 1 are shared")
+	for _, restart := range []bool{false, true} {
+		if restart {
+			p.Stop()
+			p.run(n, "--config-file", config)
+			p.Said("ready: devices are registered and listed")
+		}
+		for _, d := range p.wait(2, 0) {
+			if !alone[d.GetID()] {
+				t.Errorf("%s is not shared, and was before; restart: %v", d.GetID(), restart)
+			}
+		}
+	}
+	p.Stop()
+}
