@@ -4,7 +4,7 @@ Operator. */ -}}
 - name: outrigger-orchestrator
   rules:
     - alert: GPUOperatorReconciliationFailed
-      expr: gpu_operator_reconciliation_status != 1
+      expr: gpu_operator_reconciliation_status < 0 or gpu_operator_reconciliation_status == 0 and gpu_operator_gpu_nodes_total > 0
       for: 1h
       labels: {severity: warning}
       annotations:

@@ -72,7 +72,7 @@ func (v *View) node(n *model.Node) {
 	if !unusable {
 		v.Nodes.Ready++
 	}
-	if t.Code == "" || !lasted && !blocks(t.Code) {
+	if t.Code == "" || !lasted && !blocks(t.Code) && !v.past(t.since, settle) {
 		return
 	}
 	v.add("", n.Name, t, lasted)
@@ -82,8 +82,8 @@ func (v *View) node(n *model.Node) {
 	}
 }
 
-// blocks reports whether a person may have to act while a node starts. Other causes end when the
-// agents of the node have started.
+// blocks reports whether a cause is listed at once. Other causes end when the agents of the node have
+// started.
 func blocks(code cause.Code) bool {
 	return code == cause.NodeNotReady || strings.HasPrefix(string(code), "Driver")
 }

@@ -56,15 +56,16 @@ func TestNodes(t *testing.T) {
 		"the plugin restarts":                {with(reports(cause.PluginNotReady, short)), "1 of 1 GPU node ready, 8 of 8 GPUs", "", false},
 		"the plugin is gone":                 {with(reports(cause.PluginNotReady, long), offers(0, long)), "0 of 1 GPU node ready, 0 of 8 GPUs", cause.PluginNotReady, true},
 		"the toolkit restarts":               {with(reports(cause.ToolkitWriterDead, short)), "1 of 1 GPU node ready, 8 of 8 GPUs", "", false},
-		"a new node offers GPUs before its MIG manager is ready": {with(reports(cause.MIGNotReady, long)), "0 of 1 GPU node ready, 0 of 8 GPUs", "", false},
+		"a new node offers GPUs before its MIG manager is ready": {with(reports(cause.MIGNotReady, long)), "0 of 1 GPU node ready, 0 of 8 GPUs", cause.MIGNotReady, false},
 		"the toolkit is not ready for long":                      {with(reports(cause.ToolkitNotReady, time.Hour)), "0 of 1 GPU node ready, 0 of 8 GPUs", cause.ToolkitNotReady, true},
 		"the driver is gone":                                     {with(reports(cause.DriverNotFound, long), offers(0, long)), "0 of 1 GPU node ready, 0 of 8 GPUs", cause.DriverNotFound, true},
 		"a new node has no driver yet":                           {with(fresh, reports(cause.DriverNotFound, long)), "0 of 1 GPU node ready", cause.DriverNotFound, false},
 		"a new node has no driver for long":                      {with(fresh, reports(cause.DriverNotFound, time.Hour)), "0 of 1 GPU node ready", cause.DriverNotFound, true},
-		"a new node has no toolkit yet":                          {with(fresh, reports(cause.ToolkitNotReady, long)), "0 of 1 GPU node ready", "", false},
+		"a new node has no toolkit yet":                          {with(fresh, reports(cause.ToolkitNotReady, long)), "0 of 1 GPU node ready", cause.ToolkitNotReady, false},
+		"a new node starts its toolkit":                          {with(fresh, reports(cause.ToolkitNotReady, short)), "0 of 1 GPU node ready", "", false},
 		"a new node hangs":                                       {with(fresh, reports(cause.DriverHangs, long)), "0 of 1 GPU node ready", cause.DriverHangs, true},
 		"a driver is upgraded":                                   {with(reports(cause.DriverNotFound, long), label("nvidia.com/gpu-driver-upgrade-state", "swapping-required")), "0 of 1 GPU node ready, 0 of 8 GPUs", cause.DriverNotFound, false},
-		"a MIG layout is applied":                                {with(reports(cause.PluginNotReady, long), label("nvidia.com/mig.config.state", "pending")), "0 of 1 GPU node ready, 0 of 8 GPUs", "", false},
+		"a MIG layout is applied":                                {with(reports(cause.PluginNotReady, long), label("nvidia.com/mig.config.state", "pending")), "0 of 1 GPU node ready, 0 of 8 GPUs", cause.PluginNotReady, false},
 		"the resource of the layout before is idle": {with(func(n *model.Node) {
 			n.Allocatable = map[string]int64{"nvidia.com/gpu": 0, "nvidia.com/mig-1g.10gb": 7}
 			n.Capacity = map[string]int64{"nvidia.com/gpu": 8, "nvidia.com/mig-1g.10gb": 7}
