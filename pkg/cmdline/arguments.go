@@ -31,8 +31,8 @@ type arguments struct {
 // has an option of the same name, an option after the command belongs to the command.
 //
 // arrange returns an error for an unknown option, for an option without its value, and for a value
-// that is not of the flag's type, on the command line or in an environment variable: the errors of
-// cli for these have no types, and do not name the variable.
+// that is not of the flag's type, on the command line or in an environment variable. The errors of
+// cli for such mistakes have no types, and do not name the variable.
 func arrange(app *cli.App, words []string) ([]string, error) {
 	a := &arguments{app: app, command: app.Name, commands: app.Commands}
 	for len(words) > 0 && words[0] != "--" && !a.raw {

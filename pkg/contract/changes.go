@@ -77,7 +77,7 @@ func (c changes) watch(ctx context.Context, done func() bool) error {
 	if err != nil {
 		return c.failed(err)
 	}
-	// The runtime's poller wakes the read below, even for its deadline.
+	// Go's runtime polls the descriptor, so the read below ends at once when its deadline is set.
 	in := os.NewFile(uintptr(fd), "inotify")
 	watches := map[int]bool{}
 	defer func() { hostfs.EndInotify(in, maps.Keys(watches)) }()

@@ -59,8 +59,8 @@ func (r *Root) afresh() *Root {
 	return &once
 }
 
-// mark returns the state of the folders that r has searched. root makes the later
-// comparison.
+// mark returns the state of the folders that r has searched. The argument root is the Root that
+// later compares the state.
 func (r *Root) mark(root *Root) searchState {
 	m := searchState{root: root, nodes: r.nodes, folders: map[string]identity{}, listed: map[string]bool{}, at: r.begun}
 	for dir, f := range r.folders {

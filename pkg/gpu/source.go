@@ -64,7 +64,8 @@ type Linker interface {
 	Links(ctx context.Context, n *Node) ([]Link, error)
 }
 
-// Linked returns a snapshot of src with its links. If src is a Linker, it reads them.
+// Linked returns n, a snapshot of src. If src is a Linker, Linked reads the links, and returns n
+// with them.
 func Linked(ctx context.Context, src Source, n *Node) (*Node, error) {
 	linker, ok := src.(Linker)
 	if !ok {

@@ -89,9 +89,9 @@ func RetryIn(b *pace.Backoff, err error) time.Duration {
 	return max(in, least) + jitter
 }
 
-// Delays is for the Delays of a reconcile.Config whose step sends requests to the API server. No
-// step follows an error within the time of RetryAfter. The next step follows within 30 s, unless
-// the API server rejected the request.
+// Delays has the form of the Delays of a reconcile.Config, for steps that send requests to the API
+// server. After an error, the next step waits at least for the time of RetryAfter. It waits at most
+// 30 s, unless the API server rejected the request.
 func Delays(err error) (least, most time.Duration) {
 	if !isRejected(err) {
 		most = maxOutage
@@ -99,8 +99,9 @@ func Delays(err error) (least, most time.Duration) {
 	return RetryAfter(err), most
 }
 
-// RetryAfter returns the time that the API server asks to wait after err, before this and any other
-// request. It is 0 if the API server does not ask, and at most 5 minutes.
+// RetryAfter returns the time that the API server asks to wait after err, before the request is
+// repeated, and before any other request. It is 0 if the API server does not ask, and at most 5
+// minutes.
 func RetryAfter(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return max(0, min(time.Duration(seconds)*time.Second, maxRetryAfter))

@@ -137,7 +137,8 @@ func (s server) withoutTaint(ctx context.Context, t Taint) (Node, error) {
 		}
 		is := test.Path + string(test.Value)
 		if apierrors.IsInvalid(failure) && is == last {
-			// The taint is at the same place. The API server rejects the change and not the test.
+			// The taint is still where it was in the last try. So the API server rejects the
+			// change, and not the test of the patch.
 			return n, failure
 		}
 		last = is

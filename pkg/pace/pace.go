@@ -8,7 +8,7 @@ import (
 )
 
 // Signal wakes the receiver of c, which must have a capacity of one. Signals that were not received
-// yet count as one. It does not block.
+// yet count as one. Signal does not block.
 func Signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

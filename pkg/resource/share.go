@@ -118,7 +118,7 @@ func mpsRejects(u *unit) string {
 	case u.wholeInMIGMode():
 		return "MPS does not share a GPU whose MIG mode is on: share it by timeSlicing, take it out of sharing.mps, or turn the mode off"
 	case cc == gpu.Version{} && u.gpu.Fault != nil:
-		// It is advertised as unhealthy, like any GPU that fails.
+		// The unit is advertised as unhealthy, like any GPU that fails.
 		return ""
 	case cc.Major < 3 || cc.Major == 3 && cc.Minor < 5:
 		return fmt.Sprintf("MPS needs a GPU of compute capability 3.5 or later, but this GPU has %d.%d:"+

@@ -32,7 +32,7 @@ type unit struct {
 	// gpuTexts and migTexts are the texts that patterns can match.
 	gpuTexts, migTexts []string
 	// resource is the name of the unit's resource without sharing. advertised is the name of the
-	// resource under which it is advertised.
+	// resource that advertises the unit.
 	resource, advertised string
 	// replicas is 0 until a share takes the unit.
 	replicas int

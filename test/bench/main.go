@@ -145,7 +145,7 @@ type runner interface {
 	Run(ctx context.Context) error
 }
 
-// each calls of for each agent, and runs the returned runner.
+// each runs the runner that the function of returns for each agent.
 func each(ctx context.Context, names []string, of func(agent string) runner) error {
 	for _, name := range names {
 		if err := of(name).Run(ctx); err != nil {

@@ -82,8 +82,9 @@ var (
 	code  = regexp.MustCompile("`([^`]*)`")
 )
 
-// defaults compares the columns "default" of a page with the defaults in the help. A cell without
-// code for each flag, or for all flags, describes a default that depends on the node.
+// defaults compares the columns "default" of a page with the defaults in the help. A cell is
+// compared if it has one code span for all its flags, or one for each. Other cells describe a
+// default that depends on the node.
 func defaults(t testing.TB, page, text, help string) {
 	t.Helper()
 	want := map[string]string{}

@@ -34,7 +34,8 @@ type Config struct {
 	// Dir is the folder with the file that survives a reboot. If it does not exist, Pins does not know
 	// the GPUs that indices named before the last boot.
 	Dir string
-	// ReadOnly is set for a program that does not see the GPUs as NVML lists them. It writes no file.
+	// ReadOnly is set for a program that does not see the GPUs as NVML lists them. Such a program
+	// writes no file.
 	ReadOnly bool
 	// Writer is the name of the program.
 	Writer string

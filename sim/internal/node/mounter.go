@@ -64,7 +64,8 @@ func (m *mounter) overlay(root, dir, scratch string) error {
 	return m.mount("gpu-sim", "/"+dir, "overlay", 0, options)
 }
 
-// detach unmounts target from the namespace. Open files and other mounts keep using it.
+// detach unmounts target from the namespace. Open files and other mounts of its file system stay
+// usable.
 func (m *mounter) detach(target string) error {
 	if err := unix.Unmount(target, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("detach %s: %w", target, err)

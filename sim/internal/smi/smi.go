@@ -15,7 +15,7 @@ const Name = "nvidia-smi"
 // IsProgram reports whether a program with this name belongs to the driver.
 func IsProgram(name string) bool { return strings.HasPrefix(name, "nvidia-") }
 
-// Run simulates the program name.
+// Run simulates the program with this name.
 func Run(name string, args []string, out io.Writer) error {
 	if name == persistenced {
 		if err := startDaemon(); err != nil {

@@ -12,7 +12,7 @@ import (
 const (
 	// anySymbol is the Symbol of a Fault that concerns all symbols.
 	anySymbol = "any"
-	// killed is the return code in text that makes a call kill its process.
+	// killed is written in place of a return code. It makes a call kill its process.
 	killed = "kill"
 	// mostReturn is larger than all values of nvmlReturn_t and CUresult.
 	mostReturn = 999

@@ -51,7 +51,7 @@ func (f *flags) text(name, letter, value, usage string) *string {
 	return p
 }
 
-// optional adds a flag without an effect that may have a value.
+// optional adds a flag that has no effect and may have a value.
 func (f *flags) optional(name, letter, usage string) {
 	f.Var(optionalValue{}, name, usage)
 	f.Var(optionalValue{}, letter, usage)

@@ -43,7 +43,7 @@ func programsChanged(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOSPC)
 }
 
-// replacer extends the programs of one cgroup.
+// replacer replaces the programs of one cgroup by programs that allow more devices.
 type replacer struct {
 	cgroup  *os.File
 	devices []Device

@@ -50,7 +50,7 @@ const (
 	// they start. It imports the drop-ins of a folder next to it.
 	rancherConfig = "/agent/etc/containerd/config.toml"
 	rancherDropIn = "config-v3.toml.d/99-nvidia.toml"
-	// microk8s writes its config from a template next to it when it starts.
+	// When microk8s starts, it writes its config from a template in the same folder.
 	microk8sConfig, microk8sTemplate = "/args/containerd.toml", "containerd-template.toml"
 )
 

@@ -32,7 +32,8 @@ import (
 // uses the same path, and the tools look for the file next to their own executable.
 const ConfigFile = ".config/nvidia-container-runtime/config.toml"
 
-// tools returns the names of the tools. aliases returns other names, which change their role.
+// tools returns the names of the tools. aliases returns additional names of some tools. A tool does
+// other work under such a name.
 func tools() []string {
 	return []string{
 		"nvidia-cdi-hook", "nvidia-container-cli", "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-ctk",

@@ -18,7 +18,8 @@ const (
 	nodeBytes = 256 << 10
 )
 
-// labelBound bounds the labels of pods in metrics. One goroutine calls apply; another may collect.
+// labelBound limits the size of the labels of pods in metrics. One goroutine calls apply; another
+// may collect.
 type labelBound struct {
 	log *slog.Logger
 	// cut counts the labels that were left out, by the UIDs of pods.

@@ -135,7 +135,7 @@ func (d *deriver) gpu(g *GPU) {
 				d.recent(m, g, top, parts)
 			}
 		case m.Field.ID == telemetry.DCGM_FI_DEV_XID_ERROR:
-			// health adds it
+			// The function health adds this metric.
 		default:
 			d.metric(m, g, top, parts)
 		}

@@ -177,7 +177,7 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 				d.put(m.Name, m.Help, counter, set.with(window(d.ClockWindow.Milliseconds()), Label{"clock_event", c.Reason}), float64(c.Recent))
 			}
 		case counters.HealthStatus:
-			// status adds it, even if the GPU does not answer
+			// The function status adds this metric, even if the GPU does not answer.
 		case counters.P2PStatus:
 			d.peers(m, g, set)
 		case counters.ClockTotal:

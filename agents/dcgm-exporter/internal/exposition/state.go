@@ -19,7 +19,7 @@ type Options struct {
 	Metrics []counters.Metric
 	// Names selects the set of names of the metrics.
 	Names Names
-	// Hostname has the names of the labels with the name of the node.
+	// Hostname has the names of the labels whose value is the name of the node.
 	Hostname []string
 	// OldNamespace gives labels the names of DCGM Exporter 1.x: uuid, pod_name.
 	OldNamespace bool

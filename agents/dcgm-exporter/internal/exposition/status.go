@@ -59,7 +59,8 @@ func (d *deriver) status(g *GPU, top view) {
 	}
 }
 
-// watched returns the parts of a GPU whose state is known, each without an incident.
+// watched returns the parts of a GPU whose state is known. Its result says that none of them has an
+// incident.
 func watched(g *GPU) map[string]incident {
 	out := map[string]incident{}
 	pass := func(watch string) { out[watch] = incident{watch, levelPass, "DCGM_FR_OK"} }

@@ -54,8 +54,8 @@ func (s *settings) flags() []cli.Flag {
 	)
 }
 
-// load reads the config file, and opens the driver. It reads the label of the node that selects
-// the config file from api.
+// load reads the config file, and opens the driver. A label of the node selects the config file.
+// load gets the label from api.
 func (s *settings) load(ctx context.Context, api *cluster.API, log *slog.Logger) (err error) {
 	if s.live, err = s.gpus.Load(ctx, api, log); err != nil {
 		return err

@@ -29,7 +29,7 @@ type Claim struct {
 // change a Checkpoint: they return a changed copy.
 type Checkpoint map[types.UID]Claim
 
-// InUseError is the error of a claim whose device another claim has.
+// InUseError is the error for a claim with a device that another claim already has.
 type InUseError struct {
 	Device string
 	// Claim is "namespace/name".

@@ -37,8 +37,9 @@ type Share struct {
 	// MemoryMiB is the limit of the GPU memory for one client. It is 0, which means no limit,
 	// if the memory of the GPU is unknown.
 	MemoryMiB uint64
-	// Lost is set while the GPU does not answer. No daemon starts with a lost GPU. A daemon
-	// that already has it keeps running, because the clients of all its GPUs would end with it.
+	// Lost is set while the GPU does not answer. No daemon starts with a lost GPU. A daemon that
+	// already has the GPU keeps running, because its end would also end the clients of its other
+	// GPUs.
 	Lost bool
 }
 

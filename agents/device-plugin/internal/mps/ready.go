@@ -6,8 +6,9 @@ import (
 	"outrigger.dev/pkg/contract"
 )
 
-// Ready returns nil while the daemon of a folder answers, and otherwise why a container would
-// not find it. It only reads a file that the writer keeps locked while it runs.
+// Ready returns nil while the daemon of a folder answers. Otherwise, it returns the reason why a
+// container would not find the daemon. It sends nothing to the daemon. It only reads a file, and
+// that file is locked as long as its writer runs.
 func Ready(d contract.Dir, root, folder string) error {
 	f := d.ReadFile(readyPath(root, folder))
 	if f.State == contract.Valid {

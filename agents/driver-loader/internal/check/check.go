@@ -1,6 +1,7 @@
 // Package check decides whether the kernel accepts a module, and whether the module will use its
-// parameters, before the module is loaded. The kernel loads a module for another release if their
-// symbols match, and ignores unknown parameters. All functions are pure.
+// parameters, before the module is loaded. The kernel also loads a module that was built for
+// another release, if its symbols match those of the kernel. The kernel ignores unknown parameters.
+// All functions are pure.
 package check
 
 import (

@@ -157,7 +157,7 @@ func (l *Loader) importCause() *cause.Cause {
 	return l.importFailed
 }
 
-// settle is Settle for a desired state. It calls first after it has acquired the lock.
+// settle is Settle for the state that desired returns. As soon as it has the lock, it calls first.
 func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), first func() error) Step {
 	l.turn.Lock()
 	defer l.turn.Unlock()

@@ -30,8 +30,8 @@ func daemonFiles() []string {
 	return names
 }
 
-// fromFolder imports the content of an archive. If the folder is below the writer's, unpacked is its name
-// there, and files are linked instead of copied.
+// fromFolder imports the content of an archive from the folder dir. If dir is below the folder of
+// the writer, unpacked is its name relative to that folder, and files are linked instead of copied.
 func (f filler) fromFolder(dir, unpacked string) (record, error) {
 	from, err := os.OpenRoot(dir)
 	if err != nil {

@@ -18,9 +18,9 @@ type kind struct {
 	isLink              bool
 }
 
-// kinds returns all types of NVIDIA's installer. Not installed are documentation, files for the desktop or
-// the host's systemd, 32-bit libraries, and libraries of other vendors (GLVND, the OpenCL loader), which
-// containers have themselves.
+// kinds returns all types of files in the manifest of NVIDIA's installer. The driver loader does
+// not install documentation, files for the desktop or the host's systemd, 32-bit libraries, and
+// libraries of other vendors (GLVND, the OpenCL loader), which containers have themselves.
 func kinds() map[string]kind {
 	all := map[string]kind{
 		"VDPAU_LIB":                  {dir: "lib", hasPath: true},

@@ -94,8 +94,8 @@ func (s *Stage) Commit(name string) (string, error) {
 	return path, s.removeUnfinished()
 }
 
-// replace moves a folder to a path. A folder that was there gets the old name of the folder, or a name that
-// removeUnfinished removes.
+// replace moves the folder dir to path. If path has a folder, that folder moves to dir, or gets
+// another name that removeUnfinished removes.
 func replace(dir, path string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {

@@ -30,7 +30,8 @@ const (
 	// GrantAnnotation permits the Node to begin the upgrade to the driver in its value. Package
 	// grants writes it. The agents of nodes cannot write it.
 	GrantAnnotation = "outrigger.dev/driver-upgrade-granted"
-	// DriverAnnotation is the driver of the upgrade with the state in StateLabel.
+	// DriverAnnotation is the driver that the upgrade loads. StateLabel has the state of the same
+	// upgrade.
 	DriverAnnotation = "outrigger.dev/driver-upgrade-driver"
 	// FailedAnnotation is the driver of the last failed upgrade of the Node, until an upgrade succeeds. The
 	// Node does not have it during the rollback.

@@ -119,8 +119,8 @@ func (o Observed) report(p part, r report) finding {
 	}
 }
 
-// otherDriver returns a problem if a fact was written for another driver version than the
-// version that answers. Then the writer has to configure the node again. It returns "" while the
+// otherDriver returns a problem if a fact was written for another driver version than the version
+// that answers. Then the writer has to configure the node again. otherDriver returns "" while the
 // driver is not asked.
 func (o Observed) otherDriver(s contract.Stamp) string {
 	if o.Err != nil || o.Node == nil || s.DriverVersion == "" || s.DriverVersion == o.Node.Driver.Version {

@@ -77,7 +77,7 @@ type Resetter interface {
 type Applier struct {
 	cfg    Config
 	reader *partition.Reader
-	// changes counts changes. An observation from before a change is not valid after it.
+	// changes counts changes. An observation is valid until the next change.
 	changes int
 }
 

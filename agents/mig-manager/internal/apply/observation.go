@@ -96,7 +96,7 @@ func (o *observer) observePlanned(p Plan) error {
 	return nil
 }
 
-// known sets the board of a GPU from the known product, if the driver does not report it.
+// known sets the board of a GPU whose driver does not report the board, if its product is known.
 func (a *Applier) known(g mig.GPU) mig.GPU {
 	if g.Capable && g.Fault == nil && len(g.Board.Profiles) == 0 {
 		g.Board, _ = a.cfg.Board(g.PCI, g.MemoryBytes)

@@ -82,8 +82,8 @@ func (c *Clients) Stop(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("stop the GPU clients on the host: find the units that start %s: %w", name, err)
 		}
-		// A socket does not start while its service runs. It comes after the service here, so that it
-		// starts first.
+		// A socket does not start while its service runs, and Start starts the units in reverse
+		// order. So the socket comes after its service here.
 		affected, err := c.cfg.Host.stoppedWith(ctx, append([]string{u.name}, triggers...))
 		if err != nil {
 			return fmt.Errorf("stop the GPU clients on the host: find the units that stop together with %s: %w", name, err)
@@ -178,7 +178,7 @@ func (c *Clients) read() (journal, error) {
 	return j, nil
 }
 
-// write writes the journal, or removes an empty one.
+// write writes the file of the journal. If j is empty, it removes the file.
 func (c *Clients) write(j journal) error {
 	if len(j.Stopped) == 0 {
 		if err := os.Remove(c.cfg.Journal); err != nil && !errors.Is(err, fs.ErrNotExist) {

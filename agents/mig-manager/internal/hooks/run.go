@@ -28,8 +28,8 @@ const (
 // Runner runs the hooks of a file.
 type Runner struct {
 	File File
-	// Env has variables for each hook. They describe the change. If the hook also sets a variable,
-	// this value is used, as in mig-parted.
+	// Env has variables for each hook. They describe the change. If a hook sets the same variable,
+	// the value of Env is used, as in mig-parted.
 	Env map[string]string
 	// Limit is the time limit of a hook; 0 for no limit.
 	Limit time.Duration

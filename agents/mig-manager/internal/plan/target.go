@@ -20,9 +20,9 @@ import (
 // devices 1c.3g.40gb need one GPU instance. A layout that already has the desired devices is returned
 // unchanged. GPU instances without a compute instance are used or destroyed.
 //
-// inUse reports whether a compute instance of the Instance is in use. It is called with GPU instances
-// of now, with all or with one of their compute instances. It may be nil. If no layout has the
-// desired devices, the error is *Infeasible.
+// inUse reports whether a compute instance of the Instance is in use. It is called with GPU
+// instances of the layout now: each with all its compute instances, or with one of them. It may be
+// nil. If no layout has the desired devices, the error is *Infeasible.
 func Target(b mig.Board, now mig.Layout, want map[gpu.Profile]int, inUse func(mig.Instance) bool) (mig.Layout, error) {
 	if inUse == nil {
 		inUse = func(mig.Instance) bool { return false }

@@ -30,7 +30,8 @@ const (
 	busService = "[Unit]\nRequires=dbus.socket\n[Service]\nExecStart=/usr/bin/dbus-daemon --config-file=/run/bus.conf --nofork --nopidfile\n"
 )
 
-// busConfig allows the same as the bus of a host: replies, and calls that a package allows.
+// busConfig allows what the bus of a host allows: replies, and the calls that the policy of an
+// installed package allows.
 const busConfig = `<busconfig>
   <type>system</type>
   <listen>systemd:</listen>

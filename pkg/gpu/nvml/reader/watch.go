@@ -22,9 +22,9 @@ const (
 	// asks is the number of GPUs that a watch asks in turn after each wait. On a node with 8 GPUs,
 	// this makes 10 calls a minute including the waits, and asks each GPU once a minute.
 	asks = 4
-	// probeEvery is the first pause while the watch expects a change that NVML does not report: of
-	// GPUs that do not answer, or that join their fabric. The pauses double up to two thirds of
-	// restEvery, so that a GPU is used again soon after it answers.
+	// probeEvery is the first pause while the watch expects a change of GPUs that do not answer, or
+	// that join their fabric. NVML does not report such a change. The pauses double up to two
+	// thirds of restEvery, so that a GPU is used again soon after it answers.
 	probeEvery = 2 * time.Second
 	// maxFailures is the number of successive waits that may fail. The pause after the first
 	// failure is a twentieth of probeEvery, and doubles with each one.

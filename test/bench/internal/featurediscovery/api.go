@@ -84,7 +84,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func send(w io.Writer, answer any) { _ = json.NewEncoder(w).Encode(answer) } //nolint:errchkjson // a client that has disconnected
 
-// write stores a patch: of the labels, of the condition, or of the taint, which it removes.
+// write stores a patch that changes the labels, changes the condition, or removes the taint.
 func (a *api) write(r *http.Request, resource string) {
 	if strings.Contains(r.Header.Get("Content-Type"), "json-patch") {
 		resource = "taint"

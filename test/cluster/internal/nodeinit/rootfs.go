@@ -12,8 +12,8 @@ import (
 	"outrigger.dev/test/cluster/internal/render"
 )
 
-// private returns the folders with the machine's configuration as a node. They are empty on a new
-// node.
+// private returns the folders that configure a machine as a node of Kubernetes. They are empty on a
+// new node.
 func private() []string {
 	return []string{
 		"/etc/cdi", "/etc/cni", "/etc/containerd", "/etc/containers", "/etc/crio", "/etc/kubernetes", "/opt/cni",
