@@ -78,8 +78,8 @@ type class struct {
 	text, fix string
 }
 
-// classes returns the classes whose severity can be changed, with their default. To add a class, add
-// a row, and return it where the state is observed.
+// classes returns the classes whose severity can be changed, with their default. To add a class,
+// add its row here, and return the class where the state is observed.
 func classes() []class {
 	return []class{
 		{RowRemapFailed, Failure, cause.DeviceMemory, "a row of memory could not be remapped", "replace the GPU"},

@@ -18,8 +18,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Cut returns s in at most most bytes, which must be at least 3. A longer text ends in "...". Cut
-// replaces invalid UTF-8, which would grow on its way to an API server.
+// Cut returns s with no more bytes than most, which must be at least 3. A longer text ends in
+// "...". Cut replaces invalid UTF-8, which would grow on its way to an API server.
 func Cut(s string, most int) string {
 	const more = "..."
 	s = strings.ToValidUTF8(s, "?")

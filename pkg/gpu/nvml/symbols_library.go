@@ -32,9 +32,9 @@ func (l Library) NVMLVersion() (string, error) {
 // CUDAVersion returns the newest CUDA version that the driver supports, as 1000 times
 // the major number plus 10 times the minor one: 13000 for 13.0.
 //
-// The second version of the symbol reads the version of libcuda.so.1, which a process finds only if the
-// driver's libraries are on its search path. In an agent's container they are not. The first version
-// then returns the version that NVML was released with.
+// The symbol with the suffix _v2 reads the version of libcuda.so.1, which a process finds only if
+// the driver's libraries are on its search path. In an agent's container they are not. There, the
+// symbol without the suffix returns the CUDA version that NVML was released with.
 func (l Library) CUDAVersion() (int, error) {
 	version, err := get(l.handle, "nvmlSystemGetCudaDriverVersion_v2", gonvml.Interface.SystemGetCudaDriverVersion_v2)
 	absent := []gonvml.Return{gonvml.ERROR_NOT_FOUND, gonvml.ERROR_LIBRARY_NOT_FOUND, gonvml.ERROR_FUNCTION_NOT_FOUND}

@@ -33,7 +33,7 @@ type Facts struct {
 
 // GPU has the facts of one GPU.
 type GPU struct {
-	// Names are the names of devices of the spec that are this GPU or one of its MIG devices.
+	// Names are the names that the spec has for this GPU and for its MIG devices.
 	Names []string `json:"names"`
 	// Arch is the compute capability, "9.0", or empty if it is not known.
 	Arch string `json:"arch,omitempty"`

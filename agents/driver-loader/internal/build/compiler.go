@@ -59,9 +59,8 @@ type Chosen struct {
 
 // ChooseCompiler returns the compiler for a kernel. /proc/version or Headers.Compiler describes the
 // kernel's own compiler. The result has the same name and the same major version, because compiler
-// options differ between major versions. If several compilers have them, the result has the same
-// version, if possible. Without such a compiler, the error is a Cause with the code
-// CompilerMissing.
+// options differ between major versions. Of several such compilers, one with the same version is
+// preferred. Without such a compiler, the error is a Cause with the code CompilerMissing.
 func ChooseCompiler(ctx context.Context, kernel string) (Chosen, error) {
 	want := Compiler(kernel)
 	family, version, _ := strings.Cut(want, " ")

@@ -62,9 +62,9 @@ func failAll(units []unit, err error) {
 	}
 }
 
-// eachUnit is phase for units that begin determines. begin must not have side effects, because it may
-// still run after ctx has ended. Its result is not used then. The error concerns units that were not
-// begun.
+// eachUnit is phase for the units that begin returns. begin must not have side effects: it may
+// still run after ctx has ended, and then its result is not used. An error of eachUnit is about the
+// units that were not begun.
 func (t *transaction) eachUnit(ctx context.Context, begin func(*partition.View) (func() ([]unit, error), error), f func(*work, unit) bool) (units, again []unit, err error) {
 	var mu sync.Mutex // after ctx ends, a call that hangs is abandoned together with its unit
 	done, left := 0, false

@@ -31,9 +31,9 @@ func group(gpus []mig.GPU, same func(a, b mig.GPU) bool) [][]mig.GPU {
 	return out
 }
 
-// target returns an item that selects the GPUs in some, and no other GPUs in all. The item selects
-// all GPUs, or all GPUs of some products, or, if other GPUs have the same products, GPUs by their
-// indices.
+// target returns an item that selects the GPUs in the list some, and no other GPUs in the list all.
+// The item selects all GPUs, or all GPUs of some products, or, if other GPUs have the same
+// products, GPUs by their indices.
 func target(some, all []mig.GPU) Item {
 	if len(some) == len(all) {
 		return Item{All: true}

@@ -223,7 +223,8 @@ func (t Tree) dirs() []string {
 // errAgain marks errors of an operation that may succeed a moment later.
 var errAgain = errors.New("not done yet")
 
-// poll calls try until it succeeds, fails without errAgain, or ctx ends.
+// poll calls the function try until it returns nil or another error than errAgain, or until ctx
+// ends.
 func poll(ctx context.Context, try func() error) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
