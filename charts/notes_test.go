@@ -204,7 +204,7 @@ func TestTheHooksOfTheDefinition(t *testing.T) {
 		"other accounts": {map[string]any{"rbac": map[string]any{"create": false}}, upgrade[:2], append(slices.Clone(upgrade[2:]), "ClusterRole")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files, err := execute(c, Release{Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "1.37.0", Values: WithRegistry(c2.values)})
+			files, err := execute(c, Release{Name: "outrigger", Namespace: "gpu-operator", Kubernetes: "1.37.0", Values: chartstest.WithRegistry(c2.values)})
 			if err != nil {
 				t.Fatal(err)
 			}

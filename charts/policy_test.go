@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"outrigger.dev/charts/chartstest"
 )
 
 // policyOf returns the spec of the ClusterPolicy that Helm installs with the orchestrator. Beside it
@@ -94,7 +96,7 @@ func TestThePolicyHasNoDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := policyOf(t, WithRegistry(nil))
+	spec := policyOf(t, chartstest.WithRegistry(nil))
 	if want := map[string]any{"global": map[string]any{"registry": "outrigger.dev"}}; !reflect.DeepEqual(spec, want) {
 		t.Errorf("with the defaults, the spec is %v, want %v", spec, want)
 	}
@@ -107,7 +109,7 @@ func TestThePolicyHasNoDefaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec, err := jsonForm(policyOf(t, WithRegistry(valuesFrom(t, string(text)))))
+		spec, err := jsonForm(policyOf(t, chartstest.WithRegistry(valuesFrom(t, string(text)))))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,5 @@
 {{- /* Written by: go test ./... -update, from values.schema.json. */ -}}
 {{- define "orchestrator.withoutEffect" -}}
-- [cleanupCRD, "Helm leaves the CRD; delete it with kubectl after helm uninstall"]
 - [initContainer, "there is no such container; remove it"]
 - [labels, "the labels of the pods are in another key; use podLabels"]
 - [logging.develMode, "there is no development mode; use logLevel"]

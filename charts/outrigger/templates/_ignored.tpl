@@ -44,7 +44,6 @@
 - [kataManager, "GPUs for virtual machines are not supported; remove it"]
 - [kataSandboxDevicePlugin, "GPUs for virtual machines are not supported; remove it"]
 - [nodeStatusExporter, "the agents serve /metrics themselves; remove it"]
-- [operator.cleanupCRD, "Helm leaves the CRD; delete it with kubectl after helm uninstall"]
 - [operator.initContainer, "there is no such container; remove it"]
 - [operator.labels, "the labels of the pods are in another key; use podLabels"]
 - [operator.logging.develMode, "there is no development mode; use logLevel"]
