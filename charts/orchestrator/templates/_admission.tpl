@@ -35,7 +35,43 @@ spec:
     {{- include "outrigger.policyEventSize" . | nindent 4 }}
 ---
 {{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
+---
+{{ include "orchestrator.keysPolicy" . }}
 {{- end -}}
+{{- end -}}
+
+{{- /* Rejects unknown keys in the spec of a ClusterPolicy: the API server keeps them, and a typo would have no effect.
+A policy of another version, which Helm is about to install or has just replaced, can have other keys. */ -}}
+{{- define "orchestrator.keysPolicy" -}}
+{{- $name := printf "keys.%s" (include "outrigger.rbacName" .) -}}
+{{- $labels := include "outrigger.labels" . -}}
+{{- $version := .Chart.AppVersion -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [outrigger.dev]
+        apiVersions: ["*"]
+        operations: [CREATE, UPDATE]
+        resources: [clusterpolicies]
+  matchConditions:
+    - name: the-spec-changes
+      expression: request.operation == 'CREATE' || dyn(object).?spec != dyn(oldObject).?spec
+    - name: of-this-version
+      expression: dyn(object).metadata.?labels[?'app.kubernetes.io/version'].orValue('{{ $version }}') == '{{ $version }}'
+  variables:
+    {{- include "orchestrator.keys" . | nindent 4 }}
+  validations:
+    - expression: variables.unknown.size() == 0
+      messageExpression: "'unknown keys in spec: ' + variables.unknown.join(', ') + '; kubectl explain clusterpolicy.spec describes the known keys'"
+---
+{{ include "outrigger.policyBinding" (dict "name" $name "labels" $labels) }}
 {{- end -}}
 
 {{- /* A Role. Argument: (dict "root" $ "name" … "namespace" … "rules" the name of a template). */ -}}

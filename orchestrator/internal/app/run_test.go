@@ -118,6 +118,7 @@ func TestRun(t *testing.T) {
 		})
 	})
 	t.Run("the token can do no more", func(t *testing.T) { testToken(w.in(t)) })
+	t.Run("a typo is rejected", func(t *testing.T) { testTypo(w.in(t)) })
 	t.Run("a second policy is ignored", func(t *testing.T) {
 		w := w.in(t)
 		w.Create(newPolicy("other", map[string]any{}))
@@ -150,12 +151,12 @@ func TestRun(t *testing.T) {
 	})
 	t.Run("values that are not accepted change nothing", func(t *testing.T) {
 		w := w.in(t)
-		w.Patch(policy, "", map[string]any{"spec": map[string]any{"toolkit": map[string]any{"instalDir": "/x"}}})
+		w.Patch(policy, "", map[string]any{"spec": map[string]any{"dcgm": map[string]any{"enabled": true}}})
 		w.until("says so", policy, func(o *unstructured.Unstructured) bool {
 			text, err := o.MarshalJSON()
 			return err == nil && strings.Contains(string(text), model.ReasonValuesRefused)
 		})
-		w.Patch(policy, "", map[string]any{"spec": map[string]any{"toolkit": nil}})
+		w.Patch(policy, "", map[string]any{"spec": map[string]any{"dcgm": nil}})
 		if w.Get(daemonSet("container-toolkit")) == nil {
 			t.Error("container-toolkit is gone")
 		}

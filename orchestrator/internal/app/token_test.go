@@ -8,6 +8,7 @@ import (
 	"outrigger.dev/orchestrator/internal/cluster"
 	"outrigger.dev/orchestrator/internal/definition"
 	"outrigger.dev/orchestrator/internal/model"
+	"outrigger.dev/pkg/agent/agenttest"
 )
 
 // testToken tries, with the token of the orchestrator and on the real API server, what gives an attacker more than
@@ -84,5 +85,21 @@ func testToken(w *world) {
 		if err := client.Delete(w.Context(), r, ""); err == nil {
 			w.Errorf("the token deletes %s", r)
 		}
+	}
+}
+
+// testTypo tries a ClusterPolicy with an unknown key.
+func testTypo(w *world) {
+	typo := newPolicy("typo", map[string]any{"devicePlugin": map[string]any{"enable": true}})
+	agenttest.Poll(w, "the rejection of a typo", func() bool {
+		_, err := w.Client.Apply(w.Context(), typo, cluster.Mode{Known: true, DryRun: true})
+		if err != nil && !strings.Contains(err.Error(), "unknown keys in spec: devicePlugin.enable; kubectl explain clusterpolicy.spec describes the known keys") {
+			w.Fatal(err)
+		}
+		return err != nil
+	})
+	known := newPolicy("known", map[string]any{"devicePlugin": map[string]any{"enabled": true}, "pools": []any{}, "mig": nil})
+	if _, err := w.Client.Apply(w.Context(), known, cluster.Mode{Known: true, DryRun: true}); err != nil {
+		w.Error(err)
 	}
 }

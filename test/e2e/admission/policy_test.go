@@ -94,9 +94,8 @@ func (r request) known(user fields) fields {
 	return out
 }
 
-// denials returns why a policy denies a request; an expression that fails denies it too
-// (failurePolicy: Fail).
-func (p policy) denials(t *testing.T, r request) []string {
+// evaluate returns a function that evaluates expressions of a policy for a request, and the variables that they see.
+func evaluate(t *testing.T, r request) (eval func(expression string) (any, error), variables fields) {
 	t.Helper()
 	env, err := cel.NewEnv(cel.OptionalTypes(), ext.Strings(),
 		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType),
@@ -108,7 +107,7 @@ func (p policy) denials(t *testing.T, r request) []string {
 	if r.bound != "" {
 		user["extra"] = fields{"authentication.kubernetes.io/node-name": []string{r.bound}}
 	}
-	variables := fields{}
+	variables = fields{}
 	known := fields{
 		"object": nil, "oldObject": nil, "variables": variables,
 		"request": r.known(user),
@@ -119,7 +118,7 @@ func (p policy) denials(t *testing.T, r request) []string {
 	if r.old != nil {
 		known["oldObject"] = r.old
 	}
-	eval := func(expression string) (any, error) {
+	return func(expression string) (any, error) {
 		ast, issues := env.Compile(expression)
 		if issues.Err() != nil {
 			t.Fatalf("%s: %v", expression, issues.Err())
@@ -133,13 +132,35 @@ func (p policy) denials(t *testing.T, r request) []string {
 			return nil, fmt.Errorf("%s: %w", expression, err)
 		}
 		return value.Value(), nil
-	}
+	}, variables
+}
+
+// matches reports whether a policy is for a request.
+func (p policy) matches(t *testing.T, r request) bool {
+	t.Helper()
+	eval, _ := evaluate(t, r)
 	for _, c := range p.Spec.MatchConditions {
-		if is, err := eval(c.Expression); err != nil || is != true {
-			t.Fatalf("the policy is not for this request: %v, %v", is, err)
+		is, err := eval(c.Expression)
+		if err != nil {
+			t.Fatalf("it is not known whether the policy is for this request: %v", err)
+		}
+		if is != true {
+			return false
 		}
 	}
+	return true
+}
+
+// denials returns why a policy denies a request; an expression that fails denies it too
+// (failurePolicy: Fail).
+func (p policy) denials(t *testing.T, r request) []string {
+	t.Helper()
+	if !p.matches(t, r) {
+		t.Fatal("the policy is not for this request")
+	}
+	eval, variables := evaluate(t, r)
 	for _, v := range p.Spec.Variables {
+		var err error
 		if variables[v.Name], err = eval(v.Expression); err != nil {
 			t.Fatal(err)
 		}
