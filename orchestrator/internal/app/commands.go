@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -143,6 +144,13 @@ func (s *settings) statusCommand(c *cli.Context) error {
 	if ok {
 		if policy.Unreadable != nil {
 			return policy.Unreadable
+		}
+		age, err := statusAge(ctx, store.Client)
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(c.App.Writer, age); err != nil {
+			return fmt.Errorf("print status: %w", err)
 		}
 		return report.Write(c.App.Writer, policy.Status)
 	}

@@ -1,0 +1,48 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"outrigger.dev/orchestrator/internal/cluster"
+	"outrigger.dev/orchestrator/internal/lease"
+	"outrigger.dev/orchestrator/internal/model"
+)
+
+// maxRenewal is the age of a Lease after which its holder does not work any more. Another orchestrator would have taken
+// it by then.
+const maxRenewal = time.Minute
+
+// statusAge returns a warning if no orchestrator keeps the status of the policy up to date, or "".
+func statusAge(ctx context.Context, client *cluster.Client) (string, error) {
+	o, err := client.Get(ctx, model.Ref{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: lease.Namespace, Name: lease.Name})
+	if apierrors.IsForbidden(err) {
+		return "", nil // A person who may read the policy need not have the right to read the Lease.
+	}
+	if err != nil {
+		return "", err
+	}
+	return ageOf(o, time.Now()), nil
+}
+
+// ageOf returns the warning for a Lease, which is nil if there is none.
+func ageOf(o *unstructured.Unstructured, now time.Time) string {
+	const none = "No orchestrator works in this cluster%s, so this status can be out of date: check its pod with kubectl get pods -A -l app.kubernetes.io/name=orchestrator\n\n"
+	if o == nil {
+		return fmt.Sprintf(none, "")
+	}
+	holder, _, _ := unstructured.NestedString(o.Object, "spec", "holderIdentity")
+	text, _, _ := unstructured.NestedString(o.Object, "spec", "renewTime")
+	renewed, err := time.Parse(time.RFC3339, text)
+	switch age := now.Sub(renewed); {
+	case err != nil:
+		return fmt.Sprintf(none, "")
+	case holder == "" || age > maxRenewal:
+		return fmt.Sprintf(none, fmt.Sprintf(" since %s (%s)", renewed.UTC().Format("2006-01-02 15:04:05Z"), age.Round(time.Second)))
+	}
+	return ""
+}
