@@ -219,11 +219,14 @@ func (c *cluster) inOrder(a model.Apply) {
 			continue
 		}
 		for _, want := range st.Objects {
+			if want.GetKind() != "DaemonSet" {
+				continue // the fact that the DaemonSet reports is the need
+			}
 			o := c.objects[model.RefOf(want)]
 			if o == nil {
 				c.t.Fatalf("%s is applied before %s of the stage %s", a.Object.GetName(), want.GetName(), st.Name)
 			}
-			if want.GetKind() != "DaemonSet" || len(o.pods) == 0 {
+			if len(o.pods) == 0 {
 				continue
 			}
 			if !slices.ContainsFunc(slices.Collect(maps.Values(o.pods)), func(p *pod) bool { return p.ready }) {

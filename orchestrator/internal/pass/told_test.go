@@ -120,6 +120,20 @@ func TestEventsTellWhatChanged(t *testing.T) {
 	}
 }
 
+func TestNodesThatAreOptedOutAreNoIncident(t *testing.T) {
+	w := healthy(2)
+	w.publish(t, w.next())
+	for i, n := range w.state.Nodes {
+		n.Labels["nvidia.com/gpu.deploy.operands"], n.GPUReady = "false", ""
+		n.Allocatable = map[string]int64{"nvidia.com/gpu": 0}
+		plan := w.next()
+		if len(plan.Events) > 0 || plan.Status.Conditions[2].Status != "False" {
+			t.Errorf("with %d nodes, the events are %+v, and the conditions %+v", i+1, plan.Events, plan.Status.Conditions)
+		}
+		w.publish(t, plan)
+	}
+}
+
 func TestTransitionTimesStay(t *testing.T) {
 	w := healthy(1)
 	w.publish(t, w.next())
