@@ -26,6 +26,10 @@ type incident struct {
 	state string
 	// quiet says that the incident is no failure: there is no Warning, and Ready has the cause.
 	quiet bool
+	// ready says that the condition Ready has the cause.
+	ready bool
+	// event is an Event that has to be sent.
+	event string
 	// lasts is how long the incident lasts after it was told.
 	lasts time.Duration
 }
@@ -54,7 +58,7 @@ func incidents() []incident {
 		{name: "driver lost", begin: simulated("set", "driver=off"), end: simulated("set", "driver=on"), cause: "DriverNotFound", state: "notReady"},
 		{name: "a DaemonSet edited", begin: func(t *testing.T) {
 			kubectl(t, "-n", stack.Namespace, "patch", "daemonset/outrigger-dcgm-exporter", "--type=merge", "-p", `{"spec":{"template":{"spec":{"priorityClassName":""}}}}`)
-		}, cause: "GPU node ready", state: "ready", quiet: true},
+		}, cause: "GPU node ready", state: "ready", quiet: true, event: "Normal DriftRepaired"},
 		{name: "a node opted out", begin: label("=false"), end: label("-"), cause: "1 opted out", state: "notReady", quiet: true},
 		{name: "an exporter that crashes", begin: patch(`{"spec":{"dcgmExporter":{"extraArgs":["--no-such-flag"]}}}`), end: patch(`{"spec":{"dcgmExporter":{"extraArgs":null}}}`), cause: "CrashLoopBackOff", state: "ready", lasts: time.Minute},
 		{name: "containerd's config destroyed", begin: func(t *testing.T) {
@@ -64,8 +68,8 @@ func incidents() []incident {
 	}
 	for _, stage := range [][2]string{{"gfd", "feature-discovery"}, {"toolkit", "container-toolkit"}, {"devicePlugin", "device-plugin"}, {"dcgmExporter", "dcgm-exporter"}, {"migManager", "mig-manager"}} {
 		state := "ready"
-		if stage[0] == "devicePlugin" {
-			state = "notReady" // the kubelet offers no GPU without it
+		if stage[0] == "devicePlugin" || stage[0] == "toolkit" {
+			state = "notReady" // GPUs need both
 		}
 		list = append(list, incident{
 			name: "a wrong image of " + stage[1], cause: "ImagePullBackOff", state: state,
@@ -127,7 +131,7 @@ func incidentsAreTold(t *testing.T) {
 				}()
 			}
 			tc.begin(t)
-			told, p := tc.wait(t, began)
+			told, p := tc.wait(t, before, began)
 			state := p.Status.State
 			if tc.lasts > 0 {
 				pause(t, tc.lasts)
@@ -155,19 +159,19 @@ func incidentsAreTold(t *testing.T) {
 }
 
 func (i incident) condition() string {
-	if i.quiet {
+	if i.quiet || i.ready {
 		return "Ready"
 	}
 	return "Degraded"
 }
 
 // wait waits until the status has the cause, and returns how long that took since began.
-func (i incident) wait(t *testing.T, began time.Time) (told time.Duration, p stack.Policy) {
+func (i incident) wait(t *testing.T, before map[string]string, began time.Time) (told time.Duration, p stack.Policy) {
 	t.Helper()
 	eventually(t, "the status has "+i.cause, func() bool {
 		p = readPolicy(t)
 		c := p.Condition(i.condition())
-		return strings.Contains(c.Message, i.cause) && (i.quiet || c.Status == "True")
+		return strings.Contains(c.Message, i.cause) && (i.quiet || i.ready || c.Status == "True") && (i.event == "" || len(newEvents(t, before, i.event)) > 0)
 	})
 	return time.Since(began), p
 }

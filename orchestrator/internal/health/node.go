@@ -18,8 +18,9 @@ type Nodes struct {
 	// Offered is the number of GPUs that kubelets offer, and Capacity the number of GPUs that device
 	// plugins have registered.
 	Offered, Capacity int64
-	// Failed is the number of nodes with a cause that has lasted.
-	Failed int
+	// Failed is the number of nodes with a cause that has lasted. Restarting is the number of nodes that
+	// cannot be used because the pod of an agent starts or fails.
+	Failed, Restarting int
 }
 
 // String returns the numbers as text: "1 of 2 GPU nodes ready, 14 of 16 GPUs, 1 opted out".
@@ -58,13 +59,15 @@ func (v *View) node(n *model.Node) {
 	v.Nodes.Capacity += capacity
 	// A node that offers no GPUs any more has lost them, and does not start.
 	lost := len(n.Capacity) > 0 && (offered == 0 || n.NotReady) && !n.Changing()
-	lasted := (t.Code != "" || unusable) && v.lasted(t, lost)
+	restarting := v.restarts[n.Name] && awaitsAgent(t.Code) && !v.past(t.since, restart)
+	lasted := (t.Code != "" || unusable) && !restarting && v.lasted(t, lost)
 	switch {
 	case unusable && len(n.Capacity) > 0 && !n.Changing() && !lasted && !v.past(t.since, settle):
 		// An agent of the node may restart.
 		offered, unusable, t.Code = capacity, false, ""
 	case unusable:
 		offered = 0
+		v.Nodes.Restarting += boolToInt(restarting)
 	case !lasted:
 		offered, t.Code = capacity, ""
 	}
@@ -86,6 +89,11 @@ func (v *View) node(n *model.Node) {
 // started.
 func blocks(code cause.Code) bool {
 	return code == cause.NodeNotReady || strings.HasPrefix(string(code), "Driver")
+}
+
+// awaitsAgent reports whether a cause ends when the agent has started that reports a fact.
+func awaitsAgent(code cause.Code) bool {
+	return !blocks(code) && code.Row().Section == "node" && code.Row().Severity == cause.Waits
 }
 
 // nodeTrouble returns why GPUs of a node cannot be used, and whether none of them can. Without

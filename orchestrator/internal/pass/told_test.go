@@ -120,6 +120,27 @@ func TestEventsTellWhatChanged(t *testing.T) {
 	}
 }
 
+// A bad image of the device plugin makes the node unusable, and fails a second later: one incident.
+func TestABadImageIsOneIncident(t *testing.T) {
+	w := healthy(1)
+	w.publish(t, w.next())
+	n := w.state.Nodes[0]
+	n.GPUReady, n.Reason, n.Since, n.Allocatable, n.ShortSince = "False", "PluginNotReady", noon(), map[string]int64{"nvidia.com/gpu": 0}, noon()
+	w.breaks("device-plugin", 1, model.Pod{Phase: "Pending", Reason: "ImagePullBackOff", Since: noon().Add(2 * time.Second)})
+	var got []string
+	for second := range 60 {
+		w.state.Now = noon().Add(time.Duration(second) * time.Second)
+		plan := w.next()
+		for _, e := range plan.Events {
+			got = append(got, fmt.Sprintf("%d: %s", second, e.Reason))
+		}
+		w.publish(t, plan)
+	}
+	if want := []string{"17: StageFailed"}; !slices.Equal(got, want) || w.state.Policy.Status.State != model.StateNotReady {
+		t.Errorf("the events are %q, want %q", got, want)
+	}
+}
+
 func TestNodesThatAreOptedOutAreNoIncident(t *testing.T) {
 	w := healthy(2)
 	w.publish(t, w.next())
