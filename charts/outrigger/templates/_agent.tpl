@@ -36,6 +36,7 @@ defaults. Argument: the same dict. */ -}}
 {{- if not $enabled }}{{ $values = include "outrigger.idleValues" (dict "values" $values "name" .name "version" $version) | fromYaml }}{{ end -}}
 {{- include "outrigger.share" (dict "root" .root "into" $values.global) -}}
 {{- if eq .name "validator" }}{{ $values = mergeOverwrite (get (default dict .root.Values.operator) "validator" | default dict | deepCopy) $values }}{{ end -}}
+{{- with (default dict .root.Values.daemonsets).nodeSelector }}{{ if $enabled }}{{ $_ := set $values "nodeSelector" (merge (default dict $values.nodeSelector | deepCopy) .) }}{{ end }}{{ end -}}
 {{- if and $enabled (eq .name "dra-plugin") }}{{ $values = mergeOverwrite $values (include "outrigger.draDriver" .root | fromYaml) }}{{ end -}}
 {{- if or (not $enabled) (and (eq .name "device-plugin") (eq "devicePlugin.config" (toString $values.global.config.in))) }}{{ $_ := set $values "config" dict }}{{ end -}}
 {{- if not $enabled }}{{ $_ := set $values.global "config" dict }}{{ end -}}
