@@ -6,6 +6,7 @@ cdi:
 daemonsets:
   annotations: {}
   labels: {}
+  nodeSelector: {}
   podSecurityContext: {}
   priorityClassName: null
   rollingUpdate: {}

@@ -13,6 +13,9 @@ it is not the orchestrator's). */ -}}
 serviceAccountName: {{ .account | default (include "outrigger.serviceAccountName" .root) }}
 automountServiceAccountToken: true
 enableServiceLinks: false
+{{- if $v.hostNetwork }}
+hostNetwork: true
+{{- end }}
 {{- with include "outrigger.pullSecrets" .root }}
 {{ . }}
 {{- end }}
@@ -68,7 +71,7 @@ terminationMessagePolicy: FallbackToLogsOnError
 - name: LISTEN_ADDRESS
   value: {{ .Values.metrics.port | empty | ternary "" (printf "%s:%d" (include "outrigger.localhost" . | empty | ternary "" "127.0.0.1") (int .Values.metrics.port)) | quote }}
 {{- if .Values.metrics.port }}
-{{- $probes := dict "root" . "port" .Values.metrics.port }}
+{{- $probes := dict "root" . "port" .Values.metrics.port "hostNetwork" .Values.hostNetwork }}
 - name: PROBE_ADDRESS
   value: {{ printf "%s:%s" (include "outrigger.probeHost" $probes) (include "outrigger.probePort" $probes) | quote }}
 {{- end }}
