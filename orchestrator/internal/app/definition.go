@@ -35,7 +35,7 @@ func (s *settings) withCluster(c *cli.Context, do func(context.Context, *cluster
 	if err != nil {
 		return err
 	}
-	if _, err := serverVersion(ctx, store.Client); err != nil {
+	if _, err := store.Client.Version(ctx); err != nil {
 		return err
 	}
 	return do(ctx, store.Client, agent.Logger(c))
