@@ -154,10 +154,14 @@ func (c tree) charts(t *testing.T) {
 	c.must(t, "charts", test, "-test.run", "TestTheUmbrellaHasEveryChart|TestTemplatesHaveTheDefaults|TestChartsContainWhatTheyDependOn", "-update")
 	// The charts are embedded.
 	c.must(t, "charts", "bash", "-c", compile, test)
+	// So are the values of the new agent in the CRD, and its keys in the admission policy.
+	c.must(t, "charts", test, "-test.run", "TestTheDefinitionHasTheValues|TestThePolicyOfKeysHasAllKeys", "-update")
+	c.must(t, "charts", "bash", "-c", compile, test)
+	c.must(t, "charts", test, "-test.run", "TestChartsContainWhatTheyDependOn", "-update")
 	if out, err := c.run(t, "charts", test, "-test.run", "TestGoldens/throwaway"); err == nil || !strings.Contains(out, "testdata/throwaway/defaults.golden") {
 		t.Errorf("without a golden file the tests of the charts print: %v\n%s", err, out)
 	}
-	c.must(t, "charts", test, "-test.run", "TestGoldens/(throwaway|outrigger)", "-update")
+	c.must(t, "charts", test, "-test.run", "TestGoldens/(throwaway|outrigger|orchestrator)", "-update")
 	out := c.must(t, "charts", test, "-test.v")
 	for _, ran := range []string{
 		"TestGoldens/throwaway/defaults", "TestRejections/throwaway/a_port_out_of_range", "TestProgramsKnowTheirVariables/throwaway",
