@@ -19,7 +19,7 @@ func TestExtraObjects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Count(out, "extra-outrigger") != 1 || strings.Contains(out, "extraObjects") {
+			if strings.Count(out, "extra-outrigger") != 1 || strings.Contains(out, "extraObjects:") {
 				t.Errorf("%s, orchestrator.enabled=%t: the object is not installed once, by Helm", name, enabled)
 			}
 		}

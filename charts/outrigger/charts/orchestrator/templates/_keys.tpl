@@ -111,6 +111,15 @@
 - name: spec_devicePlugin_toolkit
   expression: >-
     variables.spec_devicePlugin[?'toolkit'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_draDriver
+  expression: >-
+    variables.spec[?'draDriver'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_draDriver_gpus
+  expression: >-
+    variables.spec_draDriver[?'gpus'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_draDriver_gpus_kubeletPlugin
+  expression: >-
+    variables.spec_draDriver_gpus[?'kubeletPlugin'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
 - name: spec_draPlugin
   expression: >-
     variables.spec[?'draPlugin'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
@@ -333,6 +342,9 @@
 - name: spec_operator_metrics_service
   expression: >-
     variables.spec_operator_metrics[?'service'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
+- name: spec_operator_metrics_serviceMonitor
+  expression: >-
+    variables.spec_operator_metrics[?'serviceMonitor'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
 - name: spec_operator_metrics_tls
   expression: >-
     variables.spec_operator_metrics[?'tls'].optMap(x, type(x) == map ? x : dyn({})).orValue(dyn({}))
@@ -403,7 +415,7 @@
   expression: >-
     [variables.spec.filter(k, !(k in ['ccManager','cdi','clusterPolicy','daemonsets','dcgm','dcgmExporter','devicePlugin','draDriver','draPlugin','driver','extraObjects','fabricManager','gdrcopy','gds','gfd','global','gpuCluster','hostPaths','kataManager','kataSandboxDevicePlugin','mig','migManager','namespace','nfd','node-feature-discovery','nodeStatusExporter','operator','orchestrator','outrigger-common','platform','pools','psa','psp','sandboxDevicePlugin','sandboxWorkloads','tags','toolkit','validator','vfioManager','vgpuDeviceManager','vgpuManager'])).map(k, '' + k),
     variables.spec_cdi.filter(k, !(k in ['default','enabled','nriPluginEnabled'])).map(k, 'cdi.' + k),
-    variables.spec_daemonsets.filter(k, !(k in ['annotations','labels','podSecurityContext','priorityClassName','rollingUpdate','tolerations','updateStrategy'])).map(k, 'daemonsets.' + k),
+    variables.spec_daemonsets.filter(k, !(k in ['annotations','labels','nodeSelector','podSecurityContext','priorityClassName','rollingUpdate','tolerations','updateStrategy'])).map(k, 'daemonsets.' + k),
     variables.spec_daemonsets_rollingUpdate.filter(k, !(k in ['maxSurge','maxUnavailable'])).map(k, 'daemonsets.rollingUpdate.' + k),
     variables.spec_dcgmExporter.filter(k, !(k in ['affinity','annotations','args','collectInterval','config','customMetrics','dashboards','enablePodLabels','enablePodUID','enabled','env','extraArgs','fullnameOverride','global','hostNetwork','hostPID','hostnameLabel','hpcJobMapping','image','imagePullPolicy','imagePullSecrets','kubeletRootDir','logFormat','logLevel','metricNames','metrics','migGPUMetrics','nameOverride','namespaceOverride','networkPolicy','nodeSelector','nvidiaDevRoot','nvidiaDriverRoot','outrigger-common','podAnnotations','podLabelAllowlistRegex','podLabels','podMetrics','podMonitor','podSecurityContext','priorityClassName','prometheusRule','rbac','repository','resources','runtimeClassName','securityContext','service','serviceAccount','serviceMonitor','startupTaint','tolerations','updateStrategy','version'])).map(k, 'dcgmExporter.' + k),
     variables.spec_dcgmExporter_config.filter(k, !(k in ['create','data','key','name'])).map(k, 'dcgmExporter.config.' + k),
@@ -440,6 +452,10 @@
     variables.spec_devicePlugin_test.filter(k, !(k in ['image','resource','runtimeClassName'])).map(k, 'devicePlugin.test.' + k),
     variables.spec_devicePlugin_test_image.filter(k, !(k in ['repository','tag'])).map(k, 'devicePlugin.test.image.' + k),
     variables.spec_devicePlugin_toolkit.filter(k, !(k in ['installDir'])).map(k, 'devicePlugin.toolkit.' + k),
+    variables.spec_draDriver.filter(k, !(k in ['computeDomains','enabled','featureGates','gpus','image','imagePullPolicy','imagePullSecrets','repository','version'])).map(k, 'draDriver.' + k),
+    variables.spec_draDriver_gpus.filter(k, !(k in ['enabled','kubeletPlugin'])).map(k, 'draDriver.gpus.' + k),
+    variables.spec_draDriver_gpus_kubeletPlugin.filter(k, !(k in ['affinity','env','healthcheck','nodeSelector','priorityClassName','resources','tolerations'])).map(k, 'draDriver.gpus.kubeletPlugin.' + k),
+    variables.spec_draDriver[?'imagePullSecrets'].optMap(l, type(l) == list ? l : dyn([])).orValue(dyn([])).filter(i, type(i) == map).map(i, i.filter(k, !(k in ['name'])).map(k, 'draDriver.imagePullSecrets[].' + k).join(', ')).filter(s, s != ''),
     variables.spec_draPlugin.filter(k, !(k in ['admissionPolicy','affinity','args','cdi','deviceClasses','devices','enableHostNetwork','enabled','env','extraArgs','fullnameOverride','global','hostNetwork','image','imagePullPolicy','imagePullSecrets','kubeletRootDir','logFormat','logLevel','metrics','nameOverride','namespaceOverride','networkPolicy','nodeSelector','nvidiaDevRoot','nvidiaDriverRoot','outrigger-common','podAnnotations','podLabels','podSecurityContext','priorityClassName','rbac','repository','resources','securityContext','serviceAccount','startupTaint','tolerations','toolkit','updateStrategy','version'])).map(k, 'draPlugin.' + k),
     variables.spec_draPlugin_admissionPolicy.filter(k, !(k in ['create'])).map(k, 'draPlugin.admissionPolicy.' + k),
     variables.spec_draPlugin_cdi.filter(k, !(k in ['nvidiaHookPath'])).map(k, 'draPlugin.cdi.' + k),
@@ -454,7 +470,7 @@
     variables.spec_draPlugin_rbac.filter(k, !(k in ['create'])).map(k, 'draPlugin.rbac.' + k),
     variables.spec_draPlugin_serviceAccount.filter(k, !(k in ['annotations','create','name'])).map(k, 'draPlugin.serviceAccount.' + k),
     variables.spec_draPlugin_toolkit.filter(k, !(k in ['installDir'])).map(k, 'draPlugin.toolkit.' + k),
-    variables.spec_driver.filter(k, !(k in ['admissionPolicy','affinity','args','certConfig','driverVersion','enabled','env','extraArgs','fullnameOverride','gdrcopy','gds','global','hostNetwork','image','imagePullPolicy','imagePullSecrets','kernelModuleConfig','kernelModuleType','licensingConfig','livenessProbe','logFormat','logLevel','manager','maxThreads','metrics','nameOverride','namespaceOverride','networkPolicy','nodeSelector','nvidiaDriverCRD','outrigger-common','payload','podAnnotations','podLabels','podSecurityContext','priorityClassName','rbac','rdma','readinessProbe','repoConfig','repository','resources','rollingUpdate','secretEnv','securityContext','serviceAccount','signing','startupProbe','startupTaint','store','tolerations','updateStrategy','upgradePolicy','upgrades','useOpenKernelModules','usePrecompiled','version','virtualTopology'])).map(k, 'driver.' + k),
+    variables.spec_driver.filter(k, !(k in ['admissionPolicy','affinity','args','certConfig','driverVersion','enabled','env','extraArgs','fullnameOverride','gdrcopy','gds','global','hostNetwork','image','imagePullPolicy','imagePullSecrets','kernelModuleConfig','kernelModuleType','licensingConfig','livenessProbe','logFormat','logLevel','manager','maxThreads','metrics','nameOverride','namespaceOverride','networkPolicy','nodeSelector','nvidiaDriverCRD','outrigger-common','payload','podAnnotations','podLabels','podSecurityContext','priorityClassName','rbac','rdma','readinessProbe','repoConfig','repository','resources','rollingUpdate','secretEnv','securityContext','serviceAccount','signing','startupProbe','startupTaint','store','tolerations','updateStrategy','upgradePolicy','upgrades','useHostMounts','useOpenKernelModules','usePrecompiled','version','virtualTopology'])).map(k, 'driver.' + k),
     variables.spec_driver_admissionPolicy.filter(k, !(k in ['create'])).map(k, 'driver.admissionPolicy.' + k),
     variables.spec_driver_certConfig.filter(k, !(k in ['name'])).map(k, 'driver.certConfig.' + k),
     variables.spec_driver_gdrcopy.filter(k, !(k in ['enabled'])).map(k, 'driver.gdrcopy.' + k),
@@ -512,14 +528,15 @@
     variables.spec_migManager_serviceAccount.filter(k, !(k in ['annotations','create','name'])).map(k, 'migManager.serviceAccount.' + k),
     variables.spec_namespace.filter(k, !(k in ['create'])).map(k, 'namespace.' + k),
     variables.spec_nfd.filter(k, !(k in ['enabled','nodefeaturerules'])).map(k, 'nfd.' + k),
-    variables.spec_operator.filter(k, !(k in ['admissionPolicy','affinity','annotations','args','cleanup','cleanupCRD','defaultRuntime','enabled','env','extraArgs','fullnameOverride','global','image','imagePullPolicy','imagePullSecrets','initContainer','labels','logFormat','logLevel','logging','metrics','nameOverride','namespaceOverride','networkPolicy','nodeSelector','outrigger-common','podAnnotations','podLabels','priorityClassName','rbac','replicas','repository','resources','runtimeClass','serviceAccount','tolerations','upgradeCRD','use_ocp_driver_toolkit','validator','version'])).map(k, 'operator.' + k),
+    variables.spec_operator.filter(k, !(k in ['admissionPolicy','affinity','annotations','args','cleanup','cleanupCRD','defaultRuntime','enabled','env','extraArgs','fullnameOverride','global','hostNetwork','image','imagePullPolicy','imagePullSecrets','initContainer','labels','logFormat','logLevel','logging','metrics','nameOverride','namespaceOverride','networkPolicy','nodeSelector','outrigger-common','podAnnotations','podLabels','priorityClassName','rbac','replicas','repository','resources','runtimeClass','serviceAccount','tolerations','upgradeCRD','use_ocp_driver_toolkit','validator','version'])).map(k, 'operator.' + k),
     variables.spec_operator_admissionPolicy.filter(k, !(k in ['create'])).map(k, 'operator.admissionPolicy.' + k),
     variables.spec_operator_cleanup.filter(k, !(k in ['enabled','timeoutSeconds'])).map(k, 'operator.cleanup.' + k),
     variables.spec_operator_image.filter(k, !(k in ['pullPolicy','repository','tag'])).map(k, 'operator.image.' + k),
     variables.spec_operator[?'imagePullSecrets'].optMap(l, type(l) == list ? l : dyn([])).orValue(dyn([])).filter(i, type(i) == map).map(i, i.filter(k, !(k in ['name'])).map(k, 'operator.imagePullSecrets[].' + k).join(', ')).filter(s, s != ''),
     variables.spec_operator_logging.filter(k, !(k in ['develMode','level','timeEncoding'])).map(k, 'operator.logging.' + k),
-    variables.spec_operator_metrics.filter(k, !(k in ['localhost','port','service','tls'])).map(k, 'operator.metrics.' + k),
+    variables.spec_operator_metrics.filter(k, !(k in ['localhost','port','service','serviceMonitor','tls'])).map(k, 'operator.metrics.' + k),
     variables.spec_operator_metrics_service.filter(k, !(k in ['annotations','enabled','labels'])).map(k, 'operator.metrics.service.' + k),
+    variables.spec_operator_metrics_serviceMonitor.filter(k, !(k in ['additionalLabels','enabled','honorLabels','interval','metricRelabelings','relabelings','scrapeTimeout','tlsConfig'])).map(k, 'operator.metrics.serviceMonitor.' + k),
     variables.spec_operator_metrics_tls.filter(k, !(k in ['secretName'])).map(k, 'operator.metrics.tls.' + k),
     variables.spec_operator_networkPolicy.filter(k, !(k in ['enabled','from'])).map(k, 'operator.networkPolicy.' + k),
     variables.spec_operator_rbac.filter(k, !(k in ['create'])).map(k, 'operator.rbac.' + k),
