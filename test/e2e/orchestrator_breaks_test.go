@@ -57,7 +57,7 @@ func incidents() []incident {
 		{name: "one GPU lost", begin: simulated("lose", "0"), end: simulated("heal", "0"), cause: "GPUsFaulty", state: "ready"},
 		{name: "driver lost", begin: simulated("set", "driver=off"), end: simulated("set", "driver=on"), cause: "DriverNotFound", state: "notReady"},
 		{name: "a DaemonSet edited", begin: func(t *testing.T) {
-			kubectl(t, "-n", stack.Namespace, "patch", "daemonset/outrigger-dcgm-exporter", "--type=merge", "-p", `{"spec":{"template":{"spec":{"priorityClassName":""}}}}`)
+			kubectl(t, "-n", stack.Namespace, "patch", "daemonset/outrigger-device-plugin", "--type=merge", "-p", `{"spec":{"template":{"spec":{"priorityClassName":""}}}}`)
 		}, cause: "GPU node ready", state: "ready", quiet: true, event: "Normal DriftRepaired"},
 		{name: "a node opted out", begin: label("=false"), end: label("-"), cause: "1 opted out", state: "notReady", quiet: true},
 		{name: "an exporter that crashes", begin: patch(`{"spec":{"dcgmExporter":{"extraArgs":["--no-such-flag"]}}}`), end: patch(`{"spec":{"dcgmExporter":{"extraArgs":null}}}`), cause: "CrashLoopBackOff", state: "ready", lasts: time.Minute},

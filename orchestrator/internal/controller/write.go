@@ -33,6 +33,8 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 		c.logStages(s.Policy.Status.Stages, plan.Status.Stages)
 		c.cfg.Policies.Report(ctx, s.Policy, plan.Events)
 	case changed:
+		// The next pass derives the other Events again, because the status is not published.
+		c.cfg.Policies.Report(ctx, s.Policy, repairsOnly(plan.Events))
 		in = model.Soonest(in, statusEvery)
 	default:
 		c.cfg.Policies.Report(ctx, s.Policy, plan.Events)
@@ -42,6 +44,11 @@ func (c *Controller) write(ctx context.Context, s model.State, plan model.Plan) 
 		return 0, c.cfg.Policies.Gone(ctx, s.Policy)
 	}
 	return model.Soonest(in, model.Soonest(retry, c.repairs.next(s.Now))), ctx.Err()
+}
+
+// repairsOnly returns the Events that are about writes of a plan.
+func repairsOnly(events []model.Event) []model.Event {
+	return slices.DeleteFunc(slices.Clone(events), func(e model.Event) bool { return !e.Repair })
 }
 
 // logStages logs each stage whose state has changed since the published status.

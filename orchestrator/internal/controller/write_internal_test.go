@@ -39,3 +39,11 @@ func TestOneLogLinePerChangeOfAStage(t *testing.T) {
 		t.Errorf("the log is\n%s", got)
 	}
 }
+
+// A plan whose status is not written yet repairs objects, and no later plan says so again.
+func TestRepairsAreReportedWithoutAStatus(t *testing.T) {
+	got := repairsOnly([]model.Event{{Reason: "Degraded"}, {Reason: "DriftRepaired", Repair: true}})
+	if len(got) != 1 || got[0].Reason != "DriftRepaired" {
+		t.Errorf("the Events are %+v", got)
+	}
+}

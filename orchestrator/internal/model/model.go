@@ -283,6 +283,8 @@ type Apply struct {
 // Event is an Event about the policy.
 type Event struct {
 	Warning bool
+	// Repair says that the Event is about a write of the plan, and not about its status.
+	Repair bool `json:"-"`
 	// Reason is one word in CamelCase.
 	Reason  string
 	Message string

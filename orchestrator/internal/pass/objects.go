@@ -64,7 +64,7 @@ func (w *walk) object(todo *stageChanges, stage string, object *unstructured.Uns
 	case seen.Applied == "":
 	case seen.Drifted && failure == "":
 		todo.events = append(todo.events, model.Event{
-			Reason: "DriftRepaired", Message: health.SingleLine(fmt.Sprintf("%s was changed by %s, and is applied again", ref, cmp.Or(seen.Owner, "somebody else")), health.MaxMessage),
+			Repair: true, Reason: "DriftRepaired", Message: health.SingleLine(fmt.Sprintf("%s was changed by %s, and is applied again", ref, cmp.Or(seen.Owner, "somebody else")), health.MaxMessage),
 		})
 	case !seen.Drifted && seen.Applied == hash:
 		return
