@@ -7,9 +7,9 @@
 {{- define "driver-loader.image" -}}
 {{- if or .Values.repository .Values.image .Values.version -}}
 {{- if regexMatch `(^|/)k8s-driver-manager$` (printf "%s/%s" (default "" .Values.repository) (default "driver" .Values.image)) -}}
-{{- fail "image: k8s-driver-manager has no driver, and this chart does not need it; set image to the name of a driver image, such as driver, or remove image" -}}
+{{- fail (printf "%[1]simage: k8s-driver-manager has no driver, and this chart does not need it; set %[1]simage to the name of a driver image, such as driver, or remove %[1]simage" (include "outrigger.path" .)) -}}
 {{- end -}}
-{{- $version := toString (required "version: the driver's image needs it: the whole tag, such as 580.95.05-ubuntu22.04, or a digest" .Values.version) -}}
+{{- $version := toString (required (printf "%sversion: the driver's image needs it: the whole tag, such as 580.95.05-ubuntu22.04, or a digest" (include "outrigger.path" .)) .Values.version) -}}
 {{- $repository := required "repository: the driver's image needs it, such as nvcr.io/nvidia" (include "outrigger.noScheme" (dict "value" .Values.repository "in" "repository")) -}}
 {{- printf "%s/%s%s%s" $repository (default "driver" .Values.image) (hasPrefix "sha256:" $version | ternary "@" ":") $version -}}
 {{- end -}}

@@ -40,7 +40,9 @@ defaults. Argument: the same dict. */ -}}
 {{- if and $enabled (eq .name "dra-plugin") }}{{ $values = mergeOverwrite $values (include "outrigger.draDriver" .root | fromYaml) }}{{ end -}}
 {{- if or (not $enabled) (and (eq .name "device-plugin") (eq "devicePlugin.config" (toString $values.global.config.in))) }}{{ $_ := set $values "config" dict }}{{ end -}}
 {{- if not $enabled }}{{ $_ := set $values.global "config" dict }}{{ end -}}
-{{- $chart := dict "Name" .name "Version" $sub.Chart.Version "AppVersion" $sub.Chart.AppVersion "Annotations" $sub.Chart.Annotations -}}
+{{- $annotations := dict "outrigger.dev/path" (printf "%s." .key) -}}
+{{- range $key, $text := $sub.Chart.Annotations }}{{ $_ := set $annotations $key $text }}{{ end -}}
+{{- $chart := dict "Name" .name "Version" $sub.Chart.Version "AppVersion" $sub.Chart.AppVersion "Annotations" $annotations -}}
 {{- include (printf "%s.objects" .name) (dict "Chart" $chart "Release" $sub.Release "Capabilities" $sub.Capabilities "Values" $values) -}}
 {{- end -}}
 {{- end -}}

@@ -6,7 +6,7 @@ image.repository and image.tag, or the form of NVIDIA's operator: repository, im
 {{- define "outrigger.image" -}}
 {{- $root := default . .root -}}
 {{- $values := default $root.Values .values -}}
-{{- $at := default "" .at -}}
+{{- $at := printf "%s%s" (include "outrigger.path" $root) (default "" .at) -}}
 {{- $name := default $root.Chart.Name .name -}}
 {{- $tag := printf "%s-%s" $root.Chart.AppVersion (index $root.Chart.Annotations "outrigger.dev/os-base") -}}
 {{- $image := $values.image -}}
@@ -26,6 +26,15 @@ image.repository and image.tag, or the form of NVIDIA's operator: repository, im
 {{- $repository = printf "%s/%s" (include "outrigger.registry" (dict "root" $root "name" $name "beside" .beside)) (kindIs "map" $image | ternary $name (default $name $image)) -}}
 {{- end -}}
 {{- printf "%s%s%s" $repository (hasPrefix "sha256:" $tag | ternary "@" ":") $tag -}}
+{{- end -}}
+
+{{- /* The path of a chart's values, for messages: "devicePlugin." in the umbrella, and empty for a chart that is installed
+alone. */ -}}
+{{- define "outrigger.path" -}}
+{{- with index (default dict .Chart.Annotations) "outrigger.dev/path" }}{{ . }}
+{{- else with .Template }}
+{{- if contains "/charts/" .BasePath }}{{ regexReplaceAll "^.*/charts/([^/]+)/templates$" .BasePath "${1}." }}{{ end -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* The registry of the images whose values do not name one. The orchestrator has a ClusterPolicy that
