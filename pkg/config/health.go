@@ -9,7 +9,8 @@ import (
 // Health has the severities of classes of faults that differ from the default.
 type Health map[health.Class]health.Severity
 
-// Rules returns the health rules of the config, and the words of HealthChecks without effect.
+// Rules returns the health rules of the config, and the items of the lists in HealthChecks that have
+// no effect (see health.ParseRules).
 func (c Config) Rules() (rules health.Rules, unknown []string) {
 	rules, unknown = health.ParseRules(c.HealthChecks.Disable, c.HealthChecks.Enable)
 	rules.Quiet = c.HealthChecks.Quiet

@@ -166,7 +166,7 @@ func (d Dir) Wait(ctx context.Context, n Name, waiting func(Fact)) (Fact, error)
 }
 
 // read returns the fact in a file. A fact counts only if nobody but root can have written it, because
-// root acts on it. A fact without a stamp, such as NVIDIA's components write, has no values.
+// root acts on it. A fact without a stamp has no values: components of NVIDIA write such files.
 func (d Dir) read(path string) Fact {
 	real, err := d.trusted(path)
 	var file *os.File

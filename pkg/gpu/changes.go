@@ -13,7 +13,7 @@ func Changes(from, to *Node) []Event {
 		return []Event{NodeEvent(EventTopologyChanged)}
 	}
 	var out []Event
-	// rest is from, updated with the changes that the events report.
+	// rest is a copy of the node from, with the changes that the events report.
 	rest := *from
 	rest.GPUs = slices.Clone(from.GPUs)
 	broken := map[int]bool{}

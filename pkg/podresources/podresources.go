@@ -146,8 +146,9 @@ func (d *derivation) container(u User, c *kubelet.ContainerResources) {
 	}
 }
 
-// device records a device of an extended resource. A device of a resource that does not count is
-// recorded only if its ID is a UUID of the node.
+// device records a device of an extended resource. counts is set if all devices of the
+// resource are GPUs or MIG devices. If it is not set, device ignores devices whose IDs contain no UUID,
+// and records no unknown device.
 func (d *derivation) device(u User, id string, counts bool) {
 	n, ok := parse(id)
 	if !ok {

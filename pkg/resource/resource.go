@@ -44,8 +44,8 @@ type Device struct {
 	// Shifted is set if NVML has another index for the device, so that programs that ask NVML for
 	// Index get another device.
 	Shifted bool
-	// Reused is set if Index named another device before the last boot. Containers that were made
-	// then may still use the name.
+	// Reused is set if Index named another device before the last boot. Containers that were created
+	// before the boot may still use the index for that device.
 	Reused bool
 	// GPU is the index of the physical GPU.
 	GPU int

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Peer has the flags of a program of NVIDIA that a program replaces.
+// Peer has the flags of a program of NVIDIA that a program of this project replaces.
 type Peer struct {
 	// Flags has the flags by their command, "" for flags before a command. The form of a flag is
 	// LETTER:NAME, or LETTER:NAME,ALIAS. The letter can be missing. "=" at the end means that the flag

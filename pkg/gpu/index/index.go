@@ -50,7 +50,7 @@ type Pins struct {
 	mu sync.Mutex
 	// last is the table as this process knows it.
 	last table
-	// first has the GPUs that the indices named first (see Config.Dir).
+	// first maps each index to the GPU that it named first. Its file survives a reboot (see Config.Dir).
 	first table
 	// logged has the last message of each kind.
 	logged map[string]string

@@ -133,10 +133,11 @@ func (w *watch) pollNext() error {
 	return nil
 }
 
-// pollGPU asks a GPU for a value that may have changed without an event, or otherwise for a value
-// that the library does not cache. Every second time, it also asks for the condition of the GPU, in
-// place of a value that is only asked to see whether the GPU works. It returns the call that shows
-// whether the GPU works, and the error.
+// pollGPU reads a value of a GPU that may have changed without an event. If there is no such value, it
+// reads a value that the library does not cache, only to see whether the GPU works. Every second poll
+// reads the condition of the GPU: in addition to a value that may have changed, and otherwise instead
+// of the value that is not cached. pollGPU returns the call that shows whether the GPU works, and its
+// error.
 func (w *watch) pollGPU(g *watched) (func(nvml.Device) error, error) {
 	fabric, mode := w.view.fabrics.unsettled(g.index), w.mustPollMIG(g)
 	g.asked++
@@ -164,7 +165,7 @@ func (w *watch) pollGPU(g *watched) (func(nvml.Device) error, error) {
 }
 
 // checkCondition reads the condition of a GPU. It delivers EventTopologyChanged if the condition is
-// not as at the last reading of the GPU.
+// different from the last reading of the GPU.
 func (w *watch) checkCondition(g *watched) error {
 	c, err := readCondition(g.handle)
 	if err == nil && !w.view.memory.hasCondition(g.index, c) {

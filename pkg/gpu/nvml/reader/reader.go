@@ -116,20 +116,23 @@ func tooOld(err error) error {
 	return err
 }
 
-// Watch delivers XIDs, changes of MIG devices, of the recovery that the driver asks for, of faults of
-// the memory and of NVLink fabrics, and GPUs that stop working or work again. It covers the GPUs that
-// NVML shows, even GPUs without events.
+// Watch delivers an event for each XID, for each GPU that stops working or works again, and for each
+// change of the MIG devices, the recovery action, the memory faults or the NVLink fabric of a GPU. It
+// covers all GPUs that NVML shows, including GPUs that do not support NVML's events.
 //
-// If no change is expected, it waits for events, for 30 s at a time. After each wait it reads changes
-// that NVML does not report from /proc. It also asks four GPUs in turn, with one call each, whether
-// they still work: for their fabric or their MIG mode if these can change without an event,
-// otherwise for their memory. Every second time it asks for the recovery action and the memory faults.
-// It asks all GPUs at once after a wait that fails and after it finds a lost GPU. After an XID it asks
-// the GPU of the XID, because the driver sends one before a GPU is lost. GPUs that do not work, that
-// cannot be registered for events, or that are joining a fabric are asked after 2 s, and then with
-// growing pauses of up to 30 s.
+// If no change is expected, Watch waits for events, for 30 s at a time. After each wait, it reads from
+// /proc the changes that NVML does not report, and polls the next four GPUs in turn. A poll
+// shows whether the GPU still works. It reads the fabric or the MIG mode if the value can change
+// without an event, and the memory information otherwise. Every second poll of a GPU reads the recovery
+// action and the memory faults: in addition to the fabric or the MIG mode, and otherwise instead of the
+// memory information.
 //
-// It also restores the file with the indices of the GPUs.
+// Watch polls all GPUs at once after a failed wait, and after it finds a lost GPU. After an XID, it
+// polls the GPU of the XID, because the driver sends an XID before a GPU is lost. It polls GPUs that do
+// not work, that cannot be registered for events, or that are joining a fabric after 2 s, and then
+// with growing pauses of up to 30 s.
+//
+// Watch also restores the file with the indices of the GPUs.
 func (r *Reader) Watch(ctx context.Context, deliver func(gpu.Event)) error {
 	keeping, stop := context.WithCancel(ctx)
 	defer stop()

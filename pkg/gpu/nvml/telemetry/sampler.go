@@ -156,7 +156,7 @@ func (s *Sampler) Sample(ctx context.Context, t Task) (Sample, error) {
 	})
 }
 
-// attach finds the GPU in a new span, and forgets the values of the old one.
+// attach finds the GPU in a new span, and forgets the values of the old span.
 func (s *Sampler) attach(span *nvml.Span) error {
 	if s.span == span {
 		return nil
