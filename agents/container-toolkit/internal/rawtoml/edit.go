@@ -111,7 +111,7 @@ func (d *Doc) indent(e entry) string {
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// replace sets a key to another value, and records the old value after it.
+// replace sets a key to another value, and appends the old value to the line as a comment.
 func (d *Doc) replace(e *entry, value string) ([]byte, error) {
 	old := string(d.text[e.value:e.valueEnd])
 	if old == value {

@@ -26,8 +26,8 @@ type kubelet struct {
 	up, errors, unknown *prometheus.Desc
 
 	mu sync.Mutex
-	// reported has the allocated devices of the last answer that fit no GPU of the node, and count the
-	// number of such devices since the start.
+	// reported has the allocated devices in the kubelet's last answer that are unknown on the node.
+	// count is the number of such devices since the start.
 	reported map[podresources.Unknown]bool
 	count    int
 }

@@ -37,7 +37,7 @@ type Supervisor struct {
 	modes *modes
 
 	mu sync.Mutex
-	// running has the keeper of each daemon, by its folder.
+	// running maps the folder of each daemon to the keeper of that daemon.
 	running map[string]*keeper
 }
 

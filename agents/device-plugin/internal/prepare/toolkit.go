@@ -72,7 +72,8 @@ func (t Toolkit) hook() hook {
 	return hook{path: path}
 }
 
-// watched returns the file of the fact and its folders. The file need not exist.
+// watched returns the file of the fact toolkit-ready, and the folders above the file. The file need
+// not exist.
 func (t Toolkit) watched() []string {
 	if t.Root == nil {
 		return nil

@@ -61,7 +61,8 @@ func (c *checker) machine() {
 	}
 }
 
-// vermagic compares the release. If the options of the kernel are known, it compares the options.
+// vermagic compares the release and the options of the kernel for which the module was built with the
+// running kernel. It skips the options if the options of the running kernel are not known.
 func (c *checker) vermagic() {
 	release, options, _ := strings.Cut(c.module.Vermagic, " ")
 	if release != c.kernel.Release {

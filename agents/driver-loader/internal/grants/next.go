@@ -35,7 +35,8 @@ type Node struct {
 	DaemonSet string
 	// Granted is the value of upgrade.GrantAnnotation.
 	Granted string
-	// Begun is set if a writer has announced a grant for Driver, which it may still write.
+	// Begun is set if a writer has announced that it grants Driver to the node, and may still write
+	// this grant.
 	Begun bool
 }
 

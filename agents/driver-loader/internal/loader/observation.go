@@ -95,7 +95,7 @@ type Observation struct {
 	// Change is the change in the journal, or nil. Before is the driver that worked last.
 	Change *Change
 	Before Driver
-	// Container is set if NVIDIA's driver container has loaded the driver and shows its root.
+	// Container is set while NVIDIA's driver container reports that its driver works.
 	Container bool
 	// Shown is the digest of the payload whose root is mounted at the driver's place, or "".
 	Shown string

@@ -130,7 +130,8 @@ func New(cfg Config) *Discovery {
 	}
 }
 
-// rules returns the health rules of a config. The device plugin reports words without effect.
+// rules returns the health rules of a config. It ignores items of the XID lists that have no effect,
+// because the device plugin reports them.
 func rules(c config.Config) health.Rules {
 	r, _ := c.Rules()
 	return r

@@ -99,7 +99,7 @@ type Manager struct {
 	loaded string
 	// cordoned is set after this process has requested a cordon, even if the response was lost.
 	cordoned bool
-	// about is the last published state without details that change often, and cause the published text.
+	// about is the last published state, without details that change often. cause is the published text.
 	about incident
 	cause string
 	// reported is the last Event, and logged the last log entry, about a state.
