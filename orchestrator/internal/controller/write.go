@@ -191,8 +191,8 @@ type repair struct {
 	backoff pace.Backoff
 	// nextAt is the earliest time of the next apply of the object.
 	nextAt time.Time
-	// held is the reason why the object is not as desired until then. It is empty if no program
-	// changed the object.
+	// held is the reason why the object differs from its desired state until nextAt. It is empty if no
+	// program changed the object.
 	held string
 }
 
@@ -243,7 +243,7 @@ func (r repairs) applied(ref model.Ref, hash string, now time.Time) {
 	}
 }
 
-// next returns the delay until the next attempt, or 0 if no object is held.
+// next returns the delay until the next repair. It returns 0 if no object waits for a repair.
 func (r repairs) next(now time.Time) time.Duration {
 	var in time.Duration
 	for _, x := range r {

@@ -27,8 +27,9 @@ type Ref struct {
 // Policy is the configuration of the user: a ClusterPolicy, or a values file.
 type Policy struct {
 	Name string
-	// Release is the prefix of the objects' names: the Helm release of the policy, so that both
-	// modes have the same objects. Without a Helm release it is the name of the policy.
+	// Release is the prefix of the objects' names: the Helm release of the policy, so that the objects
+	// have the same names with and without the orchestrator. If Helm did not install the policy, it is
+	// the name of the policy.
 	Release    string
 	UID        types.UID
 	Generation int64

@@ -191,7 +191,7 @@ func startWord(start int) C.uint32_t {
 	return C.uint32_t(start)
 }
 
-// DestroyGPUInstance destroys a GPU instance without compute instances.
+// DestroyGPUInstance destroys a GPU instance that has no compute instances.
 func (s *State) DestroyGPUInstance(slot Slot, gi GPUInstance) error {
 	ref, _, err := s.divisible(slot)
 	if err == nil {
