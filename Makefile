@@ -197,6 +197,10 @@ bench: root build ## measure; our figures beside their targets
 	@$(call download,$(call pins,$(SCALE)))
 	@$(call components,$(SCALE))
 	@bin/bench
+	@$(call download,$(call pins,$(CLUSTER)))
+	@$(call components,$(CLUSTER))
+	@$(STEP) "write the images" tools/images.sh
+	@bin/demo measure
 
 soak: free ## fuzz for SOAK (2m) each; agents at work, at rest for IDLE (10m), in CHAOS (30m)
 	@$(call download,$(call pins,kwok))

@@ -73,7 +73,8 @@ func installedWithoutDriver(t *testing.T, helm *stack.Helm) {
 	for _, s := range p.Status.Stages {
 		t.Logf("stage %s is %s: %s", s.Name, s.State, s.Message)
 	}
-	if s := stageOf(p, waiting); p.Status.State == "ready" || s.State != "Progressing" || s.Ready != 0 {
+	// A node that had GPUs in an earlier test has lost its driver. Another one is still starting.
+	if s := stageOf(p, waiting); p.Status.State == "ready" || s.State != "Progressing" && s.State != "Failed" || s.Ready != 0 {
 		t.Errorf("the policy is %s, and the stage %+v", p.Status.State, s)
 	}
 	if s := stageOf(p, "device-plugin"); s.State != "Waiting" || s.Message != "waits for the stage "+waiting {

@@ -32,5 +32,10 @@ func app() *cli.App {
 			}
 			return nil
 		},
+		Commands: []*cli.Command{{
+			Name: "measure", Usage: "install the umbrella chart several times, and print the time until each stage works and a GPU pod has computed",
+			Flags:  []cli.Flag{&cli.IntFlag{Name: "times", Value: 5, Usage: "number of installations"}},
+			Action: func(c *cli.Context) error { return measure(c.Context, c.App.Writer, c.Int("times")) },
+		}},
 	}
 }
