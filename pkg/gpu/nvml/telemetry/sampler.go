@@ -71,10 +71,12 @@ type Sampler struct {
 
 // instance is a GPU instance. device is the first MIG device in it, or invalid if it has none.
 type instance struct {
-	index  int
-	uuid   gpu.UUID
-	device nvml.Device
-	gauge  gauge
+	index int
+	// shifted says that NVML lists the device at another index (gpu.MIGDevice).
+	shifted bool
+	uuid    gpu.UUID
+	device  nvml.Device
+	gauge   gauge
 }
 
 // New returns a Sampler. It does not use NVML.
@@ -218,7 +220,7 @@ func (s *Sampler) divide(t Task) {
 		}
 		for _, d := range slices.Backward(t.GPU.MIG.Devices) {
 			if d.Fault == nil && d.GPUInstance != gpu.NoInstance {
-				found[d.GPUInstance] = instance{index: d.Index, uuid: d.UUID}
+				found[d.GPUInstance] = instance{index: d.Index, shifted: d.Shifted, uuid: d.UUID}
 			}
 		}
 	}
@@ -245,10 +247,10 @@ func (s *Sampler) divide(t Task) {
 			i = &instance{}
 			s.instances[id] = i
 		}
-		if known && i.device.Valid() && i.uuid == now.uuid && i.index == now.index {
+		if known && i.device.Valid() && i.uuid == now.uuid && i.index == now.index && i.shifted == now.shifted {
 			continue
 		}
-		i.index, i.uuid = now.index, now.uuid
+		i.index, i.shifted, i.uuid = now.index, now.shifted, now.uuid
 		i.find(s.device)
 	}
 }
@@ -256,8 +258,24 @@ func (s *Sampler) divide(t Task) {
 // find gets the handle of the MIG device. Without a handle, the values of the device are absent.
 func (i *instance) find(parent nvml.Device) {
 	i.device = nvml.Device{}
-	if i.uuid != "" {
+	switch {
+	case i.uuid == "":
+		return
+	case !i.shifted:
 		i.device, _ = parent.MIGDevice(i.index) // as documented
+		return
+	}
+	// NVML lists the device at another index than the index of the node.
+	count, _ := parent.MaxMIGDevices()
+	for at := range count {
+		d, err := parent.MIGDevice(at)
+		if err != nil {
+			continue // no device has this index
+		}
+		if id, err := d.UUID(); err == nil && id == string(i.uuid) {
+			i.device = d
+			return
+		}
 	}
 }
 

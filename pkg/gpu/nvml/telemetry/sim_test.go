@@ -229,6 +229,31 @@ func TestHandlesOfMIGDevices(t *testing.T) {
 	read(0)
 }
 
+// TestShiftedMIGDevices gives MIG devices other indices than NVML's, as after a change of the GPU's MIG devices. Each
+// GPU instance has the values of its own device.
+func TestShiftedMIGDevices(t *testing.T) {
+	r := newRig(t, "h100-80", telemetry.DCGM_FI_DEV_FB_TOTAL)
+	r.node.Run("mig mode", "0", "on")
+	r.node.Run("mig create", "0", "3g.40gb", "1g.10gb")
+	g := r.gpu()
+	want, err := r.sampler.Sample(t.Context(), telemetry.Task{GPU: g, Seen: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices := g.MIG.Devices
+	devices[0].Index, devices[1].Index = devices[1].Index, 5
+	devices[0].Shifted, devices[1].Shifted = true, true
+	got, err := r.sampler.Sample(t.Context(), telemetry.Task{GPU: g, Seen: time.Now().Add(time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, v := range want.Instances {
+		if now := got.Instances[id][telemetry.DCGM_FI_DEV_FB_TOTAL]; now != v[telemetry.DCGM_FI_DEV_FB_TOTAL] || now == 0 {
+			t.Errorf("GPU instance %d has %g MiB, want %g", id, now, v[telemetry.DCGM_FI_DEV_FB_TOTAL])
+		}
+	}
+}
+
 func TestPeers(t *testing.T) {
 	r := newRigOf(t, simtest.New(t, "--gpus=3", "--model=h100-80"), telemetry.DCGM_FI_DEV_GPU_TEMP_CELSIUS, telemetry.PeerStatus)
 	read := func(task telemetry.Task, calls int, want map[int]uint32) {
