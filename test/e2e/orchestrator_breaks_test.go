@@ -62,9 +62,15 @@ func incidents() []incident {
 		{name: "a node opted out", begin: label("=false"), end: label("-"), cause: "1 opted out", state: "notReady", quiet: true},
 		{name: "an exporter that crashes", begin: patch(`{"spec":{"dcgmExporter":{"extraArgs":["--no-such-flag"]}}}`), end: patch(`{"spec":{"dcgmExporter":{"extraArgs":null}}}`), cause: "CrashLoopBackOff", state: "ready", lasts: time.Minute},
 		{name: "containerd's config destroyed", begin: func(t *testing.T) {
-			onGPUNode(t, "rm -rf /etc/containerd/conf.d && echo 'version = 3' >/etc/containerd/config.toml")
+			onGPUNode(t, "cp -a /etc/containerd /etc/containerd.kept && rm -rf /etc/containerd/conf.d && echo 'version = 3' >/etc/containerd/config.toml")
+		}, end: func(t *testing.T) {
+			// The file has the folder of the CNI plugins too, which the toolkit cannot know.
+			onGPUNode(t, "cp /etc/containerd.kept/config.toml /etc/containerd/config.toml && rm -r /etc/containerd.kept")
+			if err := shared.Restart(t.Context(), "containerd", gpuNode()); err != nil {
+				t.Error(err)
+			}
 		}, cause: "GPU node ready", state: "ready", quiet: true},
-		{name: "a typo by patch", begin: patch(`{"spec":{"devicePlugin":{"toleration":[]}}}`), end: patch(`{"spec":{"devicePlugin":{"toleration":null}}}`), cause: "devicePlugin.toleration", state: "notReady"},
+		{name: "a wrong value by patch", begin: patch(`{"spec":{"devicePlugin":{"version":"not a tag"}}}`), end: patch(`{"spec":{"devicePlugin":{"version":null}}}`), cause: "devicePlugin.version", state: "notReady"},
 	}
 	for _, stage := range [][2]string{{"gfd", "feature-discovery"}, {"toolkit", "container-toolkit"}, {"devicePlugin", "device-plugin"}, {"dcgmExporter", "dcgm-exporter"}, {"migManager", "mig-manager"}} {
 		state := "ready"

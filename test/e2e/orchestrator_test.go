@@ -250,17 +250,21 @@ func aBadImageIsNamed(t *testing.T) {
 
 func wrongValuesChangeNothing(t *testing.T) {
 	before := versions(t)
-	patchPolicy(t, `{"spec":{"devicePlugin":{"toleration":[]}}}`)
-	eventually(t, "the status names the key and the nearest one", func() bool {
+	_, err := shared.Kubectl(t.Context(), "patch", "clusterpolicy/"+stack.PolicyName, "--type=merge", "-p", `{"spec":{"devicePlugin":{"toleration":[]}}}`)
+	if err == nil || !strings.Contains(err.Error(), "unknown keys in spec: devicePlugin.toleration;") {
+		t.Errorf("a typo in a key: %v", err)
+	}
+	patchPolicy(t, `{"spec":{"devicePlugin":{"version":"not a tag"}}}`)
+	eventually(t, "the status names the value and the fix", func() bool {
 		p := readPolicy(t)
 		return p.Current() && slices.ContainsFunc(p.Status.Conditions, func(c stack.Condition) bool {
-			return strings.Contains(c.Message, "devicePlugin.toleration") && strings.Contains(c.Message, "devicePlugin.tolerations")
+			return strings.Contains(c.Message, `devicePlugin.version: "not a tag" is not a tag of an image; set it to`)
 		})
 	})
 	if names := changed(before, versions(t)); len(names) > 0 {
 		t.Errorf("changed %v, want nothing", names)
 	}
-	patchPolicy(t, `{"spec":{"devicePlugin":{"toleration":null}}}`)
+	patchPolicy(t, `{"spec":{"devicePlugin":{"version":null}}}`)
 	policyIsReady(t)
 }
 

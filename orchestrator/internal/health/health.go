@@ -20,8 +20,8 @@ const (
 	// settle is how long a cause has to last before it counts. It is longer than the 10 s between
 	// two reports of a kubelet, so that the restart of an agent is no cause.
 	settle = 15 * time.Second
-	// restart is how long a node may wait for an agent's pod that starts or fails, before the node has
-	// a cause besides the cause of the pod.
+	// restart is how long a node may wait for an agent's pod that starts, before the node has a cause
+	// besides the cause of the pod.
 	restart = time.Minute
 	// patience is how long a pod or a node may start. It leaves time to pull an image of several
 	// GB, or to build and load a driver.
@@ -41,8 +41,8 @@ type View struct {
 	problems map[key]*problem
 	// failed has the nodes whose GPUs cannot be used, and whose cause has lasted.
 	failed map[string]bool
-	// restarts has the nodes with an agent's pod that starts or fails. The pod has the cause then.
-	restarts map[string]bool
+	// starting and failing have the nodes with an agent's pod that starts or fails. The pod has the cause then.
+	starting, failing map[string]bool
 }
 
 // owner is the DaemonSet of a pod.
@@ -50,7 +50,7 @@ type owner struct{ namespace, name string }
 
 // New returns the health of the cluster in a state.
 func New(s model.State) *View {
-	v := &View{state: s, pods: map[owner][]*model.Pod{}, nodes: map[string]*model.Node{}, problems: map[key]*problem{}, failed: map[string]bool{}, restarts: map[string]bool{}}
+	v := &View{state: s, pods: map[owner][]*model.Pod{}, nodes: map[string]*model.Node{}, problems: map[key]*problem{}, failed: map[string]bool{}, starting: map[string]bool{}, failing: map[string]bool{}}
 	// The result does not depend on the order of the pods in the API server's lists.
 	pods := slices.Clone(s.Pods)
 	slices.SortFunc(pods, func(a, b *model.Pod) int {
@@ -60,7 +60,8 @@ func New(s model.State) *View {
 		if p.Revision == "" {
 			o := owner{p.Namespace, p.Owner}
 			v.pods[o] = append(v.pods[o], p)
-			v.restarts[p.Node] = v.restarts[p.Node] || p.Phase != "Running" || canonicalCode(p.Reason).Row().Severity == cause.Fails
+			v.starting[p.Node] = v.starting[p.Node] || p.Phase != "Running"
+			v.failing[p.Node] = v.failing[p.Node] || !p.Deleting && canonicalCode(p.Reason).Row().Severity == cause.Fails
 		}
 	}
 	for _, n := range s.Nodes {

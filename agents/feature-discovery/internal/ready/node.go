@@ -64,6 +64,6 @@ func (n *Node) offers() finding {
 	case n.Registered == 0:
 		return fails(cause.PluginNotReady, "the device plugin runs, and the kubelet does not offer its devices yet").withFix("nothing, unless this lasts: then see the log of the kubelet of this node")
 	}
-	return fails(cause.AllGPUsFaulty, fmt.Sprintf("the kubelet offers 0 of %d devices", n.Registered)).withFix(
-		"the Events DeviceUnhealthy of this node, and the log of the device plugin, say why")
+	return fails(cause.PluginNotReady, fmt.Sprintf("the kubelet offers 0 of %d devices: the device plugin has just ended, or reports them as unhealthy", n.Registered)).withFix(
+		"check the pod of the device plugin on this node, and the Events DeviceUnhealthy of this node")
 }

@@ -17,4 +17,5 @@
       volumes:
         {{- nindent 8 . }}
       {{- end }}
+      {{- with include "outrigger.placement" (dict "nodeSelector" .Values.nodeSelector) }}{{ nindent 6 . }}{{ end }}
 {{- end -}}
