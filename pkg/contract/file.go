@@ -111,6 +111,9 @@ func (d Dir) unwritable(err error) error {
 // not exist, it is not mounted, and other agents would not see the files. It rejects a folder that
 // other users can change, and a link in the folder's place.
 func (d Dir) makeFolder(dir string) error {
+	if d.Root == "" {
+		return fmt.Errorf("%w: its path is empty: set --run-root", ErrNoRunRoot)
+	}
 	mode := fs.FileMode(0o755)
 	if dir == d.leases() {
 		mode = 0o700

@@ -59,3 +59,18 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("without a run root: %v", err)
 	}
 }
+
+// TestNoRunRoot writes with an empty path of the run root. Nothing is written into the working directory.
+func TestNoRunRoot(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var none contract.Dir
+	update := none.Update(contract.GPUIndex, "agent", func(contract.Fact) (*contract.Record, error) { return &contract.Record{}, nil })
+	for name, err := range map[string]error{"write": none.Write(contract.DriverReady, contract.Record{}), "update": update} {
+		if !errors.Is(err, contract.ErrNoRunRoot) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v is left", left, err)
+	}
+}

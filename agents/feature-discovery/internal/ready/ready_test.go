@@ -287,7 +287,7 @@ func causes() map[string]observation {
 		},
 		"the kubelet offers no device any more": {
 			observed: ready.Observed{Node: node(2, 0), Cluster: &ready.Node{Registered: 2}, Facts: valid()},
-			status:   ready.False, reason: cause.AllGPUsFaulty,
+			status:   ready.False, reason: cause.PluginNotReady,
 		},
 		"the kubelet offers some devices": {
 			observed: ready.Observed{Node: node(2, 0), Cluster: &ready.Node{Offered: 1, Registered: 2}, Facts: valid()},
