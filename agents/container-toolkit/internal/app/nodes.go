@@ -19,7 +19,8 @@ import (
 // maxLinks limits the size of the record of links, in bytes.
 const maxLinks = 4 << 20
 
-// nodeKeeper creates the device nodes that the driver has not created, and links to all of them.
+// nodeKeeper creates the device nodes that the driver has not created, and the links in
+// /dev/char to all device nodes of the driver.
 type nodeKeeper struct {
 	config devnode.Config
 	// record is the file that lists the links made since the boot, for undo. It does not

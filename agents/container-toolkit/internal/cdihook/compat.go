@@ -121,8 +121,9 @@ func readCompatNote(r io.ReaderAt) (*compatNote, error) {
 	return &n, nil
 }
 
-// later reports whether libraries of this version should replace the host's driver libraries. Their
-// note decides. Without a note, the major versions of the drivers are compared.
+// later reports whether the image's libraries should replace the host's driver libraries. The
+// parameter library is the version of the image's libraries. Their note decides. Without a note,
+// the major versions of the drivers are compared.
 func (c Compat) later(library string, n *compatNote) bool {
 	compat, host := parseVersion(library), parseVersion(c.Driver)
 	switch {

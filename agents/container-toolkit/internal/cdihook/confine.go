@@ -30,8 +30,8 @@ func Confine() error {
 	return nil
 }
 
-// Limit limits the resources that work in a container can use outside of the container's cgroup. A
-// hostile image can have any number of libraries, and of folders in ld.so.conf.
+// Limit limits the resources of this process, which is not in the container's cgroup. A hostile
+// image can have any number of libraries, and of folders in ld.so.conf.
 func Limit() {
 	// Unless the image is hostile, the process ends before garbage collection pays off.
 	debug.SetGCPercent(-1)

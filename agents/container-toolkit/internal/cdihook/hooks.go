@@ -33,7 +33,7 @@ func hooks() []hook {
 }
 
 // parse returns the Job that the arguments of a hook describe, and the file of the container's
-// state. The file is "" for standard input. It sets quiet if the arguments have --quiet.
+// state. The file is "" for standard input. parse sets quiet if the arguments have --quiet.
 func (h hook) parse(args []string, quiet *bool, help io.Writer) (Job, string, error) {
 	var j Job
 	set := flag.NewFlagSet(h.name, flag.ContinueOnError)

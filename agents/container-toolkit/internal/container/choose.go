@@ -20,8 +20,9 @@ type Chosen struct {
 }
 
 // choose returns the GPUs that a container asks for, in the order of the node. A name is "all", an
-// index, a UUID, a PCI bus ID, the UUID of a MIG device, its name of drivers before 470, or the index
-// of a GPU and the index of its MIG device ("0:1"). A GPU in MIG mode includes all of its MIG devices.
+// index, a UUID, a PCI bus ID, the UUID of a MIG device, the name that drivers before 470 gave to a
+// MIG device (see request.ParseInstance), or the index of a GPU and the index of its MIG device
+// ("0:1"). A GPU in MIG mode includes all of its MIG devices.
 func choose(gpus []GPU, specs namer, names []string) ([]Chosen, error) {
 	byIndex := map[int]Chosen{}
 	for _, name := range names {

@@ -23,9 +23,9 @@ type user struct{ uid, gid int }
 
 func (n namespace) close() error { return n.file.Close() }
 
-// inside runs do in the mount namespace. do resolves paths in the container's namespace. Until the
-// container's program starts, the container's root file system has its host path there. Files that
-// do creates belong to owner.
+// inside calls the function do in the mount namespace. The function resolves paths in the
+// container's namespace. Until the container's program starts, the container's root file system
+// has its host path there. Files that the function creates belong to owner.
 func (n namespace) inside(owner user, do func() error) error {
 	result := make(chan error, 1)
 	go func() {

@@ -113,7 +113,7 @@ func migDevice(gpus []GPU, specs namer, name string) (Chosen, error) {
 	return Chosen{}, fmt.Errorf("find MIG device %s: its CDI spec names device nodes of an instance that no longer exists: refresh the spec with nvidia-ctk cdi generate", name)
 }
 
-// migInstance returns a GPU with one MIG device, by the name of drivers before 470.
+// migInstance returns a GPU with one MIG device, by the name that drivers before 470 gave to it.
 func migInstance(gpus []GPU, name string) (Chosen, error) {
 	want, ok := request.ParseInstance(name)
 	if !ok {

@@ -14,7 +14,7 @@ type Facts struct {
 	Brand, Arch string
 }
 
-// Facts returns the facts about a GPU in the CDI specs.
+// Facts returns the facts that the CDI specs have about a GPU.
 func (c Config) Facts(g GPU) Facts {
 	known := c.Specs.Facts()
 	if known == nil || g.UUID == "" {

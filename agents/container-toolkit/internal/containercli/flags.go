@@ -81,8 +81,8 @@ func (f *flags) usageError(err error) error {
 	return fmt.Errorf("%s: %w; see %q", f.Name(), err, program+" "+f.Name()+" --help")
 }
 
-// answer parses the arguments. It prints what --help, --usage or --version ask for, and then returns
-// true: the command does not run.
+// answer parses the arguments. If they have --help, --usage or --version, answer prints the
+// requested text and returns true, and the command does not run.
 func (f *flags) answer(args []string, w io.Writer, commands []command) (done bool, err error) {
 	err = f.parse(args)
 	switch {

@@ -108,7 +108,8 @@ func (f *flags) split(arg string) (words []string, waits bool, err error) {
 	return words, false, nil
 }
 
-// complete returns the only long name that begins with a name, or the name itself.
+// complete returns the only long name of a flag that begins with the given name. If there is no
+// such flag, or a flag has exactly the given name, it returns the given name.
 func (f *flags) complete(name string) (string, error) {
 	var found []string
 	f.VisitAll(func(one *flag.Flag) {

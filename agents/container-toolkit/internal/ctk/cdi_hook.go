@@ -33,8 +33,8 @@ func (g *generation) checkEnabled() error {
 }
 
 // completeHook sets the path of the hook, or an empty path for a spec without hooks. It also sets
-// whether the spec uses the hook prepare-container of this project. Unless a flag sets the path, it
-// searches the package's hook, then the folder of nvidia-ctk in the config file.
+// whether the spec uses the hook prepare-container of this project. Unless a flag sets the path,
+// the path is defaultHook, or else the hook in the folder of nvidia-ctk that the config file names.
 func (g *generation) completeHook(cfg *toolconfig.Config, named bool) {
 	o := &g.options
 	if !named {

@@ -81,7 +81,7 @@ func (t *transformation) run(*cli.Context) error {
 	return err
 }
 
-// rebase replaces the folder from by to, in paths of the host or in paths of containers.
+// rebase replaces one folder by another, in paths of the host or in paths of containers.
 type rebase struct {
 	from, to  string
 	container bool

@@ -59,7 +59,7 @@ func showDifference(ctx context.Context, w io.Writer, p *shim.Plan, cfg *toolcon
 }
 
 // legacyParts returns the parts that nvidia-container-cli would give to the container of a plan. It
-// runs that program, so that nvidia-ctk does not need to link its code for the kernel.
+// runs that program, so that nvidia-ctk does not need to link package container.
 func legacyParts(ctx context.Context, p *shim.Plan, cfg *toolconfig.Config) (parts, error) {
 	name := cmp.Or(cfg.CLI.Path, "nvidia-container-cli")
 	tool := shim.FindTool(name, os.Getenv("PATH"))
@@ -104,7 +104,7 @@ func (p parts) add(host, inContainer string) {
 	}
 }
 
-// without returns a line for each part that others lacks.
+// without returns a line for each part of p that is not in others.
 func (p parts) without(others parts, note string) []string {
 	var out []string
 	for _, host := range slices.Sorted(maps.Keys(p)) {

@@ -105,8 +105,8 @@ func (r *runtime) changedEngines(c *cli.Context) ([]engine.Name, error) {
 	return names, err
 }
 
-// recordFolder returns the folder of the records of a user, who changes the config of a rootless
-// Docker. It returns "", the default, for root.
+// recordFolder returns the folder of the records for a user other than root, who changes the
+// config of a rootless Docker. For root, it returns "", which means the default folder.
 func recordFolder() string {
 	home, err := os.UserHomeDir()
 	if os.Geteuid() == 0 || err != nil {
@@ -151,8 +151,8 @@ func (r *runtime) unconfigure(c *cli.Context) error {
 	return errors.Join(errs...)
 }
 
-// lowLevelNotes says how the runtime executes the program of the engine's default runtime, if it
-// prefers another one.
+// lowLevelNotes returns a note if nvidia-container-runtime prefers another program than the
+// engine's default runtime has. The note has the command that makes it use the same program.
 func (r *runtime) lowLevelNotes(p engine.Plan) []string {
 	if p.LowLevel == "" {
 		return nil

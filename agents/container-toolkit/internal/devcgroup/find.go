@@ -43,7 +43,8 @@ func Find(proc string, pid int) (Cgroup, error) {
 }
 
 // membership parses /proc/PID/cgroup. It returns the version of the hierarchy that decides about
-// devices, and the cgroup of the process in it. The version is 0 if there is none.
+// devices, and the cgroup of the process in it. The version is 0 if no hierarchy decides about
+// devices.
 func membership(data []byte) (version int, member string) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for lines.Scan() {

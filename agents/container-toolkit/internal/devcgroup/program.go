@@ -89,8 +89,8 @@ func spareRegister(program asm.Instructions) (asm.Register, error) {
 	return 0, fmt.Errorf("the kernel has hardened the attached program, which uses all registers, so it cannot be extended")
 }
 
-// repeatable returns an error for an instruction that the kernel shows in another form than the
-// loaded one.
+// repeatable returns an error for an instruction that the kernel shows in another form than it was
+// loaded in.
 func repeatable(ins asm.Instruction) error {
 	switch {
 	case ins.OpCode.JumpOp() == asm.Call:

@@ -19,8 +19,8 @@ import (
 const systemd240 = 240
 
 // Record adds the devices to the device list of the cgroup's unit, if the unit restricts devices.
-// Without it, systemd revokes the access of Allow when it applies its lists again, for example on
-// "systemctl daemon-reload". The record ends with the unit.
+// Without the record, systemd revokes the access that Allow has granted when systemd applies its
+// lists again, for example on "systemctl daemon-reload". The record ends with the unit.
 func (c Cgroup) Record(ctx context.Context, devices []Device) error {
 	if c.Unit == "" || len(devices) == 0 {
 		return nil
@@ -57,8 +57,8 @@ func (c Cgroup) record(ctx context.Context, devices []Device) error {
 
 // restricted reports whether a unit with these properties has a device list. Record must not add
 // devices to a unit without a list, because the first device would restrict the unit. Some
-// container runtimes make such units, and restrict devices without systemd. runc makes a strict
-// unit without devices for rules that systemd cannot express.
+// container runtimes make such units, and restrict devices without systemd. For rules that systemd
+// cannot express, runc makes a unit with DevicePolicy=strict and without devices.
 func restricted(properties []byte) (bool, error) {
 	policy, list := "auto", false
 	for line := range strings.Lines(string(properties)) {
