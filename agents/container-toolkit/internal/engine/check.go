@@ -82,8 +82,8 @@ func (k *Keeper) dump(ctx context.Context, t target) (map[string]any, error) {
 	return doc, nil
 }
 
-// compareDumps returns an error unless after has the desired runtimes, and is otherwise equal
-// to before.
+// compareDumps compares the loaded configs before and after a change. It returns an error unless
+// the changed config has the desired runtimes and no other difference.
 func compareDumps(before, after map[string]any, d Desired) error {
 	cri := tableAt(after, schemaOf(after).cri)
 	for _, r := range d.Runtimes {

@@ -39,7 +39,8 @@ type containerdEdit struct {
 func mergesTables() version { return version{2, 1} }
 
 // edit returns the config files with the runtimes. files are the files that containerd loads, in
-// this order, the main file first. They include the drop-in only if others have content in it.
+// this order, the main file first. They include the drop-in only if it has content of other
+// programs.
 func (c containerdEdit) edit(files []file, d Desired) (edit, error) {
 	files = slices.Clone(files)
 	docs, err := decodeAll(files)
@@ -208,8 +209,8 @@ func (c containerdEdit) settings(d Desired, effective map[string]any, schema sch
 	return s
 }
 
-// apply writes the settings to text. effective is the plugin's table with all files merged,
-// present the plugin's table in this text.
+// apply writes the settings to text. The parameter effective is the plugin's table with all files
+// merged. The parameter present is the plugin's table in this text.
 func (s schema) apply(text []byte, effective, present map[string]any, want settings) ([]byte, error) {
 	runtimes := append(slices.Clone(s.cri), "containerd", "runtimes")
 	var tables []rawtoml.Table

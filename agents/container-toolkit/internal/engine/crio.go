@@ -53,9 +53,9 @@ func (k *Keeper) crioFolder(t target) string {
 	return folder
 }
 
-// editCRIO returns the drop-in with the runtimes. CRI-O merges drop-ins, so no other file
-// changes. files are the files that CRI-O loads, in this order. They include the drop-in only
-// if others have content in it. v is the version of CRI-O.
+// editCRIO returns the drop-in with the runtimes. CRI-O merges drop-ins, so no other file changes.
+// files are the files that CRI-O loads, in this order. They include the drop-in only if it has
+// content of other programs. v is the version of CRI-O.
 func editCRIO(files []file, dropIn string, v version, d Desired) (edit, error) {
 	docs, err := decodeAll(files)
 	if err != nil {
@@ -82,8 +82,8 @@ func editCRIO(files []file, dropIn string, v version, d Desired) (edit, error) {
 	return e, nil
 }
 
-// crioText returns the drop-in. present is the table of other programs in the drop-in. from is the
-// table that new runtimes inherit.
+// crioText returns the drop-in. The parameter present is the table of other programs in the
+// drop-in. The parameter from is the table that new runtimes inherit.
 func crioText(text []byte, present, from map[string]any, d Desired) ([]byte, error) {
 	var err error
 	set := func(value string, path ...string) {

@@ -32,8 +32,8 @@ func (h host) engines() []Name {
 	})
 }
 
-// installed returns an error if the host has neither the engine nor its config. It trusts a path of
-// the Config.
+// installed returns an error if the host has neither the engine nor its config. If
+// Config.ConfigPath is set, it does not check whether they exist.
 func (k *Keeper) installed(t target) error {
 	real, err := k.host.path(t.main)
 	if t.process != nil || t.denied != nil || t.program != "" || k.config.ConfigPath != "" || err == nil && exists(real) ||
@@ -48,7 +48,7 @@ func (k *Keeper) installed(t target) error {
 		t.engine, t.main, fix)
 }
 
-// running returns the processes of an engine, without those that another engine started.
+// running returns the processes of an engine, without the processes that another engine started.
 func (h host) running(engine Name) ([]process, error) {
 	all, err := h.processes(engine)
 	return slices.DeleteFunc(all, func(p process) bool {

@@ -98,8 +98,8 @@ func dockerKeys() [][]string {
 }
 
 // stripDocker reverts the changes of this package in a file that was edited since. It reverts
-// only values that are still as written. before is the content before the changes, wrote the
-// written content.
+// only values that are still as written. The parameter now is the edited content, before is
+// the content before the changes, and wrote is the content that this package wrote.
 func stripDocker(now, before, wrote []byte) ([]byte, error) {
 	text, hasBOM := bytes.CutPrefix(now, bom())
 	if err := rawjson.Check(text); err != nil {

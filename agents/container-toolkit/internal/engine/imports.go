@@ -18,7 +18,8 @@ func importPattern(dropIn string) string {
 	return strings.TrimSuffix(dropIn, ext) + "*" + ext
 }
 
-// imported reports whether the config file at from imports a file.
+// imported reports whether a config file imports another file. doc is the content of the
+// config file, and the parameter from is its path.
 func imported(doc map[string]any, from, file string) bool {
 	list, _ := valueAt(doc, []string{"imports"}).([]any)
 	return slices.ContainsFunc(list, func(v any) bool {

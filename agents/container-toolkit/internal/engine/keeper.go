@@ -230,8 +230,8 @@ func (k *Keeper) plan(t target, files, before []file, e edit, rec record) (Plan,
 	return p, nil
 }
 
-// recordOf returns the record of a file with the content now and the original content old. last
-// is the previous record of the file, or nil.
+// recordOf returns the record of a file. The parameter want is the desired file, now is its present
+// content, old is its original content, and last is its previous record or nil.
 func (k *Keeper) recordOf(last *fileRecord, want file, now, old []byte) (fileRecord, error) {
 	fr := fileRecord{Path: want.path, Existed: old != nil, Before: old, Wrote: [][]byte{want.text}}
 	if last != nil {

@@ -13,8 +13,8 @@ import (
 // libraries do: Kubespray writes systemdCgroup, and containerd reads SystemdCgroup. They compare the
 // names of plugins and of runtimes exactly. The functions in this file do the same.
 
-// chosen reports whether a key is a name that a person or a plugin chose. before is the key of its
-// table, or "".
+// chosen reports whether a key is a name that a person or a plugin chose. The parameter before is
+// the key of its table, or "".
 func chosen(before string) bool { return before == "plugins" || before == "runtimes" }
 
 // spellings returns the keys of a table that the engine reads as key, sorted.

@@ -11,9 +11,9 @@ import (
 )
 
 // LowLevel returns the program of the engine's default runtime without the changes of this package.
-// It is a path, a name, or "" if the engine has its built-in runtime. nvidia-container-runtime should
-// execute it, so that a container with GPUs runs as the other containers of the node do. LowLevel
-// writes nothing.
+// It is a path, a name, or "" if the engine uses its built-in runtime. nvidia-container-runtime
+// should execute it, so that a container with GPUs runs as the other containers of the node do.
+// LowLevel writes nothing.
 func (k *Keeper) LowLevel(ctx context.Context) (string, error) {
 	p, err := k.Plan(ctx)
 	return p.LowLevel, err

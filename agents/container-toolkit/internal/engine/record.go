@@ -65,7 +65,8 @@ func (r record) find(path string) *fileRecord {
 	return nil
 }
 
-// original returns the original content if now is recorded content. Otherwise it returns false.
+// original returns the original content of a file. It returns false if the present content, the
+// parameter now, is not in the record.
 func (f *fileRecord) original(now []byte) ([]byte, bool) {
 	before := f.Before
 	if f.Existed && before == nil {

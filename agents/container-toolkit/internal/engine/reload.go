@@ -181,8 +181,9 @@ func (k *Keeper) await(ctx context.Context, t target, load func(context.Context)
 	return fmt.Errorf("%s has not loaded its config within %s: see the log of %s", t.engine, loadLimit, t.unit)
 }
 
-// loader returns the function that makes the engine load its config, and does not wait for it. It
-// returns an error, and the engine is as before, if a person has to do this.
+// loader returns the function that makes the engine load its config. The function does not wait
+// until the engine has loaded it. If a person has to make the engine load its config, loader
+// returns an error.
 func (k *Keeper) loader(t target) (func(context.Context) error, error) {
 	switch k.config.reloadMode() {
 	case None:

@@ -64,9 +64,9 @@ func (v version) atLeast(w version) bool {
 
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
 
-// inherited returns the table that new runtimes inherit: the table of the default runtime if it has
-// runc's runtime_type or none, otherwise the table of runc or crun. It returns nil for the built-in
-// runtime, which has no table.
+// inherited returns the table that new runtimes inherit: the table of the default runtime if its
+// runtime_type is runc's or is not set, otherwise the table of runc or crun. It returns nil for the
+// built-in runtime, which has no table.
 func inherited(cri map[string]any, d Desired) map[string]any {
 	name, _ := valueAt(cri, []string{"containerd", "default_runtime_name"}).(string)
 	const builtIn = "runc"

@@ -22,7 +22,7 @@ type target struct {
 	// containerd describes how to edit containerd's files.
 	containerd containerdEdit
 	// process is the running engine. It is nil if the engine does not run, or if this process has
-	// no permission to find it. Then denied is the error.
+	// no permission to find it. In the second case, denied is the error.
 	process *process
 	denied  error
 	// program is the engine's program on the host; "" if it was not found.

@@ -71,8 +71,9 @@ func (k *Keeper) unloadFromDocker(ctx context.Context, t target, gone func(conte
 	return k.reload(ctx, t, gone)
 }
 
-// withoutRuntimes returns daemon.json with the settings of before, or with explicit empty
-// settings in place of ours.
+// withoutRuntimes returns daemon.json with the original settings, or with explicit empty
+// settings in place of ours if there were none. The parameter now is the present content,
+// before is the original content.
 func withoutRuntimes(now, before []byte, d Desired) ([]byte, error) {
 	text, hasBOM := bytes.CutPrefix(now, bom())
 	before = bytes.TrimPrefix(before, bom())
