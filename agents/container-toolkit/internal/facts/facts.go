@@ -54,7 +54,7 @@ func (f *Facts) ForDevice(device string) []GPU {
 	return out
 }
 
-// Derive returns the facts of a node. The function names returns the names in the spec for a
+// Derive returns the facts of a node. names is a function that returns the names in the spec for a
 // GPU and its MIG devices.
 func Derive(n *gpu.Node, names func(*gpu.GPU) []string) *Facts {
 	f := &Facts{Driver: n.Driver.Version, CUDA: version(n.Driver.CUDA)}

@@ -10,8 +10,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// CheckHidden returns an error that names the GPUs of the kernel driver without a device node.
-// NVML does not show such GPUs.
+// CheckHidden returns an error that names the GPUs that have no device node although the
+// kernel driver uses them. NVML does not show such GPUs.
 func CheckHidden(proc driverproc.Root, c *driverroot.Content, n *gpu.Node) error {
 	var errs []error
 	for _, id := range proc.BusIDs() {

@@ -64,8 +64,8 @@ func (c *choice) add(gpus []gpu.GPU, id string, names []cdi.Namer) bool {
 	return found
 }
 
-// matches reports whether id is a name of a GPU, or of its MIG device m if m is not nil. Both
-// forms of the PCI bus ID match, and the name of a MIG device of drivers before 470.
+// matches reports whether id is a name of a GPU, or of its MIG device m if m is not nil. Both forms
+// of the PCI bus ID match, and the name that drivers before 470 gave to a MIG device.
 func matches(id string, g *gpu.GPU, m *gpu.MIGDevice) bool {
 	if id == "" {
 		return false

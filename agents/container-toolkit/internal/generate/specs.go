@@ -29,8 +29,8 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Specs keeps the CDI specs of the container toolkit in a folder, and the facts of its
-// GPUs beside them. Only one goroutine at a time may use it.
+// Specs keeps the CDI specs of the container toolkit in a folder, and the facts of the GPUs
+// beside the specs. Only one goroutine at a time may use it.
 //
 // The specs are complete or absent: if a part of the driver is missing, or a working GPU cannot
 // be described, Specs removes all of them. With an outdated spec, containers could get other MIG

@@ -17,8 +17,7 @@ import (
 // Program is the name of the program that links NVML.
 const Program = "toolkit-gpus"
 
-// Timeout is the default time limit of Program. The first use of a GPU can take some seconds,
-// for each GPU.
+// Timeout is the default time limit of Program. The first use of each GPU can take some seconds.
 const Timeout = 60 * time.Second
 
 // Config has the places of the driver, as in the flags of Program.
@@ -33,7 +32,7 @@ type Config struct {
 	ProcRoot, SysRoot string
 	// RunRoot is the folder with the files that the agents of a node share.
 	RunRoot string
-	// IndexDir is the folder for the indices of the GPUs that survives a reboot (index.Config.Dir), ""
+	// IndexDir is the folder that keeps the indices of the GPUs over a reboot (index.Config.Dir), ""
 	// for the default.
 	IndexDir string
 	// Timeout limits one run of the program. Default: Timeout.

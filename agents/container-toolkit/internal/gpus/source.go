@@ -15,9 +15,9 @@ import (
 const (
 	// pollTime is how often Watch reads the files of the kernel driver.
 	pollTime = 500 * time.Millisecond
-	// recheck is how often Watch requests another Snapshot if GPUs of the node can be divided.
-	// The kernel shows only the numbers of MIG devices, and other MIG devices can have the
-	// same numbers at the next poll.
+	// recheck is how often Watch requests another Snapshot if a GPU of the node supports MIG. The
+	// kernel shows only the numbers of MIG devices, and other MIG devices can have the same numbers
+	// at the next poll.
 	recheck = time.Minute
 )
 
@@ -29,7 +29,7 @@ type Source struct {
 
 	mu sync.Mutex
 	// observed is the state of the kernel driver when the last Snapshot began, at the time
-	// observedAt. divisible is true if that Snapshot has GPUs that can be divided.
+	// observedAt. divisible is true if a GPU in that Snapshot supports MIG.
 	observed   driverState
 	observedAt time.Time
 	divisible  bool

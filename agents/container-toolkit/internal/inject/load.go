@@ -45,7 +45,7 @@ type Set struct {
 	dirs     []string
 }
 
-// Load reads the CDI specs in folders that have one of the kinds. Without kinds it reads all
+// Load reads the CDI specs of the given kinds in the folders dirs. Without kinds it reads all
 // specs. Of a JSON file of another kind, it parses only the beginning.
 func Load(dirs, kinds []string) *Set {
 	s := &Set{dirs: dirs}

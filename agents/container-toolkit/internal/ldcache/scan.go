@@ -189,7 +189,7 @@ func (s *scanner) better(l, old *library) bool {
 // entries returns the sorted entries of the cache, and creates the links.
 func (s *scanner) entries() []ldso.Entry {
 	out := make([]ldso.Entry, 0, len(s.best))
-	// below ends in a slash, so that names can be appended.
+	// The prefix below ends in a slash, so that names can be appended.
 	below := strings.TrimSuffix(s.dir.path, "/") + "/"
 	for soname, l := range s.best {
 		e := ldso.Entry{Name: soname, Path: below + soname, Flags: l.flags, Hwcap: l.hwcap, Folder: s.at.hwcaps}

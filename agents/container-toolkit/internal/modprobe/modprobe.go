@@ -26,8 +26,8 @@ func Unloaded(sys string) []string {
 	return out
 }
 
-// Load loads kernel modules with /sbin/modprobe of the driver root. modprobe searches them there,
-// because a driver container has modules that the host lacks.
+// Load loads kernel modules with /sbin/modprobe of the driver root. modprobe looks for the modules
+// in the driver root, because a driver container has modules that the host lacks.
 func Load(ctx context.Context, driverRoot string, modules []string) error {
 	var errs []error
 	for _, name := range modules {

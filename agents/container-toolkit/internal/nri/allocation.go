@@ -40,8 +40,8 @@ func isGPUResource(resource string) bool {
 }
 
 // checkAllocated returns an error unless each named device is allocated to a container of the
-// pod. The kubelet does not list init containers. It gives them devices that a container of the
-// pod gets later, if one requests any.
+// pod. The kubelet does not list init containers. It gives an init container devices that it
+// later gives to a container of the pod, if a container of the pod requests devices.
 func checkAllocated(named []string, pod podresources.Pod) error {
 	for _, name := range named {
 		has := func(d podresources.Allocation) bool {

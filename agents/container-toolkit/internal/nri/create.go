@@ -136,9 +136,9 @@ func (p *Plugin) target(c *api.Container) inject.Target {
 }
 
 // hasDevices reports whether the engine has given the container these devices already, by CDI
-// names in the request or in annotations. Then the container has their device nodes, and the
-// variable that specs for GPUs set so that other tools do not add GPUs. The variable is checked
-// because a privileged container always has the device nodes.
+// names in the request or in annotations. In this case, the container has their device nodes and
+// NVIDIA_VISIBLE_DEVICES=void. Specs for GPUs set this value, so that other tools do not add GPUs.
+// The variable is checked because a privileged container always has the device nodes.
 func hasDevices(c *api.Container, plan *shim.Plan) bool {
 	if request.Environment(c.GetEnv())[visible] != "void" {
 		return false

@@ -1,7 +1,7 @@
 // Package nri gives containers their GPUs through NRI, the plugin interface of containerd and
-// CRI-O. While the engine creates a container, the Plugin adds the devices that the CDI specs
-// of the node have for the GPUs that the kubelet allocated to the container. GPUs that only
-// annotations, variables or the image name are not added.
+// CRI-O. While the engine creates a container, the Plugin adds the GPUs that the kubelet
+// allocated to the container, as the CDI specs of the node describe them. It does not add a GPU
+// that is named only in annotations, variables or the image.
 package nri
 
 import (
@@ -145,7 +145,7 @@ func (p *Plugin) await(done <-chan error) error {
 	}
 }
 
-// conn is a connection that closes ended after an error of Read.
+// conn is a connection that closes the channel ended after an error of Read.
 type conn struct {
 	net.Conn
 	once  sync.Once

@@ -108,7 +108,7 @@ func prestart(configPath string, stdin io.Reader, stderr io.Writer) error {
 	}
 	argv := append([]string{cli}, arguments(cfg, asked, state.PID, spec.Root())...)
 	// The environment of this process is not passed on, because it may be the environment of the
-	// container, and a variable names a folder of the host to mount.
+	// container, and CUDA_MPS_PIPE_DIRECTORY names a folder of the host to mount.
 	env := append([]string{"PATH=" + path}, cfg.CLI.Environment...)
 	return fmt.Errorf("run %s: %w", cli, syscall.Exec(cli, argv, env))
 }
@@ -135,7 +135,7 @@ const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 // cliName is the name of the program that the hook executes.
 const cliName = "nvidia-container-cli"
 
-// findCLI returns the path of nvidia-container-cli. It uses an absolute path of config.toml, then
+// findCLI returns the path of nvidia-container-cli. It uses an absolute path from config.toml, then
 // the folder of this program, then the folders of the system. It does not search PATH, because PATH
 // may come from the container.
 func findCLI(configured string) (string, error) {

@@ -21,8 +21,8 @@ type Device struct {
 	Names []string
 	// Qualified is true if the container named the kind as well.
 	Qualified bool
-	// ByInstance is true for a name of drivers before 470, see ParseInstance. CDI specs do not have
-	// such names.
+	// ByInstance is true for a name in the form of drivers before 470, see ParseInstance. CDI specs
+	// do not have such names.
 	ByInstance bool
 }
 
@@ -62,7 +62,7 @@ type Instance struct {
 	GPUInstance, ComputeInstance int
 }
 
-// ParseInstance returns the MIG device with a name of drivers before 470:
+// ParseInstance returns the MIG device for a name in the form of drivers before 470:
 // MIG-<UUID of the GPU>/<GPU instance>/<compute instance>. It accepts upper and lower case.
 func ParseInstance(name string) (Instance, bool) {
 	const prefix = "MIG-"

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writable returns a writable root if dir is mounted read-only. Otherwise, and if the kernel cannot
-// do it, it returns nil. crun mounts the root file system of a read-only container read-only before
+// writable returns a writable root if dir is mounted read-only. Otherwise, and if the kernel refuses,
+// writable returns nil. crun mounts the root file system of a read-only container read-only before
 // it runs hooks, and runc afterwards. The returned root is a private clone of the mounts. The
-// container's mounts do not change, and read-only volumes are read-only in the clone. This needs
-// Linux 5.12. In the host's mount namespace, writable returns nil, because the runtime may not be
-// the program that made the file system read-only.
+// container's mounts do not change, and read-only volumes are read-only in the clone. The clone
+// needs Linux 5.12. In the host's mount namespace, writable returns nil, because the runtime may not
+// be the program that made the file system read-only.
 func writable(dir *os.File) *os.File {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(dir.Fd()), &st); err != nil || st.Flags&unix.ST_RDONLY == 0 || onHost() {

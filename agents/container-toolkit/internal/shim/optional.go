@@ -38,8 +38,8 @@ func (p *Plan) optional(set *inject.Set, t inject.Target, cfg *toolconfig.Config
 	return out
 }
 
-// onHost returns the device of optional hardware as the host has it. root is the driver root. The
-// error names the missing device nodes and the fix.
+// onHost returns the device of optional hardware, made from the host's device nodes. root is the
+// driver root. The error names the missing device nodes and the fix.
 func onHost(d request.Device, root string) ([]inject.Device, error) {
 	driver, err := driverroot.New(driverroot.Config{HostPath: root})
 	if err != nil {

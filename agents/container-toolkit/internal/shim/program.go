@@ -18,8 +18,9 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // PATH.
 const packagedPath = "/usr/libexec/crio:/usr/lib/cri-o-runc/sbin"
 
-// findRuntime returns the path of the low-level runtime: the first name of another program for
-// which accept returns true. If accept rejects all programs, it is the first program.
+// findRuntime returns the path of the low-level runtime: the first program in names that is not
+// this program, and for which accept returns true. If accept rejects all programs, findRuntime
+// returns the first one.
 func findRuntime(names []string, path string, accept func(file string) bool) (string, error) {
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 type Lock struct {
 	Path string
 	file *os.File
-	// ended is an owner that has ended although the file was still locked.
+	// ended is the process ID of an owner that has ended although the file was still locked.
 	ended int
 }
 
