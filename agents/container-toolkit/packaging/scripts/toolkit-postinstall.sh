@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts the units that keep the CDI spec up to date. dpkg calls this with "configure",
+# Starts the units that keep the CDI spec up to date. dpkg calls this script with "configure",
 # rpm with the number of installed versions.
 set -e
 [ -d /run/systemd/system ] || exit 0

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Stops the units. dpkg calls this with "remove" or "upgrade", rpm with the number of
-# versions that stay: after an upgrade the units go on.
+# Stops the units. dpkg calls this script with "remove" or "upgrade", rpm with the number of
+# versions that remain: on an upgrade, the units keep running.
 set -e
 case ${1:-} in upgrade | [1-9]*) exit 0 ;; esac
 [ -d /run/systemd/system ] || exit 0
