@@ -125,7 +125,7 @@ func newToolkit(s *settings, log *slog.Logger) (*toolkit, error) {
 }
 
 // publish reports to the other agents whether the toolkit is ready. While a part is pending,
-// the fact of an earlier process of this agent stays.
+// the fact ToolkitReady that an earlier process of this agent published stays.
 func (t *toolkit) publish(err error) {
 	switch {
 	case errors.Is(err, upkeep.ErrPending):

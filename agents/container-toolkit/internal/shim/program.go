@@ -20,7 +20,7 @@ const packagedPath = "/usr/libexec/crio:/usr/lib/cri-o-runc/sbin"
 
 // findRuntime returns the path of the low-level runtime: the first program in names that is not
 // this program, and for which accept returns true. If accept rejects all programs, findRuntime
-// returns the first one.
+// returns the first of them.
 func findRuntime(names []string, path string, accept func(file string) bool) (string, error) {
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {
