@@ -31,7 +31,7 @@ func (s swapper) RollBack(ctx context.Context, previous string) error {
 	return s.Loader.RollBack(ctx, previous)
 }
 
-// pluginFact waits for the fact plugin-ready.
+// pluginFact waits for plugin-ready, a fact of package contract that the device plugin writes.
 type pluginFact struct {
 	dir contract.Dir
 	log *slog.Logger

@@ -6,7 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
-	_ "crypto/sha512" // of crypto.Hash
+	_ "crypto/sha512" // registers SHA-384 and SHA-512 with package crypto
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -103,8 +103,9 @@ func (s *Signer) ID() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// HashFor returns the hash algorithm for signatures. The name is the kernel's
-// CONFIG_MODULE_SIG_HASH, and its algorithm is built in. For a weak or unknown hash, it is SHA-512.
+// HashFor returns the hash algorithm for signatures, for the value of the kernel's
+// CONFIG_MODULE_SIG_HASH. The kernel has this algorithm built in. For a weak or unknown algorithm,
+// HashFor returns SHA-512.
 func HashFor(name string) crypto.Hash {
 	switch name {
 	case "sha256":

@@ -75,8 +75,8 @@ func (r Request) unfit(code cause.Code, why string) *cause.Cause {
 	}
 }
 
-// signed returns the path of a module. If the module has no signature and the request has a Signer,
-// it is the path of a signed copy in dir. A distribution's signature is kept.
+// signed returns the path of a module, or of a signed copy in dir if the module has no signature and
+// the request has a Signer. It keeps the signature of a distribution.
 func (r Request) signed(m *module.Module, file, dir string) (string, error) {
 	if r.Signer == nil || m.Signature != nil {
 		return file, nil

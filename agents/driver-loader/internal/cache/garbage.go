@@ -15,8 +15,8 @@ type Needed struct {
 	// that the node can boot.
 	Running   string
 	Installed []string
-	// Sources holds the digests of the payloads whose modules are kept: the desired driver, and the
-	// previous one for a rollback.
+	// Sources holds the digests of the payloads whose modules are kept, such as the payloads of the
+	// loaded, the desired and the previous driver.
 	Sources []string
 }
 

@@ -119,8 +119,8 @@ type Supervisor struct {
 	cfg Config
 	// tried holds the optional daemons that did not start. They are not started again before Stop.
 	tried map[string]bool
-	// manages caches, by the file of the vital product data, whether the device manages switches of
-	// NVLink 5, because reading the file is slow. mu guards it.
+	// The map manages has the result of reading each file of vital product data, because this is slow:
+	// whether the device manages switches of NVLink 5. mu guards the map.
 	mu      sync.Mutex
 	manages map[string]bool
 }

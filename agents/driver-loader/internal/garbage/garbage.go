@@ -19,8 +19,9 @@ type Removed struct {
 }
 
 // Collect removes everything from a store that the node does not need. n.Sources lists the digests of
-// the loaded and the desired driver. If the store does not have one of these drivers, Collect removes
-// nothing. It keeps drivers that were imported later, and the previous driver for a rollback.
+// the drivers in use, such as the loaded and the desired driver. If the store has none of these drivers,
+// Collect removes nothing. It keeps drivers that were imported later, and one earlier driver for a
+// rollback.
 func Collect(store string, n cache.Needed) (Removed, error) {
 	s := payload.Store{Dir: store}
 	// Entries that cannot be read stay. Their users report the errors.

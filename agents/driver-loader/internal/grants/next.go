@@ -134,7 +134,7 @@ func queue(nodes []Node) []Node {
 	return all
 }
 
-// rank is a sort key: elements with first come before the others.
+// rank is a sort key: true comes before false.
 func rank(first bool) int {
 	if first {
 		return 0

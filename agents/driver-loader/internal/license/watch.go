@@ -40,7 +40,7 @@ type Watch struct {
 	cfg         Config
 	loop        *reconcile.Loop
 	undisturbed Undisturbed
-	// running is held by a query, even after a timeout because the driver does not answer.
+	// running has an element until nvidia-smi ends, which can be after queryTimeout.
 	running chan struct{}
 
 	states map[string]state

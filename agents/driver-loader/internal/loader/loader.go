@@ -29,7 +29,7 @@ type Kernel interface {
 	Unload(name string) error
 }
 
-// Daemons starts and stops the daemons in the driver root at its place.
+// Daemons starts and stops the daemons in the mounted driver root.
 type Daemons interface {
 	// Missing returns the names of the daemons that should run and do not run.
 	Missing() []string
@@ -94,10 +94,10 @@ type Loader struct {
 	state Step
 	// kernel is the running kernel. It is observed once.
 	kernel kernel.Kernel
-	// checked is the driver that was checked last, and drivers the value of recordDrivers.
+	// checked is the driver that was checked last, and drivers the last value that recordDrivers recorded.
 	checked Driver
 	drivers string
-	// importFailed is the reason why the driver of this process could not be imported.
+	// importFailed is the reason why Import failed.
 	importFailed *cause.Cause
 	// forget is set to try a failed driver again.
 	forget bool
@@ -136,8 +136,8 @@ func (l *Loader) Settle(ctx context.Context) Step {
 	return step
 }
 
-// Import runs a function that copies the driver of this process into the store. If it fails, the store
-// may still have another driver. The result of each Settle then includes the cause.
+// Import runs a function that copies the configured driver into the store. If the function fails, the
+// store may still have another driver. The result of each Settle then includes the cause.
 func (l *Loader) Import(ctx context.Context, run func(context.Context) error) {
 	l.set(Step{Kind: Import})
 	err := run(ctx)
@@ -150,14 +150,15 @@ func (l *Loader) Import(ctx context.Context, run func(context.Context) error) {
 	l.importFailed = &why
 }
 
-// importCause returns why the driver of this process is not in the store, or nil.
+// importCause returns why Import failed, or nil.
 func (l *Loader) importCause() *cause.Cause {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.importFailed
 }
 
-// settle is Settle for the state that desired returns. As soon as it has the lock, it calls first.
+// settle is Settle for the state that desired returns. As soon as it has the lock, it calls the function
+// first.
 func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), first func() error) Step {
 	l.turn.Lock()
 	defer l.turn.Unlock()
@@ -180,7 +181,7 @@ func (l *Loader) settle(ctx context.Context, desired func() (Desired, error), fi
 		l.set(step)
 		if step.Kind == Done || step.Kind == Wait {
 			if observed != nil && step.Kind == Wait {
-				// The other causes can follow from it: without sysfs there seems to be no GPU.
+				// This error can be the reason for the other causes: without sysfs, the node seems to have no GPU.
 				step.Causes = append([]cause.Cause{AsCause("node", observed)}, step.Causes...)
 			}
 			if observed == nil && step.Kind == Done {

@@ -49,8 +49,9 @@ func (o Observation) ownedByContainer() bool {
 	return o.Container && o.Running.Version != "" && !o.Noted
 }
 
-// prepare returns the step of a node whose driver works, and stays until an upgrade replaces it. It builds
-// and checks the new driver in advance, to make the replacement short and to report obstacles early.
+// prepare returns the step of a node whose driver works and stays until an upgrade replaces the driver. The
+// step builds or checks the new driver in advance, to make the replacement short and to report obstacles
+// early.
 func (o Observation) prepare(done Step, d Desired) Step {
 	next, missing := o.desired(d)
 	switch {
@@ -171,7 +172,7 @@ func (o Observation) loadFirst(target Driver, d Desired) Step {
 	return Step{Kind: Load, Driver: target, Modules: stack.Wanted(d.Options)}
 }
 
-// inJournal reports whether the journal has a change to the driver, or back to it.
+// inJournal reports whether the journal has a change to the driver, or a rollback to it.
 func (o Observation) inJournal(target Driver) bool {
 	c := o.Change
 	return c != nil && (c.Failed == nil && c.To.same(target) || c.Failed != nil && c.From.same(target))
@@ -278,8 +279,8 @@ func (o Observation) settle(target Driver, back bool, d Desired) Step {
 	return done
 }
 
-// rolledBack returns the cause of a rollback of the desired driver. again says how to try it
-// again.
+// rolledBack returns the cause of a rollback of the desired driver. The text in again says how a user
+// retries this driver.
 func (c Change) rolledBack(again string) cause.Cause {
 	if c.Failed.Code == cause.UpgradeGivenUp {
 		return *c.Failed

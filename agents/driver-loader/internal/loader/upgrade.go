@@ -153,7 +153,7 @@ func (d Desired) withDriver(driver Driver, hold bool) Desired {
 }
 
 // settleWithin settles the node. It tries again while the driver is in use, until the patience ends. It
-// calls first once, before the first step.
+// calls the function first once, before the first step.
 func (l *Loader) settleWithin(ctx context.Context, d Desired, first func() error) (Step, error) {
 	limit := l.cfg.Patience
 	if limit == 0 {

@@ -13,7 +13,8 @@ import (
 )
 
 // users returns the processes that would use the driver after a claim of NVML. They are the holders of
-// devices, except agents, which share the lease, and the daemons of the driver, which are stopped.
+// devices, except the daemons of the driver, which are stopped, and agents. An agent has the file of the
+// lease on NVML open, and closes the driver when NVML is claimed.
 func (l *Loader) users(ctx context.Context) ([]holders.Holder, error) {
 	found, err := l.Holders(ctx)
 	lease, leaseErr := statx(filepath.Join(l.cfg.Contract.Root, "leases/nvml"))

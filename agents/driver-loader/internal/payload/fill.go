@@ -31,7 +31,8 @@ func daemonFiles() []string {
 }
 
 // fromFolder imports the content of an archive from the folder dir. If dir is below the folder of
-// the writer, unpacked is its name relative to that folder, and files are linked instead of copied.
+// the writer, the parameter unpacked is the path of dir relative to that folder, and files are linked
+// instead of copied.
 func (f filler) fromFolder(dir, unpacked string) (record, error) {
 	from, err := os.OpenRoot(dir)
 	if err != nil {

@@ -92,7 +92,7 @@ func (a *archive) noArchive(err error) error {
 	return problem(cause.PayloadCorrupt, a.name, fetchAgain, "is not a .run archive of NVIDIA's installer")
 }
 
-// extract calls each for every entry of the archive. Then it compares the checksum.
+// extract calls the function each with every entry of the archive. Then it compares the checksum.
 func (a *archive) extract(each func(*tar.Header, io.Reader) error) error {
 	checked := io.TeeReader(a.raw, a.sum)
 	// Decompressors stop before the end of the file. The rest is read below.

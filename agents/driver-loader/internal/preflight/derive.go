@@ -154,7 +154,7 @@ func (v *deriver) signatures() {
 	}
 }
 
-// parts reports where the kernel modules are that the driver uses.
+// parts reports the state of each kernel module in Facts.Parts.
 func (v *deriver) parts() {
 	for _, name := range slices.Sorted(maps.Keys(v.facts.Parts)) {
 		if where := v.facts.Parts[name]; where != "" {

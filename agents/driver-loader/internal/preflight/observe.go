@@ -47,7 +47,7 @@ func free(dir string) (uint64, error) {
 	}
 }
 
-// parts returns where the kernel modules are that NVIDIA's driver uses.
+// parts returns the value of Facts.Parts.
 func parts(cfg loader.Config, o loader.Observation) map[string]string {
 	out := map[string]string{}
 	index, err := depmod.Read(filepath.Join(cfg.Kernel.Modules, o.Kernel.Release))

@@ -80,8 +80,8 @@ type Facts struct {
 	// Free is the free space of the store's file system, in bytes. FreeErr says why it is not known.
 	Free    uint64
 	FreeErr error
-	// Parts says where each kernel module is that the driver uses: "loaded", "built in", "installed,
-	// is loaded before the driver", or "" if it is missing.
+	// Parts has the state of each module in loader.Prerequisites: "loaded", "built in", "installed; the
+	// agent loads it before the driver", or "" for a missing module.
 	Parts map[string]string
 	// Licensed is set if a license for virtual GPUs is configured. Products then has the state of each
 	// license. LicenseErr says why it is not known.

@@ -36,7 +36,8 @@ func (p Progress) String() string {
 	return text + ", " + p.Elapsed.Round(time.Second).String()
 }
 
-// Since returns a function that sets the time since now in a Progress, and reports it. report may be nil.
+// Since returns a function that sets the Elapsed time of a Progress, counted from the parameter now, and
+// then calls report. report may be nil.
 func Since(now time.Time, report func(Progress)) func(Progress) {
 	return func(p Progress) {
 		if p.Elapsed = time.Since(now); report != nil {

@@ -70,8 +70,8 @@ func LoadOrder(driver map[string]*module.Module, wanted []string) (order, absent
 	return order, absent, slices.Sorted(maps.Keys(foreign))
 }
 
-// UnloadOrder returns the loaded modules to unload for the driver to be unloaded: the core and all modules
-// that hold it, of any vendor, in unload order. It returns nothing if the driver is not loaded.
+// UnloadOrder returns the modules to unload when the driver is unloaded, in unload order: the core and
+// all modules that hold it, of any vendor. It returns nothing if the driver is not loaded.
 func UnloadOrder(loaded map[string]kernel.Loaded) []string { return HoldersOf(loaded, Core) }
 
 // HoldersOf returns a module and all modules that hold it, in unload order. It returns nothing if the

@@ -25,8 +25,8 @@
 //	err = up.Run(ctx)
 //
 // While a driver is loaded that is not the desired one, only the methods of Driver change it. On a
-// node without a driver, the loader loads the driver that Journal.Driver returns. While Journal.State
-// is Changing, it does nothing.
+// node without a driver, the loader loads the driver that Journal.Driver returns. While
+// Journal.State.Changing returns true, the loader does nothing.
 //
 // The role of the agent needs
 //

@@ -68,7 +68,7 @@ type clearing struct {
 	pods map[string]podRecord
 }
 
-// clearPods removes the pods of the current action, for at most a slice of its time.
+// clearPods removes the pods of the current action. It returns after Config.Slice at the latest.
 func (u *Upgrade) clearPods(ctx context.Context, j Journal, a Action, p Policy, now time.Time) *cause.Cause {
 	c := clearing{Upgrade: u, kind: a.Kind, pods: map[string]podRecord{}}
 	switch a.Kind {

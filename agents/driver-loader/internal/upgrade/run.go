@@ -48,12 +48,13 @@ type Config struct {
 	Client *kube.Client
 	Events *kube.Events
 	Driver Driver
-	// Desired returns the desired state for an upgrade in a state. Call Changed when it changes.
+	// Desired returns the desired state of the node. Its argument is the state of the upgrade. Call
+	// Changed when the result changes.
 	Desired func(State) (Desired, error)
 	// Moved is called when the journal has changed. It must not block, and may be nil.
 	Moved func()
 	// DaemonSet is the agent's DaemonSet, as namespace/name. Board is the ConfigMap BoardName in this
-	// namespace. It needs the verbs list and watch.
+	// namespace, on which Client needs the verbs list and watch.
 	DaemonSet string
 	Board     kube.Object
 	// Journal is the path of the journal.
