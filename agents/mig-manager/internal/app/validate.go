@@ -36,7 +36,7 @@ type verdict struct {
 	Boards []string `json:"boards"`
 	// Problems lists the errors of the config. A config without problems is valid.
 	Problems []string `json:"problems"`
-	// why has the error of each other board.
+	// why maps each other board to its error.
 	why map[string]error
 }
 

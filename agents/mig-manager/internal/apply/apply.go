@@ -128,7 +128,7 @@ type Plan struct {
 	// Unknown says why the containers that hold GPUs are not known. It is nil if they are known.
 	Unknown error
 
-	// held has the containers that the plan spares if possible.
+	// The map held has the containers whose MIG devices the plan keeps if possible.
 	held map[gpu.UUID][]mig.Holder
 }
 

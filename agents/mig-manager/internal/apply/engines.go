@@ -10,7 +10,7 @@ import (
 
 // sharesEngines reports whether only the limits of media engines exclude the devices, and the GPU
 // shares its engines. NVML's profiles do not show whether instances can share an engine. The
-// instances that the driver admits now show it.
+// existing instances show it, and the instances that still fit according to the driver.
 func (o *observer) sharesEngines(g mig.GPU, want map[gpu.Profile]int) bool {
 	free := g
 	free.Board.SharedEngines = true

@@ -9,8 +9,8 @@ import (
 	"outrigger.dev/pkg/gpu/nvml/partition"
 )
 
-// begin returns the first phase of a change to the states that to returns. The phase reports whether
-// a unit waits for a reset or has failed.
+// begin returns the first phase of a change to the states that the function to returns. The phase
+// reports whether a unit waits for a reset or has failed.
 func begin(to func(*member) mig.State) func(*work, unit) bool {
 	return func(w *work, u unit) bool {
 		for _, m := range u {
@@ -24,8 +24,8 @@ func begin(to func(*member) mig.State) func(*work, unit) bool {
 	}
 }
 
-// complete resets the units that wait for a reset, and brings them to the states that to returns. It
-// stores errors in the members.
+// complete resets the units that wait for a reset, and brings them to the states that the function to
+// returns. It stores errors in the members.
 func (t *transaction) complete(ctx context.Context, waiting []unit, to func(*member) mig.State) {
 	waiting = slices.DeleteFunc(waiting, unit.failed)
 	for _, u := range waiting {
@@ -62,9 +62,9 @@ func failAll(units []unit, err error) {
 	}
 }
 
-// eachUnit is phase for the units that begin returns. begin must not have side effects: it may
-// still run after ctx has ended, and then its result is not used. An error of eachUnit is about the
-// units that were not begun.
+// eachUnit is like phase, for the units that the parameter begin returns. begin must not have side
+// effects: it may still run after ctx has ended, and then its result is not used. If eachUnit returns
+// an error, it has not changed any unit.
 func (t *transaction) eachUnit(ctx context.Context, begin func(*partition.View) (func() ([]unit, error), error), f func(*work, unit) bool) (units, again []unit, err error) {
 	var mu sync.Mutex // after ctx ends, a call that hangs is abandoned together with its unit
 	done, left := 0, false

@@ -35,7 +35,7 @@ func (a *Applier) Plan(ctx context.Context, req Request) (Plan, error) {
 	return p, err
 }
 
-// plan is Plan for the containers in held.
+// plan is Plan with known containers: the parameter held has the containers that hold GPUs.
 func (a *Applier) plan(ctx context.Context, req Request, held map[gpu.UUID][]mig.Holder) (Plan, error) {
 	return nvml.Use(ctx, a.cfg.Session, func(_ context.Context, span *nvml.Span) (Plan, error) {
 		o, err := a.observer(span, req.Seen)
@@ -140,9 +140,9 @@ func (o *observer) change(g mig.GPU, d mig.Desired, req Request, held []mig.Hold
 // faultError returns the error for a GPU that cannot be read.
 func faultError(g mig.GPU) error { return fmt.Errorf("%s: %s", g.Fault.Op, g.Fault.Reason) }
 
-// target returns the desired layout of a GPU with MIG mode on. held has users that the driver does
-// not list. If the driver shows that the GPU shares its engines, target sets SharedEngines of the
-// GPU's board.
+// target returns the desired layout of a GPU with MIG mode on. The parameter held has users that the
+// driver does not list. If the driver shows that the GPU shares its engines, target sets
+// SharedEngines of the GPU's board.
 func (o *observer) target(g *mig.GPU, want map[gpu.Profile]int, held []mig.Holder) (mig.Layout, error) {
 	if len(want) > 0 && len(g.Board.Profiles) == 0 {
 		return nil, fmt.Errorf("the driver does not report the profiles of %s while its MIG mode is off: turn only the mode on first (--mode-only)", g.Name)

@@ -17,12 +17,12 @@ import (
 )
 
 // Apply makes the changes for a request. It returns an error if it has not changed any GPU, because
-// the request is infeasible, a GPU is in use (*InUse) or may be in use (*HoldersUnknown), or there is
-// no lease or journal. Otherwise, the result has the outcome for each GPU, and the error is
-// Result.Err. When ctx ends, Apply does not wait for users any more, but performs the remaining steps
-// that are possible.
+// the request is infeasible, a GPU is in use (*InUse) or may be in use (*HoldersUnknown), the lease
+// cannot be claimed, or the journal cannot be written. Otherwise, the result has the outcome for each
+// GPU, and the error is Result.Err. When ctx ends, Apply does not wait for users any more, but
+// performs the remaining steps that are possible.
 func (a *Applier) Apply(ctx context.Context, req Request) (Result, error) {
-	if req.Seen != nil { // the processes may have changed since
+	if req.Seen != nil { // the processes may have changed since the observation
 		seen := *req.Seen
 		seen.running = map[gpu.UUID][]mig.Holder{}
 		req.Seen = &seen

@@ -67,11 +67,11 @@ func (u unit) copyFrom(from unit) {
 	}
 }
 
-// rollbacks is the largest number of attempts of a rollback. The pauses between attempts are parts of
-// the patience: 1 s and 2 s of 10 s. Most temporary failures end in this time.
+// rollbacks is the largest number of attempts of a rollback. The pauses between attempts are fractions
+// of Config.Patience: by default, 1 s and 2 s. Most temporary failures end in this time.
 const rollbacks = 3
 
-// run executes the plan that the function plan returns. The error is for a plan that was not begun.
+// run executes the plan that the function plan returns. After an error, no GPU was changed.
 func (t *transaction) run(ctx context.Context, plan func(*partition.View) (Plan, error)) (Result, error) {
 	var p Plan
 	goal := func(m *member) mig.State { return m.goal }
@@ -127,7 +127,7 @@ func (t *transaction) addToJournal(p Plan, v *partition.View) (units []unit) {
 		}
 		m := &member{id: c.GPU.UUID, index: c.GPU.Index, before: c.GPU.State, goal: c.Target, gpu: c.GPU, read: v, fabric: c.fabric}
 		if e, ok := t.journal.find(m.id); ok && !m.before.Equal(e.Goal) {
-			m.before = e.Before // the last state that was requested
+			m.before = e.Before // an interrupted change: its previous state counts
 		}
 		t.journal.put(entry{UUID: m.id, Index: m.index, Before: m.before, Goal: m.goal, Desired: c.desired})
 		if m.fabric {
@@ -232,7 +232,7 @@ func (t *transaction) resetUnit(ctx context.Context, u unit) {
 // wait waits for the next attempt. After SIGTERM, it does not wait and returns false.
 func (t *transaction) wait(b *pace.Backoff) bool { return b.Pause(t.patient) }
 
-// retry calls do until it succeeds, it fails with an error that is not busy, or the patience ends.
+// retry calls do until it succeeds, busy returns false for its error, or the patience ends.
 func (t *transaction) retry(do func() error, busy func(error) bool) error {
 	pause := pace.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	for until := time.Now().Add(t.cfg.Patience); ; {

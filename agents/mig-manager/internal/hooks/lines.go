@@ -10,7 +10,7 @@ import (
 // maxLine is the largest length of a line, in bytes. Longer lines are split.
 const maxLine = 4 << 10
 
-// eachLine calls each for every non-empty line of r.
+// eachLine calls the function each with every non-empty line of r.
 func eachLine(r io.Reader, each func(line string)) {
 	in := bufio.NewReaderSize(r, maxLine)
 	for {

@@ -31,7 +31,7 @@ func harmOf(i mig.Instance, inUse func(mig.Instance) bool) harm {
 	return h
 }
 
-// harmOfParts returns the harm of dividing i into the compute instances want.
+// harmOfParts returns the harm of dividing i into the compute instances in want.
 func harmOfParts(i mig.Instance, want []mig.Compute, inUse func(mig.Instance) bool) harm {
 	var h harm
 	for _, c := range i.Compute {

@@ -180,7 +180,8 @@ func (s *space) similarMultisets(packed [][]group) []map[gpu.Profile]int {
 	return s.devicesOf(found[:min(2, len(found))], packed)
 }
 
-// multisets returns the numbers of instances of each kind of all layouts, with at most high instances.
+// multisets returns the numbers of instances of each kind in all layouts. The parameter high limits
+// these numbers.
 func (s *space) multisets(high []int) [][]int {
 	var list [][]int
 	known := map[string]bool{}
@@ -223,8 +224,8 @@ func (s *space) distance(count, need []int) []int {
 	return []int{replaced, special, apart(a[0], b[0]), apart(a[1], b[1])}
 }
 
-// devicesOf returns the devices of GPU instances: the devices that need them, and whole
-// instances for the others.
+// devicesOf returns the devices for numbers of GPU instances of each kind. An instance has the devices
+// of its group in packed. Without a group, it is one device.
 func (s *space) devicesOf(counts [][]int, packed [][]group) []map[gpu.Profile]int {
 	var list []map[gpu.Profile]int
 	for _, count := range counts {

@@ -76,9 +76,9 @@ type split struct {
 	harm  harm
 }
 
-// divide returns the split of the kept instances and of fresh new ones that has exactly the demanded
-// compute instances and does the least harm. Each instance gets at least one compute instance.
-// Without such a split, it returns false.
+// divide returns the split that has exactly the demanded compute instances and does the least harm. It
+// splits the kept instances, and new instances, whose number is fresh. Each instance gets at least one
+// compute instance. Without such a split, it returns false.
 func (k kind) divide(kept []mig.Instance, fresh int, demand []int, inUse func(mig.Instance) bool) (split, bool) {
 	var best split
 	found := false

@@ -33,7 +33,7 @@ type kind struct {
 // media counts media engines: decoders, encoders, JPEG engines and OFAs.
 type media [4]int
 
-// mediaNames returns the names of the engines that a media counts.
+// mediaNames returns the names of the engines, in the order of media.
 func mediaNames() [4]string {
 	return [4]string{"decoders", "encoders", "JPEG engines", "optical flow engines"}
 }
@@ -180,7 +180,7 @@ type seat struct {
 	place gpu.Placement
 }
 
-// walk calls visit for each layout with at least low and at most high instances of each kind. The
+// walk calls visit for each layout whose number of instances of each kind i is from low[i] to high[i]. The
 // arguments are the instances and the remaining room, which visit must not keep. Large instances are
 // placed first, each at its highest start first. On an empty GPU, this order finds every feasible
 // multiset of the known boards immediately.

@@ -14,7 +14,7 @@ func Steps(b mig.Board, now, target mig.Layout) []mig.Step {
 	t := newTransition(newSpace(b), now, target)
 	foreign := func(i mig.Instance) bool { return t.space.find(i.Profile) < 0 }
 	for at := slices.IndexFunc(t.doomed, foreign); at >= 0; at = slices.IndexFunc(t.doomed, foreign) {
-		t.destroy(at) // first, because their size is not known
+		t.destroy(at) // first, because the size of an instance with an unknown profile is not known
 	}
 	for {
 		t.create()
@@ -115,8 +115,8 @@ func (t *transition) destroyCompute() bool {
 	return false
 }
 
-// obstacle returns the index of the next GPU instance to destroy: one that overlaps the first wanted
-// instance, or the first.
+// obstacle returns the index of the next GPU instance to destroy: an instance that overlaps the first
+// wanted instance, or else the first instance to destroy.
 func (t *transition) obstacle() int {
 	if len(t.wanted) == 0 {
 		return 0

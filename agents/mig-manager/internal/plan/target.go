@@ -21,7 +21,7 @@ import (
 // unchanged. GPU instances without a compute instance are used or destroyed.
 //
 // inUse reports whether a compute instance of the Instance is in use. It is called with GPU
-// instances of the layout now: each with all its compute instances, or with one of them. It may be
+// instances of the current layout: each with all its compute instances, or with one of them. It may be
 // nil. If no layout has the desired devices, the error is *Infeasible.
 func Target(b mig.Board, now mig.Layout, want map[gpu.Profile]int, inUse func(mig.Instance) bool) (mig.Layout, error) {
 	if inUse == nil {

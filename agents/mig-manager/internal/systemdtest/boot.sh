@@ -1,7 +1,7 @@
 #!/bin/sh
-# boot.sh FOLDER COMMAND…: becomes systemd, as the first process of PID, mount and cgroup namespaces.
-# FOLDER has the units of the administrator (etc) and of packages (lib), /run and /var/lib. COMMAND
-# runs before systemd, with the shell.
+# boot.sh FOLDER COMMAND: becomes systemd, as the first process of PID, mount and cgroup namespaces.
+# FOLDER has the units of the administrator (etc) and of packages (lib), /run (run) and /var/lib (var).
+# This shell runs COMMAND before systemd.
 set -eu
 folder=$1
 mount --make-rprivate /
@@ -11,7 +11,8 @@ mount --bind "$folder/var" /var/lib
 mount --bind "$folder/etc" /etc/systemd/system
 mount --bind "$folder/lib" /usr/lib/systemd/system
 mount -t tmpfs none /usr/lib/systemd/system-generators
-# Its own part of the cgroups alone: no controllers, and no hierarchy that it would leave groups in.
+# Show systemd only its own cgroup, without controllers and without hierarchies in which it would
+# leave groups.
 cmdline=
 if [ -d /sys/fs/cgroup/systemd ]; then
   mount --bind /dev/null /proc/cgroups

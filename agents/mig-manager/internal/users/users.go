@@ -65,9 +65,9 @@ func (f *Finder) Held(ctx context.Context, gpus []mig.GPU) (map[gpu.UUID][]mig.H
 	return out, nil
 }
 
-// release frees the indices of destroyed MIG devices that no container has according to the
-// kubelet. It also announces the change of gpus, so that the devices that it destroys free their
-// indices. It frees none if the kubelet lists a device or a claim that it cannot identify.
+// release frees the indices of destroyed MIG devices that no container has according to the kubelet.
+// It also tells Pins that gpus will change, so that the devices that the change destroys free their
+// indices. It does nothing if the kubelet lists a device or a claim that podresources cannot identify.
 func (f *Finder) release(node *gpu.Node, gpus []mig.GPU) {
 	all := f.Kubelet.Last()
 	if len(all.Unknown) > 0 {
