@@ -132,7 +132,8 @@ func (l *Loader) release(ctx context.Context) {
 	l.grant = nil
 }
 
-// restore does not depend on the users of the driver, because some machines hide processes.
+// restore starts the daemons of a driver that stays loaded, and writes its fact. It does not look for users
+// of the driver, because some machines hide processes.
 func (l *Loader) restore(ctx context.Context) error {
 	o, err := l.observeDriver()
 	if o.Running.Version == "" {
@@ -147,7 +148,7 @@ func (l *Loader) restore(ctx context.Context) error {
 	return err
 }
 
-// unload unloads modules in this order.
+// unload unloads modules in the given order.
 func (l *Loader) unload(modules []string) error {
 	for _, name := range modules {
 		l.cfg.Log.Info("unloading module", "module", name)

@@ -1,6 +1,6 @@
 // Package loader brings the driver of a node to the desired state, step by step. It observes the node,
 // derives the next step (Next, which is pure), performs it, and observes again. Its only state is the
-// journal on the disk.
+// journal on the disk. Package contract explains facts, and the lease on NVML and its claim.
 package loader
 
 import (

@@ -71,7 +71,8 @@ func After(j Journal, o Observation, a Action, p Policy, r Result) Journal {
 	return j
 }
 
-// rolledBack repeats a failed rollback. After the last attempt, it leaves the driver to the loader.
+// rolledBack returns the journal to write after a rollback. A failed rollback is repeated. After the last
+// attempt, the loader decides which driver is loaded.
 func rolledBack(j Journal, o Observation, failed *cause.Cause, now time.Time) Journal {
 	switch {
 	case failed == nil && j.State == RollingBackToYield:
