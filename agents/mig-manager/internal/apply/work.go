@@ -214,7 +214,7 @@ func concerns(g mig.GPU, s mig.Step, p mig.Holder) bool {
 	return false
 }
 
-// inUse calls holders while NVML is not initialized.
+// inUse is holders for a caller outside of a phase: it initializes NVML first.
 func (t *transaction) inUse(ctx context.Context, m *member) error {
 	err, failed := granted(ctx, t, func(v *partition.View) (error, error) {
 		return (&work{transaction: t, view: v, ctx: ctx}).holders(m, nil), nil

@@ -1,6 +1,6 @@
 // Package manager keeps the MIG layouts of a node's GPUs in the state that a label of its Node
 // selects. The loop observes the Node, the config, the GPUs and their users. Next derives the next
-// action, which the loop performs.
+// action, which the loop performs. Package contract explains the fact mig-ready, and claims of NVML.
 package manager
 
 // Labels of NVIDIA's MIG manager.

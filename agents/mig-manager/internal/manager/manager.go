@@ -45,8 +45,9 @@ type Config struct {
 	// Report sends an Event about the Node.
 	Report func(kube.Event)
 	GPUs   GPUs
-	// Select returns the desired state of the GPUs for the name of a config. With an error, it
-	// returns the desired state of the other GPUs, or nil. It is called again for each observation.
+	// Select returns the desired state of the GPUs for the name of a config. If the config is not
+	// possible on some GPUs, it returns an error and the desired state of the other GPUs, or nil.
+	// It is called again for each observation.
 	Select func(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, error)
 	// Stays reports whether a pod comes back after an eviction.
 	Stays func(ctx context.Context, pod procowner.Pod) bool

@@ -40,7 +40,7 @@ func (f *Files) Folders() []string {
 }
 
 // Select returns the desired state of GPUs for a config, which is in a file or generated for the
-// GPUs. If a file is invalid, only its names fail. If a GPU cannot be read, Select returns an error
+// GPUs. If a file is invalid, only the configs that it names fail. If a GPU cannot be read, Select returns an error
 // and the desired state of the other GPUs.
 func (f *Files) Select(name string, gpus []mig.GPU) (map[gpu.UUID]mig.Desired, error) {
 	generated, err := Generate(gpus)
