@@ -68,8 +68,8 @@ func (r Request) Key(compiler string) cache.Key {
 
 // Build builds the modules of a request, and adds them to the cache. If the payload has precompiled
 // modules for the running kernel, it uses these. Errors that an operator can fix are Causes, and a
-// *FailedError if the compiler failed. After an error, the cache is unchanged, and the disk has only
-// the log of the build.
+// *FailedError if the compiler failed. After an error, the cache is unchanged. The disk keeps the log
+// of the build, and fetched headers.
 func (b *Builder) Build(ctx context.Context, r Request) (cache.Set, error) {
 	report := reporter(progress.Since(time.Now(), b.Progress))
 	var misfit *cause.Cause

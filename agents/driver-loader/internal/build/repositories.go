@@ -44,9 +44,9 @@ func (r *Repositories) seconds() string {
 	return strconv.Itoa(max(1, int(r.Timeout.Seconds())))
 }
 
-// Fetch unpacks the headers of a kernel into the folder to. After an error, the folder does not
-// exist. Errors are Causes with the code RepositoryUnavailable, KernelHeadersMissing or
-// BuildToolsMissing.
+// Fetch unpacks the headers of a kernel. The parameter to is the path of the new folder. After an
+// error, this folder does not exist. Errors are Causes with the code RepositoryUnavailable,
+// KernelHeadersMissing or BuildToolsMissing.
 func (r *Repositories) Fetch(ctx context.Context, release, to string) error {
 	stage, err := staging.New(filepath.Dir(to))
 	if err != nil {

@@ -102,7 +102,7 @@ func (l *Loader) Observe(ctx context.Context) (Observation, error) {
 	return o, errors.Join(errs...)
 }
 
-// observeStore adds the content of the store, and the loaded driver with the fields in the journal.
+// observeStore adds the content of the store, and the loaded driver with its parameters from the journal.
 func (l *Loader) observeStore(o *Observation) error {
 	noted, journalErr := l.journal.read()
 	o.Change, o.Before = noted.Change, noted.Works

@@ -35,8 +35,8 @@ func (l *Loader) Loaded(context.Context) (string, error) {
 }
 
 // Target returns the ID of the driver to upgrade to. It is empty if no driver is desired, or if a known
-// cause prevents the upgrade before pods are evicted. State then has the causes. For an upgrade that has
-// begun, Target ignores checks that do not last.
+// cause prevents the upgrade before pods are evicted. State then has the causes. If begun is set, Target
+// does not require that this process has checked the modules (Rehearse).
 func (l *Loader) Target(begun bool) (string, error) {
 	o, d, err := l.observeDriverAndDesired()
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 //   - a driver root, with an installed driver,
 //   - NVIDIA's source tree, or its folder kernel-open: a payload without a driver root.
 //
-// It writes nothing if the store has the same driver. Errors that an operator can fix are Causes. An error
-// leaves the store unchanged.
+// It copies nothing if the source was imported before and has not changed. Errors that an operator can fix
+// are Causes. An error leaves the store unchanged.
 func (s Store) Import(ctx context.Context, from string) (Payload, error) {
 	src, err := recognise(from, s.Machine)
 	if err != nil {

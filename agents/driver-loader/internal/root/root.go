@@ -26,7 +26,7 @@ type Driver struct {
 	Proc, Sys string
 }
 
-// Shown reports whether the folder from is mounted at the driver's place.
+// Shown reports whether from, a folder of the store, is mounted at the driver's place.
 func (d Driver) Shown(from string) (bool, error) {
 	want, err := os.Stat(from)
 	if err != nil {
@@ -42,8 +42,8 @@ func (d Driver) Shown(from string) (bool, error) {
 	return os.SameFile(want, is), nil
 }
 
-// Show mounts the folder from at the driver's place, read-only. It unmounts the previous folder, which
-// processes with open files keep using.
+// Show mounts from, a folder of the store, at the driver's place, read-only. It unmounts the previous
+// folder. Processes with open files keep using the previous folder.
 func (d Driver) Show(from string) error {
 	if err := d.visible(); err != nil {
 		return err
