@@ -40,8 +40,9 @@ func (s Selection) Unreadable() error {
 }
 
 // Select returns the desired states of the GPUs of a node for the config with a name. It returns an
-// error if two items desire different states for a GPU, or if the config names a GPU that does not
-// exist or has no MIG mode. It can also return ErrNoEntry or ErrNoMatch.
+// error if two items desire different states for a GPU, if the node has no GPU with an index in the
+// config, if the index named another GPU before the last boot, or if an item enables the MIG mode of a
+// GPU that it selects by index and that has no MIG mode. It can also return ErrNoEntry or ErrNoMatch.
 func (c Config) Select(name string, gpus []mig.GPU) (Selection, error) {
 	items, ok := c.Entries[name]
 	if !ok {
