@@ -134,8 +134,8 @@ func (k *Kubelet) Reject(err error) {
 }
 
 // OnePerSocket makes the kubelet reject a plugin if it is already connected to the plugin's
-// socket, as kubelets do since 1.37. The kubelet stays connected until cleanUp after the end of
-// the plugin's stream.
+// socket, as kubelets do since 1.37. After the end of the plugin's stream, the kubelet stays
+// connected for the duration cleanUp.
 func (k *Kubelet) OnePerSocket(cleanUp time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -174,8 +174,8 @@ func (k *Kubelet) WaitRejections(ctx context.Context, n int) error {
 	return k.wait(ctx, fmt.Sprintf("rejection %d", n), func() bool { return k.rejections >= n })
 }
 
-// WaitDevices waits until ok holds for the newest list of the resource, and
-// returns it.
+// WaitDevices waits until the function ok accepts the newest list of the resource, and returns
+// the list.
 func (k *Kubelet) WaitDevices(ctx context.Context, resource string, ok func([]*pluginapi.Device) bool) (Update, error) {
 	var last Update
 	err := k.wait(ctx, "devices of "+resource, func() bool {

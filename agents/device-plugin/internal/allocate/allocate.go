@@ -39,12 +39,12 @@ type Options struct {
 
 // Extras are the optional devices that containers get with their GPUs.
 type Extras struct {
-	// GDS, MOFED and GDRCopy request their devices in the container's environment.
+	// GDS, MOFED and GDRCopy add variables that request these devices from the runtime.
 	GDS, MOFED, GDRCopy bool
 	// IMEXChannels are the channels to pass that exist, in order.
 	IMEXChannels []int
-	// CDIClasses are the classes other than CDIClass that have a CDI spec. Other classes
-	// are not named, because the runtime rejects a container with a name that it cannot resolve.
+	// CDIClasses are the classes of optional devices that have a CDI spec. Answers name no device
+	// without a spec, because the runtime rejects a container with a name that it cannot resolve.
 	CDIClasses []string
 }
 

@@ -109,8 +109,8 @@ func (a *Allocator) lookup(ids []string) ([]resource.Device, error) {
 	return devices, nil
 }
 
-// names returns the names of the devices by the id strategy. A device whose index is not safe has its
-// UUID instead. live is set for names that NVIDIA's container runtime looks up in NVML.
+// names returns the names of the devices by the id strategy. The UUID replaces an index that could
+// name another device. live is set for names that NVIDIA's container runtime looks up in NVML.
 func (a *Allocator) names(devices []resource.Device, live bool) []string {
 	names := make([]string, 0, len(devices))
 	for _, d := range devices {

@@ -25,8 +25,8 @@ type search struct {
 	value  int64
 }
 
-// closest returns the best connected set of size GPUs of a class, by the rules of
-// Preferred. The class must have more than size GPUs.
+// closest returns the best connected set of GPUs of a class, by the rules of Preferred. The
+// parameter size is the number of GPUs in the set. The class must have more GPUs than that.
 func (c *choice) closest(class []int, size int) []int {
 	n := len(class)
 	s := &search{n: n, size: size, weight: make([]int64, n), edge: make([][]int64, n)}
@@ -39,7 +39,7 @@ func (c *choice) closest(class []int, size int) []int {
 			// Prefer sets with few links to GPUs that stay free. The sum of the links of
 			// a set's GPUs to all free or picked GPUs also counts the links within the
 			// set, twice. This does not matter, because the sum only decides between
-			// sets with equal links within.
+			// sets whose internal links are equal.
 			if t.free > 0 || t.picked > 0 {
 				s.weight[i] -= score
 			}
@@ -78,7 +78,8 @@ func fewSets(n, size int) bool {
 }
 
 // exact finds the best of all sets, and the first among equal ones. It extends the chosen
-// points, whose sum is value, by each point in turn, beginning with the point from.
+// points by each other point in turn. The parameter from is the first of these points, and
+// value is the sum of the chosen points.
 func (s *search) exact(from int, value int64) {
 	left := s.size - len(s.chosen)
 	if left == 0 {

@@ -36,8 +36,8 @@ type tally struct {
 	total, free, picked int
 }
 
-// used returns the number of containers that the hardware serves, including this one.
-// Unhealthy hardware counts as used.
+// used returns the number of containers that the hardware serves, including the container of
+// the request. Unhealthy hardware counts as used.
 func (t tally) used() int { return t.total - t.free }
 
 // newChoice returns a choice among the available devices. It ignores unknown devices,

@@ -11,9 +11,10 @@ type MalformedRequestError struct{ Reason string }
 // Error returns the contradiction.
 func (e MalformedRequestError) Error() string { return "invalid request: " + e.Reason }
 
-// Preferred returns size of the available devices, including the required ones, in the
-// order of the resource. If fewer are available and known, it returns fewer, and the
-// kubelet chooses the others.
+// Preferred chooses among the available devices, and returns its choice in the order of the
+// resource. The parameter size is the number of devices to choose. The choice includes all
+// devices in the parameter must. If too few devices are available and known, Preferred
+// returns fewer, and the kubelet chooses the others.
 //
 // Options.Policy decides between GPUs that different numbers of containers use. Among GPUs
 // that are equal for the policy, such as GPUs that are neither shared nor divided, Preferred

@@ -16,7 +16,7 @@ import (
 type Claim struct {
 	// Name is "namespace/name".
 	Name string `json:"name"`
-	// Devices are the names of Devices.
+	// Devices has the names of the claim's devices (Device.Name).
 	Devices []string `json:"devices"`
 	// BootID is the boot ID of the node when the claim was prepared. It is empty if it is
 	// unknown.
@@ -117,8 +117,8 @@ func (c Checkpoint) checkUnused(claim types.UID, device string) error {
 	return nil
 }
 
-// Unprepare returns the checkpoint without the claim. It returns a copy if the checkpoint does not
-// have the claim.
+// Unprepare returns the checkpoint without the claim. It returns an unchanged copy if the checkpoint
+// does not have the claim.
 func (c Checkpoint) Unprepare(claim types.UID) Checkpoint {
 	next := maps.Clone(c)
 	delete(next, claim)

@@ -42,8 +42,8 @@ type Config struct {
 	// Exists reports whether the API server still has a claim. It is used only to explain
 	// an error, because the pod of a deleted claim may still run.
 	Exists func(ctx context.Context, claim types.UID, name string) (bool, error)
-	// Failed is called with errors of the library's background work that the library does
-	// not retry.
+	// Failed is called with an error in the background work of the library kubeletplugin, if
+	// the library does not retry the work.
 	Failed func(err error)
 	Log    *slog.Logger
 }
@@ -202,7 +202,7 @@ func (d *Driver) isDeleted(ctx context.Context, e *InUseError) bool {
 	return err == nil && !exists
 }
 
-// record makes next the checkpoint, and writes it to disk first.
+// record writes a new checkpoint to disk, and then puts it into use.
 func (d *Driver) record(next Checkpoint) error {
 	data, err := next.Encode()
 	if err != nil {

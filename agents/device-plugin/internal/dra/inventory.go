@@ -39,8 +39,8 @@ const (
 // Device is one GPU or MIG device that the driver publishes.
 type Device struct {
 	// Name is its name in the ResourceSlice: "gpu-0" for the GPU with minor 0, and
-	// "gpu-0-mig-7-0" for compute instance 0 of GPU instance 7 of that GPU. A device whose name another
-	// device had first has another name (gpu.GPU.Alias).
+	// "gpu-0-mig-7-0" for compute instance 0 of GPU instance 7 of that GPU. If an earlier device
+	// had this name, the device has another name (gpu.GPU.Alias).
 	Name string
 	UUID gpu.UUID
 	// Spec is the device's entry in a ResourceSlice.

@@ -179,8 +179,8 @@ func (s *settings) load() (err error) {
 	return err
 }
 
-// sockets returns the path of each socket that the library creates, keyed by the flag that sets
-// its folder.
+// sockets returns the path of each socket that the library kubeletplugin creates, keyed by the
+// flag that sets the folder of the socket.
 func (s *settings) sockets() map[string]string {
 	service, registration := "dra.sock", dra.DriverName+"-reg.sock"
 	if s.podUID != "" {

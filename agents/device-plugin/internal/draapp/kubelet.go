@@ -28,7 +28,7 @@ type kubelet struct {
 	failures  *kube.Failures
 	inventory *inventory.Inventory
 	loop      *reconcile.Loop
-	// failed is the fatal error of the library's background work.
+	// failed is the fatal error of the background work of the library kubeletplugin.
 	failed reconcile.Status
 	// notReady is the reason why the plugin is not ready.
 	notReady *reconcile.Status
@@ -52,7 +52,7 @@ func (k *kubelet) ready() error {
 }
 
 // registerCheck is the interval between checks whether the kubelet has accepted the plugin's
-// registration. The checks end when it has.
+// registration. The checks end when the kubelet has accepted it.
 const registerCheck = 200 * time.Millisecond
 
 func (k *kubelet) run(ctx context.Context) error {

@@ -52,7 +52,7 @@ func unlisted(was, now resource.Set) []resource.Unlisted {
 	return slices.DeleteFunc(slices.Clone(now.Unlisted), func(u resource.Unlisted) bool { return reported[u] })
 }
 
-// shifted returns the devices for which NVML has another index since this snapshot.
+// shifted returns the devices that are Shifted in the set now, and were not in the set was.
 func shifted(was, now resource.Set) []resource.Device {
 	before := map[gpu.UUID]bool{}
 	for _, r := range was.Resources {

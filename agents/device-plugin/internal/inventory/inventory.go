@@ -234,12 +234,12 @@ func (v *Inventory) handleObservation(obs observe.Observation[config.Config, Pre
 	return nil
 }
 
-// arrange derives the layout of the state's node. It stores which devices are shared before a container
-// can get them.
+// arrange derives the layout of the state's node. It also stores which devices are shared, so that
+// this is recorded before a container can get a device.
 func (v *Inventory) arrange() {
 	n := *v.state.Node
 	if v.cfg.Pins != nil {
-		n.Choices = v.cfg.Pins.Choices() // the node may be older
+		n.Choices = v.cfg.Pins.Choices() // the choices in the snapshot may be older
 	}
 	v.layout = resource.NewLayout(&n, v.state.Config)
 	v.cfg.Pins.Choose(v.layout.Choices())

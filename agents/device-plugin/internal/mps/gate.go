@@ -17,11 +17,12 @@ import (
 // It is safe for concurrent use.
 type Gate struct {
 	dir contract.Dir
-	// asked has a signal when closed gets a new file.
+	// asked has a signal after Closed has been called for a new ready file.
 	asked chan struct{}
 
 	mu sync.Mutex
-	// closed has the last result of Closed for each daemon, keyed by its ready file.
+	// closed has the last result of Closed for each daemon, keyed by the path of the daemon's
+	// ready file (see Ready).
 	closed map[string]gateState
 }
 

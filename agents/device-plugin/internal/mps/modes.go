@@ -131,8 +131,8 @@ func (m *modes) restoreExcept(ctx context.Context, keep map[gpu.UUID]bool) {
 	}
 }
 
-// record calls f, which changes the field before, and writes the file. If it cannot write the
-// file, MPS works, but the modes stay changed if this process is killed.
+// record calls f to change the map m.before, and then writes the map to the file. If it cannot
+// write the file, MPS works, but the modes stay changed if this process is killed.
 func (m *modes) record(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

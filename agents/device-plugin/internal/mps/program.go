@@ -25,8 +25,8 @@ const (
 // commandLimit is the time limit for a command to a daemon, and for a call of nvidia-smi.
 const commandLimit = 10 * time.Second
 
-// quitLimit is how long a daemon may take to quit. The daemon waits for its clients, and they
-// must not delay the node.
+// quitLimit is how long a daemon may take to quit. The daemon waits for its clients, and the
+// supervisor must not wait for them without a limit.
 const quitLimit = 5 * time.Second
 
 // Programs are the driver's programs on this node.

@@ -7,8 +7,8 @@ import (
 )
 
 // Ready returns nil while the daemon of a folder answers. Otherwise, it returns the reason why a
-// container would not find the daemon. It sends nothing to the daemon. It only reads a file, and
-// that file is locked as long as its writer runs.
+// container would not find the daemon. It sends nothing to the daemon. It only reads the ready
+// file of the daemon, which the supervisor writes and locks while the daemon answers.
 func Ready(d contract.Dir, root, folder string) error {
 	f := d.ReadFile(readyPath(root, folder))
 	if f.State == contract.Valid {

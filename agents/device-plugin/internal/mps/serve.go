@@ -59,7 +59,7 @@ func (s *Supervisor) serve(ctx context.Context, d Daemon, answering func()) (err
 	fact.Publish(contract.Record{Writer: writer})
 	kept, end := context.WithCancel(life)
 	var keeping sync.WaitGroup
-	keeping.Go(func() { _ = fact.Run(kept) }) // Run ends with kept
+	keeping.Go(func() { _ = fact.Run(kept) }) // Run ends with the context kept
 	defer keeping.Wait()
 	defer end()
 	answering()

@@ -25,8 +25,8 @@ func ownThread(f func()) {
 	runtime.UnlockOSThread()
 }
 
-// bindPrivate mounts a folder at another one, only for this thread and the processes that it
-// starts. They still see later mounts of the host.
+// bindPrivate mounts a folder at another path, only for this thread and the processes that it
+// starts. The thread and the processes still see later mounts of the host.
 func bindPrivate(dir, at string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return mountError(at, err)

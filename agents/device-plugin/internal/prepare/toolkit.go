@@ -19,8 +19,8 @@ type Toolkit struct {
 	// hook exists.
 	Root *driverroot.Root
 	// InstallDir is the folder on the host where the toolkit is installed. The hook is in its
-	// folder toolkit. The fact cannot name another program, because the container engine runs the
-	// hook as root.
+	// subfolder "toolkit". A fact that names another program is rejected, because the container
+	// engine runs the hook as root.
 	InstallDir string
 }
 
@@ -40,9 +40,9 @@ func (h hook) err() error {
 	return errors.New(h.problem)
 }
 
-// hook finds the toolkit's hook. NVIDIA's toolkit does not report a hook. The hook of a writer that
-// has ended is still used, because it stays while the toolkit's pod is replaced: an uninstalled
-// toolkit removes its fact first.
+// hook finds the toolkit's hook. NVIDIA's toolkit does not report a hook. If the toolkit that wrote
+// the fact has ended, the hook is still used, because the hook stays while the toolkit's pod is
+// replaced: an uninstalled toolkit removes its fact first.
 //
 // It uses no hook if the fact names another program, or if users other than root can change the fact
 // or the hook. The hook itself can only be checked if the driver root is the host's root.

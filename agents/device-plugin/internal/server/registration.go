@@ -58,8 +58,8 @@ type registration struct {
 	withdrawBy time.Time
 }
 
-// phase is the phase of the withdrawal of a resource. A withdrawal can be canceled until it
-// is ended.
+// phase is the phase of the withdrawal of a resource. A withdrawal can be canceled before it
+// has ended.
 type phase int
 
 const (
@@ -237,8 +237,8 @@ func (r *registration) checkWithdrawal(number uint64) (wait time.Duration, leave
 	return wait, true
 }
 
-// received reports whether the list with this number was sent to all streams, or whether the
-// kubelet does not know the resource. It needs the lock.
+// received reports whether the list with this number was sent to all streams. Without a stream,
+// it reports whether the kubelet does not know the resource. It needs the lock.
 func (r *registration) received(number uint64) bool {
 	for _, newest := range r.streams {
 		if newest < number {
