@@ -70,8 +70,8 @@ func (k *kubelet) Refresh(ctx context.Context, n *gpu.Node) error {
 	return err
 }
 
-// report counts and logs the devices of an answer that fit no GPU of the node. It skips devices that
-// the previous answer had too. It logs only the first of several new devices.
+// report counts and logs the devices of an answer that belong to no GPU of the node. It skips devices
+// that the previous answer had too. It logs only the first of several new devices.
 func (k *kubelet) report(found []podresources.Unknown) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -33,11 +33,12 @@ func newLabelBound(log *slog.Logger) *labelBound {
 		"Labels of pods that metrics do not have, because labels may have 4 KiB per pod, and 256 KiB for all users of GPUs of the node.", nil, nil)}
 }
 
-// maxCut is the number of pods whose cut labels are remembered.
+// maxCut is the largest number of pods in cut.
 const maxCut = 1000
 
-// apply returns the first labels of a pod, within the share of one of uses users of devices. It
-// counts the others once for each pod, and logs the first cut of each pod.
+// apply returns the first labels of a pod, up to the share of one user of devices. The parameter
+// uses is the number of users. apply counts the labels that it leaves out once for each pod, and
+// logs when it first leaves out labels of a pod.
 func (b *labelBound) apply(pod podinfo.Pod, uses int) []podinfo.Label {
 	left, kept := min(podBytes, nodeBytes/max(uses, 1)), 0
 	for _, l := range pod.Labels {

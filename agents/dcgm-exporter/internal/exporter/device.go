@@ -70,7 +70,7 @@ func (e *Exporter) handleObservation(ctx context.Context, obs observe.Observatio
 	e.refreshUsers(ctx)
 }
 
-// reportMissing logs which devices the flag names, and the node does not have.
+// reportMissing logs which devices the flag --devices names and the node does not have.
 func (e *Exporter) reportMissing() {
 	gpus, instances := e.current.Devices.Missing(e.node)
 	text := fmt.Sprintf("gpus %v, gpu instances %v", gpus, instances)

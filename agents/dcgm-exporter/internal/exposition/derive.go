@@ -162,7 +162,7 @@ func (d *deriver) metric(m counters.Metric, g *GPU, top view, parts []view) {
 	}
 }
 
-// value adds a value of the list.
+// value adds the value of a metric of the list.
 func (d *deriver) value(m counters.Metric, v view, value float64) {
 	for i, set := range v.sets {
 		value := value

@@ -7,8 +7,8 @@ import (
 	"outrigger.dev/agents/dcgm-exporter/internal/field"
 )
 
-// named returns a list of metrics with the names, units and values of a set of names. No name is in it
-// twice.
+// named returns the metrics under the names of a set, with the units and values that belong to these
+// names. No two of the returned metrics have the same name.
 func named(metrics []counters.Metric, names Names) []counters.Metric {
 	if names == Spelled || names == "" {
 		return metrics

@@ -167,7 +167,7 @@ func (d *deriver) computed(m counters.Metric, g *GPU, top view) {
 			if len(g.XIDs) == 0 {
 				d.put(m.Name, m.Help, counter, set.with(window(d.XIDWindow.Milliseconds())), 0)
 			}
-			// recent adds codes that were reported, with the labels of the instance
+			// The function recent adds the reported codes, with the labels of the instance.
 		case counters.XIDTotal:
 			for _, x := range xidTotals(g.XIDs) {
 				d.put(m.Name, m.Help, counter, set.with(Label{"xid", strconv.FormatUint(x.Code, 10)}), float64(x.Total))

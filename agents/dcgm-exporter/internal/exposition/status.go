@@ -59,8 +59,8 @@ func (d *deriver) status(g *GPU, top view) {
 	}
 }
 
-// watched returns the parts of a GPU whose state is known. Its result says that none of them has an
-// incident.
+// watched returns the parts of a GPU whose state is known, each with an incident that stands for no
+// problem.
 func watched(g *GPU) map[string]incident {
 	out := map[string]incident{}
 	pass := func(watch string) { out[watch] = incident{watch, levelPass, "DCGM_FR_OK"} }

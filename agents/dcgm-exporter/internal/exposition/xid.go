@@ -27,7 +27,8 @@ func KnownXIDs() []uint64 {
 
 // ClassOf returns the class of a code. A code is critical if NVIDIA's catalogue asks for a reset of the
 // GPU or a reboot of the node. Codes 43 and 45 follow from a program that ends, and 94 is a memory error
-// that one program notices. The driver sends xidRecoveryAction beside another code.
+// that one program notices. xidRecoveryAction is not critical, because the driver sends it together with
+// the code of the fault.
 func ClassOf(code uint64) XIDClass {
 	action, _ := health.LookUpXID(code)
 	switch {

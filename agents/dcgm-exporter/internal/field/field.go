@@ -31,8 +31,8 @@ type Field struct {
 	// Link is set if the value is about the links of the GPU: PCIe, NVLink or NVLink-C2C. The GPU
 	// instances of a GPU share its links.
 	Link bool
-	// LegacyField is the field with the same value in the unit of earlier versions. It is 0 for a
-	// field that has no such field.
+	// LegacyField is the field with the same value in the unit of earlier versions, or 0 if there
+	// is none.
 	LegacyField ID
 	// ValueFrom is the field that provides the value, which is multiplied by Scale: the field
 	// itself with the scale 1, or LegacyField if only LegacyField has a source.

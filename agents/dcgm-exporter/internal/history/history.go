@@ -30,7 +30,7 @@ type key struct {
 // record counts the reports of an error, or the events of a clock reason.
 type record struct {
 	total uint64
-	// from and last are the source and the time of the last report.
+	// The field from has the source of the last report, and last has its time.
 	from Source
 	last time.Time
 	// times has the newest times, in order.

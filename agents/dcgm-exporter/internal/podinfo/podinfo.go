@@ -32,7 +32,7 @@ type Pod struct {
 	// assigns.
 	UID    string
 	Labels []Label
-	// Omitted counts the labels beyond maxLabels, which are in no Pod.
+	// Omitted counts the labels that are dropped because of maxLabels.
 	Omitted int
 	// Ended is set if all containers of the pod have ended and will not restart.
 	Ended bool

@@ -3,8 +3,8 @@
 // The file /proc/PID/cgroup has the UID of the pod and the ID of the container. The name of the
 // pod comes from the API server, if the exporter has access to it, or otherwise from the kubelet's
 // folder with the logs of pods. The PodResources API has no UIDs, and the kubelet's checkpoints
-// are private. The name of the container comes only from the API server. User works without it
-// if the pod has only one container that uses the device.
+// are private. The name of the container comes only from the API server. Process.User needs the
+// name only if several containers of the pod use the device.
 //
 // NVML reports processes by their IDs in the PID namespace of the exporter. So the exporter's pod
 // has to share the PID namespace of the host (hostPID).
