@@ -65,6 +65,6 @@ func (s *settings) systemRoot() string {
 	return ctrHostRoot
 }
 
-// ownedByNFD reports whether a label belongs to Node Feature Discovery if it runs in the
-// cluster.
+// ownedByNFD reports whether a label belongs to Node Feature Discovery on clusters that run
+// Node Feature Discovery.
 func ownedByNFD(key string) bool { return strings.HasPrefix(key, "feature.node.kubernetes.io/") }

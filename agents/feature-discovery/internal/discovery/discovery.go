@@ -149,7 +149,8 @@ func (d *Discovery) Reject(err error) {
 	d.log.Error("new config rejected, keeping the previous one", "err", err)
 }
 
-// Reload reads the node again. It does not block.
+// Reload reads the node again, and forgets the events that made GPUs unhealthy. It does not
+// block.
 func (d *Discovery) Reload() { pace.Signal(d.reload) }
 
 // onceLimit is the limit for Once, so that a job fails if the driver hangs.

@@ -92,7 +92,7 @@ type labels map[string]string
 // put sets a label of NVIDIA's domain. The value has to be valid.
 func (l labels) put(name, value string) { l[config.Domain+name] = value }
 
-// text sets a label to value without the characters that a label cannot contain. It sets no
+// text sets a label to a text, without the characters that a label cannot contain. It sets no
 // label if no character remains.
 func (l labels) text(name, value string) {
 	if v := fit(clean(value), "", maxText); v != "" {
@@ -116,7 +116,7 @@ func (l labels) version(major, minor string, v gpu.Version) {
 	}
 }
 
-// memory sets a label to bytes in MiB. It sets no label for 0, because GPUs that
+// memory sets a label to a size in MiB. It sets no label for 0, because GPUs that
 // share the memory of the node do not report a size.
 func (l labels) memory(name string, bytes uint64) {
 	if bytes > 0 {

@@ -20,8 +20,8 @@ func (l labels) profile(c class, a advertised) {
 	l.class(prefix, largest(kinds(c)), len(c), a.share(c.places(), own))
 }
 
-// class sets the labels of count MIG devices. The class c describes their product, memory and
-// engines.
+// class sets the labels of similar MIG devices. The parameter count is the number of devices,
+// and the class c describes their product, memory and engines.
 func (l labels) class(prefix string, c class, count int, s share) {
 	l.put(prefix+"product", fit(c[0].product.name, divided+config.ProfileName(c[0].Profile)+s.suffix(), maxText))
 	l.number(prefix+"count", count)

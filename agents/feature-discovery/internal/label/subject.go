@@ -23,8 +23,8 @@ import (
 // so that the node has no device to advertise.
 //
 // Among several products, the subject is the product with the most GPUs on the node. Products
-// with a GPU that is nvidia.com/gpu take precedence, then products with a GPU that is advertised
-// under another name. Among several classes of MIG devices, the subject is the class with the
+// with a GPU that is advertised as nvidia.com/gpu take precedence, then products with a GPU that
+// is advertised under another name. Among several classes of MIG devices, the subject is the class with the
 // most devices. Among equals, it is the first on the node.
 type subject struct {
 	product *product
@@ -47,8 +47,8 @@ func newSubject(h hardware, c config.Config, a advertised) subject {
 		if p := h.largest(func(p *product) bool { return slices.ContainsFunc(p.whole(), is) }); p != nil {
 			return subject{product: p, whole: single}
 		}
-		// With single, MIG devices are nvidia.com/gpu, unless sharing renames them or filters
-		// exclude them.
+		// With single, MIG devices are advertised as nvidia.com/gpu, unless sharing renames them
+		// or filters exclude them.
 		if i > 0 && !single {
 			continue
 		}

@@ -66,7 +66,7 @@ type Presence struct {
 	// publishing is set while cfg.Node runs.
 	publishing atomic.Bool
 
-	// The goroutine of Run owns the fields below. stop ends cfg.Node. It is nil while cfg.Node
+	// The goroutine of Run owns the fields below. stop ends cfg.Node, and is nil while cfg.Node
 	// does not run.
 	group *errgroup.Group
 	stop  func()

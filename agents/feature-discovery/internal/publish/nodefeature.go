@@ -16,8 +16,8 @@ import (
 const nodeFeatureAPI = "nfd.k8s-sigs.io/v1alpha1"
 
 // NodeFeature publishes labels in the NodeFeature object of the node. The master of Node Feature
-// Discovery copies them to the Node. It needs the verbs get, patch and create on nodefeatures, and
-// get on pods.
+// Discovery copies them to the Node. The agent needs the verbs get, patch and create on
+// nodefeatures, and get on pods.
 type NodeFeature struct {
 	Stamper
 	Client    *kube.Client

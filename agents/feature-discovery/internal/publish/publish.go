@@ -1,6 +1,6 @@
 // Package publish keeps labels in a features file or a NodeFeature object for Node Feature
-// Discovery, or prints them. It writes only if they differ. Package nodestate writes to the Node
-// itself.
+// Discovery, or prints them. It writes only if the published labels differ. Package nodestate
+// writes to the Node itself.
 package publish
 
 import (

@@ -37,9 +37,9 @@ func parse(data []byte) map[string]string {
 	return labels
 }
 
-// File publishes labels in a file in the features.d folder of Node Feature Discovery. Its worker
-// labels the Node with them. The file stays when the agent ends, because labels that disappear at
-// each restart would move pods.
+// File publishes labels in a file in the features.d folder of Node Feature Discovery. The worker of
+// Node Feature Discovery labels the Node with them. The file stays when the agent ends, because
+// labels that disappear at each restart would move pods.
 type File struct {
 	Stamper
 	Path string

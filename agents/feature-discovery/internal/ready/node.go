@@ -13,7 +13,7 @@ import (
 type Node struct {
 	Labels map[string]string
 	// Offered is the number of devices nvidia.com/* that containers can use. Registered is the
-	// number of devices that device plugins have registered with the kubelet, with unhealthy devices.
+	// number of devices that device plugins have registered with the kubelet, even if unhealthy.
 	Offered, Registered int64
 }
 
@@ -55,8 +55,8 @@ func (n *Node) excludesAgent(agent string) bool {
 	return n != nil && (n.Labels[deploy+agent] == "false" || n.Labels[deploy+"operands"] == "false")
 }
 
-// offers returns why the kubelet offers no device of the device plugin, which has registered its
-// devices. The kubelet reports them within 10 s.
+// offers returns why the kubelet offers no device, although the device plugin has registered its
+// devices. The kubelet writes registered devices to the Node within 10 s.
 func (n *Node) offers() finding {
 	switch {
 	case n == nil || n.Offered > 0:

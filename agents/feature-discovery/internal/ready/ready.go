@@ -56,7 +56,7 @@ func (f finding) withFix(fix string) finding {
 
 // Derive returns the condition of a node, with the status, reason and message of the first link
 // that does not hold. The chain must not be empty. The publisher sets LastTransition. The message
-// is one line of less than 1 KiB. It changes only if its content changes.
+// is one line of less than 1 KiB. Equal states have equal messages.
 func Derive(chain []Link, o Observed) nodestate.Condition {
 	for _, l := range chain {
 		if f := o.check(l); f.Code != "" {
