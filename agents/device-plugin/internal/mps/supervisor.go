@@ -63,9 +63,9 @@ type keeper struct {
 var errStarting = errors.New("the MPS control daemon is starting")
 
 // Apply runs exactly these daemons, until ctx ends. Running daemons that are still desired
-// continue. Apply stops all others, which ends their clients. It also stops a daemon if none of
-// its GPUs answers, because such a daemon has no clients. It restores the compute modes of GPUs
-// that no daemon has, even if an earlier process changed them.
+// continue. Apply stops all others, which ends their clients. It also stops a daemon whose GPUs
+// are all lost, because such a daemon has no clients. It restores the compute modes of GPUs that
+// no daemon has, even if an earlier process changed them.
 func (s *Supervisor) Apply(ctx context.Context, daemons []Daemon) {
 	want := map[string]Daemon{}
 	served := map[gpu.UUID]bool{}
