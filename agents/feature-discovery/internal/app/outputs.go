@@ -75,8 +75,8 @@ func (o *outputs) set(w nodestate.Desired) {
 	}
 }
 
-// parts returns the parts that publish. The parameters labels and condition select what the parts
-// remove from the Node on withdrawal.
+// parts returns the parts that publish. On withdrawal, they remove the labels from the Node if the
+// parameter labels is set, and the condition if the parameter condition is set.
 func (o *outputs) parts(labels, condition bool) []agent.Part {
 	var parts []agent.Part
 	if o.keeper != nil {
