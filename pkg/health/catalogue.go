@@ -3,9 +3,10 @@ package health
 import "slices"
 
 // catalogue has the XIDs of drivers in ascending order. Actions are from NVIDIA's catalogue for Ampere
-// and newer GPUs, column "Resolution Bucket (Immediate Action)", where the workflows for XID 48 and
-// NVLink are a reset: docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. XIDs that only
-// older GPUs report are from docs.nvidia.com/deploy/xid-errors/archive.
+// and newer GPUs, column "Resolution Bucket (Immediate Action)":
+// docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html. Where the column names the workflow for
+// XID 48 or for NVLink, the action is a reset. XIDs that only older GPUs report are from
+// docs.nvidia.com/deploy/xid-errors/archive.
 func catalogue() []xids { return slices.Concat(below99(), from99()) }
 
 // below99 returns the XIDs below 99.

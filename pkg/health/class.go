@@ -29,7 +29,7 @@ func Severities() []Severity { return []Severity{Ignored, Warning, Failure} }
 // Class is a class of faults. The Rules have a severity for each class.
 type Class string
 
-// The classes whose severity cannot be changed: such a device cannot be used.
+// The classes whose severity cannot be changed, because a device with such a fault cannot be used.
 const (
 	// Lost is a GPU that left the bus, or a MIG device that is gone from its GPU.
 	Lost Class = "lost"

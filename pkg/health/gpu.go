@@ -8,21 +8,21 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// scope is the part of a GPU that a cause concerns.
+// scope is the part of a GPU that an incident concerns.
 type scope struct{ gi, ci uint32 }
 
 // wholeGPU returns the scope of the whole GPU, with all of its MIG devices.
 func wholeGPU() scope { return scope{gpu.NoInstance, gpu.NoInstance} }
 
-// incident is an XID that makes a part of a GPU unhealthy.
+// incident stands for the XIDs of a part of a GPU that have the same end. Ignored XIDs make none.
 type incident struct {
-	// xid is the first XID of its class, because later ones are often only a consequence of it.
+	// xid is the first XID, because later XIDs are often only a consequence of it.
 	xid uint64
 	end end
-	// last is the time of the last XID of the class.
+	// last is the time of the last XID.
 	last time.Time
-	// away is set if the GPU has not answered since the XID. It is initialized anew before it
-	// answers again.
+	// away is set if the GPU did not answer at some time since the XID. The driver initializes such
+	// a GPU anew before it answers again.
 	away bool
 	// asked is set after the driver has asked for a recovery since the XID.
 	asked bool
@@ -30,8 +30,8 @@ type incident struct {
 
 // gpuState is the known state of the health of one GPU.
 type gpuState struct {
-	// present is set while the newest snapshot has the GPU. The reading of that snapshot began at
-	// seen.
+	// present is set while the newest snapshot has the GPU. The field seen is the time at which the
+	// reading of that snapshot began.
 	present bool
 	seen    time.Time
 	// fault is the reason why the GPU does not answer, empty if it answers.
@@ -46,7 +46,7 @@ type gpuState struct {
 	// before.
 	parts map[scope]string
 	gone  map[scope]bool
-	// causes has at most one cause for each class of XIDs.
+	// causes has at most one incident for each end.
 	causes map[scope][]incident
 }
 
@@ -102,12 +102,12 @@ func (g *gpuState) recordParts(mig *gpu.MIG) {
 	}
 }
 
-// outlives reports whether a cause stays although the GPU answers in the newest snapshot.
+// outlives reports whether an incident stays although the GPU answers in the newest snapshot.
 func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 	over := !g.seen.Before(x.last.Add(rules.quiet()))
 	switch {
 	case !g.seen.After(x.last):
-		return true // the snapshot is from before
+		return true // the reading of the snapshot began before the XID
 	case s != wholeGPU() && !g.hasPart(s):
 		return false // the part that the XID hit no longer exists
 	case x.xid == recoveryChanged && g.recovery != gpu.RecoveryUnknown:
@@ -125,7 +125,8 @@ func (g *gpuState) outlives(s scope, x incident, rules Rules) bool {
 	}
 }
 
-// asksForRecovery reports whether the driver asks for a recovery action that counts by the rules.
+// asksForRecovery reports whether the driver asks for a recovery action that makes the GPU unhealthy
+// by the rules.
 func (g *gpuState) asksForRecovery(rules Rules) bool {
 	return needed(g.recovery) && fails(Lasting(&gpu.GPU{Recovery: g.recovery}, rules))
 }
@@ -154,7 +155,7 @@ func (g *gpuState) markSilent() {
 	}
 }
 
-// apply applies an event that counts.
+// apply applies an event that is not ignored.
 func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	if ev.Kind == gpu.EventLost {
 		g.lost = at
@@ -165,7 +166,7 @@ func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	if s.gi == gpu.NoInstance || g.present && len(g.parts) == 0 {
 		s = wholeGPU()
 	}
-	// An XID of a GPU that does not answer belongs to the same failure.
+	// An XID of a GPU that does not answer has the same cause as the silence.
 	away := g.fault != "" || !g.lost.IsZero()
 	end := endOf(ev.XID)
 	list := g.causes[s]
@@ -177,14 +178,14 @@ func (g *gpuState) apply(ev gpu.Event, at time.Time) {
 	list[i].last, list[i].away = at, away
 }
 
-// forget removes the causes for which drop returns true.
+// forget removes the incidents for which drop returns true.
 func (g *gpuState) forget(drop func(incident) bool) {
 	for s := range g.causes {
 		g.retain(s, func(x incident) bool { return !drop(x) })
 	}
 }
 
-// retain removes the causes of a part for which holds returns false.
+// retain removes the incidents of a part for which holds returns false.
 func (g *gpuState) retain(s scope, holds func(incident) bool) {
 	g.causes[s] = slices.DeleteFunc(g.causes[s], func(x incident) bool { return !holds(x) })
 	if len(g.causes[s]) == 0 {
@@ -192,8 +193,8 @@ func (g *gpuState) retain(s scope, holds func(incident) bool) {
 	}
 }
 
-// findings returns the faults of each part. The first finding of a part with severity Failure decides
-// about its kind.
+// findings returns the faults of each part. The first finding with severity Failure decides about the
+// Kind of the part's Status.
 func (g *gpuState) findings(rules Rules) map[scope][]Finding {
 	out := map[scope][]Finding{}
 	add := func(s scope, f Finding) {
@@ -253,8 +254,8 @@ func statusOf(found []Finding) Status {
 	return st
 }
 
-// next returns when a snapshot may show more than the newest one. A GPU that returns to the node
-// causes an event.
+// next returns when a snapshot may show more than the newest one. It returns false for a GPU that left
+// the node, because the return of the GPU causes an event.
 func (g *gpuState) next(rules Rules) (time.Time, bool) {
 	var next time.Time
 	if !g.present {

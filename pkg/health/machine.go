@@ -29,7 +29,7 @@ func New(rules Rules) *Machine {
 	return &Machine{rules: rules, gpus: map[gpu.UUID]*gpuState{}}
 }
 
-// SetRules replaces the rules. It forgets XIDs that no longer count.
+// SetRules replaces the rules. It forgets XIDs that the new rules ignore.
 func (m *Machine) SetRules(rules Rules) {
 	m.rules = rules
 	for _, g := range m.gpus {
@@ -39,7 +39,7 @@ func (m *Machine) SetRules(rules Rules) {
 
 // Observe applies a snapshot whose reading began at this time. A GPU or a MIG device that has a
 // fault, or that no longer exists, is unhealthy until a later snapshot shows it without a fault.
-// Observe also ends the causes that the snapshot disproves.
+// Observe also forgets XIDs if the snapshot shows that the GPU needs nothing more because of them.
 func (m *Machine) Observe(n *gpu.Node, at time.Time) {
 	m.driver = ""
 	seen := make(map[gpu.UUID]bool, len(n.GPUs))
@@ -94,13 +94,13 @@ func (m *Machine) Apply(ev gpu.Event, at time.Time) bool {
 	return severity == Failure && len(m.gpus) > 0
 }
 
-// NeedsRefresh reports whether a new snapshot shows more after an event.
+// NeedsRefresh reports whether an event changes state that only a new snapshot shows.
 func NeedsRefresh(ev gpu.Event) bool {
 	return ev.Kind != gpu.EventXID || ev.XID == recoveryChanged || marksMemory(ev.XID)
 }
 
-// Reset forgets every cause that only an event reported. Faults, and the recovery actions that the
-// driver asks for, stay until the next snapshot.
+// Reset forgets all XIDs and lost GPUs that only an event reported. Faults, and the recovery actions
+// that the driver asks for, stay until the next snapshot.
 func (m *Machine) Reset() {
 	for _, g := range m.gpus {
 		g.lost = time.Time{}

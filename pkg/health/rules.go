@@ -13,11 +13,11 @@ const DefaultQuiet = 5 * time.Minute
 
 // Rules say which faults make a GPU unhealthy, and for how long.
 //
-// By default the actions of NVIDIA's catalogue decide about an XID. An XID does not count if the
-// catalogue asks for nothing, or asks to restart the program on the GPU: the GPU continues to work.
-// These are also the XIDs that a program can cause by itself. NVIDIA's device plugin ignores 13,
-// 31, 43, 45, 68 and
-// 109. The catalogue demands a reset of the GPU for 109, because the next program would hang too.
+// An XID counts if it makes a GPU unhealthy. By default the actions of NVIDIA's catalogue decide about
+// an XID. An XID does not count if the catalogue asks for nothing, or asks to restart the program on
+// the GPU: the GPU continues to work. These are also the XIDs that a program can cause by itself.
+// NVIDIA's device plugin ignores 13, 31, 43, 45, 68 and 109. The catalogue demands a reset of the GPU
+// for 109, because the next program would hang too.
 //
 // XID 154 stands for the recovery actions that a driver asks for: if a list disables it, the actions
 // do not count either.

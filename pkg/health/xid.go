@@ -62,7 +62,7 @@ func LookUpXID(xid uint64) (Action, string) {
 	return Support, ""
 }
 
-// endOf returns the condition that ends an XID. A driver also reports the recovery action that it
+// endOf returns the condition that ends an XID. A driver also reports the recovery action that the GPU
 // needs, so an XID without an immediate action ends after some time.
 func endOf(xid uint64) end {
 	switch action, _ := LookUpXID(xid); action {

@@ -11,7 +11,7 @@ import (
 
 // Case is a fault of GPU 0 of a simulated node.
 type Case struct {
-	// settings are values for the command set of gpu-sim, and xid is the code of an XID or 0.
+	// settings are the arguments of "gpu-sim set", and xid is the code of an XID or 0.
 	settings []string
 	xid      uint64
 	lost     bool
@@ -26,8 +26,8 @@ const Model = "--model=h100-80"
 // the GPU again.
 func (c Case) Event() bool { return c.xid != 0 || c.lost }
 
-// Lasting reports whether the driver still shows the fault after a restart of an agent. Only agents that
-// ran at the time know an XID that leaves no trace, such as a recovery that the driver asks for.
+// Lasting reports whether the driver still shows the fault after a restart of an agent. After an XID, the
+// driver may ask for a recovery. If it does not, only agents that ran at the time know the XID.
 func (c Case) Lasting() bool {
 	return c.xid == 0 || c.lost || len(c.settings) > 0 || c.Severity != health.Failure
 }
