@@ -9,9 +9,9 @@ import (
 	"outrigger.dev/pkg/config"
 )
 
-// first returns the units that a share with a number of devices takes: those that it took before, and
-// then the first new ones. A unit that was there before and was not taken stays as it is, because a container
-// may have it alone. A change of the shares in the config makes all units new.
+// first returns the units that a share takes if the config has only their number: the units that it took
+// before, and then the first new units. A unit that existed before and that the share did not take stays
+// unshared, because a container may have it alone. A change of the shares in the config makes all units new.
 func (d *derivation) first(s config.Share, free []*unit, number string) []*unit {
 	of := d.sharesKey()
 	var out, fresh []*unit
@@ -36,7 +36,7 @@ func (d *derivation) first(s config.Share, free []*unit, number string) []*unit 
 }
 
 // sharesKey returns a text that identifies the devices of the shares in the config. It is the first part
-// of a choice. The second part is the number of the share that took the device, or empty.
+// of a value of gpu.Node.Choices. The second part is the number of the share that took the device, or empty.
 func (d *derivation) sharesKey() string {
 	h := fnv.New32a()
 	for _, s := range d.config.Sharing.Shares {

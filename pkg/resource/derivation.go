@@ -17,7 +17,7 @@ type derivation struct {
 	config config.Config
 	left   []omitted
 	notes  []string
-	// earlier is gpu.Node.Choices, and choices is what d has chosen.
+	// earlier is gpu.Node.Choices, and choices has the choices of this derivation.
 	earlier, choices map[gpu.UUID]string
 }
 

@@ -18,7 +18,8 @@ type Layout struct {
 	choices  map[gpu.UUID]string
 }
 
-// Choices returns gpu.Node.Choices of the devices of the node, for the next layouts with this config.
+// Choices returns the choices of this layout. The next layouts with this config need them in
+// gpu.Node.Choices.
 func (l Layout) Choices() map[gpu.UUID]string { return l.choices }
 
 // NewLayout returns the layout of the node.
@@ -50,7 +51,8 @@ func NewLayout(n *gpu.Node, c config.Config) Layout {
 	return l
 }
 
-// Set returns the advertised resources with the health v. The caller owns its devices.
+// Set returns the advertised resources, with the health of their devices in v. The caller owns the
+// devices of the result.
 func (l Layout) Set(v health.View) Set {
 	set := l.set
 	set.Resources = slices.Clone(l.set.Resources)

@@ -2,9 +2,10 @@
 // the node, its health and the config.
 //
 // There is one file per stage: the devices of the node (unit.go), the devices that the config hides
-// (filter.go), the resource of each device (name.go, pattern.go, single.go), and the names and
-// numbers of replicas under which it is advertised (share.go). The result is a Layout (layout.go),
-// without the health of the devices, which is added later.
+// (filter.go), the resource of each device (name.go, pattern.go, single.go), and the name and the
+// number of replicas under which each device is advertised (share.go). A share is an entry of the
+// sharing in the config: it takes devices, and sets their name and their number of replicas. The
+// result is a Layout (layout.go), without the health of the devices, which is added later.
 package resource
 
 import (

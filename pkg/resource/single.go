@@ -9,8 +9,8 @@ import (
 )
 
 // class is a set of devices that are equal for a container with the MIG strategy single: MIG
-// devices of one profile on one model of GPU. Whole GPUs are one class, as with the other
-// strategies, and its value is zero.
+// devices of one profile on one model of GPU. All whole GPUs are the zero class, because the other
+// strategies do not distinguish them either.
 type class struct {
 	model   string
 	profile gpu.Profile
