@@ -30,7 +30,7 @@ const (
 	// mostUses is twice the number of pods on the largest nodes. Each use costs an exporter up to 100
 	// metrics.
 	mostUses = 1000
-	// mostHeaders is the most bytes of headers in an answer.
+	// mostHeaders is the largest size of the headers of an answer, in bytes.
 	mostHeaders = 64 << 10
 )
 
@@ -71,7 +71,7 @@ type State struct {
 	Unknown []Unknown
 	// Uses counts the users of all devices of Map.
 	Uses int
-	// At is the time of that answer. It is zero before the first answer.
+	// At is the time of the last answer. It is zero before the first answer.
 	At time.Time
 	// Err is the error of the last refresh, nil if it succeeded. It is an *Error.
 	Err error
@@ -135,12 +135,12 @@ func (c *Client) Refresh(ctx context.Context, o Options) error {
 type Allocation struct {
 	// Resource is the extended resource that the container requested: "nvidia.com/gpu".
 	Resource string
-	// ID of the device in the list of its plugin.
+	// ID is the ID of the device in the list of its plugin.
 	ID string
 }
 
 // Pod has the devices of the containers that the kubelet lists, by the container's name. The
-// kubelet does not list ephemeral containers, and of init containers only sidecars.
+// kubelet lists no ephemeral containers, and no init containers except sidecars.
 type Pod map[string][]Allocation
 
 // Pod asks the kubelet for the devices that are allocated to the containers of a pod. It returns

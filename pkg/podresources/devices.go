@@ -79,8 +79,8 @@ func migDevices(g *gpu.GPU) []gpu.MIGDevice {
 // draDriver is the name of NVIDIA's DRA driver for GPUs, and of Outrigger's.
 const draDriver = "gpu.nvidia.com"
 
-// claimed records a device of a claim. The caller's Claimed takes precedence. The CDI devices are
-// next, which Outrigger's driver names by UUID, and then the name of the device.
+// claimed records a device of a claim. It searches for the UUID in Options.Claimed, then in the names
+// of the CDI devices, which Outrigger's driver names by UUID, and then by the name of the device.
 func (d *derivation) claimed(u User, r *kubelet.ClaimResource) {
 	found := []gpu.UUID{d.options.Claimed[r.GetDeviceName()]}
 	if found[0] == "" {
@@ -115,7 +115,7 @@ func (d *derivation) byCDI(devices []*kubelet.CDIDevice) []gpu.UUID {
 //	gpu-<minor>-mig-<profile id>-<start>-<size>       a MIG device, by NVIDIA
 //	gpu-<minor>-mig-<profile>-<profile id>-<start>    the same, if the driver makes MIG devices
 //
-// start and size are the placement of its GPU instance.
+// The placement of the GPU instance begins at start and has this size.
 func (d devices) byName(device string) []gpu.UUID {
 	parts := strings.Split(device, "-")
 	if len(parts) < 2 || parts[0] != "gpu" {

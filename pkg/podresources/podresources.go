@@ -70,7 +70,7 @@ type Options struct {
 	// NVIDIA are also resolved with Node.
 	Claimed map[string]gpu.UUID
 	// Ended reports whether a pod has ended, if the caller knows. It may be nil. Older kubelets
-	// list ended pods, with devices that other pods may have by then.
+	// list ended pods, with devices that other pods may already have.
 	Ended func(namespace, pod string) bool
 }
 
@@ -79,8 +79,8 @@ var errUses = errors.New("too many users of GPUs")
 
 // derive returns the users of each device, and the allocated devices that it cannot resolve. A UUID
 // that Node does not have is in both results, because the GPU may be lost but its containers are
-// known. It is not in the second result if the resource does not count. derive returns errUses if
-// there are more than most users and unknown devices.
+// known. It is only in the first result if the resource is not known to have only GPUs or MIG devices.
+// derive returns errUses if the users and the unknown devices are more than the limit most.
 func derive(from pods, o Options, most int) (Map, []Unknown, error) {
 	d := derivation{options: o, of: index(o.Node), users: Map{}}
 	for pod, err := range from {
@@ -146,7 +146,7 @@ func (d *derivation) container(u User, c *kubelet.ContainerResources) {
 	}
 }
 
-// device records a device of an extended resource. counts is set if all devices of the
+// device records a device of an extended resource. The parameter counts is set if all devices of the
 // resource are GPUs or MIG devices. If it is not set, device ignores devices whose IDs contain no UUID,
 // and records no unknown device.
 func (d *derivation) device(u User, id string, counts bool) {
