@@ -20,11 +20,10 @@ import (
 // Dir is a folder of CDI specs, usually /var/run/cdi. Several programs write to it. Each kind has
 // one owner.
 //
-// The owner of a kind writes one file, "<vendor>-<class>.json". It replaces what has that name if
-// it is a regular file or a link to one. It removes a file only if the file has that name, is a
-// regular file, and holds a spec of that kind. It leaves everything else alone: specs of other
-// kinds, even of the same vendor, specs of the kind under another name, symbolic links, and files
-// that are not a spec.
+// The owner of a kind writes one file, "<vendor>-<class>.json". It replaces a regular file, or a link
+// to one, that has this name. It removes a file only if the file has this name, is a regular file, and
+// holds a spec of that kind. It leaves everything else alone: specs of other kinds, even of the same
+// vendor, specs of the kind under another name, symbolic links, and files that are not a spec.
 type Dir struct {
 	Path string
 	// Kinds are the kinds that this process owns: "k8s.device-plugin.nvidia.com/gpu".

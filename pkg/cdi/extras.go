@@ -6,8 +6,8 @@ import (
 	"outrigger.dev/pkg/driverroot"
 )
 
-// Channels returns one device for each of the requested IMEX channels that exist. Its
-// name is the number of the channel.
+// Channels returns one device for each of the requested IMEX channels that exist. The name of a
+// device is the number of its channel.
 func Channels(x driverroot.Extras, requested []int) []Device {
 	var out []Device
 	for _, n := range requested {

@@ -41,7 +41,7 @@ func features() map[string]feature {
 }
 
 // ParseFeatures parses the values of cdi-feature-flags and cdi-disable-hooks, as NVIDIA's device
-// plugin defines them. It returns in void the valid values without effect, each with the reason.
+// plugin defines them. The result void has the valid values without effect, each with the reason.
 // The error names every unknown value and lists the known values.
 func ParseFeatures(flags, disabledHooks []string) (f Features, void []string, err error) {
 	known, errs := features(), []error(nil)

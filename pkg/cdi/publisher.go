@@ -68,10 +68,10 @@ func (p *Publisher) findHook(hook string) error {
 	return nil
 }
 
-// Publish writes the requested specs for the GPUs to folder, and removes its other specs of the
-// Publisher's kinds. If there are requests, the last Scan must have succeeded. Publish returns the
-// working devices that the specs do not describe. If it cannot derive a spec, it leaves the folder
-// unchanged. If it cannot write a spec, the previous spec of that kind stays.
+// Publish writes the requested specs for the GPUs to folder, and removes all other specs of the
+// Publisher's kinds from it. If there are requests, the last Scan must have succeeded. Publish
+// returns the working devices that the specs do not describe. If it cannot derive a spec, it leaves
+// the folder unchanged. If it cannot write a spec, the previous spec of that kind stays.
 func (p *Publisher) Publish(folder string, gpus []gpu.GPU, requests ...Request) ([]Unresolved, error) {
 	desired, unresolved, err := Specs(p.content, gpus, requests...)
 	if err != nil {

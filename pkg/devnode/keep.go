@@ -18,8 +18,8 @@ type Config struct {
 	Char string
 }
 
-// Keep makes the nodes of the loaded driver that are missing or have another number, and the links
-// to all of its nodes. It returns the changes, which are empty if nothing was missing.
+// Keep makes the nodes of the loaded driver that are missing or have a wrong number, and the links
+// to all of its nodes. It returns the changes, which are empty if nothing was missing or wrong.
 func Keep(cfg Config) (Plan, error) {
 	plan, err := Missing(cfg)
 	return plan, errors.Join(err, plan.Apply())

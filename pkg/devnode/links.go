@@ -49,8 +49,8 @@ func Once(list []Node) []Node {
 
 // Links returns the plan for the links char/MAJOR:MINOR to the nodes in dev. char is usually
 // /dev/char. A link to one of the nodes under another number is removed, because the number of
-// nvidia-uvm can change when the driver is loaded again. The error names files at the path of a
-// link that are not links.
+// nvidia-uvm can change when the driver is loaded again. The error names the paths of wanted links
+// where another kind of file exists.
 func Links(dev, char string, nodes []Node) (Plan, error) {
 	var plan Plan
 	var errs []error

@@ -43,7 +43,7 @@ func (s Step) String() string {
 type Plan []Step
 
 // Apply does all steps, even after one has failed. It replaces an existing node or link atomically,
-// so that there is always one.
+// so that its path always exists.
 func (p Plan) Apply() error {
 	var errs []error
 	for _, s := range p {
@@ -108,8 +108,8 @@ func (p Plan) Undo() error {
 }
 
 // Nodes returns the plan that makes the wanted nodes in the folder dev. It replaces only device
-// nodes. The error names files of other kinds at the path of a node. Nodes that are Fixed are
-// skipped.
+// nodes. The error names the paths of wanted nodes where another kind of file exists. Nodes that are
+// Fixed are skipped.
 func Nodes(dev string, wanted []Node) (Plan, error) {
 	var plan Plan
 	var errs []error

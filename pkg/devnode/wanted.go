@@ -1,6 +1,6 @@
-// Package devnode makes the device nodes that the NVIDIA driver needs before a program runs as root
-// on the host, and the links in /dev/char through which systemd and runc find them. It first
-// derives a plan of the changes, and then applies it.
+// Package devnode makes the device nodes of the NVIDIA driver, and the links in /dev/char through which
+// systemd and runc find them. Otherwise, the nodes are missing until a program of NVIDIA makes them as
+// root on the host. The package first derives a plan of the changes, and then applies it.
 package devnode
 
 import (

@@ -60,8 +60,8 @@ func initialUsers(uidMap string) bool {
 
 func (l *listener) close() error { return l.socket.Close() }
 
-// next waits for an event that counts, and then receives all events within settle, because a rescan
-// of the bus causes many.
+// next waits for an event that counts (see uevent.counts), and then receives all events for the time
+// settle, because a rescan of the bus causes many.
 func (l *listener) next(ctx context.Context, settle time.Duration) error {
 	err := l.wait(ctx, time.Time{})
 	for last := time.Now().Add(settle); err == nil; {

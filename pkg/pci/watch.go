@@ -50,8 +50,8 @@ type watch struct {
 	settle, poll time.Duration
 }
 
-// run calls follow again and again. follow returns why it cannot continue, and calls works after a
-// change was reported.
+// run calls follow again and again. The function follow returns why it cannot continue. It calls the
+// function works after a change was reported.
 func (w watch) run(ctx context.Context, follow func(works func()) error) {
 	_ = hostfs.Rewatch(ctx, w.log, w.poll, func(works func()) error { // Rewatch ends with ctx
 		err := follow(works)
