@@ -64,8 +64,8 @@ type links struct {
 	err error
 }
 
-// add returns n with its links. It reads them if different GPUs work, if the last attempt failed,
-// or if afresh is set.
+// add returns n with its links. It reads the links if other GPUs work than at the last attempt, if the
+// last attempt failed, or if afresh is set.
 func (l *links) add(ctx context.Context, src gpu.Source, n *gpu.Node, afresh bool) *gpu.Node {
 	if _, ok := src.(gpu.Linker); !ok {
 		return n

@@ -10,9 +10,8 @@ import (
 	"outrigger.dev/pkg/pace"
 )
 
-// watch passes the driver's events on. After a watch has ended, the next watch begins with the next
-// refresh that the driver answers. It begins at once if the driver was away, because only the watch
-// notices this. Otherwise it begins after growing pauses.
+// watch passes the driver's events on. After a watch of the source has ended, the next watch begins after
+// a refresh that the driver answers: at once if the driver was away, and after growing pauses otherwise.
 func (o *Observer[D, P]) watch(ctx context.Context) error {
 	retry := pace.Backoff{First: watchMin, Most: o.cfg.Retry.Most}
 	pace.Signal(o.seen)
@@ -53,7 +52,7 @@ func (o *Observer[D, P]) watch(ctx context.Context) error {
 }
 
 // deliver passes an event on. The first event means that the watch is active. The first refresh
-// waits for this.
+// waits for the first event.
 func (o *Observer[D, P]) deliver(ctx context.Context, ev gpu.Event) {
 	if o.begin() && ev.Kind == gpu.EventTopologyChanged {
 		return

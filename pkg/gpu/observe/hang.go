@@ -11,10 +11,10 @@ import (
 // access the driver or the disk.
 const hangsCheck = time.Second
 
-// watchHangs reports when the driver begins to hang, and when it answers again. It then causes a
-// refresh, because the Observer may have missed events. While the driver answers, it sleeps until a
-// call in flight could count as hanging. While the driver hangs, it checks every second, because
-// GPUs are unhealthy until then.
+// watchHangs reports when the driver begins to hang, and when the driver answers again. After the
+// driver answers again, watchHangs causes a refresh, because the Observer may have missed events.
+// While the driver answers, watchHangs sleeps until a call in flight could count as hanging. While the
+// driver hangs, it checks every second, because GPUs are unhealthy until the driver answers.
 func (o *Observer[D, P]) watchHangs(ctx context.Context, source gpu.Checker) {
 	t := time.NewTimer(source.HangsIn())
 	defer t.Stop()

@@ -36,8 +36,8 @@ const (
 	watchMin = 10 * time.Millisecond
 )
 
-// Config configures an Observer. D is the desired state. For it, the Preparer makes a P for the
-// GPUs of the node.
+// Config configures an Observer. D is the type of the desired state. P is the type of the value that
+// the Preparer makes for a desired state and the GPUs of the node.
 type Config[D, P any] struct {
 	Source   gpu.Source
 	Preparer Preparer[D, P]
@@ -95,7 +95,7 @@ type Observer[D, P any] struct {
 	preparations int
 	paths        paths
 	// completion has the pauses between attempts to complete a node. links is the result of the
-	// last attempt to read its links.
+	// last attempt to read the links of a node.
 	completion pace.Backoff
 	links      links
 	// missing has the values that the log reports as missing.

@@ -19,8 +19,9 @@ type paths struct {
 	timer       *time.Timer
 }
 
-// follow watches the paths in list, which the preparation with the number depends on. It begins a
-// new watch for each preparation, because the preparation may have replaced the files at the paths.
+// follow watches the paths that the preparation with this number depends on. The function list returns
+// them. follow begins a new watch for each preparation, because the preparation may have replaced the
+// files at the paths.
 func (p *paths) follow(ctx context.Context, list func() []string, number int) {
 	if p.preparation == number {
 		return

@@ -21,8 +21,8 @@ const (
 // Preparer makes the files and other objects that must exist before the GPUs of a node are used as
 // the desired state D describes.
 type Preparer[D, P any] interface {
-	// Scan reads its input that does not depend on the GPUs, while the GPUs are read. The function
-	// that it returns does the rest. Neither is called again before the other has returned.
+	// Scan reads the input that does not depend on the GPUs, while the GPUs are read. The function that
+	// Scan returns makes the preparation. Scan and this function never run at the same time.
 	Scan(D) func(*gpu.Node) (P, error)
 	// Outdated reports whether the input of the last Scan, or the result of the preparation, has
 	// changed since. It is cheap and does not access the driver.
@@ -47,9 +47,9 @@ func (Unprepared[D, P]) Outdated() bool { return false }
 func (Unprepared[D, P]) Watched() []string { return nil }
 
 // waitAfterSuccess waits until it is time to refresh after a successful refresh, and returns false
-// when ctx ends. It also returns at a value of incomplete if more of the node can be read. After a
-// change of the Preparer's input, it prepares again without a call of the driver, and returns only
-// if the result differs.
+// when ctx ends. It also returns after a value from the channel incomplete if more of the node can be
+// read. After a change of the Preparer's input, it prepares again without a call of the driver, and
+// returns only if the result differs.
 func (o *Observer[D, P]) waitAfterSuccess(ctx context.Context, incomplete <-chan time.Time) bool {
 	o.paths.follow(ctx, o.cfg.Preparer.Watched, o.preparations)
 	// The intervals grow, because an installer may be working in the folders.
@@ -95,7 +95,7 @@ func (o *Observer[D, P]) waitAfterSuccess(ctx context.Context, incomplete <-chan
 	}
 }
 
-// prepare makes the preparation for the GPUs of seen, and returns seen with the result.
+// prepare makes the preparation for the GPUs of an observation, and returns the observation with it.
 func (o *Observer[D, P]) prepare(seen Observation[D, P], rest func(*gpu.Node) (P, error)) Observation[D, P] {
 	seen.Prepared, seen.Err = rest(seen.Node)
 	o.preparations++
