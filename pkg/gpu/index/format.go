@@ -128,7 +128,7 @@ func suffixOf(id gpu.UUID) string { return strings.ReplaceAll(string(id), "-", "
 // idOf returns the UUID at the end of a key.
 func idOf(suffix string) gpu.UUID { return gpu.UUID(strings.ReplaceAll(suffix, "_", "-")) }
 
-// instances returns the entry of a GPU, which it adds.
+// instances returns the entry of a GPU. It adds the entry if it is missing.
 func (t *table) instances(id gpu.UUID) *instances {
 	if t.mig[id] == nil {
 		t.mig[id] = &instances{byIndex: map[int]gpu.UUID{}, places: map[gpu.UUID]string{}, loose: map[gpu.UUID]bool{}}

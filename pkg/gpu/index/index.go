@@ -65,8 +65,8 @@ func New(cfg Config) *Pins {
 }
 
 // Apply replaces NVML's indices in a node that NVML has just listed, and orders its GPUs by their
-// indices. hidden has the PCI bus IDs of the GPUs that NVML hides from this process and shows to
-// others. If the files cannot be written, the indices are valid for this process.
+// indices. hidden has the PCI bus IDs of the GPUs that NVML hides from this process and shows to other
+// processes. If the files cannot be written, the indices are valid only for this process.
 func (p *Pins) Apply(n *gpu.Node, hidden ...string) {
 	if p == nil {
 		return
@@ -109,9 +109,9 @@ func (p *Pins) Index(id gpu.UUID) (index int, known bool) {
 // Release frees the index of each MIG device that is destroyed and not held. A device is destroyed if
 // its GPU works but no longer lists it. held reports whether a pod or a claim has a device.
 //
-// changing names GPUs whose MIG devices the caller is about to change. If the next listing of such a
-// GPU lacks devices that are not held now, it frees their indices. Only an agent that knows all pods
-// and claims may call Release.
+// The parameter changing has the GPUs whose MIG devices the caller is about to change. If the next
+// listing of such a GPU lacks devices that are not held now, their indices become free. Only an agent
+// that knows all pods and claims may call Release.
 func (p *Pins) Release(n *gpu.Node, held func(gpu.UUID) bool, changing ...gpu.UUID) {
 	if p == nil {
 		return
@@ -151,7 +151,7 @@ func (p *Pins) change(edit func(*table)) {
 
 // read returns the table in the file of this boot, and true. Without such a file it returns the table that
 // this process knows or, at first, the table of the last boot without the indices of GPUs. Containers
-// may have kept the rest.
+// from before the boot may still use the other entries.
 func (p *Pins) read(f contract.Fact) (t table, stored bool) {
 	if f.State == contract.Valid && f.Stamp.Writer != "" {
 		t, err := parse(f.Values)
@@ -204,8 +204,8 @@ func (p *Pins) remember() {
 	}))
 }
 
-// with returns a copy of t with the MIG devices, names and choices of the table now, and with the
-// indices that now has and t lacks.
+// with returns a copy of t with the MIG devices, names and choices of the second table, which is named
+// now, and with the indices that t lacks and the second table has.
 func (t table) with(now table) table {
 	out := t.clone()
 	for at, s := range now.gpus {

@@ -7,7 +7,8 @@ import (
 	"outrigger.dev/pkg/gpu"
 )
 
-// aliased is the place of a MIG device whose usual name in ResourceSlices another device had first.
+// aliased is the value in instances.places of a MIG device whose usual name in ResourceSlices another
+// device had first.
 const aliased = "-"
 
 // nameGPUs gives each new GPU a number for its name in ResourceSlices. The number is the GPU's minor, or a
@@ -43,7 +44,7 @@ func (in *instances) nameDevices(devices []gpu.MIGDevice) {
 			continue
 		}
 		place := fmt.Sprintf("%d.%d", d.GPUInstance, d.ComputeInstance)
-		// Below floor, devices are forgotten, and so are their names.
+		// The names of the devices below floor are forgotten, so this device may have one of them.
 		taken := in.floor > 0
 		for _, other := range in.byIndex {
 			taken = taken || in.places[other] == place
@@ -55,7 +56,7 @@ func (in *instances) nameDevices(devices []gpu.MIGDevice) {
 	}
 }
 
-// name sets the aliases and the choices of a node with the indices of t.
+// name sets the aliases and the choices of a node whose indices are from t.
 func (t *table) name(n *gpu.Node) {
 	if n.Choices = nil; len(t.choices) > 0 {
 		n.Choices = maps.Clone(t.choices)
@@ -77,7 +78,8 @@ func (t *table) name(n *gpu.Node) {
 	}
 }
 
-// Choose stores gpu.Node.Choices of the devices that the node has now. It does nothing before Apply.
+// Choose stores the choices of the devices that the node has now, for gpu.Node.Choices. It does nothing
+// before Apply.
 func (p *Pins) Choose(choices map[gpu.UUID]string) {
 	if p == nil {
 		return

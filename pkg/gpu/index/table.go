@@ -22,8 +22,9 @@ type slot struct {
 }
 
 // instances are the MIG devices of a GPU by index. They include destroyed devices whose indices are
-// not free yet. No new device gets an index below floor. If a device in loose disappears before the
-// time changing, its index becomes free.
+// not free yet. No new device gets an index below floor. The devices in loose may be destroyed by an
+// announced change, whose deadline is changing: if such a device disappears before the deadline, its
+// index becomes free.
 type instances struct {
 	byIndex map[int]gpu.UUID
 	// places has the part of the usual name of a device that differs between the devices of the GPU, or
@@ -248,8 +249,8 @@ func (in *instances) free(existing []gpu.MIGDevice) {
 	}
 }
 
-// loosen makes the MIG devices of a GPU that are not held loose: until a time, the next change of the
-// GPU's MIG devices frees their indices.
+// loosen makes loose each MIG device of a GPU that is not held. Until the deadline, the next change of
+// the GPU's MIG devices frees the indices of loose devices.
 func (t *table) loosen(g *gpu.GPU, held func(gpu.UUID) bool, until time.Time) {
 	in := t.instances(g.UUID)
 	in.loose, in.changing = map[gpu.UUID]bool{}, until
