@@ -34,8 +34,8 @@ type Node struct {
 	Links []Link `json:"links,omitempty"`
 	// Missing has the calls that failed to read a value of Driver.
 	Missing []Fault `json:"missing,omitempty"`
-	// Choices has the devices that the device plugin has shared or not shared, if the config has only
-	// their number (package resource).
+	// Choices records which devices the device plugin has shared, and which it has not. It is needed if
+	// the config has only the number of the shared devices (package resource).
 	Choices map[UUID]string `json:"choices,omitempty"`
 }
 
@@ -155,8 +155,9 @@ func (e Earlier) String() string {
 // Ambiguous reports whether an index in a config may mean another GPU than it names now.
 func (g *GPU) Ambiguous(index int) bool { return g.Earlier.Ambiguous(index, g.Index) }
 
-// Ambiguous reports whether an index in a config may mean another GPU than it names now. It may if
-// it is now, the present index of the GPU of e, or if it named that GPU before the last boot.
+// Ambiguous reports whether an index in a config may mean another GPU than it names now. The parameter
+// now is the present index of the GPU of e. An index is ambiguous if it is equal to now, or if it named
+// the GPU before the last boot.
 func (e *Earlier) Ambiguous(index, now int) bool {
 	return e != nil && (now == index || slices.Contains(e.Indices, index))
 }

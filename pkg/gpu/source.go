@@ -89,8 +89,8 @@ const (
 	EventMIGChanged EventKind = "mig-changed"
 	// EventLost says that a GPU stopped answering.
 	EventLost EventKind = "lost"
-	// EventTopologyChanged says that a GPU has come or gone, or that its recovery or its fabric has
-	// changed. The receiver should read a Snapshot.
+	// EventTopologyChanged says that a GPU has come or gone, or that its recovery, its memory faults or
+	// its fabric have changed. The receiver should read a Snapshot.
 	EventTopologyChanged EventKind = "topology-changed"
 )
 

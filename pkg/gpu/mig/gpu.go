@@ -27,8 +27,8 @@ type GPU struct {
 	// Unlisted holds GPU instances that are not in Layout, because NVML does not list their
 	// profiles. They must not be destroyed, because they cannot be created again.
 	Unlisted []Unlisted `json:"unlisted,omitempty"`
-	// Fault is set if the GPU cannot be read. Then only Index, and the values that were read
-	// before, are set.
+	// Fault is set if the GPU cannot be read. Then only Index, and the values that were read before
+	// the failed call, are set.
 	Fault *gpu.Fault `json:"fault,omitempty"`
 }
 

@@ -140,7 +140,7 @@ func (f *inFlight) signal() {
 	defer f.mu.Unlock()
 	for _, c := range f.calls {
 		if c.thread != 0 {
-			_ = unix.Tgkill(os.Getpid(), c.thread, unix.SIGURG) // at worst the wait takes its time
+			_ = unix.Tgkill(os.Getpid(), c.thread, unix.SIGURG) // after an error, the wait lasts until its limit
 		}
 	}
 }

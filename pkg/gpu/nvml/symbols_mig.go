@@ -11,8 +11,8 @@ func (d Device) MIGMode() (current, pending int, err error) {
 	return current, pending, err
 }
 
-// MaxMIGDevices returns the number of MIG devices that the GPU can have. The index of
-// a MIG device is below it.
+// MaxMIGDevices returns the number of MIG devices that the GPU can have. The indices of
+// MIG devices are below this number.
 func (d Device) MaxMIGDevices() (int, error) {
 	return get(d.handle, "nvmlDeviceGetMaxMigDeviceCount", gonvml.Device.GetMaxMigDeviceCount)
 }

@@ -41,7 +41,7 @@ func (v *View) layout(k *entry) error {
 			}
 			k.instances = append(k.instances, in)
 			is := in.Instance
-			is.Compute = slices.Clone(is.Compute) // steps change the compute instances of in
+			is.Compute = slices.Clone(is.Compute) // a later step changes in.Compute
 			layout = append(layout, is)
 			left -= int(p.Info.SliceCount)
 		}
@@ -51,7 +51,7 @@ func (v *View) layout(k *entry) error {
 	return v.unlisted(k)
 }
 
-// instance reads a GPU instance of the profile with index at on the board.
+// instance reads a GPU instance. The parameter at is the index of its profile on the board.
 func (v *View) instance(k *entry, at int, h nvml.GPUInstance) (*instance, error) {
 	info, err := h.Info()
 	if err != nil {

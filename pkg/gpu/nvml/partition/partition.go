@@ -173,8 +173,8 @@ func faulty(k *entry, err error) (mig.GPU, error) {
 	return g, nil
 }
 
-// constants reads the other values that do not change while NVML is initialized, and remembers the
-// GPU.
+// constants reads the values, except for the UUID, that do not change while NVML is initialized. It
+// remembers the GPU.
 func (v *View) constants(k *entry) error {
 	pci, err := k.handle.PCIInfo()
 	if err != nil {

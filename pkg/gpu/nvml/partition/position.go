@@ -7,11 +7,12 @@ import (
 	"outrigger.dev/pkg/gpu/mig"
 )
 
-// pin gives the GPUs, which are in NVML's order, and the entries of this View the indices of the pins.
+// pin sets the indices of the pins in gpus, which are in NVML's order, and in the entries of this View.
 func (v *View) pin(gpus []mig.GPU) {
 	n := gpu.Node{GPUs: make([]gpu.GPU, 0, len(gpus))}
 	for i, g := range gpus {
-		// Without a minor, the GPU gets no name. NUMANode has the position.
+		// Without a minor, the GPU gets no name. NUMANode has the position in gpus, because Apply orders
+		// the GPUs of n anew.
 		n.GPUs = append(n.GPUs, gpu.GPU{Index: i, Minor: -1, NUMANode: i, UUID: g.UUID, PCI: g.PCI})
 	}
 	v.reader.pins.Apply(&n)

@@ -19,7 +19,8 @@ type hiddenGPU struct {
 
 // late reports whether NVML may show a GPU now that it did not show when it was initialized: a GPU
 // whose device node this process may now use, or a GPU that the driver was still adding. NVML is
-// initialized once more for the latter, because it may have another reason not to show the GPU.
+// initialized again only once for a GPU of the second kind, because NVML may have another reason not to
+// show the GPU.
 func (v *view) late(h hiddenGPU) bool {
 	if nvml.Access(h.node) != nil {
 		return false
@@ -27,8 +28,8 @@ func (v *view) late(h hiddenGPU) bool {
 	return h.denied || !v.repeated[h.busID] && time.Since(v.begun) >= v.settle
 }
 
-// warnHidden remembers, once in a span, the GPUs that NVML does not show. It logs the GPUs that it
-// does not show to this process.
+// warnHidden remembers, once in a span, the GPUs that NVML does not show. It logs the GPUs whose device
+// nodes this process has no permission to use.
 func (v *view) warnHidden(node *gpu.Node) {
 	v.hidden.Do(func() {
 		hidden, reasons := hiddenGPUs(v.proc, v.span.Present(), node)

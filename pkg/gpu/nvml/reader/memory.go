@@ -56,8 +56,8 @@ func (m *memory) constants(index int) (gpu.GPU, map[string]bool) {
 }
 
 // begin returns a GPU with the known values, and a function that reports whether a value is due to
-// be read. Due are all values that can change, and all unknown constants. If again is set, only the
-// values that the last reading lacks are due, unless the GPU was faulty.
+// be read. All values that can change, and all unknown constants, are due. If again is set and the GPU
+// was not faulty, only the values that the last reading lacks are due.
 func (m *memory) begin(index int, again bool) (d device, due func(value string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

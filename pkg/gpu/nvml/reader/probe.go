@@ -42,7 +42,7 @@ func askMode(h nvml.Device) error {
 
 // reportLost delivers EventLost if the error of a call means that the GPU has stopped working, and
 // reports whether it has. The GPU works again when it answers that call. For a GPU without a UUID,
-// it causes a snapshot instead, because an event without a GPU would count against all GPUs.
+// reportLost causes a snapshot instead, because an event without a GPU would count against all GPUs.
 func (w *watch) reportLost(g *watched, call func(nvml.Device) error, err error) (silent bool) {
 	if !lost(err) {
 		return false
@@ -85,7 +85,7 @@ func (w *watch) probe() error {
 	first := w.probed.IsZero()
 	w.probed = time.Now()
 	if !w.stale && w.view.stale() {
-		// The snapshot that this event causes also detects this, and begins again.
+		// The snapshot that this event causes also finds NVML stale, and initializes it again.
 		w.stale = true
 		w.deliver(gpu.NodeEvent(gpu.EventTopologyChanged))
 	}

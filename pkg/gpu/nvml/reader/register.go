@@ -47,8 +47,8 @@ func (w *watch) register() error {
 	return nil
 }
 
-// include puts one GPU into set, unless failed says why there is no set. It uses no fields of the
-// watch that calls for other GPUs use.
+// include puts one GPU into the event set. If there is no event set, failed is the reason. Several calls
+// can run at the same time, because each changes only the fields of its GPU.
 func (w *watch) include(g *watched, set nvml.EventSet, failed error) error {
 	g.events = 0
 	err := w.attach(g)

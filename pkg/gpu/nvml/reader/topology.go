@@ -172,8 +172,8 @@ func linkStates(h nvml.Device) ([]bool, error) {
 	return out, nil
 }
 
-// count adds an active NVLink to n. If the first link leads to a switch, it does not ask for the
-// others, because all links of such a GPU lead to switches. It does not distinguish switches. If a
+// count adds an active NVLink to n. If the first link leads to a switch, count does not ask for the
+// other links, because all links of such a GPU lead to switches. It does not distinguish switches. If a
 // driver does not report the remote type of a link, a switch appears as a bridge on the PCI bus.
 func (v *view) count(h nvml.Device, link int, n *nvlinks) {
 	if n.switches > 0 && len(n.peers) == 0 {

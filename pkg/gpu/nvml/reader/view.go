@@ -37,7 +37,7 @@ type view struct {
 	catalogue catalogue
 	fabrics   fabrics
 	log       *slog.Logger
-	// hidden is done after GPUs that NVML does not show were logged. lacks has them.
+	// hidden is done after lacks has the GPUs that NVML does not show.
 	hidden sync.Once
 	lacks  atomic.Pointer[[]hiddenGPU]
 }

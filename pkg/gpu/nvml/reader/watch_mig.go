@@ -90,7 +90,7 @@ func (w *watch) checkInstances() {
 	}
 }
 
-// changed delivers EventMIGChanged if now differs from the known state.
+// changed stores the present state, and delivers EventMIGChanged if it differs from the known state.
 func (w *watch) changed(g *watched, now migState) {
 	was := g.mig
 	g.mig = now

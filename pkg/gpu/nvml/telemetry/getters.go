@@ -31,7 +31,8 @@ func oneValue[N ~uint32 | ~uint64 | ~int | ~int32](symbol string, f Field, scale
 	return values(symbol, call, func(value N, put func(Field, float64)) { put(f, float64(value)*scale) }, f)
 }
 
-// values returns a getter of several values, which put takes from the result of a function of NVML.
+// values returns a getter of several values. call is the function of NVML. put receives the result of
+// call, and a function that stores a value.
 func values[T any](symbol string, call func(gonvml.Device) (T, gonvml.Return), put func(T, func(Field, float64)), fields ...Field) getter {
 	return getter{symbol: symbol, fields: fields, read: func(d nvml.Device, to func(Field, float64)) error {
 		result, err := nvml.Get(d, symbol, call)

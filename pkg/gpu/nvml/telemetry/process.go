@@ -48,7 +48,7 @@ func (p *processes) update(running []gonvml.ProcessInfo, samples []gonvml.Proces
 		}
 		b := p.busy[s.Pid]
 		if b == nil {
-			// The first update has no earlier time stamp. Its sample only sets one.
+			// The first update has no earlier time stamp. Its sample only sets the time stamp.
 			b = &busyTime{until: since}
 			p.busy[s.Pid] = b
 		}

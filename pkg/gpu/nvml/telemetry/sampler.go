@@ -127,8 +127,9 @@ func newPlan(wanted map[Field]bool) plan {
 type Task struct {
 	// GPU is the GPU with its current GPU instances.
 	GPU gpu.GPU
-	// Seen is the time of the driver's last report of GPU. Older handles of MIG devices are not
-	// used any more, because another MIG device with the same UUID may have been created.
+	// Seen is the time at which the driver last reported the state in the field GPU. Older handles of
+	// MIG devices are not used any more, because another MIG device with the same UUID may have been
+	// created.
 	Seen time.Time
 	// Processes says that the processes on the GPU are wanted.
 	Processes bool
@@ -198,7 +199,8 @@ func (s *Sampler) forget() {
 	s.instances, s.whole = map[uint32]*instance{}, gauge{}
 }
 
-// retry forgets values that the driver denied, and peers that it could not report, some time ago.
+// retry forgets, once in each deniedPeriod, which values the driver denied, and the links to other
+// GPUs if some of them could not be read.
 func (s *Sampler) retry(now time.Time) {
 	if now.Sub(s.deniedAt) < deniedPeriod {
 		return
