@@ -139,8 +139,8 @@ func (g *gauge) takeSample(library nvml.Library, d nvml.Device, instance int, no
 	return g.full, nil
 }
 
-// free frees the samples. It does nothing for a span that has ended, because the end has freed
-// them.
+// free frees the samples. The samples of a span that has ended must not be freed, because the end of
+// the span has freed them.
 func (g *gauge) free() {
 	if g.full {
 		_ = g.earlier.Free() // Free cannot fail: the same library allocated the sample

@@ -68,8 +68,8 @@ func (r *reading) into(v Values) func(Field, float64) {
 	}
 }
 
-// checkCall records the result of a call that returns fields. It returns only errors after which
-// the other calls need not be tried: the GPU is lost, or the driver is gone.
+// checkCall records the result of a call that returns fields. It returns only errors after which the
+// other calls need not be tried: the GPU is lost, the driver is gone, or the context has ended.
 func (r *reading) checkCall(err error, symbol string, fields ...Field) error {
 	if cause := context.Cause(r.ctx); cause != nil {
 		return cause
