@@ -13,8 +13,8 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// maxRenewal is the age of a Lease after which its holder does not work any more. Another orchestrator would have taken
-// it by then.
+// maxRenewal is the time since the last renewal of a Lease after which its holder does not work any more. A waiting
+// orchestrator would have taken the Lease earlier.
 const maxRenewal = time.Minute
 
 // statusAge returns a warning if no orchestrator keeps the status of the policy up to date, or "".
@@ -29,7 +29,7 @@ func statusAge(ctx context.Context, client *cluster.Client) (string, error) {
 	return ageOf(o, time.Now()), nil
 }
 
-// ageOf returns the warning for a Lease, which is nil if there is none.
+// ageOf returns the warning for the Lease o, or "". o is nil if the cluster does not have the Lease.
 func ageOf(o *unstructured.Unstructured, now time.Time) string {
 	const none = "No orchestrator works in this cluster%s, so this status can be out of date: check its pod with kubectl get pods -A -l app.kubernetes.io/name=orchestrator\n\n"
 	if o == nil {

@@ -10,8 +10,9 @@ import (
 
 const name = "orchestrator"
 
-// stopLimit limits the time until a pass that has begun has ended and the Lease is released. A
-// process that keeps the Lease makes the next one wait until the Lease expires. The chart's pods have 5 s more.
+// stopLimit is the time limit for the end of the current pass and the release of the Lease. If a process does not
+// release the Lease, the next process waits until the Lease expires. The grace period of the chart's pods is 5 s
+// longer.
 const stopLimit = 25 * time.Second
 
 // App describes the orchestrator.

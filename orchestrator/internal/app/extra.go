@@ -16,8 +16,8 @@ import (
 // maxCondition is the maximum size of the message of a condition in bytes.
 const maxCondition = 2048
 
-// extra returns the conditions ValuesIgnored and OtherOperator, if they are True. OtherOperator is checked again,
-// because a person who reads it removes the objects.
+// extra returns the conditions ValuesIgnored and OtherOperator, if they are True. again is true with OtherOperator,
+// because a person who reads this condition removes the objects.
 func (o *operator) extra(ctx context.Context, p model.Policy, kubernetes string) (conditions []metav1.Condition, again bool) {
 	defer debug.FreeOSMemory()
 	lines, err := charts.Ignored(charts.Release{Name: p.Release, Namespace: o.store.Namespace, Kubernetes: kubernetes, Values: p.Values})

@@ -24,7 +24,7 @@ import (
 // settings holds the values of the flags.
 type settings struct {
 	kubeconfig string
-	// release has the name and the namespace of the flags.
+	// release has the values of --release and --namespace.
 	release charts.Release
 	values  []string
 

@@ -72,10 +72,10 @@ func (c *Client) Others(ctx context.Context, namespace string) ([]model.Ref, err
 	return found, nil
 }
 
-// isForeign reports whether an object was created by a program other than m, the orchestrator and
-// Kubernetes. Objects with an owner do not count, because they are deleted with the owner. A pod
-// counts even if it has an owner, because this account might have no permission to see the owner's
-// kind.
+// isForeign reports whether an object was created by a program other than the managers in m, the
+// orchestrator and Kubernetes. Objects with an owner do not count, because they are deleted with
+// the owner. A pod counts even if it has an owner, because this account might have no permission to
+// see the owner's kind.
 func (m Managers) isForeign(kind string, o metav1.Object) bool {
 	owner := metav1.GetControllerOf(o)
 	switch {
@@ -111,8 +111,8 @@ func KeptMessage(namespace model.Ref, others []model.Ref) string {
 	return fmt.Sprintf("%s is kept, because it has objects of other programs, such as %s: delete it if nobody needs them", namespace, strings.Join(names, ", "))
 }
 
-// Release gives up the orchestrator's fields of an object, including the label, so that the object
-// is not deleted later.
+// Release gives up the orchestrator's fields of an object, including the label render.ManagedBy, so
+// that the object is not deleted later.
 func (c *Client) Release(ctx context.Context, r model.Ref) error {
 	_, err := c.Apply(ctx, r.Object(), Mode{Known: true})
 	return err

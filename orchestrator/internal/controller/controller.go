@@ -25,8 +25,8 @@ import (
 
 const (
 	// pause is the minimum time between two passes, because changes come in bursts. A pass over
-	// thousands of nodes takes long. The next pass starts after restFactor times that duration at
-	// the earliest, so that a roll-out uses at most a tenth of a processor.
+	// thousands of nodes takes long. The pause after a pass is at least restFactor times the
+	// duration of the pass, so that a roll-out uses at most a tenth of a processor.
 	pause      = 200 * time.Millisecond
 	restFactor = 9
 	// firstRetry and maxRetry limit the delays after a failed write.
@@ -154,7 +154,8 @@ func (c *Controller) once(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, err
 	}
 	if err := c.cfg.Observer.Listed(); err != nil {
-		// The end of the list signals a change, which starts the next pass.
+		// The next pass starts when the Observer has listed all objects, because this counts as a
+		// change.
 		c.cfg.Log.Debug("waiting", "err", err)
 		return reconcile.Result{After: maxRetry, Rest: pause, Pending: err}, nil
 	}

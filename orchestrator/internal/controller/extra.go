@@ -10,7 +10,7 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// extraEvery is the interval between two calls of Config.Extra that asks for another one.
+// extraEvery is the interval between calls of Config.Extra while it asks for another call.
 const extraEvery = time.Minute
 
 // Extra returns conditions of a policy that follow from its values and from objects that the controller does

@@ -7,9 +7,8 @@ import (
 	"outrigger.dev/orchestrator/internal/model"
 )
 
-// hold returns a policy that is being deleted. If it is deleted only because somebody deletes the definition of
-// ClusterPolicy, hold returns it as a policy that is refused, so that no object changes. exists is false if the policy
-// is gone.
+// hold returns p. If p is deleted only because somebody deletes the definition of ClusterPolicy, hold returns it as a
+// refused policy that is not being deleted, so that no object changes. exists is false if the policy is gone.
 func (c *InCluster) hold(ctx context.Context, p model.Policy) (held model.Policy, exists bool, err error) {
 	if !p.Deleting {
 		return p, true, nil

@@ -124,7 +124,7 @@ func (c *Controller) apply(ctx context.Context, s model.State, a model.Apply) er
 	c.cfg.Observer.Applied(applied, a.Hash)
 	c.repairs.applied(r, a.Hash, s.Now)
 	c.cfg.Wrote(r, applied)
-	// The next pass may wait only for this write.
+	// Start the next pass: it may have nothing to wait for except this write.
 	pace.Signal(c.cfg.Observer.Changed)
 	return nil
 }
@@ -196,8 +196,8 @@ type repair struct {
 	held string
 }
 
-// observe finds the objects that another program changed or deleted again, and adds the reason to
-// the failures of the state.
+// observe finds the objects that another program changed or deleted again after their repair. It adds the reason to the
+// failures of the state.
 func (r repairs) observe(s model.State) {
 	for ref, x := range r {
 		seen, there := s.Objects[ref]

@@ -1,5 +1,6 @@
 // Package definition applies the CustomResourceDefinition of ClusterPolicy, and finds out whether somebody deletes it.
-// Helm runs it in a Job with its own account, because the orchestrator has no right to write definitions.
+// Helm applies and deletes it in Jobs with a separate account, because the account of the orchestrator has no right to
+// write definitions.
 package definition
 
 import (
@@ -28,7 +29,7 @@ const (
 	// Finalizer keeps a deleted ClusterPolicy until all of its objects are gone. It therefore also keeps a deleted
 	// CustomResourceDefinition.
 	Finalizer = "outrigger.dev/cleanup"
-	// restoredAnnotation has the time at which Apply wanted the API server to complete a deletion.
+	// restoredAnnotation has the time of a write by Apply that makes the API server continue a deletion.
 	restoredAnnotation = "outrigger.dev/restored"
 )
 
@@ -38,8 +39,9 @@ const servedTimeout = 30 * time.Second
 // ref names the CustomResourceDefinition.
 var ref = model.Ref{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: Name}
 
-// Apply applies the definition of this program, and waits until the API server serves the kind. If somebody deletes
-// the definition, Apply first lets the deletion complete, with all ClusterPolicies. The objects of the policies stay.
+// Apply applies the definition that this program contains, and waits until the API server serves the kind. If somebody
+// deletes the definition, Apply first lets the deletion complete, with all ClusterPolicies. The objects of the policies
+// stay.
 func Apply(ctx context.Context, client *cluster.Client, log *slog.Logger) error {
 	text, err := charts.CRDs()
 	if err != nil {
@@ -60,7 +62,7 @@ func Apply(ctx context.Context, client *cluster.Client, log *slog.Logger) error 
 	return Served(ctx, client)
 }
 
-// complete lets the deletion of the definition complete, if there is one.
+// If the definition is being deleted, complete lets the deletion complete.
 func complete(ctx context.Context, client *cluster.Client, log *slog.Logger) error {
 	backoff := pace.Backoff{First: 100 * time.Millisecond, Most: time.Second}
 	for woken := false; ; {
@@ -175,7 +177,7 @@ func Held(ctx context.Context, client *cluster.Client, p model.Policy) (reason s
 		"run helm upgrade, which restores both, and then helm uninstall if you want to remove everything. Without Helm, run orchestrator apply-crd, and apply the ClusterPolicy again", Name), true, nil
 }
 
-// withDefinition reports whether a policy is deleted because its definition is.
+// withDefinition reports whether a policy is deleted because its definition is deleted.
 func withDefinition(policy, crd *unstructured.Unstructured) bool {
 	at, of := policy.GetDeletionTimestamp(), crd.GetDeletionTimestamp()
 	return at != nil && of != nil && !at.Before(of)

@@ -23,8 +23,9 @@ type trouble struct {
 	since    time.Time
 }
 
-// newTrouble returns a trouble with the severity and the fix of code's row in the table. Its code
-// is word, the reason of the kubelet, if there is one.
+// newTrouble returns a trouble with the severity and the fix from the row of code in the table of
+// causes. The code of the trouble is the parameter word, a reason of the kubelet, unless it is
+// empty.
 func newTrouble(code cause.Code, word, message string, since time.Time) trouble {
 	row := code.Row()
 	return trouble{
@@ -90,13 +91,14 @@ func withoutBackOff(message string) string {
 	return message
 }
 
-// SingleLine prepares text from the cluster for a status: one printable line with at most that many
-// bytes.
+// SingleLine prepares text from the cluster for a status: one printable line. The parameter most is
+// its maximum size in bytes.
 func SingleLine(s string, most int) string {
 	return text.Cut(text.Printable(strings.Join(strings.Fields(s), " ")), most)
 }
 
-// MaxMessage is the limit of a message in a status, and maxText of the texts of a problem, in bytes.
+// MaxMessage is the maximum size of a message in a status, and maxText the maximum size of a text
+// of a problem, in bytes.
 const (
 	MaxMessage = 1000
 	maxText    = 500

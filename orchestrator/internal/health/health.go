@@ -81,8 +81,8 @@ func (v *View) lasted(t trouble, lost bool) bool {
 	return v.past(t.since, limit)
 }
 
-// past reports whether limit has passed since a time, and otherwise requests a pass at that moment.
-// Without a time, it has passed.
+// past reports whether limit has passed since a time, and otherwise requests a pass for the end of limit. It returns
+// true for the zero time.
 func (v *View) past(since time.Time, limit time.Duration) bool {
 	if since.IsZero() {
 		return true

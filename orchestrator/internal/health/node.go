@@ -91,7 +91,8 @@ func blocks(code cause.Code) bool {
 	return code == cause.NodeNotReady || strings.HasPrefix(string(code), "Driver")
 }
 
-// awaitsAgent reports whether a cause ends when the agent has started that reports a fact.
+// awaitsAgent reports whether a cause ends when an agent of the node has started and written its fact (package
+// contract).
 func awaitsAgent(code cause.Code) bool {
 	return !blocks(code) && code.Row().Section == "node" && code.Row().Severity == cause.Waits
 }

@@ -25,7 +25,7 @@ type Stage struct {
 	Broken bool
 
 	daemonSets int
-	// missing is the number of nodes without a pod, and first the DaemonSet with the most of them.
+	// missing is the number of nodes without a pod. first is the DaemonSet that lacks the most pods.
 	missing int
 	first   model.Ref
 }

@@ -1,7 +1,7 @@
-// Package metrics exports the orchestrator's metrics on /metrics. Metrics that NVIDIA's GPU
-// Operator has with the same meaning keep its names, so that its alerts still work. The values of
-// labels are stages, states, verbs and at most ten causes: the number of series does not grow with
-// the number of nodes.
+// Package metrics exports the orchestrator's metrics on /metrics. If NVIDIA's GPU Operator has a
+// metric with the same meaning, the names are equal, so that NVIDIA's alerts still work. The values
+// of labels are stages, states, verbs and at most ten causes: the number of series does not grow
+// with the number of nodes.
 package metrics
 
 import (

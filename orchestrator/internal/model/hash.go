@@ -101,7 +101,7 @@ func NodeLabels(stages []Stage) []string {
 		for _, check := range s.Validations {
 			spec, err := check.PodSpec()
 			if err != nil {
-				continue // its status reports the error
+				continue // the status of the validation reports the error
 			}
 			for label := range spec.NodeSelector {
 				labels[label] = true

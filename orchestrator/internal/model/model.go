@@ -70,11 +70,11 @@ type Stage struct {
 	PoolOrder int
 	// NodeSelector holds the labels that select the nodes of the pool.
 	NodeSelector map[string]string
-	// Needs are the names of the charts that have to be ready before this one.
+	// Needs are the names of the charts that have to work before this stage is applied.
 	Needs []string
 	// Objects are the rendered objects of the chart.
 	Objects []*unstructured.Unstructured
-	// Validations are the pods that have to succeed before the stages that need this one start.
+	// Validations are the checks that run before the stages that need this stage are applied.
 	Validations []Check
 }
 
@@ -177,8 +177,8 @@ type Node struct {
 }
 
 // GPUs returns the number of GPUs that the kubelet offers, and the number that device plugins have
-// registered. A resource of which nothing can be allocated does not count beside other resources,
-// because the kubelet keeps a resource for minutes after its plugin has ended.
+// registered. If a node has several resources, a resource without allocatable devices does not count, because the
+// kubelet keeps a resource for minutes after its plugin has ended.
 func (n Node) GPUs() (offered, capacity int64) {
 	var idle int64
 	for name, count := range n.Capacity {
@@ -195,8 +195,8 @@ func (n Node) GPUs() (offered, capacity int64) {
 	return offered, capacity
 }
 
-// OptedOut reports whether labels of the node keep the agents off that containers with GPUs need.
-// NVIDIA's GPU Operator defines the labels, and the affinity of the charts uses them.
+// OptedOut reports whether a label excludes the node from an agent that containers with GPUs need. NVIDIA's GPU
+// Operator defines the labels, and the affinity of the charts uses them.
 func (n Node) OptedOut() bool {
 	const deploy = "nvidia.com/gpu.deploy."
 	return n.Labels[deploy+"operands"] == "false" || n.Labels[deploy+"device-plugin"] == "false" || n.Labels[deploy+"container-toolkit"] == "false"
@@ -277,7 +277,7 @@ func Soonest(a, b time.Duration) time.Duration {
 type Apply struct {
 	Stage  string
 	Object *unstructured.Unstructured
-	// Hash identifies its content.
+	// Hash identifies the content of Object.
 	Hash string
 }
 

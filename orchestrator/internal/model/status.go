@@ -122,7 +122,8 @@ type ValidationStatus struct {
 	Failed  int    `json:"failed"`
 	Skipped int    `json:"skipped"`
 	Message string `json:"message,omitempty"`
-	// Revision is the Check.Revision of the last complete run, which is not repeated.
+	// Revision is the Check.Revision of the last complete run. It is empty before that, and while a run that has not
+	// passed is repeated.
 	Revision string       `json:"of,omitempty"`
 	Time     *metav1.Time `json:"time,omitempty"`
 }

@@ -31,8 +31,8 @@ func isRelevantLabel(label string) bool {
 	return false
 }
 
-// interned stores texts that many nodes and pods share once. It is cleared when it becomes large,
-// because the number of texts is not bounded.
+// interned stores a text only once, even if many nodes and pods have it. It is cleared when it
+// becomes large, because the number of texts is not bounded.
 type interned map[string]string
 
 const (
@@ -92,7 +92,7 @@ func (o *Observer) node(object metav1.Object) (model.Node, bool) {
 	return n, true
 }
 
-// resources returns the resources nvidia.com/* of a list, or nil. The caller holds texts.
+// resources returns the resources nvidia.com/* of a list, or nil. The caller holds the mutex texts.
 func (o *Observer) resources(list corev1.ResourceList) map[string]int64 {
 	var out map[string]int64
 	for name, quantity := range list {
@@ -206,7 +206,7 @@ const (
 
 // crashLoop returns the end of a pod's crash loop if no container crashes again, and the last message
 // of the container. It returns zero if no container has ended twice soon after its start. While a
-// container waits for its restart, the end is the farthest.
+// container waits for its restart, the end is loopReset and loopEnd after its last crash.
 func crashLoop(p *corev1.Pod) (end time.Time, lastWords string) {
 	for _, s := range p.Status.ContainerStatuses {
 		last := cmp.Or(s.State.Terminated, s.LastTerminationState.Terminated)

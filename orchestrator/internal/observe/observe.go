@@ -86,8 +86,9 @@ func New(client *cluster.Client, log *slog.Logger) *Observer {
 
 func (o *Observer) signal() { pace.Signal(o.Changed) }
 
-// Follow starts to watch the nodes, with these labels in addition to the agents' labels, and the
-// kinds of the objects in refs with their pods, until ctx ends. Existing watches continue.
+// Follow starts to watch the nodes, and the kinds of the objects in refs with their pods, until ctx
+// ends. Existing watches continue. The parameter labels has node labels to keep in addition to the
+// agents' labels.
 func (o *Observer) Follow(ctx context.Context, refs []model.Ref, labels []string) error {
 	o.followNodes(ctx, labels)
 	for _, r := range refs {
@@ -219,8 +220,8 @@ const (
 	pageSize = 500
 )
 
-// watchTyped calls watchInto for the objects of a typed client in one namespace, or in all
-// namespaces.
+// watchTyped calls watchInto for the objects of a resource that client-go decodes into their Go
+// type, in one namespace or in all namespaces.
 func watchTyped[T any](ctx context.Context, t *table[T], group rest.Interface, namespace string) {
 	from := cache.NewListWatchFromClient(group, t.name, namespace, fields.Everything())
 	watchInto(ctx, t, from.ListWithContextFunc, from.WatchFuncWithContext)

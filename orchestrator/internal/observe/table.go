@@ -17,7 +17,8 @@ type table[T any] struct {
 	compact func(metav1.Object) (T, bool)
 	// equal reports whether two values are equal for a pass.
 	equal func(a, b T) bool
-	// carry copies values from the value before to the current value, with mu held. It may be nil.
+	// carry copies fields from the previous value to the current value, with mu held. It may be
+	// nil.
 	carry func(before, now *T)
 	// removed is called after an object was deleted, with mu held. version is the resourceVersion
 	// of the deletion.
@@ -40,8 +41,8 @@ func newTable[T any](o *Observer, name string, compact func(metav1.Object) (T, b
 // list is a table with values of any type.
 type list interface{ listed() bool }
 
-// row is the result of Transformer. The Reflector then never holds a long list of whole objects.
-// value is nil if the object is not relevant.
+// row is the result of Transformer. With it, the Reflector never holds a long list of whole
+// objects. value is nil if the object is not relevant.
 type row[T any] struct {
 	key, version string
 	value        *T

@@ -94,8 +94,8 @@ func (a *Apply) wrote(r model.Ref, now *unstructured.Unstructured) {
 // Current implements controller.Policies.
 func (a *Apply) Current(context.Context) (model.Policy, bool, error) { return a.policy, true, nil }
 
-// Publish implements controller.Policies. It does not write the record during a deletion: the
-// record is deleted with its namespace, and may then list objects that are already gone.
+// Publish implements controller.Policies. It does not write the record during a deletion: until the
+// record is deleted with its namespace, it may list objects that are already gone.
 func (a *Apply) Publish(ctx context.Context, p model.Policy, s model.Status) error {
 	if !p.Deleting {
 		rec := Record{Release: p.Release, Stages: stagesOf(a.Stages), Status: s}

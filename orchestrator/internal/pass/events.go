@@ -66,7 +66,7 @@ func (w *walk) addReadyEvent(old model.Status, recovered bool) {
 	case ready.Reason == model.ReasonDeleting:
 		w.addEvent(false, ready.Reason, ready.Message)
 	case ready.Reason == model.ReasonNodesNotReady && (!wasTrue || w.health.Nodes.GPU == 0 || w.health.Nodes.Restarting > 0):
-		// The agents start, which may fail later, or all nodes are opted out.
+		// This is no incident: the agents start, or all nodes are opted out.
 	default:
 		w.addEvent(true, ready.Reason, ready.Message)
 	}

@@ -72,8 +72,8 @@ func (w *walk) object(todo *stageChanges, stage string, object *unstructured.Uns
 	todo.apply = append(todo.apply, model.Apply{Stage: stage, Object: object, Hash: hash})
 }
 
-// published reports whether the published status includes this stage with the current values. Then
-// a restart alone, after which no object is known to be applied, does not change the status.
+// published reports whether the published status includes this stage with the current values. If it does, a restart
+// alone does not change the status, although no object is known to be applied after it.
 func (w *walk) published(stage string) bool {
 	_, ok := w.last[stage]
 	return ok && w.state.Policy.Status.ObservedGeneration == w.state.Policy.Generation

@@ -84,7 +84,7 @@ type result struct {
 	// moves says that the objects are not applied on all nodes yet, or that a validation has no
 	// result for them.
 	moves bool
-	// opens says that the stages that need this one may start.
+	// opens says that the stages that need this stage may start.
 	opens bool
 	// fails is the message of a validation that has failed on all nodes.
 	fails string
@@ -124,7 +124,8 @@ func (w *walk) report(r *result, todo stageChanges) {
 	case todo.changed:
 		r.moves = true
 	}
-	// The numbers of nodes of an object that is not applied yet do not say whether a node needs it.
+	// A stage with 0 nodes opens only if its objects are applied: before that, it is not known
+	// whether a node needs the stage.
 	r.opens = r.opens && (!todo.changed && todo.deleting == "" || r.Desired > 0)
 }
 
@@ -140,8 +141,8 @@ func (r *result) reject(message string) {
 	r.rejected, r.Broken = true, true
 }
 
-// unmet returns the stage that keeps another stage of its pool from starting, or "". A chart that is
-// not installed is no need.
+// unmet returns the stage that keeps another stage of its pool from starting, or "". A needed chart
+// that is not installed does not count.
 func (w *walk) unmet(st model.Stage, before []result) string {
 	if w.state.Policy.Ungated {
 		return ""
@@ -155,8 +156,8 @@ func (w *walk) unmet(st model.Stage, before []result) string {
 }
 
 // validated sets the validations of a stage. If drive is set, they continue, one after the other.
-// Otherwise the published results are used. A validation without any result, or that has failed,
-// keeps the stages from starting that need this one.
+// Otherwise the published results are used. The stages that need this stage do not start while a
+// validation has no result or has failed.
 func (w *walk) validated(r *result, st model.Stage, drive bool) {
 	known := w.last[st.Name].Validations
 	for _, check := range st.Validations {

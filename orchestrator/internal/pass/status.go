@@ -125,7 +125,7 @@ func (w *walk) degraded(now *model.Status, causes int) metav1.Condition {
 	if w.state.Policy.Refused != "" {
 		return yes(model.ReasonValuesRefused, w.state.Policy.Refused)
 	}
-	// During a deletion, the agents stop to offer GPUs.
+	// During a deletion, the agents stop, so that nodes no longer offer GPUs.
 	failed, fails := w.health.Nodes.Failed > 0 && !w.state.Policy.Deleting, ""
 	for _, r := range w.results {
 		switch {
@@ -182,8 +182,8 @@ func (w *walk) remaining() string {
 	return fmt.Sprintf("deleting %d objects: %s", len(w.plan.Left), health.Abbreviate(w.plan.Left, len(w.plan.Left)))
 }
 
-// Ignored returns the status of a policy that is not in effect, because the policy with the name
-// older is older.
+// Ignored returns the status of a policy that is not in effect. The parameter older is the name of
+// the policy in effect.
 func Ignored(p model.Policy, older string, now time.Time) model.Status {
 	s := model.Status{State: model.StateIgnored, ObservedGeneration: p.Generation, Conditions: slices.Clone(p.Status.Conditions)}
 	setConditions(&s, now, condition(model.ConditionReady, false, model.ReasonIgnored,

@@ -17,9 +17,9 @@ func termsPath() []string {
 	return []string{"nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"}
 }
 
-// Exclude returns an affinity that allows the nodes that affinity allows, except the nodes of
-// pools. A node does not belong to a pool if it lacks one of the pool's labels. A pool with two
-// labels therefore doubles the number of terms.
+// Exclude returns a copy of an affinity that also excludes the nodes of pools. A node does not
+// belong to a pool if it lacks one of the pool's labels. A pool with two labels therefore doubles
+// the number of terms.
 func Exclude(affinity map[string]any, pools []Pool) (map[string]any, error) {
 	terms, limited, err := unstructured.NestedSlice(affinity, termsPath()...)
 	if err != nil {

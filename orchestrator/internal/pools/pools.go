@@ -1,5 +1,5 @@
-// Package pools handles pools: sets of nodes with separate values, for other GPU models, operating
-// systems or container engines in one cluster. It does no I/O.
+// Package pools handles pools: sets of nodes with separate values, for clusters with several GPU
+// models, operating systems or container engines. It does no I/O.
 //
 //	values.pools ─▶ Parse ─▶ Refuse ─▶ render: the stages of the other nodes, then of each pool
 //	                                   pass: Overlaps, by the labels that nodes have

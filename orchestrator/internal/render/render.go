@@ -32,8 +32,8 @@ const annotationNodes = "outrigger.dev/validate-nodes"
 // defaultTimeout is the time limit of a validation pod whose template has no activeDeadlineSeconds.
 const defaultTimeout = 5 * time.Minute
 
-// Config holds the input of Stages. The objects get the names of a Helm release with this name, and
-// the namespace is the operator's.
+// Config holds the input of Stages. The objects get the same names as in a Helm release with the
+// name Release.Name. Release.Namespace is the namespace of the orchestrator.
 type Config struct {
 	charts.Release
 	// Validate is Policy.Validate.

@@ -89,7 +89,7 @@ func (r *run) start(since *metav1.Time) {
 	}
 }
 
-// drop removes the pods that leaves selects.
+// drop removes the pods for which leaves returns true.
 func (r *run) drop(leaves func(judged) bool) {
 	r.pods = slices.DeleteFunc(r.pods, func(p judged) bool {
 		if !leaves(p) {

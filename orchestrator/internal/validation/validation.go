@@ -79,8 +79,9 @@ func Next(c model.Check, s model.State, last model.ValidationStatus) (
 	return now, r.create, r.remove, r.again
 }
 
-// addNodes updates a check of all nodes that has a result: it creates pods for nodes that are new
-// or have rebooted. The result stays during that time, so that these nodes do not delay the stages.
+// addNodes continues a check of all nodes after its first result: it creates pods for nodes that
+// are new or have rebooted. The result stays during that time, so that these nodes do not delay the
+// stages.
 func (r *run) addNodes(now *model.ValidationStatus) {
 	r.drop(r.rebooted)
 	skipped := now.Skipped
