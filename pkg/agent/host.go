@@ -27,7 +27,7 @@ type Host struct {
 	SysRoot  string
 	// RunRoot is the folder of the node contract (package contract).
 	RunRoot string
-	// IndexDir is the folder for the indices of the GPUs that survives a reboot.
+	// IndexDir is a folder that survives a reboot, for the indices of the GPUs.
 	IndexDir string
 	// Snapshot is the file with the GPUs, "" if the agent reads them from NVML.
 	Snapshot string

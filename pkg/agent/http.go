@@ -20,8 +20,8 @@ import (
 
 // HTTP changes the content of the server of --listen. Its zero value changes nothing.
 type HTTP struct {
-	// Metrics returns the handler of GET /metrics, for an agent that serves more metrics than own.
-	// own gathers the collectors of the agent's parts and of package agent.
+	// Metrics returns the handler of GET /metrics, for an agent that serves additional metrics. Its
+	// parameter own gathers the collectors of the agent's parts and of package agent.
 	Metrics func(own prometheus.Gatherer) http.Handler
 	// Routes are additional handlers, by patterns of http.ServeMux. The patterns must not conflict
 	// with GET /healthz, GET /readyz and GET /metrics.

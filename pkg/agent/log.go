@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"k8s.io/klog/v2" // libraries log there, and get our log
+	"k8s.io/klog/v2" // the libraries of Kubernetes log through klog
 
 	"outrigger.dev/pkg/text"
 )

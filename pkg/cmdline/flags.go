@@ -11,8 +11,8 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// Check makes a flag accept only valid values. allowed describes them. The default of a flag is not
-// checked. T is the type of the flag's value.
+// Check makes a flag accept only valid values. The parameter allowed describes them in errors. The
+// default of a flag is not checked. T is the type of the flag's value.
 func Check[T any](f cli.Flag, allowed string, valid func(T) bool) cli.Flag {
 	// Run does not see the errors of these actions, so they name the variable themselves.
 	action := any(func(_ *cli.Context, v T) error {
@@ -55,8 +55,8 @@ func Positive(f *cli.DurationFlag) cli.Flag {
 	return Check(f, "a duration of more than 0", func(v time.Duration) bool { return v > 0 })
 }
 
-// List makes a flag set list to its words, without empty ones. An empty value makes the list empty.
-// Without the flag, the list has its default, or is nil.
+// List makes a flag store its words, without empty ones, in *list. An empty value makes the list
+// empty. Without the flag, the list has its default, or is nil.
 func List(f *cli.StringSliceFlag, list *[]string) cli.Flag {
 	if f.Value != nil {
 		*list = f.Value.Value()

@@ -7,7 +7,7 @@ import (
 )
 
 // sharedFlag is a flag of all command lines of a process. cli's own flag writes to itself when a command
-// line is parsed, which is a data race where two are parsed at once.
+// line is parsed, which is a data race if two command lines are parsed at once.
 type sharedFlag struct{ *cli.BoolFlag }
 
 // Apply adds a copy of the flag to the set.

@@ -81,7 +81,7 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// question returns the end of an error that asks for a similar word, or "" without one.
+// question returns the end of an error that suggests a similar word, or "" without one.
 func question(dashes, word string) string {
 	if word == "" {
 		return ""

@@ -37,7 +37,7 @@ func Deadline(t testing.TB) context.Context {
 	return ctx
 }
 
-// Poll waits until ok returns true. The error contains what.
+// Poll waits until ok returns true. The parameter what describes the condition in the error.
 func Poll(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	PollUntil(Deadline(t), t, what, ok)

@@ -46,7 +46,7 @@ func Documented(t testing.TB, app agent.App, pages ...string) {
 	if len(flags) < 10 {
 		t.Fatalf("--help shows %d flags with variables", len(flags))
 	}
-	// An agent without a config file for GPUs can have flags of the same names.
+	// An agent without a config file for GPUs can have flags with the names of options.
 	var options []config.Option
 	if strings.Contains(help.String(), "--config-dir ") {
 		options = config.Options()

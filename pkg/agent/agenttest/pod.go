@@ -55,8 +55,8 @@ func Account(t testing.TB, api *httptest.Server) string {
 	return dir
 }
 
-// InPod makes cmd, from Command on a simulated node, run as in a pod whose API server has this URL.
-// dir has the token and the certificate.
+// InPod makes cmd, a result of Command on a simulated node, run as in a pod. The parameter api is
+// the URL of the API server. dir has the token and the certificate.
 func InPod(t testing.TB, cmd *exec.Cmd, api, dir string) {
 	t.Helper()
 	at, err := url.Parse(api)

@@ -87,7 +87,7 @@ func (p *Process) Stop() {
 }
 
 // Dies stops an agent that cannot exit cleanly, and checks that it exits in time with one error.
-// The error is the last line of the log and contains why.
+// The error is the last line of the log and contains the text why.
 func (p *Process) Dies(why string) {
 	p.t.Helper()
 	err := p.terminate()

@@ -43,7 +43,8 @@ func (s *Settings) KubeconfigFlag() cli.Flag {
 	}
 }
 
-// EventsFlag returns --report-events. events describes the Events that the agent sends.
+// EventsFlag returns --report-events. The parameter events describes the Events that the agent
+// sends.
 func (s *Settings) EventsFlag(events string) cli.Flag {
 	return &cli.BoolFlag{
 		Name: "report-events", EnvVars: []string{"REPORT_EVENTS"}, Destination: &s.Events, Category: category.Kubernetes,
@@ -51,7 +52,7 @@ func (s *Settings) EventsFlag(events string) cli.Flag {
 	}
 }
 
-// NamespaceFlag returns --namespace. of describes the content of the namespace.
+// NamespaceFlag returns --namespace. The parameter describes the content of the namespace.
 func (s *Settings) NamespaceFlag(of string) cli.Flag {
 	return &cli.StringFlag{
 		Name: "namespace", EnvVars: []string{"NAMESPACE"}, Value: "default", Destination: &s.Namespace, Category: category.Kubernetes,
@@ -59,7 +60,7 @@ func (s *Settings) NamespaceFlag(of string) cli.Flag {
 	}
 }
 
-// DaemonSetFlag returns --daemonset-name. use describes how the agent uses the DaemonSet.
+// DaemonSetFlag returns --daemonset-name. The parameter describes how the agent uses the DaemonSet.
 func (s *Settings) DaemonSetFlag(use string) cli.Flag {
 	return &cli.StringFlag{
 		Name: "daemonset-name", EnvVars: []string{"DAEMONSET_NAME"}, Destination: &s.DaemonSet, Category: category.Kubernetes,
@@ -67,8 +68,8 @@ func (s *Settings) DaemonSetFlag(use string) cli.Flag {
 	}
 }
 
-// OwnerFlag returns DaemonSetFlag for an agent that withdraws its published state. when is the
-// condition under which it does so.
+// OwnerFlag returns DaemonSetFlag for an agent that withdraws its published state. The parameter is
+// the condition under which the agent does so.
 func (s *Settings) OwnerFlag(when string) cli.Flag {
 	return s.DaemonSetFlag(": if the DaemonSet " + when + " when the agent stops, the agent removes its published state; if empty, the agent never removes it")
 }

@@ -135,7 +135,7 @@ func (o *Owner) watched() (seen, gone bool) {
 	return o.seen, o.gone
 }
 
-// readReason is reason from the API server instead of the watch.
+// readReason returns the reason according to the API server. It does not use the watch.
 func (o *Owner) readReason(ctx context.Context) (string, error) {
 	var set daemonSet
 	err := o.client.Get(ctx, o.set, &set)
