@@ -68,7 +68,7 @@ type GFD struct {
 	OutputFile string
 	// MachineTypeFile holds the product name of the machine; empty for none.
 	MachineTypeFile string
-	// Output is the destination of labels, if one of the keys selects it.
+	// Output is the destination of labels, if --output-file or useNodeFeatureAPI selects one.
 	Output Output
 }
 

@@ -14,8 +14,7 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// field connects an Option with a field of a Config. It has no set and no values for an option that
-// does not set one field.
+// field connects an Option with a field of a Config. Its functions are nil for an option that does not set one field.
 type field struct {
 	shape  Shape
 	set    func(c *Config, v value)
@@ -23,8 +22,8 @@ type field struct {
 	same   func(a, b *Config) bool
 }
 
-// defaultOf returns f for an option that sets the default of another option. It has no values,
-// because the value belongs to the other option.
+// defaultOf returns f for an option that sets the default of another option. The result does not have the function
+// values, because the value belongs to the other option.
 func defaultOf(f field) field { return field{shape: f.shape, set: f.set} }
 
 // kind converts values of one type from and to text.

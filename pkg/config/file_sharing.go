@@ -23,8 +23,8 @@ type sharingReader struct {
 	resources Resources
 	// rename is renameByDefault.
 	rename bool
-	// whole has the line of the entry that takes all devices of a name. refs has the line of the
-	// entry that takes one device.
+	// whole has, by name, the line of the entry that selects all devices of the name. refs has, by
+	// name and Ref, the line of the entry that selects the device.
 	whole map[string]int
 	refs  map[string]int
 }

@@ -82,7 +82,8 @@ func featureFlags() []string {
 	}
 }
 
-// hooks returns the CDI hooks of NVIDIA's container toolkit 1.20, and all for every hook.
+// hooks returns the CDI hooks of NVIDIA's container toolkit 1.20, and "all", which means every
+// hook.
 func hooks() []string {
 	return []string{
 		"update-application-profile", "chmod", "create-symlinks", "disable-device-node-modification",

@@ -48,7 +48,7 @@ type changes struct {
 	log  *slog.Logger
 }
 
-// changes returns a wait for changes of facts in these folders and in the run root.
+// changes returns a value that waits for changes of facts in these folders and in the run root.
 func (d Dir) changes(folders ...string) changes {
 	return changes{
 		folders: append([]string{d.Root}, folders...),

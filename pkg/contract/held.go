@@ -22,7 +22,7 @@ func (h *Held) Intact() bool {
 		there.Size() == h.shown.Size() && there.ModTime().Equal(h.shown.ModTime())
 }
 
-// replaced reports whether another living process has published the fact since then.
+// replaced reports whether another living process has published the fact after this process.
 func (h *Held) replaced(d Dir) bool {
 	there, err := os.Lstat(h.path)
 	if err != nil || os.SameFile(h.shown, there) {

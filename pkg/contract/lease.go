@@ -168,9 +168,9 @@ type Grant struct {
 // lock of it for ever.
 const usersWait = 30 * time.Second
 
-// Claim asks all users of NVML to close their handles, and waits for this for at most 30 s and limit.
-// It publishes the end of limit as the deadline of the claim. It returns ErrClaimed if another agent
-// has already claimed the lease. If users remain, the error names them.
+// Claim asks all users of NVML to close their handles, and waits for this for at most 30 s, or for limit if it is
+// shorter. It publishes the end of limit as the deadline of the claim. It returns ErrClaimed if another agent has
+// already claimed the lease. If users remain, the error names them.
 func (l *Lease) Claim(ctx context.Context, owner, reason string, limit time.Duration) (*Grant, error) {
 	held, err := l.claim(Record{
 		Writer: owner,
@@ -203,7 +203,7 @@ func users(ctx context.Context, f *os.File) string {
 	if err != nil || ctx.Err() != nil {
 		return hidden
 	}
-	// It is /proc also if the files of the driver are elsewhere.
+	// Locks are in the /proc of this process, even if ProcRoot is another folder.
 	found, _ := holders.Locking(ctx, procowner.Root{}, file) // a process that cannot be examined stays unnamed
 	if len(found) == 0 {
 		return hidden

@@ -58,7 +58,7 @@ func (c *Content) Capabilities() Capabilities {
 type File struct {
 	// HostPath has no symbolic link below the driver root.
 	HostPath string
-	// Path in the container. It equals the path in the driver root.
+	// Path in the container. It equals the path in the driver root, except for Configs.
 	Path string
 	// Capabilities need the file. If they are empty, only containers with all capabilities get the
 	// file.
@@ -86,7 +86,7 @@ type DeviceNode struct {
 // Missing is a required part that Find did not find.
 type Missing struct {
 	What string
-	// In lists the host paths that were searched.
+	// The field In has the host paths that were searched.
 	In  []string
 	Fix string
 }

@@ -22,8 +22,8 @@ type devRoot struct {
 	seen map[string]identity
 }
 
-// devRoot returns the configured device root. By default, it is the driver root or "/": the first
-// that has a control node.
+// devRoot returns the configured device root. By default, it is the driver root if it has a control
+// node, and otherwise "/".
 func (r *Root) devRoot() devRoot {
 	if r.dev != "" {
 		d := devRoot{host: r.dev, dev: path.Join(r.dev, "dev"), seen: r.nodes}

@@ -38,8 +38,8 @@ func (v Value) Entries() []Entry {
 	return out
 }
 
-// names returns the keys of a mapping and of the mappings that it merges. within holds the mappings
-// that merge it.
+// names returns the keys of a mapping and of the mappings that it merges. The parameter within has
+// the mappings that merge it.
 func (v Value) names(n *yaml.Node, within []*yaml.Node) []string {
 	var own, merged []string
 	if slices.Contains(within, n) {

@@ -33,7 +33,7 @@ func (v Value) Map(known ...string) Map {
 }
 
 // add adds the keys of a mapping that m does not have yet, and then the keys that the mapping
-// merges. within holds the mappings that merge it.
+// merges. The parameter within has the mappings that merge it.
 func (m Map) add(n *yaml.Node, known []string, within []*yaml.Node) {
 	v := m.of
 	var merges []Value

@@ -35,12 +35,12 @@ func (v Value) Fail(format string, args ...any) {
 	v.doc.fail(v.line, v.key, fmt.Sprintf(format, args...))
 }
 
-// Bad reports an invalid value. allowed describes the valid values.
+// Bad reports an invalid value. The parameter allowed describes the valid values.
 func (v Value) Bad(allowed string) {
 	v.Fail("invalid value %s: must be %s", v.written(), allowed)
 }
 
-// Missing reports an absent value that is required. allowed describes the valid values.
+// Missing reports an absent value that is required. The parameter allowed describes the valid values.
 func (v Value) Missing(allowed string) { v.Fail("is missing: must be %s", allowed) }
 
 const maxShown = 60
