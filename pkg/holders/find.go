@@ -19,7 +19,7 @@ import (
 	"outrigger.dev/pkg/text"
 )
 
-// maxFile is the most bytes of a file of a process that are read at once.
+// maxFile is the maximum number of bytes that are read at once from a file of a process.
 const maxFile = 64 << 10
 
 // Find returns the processes that have one of the devices open or mapped, ordered by PID. With an
@@ -33,8 +33,8 @@ func Find(ctx context.Context, root procowner.Root, devices []Devices) ([]Holder
 	return found, err
 }
 
-// find calls held with the folder of each process, and returns the processes for which it returns
-// paths. The paths become Holder.Devices.
+// find calls the function held with the folder of each process, and returns the processes for which
+// held returns paths. The paths become Holder.Devices.
 func find(ctx context.Context, root procowner.Root, held func(dir string) ([]string, error)) ([]Holder, error) {
 	entries, err := os.ReadDir(root.Folder())
 	if err != nil {

@@ -55,7 +55,7 @@ func mapFile(addresses string) (string, bool) {
 }
 
 // blocked reports whether the process waits in the kernel without end, for example in a driver that
-// hangs. A read of maps would also wait, but its open files can be read.
+// hangs. A read of its file maps would also wait, but its folder fd can be read.
 func (p process) blocked() bool {
 	stat, err := hostfs.ReadFile(filepath.Join(p.dir, "stat"), maxFile)
 	if err != nil {

@@ -19,7 +19,8 @@ var ErrLocked = errors.New("another process has locked the file")
 func LockWrite(f *os.File) error { return setLock(f, unix.F_WRLCK) }
 
 // LockRead takes a read lock of a file that is open for reading, until the file is closed. It does
-// not block. It excludes write locks. A process that may only read the file cannot prevent it.
+// not block. It excludes write locks. A process that may only read the file cannot prevent the
+// lock.
 func LockRead(f *os.File) error { return setLock(f, unix.F_RDLCK) }
 
 // Unlock releases the locks of LockWrite and LockRead.

@@ -63,8 +63,8 @@ func (w watching) watch(ctx context.Context, begun func()) error {
 }
 
 // Rewatch calls watch again after each failure and a pause, until watch returns nil or ctx ends.
-// watch calls works when it is active, and returns an error when it fails. Rewatch logs the error
-// once.
+// The function watch calls the function works when the watch is active, and returns an error when
+// the watch fails. Rewatch logs the error once.
 func Rewatch(ctx context.Context, log *slog.Logger, pause time.Duration, watch func(works func()) error) error {
 	var status reconcile.Status
 	for {

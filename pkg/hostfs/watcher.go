@@ -226,8 +226,8 @@ func (w *Watcher) sync() error {
 }
 
 // watch adds the folders that are not watched yet, and reports whether there were any. The value in
-// need says whether a failure is an error. It is not an error for a folder further up. Then a
-// replacement of that folder is not noticed.
+// need says whether a failure is an error. It is not an error for a folder further up. If such a
+// folder is not watched, its replacement is not noticed.
 func (w *Watcher) watch(need map[string]bool) (added bool, err error) {
 	for dir, must := range need {
 		if w.folders[dir] {

@@ -82,8 +82,8 @@ func ReplaceFrom(dir, path string, mode fs.FileMode) (*Replacement, error) {
 		return nil, writeError(path, err)
 	}
 	r := &Replacement{File: f, path: path}
-	// Without a lock, RemoveLeftovers cannot see that this process is still writing. It keeps the
-	// file if the file system has no locks.
+	// Without a lock, RemoveLeftovers cannot see that this process is still writing.
+	// RemoveLeftovers keeps the file if the file system has no locks.
 	r.unlocked = LockWrite(f)
 	// Chmod is needed because the umask changes the mode of open.
 	if err := f.Chmod(mode.Perm()); err != nil {

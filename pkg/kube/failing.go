@@ -23,8 +23,8 @@ type failure struct {
 	since time.Time
 }
 
-// Set records the error of a watch, or nil if the watch works. since is the begin of the failure,
-// unless the watch was failing before.
+// Set records the error of a watch, or nil if the watch works. The parameter since is the start of
+// the failure, unless the watch was failing before.
 func (f *Failures) Set(watch any, err error, since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

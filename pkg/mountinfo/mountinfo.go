@@ -116,8 +116,8 @@ func unescape(path string) string {
 	return out.String()
 }
 
-// Of returns the number of the mount of an open file. The file may be opened only for its path
-// (O_PATH).
+// Of returns the ID of the mount that contains an open file. The file may be opened only for its
+// path (O_PATH).
 func Of(f *os.File) (int, error) {
 	data, err := os.ReadFile("/proc/thread-self/fdinfo/" + strconv.Itoa(int(f.Fd())))
 	if err != nil {
@@ -131,7 +131,7 @@ func Of(f *os.File) (int, error) {
 	return 0, fmt.Errorf("find mount of %s: its fdinfo has no mnt_id, which Linux has since 3.15", f.Name())
 }
 
-// ByID returns a mount of the calling thread by its number.
+// ByID returns a mount of the calling thread by its ID.
 func ByID(id int) (Mount, error) {
 	mounts, err := Read(Self)
 	if err != nil {

@@ -63,7 +63,7 @@ func (s server) read(ctx context.Context) (Node, error) {
 func (s server) applyMetadata(ctx context.Context, labels, annotations map[string]string) (Node, error) {
 	metadata := map[string]any{"name": s.Node().Name}
 	for key, value := range map[string]map[string]string{"labels": labels, "annotations": annotations} {
-		if len(value) > 0 { // an empty map would be owned itself
+		if len(value) > 0 { // the field manager would own an empty map
 			metadata[key] = value
 		}
 	}
@@ -114,9 +114,10 @@ func (s server) patch(ctx context.Context, ops []kube.Operation) (Node, error) {
 const taintTries = 5
 
 // removeTaint removes the taint with this key and effect, and any value, from the Node. It writes
-// nothing if the Node does not have the taint. The list of taints as a whole has one owner, so it
-// cannot be applied. removeTaint therefore patches the list with a test that the taint is at the
-// same place as before. This keeps taints that others add or remove at the same moment.
+// nothing if the Node does not have the taint. The list of taints as a whole has one owner, so a
+// writer cannot apply changes of a single taint. removeTaint therefore patches the list with a test
+// that the taint is at the same place as before. This keeps taints that others add or remove at the
+// same moment.
 //
 // It needs the verbs get and patch on Nodes.
 func (s server) removeTaint(ctx context.Context, t Taint) (Node, error) {

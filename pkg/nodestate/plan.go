@@ -120,9 +120,10 @@ func (c Config) condition(there Node, want Condition) *Condition {
 	return &want
 }
 
-// Stamp adds the label key to labels: the time of their last change, in seconds since 1970. It also
-// returns whether the labels differ from the published ones. It keeps the published time if no
-// other label has changed. It adds nothing if key or labels are empty.
+// Stamp adds a label to labels: its key is the parameter key, and its value is the time of their
+// last change, in seconds since 1970. It also returns whether the labels differ from the published
+// ones. It keeps the published time if no other label has changed. It adds nothing if key or labels
+// are empty.
 func Stamp(key string, now func() time.Time, labels, published map[string]string) (stamped map[string]string, differ bool) {
 	if key == "" || len(labels) == 0 {
 		return labels, !maps.Equal(labels, published)

@@ -57,8 +57,8 @@ type Writer struct {
 	// there is the newest known Node, from the watch and from the answers to writes.
 	there *Node
 
-	// tried is the desired state that was last written, nil if a part of the write failed. at is
-	// the time of that write, and due the earliest time of the next one.
+	// tried is the desired state that was last written, nil if a part of the write failed. The
+	// field at has the time of that write, and due the earliest time of the next write.
 	tried   *Desired
 	at, due time.Time
 	again   pace.Backoff
@@ -208,7 +208,7 @@ func (w *Writer) applyPlan(ctx context.Context, p plan) error {
 // Published selects kinds of published state.
 type Published struct{ Metadata, Condition, Cordon bool }
 
-// Withdraw removes the state that the writer has published, even if an earlier process did so. It
+// Withdraw removes the state that the writer has published, in this process or an earlier one. It
 // retries failed requests until ctx ends, unless the API server forbids them.
 func (w *Writer) Withdraw(ctx context.Context, what Published) error {
 	retry := pace.Backoff{First: 50 * time.Millisecond, Most: time.Second}

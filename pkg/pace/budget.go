@@ -8,8 +8,8 @@ type Budget struct {
 	Burst int
 	Every time.Duration
 
-	// spent is the number of events that the budget has not regained yet. It regains the next one
-	// at the time since plus Every.
+	// spent is the number of events that the budget has not regained yet. It regains the next event
+	// when Every has passed after the time in the field since.
 	spent int
 	since time.Time
 }

@@ -35,7 +35,7 @@ type Process struct {
 	Pod Pod
 }
 
-// maxFile is the most bytes that are read of a file of a process.
+// maxFile is the maximum number of bytes that are read from a file of a process.
 const maxFile = 64 << 10
 
 // Process returns the known properties of a process, without the name of its pod. It omits

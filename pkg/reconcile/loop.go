@@ -23,13 +23,12 @@ const (
 	recheckQuiet              = 30 * time.Second
 )
 
-// Result says when to call a step again that returned no error.
+// Result says when to call a step again. If the step returned an error, only Rest counts.
 type Result struct {
 	// After is the time until the next step without a wake-up. 0 means no such step, and less than
 	// 0 a step at once.
 	After time.Duration
-	// Rest is the minimum time before the next step, even if the loop is woken, and even after an
-	// error.
+	// Rest is the minimum time before the next step, even if the loop is woken.
 	Rest time.Duration
 	// Pending is the reason why the loop is not ready although the step returned no error.
 	Pending error
@@ -163,7 +162,7 @@ func (l *Loop) wait(ctx context.Context, r Result) (woken bool) {
 	timer := time.NewTimer(r.After)
 	defer timer.Stop()
 	var due time.Time
-	// by makes the next step due after a time, unless it is due earlier.
+	// The function by makes the next step due after a time, unless it is due earlier.
 	by := func(in time.Duration) {
 		at := begin.Add(max(r.Rest, time.Since(begin)+in))
 		if due.IsZero() || at.Before(due) {

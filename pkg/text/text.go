@@ -18,7 +18,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Cut returns s with no more bytes than most, which must be at least 3. A longer text ends in
+// Cut shortens s to a maximum size in bytes, which must be at least 3. A shortened text ends in
 // "...". Cut replaces invalid UTF-8, which would grow on its way to an API server.
 func Cut(s string, most int) string {
 	const more = "..."
