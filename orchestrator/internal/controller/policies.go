@@ -64,7 +64,7 @@ func (c *InCluster) Current(ctx context.Context) (model.Policy, bool, error) {
 	return c.hold(ctx, p)
 }
 
-// newest returns p, or the result of the last write if that is a newer version of the same policy.
+// newest returns p, or the result of the last write if the result is a newer version of the same policy.
 func (c *InCluster) newest(p model.Policy) model.Policy {
 	if c.last.UID == p.UID && c.last.Version > p.Version {
 		return c.last

@@ -42,9 +42,9 @@ const (
 // ErrLost is returned by Run if another process may hold the Lease.
 var ErrLost = errors.New("the Lease could not be renewed: another orchestrator may work now")
 
-// Run waits until the process id holds the Lease, and calls work until ctx ends or the Lease is
-// lost. Then it releases the Lease, so that the next process need not wait, and deletes it if it
-// does not belong to a Helm release.
+// Run waits until this process, with the identity id, holds the Lease, and calls work until ctx
+// ends or the Lease is lost. Then it releases the Lease, so that the next process need not wait,
+// and deletes it if it does not belong to a Helm release.
 func Run(ctx context.Context, rc *rest.Config, id string, log *slog.Logger, work func(context.Context) error) error {
 	rc = rest.CopyConfig(rc)
 	rc.Timeout = requestTimeout

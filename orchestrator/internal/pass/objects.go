@@ -129,8 +129,8 @@ func (w *walk) prune() []model.Ref {
 }
 
 // unlisted returns the desired objects that an orchestrator has applied, and that the inventory does not list:
-// somebody has deleted the inventory, or a policy of the same name that had applied them. Without this,
-// nothing would delete them with the policy.
+// somebody has deleted the inventory, or a policy of the same name that had applied them. If they were not in the
+// inventory, they would stay after the deletion of the policy.
 func (w *walk) unlisted(listed map[model.Ref]bool) []model.Ref {
 	var found []model.Ref
 	for _, st := range w.stages {

@@ -85,8 +85,8 @@ type chartValues struct {
 	placed bool
 }
 
-// split separates the charts that every pool has from the charts that are for all nodes. shared has
-// the keys of the latter, by name.
+// split separates the charts that every pool has from the charts that are for all nodes. The result
+// shared has the keys of the charts for all nodes, by the name of the chart.
 func split(stages []model.Stage) (placed placedCharts, shared map[string]string, err error) {
 	placed, shared = placedCharts{}, map[string]string{}
 	for _, st := range stages {

@@ -30,7 +30,7 @@ func New(t *testing.T) Cluster {
 	return c
 }
 
-// In returns the same cluster for a subtest: its failures are reported to t.
+// In returns the same cluster for a subtest: the failures of the subtest are reported to t.
 func (c Cluster) In(t *testing.T) Cluster {
 	c.T = t
 	return c
