@@ -15,7 +15,7 @@ import (
 )
 
 // maxScrapes is the number of scrapes that a handler of metrics answers at a time, even if
-// connections of HTTP/2 have more. It limits the memory for the answers.
+// connections of HTTP/2 carry more requests. It limits the memory for the answers.
 const maxScrapes = maxConnections
 
 // MetricsHandler returns a handler of GET /metrics. It serves the metrics of g without the

@@ -18,7 +18,7 @@ import (
 const (
 	// probeLimit is the time limit of a probe. The kubelet's time limit is lower.
 	probeLimit = 10 * time.Second
-	// maxProbe is the number of bytes of an answer that are read.
+	// maxProbe is the maximum number of bytes that are read from an answer.
 	maxProbe = 64 << 10
 )
 

@@ -24,7 +24,8 @@ type Severity string
 const (
 	// Starts is a cause that ends by itself.
 	Starts Severity = "starts"
-	// Waits is a cause that ends when another part or a person has acted. The agent waits until then.
+	// Waits is a cause that ends when another program or a person has acted. The agent waits until
+	// then.
 	Waits Severity = "waits"
 	// Fails is a cause that ends only when a person has acted.
 	Fails Severity = "fails"

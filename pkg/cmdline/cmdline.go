@@ -24,9 +24,8 @@ func Exec(ctx context.Context, app *cli.App, args []string) int {
 	return Code(err, 1)
 }
 
-// Run completes app and runs it once. Options of the app may be on either side of a command. A
-// command without ArgsUsage rejects arguments. Run does not print errors and does not end the
-// process.
+// Run adds the features of this package to app and runs it once. Options of the app may be on either side of a command.
+// A command without ArgsUsage rejects arguments. Run does not print errors and does not end the process.
 func Run(ctx context.Context, app *cli.App, args []string) error {
 	var missing error
 	app.CommandNotFound = func(c *cli.Context, name string) {

@@ -25,8 +25,7 @@ type Config struct {
 	ListStrategies      []ListStrategy
 	IDStrategy          IDStrategy
 	CDIAnnotationPrefix string
-	// PassDeviceSpecs adds device nodes to the answer, unless all strategies are CDI
-	// strategies.
+	// PassDeviceSpecs adds device nodes to the answer to Allocate, unless all strategies are CDI strategies.
 	PassDeviceSpecs bool
 	// KubeletSocket is the registration socket of the kubelet. The plugin creates its sockets in
 	// the same folder.

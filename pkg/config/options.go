@@ -86,7 +86,8 @@ func policyOptions() []Option {
 	}
 }
 
-// answerOptions returns the options for the answers to containers.
+// answerOptions returns the options for the answers to Allocate, which give containers their
+// devices.
 func answerOptions() []Option {
 	return []Option{
 		{

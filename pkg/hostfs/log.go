@@ -10,9 +10,9 @@ import (
 )
 
 // OpenLog opens a file to append to it. It creates the file with the mode if necessary. It rejects
-// a named pipe without a reader, because an open would wait for one. flags are additional flags of
-// open(2), for example O_NOFOLLOW. For /dev/stdout and /dev/stderr it returns a copy of the stream of
-// this process, because these links cannot be opened if the stream is a socket.
+// a named pipe without a reader, because an open would wait for a reader. flags are additional
+// flags of open(2), for example O_NOFOLLOW. For /dev/stdout and /dev/stderr it returns a copy of
+// the stream of this process, because these links cannot be opened if the stream is a socket.
 func OpenLog(path string, mode fs.FileMode, flags int) (*os.File, error) {
 	if stream := map[string]int{"/dev/stdout": unix.Stdout, "/dev/stderr": unix.Stderr}[path]; stream != 0 {
 		fd, err := unix.FcntlInt(uintptr(stream), unix.F_DUPFD_CLOEXEC, 0)

@@ -21,7 +21,7 @@ type Peer struct {
 	// runs. A flag that takes Last as its value would let the program run, so First is safer for a
 	// program that reads the whole command line before it ends.
 	First, Last string
-	// Glued is set if a value can follow its letter without a space.
+	// Glued is set if a value can follow the letter of its flag without a space.
 	Glued bool
 }
 
