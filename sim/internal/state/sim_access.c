@@ -9,7 +9,7 @@
 
 #include "sim_open.h"
 
-/* Rounds after which a reader asks whether the writer is still alive. */
+/* Attempts after which a reader takes the lock, in case the writer was killed. */
 #define SPINS 1000
 
 _Static_assert(sizeof(struct sim_gpu) % 8 == 0, "sim_gpu is copied in words");
@@ -31,9 +31,9 @@ void sim_unlock(struct sim *sim)
 	pthread_mutex_unlock(&sim->mutex);
 }
 
-/* sim_lock makes the caller the only writer. A sequence left odd is the mark
- * of a writer that died at work: the values it left are valid each by itself,
- * so the sequence is closed and they stay. */
+/* sim_lock makes the caller the only writer. An odd sequence means that a writer
+ * was killed during a change. Each value that it wrote is valid by itself, so
+ * sim_lock keeps the values and makes the sequence even. */
 void sim_lock(struct sim *sim)
 {
 	take(sim, LOCK_EX);
@@ -54,7 +54,7 @@ static void store_words(void *to, const void *from, size_t size)
 		__atomic_store_n((uint64_t *)to + i, ((const uint64_t *)from)[i], __ATOMIC_RELAXED);
 }
 
-/* part is something of the state and its copy. */
+/* part is a part of the state and its copy. */
 struct part {
 	void *to;
 	const void *from;
@@ -67,8 +67,8 @@ static void load(const struct part *part, int n)
 		load_words(part[i].to, part[i].from, part[i].size);
 }
 
-/* try_read copies parts of one moment, and reports whether no writer was at
- * work. */
+/* try_read copies parts, and reports whether they are consistent because no
+ * writer changed the state meanwhile. */
 static bool try_read(const struct sim_state *state, const struct part *part, int n)
 {
 	uint64_t before = __atomic_load_n(&state->seq, __ATOMIC_ACQUIRE);
@@ -87,7 +87,7 @@ static void read_parts(struct sim *sim, const struct part *part, int n)
 			return;
 		sched_yield();
 	}
-	/* Busy, or dead: under the lock no writer is alive. */
+	/* The writer is busy or was killed. Under the lock, no writer is active. */
 	take(sim, LOCK_SH);
 	load(part, n);
 	sim_unlock(sim);
@@ -206,8 +206,8 @@ static int by_pci_place(const void *a, const void *b)
 	return (x->device > y->device) - (x->device < y->device);
 }
 
-/* sim_enumerate returns the plugged GPUs in the order of NVML's indices, that
- * is of their place on the PCI bus. All of them are read at one moment. */
+/* sim_enumerate returns the plugged GPUs in the order of NVML's indices, which is
+ * the order of their places on the PCI bus. It reads all GPUs at one moment. */
 uint32_t sim_enumerate(struct sim *sim, struct sim_gpu out[SIM_MAX_GPUS])
 {
 	uint32_t n = 0;
@@ -224,8 +224,8 @@ uint32_t sim_enumerate(struct sim *sim, struct sim_gpu out[SIM_MAX_GPUS])
 	return n;
 }
 
-/* sim_count_call counts one call and returns the answer forced on it or on its
- * symbol, or 0. */
+/* sim_count_call counts one call. It returns the return code that is forced for
+ * this call or for its symbol, or 0. */
 uint32_t sim_count_call(struct sim *sim, uint32_t symbol)
 {
 	if (!sim->writable)

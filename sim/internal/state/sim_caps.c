@@ -1,11 +1,11 @@
-/* sim_caps.c: what the kernel driver shows of the instances of a GPU.
+/* sim_caps.c: the files of the kernel driver for the instances of a GPU.
  *
- * On hardware the kernel makes an access file in procfs with each instance and
- * removes it with it. Its device node is made by nvidia-modprobe, which NVML
- * runs, and then stays until the driver is unloaded. There is no kernel driver
- * here, so whoever changes the instances writes both: gpu-sim into the folder
- * of the node, the library where it sees that folder mounted. "gpu-sim kernel"
- * follows changes, and writes access files only. */
+ * On hardware, the kernel driver creates an access file in procfs for each
+ * instance, and removes the file with the instance. nvidia-modprobe, which NVML
+ * runs, makes the device node, which stays until the driver is unloaded. There is
+ * no kernel driver here, so the program that changes the instances writes both:
+ * gpu-sim in the folder of the node, and the library where it sees this folder
+ * mounted. "gpu-sim kernel" follows changes, and writes only access files. */
 #include "simstate.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 #include "sim_open.h"
 
-#define MAX_GI_NUMBER 15 /* of all that the minors provide for */
+#define MAX_GI_NUMBER 15 /* the highest with a minor */
 #define MAX_CI_NUMBER 8
 #define EVERYONE_READS 0444
 
@@ -33,7 +33,7 @@ int sim_show_at(struct sim *sim, const char *proc, const char *dev)
 	return sim->proc != NULL && sim->dev != NULL ? 0 : -1;
 }
 
-/* caps_major returns the major of the capability nodes, 0 if there is none. */
+/* caps_major returns the major of the capability nodes, or 0 if it is unknown. */
 static unsigned int caps_major(const struct sim *sim)
 {
 	char path[PATH_MAX], line[128], name[64];
@@ -58,7 +58,7 @@ static int make_node(const struct sim *sim, unsigned int major, uint32_t minor)
 	snprintf(path, sizeof(path), "%s/nvidia-caps/nvidia-cap%u", sim->dev, minor);
 	if (mknod(path, S_IFCHR | EVERYONE_READS, makedev(major, minor)) != 0)
 		return errno == EEXIST ? 0 : -1;
-	return chmod(path, EVERYONE_READS); /* whatever the umask is */
+	return chmod(path, EVERYONE_READS); /* regardless of the umask */
 }
 
 /* make_access makes the folder of an instance with its access file. */
@@ -89,14 +89,14 @@ static int remove_access(const char *dir)
 	return rmdir(dir) == 0 || errno == ENOENT ? 0 : -1;
 }
 
-/* show_ci brings what is seen of one compute instance in line. */
+/* show_ci creates or removes the access file of one compute instance. */
 static int show_ci(const char *dir, bool there, uint32_t minor)
 {
 	return there ? make_access(dir, minor) : remove_access(dir);
 }
 
-/* show_gi brings the access files of one GPU instance in line, those of its
- * compute instances first where they go and last where they come. */
+/* show_gi creates or removes the access files of one GPU instance and its compute
+ * instances. The file of the GPU instance is created first and removed last. */
 static int show_gi(const char *dir, const struct sim_mig *mig, uint32_t gpu, uint32_t gi)
 {
 	char path[PATH_MAX + 8];
@@ -131,8 +131,8 @@ static int show_nodes(const struct sim *sim, const struct sim_mig *mig, uint32_t
 	return result;
 }
 
-/* shown_in finds the folder with the access files of a GPU. False: no driver,
- * no MIG, or it is not to be seen from here. */
+/* shown_in finds the folder with the access files of a GPU. It returns false
+ * without a driver or MIG, or if this process does not see the folder. */
 static bool shown_in(const struct sim *sim, uint32_t slot, char *base, size_t size)
 {
 	struct stat st;

@@ -32,8 +32,8 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 	return h;
 }
 
-/* sim_layout returns a checksum over the place and size of all that two
- * programs must agree on to share a state file. */
+/* sim_layout returns a checksum of the places and sizes of all fields, which must
+ * be the same in two programs that share a state file. */
 uint64_t sim_layout(void)
 {
 #define FIELD(type, field) offsetof(struct type, field), sizeof(((struct type *)0)->field)
@@ -96,9 +96,9 @@ void sim_header_init(struct sim_header *header)
 	header->layout = sim_layout();
 }
 
-/* check compares the header of an open file with what this program expects.
- * The version is checked before the size: a file of another version is not
- * a damaged one. */
+/* check compares the header of an open file with the header that this program
+ * expects. It checks the version before the size, because a file of another
+ * version is not damaged. */
 static enum sim_error check(int fd)
 {
 	struct sim_header h;
@@ -136,8 +136,8 @@ static bool valid_mig(struct sim *sim, uint32_t slot)
 	return true;
 }
 
-/* valid reports whether all that is used as a place or as a length stays within
- * its bounds. */
+/* valid reports whether all indices and lengths in the file are within their
+ * bounds. */
 static bool valid(struct sim *sim)
 {
 #define ENDS(field) ends(gpu.field, sizeof(gpu.field))
@@ -161,7 +161,7 @@ static bool valid(struct sim *sim)
 #undef ENDS
 }
 
-/* sim_open maps the state file, for reading only where writing is denied. */
+/* sim_open maps the state file, read-only if the process may not write it. */
 enum sim_error sim_open(const char *path, struct sim **out)
 {
 	bool writable = true;

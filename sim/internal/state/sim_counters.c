@@ -1,4 +1,4 @@
-/* sim_counters.c: what a GPU has counted at one moment. */
+/* sim_counters.c: the counters of a GPU at one moment. */
 #include "simstate.h"
 
 #include <string.h>
@@ -9,7 +9,8 @@
 /* NVML averages power over this time. */
 #define POWER_WINDOW_US US_PER_S
 
-/* sim_now_us is the time by which all processes of a node count. */
+/* sim_now_us returns the time of the counters, on the same clock in all processes
+ * of a node. */
 uint64_t sim_now_us(void)
 {
 	return (uint64_t)sim_now_ns() / 1000;
@@ -59,8 +60,8 @@ static void limited(struct sim_counters *c, uint32_t limits, uint64_t us)
 	c->limited[SIM_LIMITED_BELOW_BASE] += limits & hardware ? us : 0;
 }
 
-/* instances gives each GPU instance the counters that it has already. One that
- * is new has none. */
+/* instances keeps the counters of each GPU instance that still exists. A new
+ * instance starts at 0. */
 static void instances(struct sim_counters *c, const struct sim_mig *mig)
 {
 	struct sim_gi_work was[SIM_MAX_GIS];
@@ -76,12 +77,12 @@ static void instances(struct sim_counters *c, const struct sim_mig *mig)
 	}
 }
 
-/* sim_count counts up to now_us. It needs the rates that held since then. */
+/* sim_count updates the totals from counters.since to now_us, with the rates in t. */
 void sim_count(struct sim_telemetry *t, uint64_t now_us)
 {
 	struct sim_counters *c = &t->counters;
 	const struct sim_gpu *gpu = &t->gpu;
-	/* The clock starts anew with the machine. */
+	/* The clock restarts with the machine. */
 	uint64_t us = now_us > c->since ? now_us - c->since : 0;
 
 	c->since = now_us;
@@ -98,7 +99,7 @@ void sim_count(struct sim_telemetry *t, uint64_t now_us)
 		work(&c->gi[i].work, t->mig.gi[i].active, us);
 }
 
-/* sim_recount starts the counters that end with what happened. */
+/* sim_recount resets the counters that do not survive the event. */
 void sim_recount(struct sim_telemetry *t, enum sim_recount what)
 {
 	struct sim_counters *c = &t->counters;
@@ -122,8 +123,8 @@ void sim_recount(struct sim_telemetry *t, enum sim_recount what)
 	}
 }
 
-/* sim_average_power returns the mean of the last second in mW, up to
- * counters.since. */
+/* sim_average_power returns the average power of the last second before
+ * counters.since, in mW. */
 uint32_t sim_average_power(const struct sim_telemetry *t)
 {
 	const struct sim_counters *c = &t->counters;

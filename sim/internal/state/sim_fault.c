@@ -34,7 +34,7 @@ uint32_t sim_take_fault(struct sim *sim, uint32_t symbol)
 		return 0;
 	while (fault.left != 0) {
 		if (!__atomic_compare_exchange_n(left, &fault.left, fault.left - 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-			continue; /* fault.left is what another call left */
+			continue; /* another call was faster, fault.left is the new value */
 		if (fault.left > 1)
 			return 0;
 		if (fault.answer == SIM_KILL)

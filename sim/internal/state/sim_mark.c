@@ -1,9 +1,9 @@
 /* sim_mark.c: marks that a process uses a GPU or an instance.
  *
- * A mark is a lock on a byte behind the end of the state file. It needs no
- * right to write the file, which programs in containers do not have; it is seen
- * in all PID namespaces; and the kernel takes it away with its process, however
- * that ends. It does not show whose it is. */
+ * A mark is a lock on a byte behind the end of the state file. A process that
+ * can only read the file, as in a container, can set it. Processes in all PID
+ * namespaces see it, but not which process has set it. The kernel removes it
+ * when the process ends for any reason. */
 #define _GNU_SOURCE
 #include "sim_mark.h"
 
@@ -14,7 +14,7 @@
 
 #define FIRST_MARK (1 << 30)
 #define MARKS_PER_GPU 256
-#define FIRST_INSTANCE 16 /* the first one is that of the whole GPU */
+#define FIRST_INSTANCE 16 /* the first mark is for the whole GPU */
 #define MARKS_PER_GI 8
 
 static struct flock range(struct sim_scope scope, short type)
@@ -37,7 +37,7 @@ static struct flock range(struct sim_scope scope, short type)
 	return lock;
 }
 
-/* one is the byte of an entry. */
+/* one returns the lock on the byte of an entry. */
 static struct flock one(const struct sim_proc *proc, short type)
 {
 	struct sim_scope scope = {{proc->slot, proc->generation}, proc->gi, proc->ci};

@@ -4,8 +4,8 @@
 
 #include "simstate.h"
 
-/* sim_mark marks what an entry names for this process, until sim_unmark or
- * the process's end. */
+/* sim_mark marks the GPU or instance of an entry as used by this process, until
+ * sim_unmark or the end of the process. */
 bool sim_mark(struct sim *sim, const struct sim_proc *proc);
 void sim_unmark(struct sim *sim, const struct sim_proc *proc);
 /* sim_marked reports whether another process has a mark within a scope. */

@@ -53,14 +53,14 @@ void sim_post_mig_change(struct sim *sim, struct sim_ref ref)
 	sim_post(sim, &event);
 }
 
-/* publish ends a change of the instances or the mode. The fact comes first,
- * then what the kernel shows of it, then the event. Where another process is
- * the kernel, publish waits for it: on hardware, the access files are there
- * when NVML returns. */
+/* publish publishes a change of the instances or the mode, which is already in
+ * the state: it updates the files of the kernel, and then posts the event. If
+ * "gpu-sim kernel" runs, publish waits for it, because on hardware the access
+ * files exist when NVML returns. */
 static enum sim_status publish(struct sim_change *change)
 {
 	sim_write_mig(change->sim, change->ref.slot, &change->mig);
-	sim_show(change->sim, change->ref.slot); /* where it fails, gpu-sim does it later */
+	sim_show(change->sim, change->ref.slot); /* if it fails, gpu-sim does it later */
 	sim_post_mig_change(change->sim, change->ref);
 	uint64_t number = sim_posted(change->sim);
 	sim_unlock(change->sim);
@@ -84,8 +84,8 @@ static bool used(const struct sim_change *change, uint32_t gi, uint32_t ci)
 	return sim_in_use(change->sim, scope);
 }
 
-/* Whether hardware that needs no reset remembers a change that was rejected is
- * not known; here it does not. */
+/* It is not known whether hardware that needs no reset keeps a rejected change
+ * as pending. Here, it does not. */
 enum sim_status sim_set_mig_mode(struct sim *sim, struct sim_ref gpu, bool on, enum sim_status *activation)
 {
 	struct sim_change change;
@@ -180,10 +180,11 @@ static uint64_t hash(uint64_t h, const char *text)
 	return h ^ h >> 33;
 }
 
-/* name_ci gives a MIG device its UUID. The driver computes it from the GPU,
- * the number of the GPU instance and the first engine of the compute instance
- * (nvGenerateSmcUuid of the open kernel modules), so an instance that is made
- * again in the same place has the same UUID, whatever its size. */
+/* name_ci sets the UUID of a MIG device. The driver computes the UUID from the
+ * GPU, the number of the GPU instance and the first engine of the compute
+ * instance (nvGenerateSmcUuid of the open kernel modules). An instance that is
+ * created again in the same place therefore has the same UUID, even if its size
+ * differs. */
 static void name_ci(const struct sim_gpu *gpu, struct sim_ci *ci)
 {
 	char text[80];

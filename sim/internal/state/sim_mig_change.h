@@ -1,10 +1,10 @@
-/* sim_mig_change.h: what changes of a GPU's Multi-Instance state have in common. */
+/* sim_mig_change.h: the common part of changes of a GPU's Multi-Instance state. */
 #ifndef SIM_MIG_CHANGE_H
 #define SIM_MIG_CHANGE_H
 
 #include "simstate.h"
 
-/* A change under way, which holds sim_lock. */
+/* A change that has begun and holds sim_lock. */
 struct sim_change {
 	struct sim *sim;
 	struct sim_ref ref;
@@ -13,11 +13,11 @@ struct sim_change {
 	const struct sim_board *board;
 };
 
-/* sim_change_begin takes the lock. Where it does not answer SUCCESS it has
- * given it back. */
+/* sim_change_begin takes the lock. It releases the lock if it does not return
+ * SUCCESS. */
 enum sim_status sim_change_begin(struct sim *sim, struct sim_ref ref, struct sim_change *change);
-/* sim_change_end stores change->mig if status is SUCCESS, gives the lock back
- * and returns status. */
+/* sim_change_end stores change->mig if status is SUCCESS, releases the lock and
+ * returns status. */
 enum sim_status sim_change_end(struct sim_change *change, enum sim_status status);
 /* sim_post_mig_change needs sim_lock. */
 void sim_post_mig_change(struct sim *sim, struct sim_ref ref);

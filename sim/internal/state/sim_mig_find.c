@@ -55,8 +55,8 @@ const struct sim_ci *sim_ci_at(const struct sim_mig *mig, uint32_t index)
 	return index < mig->cis ? &mig->ci[index] : NULL;
 }
 
-/* The placements of one kind do not overlap each other, so trying them in
- * turn finds the most that fit. */
+/* The placements of one profile do not overlap each other, so the number of free
+ * placements is the capacity. */
 uint32_t sim_gi_capacity(const struct sim_board *board, const struct sim_mig *mig,
 			 const struct sim_gi_profile *profile)
 {
@@ -84,8 +84,9 @@ uint32_t sim_ci_capacity(const struct sim_mig *mig, const struct sim_gi *gi,
 	return n;
 }
 
-/* The driver numbers the capabilities of all instances that could be: for each
- * GPU 15 GPU instances, for each of these its own and 8 compute instances. */
+/* The driver numbers the capabilities of all possible instances: each GPU has 15
+ * GPU instances, and each of them has one minor for itself and 8 for its compute
+ * instances. */
 #define FIRST_MINOR 3
 #define MINORS_PER_GI 9
 #define MINORS_PER_GPU (15 * MINORS_PER_GI)

@@ -1,4 +1,4 @@
-/* sim_mig_rules.c: what a board enforces when instances are made. */
+/* sim_mig_rules.c: the rules of a board for new instances. */
 #include "sim_mig_rules.h"
 
 #include <stddef.h>
@@ -27,7 +27,8 @@ bool sim_gi_fits(const struct sim_board *board, const struct sim_mig *mig,
 	return slices <= board->compute_slices && same < profile->max;
 }
 
-/* From above, large instances made first leave room for the small ones. */
+/* A search from the highest place leaves room for small instances if the large
+ * instances are created first. */
 enum sim_status sim_gi_place(const struct sim_board *board, const struct sim_mig *mig,
 			     const struct sim_gi_profile *profile, uint32_t *start)
 {

@@ -1,4 +1,4 @@
-/* sim_mig_rules.h: where an instance may go. */
+/* sim_mig_rules.h: the places where an instance may start. */
 #ifndef SIM_MIG_RULES_H
 #define SIM_MIG_RULES_H
 
@@ -14,9 +14,9 @@ enum sim_status sim_ci_place(const struct sim_mig *mig, const struct sim_gi *gi,
 			 const struct sim_ci_profile *profile, uint32_t *start);
 bool sim_ci_fits(const struct sim_mig *mig, const struct sim_gi *gi,
 	     const struct sim_ci_profile *profile, uint32_t start);
-/* sim_gi_number returns the number of the GPU instance at a place: the larger the
- * instance the lower, and among those of one size as they lie. No two
- * places that can be taken together share one. */
+/* sim_gi_number returns the number of the GPU instance at a place. Larger
+ * instances have lower numbers, and instances of one size are numbered by their
+ * start. Two places that do not overlap have different numbers. */
 uint32_t sim_gi_number(const struct sim_board *board, uint32_t start, uint32_t size);
 
 #endif

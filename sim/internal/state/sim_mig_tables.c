@@ -58,8 +58,8 @@ const struct sim_gi_profile *sim_gi_profile_by_id(const struct sim_board *board,
 	return NULL;
 }
 
-/* fill describes a row for a GPU instance. Part of an instance has the SMs of
- * that many slices; the whole may have more, as 3g on Hopper. */
+/* fill describes a row for a GPU instance. A part of a GPU instance has the SMs
+ * of its slices. The whole may have more SMs, such as 3g on Hopper. */
 static void fill(const struct sim_board *board, const struct sim_gi_profile *gi, size_t row,
 		 struct sim_ci_profile *out)
 {
@@ -105,7 +105,7 @@ bool sim_ci_profile_by_id(const struct sim_board *board, const struct sim_gi_pro
 	return false;
 }
 
-/* A MIG device has one compute slice at least. */
+/* A MIG device has at least one compute slice. */
 uint32_t sim_max_mig_devices(const struct sim_board *board)
 {
 	return board->compute_slices;

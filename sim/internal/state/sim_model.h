@@ -1,4 +1,4 @@
-/* sim_model.h: what the simulator knows of a product. */
+/* sim_model.h: the description of a product. */
 #ifndef SIM_MODEL_H
 #define SIM_MODEL_H
 
@@ -27,7 +27,7 @@ struct sim_baseboard {
 };
 
 struct sim_model {
-	struct sim_gpu gpu; /* without what depends on the slot, the node and the time */
+	struct sim_gpu gpu; /* without values that depend on slot, node or time */
 	const struct sim_baseboard *board; /* NULL: no NVLink */
 	/* The first eight slots. The next eight have the same places in PCI
 	 * domain 1. */
@@ -35,7 +35,7 @@ struct sim_model {
 	struct sim_board mig; /* all 0: it cannot be divided */
 };
 
-/* sim_models.c. NULL: there is no such product. */
+/* sim_models.c. NULL: the product is unknown. */
 const struct sim_model *sim_model(const char *name);
 const struct sim_model *sim_model_at(uint32_t index);
 

@@ -2,20 +2,22 @@
  * sim_models.c: the products that the simulator knows, one block each. This is
  * the one source for the libraries and for gpu-sim.
  *
- * The values of .gpu were not compared with hardware: names, memory and PCI ids
- * are as published; clocks, power, firmware and topology are typical.
+ * The values of .gpu were not compared with hardware. Names, memory and PCI IDs
+ * are published values. Clocks, power, firmware and topology are typical values.
  *
- * A block has the values of an idle GPU that depend on the product, where it
- * sits in a server, and what it can be divided into if it supports MIG. A row
- * of .profile is a struct sim_gi_profile:
+ * A block has the values of an idle GPU that depend on the product, the places
+ * of the GPUs in a server, and the MIG profiles if the product supports MIG. A
+ * row of .profile is a struct sim_gi_profile:
  *
  *   {profile, id, name, compute slices, memory slices, starts, max,
  *    memory in MiB, SMs, copy engines, decoders, encoders, JPEG, OFA,
  *    media: at most one instance of the GPU may have it, verified, source}
  *
- * verified is 1 for a row that was compared with a GPU of the kind. profile is a
- * number of NVML_GPU_INSTANCE_PROFILE_…; starts has bit n set for a start at
- * memory slice n.
+ * verified is 1 if instances of the profile were created on such a GPU and
+ * compared. The rows with the source MEASURED are equal to the profiles and
+ * placements that NVML lists on such a GPU, but no instances were created there.
+ * profile is a number of NVML_GPU_INSTANCE_PROFILE_…. Bit n of starts is set if
+ * an instance can start at memory slice n.
  */
 #include "sim_servers.h"
 

@@ -1,4 +1,4 @@
-/* sim_open.h: what the files of the core share about an open state file. */
+/* sim_open.h: an open state file, for the files of the core. */
 #ifndef SIM_OPEN_H
 #define SIM_OPEN_H
 
@@ -15,7 +15,7 @@ struct sim {
 	ino_t inode;
 	/* flock does not exclude threads that share a file description. */
 	pthread_mutex_t mutex;
-	/* Where what the kernel shows can be written; NULL: nowhere. */
+	/* Folders for the files of the kernel, see sim_show_at; NULL: none. */
 	char *proc, *dev;
 };
 

@@ -19,8 +19,9 @@ static uint64_t own_namespace(void)
 	return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-/* start_time returns when a process was started, 0 if there is none. It is
- * field 22 of its stat; the second one, in parentheses, may hold anything. */
+/* start_time returns the start time of a process, or 0 if it does not run. The
+ * time is field 22 of /proc/<pid>/stat. Field 2, in parentheses, can contain any
+ * characters. */
 static uint64_t start_time(uint32_t pid)
 {
 	char path[32], text[1024];
@@ -42,8 +43,8 @@ static uint64_t start_time(uint32_t pid)
 	return started;
 }
 
-/* ended reports whether an entry is left from a process that is gone. One of
- * another PID namespace cannot be looked up; it lives as long as its mark. */
+/* ended reports whether the process of an entry has ended. A process of another
+ * PID namespace cannot be looked up. It runs as long as its mark exists. */
 static bool ended(struct sim *sim, const struct sim_proc *proc, uint64_t ns)
 {
 	struct sim_scope scope = {{proc->slot, proc->generation}, proc->gi, proc->ci};
@@ -80,7 +81,7 @@ static bool same(const struct sim_proc *a, const struct sim_proc *b)
 	       a->gi == b->gi && a->ci == b->ci;
 }
 
-/* present reports whether the GPU and the instance of an entry are there. */
+/* present reports whether the GPU and the instance of an entry exist. */
 static enum sim_status present(struct sim *sim, const struct sim_proc *proc)
 {
 	struct sim_gpu gpu;
@@ -97,7 +98,7 @@ static enum sim_status present(struct sim *sim, const struct sim_proc *proc)
 	return sim_ci_by_id(&mig, proc->gi, proc->ci) != NULL ? SIM_SUCCESS : SIM_NOT_FOUND;
 }
 
-/* left reports whether an entry is of a GPU that is gone. */
+/* left reports whether the GPU of an entry was unplugged. */
 static bool left(struct sim *sim, const struct sim_proc *proc)
 {
 	struct sim_gpu gpu;
@@ -106,8 +107,8 @@ static bool left(struct sim *sim, const struct sim_proc *proc)
 	return gpu.generation != proc->generation;
 }
 
-/* entry_for returns the entry of a process, else a free one, else one whose
- * process or GPU is gone, else NULL. */
+/* entry_for returns the entry of a process. If it has none, entry_for returns a
+ * free entry, or else an entry whose process or GPU is gone, or else NULL. */
 static struct sim_proc *entry_for(struct sim *sim, struct sim_procs *procs, const struct sim_proc *proc)
 {
 	struct sim_proc *room = NULL;
@@ -127,13 +128,13 @@ static struct sim_proc *entry_for(struct sim *sim, struct sim_procs *procs, cons
 	return room;
 }
 
-/* own reports whether an entry is that of the calling process. */
+/* own reports whether an entry belongs to the calling process. */
 static bool own(const struct sim_proc *proc)
 {
 	return proc->started != 0 && proc->pid == (uint32_t)getpid() && proc->ns == own_namespace();
 }
 
-/* enter puts a process into the table. */
+/* enter adds a process to the table. */
 static enum sim_status enter(struct sim *sim, const struct sim_proc *proc)
 {
 	struct sim_procs procs;
@@ -152,8 +153,8 @@ static enum sim_status enter(struct sim *sim, const struct sim_proc *proc)
 	return SIM_SUCCESS;
 }
 
-/* The mark comes before the check of the instance, so that one who destroys
- * that meets either the mark or nobody. */
+/* The mark is set before the instance is checked. A process that destroys the
+ * instance at the same time therefore sees the mark, or this check fails. */
 enum sim_status sim_put_proc(struct sim *sim, const struct sim_proc *proc)
 {
 	struct sim_proc entry = *proc;
@@ -171,7 +172,7 @@ enum sim_status sim_put_proc(struct sim *sim, const struct sim_proc *proc)
 		status = enter(sim, &entry);
 	if (writable)
 		sim_unlock(sim);
-	/* Where the table is full it uses the GPU all the same. */
+	/* If the table is full, the process still uses the GPU. */
 	if (status != SIM_SUCCESS && status != SIM_INSUFFICIENT_RESOURCES && entry.marked)
 		sim_unmark(sim, proc);
 	return status;
@@ -232,9 +233,9 @@ static bool within(const struct sim_proc *proc, const struct sim_scope *scope)
 	       (scope->ci == SIM_NO_INSTANCE || proc->ci == scope->ci);
 }
 
-/* idle reports whether no entry is of a slot. It reads single words, without
- * the copy that an exact answer takes: a GPU's memory is asked for often, and
- * most have no process. */
+/* idle reports whether no entry is for a slot. It reads single words instead of
+ * a consistent copy, because programs query the memory of GPUs often, and most
+ * GPUs have no process. */
 static bool idle(const struct sim *sim, uint32_t slot)
 {
 	for (int i = 0; i < SIM_MAX_PROCS; i++) {

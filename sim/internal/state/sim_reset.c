@@ -1,4 +1,4 @@
-/* sim_reset.c: the reset of a GPU, and what is left of MIG without driver. */
+/* sim_reset.c: the reset of a GPU, and the MIG state after a restart. */
 #include "simstate.h"
 
 #include <string.h>
@@ -14,9 +14,9 @@ static void post_lost(struct sim *sim, const struct sim_gpu *gpu)
 	sim_post(sim, &event);
 }
 
-/* Ampere keeps the mode in the GPU and takes up a new one at a reset. Later
- * GPUs leave it to the driver. Whether a reset of theirs ends the mode is not
- * known; here it does not. */
+/* An Ampere GPU keeps the mode, and activates a pending mode at a reset. For
+ * later GPUs, the driver keeps the mode. It is not known whether a reset of such
+ * a GPU ends the mode. Here, it does not. */
 void sim_restart_mig(struct sim *sim, uint32_t slot, enum sim_restart what)
 {
 	struct sim_mig mig, before;
@@ -49,8 +49,8 @@ void sim_restart_counters(struct sim *sim, uint32_t slot, enum sim_recount what)
 	sim_write_telemetry(sim, slot, &t);
 }
 
-/* begin_gpu takes the lock and reads the GPU. Where it does not answer SUCCESS
- * it has given the lock back. */
+/* begin_gpu takes the lock and reads the GPU. It releases the lock if it does not
+ * return SUCCESS. */
 static enum sim_status begin_gpu(struct sim *sim, struct sim_ref ref, struct sim_gpu *gpu)
 {
 	if (!sim_writable(sim))

@@ -1,4 +1,4 @@
-/* sim_ring.c: events, from one process to all that wait. */
+/* sim_ring.c: events, from one process to all waiting processes. */
 #include "simstate.h"
 
 #include <errno.h>
@@ -28,9 +28,9 @@ uint64_t sim_posted(struct sim *sim)
 	return __atomic_load_n(&sim->state->ring.posted, __ATOMIC_ACQUIRE);
 }
 
-/* sim_post appends an event and wakes all listeners. It needs sim_lock. The
- * entry's number is cleared while its words change, so that a listener who is
- * overtaken by a whole round notices. */
+/* sim_post appends an event and wakes all listeners. It needs sim_lock. It clears
+ * the number of the ring entry while it writes the entry, so that a slow listener
+ * notices that a later event overwrites the entry. */
 void sim_post(struct sim *sim, const struct sim_event *event)
 {
 	struct sim_ring *ring = &sim->state->ring;
@@ -47,8 +47,9 @@ void sim_post(struct sim *sim, const struct sim_event *event)
 	syscall(SYS_futex, &ring->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* sim_next_event takes the event after *seen, and moves *seen to it. Events
- * that the ring no longer holds are skipped. False: there is none yet. */
+/* sim_next_event returns the event after *seen, and moves *seen to it. It skips
+ * events that were overwritten in the ring. It returns false if there is no such
+ * event yet. */
 bool sim_next_event(struct sim *sim, uint64_t *seen, struct sim_event *out)
 {
 	struct sim_ring *ring = &sim->state->ring;
@@ -72,9 +73,9 @@ bool sim_next_event(struct sim *sim, uint64_t *seen, struct sim_event *out)
 	}
 }
 
-/* sim_wait_event sleeps until an event after seen is there, and returns false
- * if none came before the deadline on CLOCK_MONOTONIC (-1: none) or a signal
- * interrupts it, as nvml.h says of nvmlEventSetWait. */
+/* sim_wait_event sleeps until an event after the event with number seen exists.
+ * It returns false at the deadline on CLOCK_MONOTONIC (-1: no deadline), and if a
+ * signal interrupts it, as nvml.h describes for nvmlEventSetWait. */
 bool sim_wait_event(struct sim *sim, uint64_t seen, int64_t deadline_ns)
 {
 	struct sim_ring *ring = &sim->state->ring;
@@ -96,14 +97,16 @@ bool sim_wait_event(struct sim *sim, uint64_t seen, int64_t deadline_ns)
 	}
 }
 
-/* sim_follow says that the kernel shows what the events up to number have changed. */
+/* sim_follow records that the files of the kernel show the changes of all events
+ * up to number. */
 void sim_follow(struct sim *sim, uint64_t number)
 {
 	__atomic_store_n(&sim->state->ring.followed, number + 1, __ATOMIC_RELEASE);
 }
 
-/* sim_wait_followed waits until the kernel, if there is one, has followed an
- * event. A kernel that was killed follows none: then it gives up. */
+/* sim_wait_followed waits until "gpu-sim kernel", if it runs, has followed an
+ * event. It stops waiting if the kernel was killed, because such a kernel follows
+ * no events. */
 void sim_wait_followed(struct sim *sim, uint64_t number)
 {
 	const struct timespec pause = {.tv_nsec = NS_PER_S / 10000};

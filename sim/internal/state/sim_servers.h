@@ -1,4 +1,4 @@
-/* sim_servers.h: what GPUs are built into. Only sim_models.c includes it. */
+/* sim_servers.h: the baseboards and servers of GPUs. Only sim_models.c includes it. */
 #ifndef SIM_SERVERS_H
 #define SIM_SERVERS_H
 

@@ -1,16 +1,16 @@
 /*
- * sim_telemetry.h: what a GPU does, and what it counts of it.
+ * sim_telemetry.h: the activity and the counters of a GPU.
  *
- * Nothing runs between two calls. struct sim_gpu says at what rate something
- * happens, and struct sim_counters how much of it had happened up to a moment.
- * A reader adds the rate times the time since then; whoever changes a rate
- * first counts up to now. So a counter moves with time, and all processes of
- * the node read the same.
+ * Nothing runs between two calls. struct sim_gpu has the rates of counters, and
+ * struct sim_counters has their totals up to the time counters.since. A reader
+ * adds the rate multiplied by the time since then. A writer first updates the
+ * totals to the current time, and then changes a rate. A counter therefore
+ * increases with time, and all processes of the node read the same value.
  */
 #ifndef SIM_TELEMETRY_H
 #define SIM_TELEMETRY_H
 
-/* What a GPU or a GPU instance is busy with, in percent. */
+/* Activity of a GPU or a GPU instance, in percent of the value in the comment. */
 enum sim_activity {
 	SIM_ACTIVE_GPU,    /* of the time: any work */
 	SIM_ACTIVE_MEMORY, /* of the time: memory was read or written */
@@ -34,7 +34,7 @@ enum sim_activity {
 };
 #define SIM_ACTIVITY_BYTES 24 /* SIM_ACTIVITIES, in whole words */
 
-/* Traffic of a GPU. The links that are up share that over NVLink evenly. */
+/* Traffic of a GPU. The NVLinks that are up share the NVLink traffic evenly. */
 enum sim_flow_kind {
 	SIM_PCIE_TX,
 	SIM_PCIE_RX,
@@ -43,8 +43,8 @@ enum sim_flow_kind {
 	SIM_FLOWS
 };
 
-/* What limits the clocks. The first eight are nvmlClocksEventReason… from
- * 0x2 on, in its order. */
+/* Reasons that limit the clocks. The first eight are nvmlClocksEventReason… from
+ * 0x2 on, in the order of nvml.h. */
 enum sim_limit {
 	SIM_LIMIT_SETTING,
 	SIM_LIMIT_POWER_CAP,
@@ -54,11 +54,11 @@ enum sim_limit {
 	SIM_LIMIT_HW_THERMAL,
 	SIM_LIMIT_POWER_BRAKE,
 	SIM_LIMIT_DISPLAY,
-	SIM_LIMIT_BOARD, /* from here on: no reason of NVML, but time that it counts */
+	SIM_LIMIT_BOARD, /* from here on: NVML reports no reason, only the time */
 	SIM_LIMIT_LOW_UTILIZATION,
 	SIM_LIMIT_RELIABILITY,
 	SIM_LIMITS,
-	/* Time in which any policy, or a slowdown of the hardware, was active. */
+	/* Time during which any policy, or a slowdown of the hardware, was active. */
 	SIM_LIMITED_BY_ANY = SIM_LIMITS,
 	SIM_LIMITED_BELOW_BASE,
 	SIM_LIMITED
@@ -87,7 +87,7 @@ enum sim_ecc_error { SIM_ECC_CORRECTED, SIM_ECC_UNCORRECTED, SIM_ECC_ERRORS };
 #define SIM_LINK_ERRORS 5 /* NVML_NVLINK_ERROR_COUNT */
 
 struct sim_counters {
-	uint64_t since; /* sim_now_us() up to which all is counted */
+	uint64_t since; /* time of the totals, by sim_now_us() */
 	/* Since the driver was loaded: */
 	uint64_t energy; /* nJ */
 	uint64_t limited[SIM_LIMITED]; /* us */
@@ -98,21 +98,21 @@ struct sim_counters {
 	struct sim_gi_work gi[SIM_MAX_GIS];      /* in the order of sim_mig.gi */
 	uint64_t link_error[SIM_MAX_LINKS][SIM_LINK_ERRORS]; /* by nvmlNvLinkErrorCounter_t */
 	uint64_t pcie_replays;
-	/* The volatile ones since the driver was loaded or the GPU was reset, the
-	 * aggregate ones ever. */
+	/* Volatile counters count since the driver was loaded or the GPU was reset,
+	 * aggregate counters since the GPU was plugged. */
 	uint64_t ecc[SIM_ECC_COUNTERS][SIM_ECC_MEMORIES][SIM_ECC_ERRORS];
-	/* The power changed at power_at; its average was power_before then, in mW. */
+	/* The power last changed at power_at. Its average was then power_before, in mW. */
 	uint64_t power_at, power_before;
 };
 
-/* From where sim_recount counts anew. */
+/* Events that reset counters. */
 enum sim_recount {
 	SIM_RECOUNT_ALL,    /* another GPU */
 	SIM_RECOUNT_DRIVER, /* the driver was loaded */
 	SIM_RECOUNT_RESET,  /* the GPU was reset */
 };
 
-/* What a process uses of a GPU. */
+/* Parts of a GPU whose utilization by a process is sampled. */
 enum sim_use { SIM_USE_SM, SIM_USE_MEMORY, SIM_USE_ENCODER, SIM_USE_DECODER, SIM_USE_JPEG, SIM_USE_OFA, SIM_USES };
 
 struct sim;
@@ -125,7 +125,7 @@ void sim_recount(struct sim_telemetry *telemetry, enum sim_recount what);
 void sim_set_power(struct sim_telemetry *telemetry, uint32_t milliwatts);
 uint32_t sim_average_power(const struct sim_telemetry *telemetry);
 
-/* sim_access.c: sim_read_telemetry counts up to now. */
+/* sim_access.c: sim_read_telemetry updates the totals to the current time. */
 void sim_read_telemetry(struct sim *sim, uint32_t slot, struct sim_telemetry *out);
 void sim_write_telemetry(struct sim *sim, uint32_t slot, const struct sim_telemetry *telemetry);
 

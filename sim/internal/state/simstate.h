@@ -1,18 +1,20 @@
 /*
  * simstate.h: the state of a simulated GPU node.
  *
- * One file holds it, and every process that simulates a part of the node maps
- * that file shared: libnvidia-ml.so.1, libcuda.so.1 and, through cgo, gpu-sim.
- * This header is the one definition of its layout.
+ * The state is one file. Every process that simulates a part of the node maps
+ * this file shared: libnvidia-ml.so.1, libcuda.so.1 and, through cgo, gpu-sim.
+ * This header is the only definition of the layout.
  *
- * Who may touch what:
- *   - writers hold sim_lock (flock, so the kernel frees it with its process);
+ * Rules of access:
+ *   - Writers hold sim_lock (flock, which the kernel releases when the process
+ *     ends).
  *   - gpu[], mig[], counters[], procs and driver change between two steps of
- *     the sequence lock `seq`: read them with sim_read_…, change them with
- *     sim_write_… or what sim_mig.h declares, never in place;
- *   - ring is written under sim_lock and read with sim_next_event;
- *   - single words (latency, counters, forced answers) are plain atomics.
- * A process that can only map the file for reading can do all but count.
+ *     the sequence lock `seq`. Read them with sim_read_…, and change them with
+ *     sim_write_… or the functions of sim_mig.h, never in place.
+ *   - ring is written under sim_lock and read with sim_next_event.
+ *   - Single words (latency, counters, forced return codes) are plain atomics.
+ * A process with read-only access to the file does not change it: its calls are
+ * not counted, and it is in no list of processes.
  */
 #ifndef SIMSTATE_H
 #define SIMSTATE_H
@@ -22,8 +24,8 @@
 #include <stdint.h>
 
 #define SIM_MAGIC "OUTRIGSM"
-/* Raise it when the meaning of a field changes. Changes of size, place or
- * symbol list are found by sim_header.layout without it. */
+/* Raise SIM_VERSION when the meaning of a field changes. sim_header.layout already
+ * detects changes of sizes, places and the list of symbols. */
 #define SIM_VERSION 2
 
 #define SIM_MAX_GPUS 16
@@ -32,13 +34,13 @@
 #define SIM_CLOCKS 4 /* graphics, SM, memory, video: nvmlClockType_t */
 #define SIM_TREE 4   /* host bridge, upper switch, lower switch, board */
 #define SIM_MAX_GIS 8   /* GPU instances of a GPU; no board has more than 7 */
-#define SIM_MAX_CIS 8   /* compute instances of a GPU: one slice each at least */
+#define SIM_MAX_CIS 8   /* compute instances of a GPU, each with at least one slice */
 #define SIM_MAX_PROCS 256
 
 #include "sim_fault.h"
 #include "sim_telemetry.h"
 
-/* Symbols whose calls are counted and whose answer can be forced. */
+/* Symbols whose calls are counted and whose return code can be forced. */
 enum sim_symbol {
 #define SIM_SYMBOL(name) SIM_SYM_##name,
 #include "symbols_nvml.h"
@@ -71,28 +73,29 @@ struct sim_link {
 	uint32_t up;
 };
 
-/* How a GPU is with its NVLink fabric. */
+/* The state of a GPU in its NVLink fabric. */
 struct sim_fabric {
-	uint32_t present; /* 0: the product has none */
+	uint32_t present; /* 0: the product has no fabric */
 	uint32_t state;   /* nvmlGpuFabricState_t */
 	uint32_t status;  /* nvmlReturn_t, once the state is "completed" */
 	uint32_t clique;
 	uint8_t cluster[16]; /* all zero: no other node shares it */
 };
 
-/* How a GPU is lost. */
+/* The behavior of NVML for a lost GPU. */
 enum sim_lost {
 	SIM_PRESENT = 0,
-	/* No handle is given out and every call answers GPU_IS_LOST: what
-	 * nvidia-smi meets ("Unable to determine the device handle"). */
+	/* NVML returns no handle, and every call on an old handle returns
+	 * GPU_IS_LOST. nvidia-smi then prints "Unable to determine the device
+	 * handle". */
 	SIM_LOST = 1,
-	/* Handles are given out, calls on them answer GPU_IS_LOST. */
+	/* NVML returns handles, but calls on them return GPU_IS_LOST. */
 	SIM_LOST_BEHIND_HANDLE = 2,
 };
 
 /* A slot of the machine. Its number is the minor of the device node. */
 struct sim_gpu {
-	uint64_t generation; /* of the GPU in the slot, never used twice; 0: none */
+	uint64_t generation; /* of the GPU in the slot, never used twice; 0: no GPU */
 	char model[16];      /* gpu-sim's name of the product: "h100-80" */
 	char name[96];
 	char uuid[48];
@@ -105,7 +108,7 @@ struct sim_gpu {
 	uint32_t domain, bus, device; /* place on the PCI bus */
 	uint32_t pci_id, subsystem_id; /* device << 16 | vendor */
 	int32_t numa_node;
-	uint32_t tree[SIM_TREE]; /* ids of what it hangs below, from the root */
+	uint32_t tree[SIM_TREE]; /* IDs of the parents on the PCI tree, from the root */
 	uint32_t sms, cores_per_sm;
 	uint32_t mig_capable;
 	uint32_t lost; /* enum sim_lost */
@@ -127,7 +130,7 @@ struct sim_gpu {
 	uint32_t pcie_gen, pcie_width;
 	uint32_t nvlink_version, links;
 	struct sim_link link[SIM_MAX_LINKS];
-	uint32_t recovery;      /* nvmlDeviceGpuRecoveryAction_t: what it asks for */
+	uint32_t recovery;      /* the action that it asks for: nvmlDeviceGpuRecoveryAction_t */
 	uint32_t remap_pending; /* rows wait for a reset to be remapped */
 	uint32_t remap_corrected, remap_uncorrected; /* rows remapped so far */
 	uint32_t remap_failed;  /* a row could not be remapped */
@@ -137,7 +140,7 @@ struct sim_gpu {
 	uint32_t resets;        /* since it was plugged */
 };
 
-/* A GPU instance. Its number shows the placement, as with the real driver. */
+/* A GPU instance. Its number follows from its placement, as with the real driver. */
 struct sim_gi {
 	uint64_t generation; /* of the instance, never used twice */
 	uint32_t id;
@@ -146,11 +149,11 @@ struct sim_gi {
 	uint8_t active[SIM_ACTIVITY_BYTES]; /* by enum sim_activity */
 };
 
-/* A compute instance, that is a MIG device. */
+/* A compute instance, which is a MIG device. */
 struct sim_ci {
 	uint64_t generation;
 	uint32_t id; /* within its GPU instance */
-	uint32_t gi; /* number of that */
+	uint32_t gi; /* number of the GPU instance */
 	uint32_t profile;     /* NVML_COMPUTE_INSTANCE_PROFILE_… */
 	uint32_t start, size; /* in compute slices of the GPU instance */
 	uint32_t pad;
@@ -165,25 +168,26 @@ struct sim_mig {
 	struct sim_ci ci[SIM_MAX_CIS];
 };
 
-/* A GPU and what it has counted up to counters.since. */
+/* A GPU and its counters up to the time counters.since. */
 struct sim_telemetry {
 	struct sim_gpu gpu;
 	struct sim_mig mig;
 	struct sim_counters counters;
 };
 
-/* A process that has a CUDA context on a GPU, or one that gpu-sim made up. */
+/* A process that has a CUDA context on a GPU, or a process that gpu-sim invented. */
 struct sim_proc {
 	uint32_t pid; /* 0: the entry is free */
 	uint32_t slot;
 	uint64_t generation; /* of the GPU */
 	uint32_t gi, ci;     /* numbers, or SIM_NO_INSTANCE */
 	uint64_t memory;     /* in bytes */
-	/* Inode of the PID namespace and time of start, by which a process that
-	 * has ended is known. 0: made up, it stays until it is removed. */
+	/* Inode of the PID namespace and start time. They show whether the process
+	 * has ended. 0: the process is invented, and its entry stays until it is
+	 * removed. */
 	uint64_t ns, started;
-	uint64_t marked; /* it holds a mark, which other namespaces see */
-	/* What it uses, in percent, since used_at: us since 1970. */
+	uint64_t marked; /* it has a mark, which other namespaces see */
+	/* Its utilization, in percent, since used_at in us since 1970. */
 	uint32_t use[SIM_USES];
 	uint64_t used_at;
 };
@@ -192,12 +196,12 @@ struct sim_procs {
 	struct sim_proc proc[SIM_MAX_PROCS];
 };
 
-/* What happened, for sim_event.kind. */
+/* Values of sim_event.kind. */
 enum sim_event_kind {
 	SIM_EVENT_GPU = 1,  /* an NVML event of a GPU: type and data are NVML's */
 	SIM_EVENT_LOST,     /* a GPU fell off the bus, or came back */
-	/* A GPU was bound to or unbound from the driver; data is its place on
-	 * the PCI bus, domain << 16 | bus << 8 | device. */
+	/* A GPU was bound to the driver, or unbound from it. data is its place on the
+	 * PCI bus, domain << 16 | bus << 8 | device. */
 	SIM_EVENT_PLUGGED,
 	SIM_EVENT_UNPLUGGED,
 	SIM_EVENT_DRIVER, /* the driver was loaded or unloaded */
@@ -217,8 +221,8 @@ struct sim_event {
 
 struct sim_ring {
 	uint64_t posted; /* number of the latest event */
-	/* 1 + number of the latest event that "gpu-sim kernel" has followed; 0:
-	 * there is no kernel. */
+	/* 1 + number of the latest event that "gpu-sim kernel" has followed; 0: it
+	 * does not run. */
 	uint64_t followed;
 	uint32_t wake;   /* futex: the low word of posted */
 	uint32_t pad;
@@ -227,14 +231,14 @@ struct sim_ring {
 
 struct sim_call {
 	uint64_t count;
-	uint32_t forced; /* answer this without doing anything; 0: do it */
+	uint32_t forced; /* return code without an effect; 0: none is forced */
 	uint32_t pad;
 };
 
 struct sim_state {
 	struct sim_header header;
 	char node[64];
-	uint64_t seq; /* odd while gpus or driver change */
+	uint64_t seq; /* odd while a writer changes the state */
 	uint64_t latency_ns;
 	uint64_t generations; /* GPUs made so far */
 	struct sim_driver driver;
@@ -251,8 +255,8 @@ struct sim_state {
 
 enum sim_error {
 	SIM_OK = 0,
-	SIM_ERRNO = 1,   /* the system call failed, errno says why */
-	SIM_CORRUPT = 2, /* not a state file, or cut short */
+	SIM_ERRNO = 1,   /* the system call failed with errno */
+	SIM_CORRUPT = 2, /* not a state file, or truncated */
 	SIM_VERSION_MISMATCH = 3,
 };
 
@@ -273,14 +277,14 @@ void sim_read_gpu(struct sim *sim, uint32_t slot, struct sim_gpu *out);
 void sim_read_driver(struct sim *sim, struct sim_driver *out);
 void sim_read_mig(struct sim *sim, uint32_t slot, struct sim_mig *out);
 void sim_read_procs(struct sim *sim, struct sim_procs *out);
-/* sim_write_gpu and sim_write_mig first count what was up to now. */
+/* sim_write_gpu and sim_write_mig first update the counters to the current time. */
 void sim_write_gpu(struct sim *sim, uint32_t slot, const struct sim_gpu *gpu);
 void sim_write_mig(struct sim *sim, uint32_t slot, const struct sim_mig *mig);
 void sim_write_procs(struct sim *sim, const struct sim_procs *procs);
 void sim_write_driver(struct sim *sim, const struct sim_driver *driver);
 uint32_t sim_enumerate(struct sim *sim, struct sim_gpu out[SIM_MAX_GPUS]);
 
-/* Counters, forced answers and latency: single words, no lock needed. */
+/* Counters, forced return codes and latency are single words and need no lock. */
 uint32_t sim_count_call(struct sim *sim, uint32_t symbol);
 uint64_t sim_calls(struct sim *sim, uint32_t symbol);
 void sim_reset_calls(struct sim *sim, uint32_t symbol);
