@@ -1,7 +1,7 @@
-/* capability.c: who may do what with the instances of a GPU, for both
+/* capability.c: the rights of the process on the instances of a GPU, for both
  * libraries. MIG user guide, "Device Nodes and Capabilities": an action needs
- * access to the node of its capability, /dev/nvidia-caps/nvidia-cap<minor>,
- * and CAP_SYS_ADMIN stands for all of them. */
+ * access to the node of its capability, /dev/nvidia-caps/nvidia-cap<minor>.
+ * CAP_SYS_ADMIN grants all of them. */
 #include "capability.h"
 
 #include <linux/capability.h>
@@ -11,8 +11,8 @@
 
 #include "place.h"
 
-/* capability_administrator asks for CAP_SYS_ADMIN, as the kernel driver does:
- * root in a plain container does not have it. */
+/* capability_administrator reports whether the process has CAP_SYS_ADMIN, which
+ * the kernel driver also checks. Root in a plain container does not have it. */
 bool capability_administrator(void)
 {
 	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
@@ -35,14 +35,14 @@ bool capability_config(void)
 	return capability_administrator() || may_open(SIM_CAP_CONFIG);
 }
 
-/* capability_monitor reports whether it may monitor all instances. */
+/* capability_monitor reports whether the process may monitor all instances. */
 bool capability_monitor(void)
 {
 	return capability_administrator() || may_open(SIM_CAP_MONITOR);
 }
 
-/* capability_instance reports whether it may use a compute instance: it needs
- * the capability of that and the one of the GPU instance. */
+/* capability_instance reports whether the process may use a compute instance. It
+ * needs the capabilities of the compute instance and of the GPU instance. */
 bool capability_instance(uint32_t gpu_minor, const struct sim_ci *ci)
 {
 	return capability_administrator() || (may_open(sim_gi_minor(gpu_minor, ci->gi)) &&

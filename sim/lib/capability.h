@@ -1,4 +1,4 @@
-/* capability.h: what the driver lets a process do with instances of a GPU. */
+/* capability.h: the rights of a process on the instances of a GPU. */
 #ifndef CAPABILITY_H
 #define CAPABILITY_H
 

@@ -1,4 +1,4 @@
-/* counter.c: power, energy, PCIe traffic, and what limits the clocks. */
+/* counter.c: power, energy, PCIe traffic, and the reasons that limit the clocks. */
 #include "counter.h"
 
 #include <time.h>
@@ -26,7 +26,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, uns
 {
 	ENTER_COUNTERS(nvmlDeviceGetTotalEnergyConsumption, device, t);
 	REQUIRE(energy != NULL);
-	*energy = t.counters.energy / 1000000; /* of nJ, in mJ */
+	*energy = t.counters.energy / 1000000; /* from nJ to mJ */
 	return NVML_SUCCESS;
 }
 
@@ -46,8 +46,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int *p
 	return NVML_SUCCESS;
 }
 
-/* usage answers for the power in a scope. nvml.h: the scope of the module is
- * that with an NVIDIA CPU, that of the base only has limits. */
+/* usage returns the power in the scope of a field: 0 is the GPU, 1 the module with
+ * an NVIDIA CPU, and 2 the base of the GPU (nvml.h). Boards without such a CPU
+ * have no module, and the base has only limits. */
 static nvmlReturn_t usage(const struct sim_telemetry *t, unsigned int id, nvmlFieldValue_t *value)
 {
 	REQUIRE(value->scopeId <= 2);
@@ -141,7 +142,8 @@ REASONS(nvmlDeviceGetCurrentClocksThrottleReasons, reasons(&t))
 REASONS(nvmlDeviceGetSupportedClocksEventReasons, nvmlClocksEventReasonAll)
 REASONS(nvmlDeviceGetSupportedClocksThrottleReasons, nvmlClocksEventReasonAll)
 
-/* nvml.h, nvmlDeviceGetViolationStatus: which field each policy is. */
+/* limit_of returns the limit that a policy stands for. The mapping is documented
+ * at nvmlDeviceGetViolationStatus in nvml.h. */
 static int limit_of(nvmlPerfPolicyType_t policy)
 {
 	switch (policy) {
@@ -189,7 +191,7 @@ nvmlReturn_t field_limited(const struct sim_telemetry *t, unsigned int id, nvmlF
 		return field_ull(value, counter_limited(t, SIM_LIMITED_BY_ANY));
 	case NVML_FI_DEV_PERF_POLICY_TOTAL_BASE_CLOCKS:
 		return field_ull(value, counter_limited(t, SIM_LIMITED_BELOW_BASE));
-	default: /* the first six policies follow each other */
+	default: /* the fields of the first six policies are consecutive */
 		if (id < NVML_FI_DEV_PERF_POLICY_POWER || id > NVML_FI_DEV_PERF_POLICY_RELIABILITY)
 			return NVML_ERROR_NOT_SUPPORTED;
 		return field_ull(value, counter_limited(t, limit_of((nvmlPerfPolicyType_t)(id - NVML_FI_DEV_PERF_POLICY_POWER))));

@@ -13,8 +13,8 @@ static struct context *top(void)
 	return stack.depth > 0 ? stack.context[stack.depth - 1] : NULL;
 }
 
-/* context_current returns the current context, if it can still work. A GPU
- * that is lost fails all contexts on it for good. */
+/* context_current returns the current context, if it is still usable. When a GPU
+ * is lost, all contexts on it fail permanently. */
 CUresult context_current(struct context **context)
 {
 	struct context *c = top();
@@ -37,7 +37,8 @@ static CUresult push(struct context *context)
 	return CUDA_SUCCESS;
 }
 
-/* release takes a context off its device; all that it owned is freed. */
+/* release removes a context from its device. The objects of the context are
+ * already freed. */
 static void release(struct object *object)
 {
 	struct device *device = ((struct context *)object)->device;
@@ -71,7 +72,7 @@ EXPORT CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice 
 	struct context *made;
 
 	ENTER(cuCtxCreate_v2);
-	(void)flags; /* how a thread waits makes no difference here */
+	(void)flags; /* the flags for waiting have no effect here */
 	REQUIRE(context != NULL && stack.depth < DEPTH);
 	TRY(create(&made, device));
 	*context = made;
@@ -109,7 +110,7 @@ EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context)
 	return CUDA_SUCCESS;
 }
 
-/* NULL takes the current context away. */
+/* After cuCtxSetCurrent(NULL), the thread has no current context. */
 EXPORT CUresult cuCtxSetCurrent(CUcontext context)
 {
 	ENTER(cuCtxSetCurrent);
@@ -136,7 +137,7 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 	return CUDA_SUCCESS;
 }
 
-/* All work is done when it is started: what is left is to report the result. */
+/* All work is already done when it was started, so only the result is reported. */
 EXPORT CUresult cuCtxSynchronize(void)
 {
 	ENTER_CONTEXT(cuCtxSynchronize, context);

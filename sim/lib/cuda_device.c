@@ -1,4 +1,4 @@
-/* cuda_device.c: what a device is. */
+/* cuda_device.c: properties of devices. */
 #include "cuda_driver.h"
 
 #include <stdio.h>
@@ -60,8 +60,8 @@ static CUresult uuid_bytes(const char *text, CUuuid *uuid)
 	return CUDA_SUCCESS;
 }
 
-/* The first version knows nothing of MIG; the second answers the UUID of the
- * MIG device. */
+/* The first version always returns the UUID of the GPU. The second version
+ * returns the UUID of a MIG device. */
 EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
 	ENTER_DEVICE(cuDeviceGetUuid, device, seen);
@@ -102,7 +102,8 @@ EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice devic
 	return CUDA_SUCCESS;
 }
 
-/* Attributes that the simulator has a value for, by CUdevice_attribute. */
+/* attribute returns the value of an attribute, by its number in
+ * CUdevice_attribute. */
 static CUresult attribute(const struct seen *seen, int which, int *value)
 {
 	const struct sim_gpu *gpu = &seen->gpu;

@@ -1,9 +1,9 @@
 /*
- * cuda_driver.h: what the files of the simulated libcuda.so.1 share.
+ * cuda_driver.h: declarations for the files of the simulated libcuda.so.1.
  *
- * The library runs no GPU code. It keeps contexts, memory, modules and streams
- * as the driver API describes them, does all work at once on the CPU, and runs
- * the kernels that cuda_kernel.c knows; a launch of any other one answers
+ * The library runs no GPU code. It manages contexts, memory, modules and streams
+ * as the driver API describes. It does all work immediately on the CPU, and runs
+ * only the kernels of cuda_kernel.c. A launch of another kernel returns
  * CUDA_ERROR_NOT_SUPPORTED.
  */
 #ifndef CUDA_DRIVER_H
@@ -60,40 +60,40 @@ struct device {
 	unsigned int retained;
 };
 
-/* What a device is at one moment. */
+/* The properties of a device at one moment. */
 struct seen {
 	struct sim_gpu gpu;
 	struct sim_ci ci; /* generation 0: the whole GPU */
 	char name[160];
 	char uuid[48];
-	uint64_t memory; /* what programs can have of it, in bytes */
+	uint64_t memory; /* memory that programs can allocate, in bytes */
 	uint32_t sms;
 };
 
-/* What a process may choose from: a GPU, or a compute instance of one. */
+/* A GPU or a compute instance that CUDA_VISIBLE_DEVICES can name. */
 struct choice {
 	struct sim_gpu gpu;
 	struct sim_ci ci; /* generation 0: the GPU */
-	bool first;       /* of its GPU */
+	bool first;       /* the first choice on its GPU */
 };
 #define MAX_CHOICES (SIM_MAX_GPUS * SIM_MAX_CIS)
 
 enum kind { KIND_CONTEXT, KIND_MODULE, KIND_FUNCTION, KIND_STREAM, KIND_EVENT, KIND_MEMORY };
 
-/* What a handle points to. All objects are in one list, so that a handle can
- * be checked, and a context can take its objects with it. */
+/* The target of a handle. All objects are in one list, so that the library can
+ * check a handle, and free the objects of a context together with it. */
 struct object {
 	struct object *next;
 	enum kind kind;
-	struct object *owner; /* goes with it; NULL for a context */
-	/* Called before the object is freed; NULL if it holds nothing else. */
+	struct object *owner; /* freed together with it; NULL for a context */
+	/* Called before the object is freed; NULL if there is nothing else to free. */
 	void (*release)(struct object *object);
 };
 
 struct context {
 	struct object object;
 	struct device *device;
-	CUresult failed; /* what every call answers since a kernel failed */
+	CUresult failed; /* the result of every call after a kernel has failed */
 };
 
 /* cuda_init.c */
@@ -165,8 +165,8 @@ CUresult kernel_run(const struct kernel *kernel, uint64_t threads, void **params
 			return tried;                                          \
 	} while (0)
 
-/* ENTER begins an entry point that needs cuInit; ENTER_CONTEXT one that works
- * in the current context. */
+/* ENTER begins an entry point that needs cuInit. ENTER_CONTEXT begins an entry
+ * point that uses the current context. */
 #define ENTER(name)                                                            \
 	TRY(cuda_enter_initialized(SIM_SYM_##name));                           \
 	LOCKED

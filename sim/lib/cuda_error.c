@@ -1,4 +1,4 @@
-/* cuda_error.c: names and texts of results. */
+/* cuda_error.c: names and descriptions of results. */
 #include "cuda_driver.h"
 
 static const struct {

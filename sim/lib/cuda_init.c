@@ -11,7 +11,7 @@
 #define FABRIC_COMPLETED 3
 
 static struct {
-	pthread_mutex_t mutex; /* guards all but sim and initialized */
+	pthread_mutex_t mutex; /* guards all fields except sim and initialized */
 	_Atomic(struct sim *) sim;
 	atomic_bool initialized;
 	int count;
@@ -34,7 +34,7 @@ void cuda_unlock(int *unused)
 	pthread_mutex_unlock(&cuda.mutex);
 }
 
-/* cuda_enter counts a call and answers what is forced on its symbol. */
+/* cuda_enter counts a call and returns the result that is forced for its symbol. */
 CUresult cuda_enter(enum sim_symbol symbol)
 {
 	struct sim *sim = cuda_sim();
@@ -72,8 +72,8 @@ static CUresult map(void)
 	}
 }
 
-/* nodes checks the device nodes that belong to no GPU. Without nvidia-uvm
- * there is no memory, and cuInit answers an unknown error. */
+/* nodes checks the device nodes that do not belong to a GPU. Without nvidia-uvm,
+ * memory cannot be allocated, and cuInit returns CUDA_ERROR_UNKNOWN. */
 static CUresult nodes(void)
 {
 	if (!sim_loaded(cuda_sim()) || place_access("nvidiactl") != ACCESS_ALLOWED)
@@ -81,18 +81,18 @@ static CUresult nodes(void)
 	return place_access("nvidia-uvm") == ACCESS_ALLOWED ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
-/* joined reports whether a GPU is in its NVLink fabric, or has none. */
+/* joined reports whether a GPU has joined its NVLink fabric, or has no fabric. */
 static bool joined(const struct sim_fabric *fabric)
 {
 	return !fabric->present || fabric->state == FABRIC_NOT_SUPPORTED ||
 	       (fabric->state == FABRIC_COMPLETED && fabric->status == 0);
 }
 
-/* enumerate lists what answers and may be opened, in the order of the places
- * on the PCI bus, or as CUDA_VISIBLE_DEVICES has it. */
+/* enumerate lists the GPUs that answer and that the process may open, in the
+ * order of CUDA_VISIBLE_DEVICES, or of their places on the PCI bus. */
 static CUresult enumerate(void)
 {
-	static struct choice choice[MAX_CHOICES]; /* under the lock; large for a stack */
+	static struct choice choice[MAX_CHOICES]; /* guarded by the lock; too large for a stack */
 	struct sim_gpu gpu[SIM_MAX_GPUS];
 	uint32_t found = sim_enumerate(cuda_sim(), gpu), n = 0;
 
@@ -127,7 +127,7 @@ EXPORT CUresult cuInit(unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-/* It may be called before cuInit. */
+/* cuDriverGetVersion may be called before cuInit. */
 EXPORT CUresult cuDriverGetVersion(int *version)
 {
 	struct sim_driver driver;
@@ -140,7 +140,7 @@ EXPORT CUresult cuDriverGetVersion(int *version)
 	return CUDA_SUCCESS;
 }
 
-/* cuda_close ends what cuInit began. */
+/* cuda_close undoes cuInit. */
 void cuda_close(void)
 {
 	struct sim *sim = atomic_exchange(&cuda.sim, NULL);
@@ -164,8 +164,8 @@ CUdevice cuda_ordinal(const struct device *device)
 	return (CUdevice)(device - cuda.device);
 }
 
-/* cuda_inspect returns what a device is. That stays known when its GPU is lost, and
- * ends with the instance. */
+/* cuda_inspect returns the properties of a device, even if its GPU is lost. It
+ * fails if the MIG instance was destroyed. */
 CUresult cuda_inspect(const struct device *device, struct seen *seen)
 {
 	struct sim_gpu gpu;
@@ -176,7 +176,7 @@ CUresult cuda_inspect(const struct device *device, struct seen *seen)
 	return CUDA_SUCCESS;
 }
 
-/* cuda_read does it if the device still answers. */
+/* cuda_read is cuda_inspect for a device that must still answer. */
 CUresult cuda_read(const struct device *device, struct seen *seen)
 {
 	TRY(cuda_inspect(device, seen));

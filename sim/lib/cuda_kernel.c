@@ -31,7 +31,7 @@ static CUresult vector_add(uint64_t threads, void **params)
 
 static const struct kernel kernels[] = {
 	{"vectorAdd", "b64,b64,b64,b32", vector_add},
-	/* as the C++ compiler names vectorAdd(const float *, const float *, float *, int) */
+	/* the C++ symbol of vectorAdd(const float *, const float *, float *, int) */
 	{"_Z9vectorAddPKfS0_Pfi", "b64,b64,b64,b32", vector_add},
 };
 

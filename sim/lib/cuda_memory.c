@@ -1,12 +1,12 @@
-/* cuda_memory.c: device memory. A device address stands for host memory, but
- * is never a valid host address: who confuses the two is found out. */
+/* cuda_memory.c: device memory. A device address stands for host memory, but is
+ * never a valid host address, so a program that confuses the two fails. */
 #include "cuda_driver.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* Above all that a user process can map. */
+/* Higher than all addresses that a user process can map. */
 #define FIRST_ADDRESS 0x1000000000000ull
 #define ALIGNMENT 512ull
 
@@ -20,8 +20,8 @@ struct memory {
 
 static CUdeviceptr next_address = FIRST_ADDRESS;
 
-/* memory_at returns the host memory behind size bytes at a device address,
- * NULL if they do not all lie in one allocation. */
+/* memory_at returns the host memory for size bytes at a device address, or NULL
+ * if the bytes are not in one allocation. */
 void *memory_at(CUdeviceptr address, size_t size)
 {
 	for (struct memory *m = object_first(KIND_MEMORY); m != NULL; m = object_next(m, KIND_MEMORY)) {
@@ -41,7 +41,7 @@ static void release(struct object *object)
 	process_update(m->device);
 }
 
-/* room returns how much a device has left for this process. */
+/* room returns how much memory of a device this process can still allocate. */
 static uint64_t room(const struct device *device, const struct seen *seen)
 {
 	uint64_t taken = process_others(device, seen) + device->used;
@@ -88,7 +88,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size)
 	m->size = size;
 	m->host = host;
 	m->address = next_address;
-	/* A gap behind each allocation: running over it hits nothing. */
+	/* A gap behind each allocation, so that an overrun hits no other memory. */
 	next_address += (size + 2 * ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	*address = m->address;
 	return CUDA_SUCCESS;

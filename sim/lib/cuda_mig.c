@@ -6,8 +6,8 @@
 
 #include "capability.h"
 
-/* cuda_choices lists what a process may use of a GPU that it may open: the
- * GPU, or where that is divided the compute instances whose capabilities the
+/* cuda_choices lists the devices on a GPU that the process may open: the GPU
+ * itself, or, if the GPU is divided, the compute instances whose capabilities the
  * process has. */
 uint32_t cuda_choices(struct sim *sim, const struct sim_gpu *gpu, struct choice *out)
 {
@@ -40,8 +40,8 @@ static void see_gpu(const struct sim_gpu *gpu, struct seen *seen)
 	snprintf(seen->uuid, sizeof(seen->uuid), "%s", gpu->uuid);
 }
 
-/* cuda_see describes a GPU, or an instance of it. False: the instance is gone,
- * or the GPU has been divided. */
+/* cuda_see describes a GPU, or one of its instances. It returns false if the
+ * instance was destroyed, or if the GPU is now in MIG mode. */
 bool cuda_see(struct sim *sim, const struct sim_gpu *gpu, uint64_t instance, struct seen *seen)
 {
 	const struct sim_board *board = sim_board(gpu->model);

@@ -14,7 +14,7 @@ struct module {
 struct function {
 	struct object object;
 	struct context *context;
-	const struct kernel *kernel; /* NULL: in the module, but unknown here */
+	const struct kernel *kernel; /* NULL: the module has it, but cuda_kernel.c does not */
 };
 
 static void release(struct object *object)
@@ -22,7 +22,8 @@ static void release(struct object *object)
 	free(((struct module *)object)->entries);
 }
 
-/* binary reports whether an image is machine code, which no CPU can run, and not PTX. */
+/* binary reports whether an image is GPU machine code, which no CPU can run, and
+ * not PTX. */
 static bool binary(const unsigned char *image)
 {
 	static const unsigned char elf[] = {0x7f, 'E', 'L', 'F'};
@@ -50,7 +51,7 @@ static CUresult load(struct context *context, CUmodule *module, const void *imag
 	if (count < 0)
 		r = CUDA_ERROR_INVALID_IMAGE;
 	else if (target > seen.gpu.cc_major * 10 + seen.gpu.cc_minor)
-		r = CUDA_ERROR_INVALID_PTX; /* what the compiler in the driver says */
+		r = CUDA_ERROR_INVALID_PTX; /* the result of the compiler in the driver */
 	else if ((m = object_new(sizeof(*m), KIND_MODULE, &context->object)) == NULL)
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	if (r != CUDA_SUCCESS) {
@@ -71,7 +72,8 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 	return load(context, module, image);
 }
 
-/* Options tune the compiler and ask for its log: there is none. */
+/* The options are for the compiler and its log. Without a compiler, they are
+ * ignored. */
 EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, int *options,
 				   void **values)
 {
@@ -109,7 +111,7 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
 	return CUDA_ERROR_NOT_FOUND;
 }
 
-/* What a launch may ask for; the limits are those of cuDeviceGetAttribute. */
+/* fits reports whether a launch is within the limits of cuDeviceGetAttribute. */
 static bool fits(uint64_t gx, uint64_t gy, uint64_t gz, uint64_t bx, uint64_t by, uint64_t bz)
 {
 	return gx >= 1 && gx <= 2147483647 && gy >= 1 && gy <= 65535 && gz >= 1 && gz <= 65535 &&
@@ -117,8 +119,8 @@ static bool fits(uint64_t gx, uint64_t gy, uint64_t gz, uint64_t bx, uint64_t by
 	       bx * by * bz <= 1024;
 }
 
-/* A kernel that fails does so after the launch was accepted: the context keeps
- * the error, and every later call in it answers that. */
+/* A kernel fails only after the launch was accepted. The context keeps the error,
+ * and every later call in the context returns it. */
 EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz,
 			       unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
 			       CUstream stream, void **params, void **extra)

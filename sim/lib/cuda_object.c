@@ -1,4 +1,4 @@
-/* cuda_object.c: the list of everything that a handle can stand for. */
+/* cuda_object.c: the list of all objects that have a handle. */
 #include "cuda_driver.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static struct object *find(struct object *from, enum kind kind)
 	return from;
 }
 
-/* object_first and object_next walk the objects of a kind, newest first. */
+/* object_first and object_next iterate over the objects of a kind, newest first. */
 void *object_first(enum kind kind)
 {
 	return find(objects, kind);
@@ -36,8 +36,8 @@ void *object_next(void *object, enum kind kind)
 	return find(((struct object *)object)->next, kind);
 }
 
-/* object_check returns the object of a handle, NULL if there is none of the
- * kind: handles are never followed before. */
+/* object_check returns the object of a handle, or NULL if the handle belongs to
+ * no object of the kind. Call it before each use of a handle as a pointer. */
 void *object_check(void *handle, enum kind kind)
 {
 	for (struct object *o = objects; o != NULL; o = o->next) {
@@ -56,7 +56,7 @@ static struct object *owned_by(struct object *owner)
 	return NULL;
 }
 
-/* object_free ends an object, after all that it owns. */
+/* object_free frees the objects that an object owns, and then the object. */
 void object_free(struct object *object)
 {
 	struct object *owned, **at = &objects;

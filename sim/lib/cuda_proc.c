@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Only the address of each symbol matters here, so none needs its prototype. */
+/* Only the address of each symbol is used here, so prototypes are not needed. */
 #define SIM_SYMBOL(name) extern const char address_##name[] __asm__(#name) EXPORT;
 #include "symbols_cuda.h"
 #undef SIM_SYMBOL
@@ -27,14 +27,14 @@ static const void *lookup(const char *name)
 	return NULL;
 }
 
-/* find returns the variant of a function that a program made for a version of
- * CUDA expects, NULL if the library has no such one. */
+/* find returns the variant of a function that a program expects if it was built
+ * for a version of CUDA. It returns NULL if the library lacks this variant. */
 static const void *find(const char *name, int version)
 {
 	char variant[128];
 
-	/* Since CUDA 13 the name stands for the fourth variant, which takes
-	 * other parameters. */
+	/* Since CUDA 13, the name stands for the fourth variant, which has other
+	 * parameters. */
 	if (version >= 13000 && strcmp(name, "cuCtxCreate") == 0)
 		return NULL;
 	snprintf(variant, sizeof(variant), "%s_v2", name);
@@ -45,7 +45,7 @@ static const void *find(const char *name, int version)
 EXPORT CUresult cuGetProcAddress(const char *name, const void **address, int version, uint64_t flags)
 {
 	TRY(cuda_enter(SIM_SYM_cuGetProcAddress));
-	(void)flags; /* which default stream is meant makes no difference */
+	(void)flags; /* the flags select the default stream, which has no effect here */
 	REQUIRE(name != NULL && address != NULL);
 	*address = find(name, version);
 	return *address != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
@@ -59,6 +59,6 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, const void **address, int 
 	REQUIRE(name != NULL && address != NULL);
 	*address = find(name, version);
 	if (status != NULL)
-		*status = *address == NULL; /* 1: there is no such symbol */
+		*status = *address == NULL; /* 1: the symbol was not found */
 	return *address != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

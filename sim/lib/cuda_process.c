@@ -1,5 +1,5 @@
-/* cuda_process.c: this process in the list of those that use a device. Where
- * the state may only be read, as in containers, it is not listed. */
+/* cuda_process.c: this process in the list of processes that use a device. If the
+ * state is read-only, as in containers, the process is not listed. */
 #include "cuda_driver.h"
 
 /* process_begin lists the process on a device, before it makes a context. */
@@ -16,7 +16,7 @@ CUresult process_begin(struct device *device)
 		device->self.ci = seen.ci.id;
 	}
 	switch (sim_put_proc(cuda_sim(), &device->self)) {
-	case SIM_NOT_FOUND: /* it went between the two */
+	case SIM_NOT_FOUND: /* destroyed since cuInit */
 	case SIM_GPU_IS_LOST:
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	default:
@@ -24,8 +24,8 @@ CUresult process_begin(struct device *device)
 	}
 }
 
-/* process_update records how much memory the process has now, and takes it off
- * the list with its last context. */
+/* process_update records how much memory the process uses now. With its last
+ * context, process_update removes the process from the list. */
 void process_update(struct device *device)
 {
 	device->self.memory = device->used;
@@ -35,7 +35,7 @@ void process_update(struct device *device)
 		sim_drop_proc(cuda_sim(), &device->self);
 }
 
-/* unload takes the process off every list when the library is unloaded. */
+/* unload removes the process from all lists when the library is unloaded. */
 __attribute__((destructor)) static void unload(void)
 {
 	for (int i = 0; i < cuda_device_count(); i++) {
@@ -47,8 +47,8 @@ __attribute__((destructor)) static void unload(void)
 	cuda_close();
 }
 
-/* process_others returns the memory that other processes have of what a device
- * draws from: the GPU, or the GPU instance. */
+/* process_others returns the memory that other processes use on the GPU of a
+ * device or, for a MIG device, in its GPU instance. */
 uint64_t process_others(const struct device *device, const struct seen *seen)
 {
 	struct sim_scope scope = {

@@ -1,4 +1,4 @@
-/* cuda_ptx.c: reads from PTX what distinguishes kernels. */
+/* cuda_ptx.c: reads the names and parameter types of kernels from PTX. */
 #include "cuda_driver.h"
 
 #include <ctype.h>
@@ -29,8 +29,8 @@ static bool word_char(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.' || c == '%';
 }
 
-/* word copies the next word into out and returns what follows it. Punctuation
- * is a word of one character; at the end, out is empty. */
+/* word copies the next word into out, and returns the text after the word.
+ * Punctuation is a word of one character. At the end of the text, out is empty. */
 static const char *word(const char *p, char *out, size_t size)
 {
 	size_t n = 0;
@@ -47,8 +47,8 @@ static const char *word(const char *p, char *out, size_t size)
 	return p;
 }
 
-/* add_type appends the type of a parameter. Numbers of one width are passed
- * alike, whatever their sign. */
+/* add_type appends the type of a parameter. Signed and unsigned numbers of one
+ * width are passed in the same way, so they have the same type. */
 static void add_type(char *signature, size_t size, const char *type, bool array)
 {
 	size_t used = strlen(signature);
@@ -103,9 +103,9 @@ static int add_entry(struct ptx_entry **entries, int count, const char **p)
 	return count + 1;
 }
 
-/* ptx_parse returns the number of entries of a PTX text, and the architecture
- * that it was made for, as in sm_90. -1: it is not PTX. The caller frees
- * entries. */
+/* ptx_parse returns the entries of a PTX text and their number, or -1 if the text
+ * is not PTX. In *target, it returns the architecture of the text, such as 90 for
+ * sm_90. The caller frees *entries. */
 int ptx_parse(const char *text, unsigned int *target, struct ptx_entry **entries)
 {
 	char *copy = without_comments(text), w[128];

@@ -1,5 +1,5 @@
-/* cuda_stream.c: streams and events. Work is done when it is started, so that
- * a stream is always empty and an event has always happened. */
+/* cuda_stream.c: streams and events. All work is done when it is started.
+ * Therefore, a stream is always empty, and a recorded event is complete. */
 #include "cuda_driver.h"
 
 struct stream {
@@ -11,7 +11,7 @@ struct event {
 	int64_t recorded_ns; /* 0: not yet */
 };
 
-/* stream_check accepts the default streams, 0 to 2, and those created. */
+/* stream_check accepts the default streams, 0 to 2, and created streams. */
 CUresult stream_check(CUstream stream)
 {
 	if ((uintptr_t)stream > 2 && object_check(stream, KIND_STREAM) == NULL)

@@ -16,14 +16,15 @@ static bool begins(const char *uuid, struct word word)
 	return strncmp(uuid, word.text, word.length) == 0;
 }
 
-/* matches reports whether a word names a choice by the beginning of a UUID. That
- * of a divided GPU stands for its first instance. */
+/* matches reports whether a word is the beginning of the UUID of a choice. The
+ * UUID of a divided GPU stands for its first instance. */
 static bool matches(const struct choice *c, struct word word)
 {
 	return (c->first && begins(c->gpu.uuid, word)) || (c->ci.generation != 0 && begins(c->ci.uuid, word));
 }
 
-/* numbered returns the choice that an index means: those of a GPU count as one. */
+/* numbered returns the choice with an index. All instances of a GPU have one index,
+ * which stands for the first instance. */
 static int numbered(const struct choice *choice, uint32_t n, unsigned long index)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -52,8 +53,8 @@ static int by_place(const struct choice *choice, uint32_t n, struct word word)
 	return -1;
 }
 
-/* chosen returns the choice that a word names, by its index or the beginning
- * of its UUID; -1 if there is none, or more than one. */
+/* chosen returns the choice that a word names, by its index or the beginning of
+ * its UUID. It returns -1 if the word names no choice, or several. */
 static int chosen(struct word word, const struct choice *choice, uint32_t n)
 {
 	int found = -1;
@@ -76,9 +77,9 @@ static int chosen(struct word word, const struct choice *choice, uint32_t n)
 	return found;
 }
 
-/* named writes what the list names to kept, in its order, and returns how many
- * that are. The list ends at the first word that names none; one named twice
- * makes it empty. */
+/* named copies the choices that list names to kept, in the order of list, and
+ * returns their number. The list ends at the first word that names no choice. If
+ * a choice is named twice, named returns 0. */
 static uint32_t named(const char *list, const struct choice *choice, uint32_t n, struct choice *kept)
 {
 	bool taken[MAX_CHOICES] = {false};
@@ -99,12 +100,12 @@ static uint32_t named(const char *list, const struct choice *choice, uint32_t n,
 	}
 }
 
-/* cuda_visible keeps those of n choices that are the devices of the process,
- * and returns how many they are: what the environment names, or else all; but
- * of compute instances only the first, and beside one no GPU. */
+/* cuda_visible reduces the n choices to the devices of the process, and returns
+ * their number. These are the choices that CUDA_VISIBLE_DEVICES names, or else
+ * all. If one of them is a compute instance, it is the only device. */
 uint32_t cuda_visible(struct choice *choice, uint32_t n)
 {
-	static struct choice kept[MAX_CHOICES]; /* under the lock; large for a stack */
+	static struct choice kept[MAX_CHOICES]; /* guarded by the lock; too large for a stack */
 	const char *list = getenv("CUDA_VISIBLE_DEVICES");
 	uint32_t count = 0;
 

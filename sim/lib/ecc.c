@@ -1,7 +1,7 @@
-/* ecc.c: errors of the memory, and rows of it that were remapped.
+/* ecc.c: memory errors, and remapped rows of the memory.
  *
  * The boards are Ampere and later. They report DRAM and SRAM as a whole, and
- * remap rows where older ones retire pages. */
+ * remap rows, whereas older boards retire pages. */
 #include "counter.h"
 
 static bool located(nvmlMemoryLocation_t location, enum sim_ecc_memory *memory)
@@ -43,9 +43,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, nvmlMemoryE
 	return NVML_SUCCESS;
 }
 
-/* of_instance answers for a MIG device. nvml.h: "Per instance information is
- * currently only supported for non-DRAM uncorrectable volatile errors." The
- * simulator does not count by instance: these have none. */
+/* of_instance returns the errors of a MIG device. nvml.h: "Per instance
+ * information is currently only supported for non-DRAM uncorrectable volatile
+ * errors." The simulator does not count errors by instance, so they are 0. */
 static nvmlReturn_t of_instance(nvmlDevice_t device, bool counted, unsigned long long *count)
 {
 	struct mig_view view;
@@ -95,7 +95,7 @@ EXPORT nvmlReturn_t nvmlDeviceClearEccErrorCounts(nvmlDevice_t device, nvmlEccCo
 	return (nvmlReturn_t)sim_clear_ecc(session_sim(), mig_ref(&gpu), counter);
 }
 
-/* counted answers for a counter that needs ECC. */
+/* counted sets the value of a counter that needs ECC. */
 static nvmlReturn_t counted(const struct sim_telemetry *t, nvmlFieldValue_t *value, unsigned long long n)
 {
 	return t->gpu.ecc ? field_ull(value, n) : NVML_ERROR_NOT_SUPPORTED;

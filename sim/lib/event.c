@@ -4,33 +4,33 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* What every GPU raises. */
+/* Events that every GPU supports. */
 #define SUPPORTED                                                              \
 	(nvmlEventTypeSingleBitEccError | nvmlEventTypeDoubleBitEccError |     \
 	 nvmlEventTypePState | nvmlEventTypeXidCriticalError | nvmlEventTypeClock | \
 	 nvmlEventTypeGpuRecoveryAction)
 
-/* What a set listens to on one GPU. */
+/* The events of one GPU that a set listens to. */
 struct registration {
 	unsigned long long types;
 	uint64_t generation;
-	uint64_t since; /* number of the latest event when it was made */
+	uint64_t since; /* number of the latest event at the registration */
 };
 
 struct nvmlEventSet_st {
 	struct nvmlEventSet_st *next;
-	pthread_mutex_t mutex; /* guards what follows */
+	pthread_mutex_t mutex; /* guards the fields below */
 	uint64_t seen;         /* number of the latest event read */
 	struct registration gpu[SIM_MAX_GPUS]; /* by slot */
 };
 
-/* The sets that were made and not freed: a handle is checked before use. */
+/* The existing sets. A handle is checked against them before use. */
 static struct {
 	pthread_mutex_t mutex;
 	struct nvmlEventSet_st *first;
 } sets = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* position returns where the set hangs in the list. The caller holds the lock. */
+/* position returns the link to the set in the list. The caller holds the lock. */
 static struct nvmlEventSet_st **position(nvmlEventSet_t set)
 {
 	struct nvmlEventSet_st **at = &sets.first;
@@ -140,7 +140,7 @@ static bool take(struct nvmlEventSet_st *set, struct sim_event *event)
 }
 
 /* lost reports whether a GPU that the set listens to has fallen off the bus or
- * was taken out. */
+ * was unplugged. */
 static bool lost(struct nvmlEventSet_st *set)
 {
 	struct sim_gpu gpu;
@@ -165,15 +165,15 @@ static uint64_t seen(struct nvmlEventSet_st *set)
 	return number;
 }
 
-/* wait_for returns the next event of the set. Events come first; when there
- * are none left and a GPU of the set is lost, every wait answers so at once,
- * as the driver does after XID 79. */
+/* wait_for returns the next event of the set. If no events are left and a GPU of
+ * the set is lost, every wait returns GPU_IS_LOST immediately, as with the driver
+ * after XID 79. */
 static nvmlReturn_t wait_for(nvmlEventSet_t set, struct sim_event *event, unsigned int timeout_ms)
 {
 	int64_t deadline = sim_now_ns() + (int64_t)timeout_ms * 1000000;
 
 	for (;;) {
-		/* What is posted after this check wakes the wait below. */
+		/* An event that is posted after this check ends the wait below. */
 		uint64_t posted = sim_posted(session_sim());
 		if (take(set, event))
 			return NVML_SUCCESS;
@@ -188,8 +188,9 @@ static nvmlReturn_t wait_for(nvmlEventSet_t set, struct sim_event *event, unsign
 	}
 }
 
-/* fill answers an event. nvmlEventData_t ended before the instances once. What
- * it holds besides the GPU and the type is of XIDs alone (nvml.h). */
+/* fill writes an event to data. The first version of nvmlEventData_t ends before
+ * the instances. All fields except the GPU and the type are for XIDs only
+ * (nvml.h). */
 static nvmlReturn_t fill(const struct sim_event *event, nvmlEventData_t *data, bool instances)
 {
 	bool xid = event->type == nvmlEventTypeXidCriticalError;

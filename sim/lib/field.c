@@ -22,7 +22,7 @@ nvmlReturn_t field_int(nvmlFieldValue_t *value, int v)
 	return NVML_SUCCESS;
 }
 
-/* tlimit answers how far a limit is from the highest temperature at work.
+/* tlimit returns the distance of a limit from the highest operating temperature.
  * nvml.h: these fields "are supported on Ada and later architectures". */
 static nvmlReturn_t tlimit(const struct sim_gpu *gpu, unsigned int limit, nvmlFieldValue_t *value)
 {
@@ -50,8 +50,8 @@ static nvmlReturn_t field_temperature(const struct sim_gpu *gpu, unsigned int id
 	}
 }
 
-/* nvml.h of the bytes: "Value can be wrapped"; programs that read them take an
- * unsigned int. */
+/* nvml.h says about the byte counters: "Value can be wrapped". Programs read them
+ * as unsigned int. */
 static nvmlReturn_t field_pcie(const struct sim_counters *c, unsigned int id, nvmlFieldValue_t *value)
 {
 	switch (id) {
@@ -86,7 +86,7 @@ static nvmlReturn_t field_gpu(const struct sim_telemetry *t, unsigned int id, nv
 	}
 }
 
-/* field asks each subject in turn, until one knows the field. */
+/* field calls the functions of all subjects until one implements the field. */
 static nvmlReturn_t field(const struct sim_telemetry *t, nvmlFieldValue_t *value)
 {
 	unsigned int id = value->fieldId;
@@ -108,7 +108,7 @@ static nvmlReturn_t field(const struct sim_telemetry *t, nvmlFieldValue_t *value
 	return r == NVML_ERROR_NOT_SUPPORTED ? field_link(t, id, value) : r;
 }
 
-/* nvml.h: whether a value is there is in its own nvmlReturn. All values are of
+/* nvml.h: each value has a field nvmlReturn with its result. All values are from
  * one moment. */
 EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {

@@ -1,13 +1,13 @@
-/* gpm.c: GPU Performance Monitoring: samples of counters, and what lies between
- * two of them. */
+/* gpm.c: GPU Performance Monitoring: samples of counters, and metrics between two
+ * samples. */
 #include "gpm.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The samples that were allocated and not freed: a handle is checked before
- * use. The lock also guards what is in them. */
+/* The existing samples. A handle is checked against them before use. The lock also
+ * guards their content. */
 static struct {
 	pthread_mutex_t mutex;
 	struct nvmlGpmSample_st *first;
@@ -23,7 +23,7 @@ static void unlock(int *unused)
 #define LOCKED                                                                 \
 	__attribute__((cleanup(unlock), unused)) int locked = pthread_mutex_lock(&samples.mutex)
 
-/* position returns where a sample hangs in the list. It needs the lock. */
+/* position returns the link to a sample in the list. It needs the lock. */
 static struct nvmlGpmSample_st **position(nvmlGpmSample_t sample)
 {
 	struct nvmlGpmSample_st **at = &samples.first;
@@ -68,7 +68,7 @@ static bool supported(const struct sim_gpu *gpu)
 	return gpu->architecture >= NVML_DEVICE_ARCH_HOPPER;
 }
 
-/* engines counts those of a GPU, or of an instance of it. */
+/* engines stores the numbers of engines of a GPU, or of a GPU instance. */
 static void engines(nvmlGpmSample_t s, const struct sim_gpu *gpu, const struct sim_gi_profile *profile)
 {
 	s->encoders = profile != NULL ? profile->encoder : gpu->encoders;
@@ -77,7 +77,7 @@ static void engines(nvmlGpmSample_t s, const struct sim_gpu *gpu, const struct s
 	s->ofas = profile != NULL ? profile->ofa : gpu->ofas;
 }
 
-/* gi_work finds what a GPU instance had counted. */
+/* gi_work stores the activity counters of a GPU instance. */
 static void gi_work(nvmlGpmSample_t s, const struct sim_telemetry *t, const struct sim_gi *gi)
 {
 	for (uint32_t i = 0; i < SIM_MAX_GIS; i++) {
@@ -89,7 +89,7 @@ static void gi_work(nvmlGpmSample_t s, const struct sim_telemetry *t, const stru
 		s->computes = s->computes || t->mig.ci[i].gi == gi->id;
 }
 
-/* fill takes a sample of a GPU, or of the instance gi of it. */
+/* fill takes a sample of a GPU, or of its instance gi. */
 static nvmlReturn_t fill(nvmlGpmSample_t s, const struct mig_view *view, const struct sim_gi *gi)
 {
 	struct sim_telemetry t;
@@ -146,7 +146,8 @@ EXPORT nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, nvmlGpmSuppor
 	return r;
 }
 
-/* pair reports whether two samples are of one GPU or instance, in their order. */
+/* pair reports whether two samples are of the same GPU or instance, the older
+ * sample first. */
 static bool pair(nvmlGpmSample_t from, nvmlGpmSample_t to)
 {
 	return known(from) && known(to) && from->gpu != 0 && from->gpu == to->gpu && from->gi == to->gi && from->us <= to->us;

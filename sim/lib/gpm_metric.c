@@ -26,8 +26,8 @@ static const enum sim_activity activities[] = {
 	[NVML_GPM_METRIC_FP16_UTIL] = SIM_ACTIVE_FP16,
 };
 
-/* rate divides what was counted by the time. Samples that are too close, or that
- * a reset of the GPU divides, have no rate. */
+/* rate divides counted by the time between two samples. It is not a number if the
+ * samples are too close, or if the GPU was reset between them. */
 static double rate(nvmlGpmSample_t from, nvmlGpmSample_t to, double counted)
 {
 	uint64_t us = to->us - from->us;
@@ -43,7 +43,7 @@ static nvmlReturn_t percent(enum sim_activity activity, nvmlGpmSample_t from, nv
 	return NVML_SUCCESS;
 }
 
-/* engine answers for one of several engines, which are all as busy. */
+/* engine returns the activity of one of several engines, which are equally busy. */
 static nvmlReturn_t engine(unsigned int at, uint32_t engines, enum sim_activity activity, nvmlGpmSample_t from,
 			   nvmlGpmSample_t to, double *value)
 {
@@ -57,7 +57,8 @@ static double bytes(const struct sim_flow *from, const struct sim_flow *to)
 
 enum direction { TX, RX };
 
-/* Traffic is that of the GPU: its instances share PCIe and NVLink. In MiB/s. */
+/* pcie returns PCIe traffic in MiB/s. GPU instances share PCIe and NVLink, so only
+ * the whole GPU has traffic. */
 static nvmlReturn_t pcie(enum direction direction, nvmlGpmSample_t from, nvmlGpmSample_t to, double *value)
 {
 	if (to->gi != 0)
@@ -66,7 +67,7 @@ static nvmlReturn_t pcie(enum direction direction, nvmlGpmSample_t from, nvmlGpm
 	return NVML_SUCCESS;
 }
 
-/* links answers for n links from the first one on. */
+/* links returns the traffic of n links, beginning with the link first. */
 static nvmlReturn_t links(uint32_t first, uint32_t n, enum direction direction, nvmlGpmSample_t from, nvmlGpmSample_t to,
 			  double *value)
 {
@@ -85,8 +86,8 @@ static bool within(unsigned int id, unsigned int first, unsigned int last)
 	return id >= first && id <= last;
 }
 
-/* nvml.h has a pair for each link, received and sent: of the first 18, and of
- * those behind. */
+/* nvml.h has two metrics for each link, received and sent. The IDs of the first 18
+ * links are consecutive, and so are the IDs of the next 18 links. */
 static nvmlReturn_t link_metric(unsigned int id, nvmlGpmSample_t from, nvmlGpmSample_t to, double *value)
 {
 	unsigned int at;

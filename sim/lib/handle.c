@@ -1,12 +1,12 @@
-/* handle.c: how many GPUs there are, and handles to them. */
+/* handle.c: the number of GPUs, and their handles. */
 #include "mig.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-/* visible reports whether the first version of the enumeration lists a GPU: it
- * leaves out those that the process may not open. */
+/* visible reports whether the first version of the enumeration lists a GPU. This
+ * version omits GPUs that the process may not open. */
 static bool visible(nvmlDevice_t device)
 {
 	return session_attach(device) != NVML_ERROR_NO_PERMISSION;
@@ -57,8 +57,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t 
 	return NVML_ERROR_INVALID_ARGUMENT;
 }
 
-/* find gives a handle to the GPU that matches. A GPU that was unplugged does
- * not: only the handle distinguishes it. */
+/* find returns the handle of the GPU that matches. An unplugged GPU never
+ * matches. */
 static nvmlReturn_t find(bool (*matches)(const struct sim_gpu *, const void *), const void *what,
 			 nvmlDevice_t *device)
 {
@@ -127,7 +127,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t *uuid, nvmlDevic
 		REQUIRE(memchr(uuid->value.str, '\0', sizeof(uuid->value.str)) != NULL);
 		return by_uuid(uuid->value.str, device);
 	}
-	/* The bytes do not distinguish a GPU from a MIG device. */
+	/* The bytes do not show whether the UUID is of a GPU or of a MIG device. */
 	memcpy(text, "GPU-", 4);
 	as_text(uuid->value.bytes, text + 4);
 	nvmlReturn_t r = by_uuid(text, device);

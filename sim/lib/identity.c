@@ -1,4 +1,4 @@
-/* identity.c: what a GPU is. */
+/* identity.c: names, versions and other properties of a GPU. */
 #include "mig.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@
 		return copy_string(out, length, value);                        \
 	}
 
-/* GET_STRING_OF_BOTH defines one that also knows MIG devices. */
+/* GET_STRING_OF_BOTH is GET_STRING for an entry point that also accepts MIG
+ * devices. */
 #define GET_STRING_OF_BOTH(name, of_gpu, of_mig)                               \
 	EXPORT nvmlReturn_t name(nvmlDevice_t device, char *out, unsigned int length) \
 	{                                                                      \
@@ -48,7 +49,7 @@ GET(nvmlDeviceGetBusType, nvmlBusType_t, NVML_BUS_TYPE_PCIE)
 GET(nvmlDeviceGetVirtualizationMode, nvmlGpuVirtualizationMode_t, NVML_GPU_VIRTUALIZATION_MODE_NONE)
 GET(nvmlDeviceGetPersistenceMode, nvmlEnableState_t, gpu.persistence)
 
-/* nvidia-smi prints no version of the other objects on these boards. */
+/* For other objects, nvidia-smi prints no version on these boards. */
 EXPORT nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, nvmlInforomObject_t object, char *out,
 						unsigned int length)
 {
@@ -66,8 +67,8 @@ EXPORT nvmlReturn_t nvmlDeviceValidateInforom(nvmlDevice_t device)
 	return NVML_SUCCESS;
 }
 
-/* A node is bare metal: there is nothing to license. What the versions have in
- * common is all that is written. */
+/* A node is bare metal, so nothing needs a license. Only the fields that all
+ * versions of the structure have are written. */
 #define LICENCE(name)                                                          \
 	EXPORT nvmlReturn_t name(nvmlDevice_t device, nvmlGridLicensableFeatures_t *features) \
 	{                                                                      \
@@ -99,7 +100,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
 	return r;
 }
 
-/* nvml.h: of "the device or MIG device". */
+/* nvml.h: for "the device or MIG device". */
 EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t *mode)
 {
 	struct mig_view view;
@@ -159,8 +160,8 @@ EXPORT nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, nvmlEnable
 	return same ? NVML_SUCCESS : NVML_ERROR_GPU_IS_LOST;
 }
 
-/* The first version of nvmlPciInfo_t ends before pciSubSystemId, the second
- * before busId: nothing may be written behind the end that a caller knows. */
+/* The first version of nvmlPciInfo_t ends before pciSubSystemId, and the second
+ * before busId. Nothing may be written behind the end of the caller's version. */
 static nvmlReturn_t pci_info(const struct sim_gpu *gpu, nvmlPciInfo_t *pci, int version)
 {
 	REQUIRE(pci != NULL);

@@ -5,7 +5,7 @@
 
 #include "simstate.h"
 
-/* What a sleep may take too long. Shorter waits are spun. */
+/* How much longer than requested a sleep may take. Shorter waits are busy loops. */
 #define SLEEP_SLACK_NS 100000
 
 /* latency_pass returns when ns nanoseconds have passed since it was called. */

@@ -40,7 +40,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned
 	return NVML_SUCCESS;
 }
 
-/* visible_at returns the MIG device with an index, as this process counts. */
+/* visible_at returns the MIG device with an index. Only the MIG devices that this
+ * process sees have an index. */
 static const struct sim_ci *visible_at(const struct mig_view *view, unsigned int index)
 {
 	const struct sim_ci *ci;
@@ -52,7 +53,8 @@ static const struct sim_ci *visible_at(const struct mig_view *view, unsigned int
 	return NULL;
 }
 
-/* mig_index returns the index of a MIG device, as this process counts. */
+/* mig_index returns the index of a MIG device among the MIG devices that this
+ * process sees. */
 unsigned int mig_index(const struct mig_view *view)
 {
 	const struct sim_ci *ci;
@@ -115,7 +117,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned
 	return NVML_SUCCESS;
 }
 
-/* attributes answers for both versions: the first one ends before the memory.
+/* attributes implements both versions. The first version ends before the memory.
  * nvml.h: "This API currently only supports MIG device handles." */
 static nvmlReturn_t attributes(nvmlDevice_t device, nvmlDeviceAttributes_t *out, bool memory)
 {
@@ -154,9 +156,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t device, nvmlDeviceAttri
 	return attributes(device, out, false);
 }
 
-/* named finds the MIG device that a UUID names. Besides the UUID there is the
- * form of drivers before 470: MIG-<UUID of the GPU>/<GPU instance>/<compute
- * instance>. */
+/* named finds the MIG device with a UUID. It also accepts the form of drivers
+ * before 470: MIG-<UUID of the GPU>/<GPU instance>/<compute instance>. */
 static const struct sim_ci *named(const char *uuid, const struct sim_gpu *gpu, const struct sim_mig *mig)
 {
 	size_t length = strlen(gpu->uuid);
@@ -170,7 +171,7 @@ static const struct sim_ci *named(const char *uuid, const struct sim_gpu *gpu, c
 	return sim_ci_by_id(mig, gi, ci);
 }
 
-/* mig_find gives the handle of the MIG device with a UUID. */
+/* mig_find returns the handle of the MIG device with a UUID. */
 nvmlReturn_t mig_find(const char *uuid, nvmlDevice_t *device)
 {
 	struct sim_gpu gpu;

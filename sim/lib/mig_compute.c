@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-/* profile_info describes a profile; the engines are those of the GPU instance. */
+/* profile_info describes a profile. All profiles of a GPU instance have its
+ * engines. */
 static void profile_info(const struct sim_gi_profile *gi, const struct sim_ci_profile *p,
 			 nvmlComputeInstanceProfileInfo_t *out)
 {
@@ -20,7 +21,7 @@ static void profile_info(const struct sim_gi_profile *gi, const struct sim_ci_pr
 	};
 }
 
-/* by_enum finds a profile, as nvml.h has it for those of GPU instances. */
+/* by_enum finds a profile. Its errors are the same as in by_enum of mig_gpu.c. */
 static nvmlReturn_t by_enum(const struct mig_view *view, unsigned int profile, unsigned int engines,
 			    struct sim_ci_profile *out)
 {
@@ -47,7 +48,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance
 	return r;
 }
 
-/* The third version is the second one with the capabilities behind it. */
+/* The third version is the second version with the capabilities at its end. */
 EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t instance, unsigned int profile,
 								  unsigned int engines,
 								  nvmlComputeInstanceProfileInfo_v2_t *info)
@@ -129,7 +130,7 @@ static nvmlReturn_t create(struct mig_view *view, struct sim_ci_request want, nv
 	REQUIRE_CAPABILITY(capability_config());
 	want.gi = view->gi->generation;
 	enum sim_status status = sim_create_ci(session_sim(), mig_ref(&view->gpu), &want, &made);
-	REQUIRE(status != SIM_NOT_FOUND); /* the GPU instance has just gone */
+	REQUIRE(status != SIM_NOT_FOUND); /* another process has destroyed the GPU instance */
 	if (status != SIM_SUCCESS)
 		return (nvmlReturn_t)status;
 	*out = mig_ci_handle(view->parent, made.generation);

@@ -21,8 +21,7 @@ static void profile_info(const struct sim_gi_profile *p, nvmlGpuInstanceProfileI
 	out->capabilities = 0; /* neither peer to peer nor graphics */
 }
 
-/* The second version has isP2pSupported where the third one goes on at once,
- * and nothing behind the name. */
+/* The second version also has isP2pSupported, and ends with the name. */
 static void profile_info_v2(const struct sim_gi_profile *p, nvmlGpuInstanceProfileInfo_v2_t *out)
 {
 	nvmlGpuInstanceProfileInfo_v3_t info;
@@ -44,8 +43,8 @@ static void profile_info_v2(const struct sim_gi_profile *p, nvmlGpuInstanceProfi
 	snprintf(out->name, sizeof(out->name), "%s", info.name);
 }
 
-/* by_enum finds a profile. nvml.h: whoever counts up from 0 meets
- * NOT_SUPPORTED for what a GPU does not have, and INVALID_ARGUMENT at the end. */
+/* by_enum finds a profile. nvml.h: a profile that a GPU does not have is
+ * NOT_SUPPORTED, and a number behind the last profile is INVALID_ARGUMENT. */
 static nvmlReturn_t by_enum(const struct mig_view *view, unsigned int profile, const struct sim_gi_profile **out)
 {
 	REQUIRE(profile < NVML_GPU_INSTANCE_PROFILE_COUNT);
@@ -59,8 +58,8 @@ static nvmlReturn_t by_id(const struct mig_view *view, unsigned int id, const st
 	return *out != NULL ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* Profiles are reported whether or not the GPU is divided, as
- * NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE says. */
+/* Profiles are reported with and without MIG mode, because the field
+ * NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE is 1. */
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned int profile,
 							nvmlGpuInstanceProfileInfo_t *info)
 {
@@ -86,7 +85,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, uns
 	return NVML_SUCCESS;
 }
 
-/* versioned fills a structure of the version that the caller asks for. */
+/* versioned fills a structure of the caller's version. */
 static nvmlReturn_t versioned(const struct sim_gi_profile *p, nvmlGpuInstanceProfileInfo_v2_t *info)
 {
 	switch (info->version) {
@@ -152,7 +151,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t d
 	return placements(&view, id, out, count);
 }
 
-/* The first version cannot be asked for the number alone. */
+/* Unlike the second version, the first version cannot return only the number. */
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements(nvmlDevice_t device, unsigned int id,
 							       nvmlGpuInstancePlacement_t *out, unsigned int *count)
 {
@@ -206,8 +205,8 @@ EXPORT nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t device
 	return create(&view, (struct sim_gi_request){.id = id, .start = placement->start, .size = placement->size}, out);
 }
 
-/* gone turns what the state says of an instance that another process has just
- * destroyed into what nvml.h says of its handle. */
+/* gone converts NOT_FOUND, the status for an instance that another process has
+ * just destroyed, to the error of nvml.h for its handle. */
 static nvmlReturn_t gone(enum sim_status status)
 {
 	return status == SIM_NOT_FOUND ? NVML_ERROR_INVALID_ARGUMENT : (nvmlReturn_t)status;

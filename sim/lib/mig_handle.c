@@ -1,17 +1,18 @@
-/* mig_handle.c: which instance a handle stands for. */
+/* mig_handle.c: handles and their instances. */
 #include "mig.h"
 
 #include <pthread.h>
 #include <string.h>
 
-/* Of one kind on one GPU: more than instances can exist, so one is always free. */
+/* Handles of one kind on one GPU. They are more than the possible instances, so
+ * that a handle is always free. */
 #define HANDLES 9
 _Static_assert(HANDLES > SIM_MAX_GIS && HANDLES > SIM_MAX_CIS, "a free handle");
 
 /* The handles of one kind. A handle is the address of its word. */
 struct table {
 	uint64_t instance[SIM_MAX_GPUS][HANDLES]; /* by NVML index of the GPU */
-	uint32_t next[SIM_MAX_GPUS];              /* where the search for a free one begins */
+	uint32_t next[SIM_MAX_GPUS];              /* start of the search for a free handle */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards changes of the tables */
@@ -33,8 +34,8 @@ static bool within(const struct table *table, const void *handle)
 	return at >= first && at < first + sizeof(table->instance) && (at - first) % sizeof(uint64_t) == 0;
 }
 
-/* read_handle returns the number of the instance, 0 if there is none, and the
- * GPU that it is on. */
+/* read_handle returns the generation of the instance of a handle, or 0 if it has
+ * none, and the GPU of the instance. */
 static uint64_t read_handle(const struct table *table, const void *handle, nvmlDevice_t *parent)
 {
 	if (!within(table, handle))
@@ -49,10 +50,10 @@ static bool alive(const struct sim_mig *mig, uint64_t instance)
 	return sim_gi_by_generation(mig, instance) != NULL || sim_ci_by_generation(mig, instance) != NULL;
 }
 
-/* give_handle returns the handle that stands for an instance. Of those whose
- * instance is gone, the one that was given away longest ago is taken. Which
- * are gone is looked up under the lock: no other thread has one yet that the
- * copy does not know. */
+/* give_handle returns the handle of an instance. A new instance gets the handle
+ * that was returned longest ago among the handles of destroyed instances. The
+ * copy of the state is read under the lock, so that it has every instance for
+ * which another thread already has a handle. */
 static void *give_handle(struct table *table, nvmlDevice_t parent, uint64_t instance)
 {
 	uint64_t *word = table->instance[parent->index];
@@ -149,8 +150,8 @@ nvmlReturn_t mig_view_ci(nvmlComputeInstance_t handle, struct mig_view *view)
 	return view_instance(&compute_instances, handle, view);
 }
 
-/* mig_visible reports whether a MIG device exists for the process: in a container
- * only those do that it was given. */
+/* mig_visible reports whether the process sees a MIG device. A container sees only
+ * its own MIG devices. */
 bool mig_visible(const struct sim_gpu *gpu, const struct sim_ci *ci)
 {
 	return capability_monitor() || capability_instance(gpu->minor, ci);

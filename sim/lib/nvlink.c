@@ -1,11 +1,11 @@
-/* nvlink.c: NVLinks, and the fabric that they make. */
+/* nvlink.c: NVLinks and the NVLink fabric. */
 #include "session.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ENTER_LINK begins an entry point that is about one link of a GPU. */
+/* ENTER_LINK begins an entry point for one link of a GPU. */
 #define ENTER_LINK(name, device, link, out, gpu)                               \
 	ENTER_DEVICE(name, device, gpu);                                       \
 	if (gpu.links == 0)                                                    \
@@ -43,8 +43,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, uns
 	return NVML_SUCCESS;
 }
 
-/* remote describes the far end of a link. Of a link that is down it is not
- * known. pciSubSystemId is left as it is, which nvml.h allows. */
+/* remote describes the far end of a link, which is unknown for a link that is
+ * down. It does not set pciSubSystemId, which nvml.h allows. */
 static nvmlReturn_t remote(const struct sim_link *link, nvmlPciInfo_t *pci, bool with_bus_id)
 {
 	if (!link->up)
@@ -74,8 +74,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsign
 	return remote(&gpu.link[link], pci, false);
 }
 
-/* fabric_v fills what all versions have. A GPU that has not joined the fabric
- * knows neither cluster nor clique. */
+/* fabric_v sets the fields that all versions have. A GPU that has not joined the
+ * fabric has no cluster UUID and no clique. */
 static void fabric_v(const struct sim_fabric *fabric, nvmlGpuFabricInfoV_t *info)
 {
 	bool joined = fabric->state == NVML_GPU_FABRIC_STATE_COMPLETED && fabric->status == NVML_SUCCESS;
@@ -90,7 +90,7 @@ static void fabric_v(const struct sim_fabric *fabric, nvmlGpuFabricInfoV_t *info
 	if (joined)
 		info->healthMask = NVML_GPU_FABRIC_HEALTH_MASK_DEGRADED_BW_FALSE
 				   << NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_DEGRADED_BW;
-	if (info->version == nvmlGpuFabricInfo_v3) /* the second version ends before it */
+	if (info->version == nvmlGpuFabricInfo_v3) /* the second version ends before healthSummary */
 		info->healthSummary = joined ? NVML_GPU_FABRIC_HEALTH_SUMMARY_HEALTHY
 					     : NVML_GPU_FABRIC_HEALTH_SUMMARY_NOT_SUPPORTED;
 }

@@ -5,7 +5,8 @@
 
 #define NVLINK_5 NVML_NVLINK_VERSION_5_0
 
-/* Bandwidth of a link by its version, in MB/s, as nvidia-smi prints it. */
+/* speed returns the bandwidth of a link in MB/s, as nvidia-smi prints it. It depends
+ * on the NVLink version. */
 static unsigned int speed(const struct sim_gpu *gpu)
 {
 	switch (gpu->nvlink_version) {
@@ -19,7 +20,7 @@ static unsigned int speed(const struct sim_gpu *gpu)
 	}
 }
 
-/* sum adds up the bytes of the links in a scope. */
+/* bytes adds up the bytes of the links in a scope. */
 static nvmlReturn_t bytes(const struct sim_telemetry *t, unsigned int link, int direction, unsigned long long *sum)
 {
 	REQUIRE(link < t->gpu.links || link == ALL_LINKS);
@@ -29,7 +30,8 @@ static nvmlReturn_t bytes(const struct sim_telemetry *t, unsigned int link, int 
 	return NVML_SUCCESS;
 }
 
-/* field_bytes answers for data: in KiB, on NVLink 5 also in bytes. */
+/* field_bytes returns the bytes of the links in the unit of a field: KiB or, on
+ * NVLink 5, also bytes. */
 static nvmlReturn_t field_bytes(const struct sim_telemetry *t, int direction, unsigned int unit, nvmlFieldValue_t *value)
 {
 	unsigned long long sum;
@@ -49,14 +51,15 @@ static nvmlReturn_t field_errors(const struct sim_telemetry *t, unsigned int lin
 	return field_ull(value, sum);
 }
 
-/* field_link_errors answers for a field of one link, which may not be there. */
+/* field_link_errors returns the errors of one link, which the GPU may not have. */
 static nvmlReturn_t field_link_errors(const struct sim_telemetry *t, unsigned int link, int kind, nvmlFieldValue_t *value)
 {
 	return link < t->gpu.links ? field_errors(t, link, kind, value) : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* Fields that count one kind of error: of the links 0 to 5, of all, and of the
- * links 6 to 11. */
+/* The fields for one kind of error: the fields of the links 0 to 5 begin with
+ * first, the field of all links is total, and the fields of the links 6 to 11 begin
+ * with seventh. */
 static const struct {
 	unsigned int first, total, seventh;
 	int kind;
@@ -86,7 +89,7 @@ static nvmlReturn_t field_lane(const struct sim_telemetry *t, unsigned int id, n
 	return NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* state answers for the link in the scope of a field. */
+/* state returns the state of the link in the scope of a field. */
 static nvmlReturn_t state(const struct sim_gpu *gpu, unsigned int id, nvmlFieldValue_t *value)
 {
 	REQUIRE(value->scopeId < gpu->links);
@@ -101,13 +104,13 @@ static nvmlReturn_t state(const struct sim_gpu *gpu, unsigned int id, nvmlFieldV
 	}
 }
 
-/* dl answers for the counters that nvml.h calls "unsupported for Blackwell+". */
+/* dl returns the counters that nvml.h calls "unsupported for Blackwell+". */
 static nvmlReturn_t dl(const struct sim_telemetry *t, int kind, nvmlFieldValue_t *value)
 {
 	return t->gpu.nvlink_version < NVLINK_5 ? field_errors(t, value->scopeId, kind, value) : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* five answers for the counters of NVLink 5. */
+/* five returns the counters of NVLink 5. */
 static nvmlReturn_t five(const struct sim_telemetry *t, unsigned int id, nvmlFieldValue_t *value)
 {
 	if (t->gpu.nvlink_version < NVLINK_5)

@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The state lies where a real driver keeps its firmware, since that reaches
- * containers by the same CDI specs. */
+/* The state is in the firmware folder of the driver, because the CDI specs of a
+ * real driver mount this folder into containers. */
 #define STATE_PATTERN "/lib/firmware/nvidia/*/gsp_sim.bin"
 
-/* setting returns a variable of the environment, NULL if it is empty too. */
+/* setting returns an environment variable, or NULL if it is not set or empty. */
 static const char *setting(const char *name)
 {
 	const char *value = getenv(name);
@@ -24,7 +24,8 @@ static const char *setting(const char *name)
 	return value != NULL && *value != '\0' ? value : NULL;
 }
 
-/* up cuts the last component off a path and returns it, NULL at the root. */
+/* up removes the last component of a path and returns it. At the root, it returns
+ * NULL. */
 static char *up(char *path)
 {
 	char *slash = strrchr(path, '/');
@@ -35,8 +36,8 @@ static char *up(char *path)
 	return slash + 1;
 }
 
-/* prefix cuts path, that of a library, to the root of the driver it belongs
- * to: what stands before [/usr]/lib[64][/<triplet>]. */
+/* prefix shortens the path of a library to the root of its driver, which is the
+ * part before [/usr]/lib[64][/<triplet>]. */
 static int prefix(char *path)
 {
 	char *name;
@@ -52,8 +53,8 @@ static int prefix(char *path)
 	return -1;
 }
 
-/* root_of writes the root of the driver that the library with the address self
- * belongs to, without a slash at its end: "" on the node itself. */
+/* root_of writes the driver root of the library that contains the address self.
+ * The root has no slash at its end, so it is "" on the node itself. */
 static int root_of(const void *self, char root[PATH_MAX])
 {
 	Dl_info info;
@@ -61,8 +62,8 @@ static int root_of(const void *self, char root[PATH_MAX])
 	return dladdr(self, &info) != 0 && realpath(info.dli_fname, root) != NULL ? prefix(root) : -1;
 }
 
-/* place_state writes the path of the state file: what GPU_SIM_STATE says, or
- * else the one that belongs to the library with the address self. */
+/* place_state writes the path of the state file: the value of GPU_SIM_STATE, or
+ * else the file in the driver root of the library that contains the address self. */
 int place_state(const void *self, char *path, size_t size)
 {
 	const char *named = setting("GPU_SIM_STATE");
@@ -81,9 +82,9 @@ int place_state(const void *self, char *path, size_t size)
 	return n < (int)size ? 0 : -1;
 }
 
-/* place_shown writes the root below which the kernel's files are seen: that of
- * the driver, where the node's own root is mounted, or else that of the
- * process. GPU_SIM_ROOT names another one in tests. */
+/* place_shown writes the root folder of the kernel's files. If the driver root
+ * contains them, because it is a mount of the node's root, it is the driver root.
+ * Else it is the root of the process. In tests, GPU_SIM_ROOT names another root. */
 int place_shown(const void *self, char *root, size_t size)
 {
 	const char *named = setting("GPU_SIM_ROOT");
@@ -92,15 +93,15 @@ int place_shown(const void *self, char *root, size_t size)
 	if (named != NULL)
 		return snprintf(root, size, "%s", named) < (int)size ? 0 : -1;
 	if (setting("GPU_SIM_STATE") != NULL || root_of(self, driver) != 0)
-		return -1; /* a test, which shows nothing */
+		return -1; /* a test that needs no files of the kernel */
 	snprintf(proc, sizeof(proc), "%s/proc/driver/nvidia", driver);
 	return snprintf(root, size, "%s", access(proc, F_OK) == 0 ? driver : "") < (int)size ? 0 : -1;
 }
 
-/* place_open tries to open a device node as NVIDIA's libraries do: for
- * writing, then for reading. A node that no driver serves answers ENXIO to
- * those who may open it, and EPERM to those whom the device cgroup keeps out:
- * then, fd is -1. */
+/* place_open tries to open a device node as NVIDIA's libraries do: for writing,
+ * then for reading. If no driver serves the node, *fd is -1 and the error shows
+ * the right: ENXIO if the process may open the node, and EPERM if the device
+ * cgroup denies it. */
 enum access place_open(const char *node, int *fd)
 {
 	const char *dev = setting("GPU_SIM_DEV");

@@ -1,13 +1,13 @@
-/* place.h: where the simulated node is, for both libraries. */
+/* place.h: the paths of the simulated node, for both libraries. */
 #ifndef PLACE_H
 #define PLACE_H
 
 #include <stddef.h>
 
-/* May the process open a device node? */
+/* The right of the process to open a device node. */
 enum access {
-	ACCESS_ALLOWED, /* it opened, or has no driver behind it (ENXIO) */
-	ACCESS_ABSENT,  /* there is no such node */
+	ACCESS_ALLOWED, /* opened, or no driver serves it (ENXIO) */
+	ACCESS_ABSENT,  /* the node does not exist */
 	ACCESS_DENIED,  /* denied by the node's owner or mode (EACCES) */
 	ACCESS_BLOCKED, /* denied by the device cgroup (EPERM) */
 	ACCESS_BROKEN,  /* anything else */

@@ -1,7 +1,7 @@
 /* process.c: the processes that use a GPU or a MIG device. */
 #include "process.h"
 
-/* What one array entry of each version holds. The first one ends before the
+/* The fields of an array entry. The entry of the first version ends before the
  * instances. */
 enum shape { PLAIN, WITH_INSTANCES };
 
@@ -16,8 +16,8 @@ uint64_t processes_memory(struct sim_scope scope)
 	return bytes;
 }
 
-/* scope_of finds what a handle is about. nvml.h: for a GPU in MIG mode the
- * answer is "aggregate information, only if the caller has appropriate
+/* scope_of returns the GPU or MIG device of a handle. nvml.h: for a GPU in MIG
+ * mode, the result is "aggregate information, only if the caller has appropriate
  * privileges". */
 static nvmlReturn_t scope_of(nvmlDevice_t device, struct sim_scope *scope)
 {
@@ -49,8 +49,8 @@ static void put(void *array, enum shape shape, uint32_t i, const struct sim_proc
 		};
 }
 
-/* list fills an array of *count entries. nvml.h: one that is too small answers
- * INSUFFICIENT_SIZE and the number that is needed. */
+/* list fills an array of *count entries. nvml.h: if the array is too small, the
+ * result is INSUFFICIENT_SIZE, and *count is the necessary size. */
 static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, void *array, enum shape shape)
 {
 	struct sim_proc proc[SIM_MAX_PROCS];
@@ -69,7 +69,8 @@ static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, void *array, 
 	return NVML_SUCCESS;
 }
 
-/* none answers for a kind of process that the simulator does not have. */
+/* none returns an empty list, for a kind of process that the simulator does not
+ * have. */
 static nvmlReturn_t none(nvmlDevice_t device, unsigned int *count, const void *array)
 {
 	struct sim_scope scope;

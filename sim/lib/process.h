@@ -1,4 +1,4 @@
-/* process.h: what processes have of a GPU. */
+/* process.h: the memory of processes on a GPU. */
 #ifndef PROCESS_H
 #define PROCESS_H
 

@@ -1,8 +1,8 @@
-/* process_use.c: what processes use of a GPU.
+/* process_use.c: the utilization of a GPU by processes.
  *
- * The driver samples processes now and then, and keeps what it saw for a while.
- * Here the samples follow from the state: one for each period, of each process
- * that used the GPU all through it. The latest are returned. */
+ * The driver samples processes at times, and keeps the samples for a while. Here,
+ * the samples follow from the state. A process that used the GPU during a whole
+ * period has one sample for the period. Only the latest period is returned. */
 #include "counter.h"
 
 #define PERIOD_US 166667ull
@@ -12,8 +12,8 @@ struct sample {
 	struct sim_proc proc;
 };
 
-/* uses reports whether a process uses anything. nvml.h: samples are of those
- * "that had some non-zero utilization during the last sample period". */
+/* uses reports whether a process has a utilization. nvml.h: samples are for
+ * processes "that had some non-zero utilization during the last sample period". */
 static bool uses(const struct sim_proc *proc)
 {
 	for (int i = 0; i < SIM_USES; i++) {
@@ -23,7 +23,7 @@ static bool uses(const struct sim_proc *proc)
 	return false;
 }
 
-/* latest takes the samples that are newer than seen. */
+/* latest returns the samples that are newer than the time stamp seen. */
 static uint32_t latest(const struct sim_gpu *gpu, unsigned long long seen, struct sample *out)
 {
 	struct sim_proc proc[SIM_MAX_PROCS];
@@ -38,9 +38,9 @@ static uint32_t latest(const struct sim_gpu *gpu, unsigned long long seen, struc
 	return found;
 }
 
-/* prepare takes the samples for an array with room for some. nvml.h: on
- * MIG-enabled GPUs this "is not currently supported", and NOT_FOUND is the
- * answer "if sample entries are not found". */
+/* prepare returns the samples for an array with *count entries, and sets *count to
+ * the number of samples. nvml.h: on MIG-enabled GPUs this "is not currently
+ * supported", and the result is NOT_FOUND "if sample entries are not found". */
 static nvmlReturn_t prepare(const struct mig_view *view, unsigned long long seen, const void *array, unsigned int *count,
 			    struct sample *out)
 {

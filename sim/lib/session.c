@@ -1,4 +1,4 @@
-/* session.c: nvmlInit to nvmlShutdown, and the handles given out between. */
+/* session.c: nvmlInit, nvmlShutdown, and the handles of GPUs between them. */
 #include "session.h"
 
 #include <limits.h>
@@ -12,8 +12,8 @@
 #include "mig.h"
 #include "place.h"
 
-/* The list of GPUs is made when the first session opens and then stays: NVML
- * does not number GPUs anew while it is in use. */
+/* The list of GPUs is made when the first session opens. It does not change while a
+ * session is open, because NVML then does not renumber GPUs. */
 static struct {
 	pthread_mutex_t mutex; /* guards opening and closing */
 	atomic_uint sessions;
@@ -28,7 +28,7 @@ struct sim *session_sim(void)
 	return atomic_load_explicit(&session.sim, memory_order_acquire);
 }
 
-/* begin counts a call and answers what is forced on its symbol. */
+/* begin counts a call and returns the code that is forced for its symbol. */
 static nvmlReturn_t begin(struct sim *sim, enum sim_symbol symbol)
 {
 	uint32_t forced = sim_count_call(sim, symbol);
@@ -51,7 +51,7 @@ nvmlReturn_t session_enter(enum sim_symbol symbol)
 	return sim_loaded(sim) ? NVML_SUCCESS : NVML_ERROR_DRIVER_NOT_LOADED;
 }
 
-/* session_stub answers for a symbol that the simulator does not implement. */
+/* session_stub is the call of a symbol that the simulator does not implement. */
 nvmlReturn_t session_stub(enum sim_symbol symbol)
 {
 	nvmlReturn_t r = session_enter(symbol);
@@ -59,8 +59,8 @@ nvmlReturn_t session_stub(enum sim_symbol symbol)
 	return r == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : r;
 }
 
-/* show has changes of instances written to where the node's /proc and /dev are
- * seen, as there is no kernel driver that does it. */
+/* show sets the folders of the node's /proc and /dev. Changes of instances then
+ * update the files there, as a kernel driver would. */
 static void show(struct sim *sim)
 {
 	char root[PATH_MAX], proc[PATH_MAX + 8], dev[PATH_MAX + 8];
@@ -69,11 +69,11 @@ static void show(struct sim *sim)
 		return;
 	snprintf(proc, sizeof(proc), "%s/proc", root);
 	snprintf(dev, sizeof(dev), "%s/dev", root);
-	sim_show_at(sim, proc, dev); /* without memory nothing is shown */
+	sim_show_at(sim, proc, dev); /* if memory is not available, no files are written */
 }
 
-/* map opens the state file, unless it is open already. The file of a node that
- * was deleted and created again is opened anew. */
+/* map opens the state file, unless it is already open. If the node was deleted and
+ * created again, map opens the new file. */
 static nvmlReturn_t map(void)
 {
 	struct sim *old = session_sim(), *sim;
@@ -94,7 +94,7 @@ static nvmlReturn_t map(void)
 		return NVML_SUCCESS;
 	case SIM_ERRNO:
 		return NVML_ERROR_DRIVER_NOT_LOADED;
-	case SIM_VERSION_MISMATCH: /* the library is not that of the driver */
+	case SIM_VERSION_MISMATCH: /* the library belongs to another driver version */
 		return NVML_ERROR_LIB_RM_VERSION_MISMATCH;
 	default:
 		return NVML_ERROR_UNKNOWN;
@@ -108,8 +108,8 @@ static void release_control(void)
 	session.control = -1;
 }
 
-/* control opens /dev/nvidiactl. That a blocked node is an unknown error is
- * what containers meet whose device cgroup was rewritten ("Failed to
+/* control opens /dev/nvidiactl. If the device cgroup blocks the node, the result is
+ * UNKNOWN, as in containers whose device cgroup was rewritten ("Failed to
  * initialize NVML: Unknown Error"). */
 static nvmlReturn_t control(void)
 {
@@ -117,7 +117,7 @@ static nvmlReturn_t control(void)
 
 	switch (place_open("nvidiactl", &fd)) {
 	case ACCESS_ALLOWED:
-		/* An open file holds the kernel's module. */
+		/* While the file is open, the kernel does not unload the module. */
 		release_control();
 		session.control = fd;
 		return NVML_SUCCESS;
@@ -130,8 +130,8 @@ static nvmlReturn_t control(void)
 	}
 }
 
-/* enumerate lists the GPUs whose device node is there. Those that may not be
- * opened are listed too, but have no handle. */
+/* enumerate lists the GPUs whose device node exists. A GPU whose node the process
+ * may not open is listed too, but its handle cannot be used. */
 static void enumerate(struct sim *sim)
 {
 	struct sim_gpu gpu[SIM_MAX_GPUS];
@@ -188,7 +188,7 @@ EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 	return open_session(SIM_SYM_nvmlInitWithFlags);
 }
 
-/* The first version also attaches all GPUs, and fails if one of them does. */
+/* The first version also attaches all GPUs, and fails if it cannot attach one. */
 EXPORT nvmlReturn_t nvmlInit(void)
 {
 	nvmlReturn_t r = open_session(SIM_SYM_nvmlInit);
@@ -215,7 +215,7 @@ EXPORT nvmlReturn_t nvmlShutdown(void)
 	return r;
 }
 
-/* The state stays mapped from session to session, until the library goes. */
+/* The state stays mapped between sessions, until the library is unloaded. */
 __attribute__((destructor)) static void unload(void)
 {
 	struct sim *sim = atomic_exchange(&session.sim, NULL);
@@ -243,17 +243,17 @@ nvmlDevice_t session_find(uint32_t slot, uint64_t generation)
 	return NULL;
 }
 
-/* read_gpu copies the state of a handle's GPU. A GPU that was unplugged, or
- * replaced by another one, is lost. */
+/* read_gpu copies the state of a handle's GPU. It returns GPU_IS_LOST if the GPU was
+ * unplugged, or if another GPU is now in its slot. */
 static nvmlReturn_t read_gpu(nvmlDevice_t device, struct sim_gpu *gpu)
 {
 	sim_read_gpu(session_sim(), device->slot, gpu);
 	return gpu->generation == device->generation ? NVML_SUCCESS : NVML_ERROR_GPU_IS_LOST;
 }
 
-/* reject answers for the handle of a MIG device in an entry point that is
- * about GPUs. nvml.h has such handles work "with some restrictions", and names
- * the answer only for nvmlDeviceGetNumGpuCores; it is given for all. */
+/* reject returns the error for the handle of a MIG device in an entry point for
+ * GPUs. According to nvml.h, such handles work "with some restrictions". It names
+ * the error only for nvmlDeviceGetNumGpuCores. Here, all entry points return it. */
 static nvmlReturn_t reject(nvmlDevice_t device)
 {
 	struct mig_view view;
@@ -275,8 +275,8 @@ nvmlReturn_t session_device(nvmlDevice_t device, struct sim_gpu *gpu)
 	return r;
 }
 
-/* session_attach does what NVML does before it gives out a handle: it opens
- * the GPU's device node, once, and checks whether the GPU answers. */
+/* session_attach prepares a GPU before its handle is returned, as NVML does: it
+ * opens the GPU's device node, once, and checks whether the GPU answers. */
 nvmlReturn_t session_attach(nvmlDevice_t device)
 {
 	struct sim_gpu gpu;

@@ -1,9 +1,9 @@
 /*
- * session.h: what every NVML entry point of the library starts from.
+ * session.h: the beginning of every NVML entry point of the library.
  *
- * An entry point begins with ENTER, which counts the call, answers what is
- * forced on the symbol, lets the latency pass, and turns away callers without
- * a session. One that is about a GPU uses ENTER_DEVICE, which also copies the
+ * An entry point begins with ENTER. ENTER counts the call, returns the code that is
+ * forced for the symbol, waits for the latency, and rejects calls without a
+ * session. An entry point for a GPU begins with ENTER_DEVICE, which also copies the
  * GPU's state.
  */
 #ifndef SESSION_H
@@ -17,8 +17,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* A handle. It points into an array of the library, so it can be checked, and
- * is never mistaken for a small integer. */
+/* The target of a GPU handle. It is in an array of the library, so that a handle can
+ * be checked. */
 struct nvmlDevice_st {
 	uint32_t slot;
 	uint32_t index; /* NVML's */
@@ -35,7 +35,7 @@ nvmlDevice_t session_at(uint32_t index);
 nvmlReturn_t session_attach(nvmlDevice_t device);
 nvmlDevice_t session_find(uint32_t slot, uint64_t generation);
 
-/* copy_string answers a string in a caller's buffer of length bytes. */
+/* copy_string copies a string to a caller's buffer of length bytes. */
 nvmlReturn_t copy_string(char *to, unsigned int length, const char *from);
 
 #define ENTER(name)                                                            \
@@ -67,7 +67,7 @@ nvmlReturn_t copy_string(char *to, unsigned int length, const char *from);
 			return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;           \
 	} while (0)
 
-/* GET defines an entry point that answers one value of a GPU. */
+/* GET defines an entry point that returns one value of a GPU. */
 #define GET(name, type, value)                                                 \
 	EXPORT nvmlReturn_t name(nvmlDevice_t device, type *out)               \
 	{                                                                      \

@@ -1,6 +1,6 @@
-/* stub.h: symbols that nvml.h declares and the library does not implement.
- * The linker prefers an implementation to the weak stub. The stubs know
- * nothing of nvml.h: they ignore their arguments. */
+/* stub.h: stubs for all symbols that nvml.h declares. The linker prefers an
+ * implementation to the weak stub. The stubs do not include nvml.h, because they
+ * ignore their arguments. */
 #ifndef STUB_H
 #define STUB_H
 

@@ -1,9 +1,9 @@
-/* sysevent.c: GPUs that come and go, as events of the system. */
+/* sysevent.c: system events about plugged and unplugged GPUs. */
 #include "session.h"
 
 #include <stdlib.h>
 
-/* A GPU's number among system events is its place on the PCI bus. */
+/* System events identify a GPU by its place on the PCI bus. */
 struct nvmlSystemEventSet_st {
 	unsigned long long types;
 	uint64_t seen;
@@ -55,7 +55,7 @@ static unsigned long long type(const struct sim_event *event)
 	}
 }
 
-/* collect fills the request with the events that are there. */
+/* collect fills the request with the events that have already happened. */
 static void collect(nvmlSystemEventSetWaitRequest_t *request)
 {
 	struct sim_event event;

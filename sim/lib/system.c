@@ -40,8 +40,8 @@ EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
 	return cuda_version(version);
 }
 
-/* The second version asks libcuda.so.1, which the process must find by this name. Without it, driver
- * 580 returns NOT_FOUND. */
+/* The second version calls libcuda.so.1, which the process must find by this name. If libcuda.so.1 is
+ * missing, driver 580 returns NOT_FOUND. */
 EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 {
 	ENTER(nvmlSystemGetCudaDriverVersion_v2);

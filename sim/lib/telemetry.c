@@ -1,5 +1,5 @@
-/* telemetry.c: memory, temperature, limits of power, clocks and utilisation, as
- * they stand in the state. */
+/* telemetry.c: memory, temperature, limits of power, clocks and utilization, from
+ * the state. */
 #include "mig.h"
 #include "process.h"
 
@@ -12,10 +12,10 @@ GET(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int, gpu.pcie_gen)
 GET(nvmlDeviceGetCurrPcieLinkWidth, unsigned int, gpu.pcie_width)
 GET(nvmlDeviceGetMaxPcieLinkWidth, unsigned int, gpu.pcie_width)
 
-/* memory_of fills in the memory of a GPU or a MIG device, and what of it
- * processes have. nvml.h: for a GPU in MIG mode that is "aggregate information,
- * only if the caller has appropriate privileges". The compute instances of a
- * GPU instance share its memory. */
+/* memory_of returns the total and the used memory of a GPU or a MIG device.
+ * nvml.h: for a GPU in MIG mode, the result is "aggregate information, only if the
+ * caller has appropriate privileges". The compute instances of a GPU instance
+ * share its memory. */
 static nvmlReturn_t memory_of(nvmlDevice_t device, nvmlMemory_v2_t *memory)
 {
 	struct mig_view view;
@@ -35,7 +35,7 @@ static nvmlReturn_t memory_of(nvmlDevice_t device, nvmlMemory_v2_t *memory)
 	return NVML_SUCCESS;
 }
 
-/* The first version counts what the driver reserves as used. */
+/* The first version counts the memory that the driver reserves as used. */
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
 	nvmlMemory_v2_t m;
@@ -56,8 +56,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v
 	return memory_of(device, memory);
 }
 
-/* nvml.h says of BAR1 what it says of memory. A MIG device has the share of its
- * slices. */
+/* nvml.h has the same rules for BAR1 as for memory. The BAR1 of a MIG device is
+ * proportional to its memory slices. */
 EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *memory)
 {
 	struct mig_view view;
@@ -157,11 +157,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtili
 	return NVML_SUCCESS;
 }
 
-/* What NVML averages the utilisation of an engine over, in us. */
+/* The time over which NVML averages the utilization of an engine, in us. */
 #define SAMPLING_PERIOD_US 167000
 
-/* nvml.h says the same of each: "On MIG-enabled GPUs, querying … utilization is
- * not currently supported." */
+/* nvml.h, for each engine: "On MIG-enabled GPUs, querying … utilization is not
+ * currently supported." */
 #define UTILIZATION(name, activity)                                            \
 	EXPORT nvmlReturn_t name(nvmlDevice_t device, unsigned int *utilization, unsigned int *period) \
 	{                                                                      \
@@ -195,8 +195,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType
 	return NVML_SUCCESS;
 }
 
-/* application_clock answers for the clocks of applications, which nobody has
- * set: the highest. nvidia-smi shows those of graphics and memory. */
+/* application_clock returns the application clock of graphics or memory, the two
+ * kinds that nvidia-smi shows. It is not set, so it is the highest clock. */
 static nvmlReturn_t application_clock(const struct sim_gpu *gpu, nvmlClockType_t type, unsigned int *clock)
 {
 	REQUIRE(type < SIM_CLOCKS && clock != NULL);

@@ -1,4 +1,4 @@
-/* topology.c: how GPUs reach each other and the host. */
+/* topology.c: connections between GPUs, and to the host. */
 #include "session.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, nvmlGp
 	return NVML_SUCCESS;
 }
 
-/* shares_switch reports whether links that are up lead both GPUs to one switch. */
+/* shares_switch reports whether both GPUs have a link that is up to one switch. */
 static bool shares_switch(const struct sim_gpu *a, const struct sim_gpu *b)
 {
 	for (uint32_t i = 0; i < a->links; i++) {
@@ -65,8 +65,8 @@ static bool shares_switch(const struct sim_gpu *a, const struct sim_gpu *b)
 	return false;
 }
 
-/* p2p answers for one capability of a pair. PCI peer access stops at the
- * border of a NUMA node, as it does on most two-socket machines. */
+/* p2p returns the status of one capability of two GPUs. PCI peer access does not
+ * cross NUMA nodes, as on most two-socket machines. */
 static nvmlGpuP2PStatus_t p2p(const struct sim_gpu *a, const struct sim_gpu *b, nvmlGpuP2PCapsIndex_t index)
 {
 	bool nvlink = shares_switch(a, b);
@@ -110,8 +110,9 @@ EXPORT nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t device1, nvmlDevice_t dev
 	return NVML_SUCCESS;
 }
 
-/* nvmlDeviceGetNumaNodeId is for GPUs that are NUMA nodes themselves, and thus
- * a stub; the host memory next to a GPU is this. */
+/* This function returns the NUMA node of the host memory next to a GPU.
+ * nvmlDeviceGetNumaNodeId is for GPUs that are NUMA nodes themselves, so it is a
+ * stub. */
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size, unsigned long *nodes,
 						nvmlAffinityScope_t scope)
 {

@@ -1,4 +1,4 @@
-/* check.h: CHECK compares what a call answered, and goes on. */
+/* check.h: CHECK compares the result of a call, and continues after a failure. */
 #include <stdio.h>
 
 static int failures;

@@ -1,4 +1,4 @@
-/* The driver API as a program meets it. The node has two L4. */
+/* Calls the driver API as a CUDA program does. The node has two L4. */
 #include <stdint.h>
 #include <string.h>
 
@@ -167,7 +167,7 @@ static void kernels(CUcontext *context)
 	CHECK(launch(HEAD ".entry vectorMul(.param .u64 a) { ret; }", "vectorMul", 1, 1, sum), CUDA_ERROR_NOT_SUPPORTED);
 	CHECK(launch(HEAD ".entry vectorAdd(.param .u64 a, .param .u32 n) { ret; }", "vectorAdd", 1, 1, sum),
 	      CUDA_ERROR_NOT_SUPPORTED);
-	/* A kernel that leaves its memory fails the context for good. */
+	/* A kernel that accesses other memory makes all later calls in the context fail. */
 	CHECK(launch(HEAD VECTOR_ADD, "vectorAdd", 128, 128, sum), CUDA_ERROR_ILLEGAL_ADDRESS);
 	CHECK(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
 	CHECK(cuCtxDestroy_v2(*context), CUDA_SUCCESS);

@@ -1,7 +1,7 @@
-/* Prints what cuInit answers and the devices, one a line: name, MiB, SMs and
- * the beginning of the UUID. With the argument "hold" it makes a context on the
- * first one, takes 1 MiB of memory, prints how many MiB are left, and keeps it
- * until its stdin ends. */
+/* Prints the result of cuInit, and the devices, one per line: name, MiB, SMs and
+ * the beginning of the UUID. With the argument "hold", it makes a context on the
+ * first device, allocates 1 MiB of memory, prints how many MiB are free, and
+ * keeps the memory until its stdin ends. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Prints what cuInit answers, and how many devices there are. */
+/* Prints the result of cuInit, and the number of devices. */
 #include <stdio.h>
 
 int cuInit(unsigned int);

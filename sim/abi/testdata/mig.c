@@ -1,6 +1,6 @@
-/* What go-nvml cannot ask about MIG: arguments that are missing or of the wrong
- * kind, sizes and versions. The node has an A100 in MIG mode with one 1g.5gb,
- * on which one process runs. Expectations are those of nvml.h. */
+/* Calls about MIG that go-nvml cannot make: missing arguments, arguments of the
+ * wrong kind, sizes and versions. The node has an A100 in MIG mode with one
+ * 1g.5gb, on which one process runs. The expected results are from nvml.h. */
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 #include <nvml.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static void arguments_are_checked(void)
 	CHECK(nvmlComputeInstanceGetInfo_v2(ci, NULL), NVML_ERROR_INVALID_ARGUMENT);
 }
 
-/* A handle of one kind is none of another, and what is no handle is found out. */
+/* Functions reject handles of another kind, and pointers that are no handles. */
 static void handles_are_of_one_kind(void)
 {
 	nvmlGpuInstanceInfo_t info;
@@ -114,7 +114,7 @@ static void versions_are_checked(void)
 	CHECK(nvmlDeviceGetHandleByUUIDV(&uuid, &found), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 }
 
-/* Old versions of a structure end earlier: nothing is written behind that. */
+/* Old versions of a structure are shorter: nothing is written behind their end. */
 static void old_structures_are_not_overrun(void)
 {
 	nvmlComputeInstanceInfo_t info;

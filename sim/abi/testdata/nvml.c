@@ -1,4 +1,4 @@
-/* What go-nvml cannot ask: arguments that are missing or too small, symbols of
+/* Calls that go-nvml cannot make: missing or too small arguments, symbols of
  * older versions, and calls outside of a session. The node has two A100. */
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 #include <nvml.h>
@@ -68,7 +68,7 @@ static void versions_are_checked(nvmlDevice_t device)
 	CHECK(nvmlDeviceGetAddressingMode(device, &mode), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 }
 
-/* Old versions of a structure end earlier: nothing is written behind that. */
+/* Old versions of a structure are shorter: nothing is written behind their end. */
 static void old_structures_are_not_overrun(nvmlDevice_t device)
 {
 	nvmlPciInfo_t pci;

@@ -1,5 +1,5 @@
-/* Samples of processes with all engines, which go-nvml asks for without a
- * version. The first GPU has two processes that use it, the second none. */
+/* Samples of processes with all engines. go-nvml calls the function without
+ * setting a version. Two processes use the first GPU, and none the second. */
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 #include <nvml.h>
 #include <string.h>

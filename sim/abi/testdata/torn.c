@@ -1,6 +1,7 @@
-/* Reads a GPU in two processes while a third writes it without pause: every
- * copy must be of one write. What is written means nothing, and would not be
- * opened, so the readers open first. Argument: the state file. */
+/* Reads a GPU in two processes while a third process writes it without pause.
+ * Every copy must come from one write. The written values are meaningless, and
+ * sim_open would reject them, so the readers open the file first. Argument: the
+ * state file. */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,8 +11,8 @@
 
 #define WRITES 200000
 
-/* read_whole opens the file, says so, reads until the last write, and reports
- * whether a copy mixed two. */
+/* read_whole opens the file, reports this on the descriptor opened, reads until
+ * the last write, and returns whether a copy mixed two writes. */
 static int read_whole(const char *path, int opened)
 {
 	union {

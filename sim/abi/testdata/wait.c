@@ -1,5 +1,5 @@
-/* Waits for one event of the first GPU, says "ready" before and the XID after.
- * Unlike a Go program, no signal wakes it by chance. */
+/* Prints "ready", waits for one event of the first GPU, and prints the XID.
+ * Unlike in a Go program, no signals interrupt the wait by chance. */
 #include <nvml.h>
 #include <stdio.h>
 

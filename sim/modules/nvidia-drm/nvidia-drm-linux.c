@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-/* A stand-in for nvidia-drm: it holds nvidia-modeset. */
+/* A stand-in for nvidia-drm, which depends on nvidia-modeset. */
 #include <linux/init.h>
 #include <nv-standin.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-/* A stand-in for nvidia-peermem: it holds nvidia. */
+/* A stand-in for nvidia-peermem, which depends on nvidia. */
 #include <linux/init.h>
 #include <nv-standin.h>
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-/* Parameters with the names and types of NVIDIA's. They are shown in /proc/driver/nvidia/params
- * and, as with NVIDIA's module, not in sysfs. */
+/* Parameters with the names and types of NVIDIA's module. Like there, they are in
+ * /proc/driver/nvidia/params and not in sysfs. */
 #include <linux/seq_file.h>
 #include <nv-standin.h>
 
-/* NUMBERS are name and default. The prefix NVreg_ is only that of the parameter. */
+/* NUMBERS has the name and the default of each numeric parameter. The parameter also has the prefix
+ * NVreg_, which /proc/driver/nvidia/params omits. */
 #define NUMBERS(X)                                                             \
 	X(ResmanDebugLevel, ~0U)                                               \
 	X(RmLogonRC, 1)                                                        \
@@ -54,7 +55,7 @@
 	module_param(NVreg_##name, charp, 0);
 
 NUMBERS(DECLARE_NUMBER)
-/* The one that is shown with another name. */
+/* This parameter has another name in /proc/driver/nvidia/params. */
 DECLARE_NUMBER(RestrictProfilingToAdminUsers, 1)
 TEXTS(DECLARE_TEXT)
 

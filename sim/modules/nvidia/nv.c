@@ -11,7 +11,7 @@ char *nv_gpus[NV_MAX_GPUS];
 module_param_array_named(sim_gpus, nv_gpus, charp, &nv_gpu_count, 0444);
 MODULE_PARM_DESC(sim_gpus, "PCI addresses of the GPUs, such as 0000:01:00.0 (array of charp)");
 
-/* The dependents only have to need a symbol. */
+/* Other modules only refer to this symbol, to depend on this module. */
 int nvidia_get_rm_ops(void)
 {
 	return 0;
@@ -40,7 +40,7 @@ static int nv_open_ctl(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* The owner is why an open file holds the module. */
+/* Because of the owner, the kernel does not unload the module while a file is open. */
 static const struct file_operations nv_fops = { .owner = THIS_MODULE, .open = nv_open };
 static const struct file_operations nv_ctl_fops = { .owner = THIS_MODULE, .open = nv_open_ctl };
 static struct cdev nv_gpus_cdev, nv_ctl_cdev;

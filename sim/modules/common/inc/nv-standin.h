@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What the stand-in modules share. The names of symbols are those of NVIDIA's modules. */
+/* Declarations of the stand-in modules. The symbols have the names of NVIDIA's modules. */
 #ifndef NV_STANDIN_H
 #define NV_STANDIN_H
 
@@ -13,11 +13,11 @@
 #define NV_MINOR_CTL 255
 #define NV_MAX_GPUS 32
 
-/* Of nvidia. */
+/* Symbols of nvidia. */
 int nvidia_get_rm_ops(void);
 int nvUvmInterfaceSessionCreate(void);
 int nvidia_p2p_get_pages(void);
-/* Of nvidia-modeset. */
+/* Symbols of nvidia-modeset. */
 int nvKmsGetKapiFunctionsTable(void);
 
 /* The GPUs of the parameter sim_gpus. */
@@ -29,7 +29,7 @@ void nv_procfs_exit(void);
 struct seq_file;
 void nv_params_show(struct seq_file *m);
 
-/* NV_STANDIN_PARAMETERS declares a parameter of each module with which its init fails. */
+/* NV_STANDIN_PARAMETERS declares the parameter sim_init_errno, the error of a module's init. */
 #define NV_STANDIN_PARAMETERS                                                  \
 	static int sim_init_errno = SIM_INIT_ERRNO;                            \
 	module_param(sim_init_errno, int, 0444);                               \
