@@ -53,7 +53,7 @@ func runOnKernel(n *node.Node, args []string) error {
 	if err != nil {
 		return err
 	}
-	// The child ends when this process ends, which becomes the process of the command.
+	// This process becomes the process of the command. The child ends when the process ends.
 	serve := exec.Command(self, "kernel", "--root", n.Root(), fmt.Sprintf("--%s=%d", listenerFlag, listenerFD)) //nolint:noctx // the process outlives this function
 	serve.ExtraFiles, serve.Stderr = []*os.File{listener}, os.Stderr
 	serve.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}

@@ -91,8 +91,9 @@ func (n *Node) installStep(stage string, s step) error {
 	return nil
 }
 
-// replace renames from to to. If another process has created a folder at to, it removes the folder.
-// An agent does this when it makes device nodes as soon as procfs shows the driver.
+// replace renames the path from to the path to. If another process has created a folder at the new
+// path, replace removes this folder. An agent creates it when it makes device nodes as soon as
+// procfs shows the driver.
 func replace(from, to string) error {
 	err := os.Rename(from, to)
 	for tries := 0; errors.Is(err, fs.ErrExist) && tries < 10; tries++ {

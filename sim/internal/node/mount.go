@@ -185,7 +185,7 @@ func (n *Node) mountInstalled(ctx context.Context, m *mounter) error {
 			return err
 		}
 	}
-	// The overlays keep the folders in it that they need.
+	// The overlays still use the folders in scratch after it is unmounted.
 	if err := m.detach(scratch); err != nil {
 		return err
 	}

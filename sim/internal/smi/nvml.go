@@ -129,7 +129,7 @@ func (l *library) callPlain(symbol string) error {
 	return l.call(symbol, func(f unsafe.Pointer) C.int { return C.call_plain(f) })
 }
 
-// buffer returns the string that do writes.
+// buffer returns the string that the function do writes.
 func (l *library) buffer(symbol string, do func(f unsafe.Pointer, buf *C.char) C.int) (string, error) {
 	buf := (*C.char)(C.malloc(textSize))
 	defer C.free(unsafe.Pointer(buf))
@@ -139,7 +139,7 @@ func (l *library) buffer(symbol string, do func(f unsafe.Pointer, buf *C.char) C
 	return C.GoString(buf), nil
 }
 
-// call looks up the function symbol, and calls do with it.
+// call looks up the NVML function symbol, and passes it to the function do.
 func (l *library) call(symbol string, do func(f unsafe.Pointer) C.int) error {
 	f, err := l.symbol(symbol)
 	if err != nil {

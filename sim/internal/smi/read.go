@@ -113,7 +113,7 @@ func (l *library) device(g gpu) device {
 	return d
 }
 
-// part reads the values of a MIG device. It stores errors in of.
+// part reads the values of a MIG device. It stores errors in the reader of the GPU.
 func (l *library) part(m migDevice, of *reader) part {
 	r := &reader{lib: l, handle: m.handle}
 	p := part{

@@ -93,7 +93,7 @@ func percentage(u optional[utilization]) string {
 func (m memory) all() uint64   { return m.total }
 func (m memory) inUse() uint64 { return m.used }
 
-// mib returns a part of the memory in MiB.
+// mib returns the part of the memory that the function of selects, in MiB.
 func mib(m optional[memory], of func(memory) uint64) string {
 	return optional[uint64]{of(m.value) >> 20, m.known}.format("%dMiB")
 }

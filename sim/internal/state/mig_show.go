@@ -121,7 +121,7 @@ func (s *State) ShowInstances() error {
 // change of instances waits for such a record.
 func (s *State) Follow(number uint64) { C.sim_follow(s.sim, C.uint64_t(number)) }
 
-// WaitEvent waits until there are more than seen events, and returns their number.
+// WaitEvent waits until the number of events is larger than seen, and returns the number.
 func (s *State) WaitEvent(seen uint64) uint64 {
 	for !bool(C.sim_wait_event(s.sim, C.uint64_t(seen), -1)) {
 	}
