@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# libc6.sh FOLDER ARCH…: gets the libc6 package of each architecture (amd64, arm64) in the
-# version of this machine's, and unpacks it into FOLDER/ARCH, unless it is there. It uses
-# APT's sources and keys of this machine, and changes nothing in its package database. For
-# the machine's own architecture it does nothing: rootfs.sh takes the installed package.
+# libc6.sh FOLDER ARCH…: downloads the libc6 package of each architecture (amd64, arm64), in the
+# version that is installed on this machine, and unpacks it into FOLDER/ARCH, unless it is there.
+# It uses APT's sources and keys of this machine, and does not change the machine's package
+# database. It skips the machine's own architecture, for which rootfs.sh uses the installed package.
 set -euo pipefail
 folder=${1:?usage: libc6.sh FOLDER ARCH…}
 shift
@@ -10,11 +10,11 @@ die() { echo "libc6.sh: $*" >&2; exit 1; }
 command -v dpkg-query >/dev/null || die "dpkg is missing: run this on Debian or Ubuntu"
 read -r version own < <(dpkg-query -W -f '${Version} ${Architecture}\n' libc6)
 mkdir -p "$folder"
-# In the same file system, so that what is at FOLDER/ARCH is whole.
+# The work folder is in the same file system, so that FOLDER/ARCH appears complete by a rename.
 work=$(mktemp -d -p "$(cd "$folder" && pwd)" .new-XXXXXX)
 trap 'rm -rf "$work"' EXIT
 
-# private ARCH ARG…: runs apt-get with lists and a cache of its own.
+# private ARCH ARG…: runs apt-get with separate lists and a separate cache.
 private() {
   apt-get -qq -o APT::Architecture="$1" -o APT::Architectures="$1" -o APT::Sandbox::User="$(id -un)" \
     -o Dir::State="$work/state" -o Dir::State::status=/dev/null -o Dir::Cache="$work/cache" "${@:2}"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# rootfs.sh DIR [PACKAGE]: creates the root file system for programs that link glibc, from
-# the libc6 package of this Debian or Ubuntu, with which the programs are linked; or from
-# PACKAGE, a folder that libc6.sh wrote, for another architecture. Docker and the program
-# images both run this script, so their images have the same base.
+# rootfs.sh DIR [PACKAGE]: creates the root file system for programs that link glibc. Its files
+# are from the libc6 package of this Debian or Ubuntu, with which the programs are linked. For
+# another architecture, they are from PACKAGE, a folder that libc6.sh wrote. "docker build" and
+# "images build" both run this script, so their images have the same base.
 set -eu
 umask 022
 dir=$1 package=${2:-}
@@ -31,11 +31,11 @@ arm64) triplet=aarch64-linux-gnu loader=/lib/ld-linux-aarch64.so.1 ;;
 esac
 found=$(damaged | grep '\.so' || true)
 [ -z "$found" ] || die "files differ from the package libc6, ${package:+remove $package, or }install it again (apt-get install --reinstall libc6): $found"
-# Debian 12 has the libraries in /lib, which is a link to usr/lib on a machine; later ones in /usr/lib.
+# The package of Debian 12 has the libraries in /lib, and packages of later releases in /usr/lib.
 libraries=$package/usr/lib/$triplet
 [ -e "$libraries/libc.so.6" ] || libraries=$package/lib/$triplet
 
-# A merged /usr, as in Debian: files of drivers use both paths.
+# /bin, /sbin and /lib are links into /usr, as in Debian, because files of drivers use both paths.
 mkdir -p "$dir/usr/bin" "$dir/usr/sbin" "$dir/usr/lib/$triplet" "$dir/usr/lib64" "$dir/etc" "$dir/tmp" "$dir/run"
 chmod 1777 "$dir/tmp"
 for name in bin sbin lib lib64; do

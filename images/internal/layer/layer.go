@@ -111,7 +111,7 @@ func (p packer) file(name, to string, info fs.FileInfo) error {
 	}
 }
 
-// parents packs the missing parent folders of to.
+// parents packs the missing parent folders of the path to.
 func (p packer) parents(to string) error {
 	var missing []string
 	for dir := path.Dir(to); dir != "/" && dir != "." && !p.seen[dir]; dir = path.Dir(dir) {

@@ -115,8 +115,8 @@ func chartItem(d v1.Descriptor, of v1.ImageIndex) (repository, tag string, err e
 	return "charts/" + manifest.Annotations[title], manifest.Annotations[version], nil
 }
 
-// readLayout calls push for each entry of an OCI layout, with the name and the tag that named
-// returns.
+// readLayout calls push for each entry of an OCI layout, with the name and the tag that the
+// function named returns.
 func readLayout(folder string, named func(v1.Descriptor, v1.ImageIndex) (repository, tag string, err error), push func(item) error) error {
 	index, err := layout.ImageIndexFromPath(folder)
 	if err != nil {
