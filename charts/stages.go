@@ -25,8 +25,8 @@ const (
 	agents = umbrella + "/templates/agents"
 )
 
-// releaseKinds are the kinds that a Helm release of the umbrella has even with the orchestrator: they give
-// rights, or tenants share them. The template outrigger.releaseKinds has the same list.
+// releaseKinds are the kinds that a Helm release of the umbrella has even with the orchestrator: their
+// objects give rights, or tenants share them. The template outrigger.releaseKinds has the same list.
 var releaseKinds = []string{
 	"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "RuntimeClass", "DeviceClass",

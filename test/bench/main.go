@@ -145,7 +145,7 @@ type runner interface {
 	Run(ctx context.Context) error
 }
 
-// each runs the runner that the function of returns for each agent.
+// each runs one runner for each agent. The function of returns the runner of an agent.
 func each(ctx context.Context, names []string, of func(agent string) runner) error {
 	for _, name := range names {
 		if err := of(name).Run(ctx); err != nil {
@@ -155,8 +155,8 @@ func each(ctx context.Context, names []string, of func(agent string) runner) err
 	return nil
 }
 
-// inNode creates a simulated node, runs this program again in the node, and calls do there. In the
-// node, the driver has its real paths, for the agents and for this process.
+// inNode creates a simulated node, runs this program again in the node, and calls the function do
+// there. In the node, the driver has its real paths, for the agents and for this process.
 func inNode(c *cli.Context, do func(*cli.Context, *simnode.Node) error) (err error) {
 	if n := c.Int("runs"); n < 1 {
 		return cmdline.Usagef("flag --runs: invalid value %d: must be at least 1", n)

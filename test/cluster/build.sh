@@ -76,8 +76,8 @@ build_docker() {
   go build -tags "$tags" -ldflags "-s -w -X $cli/cli/version.Version=${v#v}" -o "$out/docker" $cli/cmd/docker
 }
 
-# CRI-O without the C libraries for signatures and btrfs; copyimg, which copies images into its
-# storage; and pinns, a C program that keeps namespaces.
+# build_crio: builds CRI-O without the C libraries for signatures and btrfs; copyimg, which copies
+# images into the storage of CRI-O; and pinns, a C program that keeps namespaces.
 build_crio() {
   local module=github.com/cri-o/cri-o dir
   dir=$(folder $module)

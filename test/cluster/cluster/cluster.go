@@ -95,7 +95,7 @@ func (c *Cluster) Restart(ctx context.Context, component string, nodes ...string
 	return c.each(component, nodes, func(client *nodeinit.Client) error { return client.Restart(ctx, component) })
 }
 
-// Stop stops a component until Start, on the given nodes, or on every node that has it.
+// Stop stops a component until Start is called, on the given nodes, or on every node that has it.
 func (c *Cluster) Stop(ctx context.Context, component string, nodes ...string) error {
 	return c.each(component, nodes, func(client *nodeinit.Client) error { return client.Stop(ctx, component) })
 }
@@ -105,7 +105,7 @@ func (c *Cluster) Start(ctx context.Context, component string, nodes ...string) 
 	return c.each(component, nodes, func(client *nodeinit.Client) error { return client.Start(ctx, component) })
 }
 
-// each calls do for every selected node that has the component.
+// each calls the function do for every selected node that has the component.
 func (c *Cluster) each(component string, nodes []string, do func(*nodeinit.Client) error) error {
 	found := false
 	for _, n := range c.plan.Nodes {

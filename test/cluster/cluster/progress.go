@@ -25,7 +25,7 @@ func (p progress) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.w, "%6.1f s  %s\n", time.Since(p.begin).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// wait calls try until it succeeds. The error is the last one of try.
+// wait calls the function try until it succeeds. Otherwise, it returns the last error of try.
 func wait(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

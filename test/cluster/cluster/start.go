@@ -80,7 +80,7 @@ func (s starter) spawn(ctx context.Context, n plan.Node, spec nodeinit.Spec) err
 		return fmt.Errorf("open log of node %s: %w", n.Name, err)
 	}
 	defer func() { _ = log.Close() }()
-	// The process is not bound to ctx, because the node runs longer than its creator.
+	// The process is not bound to ctx, because the node runs longer than the process that creates it.
 	command := spec.Command()
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log

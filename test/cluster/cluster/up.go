@@ -223,8 +223,8 @@ func (c *Cluster) waitForAccount(ctx context.Context, api *kubeapi.Client) error
 	return nil
 }
 
-// prepareEngine waits until the container engine of a node answers. It imports the images in own,
-// which every pod needs, closes ready, and imports the images of the config.
+// prepareEngine waits until the container engine of a node answers. It imports the archives own, with
+// the images that every pod needs, closes the channel ready, and imports the images of the config.
 func (c *Cluster) prepareEngine(ctx context.Context, n plan.Node, own []string, ready chan<- struct{}) error {
 	err := wait(ctx, engineLimit, func(ctx context.Context) error { return c.engineReady(ctx, n) })
 	if err == nil {

@@ -58,7 +58,7 @@ func newImage(ctx context.Context, dir, program string) error {
 	return nil
 }
 
-// clone makes a copy of a folder in the folder to. Its files are hard links.
+// clone copies the folder from to the folder to. The files of the copy are hard links.
 func clone(from, to string) error {
 	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

@@ -99,8 +99,8 @@ func (b *Bench) preferred(ctx context.Context, p *plugin, s scene, latency time.
 	return nil
 }
 
-// prefer returns the durations of requests for size of the devices, from the call to the response,
-// including gRPC in the client.
+// prefer returns the durations of requests that ask for a preferred set of the given size, from the
+// call to the response, including gRPC in the client.
 func (b *Bench) prefer(ctx context.Context, p *plugin, ids []string, size int) ([]time.Duration, error) {
 	client, err := p.kubelet.Plugin(resource)
 	if err != nil {

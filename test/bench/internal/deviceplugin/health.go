@@ -77,7 +77,7 @@ func (t trial) run(ctx context.Context) (down, up time.Duration, err error) {
 	return down, up, err
 }
 
-// until runs a command and returns the time until so many devices are unhealthy.
+// until runs a command and returns the time until this number of devices is unhealthy.
 func (t trial) until(ctx context.Context, unhealthy int, command ...string) (time.Duration, error) {
 	begin := time.Now()
 	if err := t.batch.Do(command...); err != nil {

@@ -87,7 +87,8 @@ func (a *agent) record(n node, err error) {
 	a.changed = make(chan struct{})
 }
 
-// until waits until holds is true for the published state, and returns the time of that state.
+// until waits until the function holds returns true for the published state, and returns the time
+// of that state.
 func (a *agent) until(ctx context.Context, holds func(node) bool) (time.Time, error) {
 	ctx, cancel := process.Limited(ctx)
 	defer cancel()

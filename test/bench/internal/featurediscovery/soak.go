@@ -98,8 +98,8 @@ func (w *work) relabel(ctx context.Context) error {
 	return nil
 }
 
-// slices1g returns a function that reports whether the labels show so many MIG devices
-// of one slice.
+// slices1g returns a function that reports whether the labels show this number of MIG
+// devices of one slice.
 func slices1g(count int) func(node) bool {
 	want := strconv.Itoa(count)
 	if count == 0 {
@@ -119,7 +119,7 @@ func (w *work) reload(ctx context.Context) error {
 	return nil
 }
 
-// until runs a command and waits until holds is true for the Node.
+// until runs a command and waits until the function holds returns true for the Node.
 func (w *work) until(ctx context.Context, holds func(node) bool, command string) error {
 	if err := w.batch.Do(command); err != nil {
 		return err

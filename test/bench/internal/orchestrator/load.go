@@ -51,7 +51,8 @@ func parseLoad(text string) (load, error) {
 // bound is the load, in percent, above which the machine limits the speed of the roll-out.
 const bound = 90
 
-// since returns as text the load of the machine since before, and the share of the program.
+// since describes the load of the machine since the load before was read, and the share of the
+// program. The parameter program is the processor time of the program in this period.
 func (l load) since(before load, program time.Duration) string {
 	total := l.total - before.total
 	if total <= 0 {

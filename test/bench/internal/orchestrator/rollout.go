@@ -22,8 +22,8 @@ const (
 
 // outcome is the result of a complete roll-out.
 type outcome struct {
-	// created is the time when the last DaemonSet was created, and ready the time when the last pod
-	// got ready.
+	// created is the time when the last DaemonSet was created. ready is the time when the last pod
+	// became ready.
 	created, ready time.Time
 	// cpu and memory are the processor time and the RSS in MiB of the program when all pods were
 	// ready.

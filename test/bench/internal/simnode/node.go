@@ -117,7 +117,7 @@ func (n *Node) RunSelf(ctx context.Context, args ...string) error {
 // time, and about the latency of hardware.
 func Latencies() []time.Duration { return []time.Duration{0, 10 * time.Microsecond} }
 
-// AtLatencies calls do with each of Latencies in effect.
+// AtLatencies calls the function do once for each of Latencies, while it is in effect.
 func (n *Node) AtLatencies(ctx context.Context, do func(latency time.Duration) error) error {
 	for _, latency := range Latencies() {
 		if err := n.AtLatency(ctx, latency, func() error { return do(latency) }); err != nil {
@@ -127,7 +127,7 @@ func (n *Node) AtLatencies(ctx context.Context, do func(latency time.Duration) e
 	return nil
 }
 
-// AtLatency calls do with a latency in effect.
+// AtLatency calls the function do while a latency is in effect.
 func (n *Node) AtLatency(ctx context.Context, latency time.Duration, do func() error) error {
 	if err := n.setLatency(ctx, latency); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (n *Node) AtLatency(ctx context.Context, latency time.Duration, do func() e
 	return n.setLatency(ctx, 0)
 }
 
-// WithoutEvents calls do while the driver supports no events.
+// WithoutEvents calls the function do while the driver supports no events.
 func (n *Node) WithoutEvents(ctx context.Context, do func() error) error {
 	const symbol, notSupported = "nvmlDeviceGetSupportedEventTypes", "3"
 	if _, err := n.sim(ctx, "set", symbol+".return="+notSupported); err != nil {

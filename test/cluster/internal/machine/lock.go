@@ -16,9 +16,9 @@ const lockInterval = 100 * time.Millisecond
 // Lock is held while a cluster is started or removed. It ends with its process.
 type Lock struct{ dir *os.File }
 
-// TakeLock waits for the lock. It calls busy if it has to wait. The lock is on StateDir,
-// which TakeLock creates if needed, because a separate lock file would outlive the
-// cluster.
+// TakeLock waits for the lock. It calls the function busy if it has to wait. The lock is on
+// StateDir, because a separate lock file would outlive the cluster. TakeLock creates
+// StateDir if it is missing.
 func TakeLock(ctx context.Context, busy func()) (*Lock, error) {
 	ticker := time.NewTicker(lockInterval)
 	defer ticker.Stop()
