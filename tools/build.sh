@@ -5,8 +5,8 @@
 # the output folder, for example for another GOARCH.
 # Modules are built alone (GOWORK=off), with the versions that they ship with. A command that links
 # C outside of the standard library is built with cgo. Every other command is static.
-# It builds nothing while no source, flag or compiler has changed (stamp.sh), because Go needs half
-# a second per command to find that out.
+# It calls Go only if a source, a flag or the compiler has changed (stamp.sh), because Go needs half a
+# second per command to find out that nothing has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD bin=${BIN:-$PWD/bin}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # nfd-chart.sh get FOLDER: writes the chart of Node Feature Discovery, and its license, into FOLDER.
 # The chart comes from the Go module, in the version that the tests use.
-# nfd-chart.sh add FOLDER CHART: makes it a dependency of CHART, a copy of the chart outrigger.
+# nfd-chart.sh add FOLDER CHART: adds the chart in FOLDER to CHART, a copy of the chart outrigger, as a dependency.
 set -euo pipefail
 verb=${1:-}
 folder=${2:?usage: nfd-chart.sh get FOLDER, or nfd-chart.sh add FOLDER CHART}

@@ -2,8 +2,8 @@
 # release.sh check ARCH…: fails, with all reasons, if this checkout on this machine cannot make a
 # release.
 # release.sh write ARCH…: writes the release of the programs in out/build into out/release/CHANNEL.
-# release.sh assets: copies what people download one by one of the release in out/release/CHANNEL
-# into out/release/assets, with checksums. The manifests there name the images of REGISTRY.
+# release.sh assets: copies the files that people download one by one from out/release/CHANNEL to
+# out/release/assets, with checksums. The manifests there name the images of REGISTRY.
 # The same commit on the same Debian with the same Go gives the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # soak.sh: runs long tests: every fuzz target of the repository for SOAK (2m) each, 10,000 random
-# sequences of what happens to the GPUs of a node, the agents on an NVML that fails, and the agents
-# under load. Then it leaves the agents alone on a cluster for IDLE (10m), where they must not write
-# anything, injects faults for CHAOS (30m), and loads the HTTP port of an agent for LOAD (10m) while it
-# is probed. Logs are in out/soak. It ends with a table of its runs, and fails if a run fails. The
-# input that broke a fuzz target stays in the testdata of its package, as a test.
+# sequences of changes of a node's GPUs, the agents on an NVML that fails, and the agents under load.
+# Then it leaves the agents alone on a cluster for IDLE (10m), where they must not write anything,
+# injects faults for CHAOS (30m), and loads the HTTP port of an agent for LOAD (10m) while a client
+# probes the agent. Logs are in out/soak. It ends with a table of its runs, and fails if a run fails.
+# An input that breaks a fuzz target stays in the testdata of the target's package, as a test.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -150,8 +150,8 @@ outages() {
   tail -n 20 "$log" >&2
 }
 
-# identity: plays 10,000 random sequences of what happens to a node, whose names must stay with their
-# devices.
+# identity: runs 10,000 random sequences of changes of a node's GPUs, in which the names of devices must
+# stay with the devices.
 identity() {
   local log=$logs/identity.log test=TestNamesStayWithTheirDevices
   if (cd agents/device-plugin && OUTRIGGER_SEQUENCES=10000 go test "$link" -count=1 -timeout 60m -v -run "^$test\$" ./internal/prepare) >"$log" 2>&1 &&

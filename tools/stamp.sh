@@ -1,6 +1,6 @@
 # Sourced by scripts that do nothing while their inputs are unchanged. A stamp holds the digest of
-# all inputs of a script, and the inode, size and time of each file that it wrote. A file that is
-# missing or was changed is written again.
+# all inputs of a script, and the inode, size and time of each file that the script wrote. The script
+# writes a file again if it is missing or was changed.
 
 # digest: prints the digest of its input.
 digest() { sha256sum | cut -d' ' -f1; }

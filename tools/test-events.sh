@@ -3,17 +3,17 @@
 # "go test -json" of the modules. It fails when one of them fails. With a pattern, which
 # gotestsum appends, it runs these tests of one package alone.
 #
-# The tests on clusters take turns, since each uses the whole machine, and mostly wait. All others
-# run beside them, one module after the other, and those that compute at a lower priority, so that
-# they do not delay the clusters. Packages whose code starts goroutines or synchronizes them are tested with the
-# race detector. All others are compiled as they are shipped, so that nothing is compiled twice: with the
-# detector, a process takes three times as long.
+# The tests on clusters run one after the other, because each uses the whole machine, and mostly wait.
+# All other tests run at the same time as them, one module after the other. Tests that compute have a
+# lower priority, so that they do not delay the clusters. Packages whose code starts or synchronizes
+# goroutines are tested with the race detector, which makes a process three times slower. All others
+# are compiled like the programs in bin/, so that shared packages are compiled once.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
-# With -trimpath another checkout finds these packages in Go's cache. The compiler
-# collects its garbage less often (compile.env says why), the tests as ever. "make check"
-# has go vet, which would read all that is compiled once more.
+# With -trimpath, another checkout finds these packages in Go's cache. The compiler collects
+# garbage less often (compile.env has the reason), but the tests do not. "make check" already
+# runs go vet, which would read all packages again.
 export GOGC=400
 args=(-count=1 -vet=off -trimpath -exec "env -u GOGC -u GOMEMLIMIT -u GOFLAGS" -timeout "${TEST_TIMEOUT:-60m}" -ldflags=-extldflags=-Wl,-z,lazy)
 asked=
@@ -22,8 +22,8 @@ if [ "${1:-}" = -tags ]; then
   shift 2
 fi
 
-# run FLAVOR PRIORITY MODULE ARGUMENT…: runs "go test" in the module: "raced", or "shipped", which
-# compiles as the programs in bin/ are compiled, so that what they share is compiled once.
+# run FLAVOR PRIORITY MODULE ARGUMENT…: runs "go test" in the module. FLAVOR is "raced" for the race
+# detector, or "shipped" for the build flags of the programs in bin/.
 run() {
   local tags=$asked flags=(-race)
   if [ "$1" = shipped ]; then
@@ -34,16 +34,17 @@ run() {
   nice -n "$2" go test -json -tags "$tags" "${flags[@]}" "${args[@]}" "${@:4}"
 }
 
-# raced MODULE: prints the packages of a module whose code starts goroutines, by itself, for the
-# requests of a server or after a time, or is for several. Those whose tests run whole programs are
-# not among them: their test binary is the program too.
+# raced MODULE: prints the packages of a module whose code starts goroutines (directly, for the
+# requests of a server, or after a delay) or synchronizes them. It omits packages whose tests run
+# whole programs, because their test binary is also the program.
 raced() {
   case $1 in charts | test/*) return ;; esac
   comm -23 <(folders "$1" '^\s*(defer )?go (func\b|[A-Za-z_.]+\()|\.Go\(|AfterFunc\(|\.Serve\(|^\s"sync(/atomic)?"' --exclude='*_test.go') \
     <(folders "$1" 'agenttest\.Main\(' --include='*_test.go')
 }
 
-# folders MODULE PATTERN FILES: prints the packages that have the pattern in such files.
+# folders MODULE PATTERN FILES: prints the packages that have the pattern in a file that the grep
+# option FILES selects.
 folders() {
   grep -rlE --include='*.go' "$3" "$2" "$root/$1" | xargs -r dirname | sort -u | sed "s|^$root/|outrigger.dev/|"
 }
@@ -63,8 +64,8 @@ fi
 modules=("$@")
 [ $# -gt 0 ] || mapfile -t modules < <(tools/modules.sh)
 
-# Packages of test/e2e that use no cluster: those that compute, and those that start engines, servers
-# or virtual machines, one after the other.
+# The packages of test/e2e that use no cluster. The packages in "starting" start engines, servers or
+# virtual machines.
 computing=(./newagent ./admission ./schemas ./tools)
 starting=(./dashboards ./engines ./nvidia ./stack)
 
@@ -73,9 +74,9 @@ set -m
 events=$(mktemp) pids=()
 trap 'kill -- "${pids[@]/#/-}" 2>/dev/null; rm -f "$events"' EXIT
 
-# line COMMAND…: runs a command that appends its events to the one file. Go writes each with one
-# call, which the kernel does not mix with those of others. From a file of each line, which may
-# end in the middle of an event when it is read, or through a pipe, they would be.
+# line COMMAND…: runs a command that appends its events to the file of all commands. Go writes each
+# event with one call, so the kernel does not mix events of several commands. Separate files or a
+# pipe could mix them, because a reader could see a part of an event.
 line() {
   "$@" >>"$events" &
   pids+=($!)
@@ -116,12 +117,12 @@ beside() {
 
 sleep infinity &
 end=$!
-# If nobody reads the events any more, all ends.
+# If the reader of the events has ended, this script ends with all its processes.
 { tail -n +1 -f --pid=$end "$events"; kill -0 $end && kill $$; } 2>/dev/null &
 shown=$!
 pids=($end $shown)
-# This module compares the machine before and after a cluster: what other tests mount or start
-# would be in its way.
+# The tests of this module compare the machine before and after a cluster, so mounts and processes of
+# other tests would make them fail.
 if has test/cluster; then
   line run shipped 0 test/cluster -p 1 ./...
   wait $!

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # vulncheck.sh [MODULE…]: fails if a module calls code with a known vulnerability, unless
 # tools/govulncheck/accepted.txt has the reason why that is no risk. Without arguments, it checks all
-# modules. The database is a Go module too: the check needs no network.
+# modules. The database is a Go module too, so the check needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD accepted=tools/govulncheck/accepted.txt
