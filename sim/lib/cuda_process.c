@@ -16,7 +16,7 @@ CUresult process_begin(struct device *device)
 		device->self.ci = seen.ci.id;
 	}
 	switch (sim_put_proc(cuda_sim(), &device->self)) {
-	case SIM_NOT_FOUND: /* destroyed since cuInit */
+	case SIM_NOT_FOUND: /* the instance was destroyed after cuda_read */
 	case SIM_GPU_IS_LOST:
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	default:

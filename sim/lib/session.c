@@ -131,7 +131,7 @@ static nvmlReturn_t control(void)
 }
 
 /* enumerate lists the GPUs whose device node exists. A GPU whose node the process
- * may not open is listed too, but its handle cannot be used. */
+ * may not open is listed too, but the process gets no handle for it. */
 static void enumerate(struct sim *sim)
 {
 	struct sim_gpu gpu[SIM_MAX_GPUS];
