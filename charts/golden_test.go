@@ -47,6 +47,11 @@ type listed struct {
 	lines []string
 }
 
+func (o listed) kind() string {
+	kind, _, _ := strings.Cut(o.id, " ")
+	return kind
+}
+
 // parsed lists what a chart renders.
 func parsed(t *testing.T, rendered string) []listed {
 	t.Helper()
@@ -102,18 +107,31 @@ func flat(path string, value any) []string {
 	return out
 }
 
-// difference returns how objects differ from others: "-" and "+" begin what only one of them has.
+// difference returns how objects differ from others: "-" and "+" begin what only one of them has. An object
+// with a new name, after "~", is compared with the first object of its kind whose name is gone.
 func difference(from, to []listed) string {
 	var b strings.Builder
-	before := map[string]listed{}
+	before, after := map[string]listed{}, map[string]bool{}
 	for _, o := range from {
 		before[o.id] = o
 	}
 	for _, o := range to {
+		after[o.id] = true
+	}
+	for _, o := range to {
 		was, found := before[o.id]
-		delete(before, o.id)
+		renamed := slices.IndexFunc(from, func(f listed) bool {
+			_, left := before[f.id]
+			return left && !after[f.id] && f.kind() == o.kind()
+		})
+		if !found && renamed >= 0 {
+			was = from[renamed]
+		}
+		delete(before, was.id)
 		lines := differingLines(was.lines, o.lines)
 		switch {
+		case !found && renamed >= 0:
+			fmt.Fprintf(&b, "~ %s → %s\n", was.id, o.id)
 		case !found:
 			fmt.Fprintf(&b, "+ %s\n", o.id)
 		case len(lines) > 0:
@@ -177,6 +195,9 @@ spec:
 ---
 kind: ConfigMap
 metadata: {name: gone}
+---
+kind: Service
+metadata: {name: less}
 `
 	const after = `kind: DaemonSet
 metadata: {name: b}
@@ -193,6 +214,9 @@ rules:
 kind: ConfigMap
 metadata: {name: new}
 data: {text: "one\ntwo\n", none: {}}
+---
+kind: Secret
+metadata: {name: more}
 `
 	const want = `DaemonSet b
   + spec.containers[first].image: "x"
@@ -202,14 +226,17 @@ data: {text: "one\ntwo\n", none: {}}
   - spec.containers[main].env[A].value: "1"
   + spec.containers[main].env[A].value: "2"
   + spec.containers[main].privileged: true
-+ ConfigMap new
+~ ConfigMap gone → ConfigMap new
   + data.none: map[]
   + data.text| one
   + data.text| two
   + data.text| 
-  + kind: "ConfigMap"
+  - metadata.name: "gone"
   + metadata.name: "new"
-- ConfigMap gone
++ Secret more
+  + kind: "Secret"
+  + metadata.name: "more"
+- Service less
 `
 	got := difference(parsed(t, before), parsed(t, after))
 	if line, w, g := firstDifference(want, got); line > 0 {

@@ -22,7 +22,7 @@ func TestGeneratedConfigsAreWrittenForTheOwnNode(t *testing.T) {
 		own   = "the agent on node n1 writes the ConfigMap n1-mig-config only"
 		small = "the agent writes config.yaml of at most 65536 characters, two labels and one owner"
 	)
-	p := load(t, "mig-manager/publish.golden", "configs.outrigger-mig-manager.gpu-operator-resources")
+	p := render(t, "mig-manager", "publish", "configs.outrigger-mig-manager.gpu-operator-resources")
 	at := func(value any, name string, path ...string) func(fields) {
 		return func(o fields) { part(o, path...)[name] = value }
 	}

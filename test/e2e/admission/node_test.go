@@ -349,7 +349,7 @@ func TestTheTokenIsOfTheNode(t *testing.T) {
 // Discovery writes the labels.
 func TestLabelsThatGoElsewhereAreNotForTheNode(t *testing.T) {
 	old := with(t, node(), nil)
-	p := load(t, "feature-discovery/nodefeature.golden", ofLabels)
+	p := render(t, "feature-discovery", "nodefeature", ofLabels)
 	r := request{account: "outrigger-feature-discovery", bound: "n1", old: old}
 	r.new = with(t, old, func(o fields) { part(o, "metadata", "labels")["nvidia.com/gpu.count"] = "3" })
 	p.check(t, r, otherLabels+"nvidia.com/gpu.count")

@@ -29,7 +29,7 @@ func TestANodeFeatureHasLabelsOfItsNodeOnly(t *testing.T) {
 		return func(o fields) { part(o, path...)[name] = value }
 	}
 	finalizer := at([]any{"foregroundDeletion"}, "finalizers", "metadata")
-	p := load(t, "feature-discovery/nodefeature.golden", ofNodeFeatures)
+	p := render(t, "feature-discovery", "nodefeature", ofNodeFeatures)
 	for name, tc := range map[string]struct {
 		change
 		// old is what changes the object that there was; it is made without.

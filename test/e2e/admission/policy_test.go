@@ -15,6 +15,9 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/ext"
 	"sigs.k8s.io/yaml"
+
+	"outrigger.dev/charts"
+	"outrigger.dev/charts/chartstest"
 )
 
 // fields is a part of a JSON object.
@@ -42,13 +45,42 @@ type policy struct {
 	}
 }
 
+// load returns a policy in a golden file.
 func load(t *testing.T, file, name string) policy {
 	t.Helper()
 	data, err := os.ReadFile(golden + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for document := range strings.SplitSeq(string(data), "\n---\n") {
+	return find(t, string(data), name)
+}
+
+// render returns a policy of a chart with the values of a variant, whose golden file does not have all objects.
+func render(t *testing.T, chart, variant, name string) policy {
+	t.Helper()
+	text, err := os.ReadFile(golden + chart + "/" + variant + ".values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	c, err := charts.Load(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := charts.Render(c, charts.Release{Name: "outrigger", Namespace: "gpu-operator-resources", Kubernetes: "1.37.0", Values: chartstest.WithRegistry(values)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return find(t, out, name)
+}
+
+// find returns the policy with a name from rendered objects.
+func find(t *testing.T, objects, name string) policy {
+	t.Helper()
+	for document := range strings.SplitSeq("\n"+objects, "\n---\n") {
 		var p policy
 		if err := yaml.Unmarshal([]byte(document), &p); err != nil {
 			t.Fatal(err)
@@ -57,7 +89,7 @@ func load(t *testing.T, file, name string) policy {
 			return p
 		}
 	}
-	t.Fatalf("%s has no policy %s", file, name)
+	t.Fatalf("there is no policy %s", name)
 	return policy{}
 }
 
