@@ -34,7 +34,8 @@ func unknownCommand(c *cli.Context, name string) error {
 	return onUsageError(c, fmt.Errorf("unknown command %q%s", name, question("", text.Nearest(name, known))), true)
 }
 
-// checkType returns an error if a value is not of the flag's type. A flag's own check precedes its action.
+// checkType returns an error if a value is not of the flag's type. The flag's own check, such as Enum,
+// runs later, as the flag's action.
 func checkType(f cli.Flag, value string) error {
 	var err error
 	var allowed string
