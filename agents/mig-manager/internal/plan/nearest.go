@@ -162,8 +162,8 @@ func (s *space) parts(packed [][]group) []map[gpu.Profile]int {
 	return s.devicesOf(best, packed)
 }
 
-// similarMultisets returns the devices of two feasible sets of GPU instances that are most similar to
-// the needed ones. They have the same number of GPU instances.
+// similarMultisets returns the devices of two sets of GPU instances that fit on the GPU: among the
+// sets with as many instances as are needed, the two that are most similar to the needed set.
 func (s *space) similarMultisets(packed [][]group) []map[gpu.Profile]int {
 	high, need := make([]int, len(packed)), make([]int, len(packed))
 	for i := range packed {
