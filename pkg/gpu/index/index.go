@@ -204,8 +204,8 @@ func (p *Pins) remember() {
 	}))
 }
 
-// with returns a copy of t with the MIG devices, names and choices of the second table, which is named
-// now, and with the indices that t lacks and the second table has.
+// with returns a copy of t with the MIG devices, names and choices of the table now. It also adds the
+// indices that only the table now has.
 func (t table) with(now table) table {
 	out := t.clone()
 	for at, s := range now.gpus {
