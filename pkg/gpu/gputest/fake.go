@@ -1,5 +1,5 @@
-// Package gputest helps to test code that uses GPUs. It has nodes, a Source in memory, and the test
-// suite that every Source has to pass.
+// Package gputest helps to test code that uses GPUs. It has nodes, and a Source in memory. The test
+// suite that every Source has to pass is in the tests of package reader.
 package gputest
 
 import (
