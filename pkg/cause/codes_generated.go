@@ -258,7 +258,7 @@ const (
 	MIGConfigWaiting Code = "MIGConfigWaiting"
 	// MIGConfigRebooting: The agent reboots the node, so that a MIG config takes effect.
 	MIGConfigRebooting Code = "MIGConfigRebooting"
-	// MIGConfigFailed: A MIG config is not in effect on all GPUs. The message names the other GPUs and the reason.
+	// MIGConfigFailed: A MIG config is not in effect on some GPUs. The message names them and the reason.
 	MIGConfigFailed Code = "MIGConfigFailed"
 	// LeftBehind: The policy is deleted, but fields or pods remain on nodes that could not be reached.
 	LeftBehind Code = "LeftBehind"
@@ -522,7 +522,7 @@ func (c Code) Row() Row {
 	case MIGConfigRebooting:
 		return Row{c, "mig", Waits, "The agent reboots the node, so that a MIG config takes effect.", "nothing: the agent reboots the node"}
 	case MIGConfigFailed:
-		return Row{c, "mig", Fails, "A MIG config is not in effect on all GPUs. The message names the other GPUs and the reason.", "do what the message says; the agent tries again"}
+		return Row{c, "mig", Fails, "A MIG config is not in effect on some GPUs. The message names them and the reason.", "do what the message says; the agent tries again"}
 	case LeftBehind:
 		return Row{c, "policy", Fails, "The policy is deleted, but fields or pods remain on nodes that could not be reached.", "orchestrator delete --verify lists them"}
 	}
