@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -20,6 +21,13 @@ import (
 
 // helmLimit is how long Helm waits for hooks and objects.
 const helmLimit = 3 * time.Minute
+
+// crdAttempts is how often a chart is installed until the API server lists the kinds of its CRDs, and
+// crdPause the pause in between.
+const (
+	crdAttempts = 10
+	crdPause    = 2 * time.Second
+)
 
 // Helm installs charts of the repository with Helm itself, as "helm install" does: with hooks,
 // CRDs, and a record of the release in the cluster. Install is faster, because it only applies the
@@ -75,7 +83,15 @@ func (h *Helm) InstallChart(ctx context.Context, name string, c chart.Charter, v
 	install := action.NewInstall(h.config)
 	install.ReleaseName, install.Namespace, install.CreateNamespace = name, h.Namespace, true
 	install.WaitStrategy, install.Timeout = kube.HookOnlyStrategy, helmLimit
-	if _, err := install.RunWithContext(ctx, c, values); err != nil {
+	for again := range crdAttempts {
+		_, err = install.RunWithContext(ctx, c, values)
+		if err == nil || again == crdAttempts-1 || !strings.Contains(err.Error(), "ensure CRDs are installed first") {
+			break
+		}
+		// The CRD is Established, and a busy API server does not list its kind yet.
+		time.Sleep(crdPause)
+	}
+	if err != nil {
 		return fmt.Errorf("helm install %s: %w", name, err)
 	}
 	return nil
