@@ -58,7 +58,7 @@ func TestNodeSelectorOfAllDaemonSets(t *testing.T) {
 		if strings.Contains(document, "name: outrigger-device-plugin\n") {
 			want = "      nodeSelector:\n        pool: own\n        zone: a\n"
 		}
-		if !strings.Contains(document, want) {
+		if !strings.Contains(document+"\n", want) {
 			t.Errorf("a DaemonSet lacks %q:\n%s", want, document)
 		}
 	}
