@@ -153,7 +153,13 @@ func incidentsAreTold(t *testing.T) {
 			if state != tc.state {
 				t.Errorf("the policy is %s, want %s: %+v", state, tc.state, p.Status.Conditions)
 			}
-			if want := 1; tc.quiet && len(warnings) > 0 || !tc.quiet && len(warnings) != want {
+			// After a repair, the kubelet can offer the devices some seconds after the pod is ready. The
+			// node then has a cause that has lasted since the incident began.
+			most := 1
+			if strings.HasSuffix(tc.name, "image of device-plugin") {
+				most = 2
+			}
+			if tc.quiet && len(warnings) > 0 || !tc.quiet && (len(warnings) == 0 || len(warnings) > most) {
 				t.Errorf("the Warnings are %q", warnings)
 			}
 		})

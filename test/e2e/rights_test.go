@@ -92,6 +92,11 @@ func theOrchestratorCannot(t *testing.T) {
 		"matchConstraints": {"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]}, "validations": [{"expression": "false"}]}}`)
 	event := manifest(t, `{"apiVersion": "v1", "kind": "Event", "metadata": {"name": "thief", "namespace": "default"}, "type": "Warning", "reason": "R", "message": "m",
 		"involvedObject": {"apiVersion": "v1", "kind": "Node", "name": "`+gpuNode()+`"}, "source": {"component": "outrigger"}}`)
+	// A busy API server enforces a new policy a moment after its creation.
+	eventually(t, "the policies of the release are in effect", func() bool {
+		_, err := shared.Kubectl(t.Context(), "delete", agents, "configmap/kube-root-ca.crt", "--dry-run=server", orchestratorAccount)
+		return err != nil && strings.Contains(err.Error(), "deletes only objects")
+	})
 	for name, tc := range map[string]struct {
 		args []string
 		want string

@@ -20,8 +20,8 @@ const (
 	// settle is how long a cause has to last before it counts. It is longer than the 10 s between
 	// two reports of a kubelet, so that the restart of an agent is no cause.
 	settle = 15 * time.Second
-	// restart is how long a node may wait for an agent's pod that starts, before the node has a cause
-	// besides the cause of the pod.
+	// restart is how long an agent's pod may start before its node has a cause besides the cause of the
+	// pod.
 	restart = time.Minute
 	// patience is how long a pod or a node may start. It leaves time to pull an image of several
 	// GB, or to build and load a driver.
@@ -60,7 +60,7 @@ func New(s model.State) *View {
 		if p.Revision == "" {
 			o := owner{p.Namespace, p.Owner}
 			v.pods[o] = append(v.pods[o], p)
-			v.starting[p.Node] = v.starting[p.Node] || p.Phase != "Running"
+			v.starting[p.Node] = v.starting[p.Node] || (p.Phase != "Running" || !p.Ready) && !p.Since.IsZero() && !v.past(p.Since, restart)
 			v.failing[p.Node] = v.failing[p.Node] || !p.Deleting && canonicalCode(p.Reason).Row().Severity == cause.Fails
 		}
 	}

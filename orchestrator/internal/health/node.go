@@ -59,7 +59,7 @@ func (v *View) node(n *model.Node) {
 	v.Nodes.Capacity += capacity
 	// A node that offers no GPUs any more has lost them, and does not start.
 	lost := len(n.Capacity) > 0 && (offered == 0 || n.NotReady) && !n.Changing()
-	restarting := awaitsAgent(t.Code) && (v.failing[n.Name] || v.starting[n.Name] && !v.past(t.since, restart))
+	restarting := awaitsAgent(t.Code) && (v.failing[n.Name] || v.starting[n.Name])
 	lasted := (t.Code != "" || unusable) && !restarting && v.lasted(t, lost)
 	switch {
 	case unusable && len(n.Capacity) > 0 && !n.Changing() && !lasted && !v.past(t.since, settle):
