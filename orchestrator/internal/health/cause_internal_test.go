@@ -45,7 +45,7 @@ func TestPodCauses(t *testing.T) {
 		"Evicted":                        {pod("Evicted", "Failed")},
 	} {
 		for _, p := range pods {
-			got, failed := New(model.State{Now: time.Unix(1, 0), Nodes: []*model.Node{{Name: "n1"}}}).podTrouble(&p)
+			got, failed := New(nil, model.State{Now: time.Unix(1, 0), Nodes: []*model.Node{{Name: "n1"}}}).podTrouble(&p)
 			if !failed {
 				t.Errorf("%+v: a pod without a time has not failed", p)
 			}

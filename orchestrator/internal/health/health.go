@@ -20,9 +20,6 @@ const (
 	// settle is how long a cause has to last before it counts. It is longer than the 10 s between
 	// two reports of a kubelet, so that the restart of an agent is no cause.
 	settle = 15 * time.Second
-	// restart is how long an agent's pod may start before its node has a cause besides the cause of the
-	// pod.
-	restart = time.Minute
 	// patience is how long a pod or a node may start. It leaves time to pull an image of several
 	// GB, or to build and load a driver.
 	patience = 10 * time.Minute
@@ -35,22 +32,29 @@ type View struct {
 	// Again is the delay until a cause counts or ends without another change, or 0.
 	Again time.Duration
 
-	state    model.State
+	state model.State
+	// plugin says that the policy has a device plugin. It is true too if the values are refused, because the stages are not known then.
+	plugin   bool
 	pods     map[owner][]*model.Pod
 	nodes    map[string]*model.Node
 	problems map[key]*problem
 	// failed has the nodes whose GPUs cannot be used, and whose cause has lasted.
 	failed map[string]bool
-	// starting and failing have the nodes with an agent's pod that starts or fails. The pod has the cause then.
+	// starting and failing have the nodes with an agent's pod that starts, became ready only now, or fails.
+	// The pod has the cause then.
 	starting, failing map[string]bool
 }
 
 // owner is the DaemonSet of a pod.
 type owner struct{ namespace, name string }
 
-// New returns the health of the cluster in a state.
-func New(s model.State) *View {
-	v := &View{state: s, pods: map[owner][]*model.Pod{}, nodes: map[string]*model.Node{}, problems: map[key]*problem{}, failed: map[string]bool{}, starting: map[string]bool{}, failing: map[string]bool{}}
+// New returns the health of the cluster in a state, for the stages of its policy.
+func New(stages []model.Stage, s model.State) *View {
+	v := &View{
+		state: s, pods: map[owner][]*model.Pod{}, nodes: map[string]*model.Node{}, problems: map[key]*problem{},
+		failed: map[string]bool{}, starting: map[string]bool{}, failing: map[string]bool{},
+	}
+	v.plugin = s.Policy.Refused != "" || slices.ContainsFunc(stages, func(st model.Stage) bool { return st.Chart() == "device-plugin" })
 	// The result does not depend on the order of the pods in the API server's lists.
 	pods := slices.Clone(s.Pods)
 	slices.SortFunc(pods, func(a, b *model.Pod) int {
@@ -60,7 +64,7 @@ func New(s model.State) *View {
 		if p.Revision == "" {
 			o := owner{p.Namespace, p.Owner}
 			v.pods[o] = append(v.pods[o], p)
-			v.starting[p.Node] = v.starting[p.Node] || (p.Phase != "Running" || !p.Ready) && !p.Since.IsZero() && !v.past(p.Since, restart)
+			v.starting[p.Node] = v.starting[p.Node] || !p.Since.IsZero() && !v.past(p.Since, model.RestartTime)
 			v.failing[p.Node] = v.failing[p.Node] || !p.Deleting && canonicalCode(p.Reason).Row().Severity == cause.Fails
 		}
 	}

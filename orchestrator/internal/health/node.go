@@ -48,21 +48,27 @@ func (v *View) node(n *model.Node) {
 	if !n.HasGPU() {
 		return
 	}
-	t, unusable := nodeTrouble(n)
+	offered, capacity := n.GPUs()
+	// offers says that the node offers GPUs, or has offered GPUs before.
+	offers := len(n.Capacity) > 0
+	if offered == 0 && !v.plugin {
+		// The kubelet keeps the resources of a device plugin that was removed.
+		capacity, offers = 0, false
+	}
+	t, unusable := nodeTrouble(n, offered, capacity)
 	t.Fix = strings.ReplaceAll(t.Fix, "NODE", n.Name)
 	if unusable && n.OptedOut() {
 		v.Nodes.OptedOut++
 		return
 	}
-	offered, capacity := n.GPUs()
 	v.Nodes.GPU++
 	v.Nodes.Capacity += capacity
 	// A node that offers no GPUs any more has lost them, and does not start.
-	lost := len(n.Capacity) > 0 && (offered == 0 || n.NotReady) && !n.Changing()
+	lost := offers && (offered == 0 || n.NotReady) && !n.Changing()
 	restarting := awaitsAgent(t.Code) && (v.failing[n.Name] || v.starting[n.Name])
 	lasted := (t.Code != "" || unusable) && !restarting && v.lasted(t, lost)
 	switch {
-	case unusable && len(n.Capacity) > 0 && !n.Changing() && !lasted && !v.past(t.since, settle):
+	case unusable && offers && !n.Changing() && !lasted && !v.past(t.since, settle):
 		// An agent of the node may restart.
 		offered, unusable, t.Code = capacity, false, ""
 	case unusable:
@@ -99,8 +105,7 @@ func awaitsAgent(code cause.Code) bool {
 
 // nodeTrouble returns why GPUs of a node cannot be used, and whether none of them can. Without
 // feature discovery, an unusable node has no cause.
-func nodeTrouble(n *model.Node) (t trouble, unusable bool) {
-	offered, capacity := n.GPUs()
+func nodeTrouble(n *model.Node, offered, capacity int64) (t trouble, unusable bool) {
 	switch {
 	case n.NotReady:
 		return newTrouble(cause.NodeNotReady, "", "the node itself is not Ready", n.Since), true

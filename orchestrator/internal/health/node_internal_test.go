@@ -78,7 +78,7 @@ func TestNodes(t *testing.T) {
 		"it is opted out of the exporter":      {with(offers(0, long), label("nvidia.com/gpu.deploy.dcgm-exporter", "false")), "0 of 1 GPU node ready, 0 of 8 GPUs", cause.AllGPUsFaulty, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := New(model.State{Now: now(), Nodes: []*model.Node{&tc.node}})
+			v := New([]model.Stage{{Name: "device-plugin"}}, model.State{Now: now(), Nodes: []*model.Node{&tc.node}})
 			if got := v.Nodes.String(); got != tc.want {
 				t.Errorf("the nodes are %q, want %q", got, tc.want)
 			}
@@ -88,6 +88,36 @@ func TestNodes(t *testing.T) {
 			}
 			if got != tc.cause || (v.Nodes.Failed > 0) != tc.failed {
 				t.Errorf("the cause is %q, and %d nodes have failed; want %q, %t", got, v.Nodes.Failed, tc.cause, tc.failed)
+			}
+		})
+	}
+}
+
+// Without a device plugin in the policy, resources without devices are leftovers: the kubelet keeps
+// them for minutes after the plugin has ended.
+func TestNodesWithoutADevicePlugin(t *testing.T) {
+	plugin := []model.Stage{{Name: "device-plugin/a100", Pool: "a100"}}
+	for name, tc := range map[string]struct {
+		stages         []model.Stage
+		refused        string
+		gpuReady       string
+		offered, usual int64
+		want           string
+	}{
+		"the plugin of a pool":          {plugin, "", "True", 0, 8, "0 of 1 GPU node ready, 0 of 8 GPUs"},
+		"leftovers of a plugin":         {nil, "", "True", 0, 8, "1 of 1 GPU node ready"},
+		"leftovers without a condition": {nil, "", "", 0, 8, "0 of 1 GPU node ready"},
+		"the plugin of another release": {nil, "", "True", 7, 8, "1 of 1 GPU node ready, 7 of 8 GPUs"},
+		"the values are refused":        {nil, "unknown keys", "True", 0, 8, "0 of 1 GPU node ready, 0 of 8 GPUs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := model.Node{
+				Labels: map[string]string{"nvidia.com/gpu.present": "true"}, GPUReady: tc.gpuReady,
+				Allocatable: gpus(tc.offered), Capacity: gpus(tc.usual), ShortSince: ago(time.Minute),
+			}
+			v := New(tc.stages, model.State{Now: now(), Policy: model.Policy{Refused: tc.refused}, Nodes: []*model.Node{&n}})
+			if got := v.Nodes.String(); got != tc.want {
+				t.Errorf("the nodes are %q, want %q", got, tc.want)
 			}
 		})
 	}

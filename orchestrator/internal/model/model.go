@@ -121,7 +121,12 @@ type DaemonSet struct {
 	Desired, Updated, Ready int
 }
 
-// Pod is a pod of a validation, or a pod of a DaemonSet that is not ready or crashes again and again.
+// RestartTime is how long a pod may start, and how long the node may then take to offer its GPUs, before
+// the node has a cause besides the cause of the pod.
+const RestartTime = time.Minute
+
+// Pod is a pod of a validation, or a pod of a DaemonSet that is not ready, became ready within
+// RestartTime, or crashes again and again.
 type Pod struct {
 	Namespace, Name string
 	// Node is empty while the pod is not scheduled.
@@ -139,7 +144,7 @@ type Pod struct {
 	// Since is the creation time of the pod or, if later, the time of its last change of readiness, or
 	// the end of the grace period of its deletion.
 	Since time.Time
-	// Ready says that the pod is ready between two crashes.
+	// Ready says that the pod is ready: for less than RestartTime, or between two crashes.
 	Ready bool
 	// Loops is the end of the crash loop if the pod does not crash again, and zero without a loop.
 	Loops time.Time
@@ -237,7 +242,8 @@ type State struct {
 	// The values behind the pointers of DaemonSets, Pods and Nodes must not be changed, because
 	// States share them.
 	DaemonSets map[Ref]*DaemonSet
-	// Pods are the pods of DaemonSets that are not ready, and all pods of validations.
+	// Pods are the pods of DaemonSets that are not ready or became ready only now, and all pods of
+	// validations.
 	Pods  []*Pod
 	Nodes []*Node
 	// Failures holds the error of the last write of an object, by object.

@@ -118,8 +118,9 @@ func carryShort(before, now *model.Node) {
 	}
 }
 
-// pod returns the compact form of a Pod. It returns false for ready pods of a DaemonSet without a
-// crash loop, and for pods without a DaemonSet that do not belong to a validation.
+// pod returns the compact form of a Pod. It returns false for pods of a DaemonSet that have been ready
+// for longer than model.RestartTime without a crash loop, and for pods without a DaemonSet that do not
+// belong to a validation.
 func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
 	in, ok := object.(*corev1.Pod)
 	if !ok {
@@ -130,7 +131,7 @@ func (o *Observer) pod(object metav1.Object) (model.Pod, bool) {
 	ready := podCondition(in, corev1.PodReady)
 	isReady := ready != nil && ready.Status == corev1.ConditionTrue && in.DeletionTimestamp == nil
 	loop, lastWords := crashLoop(in)
-	if validates == "" && (isReady && loop.IsZero() || owner == nil || owner.Kind != "DaemonSet") {
+	if validates == "" && (isReady && loop.IsZero() && time.Since(ready.LastTransitionTime.Time) > model.RestartTime || owner == nil || owner.Kind != "DaemonSet") {
 		return model.Pod{}, false
 	}
 	o.texts.Lock()

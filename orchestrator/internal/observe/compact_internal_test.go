@@ -14,6 +14,9 @@ import (
 
 var created = metav1.NewTime(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 
+// readied is a moment ago.
+var readied = metav1.Now()
+
 func newPod(change func(*corev1.Pod)) *corev1.Pod {
 	yes := true
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -69,6 +72,13 @@ func TestPod(t *testing.T) {
 			want: func(p *model.Pod) {
 				p.Reason, p.Message, p.Since = "NotReady", "containers are not ready", created.UTC().Add(time.Hour)
 			},
+		},
+		"a pod that became ready only now": {
+			change: func(p *corev1.Pod) {
+				p.Status.Conditions = ready(corev1.ConditionTrue)
+				p.Status.Conditions[0].LastTransitionTime = readied
+			},
+			want: func(p *model.Pod) { p.Ready, p.Since = true, readied.UTC() },
 		},
 		"a ready pod that is being deleted": {
 			change: func(p *corev1.Pod) { p.Status.Conditions, p.DeletionTimestamp = ready(corev1.ConditionTrue), &created },

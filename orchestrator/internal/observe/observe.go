@@ -196,6 +196,9 @@ func (o *Observer) State(policy model.Policy, now time.Time) model.State {
 		slices.SortFunc(s.Nodes, func(a, b *model.Node) int { return strings.Compare(a.Name, b.Name) })
 	}
 	for _, t := range o.pods {
+		maps.DeleteFunc(t.rows, func(_ string, p *model.Pod) bool {
+			return p.Ready && now.After(p.Loops) && now.Sub(p.Since) > model.RestartTime
+		})
 		s.Pods = slices.AppendSeq(slices.Grow(s.Pods, len(t.rows)), maps.Values(t.rows))
 	}
 	for p, t := range o.objects {

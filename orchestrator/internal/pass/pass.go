@@ -37,7 +37,7 @@ func Next(stages []model.Stage, s model.State, validate Validate) model.Plan {
 	stages = slices.DeleteFunc(slices.Clone(stages), isEmpty)
 	w := &walk{
 		state: s, stages: stages, validate: validate, applied: map[model.Ref]applied{},
-		last: map[string]model.StageStatus{}, health: health.New(s), overlaps: pools.Overlaps(poolsOf(stages), s.Nodes),
+		last: map[string]model.StageStatus{}, health: health.New(stages, s), overlaps: pools.Overlaps(poolsOf(stages), s.Nodes),
 	}
 	for _, st := range s.Policy.Status.Stages {
 		w.last[st.Name] = st

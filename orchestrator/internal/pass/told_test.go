@@ -121,6 +121,7 @@ func TestEventsTellWhatChanged(t *testing.T) {
 }
 
 // A bad image of the device plugin makes the node unusable, and fails a second later: one incident.
+// After the repair, the kubelet offers the GPUs some seconds after the pod is ready.
 func TestABadImageIsOneIncident(t *testing.T) {
 	w := healthy(1)
 	w.publish(t, w.next())
@@ -130,13 +131,22 @@ func TestABadImageIsOneIncident(t *testing.T) {
 	var got []string
 	for second := range 60 {
 		w.state.Now = noon().Add(time.Duration(second) * time.Second)
+		switch second {
+		case 30:
+			w.state.Pods[0] = &model.Pod{Namespace: w.state.Pods[0].Namespace, Name: "new", Node: n.Name, Owner: "device-plugin", Phase: "Pending", Since: w.state.Now}
+		case 35:
+			w.state.Pods[0] = &model.Pod{Namespace: w.state.Pods[0].Namespace, Name: "new", Node: n.Name, Owner: "device-plugin", Phase: "Running", Ready: true, Since: w.state.Now}
+			w.daemonSet("device-plugin").Ready = 1
+		case 50:
+			n.GPUReady, n.Allocatable = "True", n.Capacity
+		}
 		plan := w.next()
 		for _, e := range plan.Events {
 			got = append(got, fmt.Sprintf("%d: %s", second, e.Reason))
 		}
 		w.publish(t, plan)
 	}
-	if want := []string{"17: StageFailed"}; !slices.Equal(got, want) || w.state.Policy.Status.State != model.StateNotReady {
+	if want := []string{"17: StageFailed", "30: Recovered", "50: Ready"}; !slices.Equal(got, want) {
 		t.Errorf("the events are %q, want %q", got, want)
 	}
 }
