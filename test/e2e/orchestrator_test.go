@@ -43,8 +43,12 @@ func describeOrchestrator(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	for _, args := range [][]string{
-		{"get", policy, "-o", "yaml"},
+		{"get", policy, "-o", `jsonpath={range .status.conditions[*]}{.type} {.status} {.message}{"\n"}{end}{range .status.problems[*]}{@}{"\n"}{end}`},
 		{"get", "pods", "-A", "-o", "wide"},
+		{"-n", stack.Namespace, "get", "events", "--field-selector=type=Warning", "-o", `jsonpath={range .items[-30:]}{.lastTimestamp} {.involvedObject.name} {.reason} {.message}{"\n"}{end}`},
+		{"get", "node", gpuNode(), "-o", `jsonpath={.status.allocatable}{"\n"}{range .status.conditions[*]}{.type} {.status} {.lastTransitionTime} {.message}{"\n"}{end}`},
+		{"-n", stack.Namespace, "logs", "--selector=app.kubernetes.io/name=container-toolkit", "--tail=30"},
+		{"get", policy, "-o", "jsonpath={.spec}"},
 		{"-n", stack.OperatorNamespace, "logs", "--selector=app.kubernetes.io/name=orchestrator", "--tail=50"},
 	} {
 		out, err := shared.Kubectl(ctx, args...)
