@@ -267,7 +267,7 @@ func testApply(w *world, off string) {
 	if got := words(w.must("apply", "-f", off)); !strings.Contains(got, "deleting unchanged") {
 		w.Errorf("apply without the device plugin has %q", got)
 	}
-	agenttest.Fails(w, w.program("apply", "--wait", "--timeout=30s"), 1, "not ready in time", "NFDLabelsMissing")
+	agenttest.Fails(w, w.program("apply", "--wait", "--timeout=5s"), 1, "not ready in time", "NFDLabelsMissing")
 	if out := w.must("delete", "--verify", "--timeout=3m"); !strings.Contains(out, "nothing is left") {
 		w.Errorf("delete printed\n%s", out)
 	}

@@ -27,7 +27,7 @@ const maxChoice = 20
 func (r *run) candidates() {
 	waiting := map[string]bool{}
 	for _, p := range r.s.Pods {
-		if slices.Contains(r.c.DaemonSets, p.Owner) {
+		if slices.Contains(r.c.DaemonSets, p.Owner) && !(p.Ready && p.Loops.IsZero()) {
 			waiting[p.Node] = true
 		}
 	}

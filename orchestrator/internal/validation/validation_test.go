@@ -104,6 +104,9 @@ func TestOnlyReadyNodes(t *testing.T) {
 		"the stage's pod is not up": func(k *cluster) {
 			k.Pods = append(k.Pods, &model.Pod{Owner: "toolkit", Node: "a0", Phase: "Pending"})
 		},
+		"the stage's pod crashes again and again": func(k *cluster) {
+			k.Pods = append(k.Pods, &model.Pod{Owner: "toolkit", Node: "a0", Phase: "Running", Ready: true, Loops: k.Now.Add(time.Minute)})
+		},
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -116,6 +119,14 @@ func TestOnlyReadyNodes(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the stage's pod became ready only now", func(t *testing.T) {
+		k := newCluster(check(t, driver, "all"), 1)
+		k.Pods = append(k.Pods, &model.Pod{Owner: "toolkit", Node: "a0", Phase: "Running", Ready: true, Since: k.Now})
+		k.next()
+		if len(k.created) != 1 {
+			t.Errorf("it creates %v", k.created)
+		}
+	})
 }
 
 func TestNoFreeGPUIsSkippedAndNotFailed(t *testing.T) {
