@@ -14,8 +14,13 @@ import (
 	"outrigger.dev/pkg/hostfs"
 )
 
-// turnWait is the time that a process waits for its turn. A turn takes a few milliseconds.
-const turnWait = time.Second
+const (
+	// turnWait is the time that a process waits for its turn. A turn takes a few milliseconds, but the
+	// processors of the node can be busy, and other agents can be first several times.
+	turnWait = 5 * time.Second
+	// turnPause is the longest time between two looks at the turn.
+	turnPause = 20 * time.Millisecond
+)
 
 // turnPrefix is the prefix of the name of a turn's file. A number follows it.
 const turnPrefix = ".turn."
@@ -40,7 +45,7 @@ func (d Dir) acquireTurn(writer string, until time.Time) (*turn, error) {
 	if err := d.makeFolder(dir); err != nil {
 		return nil, d.unwritable(err)
 	}
-	for pause := time.Millisecond; ; pause *= 2 {
+	for pause := time.Millisecond; ; pause = min(2*pause, turnPause) {
 		last, owner, err := lastTurn(dir)
 		if err != nil {
 			return nil, d.unwritable(err)
