@@ -39,6 +39,9 @@ func toolkit(t *testing.T, values ...string) {
 			t.Error(err)
 		}
 	})
+	// The removal of an earlier toolkit restarts containerd. In this cluster, the agent finds the program of
+	// containerd only while it runs.
+	eventually(t, "containerd runs", func() bool { return onGPUNode(t, engine) != "" })
 	if err := shared.InstallContainerToolkit(t.Context(), values...); err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,8 @@ type Keeper struct {
 	step func(string)
 	// pause waits before a file is read again. It returns false if ctx has ended. Tests replace it.
 	pause func(ctx context.Context) bool
-	// version is the version of an engine whose program is not found. Tests set it.
+	// version is the last version that the engine's program has printed. An engine that restarts has no
+	// program for a moment. Tests set it.
 	version version
 	// tried identifies the config that the Keeper last made the engine load.
 	tried string

@@ -79,10 +79,10 @@ func (k *Keeper) locate(ctx context.Context) (target, error) {
 	if t.program == "" {
 		t.program = k.host.which(c.Engine.program())
 	}
-	t.version = k.version
 	if t.program != "" {
-		t.version = k.versionOf(ctx, t)
+		k.version = cmp.Or(k.versionOf(ctx, t), k.version)
 	}
+	t.version = k.version
 	if err := k.place(&t); err != nil {
 		return t, err
 	}
