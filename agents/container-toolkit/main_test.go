@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
@@ -115,9 +116,7 @@ func TestWhatIsDamagedComesBack(t *testing.T) {
 		"the link is removed":                   func() error { return os.Remove(h.path("nvidia/toolkit")) },
 		"all tools are removed":                 func() error { return os.Rename(h.path("nvidia/.toolkit"), h.path("old")) },
 	} {
-		if err := damage(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, damage())
 		agenttest.Poll(t, "all to be as before, after "+name, func() bool {
 			data, err := os.ReadFile(spec)
 			return err == nil && json.Valid(data) && strings.Contains(h.text(engineConfig), "nvidia-container-runtime") && h.installed("nvidia-cdi-hook") == "nvidia-cdi-hook 1" && h.installed("nvidia-ctk") == "nvidia-ctk 1"
@@ -134,9 +133,7 @@ func TestTheRuntimeFollowsTheEnginesDefault(t *testing.T) {
 		text := engineText + "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndefault_runtime_name = \"crun\"\n" +
 			"[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.crun.options]\nBinaryName = \"" + program + "\"\n"
 		// At once, because the agent replaces a file without content.
-		if err := hostfs.WriteFile(h.path(engineConfig), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, hostfs.WriteFile(h.path(engineConfig), []byte(text), 0o600))
 	}
 	runs := func(list string) {
 		t.Helper()
@@ -194,9 +191,7 @@ func TestUpgrade(t *testing.T) {
 	p.ready()
 	p.Stop()
 	spec, err := os.Stat(h.path("cdi/nvidia.com-gpu.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	h.release("2")
 	p = h.start()
 	p.ready()
@@ -249,9 +244,7 @@ func TestBadCommandLines(t *testing.T) {
 
 func TestAFolderThatCannotBeWrittenIsReported(t *testing.T) {
 	h := newHost(t, "--gpus", "1")
-	if err := errors.Join(os.Remove(h.path("nvidia")), os.WriteFile(h.path("nvidia"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(os.Remove(h.path("nvidia")), os.WriteFile(h.path("nvidia"), nil, 0o600)))
 	p := h.start()
 	p.unready("tools: ", filepath.Base(h.path("nvidia")))
 }
@@ -259,9 +252,7 @@ func TestAFolderThatCannotBeWrittenIsReported(t *testing.T) {
 func TestDeviceNodes(t *testing.T) {
 	h := newHost(t, "--gpus", "2")
 	for _, name := range []string{"nvidiactl", "nvidia1"} {
-		if err := os.Remove(filepath.Join(h.node.Root, "dev", name)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Remove(filepath.Join(h.node.Root, "dev", name)))
 	}
 	p := h.start()
 	p.ready()
@@ -270,9 +261,7 @@ func TestDeviceNodes(t *testing.T) {
 	if target, err := os.Readlink(link); err != nil || target != "../nvidia1" {
 		t.Errorf("the link to nvidia1 is %q, %v", target, err)
 	}
-	if err := os.Remove(filepath.Join(h.node.Root, "dev/nvidia0")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(filepath.Join(h.node.Root, "dev/nvidia0")))
 	agenttest.Poll(t, "nvidia0 to be there again", func() bool {
 		_, err := os.Stat(filepath.Join(h.node.Root, "dev/nvidia0"))
 		return err == nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/nri/nritest"
 	"outrigger.dev/pkg/podresources/podresourcestest"
@@ -29,9 +30,7 @@ func TestNRIPlugin(t *testing.T) {
 	}
 	all := []string{"NVIDIA_VISIBLE_DEVICES=all"}
 	got, err := engine.Create(t.Context(), "ns", "pod", &api.Container{Name: "gpu", Env: all})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var paths []string
 	for _, d := range got.GetLinux().GetDevices() {
 		paths = append(paths, d.GetPath())

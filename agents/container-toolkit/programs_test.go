@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
 )
 
@@ -47,17 +49,13 @@ func TestProgramsAreSmallAndStatic(t *testing.T) {
 func checkStatic(t *testing.T, path string) {
 	t.Helper()
 	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer f.Close()
 	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC }) {
 		t.Errorf("%s is linked dynamically", path)
 	}
 	info, err := buildinfo.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, s := range info.Settings {
 		if s.Key == "CGO_ENABLED" && s.Value != "0" {
 			t.Errorf("%s is built with cgo", path)

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
@@ -53,17 +54,11 @@ type host struct {
 func newHost(t *testing.T, node ...string) *host {
 	t.Helper()
 	h := &host{t: t, node: simtest.New(t, node...), dir: t.TempDir()}
-	if err := helper(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, helper())
 	for _, name := range []string{"run", "cdi", "nvidia", "tools", "host/etc/containerd", "host/var/lib"} {
-		if err := os.MkdirAll(h.path(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(h.path(name), 0o755))
 	}
-	if err := os.WriteFile(h.path(engineConfig), []byte(engineText), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(h.path(engineConfig), []byte(engineText), 0o600))
 	h.release("1")
 	return h
 }
@@ -116,9 +111,7 @@ func (h *host) spec() *specs.Spec {
 	if err == nil {
 		err = json.Unmarshal(data, &spec)
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	assert.NilError(h.t, err)
 	return &spec
 }
 
@@ -131,9 +124,7 @@ func (h *host) uuid(index string) string {
 			UUID  string
 		}
 	}
-	if err := json.Unmarshal(h.node.Run("show", "--json"), &node); err != nil {
-		h.t.Fatal(err)
-	}
+	assert.NilError(h.t, json.Unmarshal(h.node.Run("show", "--json"), &node))
 	for _, g := range node.GPUs {
 		if strconv.Itoa(g.Index) == index {
 			return g.UUID
@@ -212,9 +203,7 @@ func (h *host) tree() map[string]string {
 			}
 			return err
 		})
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		assert.NilError(h.t, err)
 	}
 	return out
 }

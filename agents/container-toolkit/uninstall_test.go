@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
@@ -110,9 +111,7 @@ func (h *host) content() map[string]string {
 			}
 			return err
 		})
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		assert.NilError(h.t, err)
 	}
 	return out
 }
@@ -177,13 +176,9 @@ func TestUninstallLeavesToolsThatAreInUse(t *testing.T) {
 	p := h.startInPod(api)
 	p.ready()
 	process := filepath.Join(h.node.Root, "proc/42")
-	if err := os.MkdirAll(process, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(process, 0o755))
 	line := "/usr/bin/conmon\x00-r\x00" + h.path("nvidia/toolkit/nvidia-container-runtime")
-	if err := os.WriteFile(filepath.Join(process, "cmdline"), []byte(line), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(process, "cmdline"), []byte(line), 0o600))
 	api.delete()
 	p.Stop()
 	p.Said("keeping the tools", "process 42")
@@ -208,9 +203,7 @@ func TestUninstallLeavesToolsThatAPartRefersTo(t *testing.T) {
 		t.Fatalf("there are no records of the engine's config: %v", err)
 	}
 	for _, path := range records {
-		if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(path, []byte("damaged"), 0o600))
 	}
 	api.delete()
 	p.Stop()

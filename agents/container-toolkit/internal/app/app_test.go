@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/container-toolkit/internal/app"
@@ -12,12 +13,8 @@ import (
 )
 
 func TestAppIsValid(t *testing.T) {
-	if err := agenttest.CheckApp(app.App()); err != nil {
-		t.Error(err)
-	}
-	if err := agenttest.CheckHelp(app.App()); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, agenttest.CheckApp(app.App()))
+	assert.NilError(t, agenttest.CheckHelp(app.App()))
 }
 
 func TestHelp(t *testing.T) {

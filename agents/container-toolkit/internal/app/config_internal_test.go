@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 	"outrigger.dev/pkg/cdi"
@@ -17,9 +18,7 @@ func TestConfigOfTheTools(t *testing.T) {
 		runtimes: []string{"crun"}, cliDebug: "/var/log/cli.log", features: []string{"ignore-imex-channel-requests"},
 	}
 	text, err := s.config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	got, warnings, err := toolconfig.Parse(text)
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("%v, %v:\n%s", err, warnings, text)
@@ -42,9 +41,7 @@ func TestConfigOfTheTools(t *testing.T) {
 // A feature of the tools that is about CDI specs concerns the agent's own.
 func TestOptInFeaturesOfSpecs(t *testing.T) {
 	text, err := toolSettings{tools: "/t", features: []string{"disable-cuda-compat-lib-hook", "no-additional-gids-for-device-nodes"}}.config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	got, err := specFeatures(text)
 	want := cdi.Features{NoAdditionalGIDs: true, DisabledHooks: []string{"enable-cuda-compat"}}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
@@ -54,13 +51,9 @@ func TestOptInFeaturesOfSpecs(t *testing.T) {
 
 func TestConfigOfTheToolsHasDefaults(t *testing.T) {
 	text, err := toolSettings{tools: "/usr/local/nvidia/toolkit", driverRoot: "/", specDirs: specDirs("/var/run/cdi"), acceptEnv: true}.config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	got, _, err := toolconfig.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := toolconfig.Default()
 	want.CLI.Root, want.CLI.Path = "/", "/usr/local/nvidia/toolkit/nvidia-container-cli"
 	want.Hook.Path, want.CTKPath = "/usr/local/nvidia/toolkit/nvidia-container-runtime-hook", "/usr/local/nvidia/toolkit/nvidia-ctk"

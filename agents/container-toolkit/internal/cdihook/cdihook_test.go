@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/container-toolkit/internal/cdihook"
@@ -31,20 +32,14 @@ func newBundle(t testing.TB) bundle {
 func (b bundle) file(name, content string) {
 	b.Helper()
 	p := filepath.Join(b.dir, name)
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	assert.NilError(b, os.MkdirAll(filepath.Dir(p), 0o755))
+	assert.NilError(b, os.WriteFile(p, []byte(content), 0o644))
 }
 
 func (b bundle) state() string {
 	b.Helper()
 	data, err := json.Marshal(map[string]any{"ociVersion": "1.0.2", "id": "c", "status": "creating", "pid": 1, "bundle": b.dir})
-	if err != nil {
-		b.Fatal(err)
-	}
+	assert.NilError(b, err)
 	return string(data)
 }
 

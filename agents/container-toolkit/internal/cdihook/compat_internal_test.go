@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/container-toolkit/internal/ldcache"
 	"outrigger.dev/agents/container-toolkit/internal/rootfs"
 )
@@ -48,17 +50,11 @@ func openImage(t testing.TB, files map[string]string) (*rootfs.Root, string) {
 	dir := t.TempDir()
 	for name, content := range files {
 		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Dir(p), 0o755))
+		assert.NilError(t, os.WriteFile(p, []byte(content), 0o644))
 	}
 	root, err := rootfs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { root.Close() })
 	return root, dir
 }
@@ -95,13 +91,9 @@ func TestCompat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, dir := openImage(t, c.files)
-			if err := root.WriteFile(ldcache.CompatConf, []byte("/before\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, root.WriteFile(ldcache.CompatConf, []byte("/before\n"), 0o644))
 			var warnings []string
-			if err := c.compat.enable(root, func(w string) { warnings = append(warnings, w) }); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, c.compat.enable(root, func(w string) { warnings = append(warnings, w) }))
 			got, err := os.ReadFile(filepath.Join(dir, ldcache.CompatConf))
 			want := ""
 			switch {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestListSaysWhyADeviceIsMissing(t *testing.T) {
@@ -12,9 +14,7 @@ func TestListSaysWhyADeviceIsMissing(t *testing.T) {
 	write := func(name string) {
 		t.Helper()
 		spec := `{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "0", "containerEdits": {"env": ["A=b"]}}]}`
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(spec), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(spec), 0o600))
 	}
 	expect := func(folder, out, problem string) {
 		t.Helper()

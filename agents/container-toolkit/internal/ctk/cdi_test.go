@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/container-toolkit/internal/ctk"
@@ -120,9 +121,7 @@ func TestGenerateFollowsTheConfigFile(t *testing.T) {
 	args := []string{"cdi", "generate", "--nvidia-cdi-hook-path=/usr/bin/nvidia-cdi-hook", "--disable-hook=prepare-container"}
 	all := []string{"update-ldcache", "enable-cuda-compat"}
 	for text, left := range map[string]bool{"": false, config: true} {
-		if err := os.WriteFile(filepath.Join(h.dir, "config.toml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(h.dir, "config.toml"), []byte(text), 0o600))
 		stdout, stderr, err := h.ctk(args...)
 		if err != nil {
 			t.Fatal(err, stderr)
@@ -143,17 +142,13 @@ func TestGenerateIntoAFile(t *testing.T) {
 		t.Fatal(err, stderr)
 	}
 	data, err := os.ReadFile(out + ".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	f, err := facts.Read(out+".yaml", data)
 	if err != nil || f == nil {
 		t.Fatalf("facts are %v, %v", f, err)
 	}
 	text, err := json.MarshalIndent(f.GPUs, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	golden.Assert(t, string(text)+"\n", "facts.golden")
 	for _, path := range []string{out + ".yaml", out + ".facts"} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
@@ -171,12 +166,8 @@ func TestGenerateIntoAFile(t *testing.T) {
 func TestGenerateCompleteOrNotAtAll(t *testing.T) {
 	h := newHost(t)
 	out := filepath.Join(t.TempDir(), "nvidia.json")
-	if err := os.WriteFile(out, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(h.Root, "dev/nvidia0")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(out, []byte("{}"), 0o600))
+	assert.NilError(t, os.Remove(filepath.Join(h.Root, "dev/nvidia0")))
 	_, stderr, err := h.ctk("cdi", "generate", "--output", out)
 	if err == nil || !strings.Contains(stderr, "device node nvidia0 is missing (make it: nvidia-modprobe -c 0)") {
 		t.Errorf("nvidia-ctk prints %q, %v, want the missing node", stderr, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/container-toolkit/internal/ctk"
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 )
@@ -51,9 +53,7 @@ func TestConfig(t *testing.T) {
 // Both variables name the file, and only its warnings are quiet.
 func TestVariablesOfTheProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.toml")
-	if err := os.WriteFile(path, []byte("unknown = 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte("unknown = 1\n"), 0o600))
 	for _, variable := range []string{"NVIDIA_CTK_CONFIG", "NVIDIA_CTK_CONFIG_FILE_PATH"} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, path)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 )
 
@@ -21,9 +22,7 @@ func explained(t *testing.T, lines string) string {
 			"containerEdits:\n  mounts:\n  - {hostPath: /d/libcuda.so.1, containerPath: /usr/lib64/libcuda.so.1, options: [ro]}\n  - {hostPath: /usr/lib64/libnvcuvid.so.1, containerPath: /usr/lib64/libnvcuvid.so.1}\n",
 		"config.json": `{"process":{"env":["NVIDIA_VISIBLE_DEVICES=0"]}}`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
 	}
 	return filepath.Join(dir, "config.toml")
 }
@@ -91,9 +90,7 @@ func TestExplainWithoutGPU(t *testing.T) {
 	if code != 1 || !strings.Contains(out, "prestart hook") || !strings.Contains(stderr, "there is no program nvidia-container-runtime-hook") {
 		t.Errorf("explain --mode legacy without the hook prints %q, %q", out, stderr)
 	}
-	if err := os.WriteFile(filepath.Join(os.Getenv("PATH"), "nvidia-container-runtime-hook"), nil, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(os.Getenv("PATH"), "nvidia-container-runtime-hook"), nil, 0o700))
 	if out, stderr, code := nvidiaCTK(t, "--config", cfg, "explain", "--privileged", "--mode", "legacy", "NVIDIA_VISIBLE_DEVICES=0"); code != 0 {
 		t.Errorf("explain --mode legacy prints %q, %q", out, stderr)
 	}
@@ -104,9 +101,7 @@ func TestExplainOnANode(t *testing.T) {
 	h := newHost(t)
 	specs := t.TempDir()
 	cfg := fmt.Sprintf("[nvidia-container-cli]\nroot = %q\n[nvidia-container-runtime.modes.cdi]\nspec-dirs = [%q]\n", "/", specs)
-	if err := os.WriteFile(filepath.Join(h.dir, "config.toml"), []byte(cfg), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(h.dir, "config.toml"), []byte(cfg), 0o600))
 	if _, stderr, err := h.ctk("cdi", "generate", "--output", filepath.Join(specs, "nvidia.json")); err != nil {
 		t.Fatal(err, stderr)
 	}
@@ -132,17 +127,13 @@ func TestExplainOnANode(t *testing.T) {
 func TestExplainComparesTheModes(t *testing.T) {
 	h := newHost(t)
 	specs := t.TempDir()
-	if err := os.WriteFile(filepath.Join(h.dir, "config.toml"), fmt.Appendf(nil, "[nvidia-container-runtime.modes.cdi]\nspec-dirs = [%q]\n", specs), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(h.dir, "config.toml"), fmt.Appendf(nil, "[nvidia-container-runtime.modes.cdi]\nspec-dirs = [%q]\n", specs), 0o600))
 	stdout, stderr, err := h.ctk("cdi", "generate", "--format", "json")
 	if err != nil {
 		t.Fatal(err, stderr)
 	}
 	edited := strings.Replace(stdout, `"hostPath": "/usr/bin/nvidia-smi"`, `"hostPath": "/opt/nvidia-smi"`, 1)
-	if err := os.WriteFile(filepath.Join(specs, "nvidia.json"), []byte(edited), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(specs, "nvidia.json"), []byte(edited), 0o600))
 	got, stderr, err := h.ctk("explain", "--compare", "NVIDIA_VISIBLE_DEVICES=0")
 	const want = "/usr/bin/nvidia-smi (only in the mode cdi)\n/usr/bin/nvidia-smi (only in the mode legacy)\n"
 	if err != nil || !strings.HasSuffix(got, want) {

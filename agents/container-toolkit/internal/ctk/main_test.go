@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/container-toolkit/internal/cdihook"
 	"outrigger.dev/agents/container-toolkit/internal/containercli"
 	"outrigger.dev/agents/container-toolkit/internal/ctk"
@@ -44,23 +46,17 @@ func TestMain(m *testing.M) {
 func programs(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	// In the folder of the test, because a hard link cannot leave its file system.
 	dir, err := os.MkdirTemp(filepath.Dir(self), "programs") //nolint:usetesting // see above
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
 	for _, name := range []string{"nvidia-ctk", "nvidia-container-cli", "nvidia-container-runtime", "nvidia-cdi-hook", "hardware", gpus.Program} {
-		if err := os.Link(self, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Link(self, filepath.Join(dir, name)))
 	}
 	return dir
 }

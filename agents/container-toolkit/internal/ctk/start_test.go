@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/oci"
 )
@@ -50,9 +51,7 @@ func newContainer(t *testing.T) *container {
 		"/lib64/ld-linux-x86-64.so.2":     "lib64/ld-linux-x86-64.so.2",
 	} {
 		data, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		c.write(filepath.Join("rootfs", to), data, 0o755)
 	}
 	c.write("config.toml", fmt.Appendf(nil, "[nvidia-container-runtime]\nruntimes = [%q]\nmodes.cdi.spec-dirs = [%q]\n", runc, c.bundle), 0o600)
@@ -67,12 +66,8 @@ func newContainer(t *testing.T) *container {
 func (c *container) write(name string, data []byte, mode os.FileMode) {
 	c.t.Helper()
 	path := filepath.Join(c.bundle, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, mode); err != nil {
-		c.t.Fatal(err)
-	}
+	assert.NilError(c.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(c.t, os.WriteFile(path, data, mode))
 }
 
 // run runs a command in the container with variables.
@@ -94,9 +89,7 @@ func (c *container) run(env []string, args ...string) (string, error) {
 			Resources:   &specs.LinuxResources{Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}},
 		},
 	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	assert.NilError(c.t, err)
 	c.write("config.json", data, 0o600)
 	runtime := func(ctx context.Context, args ...string) *exec.Cmd {
 		cmd := c.Command(ctx, filepath.Join(c.dir, "nvidia-container-runtime"), append([]string{"--root", filepath.Join(c.bundle, "state")}, args...)...)
@@ -148,9 +141,7 @@ func TestContainersOfTheRuntime(t *testing.T) {
 func (c *container) busID() string {
 	c.t.Helper()
 	out, err := c.Command(c.t.Context(), "ls", "/proc/driver/nvidia/gpus").Output()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	assert.NilError(c.t, err)
 	id, _, _ := strings.Cut(string(out), "\n")
 	return strings.TrimSpace(id)
 }

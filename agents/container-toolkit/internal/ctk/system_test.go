@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestSystem(t *testing.T) {
 	h := newHost(t)
 	for _, name := range []string{"nvidiactl", "nvidia-uvm", "nvidia1"} {
-		if err := os.Remove(filepath.Join(h.Root, "dev", name)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Remove(filepath.Join(h.Root, "dev", name)))
 	}
 	const control = "make /dev/nvidiactl: character device 195:255, mode 0666\nmake /dev/nvidia-uvm: character device 511:0, mode 0666\n"
 	links := "link /dev/char/195:254 -> ../nvidia-modeset\nlink /dev/char/511:0 -> ../nvidia-uvm\nlink /dev/char/511:1 -> ../nvidia-uvm-tools\n" +
@@ -66,9 +66,7 @@ func TestSystem(t *testing.T) {
 		err = os.WriteFile(params, bytes.Replace(data, []byte("ModifyDeviceFiles: 1"), []byte("ModifyDeviceFiles: 0"), 1), 0o600)
 	}
 	node := filepath.Join(h.Root, "dev/nvidia1")
-	if err := errors.Join(err, os.Remove(node)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(err, os.Remove(node)))
 	if stdout, stderr, err := h.ctk("system", "create-device-nodes", "--control-devices", "--gpu-devices"); err == nil || stdout != "" || !strings.Contains(stderr, "missing in /dev: nvidia1; make them") {
 		t.Errorf("with ModifyDeviceFiles: 0 it prints %q and %q, %v", stdout, stderr, err)
 	}

@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // refreshUnit returns the unit that writes the CDI spec.
 func refreshUnit(t *testing.T) string {
 	t.Helper()
 	unit, err := os.ReadFile(filepath.Join("..", "..", "packaging", "nvidia-cdi-refresh.service"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return string(unit)
 }
 

@@ -1,8 +1,9 @@
 package devcgroup
 
 import (
-	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestRestricted(t *testing.T) {
@@ -27,9 +28,7 @@ func TestRestricted(t *testing.T) {
 
 func TestUnitWithAProgramOfTheRuntime(t *testing.T) {
 	_, err := restricted([]byte("DevicePolicy=auto\nBPFProgram=device:/sys/fs/bpf/crun/libpod-ab_scope\n"))
-	if err == nil || !strings.Contains(err.Error(), "use CDI") {
-		t.Errorf("restricted() = %v", err)
-	}
+	assert.ErrorContains(t, err, "use CDI")
 	if _, err := restricted([]byte("DevicePolicy=auto\nBPFProgram=egress:/sys/fs/bpf/other\n")); err != nil {
 		t.Error(err)
 	}
@@ -47,7 +46,5 @@ func TestSince240(t *testing.T) {
 }
 
 func TestRecordOfACgroupWithoutAUnit(t *testing.T) {
-	if err := (Cgroup{Version: 2, Path: "/sys/fs/cgroup/docker/ab"}).Record(t.Context(), []Device{{195, 0}}); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, (Cgroup{Version: 2, Path: "/sys/fs/cgroup/docker/ab"}).Record(t.Context(), []Device{{195, 0}}))
 }

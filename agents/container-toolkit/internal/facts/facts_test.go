@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/facts"
 	"outrigger.dev/pkg/gpu"
@@ -55,9 +56,7 @@ func TestReadFindsTheFactsOfThisSpecAlone(t *testing.T) {
 	if got, err := facts.Read(spec, data); got != nil || err != nil {
 		t.Errorf("Read() without a file = %v, %v, want none", got, err)
 	}
-	if err := facts.Write(spec, data, want); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, facts.Write(spec, data, want))
 	got, err := facts.Read(spec, data)
 	if err != nil || got == nil {
 		t.Fatalf("Read() = %v, %v", got, err)
@@ -70,9 +69,7 @@ func TestReadFindsTheFactsOfThisSpecAlone(t *testing.T) {
 		t.Errorf("Read() for a spec that was edited = %v, %v, want none", got, err)
 	}
 	for name, text := range map[string]string{"cut": `{"spec":"`, "not text": "\x00"} {
-		if err := os.WriteFile(facts.Path(spec), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(facts.Path(spec), []byte(text), 0o600))
 		if got, err := facts.Read(spec, data); err == nil {
 			t.Errorf("Read() of a file that is %s = %v, want an error", name, got)
 		}

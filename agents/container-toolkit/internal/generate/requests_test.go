@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"outrigger.dev/agents/container-toolkit/internal/generate"
@@ -143,9 +144,7 @@ func TestHooksOfManagement(t *testing.T) {
 	got := derive(t, generate.Options{HookPath: "/usr/bin/nvidia-cdi-hook"}, content(n.GPUs), n, generate.GPUs, generate.Management, generate.GDS)
 	has := func(kind, job string) bool {
 		text, err := json.Marshal(got[kind].ContainerEdits.Hooks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		return strings.Contains(string(text), job)
 	}
 	for _, hook := range []string{"disable-device-node-modification", "update-application-profile"} {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/facts"
 	"outrigger.dev/agents/container-toolkit/internal/generate"
@@ -38,16 +39,12 @@ func newKept(t *testing.T) *kept {
 	node, err := gpus.Read(t.Context(), gpus.Config{
 		Program: "/nonexistent/toolkit-gpus", HostDriverRoot: filepath.Join(sim.Root, "driver"), ProcRoot: proc, SysRoot: filepath.Join(sim.Root, "sys"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	root, err := driverroot.New(driverroot.Config{
 		HostPath: "/run/nvidia/driver", CtrPath: filepath.Join(sim.Root, "driver"),
 		HostDev: filepath.Join(sim.Root, "dev"), ProcRoot: proc, SysRoot: filepath.Join(sim.Root, "sys"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	k := &kept{t: t, sim: sim, folder: filepath.Join(t.TempDir(), "cdi"), node: node}
 	k.specs = generate.New(generate.Config{Root: root, Proc: driverproc.Root(proc), Folder: k.folder, Log: slog.New(slog.DiscardHandler)})
 	return k
@@ -88,21 +85,14 @@ func (k *kept) has(want ...string) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestSpecsAreKept(t *testing.T) {
 	k := newKept(t)
 	all := []string{"management.nvidia.com-gpu.json", "management.nvidia.com-mig.json", "nvidia.com-gpu.facts", "nvidia.com-gpu.json"}
-	must(t, k.write())
+	assert.NilError(t, k.write())
 	k.has(all...)
 	if k.specs.Outdated() {
 		// The simulated node is younger than the clock of its folders is exact.
-		must(t, k.write())
+		assert.NilError(t, k.write())
 	}
 
 	facts := filepath.Join(k.folder, "nvidia.com-gpu.facts")
@@ -111,29 +101,29 @@ func TestSpecsAreKept(t *testing.T) {
 			t.Errorf("%s is not watched", path)
 		}
 	}
-	must(t, os.Remove(facts))
-	must(t, k.outdated("the facts were removed"))
+	assert.NilError(t, os.Remove(facts))
+	assert.NilError(t, k.outdated("the facts were removed"))
 	k.has(all...)
 
-	must(t, os.Remove(filepath.Join(k.folder, "nvidia.com-gpu.json")))
-	must(t, k.outdated("a spec was removed"))
+	assert.NilError(t, os.Remove(filepath.Join(k.folder, "nvidia.com-gpu.json")))
+	assert.NilError(t, k.outdated("a spec was removed"))
 	k.has(all...)
 
 	lib := filepath.Join(k.sim.Root, "driver/usr/lib/x86_64-linux-gnu")
 	data, err := os.ReadFile(filepath.Join(lib, "libnvidia-cfg.so.580.95.05"))
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(lib, "libnvidia-new.so.580.95.05"), data, 0o600))
-	must(t, k.outdated("a library was added"))
+	assert.NilError(t, err)
+	assert.NilError(t, os.WriteFile(filepath.Join(lib, "libnvidia-new.so.580.95.05"), data, 0o600))
+	assert.NilError(t, k.outdated("a library was added"))
 	spec, err := os.ReadFile(filepath.Join(k.folder, "nvidia.com-gpu.json"))
-	must(t, err)
+	assert.NilError(t, err)
 	if !strings.Contains(string(spec), "libnvidia-new.so") {
 		t.Error("the spec does not have the new library")
 	}
 	k.factsFit()
 
 	foreign := filepath.Join(k.folder, "vendor.json")
-	must(t, os.WriteFile(foreign, []byte(`{"kind":"vendor.com/net"}`), 0o600))
-	must(t, k.specs.Remove())
+	assert.NilError(t, os.WriteFile(foreign, []byte(`{"kind":"vendor.com/net"}`), 0o600))
+	assert.NilError(t, k.specs.Remove())
 	k.has("vendor.json")
 }
 
@@ -142,7 +132,7 @@ func (k *kept) factsFit() {
 	k.t.Helper()
 	spec := filepath.Join(k.folder, "nvidia.com-gpu.json")
 	data, err := os.ReadFile(spec)
-	must(k.t, err)
+	assert.NilError(k.t, err)
 	f, err := facts.Read(spec, data)
 	if err != nil || f == nil || len(f.GPUs) != 2 || f.Driver != "580.95.05" {
 		k.t.Errorf("facts are %+v, %v, want those of two GPUs", f, err)
@@ -159,16 +149,14 @@ func TestSpecsGoWhenSomethingIsMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKept(t)
-			must(t, k.write())
+			assert.NilError(t, k.write())
 			at := filepath.Join(k.sim.Root, c.path)
-			must(t, os.Rename(at, at+".away"))
+			assert.NilError(t, os.Rename(at, at+".away"))
 			err := k.outdated(name + " was removed")
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error is %v, want %q", err, c.want)
-			}
+			assert.ErrorContains(t, err, c.want)
 			k.has()
-			must(t, os.Rename(at+".away", at))
-			must(t, k.write())
+			assert.NilError(t, os.Rename(at+".away", at))
+			assert.NilError(t, k.write())
 			k.factsFit()
 		})
 	}
@@ -177,10 +165,8 @@ func TestSpecsGoWhenSomethingIsMissing(t *testing.T) {
 // A GPU that NVML does not show, because its node is missing, is not left out.
 func TestHiddenGPUs(t *testing.T) {
 	k := newKept(t)
-	must(t, os.Remove(filepath.Join(k.sim.Root, "dev/nvidia1")))
+	assert.NilError(t, os.Remove(filepath.Join(k.sim.Root, "dev/nvidia1")))
 	k.node.GPUs = k.node.GPUs[:1]
-	if err := k.write(); err == nil || !strings.Contains(err.Error(), "nvidia1 is missing") {
-		t.Errorf("error is %v, want the GPU that is hidden", err)
-	}
+	assert.ErrorContains(t, k.write(), "nvidia1 is missing")
 	k.has()
 }

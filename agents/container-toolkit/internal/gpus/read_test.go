@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/gpus"
 	"outrigger.dev/agents/container-toolkit/internal/gpus/program"
@@ -32,13 +33,9 @@ func TestMain(m *testing.M) {
 func config(t *testing.T, n *simtest.Node) gpus.Config {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	link := filepath.Join(t.TempDir(), gpus.Program)
-	if err := os.Symlink(self, link); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink(self, link))
 	t.Setenv("GPU_SIM_STATE", filepath.Join(n.Root, "state"))
 	t.Setenv("GPU_SIM_DEV", filepath.Join(n.Root, "dev"))
 	return gpus.Config{
@@ -57,9 +54,7 @@ func TestReadThroughTheProgram(t *testing.T) {
 	n := simtest.New(t, "--gpus=2")
 	partition(n)
 	got, err := gpus.Read(t.Context(), config(t, n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if len(got.GPUs) != 2 || got.GPUs[1].MIG == nil || len(got.GPUs[1].MIG.Devices) != 2 || got.GPUs[0].Brand == "" || got.Driver.CUDA.Major == 0 {
 		t.Errorf("Read() = %+v, want two GPUs, of which one has MIG devices, with their brand, and the CUDA version", got)
 	}
@@ -70,9 +65,7 @@ func TestReadWithoutNVML(t *testing.T) {
 	n := simtest.New(t, "--gpus=3")
 	cfg := config(t, n)
 	whole, err := gpus.Read(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := &gpu.Node{Driver: gpu.Driver{Version: whole.Driver.Version}}
 	for _, g := range whole.GPUs {
 		want.GPUs = append(want.GPUs, gpu.GPU{
@@ -87,9 +80,7 @@ func TestReadWithoutNVML(t *testing.T) {
 			less := cfg
 			change(&less)
 			got, err := gpus.Read(t.Context(), less)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("Read() (-want +got):\n%s", d)
 			}
@@ -155,9 +146,7 @@ func TestReadWaitsForTheClaimOfAnotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	grant, err := contract.Dir{Root: cfg.RunRoot, ProcRoot: "/proc"}.NVML().Claim(t.Context(), "mig-manager", "change of MIG layouts", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer grant.Release() //nolint:errcheck // it is released below
 	const claimed = "lease is claimed by mig-manager (change of MIG layouts)"
 	for wait, want := range map[time.Duration]string{0: claimed, time.Millisecond: "waited 1ms for the exclusive use of NVML by another program to end: "} {
@@ -185,16 +174,12 @@ func noUUID(t *testing.T, n *simtest.Node, c *gpus.Config) {
 	c.Program = "/nonexistent/" + gpus.Program
 	path := filepath.Join(n.Root, "proc/driver/nvidia/gpus/0000:07:00.0/information")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	lines := strings.Split(string(text), "\n")
 	for i := range lines {
 		if strings.HasPrefix(lines[i], "GPU UUID") {
 			lines[i] = "GPU UUID: \t GPU-????????-????-????-????-????????????"
 		}
 	}
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	cdispecs "tags.cncf.io/container-device-interface/specs-go"
 
@@ -58,12 +59,8 @@ func write(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, data := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		assert.NilError(t, os.WriteFile(path, []byte(data), 0o600))
 	}
 	return root
 }
@@ -159,23 +156,15 @@ func TestInjectsAsTheLibraryOfCDI(t *testing.T) {
 		} {
 			t.Run(name+" "+strings.Join(names, ","), func(t *testing.T) {
 				var want, got specs.Spec
-				if err := json.Unmarshal([]byte(config), &want); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, json.Unmarshal([]byte(config), &want))
 				cache, err := cdi.NewCache(cdi.WithSpecDirs(dirs...), cdi.WithAutoRefresh(false))
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
 				if _, err := cache.InjectDevices(&want, names...); err != nil {
 					t.Fatal(err)
 				}
 				s, err := run(config, dirs, names...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := json.Unmarshal(s.Bytes(), &got); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
+				assert.NilError(t, json.Unmarshal(s.Bytes(), &got))
 				if d := cmp.Diff(canonical(t, want), canonical(t, got)); d != "" {
 					t.Errorf("config.json (-library +ours):\n%s", d)
 				}
@@ -188,13 +177,9 @@ func TestInjectsAsTheLibraryOfCDI(t *testing.T) {
 func canonical(t *testing.T, v any) any {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var out any
-	if err := json.Unmarshal(data, &out); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, json.Unmarshal(data, &out))
 	return out
 }
 
@@ -232,9 +217,7 @@ func TestResolve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := inject.Load(dirs(t, c.files), []string{c.asked.Kind}).Resolve([]request.Device{c.asked})
 			if c.err != "" {
-				if err == nil || !strings.Contains(err.Error(), c.err) {
-					t.Fatalf("Resolve() = %v, want the error %q", err, c.err)
-				}
+				assert.ErrorContains(t, err, c.err)
 				return
 			}
 			if err != nil || len(got) != 1 {
@@ -260,9 +243,7 @@ func TestANodeThatIsMissingWithoutTheDriver(t *testing.T) {
 	root := write(t, map[string]string{"a/1.json": gpuSpec})
 	set := inject.Load([]string{filepath.Join(root, "a")}, nil)
 	devices, err := set.Resolve([]request.Device{device("nvidia.com/gpu=0")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	none := func(string) (inject.Node, error) { return inject.Node{}, fmt.Errorf("stat: %w", gpu.ErrNoDriver) }
 	if _, err = (inject.Target{Stat: none}).Edits(devices); err == nil || !strings.Contains(err.Error(), "no NVIDIA driver (load it: modprobe nvidia)") {
 		t.Errorf("Edits() = %v", err)
@@ -278,9 +259,7 @@ func TestEditsRejects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := write(t, map[string]string{"a/1.json": strings.Replace(gpuSpec, c.old, c.new, 1)})
 			_, err := run("{}", []string{filepath.Join(root, "a")}, "nvidia.com/gpu=0")
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("Edits() = %v, want %q", err, c.want)
-			}
+			assert.ErrorContains(t, err, c.want)
 		})
 	}
 }
@@ -315,18 +294,12 @@ func filtered(t *testing.T, kind, capabilities string) string {
 	t.Helper()
 	root := write(t, map[string]string{"a/1.json": strings.Replace(driverSpec, "KIND", kind, 1)})
 	devices, err := inject.Load([]string{filepath.Join(root, "a")}, []string{kind}).Resolve(asked(kind + "=0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	filter, err := inject.NewFilter(strings.Split(capabilities, ","))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	none := func(path string) (inject.Node, error) { return inject.Node{}, fs.ErrNotExist }
 	edits, err := inject.Target{Stat: none, Filter: filter}.Edits(devices)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var out []string
 	for _, d := range edits.Devices {
 		out = append(out, d.Path)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/install"
 )
@@ -46,16 +47,12 @@ func (r *rig) release(version string) {
 
 func (r *rig) put(path, text string, mode fs.FileMode) {
 	r.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode)); err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode)))
 }
 
 func (r *rig) remove(path string) {
 	r.Helper()
-	if err := os.RemoveAll(path); err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, os.RemoveAll(path))
 }
 
 func (r *rig) installer(config string) *install.Installer {
@@ -132,9 +129,7 @@ func (r *rig) tree() map[string]string {
 		out[path] = fmt.Sprintf("%v %v %d %s", info.Mode(), info.ModTime(), info.Size(), link)
 		return nil
 	})
-	if err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, err)
 	return out
 }
 
@@ -159,9 +154,7 @@ func TestUpgrade(t *testing.T) {
 	r := newRig(t)
 	r.install("a = 1\n")
 	first, err := filepath.EvalSymlinks(r.dir.Tools())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r.release("2")
 	i := r.installer("a = 2\n")
 	if again, err := i.Install(); err != nil || again <= 0 || again > install.Grace {
@@ -173,9 +166,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	// Later, the old version goes.
 	long := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(first, long, long); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Chtimes(first, long, long))
 	r.install("a = 2\n") // as after a restart
 	if _, err := os.Stat(first); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the old version is still there: %v", err)
@@ -245,9 +236,7 @@ func TestRemove(t *testing.T) {
 			}
 			i := r.install("a = 1\n")
 			for range 2 {
-				if err := i.Remove(); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, i.Remove())
 			}
 			after := r.tree()
 			delete(before, string(r.dir))
@@ -277,9 +266,7 @@ func TestRemoveAFolderThatIsAMountPoint(t *testing.T) {
 	if _, err := i.Install(); err != nil {
 		t.Fatal(err)
 	}
-	if err := i.Remove(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, i.Remove())
 	if _, err := os.Lstat(host); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the folder is left: %v", err)
 	}
@@ -287,9 +274,7 @@ func TestRemoveAFolderThatIsAMountPoint(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	r := newRig(t)
-	if err := os.Remove(filepath.Join(r.source, "nvidia-ctk")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(filepath.Join(r.source, "nvidia-ctk")))
 	if _, err := r.installer("").Install(); err == nil || !strings.Contains(err.Error(), "--toolkit-source-root") {
 		t.Errorf("without a tool: %v", err)
 	}

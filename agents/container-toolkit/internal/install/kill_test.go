@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 )
 
 // errKilled stands for the end of the process.
@@ -31,9 +32,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		},
 		"a link of another program": func(r *rig) map[string]string {
 			r.put(filepath.Join(string(r.dir), "theirs", "nvidia-ctk"), "theirs", 0o755)
-			if err := os.Symlink("theirs", r.dir.Tools()); err != nil {
-				r.Fatal(err)
-			}
+			assert.NilError(r, os.Symlink("theirs", r.dir.Tools()))
 			return map[string]string{"nvidia-ctk": "theirs"}
 		},
 	} {
@@ -81,9 +80,7 @@ func (r *rig) killedAt(step int, before map[string]string) (done bool) {
 func (r *rig) nothingLeft() {
 	r.Helper()
 	entries, err := os.ReadDir(r.dir.Hidden())
-	if err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, err)
 	for _, e := range entries {
 		if len(e.Name()) != 16 && e.Name() != "replaced" && e.Name() != "made" {
 			r.Errorf("%s is left", e.Name())
@@ -94,9 +91,7 @@ func (r *rig) nothingLeft() {
 // comesBack removes the installation, and checks that there is what was before.
 func (r *rig) comesBack(before map[string]string) {
 	r.Helper()
-	if err := r.installer("").Remove(); err != nil {
-		r.Fatal(err)
-	}
+	assert.NilError(r, r.installer("").Remove())
 	if d := cmp.Diff(before, r.shows()); d != "" {
 		r.Errorf("after the removal (-want +got):\n%s", d)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/install"
 )
@@ -20,9 +21,7 @@ func TestUsers(t *testing.T) {
 	r.put(filepath.Join(root, bundles, "similar", "runtime"), tools+"2/nvidia-container-runtime", 0o600)
 	process := func(pid, cmdline, cwd string) {
 		r.put(filepath.Join(proc, pid, "cmdline"), cmdline, 0o600)
-		if err := os.Symlink(cwd, filepath.Join(proc, pid, "cwd")); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Symlink(cwd, filepath.Join(proc, pid, "cwd")))
 	}
 	process("7", "containerd-shim-runc-v2\x00-id\x00without", bundles+"/without")
 	process("8", "containerd-shim-runc-v2\x00-id\x00without", bundles+"/without")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/ldcache"
 	"outrigger.dev/agents/container-toolkit/internal/rootfs"
@@ -64,9 +65,7 @@ func (i image) link(target, name string) {
 
 func (i image) must(err error) {
 	i.Helper()
-	if err != nil {
-		i.Fatal(err)
-	}
+	assert.NilError(i, err)
 }
 
 // debian is an image like Debian's, with libraries and without a cache.

@@ -3,19 +3,17 @@ package modprobe_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/modprobe"
 )
 
 func TestUnloaded(t *testing.T) {
 	sys := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(sys, "module/nvidia_uvm"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Join(sys, "module/nvidia_uvm"), 0o755))
 	if d := cmp.Diff([]string{"nvidia", "nvidia-modeset"}, modprobe.Unloaded(sys)); d != "" {
 		t.Errorf("modules (-want +got):\n%s", d)
 	}
@@ -28,7 +26,5 @@ func TestLoadNamesWhatFails(t *testing.T) {
 	}
 	root := t.TempDir()
 	err := modprobe.Load(t.Context(), root, []string{"nvidia"})
-	if err == nil || !strings.Contains(err.Error(), "load kernel module nvidia with /sbin/modprobe of driver root "+root) {
-		t.Errorf("Load() = %v", err)
-	}
+	assert.ErrorContains(t, err, "load kernel module nvidia with /sbin/modprobe of driver root "+root)
 }

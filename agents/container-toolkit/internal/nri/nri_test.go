@@ -18,6 +18,7 @@ import (
 	"github.com/containerd/nri/pkg/net/multiplex"
 	"github.com/containerd/ttrpc"
 	"google.golang.org/protobuf/encoding/protojson"
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 	kubeletapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 
@@ -61,14 +62,10 @@ type rig struct {
 func start(t *testing.T) *rig {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "gpu.json"), []byte(spec), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "gpu.json"), []byte(spec), 0o600))
 	r := &rig{socket: filepath.Join(dir, "nri", "nri.sock"), kubelet: podresourcestest.Start(t, filepath.Join(dir, "kubelet.sock"))}
 	kubelet, err := podresources.New(podresources.Config{Socket: filepath.Join(dir, "kubelet.sock")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	p := nri.New(nri.Config{
 		Index: "10", Socket: r.socket, Kubelet: kubelet,
 		Tools: toolconfig.Default(), Kind: "nvidia.com/gpu", Folder: dir,
@@ -375,27 +372,17 @@ const multiplexHeader = 8
 
 func TestEngineThatEndsAfterTheRegistration(t *testing.T) {
 	r := start(t)
-	if err := os.Mkdir(filepath.Dir(r.socket), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(filepath.Dir(r.socket), 0o700))
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", r.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	raw, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	engine := &registrar{Conn: raw, gone: make(chan struct{})}
 	mux := multiplex.Multiplex(engine)
 	services, err := mux.Listen(multiplex.RuntimeServiceConn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	server, err := ttrpc.NewServer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	api.RegisterRuntimeService(server, engine)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(t.Context(), services) })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/oci"
 )
@@ -29,17 +30,13 @@ const config = `{
 func parse(t *testing.T, data string) *oci.Spec {
 	t.Helper()
 	s, err := oci.Parse([]byte(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return s
 }
 
 func apply(t *testing.T, s *oci.Spec, e oci.Edits) {
 	t.Helper()
-	if err := s.Apply(e); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.Apply(e))
 }
 
 func TestApply(t *testing.T) {
@@ -156,9 +153,7 @@ func TestRemovePrestart(t *testing.T) {
 	if err := remove("nothing"); err != nil || string(s.Bytes()) != config {
 		t.Errorf("removing nothing changes the file: %v", err)
 	}
-	if err := remove("old"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, remove("old"))
 	if left := parse(t, string(s.Bytes())).Prestart(); len(left) != 1 || left[0].Path != "/usr/bin/other" {
 		t.Errorf("hooks are %v", left)
 	}
@@ -187,30 +182,20 @@ func TestPrivileged(t *testing.T) {
 func TestLoadAndSave(t *testing.T) {
 	bundle := t.TempDir()
 	path := filepath.Join(bundle, "config.json")
-	if err := os.WriteFile(path, []byte(config), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(config), 0o640))
 	if os.Getuid() == 0 {
-		if err := os.Chown(path, 1234, 5678); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Chown(path, 1234, 5678))
 	}
 	s, err := oci.Load(bundle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if want := filepath.Join(bundle, "rootfs"); s.Root() != want {
 		t.Errorf("Root() = %s, want %s", s.Root(), want)
 	}
 	reader, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer reader.Close()
 	apply(t, s, oci.Edits{Env: []string{"B=1"}})
-	if err := s.Save(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.Save())
 	old := make([]byte, len(config)+1)
 	if n, _ := reader.Read(old); string(old[:n]) != config {
 		t.Error("a reader of the old file sees a change")
@@ -220,9 +205,7 @@ func TestLoadAndSave(t *testing.T) {
 		t.Errorf("the file has %q, %v", data, err)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if st, ok := info.Sys().(*syscall.Stat_t); info.Mode() != 0o640 || os.Getuid() == 0 && (!ok || st.Uid != 1234 || st.Gid != 5678) {
 		t.Errorf("the file has the mode %v and the owner %v", info.Mode(), info.Sys())
 	}
@@ -236,19 +219,13 @@ func TestLoadRejects(t *testing.T) {
 		t.Errorf("Load() of an empty bundle = %v", err)
 	}
 	bundle := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(bundle, "config.json"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, syscall.Mkfifo(filepath.Join(bundle, "config.json"), 0o600))
 	if _, err := oci.Load(bundle); err == nil || !strings.Contains(err.Error(), "named pipe") {
 		t.Errorf("Load() of a pipe = %v", err)
 	}
 	bundle = t.TempDir()
-	if err := os.WriteFile(filepath.Join(bundle, "config.json"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(filepath.Join(bundle, "config.json"), 17<<20); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(bundle, "config.json"), nil, 0o600))
+	assert.NilError(t, os.Truncate(filepath.Join(bundle, "config.json"), 17<<20))
 	if _, err := oci.Load(bundle); err == nil || !strings.Contains(err.Error(), "larger than 16 MiB") {
 		t.Errorf("Load() of a huge file = %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/oci"
 	"outrigger.dev/agents/container-toolkit/internal/request"
@@ -23,9 +24,7 @@ func derive(t *testing.T, cfg *toolconfig.Config, c request.Container, env ...st
 	t.Helper()
 	c.Env = request.Environment(env)
 	r, err := request.Derive(c, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return r
 }
 
@@ -331,9 +330,7 @@ func TestDeriveRejects(t *testing.T) {
 
 func TestOf(t *testing.T) {
 	spec, err := oci.Parse([]byte(`{"process":{"env":["A=1","A=2","B"],"capabilities":["CAP_SYS_ADMIN"]},"mounts":[{"source":"/a","destination":"/b"}],"annotations":{"c":"d"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := request.Container{
 		Env: map[string]string{"A": "2"}, Mounts: []request.Mount{{"/a", "/b"}}, Annotations: map[string]string{"c": "d"}, Privileged: true,
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/container-toolkit/internal/require"
 )
 
@@ -45,9 +47,7 @@ func TestCheck(t *testing.T) {
 func TestCheckNeedsEveryGPU(t *testing.T) {
 	gpus := []require.GPU{{Name: "0", Arch: "8.0", Brand: "tesla"}, {Name: "1", Arch: "7.0", Brand: "tesla"}}
 	err := require.Check("NVIDIA_REQUIRE_ARCH", "arch>=7.5", require.Driver{}, gpus...)
-	if err == nil || !strings.Contains(err.Error(), "GPU 1 does not meet NVIDIA_REQUIRE_ARCH=arch>=7.5: arch is 7.0: ") {
-		t.Errorf("Check() = %v", err)
-	}
+	assert.ErrorContains(t, err, "GPU 1 does not meet NVIDIA_REQUIRE_ARCH=arch>=7.5: arch is 7.0: ")
 	if err := require.Check("X", "driver>=1", require.Driver{Version: "1.2"}); err != nil {
 		t.Errorf("Check() without GPUs = %v", err)
 	}
@@ -58,9 +58,7 @@ func TestCheckSaysWhatIsNotKnown(t *testing.T) {
 	const want = "GPU 0 does not meet X=cuda>=12 brand=tesla,driver>=550 later=1: driver is 390.1, " +
 		"cuda is unknown (write the CDI spec again with nvidia-ctk cdi generate), brand is unknown (write the CDI spec again with nvidia-ctk cdi generate), " +
 		"there is no property later: update the driver, or ignore requirements with NVIDIA_DISABLE_REQUIRE=true"
-	if err == nil || err.Error() != want {
-		t.Errorf("Check() = %v,\nwant %s", err, want)
-	}
+	assert.Error(t, err, want)
 }
 
 func TestCUDAOf(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/rootfs"
 	"outrigger.dev/agents/container-toolkit/internal/rootfs/rootfstest"
@@ -23,13 +24,9 @@ type image struct {
 func newImage(t testing.TB) image {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "rootfs")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(dir, 0o755))
 	root, err := rootfs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
 		if err := root.Close(); err != nil {
 			t.Error(err)
@@ -40,9 +37,7 @@ func newImage(t testing.TB) image {
 
 func (i image) must(err error) {
 	i.Helper()
-	if err != nil {
-		i.Fatal(err)
-	}
+	assert.NilError(i, err)
 }
 
 func (i image) content(name string) string {
@@ -54,9 +49,7 @@ func (i image) content(name string) string {
 
 func TestOpenRejectsTheRootOfTheHost(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Symlink("/", filepath.Join(dir, "rootfs")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink("/", filepath.Join(dir, "rootfs")))
 	for _, p := range []string{"/", filepath.Join(dir, "rootfs")} {
 		if r, err := rootfs.Open(p); err == nil || !strings.Contains(err.Error(), "the host's own root") {
 			t.Errorf("Open(%s) = %v, %v", p, r, err)
@@ -186,9 +179,7 @@ func TestSymlink(t *testing.T) {
 	if err := i.Symlink("a", "/lib"); err == nil {
 		t.Error("a folder was replaced by a link")
 	}
-	if err := i.Symlink("", "/x"); !errors.Is(err, unix.EINVAL) {
-		t.Errorf("Symlink() = %v", err)
-	}
+	assert.ErrorIs(t, i.Symlink("", "/x"), unix.EINVAL)
 	i.must(i.Remove("/lib/b"))
 	i.must(i.Remove("/lib/b"))
 	i.must(i.Remove("/missing/b"))
@@ -218,9 +209,7 @@ func TestChmodDirKeepsVolumes(t *testing.T) {
 		t.Errorf("mode = %v, %v", info.Mode, err)
 	}
 	i.must(i.WriteFile("/file", nil, 0o644))
-	if err := i.ChmodDir("/file", 0o700); err == nil || !strings.Contains(err.Error(), "not a folder") {
-		t.Errorf("ChmodDir() = %v", err)
-	}
+	assert.ErrorContains(t, i.ChmodDir("/file", 0o700), "not a folder")
 }
 
 // A volume of the host, another file system than the image's.
@@ -230,9 +219,7 @@ func TestChmodDirOfAVolume(t *testing.T) {
 	i.must(unix.Mount("ramfs", filepath.Join(i.dir, "volume"), "ramfs", 0, ""))
 	defer unix.Unmount(filepath.Join(i.dir, "volume"), unix.MNT_DETACH)
 	i.must(os.Symlink("/volume", filepath.Join(i.dir, "link")))
-	if err := i.ChmodDir("/link", 0o711); err == nil || !strings.Contains(err.Error(), "on a volume") {
-		t.Errorf("ChmodDir() = %v", err)
-	}
+	assert.ErrorContains(t, i.ChmodDir("/link", 0o711), "on a volume")
 }
 
 // In a process namespace of its own, the test is process 1.
@@ -245,9 +232,7 @@ func TestMountOnTheHostIsRefused(t *testing.T) {
 	defer unix.Unmount("/proc", unix.MNT_DETACH)
 	m := i.clone(i.dir, rootfs.Attributes{})
 	i.must(i.MkdirAll("/folder"))
-	if err := i.Mount("/folder", m); err == nil || !strings.Contains(err.Error(), "the host's mount namespace") {
-		t.Errorf("Mount() = %v", err)
-	}
+	assert.ErrorContains(t, i.Mount("/folder", m), "the host's mount namespace")
 }
 
 func (i image) clone(source string, a rootfs.Attributes) *rootfs.Mount {
@@ -317,22 +302,14 @@ func TestMountIsNotSeenThroughASharedMount(t *testing.T) {
 		return
 	}
 	base := t.TempDir()
-	if err := unix.Mount("base", base, "tmpfs", 0, ""); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Mount("base", base, "tmpfs", 0, ""))
 	defer unix.Unmount(base, unix.MNT_DETACH)
-	if err := unix.Mount("", base, "", unix.MS_SHARED, ""); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Mount("", base, "", unix.MS_SHARED, ""))
 	peer := t.TempDir()
-	if err := unix.Mount(base, peer, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Mount(base, peer, "", unix.MS_BIND, ""))
 	defer unix.Unmount(peer, unix.MNT_DETACH)
 	root, err := rootfs.Open(peer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	i := image{t, root, peer}
 	i.must(i.MkdirAll("/volume"))
 	i.must(i.WriteFile("/params", nil, 0o644))
@@ -345,9 +322,7 @@ func TestMountIsNotSeenThroughASharedMount(t *testing.T) {
 	i.must(unix.Mount("volume", filepath.Join(peer, "volume"), "tmpfs", 0, ""))
 	i.must(unix.Mount("", filepath.Join(peer, "volume"), "", unix.MS_SHARED, ""))
 	i.must(i.WriteFile("/volume/file", nil, 0o644))
-	if err := i.Mount("/volume/file", i.clone(source, rootfs.Attributes{})); err == nil || !strings.Contains(err.Error(), "shared with the host") {
-		t.Errorf("Mount() on a shared volume = %v", err)
-	}
+	assert.ErrorContains(t, i.Mount("/volume/file", i.clone(source, rootfs.Attributes{})), "shared with the host")
 	i.must(root.Close())
 }
 
@@ -364,9 +339,7 @@ func TestMountOnProcfs(t *testing.T) {
 	i.must(unix.Mount("", proc, "", unix.MS_SHARED, ""))
 	source := filepath.Join(t.TempDir(), "source")
 	i.must(os.WriteFile(source, []byte("changed"), 0o644))
-	if err := i.Mount("/proc/version", i.clone(source, rootfs.Attributes{ReadOnly: true})); err == nil || !strings.Contains(err.Error(), "shared with the host") {
-		t.Errorf("Mount() on a shared procfs = %v", err)
-	}
+	assert.ErrorContains(t, i.Mount("/proc/version", i.clone(source, rootfs.Attributes{ReadOnly: true})), "shared with the host")
 	i.must(i.Private("/proc"))
 	tmpfs, files, err := rootfs.NewTmpfs(1<<20, 0o555)
 	i.must(err)

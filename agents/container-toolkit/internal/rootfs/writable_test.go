@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/rootfs"
 	"outrigger.dev/agents/container-toolkit/internal/rootfs/rootfstest"
@@ -20,31 +21,21 @@ func TestAReadOnlyRootIsChangedAndStaysReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	bind := func(path string) {
 		t.Helper()
-		if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, unix.Mount(path, path, "", unix.MS_BIND, ""))
 		t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
-		if err := unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
 	}
 	for _, path := range []string{"volume", "old"} {
-		if err := os.Mkdir(filepath.Join(dir, path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Mkdir(filepath.Join(dir, path), 0o700))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "old/file"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "old/file"), nil, 0o644))
 	bind(dir)
 	bind(filepath.Join(dir, "volume"))
 	if errors.Is(unix.MountSetattr(-1, "", 0, &unix.MountAttr{}), unix.ENOSYS) {
 		t.Skip("this machine has no mount_setattr: Linux 5.12")
 	}
 	root, err := rootfs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	i := image{t, root, dir}
 	i.must(i.Symlink("libx.so.1", "/lib/libx.so"))
 	i.must(i.WriteFile("/lib/libx.so.1", []byte("x"), 0o644))
@@ -68,7 +59,5 @@ func TestAReadOnlyRootIsChangedAndStaysReadOnly(t *testing.T) {
 		t.Errorf("WriteFile() on a read-only volume = %v", err)
 	}
 	i.must(root.Close())
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); !errors.Is(err, unix.EROFS) {
-		t.Errorf("the container can write to its root: %v", err)
-	}
+	assert.ErrorIs(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o644), unix.EROFS)
 }

@@ -8,22 +8,19 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 )
 
 // device makes a device node below the driver root.
 func (n *node) device(name string) {
 	n.t.Helper()
 	n.write("driver/dev/"+name, "", 0o600)
-	if err := os.Remove(n.path("driver/dev/" + name)); err != nil {
-		n.t.Fatal(err)
-	}
+	assert.NilError(n.t, os.Remove(n.path("driver/dev/"+name)))
 	err := unix.Mknod(n.path("driver/dev/"+name), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3)))
 	if errors.Is(err, unix.EPERM) {
 		n.t.Skip("device nodes cannot be made here: CAP_MKNOD is missing")
 	}
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	assert.NilError(n.t, err)
 }
 
 // Images set the variables of optional hardware for every node: the container starts, and has the

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/facts"
 	"outrigger.dev/agents/container-toolkit/internal/shim"
@@ -57,12 +58,8 @@ func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
 func (n *node) write(name, data string, mode os.FileMode) {
 	n.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(n.path(name)), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := os.WriteFile(n.path(name), []byte(data), mode); err != nil {
-		n.t.Fatal(err)
-	}
+	assert.NilError(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))
+	assert.NilError(n.t, os.WriteFile(n.path(name), []byte(data), mode))
 }
 
 func (n *node) read(name string) string {
@@ -80,9 +77,7 @@ func (n *node) bundle(env ...string) string {
 	data, err := json.Marshal(map[string]any{
 		"ociVersion": "1.2.0", "process": map[string]any{"env": env, "args": []string{"sh"}}, "root": map[string]any{"path": "rootfs"}, "x-unknown": json.RawMessage("1.50"),
 	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	assert.NilError(n.t, err)
 	n.write("bundle/config.json", string(data), 0o600)
 	return string(data)
 }
@@ -147,9 +142,7 @@ func TestContainersWithoutGPUsPassUnchanged(t *testing.T) {
 	for _, env := range [][]string{nil, {"NVIDIA_VISIBLE_DEVICES=void"}, {"NVIDIA_DRIVER_CAPABILITIES=nonsense"}} {
 		before := n.bundle(env...)
 		info, err := os.Stat(n.path("bundle/config.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if r := n.create(program); r.path == "" {
 			t.Errorf("%q: %s", env, r.err)
 		}
@@ -192,20 +185,14 @@ func TestGPUs(t *testing.T) {
 func golden(t *testing.T, name, data string) {
 	t.Helper()
 	var indented bytes.Buffer
-	if err := json.Indent(&indented, []byte(data), "", " "); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, json.Indent(&indented, []byte(data), "", " "))
 	indented.WriteByte('\n')
 	path := filepath.Join("testdata", strings.ReplaceAll(name, " ", "-")+".golden")
 	if *update {
-		if err := os.WriteFile(path, indented.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(path, indented.Bytes(), 0o600))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if d := cmp.Diff(string(want), indented.String()); d != "" {
 		t.Errorf("config.json (-want +got; -update writes it):\n%s", d)
 	}
@@ -225,9 +212,7 @@ func TestASecondCreateChangesNothing(t *testing.T) {
 func TestNoSpecs(t *testing.T) {
 	for mode, hook := range map[string]bool{"auto": true, "jit-cdi": true, "legacy": true, "cdi": false} {
 		n := newNode(t, `mode = "`+mode+`"`)
-		if err := os.Remove(n.path("cdi/gpu.json")); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Remove(n.path("cdi/gpu.json")))
 		n.bundle("NVIDIA_VISIBLE_DEVICES=0")
 		r := n.create(program)
 		if got := strings.Contains(n.read("bundle/config.json"), "nvidia-container-runtime-hook"); (r.path != "") != hook || got != hook {
@@ -289,9 +274,7 @@ func TestRequirementsInModeCDI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			if c.facts != nil {
-				if err := facts.Write(n.path("cdi/gpu.json"), []byte(gpuSpec), c.facts); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, facts.Write(n.path("cdi/gpu.json"), []byte(gpuSpec), c.facts))
 			}
 			condition, ignored := strings.CutSuffix(c.condition, ",NVIDIA_DISABLE_REQUIRE")
 			before := n.bundle("NVIDIA_VISIBLE_DEVICES="+c.devices, "NVIDIA_REQUIRE_X="+condition, fmt.Sprintf("NVIDIA_DISABLE_REQUIRE=%v", ignored))
@@ -322,9 +305,7 @@ func TestErrorsReachTheEngine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c.lines...)
 			if c.want == "" {
-				if err := os.Remove(n.path("bin/runc")); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, os.Remove(n.path("bin/runc")))
 				c.want = "find the low-level runtime: there is no DIR/bin/runc in "
 			}
 			n.bundle("NVIDIA_VISIBLE_DEVICES=" + c.env)
@@ -450,9 +431,7 @@ func TestALogFileThatCannotBeWritten(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			n := newNode(t)
-			if err := spoil(n.path("debug.log")); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, spoil(n.path("debug.log")))
 			n.bundle("NVIDIA_VISIBLE_DEVICES=0")
 			if r := n.create(program); r.path == "" || !strings.Contains(n.read("log.json"), `"level":"warning","msg":"open log file: `) {
 				t.Errorf("create = %+v, log %s", r, n.read("log.json"))
@@ -472,15 +451,9 @@ func TestVersion(t *testing.T) {
 func TestTheLowLevelRuntimeIsAnotherProgram(t *testing.T) {
 	n := newNode(t)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(n.path("bin/runc")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, n.path("bin/runc")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, os.Remove(n.path("bin/runc")))
+	assert.NilError(t, os.Symlink(self, n.path("bin/runc")))
 	if r := n.call(program, "state", "id"); r.path != "" || !strings.Contains(r.err, "find the low-level runtime") {
 		t.Errorf("state = %+v", r)
 	}

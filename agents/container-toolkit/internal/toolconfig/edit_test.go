@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 )
@@ -57,15 +58,11 @@ func TestEditKeepsTheRest(t *testing.T) {
 			var changes []toolconfig.Change
 			for _, s := range c.set {
 				change, err := toolconfig.ParseChange(s)
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
 				changes = append(changes, change)
 			}
 			got, err := toolconfig.Edit([]byte(edited), changes...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if d := cmp.Diff(c.want, string(got)); d != "" {
 				t.Errorf("file (-want +got):\n%s", d)
 			}

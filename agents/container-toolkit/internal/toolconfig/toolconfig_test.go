@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/toolconfig"
 )
@@ -15,9 +16,7 @@ import (
 func parse(t *testing.T, data string) *toolconfig.Config {
 	t.Helper()
 	c, _, err := toolconfig.Parse([]byte(data))
-	if err != nil {
-		t.Fatalf("Parse(%q): %v", data, err)
-	}
+	assert.NilError(t, err, "Parse(%q)", data)
 	return c
 }
 
@@ -153,15 +152,11 @@ func TestLoad(t *testing.T) {
 		t.Errorf("Load() without a file = %+v, %v, want the default", c, err)
 	}
 	path := filepath.Join(dir, "config.toml")
-	if err := os.WriteFile(path, []byte("x = 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte("x = 1\n"), 0o600))
 	if _, warnings, err := toolconfig.Load(path); err != nil || len(warnings) != 1 || !strings.HasPrefix(warnings[0], path+": line 1: ") {
 		t.Errorf("Load() warns %q, error %v", warnings, err)
 	}
-	if err := os.WriteFile(path, []byte("= 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte("= 1\n"), 0o600))
 	if _, _, err := toolconfig.Load(path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("Load() = %v, want an error with the path", err)
 	}

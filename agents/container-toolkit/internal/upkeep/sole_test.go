@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 )
@@ -19,29 +20,21 @@ import (
 func ended(t *testing.T) int {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "true")
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, cmd.Run())
 	return cmd.Process.Pid
 }
 
 // readerLocks writes the file of a toolkit, and locks it as a process that may only read it.
 func readerLocks(t *testing.T, path string, pid int) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(strconv.Itoa(pid)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(strconv.Itoa(pid)+"\n"), 0o600))
 	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // as NVIDIA's toolkit leaves it
 		t.Fatal(err)
 	}
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { f.Close() })
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 }
 
 func TestAReaderCannotKeepTheLockOfAKilledToolkit(t *testing.T) {
@@ -58,16 +51,12 @@ func TestAReaderCannotKeepTheLockOfAKilledToolkit(t *testing.T) {
 			t.Errorf("it waits because of %v", err)
 		}
 	}
-	if err := lock.Acquire(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, lock.Acquire())
 	content, err := os.ReadFile(path)
 	if err != nil || string(content) != strconv.Itoa(os.Getpid())+"\n" {
 		t.Errorf("the file has %q (error %v), want this process", content, err)
 	}
-	if err := lock.Release(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, lock.Release())
 }
 
 // A toolkit that lives may be of another version, or NVIDIA's.
@@ -75,9 +64,7 @@ func TestTheLockOfAToolkitThatLivesIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolkit.pid")
 	readerLocks(t, path, os.Getpid())
 	before, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	lock := &upkeep.Lock{Path: path}
 	for range 3 {
 		if err := lock.Acquire(); err == nil || !strings.Contains(err.Error(), "another container toolkit runs on this node (process "+strconv.Itoa(os.Getpid())+")") {
@@ -98,12 +85,8 @@ func TestOnlyRootMayOpenTheLock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lock := &upkeep.Lock{Path: filepath.Join(t.TempDir(), "toolkit.pid")}
-			if err := make(lock.Path); err != nil {
-				t.Fatal(err)
-			}
-			if err := lock.Acquire(); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, make(lock.Path))
+			assert.NilError(t, lock.Acquire())
 			defer lock.Release()
 			if info, err := os.Stat(lock.Path); err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("it has mode %v (error %v), want 0600", info.Mode(), err)

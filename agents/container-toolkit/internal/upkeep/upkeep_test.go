@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/container-toolkit/internal/upkeep"
 	"outrigger.dev/pkg/pace"
@@ -28,9 +29,7 @@ func TestStatus(t *testing.T) {
 		}
 		got = append(got, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}, upkeep.Tools, upkeep.Specs)
-	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "tools: has not run yet") {
-		t.Errorf("at the start: %v", err)
-	}
+	assert.ErrorContains(t, s.Err(), "tools: has not run yet")
 	s.Set(upkeep.Tools, nil)
 	s.Set(upkeep.Tools, nil)
 	s.Set(upkeep.Specs, errTest)
@@ -105,9 +104,7 @@ func TestKeeperFollowsWhatItMakes(t *testing.T) {
 	for i := range 5 {
 		until(t, there)
 		if i%2 == 0 {
-			if err := os.Rename(folder, filepath.Join(dir, "old"+string(rune('0'+i)))); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.Rename(folder, filepath.Join(dir, "old"+string(rune('0'+i)))))
 		} else if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
@@ -129,21 +126,13 @@ func until(t *testing.T, ok func() bool) {
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolkit/toolkit.pid")
 	first, second := &upkeep.Lock{Path: path}, &upkeep.Lock{Path: path}
-	if err := first.Acquire(); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Acquire(); err == nil || !strings.Contains(err.Error(), "another container toolkit runs on this node (process") {
-		t.Errorf("the second toolkit waits because of %v", err)
-	}
-	if err := first.Release(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, first.Acquire())
+	assert.ErrorContains(t, second.Acquire(), "another container toolkit runs on this node (process")
+	assert.NilError(t, first.Release())
 	if err := second.Acquire(); err != nil || first.Held() || !second.Held() {
 		t.Fatalf("after the end of the first: %v, held %v, %v", err, first.Held(), second.Held())
 	}
-	if err := second.Release(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, second.Release())
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the file is left")
 	}
