@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 )
@@ -32,9 +34,7 @@ func TestTheListOfAConfigMap(t *testing.T) {
 	t.Parallel()
 	url, account := configMaps(t, map[string]string{"metrics": "DCGM_FI_DEV_POWER_USAGE, gauge, p\n"})
 	file := filepath.Join(t.TempDir(), "list.csv")
-	if err := os.WriteFile(file, []byte("DCGM_FI_DEV_GPU_TEMP, gauge, t\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, []byte("DCGM_FI_DEV_GPU_TEMP, gauge, t\n"), 0o600))
 	n := simtest.New(t, "--gpus=1", "--model=l4")
 	for name, served := range map[string]string{"ml:metrics": "DCGM_FI_DEV_POWER_USAGE", "ml:other": "DCGM_FI_DEV_GPU_TEMP"} {
 		cmd := agenttest.Command(t, n, "--run-root", t.TempDir(), "--listen", "127.0.0.1:0", "--collect-interval=250",

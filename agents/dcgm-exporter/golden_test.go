@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/pkg/agent/agenttest"
@@ -57,9 +58,7 @@ func TestPublicListsAreServed(t *testing.T) {
 	n := simtest.New(t, "--gpus=2", "--model=h100-80")
 	n.Run("set", "0.utilization-gpu=73", "0.utilization-encoder=21", "0.utilization-decoder=12", "0.memory-temperature=81", "0.power=512500", "0.clock-limits=display")
 	file := filepath.Join(t.TempDir(), "list.csv")
-	if err := os.WriteFile(file, publicRows(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, publicRows(t), 0o600))
 	identity := regexp.MustCompile(`\b(gpu|UUID|pci_bus_id|device|modelName|Hostname)="[^"]*",?`)
 	// Each metric has the labels of the list. The golden file has their names once, with the temperature.
 	text := regexp.MustCompile(`(DCGM_\w+)="[^"]*"(,?)`)
@@ -92,9 +91,7 @@ func TestPublicListsAreServed(t *testing.T) {
 func publicRows(t *testing.T) []byte {
 	t.Helper()
 	data, err := os.ReadFile("internal/counters/testdata/public-lists.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var out bytes.Buffer
 	for line := range strings.Lines(string(data)) {
 		cells := strings.Split(strings.TrimSpace(line), "\t")

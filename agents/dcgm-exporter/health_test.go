@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/agent/gpuconfig"
 	"outrigger.dev/pkg/config"
@@ -24,9 +26,7 @@ import (
 func TestFaultClasses(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "list.csv")
-	if err := os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\n"), 0o600))
 	levels := map[health.Severity]string{health.Ignored: "0", health.Warning: "10", health.Failure: "20"}
 	for name, c := range healthtest.Cases() {
 		t.Run(name, func(t *testing.T) {
@@ -53,9 +53,7 @@ func TestFaultClasses(t *testing.T) {
 func TestRulesOfTheDevicePlugin(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "list.csv")
-	if err := os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\n"), 0o600))
 	n := simtest.New(t, "--gpus=1", healthtest.Model)
 	n.Run("set", "0.remap-pending=1")
 	p := start(t, n, "--collectors="+file)
@@ -71,18 +69,14 @@ func TestRulesOfTheDevicePlugin(t *testing.T) {
 	}()
 	p.worst(`gpu="0"`, "10")
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, <-ended)
 }
 
 // SIGHUP forgets XIDs, as in the other agents.
 func TestSIGHUPForgetsXIDs(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "list.csv")
-	if err := os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\n"), 0o600))
 	n := simtest.New(t, "--gpus=1", healthtest.Model)
 	p := start(t, n, "--collectors="+file)
 	p.worst(`gpu="0"`, "0")

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/gpu/simtest"
 )
@@ -34,9 +36,7 @@ const (
 // to come in time. "make soak" runs it for 10 minutes.
 func TestProbesUnderLoad(t *testing.T) {
 	load, err := time.ParseDuration("0s" + os.Getenv("OUTRIGGER_LOAD"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	n := simtest.New(t, "--gpus=8", "--model=h100-80")
 	p := start(t, n, "--probe-address=127.0.0.1:0")
 	p.Said(`msg="serving probes"`)
@@ -111,13 +111,9 @@ func probe(t *testing.T, url string) time.Duration {
 	t.Helper()
 	began := time.Now()
 	req, err := http.NewRequestWithContext(agenttest.Deadline(t), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s answers %s, %v", url, resp.Status, err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/pkg/agent/agenttest"
 	"outrigger.dev/pkg/contract"
 	"outrigger.dev/pkg/gpu/simtest"
@@ -24,9 +26,7 @@ func uuids(t *testing.T, n *simtest.Node) []string {
 			UUID string `json:"uuid"`
 		} `json:"gpus"`
 	}
-	if err := json.Unmarshal(n.Run("show", "--json"), &shown); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, json.Unmarshal(n.Run("show", "--json"), &shown))
 	out := make([]string, len(shown.GPUs))
 	for i, g := range shown.GPUs {
 		out[i] = g.UUID
@@ -81,9 +81,7 @@ func TestHealthAndPeers(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=2", "--model=h100-80")
 	file := filepath.Join(t.TempDir(), "list.csv")
-	if err := os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\nDCGM_EXP_P2P_STATUS, gauge, p\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, []byte("DCGM_EXP_GPU_HEALTH_STATUS, gauge, h\nDCGM_EXP_P2P_STATUS, gauge, p\n"), 0o600))
 	p := start(t, n, "--collectors="+file)
 	for _, watch := range []string{"DRIVER", "MEM", "POWER", "THERMAL"} {
 		p.has("0", "DCGM_EXP_GPU_HEALTH_STATUS", `gpu="0"`, `health_watch="`+watch+`"`, `health_error_code="DCGM_FR_OK"`)
@@ -187,9 +185,7 @@ func TestTheListOfMetricsIsReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "list.csv")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write("DCGM_FI_DEV_GPU_TEMP, gauge, t\nDCGM_FI_NONE, gauge, n\n")
 	p := start(t, n, "--collectors="+file)
@@ -228,13 +224,9 @@ func TestErrorsOfTheKernelsLog(t *testing.T) {
 	t.Parallel()
 	n := simtest.New(t, "--gpus=2", "--model=h100-80")
 	path := filepath.Join(t.TempDir(), "kmsg")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, syscall.Mkfifo(path, 0o600))
 	log, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = log.Close() })
 	p := start(t, n, "--kernel-log="+path)
 	var bus string
@@ -261,13 +253,9 @@ func TestLetsGoOfTheDriver(t *testing.T) {
 	p.has("1", "gpu_up", `gpu="0"`)
 	lease := contract.Dir{Root: p.run, ProcRoot: "/proc"}.NVML()
 	grant, err := lease.Claim(t.Context(), "test", "to look", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	p.lacks("DCGM_FI_DEV_GPU_TEMP")
-	if err := grant.Release(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, grant.Release())
 	agenttest.Poll(t, "metrics again", func() bool { return len(p.series("DCGM_FI_DEV_GPU_TEMP")) == 1 })
 }
 

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/app"
@@ -23,12 +24,8 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestAppIsValid(t *testing.T) {
-	if err := agenttest.CheckApp(app.App()); err != nil {
-		t.Error(err)
-	}
-	if err := agenttest.CheckHelp(app.App()); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, agenttest.CheckApp(app.App()))
+	assert.NilError(t, agenttest.CheckHelp(app.App()))
 }
 
 func TestHelp(t *testing.T) {
@@ -41,17 +38,11 @@ func TestHelp(t *testing.T) {
 
 func TestBadFlags(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "list.csv")
-	if err := os.WriteFile(bad, []byte("DCGM_FI_DEV_GPU_TEMP, gauge, t\nDCGM_FI_DEV_NONE, gauge, t\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(bad, []byte("DCGM_FI_DEV_GPU_TEMP, gauge, t\nDCGM_FI_DEV_NONE, gauge, t\n"), 0o600))
 	web := filepath.Join(t.TempDir(), "web.yaml")
-	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: /none}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(web, []byte("tls_server_config: {cert_file: /none}\n"), 0o600))
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, syscall.Mkfifo(pipe, 0o600))
 	for _, c := range []struct {
 		args string
 		code int

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/dcgm-exporter/internal/app"
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/agents/dcgm-exporter/internal/field"
@@ -34,9 +36,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 // The page has the table of the rows of public lists.
 func TestPublicListsAreDocumented(t *testing.T) {
 	data, err := os.ReadFile("../counters/testdata/public-lists.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	old := map[field.ID]string{} // the names in 1.x
 	var rows [][]string
 	for line := range strings.Lines(string(data)) {

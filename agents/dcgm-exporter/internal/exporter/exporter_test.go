@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/counters"
 	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
@@ -71,9 +72,7 @@ func start(t *testing.T) *rig {
 func startWith(t *testing.T, change func(*rig, *exporter.Config)) *rig {
 	t.Helper()
 	metrics, _, err := counters.Parse([]byte("DCGM_FI_DEV_GPU_TEMP, gauge, t\nDCGM_FI_DEV_XID_ERRORS, gauge, x\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r := &rig{t: t, fake: gputest.New(gputest.Node("h100-80", 2)), pods: &fakePods{}, read: map[gpu.UUID]func(context.Context) (telemetry.Sample, error){}}
 	cfg := exporter.Config{
 		Source:      r.fake,
@@ -202,9 +201,7 @@ func TestAHangingGPUHoldsUpNoOther(t *testing.T) {
 	r.has("gpu_up", "0", "0")
 	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "") // nothing that is too old is served
 	r.has("gpu_up", "1", "1")
-	if err := r.Ready(); err != nil {
-		t.Errorf("not ready while one GPU answers: %v", err)
-	}
+	assert.NilError(t, r.Ready(), "not ready while one GPU answers")
 	close(release)
 	r.has("DCGM_FI_DEV_GPU_TEMP", "0", "50")
 	r.has("gpu_up", "0", "1")

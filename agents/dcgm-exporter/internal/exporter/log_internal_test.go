@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"gotest.tools/v3/assert"
+
 	"outrigger.dev/agents/dcgm-exporter/internal/kernellog"
 )
 
@@ -34,9 +36,7 @@ func TestTheKernelsLogIsTriedAgain(t *testing.T) {
 			t.Errorf("XID %d, want 79", x.Code)
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("watchLog() = %v", err)
-		}
+		assert.NilError(t, <-ended)
 		if n := strings.Count(text.String(), "level=WARN"); n != 1 || !strings.Contains(text.String(), "79, 119 and 120") {
 			t.Errorf("the log has %d warnings, want one that names the XIDs:\n%s", n, text.String())
 		}

@@ -5,6 +5,7 @@ import (
 	"go/format"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/field"
@@ -18,9 +19,7 @@ func TestNamesInCode(t *testing.T) {
 		code += fmt.Sprintf("%s Field = %d\n", f.Name, f.ID)
 	}
 	want, err := format.Source([]byte(code + ")\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	// A golden file is below testdata.
 	golden.Assert(t, string(want), "../../../../../pkg/gpu/nvml/telemetry/fields_generated.go")
 }

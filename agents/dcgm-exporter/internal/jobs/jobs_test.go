@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/jobs"
 	"outrigger.dev/pkg/gpu"
@@ -18,9 +19,7 @@ func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	return dir
 }
@@ -37,9 +36,7 @@ func TestRead(t *testing.T) {
 		"99999999999999999999": "no\n", "4294967295": "no\n", "0.4294967295": "no\n", " 5": "no\n",
 	})
 	got, err := jobs.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := jobs.Jobs{
 		{GPU: 0, Instance: gpu.NoInstance}: {"1234", "77.batch", "9"},
 		{GPU: 2, Instance: 7}:              {"slurm/42"},
@@ -53,9 +50,7 @@ func TestRead(t *testing.T) {
 
 func TestReadRejectsWhatIsNoListOfJobs(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "shadow")
-	if err := os.WriteFile(secret, []byte("root:hash\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(secret, []byte("root:hash\n"), 0o600))
 	for name, c := range map[string]struct {
 		content string
 		make    func(path string) error
@@ -76,9 +71,7 @@ func TestReadRejectsWhatIsNoListOfJobs(t *testing.T) {
 			if c.make == nil {
 				c.make = func(p string) error { return os.WriteFile(p, []byte(c.content), 0o600) }
 			}
-			if err := c.make(path); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, c.make(path))
 			got, err := jobs.Read(dir)
 			if err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\x1b") {
 				t.Errorf("error %v, want %q", err, c.err)
@@ -105,17 +98,13 @@ func TestReadNamesTheFolder(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for i := range 4097 {
-		if err := os.Symlink("x", filepath.Join(dir, fmt.Sprint("f", i))); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Symlink("x", filepath.Join(dir, fmt.Sprint("f", i))))
 	}
 	if _, err := jobs.Read(dir); err == nil || !strings.Contains(err.Error(), "more than 4096 entries") {
 		t.Errorf("error %v", err)
 	}
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Mkfifo(pipe, 0o600))
 	if _, err := jobs.Read(pipe); err == nil || !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("error %v", err)
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/kernellog"
 )
@@ -48,14 +48,10 @@ func FuzzParse(f *testing.F) {
 func watch(t *testing.T) (log *os.File, seen chan kernellog.XID) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kmsg")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, syscall.Mkfifo(path, 0o600))
 	// For reading too, so that it opens before there is a reader.
 	log, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	seen, done := make(chan kernellog.XID), make(chan error, 1)
 	go func() { done <- kernellog.Watch(ctx, path, func(x kernellog.XID) { seen <- x }) }()
@@ -92,7 +88,5 @@ func TestALogThatCannotBeRead(t *testing.T) {
 	if err := kernellog.Watch(t.Context(), filepath.Join(t.TempDir(), "none"), func(kernellog.XID) {}); err == nil {
 		t.Error("no error")
 	}
-	if err := kernellog.Watch(t.Context(), "/dev/zero", func(kernellog.XID) {}); err == nil || !strings.Contains(err.Error(), "not a kernel log") {
-		t.Errorf("Watch() of /dev/zero = %v", err)
-	}
+	assert.ErrorContains(t, kernellog.Watch(t.Context(), "/dev/zero", func(kernellog.XID) {}), "not a kernel log")
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/podinfo"
 )
@@ -43,9 +44,7 @@ func TestLabels(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			allow, err := podinfo.ParseAllow(c.allow)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			got := podinfo.Rules{Allow: allow, Reserved: c.reserved}.Labels(c.of)
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Errorf("labels (-want +got):\n%s", d)

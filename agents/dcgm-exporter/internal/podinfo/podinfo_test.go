@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/podinfo"
 	"outrigger.dev/pkg/agent/agenttest"
@@ -76,9 +77,7 @@ func follow(t *testing.T, s *server, cfg podinfo.Config) *podinfo.Pods {
 	t.Cleanup(api.Close)
 	t.Cleanup(func() { close(s.end) })
 	client, err := kube.New(kube.Config{Server: api.URL, Dir: agenttest.Account(t, api), Node: "node1", Agent: "dcgm-exporter", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	cfg.Client, cfg.Node = client, "node1"
 	p := podinfo.New(cfg)
 	if _, ok := p.Pod("ml", "train-0"); ok || p.Known() {
@@ -112,9 +111,7 @@ func TestPodsAreFollowed(t *testing.T) {
 	t.Parallel()
 	s := &server{pods: pod + "," + static}
 	allow, err := podinfo.ParseAllow([]string{"^app"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	p := follow(t, s, podinfo.Config{Rules: podinfo.Rules{Allow: allow}})
 	until(t, "the list", p.Known)
 	if seen := <-s.seen; seen[0] != "spec.nodeName=node1" || strings.Contains(seen[1], "PartialObjectMetadata") {

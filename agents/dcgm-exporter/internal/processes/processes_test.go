@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/podinfo"
 	"outrigger.dev/agents/dcgm-exporter/internal/processes"
@@ -28,12 +29,8 @@ type node struct {
 func (n node) write(path, content string) {
 	n.t.Helper()
 	path = filepath.Join(n.root, path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		n.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		n.t.Fatal(err)
-	}
+	assert.NilError(n.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(n.t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func (n node) config(known processes.Pods) processes.Config {
@@ -75,9 +72,7 @@ func TestResolveWithoutTheAPI(t *testing.T) {
 	n.write("pods/ml_train-0_"+uid+"/main/0.log", "")
 	n.write("pods/kube-system_etcd-node1_"+static+"/etcd/0.log", "")
 	got, err := processes.New(n.config(nil)).Resolve(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := map[int]processes.Process{
 		10: {PodUID: uid, Namespace: "ml", Pod: "train-0", ContainerID: main},
 		11: {PodUID: uid, Namespace: "ml", Pod: "train-0", ContainerID: side},
@@ -99,9 +94,7 @@ func TestResolveWithTheAPIAndWithoutTheFolderOfLogs(t *testing.T) {
 		static: {Namespace: "kube-system", Name: "etcd-node1"},
 	}
 	got, err := processes.New(n.config(known)).Resolve(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for pid, want := range map[int]string{10: "ml/train-0/main", 11: "ml/train-0/side", 12: "ml/train-0/main", 13: "kube-system/etcd-node1/"} {
 		if p := got[pid]; p.Namespace+"/"+p.Pod+"/"+p.Container != want {
 			t.Errorf("process %d: %+v, want %s", pid, p, want)
@@ -124,9 +117,7 @@ func TestResolveReadsTheNamesOfNewPods(t *testing.T) {
 	if got, err = r.Resolve([]int{10}); err != nil || got[10].Pod != "train-0" {
 		t.Errorf("with its folder: %+v, error %v", got, err)
 	}
-	if err := os.RemoveAll(filepath.Join(n.root, "pods")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.RemoveAll(filepath.Join(n.root, "pods")))
 	if got, err = r.Resolve([]int{10}); err != nil || got[10].Pod != "train-0" {
 		t.Errorf("a name that is known is not read again: %+v, error %v", got, err)
 	}
@@ -136,9 +127,7 @@ func TestResolveNamesWhatCannotBeRead(t *testing.T) {
 	n := run(t)
 	n.write("pods/ml_train-0_"+uid+"/main/0.log", "")
 	n.write("proc/20/cgroup", strings.Repeat("1:x:/\n", 20000))
-	if err := os.MkdirAll(filepath.Join(n.root, "proc/21/cgroup"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Join(n.root, "proc/21/cgroup"), 0o755))
 	for _, pid := range []int{20, 21} {
 		got, err := processes.New(n.config(nil)).Resolve([]int{10, pid})
 		if err == nil || !strings.Contains(err.Error(), "cgroups of process "+strconv.Itoa(pid)) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"gotest.tools/v3/assert"
 
 	"outrigger.dev/agents/dcgm-exporter/internal/exporter"
 	"outrigger.dev/agents/dcgm-exporter/internal/scrape"
@@ -91,13 +92,9 @@ func TestGzip(t *testing.T) {
 		t.Fatalf("Content-Encoding %q", answer.Get("Content-Encoding"))
 	}
 	r, err := gzip.NewReader(strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	has(t, string(data), "DCGM_FI_DEV_GPU_TEMP")
 }
 
